@@ -1,7 +1,7 @@
-"""Reusable Pulumi components, a module each; served to every Pulumi language from `PulumiPlugin.yaml`.
+"""Reusable Pulumi components, one per module, served to every Pulumi language through `PulumiPlugin.yaml`.
 
-A component takes plain arguments, makes its resources in the order they come to life, and registers its outputs. It
-never reads configuration, environment or network: what it needs is in its arguments.
+A component takes plain arguments, creates its resources in dependency order, and registers its outputs. It never reads
+stack configuration, environment variables or the network: everything it needs is in its arguments.
 """
 
 if __name__ != "agentenv.components":  # a second copy of every module would follow, with classes of its own

@@ -1,4 +1,4 @@
-"""Serves the components to every Pulumi language; the engine starts it as `PulumiPlugin.yaml` says."""
+"""Serves the components to every Pulumi language; the engine starts this module through `PulumiPlugin.yaml`."""
 
 from importlib.metadata import version
 

@@ -1,4 +1,4 @@
-"""From settings to arguments: the one way from what a stack file says to what components are made from."""
+"""Converts settings to component arguments; the only path from a stack file to the components."""
 
 from agentenv.components._lib.existing import Existing
 from agentenv.components._lib.tags import Ownership
@@ -24,8 +24,8 @@ from agentenv.config.sections.storage import Storage
 
 
 def environment_args(settings: Settings) -> EnvironmentArgs:
-    """The arguments of the environment that the settings describe."""
-    told: EnvironmentArgs = {
+    """Return the arguments of the environment that the settings describe."""
+    args: EnvironmentArgs = {
         "ownership": _ownership(settings),
         "network": _network(settings.network),
         "cluster": cluster_layout(settings.cluster),
@@ -42,20 +42,20 @@ def environment_args(settings: Settings) -> EnvironmentArgs:
         "deletion_protection": settings.cluster.deletion_protection,
     }
     if costs := cost_layout(settings.cost):
-        told["costs"] = costs
+        args["costs"] = costs
     if classes := fargate_classes(settings):
-        told["fargate_classes"] = classes
+        args["fargate_classes"] = classes
     if settings.cost.dashboards:
-        told["metering"] = metering_layout(settings)
+        args["metering"] = metering_layout(settings)
     if settings.cluster.permissions_boundary is not None:
-        told["permissions_boundary"] = settings.cluster.permissions_boundary
+        args["permissions_boundary"] = settings.cluster.permissions_boundary
     if existing := _existing(settings):
-        told["existing"] = existing
-    return told
+        args["existing"] = existing
+    return args
 
 
 def _existing(settings: Settings) -> Existing:
-    """What stands already, as the stack file names it."""
+    """Return the existing resources that the stack file names."""
     existing: Existing = {}
     if (network := settings.network.existing) is not None:
         existing["network"] = {

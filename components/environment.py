@@ -1,4 +1,4 @@
-"""The environment: every component, in the order they come to life."""
+"""The environment: creates every other component, in dependency order."""
 
 from typing import Any, NotRequired, TypedDict
 
@@ -23,14 +23,14 @@ from agentenv.components.cost.cost_controls import CostControls, CostControlsArg
 from agentenv.components.network.adopted_network import AdoptedNetwork
 from agentenv.components.network.network import Network, NetworkArgs, NetworkLayout
 from agentenv.components.population import (
-    Ground,
-    among,
+    ClusterContext,
     create_classes,
     create_seats,
     create_service,
     create_storage_metering,
     declared_seats,
     seat_security_groups,
+    with_existing_ranges,
 )
 from agentenv.components.sandboxes.agent_sandbox import AgentSandbox, SandboxControllerLayout
 from agentenv.components.sandboxes.fargate_security_groups import FargateClass
@@ -41,74 +41,74 @@ from agentenv.components.storage.storage import Storage, StorageArgs, StorageLay
 
 
 class EnvironmentArgs(TypedDict):
-    """What an environment is made from."""
+    """The arguments of an environment."""
 
     ownership: Ownership
-    """Whose it is."""
+    """The owner, for tags and names."""
 
     network: NetworkLayout
-    """How its network is laid out."""
+    """The layout of its network."""
 
     cluster: ClusterLayout
-    """What its cluster is to be."""
+    """The layout of its cluster."""
 
     capacity: CapacityLayout
-    """How its nodes are to be."""
+    """The layout of its nodes."""
 
     storage: StorageLayout
-    """Which file systems it has."""
+    """The layout of its file systems."""
 
     existing: NotRequired[Existing]
-    """What stands already and is used as it is, whatever is said above of how it is to be; nothing unless told."""
+    """Existing resources to adopt, used as they are whatever the layouts above say. Default: none."""
 
     demands: NotRequired[list[CapacityDemand]]
-    """What the classes of sandboxes ask of nodes; nothing unless told."""
+    """The node requirements of the sandbox classes. Default: none."""
 
     settings: NotRequired[dict[str, Any]]
-    """All settings, as a stack file has them under `config`: its classes of sandboxes follow; none unless told."""
+    """All settings, as in a stack file under `config`; they define the sandbox classes. Default: no classes."""
 
     workspaces: NotRequired[list[SeatLayout]]
-    """The workspaces that are always there; none unless told."""
+    """The declared workspaces, which always exist. Default: none."""
 
     fargate_classes: NotRequired[list[FargateClass]]
-    """The classes of sandboxes on Fargate, and what their security groups hold; none unless told."""
+    """The sandbox classes on Fargate and the rules of their security groups. Default: none."""
 
     costs: NotRequired[CostLayout]
-    """What is controlled of its costs; nothing unless told."""
+    """The cost controls. Default: none."""
 
     metering: NotRequired[MeteringLayout]
-    """How it is metered in the cluster; not at all unless told."""
+    """The metering in the cluster. Default: no metering."""
 
     headroom: NotRequired[CapacityHeadroom]
-    """Room kept free on nodes; none unless told."""
+    """The headroom kept free on nodes. Default: none."""
 
     mirrors: NotRequired[CapacityMirrors]
-    """Where copies are of what nodes and controllers take from the internet; there unless told."""
+    """Mirrors of what nodes and controllers download. Default: download from the internet."""
 
     sandbox_controller: NotRequired[SandboxControllerLayout]
-    """Where the controller of sandboxes comes from, and how it runs; as released unless told."""
+    """The source and configuration of the agent-sandbox controller. Default: as released."""
 
     cluster_name: NotRequired[str]
-    """The name of its cluster; made of the environment's and this component's unless told."""
+    """The name of its cluster. Default: built from the names of the environment and this component."""
 
     keep_data: NotRequired[bool]
-    """Whether what holds data is protected, and outlives the stack; true in `prod` unless told."""
+    """Whether resources with data are protected, and retained when the stack is destroyed. Default: true in `prod`."""
 
     deletion_protection: NotRequired[bool]
-    """Whether EKS and Pulumi refuse to delete the cluster; true in `prod` unless told."""
+    """Whether EKS and Pulumi refuse to delete the cluster. Default: true in `prod`."""
 
     permissions_boundary: NotRequired[str]
-    """The permissions boundary of every role that is made."""
+    """The permissions boundary of every IAM role that is created."""
 
 
 class Environment(pulumi.ComponentResource):
-    """Everything that gives users, chat sessions and agents a computer of their own."""
+    """A complete platform that gives users, chat sessions and agents a sandbox each."""
 
     cluster_name: pulumi.Output[str]
-    """The name of the cluster, once it is there."""
+    """The name of the cluster, known once it is created."""
 
     kubeconfig: pulumi.Output[str]
-    """How to reach the cluster: without a credential, for one is fetched with `aws eks get-token`."""
+    """The kubeconfig of the cluster. It holds no credential: clients run `aws eks get-token`."""
 
     pool_names: pulumi.Output[list[str]]
     """The node pools."""
@@ -117,43 +117,43 @@ class Environment(pulumi.ComponentResource):
     """The VPC."""
 
     zone_names: pulumi.Output[list[str]]
-    """The zones in use."""
+    """The availability zones in use."""
 
     public_subnet_ids: pulumi.Output[list[str]]
-    """A subnet a zone for load balancers."""
+    """The public subnets, one per zone, for load balancers."""
 
     private_subnet_ids: pulumi.Output[list[str]]
-    """A subnet a zone for nodes and pods."""
+    """The private subnets, one per zone, for nodes and pods."""
 
     nat_addresses: pulumi.Output[list[str]]
-    """The public addresses that it is seen under."""
+    """The public addresses of its NAT gateways."""
 
     nodes_security_group_id: pulumi.Output[str]
-    """The group that nodes are in."""
+    """The security group of the nodes."""
 
     flow_log_group: pulumi.Output[str]
-    """The log group with the network's flow logs."""
+    """The log group of the VPC flow logs."""
 
     file_system_ids: pulumi.Output[list[str]]
     """The file systems, by shard."""
 
     usage_database: pulumi.Output[str]
-    """The database of Athena that the bill is in by the hour; empty without an export."""
+    """The Athena database of the hourly usage export; empty without an export."""
 
     usage_workgroup: pulumi.Output[str]
-    """Where it is asked about from; empty without an export."""
+    """The Athena workgroup for queries over the export; empty without an export."""
 
     sandbox_classes: pulumi.Output[dict[str, Any]]
-    """Of each class its namespace, its releases by channel, the size of their pools, and the misses to expect."""
+    """For each class its namespace, its releases by channel, their pool size, and the expected miss rate."""
 
     service_url: pulumi.Output[str | None]
-    """Where pods of the cluster find the workspace service, where there is one."""
+    """The URL of the workspace service inside the cluster; null without a service."""
 
     service_address: pulumi.Output[str | None]
-    """The load balancer's name that the record of the service's domain points to, where it has one."""
+    """The load balancer's DNS name, the target of the record of the service's domain; null without a domain."""
 
     def __init__(self, name: str, args: EnvironmentArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        """Make all of it; a wrong plain argument raises before the part that it belongs to is made."""
+        """Create the environment; a wrong plain argument raises before its component is created."""
         reader = ArgumentReader.of("environment", args, EnvironmentArgs)
         labels = Labels.of(reader, "environment", name)
         cluster = reader.text("cluster_name", default=labels.name("eks-cluster", ""))
@@ -161,37 +161,46 @@ class Environment(pulumi.ComponentResource):
         super().__init__("agent-environment:index:Environment", name, {}, opts)
         self._name, self._args, self._reader, self._cluster_name = name, args, reader, cluster
         self._existing = existing_arguments(reader)
-        # All of what stands already is found to be right before anything is made beside any of it.
-        asked = pulumi.InvokeOptions(parent=self)
-        standing = read_existing(self._existing, cluster, args["cluster"]["version"], asked)
-        self._args = among(args, standing)
-        check_seat_conflicts(declared_seats(reader, "workspaces"), labels.environment, asked)
+        # Check all existing resources before creating anything next to them.
+        invoke_options = pulumi.InvokeOptions(parent=self)
+        existing_ranges = read_existing(self._existing, cluster, args["cluster"]["version"], invoke_options)
+        self._args = with_existing_ranges(args, existing_ranges)
+        check_seat_conflicts(declared_seats(reader, "workspaces"), labels.environment, invoke_options)
         self._child = child_options(self, opts)
 
         self.network = self._network()
         self.cluster = self._cluster()
         self.storage = self._storage()
         self.costs = self._costs()
-        # What runs in the cluster comes after all of it and goes before any of it.
-        speaking: list[pulumi.ProviderResource] = [self.cluster.provider]
-        self.capacity = self._capacity(pulumi.ResourceOptions(depends_on=[self.cluster], providers=speaking))
-        self.addons = self._addons(pulumi.ResourceOptions(depends_on=[self.capacity], providers=speaking))
+        # Objects in the cluster are created after all of it and deleted before any of it.
+        kubernetes_provider: list[pulumi.ProviderResource] = [self.cluster.provider]
+        self.capacity = self._capacity(pulumi.ResourceOptions(depends_on=[self.cluster], providers=kubernetes_provider))
+        self.addons = self._addons(pulumi.ResourceOptions(depends_on=[self.capacity], providers=kubernetes_provider))
         self.sandboxes = AgentSandbox(
             f"{name}-sandboxes",
             {"ownership": args["ownership"], "layout": args.get("sandbox_controller") or {}},
-            # It may be on the system's nodes, now or from before: it comes after them and goes before them.
-            self._child(pulumi.ResourceOptions(depends_on=[self.capacity], providers=speaking)),
+            # It may run, or have run, on system nodes: it is created after them and deleted before them.
+            self._child(pulumi.ResourceOptions(depends_on=[self.capacity], providers=kubernetes_provider)),
         )
-        guarded = self._guardrails(speaking)
-        # A sandbox needs nodes, its files and its controller from its first moment to its last.
-        needed: list[pulumi.Resource] = [self.storage, self.addons, self.sandboxes, guarded]
-        ready = pulumi.ResourceOptions(depends_on=needed, providers=speaking)
-        ground = Ground(name, self._cluster_name, self.cluster, self.storage.file_system_ids, standing, self._child)
-        self.classes = create_classes(ground, args, ready)
-        create_seats(ground, args, self.classes, speaking)
-        self.service = create_service(ground, args, self.classes, self.network, needed=needed, speaking=speaking)
-        self.storage_metering = create_storage_metering(ground, args, needed, speaking)
-        self.metering = self._metering(speaking)
+        guardrails = self._guardrails(kubernetes_provider)
+        # A sandbox needs nodes, its files and its controller for as long as it exists.
+        dependencies: list[pulumi.Resource] = [self.storage, self.addons, self.sandboxes, guardrails]
+        sandbox_options = pulumi.ResourceOptions(depends_on=dependencies, providers=kubernetes_provider)
+        cluster_context = ClusterContext(
+            name, self._cluster_name, self.cluster, self.storage.file_system_ids, existing_ranges, self._child
+        )
+        self.classes = create_classes(cluster_context, args, sandbox_options)
+        create_seats(cluster_context, args, self.classes, kubernetes_provider)
+        self.service = create_service(
+            cluster_context,
+            args,
+            self.classes,
+            self.network,
+            dependencies=dependencies,
+            kubernetes_provider=kubernetes_provider,
+        )
+        self.storage_metering = create_storage_metering(cluster_context, args, dependencies, kubernetes_provider)
+        self.metering = self._metering(kubernetes_provider)
 
         self.cluster_name = self.cluster.name
         self.kubeconfig = self.cluster.kubeconfig
@@ -206,10 +215,12 @@ class Environment(pulumi.ComponentResource):
         self.file_system_ids = self.storage.file_system_ids
         self.usage_database = self.costs.usage_database if self.costs else pulumi.Output.from_input("")
         self.usage_workgroup = self.costs.usage_workgroup if self.costs else pulumi.Output.from_input("")
-        self.sandbox_classes = pulumi.Output.all(**{of: one.summary for of, one in self.classes.items()})
-        nothing: pulumi.Output[str | None] = pulumi.Output.from_input(None)
-        self.service_url = self.service.url.apply(str) if self.service else nothing
-        self.service_address = self.service.address if self.service else nothing
+        self.sandbox_classes = pulumi.Output.all(
+            **{name: sandbox_class.summary for name, sandbox_class in self.classes.items()}
+        )
+        no_url: pulumi.Output[str | None] = pulumi.Output.from_input(None)
+        self.service_url = self.service.url.apply(str) if self.service else no_url
+        self.service_address = self.service.address if self.service else no_url
         self.register_outputs(component_outputs(self))
 
     def _network(self) -> Network | AdoptedNetwork:
@@ -235,7 +246,7 @@ class Environment(pulumi.ComponentResource):
         network = self.network
         if self._existing.get("cluster"):
             return self._adopted_cluster()
-        told: ClusterArgs = {
+        args: ClusterArgs = {
             "ownership": self._args["ownership"],
             "name": self._cluster_name,
             "layout": self._args["cluster"],
@@ -245,18 +256,18 @@ class Environment(pulumi.ComponentResource):
             "logs_key_arn": network.logs_key_arn,
         }
         if isinstance(network, Network) and self._args["network"].get("endpoints"):
-            told["endpoints_security_group_id"] = network.endpoints_security_group_id
+            args["endpoints_security_group_id"] = network.endpoints_security_group_id
         if self._reader.has("deletion_protection"):
-            told["deletion_protection"] = self._reader.flag("deletion_protection", default=False)
+            args["deletion_protection"] = self._reader.flag("deletion_protection", default=False)
         if self._reader.has("permissions_boundary"):
-            told["permissions_boundary"] = self._reader.text("permissions_boundary")
+            args["permissions_boundary"] = self._reader.text("permissions_boundary")
         if "fargate_classes" in self._args:
-            told["fargate_classes"] = self._args["fargate_classes"]
-        # All of the network: pods pull images and controllers call AWS over its routes, to their last moment.
-        return Cluster(f"{self._name}-cluster", told, self._child(pulumi.ResourceOptions(depends_on=[network])))
+            args["fargate_classes"] = self._args["fargate_classes"]
+        # Depends on the whole network: until they end, pods pull images and controllers call AWS over its routes.
+        return Cluster(f"{self._name}-cluster", args, self._child(pulumi.ResourceOptions(depends_on=[network])))
 
     def _adopted_cluster(self) -> AdoptedCluster:
-        told: AdoptedClusterArgs = {
+        args: AdoptedClusterArgs = {
             "ownership": self._args["ownership"],
             "name": self._cluster_name,
             "version": self._args["cluster"]["version"],
@@ -264,20 +275,20 @@ class Environment(pulumi.ComponentResource):
             "nodes_security_group_id": self.network.nodes_security_group_id,
         }
         if "sandbox_controller" in self._args["cluster"]:
-            told["sandbox_controller"] = self._args["cluster"]["sandbox_controller"]
+            args["sandbox_controller"] = self._args["cluster"]["sandbox_controller"]
         if "fargate_classes" in self._args:
-            told["fargate_classes"] = self._args["fargate_classes"]
+            args["fargate_classes"] = self._args["fargate_classes"]
         if "network" in self._existing:
-            told["vpc_id"] = self._existing["network"]["vpc_id"]
+            args["vpc_id"] = self._existing["network"]["vpc_id"]
         if self._reader.has("permissions_boundary"):
-            told["permissions_boundary"] = self._reader.text("permissions_boundary")
+            args["permissions_boundary"] = self._reader.text("permissions_boundary")
         after = pulumi.ResourceOptions(depends_on=[self.network])
-        return AdoptedCluster(f"{self._name}-cluster", told, self._child(after))
+        return AdoptedCluster(f"{self._name}-cluster", args, self._child(after))
 
     def _storage(self) -> Storage | AdoptedStorage:
         clients: pulumi.Output[list[pulumi.Input[str]]] = self.cluster.efs_client_role_arns.apply(lambda arns: [*arns])
         name = f"{self._name}-storage"
-        mounting = seat_security_groups(self.cluster, self._args)
+        seat_groups = seat_security_groups(self.cluster, self._args)
         if "file_systems" in self._existing:
             adopted: AdoptedStorageArgs = {
                 "ownership": self._args["ownership"],
@@ -286,7 +297,7 @@ class Environment(pulumi.ComponentResource):
                 "subnet_ids": list(self.network.private_subnets_by_zone),
                 "nodes_security_group_id": self.network.nodes_security_group_id,
                 "client_role_arns": clients,
-                "class_group_ids": mounting,
+                "class_group_ids": seat_groups,
             }
             return AdoptedStorage(name, adopted, self._child())
         files: StorageArgs = {
@@ -296,7 +307,7 @@ class Environment(pulumi.ComponentResource):
             "subnet_ids": list(self.network.private_subnets_by_zone),
             "nodes_security_group_id": self.network.nodes_security_group_id,
             "client_role_arns": clients,
-            "class_group_ids": mounting,
+            "class_group_ids": seat_groups,
         }
         if self._reader.has("keep_data"):
             files["keep_data"] = self._reader.flag("keep_data", default=False)
@@ -307,7 +318,7 @@ class Environment(pulumi.ComponentResource):
         if not layout:
             return None
         files: pulumi.Output[list[pulumi.Input[str]]] = self.storage.file_system_ids.apply(lambda ids: [*ids])
-        told: CostControlsArgs = {
+        args: CostControlsArgs = {
             "ownership": self._args["ownership"],
             "layout": layout,
             "cluster_name": self._cluster_name,
@@ -315,11 +326,11 @@ class Environment(pulumi.ComponentResource):
             "log_groups": [self.network.flow_log_group, f"/aws/eks/{self._cluster_name}/cluster"],
         }
         if self._reader.has("keep_data"):
-            told["keep_data"] = self._reader.flag("keep_data", default=False)
-        return CostControls(f"{self._name}-costs", told, self._child())
+            args["keep_data"] = self._reader.flag("keep_data", default=False)
+        return CostControls(f"{self._name}-costs", args, self._child())
 
     def _capacity(self, after: pulumi.ResourceOptions) -> Capacity:
-        told: CapacityArgs = {
+        args: CapacityArgs = {
             "ownership": self._args["ownership"],
             "cluster_name": self._cluster_name,
             "cluster_endpoint": self.cluster.endpoint,
@@ -330,17 +341,17 @@ class Environment(pulumi.ComponentResource):
             "isolated": self._args["network"].get("nat") == "none",
         }
         if "mirrors" in self._args:
-            told["mirrors"] = self._args["mirrors"]
+            args["mirrors"] = self._args["mirrors"]
         if "headroom" in self._args:
-            told["headroom"] = self._args["headroom"]
+            args["headroom"] = self._args["headroom"]
         if self._reader.has("permissions_boundary"):
-            told["permissions_boundary"] = self._reader.text("permissions_boundary")
-        return Capacity(f"{self._name}-capacity", told, self._child(after))
+            args["permissions_boundary"] = self._reader.text("permissions_boundary")
+        return Capacity(f"{self._name}-capacity", args, self._child(after))
 
     def _addons(self, after: pulumi.ResourceOptions) -> ClusterAddons:
         layout = self._args["cluster"]
         files: pulumi.Output[list[pulumi.Input[str]]] = self.storage.file_system_arns.apply(lambda arns: [*arns])
-        told: ClusterAddonsArgs = {
+        args: ClusterAddonsArgs = {
             "ownership": self._args["ownership"],
             "cluster_name": self._cluster_name,
             "version": layout["version"],
@@ -349,30 +360,30 @@ class Environment(pulumi.ComponentResource):
             "efs_node_role_arn": self.cluster.efs_client_role_arns.apply(lambda arns: arns[0]),
         }
         if self._reader.has("permissions_boundary"):
-            told["permissions_boundary"] = self._reader.text("permissions_boundary")
-        return ClusterAddons(f"{self._name}-addons", told, self._child(after))
+            args["permissions_boundary"] = self._reader.text("permissions_boundary")
+        return ClusterAddons(f"{self._name}-addons", args, self._child(after))
 
-    def _metering(self, speaking: list[pulumi.ProviderResource]) -> ClusterCosts | None:
+    def _metering(self, kubernetes_provider: list[pulumi.ProviderResource]) -> ClusterCosts | None:
         layout = self._args.get("metering")
         if layout is None:
             return None
-        told: ClusterCostsArgs = {
+        args: ClusterCostsArgs = {
             "ownership": self._args["ownership"],
             "cluster_name": self._cluster_name,
             "layout": layout,
             "service": self.service is not None,
         }
-        # After those that it scrapes: what it may look at in their namespaces is given there.
+        # After the components that it scrapes: its RBAC roles are in their namespaces.
         scraped: list[pulumi.Resource] = [self.addons, self.sandboxes, *([self.service] if self.service else [])]
-        after = pulumi.ResourceOptions(depends_on=scraped, providers=speaking)
-        return ClusterCosts(f"{self._name}-metering", told, self._child(after))
+        after = pulumi.ResourceOptions(depends_on=scraped, providers=kubernetes_provider)
+        return ClusterCosts(f"{self._name}-metering", args, self._child(after))
 
-    def _guardrails(self, speaking: list[pulumi.ProviderResource]) -> Guardrails:
-        told: GuardrailsArgs = {
+    def _guardrails(self, kubernetes_provider: list[pulumi.ProviderResource]) -> Guardrails:
+        args: GuardrailsArgs = {
             "ownership": self._args["ownership"],
             "file_system_ids": self.storage.file_system_ids,
             "outlived": bool(self._existing.get("cluster")),
         }
-        # The API server of a cluster that has just been made answers once its doors are open: so after all of it.
-        after = pulumi.ResourceOptions(depends_on=[self.cluster], providers=speaking)
-        return Guardrails(f"{self._name}-guardrails", told, self._child(after))
+        # A new API server is reachable once the security group rules exist: depend on the whole cluster.
+        after = pulumi.ResourceOptions(depends_on=[self.cluster], providers=kubernetes_provider)
+        return Guardrails(f"{self._name}-guardrails", args, self._child(after))

@@ -1,4 +1,4 @@
-"""From settings to how their environment is metered."""
+"""Converts settings to the metering of their environment."""
 
 from decimal import Decimal
 
@@ -11,14 +11,14 @@ from agentenv.core.cost.sandboxes import HEADROOM
 from agentenv.core.metering.tariff import number
 from agentenv.core.prices.book import MissingPricesError
 
-# Of nodes the price is known where they run, whoever they are kept for.
+# OpenCost knows the prices of nodes, so the estimate of these is left out.
 _NODES = ("system nodes", HEADROOM)
 _FILES = ("homes", "backups of homes")
 
 
 def metering_layout(settings: Settings) -> MeteringLayout:
-    """The sizes for as many sandboxes as the classes allow, and what the estimate says of what no metric knows."""
-    sandboxes = sum(max_sandboxes_with_rollover(one) for one in settings.sandbox_classes)
+    """Return the metering for as many sandboxes as the classes allow, and the estimate of costs without metrics."""
+    sandboxes = sum(max_sandboxes_with_rollover(each) for each in settings.sandbox_classes)
     layout: MeteringLayout = {"sandboxes": sandboxes, "tariff": _tariff(settings)}
     if settings.network.mirrors.registry is not None:
         layout["registry"] = settings.network.mirrors.registry
@@ -34,7 +34,7 @@ def _tariff(settings: Settings) -> ClusterTariff:
     try:
         parts = model(settings).parts
     except MissingPricesError:
-        # Nobody is refused a dashboard because nobody looked up what its region costs.
+        # Without prices for the region there are still dashboards, only without fixed costs.
         return tariff
     tariff["fixed"] = {
         part.name: number(part.cost.value)

@@ -1,4 +1,4 @@
-"""The components that other languages may use."""
+"""The components that are exported to other Pulumi languages."""
 
 import pulumi
 

@@ -1,4 +1,4 @@
-"""From settings to the arguments of the cluster and of what runs on it."""
+"""Converts settings to the arguments of the cluster and its workloads."""
 
 from dataclasses import asdict
 from datetime import timedelta
@@ -33,30 +33,30 @@ from agentenv.core.workspaces.seats import SeatPlan, seat_plans
 
 
 def seat_layouts(settings: Settings) -> list[SeatLayout]:
-    """The workspaces that are always there."""
+    """Return the declared workspaces."""
     return [
-        _seat(one, destroyed=said.destroy_data)
-        for one, said in zip(seat_plans(settings), settings.workspaces, strict=True)
+        _seat(plan, destroy_data=workspace.destroy_data)
+        for plan, workspace in zip(seat_plans(settings), settings.workspaces, strict=True)
     ]
 
 
-def _seat(seat: SeatPlan, *, destroyed: bool) -> SeatLayout:
-    told: SeatLayout = {
+def _seat(seat: SeatPlan, *, destroy_data: bool) -> SeatLayout:
+    layout: SeatLayout = {
         "name": seat.name,
         "sandbox_class": seat.sandbox_class,
         "user": seat.user,
         "size": seat.size,
         "mount_path": seat.mount_path,
         "mode": seat.mode,
-        "destroy_data": destroyed,
+        "destroy_data": destroy_data,
     }
     if seat.budget is not None:
-        told["budget"] = seat.budget
-    return told
+        layout["budget"] = seat.budget
+    return layout
 
 
 def cluster_layout(cluster: Cluster) -> ClusterLayout:
-    """What the cluster is to be."""
+    """Return the layout of the cluster."""
     access: ClusterAccess = {
         "admins": list(cluster.admins),
         "operators": list(cluster.operators),
@@ -75,10 +75,10 @@ def cluster_layout(cluster: Cluster) -> ClusterLayout:
     }
 
 
-def fargate_classes(settings: Settings, standing: ExistingRanges | None = None) -> list[FargateClass]:
-    """The classes on Fargate, with the rules that their capabilities are compiled to among what stands already."""
-    found = standing or ExistingRanges()
-    here = cluster_facts_with_existing(settings, found.vpc_cidrs, found.service_cidr)
+def fargate_classes(settings: Settings, existing: ExistingRanges | None = None) -> list[FargateClass]:
+    """Return the Fargate classes with the security group rules that their capabilities compile to."""
+    ranges = existing or ExistingRanges()
+    network = cluster_facts_with_existing(settings, ranges.vpc_cidrs, ranges.service_cidr)
     return [
         {
             "name": one.name,
@@ -90,66 +90,66 @@ def fargate_classes(settings: Settings, standing: ExistingRanges | None = None) 
                 for group in one.groups
             ],
         }
-        for one in class_groups(settings, here)
+        for one in class_groups(settings, network)
     ]
 
 
 def _rule(rule: GroupRule) -> PodGroupRule:
-    told: PodGroupRule = {"protocol": rule.protocol, "why": rule.why}
-    said = rule.plain()
-    if "from_port" in said:
-        told["from_port"], told["to_port"] = said["from_port"], said["to_port"]
+    group_rule: PodGroupRule = {"protocol": rule.protocol, "why": rule.why}
+    ports = rule.plain()
+    if "from_port" in ports:
+        group_rule["from_port"], group_rule["to_port"] = ports["from_port"], ports["to_port"]
     if rule.group is not None:
-        told["towards"] = rule.group
+        group_rule["towards"] = rule.group
     if rule.cidr is not None:
-        told["cidr"] = rule.cidr
-    return told
+        group_rule["cidr"] = rule.cidr
+    return group_rule
 
 
 def capacity_layout(settings: Settings) -> CapacityLayout:
-    """How nodes are to be."""
-    plain: dict[str, Any] = {
+    """Return the layout of nodes."""
+    layout: dict[str, Any] = {
         key: list(cast("tuple[str, ...]", value)) if isinstance(value, tuple) else value
         for key, value in asdict(node_layout(settings.capacity)).items()
     }
     controller = settings.capacity.controller
-    plain["controller_replicas"] = controller.replicas
-    plain["controller_cpu"], plain["controller_memory"] = str(controller.cpu), str(controller.memory)
-    return cast("CapacityLayout", plain)
+    layout["controller_replicas"] = controller.replicas
+    layout["controller_cpu"], layout["controller_memory"] = str(controller.cpu), str(controller.memory)
+    return cast("CapacityLayout", layout)
 
 
 def capacity_demands(settings: Settings) -> list[CapacityDemand]:
-    """What the classes of sandboxes ask of nodes."""
+    """Return the node requirements of the sandbox classes."""
     return [
         {"tier": one.tier, "kernel": one.kernel, "capacity": one.capacity, "gpu": one.gpu} for one in demands(settings)
     ]
 
 
 def capacity_mirrors(settings: Settings) -> CapacityMirrors:
-    """Where copies are of what the internet has."""
-    places = {"registry": settings.network.mirrors.registry, "files": settings.network.mirrors.files}
-    return cast("CapacityMirrors", {key: place for key, place in places.items() if place is not None})
+    """Return the mirrors of images and runtimes."""
+    mirrors = {"registry": settings.network.mirrors.registry, "files": settings.network.mirrors.files}
+    return cast("CapacityMirrors", {key: place for key, place in mirrors.items() if place is not None})
 
 
 def sandbox_controller(settings: Settings) -> SandboxControllerLayout:
-    """The controller that turns claims into sandboxes."""
-    told = settings.cluster.sandbox_controller
+    """Return the configuration of the agent-sandbox controller."""
+    controller = settings.cluster.sandbox_controller
     mirrors = Mirrors(settings.network.mirrors.registry)
     layout: SandboxControllerLayout = {
-        "image": told.image or mirrors.image(releases().images["agent-sandbox-controller"]),
-        "replicas": told.replicas,
-        "cpu": str(told.cpu),
-        "memory": str(told.memory),
-        "label_domains": list(told.label_domains),
-        "flags": _flags(told.flags),
+        "image": controller.image or mirrors.image(releases().images["agent-sandbox-controller"]),
+        "replicas": controller.replicas,
+        "cpu": str(controller.cpu),
+        "memory": str(controller.memory),
+        "label_domains": list(controller.label_domains),
+        "flags": _flags(controller.flags),
     }
-    if told.manifests is not None:
-        layout["manifests"] = told.manifests
+    if controller.manifests is not None:
+        layout["manifests"] = controller.manifests
     return layout
 
 
 def _flags(flags: Flags) -> ControllerFlags:
-    said: dict[str, Any] = {
+    values: dict[str, Any] = {
         "claim_workers": flags.claim_workers,
         "sandbox_workers": flags.sandbox_workers,
         "refill_rate": flags.refill_rate,
@@ -158,21 +158,21 @@ def _flags(flags: Flags) -> ControllerFlags:
         "api_connections": flags.api_connections,
         "tracing": flags.tracing,
     }
-    return cast("ControllerFlags", {key: value for key, value in said.items() if value is not None})
+    return cast("ControllerFlags", {key: value for key, value in values.items() if value is not None})
 
 
-def _seconds(wait: timedelta | None) -> int | None:
-    return None if wait is None else int(wait.total_seconds())
+def _seconds(duration: timedelta | None) -> int | None:
+    return None if duration is None else int(duration.total_seconds())
 
 
 def capacity_headroom(settings: Settings) -> CapacityHeadroom:
-    """Room kept free."""
-    room = settings.capacity.headroom
-    return {"pods": room.pods, "cpu": str(room.cpu), "memory": str(room.memory)}
+    """Return the headroom to keep free on nodes."""
+    headroom = settings.capacity.headroom
+    return {"pods": headroom.pods, "cpu": str(headroom.cpu), "memory": str(headroom.memory)}
 
 
 def cost_layout(cost: Cost) -> CostLayout | None:
-    """What is controlled of costs, if anything is."""
+    """Return the cost controls, or None if the settings enable none."""
     if not (cost.monthly_budget or cost.usage_export or cost.anomaly_alerts or cost.platform_dashboard) and (
         cost.cost_tags != "activate"
     ):

@@ -1,4 +1,4 @@
-"""What lives in an environment: its classes of sandboxes, the workspaces that are always there, and their service."""
+"""The workloads of an environment: its sandbox classes, declared workspaces, and the workspace service."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from agentenv.components.sandboxes.workspace import Workspace, WorkspaceArgs, re
 from agentenv.components.service.workspace_service import WorkspaceService, WorkspaceServiceArgs
 from agentenv.components.settings_argument import read_settings
 from agentenv.components.storage.home_metering import StorageMetering, StorageMeteringArgs
-from agentenv.config.sections.classes import SandboxClass as Asked
+from agentenv.config.sections.classes import SandboxClass as ClassSettings
 from agentenv.core.capabilities.grants import RefusedGrantError
 from agentenv.core.service.home_metering import folders
 from agentenv.core.service.rbac import NAME
@@ -31,150 +31,171 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Ground:
-    """What classes stand on."""
+class ClusterContext:
+    """The cluster and file systems that workloads run on."""
 
     name: str
     cluster_name: str
     cluster: Cluster | AdoptedCluster
     file_system_ids: pulumi.Output[list[str]]
-    standing: ExistingRanges
+    existing_ranges: ExistingRanges
     child: ChildOptions
 
 
-def among(args: "EnvironmentArgs", standing: ExistingRanges) -> "EnvironmentArgs":
-    """The arguments, with the rules of classes on Fargate as they are among what stands already."""
-    if not (standing.vpc_cidrs or standing.service_cidr) or not args.get("fargate_classes") or not args.get("settings"):
+def with_existing_ranges(args: "EnvironmentArgs", existing_ranges: ExistingRanges) -> "EnvironmentArgs":
+    """Return the arguments with the Fargate rules recomputed for the address ranges of adopted resources."""
+    if (
+        not (existing_ranges.vpc_cidrs or existing_ranges.service_cidr)
+        or not args.get("fargate_classes")
+        or not args.get("settings")
+    ):
         return args
     settings = read_settings(ArgumentReader("environment", args))
     try:
-        return {**args, "fargate_classes": fargate_classes(settings, standing)}
-    except RefusedGrantError as refused:
-        raise ArgumentError("environment.fargate_classes", refused.found, refused.hint) from None
+        return {**args, "fargate_classes": fargate_classes(settings, existing_ranges)}
+    except RefusedGrantError as error:
+        raise ArgumentError("environment.fargate_classes", error.found, error.hint) from None
 
 
-def create_classes(ground: Ground, args: "EnvironmentArgs", after: pulumi.ResourceOptions) -> dict[str, SandboxClass]:
-    """The classes by name; first the place that the jobs of their schedules run in, where one has some."""
+def create_classes(
+    cluster_context: ClusterContext, args: "EnvironmentArgs", after: pulumi.ResourceOptions
+) -> dict[str, SandboxClass]:
+    """Create the sandbox classes, by name, and before them the namespace of schedule jobs if a class has schedules."""
     if not args.get("settings"):
         return {}
     settings = read_settings(ArgumentReader("environment", args))
     if any(one.pool.schedules for one in settings.sandbox_classes):
-        place = create_schedules_namespace(ground.name, settings.cluster.version, ground.child, after)
+        place = create_schedules_namespace(cluster_context.name, settings.cluster.version, cluster_context.child, after)
         after = pulumi.ResourceOptions.merge(after, pulumi.ResourceOptions(depends_on=place))
     return {
-        one.name: SandboxClass(f"{ground.name}-class-{one.name}", _told(one, ground, args), ground.child(after))
+        one.name: SandboxClass(
+            f"{cluster_context.name}-class-{one.name}",
+            _class_args(one, cluster_context, args),
+            cluster_context.child(after),
+        )
         for one in settings.sandbox_classes
     }
 
 
-def _told(one: Asked, ground: Ground, args: "EnvironmentArgs") -> SandboxClassArgs:
-    told: SandboxClassArgs = {
+def _class_args(one: ClassSettings, cluster_context: ClusterContext, args: "EnvironmentArgs") -> SandboxClassArgs:
+    class_args: SandboxClassArgs = {
         "ownership": args["ownership"],
         "settings": args.get("settings") or {},
         "sandbox_class": one.name,
-        "cluster_name": ground.cluster_name,
-        "issuer_url": ground.cluster.issuer_url,
-        "issuer_arn": ground.cluster.issuer_arn,
-        "file_system_ids": ground.file_system_ids,
+        "cluster_name": cluster_context.cluster_name,
+        "issuer_url": cluster_context.cluster.issuer_url,
+        "issuer_arn": cluster_context.cluster.issuer_arn,
+        "file_system_ids": cluster_context.file_system_ids,
     }
     if one.compute == "fargate":
-        told["security_group_ids"] = ground.cluster.class_security_group_ids.apply(lambda groups: groups[one.name])
-    _tell_around(told, ground, args)
-    return told
+        class_args["security_group_ids"] = cluster_context.cluster.class_security_group_ids.apply(
+            lambda groups: groups[one.name]
+        )
+    _add_network_context(class_args, cluster_context, args)
+    return class_args
 
 
-def _tell_around(told: SandboxClassArgs | WorkspaceServiceArgs, ground: Ground, args: "EnvironmentArgs") -> None:
-    """Which networks are the cluster's own, and what bounds the roles that are made."""
-    if ground.standing.vpc_cidrs:
-        told["vpc_cidrs"] = list(ground.standing.vpc_cidrs)
-    if ground.standing.service_cidr:
-        told["service_cidr"] = ground.standing.service_cidr
+def _add_network_context(
+    class_args: SandboxClassArgs | WorkspaceServiceArgs, cluster_context: ClusterContext, args: "EnvironmentArgs"
+) -> None:
+    """Add the address ranges of adopted resources, and the permissions boundary."""
+    if cluster_context.existing_ranges.vpc_cidrs:
+        class_args["vpc_cidrs"] = list(cluster_context.existing_ranges.vpc_cidrs)
+    if cluster_context.existing_ranges.service_cidr:
+        class_args["service_cidr"] = cluster_context.existing_ranges.service_cidr
     if "permissions_boundary" in args:
-        told["permissions_boundary"] = args["permissions_boundary"]
+        class_args["permissions_boundary"] = args["permissions_boundary"]
 
 
 def declared_seats(reader: ArgumentReader, key: str) -> list[SeatPlan]:
-    """The declared workspaces among an environment's arguments, with their shapes checked."""
+    """Return the declared workspaces among an environment's arguments, checked."""
     return [read_seat(ArgumentReader("workspace", one)) for one in read_seats(reader, key)]
 
 
 def seat_security_groups(cluster: Cluster | AdoptedCluster, args: "EnvironmentArgs") -> dict[str, pulumi.Input[str]]:
-    """The first security group of each class on Fargate with seats: their pods mount files for themselves."""
-    seated = {seat["sandbox_class"] for seat in args.get("workspaces") or ()}
+    """Return the first security group of each Fargate class with declared workspaces, whose pods mount EFS directly."""
+    seat_classes = {seat["sandbox_class"] for seat in args.get("workspaces") or ()}
     on_fargate = {one["name"] for one in args.get("fargate_classes") or ()}
     return {
         name: cluster.class_security_group_ids.apply(lambda groups, name=name: groups[name][0])
-        for name in sorted(seated & on_fargate)
+        for name in sorted(seat_classes & on_fargate)
     }
 
 
 def create_seats(
-    ground: Ground,
+    cluster_context: ClusterContext,
     args: "EnvironmentArgs",
     classes: Mapping[str, SandboxClass],
-    speaking: list[pulumi.ProviderResource],
+    kubernetes_provider: list[pulumi.ProviderResource],
 ) -> None:
-    """The declared workspaces, each in its class."""
+    """Create the declared workspaces, each in its class."""
     for seat in args.get("workspaces") or ():
-        of: Any = classes[seat["sandbox_class"]]
-        told: WorkspaceArgs = {
+        sandbox_class: Any = classes[seat["sandbox_class"]]
+        class_args: WorkspaceArgs = {
             "ownership": args["ownership"],
             "seat": seat,
-            # The first, whatever is added: a seat's files stay where they are.
-            "file_system_id": ground.file_system_ids.apply(lambda ids: ids[0]),
-            "template": of.template,
-            "namespace": of.ready,
+            # Always the first one: the files of a workspace stay where they are when file systems are added.
+            "file_system_id": cluster_context.file_system_ids.apply(lambda ids: ids[0]),
+            "template": sandbox_class.template,
+            "namespace": sandbox_class.ready,
         }
         if "keep_data" in args:
-            told["keep_data"] = args["keep_data"]
-        spoken = pulumi.ResourceOptions(providers=speaking)
-        Workspace(f"{ground.name}-seat-{seat['name']}", told, ground.child(spoken))
+            class_args["keep_data"] = args["keep_data"]
+        options = pulumi.ResourceOptions(providers=kubernetes_provider)
+        Workspace(f"{cluster_context.name}-seat-{seat['name']}", class_args, cluster_context.child(options))
 
 
 def create_service(
-    ground: Ground,
+    cluster_context: ClusterContext,
     args: "EnvironmentArgs",
     classes: Mapping[str, SandboxClass],
     network: Network | AdoptedNetwork,
     *,
-    needed: Sequence[pulumi.Resource],
-    speaking: list[pulumi.ProviderResource],
+    dependencies: Sequence[pulumi.Resource],
+    kubernetes_provider: list[pulumi.ProviderResource],
 ) -> WorkspaceService | None:
-    """The service that gives sandboxes of these classes to people, where it is said which image it is."""
+    """Create the workspace service for these classes, if the settings name its image."""
     if not args.get("settings") or not read_settings(ArgumentReader("environment", args)).service.deployed:
         return None
-    told: WorkspaceServiceArgs = {
+    class_args: WorkspaceServiceArgs = {
         "ownership": args["ownership"],
         "settings": args.get("settings") or {},
-        "cluster_name": ground.cluster_name,
-        "issuer_url": ground.cluster.issuer_url,
-        "issuer_arn": ground.cluster.issuer_arn,
-        "file_system_ids": ground.file_system_ids,
-        "place": output_after(NAME, needed),
+        "cluster_name": cluster_context.cluster_name,
+        "issuer_url": cluster_context.cluster.issuer_url,
+        "issuer_arn": cluster_context.cluster.issuer_arn,
+        "file_system_ids": cluster_context.file_system_ids,
+        "place": output_after(NAME, dependencies),
         "class_namespaces": {name: one.ready for name, one in classes.items()},
         "vpc_id": network.vpc_id,
         "nat_addresses": list(network.nat_addresses_by_gateway),
     }
     if "keep_data" in args:
-        told["keep_data"] = args["keep_data"]
-    _tell_around(told, ground, args)
-    return WorkspaceService(f"{ground.name}-service", told, ground.child(pulumi.ResourceOptions(providers=speaking)))
+        class_args["keep_data"] = args["keep_data"]
+    _add_network_context(class_args, cluster_context, args)
+    return WorkspaceService(
+        f"{cluster_context.name}-service",
+        class_args,
+        cluster_context.child(pulumi.ResourceOptions(providers=kubernetes_provider)),
+    )
 
 
 def create_storage_metering(
-    ground: Ground, args: "EnvironmentArgs", needed: Sequence[pulumi.Resource], speaking: list[pulumi.ProviderResource]
+    cluster_context: ClusterContext,
+    args: "EnvironmentArgs",
+    dependencies: Sequence[pulumi.Resource],
+    kubernetes_provider: list[pulumi.ProviderResource],
 ) -> StorageMetering | None:
-    """What looks how large homes are, where there are some and the service that accounts for them."""
+    """Create the job that measures home sizes, if there are homes and a service that accounts for them."""
     if not args.get("settings") or not folders(read_settings(ArgumentReader("environment", args))):
         return None
-    told: StorageMeteringArgs = {
+    class_args: StorageMeteringArgs = {
         "ownership": args["ownership"],
         "settings": args.get("settings") or {},
-        "issuer_url": ground.cluster.issuer_url,
-        "issuer_arn": ground.cluster.issuer_arn,
-        "file_system_ids": ground.file_system_ids,
+        "issuer_url": cluster_context.cluster.issuer_url,
+        "issuer_arn": cluster_context.cluster.issuer_arn,
+        "file_system_ids": cluster_context.file_system_ids,
     }
     if "permissions_boundary" in args:
-        told["permissions_boundary"] = args["permissions_boundary"]
-    after = pulumi.ResourceOptions(depends_on=list(needed), providers=speaking)
-    return StorageMetering(f"{ground.name}-storage-metering", told, ground.child(after))
+        class_args["permissions_boundary"] = args["permissions_boundary"]
+    after = pulumi.ResourceOptions(depends_on=list(dependencies), providers=kubernetes_provider)
+    return StorageMetering(f"{cluster_context.name}-storage-metering", class_args, cluster_context.child(after))

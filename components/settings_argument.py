@@ -1,7 +1,7 @@
-"""The settings of an environment as an argument: what a stack file has under `config`, read like one.
+"""The settings of an environment as a component argument, in the form of a stack file's `config`.
 
-What a class is follows from more than itself: who may reach it, which ranges are the cluster's own, whose parent it is.
-So components that need a class are given all settings, in the one form in which people write them down.
+The plan of a class depends on more than the class: its parent, the network, and the classes that may reach it. So a
+component that needs one class takes all settings.
 """
 
 import json
@@ -16,23 +16,23 @@ from agentenv.config.reader import REGION_KEY
 
 
 def to_argument(settings: Settings) -> dict[str, Any]:
-    """The settings as the argument of a component."""
-    said: dict[str, Any] = settings.model_dump(mode="json", by_alias=True, exclude_unset=True)
-    said.pop("environment")
-    return {REGION_KEY: said.pop("region"), **{f"{NAMESPACE}:{name}": value for name, value in said.items()}}
+    """Return the settings as a component argument."""
+    values: dict[str, Any] = settings.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    values.pop("environment")
+    return {REGION_KEY: values.pop("region"), **{f"{NAMESPACE}:{name}": value for name, value in values.items()}}
 
 
 def read_settings(reader: ArgumentReader) -> Settings:
-    """The settings among a component's arguments; what is wrong with them is wrong with the argument."""
+    """Return the settings among a component's arguments; mistakes in them raise an argument error."""
     environment = reader.part("ownership", Ownership).text("environment")
-    said = reader.values.get("settings")
-    if not isinstance(said, dict):
-        raise ArgumentError(f"{reader.path}.settings", f"{said!r}", "a dictionary, as a stack file has it under config")
-    return _read(json.dumps(said, sort_keys=True), environment)
+    values = reader.values.get("settings")
+    if not isinstance(values, dict):
+        raise ArgumentError(f"{reader.path}.settings", f"{values!r}", "a dictionary like `config` of a stack file")
+    return _read(json.dumps(values, sort_keys=True), environment)
 
 
 def _whole(value: Any) -> Any:
-    """Without fractions that are none: from another language every number comes as one."""
+    """Return a value with whole floats as integers: from other languages every number arrives as a float."""
     if isinstance(value, dict):
         return {key: _whole(inner) for key, inner in cast("dict[str, Any]", value).items()}
     if isinstance(value, list):
@@ -41,9 +41,9 @@ def _whole(value: Any) -> Any:
 
 
 @lru_cache(maxsize=8)
-def _read(said: str, environment: str) -> Settings:
-    """Read once for all the classes of an environment."""
+def _read(values: str, environment: str) -> Settings:
+    """Read the settings, once for all classes of an environment."""
     try:
-        return read(_whole(json.loads(said)), environment)
+        return read(_whole(json.loads(values)), environment)
     except Mistakes as mistakes:
-        raise ArgumentError("settings", f"mistakes\n{mistakes}", "settings without any") from None
+        raise ArgumentError("settings", f"mistakes\n{mistakes}", "settings without mistakes") from None

@@ -1,4 +1,4 @@
-"""One environment: what its stack file says, what is made of it, and what others may know of it."""
+"""The Pulumi program: reads the stack file, creates the environment, and exports the stack outputs."""
 
 import pulumi
 from configuration import refusal, stack_settings

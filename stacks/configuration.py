@@ -1,4 +1,4 @@
-"""The stack's configuration, all of it: a key that nobody asks for may be a key that somebody mistyped."""
+"""Reads the whole stack configuration, so that an unknown key is reported as a possible typo."""
 
 import json
 import os
@@ -9,10 +9,10 @@ from agentenv.config import Mistakes, Settings, read
 
 
 def stack_settings() -> Settings:
-    """The settings of the stack that is being brought up; all their mistakes end the program in one message.
+    """Return the settings of the current stack; raise with all mistakes at once.
 
-    `pulumi.Config` answers for keys that are asked for by name, and so cannot tell of the others. The engine hands a
-    program everything there is, and the names of what is secret, in these two variables.
+    `pulumi.Config` only returns keys by name, so it cannot report unknown keys. The engine passes the whole
+    configuration, and the names of secret keys, in these two environment variables.
     """
     config: dict[str, object] = json.loads(os.environ.get("PULUMI_CONFIG") or "{}")
     secret: list[str] = json.loads(os.environ.get("PULUMI_CONFIG_SECRET_KEYS") or "[]")
@@ -20,7 +20,7 @@ def stack_settings() -> Settings:
 
 
 def refusal(mistakes: Mistakes) -> pulumi.RunError:
-    """The mistakes as the engine prints them: together, and without a traceback."""
+    """Return the mistakes as one error, which the engine prints without a traceback."""
     count = len(mistakes.mistakes)
     title = "one mistake" if count == 1 else f"{count} mistakes"
     return pulumi.RunError(f"the stack's configuration has {title}:\n{mistakes}")

@@ -1,7 +1,7 @@
-"""What stands already: how it is named, how it is read through the provider, and that it is right before it is used.
+"""Existing resources to adopt: their arguments, how they are read through the provider, and the checks they must pass.
 
-It is read while the program runs, and not once something else is known: so whatever is wrong ends the program before
-anything is registered beside it, and number and names of what follows do not hang on an answer.
+They are read with synchronous invokes while the program runs. So a resource that cannot be adopted ends the program
+before anything is registered, and the number and names of resources do not depend on an output.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,66 +20,66 @@ from agentenv.core.nodes.node_pools import DISCOVERY_TAG
 
 T = TypeVar("T")
 
-# States of a range of a VPC's in which an address of it may be somebody's.
+# States of a VPC's CIDR block in which its addresses may be in use.
 IN_USE_STATES = ("associating", "associated", "disassociating")
 
 
 class ExistingNetwork(TypedDict):
-    """A VPC that stands already."""
+    """An existing VPC."""
 
     vpc_id: str
     """The VPC."""
 
     private_subnet_ids: list[str]
-    """Its private subnets, one a zone, in an order that must not change afterwards."""
+    """Its private subnets, one per zone, in an order that must not change afterwards."""
 
     public_subnet_ids: NotRequired[list[str]]
     """Its public subnets, for load balancers."""
 
 
 class ExistingFileSystems(TypedDict):
-    """File systems that stand already."""
+    """Existing EFS file systems."""
 
     ids: list[str]
     """The file systems, by shard."""
 
     mount_group_id: NotRequired[str]
-    """The security group of the mount targets that they have; without one they have none, and some are made."""
+    """The security group of their mount targets. If it is not set, mount targets are created."""
 
 
 class Existing(TypedDict):
-    """What of an environment stands already. What is not named is made."""
+    """The existing resources that an environment adopts. All others are created."""
 
     network: NotRequired[ExistingNetwork]
-    """The VPC it is in."""
+    """The VPC."""
 
     cluster: NotRequired[bool]
-    """Whether the cluster of its name stands; false unless told."""
+    """Whether the cluster of that name exists. Default: false."""
 
     file_systems: NotRequired[ExistingFileSystems]
-    """The file systems that homes live on."""
+    """The file systems of homes."""
 
 
 class ExistingError(pulumi.RunError):
-    """What stands already is not as it has to be: all of it at once, each with its way out."""
+    """Existing resources that cannot be adopted: all shortcomings at once, each with a fix."""
 
     def __init__(self, wrong: Sequence[AdoptionProblem]) -> None:
         lines = "\n".join(f"  {one}" for one in wrong)
-        super().__init__(f"what stands already cannot be used as it is:\n{lines}")
+        super().__init__(f"existing resources cannot be adopted as they are:\n{lines}")
 
 
 @dataclass(frozen=True)
 class ExistingNetworkFacts:
-    """What an environment uses of a VPC."""
+    """The facts of an existing VPC."""
 
     cidr: str
-    cidrs: Sequence[str]  # all of them: an address of any is inside
+    cidrs: Sequence[str]  # all CIDR blocks in use, with the primary one
     zones: Sequence[str]
 
 
 @dataclass(frozen=True)
 class ExistingClusterFacts:
-    """What an environment uses of a cluster."""
+    """The facts of an existing cluster."""
 
     arn: str
     endpoint: str
@@ -92,7 +92,7 @@ class ExistingClusterFacts:
 
 @dataclass(frozen=True)
 class ExistingFileSystemFacts:
-    """What an environment uses of its file systems."""
+    """The facts of existing file systems."""
 
     arns: Sequence[str]
     dns_names: Sequence[str]
@@ -100,10 +100,10 @@ class ExistingFileSystemFacts:
 
 
 def network_arguments(reader: ArgumentReader) -> ExistingNetwork:
-    """The VPC as it was named, with two private subnets at least."""
+    """Return the arguments of an existing VPC, which must have at least two private subnets."""
     private = reader.texts("private_subnet_ids")
     if len(private) < 2:
-        raise ArgumentError(f"{reader.path}.private_subnet_ids", f"{len(private)}", "subnets in two zones at least")
+        raise ArgumentError(f"{reader.path}.private_subnet_ids", f"{len(private)}", "subnets in at least two zones")
     return {
         "vpc_id": reader.text("vpc_id"),
         "private_subnet_ids": private,
@@ -112,7 +112,7 @@ def network_arguments(reader: ArgumentReader) -> ExistingNetwork:
 
 
 def file_system_arguments(reader: ArgumentReader) -> ExistingFileSystems:
-    """The file systems as they were named, at least one."""
+    """Return the arguments of existing file systems, at least one."""
     named: ExistingFileSystems = {"ids": reader.texts("ids")}
     if not named["ids"]:
         raise ArgumentError(f"{reader.path}.ids", "an empty list", "ids of file systems")
@@ -122,7 +122,7 @@ def file_system_arguments(reader: ArgumentReader) -> ExistingFileSystems:
 
 
 def existing_arguments(reader: ArgumentReader) -> Existing:
-    """What was named as standing already, with its shape checked."""
+    """Return the `existing` argument, checked."""
     if not reader.has("existing"):
         return {}
     named = reader.part("existing", Existing)
@@ -137,8 +137,8 @@ def existing_arguments(reader: ArgumentReader) -> Existing:
 
 
 def read_network(named: ExistingNetwork, cluster: str, asked: pulumi.InvokeOptions) -> ExistingNetworkFacts:
-    """The VPC, if it is right for a cluster of that name; all that is wrong with it otherwise."""
-    # The state of a VPC can be asked for and is never answered.
+    """Return the facts of the VPC; raise with every reason why a cluster of that name cannot use it."""
+    # The state of a VPC is a filter of the function and not among its results.
     vpc = _answer(
         named["vpc_id"],
         lambda: ec2.get_vpc(id=named["vpc_id"], state=AVAILABLE, opts=asked),
@@ -156,7 +156,7 @@ def read_network(named: ExistingNetwork, cluster: str, asked: pulumi.InvokeOptio
 
 
 def read_cluster(name: str, version: str, vpc_id: str | None, asked: pulumi.InvokeOptions) -> ExistingClusterFacts:
-    """The cluster, if it is right; all that is wrong with it otherwise."""
+    """Return the facts of the cluster; raise with every reason why it cannot be adopted."""
     found = _answer(f"cluster {name}", lambda: eks.get_cluster(name=name, opts=asked))
     vpc = found.vpc_config
     issuer = next((oidc.issuer for one in found.identities for oidc in one.oidcs), "")
@@ -178,9 +178,9 @@ def read_cluster(name: str, version: str, vpc_id: str | None, asked: pulumi.Invo
 
 
 def read_file_systems(named: ExistingFileSystems, asked: pulumi.InvokeOptions) -> ExistingFileSystemFacts:
-    """The file systems, if they are right; all that is wrong with them otherwise.
+    """Return the facts of the file systems; raise with every reason why they cannot be adopted.
 
-    Who is let in and where they are mounted no function of the provider tells: preflight asks AWS for it.
+    No function of the provider returns their policies and mount targets; `agentenv preflight` reads these from AWS.
     """
     found = [_answer(id_, lambda id_=id_: efs.get_file_system(file_system_id=id_, opts=asked)) for id_ in named["ids"]]
     systems = [
@@ -195,14 +195,14 @@ def read_file_systems(named: ExistingFileSystems, asked: pulumi.InvokeOptions) -
 
 @dataclass(frozen=True)
 class ExistingRanges:
-    """Those of the addresses of an environment that somebody else has chosen; empty where they are its own."""
+    """The address ranges of adopted resources; empty where the environment creates its own."""
 
     vpc_cidrs: Sequence[str] = ()
     service_cidr: str = ""
 
 
 def read_existing(existing: Existing, cluster: str, version: str, asked: pulumi.InvokeOptions) -> ExistingRanges:
-    """Find all of it right, or end the program; what it is told is what classes of sandboxes are kept away from."""
+    """Check every existing resource, and return the ranges that network rules of sandboxes must exclude."""
     network, files = existing.get("network"), existing.get("file_systems")
     around = read_network(network, cluster, asked) if network is not None else None
     there = None
@@ -216,11 +216,11 @@ def read_existing(existing: Existing, cluster: str, version: str, asked: pulumi.
 def _answer(
     thing: str, ask: Callable[[], T], *, lack: str = "cannot be read", way_out: str = "name one that is there"
 ) -> T:
-    """What the provider says of a thing, or that it could not tell, in the provider's words."""
+    """Return the result of a provider function; raise its error as a shortcoming of the resource."""
     try:
         return ask()
     except Exception as silence:  # noqa: BLE001 - the engine raises nothing more exact
-        # The official provider lists its errors, a line each.
+        # The official provider lists its errors, one per line.
         told = " ".join(str(silence).rpartition("returned an error: ")[2].split()).rstrip(".")
         raise ExistingError([AdoptionProblem(thing, f"{lack}: {told}", way_out)]) from None
 

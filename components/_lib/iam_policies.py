@@ -1,7 +1,7 @@
-"""IAM policy documents, as plain data: what each says can be read, tested and compared without an engine.
+"""IAM policy documents as plain data, so that they can be read, tested and compared without an engine.
 
-Each is made from where it holds and from what it names. Lists are sorted, so that the same arguments give the same
-text and a second update has nothing to change.
+Each function takes the AWS context and the names that the document refers to. Lists are sorted: the same arguments
+give the same JSON, and a second update has nothing to change.
 """
 
 import json
@@ -14,7 +14,7 @@ from agentenv.components._lib.aws_context import AwsContext
 
 Document = dict[str, Any]
 
-# What the account's own IAM policies may be given over a key: to look after it, never to read what it encrypts.
+# Key actions that the account's own IAM policies may grant: administration, never use of the key.
 KEY_ADMINISTRATION = (
     "kms:CancelKeyDeletion",
     "kms:Describe*",
@@ -34,22 +34,22 @@ KEY_USE = ("kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey
 
 
 def document(*statements: Document) -> Document:
-    """A policy of these statements."""
+    """Return a policy of these statements."""
     return {"Version": "2012-10-17", "Statement": list(statements)}
 
 
 def to_json(policy: Document) -> str:
-    """A policy as AWS takes it; without the spaces that count towards its length."""
+    """Return a policy as compact JSON, because spaces count towards its length limit."""
     return json.dumps(policy, separators=(",", ":"), sort_keys=True)
 
 
 def policy_json(policy: pulumi.Output[Document]) -> pulumi.Output[str]:
-    """The same of a policy that is not known yet."""
+    """Return a policy that is not known yet as JSON."""
     return policy.apply(to_json)
 
 
 def service_trust_policy(aws: AwsContext, service: str, source: str) -> Document:
-    """Who may take on a role: a service, for this account's own resources only, not for those of another customer."""
+    """Return the trust policy of a role for one AWS service, acting for resources of this account only."""
     return document(
         {
             "Sid": "ForOurOwn",
@@ -65,7 +65,7 @@ def service_trust_policy(aws: AwsContext, service: str, source: str) -> Document
 
 
 def log_writer_policy(log_group: str) -> Document:
-    """What the flow logs service does with a log group that exists: it may not make others, nor read any."""
+    """Return the policy of a role that writes into one existing log group, and neither creates nor reads any."""
     return document(
         {
             "Sid": "WriteFlows",
@@ -82,8 +82,9 @@ def log_writer_policy(log_group: str) -> Document:
 
 
 def logs_key_policy(aws: AwsContext, *log_groups: str) -> Document:
-    """A key that CloudWatch Logs uses for log groups whose names begin in one of some ways, and whoever it lets at
-    them.
+    """Return the policy of a key for the log groups with these name patterns.
+
+    CloudWatch Logs encrypts with it, and decrypts for callers that may read those log groups.
     """
     logs = f"logs.{aws.region}.{aws.dns_suffix}"
     arns = [aws.arn("logs", f"log-group:{names}") for names in log_groups]
@@ -104,9 +105,9 @@ def logs_key_policy(aws: AwsContext, *log_groups: str) -> Document:
 
 
 def file_system_key_policy(aws: AwsContext) -> Document:
-    """A key that is used through EFS only, for whoever EFS lets at the file system; nobody decrypts with it directly.
+    """Return the policy of a key that is used through EFS only; no principal decrypts with it directly.
 
-    Backups read through EFS too, and then encrypt with the vault's key.
+    Backups read through EFS too, and then encrypt with the key of the backup vault.
     """
     return document(
         _administration(aws),
@@ -120,7 +121,7 @@ def file_system_key_policy(aws: AwsContext) -> Document:
 
 
 def volume_key_policy(aws: AwsContext) -> Document:
-    """A key for the volumes of nodes, used through EC2 only, for whoever may launch them."""
+    """Return the policy of a key for node volumes, used through EC2 only."""
     return document(
         _administration(aws),
         _used_through(aws, f"ec2.{aws.region}.{aws.dns_suffix}", "ThroughVolumes", (*KEY_USE, "kms:CreateGrant")),
@@ -128,7 +129,7 @@ def volume_key_policy(aws: AwsContext) -> Document:
 
 
 def secrets_key_policy(aws: AwsContext) -> Document:
-    """A key for the cluster's secrets. EKS is given a grant by whoever makes the cluster, and works by that alone."""
+    """Return the policy of the key for Kubernetes secrets; EKS uses it through a grant of the cluster's creator."""
     return document(
         _administration(aws),
         {
@@ -170,10 +171,10 @@ MOUNT, WRITE, ROOT = (
 
 
 def file_system_policy(aws: AwsContext, arn: str, clients: Sequence[str]) -> Document:
-    """Who may mount a file system: the clients, encrypted on the way, by an access point, never as root.
+    """Return the policy of a file system: clients mount with TLS, through an access point, never as root.
 
-    EFS joins this policy with what IAM allows a caller. Saying whom it allows would therefore leave in every role of
-    the account that may mount anything; so it says whom it refuses, and that is everybody else.
+    EFS also allows what the caller's own IAM policies allow. An Allow statement alone would admit every role of the
+    account that may mount anything, so this policy denies every principal that is not a client.
     """
     deny_others: Document = {
         "Sid": "RefuseStrangers",
@@ -212,7 +213,7 @@ def file_system_policy(aws: AwsContext, arn: str, clients: Sequence[str]) -> Doc
     client_arns = sorted(set(clients))
     return document(
         *denials,
-        # A caller without an identity has no principal to compare, and a negated comparison then holds: refused too.
+        # An anonymous caller has no principal ARN, and a negated condition then matches: it is denied too.
         {**deny_others, "Condition": {"ArnNotEquals": {"aws:PrincipalArn": client_arns}}},
         {
             "Sid": "AdmitClients",
@@ -229,9 +230,9 @@ def file_system_policy(aws: AwsContext, arn: str, clients: Sequence[str]) -> Doc
 
 
 def interface_endpoint_policy(aws: AwsContext, service: str) -> Document:
-    """An interface endpoint for this account's identities: credentials brought along from elsewhere do not work there.
+    """Return the policy of an interface endpoint that accepts only principals of this account.
 
-    A token is traded for a role's credentials by a caller that has no identity yet, which concerns STS alone.
+    For STS it also allows AssumeRoleWithWebIdentity, whose callers have no AWS identity yet.
     """
     own_principals: Document = {
         "Sid": "OwnIdentities",
@@ -256,12 +257,12 @@ def interface_endpoint_policy(aws: AwsContext, service: str) -> Document:
 
 
 def dynamodb_endpoint_policy(aws: AwsContext) -> Document:
-    """The DynamoDB gateway: tables of this account."""
+    """Return the policy of the DynamoDB gateway endpoint: tables of this account only."""
     return document(_own_resources(aws, "dynamodb:*"))
 
 
 def s3_endpoint_policy(aws: AwsContext) -> Document:
-    """The S3 gateway: everything in buckets of this account, and reading elsewhere, but writing nowhere else.
+    """Return the policy of the S3 gateway endpoint: all actions in this account's buckets, and reads in all others.
 
     Image layers, package mirrors and the release files of many projects are in buckets of other accounts.
     """

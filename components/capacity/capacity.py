@@ -1,9 +1,9 @@
-"""The capacity: nodes that Karpenter launches when something has to run, and ends when nothing does.
+"""The capacity: nodes that Karpenter launches for pending pods and terminates when they are empty.
 
-In the order it comes to life: what nodes are to AWS, the queue that warns of their end, Karpenter's definitions and
-controller, node classes and pools, runtime classes, and room kept free. It goes the other way round, and each step
-waits for the one before: pools with their nodes, classes, the controller, its definitions, and only then what the
-controller worked with. The cluster, with the profile that the controller runs on, is a matter of `depends_on`.
+Creates, in this order: the IAM role of nodes, the interruption queue, Karpenter's CRDs and controller, node classes and
+node pools, runtime classes, and headroom. Deletion is the reverse, and each step awaits the one before: node pools with
+their nodes, node classes, the controller, its CRDs, and only then the resources that the controller uses. The cluster,
+with the Fargate profile of the controller, is passed as `depends_on`.
 """
 
 from typing import NotRequired, TypedDict
@@ -30,7 +30,7 @@ from agentenv.components.capacity.capacity_layout import (
 )
 from agentenv.components.capacity.headroom import create_headroom
 from agentenv.components.capacity.interruption_queue import interruption_queue
-from agentenv.components.capacity.karpenter import ClusterFacts, install, node_role
+from agentenv.components.capacity.karpenter import KarpenterContext, create_node_role, install_karpenter
 from agentenv.components.capacity.node_objects import LaunchContext, create_node_pools, create_runtime_classes
 from agentenv.components.cluster.gpu_plugin import NAME as PLUGIN
 from agentenv.components.cluster.gpu_plugin import create_device_plugin
@@ -40,63 +40,63 @@ from agentenv.core.pinned_versions import releases
 
 
 class CapacityArgs(TypedDict):
-    """What capacity is made from."""
+    """The arguments of capacity."""
 
     ownership: Ownership
-    """Whose it is."""
+    """The owner, for tags and names."""
 
     cluster_name: str
-    """The cluster that nodes join; subnets and groups are found by its name in their tags."""
+    """The name of the cluster that nodes join; subnets and security groups are discovered by this tag."""
 
     cluster_endpoint: pulumi.Input[str]
-    """The address of its API."""
+    """The endpoint of its API server."""
 
     issuer_url: pulumi.Input[str]
-    """Who signs the tokens of its service accounts."""
+    """The URL of its OIDC issuer, which signs service account tokens."""
 
     issuer_arn: pulumi.Input[str]
-    """The same, as an identity provider of IAM."""
+    """The ARN of the issuer's IAM OIDC provider."""
 
     layout: CapacityLayout
-    """How nodes are to be."""
+    """The layout of nodes."""
 
     demands: list[CapacityDemand]
-    """What the classes of sandboxes ask for; a pool for the system is always there."""
+    """The node requirements of sandbox classes. There is always a node pool for the system."""
 
     headroom: NotRequired[CapacityHeadroom]
-    """Room kept free; none unless told."""
+    """The headroom kept free on nodes. Default: none."""
 
     isolated: NotRequired[bool]
-    """Whether there is no way out of the VPC but its endpoints, so that prices are taken from the controller's own
-    list, and nodes get a profile of ours, for there is no endpoint to make one over; false unless told."""
+    """Whether the VPC has no internet access. Karpenter then uses its built-in prices, and nodes a given instance
+    profile, because IAM has no VPC endpoint to create one over. Default: false."""
 
     mirrors: NotRequired[CapacityMirrors]
-    """Where copies are of what is taken from the internet; there unless told."""
+    """Mirrors of what nodes and controllers download. Default: download from the internet."""
 
     replicas: NotRequired[int]
-    """How many controllers there are, of which one works: as the layout has it unless told."""
+    """The number of controller replicas, of which one is the leader. Default: as in the layout."""
 
     permissions_boundary: NotRequired[str]
-    """The permissions boundary of every role that is made."""
+    """The permissions boundary of every IAM role that is created."""
 
 
 class Capacity(pulumi.ComponentResource):
-    """Karpenter with its roles and its queue, node classes and pools, runtime classes and headroom."""
+    """Karpenter with its IAM roles and interruption queue, node classes, node pools, runtime classes and headroom."""
 
     node_role_arn: pulumi.Output[str]
-    """What nodes are to AWS."""
+    """The IAM role of the nodes."""
 
     queue_name: pulumi.Output[str]
-    """The queue of warnings."""
+    """The SQS queue of interruption events."""
 
     volume_key_arn: pulumi.Output[str]
-    """The key of nodes' volumes."""
+    """The KMS key of the nodes' volumes."""
 
     pool_names: pulumi.Output[list[str]]
     """The node pools."""
 
     def __init__(self, name: str, args: CapacityArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        """Make it; a wrong plain argument raises before anything is made."""
+        """Create it; a wrong plain argument raises before anything is created."""
         reader = ArgumentReader.of("capacity", args, CapacityArgs)
         labels = Labels.of(reader, "capacity", name)
         cluster = reader.text("cluster_name")
@@ -104,8 +104,8 @@ class Capacity(pulumi.ComponentResource):
         pools = node_pools(layout, read_demands(reader))
         mirrors = read_mirrors(reader)
         holders = read_headroom(reader, mirrors)
-        told, amounts = read_controller(reader)
-        replicas = reader.whole("replicas", 1, 3, default=told)
+        default_replicas, resources = read_controller(reader)
+        replicas = reader.whole("replicas", 1, 3, default=default_replicas)
         isolated = reader.flag("isolated", default=False)
         boundary = reader.text("permissions_boundary") if reader.has("permissions_boundary") else None
 
@@ -114,7 +114,7 @@ class Capacity(pulumi.ComponentResource):
         self._child: ChildOptions = child_options(self, opts)
         roles = Roles(labels, self._child, boundary)
         issuer = Issuer(pulumi.Output.from_input(args["issuer_arn"]), pulumi.Output.from_input(args["issuer_url"]))
-        around = ClusterFacts(
+        karpenter = KarpenterContext(
             cluster,
             args["cluster_endpoint"],
             issuer,
@@ -122,20 +122,22 @@ class Capacity(pulumi.ComponentResource):
             mirrors,
             isolated=isolated,
             replicas=replicas,
-            amounts=amounts,
+            amounts=resources,
         )
 
         key = self._volume_key()
-        nodes = node_role(around, roles)
-        queue, filled = interruption_queue(labels, self._child, self._aws, roles.planned_documents)
-        controller = install(around, nodes, queue, roles)
-        there = [controller, *filled, *nodes.ready]
-        there += create_device_plugin(pools, mirrors.image(releases().images[PLUGIN]), there, labels, self._child)
+        nodes = create_node_role(karpenter, roles)
+        queue, queue_targets = interruption_queue(labels, self._child, self._aws, roles.planned_documents)
+        controller = install_karpenter(karpenter, nodes, queue, roles)
+        node_dependencies = [controller, *queue_targets, *nodes.ready]
+        node_dependencies += create_device_plugin(
+            pools, mirrors.image(releases().images[PLUGIN]), node_dependencies, labels, self._child
+        )
         runtimes = mirrors.runtimes(releases().runtimes)
-        launch = LaunchContext(cluster, nodes.identity, key.arn, runtimes, there)
-        made = create_node_pools(layout, pools, launch, labels, self._child)
+        launch = LaunchContext(cluster, nodes.identity, key.arn, runtimes, node_dependencies)
+        node_pool_objects = create_node_pools(layout, pools, launch, labels, self._child)
         create_runtime_classes(pools, labels, self._child)
-        create_headroom(pools, made, holders, labels, self._child)
+        create_headroom(pools, node_pool_objects, holders, labels, self._child)
 
         self.node_role_arn = nodes.role.arn
         self.queue_name = queue.name
@@ -149,7 +151,7 @@ class Capacity(pulumi.ComponentResource):
             f"{self._labels.base}-volumes",
             description=f"Volumes of the nodes of environment {self._labels.environment}",
             enable_key_rotation=True,
-            # Nodes hold nothing that is to be kept.
+            # Nodes hold no data that must be retained.
             deletion_window_in_days=7,
             policy=iam_policies.policy_json(self._aws.apply(iam_policies.volume_key_policy)),
             tags=self._labels.tags("volumes"),

@@ -1,4 +1,4 @@
-"""What is told of nodes: how they are to be, what classes of sandboxes ask for, room kept free, and mirrors."""
+"""The arguments of nodes: their layout, the requirements of sandbox classes, headroom and mirrors."""
 
 from typing import NotRequired, TypedDict
 
@@ -13,114 +13,114 @@ MONTH = 30 * 24 * 3600
 
 
 class CapacityLayout(TypedDict):
-    """How nodes are to be. Amounts are written as Kubernetes writes them, times in seconds."""
+    """The layout of nodes. Amounts are Kubernetes quantities, durations are seconds."""
 
     families: list[str]
-    """Instance families for sandboxes, those preferred first; Graviton ones are tried before the others."""
+    """Instance families for sandboxes, preferred ones first; Graviton families are tried before the others."""
 
     nested_families: list[str]
-    """Families for sandboxes that have a kernel of their own: by nested virtualization, or with `-metal` at the end
-    of a family on its whole machines."""
+    """Families for sandboxes with their own kernel: by nested virtualization, or with the suffix `-metal` on bare
+    metal instances."""
 
     gpu_families: list[str]
-    """Families with graphics processors."""
+    """Families with GPUs."""
 
     system_families: list[str]
-    """Families for what is neither a sandbox nor on Fargate."""
+    """Families for pods that are neither sandboxes nor on Fargate."""
 
     system_capacity: NotRequired[str]
-    """How these are bought: `on-demand` (unless told), `spot` or `both`, which prefers Spot."""
+    """Their capacity type: `on-demand` (default), `spot` or `both`, which prefers Spot."""
 
     cpu_limit: str
-    """The most cores that the nodes of one pool may have together."""
+    """The CPU limit of one node pool."""
 
     memory_limit: str
-    """The most memory that the nodes of one pool may have together."""
+    """The memory limit of one node pool."""
 
     system_cpu_limit: str
-    """The same for the system's pool."""
+    """The CPU limit of the system node pool."""
 
     system_memory_limit: str
-    """The same for the system's pool."""
+    """The memory limit of the system node pool."""
 
     gpu_limit: int
-    """The most graphics processors at once."""
+    """The limit of GPUs."""
 
     pods_per_node: int
-    """The most pods on a node."""
+    """The maximum number of pods on a node."""
 
     root_volume: str
     """The size of a node's root volume."""
 
     image: NotRequired[str]
-    """The node image by its release, such as `al2023@v20261103`; the pinned one unless told."""
+    """The release of the node image, such as `al2023@v20261103`. Default: the pinned release."""
 
     controller_replicas: NotRequired[int]
-    """How many controllers there are, of which one works: 2 unless told."""
+    """The number of controller replicas, of which one is the leader. Default: 2."""
 
     controller_cpu: NotRequired[str]
-    """Cores of each controller, half a one unless told."""
+    """The CPU of each controller replica. Default: `500m`."""
 
     controller_memory: NotRequired[str]
-    """Memory of each controller, 768Mi unless told."""
+    """The memory of each controller replica. Default: `768Mi`."""
 
     consolidate_after: int
-    """How long a node is empty before it goes."""
+    """How long a node is empty before Karpenter removes it."""
 
     expire_after: int
-    """The longest that a node lives."""
+    """The maximum lifetime of a node."""
 
     termination_grace: int
-    """How long a node that has to go waits for what runs on it."""
+    """The termination grace period of a node: how long it waits for its pods."""
 
     disruption_budget: str
-    """How many nodes may be disrupted at once, as a share such as `10%` or a number."""
+    """The number of nodes that may be disrupted at once, or a share such as `10%`."""
 
     drift_budget: str
-    """How many nodes with sandboxes may be replaced at once because they are no longer as declared: `0` for none."""
+    """The number of sandbox nodes that may be replaced at once because they drifted: `0` for none."""
 
 
 class CapacityDemand(TypedDict):
-    """What one class of sandboxes asks of nodes."""
+    """The node requirements of one sandbox class."""
 
     tier: str
     """`verified`, `standard` or `untrusted`."""
 
     kernel: NotRequired[str]
-    """Where an untrusted sandbox has its kernel from: `kata` (unless told) or `nitro`."""
+    """What isolates the kernel of an untrusted sandbox: `kata` (default) or `nitro`."""
 
     capacity: str
-    """How its nodes are bought: `spot`, `on-demand` or `both`."""
+    """The capacity type of its nodes: `spot`, `on-demand` or `both`."""
 
     gpu: NotRequired[bool]
-    """Whether it has graphics processors, which is for `verified` only."""
+    """Whether it has GPUs, which only `verified` may have. Default: false."""
 
 
 class CapacityMirrors(TypedDict):
-    """Where copies are of what the internet has, for a network without a way out."""
+    """Mirrors of downloads, for a network without internet access."""
 
     registry: NotRequired[str]
-    """The registry with copies of images, each by its name without its own registry's."""
+    """The registry with copies of images, under their names without the original registry."""
 
     files: NotRequired[str]
-    """An https address with copies of the runtimes that nodes install, below their names and versions."""
+    """An HTTPS address with copies of the runtimes that nodes install, under their names and versions."""
 
 
 class CapacityHeadroom(TypedDict):
-    """Room kept free on each kind of node that sandboxes run on."""
+    """Headroom kept free on each kind of sandbox node."""
 
     pods: int
-    """How many pods hold room."""
+    """The number of headroom pods."""
 
     cpu: str
-    """Cores that each holds."""
+    """The CPU request of each."""
 
     memory: str
-    """Memory that each holds."""
+    """The memory request of each."""
 
 
 def read_layout(reader: ArgumentReader) -> NodeLayout:
-    """How nodes are to be."""
+    """Return the layout of nodes, checked."""
     families = ("families", "nested_families", "gpu_families", "system_families")
     for key in families:
         if not reader.texts(key):
@@ -145,7 +145,7 @@ def read_layout(reader: ArgumentReader) -> NodeLayout:
 
 
 def read_controller(reader: ArgumentReader) -> tuple[int, Amounts]:
-    """How many controllers there are, and what each is given."""
+    """Return the number of controller replicas and the resources of each."""
     layout = reader.part("layout", CapacityLayout)
     amounts = Amounts(
         layout.text("controller_cpu", default=KARPENTER.cpu), layout.text("controller_memory", default=KARPENTER.memory)
@@ -154,37 +154,37 @@ def read_controller(reader: ArgumentReader) -> tuple[int, Amounts]:
 
 
 def read_demands(reader: ArgumentReader) -> list[Demand]:
-    """What classes ask for."""
-    found: list[Demand] = []
+    """Return the node requirements of classes, checked."""
+    demands: list[Demand] = []
     for number, item in enumerate(reader.values["demands"]):
-        one = ArgumentReader.of(f"{reader.path}.demands[{number}]", item, CapacityDemand)
-        tier, gpu = one.choice("tier", ("verified", "standard", "untrusted")), one.flag("gpu", default=False)
+        demand = ArgumentReader.of(f"{reader.path}.demands[{number}]", item, CapacityDemand)
+        tier, gpu = demand.choice("tier", ("verified", "standard", "untrusted")), demand.flag("gpu", default=False)
         if gpu and tier != "verified":
-            raise ArgumentError(f"{one.path}.gpu", f"true in tier {tier}", "graphics processors in tier verified")
-        found.append(
+            raise ArgumentError(f"{demand.path}.gpu", f"true in tier {tier}", "GPUs in tier verified only")
+        demands.append(
             Demand(
                 tier,
-                one.choice("kernel", ("kata", "nitro"), default="kata"),
-                one.choice("capacity", ("spot", "on-demand", "both")),
+                demand.choice("kernel", ("kata", "nitro"), default="kata"),
+                demand.choice("capacity", ("spot", "on-demand", "both")),
                 gpu,
             )
         )
-    return found
+    return demands
 
 
 def read_mirrors(reader: ArgumentReader) -> Mirrors:
-    """Where copies are."""
+    """Return the mirrors."""
     if not reader.has("mirrors"):
         return Mirrors()
-    named = reader.part("mirrors", CapacityMirrors)
-    places = {key: named.text(key).rstrip("/") for key in ("registry", "files") if named.has(key)}
-    return Mirrors(**places)
+    mirrors = reader.part("mirrors", CapacityMirrors)
+    addresses = {key: mirrors.text(key).rstrip("/") for key in ("registry", "files") if mirrors.has(key)}
+    return Mirrors(**addresses)
 
 
 def read_headroom(reader: ArgumentReader, mirrors: Mirrors) -> HeadroomPods:
-    """Who holds room, and how much."""
+    """Return the headroom pods."""
     image = mirrors.image(releases().images["pause"])
     if not reader.has("headroom"):
         return HeadroomPods(0, "0", "0", image)
-    asked = reader.part("headroom", CapacityHeadroom)
-    return HeadroomPods(asked.whole("pods", 0, 1000), asked.text("cpu"), asked.text("memory"), image)
+    headroom = reader.part("headroom", CapacityHeadroom)
+    return HeadroomPods(headroom.whole("pods", 0, 1000), headroom.text("cpu"), headroom.text("memory"), image)

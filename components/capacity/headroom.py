@@ -1,10 +1,10 @@
-"""Room kept free for sandboxes that are not there yet: pods that hold it, do nothing, and give way at once.
+"""Headroom: idle pods of low priority that reserve capacity for sandboxes, which preempt them.
 
-What Karpenter offers for this is not finished; pods of low priority work everywhere. When a sandbox takes a holder's
-place, the holder waits for another node, which is launched before somebody waits for it.
+Karpenter's own feature for this is not stable; pods of low priority work everywhere. When a sandbox preempts a headroom
+pod, the pod becomes pending and Karpenter launches another node, before the next sandbox needs it.
 
-A node with a holder is not empty, and only empty nodes of sandboxes are given up: so a holder keeps its node until that
-expires, even where a smaller node had room for it. That is what kept room costs, and it is never more than the holders.
+Karpenter removes only empty sandbox nodes. So a headroom pod keeps its node until the node expires, even where a
+smaller node had capacity for it. This bounds the cost of headroom by the number of headroom pods.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ PRIORITY = "headroom"
 
 @dataclass(frozen=True)
 class HeadroomPods:
-    """How many pods hold room on each kind of node, and how much each holds."""
+    """The headroom pods on each kind of node, and the resources of each."""
 
     pods: int
     cpu: str
@@ -36,21 +36,21 @@ class HeadroomPods:
     image: str
 
 
-def headroom_deployment_spec(name: str, wall: Wall, capacity: str, holders: HeadroomPods) -> dict[str, Any]:
-    """The specification of the holders on one kind of node."""
-    marks = {"app.kubernetes.io/name": "headroom", "app.kubernetes.io/instance": name}
-    placed = placement(wall, capacity)
-    amounts = {"cpu": holders.cpu, "memory": holders.memory}
+def headroom_deployment_spec(name: str, wall: Wall, capacity: str, headroom: HeadroomPods) -> dict[str, Any]:
+    """Return the spec of the Deployment of headroom pods on one kind of node."""
+    match_labels = {"app.kubernetes.io/name": "headroom", "app.kubernetes.io/instance": name}
+    scheduling_terms = placement(wall, capacity)
+    resources = {"cpu": headroom.cpu, "memory": headroom.memory}
     return {
-        "replicas": holders.pods,
-        "selector": {"matchLabels": marks},
+        "replicas": headroom.pods,
+        "selector": {"matchLabels": match_labels},
         "template": {
-            "metadata": {"labels": marks},
+            "metadata": {"labels": match_labels},
             "spec": {
-                # Without the wall's runtime class, whose share a sandbox needs as well: a holder is a little smaller
-                # than what takes its place, and starts a little sooner.
-                "nodeSelector": placed["nodeSelector"],
-                "tolerations": placed["tolerations"],
+                # Without the runtime class of sandboxes, and so without its pod overhead: a headroom pod is a little
+                # smaller than the sandbox that preempts it, and starts a little sooner.
+                "nodeSelector": scheduling_terms["nodeSelector"],
+                "tolerations": scheduling_terms["tolerations"],
                 "priorityClassName": PRIORITY,
                 "terminationGracePeriodSeconds": 0,
                 "automountServiceAccountToken": False,
@@ -63,8 +63,8 @@ def headroom_deployment_spec(name: str, wall: Wall, capacity: str, holders: Head
                 "containers": [
                     {
                         "name": "holder",
-                        "image": holders.image,
-                        "resources": {"requests": amounts, "limits": amounts},
+                        "image": headroom.image,
+                        "resources": {"requests": resources, "limits": resources},
                         "securityContext": {
                             "allowPrivilegeEscalation": False,
                             "readOnlyRootFilesystem": True,
@@ -79,18 +79,18 @@ def headroom_deployment_spec(name: str, wall: Wall, capacity: str, holders: Head
 
 def create_headroom(
     pools: Sequence[NodePool],
-    made: Mapping[str, pulumi.Resource],
-    holders: HeadroomPods,
+    node_pools: Mapping[str, pulumi.Resource],
+    headroom: HeadroomPods,
     labels: Labels,
     child: ChildOptions,
 ) -> None:
-    """Make the holders of every kind of node that sandboxes run on, but of those with graphics processors."""
-    kinds = {
+    """Create the headroom pods of each kind of sandbox node without GPUs."""
+    node_kinds = {
         pool.node_class.name: (pool.node_class.wall, pool.capacity)
         for pool in pools
         if pool.node_class.wall and not pool.node_class.gpu
     }
-    if not holders.pods or not kinds:
+    if not headroom.pods or not node_kinds:
         return
     priority = scheduling.PriorityClass(
         f"{labels.base}-headroom",
@@ -101,17 +101,19 @@ def create_headroom(
         description="Gives way to every other pod, and makes none give way",
         opts=child(),
     )
-    space = create_restricted_namespace(f"{labels.base}-headroom", NAMESPACE, child)
-    closed = create_network_policy(f"{labels.base}-headroom", space.metadata.name, network_policy_spec((), ()), child)
-    for name, (wall, capacity) in kinds.items():
+    namespace = create_restricted_namespace(f"{labels.base}-headroom", NAMESPACE, child)
+    network_policy = create_network_policy(
+        f"{labels.base}-headroom", namespace.metadata.name, network_policy_spec((), ()), child
+    )
+    for name, (wall, capacity) in node_kinds.items():
         apps.Deployment(
             f"{labels.base}-headroom-{name}",
             metadata={
                 "name": name,
-                "namespace": space.metadata.name,
-                # A pool at its limit has no room to hold, which is no failure.
+                "namespace": namespace.metadata.name,
+                # In a node pool at its limit these pods stay pending, which is not a failure.
                 "annotations": {"pulumi.com/skipAwait": "true"},
             },
-            spec=headroom_deployment_spec(name, wall, capacity, holders),  # pyright: ignore[reportArgumentType] - plain data of its shape
-            opts=child(pulumi.ResourceOptions(depends_on=[priority, closed, *made.values()])),
+            spec=headroom_deployment_spec(name, wall, capacity, headroom),  # pyright: ignore[reportArgumentType] - plain data of its shape
+            opts=child(pulumi.ResourceOptions(depends_on=[priority, network_policy, *node_pools.values()])),
         )

@@ -1,4 +1,4 @@
-"""What AWS says before it takes a node away, brought to Karpenter by a queue."""
+"""The interruption queue: events about nodes that AWS is about to reclaim, for Karpenter."""
 
 import json
 from collections.abc import Mapping
@@ -25,12 +25,12 @@ EVENTS: Mapping[str, tuple[str, str]] = {
 def interruption_queue(
     labels: Labels, child: ChildOptions, aws: pulumi.Output[AwsContext], planned_documents: PlannedDocuments
 ) -> tuple[sqs.Queue, list[pulumi.Resource]]:
-    """Make the queue, its policy and the rules that fill it; returns the queue and what fills it."""
+    """Create the queue, its policy and the event rules; return the queue, and its policy and rule targets."""
     name = labels.base
     queue = sqs.Queue(
         f"{name}-interruptions",
         name=labels.name("sqs-queue", "interruptions"),
-        # A warning older than this is about a node that has gone.
+        # An older event is about a node that is gone.
         message_retention_seconds=300,
         sqs_managed_sse_enabled=True,
         tags=labels.tags("interruptions"),
@@ -42,7 +42,7 @@ def interruption_queue(
             name=labels.name("events-rule", word),
             description=f"{kind}, for Karpenter",
             event_pattern=json.dumps({"source": [source], "detail-type": [kind]}, sort_keys=True),
-            # Only a declared state is compared: a rule that was disabled by hand is enabled again.
+            # Declared, so that an update enables a rule that was disabled by hand.
             state="ENABLED",
             tags=labels.tags(word),
             opts=child(),

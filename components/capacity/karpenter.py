@@ -1,4 +1,4 @@
-"""Karpenter itself: its definitions, and then its controller, on Fargate so that it never depends on its own nodes."""
+"""Karpenter: its CRDs and its controller, which runs on Fargate so that it never depends on its own nodes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -18,7 +18,7 @@ from agentenv.components._lib.planned_documents import (
     placeholder_queue_arn,
     placeholder_role_arn,
 )
-from agentenv.components.capacity.karpenter_iam import controller
+from agentenv.components.capacity.karpenter_iam import controller_policies
 from agentenv.components.cluster.irsa import Issuer, Roles, ServiceAccount
 from agentenv.core.nodes.controller_resources import Amounts
 from agentenv.core.nodes.mirrors import Mirrors
@@ -27,8 +27,8 @@ from agentenv.core.pinned_versions import releases
 NAMESPACE = "karpenter"
 CONTROLLER = ServiceAccount(NAMESPACE, "karpenter")
 NODE_POLICIES = (
-    # It also lets the identity agent of a node ask for the roles of its pods. Addresses are given by a role of the
-    # network add-on's own, which is why that policy is not among these.
+    # It also allows the Pod Identity agent to assume roles for pods. The VPC CNI has its own role, so
+    # AmazonEKS_CNI_Policy is not in this list.
     "AmazonEKSWorkerNodePolicy",
     "AmazonEC2ContainerRegistryPullOnly",
     "AmazonSSMManagedInstanceCore",
@@ -36,8 +36,8 @@ NODE_POLICIES = (
 
 
 @dataclass(frozen=True)
-class ClusterFacts:
-    """The cluster that Karpenter serves."""
+class KarpenterContext:
+    """The cluster that Karpenter serves, and the configuration of its controller."""
 
     cluster: str
     endpoint: pulumi.Input[str]
@@ -50,34 +50,34 @@ class ClusterFacts:
 
 
 @dataclass(frozen=True)
-class Nodes:
-    """What a node is to AWS and to the cluster."""
+class NodeIdentity:
+    """The IAM role of nodes."""
 
     role: iam.Role
-    # How classes of nodes name it: the role, or a profile with it.
+    # The field of an EC2NodeClass: `role`, or `instanceProfile`.
     identity: Mapping[str, pulumi.Input[str]]
     ready: Sequence[pulumi.Resource]
 
 
-def node_role(around: ClusterFacts, roles: Roles) -> Nodes:
-    """Make the role of nodes, and let them into the cluster by it."""
+def create_node_role(karpenter: KarpenterContext, roles: Roles) -> NodeIdentity:
+    """Create the IAM role of nodes, and its access entry in the cluster."""
     role = roles.create_role(
         "node",
         "What nodes are to AWS",
-        around.aws.apply(lambda context: iam_policies.to_json(_instances(context))),
+        karpenter.aws.apply(lambda context: iam_policies.to_json(_instances(context))),
     )
     entry = eks.AccessEntry(
         f"{roles.labels.base}-node",
-        cluster_name=around.cluster,
+        cluster_name=karpenter.cluster,
         principal_arn=role.arn,
         type="EC2_LINUX",
         tags=roles.labels.tags("node"),
         opts=roles.child(),
     )
-    ready = [*roles.attach_aws_policies(role, "node", around.aws, NODE_POLICIES), entry]
-    if not around.isolated:
-        return Nodes(role, {"role": role.name}, ready)
-    # Karpenter makes a profile of a role by asking IAM, which has no endpoint in a VPC.
+    ready = [*roles.attach_aws_policies(role, "node", karpenter.aws, NODE_POLICIES), entry]
+    if not karpenter.isolated:
+        return NodeIdentity(role, {"role": role.name}, ready)
+    # To create an instance profile of a role Karpenter calls IAM, which has no VPC endpoint.
     profile = iam.InstanceProfile(
         f"{roles.labels.base}-node",
         name=roles.labels.name("iam-instance-profile", "node"),
@@ -85,25 +85,25 @@ def node_role(around: ClusterFacts, roles: Roles) -> Nodes:
         tags=roles.labels.tags("node"),
         opts=roles.child(),
     )
-    return Nodes(role, {"instanceProfile": profile.name}, [*ready, profile])
+    return NodeIdentity(role, {"instanceProfile": profile.name}, [*ready, profile])
 
 
-def install(around: ClusterFacts, nodes: Nodes, queue: sqs.Queue, roles: Roles) -> helm.Release:
-    """Install the definitions and the controller; returns the controller, which goes before what it needs."""
+def install_karpenter(karpenter: KarpenterContext, nodes: NodeIdentity, queue: sqs.Queue, roles: Roles) -> helm.Release:
+    """Install the CRDs and the controller; return the controller, which depends on everything that it uses."""
     name, child = roles.labels.base, roles.child
-    role = roles.irsa_role("controller", "Launches and ends nodes", around.issuer, CONTROLLER)
-    names = (Reference(nodes.role.arn, placeholder_role_arn), Reference(queue.arn, placeholder_queue_arn))
+    role = roles.irsa_role("controller", "Launches and ends nodes", karpenter.issuer, CONTROLLER)
+    references = (Reference(nodes.role.arn, placeholder_role_arn), Reference(queue.arn, placeholder_queue_arn))
 
-    def document(word: str, context: AwsContext, node: str, messages: str) -> Document:
-        return controller(context, around.cluster, node, messages)[word]
+    def document(name: str, context: AwsContext, node: str, messages: str) -> Document:
+        return controller_policies(context, karpenter.cluster, node, messages)[name]
 
-    may = [
+    policies = [
         roles.add_policy(
             role,
-            word,
-            PlannedDocument(around.aws, partial(document, word), names),
+            name,
+            PlannedDocument(karpenter.aws, partial(document, name), references),
         )
-        for word in (
+        for name in (
             "node-lifecycle",
             "iam-integration",
             "eks-integration",
@@ -112,13 +112,13 @@ def install(around: ClusterFacts, nodes: Nodes, queue: sqs.Queue, roles: Roles) 
             "resource-discovery",
         )
     ]
-    space = create_restricted_namespace(f"{name}-karpenter", NAMESPACE, child)
-    # The chart says which version of the image, and by which digest.
+    namespace = create_restricted_namespace(f"{name}-karpenter", NAMESPACE, child)
+    # The chart pins the version and digest of the image.
     charts, public = releases().charts, releases().images["karpenter-controller"]
-    definitions = helm.Release(
+    crds = helm.Release(
         f"{name}-definitions",
         name="karpenter-crd",
-        namespace=space.metadata.name,
+        namespace=namespace.metadata.name,
         chart=charts["karpenter-crd"].address,
         version=charts["karpenter-crd"].version,
         max_history=3,
@@ -127,24 +127,24 @@ def install(around: ClusterFacts, nodes: Nodes, queue: sqs.Queue, roles: Roles) 
     return helm.Release(
         f"{name}-controller",
         name="karpenter",
-        namespace=space.metadata.name,
+        namespace=namespace.metadata.name,
         chart=charts["karpenter"].address,
         version=charts["karpenter"].version,
         skip_crds=True,
         max_history=3,
         timeout=600,
         values={
-            "replicas": around.replicas,
-            # The cluster's own names are served by pods that may need its nodes one day; it asks the VPC's instead.
+            "replicas": karpenter.replicas,
+            # The VPC's DNS: CoreDNS may one day run on nodes that Karpenter has yet to launch.
             "dnsPolicy": "Default",
             "settings": {
-                "clusterName": around.cluster,
-                "clusterEndpoint": around.endpoint,
+                "clusterName": karpenter.cluster,
+                "clusterEndpoint": karpenter.endpoint,
                 "interruptionQueue": queue.name,
-                "isolatedVPC": around.isolated,
+                "isolatedVPC": karpenter.isolated,
                 "eksControlPlane": True,
-                # A wish to be spread over zones is no reason to buy a node in each: on nodes that are there, the
-                # scheduler follows it all the same.
+                # A preferred zone spread is no reason to launch a node in each zone. On existing nodes the scheduler
+                # still honours it.
                 "preferencePolicy": "Ignore",
             },
             "serviceAccount": {
@@ -152,11 +152,11 @@ def install(around: ClusterFacts, nodes: Nodes, queue: sqs.Queue, roles: Roles) 
                 "annotations": {"eks.amazonaws.com/role-arn": role.arn},
             },
             "controller": {
-                **({"image": {"repository": around.mirrors.image(public)}} if around.mirrors.registry else {}),
-                "resources": {"requests": asdict(around.amounts), "limits": asdict(around.amounts)},
+                **({"image": {"repository": karpenter.mirrors.image(public)}} if karpenter.mirrors.registry else {}),
+                "resources": {"requests": asdict(karpenter.amounts), "limits": asdict(karpenter.amounts)},
             },
         },
-        opts=child(pulumi.ResourceOptions(depends_on=[definitions, *may, *nodes.ready])),
+        opts=child(pulumi.ResourceOptions(depends_on=[crds, *policies, *nodes.ready])),
     )
 
 

@@ -1,7 +1,7 @@
-"""What Karpenter's controller may do: six policies, each for this cluster, and for what a node pool of it asked for.
+"""The six IAM policies of Karpenter's controller.
 
-Karpenter marks whatever it makes with the cluster and the pool. So it may make only what is marked so, and change or
-end only what is.
+Karpenter tags each resource that it creates with the cluster and the node pool. The policies allow it to create only
+resources with these tags, and to change or delete only resources that have them.
 """
 
 from typing import Any
@@ -12,11 +12,11 @@ from agentenv.components._lib.iam_policies import Document
 
 POOL = "karpenter.sh/nodepool"
 NODE_CLASS = "karpenter.k8s.aws/ec2nodeclass"
-MADE = ("fleet", "instance", "volume", "network-interface", "launch-template", "spot-instances-request")
+CREATED_TYPES = ("fleet", "instance", "volume", "network-interface", "launch-template", "spot-instances-request")
 
 
-def controller(aws: AwsContext, cluster: str, node_role: str, queue: str) -> dict[str, Document]:
-    """The six policies by name."""
+def controller_policies(aws: AwsContext, cluster: str, node_role: str, queue: str) -> dict[str, Document]:
+    """Return the six policies by name."""
     return {
         "node-lifecycle": node_lifecycle(aws, cluster),
         "iam-integration": iam_integration(aws, cluster, node_role),
@@ -30,15 +30,15 @@ def controller(aws: AwsContext, cluster: str, node_role: str, queue: str) -> dic
 
 
 def node_lifecycle(aws: AwsContext, cluster: str) -> Document:
-    """Launch and end nodes of this cluster, from images and into subnets and groups that are marked for it."""
-    owned = {f"aws:ResourceTag/kubernetes.io/cluster/{cluster}": "owned"}
-    asked = {
+    """Allow launching and terminating nodes of this cluster, in subnets and security groups tagged for it."""
+    cluster_tags = {f"aws:ResourceTag/kubernetes.io/cluster/{cluster}": "owned"}
+    request_tags = {
         f"aws:RequestTag/kubernetes.io/cluster/{cluster}": "owned",
         "aws:RequestTag/eks:eks-cluster-name": cluster,
     }
-    of_a_pool = {f"aws:ResourceTag/{POOL}": "*"}
-    for_a_pool = {f"aws:RequestTag/{POOL}": "*"}
-    made = [aws.arn("ec2", f"{kind}/*") for kind in MADE]
+    pool_resource_tags = {f"aws:ResourceTag/{POOL}": "*"}
+    pool_request_tags = {f"aws:RequestTag/{POOL}": "*"}
+    created_arns = [aws.arn("ec2", f"{kind}/*") for kind in CREATED_TYPES]
     launch = ["ec2:CreateFleet", "ec2:RunInstances"]
     return iam_policies.document(
         _allow("Images", launch, [_public(aws, "image"), _public(aws, "snapshot")]),
@@ -52,21 +52,24 @@ def node_lifecycle(aws: AwsContext, cluster: str) -> Document:
             "Templates",
             launch,
             [aws.arn("ec2", "launch-template/*")],
-            {"StringEquals": owned, "StringLike": of_a_pool},
+            {"StringEquals": cluster_tags, "StringLike": pool_resource_tags},
         ),
         _allow(
-            "Launch", [*launch, "ec2:CreateLaunchTemplate"], made, {"StringEquals": asked, "StringLike": for_a_pool}
+            "Launch",
+            [*launch, "ec2:CreateLaunchTemplate"],
+            created_arns,
+            {"StringEquals": request_tags, "StringLike": pool_request_tags},
         ),
         _allow(
             "MarkWhatIsMade",
             ["ec2:CreateTags"],
-            made,
+            created_arns,
             {
                 "StringEquals": {
-                    **asked,
+                    **request_tags,
                     "ec2:CreateAction": ["CreateFleet", "CreateLaunchTemplate", "RunInstances"],
                 },
-                "StringLike": for_a_pool,
+                "StringLike": pool_request_tags,
             },
         ),
         _allow(
@@ -74,8 +77,8 @@ def node_lifecycle(aws: AwsContext, cluster: str) -> Document:
             ["ec2:CreateTags"],
             [aws.arn("ec2", "instance/*")],
             {
-                "StringEquals": owned,
-                "StringLike": of_a_pool,
+                "StringEquals": cluster_tags,
+                "StringLike": pool_resource_tags,
                 "StringEqualsIfExists": {"aws:RequestTag/eks:eks-cluster-name": cluster},
                 "ForAllValues:StringEquals": {
                     "aws:TagKeys": ["Name", "eks:eks-cluster-name", "karpenter.sh/nodeclaim"]
@@ -86,18 +89,18 @@ def node_lifecycle(aws: AwsContext, cluster: str) -> Document:
             "End",
             ["ec2:DeleteLaunchTemplate", "ec2:TerminateInstances"],
             [aws.arn("ec2", "instance/*"), aws.arn("ec2", "launch-template/*")],
-            {"StringEquals": owned, "StringLike": of_a_pool},
+            {"StringEquals": cluster_tags, "StringLike": pool_resource_tags},
         ),
     )
 
 
 def iam_integration(aws: AwsContext, cluster: str, node_role: str) -> Document:
-    """Give nodes their role, by instance profiles of this cluster, and give no other role to anything."""
+    """Allow passing the node role, and no other, in instance profiles of this cluster."""
     profiles = [f"arn:{aws.partition}:iam::{aws.account}:instance-profile/*"]
-    owned = _marks("aws:ResourceTag", cluster, aws)
-    asked = {**_marks("aws:RequestTag", cluster, aws), "aws:RequestTag/eks:eks-cluster-name": cluster}
-    of_a_class = {f"aws:ResourceTag/{NODE_CLASS}": "*"}
-    for_a_class = {f"aws:RequestTag/{NODE_CLASS}": "*"}
+    cluster_tags = _tag_conditions("aws:ResourceTag", cluster, aws)
+    request_tags = {**_tag_conditions("aws:RequestTag", cluster, aws), "aws:RequestTag/eks:eks-cluster-name": cluster}
+    class_resource_tags = {f"aws:ResourceTag/{NODE_CLASS}": "*"}
+    class_request_tags = {f"aws:RequestTag/{NODE_CLASS}": "*"}
     return iam_policies.document(
         _allow(
             "PassNodesTheirRole",
@@ -109,33 +112,36 @@ def iam_integration(aws: AwsContext, cluster: str, node_role: str) -> Document:
             "MakeProfiles",
             ["iam:CreateInstanceProfile"],
             profiles,
-            {"StringEquals": asked, "StringLike": for_a_class},
+            {"StringEquals": request_tags, "StringLike": class_request_tags},
         ),
         _allow(
             "MarkProfiles",
             ["iam:TagInstanceProfile"],
             profiles,
-            {"StringEquals": {**owned, **asked}, "StringLike": {**of_a_class, **for_a_class}},
+            {
+                "StringEquals": {**cluster_tags, **request_tags},
+                "StringLike": {**class_resource_tags, **class_request_tags},
+            },
         ),
         _allow(
             "ChangeProfiles",
             ["iam:AddRoleToInstanceProfile", "iam:DeleteInstanceProfile", "iam:RemoveRoleFromInstanceProfile"],
             profiles,
-            {"StringEquals": owned, "StringLike": of_a_class},
+            {"StringEquals": cluster_tags, "StringLike": class_resource_tags},
         ),
         _allow("LookAtRole", ["iam:GetRole"], [node_role]),
     )
 
 
 def interruption(queue: str) -> Document:
-    """Hear what AWS is about to take away."""
+    """Allow receiving interruption events."""
     return iam_policies.document(
         _allow("Hear", ["sqs:DeleteMessage", "sqs:GetQueueUrl", "sqs:ReceiveMessage"], [queue])
     )
 
 
 def zonal_shift(aws: AwsContext, cluster: str) -> Document:
-    """Hear which zones this cluster has been moved out of; what is managed is named in a condition, not as resource."""
+    """Allow reading the zonal shifts of this cluster, which the action takes as a condition, not as a resource."""
     managed = {"arc-zonal-shift:ResourceIdentifier": aws.arn("eks", f"cluster/{cluster}")}
     return iam_policies.document(
         _allow("ThisCluster", ["arc-zonal-shift:GetManagedResource"], ["*"], {"StringEquals": managed})
@@ -143,9 +149,9 @@ def zonal_shift(aws: AwsContext, cluster: str) -> Document:
 
 
 def resource_discovery(aws: AwsContext) -> Document:
-    """Look at what there is to launch, in this region only; none of these can be narrowed further."""
-    here = {"StringEquals": {"aws:RequestedRegion": aws.region}}
-    what = (
+    """Allow describing EC2 resources in this region; these actions support no resource-level permissions."""
+    in_region = {"StringEquals": {"aws:RequestedRegion": aws.region}}
+    described = (
         "CapacityReservations",
         "Images",
         "InstanceStatus",
@@ -159,13 +165,13 @@ def resource_discovery(aws: AwsContext) -> Document:
         "Subnets",
     )
     return iam_policies.document(
-        _allow("LookAround", [f"ec2:Describe{one}" for one in what], ["*"], here),
+        _allow("LookAround", [f"ec2:Describe{kind}" for kind in described], ["*"], in_region),
         _allow(
             "LatestImages",
             ["ssm:GetParameter"],
             [f"arn:{aws.partition}:ssm:{aws.region}::parameter/aws/service/*"],
         ),
-        # The price list is not of any region.
+        # The price list has no region.
         _allow("Prices", ["pricing:GetProducts"], ["*"]),
         _allow(
             "LookAtProfiles",
@@ -176,7 +182,7 @@ def resource_discovery(aws: AwsContext) -> Document:
 
 
 def queue_policy(queue: str, rules: list[str]) -> Document:
-    """Who may write to the queue: the rules of this environment; nobody speaks with it in the clear."""
+    """Return the policy of the queue: only this environment's event rules send, and all access requires TLS."""
     return iam_policies.document(
         {
             "Sid": "OurRules",
@@ -197,7 +203,7 @@ def queue_policy(queue: str, rules: list[str]) -> Document:
     )
 
 
-def _marks(of: str, cluster: str, aws: AwsContext) -> dict[str, str]:
+def _tag_conditions(of: str, cluster: str, aws: AwsContext) -> dict[str, str]:
     return {f"{of}/kubernetes.io/cluster/{cluster}": "owned", f"{of}/topology.kubernetes.io/region": aws.region}
 
 
@@ -206,5 +212,5 @@ def _public(aws: AwsContext, kind: str) -> str:
 
 
 def _allow(sid: str, actions: list[str], resources: list[str], condition: dict[str, Any] | None = None) -> Document:
-    said: Document = {"Sid": sid, "Effect": "Allow", "Action": actions, "Resource": resources}
-    return {**said, "Condition": condition} if condition else said
+    statement: Document = {"Sid": sid, "Effect": "Allow", "Action": actions, "Resource": resources}
+    return {**statement, "Condition": condition} if condition else statement

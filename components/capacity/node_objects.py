@@ -1,8 +1,8 @@
-"""Node classes, node pools and runtime classes as objects of the cluster, in an order that lets them go again.
+"""Node classes, node pools and runtime classes, in an order that deletes them without leaving instances behind.
 
-A pool is deleted in the foreground: it is gone only when its nodes are, and they are only when they have been drained
-or the grace of their termination has passed. A class waits for its pools, and the controller for its classes; so no
-instance is left that nobody knows of and that would hold on to the network.
+A node pool is deleted in the foreground: it is gone once its nodes are drained, or their termination grace period has
+passed. A node class is deleted after its pools, and the controller after its node classes. So no instance is left that
+Karpenter no longer knows and that would block the deletion of the network.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,50 +19,50 @@ from agentenv.core.nodes.bootstrap import user_data
 from agentenv.core.nodes.node_pools import NodeLayout, NodePool, node_classes
 from agentenv.core.pinned_versions import Source
 
-# What ending a machine takes after it has been drained: beyond it a destroy gives up with the controller still there,
-# and can be run again.
-MARGIN = 30 * 60
-# Karpenter says at once of a class what it cannot find, such as its image, its role or its subnets: an update says it
-# too, instead of ending with pools that never launch anything.
-WORKING = {"pulumi.com/waitFor": "condition=Ready"}
+# Seconds to terminate an instance after it is drained. A destroy that takes longer fails while the controller still
+# exists, and can be run again.
+TERMINATION_MARGIN = 30 * 60
+# Karpenter reports on a node class what it cannot resolve, such as its image, role or subnets. Awaiting the condition
+# makes the update fail too, instead of leaving pools that never launch a node.
+WAIT_FOR_READY = {"pulumi.com/waitFor": "condition=Ready"}
 
 
 @dataclass(frozen=True)
 class LaunchContext:
-    """What nodes are launched with."""
+    """The values that node classes are created with."""
 
     cluster: str
-    # What nodes are to AWS: a role from which Karpenter makes profiles, or where it cannot reach IAM, a profile.
+    # The `role` from which Karpenter creates instance profiles, or an `instanceProfile` where it cannot reach IAM.
     identity: Mapping[str, pulumi.Input[str]]
     key: pulumi.Input[str]
-    # What builds the walls of nodes.
+    # The sandbox runtimes that nodes install.
     runtimes: Mapping[str, Source]
-    # What has to be there for as long as there are nodes: who launches and ends them, and what they need to join.
+    # Must exist as long as there are nodes: the controller, and what nodes need to join the cluster.
     ready: Sequence[pulumi.Resource]
 
 
 def deletion_timeout(layout: NodeLayout) -> str:
-    """How long a deletion of nodes is waited for: as long as they may take to drain, and then to end."""
-    return f"{(layout.termination_grace + MARGIN) // 60}m"
+    """Return the timeout for deleting nodes: their termination grace period and the time to terminate."""
+    return f"{(layout.termination_grace + TERMINATION_MARGIN) // 60}m"
 
 
 def create_node_pools(
     layout: NodeLayout, pools: Sequence[NodePool], launch: LaunchContext, labels: Labels, child: ChildOptions
 ) -> dict[str, CustomResource]:
-    """Make the classes and pools; returns the pools by name."""
-    kinds = {
-        kind.name: CustomResource(
-            f"{labels.base}-{kind.name}",
+    """Create the node classes and node pools; return the pools by name."""
+    node_class_objects = {
+        node_class.name: CustomResource(
+            f"{labels.base}-{node_class.name}",
             api_version="karpenter.k8s.aws/v1",
             kind="EC2NodeClass",
-            metadata={"name": kind.name, "annotations": dict(WORKING)},
-            spec=kind.spec(
+            metadata={"name": node_class.name, "annotations": dict(WAIT_FOR_READY)},
+            spec=node_class.spec(
                 layout,
                 cluster=launch.cluster,
                 identity={**launch.identity},
                 key=launch.key,
-                user_data=user_data(kind.wall, launch.runtimes) if kind.wall else None,
-                tags={**labels.everywhere, "sandbox-nodes": kind.name},
+                user_data=user_data(node_class.wall, launch.runtimes) if node_class.wall else None,
+                tags={**labels.everywhere, "sandbox-nodes": node_class.name},
             ),
             opts=child(
                 pulumi.ResourceOptions(
@@ -71,7 +71,7 @@ def create_node_pools(
                 )
             ),
         )
-        for kind in node_classes(pools)
+        for node_class in node_classes(pools)
     }
     return {
         pool.name: CustomResource(
@@ -80,12 +80,12 @@ def create_node_pools(
             kind="NodePool",
             metadata={
                 "name": pool.name,
-                "annotations": {"pulumi.com/deletionPropagationPolicy": "foreground", **WORKING},
+                "annotations": {"pulumi.com/deletionPropagationPolicy": "foreground", **WAIT_FOR_READY},
             },
             spec=pool.spec(layout),
             opts=child(
                 pulumi.ResourceOptions(
-                    depends_on=[kinds[pool.node_class.name]],
+                    depends_on=[node_class_objects[pool.node_class.name]],
                     custom_timeouts=pulumi.CustomTimeouts(delete=deletion_timeout(layout)),
                 )
             ),
@@ -95,21 +95,21 @@ def create_node_pools(
 
 
 def create_runtime_classes(pools: Sequence[NodePool], labels: Labels, child: ChildOptions) -> list[node.RuntimeClass]:
-    """Make the runtime classes of the walls that some pool has."""
+    """Create the runtime classes of the sandbox runtimes in use."""
     walls = {pool.node_class.wall.word: pool.node_class.wall for pool in pools if pool.node_class.wall}
-    made = [(wall, tiers.runtime_class(wall)) for wall in walls.values()]
+    runtime_classes = [(wall, tiers.runtime_class(wall)) for wall in walls.values()]
     return [
         node.RuntimeClass(
             f"{labels.base}-{wall.word}",
-            metadata=said["metadata"],
-            handler=said["handler"],
-            overhead={"pod_fixed": said["overhead"]["podFixed"]},
+            metadata=manifest["metadata"],
+            handler=manifest["handler"],
+            overhead={"pod_fixed": manifest["overhead"]["podFixed"]},
             scheduling={
-                "node_selector": said["scheduling"]["nodeSelector"],
-                "tolerations": said["scheduling"]["tolerations"],
+                "node_selector": manifest["scheduling"]["nodeSelector"],
+                "tolerations": manifest["scheduling"]["tolerations"],
             },
             opts=child(),
         )
-        for wall, said in made
-        if said
+        for wall, manifest in runtime_classes
+        if manifest
     ]

@@ -1,4 +1,4 @@
-"""Who may use the cluster's API: an entry a principal, each with policies of EKS and a group of ours."""
+"""Access to the cluster's API: an access entry per principal, with EKS access policies and a Kubernetes group."""
 
 import hashlib
 import re
@@ -21,21 +21,21 @@ from agentenv.core.values.names import fit
 
 @dataclass(frozen=True)
 class Grant:
-    """A policy of EKS, for the whole cluster or in some namespaces."""
+    """An EKS access policy, for the whole cluster or for some namespaces."""
 
     policy: str
     namespaces: tuple[str, ...] = ()
 
     @property
     def scope(self) -> Any:
-        """Where it holds, as EKS is told."""
+        """Return the access scope of the policy association."""
         return {"type": "namespace", "namespaces": list(self.namespaces)} if self.namespaces else {"type": "cluster"}
 
 
-# What EKS grants to each; deployers make custom resource definitions and cluster roles, which takes every right.
-# Whoever may edit may also impersonate the service accounts of a namespace and enter its pods, so operators do where
-# sandboxes are and what meters them, and not where the controllers are whom guardrails know by their accounts.
-# Groups are for the custom resources, of which EKS's policies know nothing.
+# The access policies of each group. Deployers create CRDs and cluster roles, which requires cluster admin.
+# AmazonEKSEditPolicy allows impersonating service accounts of a namespace and exec into its pods. So operators have it
+# in the namespaces of sandboxes and metering only, and not where the controllers are that guardrails exempt.
+# The Kubernetes groups are for custom resources, which EKS access policies do not cover.
 GRANTS = {
     "admins": (Grant("AmazonEKSClusterAdminPolicy"),),
     "operators": (
@@ -45,105 +45,107 @@ GRANTS = {
     "readers": (Grant("AmazonEKSViewPolicy"),),
     "deployers": (Grant("AmazonEKSClusterAdminPolicy"),),
 }
-GROUPS = {word: f"agent-environment:{word}" for word in GRANTS}
+GROUPS = {group: f"agent-environment:{group}" for group in GRANTS}
 
 _PRINCIPAL = re.compile(r"arn:[a-z-]+:iam::\d{12}:(role|user)/\S+")
 
 
 class ClusterAccess(TypedDict):
-    """Who may use the API, as ARNs of IAM roles and users. Where there are neither admins nor deployers, whoever makes
-    the cluster may deploy to it."""
+    """The principals with access to the API, as ARNs of IAM roles and users. Without admins and deployers, the caller
+    that creates the cluster gets deploy access."""
 
     admins: NotRequired[list[str]]
-    """Those with every right."""
+    """Principals with cluster admin access."""
 
     operators: NotRequired[list[str]]
-    """Those who may look, and change what is in the namespaces of classes and of metering, and not who has access."""
+    """Principals that may view everything but secrets, and edit the namespaces of classes and metering."""
 
     readers: NotRequired[list[str]]
-    """Those who may look, at everything but secrets."""
+    """Principals that may view everything but secrets."""
 
     deployers: NotRequired[list[str]]
-    """Those who run deployments."""
+    """Principals that run deployments."""
 
 
 @dataclass(frozen=True)
 class Access:
-    """Who may do what."""
+    """The principals of each group."""
 
     by_group: Mapping[str, Sequence[str]]
 
     @classmethod
     def of(cls, reader: ArgumentReader) -> "Access":
-        """Who was named; nobody may be named twice, because EKS has one entry a principal."""
-        found: dict[str, str] = {}
-        for word in GRANTS:
-            for principal in reader.texts(word):
-                path = f"{reader.path}.{word}"
+        """Return the principals, checked; each may occur once, because EKS has one entry per principal."""
+        groups: dict[str, str] = {}
+        for group in GRANTS:
+            for principal in reader.texts(group):
+                path = f"{reader.path}.{group}"
                 if not _PRINCIPAL.fullmatch(principal):
                     raise ArgumentError(path, f"'{principal}'", "ARNs of IAM roles and users")
-                if principal in found:
-                    raise ArgumentError(path, f"{principal}, who is among the {found[principal]} already", "one group")
-                found[principal] = word
-        return cls({word: reader.texts(word) for word in GRANTS})
+                if principal in groups:
+                    raise ArgumentError(path, f"{principal}, which is also among the {groups[principal]}", "one group")
+                groups[principal] = group
+        return cls({group: reader.texts(group) for group in GRANTS})
 
     @property
     def principals(self) -> list[str]:
-        """Everybody who was named."""
-        return [principal for named in self.by_group.values() for principal in named]
+        """Return all principals."""
+        return [principal for principals in self.by_group.values() for principal in principals]
 
     @property
     def can_deploy(self) -> bool:
-        """Whether anybody was named who can make what a deployment makes."""
+        """Return whether any principal can deploy."""
         return bool(self.by_group["admins"] or self.by_group["deployers"])
 
 
 @dataclass(frozen=True)
 class Entries:
-    """The entries of one cluster."""
+    """Creates the access entries of one cluster."""
 
     cluster: pulumi.Output[str]
     aws: pulumi.Output[AwsContext]
     labels: Labels
     child: ChildOptions
-    asked: pulumi.InvokeOptions
+    invoke_options: pulumi.InvokeOptions
 
     def grant(self, access: Access) -> list[pulumi.Resource]:
-        """Make the entries; returns them, for whatever speaks to the API has to wait for them.
+        """Create the entries and return them, because the Kubernetes provider must depend on them.
 
-        Where nobody is named who can deploy, whoever makes the cluster gets an entry, and keeps it whoever comes next.
-        Where somebody is, whoever runs this has to be among those named: a second entry for one of them would be
-        refused, and a caller without one could make the cluster and nothing in it.
+        Without admins and deployers, the caller that creates the cluster gets an entry, and keeps it when a later
+        update runs as another caller. With them, the caller must be one of them: EKS rejects a second entry for a
+        principal, and a caller without an entry could create the cluster but nothing in it.
         """
-        caller = _caller(self.asked)
+        caller = _caller(self.invoke_options)
         if not access.can_deploy:
-            kept = pulumi.ResourceOptions(ignore_changes=["principalArn"])
-            return self._entry("creator", "deployers", caller, kept)
-        admitted = caller.apply(lambda arn: _admit(arn, access))
+            keep_principal = pulumi.ResourceOptions(ignore_changes=["principalArn"])
+            return self._entry("creator", "deployers", caller, keep_principal)
+        admitted_caller = caller.apply(lambda arn: _admit(arn, access))
         return [
-            made
-            for word, principals in access.by_group.items()
+            resource
+            for group, principals in access.by_group.items()
             for principal in principals
-            for made in self._entry(
-                f"{word}-{slug(principal)}", word, admitted.apply(lambda _, principal=principal: principal)
+            for resource in self._entry(
+                f"{group}-{slug(principal)}", group, admitted_caller.apply(lambda _, principal=principal: principal)
             )
         ]
 
     def _entry(
-        self, suffix: str, word: str, principal: pulumi.Output[str], more: pulumi.ResourceOptions | None = None
+        self, suffix: str, group: str, principal: pulumi.Output[str], more: pulumi.ResourceOptions | None = None
     ) -> list[pulumi.Resource]:
         entry = eks.AccessEntry(
             f"{self.labels.base}-{suffix}",
             cluster_name=self.cluster,
             principal_arn=principal,
             type="STANDARD",
-            kubernetes_groups=[GROUPS[word]],
+            kubernetes_groups=[GROUPS[group]],
             tags=self.labels.tags(suffix),
             opts=self.child(more),
         )
-        first, *others = GRANTS[word]
-        further = [self._grant(f"{suffix}-{number}", entry, grant) for number, grant in enumerate(others, start=2)]
-        return [entry, self._grant(suffix, entry, first), *further]
+        first, *others = GRANTS[group]
+        others_created = [
+            self._grant(f"{suffix}-{number}", entry, grant) for number, grant in enumerate(others, start=2)
+        ]
+        return [entry, self._grant(suffix, entry, first), *others_created]
 
     def _grant(self, suffix: str, entry: eks.AccessEntry, grant: Grant) -> eks.AccessPolicyAssociation:
         return eks.AccessPolicyAssociation(
@@ -154,39 +156,39 @@ class Entries:
                 lambda context: f"arn:{context.partition}:eks::aws:cluster-access-policy/{grant.policy}"
             ),
             access_scope=grant.scope,
-            # EKS keeps one for a principal and a policy: one that is made before the old one goes would go with it.
+            # EKS has one association per principal and policy: deleting the old one would also delete its replacement.
             opts=self.child(pulumi.ResourceOptions(delete_before_replace=True)),
         )
 
 
 def slug(principal: str) -> str:
-    """A principal's part of a resource's name: readable, and different for roles of one name in two accounts."""
-    word = re.sub(r"[^A-Za-z0-9-]+", "-", principal.rsplit("/", 1)[-1])
-    return f"{fit(word, 40)}-{hashlib.sha256(principal.encode()).hexdigest()[:6]}"
+    """Return a principal's part of a resource name: readable, and distinct for same-named roles of two accounts."""
+    group = re.sub(r"[^A-Za-z0-9-]+", "-", principal.rsplit("/", 1)[-1])
+    return f"{fit(group, 40)}-{hashlib.sha256(principal.encode()).hexdigest()[:6]}"
 
 
 def principal_name(arn: str) -> str:
-    """A caller that is no session, as EKS takes it: some clouds that are not AWS say that a user is STS's."""
+    """Return the IAM ARN of a caller without a session; some AWS emulators report users under `sts`."""
     return arn.replace(":sts:", ":iam:")
 
 
-def _caller(asked: pulumi.InvokeOptions) -> pulumi.Output[str]:
-    """Who runs this, as IAM knows them: a session is not a principal that EKS takes, its role with its path is."""
+def _caller(invoke_options: pulumi.InvokeOptions) -> pulumi.Output[str]:
+    """Return the IAM ARN of the caller. EKS takes no session as a principal, but its role with its path."""
 
     def principal(arn: str) -> pulumi.Output[str]:
         role = session_role(arn)
         if role:
-            return iam.get_role_output(name=role, opts=asked).arn
+            return iam.get_role_output(name=role, opts=invoke_options).arn
         return pulumi.Output.from_input(principal_name(arn))
 
-    return get_caller_identity_output(opts=asked).arn.apply(principal)
+    return get_caller_identity_output(opts=invoke_options).arn.apply(principal)
 
 
 def _admit(caller: str, access: Access) -> str:
     if caller not in access.principals:
         raise ArgumentError(
             "cluster.layout.access",
-            f"{caller} making the environment without being named",
-            "that principal among deployers or admins, or neither of the two, and it is given an entry",
+            f"the caller {caller}, which is not listed",
+            "the caller among deployers or admins; or leave both empty, and it gets an entry",
         )
     return caller

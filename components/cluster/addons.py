@@ -1,4 +1,4 @@
-"""Add-ons of EKS: which build, with which configuration, and as whom."""
+"""EKS add-ons: their builds, configuration and IAM roles."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -19,8 +19,8 @@ CONFIGURATION: Mapping[str, dict[str, Any]] = {
     "vpc-cni": {
         "enableNetworkPolicy": "true",
         "env": {
-            # A pod that no policy selects reaches nothing. The other mode lets a new pod reach everything until its
-            # policies have been found.
+            # In strict mode a pod that no policy selects has no traffic. In standard mode a new pod has all traffic
+            # until its policies are applied.
             "NETWORK_POLICY_ENFORCING_MODE": "strict",
             "ENABLE_PREFIX_DELEGATION": "true",
             "WARM_PREFIX_TARGET": "1",
@@ -37,13 +37,13 @@ EFS_NODE = ServiceAccount("kube-system", "efs-csi-node-sa")
 
 @dataclass(frozen=True)
 class Builds:
-    """Which build of each add-on is installed."""
+    """The build of each add-on."""
 
     by_name: Mapping[str, str]
 
     @classmethod
     def of(cls, reader: ArgumentReader, version: str) -> "Builds":
-        """Those that are pinned for a cluster version, with those that were asked for in their place."""
+        """Return the builds that are pinned for a cluster version, with the overrides of the arguments."""
         pinned = releases().addons
         if version not in pinned:
             raise ArgumentError(f"{reader.path}.version", f"'{version}'", ", ".join(sorted(pinned)))
@@ -59,7 +59,7 @@ class Builds:
 
 @dataclass(frozen=True)
 class Installer:
-    """Installs add-ons of one cluster."""
+    """Installs the add-ons of one cluster."""
 
     cluster: pulumi.Input[str]
     builds: Builds
@@ -74,9 +74,12 @@ class Installer:
         token_role: pulumi.Input[str] | None = None,
         agent_roles: Mapping[ServiceAccount, pulumi.Input[str]] | None = None,
     ) -> eks.Addon:
-        """Install one; what was installed by hand before gives way to it, and it goes with the stack."""
+        """Install an add-on; it overwrites an earlier installation, and is deleted with the stack."""
         configuration = CONFIGURATION.get(name)
-        roles = [{"role_arn": role, "service_account": bearer.name} for bearer, role in (agent_roles or {}).items()]
+        roles = [
+            {"role_arn": role, "service_account": service_account.name}
+            for service_account, role in (agent_roles or {}).items()
+        ]
         return eks.Addon(
             f"{self.labels.base}-{name}",
             cluster_name=self.cluster,

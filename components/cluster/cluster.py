@@ -1,8 +1,8 @@
-"""The cluster: EKS, who may use it, what its control plane says, and what has to run before there are nodes.
+"""The cluster: EKS with its access entries, control plane logs, and everything that must run before there are nodes.
 
-In the order it comes to life: key and log group, the cluster itself, entries for those who may use it, doors between
-its interfaces and the nodes, Fargate for the controllers, and the add-ons that need no node. Add-ons that do are
-`ClusterAddons`, which come after `Capacity` and go before it.
+Creates, in this order: the KMS key and log group, the cluster, access entries, security group rules between cluster and
+nodes, Fargate profiles of the controllers, and the add-ons that need no node. `ClusterAddons` has the add-ons that need
+nodes; they are created after `Capacity` and deleted before it.
 """
 
 from collections.abc import Sequence
@@ -23,9 +23,9 @@ from agentenv.components._lib.tags import Labels, Ownership
 from agentenv.components.cluster.access import Access, ClusterAccess, Entries
 from agentenv.components.cluster.addons import CNI, EFS_NODE, Builds, Installer
 from agentenv.components.cluster.cluster_layout import ClusterLayout, public_ranges, sandboxes_on_fargate
-from agentenv.components.cluster.fargate import Ground, controllers, fargate
+from agentenv.components.cluster.fargate import FargateContext, controllers, create_fargate
 from agentenv.components.cluster.irsa import AUDIENCE, Issuer, Roles, ServiceAccount
-from agentenv.components.cluster.security_groups import Doors
+from agentenv.components.cluster.security_groups import SecurityGroupRules
 from agentenv.components.network.flow_logs import RETENTION_DAYS
 from agentenv.components.sandboxes.fargate_security_groups import (
     FargateClass,
@@ -39,74 +39,74 @@ LOG_TYPES = ("api", "audit", "authenticator", "controllerManager", "scheduler")
 
 
 class ClusterArgs(TypedDict):
-    """What a cluster is made from."""
+    """The arguments of a cluster."""
 
     ownership: Ownership
-    """Whose it is."""
+    """The owner, for tags and names."""
 
     name: str
-    """Its name, by which network and nodes know it too."""
+    """Its name, as in the tags of the network."""
 
     layout: ClusterLayout
-    """What it is to be."""
+    """The layout of the cluster."""
 
     vpc_id: pulumi.Input[str]
-    """The VPC it is in."""
+    """The VPC."""
 
     subnet_ids: list[pulumi.Input[str]]
-    """A private subnet a zone, for its interfaces and for pods on Fargate."""
+    """The private subnets, one per zone, for its network interfaces and for pods on Fargate."""
 
     nodes_security_group_id: pulumi.Input[str]
-    """The group of the nodes."""
+    """The security group of the nodes."""
 
     endpoints_security_group_id: NotRequired[pulumi.Input[str]]
-    """The group of the network's interface endpoints, where it has some."""
+    """The security group of the network's interface endpoints, if it has any."""
 
     logs_key_arn: pulumi.Input[str]
-    """The key for its log groups."""
+    """The KMS key of its log groups."""
 
     fargate_classes: NotRequired[list[FargateClass]]
-    """The classes of sandboxes that run on Fargate, and what their security groups hold; none unless told."""
+    """The sandbox classes on Fargate and the rules of their security groups. Default: none."""
 
     deletion_protection: NotRequired[bool]
-    """Whether EKS and Pulumi refuse to delete it; true in `prod` unless told."""
+    """Whether EKS and Pulumi refuse to delete it. Default: true in `prod`."""
 
     permissions_boundary: NotRequired[str]
-    """The permissions boundary of every role that is made."""
+    """The permissions boundary of every IAM role that is created."""
 
 
 class Cluster(pulumi.ComponentResource):
     """An EKS cluster with its keys, logs, access entries, Fargate profiles and first add-ons."""
 
     name: pulumi.Output[str]
-    """Its name, once it is there."""
+    """Its name, known once it is created."""
 
     arn: pulumi.Output[str]
     """Its ARN."""
 
     endpoint: pulumi.Output[str]
-    """The address of its API."""
+    """The endpoint of its API server."""
 
     kubeconfig: pulumi.Output[str]
-    """How to reach it: without a credential, for one is fetched with `aws eks get-token`."""
+    """Its kubeconfig. It holds no credential: clients run `aws eks get-token`."""
 
     security_group_id: pulumi.Output[str]
-    """The group of its interfaces and of pods on Fargate."""
+    """The cluster security group, of its network interfaces and of pods on Fargate."""
 
     class_security_group_ids: pulumi.Output[dict[str, list[str]]]
-    """The security groups of each class on Fargate, which its pods are put into."""
+    """The security groups of the pods of each Fargate class."""
 
     issuer_url: pulumi.Output[str]
-    """Who signs the tokens of its service accounts."""
+    """The URL of its OIDC issuer, which signs service account tokens."""
 
     issuer_arn: pulumi.Output[str]
-    """The same, as an identity provider of IAM."""
+    """The ARN of the issuer's IAM OIDC provider."""
 
     efs_client_role_arns: pulumi.Output[list[str]]
-    """The roles that mount file systems: that of the storage driver on nodes, and no other."""
+    """The roles that mount file systems: only that of the EFS CSI driver on nodes."""
 
     def __init__(self, name: str, args: ClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        """Make the cluster; a wrong plain argument raises before anything is made."""
+        """Create the cluster; a wrong plain argument raises before anything is created."""
         reader = ArgumentReader.of("cluster", args, ClusterArgs)
         layout = reader.part("layout", ClusterLayout)
         labels = Labels.of(reader, "cluster", name)
@@ -118,11 +118,11 @@ class Cluster(pulumi.ComponentResource):
         ranges = public_ranges(layout)
         subnets = reader.inputs("subnet_ids")
         if len(subnets) < 2:
-            raise ArgumentError("cluster.subnet_ids", f"{len(subnets)}", "subnets in two zones at least")
+            raise ArgumentError("cluster.subnet_ids", f"{len(subnets)}", "subnets in at least two zones")
         days = layout.whole("log_days", 1, 3653, default=30, among=RETENTION_DAYS)
         support = layout.choice("support_policy", ("standard", "extended"), default="standard")
         services = layout.text("service_cidr", default="172.20.0.0/16")
-        kept = reader.flag("deletion_protection", default=is_production(labels.environment))
+        deletion_protected = reader.flag("deletion_protection", default=is_production(labels.environment))
         classes, on_fargate = read_fargate_classes(reader, "fargate_classes"), sandboxes_on_fargate(layout)
         boundary = reader.text("permissions_boundary") if reader.has("permissions_boundary") else None
 
@@ -131,10 +131,10 @@ class Cluster(pulumi.ComponentResource):
         self._child: ChildOptions = child_options(self, opts)
         self._roles = Roles(labels, self._child, boundary)
 
-        key = self._secrets_key(kept=kept)
+        key = self._secrets_key(deletion_protected=deletion_protected)
         logs = cloudwatch.LogGroup(
             f"{name}-control-plane",
-            # EKS writes to this name. A group that it has to make itself has no retention and no key.
+            # EKS writes to this name. A log group that EKS creates itself has no retention and no key.
             name=f"/aws/eks/{cluster_name}/cluster",
             retention_in_days=days,
             kms_key_id=args["logs_key_arn"],
@@ -155,8 +155,8 @@ class Cluster(pulumi.ComponentResource):
             encryption_config_key_arn=key.arn,
             enabled_cluster_log_types=list(LOG_TYPES),
             upgrade_policy={"support_type": support.upper()},
-            deletion_protection=kept,
-            # Everything below is made here instead, pinned and in an order of ours.
+            deletion_protection=deletion_protected,
+            # All of this is created below instead, with pinned versions and explicit dependencies.
             bootstrap_self_managed_addons=False,
             create_oidc_provider=False,
             skip_default_node_group=True,
@@ -167,19 +167,19 @@ class Cluster(pulumi.ComponentResource):
             tags=labels.tags(""),
             opts=self._child(
                 pulumi.ResourceOptions(
-                    depends_on=[logs], protect=kept or None, transforms=[cluster_transform(boundary)]
+                    depends_on=[logs], protect=deletion_protected or None, transforms=[cluster_transform(boundary)]
                 )
             ),
         )
-        # By way of the cluster itself, whatever takes these waits for it and goes before it.
+        # Outputs of the cluster resource itself, so that their users depend on it.
         self.name = made.eks_cluster.apply(lambda eks: eks.name)
         self.arn = made.eks_cluster.apply(lambda eks: eks.arn)
         self.endpoint = made.eks_cluster.apply(lambda eks: eks.endpoint)
         self.kubeconfig = made.kubeconfig_json
         self.security_group_id = made.cluster_security_group_id
         self.issuer_url = made.oidc_provider_url
-        asked = pulumi.InvokeOptions(parent=self)
-        entries = Entries(self.name, self._aws, labels, self._child, asked).grant(access)
+        invoke_options = pulumi.InvokeOptions(parent=self)
+        entries = Entries(self.name, self._aws, labels, self._child, invoke_options).grant(access)
         after = pulumi.ResourceOptions(depends_on=entries)
         self.provider = api_provider(name, self.kubeconfig, self.arn, self._child(after))
         issuer = iam.OpenIdConnectProvider(
@@ -191,10 +191,12 @@ class Cluster(pulumi.ComponentResource):
         )
         self.issuer_arn = issuer.arn
         endpoints = args.get("endpoints_security_group_id")
-        doors = Doors(args["nodes_security_group_id"], self.security_group_id, endpoints, labels, self._child).open()
+        security_group_rules = SecurityGroupRules(
+            args["nodes_security_group_id"], self.security_group_id, endpoints, labels, self._child
+        ).create()
         groups = PodGroups(args["vpc_id"], self.security_group_id, labels, self._child).make(classes)
         self.class_security_group_ids = group_ids(groups)
-        ground = Ground(
+        fargate_context = FargateContext(
             self.name,
             cluster_name,
             subnets,
@@ -205,8 +207,8 @@ class Cluster(pulumi.ComponentResource):
             controllers(sandboxes=on_fargate),
             classes=[one["name"] for one in classes],
         )
-        profiles = fargate(ground, labels, self._roles, self._child)
-        self._install(Installer(self.name, builds, labels, self._child), profiles["coredns"], doors)
+        profiles = create_fargate(fargate_context, labels, self._roles, self._child)
+        self._install(Installer(self.name, builds, labels, self._child), profiles["coredns"], security_group_rules)
         files = self._roles.pod_identity_role(
             "efs-node", "Mounts file systems for pods on nodes", self._aws, cluster_name, EFS_NODE
         )
@@ -216,32 +218,32 @@ class Cluster(pulumi.ComponentResource):
 
     @property
     def issuer(self) -> Issuer:
-        """Who signs its tokens, for roles that trust them."""
+        """Return its OIDC issuer, for roles that trust its tokens."""
         return Issuer(self.issuer_arn, self.issuer_url)
 
     def irsa_role(
         self, name: str, namespace: str, service_account: str, statements: Sequence[pulumi.Input[Document]]
     ) -> iam.Role:
-        """A role for the tokens of exactly one service account, and what it may do."""
+        """Create an IAM role for exactly one service account (IRSA), with these policy statements."""
         role = self._roles.irsa_role(
             name, f"For {namespace}/{service_account}", self.issuer, ServiceAccount(namespace, service_account)
         )
-        known: pulumi.Output[Any] = pulumi.Output.all(*statements)
+        to_output: pulumi.Output[Any] = pulumi.Output.all(*statements)
         self._roles.add_policy(
-            role, name, known.apply(lambda found: iam_policies.to_json(iam_policies.document(*found)))
+            role, name, to_output.apply(lambda facts: iam_policies.to_json(iam_policies.document(*facts)))
         )
         return role
 
-    def _secrets_key(self, *, kept: bool) -> kms.Key:
+    def _secrets_key(self, *, deletion_protected: bool) -> kms.Key:
         key = kms.Key(
             f"{self._labels.base}-secrets",
             description=f"Secrets of the cluster of environment {self._labels.environment}",
             enable_key_rotation=True,
-            # A cluster whose key is gone is gone.
-            deletion_window_in_days=30 if kept else 7,
+            # Without its key the cluster cannot be recovered.
+            deletion_window_in_days=30 if deletion_protected else 7,
             policy=iam_policies.policy_json(self._aws.apply(iam_policies.secrets_key_policy)),
             tags=self._labels.tags("secrets"),
-            opts=self._child(pulumi.ResourceOptions(protect=kept or None)),
+            opts=self._child(pulumi.ResourceOptions(protect=deletion_protected or None)),
         )
         kms.Alias(
             f"{self._labels.base}-secrets",
@@ -251,28 +253,30 @@ class Cluster(pulumi.ComponentResource):
         )
         return key
 
-    def _install(self, addons: Installer, dns: pulumi.Resource, doors: Sequence[pulumi.Resource]) -> None:
-        """What needs no node: daemons that come with each node, and CoreDNS, which is on Fargate."""
+    def _install(
+        self, addons: Installer, dns: pulumi.Resource, security_group_rules: Sequence[pulumi.Resource]
+    ) -> None:
+        """Install the add-ons that need no node: DaemonSets, and CoreDNS on Fargate."""
         cni = self._roles.irsa_role("cni", "Gives pods on nodes their addresses", self.issuer, CNI)
-        may = self._roles.attach_aws_policies(cni, "cni", self._aws, ["AmazonEKS_CNI_Policy"])
-        addons.install("vpc-cni", after=may, token_role=cni.arn)
+        policies = self._roles.attach_aws_policies(cni, "cni", self._aws, ["AmazonEKS_CNI_Policy"])
+        addons.install("vpc-cni", after=policies, token_role=cni.arn)
         addons.install("kube-proxy")
         addons.install("eks-pod-identity-agent")
-        addons.install("coredns", after=[dns, *doors])
+        addons.install("coredns", after=[dns, *security_group_rules])
 
 
 def cluster_transform(boundary: str | None) -> pulumi.ResourceTransform:
-    """What the component makes and gives no argument for.
+    """Return a transform that sets properties for which the EKS component has no argument.
 
-    It makes its caller the cluster's administrator, without an entry that anybody sees; here entries decide. It ignores
-    later changes of that, so it has to be said before the cluster is made.
+    By default EKS makes the creator of a cluster its administrator, without a visible access entry. Here access entries
+    decide. The property cannot be changed later, so the transform sets it before the cluster is created.
     """
 
     def change(made: pulumi.ResourceTransformArgs) -> pulumi.ResourceTransformResult | None:
         props: dict[str, Any] = dict(made.props)
         if made.type_ == "aws:eks/cluster:Cluster":
-            said: dict[str, Any] = props.get("accessConfig") or {}
-            access = {**said, "bootstrapClusterCreatorAdminPermissions": False}
+            access_config: dict[str, Any] = props.get("accessConfig") or {}
+            access = {**access_config, "bootstrapClusterCreatorAdminPermissions": False}
             return pulumi.ResourceTransformResult({**props, "accessConfig": access}, made.opts)
         if made.type_ == "aws:iam/role:Role" and boundary:
             return pulumi.ResourceTransformResult({**props, "permissionsBoundary": boundary}, made.opts)

@@ -1,7 +1,6 @@
-"""Add-ons that run on nodes: the storage driver's controller and what measures the cluster.
+"""The add-ons that run on nodes: the EFS CSI driver, the metrics server and kube-state-metrics.
 
-They come up after `Capacity`, which makes a place for them, and go before it: whoever makes this says so by
-`depends_on`. Daemons that come with each node, and CoreDNS, are the cluster's own.
+They need the nodes of `Capacity`: pass it as `depends_on`. `Cluster` installs the DaemonSets of nodes, and CoreDNS.
 """
 
 from typing import Any, NotRequired, TypedDict
@@ -27,42 +26,42 @@ from agentenv.components.cluster.addons import EFS_CONTROLLER, EFS_NODE, Builds,
 from agentenv.components.cluster.irsa import Roles
 from agentenv.core.classes.storage_classes import DRIVER_MARK
 
-MEASURES = "kube-state-metrics"
+KUBE_STATE_METRICS = "kube-state-metrics"
 
 
 class ClusterAddonsArgs(TypedDict):
-    """What the add-ons are made from."""
+    """The arguments of the add-ons."""
 
     ownership: Ownership
-    """Whose they are."""
+    """The owner, for tags and names."""
 
     cluster_name: str
-    """The cluster they are installed in."""
+    """The name of the cluster."""
 
     version: str
     """Its Kubernetes version."""
 
     addon_versions: NotRequired[dict[str, str]]
-    """Builds by name, where they are to differ from those that are pinned."""
+    """Builds by add-on name that replace the pinned ones."""
 
     file_system_arns: pulumi.Input[list[pulumi.Input[str]]]
-    """The file systems in which the storage driver makes access points."""
+    """The file systems in which the EFS CSI driver creates access points."""
 
     efs_node_role_arn: pulumi.Input[str]
-    """The role that mounts them, which the file systems know."""
+    """The role that mounts them, which their file system policies allow."""
 
     permissions_boundary: NotRequired[str]
-    """The permissions boundary of every role that is made."""
+    """The permissions boundary of every IAM role that is created."""
 
 
 class ClusterAddons(pulumi.ComponentResource):
-    """The storage driver, the metrics server and kube-state-metrics, with what their namespaces let through."""
+    """The EFS CSI driver, the metrics server and kube-state-metrics, with the network policies of their namespaces."""
 
     efs_controller_role_arn: pulumi.Output[str]
-    """The role that makes access points; it cannot mount."""
+    """The role that creates access points; it cannot mount."""
 
     def __init__(self, name: str, args: ClusterAddonsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        """Install them; a wrong plain argument raises before anything is made."""
+        """Install them; a wrong plain argument raises before anything is created."""
         reader = ArgumentReader.of("addons", args, ClusterAddonsArgs)
         labels = Labels.of(reader, "cluster", name)
         cluster = reader.text("cluster_name")
@@ -74,21 +73,21 @@ class ClusterAddons(pulumi.ComponentResource):
         roles = Roles(labels, child, boundary)
         addons = Installer(cluster, builds, labels, child)
 
-        # Before what they are for: a pod that starts without its policy is cut off, and never becomes ready.
-        system = create_network_policy(
+        # Created before the add-ons: without its network policy a pod has no traffic, and never becomes ready.
+        system_policy = create_network_policy(
             f"{name}-system",
             "kube-system",
-            # The metrics API, asked by the control plane; kubelets, asked by it; AWS, the API and names.
+            # In: the metrics API from the control plane. Out: kubelets, AWS, the Kubernetes API and DNS.
             network_policy_spec((Ports(10250, 10251),), (*API, *DNS, Ports(10250)), identities=True),
             child,
         )
-        space = create_restricted_namespace(f"{name}-measures", MEASURES, child)
-        measures = create_network_policy(
-            f"{name}-measures", space.metadata.name, network_policy_spec((Ports(8080, 8081),), (*API, *DNS)), child
+        namespace = create_restricted_namespace(f"{name}-measures", KUBE_STATE_METRICS, child)
+        measures_policy = create_network_policy(
+            f"{name}-measures", namespace.metadata.name, network_policy_spec((Ports(8080, 8081),), (*API, *DNS)), child
         )
 
         driver = roles.pod_identity_role("efs-controller", "Makes access points", aws, cluster, EFS_CONTROLLER)
-        may_make = roles.add_policy(
+        policy = roles.add_policy(
             driver,
             "make-access-points",
             PlannedDocument(
@@ -99,11 +98,11 @@ class ClusterAddons(pulumi.ComponentResource):
         )
         addons.install(
             "aws-efs-csi-driver",
-            after=[system, may_make],
+            after=[system_policy, policy],
             agent_roles={EFS_CONTROLLER: driver.arn, EFS_NODE: args["efs_node_role_arn"]},
         )
-        addons.install("metrics-server", after=[system])
-        addons.install(MEASURES, after=[measures])
+        addons.install("metrics-server", after=[system_policy])
+        addons.install(KUBE_STATE_METRICS, after=[measures_policy])
 
         self.efs_controller_role_arn = driver.arn
         outputs = {output: getattr(self, output) for output in ClusterAddons.__annotations__}
@@ -111,9 +110,9 @@ class ClusterAddons(pulumi.ComponentResource):
 
 
 def _driver(aws: AwsContext, file_systems: list[str]) -> Document:
-    """What the storage driver's controller does: it makes access points in these file systems, and deletes its own."""
-    points = aws.arn("elasticfilesystem", "access-point/*")
-    known: Any = sorted(file_systems)
+    """Return the policy of the EFS CSI controller: create access points in these file systems, and delete its own."""
+    access_points = aws.arn("elasticfilesystem", "access-point/*")
+    arns: Any = sorted(file_systems)
     return iam_policies.document(
         {
             "Sid": "Look",
@@ -123,21 +122,21 @@ def _driver(aws: AwsContext, file_systems: list[str]) -> Document:
                 "elasticfilesystem:DescribeFileSystems",
                 "elasticfilesystem:DescribeMountTargets",
             ],
-            "Resource": [*known, points],
+            "Resource": [*arns, access_points],
         },
         {"Sid": "Zones", "Effect": "Allow", "Action": "ec2:DescribeAvailabilityZones", "Resource": "*"},
         {
             "Sid": "Make",
             "Effect": "Allow",
             "Action": "elasticfilesystem:CreateAccessPoint",
-            "Resource": known,
+            "Resource": arns,
             "Condition": {"StringEquals": {f"aws:RequestTag/{DRIVER_MARK}": "true"}},
         },
         {
             "Sid": "MarkWhatItMakes",
             "Effect": "Allow",
             "Action": "elasticfilesystem:TagResource",
-            "Resource": points,
+            "Resource": access_points,
             "Condition": {
                 "StringEquals": {
                     "elasticfilesystem:CreateAction": "CreateAccessPoint",
@@ -149,7 +148,7 @@ def _driver(aws: AwsContext, file_systems: list[str]) -> Document:
             "Sid": "DeleteItsOwn",
             "Effect": "Allow",
             "Action": "elasticfilesystem:DeleteAccessPoint",
-            "Resource": points,
+            "Resource": access_points,
             "Condition": {"StringEquals": {f"aws:ResourceTag/{DRIVER_MARK}": "true"}},
         },
     )

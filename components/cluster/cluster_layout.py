@@ -1,4 +1,4 @@
-"""What a cluster is to be: its version, who uses it and from where, and how long its logs are kept."""
+"""The layout of a cluster: its version, access, public ranges and log retention."""
 
 from typing import NotRequired, TypedDict
 
@@ -10,44 +10,44 @@ PLACES = ("fargate", "system")
 
 
 class ClusterLayout(TypedDict):
-    """What the cluster is to be."""
+    """The layout of a cluster."""
 
     version: str
     """The Kubernetes version, such as `1.35`."""
 
     access: NotRequired[ClusterAccess]
-    """Who may use it."""
+    """The principals with access."""
 
     public_access_cidrs: NotRequired[list[str]]
-    """Who may reach the API from outside the VPC; nobody unless told."""
+    """The CIDR blocks that reach the API from outside the VPC. Default: none."""
 
     service_cidr: NotRequired[str]
-    """The range of Kubernetes services: `172.20.0.0/16` unless told. It cannot be changed."""
+    """The CIDR block of Kubernetes services, which cannot be changed. Default: `172.20.0.0/16`."""
 
     log_days: NotRequired[int]
-    """How many days its logs are kept: 30 unless told, one of the numbers CloudWatch offers."""
+    """The retention of its logs in days, one of the values that CloudWatch accepts. Default: 30."""
 
     support_policy: NotRequired[str]
-    """`standard` (upgraded when its version leaves support; unless told) or `extended` (costs six times as much)."""
+    """`standard` (default; upgraded when its version leaves support) or `extended` (costs six times as much)."""
 
     addon_versions: NotRequired[dict[str, str]]
-    """Builds of add-ons by their names, where they are to differ from those that are pinned."""
+    """Builds by add-on name that replace the pinned ones."""
 
     sandbox_controller: NotRequired[str]
-    """Where the agent-sandbox controller runs: on `fargate` unless told, or on the `system`'s nodes."""
+    """Where the agent-sandbox controller runs: on `fargate` (default) or on `system` nodes."""
 
 
 def sandboxes_on_fargate(layout: ArgumentReader) -> bool:
-    """Whether the agent-sandbox controller has a profile on Fargate."""
+    """Return whether the agent-sandbox controller runs on Fargate."""
     return layout.choice("sandbox_controller", PLACES, default="fargate") == "fargate"
 
 
 def public_ranges(layout: ArgumentReader) -> list[str]:
-    """Who may reach the API from outside the VPC; the whole internet is nobody in particular."""
+    """Return the public access ranges, checked; the whole internet is refused."""
     ranges = layout.texts("public_access_cidrs")
-    for found in ranges:
-        if found in WORLD:
+    for cidr in ranges:
+        if cidr in WORLD:
             raise ArgumentError(
-                f"{layout.path}.public_access_cidrs", f"'{found}'", "ranges of your own, or none for a private API"
+                f"{layout.path}.public_access_cidrs", f"'{cidr}'", "ranges of your own, or none for a private API"
             )
     return ranges

@@ -1,4 +1,4 @@
-"""Fargate: what of the platform runs without a node of ours, the role it is started with, and where its logs go."""
+"""Fargate: the profiles of controllers and sandbox classes, their pod execution role, and their logs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,8 +18,8 @@ from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
 from agentenv.core.classes.names import namespace
 from agentenv.core.values.names import KINDS, fit
 
-# What has to run before there are nodes, or decides over them, and the agent-sandbox controller, which may as well be
-# on the system's. A profile each, because a profile cannot be changed: another controller then replaces none of these.
+# The controllers that must run before there are nodes, and the agent-sandbox controller, which may run on system nodes
+# instead. Each has its own profile, because profiles are immutable: adding a controller then replaces no profile.
 SANDBOXES = "agent-sandbox"
 CONTROLLERS: Mapping[str, dict[str, object]] = {
     "coredns": {"namespace": "kube-system", "labels": {"k8s-app": "kube-dns"}},
@@ -29,35 +29,35 @@ CONTROLLERS: Mapping[str, dict[str, object]] = {
 
 
 @dataclass(frozen=True)
-class Ground:
-    """What profiles stand on."""
+class FargateContext:
+    """The cluster and network of Fargate profiles."""
 
     cluster: pulumi.Output[str]
     cluster_name: str
     subnets: Sequence[pulumi.Input[str]]
     aws: pulumi.Output[AwsContext]
-    logs_key: pulumi.Input[str] | None  # none in a cluster that stays, whose owner says where its pods' logs go
+    logs_key: pulumi.Input[str] | None  # None in an adopted cluster, whose owner configures the log router
     log_days: int
     api: pulumi.ProviderResource
     controllers: Sequence[str] = tuple(CONTROLLERS)
-    classes: Sequence[str] = ()  # of sandboxes that run here
+    classes: Sequence[str] = ()  # the sandbox classes on Fargate
 
     @property
     def selectors(self) -> dict[str, dict[str, object]]:
-        """Which pods run here, by profile: never a whole namespace of sandboxes, so that no other pod gets in there."""
+        """Return the selector of each profile; it never selects a whole namespace of sandboxes."""
         sandboxes: dict[str, dict[str, object]] = {
             f"class-{name}": {"namespace": namespace(name), "labels": {CLASS_LABEL: name}} for name in self.classes
         }
-        return {**{word: CONTROLLERS[word] for word in self.controllers}, **sandboxes}
+        return {**{name: CONTROLLERS[name] for name in self.controllers}, **sandboxes}
 
 
-def controllers(words: Sequence[str] = tuple(CONTROLLERS), *, sandboxes: bool) -> tuple[str, ...]:
-    """Those of some that run here; the agent-sandbox controller where that is wanted."""
-    return tuple(word for word in words if sandboxes or word != SANDBOXES)
+def controllers(names: Sequence[str] = tuple(CONTROLLERS), *, sandboxes: bool) -> tuple[str, ...]:
+    """Return the controllers that run on Fargate, with or without the agent-sandbox controller."""
+    return tuple(name for name in names if sandboxes or name != SANDBOXES)
 
 
 def fargate_trust_policy(aws: AwsContext, cluster: str) -> Document:
-    """Who starts pods: Fargate, for profiles of this cluster only."""
+    """Return the trust policy of the pod execution role, for profiles of this cluster only."""
     return iam_policies.document(
         {
             "Sid": "ForOurOwn",
@@ -70,7 +70,7 @@ def fargate_trust_policy(aws: AwsContext, cluster: str) -> Document:
 
 
 def log_output(region: str, group: str) -> str:
-    """The log router's configuration; the group is there already, with a retention, so it may not make one."""
+    """Return the log router's configuration; the log group exists already, so the router must not create one."""
     lines = {
         "Name": "cloudwatch_logs",
         "Match": "*",
@@ -82,30 +82,36 @@ def log_output(region: str, group: str) -> str:
     return "[OUTPUT]\n" + "".join(f"    {key} {value}\n" for key, value in lines.items())
 
 
-def fargate(ground: Ground, labels: Labels, roles: Roles, child: ChildOptions) -> dict[str, eks.FargateProfile]:
-    """Make the role, the logs and the profiles."""
+def create_fargate(
+    fargate_context: FargateContext, labels: Labels, roles: Roles, child: ChildOptions
+) -> dict[str, eks.FargateProfile]:
+    """Create the pod execution role, the log configuration and the profiles."""
     role = roles.create_role(
         "fargate",
         "Starts pods on Fargate and writes their logs",
-        iam_policies.policy_json(ground.aws.apply(lambda context: fargate_trust_policy(context, ground.cluster_name))),
+        iam_policies.policy_json(
+            fargate_context.aws.apply(lambda context: fargate_trust_policy(context, fargate_context.cluster_name))
+        ),
     )
-    allowed = roles.attach_aws_policies(role, "fargate", ground.aws, ["AmazonEKSFargatePodExecutionRolePolicy"])
-    if ground.logs_key is not None:
-        allowed += _logs(ground, labels, roles, role, child)
+    policies = roles.attach_aws_policies(
+        role, "fargate", fargate_context.aws, ["AmazonEKSFargatePodExecutionRolePolicy"]
+    )
+    if fargate_context.logs_key is not None:
+        policies += _logs(fargate_context, labels, roles, role, child)
     else:
-        allowed.append(_entry(ground, labels, role, child))
-    return _profiles(ground, labels, role, allowed, child)
+        policies.append(_entry(fargate_context, labels, role, child))
+    return _profiles(fargate_context, labels, role, policies, child)
 
 
-def _entry(ground: Ground, labels: Labels, role: iam.Role, child: ChildOptions) -> eks.AccessEntry:
-    """Let what the role starts into the cluster.
+def _entry(fargate_context: FargateContext, labels: Labels, role: iam.Role, child: ChildOptions) -> eks.AccessEntry:
+    """Create the access entry of the pod execution role.
 
-    EKS does so itself for a profile, with an entry that goes with the cluster at the latest. In a cluster that stays it
-    has to be ours, so that it goes with the role.
+    EKS creates such an entry for a profile itself, and deletes it with the cluster at the latest. In an adopted cluster
+    the stack owns the entry, so that it is deleted with the role.
     """
     return eks.AccessEntry(
         f"{labels.base}-fargate",
-        cluster_name=ground.cluster,
+        cluster_name=fargate_context.cluster,
         principal_arn=role.arn,
         type="FARGATE_LINUX",
         tags=labels.tags("fargate"),
@@ -113,12 +119,14 @@ def _entry(ground: Ground, labels: Labels, role: iam.Role, child: ChildOptions) 
     )
 
 
-def _logs(ground: Ground, labels: Labels, roles: Roles, role: iam.Role, child: ChildOptions) -> list[pulumi.Resource]:
+def _logs(
+    fargate_context: FargateContext, labels: Labels, roles: Roles, role: iam.Role, child: ChildOptions
+) -> list[pulumi.Resource]:
     group = cloudwatch.LogGroup(
         f"{labels.base}-fargate",
         name=fit(f"/agent-environment/{labels.environment}/{labels.base}/fargate", KINDS["log-group"].limit),
-        retention_in_days=ground.log_days,
-        kms_key_id=ground.logs_key,
+        retention_in_days=fargate_context.log_days,
+        kms_key_id=fargate_context.logs_key,
         tags=labels.tags("fargate"),
         opts=child(),
     )
@@ -126,10 +134,10 @@ def _logs(ground: Ground, labels: Labels, roles: Roles, role: iam.Role, child: C
         roles.add_policy(
             role,
             "fargate-logs",
-            PlannedDocument(ground.aws, _log_writing, (Reference(group.arn, placeholder_log_group_arn),)),
+            PlannedDocument(fargate_context.aws, _log_writing, (Reference(group.arn, placeholder_log_group_arn),)),
         ),
-        # A pod reads where its logs go when it starts, so this is there before anything that makes one.
-        _log_router(ground, group, labels, child),
+        # A pod reads the log configuration when it starts, so this exists before the profiles.
+        _log_router(fargate_context, group, labels, child),
     ]
 
 
@@ -137,42 +145,50 @@ def _log_writing(_: AwsContext, group: str) -> Document:
     return iam_policies.log_writer_policy(group)
 
 
-def _log_router(ground: Ground, group: cloudwatch.LogGroup, labels: Labels, child: ChildOptions) -> core.ConfigMap:
-    speaking = pulumi.ResourceOptions(provider=ground.api)
+def _log_router(
+    fargate_context: FargateContext, group: cloudwatch.LogGroup, labels: Labels, child: ChildOptions
+) -> core.ConfigMap:
+    kubernetes_provider = pulumi.ResourceOptions(provider=fargate_context.api)
     namespace = core.Namespace(
         f"{labels.base}-observability",
         metadata={
             "name": "aws-observability",
             "labels": {"aws-observability": "enabled"},
-            # Nothing has to wait until it is gone: what comes after it is the end of the cluster.
+            # No need to await its deletion: next, the cluster itself is deleted.
             "annotations": {"pulumi.com/skipAwait": "true"},
         },
-        opts=child(speaking),
+        opts=child(kubernetes_provider),
     )
-    written = pulumi.Output.all(ground.aws, group.name).apply(lambda known: log_output(known[0].region, known[1]))
+    output_config = pulumi.Output.all(fargate_context.aws, group.name).apply(
+        lambda values: log_output(values[0].region, values[1])
+    )
     return core.ConfigMap(
         f"{labels.base}-fargate-logging",
         metadata={"name": "aws-logging", "namespace": namespace.metadata.name},
-        # The router's own log would cost as much as what it carries.
-        data={"flb_log_cw": "false", "output.conf": written},
-        opts=child(speaking),
+        # The router's own log would cost as much as the logs of the pods.
+        data={"flb_log_cw": "false", "output.conf": output_config},
+        opts=child(kubernetes_provider),
     )
 
 
 def _profiles(
-    ground: Ground, labels: Labels, role: iam.Role, first: Sequence[pulumi.Resource], child: ChildOptions
+    fargate_context: FargateContext,
+    labels: Labels,
+    role: iam.Role,
+    dependencies: Sequence[pulumi.Resource],
+    child: ChildOptions,
 ) -> dict[str, eks.FargateProfile]:
-    made: dict[str, eks.FargateProfile] = {}
-    for word, selector in ground.selectors.items():
-        # EKS makes, and deletes, one profile at a time.
-        before: list[pulumi.Resource] = [*first, *list(made.values())[-1:]]
-        made[word] = eks.FargateProfile(
-            f"{labels.base}-{word}",
-            cluster_name=ground.cluster,
+    profiles: dict[str, eks.FargateProfile] = {}
+    for name, selector in fargate_context.selectors.items():
+        # EKS creates and deletes one profile at a time.
+        depends_on: list[pulumi.Resource] = [*dependencies, *list(profiles.values())[-1:]]
+        profiles[name] = eks.FargateProfile(
+            f"{labels.base}-{name}",
+            cluster_name=fargate_context.cluster,
             pod_execution_role_arn=role.arn,
             selectors=[selector],  # pyright: ignore[reportArgumentType] - plain data of its shape
-            subnet_ids=list(ground.subnets),
-            tags=labels.tags(word),
-            opts=child(pulumi.ResourceOptions(depends_on=before)),
+            subnet_ids=list(fargate_context.subnets),
+            tags=labels.tags(name),
+            opts=child(pulumi.ResourceOptions(depends_on=depends_on)),
         )
-    return made
+    return profiles

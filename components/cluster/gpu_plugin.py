@@ -1,7 +1,6 @@
-"""The device plugin: without it no node says that it has graphics processors, and no sandbox with one is ever placed.
+"""The NVIDIA device plugin: without it no node reports GPUs, and no sandbox with a GPU is scheduled.
 
-It runs on their nodes only, and is the one thing of the platform that reaches into a node; so it has a namespace of its
-own, in which it is the only pod.
+It runs on GPU nodes only. It is the only privileged pod of the platform, so it has a namespace of its own.
 """
 
 from collections.abc import Sequence
@@ -18,21 +17,21 @@ from agentenv.core.nodes.node_pools import NodePool
 from agentenv.core.nodes.tiers import GPU_LABEL, GPU_PLUGIN, GPU_TAINT, TIER_LABEL
 
 NAME = "nvidia-device-plugin"
-# Where the kubelet listens for plugins: a directory of the node, which no lesser standard lets a pod have.
+# The kubelet's plugin directory. It is a hostPath volume, which only the `privileged` standard allows.
 _SOCKETS = "/var/lib/kubelet/device-plugins"
 _SECURITY = {f"pod-security.kubernetes.io/{mode}": "privileged" for mode in ("enforce", "audit", "warn")}
 
 
-def plugin(image: str) -> dict[str, Any]:
-    """The DaemonSet's specification."""
-    marks = {"app.kubernetes.io/name": NAME}
-    amounts = {"cpu": "20m", "memory": "64Mi"}
+def daemon_set_spec(image: str) -> dict[str, Any]:
+    """Return the spec of the DaemonSet."""
+    match_labels = {"app.kubernetes.io/name": NAME}
+    resources = {"cpu": "20m", "memory": "64Mi"}
     security = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
     return {
-        "selector": {"matchLabels": marks},
+        "selector": {"matchLabels": match_labels},
         "updateStrategy": {"type": "RollingUpdate"},
         "template": {
-            "metadata": {"labels": marks},
+            "metadata": {"labels": match_labels},
             "spec": {
                 "nodeSelector": {GPU_LABEL: "true"},
                 "tolerations": [{"key": key, "operator": "Exists"} for key in (TIER_LABEL, GPU_TAINT)],
@@ -44,7 +43,7 @@ def plugin(image: str) -> dict[str, Any]:
                     {
                         "name": NAME,
                         "image": image,
-                        "resources": {"requests": amounts, "limits": {**amounts, "cpu": "200m"}},
+                        "resources": {"requests": resources, "limits": {**resources, "cpu": "200m"}},
                         "securityContext": security,
                         "volumeMounts": [{"name": "sockets", "mountPath": _SOCKETS}],
                     }
@@ -58,21 +57,21 @@ def plugin(image: str) -> dict[str, Any]:
 def create_device_plugin(
     pools: Sequence[NodePool], image: str, after: Sequence[pulumi.Resource], labels: Labels, child: ChildOptions
 ) -> list[pulumi.Resource]:
-    """Make the plugin if some pool has graphics processors; it is there before their nodes, and goes after them."""
+    """Create the plugin if a pool has GPUs; it is created before their nodes and deleted after them."""
     if not any(pool.node_class.gpu for pool in pools):
         return []
     name = f"{labels.base}-gpu"
-    space = core.Namespace(
+    namespace = core.Namespace(
         name,
         metadata={"name": GPU_PLUGIN, "labels": _SECURITY},
         opts=child(pulumi.ResourceOptions(depends_on=list(after), custom_timeouts=pulumi.CustomTimeouts(delete="15m"))),
     )
-    # It speaks with the kubelet over a socket of the node, and with nobody over the network.
-    closed = create_network_policy(name, space.metadata.name, network_policy_spec((), ()), child)
-    daemons = apps.DaemonSet(
+    # It talks to the kubelet over a socket, and to nothing over the network.
+    network_policy = create_network_policy(name, namespace.metadata.name, network_policy_spec((), ()), child)
+    daemon_set = apps.DaemonSet(
         name,
         metadata={"name": NAME, "namespace": GPU_PLUGIN},
-        spec=plugin(image),  # pyright: ignore[reportArgumentType] - plain data of its shape
-        opts=child(pulumi.ResourceOptions(depends_on=[space, closed])),
+        spec=daemon_set_spec(image),  # pyright: ignore[reportArgumentType] - plain data of its shape
+        opts=child(pulumi.ResourceOptions(depends_on=[namespace, network_policy])),
     )
-    return [daemons]
+    return [daemon_set]

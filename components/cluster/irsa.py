@@ -1,4 +1,4 @@
-"""Roles that a service account of the cluster takes on: for it alone, by the cluster's own tokens or by its agent."""
+"""IAM roles for service accounts, by OIDC tokens (IRSA) or by EKS Pod Identity; each role trusts one account only."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ AUDIENCE = "sts.amazonaws.com"
 
 @dataclass(frozen=True)
 class Issuer:
-    """Who signs the tokens of a cluster's service accounts, as IAM knows it."""
+    """The OIDC issuer of a cluster's service account tokens, and its IAM OIDC provider."""
 
     provider_arn: pulumi.Output[str]
     url: pulumi.Output[str]
@@ -32,19 +32,19 @@ class Issuer:
 
 @dataclass(frozen=True)
 class ServiceAccount:
-    """A service account."""
+    """A Kubernetes service account."""
 
     namespace: str
     name: str
 
     @property
     def subject(self) -> str:
-        """What its tokens call it."""
+        """Return the `sub` claim of its tokens."""
         return f"system:serviceaccount:{self.namespace}:{self.name}"
 
 
-def irsa_trust_policy(provider_arn: str, url: str, bearer: ServiceAccount) -> Document:
-    """Who may take on a role: whoever brings a token of this very account that was made for AWS and nothing else."""
+def irsa_trust_policy(provider_arn: str, url: str, service_account: ServiceAccount) -> Document:
+    """Return an IRSA trust policy, for tokens of one service account with the audience of STS."""
     host = url.removeprefix("https://")
     return iam_policies.document(
         {
@@ -52,13 +52,13 @@ def irsa_trust_policy(provider_arn: str, url: str, bearer: ServiceAccount) -> Do
             "Effect": "Allow",
             "Action": "sts:AssumeRoleWithWebIdentity",
             "Principal": {"Federated": provider_arn},
-            "Condition": {"StringEquals": {f"{host}:aud": AUDIENCE, f"{host}:sub": bearer.subject}},
+            "Condition": {"StringEquals": {f"{host}:aud": AUDIENCE, f"{host}:sub": service_account.subject}},
         }
     )
 
 
-def pod_identity_trust_policy(aws: AwsContext, cluster: str, bearer: ServiceAccount) -> Document:
-    """Who may take on a role: EKS, for this very account of this cluster; it says whom it acts for in its tags."""
+def pod_identity_trust_policy(aws: AwsContext, cluster: str, service_account: ServiceAccount) -> Document:
+    """Return a Pod Identity trust policy, for one service account of one cluster, by the session tags that EKS sets."""
     return iam_policies.document(
         {
             "Sid": "OneServiceAccount",
@@ -68,8 +68,8 @@ def pod_identity_trust_policy(aws: AwsContext, cluster: str, bearer: ServiceAcco
             "Condition": {
                 "StringEquals": {
                     "aws:SourceAccount": aws.account,
-                    "aws:RequestTag/kubernetes-namespace": bearer.namespace,
-                    "aws:RequestTag/kubernetes-service-account": bearer.name,
+                    "aws:RequestTag/kubernetes-namespace": service_account.namespace,
+                    "aws:RequestTag/kubernetes-service-account": service_account.name,
                 },
                 "ArnEquals": {"aws:SourceArn": aws.arn("eks", f"cluster/{cluster}")},
             },
@@ -79,7 +79,7 @@ def pod_identity_trust_policy(aws: AwsContext, cluster: str, bearer: ServiceAcco
 
 @dataclass(frozen=True)
 class Roles:
-    """How the roles of one component are made: all the same way, within the boundary where there is one."""
+    """Creates the IAM roles of one component, each with its permissions boundary if there is one."""
 
     labels: Labels
     child: ChildOptions
@@ -87,7 +87,7 @@ class Roles:
     planned_documents: PlannedDocuments = field(default_factory=PlannedDocuments)
 
     def create_role(self, suffix: str, description: str, trust: pulumi.Input[str] | PlannedDocument) -> iam.Role:
-        """A role that may do nothing yet."""
+        """Create a role without permissions."""
         if isinstance(trust, PlannedDocument):
             self.planned_documents.add(
                 "aws:iam/role:Role", f"{self.labels.base}-{suffix}", "assumeRolePolicy", trust.planned
@@ -104,7 +104,7 @@ class Roles:
         )
 
     def add_policy(self, role: iam.Role, suffix: str, policy: pulumi.Input[str] | PlannedDocument) -> iam.RolePolicy:
-        """What it may do, by a policy of ours."""
+        """Add an inline policy to a role."""
         if isinstance(policy, PlannedDocument):
             self.planned_documents.add(
                 "aws:iam/rolePolicy:RolePolicy", f"{self.labels.base}-{suffix}", "policy", policy.planned
@@ -115,28 +115,28 @@ class Roles:
         )
 
     def attach_policies(self, role: iam.Role, suffix: str, policies: Sequence[str]) -> None:
-        """What it may do, by policies that stand already.
+        """Attach existing policies to a role.
 
-        Two accounts, or two paths of one, may each have a policy of one name. Each is called by its whole ARN, so that
-        one more or less renames none: a policy under a new name is attached before it is detached under the old one,
-        and gone then. The first of a name was once called by that alone.
+        Two accounts or paths may each have a policy of the same name, so resource names contain a hash of the ARN.
+        Otherwise adding one could rename another: Pulumi would attach it under its new name and then detach it under
+        the old one. The alias covers stacks in which the first policy of a name had no hash.
         """
-        known: set[str] = set()
+        values: set[str] = set()
         for arn in policies:
-            word = arn.rsplit("/", 1)[-1]
-            former = [] if word in known else [pulumi.Alias(name=f"{self.labels.base}-{suffix}-{word}")]
-            known.add(word)
+            policy_name = arn.rsplit("/", 1)[-1]
+            aliases = [] if policy_name in values else [pulumi.Alias(name=f"{self.labels.base}-{suffix}-{policy_name}")]
+            values.add(policy_name)
             iam.RolePolicyAttachment(
-                f"{self.labels.base}-{suffix}-{word}-{sha256(arn.encode()).hexdigest()[:8]}",
+                f"{self.labels.base}-{suffix}-{policy_name}-{sha256(arn.encode()).hexdigest()[:8]}",
                 role=role.name,
                 policy_arn=arn,
-                opts=self.child(pulumi.ResourceOptions(aliases=former)),
+                opts=self.child(pulumi.ResourceOptions(aliases=aliases)),
             )
 
     def attach_aws_policies(
         self, role: iam.Role, suffix: str, aws: pulumi.Output[AwsContext], policies: Sequence[str]
     ) -> list[pulumi.Resource]:
-        """What it may do, by policies of AWS, which follow what its services need."""
+        """Attach AWS managed policies to a role, which AWS keeps up to date for its services."""
         return [
             iam.RolePolicyAttachment(
                 f"{self.labels.base}-{suffix}-{policy.rsplit('/', 1)[-1]}",
@@ -149,21 +149,28 @@ class Roles:
             for policy in policies
         ]
 
-    def irsa_role(self, suffix: str, description: str, issuer: Issuer, bearer: ServiceAccount) -> iam.Role:
-        """A role for the account's tokens: works wherever the pod runs, Fargate and gVisor included."""
+    def irsa_role(self, suffix: str, description: str, issuer: Issuer, service_account: ServiceAccount) -> iam.Role:
+        """Create a role for a service account's OIDC tokens (IRSA), which also works on Fargate and with gVisor."""
         trust = pulumi.Output.all(issuer.provider_arn, issuer.url).apply(
-            lambda known: iam_policies.to_json(irsa_trust_policy(known[0], known[1], bearer))
+            lambda values: iam_policies.to_json(irsa_trust_policy(values[0], values[1], service_account))
         )
-        says = irsa_trust_policy(PLACEHOLDER_PROVIDER_ARN, PLACEHOLDER_ISSUER_URL, bearer)
+        says = irsa_trust_policy(PLACEHOLDER_PROVIDER_ARN, PLACEHOLDER_ISSUER_URL, service_account)
         self.planned_documents.add("aws:iam/role:Role", f"{self.labels.base}-{suffix}", "assumeRolePolicy", says)
         return self.create_role(suffix, description, trust)
 
     def pod_identity_role(
-        self, suffix: str, description: str, aws: pulumi.Output[AwsContext], cluster: str, bearer: ServiceAccount
+        self,
+        suffix: str,
+        description: str,
+        aws: pulumi.Output[AwsContext],
+        cluster: str,
+        service_account: ServiceAccount,
     ) -> iam.Role:
-        """A role that the agent on the node hands out: for pods on nodes, and tied to the cluster by name."""
+        """Create a role for EKS Pod Identity, for pods on nodes of the named cluster only."""
         return self.create_role(
             suffix,
             description,
-            aws.apply(lambda context: iam_policies.to_json(pod_identity_trust_policy(context, cluster, bearer))),
+            aws.apply(
+                lambda context: iam_policies.to_json(pod_identity_trust_policy(context, cluster, service_account))
+            ),
         )

@@ -1,4 +1,4 @@
-"""Who is told that money goes: a budget with its notices, a monitor of what is unusual, and the tags of the bill."""
+"""A monthly budget with notifications, an anomaly monitor, and cost allocation tags."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,22 +13,27 @@ from agentenv.core.usage_export.columns import billing_view
 
 
 @dataclass(frozen=True)
-class Told:
-    """Who is told, and of which part of a budget."""
+class BudgetAlert:
+    """The recipient of budget notifications, and the share of the budget that triggers the first."""
 
     address: str
     at_percent: int
 
 
-def budget(
-    labels: Labels, aws: pulumi.Output[AwsContext], child: ChildOptions, amount: str, told: Told, *, tagged: bool
+def create_budget(
+    labels: Labels,
+    aws: pulumi.Output[AwsContext],
+    child: ChildOptions,
+    amount: str,
+    alert: BudgetAlert,
+    *,
+    tagged: bool,
 ) -> pulumi.Output[str]:
-    """A monthly budget: told of when a part of it is spent, when all of it is, and as soon as it is going to be.
+    """Create a monthly budget that notifies at a share of it, at all of it, and when the forecast exceeds it.
 
-    A filter by a tag that is not active finds nothing, and a budget of nothing is never spent: without tags it watches
-    the whole account.
+    A filter by a tag that is not activated matches no costs. So without activated tags the budget covers the account.
     """
-    notices = [("ACTUAL", told.at_percent), ("ACTUAL", 100), ("FORECASTED", 100)]
+    notifications_at = [("ACTUAL", alert.at_percent), ("ACTUAL", 100), ("FORECASTED", 100)]
     return budgets.Budget(
         f"{labels.base}-month",
         name=labels.name("budget", "month"),
@@ -36,7 +41,7 @@ def budget(
         time_unit="MONTHLY",
         limit_amount=amount,
         limit_unit="USD",
-        # AWS says so of every budget, and would be held to have changed it.
+        # AWS sets this on every budget; undeclared it would show as a change.
         billing_view_arn=aws.apply(lambda context: billing_view(context.account, context.partition)),
         cost_filters=[{"name": "TagKeyValue", "values": [f"user:environment${labels.environment}"]}]
         if tagged
@@ -47,10 +52,10 @@ def budget(
                 "comparison_operator": "GREATER_THAN",
                 "threshold": percent,
                 "threshold_type": "PERCENTAGE",
-                "subscriber_email_addresses": [told.address],
+                "subscriber_email_addresses": [alert.address],
             }
-            # All of it is said once, where that is also the part that was asked for.
-            for kind, percent in dict.fromkeys(notices)
+            # Without duplicates, in case the first share is 100 percent.
+            for kind, percent in dict.fromkeys(notifications_at)
         ],
         tags=labels.tags("month"),
         opts=child(),
@@ -58,18 +63,24 @@ def budget(
 
 
 def create_anomaly_alerts(
-    labels: Labels, child: ChildOptions, address: str, dollars: str, *, standing: str | None, paying: bool
+    labels: Labels,
+    child: ChildOptions,
+    address: str,
+    dollars: str,
+    *,
+    existing_monitor: str | None,
+    payer_account: bool,
 ) -> None:
-    """Tell somebody once a day of spending that is unusual and more than so many dollars.
+    """Create a daily alert about anomalies with an impact of at least so many dollars.
 
-    What is watched follows from who pays: the account that does may watch a tag; another one only all of its own
-    services, of which it has one monitor, that may stand already.
+    The payer account may monitor a tag. A member account may only monitor all of its services, and has a single such
+    monitor, which may exist already.
     """
     costexplorer.AnomalySubscription(
         f"{labels.base}-unusual",
         name=labels.name("anomaly-subscription", "unusual"),
         frequency="DAILY",
-        monitor_arn_lists=[standing or _monitor(labels, child, paying=paying)],
+        monitor_arn_lists=[existing_monitor or _monitor(labels, child, payer_account=payer_account)],
         subscribers=[{"type": "EMAIL", "address": address}],
         threshold_expression={
             "dimension": {
@@ -83,10 +94,10 @@ def create_anomaly_alerts(
     )
 
 
-def _monitor(labels: Labels, child: ChildOptions, *, paying: bool) -> pulumi.Output[str]:
+def _monitor(labels: Labels, child: ChildOptions, *, payer_account: bool) -> pulumi.Output[str]:
     name, tags = f"{labels.base}-unusual", labels.tags("unusual")
     physical = labels.name("anomaly-monitor", "unusual")
-    if not paying:
+    if not payer_account:
         return costexplorer.AnomalyMonitor(
             name, name=physical, monitor_type="DIMENSIONAL", monitor_dimension="SERVICE", tags=tags, opts=child()
         ).arn
@@ -95,8 +106,8 @@ def _monitor(labels: Labels, child: ChildOptions, *, paying: bool) -> pulumi.Out
         name=physical,
         monitor_type="CUSTOM",
         monitor_specification=pulumi.Output.json_dumps(
-            # With what it does not have, too: that is how the provider reads it back, and what is left out would be a
-            # change, and another monitor.
+            # With explicit nulls, because the provider reads it back like this: an omitted key would be a change, and
+            # replace the monitor.
             {
                 **dict.fromkeys(("And", "CostCategories", "Dimensions", "Not", "Or")),
                 "Tags": {"Key": "environment", "MatchOptions": None, "Values": [labels.environment]},
@@ -108,11 +119,11 @@ def _monitor(labels: Labels, child: ChildOptions, *, paying: bool) -> pulumi.Out
     ).arn
 
 
-def activate(labels: Labels, child: ChildOptions, keys: Sequence[str]) -> None:
-    """Split the bill by these tags from now on. They stay active when the stack goes: they are the whole account's, and
-    an environment beside this one is split by them, too.
+def activate_cost_tags(labels: Labels, child: ChildOptions, keys: Sequence[str]) -> None:
+    """Activate cost allocation tags. They stay active when the stack is destroyed: they apply to the whole account, and
+    other environments use them too.
     """
-    kept = pulumi.ResourceOptions(retain_on_delete=True)
+    retained = pulumi.ResourceOptions(retain_on_delete=True)
     for key in keys:
         name = f"{labels.base}-{key.replace('/', '-')}"
-        costexplorer.CostAllocationTag(name, tag_key=key, status="Active", opts=child(kept))
+        costexplorer.CostAllocationTag(name, tag_key=key, status="Active", opts=child(retained))

@@ -1,6 +1,6 @@
-"""What is metered in the cluster: Prometheus with the rules that say whose each minute is, OpenCost, and Grafana.
+"""Metering in the cluster: Prometheus with rules that attribute usage to owners, OpenCost, and Grafana.
 
-They measure and show. What people are charged for is in the ledger, which outlives all of this.
+They only measure and display. Charges are recorded in the ledger, which does not depend on them.
 """
 
 from decimal import Decimal
@@ -26,61 +26,61 @@ from agentenv.core.pinned_versions import releases
 
 
 class ClusterTariff(TypedDict):
-    """Dollars that nothing in the cluster knows of."""
+    """Costs and limits, in dollars, that no metric in the cluster has."""
 
     storage: NotRequired[str]
-    """A GiB and month of files: the one that is built in unless told."""
+    """The price of storage per GiB and month. Default: a built-in price."""
 
     fixed: NotRequired[dict[str, str]]
-    """Dollars a month by what they are paid for, whoever is there; without nodes, whose price is known."""
+    """Fixed costs per month, by part, without nodes, whose prices OpenCost knows."""
 
     monthly_budget: NotRequired[str]
-    """Dollars a month for the environment."""
+    """The monthly budget of the environment."""
 
     per_user_cap: NotRequired[str]
-    """Dollars a user and month."""
+    """The monthly cap per user."""
 
 
 class MeteringLayout(TypedDict):
-    """How it is metered."""
+    """The layout of metering."""
 
     sandboxes: int
-    """The most sandboxes that there may be at once: sizes follow from it."""
+    """The maximum number of sandboxes at once; it determines the resources of all three."""
 
     tariff: NotRequired[ClusterTariff]
-    """Dollars that nothing in the cluster knows of."""
+    """Costs and limits, in dollars, that no metric in the cluster has."""
 
     registry: NotRequired[str]
-    """A registry with copies of images, each by its name without its own registry's."""
+    """A registry with copies of images, under their names without the original registry."""
 
 
 class ClusterCostsArgs(TypedDict):
-    """What it is made from."""
+    """The arguments of metering in the cluster."""
 
     ownership: Ownership
-    """Whose it is."""
+    """The owner, for tags and names."""
 
     cluster_name: str
-    """The cluster that is metered."""
+    """The name of the cluster."""
 
     layout: MeteringLayout
-    """How it is metered."""
+    """The layout of metering."""
 
     service: NotRequired[bool]
-    """Whether there is a workspace service, which is scraped and may ask; false unless told."""
+    """Whether there is a workspace service, which is scraped and queries Prometheus. Default: false."""
 
 
 class ClusterCosts(pulumi.ComponentResource):
-    """Prometheus, OpenCost and Grafana, in a namespace of their own."""
+    """Prometheus, OpenCost and Grafana, in their own namespace."""
 
     namespace: pulumi.Output[str]
-    """Where they run."""
+    """Their namespace."""
 
     prometheus_address: pulumi.Output[str]
-    """Where Prometheus answers, to those in the cluster whom its policy names."""
+    """The address of Prometheus, for pods that its network policy admits."""
 
     def __init__(self, name: str, args: ClusterCostsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        """Make it; a wrong plain argument raises before anything is made."""
+        """Create it; a wrong plain argument raises before anything is created."""
         reader = ArgumentReader.of("cluster_costs", args, ClusterCostsArgs)
         Labels.of(reader, "cost", name)
         cluster = reader.text("cluster_name")
@@ -91,24 +91,24 @@ class ClusterCosts(pulumi.ComponentResource):
         mirrors = Mirrors(layout.text("registry") if layout.has("registry") else None)
 
         super().__init__("agent-environment:index:ClusterCosts", name, {}, opts)
-        space = create_restricted_namespace(f"{name}-namespace", places.NAMESPACE, child_options(self, opts))
-        inner, inside = child_options_without_dependencies(self), space.metadata.name
+        namespace = create_restricted_namespace(f"{name}-namespace", places.NAMESPACE, child_options(self, opts))
+        inner, namespace_name = child_options_without_dependencies(self), namespace.metadata.name
 
         def child(more: pulumi.ResourceOptions | None = None) -> pulumi.ResourceOptions:
-            # What all of it waits for is said of the namespace, and once.
-            return inner(pulumi.ResourceOptions.merge(pulumi.ResourceOptions(depends_on=[space]), more))
+            # Only the namespace depends on what the component depends on; the rest depends on the namespace.
+            return inner(pulumi.ResourceOptions.merge(pulumi.ResourceOptions(depends_on=[namespace]), more))
 
-        rights = metering_policies.create_roles(name, child, service=service)
-        network_policies = metering_policies.create_network_policies(name, inside, child, service=service)
-        read = core.ConfigMap(
+        roles = metering_policies.create_roles(name, child, service=service)
+        network_policies = metering_policies.create_network_policies(name, namespace_name, child, service=service)
+        config_map = core.ConfigMap(
             f"{name}-configuration",
-            metadata={"name": f"{places.PROMETHEUS}-{metering_values.CONFIGURATION}", "namespace": inside},
+            metadata={"name": f"{places.PROMETHEUS}-{metering_values.CONFIGURATION}", "namespace": namespace_name},
             data=metering_values.configuration(scrape_configs(service=service), rule_file(tariff)),
             opts=child(),
         )
-        shown = core.ConfigMap(
+        dashboards_map = core.ConfigMap(
             f"{name}-dashboards",
-            metadata={"name": places.DASHBOARDS, "namespace": inside},
+            metadata={"name": places.DASHBOARDS, "namespace": namespace_name},
             data=dashboards(),
             opts=child(),
         )
@@ -118,7 +118,7 @@ class ClusterCosts(pulumi.ComponentResource):
             return helm.Release(
                 f"{name}-{chart}",
                 name=chart,
-                namespace=inside,
+                namespace=namespace_name,
                 chart=pinned.address,
                 version=pinned.version,
                 max_history=3,
@@ -127,32 +127,36 @@ class ClusterCosts(pulumi.ComponentResource):
                 opts=child(pulumi.ResourceOptions(depends_on=after)),
             )
 
-        # OpenCost does not come up before Prometheus answers; Grafana shows nothing before it does.
-        first = release(
-            places.PROMETHEUS, metering_values.prometheus(amounts, mirrors), [read, *network_policies, *rights]
+        # OpenCost does not start before Prometheus responds, and Grafana shows nothing before it.
+        prometheus_release = release(
+            places.PROMETHEUS, metering_values.prometheus(amounts, mirrors), [config_map, *network_policies, *roles]
         )
-        release(places.OPENCOST, metering_values.opencost(amounts, mirrors, cluster), [first])
-        release(places.GRAFANA, metering_values.grafana(amounts, mirrors), [first, shown])
+        release(places.OPENCOST, metering_values.opencost(amounts, mirrors, cluster), [prometheus_release])
+        release(places.GRAFANA, metering_values.grafana(amounts, mirrors), [prometheus_release, dashboards_map])
 
-        self.namespace = inside
+        self.namespace = namespace_name
         self.prometheus_address = pulumi.Output.from_input(places.PROMETHEUS_ADDRESS)
         self.register_outputs({output: getattr(self, output) for output in ClusterCosts.__annotations__})
 
 
 def dashboards() -> dict[str, str]:
-    """The generated dashboards, by the names of their files."""
+    """Return the generated dashboards by file name."""
     folder = files("agentenv.core.metering").joinpath("generated")
-    found = {file.name: file.read_text(encoding="utf-8") for file in folder.iterdir() if file.name.endswith(".json")}
-    return {name: found[name] for name in sorted(found)}
+    dashboards_by_name = {
+        file.name: file.read_text(encoding="utf-8") for file in folder.iterdir() if file.name.endswith(".json")
+    }
+    return {name: dashboards_by_name[name] for name in sorted(dashboards_by_name)}
 
 
 def _tariff(reader: ArgumentReader) -> Tariff:
-    told = reader.part("tariff", ClusterTariff) if reader.has("tariff") else ArgumentReader(f"{reader.path}.tariff", {})
-    amounts: dict[str, Any] = dict(told.values)
+    tariff = (
+        reader.part("tariff", ClusterTariff) if reader.has("tariff") else ArgumentReader(f"{reader.path}.tariff", {})
+    )
+    amounts: dict[str, Any] = dict(tariff.values)
     fixed: dict[str, str] = amounts.get("fixed") or {}
 
     def dollars(key: str) -> Decimal | None:
-        return Decimal(told.text(key)) if told.has(key) else None
+        return Decimal(tariff.text(key)) if tariff.has(key) else None
 
     return Tariff(
         storage=dollars("storage") or Tariff.storage,

@@ -1,9 +1,7 @@
-"""The cost controls: who is told that money goes, and how anybody finds out where it went.
+"""The cost controls in AWS: budget, anomaly alerts, usage export and a dashboard. `ClusterCosts` meters in the cluster.
 
-This is AWS's side; what runs in the cluster for it is `ClusterCosts`.
-
-In the order it comes to life: tags that split the bill, a budget and a monitor, the bill by the hour with what can be
-asked of it, a dashboard. Nothing of it needs a cluster: a budget is there before there is anything to pay for.
+Creates, in this order: cost allocation tags, the budget and the anomaly monitor, the hourly usage export with its
+queries, and the dashboard. None of it needs a cluster, so the budget exists before anything that costs money.
 """
 
 import re
@@ -17,7 +15,7 @@ from agentenv.components._lib.arguments import ArgumentError, ArgumentReader
 from agentenv.components._lib.aws_context import aws_context
 from agentenv.components._lib.options import ChildOptions, child_options, component_outputs
 from agentenv.components._lib.tags import Labels, Ownership
-from agentenv.components.cost.budgets import Told, activate, budget, create_anomaly_alerts
+from agentenv.components.cost.budgets import BudgetAlert, activate_cost_tags, create_anomaly_alerts, create_budget
 from agentenv.components.cost.usage_export import create_usage_export
 from agentenv.components.cost.usage_queries import create_usage_queries
 from agentenv.config.settings import is_production
@@ -28,91 +26,91 @@ from agentenv.core.metering.cloudwatch_dashboard import Watched, dashboard
 COST_TAGS = ("none", "active", "activate")
 TAGS = ("environment", "component", "owner", "cost-center")
 LABELS = (USER_LABEL, CLASS_LABEL)
-# What Athena takes as a query's limit
+# The limits of bytes scanned that Athena accepts
 LEAST_SCAN, MOST_SCAN = 10 * 2**20, 7 * 2**50
 _DOLLARS = re.compile(r"\d{1,10}(\.\d{1,2})?")
 
 
 class CostLayout(TypedDict):
-    """What is controlled, and how."""
+    """The configuration of cost controls."""
 
     monthly_budget: NotRequired[str]
-    """Dollars a month, such as `500` or `500.50`; no budget unless told."""
+    """The monthly budget in dollars, such as `500` or `500.50`. Default: no budget."""
 
     notice_at: NotRequired[int]
-    """Percent of the budget at which somebody is told, 80 unless told; all of it and a forecast of it are told, too."""
+    """Percentage of the budget for a first notification, besides 100 percent spent or forecast. Default: 80."""
 
     alert_to: NotRequired[str]
-    """The mail address of whoever is told; budgets and alerts cannot do without."""
+    """The email address of notifications, required by budgets and alerts."""
 
     cost_tags: NotRequired[str]
-    """`active` where the account that pays splits its bill by our tags, `activate` to have it do so from now on, which
-    only that account may, a day after the tags appeared. `none` unless told: the budget watches all of the account."""
+    """`active` if the payer account has activated the cost allocation tags; `activate` to do so now, which only the
+    payer account can, a day after their first use; `none` (default) for a budget of the whole account."""
 
     cost_labels: NotRequired[bool]
-    """Whether labels of sandboxes are activated beside the tags; not unless told."""
+    """Whether labels of sandboxes are activated besides the tags. Default: false."""
 
     usage_export: NotRequired[bool]
-    """Whether the bill is exported by the hour, and can be asked about; not unless told."""
+    """Whether hourly usage is exported, with Athena queries over it. Default: false."""
 
     usage_export_days: NotRequired[int]
-    """Days that the export is kept: 400 unless told."""
+    """The retention of the export in days. Default: 400."""
 
     query_scan_bytes: NotRequired[float]
-    """Bytes that one query may read: 10 GiB unless told."""
+    """The limit of bytes that one query scans. Default: 10 GiB."""
 
     anomaly_alerts: NotRequired[bool]
-    """Whether unusual spending is told of; not unless told."""
+    """Whether to alert about cost anomalies. Default: false."""
 
     anomaly_from: NotRequired[str]
-    """Dollars from which it is: 10 unless told."""
+    """The minimum impact of an alert in dollars. Default: 10."""
 
     anomaly_monitor_arn: NotRequired[str]
-    """A monitor that stands already; one is made unless told."""
+    """An existing anomaly monitor. Default: create one."""
 
     platform_dashboard: NotRequired[bool]
-    """Whether CloudWatch gets a dashboard; not unless told."""
+    """Whether to create a CloudWatch dashboard. Default: false."""
 
 
 class CostControlsArgs(TypedDict):
-    """What cost controls are made from."""
+    """The arguments of cost controls."""
 
     ownership: Ownership
-    """Whose the environment is."""
+    """The owner of the environment, for tags and names."""
 
     layout: CostLayout
-    """What is controlled."""
+    """The configuration."""
 
     cluster_name: str
-    """The cluster, by whose name its pods are found on the bill."""
+    """The name of the cluster, by which queries find its pods in the export."""
 
     file_system_ids: NotRequired[pulumi.Input[list[pulumi.Input[str]]]]
-    """The file systems, for the dashboard; none unless told."""
+    """The file systems on the dashboard. Default: none."""
 
     log_groups: NotRequired[list[pulumi.Input[str]]]
-    """The log groups, for the dashboard; none unless told."""
+    """The log groups on the dashboard. Default: none."""
 
     keep_data: NotRequired[bool]
-    """Whether the bill's bucket is protected, and outlives the stack; true in `prod` unless told."""
+    """Whether the export's bucket is protected, and retained when the stack is destroyed. Default: true in `prod`."""
 
 
 class CostControls(pulumi.ComponentResource):
-    """Budgets, alerts, cost allocation tags, the bill by the hour with queries over it, and a dashboard."""
+    """Budget, alerts, cost allocation tags, hourly usage export with queries, and a dashboard."""
 
     usage_bucket: pulumi.Output[str]
-    """The bucket that the bill is written to; empty without an export."""
+    """The bucket of the usage export; empty without one."""
 
     usage_database: pulumi.Output[str]
-    """The database that Athena knows it by; empty without an export."""
+    """The Athena database of the usage export; empty without one."""
 
     usage_workgroup: pulumi.Output[str]
-    """The workgroup that it is asked about from; empty without an export."""
+    """The Athena workgroup for queries over the export; empty without one."""
 
     budget_name: pulumi.Output[str]
-    """The budget; empty without one."""
+    """The name of the budget; empty without one."""
 
     def __init__(self, name: str, args: CostControlsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        """Make what was asked for; a wrong plain argument raises before anything is made."""
+        """Create what the arguments enable; a wrong plain argument raises before anything is created."""
         reader = ArgumentReader.of("cost_controls", args, CostControlsArgs)
         layout = reader.part("layout", CostLayout)
         labels = Labels.of(reader, "cost-controls", name)
@@ -130,8 +128,8 @@ class CostControls(pulumi.ComponentResource):
         with_labels = layout.flag("cost_labels", default=False)
         if with_labels and tags != "activate":
             raise ArgumentError(f"{layout.path}.cost_labels", f"true with cost_tags '{tags}'", "true with 'activate'")
-        drawn = layout.flag("platform_dashboard", default=False)
-        kept = reader.flag("keep_data", default=is_production(labels.environment))
+        with_dashboard = layout.flag("platform_dashboard", default=False)
+        protected = reader.flag("keep_data", default=is_production(labels.environment))
 
         super().__init__("agent-environment:index:CostControls", name, {}, opts)
         child: ChildOptions = child_options(self, opts)
@@ -139,23 +137,25 @@ class CostControls(pulumi.ComponentResource):
         self.budget_name = self.usage_bucket = self.usage_database = self.usage_workgroup = nothing
 
         if tags == "activate":
-            activate(labels, child, (*TAGS, *(LABELS if with_labels else ())))
+            activate_cost_tags(labels, child, (*TAGS, *(LABELS if with_labels else ())))
         if amount:
-            told = Told(address, notice_at)
-            self.budget_name = budget(labels, aws, child, amount, told, tagged=tags != "none")
+            alert = BudgetAlert(address, notice_at)
+            self.budget_name = create_budget(labels, aws, child, amount, alert, tagged=tags != "none")
         if alerts:
-            create_anomaly_alerts(labels, child, address, dollars, standing=monitor, paying=tags == "activate")
+            create_anomaly_alerts(
+                labels, child, address, dollars, existing_monitor=monitor, payer_account=tags == "activate"
+            )
         if exported:
-            usage = create_usage_export(labels, aws, child, days=days, kept=kept)
-            asking = create_usage_queries(
+            usage = create_usage_export(labels, aws, child, days=days, protected=protected)
+            usage_queries = create_usage_queries(
                 labels, child, usage, cluster=cluster, tagged=tags != "none", limit_bytes=limit
             )
             self.usage_bucket, self.usage_database, self.usage_workgroup = (
                 usage.bucket,
-                asking.database,
-                asking.workgroup,
+                usage_queries.database,
+                usage_queries.workgroup,
             )
-        if drawn:
+        if with_dashboard:
             files = pulumi.Output.from_input(args.get("file_system_ids") or [])
             logs = pulumi.Output.all(*(args.get("log_groups") or []))
             cloudwatch.Dashboard(
@@ -163,8 +163,8 @@ class CostControls(pulumi.ComponentResource):
                 dashboard_name=labels.name("cloudwatch-dashboard", "platform"),
                 dashboard_body=pulumi.Output.json_dumps(
                     pulumi.Output.all(aws, files, logs).apply(
-                        lambda known: dashboard(
-                            Watched(labels.environment, known[0].region, cluster, known[1], known[2])
+                        lambda values: dashboard(
+                            Watched(labels.environment, values[0].region, cluster, values[1], values[2])
                         )
                     ),
                     sort_keys=True,
@@ -175,10 +175,10 @@ class CostControls(pulumi.ComponentResource):
 
 
 def _dollars(layout: ArgumentReader, key: str, default: str = "") -> str:
-    """An amount as text: what became a float on its way may have lost a cent."""
+    """Return an amount of dollars as text, because a float could lose a cent."""
     if not layout.has(key):
         return default
-    said = layout.text(key)
-    if not _DOLLARS.fullmatch(said) or Decimal(said) == 0:
-        raise ArgumentError(f"{layout.path}.{key}", f"'{said}'", "dollars as text, such as '500' or '500.50'")
-    return said
+    amount = layout.text(key)
+    if not _DOLLARS.fullmatch(amount) or Decimal(amount) == 0:
+        raise ArgumentError(f"{layout.path}.{key}", f"'{amount}'", "dollars as text, such as '500' or '500.50'")
+    return amount

@@ -1,16 +1,16 @@
-"""Policy documents of what controls costs, as plain data (see `components/_lib/iam_policies.py`)."""
+"""IAM policy documents of cost controls, as plain data (see `components/_lib/iam_policies.py`)."""
 
 from agentenv.components._lib.aws_context import AwsContext
 from agentenv.components._lib.iam_policies import Document, document
 
-# The exports' own service; its exports are of us-east-1, wherever their bucket is.
+# The Data Exports service; its exports are in us-east-1, wherever their bucket is.
 EXPORTS, EXPORTS_REGION = "bcm-data-exports", "us-east-1"
 
 
 def usage_bucket(aws: AwsContext, bucket: str) -> Document:
-    """A bucket that AWS writes the bill into, for exports of this account only, and that speaks TLS with everybody.
+    """Return the policy of a bucket that only exports of this account write to, and that requires TLS.
 
-    Who reads it is IAM's to say: nobody of another account.
+    IAM policies of the account decide who reads it; no other account can.
     """
     arn = f"arn:{aws.partition}:s3:::{bucket}"
     return document(
@@ -18,7 +18,7 @@ def usage_bucket(aws: AwsContext, bucket: str) -> Document:
             "Sid": "ExportsOfThisAccount",
             "Effect": "Allow",
             "Principal": {"Service": f"{EXPORTS}.amazonaws.com"},
-            # Without a look at this policy the service does not create an export.
+            # The service reads this policy before it creates an export.
             "Action": ["s3:GetBucketPolicy", "s3:PutObject"],
             "Resource": [arn, f"{arn}/*"],
             "Condition": {

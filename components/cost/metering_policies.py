@@ -1,4 +1,4 @@
-"""What those who meter may ask of the cluster, and with whom they may speak."""
+"""RBAC and network policies of Prometheus, OpenCost and Grafana."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,10 +13,10 @@ from agentenv.core.metering import locations as places
 
 Rule = dict[str, Any]
 _APP = "app.kubernetes.io/name"
-_LOOK = ["get", "list", "watch"]
+_READ = ["get", "list", "watch"]
 
-# What OpenCost keeps a view of; ConfigMaps only where it runs.
-_LOOKED_AT: Sequence[Rule] = (
+# The resources that OpenCost watches; ConfigMaps only in its own namespace.
+_OPENCOST_RULES: Sequence[Rule] = (
     {
         "api_groups": [""],
         "resources": [
@@ -31,23 +31,23 @@ _LOOKED_AT: Sequence[Rule] = (
             "limitranges",
             "endpoints",
         ],
-        "verbs": _LOOK,
+        "verbs": _READ,
     },
-    {"api_groups": ["apps"], "resources": ["deployments", "statefulsets", "daemonsets", "replicasets"], "verbs": _LOOK},
-    {"api_groups": ["batch"], "resources": ["jobs", "cronjobs"], "verbs": _LOOK},
-    {"api_groups": ["autoscaling"], "resources": ["horizontalpodautoscalers"], "verbs": _LOOK},
-    {"api_groups": ["policy"], "resources": ["poddisruptionbudgets"], "verbs": _LOOK},
-    {"api_groups": ["storage.k8s.io"], "resources": ["storageclasses"], "verbs": _LOOK},
+    {"api_groups": ["apps"], "resources": ["deployments", "statefulsets", "daemonsets", "replicasets"], "verbs": _READ},
+    {"api_groups": ["batch"], "resources": ["jobs", "cronjobs"], "verbs": _READ},
+    {"api_groups": ["autoscaling"], "resources": ["horizontalpodautoscalers"], "verbs": _READ},
+    {"api_groups": ["policy"], "resources": ["poddisruptionbudgets"], "verbs": _READ},
+    {"api_groups": ["storage.k8s.io"], "resources": ["storageclasses"], "verbs": _READ},
 )
-# The kubelets' metrics, and not their proxies: over those one could run commands in any pod.
-_NODES: Sequence[Rule] = (
-    {"api_groups": [""], "resources": ["nodes"], "verbs": _LOOK},
+# The kubelets' metrics, but not `nodes/proxy`, which would allow exec into any pod.
+_PROMETHEUS_RULES: Sequence[Rule] = (
+    {"api_groups": [""], "resources": ["nodes"], "verbs": _READ},
     {"api_groups": [""], "resources": ["nodes/metrics"], "verbs": ["get"]},
 )
 
 
 def exporters(*, service: bool) -> dict[str, int]:
-    """Where there is something to be scraped from pods, and on which port."""
+    """Return the metrics port of pods to scrape, by namespace."""
     ports = {
         places.MEASURES: places.MEASURES_PORT,
         places.KARPENTER: places.KARPENTER_PORT,
@@ -57,18 +57,18 @@ def exporters(*, service: bool) -> dict[str, int]:
 
 
 def create_roles(name: str, child: ChildOptions, *, service: bool) -> list[pulumi.Resource]:
-    """Let each look at what it has to: Prometheus finds pods only where something is to be scraped."""
-    made: list[pulumi.Resource] = [
-        *_everywhere(name, places.PROMETHEUS, _NODES, child),
-        *_everywhere(name, places.OPENCOST, _LOOKED_AT, child),
-        *_within(name, places.OPENCOST, places.NAMESPACE, "configmaps", child),
+    """Create the roles and bindings; Prometheus lists pods only in namespaces that it scrapes."""
+    created: list[pulumi.Resource] = [
+        *_cluster_role(name, places.PROMETHEUS, _PROMETHEUS_RULES, child),
+        *_cluster_role(name, places.OPENCOST, _OPENCOST_RULES, child),
+        *_namespaced_role(name, places.OPENCOST, places.NAMESPACE, "configmaps", child),
     ]
     for namespace in exporters(service=service):
-        made += _within(name, places.PROMETHEUS, namespace, "pods", child)
-    return made
+        created += _namespaced_role(name, places.PROMETHEUS, namespace, "pods", child)
+    return created
 
 
-def _everywhere(name: str, app: str, rules: Sequence[Rule], child: ChildOptions) -> list[pulumi.Resource]:
+def _cluster_role(name: str, app: str, rules: Sequence[Rule], child: ChildOptions) -> list[pulumi.Resource]:
     role_name = f"{places.NAMESPACE}-{app}"
     role = rbac.ClusterRole(f"{name}-{app}", metadata={"name": role_name}, rules=[*rules], opts=child())  # pyright: ignore[reportArgumentType] - plain data of its shape
     binding = rbac.ClusterRoleBinding(
@@ -81,12 +81,12 @@ def _everywhere(name: str, app: str, rules: Sequence[Rule], child: ChildOptions)
     return [role, binding]
 
 
-def _within(name: str, app: str, namespace: str, what: str, child: ChildOptions) -> list[pulumi.Resource]:
+def _namespaced_role(name: str, app: str, namespace: str, resource: str, child: ChildOptions) -> list[pulumi.Resource]:
     role_name = f"{places.NAMESPACE}-{app}"
     role = rbac.Role(
         f"{name}-{app}-{namespace}",
         metadata={"name": role_name, "namespace": namespace},
-        rules=[{"api_groups": [""], "resources": [what], "verbs": _LOOK}],
+        rules=[{"api_groups": [""], "resources": [resource], "verbs": _READ}],
         opts=child(),
     )
     binding = rbac.RoleBinding(
@@ -104,15 +104,15 @@ def _account(app: str) -> rbac.SubjectArgsDict:
 
 
 def network_policies(*, service: bool) -> dict[str, Rule]:
-    """The policy of each, by its name.
+    """Return the spec of each network policy, by name.
 
-    A forwarded port comes from the pod's own node, as its probes do: those no policy meets.
+    Port forwarding and probes come from the pod's own node, which network policies do not restrict.
     """
-    asked = [_to(_namespace(space), port) for space, port in exporters(service=service).items()]
+    scraped = [_to(_namespace(namespace), port) for namespace, port in exporters(service=service).items()]
     readers = [_app(places.GRAFANA), _app(places.OPENCOST)]
     if service:
         readers.append({**_namespace(places.SERVICE), **_app(places.SERVICE)})
-    stored = _to(_app(places.PROMETHEUS), places.PROMETHEUS_PORT)
+    to_prometheus = _to(_app(places.PROMETHEUS), places.PROMETHEUS_PORT)
     return {
         places.PROMETHEUS: _policy(
             places.PROMETHEUS,
@@ -120,23 +120,23 @@ def network_policies(*, service: bool) -> dict[str, Rule]:
             [
                 _anywhere(*API, *DNS, Ports(places.KUBELET_PORT)),
                 _to(_app(places.OPENCOST), places.OPENCOST_PORT),
-                *asked,
+                *scraped,
             ],
         ),
         places.OPENCOST: _policy(
             places.OPENCOST,
             [{"from": [_app(places.PROMETHEUS)], "ports": [Ports(places.OPENCOST_PORT).rule()]}],
-            # The API, and over the same port the list of prices.
-            [_anywhere(*API, *DNS), stored],
+            # The Kubernetes API, and on the same port the AWS price list.
+            [_anywhere(*API, *DNS), to_prometheus],
         ),
-        places.GRAFANA: _policy(places.GRAFANA, [], [_anywhere(*DNS), stored]),
+        places.GRAFANA: _policy(places.GRAFANA, [], [_anywhere(*DNS), to_prometheus]),
     }
 
 
 def create_network_policies(
     name: str, namespace: pulumi.Input[str], child: ChildOptions, *, service: bool
 ) -> Sequence[pulumi.Resource]:
-    """Make the policies: in strict mode a pod without one reaches nothing, and is reached by nobody."""
+    """Create the network policies: in strict mode a pod without one has no traffic."""
     return [
         networking.NetworkPolicy(
             f"{name}-{app}",
@@ -148,16 +148,16 @@ def create_network_policies(
     ]
 
 
-def _policy(app: str, inward: list[Rule], outward: list[Rule]) -> Rule:
-    return {**_app(app), "policyTypes": ["Ingress", "Egress"], "ingress": inward, "egress": outward}
+def _policy(app: str, ingress: list[Rule], egress: list[Rule]) -> Rule:
+    return {**_app(app), "policyTypes": ["Ingress", "Egress"], "ingress": ingress, "egress": egress}
 
 
 def _app(app: str) -> Rule:
     return {"podSelector": {"matchLabels": {_APP: app}}}
 
 
-def _namespace(space: str) -> Rule:
-    return {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": space}}}
+def _namespace(namespace: str) -> Rule:
+    return {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}}}
 
 
 def _to(peer: Rule, port: int) -> Rule:
@@ -165,5 +165,5 @@ def _to(peer: Rule, port: int) -> Rule:
 
 
 def _anywhere(*ports: Ports) -> Rule:
-    everybody = {"ipBlock": {"cidr": ANYWHERE, "except": ["169.254.0.0/16"]}}
-    return {"to": [everybody], "ports": [one.rule() for one in ports]}
+    anywhere = {"ipBlock": {"cidr": ANYWHERE, "except": ["169.254.0.0/16"]}}
+    return {"to": [anywhere], "ports": [port_range.rule() for port_range in ports]}

@@ -1,7 +1,7 @@
-"""The values of the charts that meter: what is switched off, who may do what, and where they run.
+"""The Helm values of Prometheus, OpenCost and Grafana.
 
-All three hold to the restricted standard, on the system's nodes, which alone have no taint. None keeps anything that is
-not elsewhere, too: what people are charged is in the ledger, and a dashboard is made anew from its file.
+All three meet the `restricted` pod security standard and run on system nodes, the only ones without a taint. None holds
+the only copy of any data: charges are in the ledger, and dashboards are in files.
 """
 
 import json
@@ -12,8 +12,8 @@ from agentenv.core.metering.sizes import Sizes
 from agentenv.core.nodes.mirrors import Mirrors
 from agentenv.core.pinned_versions import releases
 
-# Prometheus loses its memory with its pod: nothing but the end of its node's life is to move it.
-_STAYS = {"karpenter.sh/do-not-disrupt": "true"}
+# Prometheus loses its data with its pod: only the expiry of its node may evict it.
+_DO_NOT_DISRUPT = {"karpenter.sh/do-not-disrupt": "true"}
 _CONTAINER: dict[str, Any] = {
     "allowPrivilegeEscalation": False,
     "readOnlyRootFilesystem": True,
@@ -23,7 +23,7 @@ CONFIGURATION = "configuration"
 
 
 def prometheus(sizes: Sizes, mirrors: Mirrors) -> dict[str, Any]:
-    """Prometheus alone: what it reads is a ConfigMap of ours, and it notices by itself when that changes."""
+    """Return the values of Prometheus, without the chart's other parts; it reloads its ConfigMap by itself."""
     repository, tag = mirrors.image(releases().images["prometheus"]).rsplit(":", 1)
     off = {"enabled": False}
     return {
@@ -32,7 +32,7 @@ def prometheus(sizes: Sizes, mirrors: Mirrors) -> dict[str, Any]:
         "prometheus-node-exporter": off,
         "prometheus-pushgateway": off,
         "configmapReload": {"prometheus": off},
-        # The chart's own role may read through nodes' proxies, which is as much as to run commands there.
+        # The chart's own role includes `nodes/proxy`, which allows exec into any pod.
         "rbac": {"create": False},
         "serviceAccounts": {"server": {"name": places.PROMETHEUS}},
         "server": {
@@ -40,13 +40,13 @@ def prometheus(sizes: Sizes, mirrors: Mirrors) -> dict[str, Any]:
             "configMapOverrideName": CONFIGURATION,
             "image": {"repository": repository, "tag": tag},
             "enableServiceLinks": False,
-            # Nobody changes anything over its port: without the flags that the chart gives, there is no such way.
+            # Without the chart's flags, so without the admin and lifecycle APIs.
             "extraFlags": ["enable-feature=auto-reload-config"],
             "retention": sizes.retention,
             "retentionSize": sizes.disk,
             "persistentVolume": {"enabled": False},
             "emptyDir": {"sizeLimit": sizes.disk_limit},
-            "podAnnotations": _STAYS,
+            "podAnnotations": _DO_NOT_DISRUPT,
             "securityContext": {
                 "runAsNonRoot": True,
                 "runAsUser": 65534,
@@ -62,7 +62,7 @@ def prometheus(sizes: Sizes, mirrors: Mirrors) -> dict[str, Any]:
 
 
 def opencost(sizes: Sizes, mirrors: Mirrors, cluster: str) -> dict[str, Any]:
-    """OpenCost without its page and without its door for language models; prices from AWS's public list."""
+    """Return the values of OpenCost, without its UI and MCP server; prices come from AWS's public list."""
     return {
         "fullnameOverride": places.OPENCOST,
         "rbac": {"enabled": False},
@@ -78,7 +78,7 @@ def opencost(sizes: Sizes, mirrors: Mirrors, cluster: str) -> dict[str, Any]:
             "exporter": {
                 "defaultClusterId": cluster,
                 "image": {"fullImageName": mirrors.image(releases().images["opencost"])},
-                # It writes its prices beside itself.
+                # It writes its price list into its own file system.
                 "securityContext": {**_CONTAINER, "readOnlyRootFilesystem": False},
                 "resources": sizes.opencost.resources(),
             },
@@ -93,10 +93,10 @@ def opencost(sizes: Sizes, mirrors: Mirrors, cluster: str) -> dict[str, Any]:
 
 
 def grafana(sizes: Sizes, mirrors: Mirrors) -> dict[str, Any]:
-    """Grafana, which shows what is in its files and keeps nothing.
+    """Return the values of Grafana, which shows its provisioned dashboards and stores nothing.
 
-    There is nobody to log in as, and so no password that could be in a state file or be guessed: who may forward a port
-    to it, which the cluster's access entries say, may look, and nobody may change anything.
+    It has no users, and so no password that could leak. Principals whose access entries allow port forwarding can view
+    it anonymously; nobody can edit.
     """
     image, tag = mirrors.image(releases().images["grafana"]).rsplit(":", 1)
     registry, repository = image.split("/", 1)
@@ -167,10 +167,10 @@ def grafana(sizes: Sizes, mirrors: Mirrors) -> dict[str, Any]:
 
 
 def configuration(scrape_configs: list[dict[str, Any]], rules: dict[str, Any]) -> dict[str, str]:
-    """The files that Prometheus reads. JSON is YAML, too, and has one way only to be written."""
-    told = {
+    """Return the configuration files of Prometheus, as JSON, which is valid YAML with one canonical form."""
+    prometheus_config = {
         "global": {"scrape_interval": "1m", "evaluation_interval": "1m"},
         "rule_files": ["/etc/config/rules.yml"],
         "scrape_configs": scrape_configs,
     }
-    return {"prometheus.yml": json.dumps(told, indent=1), "rules.yml": json.dumps(rules, indent=1)}
+    return {"prometheus.yml": json.dumps(prometheus_config, indent=1), "rules.yml": json.dumps(rules, indent=1)}

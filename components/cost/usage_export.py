@@ -1,4 +1,4 @@
-"""The bill by the hour: an export of cost and usage with split cost data, and the bucket that AWS writes it to."""
+"""The hourly usage export: cost and usage with split cost allocation data, and its S3 bucket."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -15,23 +15,23 @@ from agentenv.core.usage_export import columns
 from agentenv.core.usage_export import locations as places
 from agentenv.core.values.names import named
 
-# What queries answer is asked again rather than looked up after weeks.
+# Query results are cheap to compute again.
 RESULTS_DAYS = 30
 
 
 @dataclass(frozen=True)
 class UsageExport:
-    """Where the bill lies, by name."""
+    """The bucket and the name of an export."""
 
     bucket: pulumi.Output[str]
     export: str
 
 
 def create_usage_export(
-    labels: Labels, aws: pulumi.Output[AwsContext], child: ChildOptions, *, days: int, kept: bool
+    labels: Labels, aws: pulumi.Output[AwsContext], child: ChildOptions, *, days: int, protected: bool
 ) -> UsageExport:
-    """Have the bill written, and kept for so many days."""
-    bucket, writable = _bucket(labels, aws, child, days=days, kept=kept)
+    """Create the export and its bucket, with a retention in days."""
+    bucket, bucket_policy = _bucket(labels, aws, child, days=days, protected=protected)
     export = labels.name("data-export", "usage")
     target = {
         "s3_bucket": bucket,
@@ -42,13 +42,13 @@ def create_usage_export(
                 "format": "PARQUET",
                 "compression": "PARQUET",
                 "output_type": "CUSTOM",
-                # One version of each month; otherwise every delivery would be there, and be added up.
+                # One version per month; otherwise queries would add up all deliveries.
                 "overwrite": "OVERWRITE_REPORT",
             }
         ],
     }
-    # By the provider of all the rest: its SDK asks for exports where they are, and one of our own for there would know
-    # neither the profile nor the role that the stack's configuration says.
+    # With the stack's own provider: its SDK finds the region of exports. A second provider for that region would not
+    # have the profile or role of the stack's configuration.
     bcmdata.Export(
         f"{labels.base}-usage",
         export={  # pyright: ignore[reportArgumentType] - a dictionary of its shape
@@ -68,11 +68,11 @@ def create_usage_export(
         tags=labels.tags("usage"),
         opts=child(
             pulumi.ResourceOptions(
-                # AWS looks whether it may write before it takes the export.
-                depends_on=[writable],
-                # A name that is taken: the old one has to go first.
+                # AWS checks its write access before it accepts the export.
+                depends_on=[bucket_policy],
+                # Export names are unique: delete the old one first.
                 delete_before_replace=True,
-                # AWS adds properties as it invents them, and each would replace the export.
+                # AWS adds properties over time, and each would replace the export.
                 ignore_changes=["export.dataQueries[0].tableConfigurations"],
             )
         ),
@@ -81,49 +81,53 @@ def create_usage_export(
 
 
 def _bucket(
-    labels: Labels, aws: pulumi.Output[AwsContext], child: ChildOptions, *, days: int, kept: bool
+    labels: Labels, aws: pulumi.Output[AwsContext], child: ChildOptions, *, days: int, protected: bool
 ) -> tuple[pulumi.Output[str], pulumi.Resource]:
-    """A private, encrypted bucket, and what lets AWS write there. Its key is S3's: one of our own would cost more than
-    what is stored, and whoever may read the bucket might use it, too.
+    """Create a private, encrypted bucket; return its name, and the policy that lets AWS write to it.
+
+    It is encrypted with the key of S3. A customer managed key would cost more than the stored data, and everyone who
+    may read the bucket could use it too.
     """
     name = f"{labels.base}-usage"
-    # Names of buckets are the world's, so this account is part of it; and in small letters.
-    ours = (labels.environment.lower(), labels.base.lower())
-    physical = aws.apply(lambda context: named("s3-bucket", *ours, "usage", context.account))
-    held = pulumi.ResourceOptions(protect=True, retain_on_delete=True) if kept else None
-    bucket = s3.Bucket(name, bucket=physical, force_destroy=not kept, tags=labels.tags("usage"), opts=child(held))
-    closed = s3.BucketPublicAccessBlock(
+    # Bucket names are global and lower-case, so the account id is part of it.
+    name_parts = (labels.environment.lower(), labels.base.lower())
+    physical = aws.apply(lambda context: named("s3-bucket", *name_parts, "usage", context.account))
+    data_options = pulumi.ResourceOptions(protect=True, retain_on_delete=True) if protected else None
+    bucket = s3.Bucket(
+        name, bucket=physical, force_destroy=not protected, tags=labels.tags("usage"), opts=child(data_options)
+    )
+    access_block = s3.BucketPublicAccessBlock(
         name,
         bucket=bucket.bucket,
         block_public_acls=True,
         block_public_policy=True,
         ignore_public_acls=True,
         restrict_public_buckets=True,
-        opts=child(held),
+        opts=child(data_options),
     )
     s3.BucketOwnershipControls(
-        name, bucket=bucket.bucket, rule={"object_ownership": "BucketOwnerEnforced"}, opts=child(held)
+        name, bucket=bucket.bucket, rule={"object_ownership": "BucketOwnerEnforced"}, opts=child(data_options)
     )
     s3.BucketServerSideEncryptionConfiguration(
         name,
         bucket=bucket.bucket,
         rules=[{"apply_server_side_encryption_by_default": {"sse_algorithm": "AES256"}}],
-        opts=child(held),
+        opts=child(data_options),
     )
     s3.BucketLifecycleConfiguration(
         name,
         bucket=bucket.bucket,
         rules=[_ending("usage", places.USAGE, days), _ending("results", places.RESULTS, RESULTS_DAYS)],
-        opts=child(held),
+        opts=child(data_options),
     )
     policy = s3.BucketPolicy(
         name,
         bucket=bucket.bucket,
         policy=iam_policies.policy_json(
-            pulumi.Output.all(aws, physical).apply(lambda known: cost_iam.usage_bucket(*known))
+            pulumi.Output.all(aws, physical).apply(lambda values: cost_iam.usage_bucket(*values))
         ),
-        # S3 refuses to change both at once.
-        opts=child(pulumi.ResourceOptions.merge(held, pulumi.ResourceOptions(depends_on=[closed]))),
+        # S3 rejects concurrent changes of the two.
+        opts=child(pulumi.ResourceOptions.merge(data_options, pulumi.ResourceOptions(depends_on=[access_block]))),
     )
     return bucket.bucket, policy
 

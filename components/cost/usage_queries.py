@@ -1,4 +1,4 @@
-"""What can be asked of the bill: a table over the export, a place to ask from, and queries that are kept there."""
+"""Athena queries over the usage export: a Glue table, a workgroup, and saved queries."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -17,8 +17,8 @@ PARQUET = "org.apache.hadoop.hive.ql.io.parquet"
 
 
 @dataclass(frozen=True)
-class Asking:
-    """Where queries are asked from, and what of."""
+class UsageQueries:
+    """The workgroup and database of queries."""
 
     workgroup: pulumi.Output[str]
     database: pulumi.Output[str]
@@ -26,13 +26,13 @@ class Asking:
 
 def create_usage_queries(
     labels: Labels, child: ChildOptions, usage: UsageExport, *, cluster: str, tagged: bool, limit_bytes: int
-) -> Asking:
-    """Make the table, the workgroup and its queries."""
+) -> UsageQueries:
+    """Create the table, the workgroup and its saved queries."""
     name = f"{labels.base}-usage"
     bucket = usage.bucket
     database = glue.CatalogDatabase(
         name,
-        # Athena takes no '-' in a name that is not quoted
+        # Athena does not accept '-' in an unquoted name
         name=labels.name("glue-database", "usage", plain=True),
         description=f"The bill of environment {labels.environment}, by the hour",
         tags=labels.tags("usage"),
@@ -44,25 +44,25 @@ def create_usage_queries(
         database_name=database.name,
         description="Cost and usage, one line an hour and resource, and two an hour and pod",
         table_type="EXTERNAL_TABLE",
-        parameters=bucket.apply(lambda named: places.projection(named, usage.export)),
+        parameters=bucket.apply(lambda bucket_name: places.projection(bucket_name, usage.export)),
         partition_keys=[{"name": columns.PARTITION, "type": "string"}],
-        storage_descriptor=bucket.apply(lambda named: _stored(named, usage.export)),  # pyright: ignore[reportArgumentType] - of its shape
+        storage_descriptor=bucket.apply(lambda bucket_name: _storage_descriptor(bucket_name, usage.export)),  # pyright: ignore[reportArgumentType] - of its shape
         opts=child(),
     )
     workgroup = athena.Workgroup(
         name,
         name=labels.name("athena-workgroup", "usage"),
         description=f"Questions about the costs of environment {labels.environment}",
-        # Together with its queries and what was asked before.
+        # Deletes its saved queries and query history too.
         force_destroy=True,
         configuration={
-            # Otherwise whoever asks could say where answers go, and how they are encrypted.
+            # Otherwise a client could choose the location and encryption of results.
             "enforce_workgroup_configuration": True,
             "publish_cloudwatch_metrics_enabled": False,
             "bytes_scanned_cutoff_per_query": limit_bytes,
             "engine_version": {"selected_engine_version": "Athena engine version 3"},
             "result_configuration": {
-                "output_location": bucket.apply(lambda named: f"s3://{named}/{places.RESULTS}/"),
+                "output_location": bucket.apply(lambda bucket_name: f"s3://{bucket_name}/{places.RESULTS}/"),
                 "encryption_configuration": {"encryption_option": "SSE_S3"},
             },
         },
@@ -82,10 +82,10 @@ def create_usage_queries(
             query=query.text,
             opts=child(),
         )
-    return Asking(workgroup.name, database.name)
+    return UsageQueries(workgroup.name, database.name)
 
 
-def _stored(bucket: str, export: str) -> dict[str, Any]:
+def _storage_descriptor(bucket: str, export: str) -> dict[str, Any]:
     return {
         "location": places.data(bucket, export),
         "input_format": f"{PARQUET}.MapredParquetInputFormat",
@@ -94,5 +94,7 @@ def _stored(bucket: str, export: str) -> dict[str, Any]:
             "serialization_library": f"{PARQUET}.serde.ParquetHiveSerDe",
             "parameters": {"serialization.format": "1"},
         },
-        "columns": [{"name": one.name, "type": one.type, "comment": one.description} for one in columns.COLUMNS],
+        "columns": [
+            {"name": column.name, "type": column.type, "comment": column.description} for column in columns.COLUMNS
+        ],
     }

@@ -1,4 +1,4 @@
-"""Flow logs: who spoke with whom in a VPC, in an encrypted log group, written by a role that can do nothing else."""
+"""VPC flow logs in an encrypted log group, written by a role that can do nothing else."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ from agentenv.components._lib.planned_documents import PlannedDocuments, placeho
 from agentenv.components._lib.tags import Labels
 from agentenv.core.values.names import KINDS, fit
 
-# What CloudWatch takes as retention; another number is an error of its API.
+# The retention periods that CloudWatch accepts.
 RETENTION_DAYS = frozenset(
     {1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653}
 )
@@ -23,16 +23,16 @@ TRAFFIC = {"all": "ALL", "accepted": "ACCEPT", "rejected": "REJECT"}
 
 
 @dataclass(frozen=True)
-class Record:
-    """What is recorded, and for how long."""
+class FlowLogSettings:
+    """Which traffic is recorded, and for how long."""
 
     traffic: str
     days: int
 
 
-def read_flow_log_settings(layout: ArgumentReader) -> Record:
-    """What was asked for."""
-    return Record(
+def read_flow_log_settings(layout: ArgumentReader) -> FlowLogSettings:
+    """Return the flow log settings of a layout, checked."""
+    return FlowLogSettings(
         TRAFFIC[layout.choice("flow_log_traffic", TRAFFIC, default="all")],
         layout.whole("flow_log_days", 1, 3653, default=14, among=RETENTION_DAYS),
     )
@@ -40,21 +40,23 @@ def read_flow_log_settings(layout: ArgumentReader) -> Record:
 
 @dataclass(frozen=True)
 class FlowLogs:
-    """Where the record is kept."""
+    """The log group of flow logs, and its key."""
 
     group: cloudwatch.LogGroup
     key: kms.Key
 
 
-def logs_key(labels: Labels, aws: pulumi.Output[AwsContext], child: ChildOptions, *, cluster: str | None) -> kms.Key:
-    """The key of every log group of the environment, and of its cluster's control plane."""
+def create_logs_key(
+    labels: Labels, aws: pulumi.Output[AwsContext], child: ChildOptions, *, cluster: str | None
+) -> kms.Key:
+    """Create the KMS key of all log groups of the environment and of its cluster's control plane."""
     name = labels.base
     ours = (f"/agent-environment/{labels.environment}/*", *([f"/aws/eks/{cluster}/*"] if cluster else []))
     key = kms.Key(
         f"{name}-logs",
         description=f"Log groups of environment {labels.environment}",
         enable_key_rotation=True,
-        # Logs are no data of users: the shortest wait that AWS has.
+        # Logs are not user data: the shortest deletion window that KMS allows.
         deletion_window_in_days=7,
         policy=iam_policies.policy_json(aws.apply(lambda context: iam_policies.logs_key_policy(context, *ours))),
         tags=labels.tags("logs"),
@@ -68,7 +70,7 @@ def logs_key(labels: Labels, aws: pulumi.Output[AwsContext], child: ChildOptions
 
 def create_flow_logs(
     vpc: ec2.Vpc,
-    record: Record,
+    flow_log_settings: FlowLogSettings,
     labels: Labels,
     aws: pulumi.Output[AwsContext],
     child: ChildOptions,
@@ -76,18 +78,18 @@ def create_flow_logs(
     planned_documents: PlannedDocuments,
     cluster: str | None,
 ) -> FlowLogs:
-    """Record the flows of the VPC, with a key that serves the log groups of the environment and of its cluster."""
+    """Create the flow logs of the VPC, and the KMS key of all log groups of the environment."""
     name = labels.base
-    key = logs_key(labels, aws, child, cluster=cluster)
+    key = create_logs_key(labels, aws, child, cluster=cluster)
     group = cloudwatch.LogGroup(
         f"{name}-flows",
         name=fit(f"/agent-environment/{labels.environment}/{name}/flows", KINDS["log-group"].limit),
-        retention_in_days=record.days,
+        retention_in_days=flow_log_settings.days,
         kms_key_id=key.arn,
         tags=labels.tags("flows"),
         opts=child(),
     )
-    writer = iam.Role(
+    role = iam.Role(
         f"{name}-flows",
         name=labels.name("iam-role", "flows"),
         description="Lets VPC flow logs write into their log group",
@@ -101,25 +103,25 @@ def create_flow_logs(
         tags=labels.tags("flows"),
         opts=child(),
     )
-    says = aws.apply(lambda context: iam_policies.log_writer_policy(placeholder_log_group_arn(context)))
-    planned_documents.add("aws:iam/rolePolicy:RolePolicy", f"{name}-flows", "policy", says)
-    may_write = iam.RolePolicy(
+    planned = aws.apply(lambda context: iam_policies.log_writer_policy(placeholder_log_group_arn(context)))
+    planned_documents.add("aws:iam/rolePolicy:RolePolicy", f"{name}-flows", "policy", planned)
+    write_policy = iam.RolePolicy(
         f"{name}-flows",
         name="write-flows",
-        role=writer.name,
+        role=role.name,
         policy=iam_policies.policy_json(group.arn.apply(iam_policies.log_writer_policy)),
         opts=child(),
     )
     ec2.FlowLog(
         f"{name}-flows",
         vpc_id=vpc.id,
-        traffic_type=record.traffic,
+        traffic_type=flow_log_settings.traffic,
         log_destination_type="cloud-watch-logs",
         log_destination=group.arn,
-        iam_role_arn=writer.arn,
-        # Ten minutes instead of one: a tenth of the records, and still enough to tell what happened.
+        iam_role_arn=role.arn,
+        # Ten minutes instead of one: a tenth of the records, and still enough to investigate with.
         max_aggregation_interval=600,
         tags=labels.tags("flows"),
-        opts=child(pulumi.ResourceOptions(depends_on=[may_write])),
+        opts=child(pulumi.ResourceOptions(depends_on=[write_policy])),
     )
     return FlowLogs(group, key)

@@ -1,6 +1,6 @@
-"""The network: a VPC over several zones, its ways out, and its record of who spoke with whom.
+"""The network: a VPC over several availability zones, with NAT gateways, VPC endpoints and flow logs.
 
-Resources are numbered by zone, from 0: a zone's name may be chosen by AWS, its number never changes.
+Resources are numbered by zone, from 0: AWS may choose the name of a zone, but its number never changes.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from agentenv.components._lib.aws_context import aws_context, read_zones
 from agentenv.components._lib.options import ChildOptions, child_options, component_outputs
 from agentenv.components._lib.planned_documents import OUTPUT, PlannedDocuments
 from agentenv.components._lib.tags import Labels, Ownership
-from agentenv.components.network.endpoints import Doors, create_endpoints, endpoint_services
+from agentenv.components.network.endpoints import EndpointNetwork, create_endpoints, endpoint_services
 from agentenv.components.network.flow_logs import create_flow_logs, read_flow_log_settings
 from agentenv.components.network.node_security_group import create_nodes_security_group
 from agentenv.core.values.addresses import AddressSpaceError, plan
@@ -24,90 +24,89 @@ ANYWHERE = "0.0.0.0/0"
 
 
 class NetworkLayout(TypedDict):
-    """How the network is laid out."""
+    """The layout of a network."""
 
     cidr: str
-    """The VPC's range, `10.40.0.0/16` for example; it is divided so that another zone moves no subnet."""
+    """The CIDR block of the VPC, for example `10.40.0.0/16`. Adding a zone moves no existing subnet."""
 
     zones: NotRequired[int]
-    """Over how many zones, taken from those of the region in the order of their names; 2 unless told."""
+    """The number of availability zones, taken from those of the region by name. Default: 2."""
 
     zone_names: NotRequired[list[str]]
-    """The zones by name instead, in an order that must not change afterwards; more are added at the end."""
+    """The zones by name instead. Their order must not change; add more at the end."""
 
     nat: str
-    """How private subnets reach the internet: `none` (not at all), `single` (one gateway, cheap) or `per-zone`."""
+    """The NAT gateways of private subnets: `none` (no internet access), `single` (one gateway, cheap) or `per-zone`."""
 
     endpoints: NotRequired[list[str]]
-    """AWS services to reach within the VPC, such as `ecr.api`, paid by hour and zone; S3 and DynamoDB are free."""
+    """AWS services with an interface endpoint, such as `ecr.api`, paid by hour and zone. S3 and DynamoDB are free."""
 
     flow_log_days: NotRequired[int]
-    """How many days flow logs are kept: 14 unless told, one of the numbers CloudWatch offers."""
+    """The retention of flow logs in days, one of the values that CloudWatch accepts. Default: 14."""
 
     flow_log_traffic: NotRequired[str]
-    """Which traffic they record: `all` (unless told), `accepted` or `rejected`."""
+    """The traffic that they record: `all` (default), `accepted` or `rejected`."""
 
 
 class NetworkArgs(TypedDict):
-    """What a network is made from."""
+    """The arguments of a network."""
 
     ownership: Ownership
-    """Whose it is."""
+    """The owner, for tags and names."""
 
     layout: NetworkLayout
-    """How it is laid out."""
+    """The layout of the network."""
 
     cluster_name: NotRequired[str]
-    """The cluster that will live here: its controllers find subnets and groups by this name in their tags."""
+    """The name of the cluster; its controllers discover subnets and security groups by this tag."""
 
 
 class Network(pulumi.ComponentResource):
-    """A VPC with a public and a private subnet in each zone, gateways, endpoints, flow logs and the nodes' group."""
+    """A VPC with public and private subnets, gateways, endpoints, flow logs and the security group of nodes."""
 
     vpc_id: pulumi.Output[str]
     """The VPC."""
 
     cidr: pulumi.Output[str]
-    """Its range."""
+    """Its CIDR block."""
 
     zone_names: pulumi.Output[list[str]]
-    """The zones in use, by number."""
+    """The availability zones in use, by number."""
 
     public_subnet_ids: pulumi.Output[list[str]]
-    """A subnet a zone for load balancers and NAT gateways."""
+    """The public subnets, one per zone, for load balancers and NAT gateways."""
 
     private_subnet_ids: pulumi.Output[list[str]]
-    """A subnet a zone for nodes, pods, endpoints and mount targets."""
+    """The private subnets, one per zone, for nodes, pods, endpoints and mount targets."""
 
     private_route_table_ids: pulumi.Output[list[str]]
-    """A route table a zone, of its private subnet."""
+    """The route tables of the private subnets, one per zone."""
 
     nodes_security_group_id: pulumi.Output[str]
-    """The group that nodes are in. It lets nothing through but what other components add."""
+    """The security group of the nodes. It has only the rules that other components add."""
 
     endpoints_security_group_id: pulumi.Output[str]
-    """The group of the interface endpoints, to which the group of pods on Fargate is added; empty without endpoints."""
+    """The security group of the interface endpoints; empty without endpoints. The cluster adds a rule for Fargate."""
 
     nat_addresses: pulumi.Output[list[str]]
-    """The public addresses that private subnets are seen under."""
+    """The public addresses of the NAT gateways."""
 
     flow_log_group: pulumi.Output[str]
-    """The log group with the flow logs."""
+    """The log group of the flow logs."""
 
     logs_key_arn: pulumi.Output[str]
-    """The key for log groups under `/agent-environment/<environment>/`, those of other components too, and for that of
-    the cluster's control plane."""
+    """The KMS key of log groups under `/agent-environment/<environment>/` and of the cluster's control plane."""
 
     def __init__(self, name: str, args: NetworkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        """Make the network; a wrong plain argument raises before anything is made."""
+        """Create the network; a wrong plain argument raises before anything is created."""
         reader = ArgumentReader.of("network", args, NetworkArgs)
         layout = reader.part("layout", NetworkLayout)
         labels = Labels.of(reader, "network", name)
         cluster = reader.text("cluster_name") if reader.has("cluster_name") else None
-        fixed, count = read_zones(layout)
+        zone_names, count = read_zones(layout)
         nat = layout.choice("nat", NAT)
         services = endpoint_services(layout, "endpoints")
-        record = read_flow_log_settings(layout)
+        flow_log_settings = read_flow_log_settings(layout)
         try:
             addresses = plan(layout.text("cidr"), count)
         except AddressSpaceError as error:
@@ -117,7 +116,7 @@ class Network(pulumi.ComponentResource):
         self._name, self._labels, self._cluster = name, labels, cluster
         self._child: ChildOptions = child_options(self, opts)
         aws = aws_context(self)
-        zones = fixed or self._available(count)
+        zones = zone_names or self._available(count)
 
         vpc = ec2.Vpc(
             f"{name}-vpc",
@@ -127,22 +126,22 @@ class Network(pulumi.ComponentResource):
             tags=self._labels.tags("vpc"),
             opts=self._child(),
         )
-        self._close_defaults(vpc)
+        self._close_default_security_group(vpc)
         gateway = ec2.InternetGateway(
             f"{name}-internet", vpc_id=vpc.id, tags=self._labels.tags("internet"), opts=self._child()
         )
-        pinned = fixed is not None
+        pinned = zone_names is not None
         public = self._subnets(vpc, "public", addresses.public, zones, pinned=pinned)
         self._public_routes(vpc, gateway, public)
         self.private_subnets = self._subnets(vpc, "private", addresses.private, zones, pinned=pinned)
         gateways = self._nat_gateways(gateway, public, 0 if nat == "none" else 1 if nat == "single" else count)
         tables = self._private_routes(vpc, gateways)
         nodes = create_nodes_security_group(labels, self._child, vpc.id, cluster)
-        doors = Doors(vpc, self.private_subnets, tables, nodes, services)
-        door_group = create_endpoints(doors, self._labels, aws, self._child)
+        endpoint_network = EndpointNetwork(vpc, self.private_subnets, tables, nodes, services)
+        endpoints_group = create_endpoints(endpoint_network, self._labels, aws, self._child)
         planned_documents = PlannedDocuments()
         flows = create_flow_logs(
-            vpc, record, self._labels, aws, self._child, planned_documents=planned_documents, cluster=cluster
+            vpc, flow_log_settings, self._labels, aws, self._child, planned_documents=planned_documents, cluster=cluster
         )
 
         self.vpc_id = vpc.id
@@ -153,7 +152,7 @@ class Network(pulumi.ComponentResource):
         self.private_subnet_ids = pulumi.Output.all(*[subnet.id for subnet in self.private_subnets])
         self.private_route_table_ids = pulumi.Output.all(*[table.id for table in tables])
         self.nodes_security_group_id = nodes.id
-        self.endpoints_security_group_id = door_group.id if door_group else pulumi.Output.from_input("")
+        self.endpoints_security_group_id = endpoints_group.id if endpoints_group else pulumi.Output.from_input("")
         self.nat_addresses_by_gateway = [gateway.public_ip for gateway in gateways]
         self.nat_addresses = pulumi.Output.all(*self.nat_addresses_by_gateway)
         self.flow_log_group = flows.group.name
@@ -161,16 +160,16 @@ class Network(pulumi.ComponentResource):
         self.register_outputs({**component_outputs(self), OUTPUT: planned_documents.entries})
 
     def _available(self, count: int) -> list[pulumi.Input[str]]:
-        """The region's zones by number, once the provider has told them."""
-        found = get_availability_zones_output(
+        """Return the zones of the region by number, as outputs of the provider."""
+        available = get_availability_zones_output(
             state="available",
-            # Local zones and wavelength zones are opted into, and cannot hold what we make.
+            # Local and wavelength zones are opt-in, and do not support all of these resources.
             filters=[{"name": "opt-in-status", "values": ["opt-in-not-required"]}],
             opts=pulumi.InvokeOptions(parent=self),
         )
 
         def zone(number: int) -> pulumi.Output[str]:
-            def pick(names: Sequence[str]) -> str:
+            def select(names: Sequence[str]) -> str:
                 if len(names) < count:
                     raise ArgumentError(
                         "network.layout.zones",
@@ -179,16 +178,15 @@ class Network(pulumi.ComponentResource):
                     )
                 return sorted(names)[number]
 
-            return found.names.apply(pick)
+            return available.names.apply(select)
 
         return [zone(number) for number in range(count)]
 
-    def _close_defaults(self, vpc: ec2.Vpc) -> None:
-        """Take every rule from the group that AWS gives to whatever names none.
+    def _close_default_security_group(self, vpc: ec2.Vpc) -> None:
+        """Remove every rule from the default security group of the VPC.
 
-        The main route table stays as AWS made it: each subnet has a table of its own, and a subnet that somebody adds
-        by hand finds no way out in it. The default network ACL stays open: it has no memory of connections, so it
-        could only repeat badly what the groups say.
+        The main route table stays as AWS created it: each subnet has its own table, and a subnet added by hand has no
+        internet route. The default network ACL stays open: it is stateless, and could only duplicate security groups.
         """
         ec2.DefaultSecurityGroup(
             f"{self._name}-default",
@@ -215,12 +213,11 @@ class Network(pulumi.ComponentResource):
                 vpc_id=vpc.id,
                 cidr_block=block,
                 availability_zone=zones[number],
-                # Gateways and load balancers bring addresses of their own; nothing else is to have a public one.
+                # Gateways and load balancers have their own addresses; nothing else gets a public one.
                 map_public_ip_on_launch=False,
                 tags=self._labels.tags(f"{kind}-{number}", **tags),
-                # With a count, AWS's list of today decides a new subnet's zone. A list that grows or is sorted
-                # otherwise tomorrow must not move, and so replace, a subnet that is in use. Names given by hand are
-                # meant as they stand.
+                # With a count, AWS's current list of zones decides the zone of a new subnet. A later list must not
+                # move, and so replace, a subnet in use. Zones set by name are applied as they are.
                 opts=self._child(None if pinned else pulumi.ResourceOptions(ignore_changes=["availabilityZone"])),
             )
             for number, block in enumerate(blocks)
@@ -245,8 +242,8 @@ class Network(pulumi.ComponentResource):
     def _nat_gateways(
         self, internet: ec2.InternetGateway, public: Sequence[ec2.Subnet], count: int
     ) -> list[ec2.NatGateway]:
-        # AWS attaches addresses and NAT gateways only while the internet gateway is there, and lets it go only after
-        # them; neither names it, so the order has to be said.
+        # AWS requires the internet gateway for addresses and NAT gateways, and detaches it only after they are gone.
+        # Neither refers to it, so the dependency is explicit.
         after = pulumi.ResourceOptions(depends_on=[internet])
         gateways: list[ec2.NatGateway] = []
         for number in range(count):
@@ -268,7 +265,7 @@ class Network(pulumi.ComponentResource):
         return gateways
 
     def _private_routes(self, vpc: ec2.Vpc, gateways: Sequence[ec2.NatGateway]) -> list[ec2.RouteTable]:
-        """A table a zone even where all share one gateway: a gateway a zone is then a changed route, not new tables."""
+        """Create a route table per zone, so that a later NAT gateway per zone changes routes and replaces no table."""
         tables: list[ec2.RouteTable] = []
         for number, subnet in enumerate(self.private_subnets):
             table = ec2.RouteTable(

@@ -1,4 +1,4 @@
-"""The security group of an environment's nodes: closed, until other components add what they need."""
+"""The security group of an environment's nodes; other components add the rules that they need."""
 
 import pulumi
 from pulumi_aws import ec2
@@ -11,15 +11,15 @@ from agentenv.core.nodes.node_pools import DISCOVERY_TAG
 def create_nodes_security_group(
     labels: Labels, child: ChildOptions, vpc_id: pulumi.Input[str], cluster: str | None
 ) -> ec2.SecurityGroup:
-    """Make the group; Karpenter finds it by the cluster's name in its tags."""
-    # The tag kubernetes.io/cluster/… is not for this group: EKS puts it on the cluster's own, and load balancer
-    # controllers refuse an interface that somebody gives two groups with it.
-    found: dict[str, pulumi.Input[str]] = {DISCOVERY_TAG: cluster} if cluster else {}
+    """Create the security group; Karpenter discovers it by a tag with the cluster's name."""
+    # No tag kubernetes.io/cluster/… here: EKS sets it on the cluster security group, and load balancer controllers
+    # reject a network interface with two groups that carry it.
+    discovery_tags: dict[str, pulumi.Input[str]] = {DISCOVERY_TAG: cluster} if cluster else {}
     return ec2.SecurityGroup(
         f"{labels.base}-nodes",
         name=labels.name("security-group", "nodes"),
         description="Nodes of the environment",
         vpc_id=vpc_id,
-        tags=labels.tags("nodes", **found),
+        tags=labels.tags("nodes", **discovery_tags),
         opts=child(),
     )

@@ -1,8 +1,8 @@
-"""The agent-sandbox controller: its definitions, its rights, and the controller itself, on Fargate unless told.
+"""The agent-sandbox controller: its CRDs, RBAC and Deployment, on Fargate by default.
 
-Definitions and roles are taken from the release as they are, by address or from a folder with the same files; what runs
-is described here, so that its flags, limits and security are ours. In order: definitions and namespace, rights and
-configuration, the controller. Whatever is of its kinds waits for this by `depends_on`, and goes before it.
+CRDs and roles come from the release unchanged, by URL or from a folder with the same files. The Deployment is defined
+here, with its own flags, resource limits and security context. Creates, in this order: CRDs and namespace, RBAC and
+configuration, the controller. Custom resources of its kinds must depend on this component.
 """
 
 from typing import Any, NotRequired, TypedDict
@@ -32,8 +32,8 @@ from agentenv.components.sandboxes.controller import (
     METRICS,
     NAME,
     NAMESPACE,
+    ControllerConfig,
     ControllerFlags,
-    Running,
     command_line_flags,
     deployment,
     joined_domains,
@@ -46,57 +46,57 @@ RELEASE = "agent-sandbox"
 
 
 class SandboxControllerLayout(TypedDict):
-    """Where the controller comes from, and how it runs."""
+    """The source and configuration of the controller."""
 
     manifests: NotRequired[str]
-    """Where the release's files are: an address, or a folder; the pinned release unless told."""
+    """The URL or folder of the release's manifests. Default: the pinned release."""
 
     image: NotRequired[str]
-    """The controller's image; that of the pinned release unless told."""
+    """The controller's image. Default: that of the pinned release."""
 
     replicas: NotRequired[int]
-    """How many controllers there are, of which one works: 2 unless told."""
+    """The number of controller replicas, of which one is the leader. Default: 2."""
 
     cpu: NotRequired[str]
-    """Cores of each: `250m` unless told."""
+    """The CPU of each replica. Default: `250m`."""
 
     memory: NotRequired[str]
-    """Memory of each: `768Mi` unless told, which with Fargate's share is just the gigabyte that is paid for."""
+    """The memory of each replica. Default: `768Mi`, which with Fargate's overhead is just within the billed 1 GiB."""
 
     flags: NotRequired[ControllerFlags]
-    """How it works."""
+    """The flags of the controller."""
 
     label_domains: NotRequired[list[str]]
-    """Domains of labels that a claim may set beside ours."""
+    """Domains of labels that a claim may set, besides `sandbox.users.io`."""
 
 
 class AgentSandboxArgs(TypedDict):
-    """What the controller is made from."""
+    """The arguments of the controller."""
 
     ownership: Ownership
-    """Whose it is."""
+    """The owner, for tags and names."""
 
     layout: NotRequired[SandboxControllerLayout]
-    """Where it comes from, and how it runs; as released unless told."""
+    """Its source and configuration. Default: as released."""
 
 
 class AgentSandbox(pulumi.ComponentResource):
-    """The controller with its custom resource definitions, rights, configuration and disruption budget."""
+    """The controller with its CRDs, RBAC, configuration and disruption budget."""
 
     namespace: pulumi.Output[str]
-    """Where it runs."""
+    """Its namespace."""
 
     version: pulumi.Output[str]
-    """The release that its definitions and roles are of."""
+    """The release of its CRDs and roles."""
 
     def __init__(self, name: str, args: AgentSandboxArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        """Make it; a wrong plain argument raises before anything is made."""
+        """Create it; a wrong plain argument raises before anything is created."""
         reader = ArgumentReader.of("agent_sandbox", args, AgentSandboxArgs)
         labels = Labels.of(reader, "agent-sandbox", name)
         release = releases().manifests[RELEASE]
         layout = _part(reader, "layout", SandboxControllerLayout)
         source = layout.text("manifests", default=release.address).rstrip("/")
-        running = Running(
+        config = ControllerConfig(
             image=layout.text("image", default=releases().images[NAME]),
             replicas=layout.whole("replicas", 1, 5, default=2),
             cpu=layout.text("cpu", default="250m"),
@@ -117,19 +117,23 @@ class AgentSandbox(pulumi.ComponentResource):
         roles = manifests.ConfigGroup(
             f"{name}-roles", files=[f"{source}/{file}" for file in release.roles], opts=self._child()
         )
-        space = create_restricted_namespace(f"{name}-namespace", NAMESPACE, self._child)
+        namespace = create_restricted_namespace(f"{name}-namespace", NAMESPACE, self._child)
         create_user_roles(name, self._child)
-        self._run(running, space.metadata.name, [definitions, roles, *bind_controller_roles(name, self._child)])
+        self._create_controller(
+            config, namespace.metadata.name, [definitions, roles, *bind_controller_roles(name, self._child)]
+        )
 
-        self.namespace = space.metadata.name
+        self.namespace = namespace.metadata.name
         self.version = pulumi.Output.from_input(release.version)
         self.register_outputs({output: getattr(self, output) for output in AgentSandbox.__annotations__})
 
-    def _run(self, running: Running, space: pulumi.Output[str], after: list[pulumi.Resource]) -> None:
-        name, marks = self._name, {"app": NAME}
+    def _create_controller(
+        self, config: ControllerConfig, namespace: pulumi.Output[str], after: list[pulumi.Resource]
+    ) -> None:
+        name, match_labels = self._name, {"app": NAME}
 
-        def named(what: str) -> ObjectMetaArgs:
-            return ObjectMetaArgs(name=what, namespace=space, labels=marks)
+        def named(object_name: str) -> ObjectMetaArgs:
+            return ObjectMetaArgs(name=object_name, namespace=namespace, labels=match_labels)
 
         account = core.ServiceAccount(
             f"{name}-controller",
@@ -139,33 +143,36 @@ class AgentSandbox(pulumi.ComponentResource):
         configuration = core.ConfigMap(
             f"{name}-configuration",
             metadata=named(CONFIGURATION),
-            data={DOMAINS_KEY: joined_domains(running.domains)},
+            data={DOMAINS_KEY: joined_domains(config.domains)},
             opts=self._child(),
         )
-        # On Fargate nothing enforces it; on the system's nodes it is what keeps others from it.
-        passage = create_network_policy(
-            f"{name}-controller", space, network_policy_spec((Ports(METRICS), Ports(HEALTH)), (*API, *DNS)), self._child
+        # Fargate does not enforce network policies; on system nodes it keeps other pods from the controller.
+        network_policy = create_network_policy(
+            f"{name}-controller",
+            namespace,
+            network_policy_spec((Ports(METRICS), Ports(HEALTH)), (*API, *DNS)),
+            self._child,
         )
         core.Service(
             f"{name}-controller",
             metadata=named(NAME),
-            spec={"selector": marks, "ports": [{"name": "metrics", "port": METRICS, "target_port": "metrics"}]},
+            spec={"selector": match_labels, "ports": [{"name": "metrics", "port": METRICS, "target_port": "metrics"}]},
             opts=self._child(pulumi.ResourceOptions(depends_on=[account])),
         )
         policy.PodDisruptionBudget(
             f"{name}-controller",
             metadata=named(NAME),
-            spec={"max_unavailable": 1, "selector": {"match_labels": marks}},
+            spec={"max_unavailable": 1, "selector": {"match_labels": match_labels}},
             opts=self._child(),
         )
         apps.Deployment(
             f"{name}-controller",
             metadata=named(NAME),
-            spec=deployment(running),  # pyright: ignore[reportArgumentType] - plain data of its shape
+            spec=deployment(config),  # pyright: ignore[reportArgumentType] - plain data of its shape
             opts=self._child(
                 pulumi.ResourceOptions(
-                    depends_on=[account, configuration, passage, *after],
-                    # Fargate takes a minute to bring a pod up, and brings them one by one.
+                    depends_on=[account, configuration, network_policy, *after],
+                    # Fargate takes about a minute to start a pod, and starts them one by one.
                     custom_timeouts=pulumi.CustomTimeouts(create="15m", update="15m"),
                 )
             ),

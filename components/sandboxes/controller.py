@@ -1,4 +1,4 @@
-"""The controller that turns claims into sandboxes: its flags, and the Deployment that runs it on Fargate."""
+"""The flags and the Deployment of the agent-sandbox controller."""
 
 import hashlib
 from collections.abc import Sequence
@@ -15,33 +15,33 @@ METRICS, HEALTH = 8080, 8081
 
 
 class ControllerFlags(TypedDict):
-    """How the controller works; each is its own default unless told."""
+    """The flags of the controller. Defaults: those of the controller."""
 
     claim_workers: NotRequired[int]
-    """How many claims it works on at once."""
+    """The number of claims that are reconciled concurrently."""
 
     sandbox_workers: NotRequired[int]
-    """How many sandboxes it works on at once."""
+    """The number of sandboxes that are reconciled concurrently."""
 
     refill_rate: NotRequired[int]
-    """The most sandboxes a second with which one pool is filled again; 0 for as many as are missing."""
+    """The maximum number of sandboxes per second that refill one warm pool; 0 for no limit."""
 
     replenish_seconds: NotRequired[int]
-    """How long it waits before it fills a pool again, so that claims come first."""
+    """Seconds before a warm pool is refilled, so that claims are reconciled first."""
 
     readiness_seconds: NotRequired[int]
-    """How long a warm sandbox may take to become ready, before another takes its place."""
+    """Seconds before a warm sandbox that is not ready is replaced."""
 
     api_connections: NotRequired[int]
-    """How many connections to the API it works over."""
+    """The number of connections to the API server."""
 
     tracing: NotRequired[bool]
-    """Whether it sends traces by OTLP, to where the usual variables say."""
+    """Whether it sends OTLP traces, as configured by the standard environment variables."""
 
 
 @dataclass(frozen=True)
-class Running:
-    """How the controller is run."""
+class ControllerConfig:
+    """The configuration of the controller's Deployment."""
 
     image: str
     replicas: int
@@ -52,7 +52,7 @@ class Running:
 
 
 def command_line_flags(reader: ArgumentReader) -> tuple[str, ...]:
-    """The command line."""
+    """Return the command line."""
     numbers = {
         "claim_workers": ("sandbox-claim-concurrent-workers", 1, 1000, ""),
         "sandbox_workers": ("sandbox-concurrent-workers", 1, 1000, ""),
@@ -61,38 +61,38 @@ def command_line_flags(reader: ArgumentReader) -> tuple[str, ...]:
         "readiness_seconds": ("sandbox-warm-pool-readiness-grace-period", 1, 24 * 3600, "s"),
         "api_connections": ("api-connections", 1, 64, ""),
     }
-    told = [
+    flags = [
         f"--{flag}={reader.whole(key, least, most)}{unit}"
         for key, (flag, least, most, unit) in numbers.items()
         if reader.has(key)
     ]
     if reader.flag("tracing", default=False):
-        told.append("--enable-tracing=true")
-    # It looks only for what it has marked itself, which keeps a busy cluster out of its memory.
-    return ("--leader-elect=true", "--extensions", "--cache-label-selectors=true", *told)
+        flags.append("--enable-tracing=true")
+    # The cache holds only objects with the controller's label, which bounds its memory in a busy cluster.
+    return ("--leader-elect=true", "--extensions", "--cache-label-selectors=true", *flags)
 
 
 def read_label_domains(reader: ArgumentReader, key: str) -> tuple[str, ...]:
-    """The domains of labels that a claim may set; ours is always among them."""
-    asked = reader.texts(key)
-    for domain in asked:
+    """Return the label domains that a claim may set; `sandbox.users.io` is always among them."""
+    domains = reader.texts(key)
+    for domain in domains:
         if "/" in domain or "." not in domain or domain.endswith(("kubernetes.io", "k8s.io")):
             raise ArgumentError(f"{reader.path}.{key}", f"'{domain}'", "domains of your own, such as team.example.com")
-    return tuple(sorted({"sandbox.users.io", *asked}))
+    return tuple(sorted({"sandbox.users.io", *domains}))
 
 
-def deployment(running: Running) -> dict[str, Any]:
-    """The Deployment's specification, which the restricted standard allows."""
-    marks = {"app": NAME}
-    amounts = {"cpu": running.cpu, "memory": running.memory}
-    # The domains are read once, when it starts: others make it start again.
-    domains = hashlib.sha256(joined_domains(running.domains).encode()).hexdigest()[:16]
+def deployment(config: ControllerConfig) -> dict[str, Any]:
+    """Return the spec of the Deployment, which meets the `restricted` pod security standard."""
+    match_labels = {"app": NAME}
+    resources = {"cpu": config.cpu, "memory": config.memory}
+    # The controller reads the domains once, when it starts: a change restarts it.
+    domains = hashlib.sha256(joined_domains(config.domains).encode()).hexdigest()[:16]
     return {
-        "replicas": running.replicas,
-        "selector": {"matchLabels": marks},
+        "replicas": config.replicas,
+        "selector": {"matchLabels": match_labels},
         "template": {
             "metadata": {
-                "labels": marks,
+                "labels": match_labels,
                 "annotations": {
                     "sandbox.users.io/label-domains": domains,
                     "prometheus.io/scrape": "true",
@@ -111,15 +111,15 @@ def deployment(running: Running) -> dict[str, Any]:
                 "containers": [
                     {
                         "name": NAME,
-                        "image": running.image,
-                        "args": list(running.flags),
+                        "image": config.image,
+                        "args": list(config.flags),
                         "ports": [
                             {"name": "metrics", "containerPort": METRICS, "protocol": "TCP"},
                             {"name": "healthz", "containerPort": HEALTH, "protocol": "TCP"},
                         ],
                         "livenessProbe": _probe("/healthz", 15, 20),
                         "readinessProbe": _probe("/readyz", 2, 5),
-                        "resources": {"requests": amounts, "limits": amounts},
+                        "resources": {"requests": resources, "limits": resources},
                         "securityContext": {
                             "allowPrivilegeEscalation": False,
                             "readOnlyRootFilesystem": True,
@@ -137,7 +137,7 @@ def deployment(running: Running) -> dict[str, Any]:
 
 
 def joined_domains(domains: Sequence[str]) -> str:
-    """The domains as the controller reads them."""
+    """Return the domains in the controller's format."""
     return ",".join(domains)
 
 

@@ -1,8 +1,8 @@
-"""Security groups of classes on Fargate, where no NetworkPolicy is enforced: what a sandbox reaches is what these say.
+"""Security groups of sandbox classes on Fargate, which does not enforce network policies.
 
-The cluster's own group is not among a sandbox's: everything is open inside that one, and to everywhere. So what a
-sandbox needs of the cluster stands here on both sides: its kubelet's way to the control plane, names from CoreDNS where
-it was granted them, and the control plane's way back for logs, commands and probes.
+A sandbox is not in the cluster security group, which allows all traffic inside it and all egress. So the rules for what
+a sandbox needs of the cluster are explicit on both sides: its kubelet to the control plane, DNS to CoreDNS if its class
+has the capability, and the control plane to the kubelet for logs, exec and probes.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -18,55 +18,55 @@ from agentenv.components._lib.options import ChildOptions
 from agentenv.components._lib.tags import Labels
 from agentenv.core.capabilities.policies.class_security_groups import CLUSTER
 
-# What AWS lets an interface be in.
+# The quota of security groups per network interface.
 MOST_GROUPS = 5
 
 
 class PodGroupRule(TypedDict):
-    """What passes: in one direction, with one range or one group."""
+    """A rule in one direction, for one CIDR block or one security group."""
 
     protocol: str
-    """`tcp`, `udp`, a protocol's number, or `-1` for all."""
+    """`tcp`, `udp`, a protocol number, or `-1` for all."""
 
     from_port: NotRequired[int]
-    """The first port, where the protocol has ports."""
+    """The first port, if the protocol has ports."""
 
     to_port: NotRequired[int]
     """The last port."""
 
     cidr: NotRequired[str]
-    """The range of addresses at the other end; either this or `towards`."""
+    """The CIDR block at the other end; either this or `towards`."""
 
     towards: NotRequired[str]
     """The class at the other end, or `:cluster` for the control plane and CoreDNS."""
 
     why: str
-    """What it is for."""
+    """Its description."""
 
 
 class PodGroup(TypedDict):
     """One security group."""
 
     egress: list[PodGroupRule]
-    """What its sandboxes may begin."""
+    """The egress rules."""
 
     ingress: list[PodGroupRule]
-    """What others may begin towards them."""
+    """The ingress rules."""
 
 
 class FargateClass(TypedDict):
-    """A class of sandboxes on Fargate, and what its groups hold together."""
+    """A sandbox class on Fargate, and its security groups."""
 
     name: str
-    """The class."""
+    """The name of the class."""
 
     groups: list[PodGroup]
-    """Its groups: five at the most, and no more rules in each than the account's quota."""
+    """Its security groups: at most five, each with at most as many rules as the account's quota."""
 
 
 @dataclass(frozen=True)
 class PodGroups:
-    """Where the groups are, and how they are made."""
+    """Creates the security groups of Fargate classes."""
 
     vpc_id: pulumi.Input[str]
     cluster: pulumi.Input[str]
@@ -74,23 +74,32 @@ class PodGroups:
     child: ChildOptions
 
     def make(self, classes: Sequence[FargateClass]) -> dict[str, list[ec2.SecurityGroup]]:
-        """Make all groups, then the rules between them; returns the groups by class."""
-        taken = {one["name"] for one in classes}
-        made = {
-            one["name"]: [self._group(one["name"], number, taken) for number in range(len(one["groups"]))]
-            for one in classes
+        """Create all groups, then the rules between them; return the groups by class."""
+        class_names = {fargate_class["name"] for fargate_class in classes}
+        groups_by_class = {
+            fargate_class["name"]: [
+                self._group(fargate_class["name"], number, class_names)
+                for number in range(len(fargate_class["groups"]))
+            ]
+            for fargate_class in classes
         }
-        for one in classes:
-            for number, group in enumerate(one["groups"]):
-                self._rules(one["name"], made[one["name"]][number], group, made)
-            self._back(one, made[one["name"]][0])
-        return made
+        for fargate_class in classes:
+            for number, group in enumerate(fargate_class["groups"]):
+                self._rules(
+                    fargate_class["name"], groups_by_class[fargate_class["name"]][number], group, groups_by_class
+                )
+            self._create_cluster_rules(fargate_class, groups_by_class[fargate_class["name"]][0])
+        return groups_by_class
 
-    def _group(self, name: str, number: int, taken: Collection[str]) -> ec2.SecurityGroup:
-        further = f"{name}-{number + 1}"
-        # Where another class is called like this one with a number, with a character that no class's name has.
+    def _group(self, name: str, number: int, class_names: Collection[str]) -> ec2.SecurityGroup:
+        numbered = f"{name}-{number + 1}"
+        # If another class has this name, use a dot, which no class name contains.
         suffix = (
-            f"class-{name}" if number == 0 else f"class-{name}.{number + 1}" if further in taken else f"class-{further}"
+            f"class-{name}"
+            if number == 0
+            else f"class-{name}.{number + 1}"
+            if numbered in class_names
+            else f"class-{numbered}"
         )
         return ec2.SecurityGroup(
             f"{self.labels.base}-{suffix}",
@@ -102,24 +111,28 @@ class PodGroups:
         )
 
     def _rules(
-        self, name: str, group: ec2.SecurityGroup, said: PodGroup, made: Mapping[str, Sequence[ec2.SecurityGroup]]
+        self,
+        name: str,
+        group: ec2.SecurityGroup,
+        pod_group: PodGroup,
+        groups_by_class: Mapping[str, Sequence[ec2.SecurityGroup]],
     ) -> None:
-        for direction, kind, passing in (
-            ("out", rules.SecurityGroupEgressRule, said["egress"]),
-            ("in", rules.SecurityGroupIngressRule, said["ingress"]),
+        for direction, kind, rules_of_direction in (
+            ("out", rules.SecurityGroupEgressRule, pod_group["egress"]),
+            ("in", rules.SecurityGroupIngressRule, pod_group["ingress"]),
         ):
-            for rule in passing:
-                suffix = f"class-{name}-{direction}-{_word(rule)}"
+            for rule in rules_of_direction:
+                suffix = f"class-{name}-{direction}-{_rule_name(rule)}"
                 towards = rule.get("towards")
                 kind(
                     f"{self.labels.base}-{suffix}",
                     security_group_id=group.id,
-                    # A sandbox is in all groups of its class, so the first of them stands for it.
+                    # A sandbox is in all groups of its class, so a rule can refer to the first one.
                     referenced_security_group_id=None
                     if towards is None
                     else self.cluster
                     if towards == CLUSTER
-                    else made[towards][0].id,
+                    else groups_by_class[towards][0].id,
                     cidr_ipv4=rule.get("cidr"),
                     ip_protocol=rule["protocol"],
                     from_port=rule.get("from_port"),
@@ -129,10 +142,10 @@ class PodGroups:
                     opts=self.child(),
                 )
 
-    def _back(self, one: FargateClass, first: ec2.SecurityGroup) -> None:
-        """Let the class in where it may go to the cluster; out of there everything is open, which EKS sees to."""
-        for rule in _towards_cluster(one):
-            suffix = f"cluster-from-{one['name']}-{_word(rule)}"
+    def _create_cluster_rules(self, fargate_class: FargateClass, first: ec2.SecurityGroup) -> None:
+        """Create the cluster's ingress rules for the class; EKS itself allows the cluster's egress."""
+        for rule in _towards_cluster(fargate_class):
+            suffix = f"cluster-from-{fargate_class['name']}-{_rule_name(rule)}"
             rules.SecurityGroupIngressRule(
                 f"{self.labels.base}-{suffix}",
                 security_group_id=self.cluster,
@@ -140,34 +153,38 @@ class PodGroups:
                 ip_protocol=rule["protocol"],
                 from_port=rule.get("from_port"),
                 to_port=rule.get("to_port"),
-                description=f"Class {one['name']}: {rule['why']}",
+                description=f"Class {fargate_class['name']}: {rule['why']}",
                 tags=self.labels.tags(suffix),
                 opts=self.child(),
             )
 
 
-def group_ids(made: Mapping[str, Sequence[ec2.SecurityGroup]]) -> pulumi.Output[dict[str, list[str]]]:
-    """The groups of each class, as its pods are put into them."""
-    return pulumi.Output.all(**{of: pulumi.Output.all(*[group.id for group in some]) for of, some in made.items()})
+def group_ids(groups_by_class: Mapping[str, Sequence[ec2.SecurityGroup]]) -> pulumi.Output[dict[str, list[str]]]:
+    """Return the ids of the security groups of each class."""
+    return pulumi.Output.all(
+        **{of: pulumi.Output.all(*[group.id for group in groups]) for of, groups in groups_by_class.items()}
+    )
 
 
 def read_fargate_classes(reader: ArgumentReader, key: str) -> list[FargateClass]:
-    """The classes as they were told, with their shapes checked."""
-    found: list[FargateClass] = reader.values.get(key) or []
-    known = {CLUSTER, *(one.get("name") for one in found)}
-    for number, one in enumerate(found):
+    """Return the Fargate classes of an argument, checked."""
+    classes: list[FargateClass] = reader.values.get(key) or []
+    known = {CLUSTER, *(fargate_class.get("name") for fargate_class in classes)}
+    for number, fargate_class in enumerate(classes):
         path = f"{reader.path}.{key}[{number}]"
-        name = ArgumentReader.of(path, one, FargateClass).text("name")
-        if [other["name"] for other in found].count(name) > 1:
+        name = ArgumentReader.of(path, fargate_class, FargateClass).text("name")
+        if [other["name"] for other in classes].count(name) > 1:
             raise ArgumentError(f"{path}.name", f"{name} more than once", "each class once")
-        if not 1 <= len(one["groups"]) <= MOST_GROUPS:
-            raise ArgumentError(f"{path}.groups", f"{len(one['groups'])}", f"1 to {MOST_GROUPS} groups of an interface")
-        for place, group in enumerate(one["groups"]):
-            ArgumentReader.of(f"{path}.groups[{place}]", group, PodGroup)
+        if not 1 <= len(fargate_class["groups"]) <= MOST_GROUPS:
+            raise ArgumentError(
+                f"{path}.groups", f"{len(fargate_class['groups'])}", f"1 to {MOST_GROUPS} groups of an interface"
+            )
+        for group_index, group in enumerate(fargate_class["groups"]):
+            ArgumentReader.of(f"{path}.groups[{group_index}]", group, PodGroup)
             for direction in ("egress", "ingress"):
                 for index, rule in enumerate(group[direction]):
-                    _check(f"{path}.groups[{place}].{direction}[{index}]", rule, known)
-    return found
+                    _check(f"{path}.groups[{group_index}].{direction}[{index}]", rule, known)
+    return classes
 
 
 def _check(path: str, rule: PodGroupRule, known: set[str]) -> None:
@@ -179,14 +196,14 @@ def _check(path: str, rule: PodGroupRule, known: set[str]) -> None:
         raise ArgumentError(f"{path}.towards", f"'{towards}'", f"{CLUSTER}, or a class on Fargate")
 
 
-def _towards_cluster(one: FargateClass) -> Iterable[PodGroupRule]:
-    return (rule for group in one["groups"] for rule in group["egress"] if rule.get("towards") == CLUSTER)
+def _towards_cluster(fargate_class: FargateClass) -> Iterable[PodGroupRule]:
+    return (rule for group in fargate_class["groups"] for rule in group["egress"] if rule.get("towards") == CLUSTER)
 
 
-def _word(rule: PodGroupRule) -> str:
-    """A rule's name: what it says, so that another rule beside it renames none."""
+def _rule_name(rule: PodGroupRule) -> str:
+    """Return a rule's part of a resource name, built from its content, so that adding a rule renames no other."""
     ports = f"-{rule.get('from_port')}-{rule.get('to_port')}" if "from_port" in rule else ""
     towards = rule.get("towards", "")
-    # A class may be called like the cluster; a dot is in no class's name.
+    # A class may have the name `cluster`; no class name contains a dot.
     end = rule.get("cidr") or (f".{towards}" if f":{towards}" == CLUSTER else towards.lstrip(":"))
     return f"{rule['protocol'].replace('-1', 'all')}{ports}-{end.replace('/', '-')}"

@@ -1,7 +1,7 @@
-"""The guardrails: what reaches the API server at run time is held to the rules that a deployment is held to.
+"""The guardrails: admission policies that hold objects created at run time to the rules of a deployment.
 
-In the order it comes to life: the priority that all sandboxes have, each policy, and what puts it into force. They come
-before the first namespace of a class, which would else have a moment without them, and go after the last.
+Creates, in this order: the PriorityClass of sandboxes, each ValidatingAdmissionPolicy, and its bindings. They are
+created before the first namespace of a class and deleted after the last, so no class is ever without them.
 """
 
 from typing import Any, NotRequired, TypedDict
@@ -22,113 +22,119 @@ from agentenv.core.guardrails.priority import priority_class
 
 
 class GuardrailHands(TypedDict):
-    """The user names of those whom one rule or another does not hold; as they are on EKS unless told."""
+    """The user names that some of the rules exempt. Defaults: those of EKS."""
 
     sandbox_controller: NotRequired[str]
-    """What turns claims into sandboxes: nobody else makes pods in the namespace of a class."""
+    """The agent-sandbox controller: the only one that creates pods in the namespace of a class."""
 
     service: NotRequired[str]
-    """The workspace service: it keeps the volumes of workspaces, and brings their owners back to them."""
+    """The workspace service: it retains the volumes of workspaces, and restores them."""
 
     provisioner: NotRequired[str]
-    """What makes volumes of access points."""
+    """The CSI provisioner, which creates volumes of access points."""
 
     schedulers: NotRequired[list[str]]
-    """What binds pods to nodes, beside the controllers of EKS."""
+    """The schedulers, which bind pods to nodes, besides the controllers of EKS."""
 
     collectors: NotRequired[list[str]]
-    """What takes away the contents of namespaces, and what belongs to nothing any more."""
+    """The namespace controller and the garbage collector."""
 
     binders: NotRequired[list[str]]
-    """What brings volumes and their claims together."""
+    """The controllers that bind volumes to claims."""
 
     accounts: NotRequired[list[str]]
-    """What gives every namespace its first account."""
+    """The controllers that create the default service account of a namespace."""
 
     jobs: NotRequired[list[str]]
-    """What makes the jobs of CronJobs, and their pods."""
+    """The controllers that create Jobs of CronJobs, and their pods."""
 
 
 class GuardrailsArgs(TypedDict):
-    """What guardrails are made from."""
+    """The arguments of guardrails."""
 
     ownership: Ownership
-    """Whose the environment is."""
+    """The owner of the environment, for tags and names."""
 
     file_system_ids: pulumi.Input[list[str]]
-    """The file systems of the environment: volumes on them are made by its own driver alone."""
+    """The file systems of the environment; only the CSI provisioner creates volumes on them."""
 
     hands: NotRequired[GuardrailHands]
-    """Who is exempt. Whoever may make admission policies is a deployer, and is not named here."""
+    """The exempt user names. Deployers, who may change admission policies anyway, are not listed."""
 
     outlived: NotRequired[bool]
-    """Whether the cluster outlives the stack: what has to stay for guardrails to come back to it then does."""
+    """Whether the cluster outlives the stack; then the policy that keeps parameters readable is retained."""
 
 
 class Guardrails(pulumi.ComponentResource):
-    """ValidatingAdmissionPolicies with their bindings, and the priority of sandboxes."""
+    """ValidatingAdmissionPolicies with their bindings, and the PriorityClass of sandboxes."""
 
     policy_names: pulumi.Output[list[str]]
-    """The policies, by their names in the cluster."""
+    """The names of the policies in the cluster."""
 
     def __init__(self, name: str, args: GuardrailsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        """Make them; a wrong plain argument raises before anything is made."""
+        """Create them; a wrong plain argument raises before anything is created."""
         reader = ArgumentReader.of("guardrails", args, GuardrailsArgs)
         Labels.of(reader, "guardrails", name)
         hands = _hands(reader)
 
         super().__init__("agent-environment:index:Guardrails", name, {}, opts)
-        inner = child_options_without_dependencies(self)
-        systems = pulumi.Output.from_input(args["file_system_ids"])
+        child_without_dependencies = child_options_without_dependencies(self)
+        file_system_ids = pulumi.Output.from_input(args["file_system_ids"])
 
         priority = create_object(f"{name}-priority", priority_class(), child_options(self, opts))
-        watching = _watching(name, [priority], inner, outlived=reader.flag("outlived", default=False))
-        after = pulumi.ResourceOptions(depends_on=[watching])
-        # Which policies there are hangs on no id; what one says may.
-        known = policies(["fs-1"], hands)
-        for place, (policy, other) in enumerate(zip(known, policies(["fs-2"], hands), strict=True)):
+        parameters_binding = _create_parameters_policy(
+            name, [priority], child_without_dependencies, outlived=reader.flag("outlived", default=False)
+        )
+        after = pulumi.ResourceOptions(depends_on=[parameters_binding])
+        # The number of policies does not depend on file system ids; the spec of a policy may.
+        admission_policies = policies(["fs-1"], hands)
+        for index, (policy, other_policy) in enumerate(zip(admission_policies, policies(["fs-2"], hands), strict=True)):
             document = policy.document()
-            if document != other.document():
-                document["spec"] = systems.apply(lambda ids, place=place: _spec(ids, hands, place))
-            made = create_object(f"{name}-{policy.name}", document, inner, after)
+            if document != other_policy.document():
+                document["spec"] = file_system_ids.apply(lambda ids, index=index: _spec(ids, hands, index))
+            created = create_object(f"{name}-{policy.name}", document, child_without_dependencies, after)
             for binding in policy.bindings():
                 suffix = binding["metadata"]["name"].removeprefix(policy.full_name)
-                bound = pulumi.ResourceOptions(depends_on=[made])
-                create_object(f"{name}-{policy.name}-binding{suffix}", binding, inner, bound)
+                after_policy = pulumi.ResourceOptions(depends_on=[created])
+                create_object(
+                    f"{name}-{policy.name}-binding{suffix}", binding, child_without_dependencies, after_policy
+                )
 
-        self.policy_names = pulumi.Output.from_input([policy.full_name for policy in known])
+        self.policy_names = pulumi.Output.from_input([policy.full_name for policy in admission_policies])
         self.register_outputs(component_outputs(self))
 
 
-def _watching(name: str, after: list[pulumi.Resource], inner: ChildOptions, *, outlived: bool) -> pulumi.Resource:
-    """What keeps the API server reading the classes' parameters; the last of it."""
-    last = after
-    for word, document in zip(("parameters", "parameters-binding"), lasting(), strict=True):
-        stays = pulumi.ResourceOptions(depends_on=last, retain_on_delete=outlived)
-        last = [create_object(f"{name}-{word}", document, inner, stays)]
-    return last[0]
+def _create_parameters_policy(
+    name: str, after: list[pulumi.Resource], child_without_dependencies: ChildOptions, *, outlived: bool
+) -> pulumi.Resource:
+    """Create the policy that keeps the API server watching the parameters of classes; return its binding."""
+    previous = after
+    for suffix, document in zip(("parameters", "parameters-binding"), lasting(), strict=True):
+        retained = pulumi.ResourceOptions(depends_on=previous, retain_on_delete=outlived)
+        previous = [create_object(f"{name}-{suffix}", document, child_without_dependencies, retained)]
+    return previous[0]
 
 
-def _spec(ids: list[str], hands: Hands, place: int) -> dict[str, Any]:
-    return policies(ids, hands)[place].document()["spec"]
+def _spec(ids: list[str], hands: Hands, index: int) -> dict[str, Any]:
+    return policies(ids, hands)[index].document()["spec"]
 
 
 def _hands(reader: ArgumentReader) -> Hands:
-    """Those of EKS, but for those who were told."""
+    """Return the exempt user names: those of EKS, with the overrides of the arguments."""
     if not reader.has("hands"):
         return EKS
-    told = reader.part("hands", GuardrailHands)
+    overrides = reader.part("hands", GuardrailHands)
 
-    def some(key: str, usual: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(told.texts(key)) or usual
+    def user_names(key: str, default: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(overrides.texts(key)) or default
 
     return Hands(
-        sandbox_controller=told.text("sandbox_controller", default=EKS.sandbox_controller),
-        service=told.text("service", default=EKS.service),
-        provisioner=told.text("provisioner", default=EKS.provisioner),
-        schedulers=some("schedulers", EKS.schedulers),
-        collectors=some("collectors", EKS.collectors),
-        binders=some("binders", EKS.binders),
-        accounts=some("accounts", EKS.accounts),
-        jobs=some("jobs", EKS.jobs),
+        sandbox_controller=overrides.text("sandbox_controller", default=EKS.sandbox_controller),
+        service=overrides.text("service", default=EKS.service),
+        provisioner=overrides.text("provisioner", default=EKS.provisioner),
+        schedulers=user_names("schedulers", EKS.schedulers),
+        collectors=user_names("collectors", EKS.collectors),
+        binders=user_names("binders", EKS.binders),
+        accounts=user_names("accounts", EKS.accounts),
+        jobs=user_names("jobs", EKS.jobs),
     )

@@ -1,6 +1,6 @@
-"""What people may do with sandboxes: EKS's policies know Kubernetes's own kinds only, so these add the others.
+"""RBAC for custom resources: EKS access policies cover only the built-in kinds of Kubernetes.
 
-The controller's own roles come with its release; here they are only given to it.
+The controller's own ClusterRoles come with its release; here they are only bound to its service account.
 """
 
 from typing import Any
@@ -13,30 +13,30 @@ from agentenv.components.cluster.access import GROUPS
 from agentenv.components.sandboxes.controller import NAME, NAMESPACE
 
 CORE, EXTENSIONS = "agents.x-k8s.io", "extensions.agents.x-k8s.io"
-LOOK = ["get", "list", "watch"]
-CHANGE = ["create", "delete", "patch", "update"]
-# The roles of the release, by their names.
-RELEASED = ("agent-sandbox-controller", "agent-sandbox-controller-extensions")
+READ = ["get", "list", "watch"]
+WRITE = ["create", "delete", "patch", "update"]
+# The names of the ClusterRoles in the release.
+RELEASE_ROLES = ("agent-sandbox-controller", "agent-sandbox-controller-extensions")
 
-LOOKING: list[dict[str, Any]] = [
-    {"apiGroups": [CORE], "resources": ["sandboxes"], "verbs": LOOK},
+VIEW_RULES: list[dict[str, Any]] = [
+    {"apiGroups": [CORE], "resources": ["sandboxes"], "verbs": READ},
     {
         "apiGroups": [EXTENSIONS],
         "resources": ["sandboxclaims", "sandboxtemplates", "sandboxwarmpools"],
-        "verbs": LOOK,
+        "verbs": READ,
     },
-    {"apiGroups": ["karpenter.sh"], "resources": ["nodepools", "nodeclaims"], "verbs": LOOK},
-    {"apiGroups": ["karpenter.k8s.aws"], "resources": ["ec2nodeclasses"], "verbs": LOOK},
+    {"apiGroups": ["karpenter.sh"], "resources": ["nodepools", "nodeclaims"], "verbs": READ},
+    {"apiGroups": ["karpenter.k8s.aws"], "resources": ["ec2nodeclasses"], "verbs": READ},
 ]
-# Templates and pools are what a stack declares: changed by hand, they would be put back.
-CHANGING: list[dict[str, Any]] = [
-    {"apiGroups": [CORE], "resources": ["sandboxes"], "verbs": CHANGE},
-    {"apiGroups": [EXTENSIONS], "resources": ["sandboxclaims"], "verbs": CHANGE},
+# Not templates and pools: the stack declares them, and an update reverts changes by hand.
+EDIT_RULES: list[dict[str, Any]] = [
+    {"apiGroups": [CORE], "resources": ["sandboxes"], "verbs": WRITE},
+    {"apiGroups": [EXTENSIONS], "resources": ["sandboxclaims"], "verbs": WRITE},
 ]
 
 
 def bind_controller_roles(base: str, child: ChildOptions) -> list[pulumi.Resource]:
-    """Give the controller's account the roles of its release."""
+    """Bind the ClusterRoles of the release to the controller's service account."""
     return [
         rbac.ClusterRoleBinding(
             f"{base}-{role}",
@@ -45,25 +45,25 @@ def bind_controller_roles(base: str, child: ChildOptions) -> list[pulumi.Resourc
             subjects=[{"kind": "ServiceAccount", "name": NAME, "namespace": NAMESPACE}],
             opts=child(),
         )
-        for role in RELEASED
+        for role in RELEASE_ROLES
     ]
 
 
 def create_user_roles(base: str, child: ChildOptions) -> None:
-    """Let readers look at sandboxes and nodes, and operators end and mend sandboxes too."""
-    for word, rules in (("readers", LOOKING), ("operators", [*LOOKING, *CHANGING])):
-        name = f"agent-environment-{word}"
+    """Create ClusterRoles for readers, who view sandboxes and nodes, and for operators, who also edit sandboxes."""
+    for group, rules in (("readers", VIEW_RULES), ("operators", [*VIEW_RULES, *EDIT_RULES])):
+        name = f"agent-environment-{group}"
         role = rbac.ClusterRole(
-            f"{base}-{word}",
+            f"{base}-{group}",
             metadata={"name": name},
             rules=rules,  # pyright: ignore[reportArgumentType] - plain data of its shape
             opts=child(),
         )
         rbac.ClusterRoleBinding(
-            f"{base}-{word}",
+            f"{base}-{group}",
             metadata={"name": name},
-            # By its name, which is known before it is made: policies judge what is bound to whom at a first preview
+            # A plain name instead of an output, so that policies can judge the binding at a first preview
             role_ref={"api_group": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
-            subjects=[{"api_group": "rbac.authorization.k8s.io", "kind": "Group", "name": GROUPS[word]}],
+            subjects=[{"api_group": "rbac.authorization.k8s.io", "kind": "Group", "name": GROUPS[group]}],
             opts=child(pulumi.ResourceOptions(depends_on=[role])),
         )

@@ -1,11 +1,11 @@
-"""A class of sandboxes: its namespace with all that holds it, and its releases.
+"""A sandbox class: its namespace with everything that constrains it, and its releases.
 
-In the order it comes to life: what it is to AWS, its namespace, the account, quota and limits in it, the parameters of
-its guardrails, the one policy of what it may reach, the classes of its storage, and for each release a template and its
-pools. Everything of it follows from its settings by `agentenv.core.classes`; nothing is decided here.
+Creates, in this order: its IAM role, its namespace, the service account, quota and limits in it, the parameters of its
+guardrails, its network policy, its storage classes, and for each release a template and warm pools. All documents come
+from `agentenv.core.classes`; this module makes no decisions.
 
-A release that is changed is another one, under another name. The old one leaves the stack and stays in the cluster:
-claims of it go on working, and `agentenv.service.workspaces.retire_releases` takes it away when there are none.
+A changed release has a new name. The old one leaves the stack and is retained in the cluster, so that its claims keep
+working. `agentenv.service.workspaces.retire_releases` deletes it when it has no claims left.
 """
 
 from dataclasses import dataclass
@@ -38,67 +38,67 @@ from agentenv.core.classes.plan import ClassPlan, plans
 
 
 class SandboxClassArgs(TypedDict):
-    """What a class is made from."""
+    """The arguments of a sandbox class."""
 
     ownership: Ownership
-    """Whose the environment is."""
+    """The owner of the environment, for tags and names."""
 
     settings: dict[str, Any]
-    """The settings of its environment, as a stack file has them under `config`."""
+    """The settings of its environment, as in a stack file under `config`."""
 
     sandbox_class: str
-    """Which of the classes in those settings."""
+    """The name of the class in those settings."""
 
     cluster_name: str
-    """The cluster it is in."""
+    """The name of the cluster."""
 
     issuer_url: pulumi.Input[str]
-    """Who signs the tokens of the cluster's service accounts."""
+    """The URL of the cluster's OIDC issuer, which signs service account tokens."""
 
     issuer_arn: pulumi.Input[str]
-    """The same, as an identity provider of IAM."""
+    """The ARN of the issuer's IAM OIDC provider."""
 
     file_system_ids: pulumi.Input[list[str]]
-    """The file systems that homes are on: as many as the settings say, by shard."""
+    """The file systems of homes, by shard; as many as in the settings."""
 
     security_group_ids: NotRequired[pulumi.Input[list[str]]]
-    """The groups that its pods are put into, where it runs on Fargate."""
+    """The security groups of its pods, if it runs on Fargate."""
 
     vpc_cidrs: NotRequired[list[str]]
-    """The ranges of a VPC that stood already; those that the settings say unless told."""
+    """The CIDR blocks of an adopted VPC. Default: those of the settings."""
 
     service_cidr: NotRequired[str]
-    """The range of services of a cluster that stood already; the one that the settings say unless told."""
+    """The service CIDR block of an adopted cluster. Default: that of the settings."""
 
     permissions_boundary: NotRequired[str]
-    """The permissions boundary of a role that is made."""
+    """The permissions boundary of its IAM role, if it has one."""
 
 
 class SandboxClass(pulumi.ComponentResource):
-    """A namespace, what holds its sandboxes, and a template and pools for each release."""
+    """A namespace with its constraints, and a template and warm pools for each release."""
 
     namespace: pulumi.Output[str]
-    """The namespace, once it is there."""
+    """Its namespace, known once it is created."""
 
     releases: pulumi.Output[dict[str, str]]
-    """The name of each channel's template; its pools are called the same, with the shard behind."""
+    """The template of each channel. Warm pools have the same name, with the shard as a suffix."""
 
     pool_size: pulumi.Output[int]
-    """How many sandboxes each release keeps warm outside its schedules."""
+    """The size of each warm pool outside its schedules."""
 
     expected_miss_rate: pulumi.Output[str | None]
-    """The share of claims that will start cold, where it was said how claims arrive."""
+    """The expected share of claims that start cold; null if the settings have no arrival rate."""
 
     role_arn: pulumi.Output[str | None]
-    """What its sandboxes are to AWS, where they are anything."""
+    """The IAM role of its sandboxes; null without one."""
 
     def __init__(self, name: str, args: SandboxClassArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        """Make it; a wrong plain argument raises before anything is made."""
+        """Create it; a wrong plain argument raises before anything is created."""
         reader = ArgumentReader.of("sandbox_class", args, SandboxClassArgs)
         labels = Labels.of(reader, "sandbox-class", name)
-        plan = class_plan_of(reader)
+        plan = read_plan(reader)
         if plan.on_fargate and not reader.has("security_group_ids"):
-            raise ArgumentError("sandbox_class.security_group_ids", "nothing", "groups: no policy holds it on Fargate")
+            raise ArgumentError("sandbox_class.security_group_ids", "nothing", "security groups, required on Fargate")
         boundary = reader.text("permissions_boundary") if reader.has("permissions_boundary") else None
         cluster = reader.text("cluster_name")
 
@@ -107,18 +107,18 @@ class SandboxClass(pulumi.ComponentResource):
             pulumi.log.info(remark, self)
         inner = child_options_without_dependencies(self)
         roles = Roles(labels, inner, boundary)
-        aws = _ToAws(plan, cluster, roles, labels, inner)
-        role = aws.role(self, args)
+        identity = _ClassIdentity(plan, cluster, roles, labels, inner)
+        role = identity.role(self, args)
         objects = class_objects(plan, _known(plan, args, role))
-        made, held = _Objects(name, objects, inner).make(child_options(self, opts))
+        namespace_object, required = _ObjectCreator(name, objects, inner).create(child_options(self, opts))
         self.template = stable_template(objects)
 
-        # By way of the namespace itself, whatever takes its name waits for it and goes before it.
-        self.namespace = made.metadata.name
-        # The same, once what holds its sandboxes is there. Whoever waits for the whole component waits for each of its
-        # children, by every way there is to each, and the engine walks all of them when a deletion fails.
-        self.ready = output_after(namespace(plan.name), held)
-        self.releases = pulumi.Output.from_input({one.channel: one.name() for one in objects.releases})
+        # An output of the namespace itself, so that its users depend on it.
+        self.namespace = namespace_object.metadata.name
+        # The namespace as an output that depends on its constraints. A dependency on the whole component would be one
+        # on each of its children, and the engine walks every path to each when a deletion fails.
+        self.ready = output_after(namespace(plan.name), required)
+        self.releases = pulumi.Output.from_input({release.channel: release.name() for release in objects.releases})
         self.pool_size = pulumi.Output.from_input(objects.pool_choice.size)
         expected = objects.pool_choice.expected_miss_rate
         self.expected_miss_rate = pulumi.Output.from_input(None if expected is None else f"{expected:.6f}")
@@ -127,7 +127,7 @@ class SandboxClass(pulumi.ComponentResource):
 
     @property
     def summary(self) -> pulumi.Output[dict[str, Any]]:
-        """What people want to know of it."""
+        """Return the class's entry in the stack outputs."""
         return pulumi.Output.all(
             namespace=self.namespace,
             releases=self.releases,
@@ -136,24 +136,24 @@ class SandboxClass(pulumi.ComponentResource):
         )
 
 
-def class_plan_of(reader: ArgumentReader) -> ClassPlan:
-    """The class as its settings plan it."""
+def read_plan(reader: ArgumentReader) -> ClassPlan:
+    """Return the plan of the class from its settings."""
     settings = read_settings(reader)
     name = reader.text("sandbox_class")
     services = reader.text("service_cidr") if reader.has("service_cidr") else ""
-    here = cluster_facts_with_existing(settings, reader.texts("vpc_cidrs"), services)
-    found = next((one for one in plans(settings, here) if one.name == name), None)
-    if found is None:
+    network = cluster_facts_with_existing(settings, reader.texts("vpc_cidrs"), services)
+    plan = next((plan for plan in plans(settings, network) if plan.name == name), None)
+    if plan is None:
         raise ArgumentError("sandbox_class.sandbox_class", f"'{name}'", _classes(settings))
-    return found
+    return plan
 
 
 def _classes(settings: Settings) -> str:
-    return ", ".join(one.name for one in settings.sandbox_classes) or "a class of the settings, which have none"
+    return ", ".join(each.name for each in settings.sandbox_classes) or "a class of the settings, which have none"
 
 
 def stable_template(objects: ClassObjects) -> Document:
-    """The specification of the class's own release, which its declared workspaces follow."""
+    """Return the template spec of the stable release, which declared workspaces use."""
     return objects.templates[0]["spec"]
 
 
@@ -163,15 +163,15 @@ def _known(plan: ClassPlan, args: SandboxClassArgs, role: iam.Role | None) -> De
     return DeploymentValues(
         file_systems=[systems.apply(lambda ids, shard=shard: ids[shard]) for shard in range(plan.shards)],
         file_systems_joined=systems.apply(",".join),
-        # A role that the agent on the node hands out is tied to the account by an association instead.
+        # With Pod Identity an association binds the role to the service account instead.
         role_arns={plan.name: role.arn} if role and plan.settings.identity.kind == "irsa" else {},
         group_ids={plan.name: groups} if groups is not None else {},
     )
 
 
 @dataclass(frozen=True)
-class _ToAws:
-    """What the sandboxes of a class are to AWS."""
+class _ClassIdentity:
+    """Creates the IAM role of a class."""
 
     plan: ClassPlan
     cluster: str
@@ -180,104 +180,107 @@ class _ToAws:
     child: ChildOptions
 
     def role(self, component: pulumi.ComponentResource, args: SandboxClassArgs) -> iam.Role | None:
-        """The one role of all its sandboxes, where its settings give it one."""
+        """Create the role of all sandboxes of the class, if its settings give it one."""
         identity = self.plan.settings.identity
-        bearer = ServiceAccount(namespace(self.plan.name), SANDBOX)
-        said = f"Sandboxes of class {self.plan.name}"
+        service_account = ServiceAccount(namespace(self.plan.name), SANDBOX)
+        description = f"Sandboxes of class {self.plan.name}"
         if identity.kind == "irsa":
             issuer = Issuer(pulumi.Output.from_input(args["issuer_arn"]), pulumi.Output.from_input(args["issuer_url"]))
-            made = self.roles.irsa_role("role", said, issuer, bearer)
+            role = self.roles.irsa_role("role", description, issuer, service_account)
         elif identity.kind == "pod-identity":
             aws = aws_context(component)
-            made = self.roles.create_role(
+            role = self.roles.create_role(
                 "role",
-                said,
-                aws.apply(lambda context: to_json(pod_identity_trust_policy(context, self.cluster, bearer))),
+                description,
+                aws.apply(lambda context: to_json(pod_identity_trust_policy(context, self.cluster, service_account))),
             )
             eks.PodIdentityAssociation(
                 f"{self.labels.base}-role",
                 cluster_name=self.cluster,
-                namespace=bearer.namespace,
-                service_account=bearer.name,
-                role_arn=made.arn,
+                namespace=service_account.namespace,
+                service_account=service_account.name,
+                role_arn=role.arn,
                 tags=self.labels.tags("role"),
                 opts=self.child(),
             )
         else:
             return None
-        self.roles.attach_policies(made, "role", identity.policies)
-        return made
+        self.roles.attach_policies(role, "role", identity.policies)
+        return role
 
 
 @dataclass(frozen=True)
-class _Objects:
-    """The objects of a class in the cluster."""
+class _ObjectCreator:
+    """Creates the Kubernetes objects of a class."""
 
     base: str
     objects: ClassObjects
     child: ChildOptions
 
-    def make(self, first: ChildOptions) -> tuple[Any, list[Any]]:
-        """All of them, each after what it needs; returns the namespace, and what has to be there before a sandbox."""
+    def create(self, namespace_child: ChildOptions) -> tuple[Any, list[Any]]:
+        """Create the objects in dependency order; return the namespace, and everything a sandbox depends on."""
         objects = self.objects
-        space = create_object(
+        namespace_object = create_object(
             f"{self.base}-namespace",
             objects.namespace,
-            first,
-            # Everything in it goes with it: sandboxes end, and their claims for storage are given back.
+            namespace_child,
+            # Its deletion terminates sandboxes and deletes their volume claims first.
             pulumi.ResourceOptions(custom_timeouts=pulumi.CustomTimeouts(delete="15m")),
         )
-        parameters = self._made("constraints", objects.constraints, [space])
-        # The engine waits until a quota is counted. By then the API server has seen the parameters too, without which
-        # its guardrails let nothing be made here.
-        held = [space, parameters]
-        for word, document in (
+        parameters = self._create("constraints", objects.constraints, [namespace_object])
+        # The provider awaits the status of the quota. By then the API server has observed the guardrail parameters too,
+        # without which the guardrails reject every object in the namespace.
+        required = [namespace_object, parameters]
+        for suffix, document in (
             ("account", objects.account),
             ("policy", objects.network_policy),
             ("groups", objects.group_policy),
         ):
             if document is not None:
-                held.append(self._made(word, document, [space]))
+                required.append(self._create(suffix, document, [namespace_object]))
         inside = [
-            *held,
-            self._made("quota", objects.quota, [parameters]),
-            self._made("limits", objects.limits, [space]),
+            *required,
+            self._create("quota", objects.quota, [parameters]),
+            self._create("limits", objects.limits, [namespace_object]),
         ]
         for shard, document in enumerate(objects.storage_classes):
-            inside.append(self._made(f"storage-{shard}", document, [space], replaced_first=True))
+            inside.append(self._create(f"storage-{shard}", document, [namespace_object], delete_before_replace=True))
         for template, pool in zip(objects.templates, objects.pools, strict=True):
-            self._release(template, pool, inside)
-        self._schedules(inside)
-        return space, held
+            self._create_release(template, pool, inside)
+        self._create_schedules(inside)
+        return namespace_object, required
 
-    def _release(self, template: Document, pool: Document, after: list[Any]) -> None:
-        """A template and its pools, which outlive their release in the stack: claims name them."""
-        kept = pulumi.ResourceOptions(retain_on_delete=True, depends_on=after)
-        word = template["metadata"]["name"]
-        blueprint = create_object(f"{self.base}-{word}-template", template, self.child, kept)
+    def _create_release(self, template: Document, pool: Document, after: list[Any]) -> None:
+        """Create a template and its warm pools; they are retained, because claims refer to them."""
+        retained = pulumi.ResourceOptions(retain_on_delete=True, depends_on=after)
+        suffix = template["metadata"]["name"]
+        blueprint = create_object(f"{self.base}-{suffix}-template", template, self.child, retained)
         scheduled = ["spec.replicas"] if self.objects.schedules else None
         filled = pulumi.ResourceOptions(retain_on_delete=True, depends_on=[blueprint], ignore_changes=scheduled)
-        create_object(f"{self.base}-{word}-pool", _forced(pool), self.child, filled)
+        create_object(f"{self.base}-{suffix}-pool", _forced(pool), self.child, filled)
         empty = pulumi.ResourceOptions(retain_on_delete=True, depends_on=[blueprint])
         for cold in self.objects.cold_pools:
-            if cold["spec"]["sandboxTemplateRef"]["name"] == word:
-                create_object(f"{self.base}-{word}-cold-pool", _forced(cold), self.child, empty)
+            if cold["spec"]["sandboxTemplateRef"]["name"] == suffix:
+                create_object(f"{self.base}-{suffix}-cold-pool", _forced(cold), self.child, empty)
 
-    def _schedules(self, after: list[Any]) -> None:
+    def _create_schedules(self, after: list[Any]) -> None:
         if self.objects.schedules is None:
             return
-        told = self.objects.schedules
-        who = [self._made(f"schedules-{one['kind'].lower()}", one, after) for one in (told.account, told.role)]
-        who.append(self._made("schedules-binding", told.binding, who))
-        for job in told.jobs:
-            self._made(f"schedules-{job['metadata']['name']}", job, who)
+        schedules = self.objects.schedules
+        rbac = [
+            self._create(f"schedules-{document['kind'].lower()}", document, after)
+            for document in (schedules.account, schedules.role)
+        ]
+        rbac.append(self._create("schedules-binding", schedules.binding, rbac))
+        for job in schedules.jobs:
+            self._create(f"schedules-{job['metadata']['name']}", job, rbac)
 
-    def _made(self, word: str, document: Document, after: list[Any], *, replaced_first: bool = False) -> Any:
-        more = pulumi.ResourceOptions(depends_on=after, delete_before_replace=replaced_first or None)
-        return create_object(f"{self.base}-{word}", document, self.child, more)
+    def _create(self, suffix: str, document: Document, after: list[Any], *, delete_before_replace: bool = False) -> Any:
+        more = pulumi.ResourceOptions(depends_on=after, delete_before_replace=delete_before_replace or None)
+        return create_object(f"{self.base}-{suffix}", document, self.child, more)
 
 
 def _forced(pool: Document) -> Document:
-    """A pool that takes itself back: one that returns is as the service left it, and its size is the service's."""
-    said = {**pool["metadata"].get("annotations", {}), "pulumi.com/patchForce": "true"}
-    return {**pool, "metadata": {**pool["metadata"], "annotations": said}}
+    """Return a pool that is force-applied: a retained pool that returns has fields and a size set by the service."""
+    description = {**pool["metadata"].get("annotations", {}), "pulumi.com/patchForce": "true"}
+    return {**pool, "metadata": {**pool["metadata"], "annotations": description}}

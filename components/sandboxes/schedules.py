@@ -1,4 +1,4 @@
-"""The namespace in which pools are made larger and smaller by the clock."""
+"""The namespace of the CronJobs that scale warm pools by schedule."""
 
 import pulumi
 
@@ -11,15 +11,15 @@ from agentenv.core.classes.pools.schedules import schedules_namespace
 def create_schedules_namespace(
     base: str, version: str, child: ChildOptions, more: pulumi.ResourceOptions
 ) -> list[pulumi.Resource]:
-    """The namespace, and a way from it to the API server alone; what `more` says holds for both."""
+    """Create the namespace and a network policy that allows only the API server; `more` applies to both."""
 
-    def with_more(own: pulumi.ResourceOptions | None = None) -> pulumi.ResourceOptions:
-        return child(pulumi.ResourceOptions.merge(more, own))
+    def with_more(options: pulumi.ResourceOptions | None = None) -> pulumi.ResourceOptions:
+        return child(pulumi.ResourceOptions.merge(more, options))
 
-    space = create_object(f"{base}-schedules", schedules_namespace(version), with_more)
+    namespace = create_object(f"{base}-schedules", schedules_namespace(version), with_more)
     return [
-        space,
+        namespace,
         create_network_policy(
-            f"{base}-schedules", space.metadata.name, network_policy_spec((), (*API, *DNS)), with_more
+            f"{base}-schedules", namespace.metadata.name, network_policy_spec((), (*API, *DNS)), with_more
         ),
     ]

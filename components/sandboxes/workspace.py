@@ -1,11 +1,11 @@
-"""A declared workspace: a seat that is always there, with files of its own that outlive it.
+"""A declared workspace, also called a seat: it always exists, and its files outlive it.
 
-In the order it comes to life: an access point that enforces the seat's user, group and folder; a volume that leads to
-it and is kept for one claim; the claim, bound before there is a pod, as Fargate wants it; and a sandbox of its class
-with the seat's ids. It is in no pool: a new release of its class changes what its next pod is made from and ends none.
+Creates, in this order: an access point that enforces the seat's uid, gid and folder; a volume of it, reserved for one
+claim; the claim, bound before there is a pod, as Fargate requires; and a sandbox of its class with the seat's ids. It
+is in no warm pool. A new release of its class applies to its next pod and restarts none.
 
-Taken out of the stack, a seat leaves its access point behind, with tags that say whose data it leads to: the same seat
-of the same user finds its files again, and anybody else is refused under that name, before anything is registered.
+When a seat is removed from the stack, its access point is retained, with tags that name the owner of its data. The same
+seat of the same user gets its files back. The same seat of another user raises before anything is registered.
 """
 
 from collections.abc import Sequence
@@ -27,53 +27,53 @@ COMPONENT = "workspace"
 
 
 class SeatLayout(TypedDict):
-    """What a seat is."""
+    """The layout of a seat."""
 
     name: str
-    """Its name; uid and gid follow from it."""
+    """Its name, which determines its uid and gid."""
 
     sandbox_class: str
-    """Its class."""
+    """Its sandbox class."""
 
     user: str
-    """Whose it is: an opaque id."""
+    """Its owner: an opaque user id."""
 
     size: str
-    """The size of its volume; it stays as it was made, and EFS does not enforce it."""
+    """The size of its volume, which cannot be changed; EFS does not enforce it."""
 
     mount_path: str
     """Where its files are mounted."""
 
     mode: NotRequired[str]
-    """What it is for: `user` unless told."""
+    """Its mode: `user` (default), `session` or `agent`."""
 
     budget: NotRequired[str]
-    """Dollars a month; none unless told."""
+    """Its budget in dollars per month. Default: none."""
 
     destroy_data: NotRequired[bool]
-    """Whether its access point goes with it; false unless told."""
+    """Whether its access point is deleted with it. Default: false."""
 
 
 class WorkspaceArgs(TypedDict):
-    """What a declared workspace is made from."""
+    """The arguments of a declared workspace."""
 
     ownership: Ownership
-    """Whose the environment is."""
+    """The owner of the environment, for tags and names."""
 
     seat: SeatLayout
-    """What it is."""
+    """The layout of the seat."""
 
     file_system_id: pulumi.Input[str]
-    """Where its files are: the first file system, whatever is added to it later."""
+    """The file system of its files; it must not change."""
 
     template: dict[str, Any]
-    """The specification of its class's SandboxTemplate."""
+    """The spec of its class's SandboxTemplate."""
 
     namespace: NotRequired[pulumi.Input[str]]
-    """The namespace of its class, once a sandbox may be made in it; taken to be there unless told."""
+    """The namespace of its class, as an output that depends on its constraints. Default: assume it exists."""
 
     keep_data: NotRequired[bool]
-    """Whether its access point is protected; true in `prod` unless told."""
+    """Whether its access point is protected. Default: true in `prod`."""
 
 
 class Workspace(pulumi.ComponentResource):
@@ -83,25 +83,28 @@ class Workspace(pulumi.ComponentResource):
     """The access point."""
 
     uid: pulumi.Output[int]
-    """The user and group that it runs as."""
+    """The uid and gid that it runs as."""
 
     path: pulumi.Output[str]
     """Its folder on the file system."""
 
     def __init__(self, name: str, args: WorkspaceArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        """Make it; a wrong plain argument raises before anything is made."""
+        """Create it; a wrong plain argument raises before anything is created."""
         reader = ArgumentReader.of("workspace", args, WorkspaceArgs)
         layout = reader.part("seat", SeatLayout)
         seat = read_seat(layout)
         labels = Labels.of(reader, COMPONENT, name)
-        kept = reader.flag("keep_data", default=is_production(labels.environment))
-        destroyed = layout.flag("destroy_data", default=False)
+        protected = reader.flag("keep_data", default=is_production(labels.environment))
+        destroy_data = layout.flag("destroy_data", default=False)
 
         super().__init__("agent-environment:index:Workspace", name, {}, opts)
         self._name = name
-        self._child, self._inner = child_options(self, opts), child_options_without_dependencies(self)
-        point = self._point(seat, labels, args["file_system_id"], kept=kept, destroyed=destroyed)
-        self._space = args.get("namespace") or seat.namespace
+        self._child, self._child_without_dependencies = (
+            child_options(self, opts),
+            child_options_without_dependencies(self),
+        )
+        point = self._point(seat, labels, args["file_system_id"], protected=protected, destroy_data=destroy_data)
+        self._namespace = args.get("namespace") or seat.namespace
         volume = self._volume(seat, pulumi.Output.format("{0}::{1}", args["file_system_id"], point.id))
         self._sandbox(seat, args["template"], volume, self._claim(seat, volume))
 
@@ -111,7 +114,7 @@ class Workspace(pulumi.ComponentResource):
         self.register_outputs(component_outputs(self))
 
     def _point(
-        self, seat: SeatPlan, labels: Labels, system: pulumi.Input[str], *, kept: bool, destroyed: bool
+        self, seat: SeatPlan, labels: Labels, system: pulumi.Input[str], *, protected: bool, destroy_data: bool
     ) -> efs.AccessPoint:
         return efs.AccessPoint(
             self._name,
@@ -122,12 +125,12 @@ class Workspace(pulumi.ComponentResource):
                 "creation_info": {"owner_uid": seat.uid, "owner_gid": seat.uid, "permissions": "0700"},
             },
             tags=labels.tags("", **seat.tags),
-            opts=self._child(pulumi.ResourceOptions(protect=kept or None, retain_on_delete=not destroyed)),
+            opts=self._child(pulumi.ResourceOptions(protect=protected or None, retain_on_delete=not destroy_data)),
         )
 
     def _volume(self, seat: SeatPlan, handle: pulumi.Input[str]) -> core.PersistentVolume:
         document = seats.volume(seat, handle)
-        document["spec"]["claimRef"]["namespace"] = self._space
+        document["spec"]["claimRef"]["namespace"] = self._namespace
         return core.PersistentVolume(
             f"{self._name}-volume",
             metadata=document["metadata"],
@@ -135,10 +138,10 @@ class Workspace(pulumi.ComponentResource):
             opts=self._child(
                 pulumi.ResourceOptions(
                     delete_before_replace=True,
-                    # The binder wrote down which claim it is bound to, and a change of ours leaves that there: for a
-                    # claim in another namespace the volume would be another one's for ever.
+                    # The volume controller records the bound claim in `claimRef`, and an update keeps that record.
+                    # So for a claim in another namespace the volume must be replaced.
                     replace_on_changes=["spec.csi", "spec.claimRef"],
-                    # Once bound a volume of no StorageClass keeps its size.
+                    # A bound volume without a StorageClass cannot be resized.
                     ignore_changes=["spec.capacity"],
                 )
             ),
@@ -146,14 +149,14 @@ class Workspace(pulumi.ComponentResource):
 
     def _claim(self, seat: SeatPlan, volume: core.PersistentVolume) -> core.PersistentVolumeClaim:
         document = seats.claim(seat)
-        # By reference, so that the engine takes the claim away before it takes away its volume.
+        # An output of the volume, so that the claim is deleted before it.
         document["spec"]["volumeName"] = volume.metadata.name
-        about: Any = {**document["metadata"], "namespace": self._space}
+        metadata: Any = {**document["metadata"], "namespace": self._namespace}
         return core.PersistentVolumeClaim(
             f"{self._name}-claim",
-            metadata=about,
+            metadata=metadata,
             spec=document["spec"],
-            opts=self._inner(
+            opts=self._child_without_dependencies(
                 pulumi.ResourceOptions(
                     delete_before_replace=True, replace_on_changes=["spec"], ignore_changes=["spec.resources"]
                 )
@@ -170,20 +173,20 @@ class Workspace(pulumi.ComponentResource):
         document = seats.sandbox(seat, template)
         annotations = {
             **document["metadata"].get("annotations", {}),
-            # Its pod holds on to the claim: the sandbox has gone only when the pod has.
+            # Its pod uses the claim: foreground deletion awaits the pod.
             "pulumi.com/deletionPropagationPolicy": "foreground",
         }
         return CustomResource(
             f"{self._name}-sandbox",
             api_version=document["apiVersion"],
             kind=document["kind"],
-            metadata={**document["metadata"], "namespace": self._space, "annotations": annotations},
+            metadata={**document["metadata"], "namespace": self._namespace, "annotations": annotations},
             spec=document["spec"],
-            opts=self._inner(
+            opts=self._child_without_dependencies(
                 pulumi.ResourceOptions(
                     depends_on=[claim],
                     delete_before_replace=True,
-                    # A pod keeps the volume that it was started with, and another one never comes to it.
+                    # A pod keeps the volume that it was started with, so a new volume needs a new pod.
                     replace_with=[volume],
                 )
             ),
@@ -191,15 +194,15 @@ class Workspace(pulumi.ComponentResource):
 
 
 class SeatConflictError(pulumi.RunError):
-    """Seats that cannot be made as they were declared: all of them at once, each with its way out."""
+    """Seats that cannot be created as declared: all of them at once, each with a fix."""
 
-    def __init__(self, wrong: Sequence[str]) -> None:
-        lines = "\n".join(f"  {one}" for one in wrong)
-        super().__init__(f"declared workspaces cannot be made:\n{lines}")
+    def __init__(self, conflicts: Sequence[str]) -> None:
+        lines = "\n".join(f"  {conflict}" for conflict in conflicts)
+        super().__init__(f"declared workspaces cannot be created:\n{lines}")
 
 
 def read_seat(layout: ArgumentReader) -> SeatPlan:
-    """The seat as it was described, with every word checked."""
+    """Return a seat from its layout, checked."""
     return SeatPlan(
         name=layout.text("name"),
         sandbox_class=layout.text("sandbox_class"),
@@ -211,40 +214,40 @@ def read_seat(layout: ArgumentReader) -> SeatPlan:
     )
 
 
-def check_seat_conflicts(planned: Sequence[SeatPlan], environment: str, asked: pulumi.InvokeOptions) -> None:
-    """End the program where a seat collides with another, or meets kept data of another user; to be called first."""
+def check_seat_conflicts(planned: Sequence[SeatPlan], environment: str, invoke_options: pulumi.InvokeOptions) -> None:
+    """Raise if a seat conflicts with another seat, or with retained data of another user. Call this first."""
     if not planned:
         return
-    if wrong := seats.collisions(planned):
-        raise SeatConflictError(wrong)
-    if wrong := seats.met_by_strangers(planned, seats.kept_seats(_tagged(environment, asked))):
-        raise SeatConflictError(wrong)
+    if conflicts := seats.collisions(planned):
+        raise SeatConflictError(conflicts)
+    if conflicts := seats.met_by_strangers(planned, seats.kept_seats(_tagged(environment, invoke_options))):
+        raise SeatConflictError(conflicts)
 
 
-def _tagged(environment: str, asked: pulumi.InvokeOptions) -> dict[str, Any]:
-    """The access points of all seats that the environment has or had, with their tags."""
+def _tagged(environment: str, invoke_options: pulumi.InvokeOptions) -> dict[str, Any]:
+    """Return the access points of all current and former seats of the environment, with their tags."""
     filters: list[Any] = [
         {"key": "environment", "values": [environment]},
         {"key": "component", "values": [COMPONENT]},
-        # Whatever its value is: one call takes too few values to name every seat.
+        # Any value: the API accepts too few values to list every seat.
         {"key": seats.SEAT_TAG},
     ]
     try:
-        found = resourcegroupstaggingapi.get_resources(
-            resource_type_filters=["elasticfilesystem:access-point"], tag_filters=filters, opts=asked
+        response = resourcegroupstaggingapi.get_resources(
+            resource_type_filters=["elasticfilesystem:access-point"], tag_filters=filters, opts=invoke_options
         )
-    except Exception as silence:  # noqa: BLE001 - the engine raises nothing more exact
-        told = str(silence).rpartition("returned an error: ")[2].rstrip(".")
-        wrong = f"whose data is kept under their names cannot be asked: {told}; let the caller do tag:GetResources"
-        raise SeatConflictError([wrong]) from None
-    return {one.resource_arn: one.tags for one in found.resource_tag_mapping_lists}
+    except Exception as error:  # noqa: BLE001 - the engine raises nothing more exact
+        message = str(error).rpartition("returned an error: ")[2].rstrip(".")
+        conflict = f"the owners of retained data cannot be read: {message}; allow the caller tag:GetResources"
+        raise SeatConflictError([conflict]) from None
+    return {mapping.resource_arn: mapping.tags for mapping in response.resource_tag_mapping_lists}
 
 
 def read_seats(reader: ArgumentReader, key: str) -> list[SeatLayout]:
-    """The seats as they were told, with their shapes checked."""
-    found: list[SeatLayout] = reader.values.get(key) or []
-    if not isinstance(found, list):  # pyright: ignore[reportUnnecessaryIsInstance] - another language may say anything
-        raise ArgumentError(f"{reader.path}.{key}", f"{found!r}", "a list of seats")
-    for number, one in enumerate(found):
-        read_seat(ArgumentReader.of(f"{reader.path}.{key}[{number}]", one, SeatLayout))
-    return found
+    """Return the seats of an argument, checked."""
+    layouts: list[SeatLayout] = reader.values.get(key) or []
+    if not isinstance(layouts, list):  # pyright: ignore[reportUnnecessaryIsInstance] - another language may say anything
+        raise ArgumentError(f"{reader.path}.{key}", f"{layouts!r}", "a list of seats")
+    for number, layout in enumerate(layouts):
+        read_seat(ArgumentReader.of(f"{reader.path}.{key}[{number}]", layout, SeatLayout))
+    return layouts

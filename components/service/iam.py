@@ -1,8 +1,8 @@
-"""What the workspace service is to AWS, and what it hands to sandboxes: a role a class whose identity is `exchange`.
+"""The IAM roles of the workspace service, and one role for each class with identity `exchange`.
 
-A class's role has the class's policies and its owners' secrets, is taken on by the service alone, and works from the
-VPC only. Nothing here decides what a policy says: `agentenv.core.iam.identity_exchange` and
-`agentenv.core.service.iam_policy` do.
+The role of a class has the class's policies and access to its owners' secrets. Only the service may assume it, and it
+works from the VPC only. The policies are built in `agentenv.core.iam.identity_exchange` and
+`agentenv.core.service.iam_policy`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,27 +30,27 @@ from agentenv.core.service.iam_policy import rights, secrets_prefix
 
 @dataclass(frozen=True)
 class Network:
-    """Where sandboxes are, and which addresses they leave it under."""
+    """The VPC of sandboxes, and the public addresses of its NAT gateways."""
 
     vpc_id: pulumi.Input[str]
     addresses: Sequence[pulumi.Input[str]]
 
 
 @dataclass(frozen=True)
-class Kept:
-    """What the service looks after."""
+class ServiceData:
+    """The data that the service manages."""
 
     table_arn: pulumi.Input[str]
     file_system_ids: pulumi.Input[list[str]]
 
 
 def exchange_classes(classes: Sequence[SandboxClass]) -> list[SandboxClass]:
-    """The classes whose sandboxes exchange tokens."""
+    """Return the classes whose sandboxes exchange tokens."""
     return [one for one in classes if one.identity.kind == "exchange"]
 
 
 def secrets_location(aws: AwsContext, environment: str) -> SecretsPlace:
-    """Where owners' secrets are."""
+    """Return the location of owners' secrets in Secrets Manager."""
     return SecretsPlace(aws.arn("secretsmanager", "secret:"), secrets_prefix(environment))
 
 
@@ -61,15 +61,15 @@ def create_exchange_roles(
     aws: pulumi.Output[AwsContext],
     network: Network,
 ) -> dict[str, iam.Role]:
-    """The roles by class."""
-    environment, made = roles.labels.environment, dict[str, iam.Role]()
-    bearer = Reference(service.arn, placeholder_role_arn)
+    """Create the roles, by class."""
+    environment, created = roles.labels.environment, dict[str, iam.Role]()
+    service_account = Reference(service.arn, placeholder_role_arn)
     names = (
         Reference(network.vpc_id, placeholder_vpc_id),
         *(Reference(one, placeholder_address) for one in network.addresses),
     )
 
-    def may(context: AwsContext, vpc: str, *addresses: str) -> Document:
+    def policy(context: AwsContext, vpc: str, *addresses: str) -> Document:
         return role_rights(secrets_location(context, environment), vpc, addresses)
 
     for one in classes:
@@ -79,31 +79,31 @@ def create_exchange_roles(
 
         suffix = f"class-{one.name}"
         about = f"Sandboxes of class {one.name}, each for its owner"
-        role = roles.create_role(suffix, about, PlannedDocument(aws, trust, (bearer,)))
-        roles.add_policy(role, suffix, PlannedDocument(aws, may, names))
+        role = roles.create_role(suffix, about, PlannedDocument(aws, trust, (service_account,)))
+        roles.add_policy(role, suffix, PlannedDocument(aws, policy, names))
         roles.attach_policies(role, suffix, one.identity.policies)
-        made[one.name] = role
-    return made
+        created[one.name] = role
+    return created
 
 
 def add_service_policy(
     roles: Roles,
     service: iam.Role,
     aws: pulumi.Output[AwsContext],
-    kept: Kept,
-    exchange_roles_by_class: Mapping[str, iam.Role],
+    protected: ServiceData,
+    class_roles: Mapping[str, iam.Role],
 ) -> iam.RolePolicy:
-    """What the service's own role may do: with what it keeps, and with the roles that it gives."""
+    """Add the policy of the service's own role: its data, and the class roles that it assumes."""
     environment = roles.labels.environment
 
-    def may(context: AwsContext, table: str, systems: Sequence[str], *arns: str) -> Document:
-        secrets = secrets_location(context, environment) if exchange_roles_by_class else None
+    def policy(context: AwsContext, table: str, systems: Sequence[str], *arns: str) -> Document:
+        secrets = secrets_location(context, environment) if class_roles else None
         files = [context.arn("elasticfilesystem", f"file-system/{one}") for one in systems]
         return rights(table, files, context.arn("elasticfilesystem", "access-point/*"), arns, secrets)
 
     names = (
-        Reference(kept.table_arn, placeholder_table_arn),
-        Reference(kept.file_system_ids, lambda context: [placeholder_file_system_id(context)]),
-        *(Reference(role.arn, placeholder_role_arn) for role in exchange_roles_by_class.values()),
+        Reference(protected.table_arn, placeholder_table_arn),
+        Reference(protected.file_system_ids, lambda context: [placeholder_file_system_id(context)]),
+        *(Reference(role.arn, placeholder_role_arn) for role in class_roles.values()),
     )
-    return roles.add_policy(service, "work", PlannedDocument(aws, may, names))
+    return roles.add_policy(service, "work", PlannedDocument(aws, policy, names))

@@ -1,4 +1,4 @@
-"""The table of the ledger: who used what, for as long as the settings say, restorable to any second of weeks."""
+"""The DynamoDB table of the ledger, with point-in-time recovery."""
 
 import pulumi
 from pulumi_aws import dynamodb
@@ -7,16 +7,16 @@ from agentenv.components._lib.options import ChildOptions
 from agentenv.components._lib.tags import Labels
 from agentenv.core.ledger.table import ATTRIBUTES, BY_TIME, EXPIRES, OPEN_ROWS, OWNER, ROW
 
-# Weeks in which somebody may find out that rows are wrong; a month is billed in the next.
+# A month is billed in the next one, so errors may be found weeks later.
 RECOVERY_DAYS = 35
 
 
-def ledger_table(labels: Labels, child: ChildOptions, *, kept: bool) -> dynamodb.Table:
-    """The table; `kept` where it outlives the stack, and nobody deletes it by mistake."""
+def ledger_table(labels: Labels, child: ChildOptions, *, protected: bool) -> dynamodb.Table:
+    """Create the table; `kept` protects it and retains it when the stack is destroyed."""
     return dynamodb.Table(
         f"{labels.base}-ledger",
         name=labels.name("dynamodb-table", "ledger"),
-        # Rows come as people do. Whatever was set aside for them would cost more than they do.
+        # Traffic follows users. Provisioned capacity would cost more than the requests.
         billing_mode="PAY_PER_REQUEST",
         hash_key=OWNER,
         range_key=ROW,
@@ -34,9 +34,9 @@ def ledger_table(labels: Labels, child: ChildOptions, *, kept: bool) -> dynamodb
         ],
         ttl={"enabled": True, "attribute_name": EXPIRES},
         point_in_time_recovery={"enabled": True, "recovery_period_in_days": RECOVERY_DAYS},
-        # By the account's own key of DynamoDB, whose use its trail shows.
+        # The AWS managed key of DynamoDB, whose use is in CloudTrail.
         server_side_encryption={"enabled": True},
-        deletion_protection_enabled=kept,
+        deletion_protection_enabled=protected,
         tags=labels.tags("ledger"),
-        opts=child(pulumi.ResourceOptions(protect=True, retain_on_delete=True) if kept else None),
+        opts=child(pulumi.ResourceOptions(protect=True, retain_on_delete=True) if protected else None),
     )

@@ -1,8 +1,8 @@
-"""The workspace service: what gives people and agents their computers, keeps them and takes them away.
+"""The workspace service, whose API creates, suspends, retains and deletes workspaces.
 
-In the order it comes to life: what it is to AWS, its namespace with the policy of what it may reach, its account and
-rights, the settings that it reads, its pods, and what leads to them. Its rights in classes are bound in each class's
-namespace; so it comes after the classes and goes before them, while all that it speaks with still answers.
+Creates, in this order: its IAM roles and ledger table, its namespace with a network policy, its service account and
+RBAC, its settings, its Deployment, and its Services. It has RoleBindings in the namespace of each class. So it is
+created after the classes and deleted before them, while everything that it calls still exists.
 """
 
 import json
@@ -22,8 +22,8 @@ from agentenv.components._lib.planned_documents import OUTPUT
 from agentenv.components._lib.tags import Labels, Ownership
 from agentenv.components.cluster.irsa import Issuer, Roles, ServiceAccount
 from agentenv.components.service.iam import (
-    Kept,
     Network,
+    ServiceData,
     add_service_policy,
     create_exchange_roles,
     exchange_classes,
@@ -43,138 +43,140 @@ SERVICE_ACCOUNT = ServiceAccount(NAME, NAME)
 
 
 class WorkspaceServiceArgs(TypedDict):
-    """What the service is made from."""
+    """The arguments of the workspace service."""
 
     ownership: Ownership
-    """Whose the environment is."""
+    """The owner of the environment, for tags and names."""
 
     settings: dict[str, Any]
-    """The settings of its environment, as a stack file has them under `config`."""
+    """The settings of its environment, as in a stack file under `config`."""
 
     cluster_name: str
-    """The cluster it is in."""
+    """The name of the cluster."""
 
     issuer_url: pulumi.Input[str]
-    """Who signs the tokens of the cluster's service accounts."""
+    """The URL of the cluster's OIDC issuer, which signs service account tokens."""
 
     issuer_arn: pulumi.Input[str]
-    """The same, as an identity provider of IAM."""
+    """The ARN of the issuer's IAM OIDC provider."""
 
     file_system_ids: pulumi.Input[list[str]]
-    """The file systems that homes are on, by shard."""
+    """The file systems of homes, by shard."""
 
     class_namespaces: NotRequired[dict[str, pulumi.Input[str]]]
-    """The namespace of each class, by the class's name, once it is there; none unless told."""
+    """The namespace of each class, by the name of the class. Default: none."""
 
     place: NotRequired[pulumi.Input[str]]
-    """The name of its namespace, known once what it works with is there; for whoever has it wait."""
+    """The name of its namespace, as an output that depends on everything that the service needs."""
 
     vpc_cidrs: NotRequired[list[str]]
-    """The ranges of a VPC that stood already; those that the settings say unless told."""
+    """The CIDR blocks of an adopted VPC. Default: those of the settings."""
 
     service_cidr: NotRequired[str]
-    """The range of services of a cluster that stood already; the one that the settings say unless told."""
+    """The service CIDR block of an adopted cluster. Default: that of the settings."""
 
     vpc_id: NotRequired[pulumi.Input[str]]
-    """The VPC that sandboxes are in; wanted where a class exchanges tokens, whose role works from there only."""
+    """The VPC of sandboxes. Required if a class exchanges tokens, because its role works from there only."""
 
     nat_addresses: NotRequired[list[pulumi.Input[str]]]
-    """The public addresses that sandboxes leave it under; none unless told, and so its endpoints alone."""
+    """The public addresses of NAT gateways. Default: none, so only VPC endpoints are used."""
 
     keep_data: NotRequired[bool]
-    """Whether the ledger is protected, and outlives the stack; true in `prod` unless told."""
+    """Whether the ledger is protected, and retained when the stack is destroyed. Default: true in `prod`."""
 
     permissions_boundary: NotRequired[str]
-    """The permissions boundary of its roles."""
+    """The permissions boundary of its IAM roles."""
 
 
 class WorkspaceService(pulumi.ComponentResource):
-    """The service's deployment with its namespace, rights and role, and the ways to it."""
+    """The Deployment of the service with its namespace, RBAC, IAM roles, ledger table and Services."""
 
     namespace: pulumi.Output[str]
-    """The namespace it runs in, once it is there."""
+    """Its namespace, known once it is created."""
 
     url: pulumi.Output[str]
-    """Where pods of the cluster find it."""
+    """Its URL inside the cluster."""
 
     address: pulumi.Output[str | None]
-    """The load balancer's name, for the domain's record to point to; nothing without a domain."""
+    """The load balancer's DNS name, the target of the domain's record; null without a domain."""
 
     role_arn: pulumi.Output[str]
-    """What it is to AWS."""
+    """Its IAM role."""
 
     ledger_table: pulumi.Output[str]
-    """The table that the ledger is in."""
+    """The DynamoDB table of the ledger."""
 
     def __init__(self, name: str, args: WorkspaceServiceArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        """Make it; a wrong plain argument raises before anything is made."""
+        """Create it; a wrong plain argument raises before anything is created."""
         reader = ArgumentReader.of("workspace_service", args, WorkspaceServiceArgs)
         labels = Labels.of(reader, "workspace-service", name)
         settings = read_settings(reader)
         if settings.service.image is None:
-            raise ArgumentError("workspace_service.settings", "no image of the service", "service.image by its digest")
+            raise ArgumentError("workspace_service.settings", "no image of the service", "service.image with a digest")
         cluster = reader.text("cluster_name")
         boundary = reader.text("permissions_boundary") if reader.has("permissions_boundary") else None
         ranges = reader.texts("vpc_cidrs") or [str(settings.network.cidr)]
-        kept = reader.flag("keep_data", default=is_production(labels.environment))
+        protected = reader.flag("keep_data", default=is_production(labels.environment))
         exchange = exchange_classes(settings.sandbox_classes)
         if exchange and not reader.has("vpc_id"):
             raise ArgumentError("workspace_service.vpc_id", "nothing", "the VPC that exchanged roles work from")
 
         super().__init__("agent-environment:index:WorkspaceService", name, {}, opts)
         self._name, self._settings, self._labels = name, settings, labels
-        # What is in AWS waits for nobody, and what is in the cluster for its namespace, which waits for all the rest:
-        # the ledger's deletion is refused in prod, and then the engine walks every path to what it waits for.
+        # AWS resources have no dependencies. Kubernetes objects depend on the namespace, and only it on the rest: in
+        # prod the ledger's deletion is refused, and then the engine walks every path to each of its dependencies.
         outer, self._child = child_options(self, opts), child_options_without_dependencies(self)
         roles = Roles(labels, self._child, boundary)
         issuer = Issuer(pulumi.Output.from_input(args["issuer_arn"]), pulumi.Output.from_input(args["issuer_url"]))
         role = roles.irsa_role("role", "The workspace service", issuer, SERVICE_ACCOUNT)
-        table = ledger_table(labels, self._child, kept=kept)
+        table = ledger_table(labels, self._child, protected=protected)
         aws = aws_context(self)
-        where = Network(args.get("vpc_id") or "", reader.inputs("nat_addresses"))
-        given_out = create_exchange_roles(roles, exchange, role, aws, where)
-        may = add_service_policy(roles, role, aws, Kept(table.arn, args["file_system_ids"]), given_out)
+        sandbox_network = Network(args.get("vpc_id") or "", reader.inputs("nat_addresses"))
+        class_roles = create_exchange_roles(roles, exchange, role, aws, sandbox_network)
+        policy = add_service_policy(roles, role, aws, ServiceData(table.arn, args["file_system_ids"]), class_roles)
 
-        space = create_restricted_namespace(f"{name}-namespace", args.get("place", NAME), outer)
-        inside = pulumi.ResourceOptions(depends_on=[space])
-        passage = self._passage(ranges, inside)
-        allowed = self._rights(role, args.get("class_namespaces") or {}, inside)
+        namespace_object = create_restricted_namespace(f"{name}-namespace", args.get("place", NAME), outer)
+        in_namespace = pulumi.ResourceOptions(depends_on=[namespace_object])
+        network_policy = self._create_network_policy(ranges, in_namespace)
+        rbac = self._create_rbac(role, args.get("class_namespaces") or {}, in_namespace)
         flags = _flags(reader, cluster, args["file_system_ids"])
-        flags = pulumi.Output.all(flags, table.name, _exchange_flags(given_out, aws, labels.environment)).apply(
-            lambda told: [*told[0], f"--ledger-table={told[1]}", *told[2]]
+        flags = pulumi.Output.all(flags, table.name, _exchange_flags(class_roles, aws, labels.environment)).apply(
+            lambda values: [*values[0], f"--ledger-table={values[1]}", *values[2]]
         )
-        running = self._run(settings.service.image, flags, _file(settings), [passage, *allowed, may], inside)
-        self._ways(ranges, pulumi.ResourceOptions(depends_on=[space]))
+        deployment_spec_input = self._create_deployment(
+            settings.service.image, flags, _file(settings), [network_policy, *rbac, policy], in_namespace
+        )
+        self._create_services(ranges, pulumi.ResourceOptions(depends_on=[namespace_object]))
 
-        self.namespace = space.metadata.name
-        self.url = running.apply(lambda _: f"http://{NAME}.{NAME}.svc:{settings.service.port}")
+        self.namespace = namespace_object.metadata.name
+        self.url = deployment_spec_input.apply(lambda _: f"http://{NAME}.{NAME}.svc:{settings.service.port}")
         self.role_arn = role.arn
         self.ledger_table = table.name
         self.register_outputs({**component_outputs(self), OUTPUT: roles.planned_documents.entries})
 
-    def _passage(self, ranges: Sequence[str], inside: pulumi.ResourceOptions) -> pulumi.Resource:
-        """The policy comes before the pods: one that starts without it is cut off, and never becomes ready."""
+    def _create_network_policy(self, ranges: Sequence[str], in_namespace: pulumi.ResourceOptions) -> pulumi.Resource:
+        """Create the network policy, before the pods: without it a pod has no traffic, and never becomes ready."""
         service = self._settings.service
         callers = _callers(self._settings, ranges) if service.domain else ()
         reached = (service.issuer, _prometheus(self._settings), service.traces)
-        said = network.policy(service.port, callers, reached)
-        return create_object(f"{self._name}-passage", said, self._child, inside)
+        policy_spec = network.policy(service.port, callers, reached)
+        return create_object(f"{self._name}-passage", policy_spec, self._child, in_namespace)
 
-    def _rights(
-        self, role: iam.Role, classes: Mapping[str, pulumi.Input[str]], inside: pulumi.ResourceOptions
+    def _create_rbac(
+        self, role: iam.Role, classes: Mapping[str, pulumi.Input[str]], in_namespace: pulumi.ResourceOptions
     ) -> list[pulumi.Resource]:
-        """Its account, and what it may do: looking everywhere, working in the namespaces of classes."""
+        """Create its service account and RBAC: read access everywhere, write access in the namespaces of classes."""
         name, child = self._name, self._child
-        made: list[pulumi.Resource] = [
-            create_object(f"{name}-account", account({"eks.amazonaws.com/role-arn": role.arn}), child, inside),
-            create_object(f"{name}-look", rights.role("ClusterRole", NAME, rights.everywhere()), child, inside),
+        created: list[pulumi.Resource] = [
+            create_object(f"{name}-account", account({"eks.amazonaws.com/role-arn": role.arn}), child, in_namespace),
+            create_object(f"{name}-look", rights.role("ClusterRole", NAME, rights.everywhere()), child, in_namespace),
             create_object(
-                f"{name}-work", rights.role("ClusterRole", rights.IN_CLASSES, rights.in_classes()), child, inside
+                f"{name}-work", rights.role("ClusterRole", rights.IN_CLASSES, rights.in_classes()), child, in_namespace
             ),
-            create_object(f"{name}-lead", rights.role("Role", rights.OWN, rights.own(), NAME), child, inside),
+            create_object(f"{name}-lead", rights.role("Role", rights.OWN, rights.own(), NAME), child, in_namespace),
         ]
-        after = pulumi.ResourceOptions(depends_on=made)
-        bound: list[pulumi.Resource] = [
+        after = pulumi.ResourceOptions(depends_on=created)
+        bindings: list[pulumi.Resource] = [
             create_object(
                 f"{name}-look", rights.binding("ClusterRoleBinding", NAME, NAME, "ClusterRole"), child, after
             ),
@@ -182,63 +184,63 @@ class WorkspaceService(pulumi.ComponentResource):
                 f"{name}-lead", rights.binding("RoleBinding", rights.OWN, rights.OWN, "Role", NAME), child, after
             ),
         ]
-        for one, space in sorted(classes.items()):
+        for one, namespace_object in sorted(classes.items()):
             document = rights.binding("RoleBinding", rights.IN_CLASSES, rights.IN_CLASSES, "ClusterRole")
-            document["metadata"]["namespace"] = space
-            bound.append(create_object(f"{name}-work-{one}", document, child, after))
-        return [*made, *bound]
+            document["metadata"]["namespace"] = namespace_object
+            bindings.append(create_object(f"{name}-work-{one}", document, child, after))
+        return [*created, *bindings]
 
-    def _run(
+    def _create_deployment(
         self,
         image: str,
         flags: pulumi.Output[list[str]],
         settings: str,
         after: Sequence[pulumi.Resource],
-        inside: pulumi.ResourceOptions,
+        in_namespace: pulumi.ResourceOptions,
     ) -> pulumi.Output[Any]:
         service, name = self._settings.service, self._name
-        file = create_object(f"{name}-settings", configuration(settings), self._child, inside)
-        running = Running(image, service.replicas, service.port, str(service.cpu), str(service.memory))
-        document = deployment(running, settings)
+        file = create_object(f"{name}-settings", configuration(settings), self._child, in_namespace)
+        deployment_spec_input = Running(image, service.replicas, service.port, str(service.cpu), str(service.memory))
+        document = deployment(deployment_spec_input, settings)
         container = document["spec"]["template"]["spec"]["containers"][0]
         always: list[str] = container["args"]
-        container["args"] = flags.apply(lambda told: [*always, *told])
-        create_object(f"{name}-budget", budget(), self._child, inside)
+        container["args"] = flags.apply(lambda values: [*always, *values])
+        create_object(f"{name}-budget", budget(), self._child, in_namespace)
         waits = pulumi.ResourceOptions(
             depends_on=[file, *after],
-            # A node may have to come for it first.
+            # Karpenter may have to launch a node first.
             custom_timeouts=pulumi.CustomTimeouts(create="15m", update="15m"),
         )
         return create_object(name, document, self._child, waits).metadata
 
-    def _ways(self, ranges: Sequence[str], inside: pulumi.ResourceOptions) -> None:
-        """What leads to it: inside the cluster always, under its domain where it has one."""
+    def _create_services(self, ranges: Sequence[str], in_namespace: pulumi.ResourceOptions) -> None:
+        """Create its Service, and a load balancer if it has a domain."""
         service = self._settings.service
-        create_object(f"{self._name}-inside", network.inside(service.port), self._child, inside)
+        create_object(f"{self._name}-inside", network.inside(service.port), self._child, in_namespace)
         self.address = pulumi.Output.from_input(None)
         if service.domain is None or service.certificate is None:
             return
         tags = pulumi.Output.all(**self._labels.tags("door")).apply(
-            lambda said: ",".join(f"{key}={value}" for key, value in sorted(said.items()))
+            lambda policy_spec: ",".join(f"{key}={value}" for key, value in sorted(policy_spec.items()))
         )
         document = network.door(
             service.certificate, _callers(self._settings, ranges), internal=service.reach == "internal"
         )
         document["metadata"]["annotations"][network.TAGS] = tags
-        door: core.Service = create_object(f"{self._name}-door", document, self._child, inside)
+        door: core.Service = create_object(f"{self._name}-door", document, self._child, in_namespace)
         self.address = door.status.apply(_balancer)
 
 
 def _exchange_flags(
     roles: Mapping[str, iam.Role], aws: pulumi.Output[AwsContext], environment: str
 ) -> pulumi.Output[list[str]]:
-    """What it needs to know to exchange tokens; nothing where no class does."""
+    """Return the flags for exchanging tokens; none if no class does."""
     if not roles:
         return pulumi.Output.from_input(list[str]())
     secrets = aws.apply(lambda context: secrets_location(context, environment))
     named = [role.arn.apply(lambda arn, name=name: f"--exchange-role={name}={arn}") for name, role in roles.items()]
     prefix = secrets.apply(lambda context: f"--secrets-prefix={context.arn_prefix}{context.prefix}")
-    return pulumi.Output.all(*named, prefix).apply(lambda told: [*told])
+    return pulumi.Output.all(*named, prefix).apply(lambda values: [*values])
 
 
 def _balancer(status: Any) -> str | None:
@@ -247,29 +249,29 @@ def _balancer(status: Any) -> str | None:
 
 
 def _prometheus(settings: Settings) -> str | None:
-    """Where usage is asked for: where it was said, else the cluster's own, where it has one."""
+    """Return the address of Prometheus from the settings, or of the cluster's own, if it has one."""
     return settings.service.prometheus or (PROMETHEUS_ADDRESS if settings.cost.dashboards else None)
 
 
 def _callers(settings: Settings, ranges: Sequence[str]) -> list[str]:
-    """From where its domain is reached: where it was said, else the VPC and the networks tied to it."""
-    said = [str(cidr) for cidr in settings.service.callers]
-    return said or sorted({*ranges, *(str(cidr) for cidr in settings.network.peers)})
+    """Return the CIDR blocks that may reach its domain: those of the settings, or the VPC and its peers."""
+    policy_spec = [str(cidr) for cidr in settings.service.callers]
+    return policy_spec or sorted({*ranges, *(str(cidr) for cidr in settings.network.peers)})
 
 
 def _file(settings: Settings) -> str:
-    """The settings as the service reads them: what was said, in the same order every time."""
+    """Return the settings file of the service, in a stable order."""
     return json.dumps({"environment": settings.environment, "config": to_argument(settings)}, sort_keys=True)
 
 
 def _flags(reader: ArgumentReader, cluster: str, file_systems: pulumi.Input[list[str]]) -> pulumi.Output[list[str]]:
-    """What only a deployment knows."""
+    """Return the flags with values of this deployment."""
     settings = read_settings(reader)
-    told = [f"--cluster-name={cluster}"]
-    told += [f"--vpc-cidr={cidr}" for cidr in reader.texts("vpc_cidrs")]
+    values = [f"--cluster-name={cluster}"]
+    values += [f"--vpc-cidr={cidr}" for cidr in reader.texts("vpc_cidrs")]
     if reader.has("service_cidr"):
-        told.append(f"--service-cidr={reader.text('service_cidr')}")
+        values.append(f"--service-cidr={reader.text('service_cidr')}")
     for flag, value in (("prometheus", _prometheus(settings)), ("traces", settings.service.traces)):
         if value is not None:
-            told.append(f"--{flag}={value}")
-    return pulumi.Output.from_input(file_systems).apply(lambda ids: [*told, *(f"--file-system={one}" for one in ids)])
+            values.append(f"--{flag}={value}")
+    return pulumi.Output.from_input(file_systems).apply(lambda ids: [*values, *(f"--file-system={one}" for one in ids)])

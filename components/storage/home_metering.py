@@ -1,8 +1,8 @@
-"""The daily job that looks how large homes are, with the one place where all homes of a class are mounted.
+"""The daily job that measures the size of homes; only its pods mount all homes of a class at once.
 
-In the order it comes to life: what it is to AWS, its namespace with the policy of what it may reach, its account and
-rights, for each folder an access point with a volume and a claim to read only, and the jobs. The workspace service has
-no part in it, and nothing of it leads to the service.
+Creates, in this order: its IAM role, its namespace with a network policy, its service account and RBAC, for each folder
+an access point with a read-only volume and claim, and the CronJobs. It is separate from the workspace service, in both
+directions.
 """
 
 from collections.abc import Sequence
@@ -32,92 +32,95 @@ SERVICE_ACCOUNT = ServiceAccount(NAME, NAME)
 
 
 class StorageMeteringArgs(TypedDict):
-    """What the job is made from."""
+    """The arguments of storage metering."""
 
     ownership: Ownership
-    """Whose the environment is."""
+    """The owner of the environment, for tags and names."""
 
     settings: dict[str, Any]
-    """The settings of its environment, as a stack file has them under `config`."""
+    """The settings of its environment, as in a stack file under `config`."""
 
     issuer_url: pulumi.Input[str]
-    """Who signs the tokens of the cluster's service accounts."""
+    """The URL of the cluster's OIDC issuer, which signs service account tokens."""
 
     issuer_arn: pulumi.Input[str]
-    """The same, as an identity provider of IAM."""
+    """The ARN of the issuer's IAM OIDC provider."""
 
     file_system_ids: pulumi.Input[list[str]]
-    """The file systems that homes are on, by shard."""
+    """The file systems of homes, by shard."""
 
     permissions_boundary: NotRequired[str]
-    """The permissions boundary of its role."""
+    """The permissions boundary of its IAM role."""
 
 
 class StorageMetering(pulumi.ComponentResource):
-    """A CronJob a file system, with its namespace, rights, role and what it has mounted."""
+    """A CronJob per file system, with its namespace, RBAC, IAM role and mounted volumes."""
 
     namespace: pulumi.Output[str]
-    """The namespace it runs in, once it is there."""
+    """Its namespace, known once it is created."""
 
     role_arn: pulumi.Output[str]
-    """What it is to AWS."""
+    """Its IAM role."""
 
     access_point_ids: pulumi.Output[list[str]]
-    """The access points by which it looks: each leads to all homes of a class, or to a seat's."""
+    """Its access points: each is for all homes of a class, or for those of a declared workspace."""
 
     jobs: pulumi.Output[list[str]]
-    """The CronJobs, by name."""
+    """The names of the CronJobs."""
 
     def __init__(self, name: str, args: StorageMeteringArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        """Make it; a wrong plain argument raises before anything is made."""
+        """Create it; a wrong plain argument raises before anything is created."""
         reader = ArgumentReader.of("storage_metering", args, StorageMeteringArgs)
         self._labels = Labels.of(reader, NAME, name)
         settings = read_settings(reader)
         passes = plan.passes(settings)
         if not passes:
-            wanted = "settings with homes, a service with an image, and cost.storageMetering.enabled"
-            raise ArgumentError("storage_metering.settings", "nothing to look at", wanted)
+            required = "settings with homes, a service with an image, and cost.storageMetering.enabled"
+            raise ArgumentError("storage_metering.settings", "no homes to measure", required)
         boundary = reader.text("permissions_boundary") if reader.has("permissions_boundary") else None
 
         super().__init__("agent-environment:index:StorageMetering", name, {}, opts)
-        self._name, self._systems = name, pulumi.Output.from_input(args["file_system_ids"])
-        outer, self._child = child_options(self, opts), child_options_without_dependencies(self)
+        self._name, self._file_system_ids = name, pulumi.Output.from_input(args["file_system_ids"])
+        child_with_dependencies, self._child = child_options(self, opts), child_options_without_dependencies(self)
         aws = aws_context(self)
-        roles = Roles(self._labels, outer, boundary)
+        roles = Roles(self._labels, child_with_dependencies, boundary)
         issuer = Issuer(pulumi.Output.from_input(args["issuer_arn"]), pulumi.Output.from_input(args["issuer_url"]))
         role = roles.irsa_role("role", "Looks how large homes are", issuer, SERVICE_ACCOUNT)
-        may = roles.add_policy(
+        policy = roles.add_policy(
             role,
             "look",
             PlannedDocument(
-                aws, _rights, (Reference(self._systems, lambda context: [placeholder_file_system_id(context)]),)
+                aws, _rights, (Reference(self._file_system_ids, lambda context: [placeholder_file_system_id(context)]),)
             ),
         )
 
-        space = create_restricted_namespace(f"{name}-namespace", NAME, outer)
-        inside = pulumi.ResourceOptions(depends_on=[space])
-        passage = create_network_policy(
-            name, space.metadata.name, network_policy_spec((), (*API, *DNS)), lambda: self._child(inside)
+        namespace_object = create_restricted_namespace(f"{name}-namespace", NAME, child_with_dependencies)
+        in_namespace = pulumi.ResourceOptions(depends_on=[namespace_object])
+        network_policy = create_network_policy(
+            name,
+            namespace_object.metadata.name,
+            network_policy_spec((), (*API, *DNS)),
+            lambda: self._child(in_namespace),
         )
-        allowed = self._allowed({"eks.amazonaws.com/role-arn": role.arn}, inside)
-        points: list[efs.AccessPoint] = []
-        for one in passes:
-            mounted: list[pulumi.Resource] = []
-            for looked in one.looked:
-                points.append(point := self._point(looked))
-                mounted.append(self._mounted(looked, point, inside))
-            self._job(one, settings, aws, [passage, may, *allowed, *mounted])
+        rbac = self._create_rbac({"eks.amazonaws.com/role-arn": role.arn}, in_namespace)
+        access_points: list[efs.AccessPoint] = []
+        for measure_pass in passes:
+            claims: list[pulumi.Resource] = []
+            for folder in measure_pass.looked:
+                access_points.append(access_point := self._create_access_point(folder))
+                claims.append(self._create_claim(folder, access_point, in_namespace))
+            self._create_job(measure_pass, settings, aws, [network_policy, policy, *rbac, *claims])
 
-        self.namespace = space.metadata.name
+        self.namespace = namespace_object.metadata.name
         self.role_arn = role.arn
-        self.access_point_ids = pulumi.Output.all(*(point.id for point in points))
-        self.jobs = pulumi.Output.from_input([one.name for one in passes])
+        self.access_point_ids = pulumi.Output.all(*(access_point.id for access_point in access_points))
+        self.jobs = pulumi.Output.from_input([measure_pass.name for measure_pass in passes])
         self.register_outputs({**component_outputs(self), OUTPUT: roles.planned_documents.entries})
 
-    def _allowed(self, annotations: dict[str, Any], inside: pulumi.ResourceOptions) -> list[pulumi.Resource]:
-        """Its account, and what it may do in the cluster."""
+    def _create_rbac(self, annotations: dict[str, Any], in_namespace: pulumi.ResourceOptions) -> list[pulumi.Resource]:
+        """Create its service account and RBAC."""
         account = {"apiVersion": "v1", "kind": "ServiceAccount", "automountServiceAccountToken": False}
-        about = {"name": NAME, "namespace": NAME, "annotations": annotations}
+        metadata = {"name": NAME, "namespace": NAME, "annotations": annotations}
         binding = {
             "apiVersion": "rbac.authorization.k8s.io/v1",
             "kind": "ClusterRoleBinding",
@@ -125,59 +128,63 @@ class StorageMetering(pulumi.ComponentResource):
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": NAME},
             "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": NAME}],
         }
-        made: list[pulumi.Resource] = [
-            create_object(f"{self._name}-account", {**account, "metadata": about}, self._child, inside),
-            create_object(f"{self._name}-look", rights_of("ClusterRole", NAME, plan.rights()), self._child, inside),
+        created: list[pulumi.Resource] = [
+            create_object(f"{self._name}-account", {**account, "metadata": metadata}, self._child, in_namespace),
+            create_object(
+                f"{self._name}-look", rights_of("ClusterRole", NAME, plan.rights()), self._child, in_namespace
+            ),
         ]
-        bound = pulumi.ResourceOptions(depends_on=made)
-        return [*made, create_object(f"{self._name}-look", binding, self._child, bound)]
+        after_roles = pulumi.ResourceOptions(depends_on=created)
+        return [*created, create_object(f"{self._name}-look", binding, self._child, after_roles)]
 
-    def _point(self, looked: Looked) -> efs.AccessPoint:
-        """The access point of a folder. It holds no data, and goes with the stack; the folder stays."""
+    def _create_access_point(self, folder: Looked) -> efs.AccessPoint:
+        """Create the access point of a folder. It is deleted with the stack; the folder and its data stay."""
         return efs.AccessPoint(
-            f"{self._name}-{looked.shard}-{looked.name}",
-            file_system_id=self._systems.apply(lambda ids: ids[looked.shard]),
-            posix_user={"uid": looked.uid, "gid": looked.uid},
+            f"{self._name}-{folder.shard}-{folder.name}",
+            file_system_id=self._file_system_ids.apply(lambda ids: ids[folder.shard]),
+            posix_user={"uid": folder.uid, "gid": folder.uid},
             root_directory={
-                "path": looked.path,
-                "creation_info": {"owner_uid": looked.uid, "owner_gid": looked.uid, "permissions": "0700"},
+                "path": folder.path,
+                "creation_info": {"owner_uid": folder.uid, "owner_gid": folder.uid, "permissions": "0700"},
             },
-            tags=self._labels.tags(f"{looked.shard}-{looked.name}", **looked.tags),
+            tags=self._labels.tags(f"{folder.shard}-{folder.name}", **folder.tags),
             opts=self._child(),
         )
 
-    def _mounted(
-        self, looked: Looked, point: efs.AccessPoint, inside: pulumi.ResourceOptions
+    def _create_claim(
+        self, folder: Looked, access_point: efs.AccessPoint, in_namespace: pulumi.ResourceOptions
     ) -> core.PersistentVolumeClaim:
-        """The volume of an access point and the claim of it; neither can be led elsewhere, and both are made anew."""
-        anew = pulumi.ResourceOptions(delete_before_replace=True, replace_on_changes=["spec"])
-        elsewhere = pulumi.ResourceOptions(delete_before_replace=True, replace_on_changes=["spec.csi"])
-        document = plan.volume(looked, pulumi.Output.format("{0}::{1}", point.file_system_id, point.id))
+        """Create the volume of an access point and its claim; both are immutable, so a change replaces them."""
+        replaced = pulumi.ResourceOptions(delete_before_replace=True, replace_on_changes=["spec"])
+        replaced_volume = pulumi.ResourceOptions(delete_before_replace=True, replace_on_changes=["spec.csi"])
+        document = plan.volume(folder, pulumi.Output.format("{0}::{1}", access_point.file_system_id, access_point.id))
         volume = core.PersistentVolume(
-            f"{self._name}-{looked.shard}-{looked.name}",
+            f"{self._name}-{folder.shard}-{folder.name}",
             metadata=document["metadata"],
             spec=document["spec"],
-            opts=self._child(elsewhere),
+            opts=self._child(replaced_volume),
         )
-        document = plan.claim(looked)
-        # By reference, so that the engine takes the claim away before it takes away its volume.
+        document = plan.claim(folder)
+        # An output of the volume, so that the claim is deleted before it.
         document["spec"]["volumeName"] = volume.metadata.name
         return core.PersistentVolumeClaim(
-            f"{self._name}-{looked.shard}-{looked.name}",
+            f"{self._name}-{folder.shard}-{folder.name}",
             metadata=document["metadata"],
             spec=document["spec"],
-            opts=self._child(pulumi.ResourceOptions.merge(inside, anew)),
+            opts=self._child(pulumi.ResourceOptions.merge(in_namespace, replaced)),
         )
 
-    def _job(
-        self, one: Pass, settings: Settings, aws: pulumi.Output[AwsContext], after: Sequence[pulumi.Resource]
+    def _create_job(
+        self, measure_pass: Pass, settings: Settings, aws: pulumi.Output[AwsContext], after: Sequence[pulumi.Resource]
     ) -> None:
-        system = self._systems.apply(lambda ids: ids[one.shard])
-        document = plan.job(one, settings, system, aws.apply(lambda context: context.region))
-        create_object(f"{self._name}-{one.name}", document, self._child, pulumi.ResourceOptions(depends_on=list(after)))
+        system = self._file_system_ids.apply(lambda ids: ids[measure_pass.shard])
+        document = plan.job(measure_pass, settings, system, aws.apply(lambda context: context.region))
+        create_object(
+            f"{self._name}-{measure_pass.name}", document, self._child, pulumi.ResourceOptions(depends_on=list(after))
+        )
 
 
-def _rights(aws: AwsContext, systems: Sequence[str]) -> Document:
-    """The policy of its role."""
-    arns = [aws.arn("elasticfilesystem", f"file-system/{one}") for one in systems]
+def _rights(aws: AwsContext, file_system_ids: Sequence[str]) -> Document:
+    """Return the policy of its IAM role."""
+    arns = [aws.arn("elasticfilesystem", f"file-system/{measure_pass}") for measure_pass in file_system_ids]
     return plan.aws_rights(arns, aws.arn("elasticfilesystem", "access-point/*"))

@@ -1,4 +1,4 @@
-"""How file systems are reached: a group of mount targets that answers the nodes only, and a target a zone."""
+"""The mount targets of file systems, one per zone, and their security group."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ NFS = 2049
 
 
 @dataclass(frozen=True)
-class Mounts:
-    """Where one file system is mounted."""
+class FileSystemMount:
+    """The mount targets of one file system."""
 
     shard: int
     file_system_id: pulumi.Input[str]
@@ -24,7 +24,7 @@ class Mounts:
 
 
 def create_mount_security_group(labels: Labels, child: ChildOptions, vpc: pulumi.Input[str]) -> ec2.SecurityGroup:
-    """The mount targets' group: nothing in until somebody is let in, nothing out, for a server only answers."""
+    """Create the security group of mount targets, without rules; other functions add ingress for clients."""
     return ec2.SecurityGroup(
         f"{labels.base}-mount",
         name=labels.name("security-group", "mount"),
@@ -38,52 +38,52 @@ def create_mount_security_group(labels: Labels, child: ChildOptions, vpc: pulumi
 def allow_nfs_from_nodes(
     labels: Labels, child: ChildOptions, group: pulumi.Input[str], nodes: pulumi.Input[str]
 ) -> None:
-    """NFS from the nodes, in at one end and out at the other."""
-    _let_in("nodes", labels, child, group, nodes)
+    """Allow NFS from the nodes: ingress at the mount targets, egress at the nodes."""
+    _allow_nfs("nodes", labels, child, group, nodes)
 
 
 def allow_nfs_from_classes(
     labels: Labels, child: ChildOptions, group: pulumi.Input[str], classes: Mapping[str, pulumi.Input[str]]
 ) -> None:
-    """NFS from the sandboxes of classes on Fargate, which mount for themselves: no node of ours does it for them."""
-    for name, own in sorted(classes.items()):
-        _let_in(f"class-{name}", labels, child, group, own)
+    """Allow NFS from sandboxes of Fargate classes, which have no node that mounts for them."""
+    for name, class_group in sorted(classes.items()):
+        _allow_nfs(f"class-{name}", labels, child, group, class_group)
 
 
-def _let_in(
-    word: str, labels: Labels, child: ChildOptions, group: pulumi.Input[str], client: pulumi.Input[str]
+def _allow_nfs(
+    client_name: str, labels: Labels, child: ChildOptions, group: pulumi.Input[str], client: pulumi.Input[str]
 ) -> None:
     rules.SecurityGroupIngressRule(
-        f"{labels.base}-from-{word}",
+        f"{labels.base}-from-{client_name}",
         security_group_id=group,
         referenced_security_group_id=client,
         ip_protocol="tcp",
         from_port=NFS,
         to_port=NFS,
-        description=f"NFS for {word}",
-        tags=labels.tags(f"from-{word}"),
+        description=f"NFS for {client_name}",
+        tags=labels.tags(f"from-{client_name}"),
         opts=child(),
     )
     rules.SecurityGroupEgressRule(
-        f"{labels.base}-{word}-out",
+        f"{labels.base}-{client_name}-out",
         security_group_id=client,
         referenced_security_group_id=group,
         ip_protocol="tcp",
         from_port=NFS,
         to_port=NFS,
         description="NFS to the file systems",
-        tags=labels.tags(f"{word}-out"),
+        tags=labels.tags(f"{client_name}-out"),
         opts=child(),
     )
 
 
-def create_mount_targets(mounts: Mounts, labels: Labels, child: ChildOptions) -> None:
-    """A target a zone."""
-    for zone, subnet in enumerate(mounts.subnets):
+def create_mount_targets(mount: FileSystemMount, labels: Labels, child: ChildOptions) -> None:
+    """Create a mount target in each zone."""
+    for zone, subnet in enumerate(mount.subnets):
         efs.MountTarget(
-            f"{labels.base}-{mounts.shard}-{zone}",
-            file_system_id=mounts.file_system_id,
+            f"{labels.base}-{mount.shard}-{zone}",
+            file_system_id=mount.file_system_id,
             subnet_id=subnet,
-            security_groups=[mounts.group],
+            security_groups=[mount.group],
             opts=child(),
         )

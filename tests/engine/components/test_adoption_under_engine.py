@@ -161,7 +161,7 @@ def test_what_is_wrong_is_told_and_nothing_is_made_beside_it(served: Stage, grou
     refused = engine.up(check=False)
     said = "\n".join(refused.diagnostics)
     assert refused.code != 0
-    assert "what stands already cannot be used as it is" in said
+    assert "existing resources cannot be adopted as they are" in said
     assert f"{open_} is not encrypted, and that cannot be changed" in said
     assert "Traceback" not in said
     assert [check.why for check in found_wrong(ground, settings(sections(ground, open_)))] == [

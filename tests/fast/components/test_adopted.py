@@ -132,7 +132,7 @@ EFS = "aws:efs/getFileSystem:getFileSystem"
 )
 def test_what_is_wrong_is_told_and_nothing_is_made(build: Callable[[], Any], found: dict[str, Any], said: str) -> None:
     seen: list[Graph] = []
-    with pytest.raises(ExistingError, match="cannot be used as it is") as refused:
+    with pytest.raises(ExistingError, match="cannot be adopted as they are") as refused:
         registered(build, standing=found, seen=seen)
     assert said in str(refused.value)
     assert seen[0].cloud() == []

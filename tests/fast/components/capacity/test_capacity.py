@@ -13,7 +13,7 @@ from agentenv.components._lib import iam_policies
 from agentenv.components._lib.arguments import ArgumentError
 from agentenv.components._lib.aws_context import AwsContext
 from agentenv.components.capacity.headroom import HeadroomPods, headroom_deployment_spec
-from agentenv.components.capacity.karpenter_iam import controller, queue_policy
+from agentenv.components.capacity.karpenter_iam import controller_policies, queue_policy
 from agentenv.core.nodes.tiers import wall_of
 from agentenv.core.pinned_versions import releases
 from tests.fast.components.graph import ACCOUNT, REGION, Graph, Made, registered
@@ -22,7 +22,7 @@ from tests.fast.components.shapes import cluster
 
 PLACE = AwsContext("aws", "amazonaws.com", REGION, ACCOUNT)
 NODE_ROLE = f"arn:aws:iam::{ACCOUNT}:role/dev-nodes-node"
-POLICIES = controller(PLACE, "agents", NODE_ROLE, f"arn:aws:sqs:{REGION}:{ACCOUNT}:q")
+POLICIES = controller_policies(PLACE, "agents", NODE_ROLE, f"arn:aws:sqs:{REGION}:{ACCOUNT}:q")
 BOTH = [
     {"tier": "standard", "capacity": "both"},
     {"tier": "untrusted", "capacity": "on-demand"},
@@ -448,7 +448,7 @@ def test_namespaces_of_the_platform_take_only_restricted_pods(whole: Graph) -> N
         ({"demands": [{"tier": "standard"}]}, r"capacity\.demands\[0\]\.capacity: found nothing"),
         (
             {"demands": [{"tier": "standard", "capacity": "spot", "gpu": True}]},
-            r"capacity\.demands\[0\]\.gpu: found true in tier standard; allowed: graphics processors in tier verified",
+            r"capacity\.demands\[0\]\.gpu: found true in tier standard; allowed: GPUs in tier verified only",
         ),
         ({"layout": {"families": []}}, r"capacity\.layout\.families: found an empty list"),
         ({"layout": {"pods_per_node": 500}}, r"capacity\.layout\.pods_per_node: found 500; allowed"),

@@ -421,7 +421,7 @@ def test_everything_that_can_carry_tags_does(plain: Graph) -> None:
         ({"access": {"admins": ["root"]}}, r"cluster\.layout\.access\.admins: found 'root'; allowed: ARNs"),
         (
             {"access": {"admins": [CALLER], "readers": [CALLER]}},
-            r"cluster\.layout\.access\.readers: found .*who is among the admins already",
+            r"cluster\.layout\.access\.readers: found .*which is also among the admins",
         ),
     ],
 )

@@ -221,7 +221,7 @@ def test_the_outputs_are_by_zone() -> None:
         ({"cidr": "10.40.0.0/24", "zones": 4}, r"network\.layout\.cidr: found 4 zones in 10\.40\.0\.0/24"),
         ({"zones": 3, "zone_names": ["a", "b"]}, r"network\.layout\.zones: found 3 beside 2 zone_names"),
         ({"zones": None, "zone_names": ["a", "a"]}, r"network\.layout\.zone_names: found a more than once"),
-        ({"endpoints": ["s3"]}, r"network\.layout\.endpoints: found 's3'; allowed: services besides s3"),
+        ({"endpoints": ["s3"]}, r"network\.layout\.endpoints: found 's3'; allowed: services other than s3"),
         ({"endpoints": ["no such"]}, r"network\.layout\.endpoints: found 'no such'"),
         ({"endpoints": "sts"}, r"network\.layout\.endpoints: found 'sts'; allowed: a list of strings"),
         ({"flow_log_days": 8}, r"network\.layout\.flow_log_days: found 8; allowed: 1, 3, 5, 7, 14"),

@@ -9,7 +9,12 @@ import pytest
 
 from agentenv.components._lib.arguments import ArgumentError, ArgumentReader
 from agentenv.components.cluster.access import GROUPS
-from agentenv.components.sandboxes.controller import Running, command_line_flags, deployment, read_label_domains
+from agentenv.components.sandboxes.controller import (
+    ControllerConfig,
+    command_line_flags,
+    deployment,
+    read_label_domains,
+)
 from agentenv.core.pinned_versions import releases
 from tests.fast.components.graph import Graph, registered
 from tests.fast.components.sandbox_shapes import agent_sandbox
@@ -122,7 +127,7 @@ def test_flags_are_settings(flags: dict[str, Any], added: list[str]) -> None:
 def test_other_label_domains_make_the_controller_read_them() -> None:
     def spec(*domains: str) -> dict[str, Any]:
         found = read_label_domains(ArgumentReader("a", {"label_domains": list(domains)}), "label_domains")
-        return deployment(Running("i", 2, "1", "1Gi", (), found))["template"]["metadata"]["annotations"]
+        return deployment(ControllerConfig("i", 2, "1", "1Gi", (), found))["template"]["metadata"]["annotations"]
 
     assert spec() != spec("team.example.com")
     assert spec("a.example.com", "b.example.com") == spec("b.example.com", "a.example.com")

@@ -153,7 +153,7 @@ def test_on_fargate_groups_hold_it_and_no_policy_is_relied_on() -> None:
     assert not made.of("NetworkPolicy")
     assert not made.of("StorageClass")
     assert made.one("SecurityGroupPolicy").inputs["spec"]["securityGroups"] == {"groupIds": ["sg-1", "sg-2"]}
-    with pytest.raises(ArgumentError, match="no policy holds it on Fargate"):
+    with pytest.raises(ArgumentError, match="security groups, required on Fargate"):
         SandboxClass("class", args(**said))  # pyright: ignore[reportArgumentType] - plain data of its shape
 
 

@@ -118,5 +118,5 @@ def test_who_may_not_ask_for_kept_data_is_told_what_it_takes(monkeypatch: pytest
         raise RuntimeError("invoke of getResources failed: it returned an error: AccessDeniedException: not you.")
 
     monkeypatch.setattr(resourcegroupstaggingapi, "get_resources", refused)
-    with pytest.raises(SeatConflictError, match="AccessDeniedException: not you; let the caller do tag:GetResources"):
+    with pytest.raises(SeatConflictError, match="AccessDeniedException: not you; allow the caller tag:GetResources"):
         registered(lambda: check_seat_conflicts([DESK], "dev", pulumi.InvokeOptions()))

@@ -148,7 +148,7 @@ def test_the_policy_names_the_clients_once_they_are_known() -> None:
 
 def test_a_policy_longer_than_efs_takes_is_refused() -> None:
     roles = [f"arn:aws:iam::123456789012:role/{number:03}-{'x' * 60}" for number in range(100)]
-    with pytest.raises(ArgumentError, match=r"storage\.client_role_arns: found 100 roles, .*; allowed: so many"):
+    with pytest.raises(ArgumentError, match=r"storage\.client_role_arns: found 100 roles, .*; allowed: as many"):
         graph(more={"client_role_arns": roles})
 
 
@@ -163,7 +163,7 @@ def test_a_policy_longer_than_efs_takes_is_refused() -> None:
         ({"throughput": "bursting", "archive_after_days": 90}, r"storage\.layout\.archive_after_days: found 90 with"),
         ({"infrequent_after_days": 90, "archive_after_days": 60}, r"archive_after_days: found 60 with infrequent"),
         ({"backups": "yes"}, r"storage\.layout\.backups: found 'yes'; allowed: true or false"),
-        ({"more": {"subnet_ids": []}}, r"storage\.subnet_ids: found an empty list; allowed: one subnet a zone"),
+        ({"more": {"subnet_ids": []}}, r"storage\.subnet_ids: found an empty list; allowed: one subnet per zone"),
         ({"more": {"subnet_ids": "subnet-1"}}, r"storage\.subnet_ids: found 'subnet-1'; allowed: a list"),
         ({"more": {"subnet": []}}, r"storage\.subnet: found an unknown name \(did you mean 'subnet_ids'\?\)"),
         ({"more": {"vpc_id": None}}, r"storage\.vpc_id: found nothing; allowed: a value"),
