@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from agentenv.core.cost.assumptions import Assumption, Assumptions
 from agentenv.core.cost.context import EstimateContext
-from agentenv.core.cost.homes import homes, looking, throughput
+from agentenv.core.cost.homes import home_scans, homes, throughput
 from agentenv.core.cost.lines import Line, Part, line, plain
-from agentenv.core.cost.network import traffic, ways
+from agentenv.core.cost.network import gateways_and_endpoints, traffic
 from agentenv.core.cost.node_kinds import Kind, kinds
-from agentenv.core.cost.platform import logged, platform, recorded
-from agentenv.core.cost.sandboxes import Place, place_on_fargate, place_on_node, standing
+from agentenv.core.cost.platform import log_cost, platform, recorded_share
+from agentenv.core.cost.sandboxes import Place, place_on_fargate, place_on_node, warm_capacity
 from agentenv.core.prices.book import PriceBook, price_book
 from agentenv.core.prices.units import Amount, Dollars, total
 
@@ -133,7 +133,13 @@ def model(
     nodes = kinds(context)
     places = _places(context, nodes)
     shares = usual_mix(settings) if mix is None else _checked(mix, places)
-    fixed = [*platform(context), *ways(context), *throughput(context), *looking(context), *standing(context, nodes)]
+    fixed = [
+        *platform(context),
+        *gateways_and_endpoints(context),
+        *throughput(context),
+        *home_scans(context),
+        *warm_capacity(context, nodes),
+    ]
     fixed += _used_seats(context)
     return Model(
         context,
@@ -216,10 +222,10 @@ def _logs(context: EstimateContext, hours: Decimal) -> Part:
     starts = taken.starts * hours
     cost = Dollars()
     if settings.cluster.existing is None:
-        cost += logged("logs.taken-in", starts * taken.start_logs, settings.cluster.log_days, context)
+        cost += log_cost("logs.taken-in", starts * taken.start_logs, settings.cluster.log_days, context)
     if settings.network.existing is None:
-        flows = taken.user_flows * hours * recorded(context)
-        cost += logged("logs.delivered", flows, settings.network.flow_log_days, context)
+        flows = taken.user_flows * hours * recorded_share(context)
+        cost += log_cost("logs.delivered", flows, settings.network.flow_log_days, context)
     return Part("logs of users", cost, f"{plain(starts)} claims and wakes, {plain(hours)} h of flows", "user")
 
 

@@ -57,7 +57,7 @@ def throughput(context: EstimateContext) -> Iterator[Part]:
         yield Part("throughput of homes", cost, f"{storage.provisioned_mibps} MiB/s on each of {storage.file_systems}")
 
 
-def looking(context: EstimateContext) -> Iterator[Part]:
+def home_scans(context: EstimateContext) -> Iterator[Part]:
     """Yield the maximum cost of the job that measures homes."""
     if context.settings.storage.throughput != "elastic" or not folders(context.settings):
         return

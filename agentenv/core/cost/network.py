@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from agentenv.core.cost.context import EstimateContext
 
 
-def ways(context: EstimateContext) -> Iterator[Part]:
+def gateways_and_endpoints(context: EstimateContext) -> Iterator[Part]:
     """Yield the fixed cost of gateways, endpoints and the load balancer; an existing network is not included."""
     network, service = context.settings.network, context.settings.service
     zones = network.zone_count

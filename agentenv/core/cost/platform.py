@@ -90,12 +90,12 @@ def _logs(pods: list[PlatformPod], context: EstimateContext) -> Iterator[Part]:
         days = settings.cluster.log_days
         volume = taken.cluster_logs + taken.pod_logs * sum(pod.replicas for pod in pods if pod.on == "fargate")
         words = f"{plain(volume)} GB a month, kept {days} days"
-        yield Part("logs of the cluster", logged("logs.taken-in", volume, days, context), words)
+        yield Part("logs of the cluster", log_cost("logs.taken-in", volume, days, context), words)
     if settings.network.existing is None:
         days = settings.network.flow_log_days
-        volume = taken.flows * recorded(context)
+        volume = taken.flows * recorded_share(context)
         words = f"{plain(volume)} GB a month ({settings.network.flow_log_traffic}), kept {days} days"
-        yield Part("flow logs", logged("logs.delivered", volume, days, context), words)
+        yield Part("flow logs", log_cost("logs.delivered", volume, days, context), words)
 
 
 def _monitoring(context: EstimateContext) -> Iterator[Part]:
@@ -109,14 +109,14 @@ def _monitoring(context: EstimateContext) -> Iterator[Part]:
         yield Part("exported bills", total((storage, queries)), words)
 
 
-def logged(price: str, volume: Decimal, days: int, context: EstimateContext) -> Dollars:
+def log_cost(price: str, volume: Decimal, days: int, context: EstimateContext) -> Dollars:
     """Return the cost of logs with a monthly volume in gigabytes and a retention in days."""
     stored = volume * context.taken.compression * days / DAYS_A_MONTH
     return context.cost(price, volume, "GB") + context.cost("logs.kept", stored, "GB-month")
 
 
-def recorded(context: EstimateContext) -> Decimal:
+def recorded_share(context: EstimateContext) -> Decimal:
     """Return the share of traffic that flow logs record."""
     rejected = context.taken.rejected_flows
-    recorded: dict[str, Decimal] = {"all": Decimal(1), "accepted": 1 - rejected, "rejected": rejected}
-    return recorded[context.settings.network.flow_log_traffic]
+    recorded_share: dict[str, Decimal] = {"all": Decimal(1), "accepted": 1 - rejected, "rejected": rejected}
+    return recorded_share[context.settings.network.flow_log_traffic]

@@ -69,7 +69,7 @@ def fargate_hour(size: Size, book: PriceBook) -> Rate:
     return Rate((cores + memory).value, "h")
 
 
-def standing(context: EstimateContext, kinds: list[Kind]) -> Iterator[Part]:
+def warm_capacity(context: EstimateContext, kinds: list[Kind]) -> Iterator[Part]:
     """Yield the cost of warm sandboxes, headroom and seats."""
     node_hours = Decimal(0)
     for kind in kinds:
