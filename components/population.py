@@ -22,7 +22,7 @@ from agentenv.components.settings_argument import read_settings
 from agentenv.components.storage.home_metering import StorageMetering, StorageMeteringArgs
 from agentenv.config.sections.classes import SandboxClass as ClassSettings
 from agentenv.core.capabilities.grants import RefusedGrantError
-from agentenv.core.service.home_metering import folders
+from agentenv.core.service.home_metering import home_folders
 from agentenv.core.service.rbac import NAME
 from agentenv.core.workspaces.seats import SeatPlan
 
@@ -186,7 +186,7 @@ def create_storage_metering(
     kubernetes_provider: list[pulumi.ProviderResource],
 ) -> StorageMetering | None:
     """Create the job that measures home sizes, if there are homes and a service that accounts for them."""
-    if not args.get("settings") or not folders(read_settings(ArgumentReader("environment", args))):
+    if not args.get("settings") or not home_folders(read_settings(ArgumentReader("environment", args))):
         return None
     class_args: StorageMeteringArgs = {
         "ownership": args["ownership"],

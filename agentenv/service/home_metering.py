@@ -21,8 +21,8 @@ from agentenv.core.classes.names import WORKSPACE_LABEL
 from agentenv.core.service.home_metering import NAME
 from agentenv.core.values.object_fields import counted, required, text
 from agentenv.core.values.timestamps import format_whole_seconds, parse_timestamp
-from agentenv.core.workspaces.home_sizes import ENTRIES_A_HOME, Home, Size, due, scaled
-from agentenv.core.workspaces.records import of_claim
+from agentenv.core.workspaces.home_sizes import ENTRIES_PER_HOME, Home, Size, due_homes, scale_to_metered
+from agentenv.core.workspaces.records import workspace_of_claim
 from agentenv.service.aws.access_points import AccessPoints, Efs
 from agentenv.service.aws.clients import call, client
 from agentenv.service.home_scan import scan_home
@@ -87,14 +87,14 @@ def measure(
     # A folder that is not mounted keeps nobody from being measured who is in another.
     absent = system.absent()
     here = [home for home in known if system.has(path := paths.get(home.point)) and not _within(path, absent)]
-    waiting = due(here, now)
+    waiting = due_homes(here, now)
     sizes: dict[str, Size] = {}
     missing: list[str] = []
     entries = 0
     for home in waiting:
         if entries >= most:
             break
-        found = scan_home(system.mounted, paths.get(home.point), min(ENTRIES_A_HOME, most - entries))
+        found = scan_home(system.mounted, paths.get(home.point), min(ENTRIES_PER_HOME, most - entries))
         if found is None:
             missing.append(home.volume)
             continue
@@ -103,7 +103,9 @@ def measure(
     bytes_ = {home.volume: home.measured for home in known if home.measured is not None}
     bytes_ |= {volume: found.bytes for volume, found in sizes.items()}
     # Once all are known they are brought to what is billed; before that nobody's share of it can be told.
-    _write(api, volumes, sizes, scaled(bytes_, system.metered) if len(bytes_) == len(volumes) else bytes_, now)
+    _write(
+        api, volumes, sizes, scale_to_metered(bytes_, system.metered) if len(bytes_) == len(volumes) else bytes_, now
+    )
     sampled = sum(not one.whole for one in sizes.values())
     return Measured(len(sizes), entries, sampled, tuple(missing), len(waiting) - len(sizes) - len(missing), absent)
 
@@ -170,7 +172,7 @@ def _home(volume: Document, used: Mapping[str, datetime]) -> Home:
 def _last_used(api: KubeApi, now: datetime) -> dict[str, datetime]:
     """When workspaces were last used, by id: one that runs is used now."""
     found: dict[str, datetime] = {}
-    for _, read in readable("SandboxClaim", api.list(CLAIMS), of_claim):
+    for _, read in readable("SandboxClaim", api.list(CLAIMS), workspace_of_claim):
         if read is None:
             continue
         asleep = read.state in {"suspended", "deleting"}

@@ -11,7 +11,7 @@ import stat
 from contextlib import closing
 from pathlib import Path
 
-from agentenv.core.workspaces.home_sizes import Folder, Size, size
+from agentenv.core.workspaces.home_sizes import Folder, Size, measure_home
 
 BLOCK = 512  # what st_blocks counts in, whatever the file system
 
@@ -36,7 +36,7 @@ def scan_home(homes: Path, path: str | None, most: int) -> Size | None:
         def look(inside: PathParts) -> Folder[PathParts]:
             return _folder(home, inside, seen)
 
-        return size(PathParts(), look, random.Random(path), most)  # noqa: S311 - a sample
+        return measure_home(PathParts(), look, random.Random(path), most)  # noqa: S311 - a sample
     finally:
         os.close(home)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from agentenv.core.attribution.types import Charge
-from agentenv.core.ledger.rows import item_of
+from agentenv.core.ledger.rows import row_to_item
 from agentenv.core.usage_export.columns import COLUMNS
 from bench.month.record import START, Record
 from bench.month.whole import HOUR, Month, seconds_up
@@ -42,7 +42,7 @@ def export(month: Month, known: Record, folder: Path) -> tuple[Path, Path]:
         writer.writerows(_split(month))
     with ledger.open("w") as stream:
         for row in known.rows:
-            stream.write(json.dumps(item_of(row), default=str) + "\n")
+            stream.write(json.dumps(row_to_item(row), default=str) + "\n")
     return bill, ledger
 
 

@@ -17,7 +17,7 @@ from agentenv.components._lib.options import (
     component_outputs,
 )
 from agentenv.components._lib.tags import Labels, Ownership
-from agentenv.core.guardrails import EKS, Hands, lasting, policies
+from agentenv.core.guardrails import EKS, Principals, anchor_documents, policies
 from agentenv.core.guardrails.priority import priority_class
 
 
@@ -109,17 +109,17 @@ def _create_parameters_policy(
 ) -> pulumi.Resource:
     """Create the policy that keeps the API server watching the parameters of classes; return its binding."""
     previous = after
-    for suffix, document in zip(("parameters", "parameters-binding"), lasting(), strict=True):
+    for suffix, document in zip(("parameters", "parameters-binding"), anchor_documents(), strict=True):
         retained = pulumi.ResourceOptions(depends_on=previous, retain_on_delete=outlived)
         previous = [create_object(f"{name}-{suffix}", document, child_without_dependencies, retained)]
     return previous[0]
 
 
-def _spec(ids: list[str], hands: Hands, index: int) -> dict[str, Any]:
+def _spec(ids: list[str], hands: Principals, index: int) -> dict[str, Any]:
     return policies(ids, hands)[index].document()["spec"]
 
 
-def _hands(reader: ArgumentReader) -> Hands:
+def _hands(reader: ArgumentReader) -> Principals:
     """Return the exempt user names: those of EKS, with the overrides of the arguments."""
     if not reader.has("hands"):
         return EKS
@@ -128,7 +128,7 @@ def _hands(reader: ArgumentReader) -> Hands:
     def user_names(key: str, default: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(overrides.texts(key)) or default
 
-    return Hands(
+    return Principals(
         sandbox_controller=overrides.text("sandbox_controller", default=EKS.sandbox_controller),
         service=overrides.text("service", default=EKS.service),
         provisioner=overrides.text("provisioner", default=EKS.provisioner),

@@ -218,9 +218,9 @@ def check_seat_conflicts(planned: Sequence[SeatPlan], environment: str, invoke_o
     """Raise if a seat conflicts with another seat, or with retained data of another user. Call this first."""
     if not planned:
         return
-    if conflicts := seats.collisions(planned):
+    if conflicts := seats.duplicate_seats(planned):
         raise SeatConflictError(conflicts)
-    if conflicts := seats.met_by_strangers(planned, seats.kept_seats(_tagged(environment, invoke_options))):
+    if conflicts := seats.conflicting_seats(planned, seats.retained_seats(_tagged(environment, invoke_options))):
         raise SeatConflictError(conflicts)
 
 

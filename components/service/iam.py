@@ -25,7 +25,7 @@ from agentenv.components._lib.planned_documents import (
 from agentenv.components.cluster.irsa import Roles
 from agentenv.config.sections.classes import SandboxClass
 from agentenv.core.iam.identity_exchange import SecretsPlace, role_rights, role_trust
-from agentenv.core.service.iam_policy import rights, secrets_prefix
+from agentenv.core.service.iam_policy import secrets_prefix, service_policy
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def add_service_policy(
     def policy(context: AwsContext, table: str, systems: Sequence[str], *arns: str) -> Document:
         secrets = secrets_location(context, environment) if class_roles else None
         files = [context.arn("elasticfilesystem", f"file-system/{one}") for one in systems]
-        return rights(table, files, context.arn("elasticfilesystem", "access-point/*"), arns, secrets)
+        return service_policy(table, files, context.arn("elasticfilesystem", "access-point/*"), arns, secrets)
 
     names = (
         Reference(protected.table_arn, placeholder_table_arn),

@@ -36,7 +36,13 @@ from agentenv.config.settings import is_production
 from agentenv.core.metering.locations import PROMETHEUS_ADDRESS
 from agentenv.core.service import network_policy as network
 from agentenv.core.service import rbac as rights
-from agentenv.core.service.deployment import Running, account, budget, configuration, deployment
+from agentenv.core.service.deployment import (
+    ServiceSettings,
+    configuration,
+    deployment,
+    disruption_budget,
+    service_account,
+)
 from agentenv.core.service.rbac import NAME
 
 SERVICE_ACCOUNT = ServiceAccount(NAME, NAME)
@@ -159,7 +165,7 @@ class WorkspaceService(pulumi.ComponentResource):
         service = self._settings.service
         callers = _callers(self._settings, ranges) if service.domain else ()
         reached = (service.issuer, _prometheus(self._settings), service.traces)
-        policy_spec = network.policy(service.port, callers, reached)
+        policy_spec = network.service_network_policy(service.port, callers, reached)
         return create_object(f"{self._name}-passage", policy_spec, self._child, in_namespace)
 
     def _create_rbac(
@@ -168,12 +174,21 @@ class WorkspaceService(pulumi.ComponentResource):
         """Create its service account and RBAC: read access everywhere, write access in the namespaces of classes."""
         name, child = self._name, self._child
         created: list[pulumi.Resource] = [
-            create_object(f"{name}-account", account({"eks.amazonaws.com/role-arn": role.arn}), child, in_namespace),
-            create_object(f"{name}-look", rights.role("ClusterRole", NAME, rights.everywhere()), child, in_namespace),
             create_object(
-                f"{name}-work", rights.role("ClusterRole", rights.IN_CLASSES, rights.in_classes()), child, in_namespace
+                f"{name}-account", service_account({"eks.amazonaws.com/role-arn": role.arn}), child, in_namespace
             ),
-            create_object(f"{name}-lead", rights.role("Role", rights.OWN, rights.own(), NAME), child, in_namespace),
+            create_object(
+                f"{name}-look", rights.role("ClusterRole", NAME, rights.cluster_rules()), child, in_namespace
+            ),
+            create_object(
+                f"{name}-work",
+                rights.role("ClusterRole", rights.IN_CLASSES, rights.class_namespace_rules()),
+                child,
+                in_namespace,
+            ),
+            create_object(
+                f"{name}-lead", rights.role("Role", rights.OWN, rights.own_namespace_rules(), NAME), child, in_namespace
+            ),
         ]
         after = pulumi.ResourceOptions(depends_on=created)
         bindings: list[pulumi.Resource] = [
@@ -200,12 +215,14 @@ class WorkspaceService(pulumi.ComponentResource):
     ) -> pulumi.Output[Any]:
         service, name = self._settings.service, self._name
         file = create_object(f"{name}-settings", configuration(settings), self._child, in_namespace)
-        deployment_spec_input = Running(image, service.replicas, service.port, str(service.cpu), str(service.memory))
+        deployment_spec_input = ServiceSettings(
+            image, service.replicas, service.port, str(service.cpu), str(service.memory)
+        )
         document = deployment(deployment_spec_input, settings)
         container = document["spec"]["template"]["spec"]["containers"][0]
         always: list[str] = container["args"]
         container["args"] = flags.apply(lambda values: [*always, *values])
-        create_object(f"{name}-budget", budget(), self._child, in_namespace)
+        create_object(f"{name}-budget", disruption_budget(), self._child, in_namespace)
         waits = pulumi.ResourceOptions(
             depends_on=[file, *after],
             # Karpenter may have to launch a node first.
@@ -216,14 +233,14 @@ class WorkspaceService(pulumi.ComponentResource):
     def _create_services(self, ranges: Sequence[str], in_namespace: pulumi.ResourceOptions) -> None:
         """Create its Service, and a load balancer if it has a domain."""
         service = self._settings.service
-        create_object(f"{self._name}-inside", network.inside(service.port), self._child, in_namespace)
+        create_object(f"{self._name}-inside", network.cluster_service(service.port), self._child, in_namespace)
         self.address = pulumi.Output.from_input(None)
         if service.domain is None or service.certificate is None:
             return
         tags = pulumi.Output.all(**self._labels.tags("door")).apply(
             lambda policy_spec: ",".join(f"{key}={value}" for key, value in sorted(policy_spec.items()))
         )
-        document = network.door(
+        document = network.load_balancer_service(
             service.certificate, _callers(self._settings, ranges), internal=service.reach == "internal"
         )
         document["metadata"]["annotations"][network.TAGS] = tags

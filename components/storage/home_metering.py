@@ -25,7 +25,7 @@ from agentenv.components.cluster.irsa import Issuer, Roles, ServiceAccount
 from agentenv.components.settings_argument import read_settings
 from agentenv.config import Settings
 from agentenv.core.service import home_metering as plan
-from agentenv.core.service.home_metering import NAME, Looked, Pass
+from agentenv.core.service.home_metering import NAME, HomeFolder, ScanJob
 from agentenv.core.service.rbac import role as rights_of
 
 SERVICE_ACCOUNT = ServiceAccount(NAME, NAME)
@@ -73,7 +73,7 @@ class StorageMetering(pulumi.ComponentResource):
         reader = ArgumentReader.of("storage_metering", args, StorageMeteringArgs)
         self._labels = Labels.of(reader, NAME, name)
         settings = read_settings(reader)
-        passes = plan.passes(settings)
+        passes = plan.scan_jobs(settings)
         if not passes:
             required = "settings with homes, a service with an image, and cost.storageMetering.enabled"
             raise ArgumentError("storage_metering.settings", "no homes to measure", required)
@@ -131,13 +131,13 @@ class StorageMetering(pulumi.ComponentResource):
         created: list[pulumi.Resource] = [
             create_object(f"{self._name}-account", {**account, "metadata": metadata}, self._child, in_namespace),
             create_object(
-                f"{self._name}-look", rights_of("ClusterRole", NAME, plan.rights()), self._child, in_namespace
+                f"{self._name}-look", rights_of("ClusterRole", NAME, plan.rbac_rules()), self._child, in_namespace
             ),
         ]
         after_roles = pulumi.ResourceOptions(depends_on=created)
         return [*created, create_object(f"{self._name}-look", binding, self._child, after_roles)]
 
-    def _create_access_point(self, folder: Looked) -> efs.AccessPoint:
+    def _create_access_point(self, folder: HomeFolder) -> efs.AccessPoint:
         """Create the access point of a folder. It is deleted with the stack; the folder and its data stay."""
         return efs.AccessPoint(
             f"{self._name}-{folder.shard}-{folder.name}",
@@ -152,7 +152,7 @@ class StorageMetering(pulumi.ComponentResource):
         )
 
     def _create_claim(
-        self, folder: Looked, access_point: efs.AccessPoint, in_namespace: pulumi.ResourceOptions
+        self, folder: HomeFolder, access_point: efs.AccessPoint, in_namespace: pulumi.ResourceOptions
     ) -> core.PersistentVolumeClaim:
         """Create the volume of an access point and its claim; both are immutable, so a change replaces them."""
         replaced = pulumi.ResourceOptions(delete_before_replace=True, replace_on_changes=["spec"])
@@ -175,7 +175,11 @@ class StorageMetering(pulumi.ComponentResource):
         )
 
     def _create_job(
-        self, measure_pass: Pass, settings: Settings, aws: pulumi.Output[AwsContext], after: Sequence[pulumi.Resource]
+        self,
+        measure_pass: ScanJob,
+        settings: Settings,
+        aws: pulumi.Output[AwsContext],
+        after: Sequence[pulumi.Resource],
     ) -> None:
         system = self._file_system_ids.apply(lambda ids: ids[measure_pass.shard])
         document = plan.job(measure_pass, settings, system, aws.apply(lambda context: context.region))
@@ -187,4 +191,4 @@ class StorageMetering(pulumi.ComponentResource):
 def _rights(aws: AwsContext, file_system_ids: Sequence[str]) -> Document:
     """Return the policy of its IAM role."""
     arns = [aws.arn("elasticfilesystem", f"file-system/{measure_pass}") for measure_pass in file_system_ids]
-    return plan.aws_rights(arns, aws.arn("elasticfilesystem", "access-point/*"))
+    return plan.iam_statements(arns, aws.arn("elasticfilesystem", "access-point/*"))

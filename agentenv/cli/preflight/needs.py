@@ -14,7 +14,7 @@ from agentenv.core.nodes.fargate_sizes import size_up
 from agentenv.core.nodes.from_settings import demands, node_layout
 from agentenv.core.nodes.node_pools import METAL, NodeLayout, NodePool, node_pools, processor
 from agentenv.core.nodes.tiers import wall_of
-from agentenv.core.service.home_metering import folders
+from agentenv.core.service.home_metering import home_folders
 from agentenv.core.values.quantities import Quantity
 
 # A node has two cores at the least, and its daemons take about one of them.
@@ -139,7 +139,7 @@ def access_points(settings: Settings) -> int:
     ones.
     """
     volumes = sum(max_volumes(one) for one in settings.sandbox_classes)
-    looked_at = sum(one.shard == 0 for one in folders(settings))
+    looked_at = sum(one.shard == 0 for one in home_folders(settings))
     return ceil((volumes + len(settings.workspaces)) / settings.storage.file_systems) + looked_at
 
 

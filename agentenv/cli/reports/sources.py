@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from agentenv.cli.main import Refusal
-from agentenv.core.ledger.rows import Row, row_of
+from agentenv.core.ledger.rows import Row, row_from_item
 from agentenv.core.usage_export.columns import COLUMNS, PARTITION
 
 Line = dict[str, Any]
@@ -80,7 +80,7 @@ def ledger_rows(where: Path) -> list[Row]:
                 continue
             try:
                 item: dict[str, Any] = json.loads(line, parse_float=Decimal)
-                found.append(row_of(item))
+                found.append(row_from_item(item))
             except (ValueError, KeyError, TypeError, ArithmeticError) as wrong:
                 raise Refusal(f"{where}:{number} is no row of the ledger: {wrong!r}") from wrong
     return found

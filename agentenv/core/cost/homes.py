@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from agentenv.core.cost.lines import Part, plain
 from agentenv.core.prices.units import HOURS_A_MONTH, total
-from agentenv.core.service.home_metering import folders
+from agentenv.core.service.home_metering import home_folders
 
 if TYPE_CHECKING:
     from agentenv.core.cost.assumptions import Assumptions
@@ -59,7 +59,7 @@ def throughput(context: EstimateContext) -> Iterator[Part]:
 
 def home_scans(context: EstimateContext) -> Iterator[Part]:
     """Yield the maximum cost of the job that measures homes."""
-    if context.settings.storage.throughput != "elastic" or not folders(context.settings):
+    if context.settings.storage.throughput != "elastic" or not home_folders(context.settings):
         return
     entries = context.settings.cost.storage_metering.entries_per_day
     read = entries * ENTRY_BYTES * (HOURS_A_MONTH / 24) / 10**9

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from agentenv.core.classes.pools.sizes import max_sandboxes_with_rollover
 from agentenv.core.metering.sizes import sizes
-from agentenv.core.service.home_metering import passes
+from agentenv.core.service.home_metering import scan_jobs
 from agentenv.core.values.quantities import Quantity
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def platform_pods(settings: Settings) -> list[PlatformPod]:
 
 def transient_pods(settings: Settings) -> list[PlatformPod]:
     """Return temporary pods on the system nodes: scans of homes, and a surge replica of the service in updates."""
-    scan = PlatformPod("look at homes", len(passes(settings)), SCAN_CORES, settings.service.memory.value, "system")
+    scan = PlatformPod("look at homes", len(scan_jobs(settings)), SCAN_CORES, settings.service.memory.value, "system")
     return [*([scan] if scan.replicas else ()), *(replace(pod, replicas=1) for pod in _service(settings))]
 
 

@@ -1,38 +1,44 @@
-"""Guardrails: what reaches the API server at run time and never passes through a deployment, held to the same rules.
+"""Guardrails: admission policies for requests to the API server that do not come from a deployment.
 
-Each module is a family. It says which requests it looks at and which rules they have to keep, as rows; `guardrail.py`
-makes ValidatingAdmissionPolicies of them. `principals.py` names the controllers that are exempt, `class_parameters.py`
-reads what a class says of itself in the ConfigMap `sandbox-class` of its namespace.
+Each module is a family of policies: the requests that they match and the rules that these must satisfy. `guardrail.py`
+compiles them into ValidatingAdmissionPolicies. `principals.py` names the controllers that are exempt, and
+`class_parameters.py` reads the parameters of a class from the ConfigMap `sandbox-class` in its namespace.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agentenv.core.guardrails import claims, network, owners, sandboxes, volumes
-from agentenv.core.guardrails import metering as looking
-from agentenv.core.guardrails import namespaces as spaces
-from agentenv.core.guardrails import pod_shape as shapes
-from agentenv.core.guardrails import pods as running
-from agentenv.core.guardrails import service_accounts as identity
-from agentenv.core.guardrails.anchor import lasting
+from agentenv.core.guardrails import (
+    claims,
+    metering,
+    namespaces,
+    network,
+    owners,
+    pod_shape,
+    pods,
+    sandboxes,
+    service_accounts,
+    volumes,
+)
+from agentenv.core.guardrails.anchor import anchor_documents
 from agentenv.core.guardrails.guardrail import Policy
-from agentenv.core.guardrails.principals import EKS, Hands
+from agentenv.core.guardrails.principals import EKS, Principals
 
-__all__ = ["EKS", "Hands", "Policy", "lasting", "policies"]
+__all__ = ["EKS", "Policy", "Principals", "anchor_documents", "policies"]
 
 
-def policies(file_systems: Sequence[str], hands: Hands = EKS) -> tuple[Policy, ...]:
-    """All of them, for an environment with these file systems."""
+def policies(file_systems: Sequence[str], principals: Principals = EKS) -> tuple[Policy, ...]:
+    """Return all admission policies of an environment with these file systems."""
     return (
-        *claims.policies(hands),
+        *claims.policies(principals),
         *owners.policies(),
-        *shapes.policies(hands),
-        *sandboxes.policies(hands),
-        *running.policies(hands),
-        *network.policies(hands),
-        *identity.policies(),
-        *volumes.policies(hands, file_systems),
-        *spaces.policies(hands),
-        *looking.policies(hands),
+        *pod_shape.policies(principals),
+        *sandboxes.policies(principals),
+        *pods.policies(principals),
+        *network.policies(principals),
+        *service_accounts.policies(),
+        *volumes.policies(principals, file_systems),
+        *namespaces.policies(principals),
+        *metering.policies(principals),
     )

@@ -16,7 +16,7 @@ NAME = f"{PREFIX}-parameters"
 _API = "admissionregistration.k8s.io/v1"
 
 
-def lasting() -> tuple[Plain, Plain]:
+def anchor_documents() -> tuple[Plain, Plain]:
     """The policy and its binding: a policy that is not bound has no watch."""
     nowhere: Plain = {
         "resourceRules": [

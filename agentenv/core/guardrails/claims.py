@@ -5,9 +5,19 @@ from __future__ import annotations
 from agentenv.config.values import OWNER_ID
 from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
 from agentenv.core.classes.names import USER_LABEL
-from agentenv.core.guardrails.class_parameters import listed, said
-from agentenv.core.guardrails.guardrail import Policy, Rule, Watch, below, every, marks_kept, text, texts, unless
-from agentenv.core.guardrails.principals import Hands, asked_by
+from agentenv.core.guardrails.class_parameters import list_parameter, parameter
+from agentenv.core.guardrails.guardrail import (
+    Policy,
+    Rule,
+    Watch,
+    all_of,
+    key_below,
+    quoted,
+    quoted_list,
+    unchanged_marks,
+    unless,
+)
+from agentenv.core.guardrails.principals import Principals, requested_by
 from agentenv.core.workspaces.claims import DO_NOT_DISRUPT
 from agentenv.core.workspaces.workspace import DOMAIN, OWN_LABEL
 
@@ -18,14 +28,14 @@ OF_CLASS = tuple(f"sandbox.users.io/{word}" for word in _WORDS.split())
 ANNOTATIONS = (DO_NOT_DISRUPT,)
 
 _LABELS = "object.spec.?additionalPodMetadata.?labels"
-_FURTHER = f"({below(DOMAIN)} && !(key in {texts((USER_LABEL, CLASS_LABEL))}))"
+_FURTHER = f"({key_below(DOMAIN)} && !(key in {quoted_list((USER_LABEL, CLASS_LABEL))}))"
 _SAME = "oldObject != null && object.spec == oldObject.spec"
 
 
-def policies(hands: Hands) -> tuple[Policy, ...]:
+def policies(principals: Principals) -> tuple[Policy, ...]:
     """What a claim may be, and who writes what the service keeps on it."""
     return (
-        _records(hands),
+        _records(principals),
         Policy(
             name="claims",
             about="Claims of sandboxes, when they are made and when their specification changes.",
@@ -39,8 +49,8 @@ def policies(hands: Hands) -> tuple[Policy, ...]:
                     " metrics and bills.",
                     unless(
                         f"{_SAME} && {_same_label(USER_LABEL)}",
-                        every(
-                            f"variables.user.matches({text(OWNER_ID)})",
+                        all_of(
+                            f"variables.user.matches({quoted(OWNER_ID)})",
                             f"object.metadata.?labels[?'{USER_LABEL}'].orValue(variables.user) == variables.user",
                         ),
                     ),
@@ -52,7 +62,8 @@ def policies(hands: Hands) -> tuple[Policy, ...]:
                     "By its label a workspace is taken for one of that class, with the limits and the namespace of it.",
                     unless(
                         f"oldObject != null && {_same_label(CLASS_LABEL)}",
-                        f"object.metadata.?labels[?'{CLASS_LABEL}'].orValue({said('class')}) == {said('class')}",
+                        f"object.metadata.?labels[?'{CLASS_LABEL}'].orValue({parameter('class')})"
+                        f" == {parameter('class')}",
                     ),
                     f"the label {CLASS_LABEL} of a claim is the class in whose namespace it is",
                 ),
@@ -65,7 +76,7 @@ def policies(hands: Hands) -> tuple[Policy, ...]:
                 _rule(
                     "claim-env",
                     "Variables make every such claim start cold, and they stand readable in the claim.",
-                    f"object.spec.?env.orValue([]).size() == 0 || {said('claimEnv')} == 'true'",
+                    f"object.spec.?env.orValue([]).size() == 0 || {parameter('claimEnv')} == 'true'",
                     "claims of this class bring no variables of their own",
                 ),
                 _rule(
@@ -78,7 +89,7 @@ def policies(hands: Hands) -> tuple[Policy, ...]:
                 _rule(
                     "claim-pool",
                     "A pool of another name has not been looked at when the class was declared.",
-                    f"{listed('pools')}.exists(pool, object.spec.warmPoolRef.name == pool"
+                    f"{list_parameter('pools')}.exists(pool, object.spec.warmPoolRef.name == pool"
                     " || object.spec.warmPoolRef.name.startsWith(pool + '-'))",
                     "spec.warmPoolRef.name is a pool of the class",
                 ),
@@ -86,10 +97,10 @@ def policies(hands: Hands) -> tuple[Policy, ...]:
                     "claim-labels",
                     "The class's labels decide which network policy covers a pod and who pays for it; annotations of"
                     " runtimes can open the wall around it.",
-                    every(
-                        f"{_LABELS}.orValue({{}}).all(key, !(key in {texts(OF_CLASS)}))",
+                    all_of(
+                        f"{_LABELS}.orValue({{}}).all(key, !(key in {quoted_list(OF_CLASS)}))",
                         "object.spec.?additionalPodMetadata.?annotations.orValue({}).all(key,"
-                        f" key.startsWith('sandbox.users.io/') || key in {texts(ANNOTATIONS)})",
+                        f" key.startsWith('sandbox.users.io/') || key in {quoted_list(ANNOTATIONS)})",
                     ),
                     "a claim adds labels that its class does not set itself, and annotations below sandbox.users.io/"
                     " and karpenter.sh/do-not-disrupt",
@@ -104,7 +115,7 @@ def policies(hands: Hands) -> tuple[Policy, ...]:
                     "claim-seat",
                     "A cold start has its claim's name, and with the name of a declared workspace it would look for"
                     " that one's home.",
-                    f"!{listed('seats')}.exists(seat, seat.startsWith(object.metadata.name + ':'))",
+                    f"!{list_parameter('seats')}.exists(seat, seat.startsWith(object.metadata.name + ':'))",
                     "a claim has another name than the declared workspaces of its class",
                 ),
             ),
@@ -112,7 +123,7 @@ def policies(hands: Hands) -> tuple[Policy, ...]:
     )
 
 
-def _records(hands: Hands) -> Policy:
+def _records(principals: Principals) -> Policy:
     return Policy(
         name="claim-records",
         about="What a claim says of the workspace that it is, in its annotations and its owner's own labels.",
@@ -123,13 +134,13 @@ def _records(hands: Hands) -> Policy:
                 "It says with whom a workspace is shared, what it may cost, and when it sleeps and ends; the service"
                 " asks who may change that, and believes what it reads.",
                 unless(
-                    every(
-                        marks_kept(below(DOMAIN), ("annotations",)),
-                        marks_kept(below(OWN_LABEL), ("labels",)),
+                    all_of(
+                        unchanged_marks(key_below(DOMAIN), ("annotations",)),
+                        unchanged_marks(key_below(OWN_LABEL), ("labels",)),
                         # Its owner and its class have rules of their own.
-                        unless("oldObject == null", marks_kept(_FURTHER, ("labels",))),
+                        unless("oldObject == null", unchanged_marks(_FURTHER, ("labels",))),
                     ),
-                    asked_by(hands.service),
+                    requested_by(principals.service),
                 ),
                 "annotations of a claim below sandbox.users.io/ and labels below label.sandbox.users.io/ are written by"
                 " the workspace service and deployers, who alone change its labels below sandbox.users.io/ later",
@@ -139,7 +150,7 @@ def _records(hands: Hands) -> Policy:
 
 
 def _same_label(key: str) -> str:
-    return f"object.metadata.?labels[?{text(key)}] == oldObject.metadata.?labels[?{text(key)}]"
+    return f"object.metadata.?labels[?{quoted(key)}] == oldObject.metadata.?labels[?{quoted(key)}]"
 
 
 def _rule(identity: str, why: str, holds: str, message: str) -> Rule:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from agentenv.core.guardrails.guardrail import text
+from agentenv.core.guardrails.guardrail import quoted
 
 
-def said(key: str) -> str:
+def parameter(key: str) -> str:
     """What the class says under a key; nothing where it has none."""
-    return f"params.?data[?{text(key)}].orValue('')"
+    return f"params.?data[?{quoted(key)}].orValue('')"
 
 
-def listed(key: str) -> str:
+def list_parameter(key: str) -> str:
     """The items of a list that the class says under a key."""
-    return f"{said(key)}.split(',').filter(item, item != '')"
+    return f"{parameter(key)}.split(',').filter(item, item != '')"

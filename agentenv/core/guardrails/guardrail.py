@@ -141,7 +141,7 @@ def one_line(cel: str) -> str:
     return " ".join(cel.split())
 
 
-def every(*conditions: str) -> str:
+def all_of(*conditions: str) -> str:
     """All of them."""
     return " && ".join(f"({condition.strip()})" for condition in conditions)
 
@@ -151,29 +151,29 @@ def unless(excused: str, holds: str) -> str:
     return f"({excused.strip()}) || ({holds.strip()})"
 
 
-def below(*starts: str) -> str:
+def key_below(*starts: str) -> str:
     """Whether a `key` begins so."""
-    return f"({' || '.join(f'key.startsWith({text(start)})' for start in starts)})"
+    return f"({' || '.join(f'key.startsWith({quoted(start)})' for start in starts)})"
 
 
-def marks_kept(ours: str, parts: tuple[str, ...] = ("labels", "annotations")) -> str:
+def unchanged_marks(owned: str, parts: tuple[str, ...] = ("labels", "annotations")) -> str:
     """Whether no label and no annotation is added, changed or taken away of whose `key` this is true."""
-    kept: list[str] = []
+    conditions: list[str] = []
     for part in parts:
         now, before = f"object.metadata.?{part}", f"oldObject.metadata.?{part}"
-        kept += [
-            f"{now}.orValue({{}}).all(key, !{ours} || (oldObject != null && {now}[?key] == {before}[?key]))",
-            f"oldObject == null || {before}.orValue({{}}).all(key, !{ours} || {now}[?key] == {before}[?key])",
+        conditions += [
+            f"{now}.orValue({{}}).all(key, !{owned} || (oldObject != null && {now}[?key] == {before}[?key]))",
+            f"oldObject == null || {before}.orValue({{}}).all(key, !{owned} || {now}[?key] == {before}[?key])",
         ]
-    return every(*kept)
+    return all_of(*conditions)
 
 
-def texts(values: tuple[str, ...] | list[str]) -> str:
+def quoted_list(values: tuple[str, ...] | list[str]) -> str:
     """A list of texts in CEL."""
-    return "[" + ", ".join(text(value) for value in values) + "]"
+    return "[" + ", ".join(quoted(value) for value in values) + "]"
 
 
-def text(value: str) -> str:
+def quoted(value: str) -> str:
     """A text in CEL."""
     escaped = value.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"

@@ -7,13 +7,13 @@ or enter them anywhere, as the usual roles for workloads may, would see everybod
 from __future__ import annotations
 
 from agentenv.core.guardrails.guardrail import Policy, Rule, Watch, unless
-from agentenv.core.guardrails.principals import Hands, asked_by
+from agentenv.core.guardrails.principals import Principals, requested_by
 from agentenv.core.service.home_metering import NAME
 
-_DOORS = ("pods/exec", "pods/attach", "pods/portforward", "pods/proxy")
+_CONNECT_SUBRESOURCES = ("pods/exec", "pods/attach", "pods/portforward", "pods/proxy")
 
 
-def policies(hands: Hands) -> tuple[Policy, ...]:
+def policies(principals: Principals) -> tuple[Policy, ...]:
     """What runs there, and who enters."""
     return (
         Policy(
@@ -22,7 +22,7 @@ def policies(hands: Hands) -> tuple[Policy, ...]:
             watches=(
                 Watch("batch", ("cronjobs", "jobs")),
                 Watch("", ("pods", "pods/ephemeralcontainers")),
-                Watch("", _DOORS, ("CONNECT",)),
+                Watch("", _CONNECT_SUBRESOURCES, ("CONNECT",)),
             ),
             in_classes=False,
             within=NAME,
@@ -32,7 +32,7 @@ def policies(hands: Hands) -> tuple[Policy, ...]:
                     "Whatever runs there can have the homes of all owners mounted.",
                     unless(
                         "request.operation == 'CONNECT' || (oldObject != null && object.?spec == oldObject.?spec)",
-                        asked_by(*hands.jobs),
+                        requested_by(*principals.jobs),
                     ),
                     "what looks into homes is declared by deployers, and started by Kubernetes's own controllers of"
                     " jobs",
@@ -40,7 +40,7 @@ def policies(hands: Hands) -> tuple[Policy, ...]:
                 Rule(
                     "looking-entered",
                     "Whoever is in such a pod sees the files of all owners.",
-                    unless("request.operation != 'CONNECT'", asked_by()),
+                    unless("request.operation != 'CONNECT'", requested_by()),
                     "nobody but deployers gets into what looks into homes",
                 ),
             ),

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
-from agentenv.core.guardrails.guardrail import CONSTRAINTS, Operation, Policy, Rule, Watch, every, text, unless
-from agentenv.core.guardrails.principals import Hands, asked_by
+from agentenv.core.guardrails.guardrail import CONSTRAINTS, Operation, Policy, Rule, Watch, all_of, quoted, unless
+from agentenv.core.guardrails.principals import Principals, requested_by
 
 _ALL: tuple[Operation, ...] = ("CREATE", "UPDATE", "DELETE")
 _LEVEL = "pod-security.kubernetes.io/enforce"
-_THING = "(object == null ? oldObject : object)"
+_EITHER_OBJECT = "(object == null ? oldObject : object)"
 # Finalizers come and go with whoever needs them: the network's own controller has one on every policy.
-_SAME = "object != null && oldObject != null"
+_BOTH_OBJECTS = "object != null && oldObject != null"
 # A namespace that goes takes everything with it, whoever does the work.
-_GOING = "has(namespaceObject.metadata.deletionTimestamp)"
+_TERMINATING = "has(namespaceObject.metadata.deletionTimestamp)"
 
 
-def policies(hands: Hands) -> tuple[Policy, ...]:
+def policies(principals: Principals) -> tuple[Policy, ...]:
     """The namespaces themselves, and the objects in them that are a class's own."""
-    return (_namespaces(), _fences(hands))
+    return (_namespaces(), _namespace_objects(principals))
 
 
 def _namespaces() -> Policy:
-    label = f"[?{text(CLASS_LABEL)}]"
+    label = f"[?{quoted(CLASS_LABEL)}]"
     mine = f"object.metadata.?labels{label}"
     return Policy(
         name="namespaces",
@@ -47,7 +47,7 @@ def _namespaces() -> Policy:
                     "has(object.metadata.deletionTimestamp)",
                     unless(
                         f"!{mine}.hasValue()",
-                        f"object.metadata.labels[?{text(_LEVEL)}].orValue('') == 'restricted'",
+                        f"object.metadata.labels[?{quoted(_LEVEL)}].orValue('') == 'restricted'",
                     ),
                 ),
                 f"the namespace of a class has {_LEVEL}: restricted",
@@ -65,12 +65,12 @@ def _namespaces() -> Policy:
                 "space-by",
                 "Without its labels a namespace has no guardrails, and with other ones weaker walls.",
                 unless(
-                    every(
+                    all_of(
                         "oldObject != null",
                         "variables.fences.all(pair, pair in variables.before)",
                         "variables.before.all(pair, pair in variables.fences)",
                     ),
-                    asked_by(),
+                    requested_by(),
                 ),
                 "namespaces of classes are made by deployers, who alone change their sandbox.users.io and pod-security"
                 " labels",
@@ -79,8 +79,10 @@ def _namespaces() -> Policy:
     )
 
 
-def _fences(hands: Hands) -> Policy:
-    going = f"request.operation == 'DELETE' && ({_GOING} || {asked_by(*hands.collectors, deployers=False)})"
+def _namespace_objects(principals: Principals) -> Policy:
+    deleting = (
+        f"request.operation == 'DELETE' && ({_TERMINATING} || {requested_by(*principals.collectors, deployers=False)})"
+    )
 
     def rule(identity: str, why: str, resources: str, same: str, message: str, *users: str) -> Rule:
         return Rule(
@@ -88,7 +90,7 @@ def _fences(hands: Hands) -> Policy:
             why,
             unless(
                 f"!(request.resource.resource in {resources})",
-                unless(f"{_SAME} && {same}", unless(going, asked_by(*users))),
+                unless(f"{_BOTH_OBJECTS} && {same}", unless(deleting, requested_by(*users))),
             ),
             message,
         )
@@ -103,7 +105,7 @@ def _fences(hands: Hands) -> Policy:
         ),
         when={
             "own-constraints": "request.resource.resource != 'configmaps' ||"
-            f" {_THING}.metadata.name == {text(CONSTRAINTS)}",
+            f" {_EITHER_OBJECT}.metadata.name == {quoted(CONSTRAINTS)}",
         },
         rules=(
             rule(
@@ -127,7 +129,7 @@ def _fences(hands: Hands) -> Policy:
                 "['serviceaccounts']",
                 "object.metadata.?annotations == oldObject.metadata.?annotations",
                 "accounts of a class are declared by deployers",
-                *hands.accounts,
+                *principals.accounts,
             ),
             rule(
                 "fence-constraints",

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from agentenv.core.guardrails.guardrail import Operation, Policy, Rule, Watch, every, unless
-from agentenv.core.guardrails.principals import CLOUD, Hands, asked_by
+from agentenv.core.guardrails.guardrail import Operation, Policy, Rule, Watch, all_of, unless
+from agentenv.core.guardrails.principals import CLOUD, Principals, requested_by
 
 _ALL: tuple[Operation, ...] = ("CREATE", "UPDATE", "DELETE")
 
 
-def policies(hands: Hands) -> tuple[Policy, ...]:
+def policies(principals: Principals) -> tuple[Policy, ...]:
     """Services, ways in from outside, and reach beside the class's policy."""
     return (
-        _reach(hands),
+        _reach(principals),
         Policy(
             name="services",
             about="Services, when they are made and when their specification changes.",
@@ -23,7 +23,7 @@ def policies(hands: Hands) -> tuple[Policy, ...]:
                     " else.",
                     unless(
                         "oldObject != null && object.spec == oldObject.spec",
-                        every(
+                        all_of(
                             "object.spec.?type.orValue('ClusterIP') == 'ClusterIP'",
                             "object.spec.?externalIPs.orValue([]).size() == 0",
                             "!has(object.spec.externalName) || object.spec.externalName == ''",
@@ -44,7 +44,7 @@ def policies(hands: Hands) -> tuple[Policy, ...]:
                 Rule(
                     "route-by",
                     "A route brings the internet to a sandbox past the workspace service, which asks who is there.",
-                    unless("oldObject != null && object.spec == oldObject.spec", asked_by()),
+                    unless("oldObject != null && object.spec == oldObject.spec", requested_by()),
                     "ways in from outside are declared by deployers",
                 ),
             ),
@@ -52,9 +52,9 @@ def policies(hands: Hands) -> tuple[Policy, ...]:
     )
 
 
-def _reach(hands: Hands) -> Policy:
+def _reach(principals: Principals) -> Policy:
     # What has no namespace is about all of them, and is looked at as well.
-    going = "namespaceObject != null && has(namespaceObject.metadata.deletionTimestamp)"
+    deleting = "namespaceObject != null && has(namespaceObject.metadata.deletionTimestamp)"
     return Policy(
         name="reach",
         about="Kinds beside NetworkPolicy by which EKS and others say what pods may reach, and what EKS makes of all of"
@@ -68,8 +68,8 @@ def _reach(hands: Hands) -> Policy:
                 unless(
                     "object != null && oldObject != null && object.?spec == oldObject.?spec",
                     unless(
-                        f"request.operation == 'DELETE' && {going}",
-                        asked_by(*hands.collectors, prefixes=[CLOUD]),
+                        f"request.operation == 'DELETE' && {deleting}",
+                        requested_by(*principals.collectors, prefixes=[CLOUD]),
                     ),
                 ),
                 "what pods may reach is declared by deployers, and brought to nodes by EKS",

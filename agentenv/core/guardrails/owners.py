@@ -4,41 +4,43 @@ from __future__ import annotations
 
 from agentenv.core.classes.names import USER_LABEL
 from agentenv.core.guardrails.claims import CLAIMS
-from agentenv.core.guardrails.guardrail import Policy, Rule, Watch, every, text
+from agentenv.core.guardrails.guardrail import Policy, Rule, Watch, all_of, quoted
 
-_WHY = (
+_REASON = (
     "With another owner's label a sandbox is accounted to them, and with their name on it their files, or somebody"
     " else's, look like theirs."
 )
 
 # For rules on all that is said of an owner: which label of theirs is held here already, whoever asks.
-HELD = f"(key == {text(USER_LABEL)} && oldObject != null && oldObject.metadata.?labels[?key].orValue('') != '')"
+OWNER_UNCHANGED = (
+    f"(key == {quoted(USER_LABEL)} && oldObject != null && oldObject.metadata.?labels[?key].orValue('') != '')"
+)
 
 
 def policies() -> tuple[Policy, ...]:
     """One a kind: where the label is differs."""
     return (
-        _kept(
+        _owner_policy(
             "claim-owners",
             "Owners of claims.",
             Watch(CLAIMS.group, CLAIMS.resources, ("UPDATE",)),
             "metadata.?labels",
             "spec.?additionalPodMetadata.?labels",
         ),
-        _kept(
+        _owner_policy(
             "sandbox-owners",
             "Owners of Sandboxes.",
             Watch("agents.x-k8s.io", ("sandboxes",), ("UPDATE",)),
             "metadata.?labels",
             "spec.podTemplate.?metadata.?labels",
         ),
-        _kept(
+        _owner_policy(
             "pod-owners",
             "Owners of pods, also where a status is written.",
             Watch("", ("pods", "pods/status"), ("UPDATE",)),
             "metadata.?labels",
         ),
-        _kept(
+        _owner_policy(
             "volume-owners",
             "Owners of PersistentVolumes, also where a status is written: whose a kept home is, is read there.",
             Watch("", ("persistentvolumes", "persistentvolumes/status"), ("UPDATE",)),
@@ -48,10 +50,11 @@ def policies() -> tuple[Policy, ...]:
     )
 
 
-def _kept(name: str, about: str, watch: Watch, *places: str, in_classes: bool = True) -> Policy:
-    kept = (
-        f"oldObject.{place}[?{text(USER_LABEL)}].orValue('') in ['', object.{place}[?{text(USER_LABEL)}].orValue('')]"
-        for place in places
+def _owner_policy(name: str, about: str, watch: Watch, *places: str, in_classes: bool = True) -> Policy:
+    conditions = (
+        f"oldObject.{location}[?{quoted(USER_LABEL)}].orValue('')"
+        f" in ['', object.{location}[?{quoted(USER_LABEL)}].orValue('')]"
+        for location in places
     )
     return Policy(
         name=name,
@@ -61,8 +64,8 @@ def _kept(name: str, about: str, watch: Watch, *places: str, in_classes: bool = 
         rules=(
             Rule(
                 "owner-kept",
-                _WHY,
-                every(*kept),
+                _REASON,
+                all_of(*conditions),
                 f"the label {USER_LABEL} stays as it was first set; for somebody else make another claim",
             ),
         ),

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
 from agentenv.core.classes.pods.aws_identity import FILE
-from agentenv.core.guardrails.class_parameters import listed, said
-from agentenv.core.guardrails.guardrail import Operation, Watch, every, text, texts, unless
-from agentenv.core.guardrails.principals import Hands
+from agentenv.core.guardrails.class_parameters import list_parameter, parameter
+from agentenv.core.guardrails.guardrail import Operation, Watch, all_of, quoted, quoted_list, unless
+from agentenv.core.guardrails.principals import Principals
 from agentenv.core.iam.identity_exchange import TOKEN_SECONDS
 from agentenv.core.nodes.tiers import TIER_LABEL
 
@@ -17,7 +17,7 @@ AUDIENCES = ("sts.amazonaws.com", "pods.eks.amazonaws.com")
 
 
 @dataclass(frozen=True)
-class Place:
+class PodLocation:
     """Where the shape of a pod is written."""
 
     name: str
@@ -34,48 +34,49 @@ class Place:
     other_priority: str = ""
 
 
-def places(hands: Hands) -> tuple[Place, ...]:
+def pod_locations(principals: Principals) -> tuple[PodLocation, ...]:
     """The three of them."""
     written: tuple[Operation, ...] = ("CREATE", "UPDATE")
     inside, about = "object.spec.podTemplate.spec", "object.spec.podTemplate.?metadata"
     same = f"oldObject != null && {inside} == oldObject.spec.podTemplate.spec"
     same_metadata = "oldObject != null && object.spec.podTemplate.?metadata == oldObject.spec.podTemplate.?metadata"
     named = _labels(CLASS_LABEL, "class"), _labels(TIER_LABEL, "tier")
-    labelled = every(
+    labelled = all_of(
         *named,
-        f"{listed('podLabels')}.all(pair, variables.labels[?pair.split('=')[0]].orValue('') == pair.split('=')[1])",
+        f"{list_parameter('podLabels')}.all(pair,"
+        " variables.labels[?pair.split('=')[0]].orValue('') == pair.split('=')[1])",
     )
-    known = f"variables.containers.all(one, one.image in {listed('images')})"
+    known = f"variables.containers.all(one, one.image in {list_parameter('images')})"
     # Its own home, by the name that the controller gives it; a swarm's, by the name of its task.
     home = "volume.?persistentVolumeClaim.?claimName.orValue('') == 'home-' + object.metadata.name"
     shared = (
-        f"{said('storage')} == 'shared' && variables.labels[?'sandbox.users.io/task'].orValue('') != '' &&"
+        f"{parameter('storage')} == 'shared' && variables.labels[?'sandbox.users.io/task'].orValue('') != '' &&"
         " volume.?persistentVolumeClaim.?claimName.orValue('') =="
         " 'shared-' + variables.labels[?'sandbox.users.io/task'].orValue('')"
     )
     projected = "source.?serviceAccountToken"
     sources = "volume.?projected.?sources.orValue([])"
     # The token of the class's identity as its template mounts it, and nothing beside it.
-    identity = every(
+    identity = all_of(
         "volume.all(key, key in ['name', 'projected'])",
         f"{sources}.size() == 1",
         f"{sources}.all(source, "
-        + every(
+        + all_of(
             "source.all(key, key == 'serviceAccountToken')",
-            f"{projected}.?audience.orValue('') in {listed('tokenAudiences')}",
+            f"{projected}.?audience.orValue('') in {list_parameter('tokenAudiences')}",
             f"{projected}.?expirationSeconds.orValue(0) == {TOKEN_SECONDS}",
-            f"{projected}.?path.orValue('') == {text(FILE)}",
+            f"{projected}.?path.orValue('') == {quoted(FILE)}",
         )
         + ")",
     )
-    webhook = every(
+    webhook = all_of(
         f"{sources}.size() > 0",
-        f"{sources}.all(source, {projected}.?audience.orValue('') in {texts(AUDIENCES)})",
+        f"{sources}.all(source, {projected}.?audience.orValue('') in {quoted_list(AUDIENCES)})",
     )
-    controllers = f"request.userInfo.username == {text(hands.sandbox_controller)}"
+    controllers = f"request.userInfo.username == {quoted(principals.sandbox_controller)}"
     listing = "every image is one of the class's, by its digest"
     return (
-        Place(
+        PodLocation(
             "templates",
             "The pod in a SandboxTemplate, when one is made and when its pod changes.",
             Watch("extensions.agents.x-k8s.io", ("sandboxtemplates",), written),
@@ -88,7 +89,7 @@ def places(hands: Hands) -> tuple[Place, ...]:
             labelled,
             f"({shared}) || ({identity})",
         ),
-        Place(
+        PodLocation(
             "sandboxes",
             "The pod in a Sandbox, when one is made and when its pod changes.",
             Watch("agents.x-k8s.io", ("sandboxes",), written),
@@ -100,10 +101,10 @@ def places(hands: Hands) -> tuple[Place, ...]:
             # left behind still fills its pool until the new one is full.
             unless(controllers, known),
             listing,
-            every(*named, unless(controllers, labelled)),
+            all_of(*named, unless(controllers, labelled)),
             f"({home}) || ({shared}) || ({identity})",
         ),
-        Place(
+        PodLocation(
             "pods",
             "Pods, when they are made.",
             Watch("", ("pods",), ("CREATE",)),
@@ -115,13 +116,13 @@ def places(hands: Hands) -> tuple[Place, ...]:
             "variables.containers.all(one, one.image.contains('@sha256:'))",
             "every image is named by its digest",
             # The same holds for what its owner was called then, and who paid.
-            every(*named),
+            all_of(*named),
             f"({home}) || ({shared}) || ({identity}) || ({webhook})",
-            f" || ({said('compute')} == 'fargate' && variables.spec.?priorityClassName.orValue('') =="
+            f" || ({parameter('compute')} == 'fargate' && variables.spec.?priorityClassName.orValue('') =="
             " 'system-node-critical')",
         ),
     )
 
 
-def _labels(key: str, said_by: str) -> str:
-    return f"variables.labels[?{text(key)}].orValue('') == {said(said_by)}"
+def _labels(key: str, rule_text: str) -> str:
+    return f"variables.labels[?{quoted(key)}].orValue('') == {parameter(rule_text)}"

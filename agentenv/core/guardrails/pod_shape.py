@@ -9,10 +9,10 @@ from __future__ import annotations
 from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
 from agentenv.core.classes.constraints_configmap import HOME_IDS
 from agentenv.core.classes.names import HOME_CLASS_LABEL
-from agentenv.core.guardrails.class_parameters import listed, said
-from agentenv.core.guardrails.guardrail import Policy, Rule, every, text, texts, unless
-from agentenv.core.guardrails.pod_locations import Place, places
-from agentenv.core.guardrails.principals import Hands
+from agentenv.core.guardrails.class_parameters import list_parameter, parameter
+from agentenv.core.guardrails.guardrail import Policy, Rule, all_of, quoted, quoted_list, unless
+from agentenv.core.guardrails.pod_locations import PodLocation, pod_locations
+from agentenv.core.guardrails.principals import Principals
 from agentenv.core.nodes.tiers import GPU_TAINT, TIER_LABEL
 
 # What runtimes read from annotations, to another effect than the class's.
@@ -20,48 +20,48 @@ RUNTIMES = ("dev.gvisor.", "io.katacontainers.", "io.kubernetes.cri", "container
 SCHEDULERS = ("default-scheduler", "fargate-scheduler")
 
 
-def policies(hands: Hands) -> tuple[Policy, ...]:
+def policies(principals: Principals) -> tuple[Policy, ...]:
     """The shape, in the three places."""
     return tuple(
         Policy(
-            name=place.name,
-            about=place.about,
-            watches=(place.watch,),
+            name=location.name,
+            about=location.about,
+            watches=(location.watch,),
             by_class=True,
-            variables=_variables(place),
-            rules=tuple(_excused(rule, place) for rule in _rules(place)),
+            variables=_variables(location),
+            rules=tuple(_excused(rule, location) for rule in _rules(location)),
         )
-        for place in places(hands)
+        for location in pod_locations(principals)
     )
 
 
-def _variables(place: Place) -> dict[str, str]:
-    seat = f"{listed('seats')}.filter(seat, seat.startsWith(object.metadata.name + ':'))"
+def _variables(location: PodLocation) -> dict[str, str]:
+    seat = f"{list_parameter('seats')}.filter(seat, seat.startsWith(object.metadata.name + ':'))"
     return {
-        "spec": place.spec,
-        "labels": f"{place.metadata}.?labels.orValue({{}})",
+        "spec": location.spec,
+        "labels": f"{location.metadata}.?labels.orValue({{}})",
         "containers": "variables.spec.containers + variables.spec.?initContainers.orValue([])",
         "seat": seat,
         # A home that was made in another class is mounted with the ids of that one, which EFS enforces.
-        "lender": f"variables.labels[?{text(HOME_CLASS_LABEL)}].orValue('')",
-        "lent": f"{listed(HOME_IDS)}.filter(pair, pair.startsWith(variables.lender + ':'))",
+        "lender": f"variables.labels[?{quoted(HOME_CLASS_LABEL)}].orValue('')",
+        "lent": f"{list_parameter(HOME_IDS)}.filter(pair, pair.startsWith(variables.lender + ':'))",
         # A declared workspace has an id of its own.
         "uid": "variables.seat.size() == 1 ? variables.seat[0].split(':')[1] : (variables.lender == ''"
-        f" ? {said('uid')} : (variables.lent.size() == 1 ? variables.lent[0].split(':')[1] : 'none'))",
+        f" ? {parameter('uid')} : (variables.lent.size() == 1 ? variables.lent[0].split(':')[1] : 'none'))",
     }
 
 
-def _excused(rule: Rule, place: Place) -> Rule:
+def _excused(rule: Rule, location: PodLocation) -> Rule:
     """The rule, but for changes that leave alone what it looks at."""
-    if not place.same:
+    if not location.same:
         return rule
-    same = place.same_metadata if rule.id in {"pod-labels", "pod-annotations"} else place.same
+    same = location.same_metadata if rule.id in {"pod-labels", "pod-annotations"} else location.same
     return Rule(rule.id, rule.why, unless(same, rule.holds), rule.message)
 
 
-def _rules(place: Place) -> tuple[Rule, ...]:
+def _rules(location: PodLocation) -> tuple[Rule, ...]:
     # The server itself makes no pod that has one from the start, and adding one is another request.
-    return _of_all(place) if place.name == "pods" else (*_of_all(place), _NO_DEBUG)
+    return _of_all(location) if location.name == "pods" else (*_of_all(location), _NO_DEBUG)
 
 
 _NO_DEBUG = Rule(
@@ -72,19 +72,19 @@ _NO_DEBUG = Rule(
 )
 
 
-def _of_all(place: Place) -> tuple[Rule, ...]:
+def _of_all(location: PodLocation) -> tuple[Rule, ...]:
     return (
         Rule(
             "pod-runtime",
             "The runtime class is the wall: without it a sandbox shares its node's kernel, whatever its class says.",
-            f"variables.spec.?runtimeClassName.orValue('') == {said('runtimeClassName')}",
+            f"variables.spec.?runtimeClassName.orValue('') == {parameter('runtimeClassName')}",
             "runtimeClassName is that of the class's tier",
         ),
         Rule(
             "pod-account",
             "A token of Kubernetes inside a sandbox is a way to its API server.",
-            every(
-                f"variables.spec.?serviceAccountName.orValue('') == {said('serviceAccount')}",
+            all_of(
+                f"variables.spec.?serviceAccountName.orValue('') == {parameter('serviceAccount')}",
                 "variables.spec.?automountServiceAccountToken.orValue(true) == false",
             ),
             "serviceAccountName is the class's, and automountServiceAccountToken is false",
@@ -100,7 +100,7 @@ def _of_all(place: Place) -> tuple[Rule, ...]:
             "pod-privileges",
             "Each of these is a way out of a container.",
             "variables.containers.all(one, "
-            + every(
+            + all_of(
                 "!one.?securityContext.?privileged.orValue(false)",
                 "!one.?securityContext.?allowPrivilegeEscalation.orValue(true)",
                 "one.?securityContext.?capabilities.?drop.orValue([]).exists(word, word == 'ALL')",
@@ -121,7 +121,7 @@ def _of_all(place: Place) -> tuple[Rule, ...]:
         Rule(
             "pod-seccomp",
             "Without a filter every system call of the kernel is there to be tried.",
-            every(
+            all_of(
                 "variables.spec.?securityContext.?seccompProfile.?type.orValue('') == 'RuntimeDefault'",
                 "variables.containers.all(one,"
                 " one.?securityContext.?seccompProfile.?type.orValue('RuntimeDefault') == 'RuntimeDefault' &&"
@@ -132,7 +132,7 @@ def _of_all(place: Place) -> tuple[Rule, ...]:
         Rule(
             "pod-host",
             "The node's network, processes and ports are everybody's on it.",
-            every(
+            all_of(
                 "!variables.spec.?hostNetwork.orValue(false)",
                 "!variables.spec.?hostPID.orValue(false)",
                 "!variables.spec.?hostIPC.orValue(false)",
@@ -148,48 +148,49 @@ def _of_all(place: Place) -> tuple[Rule, ...]:
             "A volume of another kind brings in what the class did not choose: the node's files, secrets, somebody"
             " else's home.",
             "variables.spec.?volumes.orValue([]).all(volume,"
-            f" (has(volume.emptyDir) && has(volume.emptyDir.sizeLimit)) || ({place.own_volumes}))",
+            f" (has(volume.emptyDir) && has(volume.emptyDir.sizeLimit)) || ({location.own_volumes}))",
             "volumes are scratch space with a size limit, the sandbox's own home and the token of its class's identity",
         ),
         Rule(
             "pod-labels",
             "The network policy of a class selects by its label: a pod without it is a pod without the policy.",
-            place.labels,
+            location.labels,
             f"the pod has the labels {CLASS_LABEL} and {TIER_LABEL} of its class, and a template the class's others"
             " too",
         ),
         Rule(
             "pod-annotations",
             "Runtimes read annotations, and some of them open the wall.",
-            f"{place.metadata}.?annotations.orValue({{}}).all(key,"
-            f" !{texts(RUNTIMES)}.exists(prefix, key.startsWith(prefix)))",
+            f"{location.metadata}.?annotations.orValue({{}}).all(key,"
+            f" !{quoted_list(RUNTIMES)}.exists(prefix, key.startsWith(prefix)))",
             f"no annotation begins with {', '.join(RUNTIMES)}",
         ),
         Rule(
             "pod-images",
             "An image is what runs: a tag may be another one tomorrow.",
-            place.images,
-            place.images_message,
+            location.images,
+            location.images_message,
         ),
         Rule(
             "pod-placement",
             "Another tier's nodes have another wall, and nodes of the platform none.",
-            every(
-                f"{said('compute')} != 'karpenter' || variables.spec.?nodeSelector[?{text(TIER_LABEL)}].orValue('') =="
-                f" {said('tier')}",
+            all_of(
+                f"{parameter('compute')} != 'karpenter' ||"
+                f" variables.spec.?nodeSelector[?{quoted(TIER_LABEL)}].orValue('') =="
+                f" {parameter('tier')}",
                 "variables.spec.?tolerations.orValue([]).all(one,"
                 " one.?key.orValue('').startsWith('node.kubernetes.io/') ||"
-                f" (one.?key.orValue('') == {text(TIER_LABEL)} && one.?value.orValue('') == {said('tier')}) ||"
-                f" one.?key.orValue('') in [{text(GPU_TAINT)}, 'eks.amazonaws.com/compute-type'])",
+                f" (one.?key.orValue('') == {quoted(TIER_LABEL)} && one.?value.orValue('') == {parameter('tier')}) ||"
+                f" one.?key.orValue('') in [{quoted(GPU_TAINT)}, 'eks.amazonaws.com/compute-type'])",
             ),
             "the node selector names the class's tier, and nothing is tolerated but that tier's taints",
         ),
         Rule(
             "pod-node",
             "Whoever names the node goes past the scheduler, and with it past taints and room.",
-            every(
+            all_of(
                 "variables.spec.?nodeName.orValue('') == ''",
-                f"variables.spec.?schedulerName.orValue('default-scheduler') in {texts(SCHEDULERS)}",
+                f"variables.spec.?schedulerName.orValue('default-scheduler') in {quoted_list(SCHEDULERS)}",
             ),
             "the scheduler chooses the node: no nodeName, no scheduler of its own",
         ),
@@ -197,7 +198,8 @@ def _of_all(place: Place) -> tuple[Rule, ...]:
             "pod-priority",
             "A sandbox with more priority ends other people's. On Fargate, where nothing else is on its node, AWS gives"
             " every pod the same.",
-            f"variables.spec.?priorityClassName.orValue('') == {said('priorityClassName')}{place.other_priority}",
+            f"variables.spec.?priorityClassName.orValue('') == {parameter('priorityClassName')}"
+            f"{location.other_priority}",
             "priorityClassName is that of all sandboxes",
         ),
         Rule(
@@ -211,7 +213,7 @@ def _of_all(place: Place) -> tuple[Rule, ...]:
 
 
 def _user() -> str:
-    return every(
+    return all_of(
         "variables.spec.?securityContext.?runAsNonRoot.orValue(false)",
         "string(variables.spec.?securityContext.?runAsUser.orValue(0)) == variables.uid",
         "string(variables.spec.?securityContext.?runAsGroup.orValue(0)) == variables.uid",

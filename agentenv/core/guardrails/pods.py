@@ -10,15 +10,15 @@ from agentenv.core.guardrails.guardrail import (
     Policy,
     Rule,
     Watch,
-    below,
-    every,
-    marks_kept,
-    text,
-    texts,
+    all_of,
+    key_below,
+    quoted,
+    quoted_list,
+    unchanged_marks,
     unless,
 )
-from agentenv.core.guardrails.owners import HELD
-from agentenv.core.guardrails.principals import CLOUD, Hands, asked_by
+from agentenv.core.guardrails.owners import OWNER_UNCHANGED
+from agentenv.core.guardrails.principals import CLOUD, Principals, requested_by
 from agentenv.core.nodes.tiers import TIER_LABEL
 from agentenv.core.workspaces.workspace import DOMAIN
 
@@ -27,13 +27,13 @@ _INTO = ("exec", "run", "attach", "portforward", "cri")
 _FIXED = (CLASS_LABEL, TIER_LABEL, RELEASE_LABEL)
 
 
-def policies(hands: Hands) -> tuple[Policy, ...]:
+def policies(principals: Principals) -> tuple[Policy, ...]:
     """Who makes pods, what becomes of them, and who gets into one."""
-    return (_made(hands), _kept(hands), _workloads(), _parts(hands), _doors())
+    return (_creation(principals), _unchanged(principals), _workloads(), _pod_parts(principals), _connections())
 
 
-def _made(hands: Hands) -> Policy:
-    controller = text(hands.sandbox_controller)
+def _creation(principals: Principals) -> Policy:
+    controller = quoted(principals.sandbox_controller)
     return Policy(
         name="pod-makers",
         about="Who makes pods.",
@@ -42,7 +42,7 @@ def _made(hands: Hands) -> Policy:
             Rule(
                 "pod-by",
                 "What else runs in the namespace has the class's network and account, and nobody who answers for it.",
-                every(
+                all_of(
                     f"request.userInfo.username == {controller}",
                     "object.metadata.?ownerReferences.orValue([]).exists(owner, owner.kind == 'Sandbox' &&"
                     " owner.apiVersion.startsWith('agents.x-k8s.io/') && owner.?controller.orValue(false))",
@@ -53,9 +53,9 @@ def _made(hands: Hands) -> Policy:
     )
 
 
-def _kept(hands: Hands) -> Policy:
+def _unchanged(principals: Principals) -> Policy:
     labels = " && ".join(
-        f"object.metadata.?labels[?{text(key)}] == oldObject.metadata.?labels[?{text(key)}]" for key in _FIXED
+        f"object.metadata.?labels[?{quoted(key)}] == oldObject.metadata.?labels[?{quoted(key)}]" for key in _FIXED
     )
     return Policy(
         name="pods-kept",
@@ -78,8 +78,8 @@ def _kept(hands: Hands) -> Policy:
                 "pod-given",
                 "From the moment that it has one, a pod is accounted to its owner, and nobody else is ever given it.",
                 unless(
-                    marks_kept(f"({below(DOMAIN)} && !(key in {texts(_FIXED)}) && !{HELD})"),
-                    asked_by(hands.sandbox_controller, deployers=False),
+                    unchanged_marks(f"({key_below(DOMAIN)} && !(key in {quoted_list(_FIXED)}) && !{OWNER_UNCHANGED})"),
+                    requested_by(principals.sandbox_controller, deployers=False),
                 ),
                 "whose a pod is, and what else it says below sandbox.users.io/, is written by the sandbox controller as"
                 " its claim has it",
@@ -89,7 +89,7 @@ def _kept(hands: Hands) -> Policy:
                 "A pod that belongs to no Sandbox outlives it, and suspending it ends nothing.",
                 unless(
                     "object.metadata.?ownerReferences == oldObject.metadata.?ownerReferences",
-                    asked_by(hands.sandbox_controller, *hands.collectors, deployers=False),
+                    requested_by(principals.sandbox_controller, *principals.collectors, deployers=False),
                 ),
                 "a pod keeps the Sandbox that it belongs to",
             ),
@@ -121,7 +121,7 @@ def _workloads() -> Policy:
     )
 
 
-def _parts(hands: Hands) -> Policy:
+def _pod_parts(principals: Principals) -> Policy:
     return Policy(
         name="pod-parts",
         about="What is changed in a running pod through its subresources.",
@@ -142,7 +142,7 @@ def _parts(hands: Hands) -> Policy:
             Rule(
                 "pod-resized",
                 "What a sandbox may use is what its owner pays for.",
-                unless(f"{SUBRESOURCE} != 'resize'", asked_by()),
+                unless(f"{SUBRESOURCE} != 'resize'", requested_by()),
                 "sandboxes are resized by deployers",
             ),
             Rule(
@@ -150,7 +150,7 @@ def _parts(hands: Hands) -> Policy:
                 "Whoever binds a pod chooses its node.",
                 unless(
                     f"{SUBRESOURCE} != 'binding' && request.resource.resource != 'bindings'",
-                    asked_by(*hands.schedulers, prefixes=[CLOUD]),
+                    requested_by(*principals.schedulers, prefixes=[CLOUD]),
                 ),
                 "pods are bound to nodes by the scheduler",
             ),
@@ -158,8 +158,8 @@ def _parts(hands: Hands) -> Policy:
     )
 
 
-def _doors() -> Policy:
-    into = f"{texts(_INTO)}.exists(start, object.?path.orValue('').lowerAscii().contains(start))"
+def _connections() -> Policy:
+    into = f"{quoted_list(_INTO)}.exists(start, object.?path.orValue('').lowerAscii().contains(start))"
     ways = ("pods/exec", "pods/attach", "pods/portforward", "pods/proxy", "services/proxy")
     return Policy(
         name="doors",
@@ -173,7 +173,7 @@ def _doors() -> Policy:
                 " alone would let in everybody who may edit workloads.",
                 unless(
                     f"request.resource.resource == 'nodes' && !{into}",
-                    asked_by(),
+                    requested_by(),
                 ),
                 "nobody but deployers gets into a sandbox by the API server; its owner reaches what it serves",
             ),

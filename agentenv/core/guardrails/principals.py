@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agentenv.core.guardrails.guardrail import text, texts
+from agentenv.core.guardrails.guardrail import quoted, quoted_list
 from agentenv.core.service.home_metering import NAME as METERING
 
 DEPLOYER = (
@@ -40,7 +40,7 @@ def _controllers(*names: str) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class Hands:
+class Principals:
     """The user names of the controllers that are exempt from one rule or another, as EKS has them."""
 
     sandbox_controller: str = account("agent-sandbox-system", "agent-sandbox-controller")
@@ -53,20 +53,20 @@ class Hands:
     jobs: tuple[str, ...] = _controllers("cronjob-controller", "job-controller")
 
 
-EKS = Hands()
+EKS = Principals()
 
 
-def asked_by(*users: str, groups: Sequence[str] = (), prefixes: Sequence[str] = (), deployers: bool = True) -> str:
+def requested_by(*users: str, groups: Sequence[str] = (), prefixes: Sequence[str] = (), deployers: bool = True) -> str:
     """Whether a request came from one of these.
 
     The authorizer comes last: it costs the most, and is asked only about those whom nobody knows by name.
     """
     who: list[str] = []
     if users:
-        who.append(f"request.userInfo.username in {texts(list(dict.fromkeys(users)))}")
-    who += [f"request.userInfo.username.startsWith({text(prefix)})" for prefix in prefixes]
+        who.append(f"request.userInfo.username in {quoted_list(list(dict.fromkeys(users)))}")
+    who += [f"request.userInfo.username.startsWith({quoted(prefix)})" for prefix in prefixes]
     if groups:
-        who.append(f"request.userInfo.?groups.orValue([]).exists(group, group in {texts(list(groups))})")
+        who.append(f"request.userInfo.?groups.orValue([]).exists(group, group in {quoted_list(list(groups))})")
     if deployers:
         who.append(DEPLOYER)
     return f"({' || '.join(who)})"

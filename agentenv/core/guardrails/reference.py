@@ -28,7 +28,7 @@ as exempt.
 
 A claim may be made by whoever RBAC lets. Getting into a sandbox (`exec`, `attach`, `port-forward`) is kept to
 deployers, because the usual roles that may edit workloads include it: its owner reaches what it serves."""
-_HANDS = {
+_PRINCIPALS = {
     "sandbox_controller": "makes pods, Sandboxes and the claims of their homes",
     "service": "the workspace service: keeps homes, brings owners back to them, scales pools, makes templates of tasks",
     "provisioner": "makes volumes of access points",
@@ -42,8 +42,8 @@ _HANDS = {
 
 def guardrails_page() -> str:
     """The reference page."""
-    found = policies(["fs-0123456789abcdef0"])
-    rules = sum(len(policy.rules) for policy in found)
+    policies_ = policies(["fs-0123456789abcdef0"])
+    rules = sum(len(policy.rules) for policy in policies_)
     lines = [
         "# Guardrails",
         "",
@@ -51,7 +51,7 @@ def guardrails_page() -> str:
         "",
         *_ABOUT.splitlines(),
         "",
-        f"{len(found)} policies, {rules} rules. A refusal names its rule in brackets.",
+        f"{len(policies_)} policies, {rules} rules. A refusal names its rule in brackets.",
         "",
         "## Who is exempt",
         "",
@@ -64,7 +64,7 @@ def guardrails_page() -> str:
         f"| metering | `{METER}` | writes what homes hold on their volumes |",
         f"| schedules | group `{SCHEDULES}` | scale pools |",
     ]
-    for group in _alike(found):
+    for group in _grouped(policies_):
         lines += ["", *_section(group)]
     return "\n".join(lines) + "\n"
 
@@ -73,13 +73,13 @@ def _who() -> Iterator[str]:
     for one in fields(EKS):
         users = getattr(EKS, one.name)
         told = ", ".join(f"`{user}`" for user in ([users] if isinstance(users, str) else users))
-        yield f"| {one.name.replace('_', ' ')} | {told} | {_HANDS[one.name]} |"
+        yield f"| {one.name.replace('_', ' ')} | {told} | {_PRINCIPALS[one.name]} |"
 
 
-def _alike(found: Sequence[Policy]) -> list[list[Policy]]:
+def _grouped(policies_: Sequence[Policy]) -> list[list[Policy]]:
     """Policies that have rules in common are told together; they begin with the same one."""
     groups: dict[str, list[Policy]] = {}
-    for policy in found:
+    for policy in policies_:
         groups.setdefault(policy.rules[0].id, []).append(policy)
     return list(groups.values())
 
@@ -90,7 +90,7 @@ def _section(group: Sequence[Policy]) -> Iterator[str]:
     for policy in group:
         anywhere = not (policy.in_classes or policy.elsewhere or policy.within)
         where = " Not in the namespaces of classes alone." if anywhere else ""
-        yield f"- `{policy.full_name}`: {policy.about}{where} ({_looked_at(policy)})"
+        yield f"- `{policy.full_name}`: {policy.about}{where} ({_matched(policy)})"
     yield ""
     yield "| rule | how it has to be | why |"
     yield "|---|---|---|"
@@ -99,7 +99,7 @@ def _section(group: Sequence[Policy]) -> Iterator[str]:
         yield f"| `{rule.id}` | {_cell('; or '.join(messages))} | {_cell(rule.why)} |"
 
 
-def _looked_at(policy: Policy) -> str:
+def _matched(policy: Policy) -> str:
     return "; ".join(
         f"{', '.join(watch.operations)} {', '.join(f'`{name}`' for name in watch.resources)}"
         for watch in policy.watches

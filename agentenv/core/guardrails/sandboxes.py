@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from agentenv.core.guardrails.class_parameters import listed, said
-from agentenv.core.guardrails.guardrail import Policy, Rule, Watch, every, text, unless
-from agentenv.core.guardrails.principals import SCHEDULES, Hands, asked_by
+from agentenv.core.guardrails.class_parameters import list_parameter, parameter
+from agentenv.core.guardrails.guardrail import Policy, Rule, Watch, all_of, quoted, unless
+from agentenv.core.guardrails.principals import SCHEDULES, Principals, requested_by
 
 EXTENSIONS = "extensions.agents.x-k8s.io"
 _CREATED = "oldObject != null"
@@ -12,9 +12,17 @@ _CREATED = "oldObject != null"
 _LEFT = "orphan"
 
 
-def policies(hands: Hands) -> tuple[Policy, ...]:
+def policies(principals: Principals) -> tuple[Policy, ...]:
     """What is said of them, class by class, and who may."""
-    return (_storage(), _templates(), _pools(), _writers(hands), _scale(hands), _endings(), _elsewhere(hands))
+    return (
+        _storage(),
+        _templates(),
+        _pools(),
+        _writers(principals),
+        _scale(principals),
+        _endings(),
+        _elsewhere(principals),
+    )
 
 
 def _storage() -> Policy:
@@ -33,8 +41,8 @@ def _storage() -> Policy:
                 unless(
                     _unchanged("?volumeClaimTemplates"),
                     "object.spec.?volumeClaimTemplates.orValue([]).all(one, "
-                    + every(
-                        f"one.spec.?storageClassName.orValue('') in {listed('storageClasses')}",
+                    + all_of(
+                        f"one.spec.?storageClassName.orValue('') in {list_parameter('storageClasses')}",
                         "one.spec.?volumeName.orValue('') == ''",
                         "!has(one.spec.dataSource) && !has(one.spec.dataSourceRef) && !has(one.spec.selector)",
                     )
@@ -67,9 +75,9 @@ def _templates() -> Policy:
                 "What a template lets in decides what a claim may bring.",
                 unless(
                     f"{_CREATED} && object.spec == oldObject.spec",
-                    every(
+                    all_of(
                         "object.spec.?envVarsInjectionPolicy.orValue('Disallowed') == 'Disallowed' ||"
-                        f" (object.spec.envVarsInjectionPolicy == 'Allowed' && {said('claimEnv')} == 'true')",
+                        f" (object.spec.envVarsInjectionPolicy == 'Allowed' && {parameter('claimEnv')} == 'true')",
                         "object.spec.?volumeClaimTemplatesPolicy.orValue('Disallowed') == 'Disallowed'",
                     ),
                 ),
@@ -91,7 +99,7 @@ def _pools() -> Policy:
                 "Claims may name every pool of the class, and rely on what is in it.",
                 unless(
                     f"{_CREATED} && object.spec.sandboxTemplateRef == oldObject.spec.sandboxTemplateRef",
-                    f"{listed('pools')}.exists(pool, object.metadata.name.startsWith(pool + '-') &&"
+                    f"{list_parameter('pools')}.exists(pool, object.metadata.name.startsWith(pool + '-') &&"
                     " object.spec.sandboxTemplateRef.name.startsWith(pool + '-'))",
                 ),
                 "a pool and its template have names that begin with their class's",
@@ -100,7 +108,7 @@ def _pools() -> Policy:
     )
 
 
-def _writers(hands: Hands) -> Policy:
+def _writers(principals: Principals) -> Policy:
     same = " && ".join(
         f"object.spec{part} == oldObject.spec{part}" for part in (".podTemplate", ".?volumeClaimTemplates", ".?service")
     )
@@ -123,7 +131,7 @@ def _writers(hands: Hands) -> Policy:
                         " oldObject.metadata.?ownerReferences && object.metadata.?labels =="
                         " oldObject.metadata.?labels",
                         # The collectors take a reference off where an owner goes and leaves what it owned.
-                        asked_by(hands.sandbox_controller, hands.service, *hands.collectors),
+                        requested_by(principals.sandbox_controller, principals.service, *principals.collectors),
                     ),
                 ),
                 "Sandboxes are made and rewritten by the sandbox controller, the workspace service and deployers;"
@@ -137,7 +145,7 @@ def _writers(hands: Hands) -> Policy:
                     "request.resource.resource == 'sandboxes'",
                     unless(
                         f"{_CREATED} && object.spec == oldObject.spec",
-                        asked_by(hands.service),
+                        requested_by(principals.service),
                     ),
                 ),
                 "templates and pools are made and changed by deployers and the workspace service",
@@ -146,7 +154,7 @@ def _writers(hands: Hands) -> Policy:
     )
 
 
-def _scale(hands: Hands) -> Policy:
+def _scale(principals: Principals) -> Policy:
     return Policy(
         name="pool-scale",
         about="The size of a warm pool through its scale subresource.",
@@ -155,7 +163,7 @@ def _scale(hands: Hands) -> Policy:
             Rule(
                 "pool-scale-by",
                 "Every warm sandbox is paid for, and an empty pool makes everybody wait.",
-                asked_by(hands.service, groups=[SCHEDULES]),
+                requested_by(principals.service, groups=[SCHEDULES]),
                 "pools are scaled by the workspace service, their schedules and deployers",
             ),
         ),
@@ -163,8 +171,8 @@ def _scale(hands: Hands) -> Policy:
 
 
 def _endings() -> Policy:
-    left = f"({text(_LEFT)} in object.metadata.?finalizers.orValue([]))"
-    before = f"(oldObject != null && {text(_LEFT)} in oldObject.metadata.?finalizers.orValue([]))"
+    left = f"({quoted(_LEFT)} in object.metadata.?finalizers.orValue([]))"
+    before = f"(oldObject != null && {quoted(_LEFT)} in oldObject.metadata.?finalizers.orValue([]))"
     return Policy(
         name="endings",
         about="How claims, Sandboxes and pools are deleted.",
@@ -178,7 +186,7 @@ def _endings() -> Policy:
                 "What they leave behind belongs to nobody: the next sandbox of that name takes its home, whoever"
                 " claimed it.",
                 "request.operation == 'DELETE' ? ("
-                + every(
+                + all_of(
                     "request.?options.?propagationPolicy.orValue('') != 'Orphan'",
                     "!request.?options.?orphanDependents.orValue(false)",
                 )
@@ -189,7 +197,7 @@ def _endings() -> Policy:
     )
 
 
-def _elsewhere(hands: Hands) -> Policy:
+def _elsewhere(principals: Principals) -> Policy:
     return Policy(
         name="elsewhere",
         about="Claims, Sandboxes, templates and pools in namespaces that are no class's.",
@@ -204,7 +212,7 @@ def _elsewhere(hands: Hands) -> Policy:
                 "sandbox-elsewhere",
                 "The controller makes whatever pod it is told to, with its own rights: where no guardrail looks at the"
                 " pod, whoever may write a Sandbox may have any pod.",
-                unless(f"{_CREATED} && object.spec == oldObject.spec", asked_by(hands.sandbox_controller)),
+                unless(f"{_CREATED} && object.spec == oldObject.spec", requested_by(principals.sandbox_controller)),
                 "sandboxes are claimed in the namespace of a class; elsewhere deployers alone make them",
             ),
         ),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from agentenv.core.classes.names import SCHEDULES
-from agentenv.core.guardrails.guardrail import SUBRESOURCE, Policy, Rule, Watch, every, text, texts, unless
-from agentenv.core.guardrails.principals import API_SERVER, NODES, asked_by
+from agentenv.core.guardrails.guardrail import SUBRESOURCE, Policy, Rule, Watch, all_of, quoted, quoted_list, unless
+from agentenv.core.guardrails.principals import API_SERVER, NODES, requested_by
 
 _RBAC = "rbac.authorization.k8s.io"
 # All of a cluster's service accounts are in these groups, or everybody is.
@@ -14,14 +14,14 @@ _EVERYBODY = ("system:serviceaccounts", "system:authenticated", "system:unauthen
 
 def policies() -> tuple[Policy, ...]:
     """Bindings in the whole cluster, tokens and secrets in the namespaces of classes."""
-    subject = every(
+    subject = all_of(
         f"!(subject.kind == 'ServiceAccount' && subject.?namespace.orValue('').startsWith('sandbox-')"
-        f" && subject.namespace != {text(SCHEDULES)})",
+        f" && subject.namespace != {quoted(SCHEDULES)})",
         "!(subject.kind == 'User' && subject.name.startsWith('system:serviceaccount:sandbox-')"
         f" && !subject.name.startsWith('system:serviceaccount:{SCHEDULES}:'))",
         "!(subject.kind == 'Group' && subject.name.startsWith('system:serviceaccounts:sandbox-')"
         f" && subject.name != 'system:serviceaccounts:{SCHEDULES}')",
-        f"!(subject.kind == 'Group' && subject.name in {texts(_EVERYBODY)})",
+        f"!(subject.kind == 'Group' && subject.name in {quoted_list(_EVERYBODY)})",
     )
     return (
         Policy(
@@ -37,7 +37,7 @@ def policies() -> tuple[Policy, ...]:
                     unless(
                         "oldObject != null && object.?subjects == oldObject.?subjects",
                         unless(
-                            f"request.userInfo.username == {text(API_SERVER)}",
+                            f"request.userInfo.username == {quoted(API_SERVER)}",
                             f"object.?subjects.orValue([]).all(subject, {subject})",
                         ),
                     ),
@@ -59,7 +59,7 @@ def policies() -> tuple[Policy, ...]:
                     "With a sandbox's token somebody else has its role in AWS.",
                     unless(
                         f"{SUBRESOURCE} != 'token'",
-                        asked_by(groups=[NODES]),
+                        requested_by(groups=[NODES]),
                     ),
                     "tokens of sandboxes are asked for by their nodes and by deployers",
                 ),

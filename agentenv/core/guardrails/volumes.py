@@ -9,10 +9,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agentenv.core.classes.storage_classes import DRIVER
-from agentenv.core.guardrails.class_parameters import listed
-from agentenv.core.guardrails.guardrail import Policy, Rule, Watch, below, every, marks_kept, text, texts, unless
-from agentenv.core.guardrails.owners import HELD
-from agentenv.core.guardrails.principals import METER, Hands, asked_by
+from agentenv.core.guardrails.class_parameters import list_parameter
+from agentenv.core.guardrails.guardrail import (
+    Policy,
+    Rule,
+    Watch,
+    all_of,
+    key_below,
+    quoted,
+    quoted_list,
+    unchanged_marks,
+    unless,
+)
+from agentenv.core.guardrails.owners import OWNER_UNCHANGED
+from agentenv.core.guardrails.principals import METER, Principals, requested_by
 from agentenv.core.service.home_metering import MEASURES
 from agentenv.core.service.home_metering import NAME as METERING
 from agentenv.core.workspaces.workspace import DOMAIN, OWN_LABEL
@@ -29,17 +39,23 @@ OF_CONTROLLER = (DOMAIN, "agents.x-k8s.io/", "extensions.agents.x-k8s.io/")
 _NEW = "oldObject == null"
 
 
-def policies(hands: Hands, file_systems: Sequence[str]) -> tuple[Policy, ...]:
+def policies(principals: Principals, file_systems: Sequence[str]) -> tuple[Policy, ...]:
     """Volumes and storage classes on our file systems, and claims of volumes in the namespaces of classes."""
-    return (_volumes(hands, file_systems), _records(hands), _storage_classes(file_systems), _claims(), _choice(hands))
+    return (
+        _volumes(principals, file_systems),
+        _records(principals),
+        _storage_classes(file_systems),
+        _claims(),
+        _choice(principals),
+    )
 
 
-def _volumes(hands: Hands, file_systems: Sequence[str]) -> Policy:
+def _volumes(principals: Principals, file_systems: Sequence[str]) -> Policy:
     handle = "object.spec.?csi.?volumeHandle.orValue('')"
-    ours = f"{texts(list(file_systems))}.exists(id, {handle}.startsWith(id) ||"
-    ours += " object.spec.?nfs.?server.orValue('').contains(id))"
+    owned = f"{quoted_list(list(file_systems))}.exists(id, {handle}.startsWith(id) ||"
+    owned += " object.spec.?nfs.?server.orValue('').contains(id))"
     attributes = "object.spec.?csi.?volumeAttributes.orValue({})"
-    metering = text(METERING)
+    metering = quoted(METERING)
     return Policy(
         name="volumes",
         about="PersistentVolumes on the environment's file systems, those for the namespace of a class, and those that"
@@ -48,8 +64,9 @@ def _volumes(hands: Hands, file_systems: Sequence[str]) -> Policy:
         in_classes=False,
         when={
             # One that waits for whoever asks for its class would be taken for the home of the next sandbox.
-            "ours": f"{ours} || object.spec.?claimRef.?namespace.orValue('').startsWith('sandbox-') ||"
-            f" (object.spec.?storageClassName.orValue('').startsWith({text(OF_CLASSES)}) && !has(object.spec.claimRef))"
+            "ours": f"{owned} || object.spec.?claimRef.?namespace.orValue('').startsWith('sandbox-') ||"
+            f" (object.spec.?storageClassName.orValue('').startsWith({quoted(OF_CLASSES)})"
+            " && !has(object.spec.claimRef))"
         },
         rules=(
             Rule(
@@ -60,14 +77,14 @@ def _volumes(hands: Hands, file_systems: Sequence[str]) -> Policy:
                     f"!({_NEW}) && object.spec.?csi == oldObject.spec.?csi && object.spec.?mountOptions =="
                     " oldObject.spec.?mountOptions && object.spec.?storageClassName =="
                     " oldObject.spec.?storageClassName",
-                    every(
-                        f"object.spec.?csi.?driver.orValue('') == {text(DRIVER)}",
-                        f"{handle}.matches({text(HANDLE)})",
-                        f"{handle}.split('::')[0] in {texts(list(file_systems))}",
+                    all_of(
+                        f"object.spec.?csi.?driver.orValue('') == {quoted(DRIVER)}",
+                        f"{handle}.matches({quoted(HANDLE)})",
+                        f"{handle}.split('::')[0] in {quoted_list(list(file_systems))}",
                         "object.spec.?claimRef.?name.orValue('') != ''",
                         "object.spec.?claimRef.?namespace.orValue('') != ''",
                         # The driver takes names of attributes in whatever case.
-                        f"{attributes}.all(key, !(key.lowerAscii() in {texts(_ELSEWHERE)}))",
+                        f"{attributes}.all(key, !(key.lowerAscii() in {quoted_list(_ELSEWHERE)}))",
                         f"{attributes}.all(key, key.lowerAscii() != 'encryptintransit' || {attributes}[key] == 'true')",
                         "object.spec.?mountOptions.orValue([]).all(option, option in ['tls', 'iam'])",
                     ),
@@ -78,7 +95,7 @@ def _volumes(hands: Hands, file_systems: Sequence[str]) -> Policy:
             Rule(
                 "volume-by",
                 "Whoever makes volumes chooses whose files are in them.",
-                unless(f"!({_NEW})", asked_by(hands.provisioner)),
+                unless(f"!({_NEW})", requested_by(principals.provisioner)),
                 "volumes are made by the driver's provisioner and deployers",
             ),
             Rule(
@@ -86,7 +103,7 @@ def _volumes(hands: Hands, file_systems: Sequence[str]) -> Policy:
                 "A volume that is given to another claim is somebody's home in another's hands; one that is no longer"
                 " kept is gone with its sandbox.",
                 unless(
-                    every(
+                    all_of(
                         f"!({_NEW})",
                         "oldObject.spec.?claimRef.?namespace == object.spec.?claimRef.?namespace",
                         "oldObject.spec.?claimRef.?name == object.spec.?claimRef.?name",
@@ -94,7 +111,7 @@ def _volumes(hands: Hands, file_systems: Sequence[str]) -> Policy:
                         "oldObject.spec.?claimRef.?uid == object.spec.?claimRef.?uid",
                         "oldObject.spec.?persistentVolumeReclaimPolicy == object.spec.?persistentVolumeReclaimPolicy",
                     ),
-                    unless(_NEW, asked_by(hands.service, *hands.binders)),
+                    unless(_NEW, requested_by(principals.service, *principals.binders)),
                 ),
                 "whom a volume is for, and whether it is kept, is changed by the workspace service and deployers",
             ),
@@ -105,15 +122,15 @@ def _volumes(hands: Hands, file_systems: Sequence[str]) -> Policy:
                 unless(
                     f"object.spec.?claimRef.?namespace.orValue('') != {metering} &&"
                     f" ({_NEW} || oldObject.spec.?claimRef.?namespace.orValue('') != {metering})",
-                    every(
+                    all_of(
                         "object.spec.?csi.?readOnly.orValue(false)",
                         unless(
-                            every(
+                            all_of(
                                 f"!({_NEW})",
                                 "oldObject.spec.?claimRef.?namespace == object.spec.?claimRef.?namespace",
                                 "oldObject.spec.?claimRef.?name == object.spec.?claimRef.?name",
                             ),
-                            asked_by(),
+                            requested_by(),
                         ),
                     ),
                 ),
@@ -123,10 +140,10 @@ def _volumes(hands: Hands, file_systems: Sequence[str]) -> Policy:
     )
 
 
-def _records(hands: Hands) -> Policy:
+def _records(principals: Principals) -> Policy:
     # Every driver says of what it makes that it did.
-    made_by = f"(key == {text(MADE_BY)} && !({_NEW}))"
-    ours = f"(({below(DOMAIN, OWN_LABEL)} && !{HELD}) || {made_by})"
+    made_by = f"(key == {quoted(MADE_BY)} && !({_NEW}))"
+    owned = f"(({key_below(DOMAIN, OWN_LABEL)} && !{OWNER_UNCHANGED}) || {made_by})"
     return Policy(
         name="volume-records",
         about="What a PersistentVolume says of the workspace whose home it is, also where a status is written.",
@@ -141,11 +158,11 @@ def _records(hands: Hands) -> Policy:
                 "Of a deleted workspace nothing else is left: by it the service knows who may come back to which files,"
                 " and when they are destroyed.",
                 unless(
-                    marks_kept(ours),
+                    unchanged_marks(owned),
                     unless(
-                        f"request.userInfo.username == {text(METER)} &&"
-                        f" {marks_kept(f'({ours} && !{below(*MEASURES)})')}",
-                        asked_by(hands.service),
+                        f"request.userInfo.username == {quoted(METER)} &&"
+                        f" {unchanged_marks(f'({owned} && !{key_below(*MEASURES)})')}",
+                        requested_by(principals.service),
                     ),
                 ),
                 "labels and annotations of a volume below sandbox.users.io/, and which driver made it, are written by"
@@ -163,8 +180,8 @@ def _storage_classes(file_systems: Sequence[str]) -> Policy:
         in_classes=False,
         when={
             # One that lacks its file system would take the place of a class's own.
-            "ours": f"object.?parameters[?'fileSystemId'].orValue('') in {texts(list(file_systems))} ||"
-            f" object.metadata.name.startsWith({text(OF_CLASSES)})",
+            "ours": f"object.?parameters[?'fileSystemId'].orValue('') in {quoted_list(list(file_systems))} ||"
+            f" object.metadata.name.startsWith({quoted(OF_CLASSES)})",
         },
         rules=(
             Rule(
@@ -173,7 +190,7 @@ def _storage_classes(file_systems: Sequence[str]) -> Policy:
                 unless(
                     f"!({_NEW}) && object.?parameters == oldObject.?parameters &&"
                     " object.?mountOptions == oldObject.?mountOptions",
-                    asked_by(),
+                    requested_by(),
                 ),
                 f"storage classes on the environment's file systems, and those called {OF_CLASSES}…, are declared by"
                 " deployers",
@@ -192,8 +209,8 @@ def _claims() -> Policy:
             Rule(
                 "volume-claim-class",
                 "Another storage class is other storage: the cluster's default would be a disk of the node's zone.",
-                every(
-                    f"object.spec.?storageClassName.orValue('-') in ({listed('storageClasses')} +"
+                all_of(
+                    f"object.spec.?storageClassName.orValue('-') in ({list_parameter('storageClasses')} +"
                     " (object.spec.?volumeName.orValue('') == '' ? [] : ['']))",
                     "!has(object.spec.dataSource) && !has(object.spec.dataSourceRef) && !has(object.spec.selector)",
                 ),
@@ -204,7 +221,7 @@ def _claims() -> Policy:
     )
 
 
-def _choice(hands: Hands) -> Policy:
+def _choice(principals: Principals) -> Policy:
     return Policy(
         name="volume-claim-writers",
         about="Who makes claims of volumes in the namespace of a class, and who chooses the volume.",
@@ -216,7 +233,7 @@ def _choice(hands: Hands) -> Policy:
             Rule(
                 "volume-claim-by",
                 "A claim of a volume that is not a sandbox's is storage that nobody is charged for.",
-                unless(f"!({_NEW})", asked_by(hands.sandbox_controller, hands.service)),
+                unless(f"!({_NEW})", requested_by(principals.sandbox_controller, principals.service)),
                 "claims of volumes are made by the sandbox controller, the workspace service and deployers",
             ),
             Rule(
@@ -225,7 +242,7 @@ def _choice(hands: Hands) -> Policy:
                 unless(
                     "object.spec.?volumeName.orValue('') == (oldObject == null ? '' :"
                     " oldObject.spec.?volumeName.orValue(''))",
-                    asked_by(hands.service, *hands.binders),
+                    requested_by(principals.service, *principals.binders),
                 ),
                 "the volume of a claim is chosen by Kubernetes's own binder, the workspace service and deployers",
             ),
@@ -235,8 +252,8 @@ def _choice(hands: Hands) -> Policy:
                 " that name, whoever claims it.",
                 unless(
                     f"{_NEW} || (object.metadata.?ownerReferences == oldObject.metadata.?ownerReferences &&"
-                    f" {marks_kept(below(*OF_CONTROLLER))})",
-                    asked_by(hands.sandbox_controller, hands.service, *hands.collectors),
+                    f" {unchanged_marks(key_below(*OF_CONTROLLER))})",
+                    requested_by(principals.sandbox_controller, principals.service, *principals.collectors),
                 ),
                 "the Sandbox that a claim of a volume belongs to, and its labels and annotations below"
                 " sandbox.users.io/ and agents.x-k8s.io/, are changed by the sandbox controller, the workspace service"

@@ -48,7 +48,7 @@ class Policy:
 
 
 @dataclass(frozen=True)
-class Limited:
+class LimitUsage:
     """What is spent of one limit this month, of one workspace or of all that an owner's cap holds."""
 
     spent: Decimal
@@ -67,10 +67,10 @@ class Limited:
 
     def __str__(self) -> str:
         whose = {"workspace": "its budget", "class": "its class's budget", "user": "its owner's cap"}[self.of]
-        return f"{cents(self.spent)} of {cents(self.limit)} dollars of {whose} a month"
+        return f"{format_dollars(self.spent)} of {format_dollars(self.limit)} dollars of {whose} a month"
 
 
-class Spent:
+class MonthlySpend:
     """What one owner's month costs so far, by its rows."""
 
     def __init__(self, policy: Policy, rows: Iterable[Row]) -> None:
@@ -78,7 +78,7 @@ class Spent:
         self._workspaces: dict[str, Decimal] = {}
         self._capped = self.total = NOTHING
         for row in rows:
-            dollars = cost(policy.rates, row)
+            dollars = row_cost(policy.rates, row)
             self.total += dollars
             self._workspaces[row.workspace] = self._workspaces.get(row.workspace, NOTHING) + dollars
             if row.sandbox_class not in policy.class_budgets:
@@ -88,24 +88,24 @@ class Spent:
         """What one workspace costs."""
         return self._workspaces.get(workspace, NOTHING)
 
-    def limits(self, workspace: str, sandbox_class: str, budget: Decimal | None) -> list[Limited]:
+    def limits(self, workspace: str, sandbox_class: str, budget: Decimal | None) -> list[LimitUsage]:
         """The limits that hold a workspace; `budget` is its own, where it has one."""
-        policy, found = self._policy, list[Limited]()
+        policy, found = self._policy, list[LimitUsage]()
         of_class = policy.class_budgets.get(sandbox_class)
         if budget is not None:
-            found.append(Limited(self.of(workspace), budget, "workspace"))
+            found.append(LimitUsage(self.of(workspace), budget, "workspace"))
         elif of_class is not None:
-            found.append(Limited(self.of(workspace), of_class, "class"))
+            found.append(LimitUsage(self.of(workspace), of_class, "class"))
         if of_class is None and policy.user_cap is not None:
-            found.append(Limited(self._capped, policy.user_cap, "user"))
+            found.append(LimitUsage(self._capped, policy.user_cap, "user"))
         return found
 
-    def nearest(self, workspace: str, sandbox_class: str, budget: Decimal | None) -> Limited | None:
+    def nearest(self, workspace: str, sandbox_class: str, budget: Decimal | None) -> LimitUsage | None:
         """The limit that it is nearest to, or furthest beyond; None where nothing holds it."""
         return max(self.limits(workspace, sandbox_class, budget), key=lambda one: one.percent, default=None)
 
 
-def action(limited: Limited | None, notice_at: int) -> Action | None:
+def budget_action(limited: LimitUsage | None, notice_at: int) -> Action | None:
     """What is to be done about it."""
     if limited is None:
         return None
@@ -114,7 +114,7 @@ def action(limited: Limited | None, notice_at: int) -> Action | None:
     return "notice" if limited.percent >= notice_at else None
 
 
-def cost(rates: Mapping[str, Rates], row: Row) -> Decimal:
+def row_cost(rates: Mapping[str, Rates], row: Row) -> Decimal:
     """What a row costs. A class that is no more is priced like the dearest there is: nothing is free by being old."""
     known = rates.get(row.sandbox_class)
     if known is not None:
@@ -122,6 +122,6 @@ def cost(rates: Mapping[str, Rates], row: Row) -> Decimal:
     return max((one.dollars(row) for one in rates.values()), default=NOTHING)
 
 
-def cents(amount: Decimal) -> Decimal:
+def format_dollars(amount: Decimal) -> Decimal:
     """An amount as people are told it."""
     return amount.quantize(_CENT)

@@ -11,15 +11,15 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from agentenv.core.ledger.rows import NO_POD, NOTHING, VOLUME_PREFIX, Row, cut
+from agentenv.core.ledger.rows import NO_POD, NOTHING, VOLUME_PREFIX, Row, split_by_day
 from agentenv.core.lifecycle.clock_skew import SKEW
 
 # A row whose facts are missing was perhaps only not listed yet. After this long it has surely ended.
-PATIENCE = timedelta(minutes=1)
+SETTLE_TIME = timedelta(minutes=1)
 # How often a row that grows is written down: what is lost to a crash together with the facts is no more than this. What
 # sleeps costs little, and is not worth more writes.
-GROWS_EVERY = timedelta(minutes=5)
-GROWS_ASLEEP_EVERY = timedelta(hours=6)
+UPDATE_INTERVAL = timedelta(minutes=5)
+SUSPENDED_UPDATE_INTERVAL = timedelta(hours=6)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,8 +79,8 @@ def spans(
         by_claim[holding.claim] = holding
         for pod, began, ended in _intervals(holding):
             before = unclaimed.pop((holding.claim, pod.uid if pod else NO_POD), None)
-            found += _days(holding, pod, before, (before.began if before else began, ended), now)
-    deleted = {(one.owner, one.workspace): one.since for one in by_claim.values() if _outlived(one)}
+            found += _daily_spans(holding, pod, before, (before.began if before else began, ended), now)
+    deleted = {(one.owner, one.workspace): one.since for one in by_claim.values() if _is_retained_data(one)}
     for row in unclaimed.values():
         last = max(row.ended, seen.get(row.sort_key, row.ended))
         holding = by_claim.get(row.claim)
@@ -89,23 +89,23 @@ def spans(
             end = _end_of(row, holding, last)
         elif known is not None and known >= row.began:
             end = known
-        elif now - last >= PATIENCE:
+        elif now - last >= SETTLE_TIME:
             end = last
         else:
             continue
         if end - now > SKEW:
             # By a clock that nobody can go by. What was written already stays.
             end = min(end, max(now, row.ended))
-        found += _abandoned(row, end)
+        found += _close_abandoned(row, end)
     return found
 
 
-def worth_writing(span: Span, now: datetime) -> bool:
+def is_worth_writing(span: Span, now: datetime) -> bool:
     """Whether a row has something new to say: it is new, it ended, or it grew for long enough."""
     before = span.before
     if before is None or span.row.closed or before.sort_key != span.row.sort_key:
         return True
-    return now - before.ended >= (GROWS_ASLEEP_EVERY if span.row.pod == NO_POD else GROWS_EVERY)
+    return now - before.ended >= (SUSPENDED_UPDATE_INTERVAL if span.row.pod == NO_POD else UPDATE_INTERVAL)
 
 
 def _intervals(holding: Holding) -> Iterator[tuple[Pod | None, datetime, datetime | None]]:
@@ -117,12 +117,12 @@ def _intervals(holding: Holding) -> Iterator[tuple[Pod | None, datetime, datetim
         yield None, max(holding.since, holding.asleep_since), holding.ended
 
 
-def _outlived(holding: Holding) -> bool:
+def _is_retained_data(holding: Holding) -> bool:
     """Whether it is the data of a workspace that was deleted: it says when that was."""
     return holding.claim.startswith(VOLUME_PREFIX)
 
 
-def _days(
+def _daily_spans(
     holding: Holding, pod: Pod | None, before: Row | None, interval: tuple[datetime, datetime | None], now: datetime
 ) -> Iterator[Span]:
     """An interval as a row a day; the last one is open while there is no end."""
@@ -143,7 +143,7 @@ def _days(
         mode=holding.mode,
         task=holding.task,
     )
-    days = [*cut(began, until)]
+    days = [*split_by_day(began, until)]
     if not days and before is not None and over:
         days = [(began, began)]
     for start, end in days:
@@ -151,9 +151,9 @@ def _days(
         yield Span(row, holding, pod, before if start == began else None)
 
 
-def _abandoned(row: Row, end: datetime) -> Iterator[Span]:
+def _close_abandoned(row: Row, end: datetime) -> Iterator[Span]:
     """A row whose pod, or whose claim, is there no more."""
-    for start, stop in [*cut(row.began, end)] or [(row.began, row.began)]:
+    for start, stop in [*split_by_day(row.began, end)] or [(row.began, row.began)]:
         ended = replace(row, began=start, ended=stop, closed=True)
         yield Span(ended, None, None, row if start == row.began else None)
 

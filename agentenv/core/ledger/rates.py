@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 _CORE_WEIGHT = 9
 
 
-def policy_of(settings: Settings, book: PriceBook | None = None) -> Policy:
+def budget_policy(settings: Settings, book: PriceBook | None = None) -> Policy:
     """The budgets of an environment; `MissingPricesError` where there are no prices of its region."""
     return Policy(
-        rates=rates_of(settings, book or price_book(settings.region)),
+        rates=class_rates(settings, book or price_book(settings.region)),
         class_budgets={one.name: one.budget for one in settings.sandbox_classes if one.budget is not None},
         user_cap=settings.cost.per_user_cap,
         notice_at=settings.cost.notice_at,
     )
 
 
-def rates_of(settings: Settings, book: PriceBook, taken: Assumptions | None = None) -> dict[str, Rates]:
+def class_rates(settings: Settings, book: PriceBook, taken: Assumptions | None = None) -> dict[str, Rates]:
     """The rates of every class."""
     taken = taken or Assumptions()
     context = EstimateContext(settings, book, taken)

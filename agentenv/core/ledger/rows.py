@@ -101,7 +101,7 @@ class Row:
         return self.day[:7]
 
 
-def item_of(row: Row, expires: datetime | None = None) -> dict[str, Any]:
+def row_to_item(row: Row, expires: datetime | None = None) -> dict[str, Any]:
     """A row as the table has it; `expires` is when the table may forget it."""
     kept = {} if expires is None else {"expires": int(expires.timestamp())}
     # Of open rows only: an index by it holds those alone.
@@ -128,7 +128,7 @@ def item_of(row: Row, expires: datetime | None = None) -> dict[str, Any]:
     }
 
 
-def row_of(item: Mapping[str, Any]) -> Row:
+def row_from_item(item: Mapping[str, Any]) -> Row:
     """The row that an item of the table is."""
     return Row(
         owner=str(item["owner"]),
@@ -155,12 +155,12 @@ def midnight_after(when: datetime) -> datetime:
     return day + timedelta(days=1)
 
 
-def month_of(when: datetime) -> datetime:
+def month_start(when: datetime) -> datetime:
     """When the month that a moment is in began, in UTC."""
     return when.astimezone(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
 
 
-def cut(began: datetime, ended: datetime) -> Iterator[tuple[datetime, datetime]]:
+def split_by_day(began: datetime, ended: datetime) -> Iterator[tuple[datetime, datetime]]:
     """An interval as its days; nothing where it is none."""
     while began < ended:
         end = min(midnight_after(began), ended)
@@ -174,6 +174,6 @@ def seconds_between(began: datetime, ended: datetime) -> Decimal:
     return Decimal(between.days * 86_400 + between.seconds) + Decimal(between.microseconds) / 1_000_000
 
 
-def rounded(amount: Decimal) -> Decimal:
+def round_amount(amount: Decimal) -> Decimal:
     """An amount with the places that the table keeps."""
     return amount.quantize(_PLACES).normalize() + NOTHING

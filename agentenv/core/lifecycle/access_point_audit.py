@@ -72,10 +72,10 @@ def audit(volumes: Sequence[Volume], points: Mapping[str, Point]) -> tuple[Findi
     leading: dict[str, list[str]] = {}
     for volume in volumes:
         leading.setdefault(volume.handle.partition("::")[2], []).append(volume.name)
-    return tuple(finding for volume in volumes for finding in _of(volume, points, leading))
+    return tuple(finding for volume in volumes for finding in _audit_volume(volume, points, leading))
 
 
-def _of(volume: Volume, points: Mapping[str, Point], leading: Mapping[str, list[str]]) -> Iterator[Finding]:
+def _audit_volume(volume: Volume, points: Mapping[str, Point], leading: Mapping[str, list[str]]) -> Iterator[Finding]:
     system, _, id_ = volume.handle.partition("::")
     if not id_:
         yield Finding("no-handle", volume.name, f"{volume.handle or 'nothing'} names no access point")
@@ -99,12 +99,12 @@ def _of(volume: Volume, points: Mapping[str, Point], leading: Mapping[str, list[
         yield Finding("other-file-system", volume.name, there)
     if expected is None:
         return
-    if not _at(point.path, expected.path):
+    if not _path_matches(point.path, expected.path):
         yield Finding("other-path", volume.name, f"{id_} leads to {point.path} instead of {expected.path}")
     if (point.uid, point.gid) != (expected.uid, expected.gid):
         ids = f"{point.uid}:{point.gid} instead of {expected.uid}:{expected.gid}"
         yield Finding("other-ids", volume.name, f"{id_} writes as {ids}")
 
 
-def _at(path: str, wanted: str) -> bool:
+def _path_matches(path: str, wanted: str) -> bool:
     return path.startswith(wanted[:-1]) if wanted.endswith("*") else path == wanted

@@ -11,17 +11,17 @@ SKEW = timedelta(seconds=30)
 FURTHEST = timedelta(days=1)
 
 
-def passed(moment: datetime, now: datetime) -> bool:
+def has_passed(moment: datetime, now: datetime) -> bool:
     """Whether a moment is over by every clock."""
     return now - moment >= SKEW
 
 
-def ahead(moment: datetime | None, now: datetime) -> bool:
+def is_ahead(moment: datetime | None, now: datetime) -> bool:
     """Whether a moment is still to come by some clock."""
     return moment is not None and now - moment < SKEW
 
 
-def latest(moments: Iterable[datetime | None], now: datetime) -> datetime | None:
+def latest_past(moments: Iterable[datetime | None], now: datetime) -> datetime | None:
     """The last of them that has been; what a clock ahead of ours wrote counts as now."""
     believed = [min(one, now) for one in moments if one is not None and one - now <= FURTHEST]
     return max(believed, default=None)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
-from agentenv.core.lifecycle.clock_skew import passed
+from agentenv.core.lifecycle.clock_skew import has_passed
 from agentenv.core.lifecycle.limits import Limits
 from agentenv.core.workspaces.workspace import Workspace
 
@@ -17,7 +17,7 @@ Do = Literal["nothing", "suspend", "delete"]
 
 
 @dataclass(frozen=True)
-class End:
+class EndDecision:
     """What is to be done about a workspace's end, and how long its data is then kept."""
 
     do: Do
@@ -25,22 +25,22 @@ class End:
     keep_for: timedelta | None = None
 
 
-def end(workspace: Workspace, limits: Limits, now: datetime) -> End:
+def end_decision(workspace: Workspace, limits: Limits, now: datetime) -> EndDecision:
     """What is to become of a workspace now."""
     if workspace.state == "deleting":
-        return End("nothing", "it goes")
+        return EndDecision("nothing", "it goes")
     kept = limits.kept_for(workspace.mode)
     if kept is not None:
         # Without a time for its data nothing is taken away: it could never be told when that may go.
         if limits.max_lifetime is not None and workspace.created is not None:
             over = workspace.created + limits.max_lifetime
-            if passed(over, now):
-                return End("delete", f"its class lets one live for {limits.max_lifetime}", kept)
+            if has_passed(over, now):
+                return EndDecision("delete", f"its class lets one live for {limits.max_lifetime}", kept)
         ended = workspace.archive_ended
-        if workspace.mode == "session" and ended is not None and passed(ended, now):
-            return End("delete", "its chat is no longer in the archive", kept)
-    if workspace.deadline is not None and passed(workspace.deadline, now):
+        if workspace.mode == "session" and ended is not None and has_passed(ended, now):
+            return EndDecision("delete", "its chat is no longer in the archive", kept)
+    if workspace.deadline is not None and has_passed(workspace.deadline, now):
         if workspace.state == "suspended" and workspace.suspended_because in {"deadline", "budget"}:
-            return End("nothing", "it was stopped")
-        return End("suspend", "its deadline is over")
-    return End("nothing", "its end is to come")
+            return EndDecision("nothing", "it was stopped")
+        return EndDecision("suspend", "its deadline is over")
+    return EndDecision("nothing", "its end is to come")

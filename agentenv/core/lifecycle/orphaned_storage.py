@@ -86,7 +86,7 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Orphan:
     """Something that is not as it should be."""
 
     kind: Kind
@@ -97,7 +97,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Shelf:
+class Inventory:
     """What there is, as it was read: claims first, points last, so that what belongs to something is seen to."""
 
     claims: Sequence[Claim] = ()
@@ -107,16 +107,16 @@ class Shelf:
     swarms: Collection[tuple[str, str]] = ()  # namespaces and tasks of those that have a pool
 
 
-def found(shelf: Shelf, now: datetime) -> tuple[Found, ...]:
+def orphans(shelf: Inventory, now: datetime) -> tuple[Orphan, ...]:
     """Everything that is left over or off its place."""
     return (*_claims(shelf, now), *_volume_claims(shelf, now), *_volumes(shelf, now), *_points(shelf, now))
 
 
-def _old(moment: datetime | None, now: datetime, settled: timedelta = SETTLED) -> bool:
+def _settled(moment: datetime | None, now: datetime, settled: timedelta = SETTLED) -> bool:
     return moment is not None and now - moment >= settled
 
 
-def _claims(shelf: Shelf, now: datetime) -> Iterator[Found]:
+def _claims(shelf: Inventory, now: datetime) -> Iterator[Orphan]:
     homes: dict[tuple[str, str], list[Volume]] = {}
     for volume in shelf.volumes:
         if volume.owner and volume.workspace and not volume.destroy_requested:
@@ -126,8 +126,8 @@ def _claims(shelf: Shelf, now: datetime) -> Iterator[Found]:
         if claim.going:
             continue
         if not claim.owner:
-            if _old(claim.made, now):
-                yield Found("claim-without-owner", name, "nobody's name is on it")
+            if _settled(claim.made, now):
+                yield Orphan("claim-without-owner", name, "nobody's name is on it")
             continue
         others = [
             one
@@ -135,46 +135,46 @@ def _claims(shelf: Shelf, now: datetime) -> Iterator[Found]:
             if one.name != claim.volume and one.phase == "Released" and one.policy == "Retain"
         ]
         if claim.volume and others:
-            yield _off_its_home(claim, others, now)
+            yield _wrong_volume(claim, others, now)
 
 
-def _off_its_home(claim: Claim, others: Sequence[Volume], now: datetime) -> Found:
+def _wrong_volume(claim: Claim, others: Sequence[Volume], now: datetime) -> Orphan:
     """Its sandbox was lost, and upstream gave it another one with an empty home."""
     name, about = f"{claim.namespace}/{claim.name}", {"has": claim.volume}
     if len(others) > 1:
         names = ", ".join(sorted(one.name for one in others))
-        return Found("workspace-off-its-home", name, f"several volumes are its own: {names}", about=about)
+        return Orphan("workspace-off-its-home", name, f"several volumes are its own: {names}", about=about)
     (home,) = others
     about |= {"home": home.name}
     said = f"it has {claim.volume}, and its files are on {home.name}"
     if claim.task:
         # Others work with it, on what they share: whoever asks for it says which of the two it is to have.
-        return Found("workspace-off-its-home", name, f"{said}; it is of the task {claim.task}", about=about)
+        return Orphan("workspace-off-its-home", name, f"{said}; it is of the task {claim.task}", about=about)
     if claim.volume_since is None or home.since is None:
-        return Found("workspace-off-its-home", name, said, about=about)
+        return Orphan("workspace-off-its-home", name, said, about=about)
     # What it has may be a slot that was there for hours when its own was lost; nobody worked in it before.
     since = max(claim.volume_since, home.since)
     if now - since < timedelta(seconds=5):
-        return Found("workspace-off-its-home", name, said, about=about)
+        return Orphan("workspace-off-its-home", name, said, about=about)
     used = claim.last_active is not None and claim.last_active - since > timedelta(0)
     if used and now - since > UNNOTICED:
-        return Found("workspace-off-its-home", name, f"{said}; somebody has worked with what it has", about=about)
-    return Found("workspace-off-its-home", name, said, "restore", about)
+        return Orphan("workspace-off-its-home", name, f"{said}; somebody has worked with what it has", about=about)
+    return Orphan("workspace-off-its-home", name, said, "restore", about)
 
 
-def _volume_claims(shelf: Shelf, now: datetime) -> Iterator[Found]:
+def _volume_claims(shelf: Inventory, now: datetime) -> Iterator[Orphan]:
     claims = {(one.namespace, one.name) for one in shelf.claims}
     kept = {one.name for one in shelf.volumes if one.policy == "Retain"}
     tasks = {*shelf.swarms, *((one.namespace, one.task) for one in shelf.claims if one.task)}
     for one in shelf.volume_claims:
-        if one.owned or not _old(one.made, now):
+        if one.owned or not _settled(one.made, now):
             continue
         if one.task:
             if (one.namespace, one.task) not in tasks:
                 why = f"nobody claims a sandbox of the task {one.task}, which share it"
                 about = {"uid": one.uid, "task": one.task}
                 name = f"{one.namespace}/{one.name}"
-                yield Found("volume-claim-without-swarm", name, why, "remove-volume-claim", about)
+                yield Orphan("volume-claim-without-swarm", name, why, "remove-volume-claim", about)
             continue
         if (one.namespace, one.name.removeprefix("home-")) in claims:
             continue
@@ -182,27 +182,27 @@ def _volume_claims(shelf: Shelf, now: datetime) -> Iterator[Found]:
         safe = one.own and (not one.volume or one.volume in kept)
         why = "no sandbox has it, and nobody claims one of that name"
         heal: Heal = "remove-volume-claim" if safe else "nothing"
-        yield Found("volume-claim-without-sandbox", f"{one.namespace}/{one.name}", why, heal, {"uid": one.uid})
+        yield Orphan("volume-claim-without-sandbox", f"{one.namespace}/{one.name}", why, heal, {"uid": one.uid})
 
 
-def _volumes(shelf: Shelf, now: datetime) -> Iterator[Found]:
+def _volumes(shelf: Inventory, now: datetime) -> Iterator[Orphan]:
     for one in shelf.volumes:
-        if one.phase not in {"Released", "Failed"} or not _old(one.since, now):
+        if one.phase not in {"Released", "Failed"} or not _settled(one.since, now):
             continue
         if one.policy == "Delete":
-            yield Found("volume-stuck", one.name, "the driver should have taken it away", about={"point": one.point})
+            yield Orphan("volume-stuck", one.name, "the driver should have taken it away", about={"point": one.point})
         elif not one.owner:
-            yield Found("volume-without-owner", one.name, "it is kept, and nobody's", about={"point": one.point})
+            yield Orphan("volume-without-owner", one.name, "it is kept, and nobody's", about={"point": one.point})
 
 
-def _points(shelf: Shelf, now: datetime) -> Iterator[Found]:
+def _points(shelf: Inventory, now: datetime) -> Iterator[Orphan]:
     used = {one.point for one in shelf.volumes}
     tagged = {one.id: one.user for one in shelf.points or ()}
     for volume in shelf.volumes:
         if volume.owner and (user := tagged.get(volume.point)) and user != volume.owner:
             # Nobody's home becomes somebody else's: one of the two is not to be believed.
             why = f"it is tagged as that of {user}, and {volume.name} that leads to it is {volume.owner}'s"
-            yield Found("point-of-another", volume.point, why, about={"volume": volume.name})
+            yield Orphan("point-of-another", volume.point, why, about={"volume": volume.name})
     for one in shelf.points or ():
-        if one.id not in used and _old(one.missed_since, now):
-            yield Found("point-without-volume", one.id, f"no volume leads to {one.path}", about={"path": one.path})
+        if one.id not in used and _settled(one.missed_since, now):
+            yield Orphan("point-without-volume", one.id, f"no volume leads to {one.path}", about={"path": one.path})

@@ -71,7 +71,7 @@ def home_class(volume: Mapping[str, Any]) -> str:
     return text(labels, HOME_CLASS_LABEL) or within.removeprefix(namespace(""))
 
 
-def towards(volume: Mapping[str, Any], space: str, name: str) -> Plain:
+def bind_patch(volume: Mapping[str, Any], space: str, name: str) -> Plain:
     """The change by which a volume waits for the volume claim of a name; nothing where it does already."""
     now = section(section(volume, "spec"), "claimRef")
     changes: Plain = {}
@@ -93,7 +93,7 @@ def volume_claim(volume: Mapping[str, Any], space: str, claim_name: str, most: s
     own = namespace(home_class(volume)) == space
     size = spec["capacity"]["storage"]
     # No larger than the volume, and no larger than the class lets anybody ask for.
-    asked = size if most is None or _amount(size) <= _amount(most) else most
+    asked = size if most is None or _quantity(size) <= _quantity(most) else most
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
@@ -111,17 +111,17 @@ def volume_claim(volume: Mapping[str, Any], space: str, claim_name: str, most: s
     }
 
 
-def naming(volume_claim: Mapping[str, Any], volume: Mapping[str, Any]) -> Plain:
+def shared_volume_claim(volume_claim: Mapping[str, Any], volume: Mapping[str, Any]) -> Plain:
     """Return the claim of what a task's sandboxes share, on the volume that was kept of it."""
     of: Plain = section(volume, "spec")
     spec: Plain = {**volume_claim["spec"], "volumeName": required(volume, "metadata", "name")}
     spec |= {"storageClassName": text(of, "storageClassName")}
     size, most = required(of, "capacity", "storage"), spec["resources"]["requests"]["storage"]
-    spec["resources"] = {"requests": {"storage": size if _amount(size) <= _amount(most) else most}}
+    spec["resources"] = {"requests": {"storage": size if _quantity(size) <= _quantity(most) else most}}
     return {**volume_claim, "spec": spec}
 
 
-def claim_of(volume: Mapping[str, Any], class_name: str, template: str) -> Plain:
+def restored_claim(volume: Mapping[str, Any], class_name: str, template: str) -> Plain:
     """The claim by which a deleted workspace stands again, as its volume remembers it."""
     about: Plain = volume["metadata"]
     labels: Plain = about.get("labels") or {}
@@ -154,7 +154,7 @@ UNDATED: Plain = {
 _UNTIL_DESTROYED, _UNTIL_RELEASED = 15, 45
 
 
-def deletion(
+def deletion_patch(
     volume: Mapping[str, Any],
     created: datetime | None,
     now: datetime,
@@ -178,7 +178,7 @@ def deletion(
     return notes, {DESTROY_REQUESTED: None if keep_for else "true"}
 
 
-def shorter(volume: Mapping[str, Any], now: datetime, keep_for: timedelta) -> tuple[Marks, Marks]:
+def shorten_retention_patch(volume: Mapping[str, Any], now: datetime, keep_for: timedelta) -> tuple[Marks, Marks]:
     """Return the annotations and labels that shorten how long a deleted workspace's volume is kept.
 
     Nothing makes it longer, and the timestamp of its deletion stays. Both are empty where nothing changes.
@@ -210,15 +210,15 @@ def seconds_until_gone(volume: Mapping[str, Any]) -> int:
     return _UNTIL_RELEASED if text(section(volume, "status"), "phase") == "Bound" else _UNTIL_DESTROYED
 
 
-def lent_name(template: str, made_in: str) -> str:
+def home_class_template_name(template: str, made_in: str) -> str:
     """The template and the pool for homes of another class."""
     return fit(f"{template}-as-{made_in}", KINDS["kubernetes-label"].limit)
 
 
-def lent(template: Mapping[str, Any], made_in: str, ids: int) -> tuple[Plain, Plain]:
+def home_class_template(template: Mapping[str, Any], made_in: str, ids: int) -> tuple[Plain, Plain]:
     """A template like another, with the ids of the class that a home was made in; and its pool, always empty."""
     about: Plain = template["metadata"]
-    name = lent_name(about["name"], made_in)
+    name = home_class_template_name(about["name"], made_in)
     # Of no channel: nothing in the stack names it, so it goes when nobody claims by it any more.
     labels: dict[str, str] = dict(about.get("labels") or {})
     labels.pop(CHANNEL_LABEL, None)
@@ -241,5 +241,5 @@ def _annotations(volume: Mapping[str, Any]) -> Plain:
     return section(section(volume, "metadata"), "annotations")
 
 
-def _amount(size: str) -> Decimal:
+def _quantity(size: str) -> Decimal:
     return Quantity.parse(size).value

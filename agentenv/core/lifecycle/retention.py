@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
-from agentenv.core.lifecycle.clock_skew import FURTHEST, passed
+from agentenv.core.lifecycle.clock_skew import FURTHEST, has_passed
 from agentenv.core.lifecycle.limits import Limits
 
 # Whoever writes this on a volume has it kept, whatever its dates say.
@@ -48,7 +48,7 @@ class Home:
 
 
 @dataclass(frozen=True)
-class Fate:
+class RetentionDecision:
     """What is to be done with a volume now; the dates that it is to have, for `date`."""
 
     do: Do
@@ -72,20 +72,20 @@ def deletion_time(
     return recorded if recorded - created >= timedelta(seconds=1) else now
 
 
-def fate(home: Home, limits: Limits, now: datetime) -> Fate:
+def retention_decision(home: Home, limits: Limits, now: datetime) -> RetentionDecision:
     """What is to become of a volume."""
     of_nobody = not (home.owner and home.workspace)
     if of_nobody or home.held:
-        return Fate("leave", "it is nobody's" if of_nobody else "somebody holds it")
+        return RetentionDecision("leave", "it is nobody's" if of_nobody else "somebody holds it")
     if home.wanted:
-        return _of_a_workspace_that_stands(home, now)
+        return _existing_workspace(home, now)
     if home.destroy_requested and home.phase in {"Released", "Available"}:
         return _requested(home)
     if home.claimed or (home.returning is not None and abs(now - home.returning) < UNFINISHED):
-        return Fate("leave", "a volume claim names it, or is about to")
+        return RetentionDecision("leave", "a volume claim names it, or is about to")
     if home.phase not in {"Released", "Available"}:
-        return Fate("leave", f"it is {home.phase}")
-    return _of_nobody(home, limits, now)
+        return RetentionDecision("leave", f"it is {home.phase}")
+    return _deleted_workspace(home, limits, now)
 
 
 def is_in_use(home: Home) -> bool:
@@ -93,66 +93,66 @@ def is_in_use(home: Home) -> bool:
     return home.phase == "Bound" and home.claimed and home.deleted_at is None and home.destroy_after is None
 
 
-def _of_a_workspace_that_stands(home: Home, now: datetime) -> Fate:
+def _existing_workspace(home: Home, now: datetime) -> RetentionDecision:
     """Dates of a deletion that was cut short, or of one that was taken back, are no longer true."""
     if home.returning is not None and abs(now - home.returning) < UNFINISHED:
         # A swarm returns as a whole or not at all, and until then each of its volumes is as deleted as before.
-        return Fate("leave", "its workspace is returning")
+        return RetentionDecision("leave", "its workspace is returning")
     if home.deleted_at is None and home.destroy_after is None:
-        return Fate("leave", "its workspace stands")
+        return RetentionDecision("leave", "its workspace stands")
     if home.going:
         # What waits for a node takes as long as that does, and what was asked for with it holds.
-        return Fate("leave", "its workspace is being taken away")
+        return RetentionDecision("leave", "its workspace is being taken away")
     if home.phase == "Bound" and home.deleted_at is not None and now - home.deleted_at > UNFINISHED:
-        return Fate("undate", "its workspace stands")
-    return Fate("leave", "its workspace stands, and may be going")
+        return RetentionDecision("undate", "its workspace stands")
+    return RetentionDecision("leave", "its workspace stands, and may be going")
 
 
-def _of_nobody(home: Home, limits: Limits, now: datetime) -> Fate:
+def _deleted_workspace(home: Home, limits: Limits, now: datetime) -> RetentionDecision:
     kept = limits.kept_for(home.mode)
     deleted, due = home.deleted_at, home.destroy_after
     if deleted is not None and due is not None:
-        return _dated(home, kept, deleted, due, now)
+        return _date(home, kept, deleted, due, now)
     if kept is None:
-        return Fate("report", "nobody said how long it is kept")
+        return RetentionDecision("report", "nobody said how long it is kept")
     began = deleted or now
-    return Fate("date", "it has no date yet", began, began + kept)
+    return RetentionDecision("date", "it has no date yet", began, began + kept)
 
 
-def _requested(home: Home) -> Fate:
+def _requested(home: Home) -> RetentionDecision:
     """Return what is to become of a volume whose destruction was requested: no clock has a part in it."""
     if home.phase == "Available":
-        return Fate("release", "it waits for a volume claim that is not to come")
+        return RetentionDecision("release", "it waits for a volume claim that is not to come")
     if home.policy == "Delete":
-        return Fate("leave", "the driver is told")
-    return Fate("destroy", "its destruction was requested")
+        return RetentionDecision("leave", "the driver is told")
+    return RetentionDecision("destroy", "its destruction was requested")
 
 
-def _dated(home: Home, kept: timedelta | None, deleted: datetime, due: datetime, now: datetime) -> Fate:
+def _date(home: Home, kept: timedelta | None, deleted: datetime, due: datetime, now: datetime) -> RetentionDecision:
     if due < deleted or deleted - now > FURTHEST:
-        return Fate("report", f"its dates make no sense: deleted {deleted}, to be destroyed {due}")
+        return RetentionDecision("report", f"its dates make no sense: deleted {deleted}, to be destroyed {due}")
     ended = home.archive_ended
     if ended is not None and kept is not None and ended - now <= FURTHEST:
         # Whoever told when its chat was over may have had a clock that was behind. That it is over is seen now, and
         # from now on it is kept for as long as sessions are.
         sooner = max(now, ended, deleted) + kept
         if sooner < due:
-            return Fate("date", "its chat is no longer in the archive", deleted, sooner)
-    if not (passed(due, now) and passed(deleted, now)):
-        return Fate("leave", f"it is kept until {due}")
-    return _due(home, due - deleted, now)
+            return RetentionDecision("date", "its chat is no longer in the archive", deleted, sooner)
+    if not (has_passed(due, now) and has_passed(deleted, now)):
+        return RetentionDecision("leave", f"it is kept until {due}")
+    return _expire(home, due - deleted, now)
 
 
-def _due(home: Home, kept: timedelta, now: datetime) -> Fate:
+def _expire(home: Home, kept: timedelta, now: datetime) -> RetentionDecision:
     """What is to become of a volume that is past its date."""
     if home.phase == "Available":
         # Somebody began to come back on it and never did; the driver takes away what was let go of only.
-        return Fate("release", "it waits for a volume claim that never came")
+        return RetentionDecision("release", "it waits for a volume claim that never came")
     if home.policy == "Delete":
-        return Fate("leave", "the driver is told")
+        return RetentionDecision("leave", "the driver is told")
     if home.released_since is None:
-        return Fate("report", "nobody says since when it is let go of")
+        return RetentionDecision("report", "nobody says since when it is let go of")
     # Whoever wrote the dates may have had a clock that was behind; Kubernetes saw by its own how long it was kept.
-    if not passed(home.released_since + kept, now):
-        return Fate("leave", f"it is kept for {kept} from {home.released_since} on")
-    return Fate("destroy", f"its time was over {home.destroy_after}")
+    if not has_passed(home.released_since + kept, now):
+        return RetentionDecision("leave", f"it is kept for {kept} from {home.released_since} on")
+    return RetentionDecision("destroy", f"its time was over {home.destroy_after}")

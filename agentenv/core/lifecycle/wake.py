@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from agentenv.core.lifecycle.clock_skew import SKEW, ahead
+from agentenv.core.lifecycle.clock_skew import SKEW, is_ahead
 from agentenv.core.workspaces.workspace import Workspace
 
 # A waking that was cut short is made up for within this; later its owner has asked again, or gone.
@@ -22,7 +22,7 @@ STOPPED = ("budget", "deadline")
 
 
 @dataclass(frozen=True)
-class Alarm:
+class WakeDecision:
     """Whether to wake it, and whether the hour that was set for it is to be forgotten."""
 
     wake: bool
@@ -30,29 +30,31 @@ class Alarm:
     forget: bool = False
 
 
-def alarm(workspace: Workspace, now: datetime) -> Alarm:
+def wake_decision(workspace: Workspace, now: datetime) -> WakeDecision:
     """What is to become of a sleeping workspace."""
     due = workspace.wake_at is not None and workspace.wake_at <= now
     if workspace.state not in {"suspended", "running"}:
-        return Alarm(False, f"it is {workspace.state}")
+        return WakeDecision(False, f"it is {workspace.state}")
     if workspace.state == "running":
         # Somebody was before it.
-        return Alarm(False, "it is awake", forget=due)
+        return WakeDecision(False, "it is awake", forget=due)
     if workspace.suspended_because in STOPPED:
-        return Alarm(False, f"it was stopped by its {workspace.suspended_because}")
+        return WakeDecision(False, f"it was stopped by its {workspace.suspended_because}")
     if workspace.wake_at is not None and due:
         late = now - workspace.wake_at > TOO_LATE
-        return Alarm(not late, "its hour is long over" if late else "it is the hour that was set for it", forget=True)
-    if workspace.suspended_because is None and (sign := _sign(workspace, now)):
-        return Alarm(True, sign)
-    return Alarm(False, "nobody asked for it")
+        return WakeDecision(
+            not late, "its hour is long over" if late else "it is the hour that was set for it", forget=True
+        )
+    if workspace.suspended_because is None and (sign := _wake_reason(workspace, now)):
+        return WakeDecision(True, sign)
+    return WakeDecision(False, "nobody asked for it")
 
 
-def _sign(workspace: Workspace, now: datetime) -> str:
+def _wake_reason(workspace: Workspace, now: datetime) -> str:
     """Of somebody who wants it, though nothing says why it sleeps."""
-    if any(ahead(lease.until, now) for lease in workspace.leases):
+    if any(is_ahead(lease.until, now) for lease in workspace.leases):
         return "somebody is attached to it"
-    if ahead(workspace.busy_until, now):
+    if is_ahead(workspace.busy_until, now):
         return "a job says that it is busy"
     last = workspace.last_active
     if last is None or now - last > UNFINISHED:

@@ -27,7 +27,7 @@ USER = 65532
 
 
 @dataclass(frozen=True)
-class Running:
+class ServiceSettings:
     """How it is run."""
 
     image: str
@@ -38,33 +38,33 @@ class Running:
     flags: Sequence[Any] = ()  # beside those that are always there; values may be known later
 
 
-def about(name: str = NAME) -> Plain:
+def object_metadata(name: str = NAME) -> Plain:
     """What an object of it is called and labelled."""
     return {"name": name, "namespace": NAME, "labels": LABELS}
 
 
 def configuration(settings: str) -> Plain:
     """The ConfigMap with the settings file."""
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": about(), "data": {FILE: settings}}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": object_metadata(), "data": {FILE: settings}}
 
 
-def budget() -> Plain:
+def disruption_budget() -> Plain:
     """How many of its pods may be away at once by somebody's will: one, and a single one may go."""
     spec = {"maxUnavailable": 1, "selector": {"matchLabels": LABELS}, "unhealthyPodEvictionPolicy": "AlwaysAllow"}
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
-        "metadata": about(),
+        "metadata": object_metadata(),
         "spec": spec,
     }
 
 
-def deployment(running: Running, settings: str) -> Plain:
+def deployment(running: ServiceSettings, settings: str) -> Plain:
     """The Deployment; other settings make its pods start again, because they are read once."""
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": about(),
+        "metadata": object_metadata(),
         "spec": {
             "replicas": running.replicas,
             "revisionHistoryLimit": 3,
@@ -86,7 +86,7 @@ def deployment(running: Running, settings: str) -> Plain:
     }
 
 
-def _pod(running: Running) -> Plain:
+def _pod(running: ServiceSettings) -> Plain:
     return {
         "serviceAccountName": NAME,
         "priorityClassName": "system-cluster-critical",
@@ -108,7 +108,7 @@ def _pod(running: Running) -> Plain:
     }
 
 
-def _container(running: Running) -> Plain:
+def _container(running: ServiceSettings) -> Plain:
     amounts = {"cpu": running.cpu, "memory": running.memory}
     return {
         "name": NAME,
@@ -161,6 +161,10 @@ def _spread(over: str) -> Plain:
     }
 
 
-def account(annotations: Mapping[str, Any]) -> Plain:
+def service_account(annotations: Mapping[str, Any]) -> Plain:
     """Who it is in the cluster, and by an annotation to AWS."""
-    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {**about(), "annotations": dict(annotations)}}
+    return {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": {**object_metadata(), "annotations": dict(annotations)},
+    }

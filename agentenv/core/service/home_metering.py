@@ -40,7 +40,7 @@ NOMINAL = "1Gi"
 
 
 @dataclass(frozen=True)
-class Looked:
+class HomeFolder:
     """A folder with homes that one access point leads to."""
 
     name: str
@@ -56,17 +56,17 @@ class Looked:
 
 
 @dataclass(frozen=True)
-class Pass:
+class ScanJob:
     """One job: folders of one file system."""
 
     name: str
     shard: int
-    looked: tuple[Looked, ...]
+    looked: tuple[HomeFolder, ...]
     cron: str
     entries: int
 
 
-def folders(settings: Settings) -> tuple[Looked, ...]:
+def home_folders(settings: Settings) -> tuple[HomeFolder, ...]:
     """Where homes are: a folder a class on each file system, and those of seats on the first.
 
     None without the service: it gives homes to people, its ledger is what they are measured for, and its image what
@@ -75,13 +75,13 @@ def folders(settings: Settings) -> tuple[Looked, ...]:
     if not (settings.service.deployed and settings.cost.storage_metering.enabled):
         return ()
     of_classes = [
-        Looked(f"class-{one.name}", shard, base_path(one.name), one.uid, {TAG: one.name, CLASS_TAG: one.name})
+        HomeFolder(f"class-{one.name}", shard, base_path(one.name), one.uid, {TAG: one.name, CLASS_TAG: one.name})
         for one in plans(settings)
         if one.slots
         for shard in range(one.shards)
     ]
     of_seats = [
-        Looked(
+        HomeFolder(
             f"seat-{one.name}",
             0,
             one.path,
@@ -93,10 +93,10 @@ def folders(settings: Settings) -> tuple[Looked, ...]:
     return (*of_classes, *of_seats)
 
 
-def passes(settings: Settings) -> tuple[Pass, ...]:
+def scan_jobs(settings: Settings) -> tuple[ScanJob, ...]:
     """The jobs; they share the entries of a day."""
-    groups: list[tuple[str, tuple[Looked, ...]]] = []
-    found = folders(settings)
+    groups: list[tuple[str, tuple[HomeFolder, ...]]] = []
+    found = home_folders(settings)
     for shard in sorted({one.shard for one in found}):
         here = [one for one in found if one.shard == shard]
         for number, first in enumerate(range(0, len(here), MOST_MOUNTS)):
@@ -104,23 +104,23 @@ def passes(settings: Settings) -> tuple[Pass, ...]:
             groups.append((name, tuple(here[first : first + MOST_MOUNTS])))
     asked = settings.cost.storage_metering
     return tuple(
-        Pass(
+        ScanJob(
             name=name,
             shard=looked[0].shard,
             looked=looked,
-            cron=f"{_minute(settings.environment, name)} {asked.hour} * * *",
+            cron=f"{_start_minute(settings.environment, name)} {asked.hour} * * *",
             entries=max(asked.entries_per_day // len(groups), 1),
         )
         for name, looked in groups
     )
 
 
-def _minute(environment: str, name: str) -> int:
+def _start_minute(environment: str, name: str) -> int:
     """The same every time, and another for each: environments of one account do not all look at once."""
     return hashlib.sha256(f"{environment}/{name}".encode()).digest()[0] % 60
 
 
-def volume(looked: Looked, handle: Any) -> Plain:
+def volume(looked: HomeFolder, handle: Any) -> Plain:
     """The volume of a folder, for this job's claim alone."""
     return {
         "apiVersion": "v1",
@@ -145,7 +145,7 @@ def volume(looked: Looked, handle: Any) -> Plain:
     }
 
 
-def claim(looked: Looked) -> Plain:
+def claim(looked: HomeFolder) -> Plain:
     """The claim of that volume and of no other."""
     return {
         "apiVersion": "v1",
@@ -160,7 +160,7 @@ def claim(looked: Looked) -> Plain:
     }
 
 
-def job(pass_: Pass, settings: Settings, file_system: Any, region: Any) -> Plain:
+def job(pass_: ScanJob, settings: Settings, file_system: Any, region: Any) -> Plain:
     """The CronJob of a pass; the file system and the region may be known later."""
     return {
         "apiVersion": "batch/v1",
@@ -190,7 +190,7 @@ def job(pass_: Pass, settings: Settings, file_system: Any, region: Any) -> Plain
     }
 
 
-def _pod(pass_: Pass, settings: Settings, file_system: Any, region: Any) -> Plain:
+def _pod(pass_: ScanJob, settings: Settings, file_system: Any, region: Any) -> Plain:
     return {
         "serviceAccountName": NAME,
         "automountServiceAccountToken": True,
@@ -209,7 +209,7 @@ def _pod(pass_: Pass, settings: Settings, file_system: Any, region: Any) -> Plai
     }
 
 
-def _container(pass_: Pass, settings: Settings, file_system: Any, region: Any) -> Plain:
+def _container(pass_: ScanJob, settings: Settings, file_system: Any, region: Any) -> Plain:
     service = settings.service
     return {
         "name": NAME,
@@ -225,27 +225,27 @@ def _container(pass_: Pass, settings: Settings, file_system: Any, region: Any) -
         "securityContext": container_security(),
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [
-            *({"name": one.volume, "mountPath": mounted_at(one), "readOnly": True} for one in pass_.looked),
+            *({"name": one.volume, "mountPath": mount_path(one), "readOnly": True} for one in pass_.looked),
             {"name": "scratch", "mountPath": "/tmp"},  # noqa: S108 - in the container
         ],
     }
 
 
-def mounted_at(looked: Looked) -> str:
+def mount_path(looked: HomeFolder) -> str:
     """Where a folder is in the job."""
-    return f"{HOMES}/{_place(looked.shard)}{looked.path}"
+    return f"{HOMES}/{_file_system_path(looked.shard)}{looked.path}"
 
 
-def _place(shard: int) -> str:
+def _file_system_path(shard: int) -> str:
     """The file system's folder: its id is known later than all the rest, and would hide where things are mounted."""
     return f"shard-{shard}"
 
 
-def arguments(pass_: Pass, log_level: str) -> list[str]:
+def arguments(pass_: ScanJob, log_level: str) -> list[str]:
     """What the command is told."""
     return [
         f"--homes={HOMES}",
-        f"--file-system=$(FILE_SYSTEM)={_place(pass_.shard)}",
+        f"--file-system=$(FILE_SYSTEM)={_file_system_path(pass_.shard)}",
         "--region=$(REGION)",
         f"--entries={pass_.entries}",
         *(f"--below={looked.path}" for looked in pass_.looked),
@@ -253,7 +253,7 @@ def arguments(pass_: Pass, log_level: str) -> list[str]:
     ]
 
 
-def rights() -> list[Plain]:
+def rbac_rules() -> list[Plain]:
     """What it may do in the cluster: read whose turn it is, and write sizes on volumes."""
     return [
         {"apiGroups": [""], "resources": ["persistentvolumes"], "verbs": ["get", "list", "patch"]},
@@ -261,7 +261,7 @@ def rights() -> list[Plain]:
     ]
 
 
-def aws_rights(systems: Sequence[str], points: str) -> Plain:
+def iam_statements(systems: Sequence[str], points: str) -> Plain:
     """What it may do in AWS: ask where access points lead, and what file systems are metered at. It mounts nothing
     itself: the node's driver does, as it does for every pod."""
     return {

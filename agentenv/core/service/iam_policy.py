@@ -23,7 +23,7 @@ def secrets_prefix(environment: str) -> str:
     return f"{SECRETS_FOLDER}/{environment}"
 
 
-def rights(
+def service_policy(
     table: str, systems: Sequence[str], points: str, roles: Sequence[str], secrets: SecretsPlace | None
 ) -> Plain:
     """The policy of its role: `table` and `systems` by ARN, `points` for the ARNs of access points."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from agentenv.core.service.deployment import HTTP, LABELS, METRICS, METRICS_PORT, about
+from agentenv.core.service.deployment import HTTP, LABELS, METRICS, METRICS_PORT, object_metadata
 from agentenv.core.service.rbac import NAME
 
 Plain = dict[str, Any]
@@ -22,16 +22,21 @@ TAGS = f"{_BALANCER}-additional-resource-tags"
 _CIPHERS = "ELBSecurityPolicy-TLS13-1-2-2021-06"
 
 
-def inside(port: int) -> Plain:
+def cluster_service(port: int) -> Plain:
     """The service by which pods find it, and Prometheus its numbers."""
     ports = [
         {"name": HTTP, "port": port, "targetPort": HTTP, "protocol": "TCP"},
         {"name": METRICS, "port": METRICS_PORT, "targetPort": METRICS, "protocol": "TCP"},
     ]
-    return {"apiVersion": "v1", "kind": "Service", "metadata": about(), "spec": {"selector": LABELS, "ports": ports}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": object_metadata(),
+        "spec": {"selector": LABELS, "ports": ports},
+    }
 
 
-def door(certificate: str, ranges: Sequence[str], *, internal: bool) -> Plain:
+def load_balancer_service(certificate: str, ranges: Sequence[str], *, internal: bool) -> Plain:
     """The service by which it is reached under its domain: a load balancer ends TLS and keeps callers' addresses."""
     said = {
         "type": "nlb",
@@ -46,7 +51,10 @@ def door(certificate: str, ranges: Sequence[str], *, internal: bool) -> Plain:
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": {**about(DOOR), "annotations": {f"{_BALANCER}-{key}": value for key, value in said.items()}},
+        "metadata": {
+            **object_metadata(DOOR),
+            "annotations": {f"{_BALANCER}-{key}": value for key, value in said.items()},
+        },
         "spec": {
             "type": "LoadBalancer",
             "selector": LABELS,
@@ -58,7 +66,7 @@ def door(certificate: str, ranges: Sequence[str], *, internal: bool) -> Plain:
     }
 
 
-def policy(port: int, callers: Sequence[str], reached: Sequence[str | None] = ()) -> Plain:
+def service_network_policy(port: int, callers: Sequence[str], reached: Sequence[str | None] = ()) -> Plain:
     """Who comes in and what goes out; nothing else does, for the network is in strict mode.
 
     The API server and AWS's endpoints have addresses that nobody knows in advance: they are reached at their port. So
@@ -69,7 +77,7 @@ def policy(port: int, callers: Sequence[str], reached: Sequence[str | None] = ()
         {"from": [pods, *({"ipBlock": {"cidr": cidr}} for cidr in callers)], "ports": [_port(port)]},
         {"from": [pods], "ports": [_port(METRICS_PORT)]},
     ]
-    dns = {"namespaceSelector": _named("kube-system"), "podSelector": {"matchLabels": {"k8s-app": "kube-dns"}}}
+    dns = {"namespaceSelector": _in_namespace("kube-system"), "podSelector": {"matchLabels": {"k8s-app": "kube-dns"}}}
     anywhere = {"ipBlock": {"cidr": "0.0.0.0/0", "except": ["169.254.0.0/16"]}}
     outward: list[Plain] = [
         {"to": [dns], "ports": [_port(53, "UDP"), _port(53)]},
@@ -80,7 +88,7 @@ def policy(port: int, callers: Sequence[str], reached: Sequence[str | None] = ()
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
-        "metadata": about(),
+        "metadata": object_metadata(),
         "spec": {
             "podSelector": {},  # all there is in its namespace
             "policyTypes": ["Ingress", "Egress"],
@@ -105,5 +113,5 @@ def _is_within(url: str) -> bool:
     return "." not in host or host.endswith((".svc", ".svc.cluster.local"))
 
 
-def _named(namespace: str) -> Plain:
+def _in_namespace(namespace: str) -> Plain:
     return {"matchLabels": {"kubernetes.io/metadata.name": namespace}}

@@ -21,7 +21,7 @@ LOOK = ("get", "list", "watch")
 _CLAIMED, _SANDBOXED = EXTENSIONS.partition("/")[0], SANDBOXES.partition("/")[0]
 
 
-def everywhere() -> list[Plain]:
+def cluster_rules() -> list[Plain]:
     """By a ClusterRole that is bound for the whole cluster."""
     return [
         # Workspaces are these, wherever their class is.
@@ -40,7 +40,7 @@ def everywhere() -> list[Plain]:
     ]
 
 
-def in_classes() -> list[Plain]:
+def class_namespace_rules() -> list[Plain]:
     """By a ClusterRole that is bound in the namespace of each class."""
     return [
         _rule(_CLAIMED, ("sandboxclaims",), ("create", "delete", "patch")),
@@ -58,7 +58,7 @@ def in_classes() -> list[Plain]:
     ]
 
 
-def own() -> list[Plain]:
+def own_namespace_rules() -> list[Plain]:
     """By a Role in its own namespace: who leads, and the records of data that was destroyed."""
     return [
         _rule("coordination.k8s.io", ("leases",), ("create", "get", "list", "patch", "watch")),

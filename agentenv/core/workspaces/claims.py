@@ -27,9 +27,9 @@ Plain = dict[str, Any]
 DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
 # What becomes of a claim when its time is over. Deleted in the foreground it is there until its pod is gone, so that
 # whoever waits for its end knows.
-AT_THE_END = "DeleteForeground"
+DEFAULT_SHUTDOWN_POLICY = "DeleteForeground"
 # A claim without an end is one that nobody would ever miss. The service moves it on for as long as it is used.
-OUTCOMES = ("Delete", "DeleteForeground", "Retain")
+SHUTDOWN_POLICIES = ("Delete", "DeleteForeground", "Retain")
 
 
 def claim(
@@ -42,7 +42,7 @@ def claim(
     mode: str = "user",
     task: str | None = None,
     shutdown: datetime | None = None,
-    outcome: str = AT_THE_END,
+    outcome: str = DEFAULT_SHUTDOWN_POLICY,
     env: Mapping[str, str] | None = None,
 ) -> Plain:
     """The claim of a sandbox from a pool.
@@ -50,8 +50,8 @@ def claim(
     `owner` is an opaque id. `shutdown` is when it ends at the latest; without one it lives until it is deleted, and the
     outcome says what an end that is set later does.
     """
-    if outcome not in OUTCOMES:
-        raise ValueError(f"{outcome} is no outcome of a claim; {', '.join(OUTCOMES)} are")
+    if outcome not in SHUTDOWN_POLICIES:
+        raise ValueError(f"{outcome} is no outcome of a claim; {', '.join(SHUTDOWN_POLICIES)} are")
     labels = {USER_LABEL: owner, WORKSPACE_LABEL: workspace, MODE_LABEL: mode}
     if task is not None:
         labels[TASK_LABEL] = task

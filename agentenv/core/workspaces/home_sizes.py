@@ -17,13 +17,13 @@ from typing import Generic, TypeVar
 
 from agentenv.core.attribution.apportion import apportion
 
-USED_EVERY = timedelta(hours=20)  # a pass a day, at about the same time
-ASLEEP_EVERY = timedelta(days=14)
+SCAN_INTERVAL = timedelta(hours=20)  # a pass a day, at about the same time
+SUSPENDED_SCAN_INTERVAL = timedelta(days=14)
 # A home that has more entries is looked at every so many days that it has no more of them a day.
-ENTRIES_A_HOME_AND_DAY = 4_000
+ENTRIES_PER_HOME_AND_DAY = 4_000
 # One that has more than these is estimated: by then its size is not what matters most about it.
-ENTRIES_A_HOME = 100_000
-WALKED = Decimal("0.8")  # of them; the rest is for what was not reached
+ENTRIES_PER_HOME = 100_000
+WALK_SHARE = Decimal("0.8")  # of them; the rest is for what was not reached
 
 Place = TypeVar("Place")
 
@@ -58,7 +58,7 @@ class Size:
     whole: bool  # whether all of it was; else it is an estimate
 
 
-def due(homes: Iterable[Home], now: datetime) -> list[Home]:
+def due_homes(homes: Iterable[Home], now: datetime) -> list[Home]:
     """Whose turn it is, most urgent first: the new, then those used since their last time, then those that slept."""
     waiting: list[tuple[int, float, str, Home]] = []
     for home in homes:
@@ -67,19 +67,19 @@ def due(homes: Iterable[Home], now: datetime) -> list[Home]:
             continue
         age = now - home.measured_at
         used = home.used_at is not None and home.used_at > home.measured_at
-        if age >= (_every(home) if used else ASLEEP_EVERY):
+        if age >= (_scan_interval(home) if used else SUSPENDED_SCAN_INTERVAL):
             waiting.append((1 if used else 2, -age.total_seconds(), home.volume, home))
     return [home for *_, home in sorted(waiting, key=lambda one: one[:3])]
 
 
-def _every(home: Home) -> timedelta:
+def _scan_interval(home: Home) -> timedelta:
     """How often a home is looked at while it is used."""
-    days = -(-home.entries // ENTRIES_A_HOME_AND_DAY) or 1
-    return min(timedelta(days=days - 1) + USED_EVERY, ASLEEP_EVERY)
+    days = -(-home.entries // ENTRIES_PER_HOME_AND_DAY) or 1
+    return min(timedelta(days=days - 1) + SCAN_INTERVAL, SUSPENDED_SCAN_INTERVAL)
 
 
-def size(
-    root: Place, look: Callable[[Place], Folder[Place]], chance: random.Random, most: int = ENTRIES_A_HOME
+def measure_home(
+    root: Place, look: Callable[[Place], Folder[Place]], chance: random.Random, most: int = ENTRIES_PER_HOME
 ) -> Size:
     """What is in a folder and all below it.
 
@@ -88,7 +88,7 @@ def size(
     estimate of a tree), which is right on average whatever the tree looks like.
     """
     closed, bytes_, entries = deque([root]), 0, 0
-    while closed and entries < most * WALKED:
+    while closed and entries < most * WALK_SHARE:
         folder = look(closed.popleft())
         bytes_ += folder.own
         entries += folder.entries
@@ -117,7 +117,7 @@ def _probe(place: Place, look: Callable[[Place], Folder[Place]], chance: random.
         place = chance.choice(folder.inside)
 
 
-def scaled(sizes: Mapping[str, int], metered: int) -> dict[str, int]:
+def scale_to_metered(sizes: Mapping[str, int], metered: int) -> dict[str, int]:
     """Sizes that add up to what the file system is metered at: what it counts beside the files is everybody's share."""
     if not any(sizes.values()):
         return dict(sizes)

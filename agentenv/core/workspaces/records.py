@@ -55,7 +55,7 @@ FAILED = (
 )
 
 
-def of_claim(claim: Mapping[str, Any]) -> Workspace | None:
+def workspace_of_claim(claim: Mapping[str, Any]) -> Workspace | None:
     """The workspace of a claim; None where nobody's name is on it, `UnreadableError` where it has none itself."""
     about = section(claim, "metadata")
     labels, notes = strings(about, "labels"), strings(about, "annotations")
@@ -83,10 +83,10 @@ def of_claim(claim: Mapping[str, Any]) -> Workspace | None:
         why=why,
         turned=parse_timestamp(_condition(claim, "Ready").get("lastTransitionTime")),
     )
-    return _with_notes(read, labels, notes)
+    return _with_annotations(read, labels, notes)
 
 
-def of_volume(volume: Mapping[str, Any]) -> Workspace | None:
+def workspace_of_volume(volume: Mapping[str, Any]) -> Workspace | None:
     """The deleted workspace whose data a volume keeps; None where it is nobody's, or its workspace stands.
 
     `UnreadableError` where the volume has no name.
@@ -108,20 +108,20 @@ def of_volume(volume: Mapping[str, Any]) -> Workspace | None:
         task=labels.get(TASK_LABEL),
         kept=True,
     )
-    return _with_notes(read, labels, notes)
+    return _with_annotations(read, labels, notes)
 
 
-def of_another(volume: Mapping[str, Any], owner: str) -> bool:
+def has_other_owner(volume: Mapping[str, Any], owner: str) -> bool:
     """Whether a volume says that it is somebody else's: it says whose it is for as long as it stands."""
     return section(section(volume, "metadata"), "labels").get(USER_LABEL, owner) != owner
 
 
-def ready(claim: Mapping[str, Any]) -> bool:
+def is_claim_ready(claim: Mapping[str, Any]) -> bool:
     """Whether a claim's sandbox can be used."""
     return _condition(claim, "Ready").get("status") == "True" and bool(section(section(claim, "status"), "sandbox"))
 
 
-def notes_of(asked: CreateRequest, now: datetime) -> dict[str, str]:
+def claim_annotations(asked: CreateRequest, now: datetime) -> dict[str, str]:
     """The annotations that a claim is made with."""
     found = {
         words.KEY: asked.fingerprint,
@@ -137,12 +137,12 @@ def notes_of(asked: CreateRequest, now: datetime) -> dict[str, str]:
     return {key: value for key, value in found.items() if value is not None}
 
 
-def labels_of(labels: Mapping[str, str]) -> dict[str, str]:
+def owner_labels_on_object(labels: Mapping[str, str]) -> dict[str, str]:
     """An owner's own labels as they stand on objects."""
     return {f"{words.OWN_LABEL}{key}": value for key, value in labels.items()}
 
 
-def change(read: Workspace, changes: Changes) -> Plain:
+def workspace_patch(read: Workspace, changes: Changes) -> Plain:
     """The merge of changes into what they are made to, but for the class: that is another claim."""
     notes: dict[str, str | None] = {}
     simple: tuple[tuple[str, Any, Callable[[Any], str | None]], ...] = (
@@ -160,18 +160,18 @@ def change(read: Workspace, changes: Changes) -> Plain:
             notes[key] = None if value is None else write(cast("Any", value))
     about: Plain = {"annotations": notes} if notes else {}
     if not isinstance(changes.labels, Unset):
-        gone = dict.fromkeys(labels_of({key: "" for key in read.labels if key not in changes.labels}))
-        about["labels"] = gone | labels_of(changes.labels)
+        gone = dict.fromkeys(owner_labels_on_object({key: "" for key in read.labels if key not in changes.labels}))
+        about["labels"] = gone | owner_labels_on_object(changes.labels)
     return {"metadata": about} if about else {}
 
 
-def leases_note(leases: tuple[Lease, ...]) -> str | None:
+def format_leases(leases: tuple[Lease, ...]) -> str | None:
     """Leases as they stand on a claim; none at all take the annotation away."""
     rows = [{"holder": one.holder, "mode": one.mode, "until": format_timestamp(one.until)} for one in leases]
     return json.dumps(rows, separators=(",", ":")) if rows else None
 
 
-def _with_notes(read: Workspace, labels: Mapping[str, str], notes: Mapping[str, str]) -> Workspace:
+def _with_annotations(read: Workspace, labels: Mapping[str, str], notes: Mapping[str, str]) -> Workspace:
     because = notes.get(words.SUSPENDED_BECAUSE)
     return replace(
         read,
@@ -201,7 +201,7 @@ def _state(claim: Mapping[str, Any]) -> tuple[State, str]:
     if section(claim, "metadata").get("deletionTimestamp"):
         return "deleting", ""
     row = _condition(claim, "Ready")
-    if ready(claim):
+    if is_claim_ready(claim):
         return "running", ""
     reason, message = text(row, "reason"), text(row, "message")
     if reason == SUSPENDED:

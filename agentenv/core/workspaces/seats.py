@@ -170,12 +170,12 @@ def sandbox(seat: SeatPlan, template: Mapping[str, Any]) -> Document:
         # Everything that a sandbox of the class has, but the claims for slots.
         "spec": {
             **{key: template[key] for key in ("service",) if key in template},
-            "podTemplate": seated(seat, template),
+            "podTemplate": seat_pod_template(seat, template),
         },
     }
 
 
-def seated(seat: SeatPlan, template: Mapping[str, Any]) -> Document:
+def seat_pod_template(seat: SeatPlan, template: Mapping[str, Any]) -> Document:
     """The pod template of a seat, from the `spec` of its class's SandboxTemplate."""
     pod: Document = deepcopy(dict(template["podTemplate"]))
     metadata: Document = pod.setdefault("metadata", {})
@@ -189,7 +189,7 @@ def seated(seat: SeatPlan, template: Mapping[str, Any]) -> Document:
     spec: Document = pod["spec"]
     for context in _contexts(spec):
         context.update({key: seat.uid for key in ("runAsUser", "runAsGroup", "fsGroup") if key in context})
-    _furnish(spec, seat)
+    _mount_seat_volume(spec, seat)
     return pod
 
 
@@ -200,7 +200,7 @@ def _contexts(spec: Document) -> Iterable[Document]:
             yield container["securityContext"]
 
 
-def _furnish(spec: Document, seat: SeatPlan) -> None:
+def _mount_seat_volume(spec: Document, seat: SeatPlan) -> None:
     """Put the seat's volume where its class has its home, whatever that is in the class: a slot, scratch or nothing."""
     home = {"name": HOME, "persistentVolumeClaim": {"claimName": seat.claim}}
     spec["volumes"] = [*(one for one in spec.get("volumes", []) if one["name"] != HOME), home]
@@ -225,7 +225,7 @@ def _containers(spec: Document) -> list[Document]:
 
 
 @dataclass(frozen=True)
-class KeptSeat:
+class RetainedSeat:
     """An access point of a seat that is there: in use, or left over from a seat that nothing declares any more."""
 
     seat: str
@@ -233,16 +233,16 @@ class KeptSeat:
     arn: str
 
 
-def kept_seats(tagged: Mapping[str, Mapping[str, str]]) -> tuple[KeptSeat, ...]:
+def retained_seats(tagged: Mapping[str, Mapping[str, str]]) -> tuple[RetainedSeat, ...]:
     """The access points of seats among things with their tags, by ARN."""
     return tuple(
-        KeptSeat(tags[SEAT_TAG], tags.get(USER_TAG, ""), arn)
+        RetainedSeat(tags[SEAT_TAG], tags.get(USER_TAG, ""), arn)
         for arn, tags in sorted(tagged.items())
         if SEAT_TAG in tags and ":access-point/" in arn
     )
 
 
-def collisions(seats: Sequence[SeatPlan]) -> list[str]:
+def duplicate_seats(seats: Sequence[SeatPlan]) -> list[str]:
     """What is wrong with seats beside each other, each with the way out."""
     wrong: list[str] = []
     names: dict[str, SeatPlan] = {}
@@ -258,7 +258,7 @@ def collisions(seats: Sequence[SeatPlan]) -> list[str]:
     return wrong
 
 
-def met_by_strangers(seats: Sequence[SeatPlan], kept: Sequence[KeptSeat]) -> list[str]:
+def conflicting_seats(seats: Sequence[SeatPlan], kept: Sequence[RetainedSeat]) -> list[str]:
     """Seats whose name meets kept data of somebody else, each with the ways out."""
     users = {seat.name: seat.user for seat in seats}
     strange: dict[tuple[str, str], list[str]] = {}

@@ -30,9 +30,9 @@ Plain = dict[str, Any]
 
 # On a swarm's pool: how many were asked for at first, how many of them are somebody's by now, and that it is on its way
 # out.
-ASKED = f"{DOMAIN}swarm-asked"
-HANDED_OVER = f"{DOMAIN}swarm-handed-over"
-GIVEN_UP = f"{DOMAIN}swarm-given-up"
+REQUESTED_COUNT = f"{DOMAIN}swarm-asked"
+ASSIGNED_COUNT = f"{DOMAIN}swarm-handed-over"
+ABANDONED = f"{DOMAIN}swarm-given-up"
 # Beyond this a class is asked for as a pool, and not as a task.
 MOST = 500
 
@@ -63,7 +63,7 @@ def swarm(
     for document in made:
         document["metadata"]["labels"] |= whose
     volume, template, pool = made
-    pool["metadata"]["annotations"] = {**pool["metadata"].get("annotations", {}), ASKED: str(count)}
+    pool["metadata"]["annotations"] = {**pool["metadata"].get("annotations", {}), REQUESTED_COUNT: str(count)}
     members = tuple(
         claims.claim(
             plan.name,
@@ -101,7 +101,7 @@ def _needs(plan: ClassPlan, count: int) -> Amounts:
     }
 
 
-def short_of(quota: Mapping[str, Any], needs: Amounts) -> list[str]:
+def quota_shortfalls(quota: Mapping[str, Any], needs: Amounts) -> list[str]:
     """What a ResourceQuota has too little left of, in words for a person; empty where all of it fits."""
     status = section(quota, "status")
     hard, used = strings(status, "hard"), strings(status, "used")
@@ -113,10 +113,10 @@ def short_of(quota: Mapping[str, Any], needs: Amounts) -> list[str]:
             except ValueError:
                 continue  # the API server counts by it, and refuses what does not fit
             if amount > left:
-                told = [_written(name, value) for value in (amount, max(left, Decimal(0)))]
+                told = [_format_amount(name, value) for value in (amount, max(left, Decimal(0)))]
                 wrong.append(f"{name}: {told[0]} of {told[1]} that are left of {hard[name]}")
     return wrong
 
 
-def _written(name: str, value: Decimal) -> str:
+def _format_amount(name: str, value: Decimal) -> str:
     return size(value) if name.endswith(("memory", "storage")) else cores(value)

@@ -14,7 +14,7 @@ from agentenv.service.http.auth.rate_limits import RateLimiter
 from agentenv.service.http.problems import Problem
 
 if TYPE_CHECKING:
-    from agentenv.core.ledger.budgets import Policy, Spent
+    from agentenv.core.ledger.budgets import MonthlySpend, Policy
     from agentenv.service.catalog import Catalog
     from agentenv.service.credentials.exchange import Exchange
     from agentenv.service.credentials.vault import Vault
@@ -42,7 +42,7 @@ class Accounts(Protocol):
         """Rates and limits."""
         ...
 
-    def spent(self, owner: str) -> Spent:
+    def spent(self, owner: str) -> MonthlySpend:
         """What it costs; asks the ledger."""
         ...
 

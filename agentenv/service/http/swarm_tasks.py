@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Literal
 
 from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
 from agentenv.core.classes.names import SANDBOX, TASK_LABEL
-from agentenv.core.workspaces.swarms import Swarm, short_of, swarm
+from agentenv.core.workspaces.swarms import Swarm, quota_shortfalls, swarm
 from agentenv.core.workspaces.workspace import Filter, Workspace
 from agentenv.service.http.problems import Kind, Problem, not_found
 from agentenv.service.kube.sync_client import CLAIMS, QUOTAS, Document, KubeApi, section
@@ -204,9 +204,9 @@ class SwarmTasks:
         least, most = 0, count
         while least < most:
             middle = (least + most + 1) // 2
-            least, most = (least, middle - 1) if short_of(quota, planned(middle).needs) else (middle, most)
+            least, most = (least, middle - 1) if quota_shortfalls(quota, planned(middle).needs) else (middle, most)
         if least == 0:
-            wrong = "; ".join(short_of(quota, planned(1).needs))
+            wrong = "; ".join(quota_shortfalls(quota, planned(1).needs))
             raise Problem("no-room", f"class {of_class.name} is full: {wrong}", "try again later", retry_after=30)
         return least
 

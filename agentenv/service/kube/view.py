@@ -19,7 +19,7 @@ from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
 from agentenv.core.classes.names import CHANNEL_LABEL, TASK_LABEL
 from agentenv.core.classes.retirement import RELEASES_KEY, RETIRING
 from agentenv.core.values.object_fields import number, required, section, strings, text
-from agentenv.core.workspaces.records import of_claim, of_volume
+from agentenv.core.workspaces.records import workspace_of_claim, workspace_of_volume
 from agentenv.core.workspaces.workspace import Filter, Page, Workspace
 from agentenv.service.kube.client import Document
 
@@ -78,7 +78,7 @@ class ClusterView:
     def put_claim(self, claim: Document) -> None:
         """A claim is there, or has changed."""
         key = (required(claim, "metadata", "namespace"), required(claim, "metadata", "name"))
-        found = of_claim(claim)
+        found = workspace_of_claim(claim)
         if found is None:
             self._forget(key)
         else:
@@ -114,7 +114,7 @@ class ClusterView:
         )
         if claim:
             self._volume_of[namespace, claim] = name
-        deleted = of_volume(volume)
+        deleted = workspace_of_volume(volume)
         if deleted is None:
             self._forget(("", name))
         else:

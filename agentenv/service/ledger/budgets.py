@@ -16,8 +16,8 @@ from decimal import Decimal
 from typing import Any
 
 from agentenv.core.classes.names import USER_LABEL, WORKSPACE_LABEL
-from agentenv.core.ledger.budgets import Limited, Policy, Spent, action, cents
-from agentenv.core.ledger.rows import month_of
+from agentenv.core.ledger.budgets import LimitUsage, MonthlySpend, Policy, budget_action, format_dollars
+from agentenv.core.ledger.rows import month_start
 from agentenv.core.values.object_fields import read_amount, required, strings
 from agentenv.core.workspaces.workspace import BUDGET, DOMAIN, SUSPENDED_BECAUSE, Workspace
 from agentenv.service.aws.clients import AwsUnavailableError
@@ -66,7 +66,7 @@ class Budgets:
         self.policy = policy
         self._metrics = metrics
         self._clock = clock
-        self._lately: dict[str, tuple[float, Spent]] = {}
+        self._lately: dict[str, tuple[float, MonthlySpend]] = {}
 
     def hold_all(self) -> BudgetPass:
         """Look at everybody who is awake."""
@@ -84,7 +84,7 @@ class Budgets:
             for claim in claims:
                 limited = spent.nearest(*_claim_budget(claim))
                 try:
-                    match action(limited, self.policy.notice_at):
+                    match budget_action(limited, self.policy.notice_at):
                         case "suspend":
                             suspended += self._suspend(claim, limited)
                         case "notice":
@@ -124,7 +124,7 @@ class Budgets:
             "budget-spent",
             f"this month has cost {limited}",
             f"have the budget raised, or wait until {_next_month(self._ledger.now()):%Y-%m-%d}; nothing was deleted",
-            spent=str(cents(limited.spent)),
+            spent=str(format_dollars(limited.spent)),
             limit=str(limited.limit),
             of=limited.of,
         )
@@ -159,15 +159,15 @@ class Budgets:
         limited = spent.nearest(workspace.id, workspace.class_name, workspace.budget)
         return limited is None or (limited.percent < self.policy.notice_at and not limited.over)
 
-    def spent(self, owner: str) -> Spent:
+    def spent(self, owner: str) -> MonthlySpend:
         """What an owner's month costs so far."""
         return self._spent(owner, now=True)
 
-    def _spent(self, owner: str, *, now: bool = False) -> Spent:
+    def _spent(self, owner: str, *, now: bool = False) -> MonthlySpend:
         until = self._ledger.now() + timedelta(seconds=1)
-        return Spent(self.policy, self._ledger.of_owner(owner, month_of(until), until, consistent=now))
+        return MonthlySpend(self.policy, self._ledger.of_owner(owner, month_start(until), until, consistent=now))
 
-    def _suspend(self, claim: Document, limited: Limited | None) -> bool:
+    def _suspend(self, claim: Document, limited: LimitUsage | None) -> bool:
         about = claim["metadata"]
         # Whoever changed it meanwhile was quicker: the next pass looks again.
         if suspend(self._cluster, claim, "budget") != "done":
@@ -178,8 +178,8 @@ class Budgets:
         self._tell(claim, "BudgetSpent", f"put to sleep: {limited}; its files are kept", about["uid"])
         return True
 
-    def _notice(self, claim: Document, limited: Limited | None) -> bool:
-        month = f"{month_of(self._ledger.now()):%Y-%m}"
+    def _notice(self, claim: Document, limited: LimitUsage | None) -> bool:
+        month = f"{month_start(self._ledger.now()):%Y-%m}"
         if section(claim["metadata"], "annotations").get(NOTICED) == month:
             return False
         self._tell(claim, "BudgetNearlySpent", f"{limited}; at all of it the workspace is put to sleep", month)
@@ -246,4 +246,4 @@ def _facts(claim: Document) -> dict[str, str]:
 
 
 def _next_month(now: datetime) -> datetime:
-    return month_of(month_of(now) + timedelta(days=32))
+    return month_start(month_start(now) + timedelta(days=32))

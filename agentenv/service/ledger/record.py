@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
-from agentenv.core.ledger.holdings import Span, spans, worth_writing
+from agentenv.core.ledger.holdings import Span, is_worth_writing, spans
 from agentenv.core.ledger.rows import Row
 from agentenv.service.aws import clients as aws
 from agentenv.service.kube.sync_client import (
@@ -114,7 +114,7 @@ class LedgerRecorder:
         return ListedObjects(*([one] if one else [] for one in (claim, sandbox, pod, home, volume)))
 
     def _write(self, found: Iterable[Span], now: datetime, held: int, *, everything: bool = False) -> RecordPass:
-        due = [span for span in found if everything or worth_writing(span, now)]
+        due = [span for span in found if everything or is_worth_writing(span, now)]
         written = 0
         rows: list[Row] = []
         failures: list[str] = []

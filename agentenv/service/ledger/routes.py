@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query
 from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from agentenv.core.ledger.budgets import Policy, cents, cost
+from agentenv.core.ledger.budgets import Policy, format_dollars, row_cost
 from agentenv.core.ledger.rows import NOTHING, Row
 from agentenv.service.aws.clients import AwsUnavailableError
 from agentenv.service.http.caller import CurrentCaller, RequestDependencies
@@ -114,8 +114,8 @@ async def usage(asked: Annotated[UsageQuery, Query()], caller: CurrentCaller, pa
         since=since,
         until=until,
         lines=lines(chosen, policy),
-        dollars=cents(sum((cost(policy.rates, row) for row in chosen), NOTHING)) if policy else None,
-        month=BudgetShape(spent=cents(spent.total), cap=policy.user_cap) if spent and policy else None,
+        dollars=format_dollars(sum((row_cost(policy.rates, row) for row in chosen), NOTHING)) if policy else None,
+        month=BudgetShape(spent=format_dollars(spent.total), cap=policy.user_cap) if spent and policy else None,
     )
 
 
@@ -149,7 +149,7 @@ def _line(rows: list[Row], policy: Policy | None) -> UsageLine:
         network_bytes=sum((row.network_bytes for row in rows), NOTHING),
         storage_gib_hours=sum((row.storage_gib_hours for row in rows), NOTHING),
         sources=sorted({row.source for row in rows}),
-        dollars=sum((cost(policy.rates, row) for row in rows), NOTHING).quantize(Decimal("0.000001"))
+        dollars=sum((row_cost(policy.rates, row) for row in rows), NOTHING).quantize(Decimal("0.000001"))
         if policy
         else None,
     )

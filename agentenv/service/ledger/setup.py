@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from agentenv.core.ledger.rates import policy_of
+from agentenv.core.ledger.rates import budget_policy
 from agentenv.core.prices.book import MissingPricesError
 from agentenv.service.aws import clients as aws
 from agentenv.service.ledger.budgets import Budgets
@@ -44,7 +44,7 @@ def budgets_of(configuration: Configuration, cluster: KubeApi, metrics: Metrics)
     if ledger is None:
         return None
     try:
-        policy = policy_of(configuration.settings)
+        policy = budget_policy(configuration.settings)
     except MissingPricesError as failure:
         # The environment works; what it costs is then for the bill to say. Preflight and policies say so before.
         _LOG.error("budgets do not act", extra={"facts": {"why": str(failure)}})

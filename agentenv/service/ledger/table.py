@@ -14,7 +14,7 @@ from email.utils import parsedate_to_datetime
 from importlib import import_module
 from typing import Any
 
-from agentenv.core.ledger.rows import Row, item_of, midnight_after, row_of
+from agentenv.core.ledger.rows import Row, midnight_after, row_from_item, row_to_item
 from agentenv.core.ledger.table import BY_TIME, OPEN_ROWS
 from agentenv.core.values.timestamps import format_whole_seconds
 from agentenv.service.aws import clients as aws
@@ -81,7 +81,7 @@ class Ledger:
         try:
             self._ask(
                 "put_item",
-                Item=_serialized(item_of(row, self._expires(row))),
+                Item=_serialized(row_to_item(row, self._expires(row))),
                 ConditionExpression=f"attribute_not_exists(#row) OR ({still})",
                 ExpressionAttributeNames=names,
                 ExpressionAttributeValues=_serialized(values),
@@ -90,7 +90,7 @@ class Ledger:
         except aws.AwsRefusedError as refusal:
             if refusal.code != _TAKEN:
                 raise
-            return row_of(_deserialized(refusal.item)) if refusal.item else self._found(row)
+            return row_from_item(_deserialized(refusal.item)) if refusal.item else self._found(row)
         return None
 
     def _found(self, row: Row) -> Row:
@@ -99,7 +99,7 @@ class Ledger:
         answer = self._ask("get_item", Key=key, ConsistentRead=True)
         if "Item" not in answer:
             raise aws.AwsUnavailableError(f"{row.owner} {row.sort_key} went while it was written")
-        return row_of(_deserialized(answer["Item"]))
+        return row_from_item(_deserialized(answer["Item"]))
 
     def open_rows(self) -> list[Row]:
         """All rows that may still grow. One that was closed a moment ago may be among them, one just opened missing."""
@@ -114,7 +114,7 @@ class Ledger:
             )
             for item in page
         ]
-        found = [row_of(item) for item in self._batches(keys)]
+        found = [row_from_item(item) for item in self._batches(keys)]
         return [row for row in found if not row.closed]
 
     def of_claim(self, owner: str, claim: str) -> list[Row]:
@@ -126,7 +126,7 @@ class Ledger:
             ExpressionAttributeValues=_serialized({":owner": owner, ":claim": f"{claim}#"}),
             ConsistentRead=True,
         )
-        return [row_of(_deserialized(item)) for page in pages for item in page]
+        return [row_from_item(_deserialized(item)) for page in pages for item in page]
 
     def of_owner(self, owner: str, since: datetime, until: datetime, *, consistent: bool = True) -> list[Row]:
         """An owner's rows that began in a time, in the order in which they did; half as dear if a moment old."""
@@ -144,7 +144,7 @@ class Ledger:
             ),
             ConsistentRead=consistent,
         )
-        return [row_of(_deserialized(item)) for page in pages for item in page]
+        return [row_from_item(_deserialized(item)) for page in pages for item in page]
 
     def everybody(self, since: datetime, until: datetime) -> Iterator[Row]:
         """All rows that began in a time. It reads the whole table: for reports."""
@@ -156,7 +156,7 @@ class Ledger:
                 {":since": format_whole_seconds(since), ":until": format_whole_seconds(until)}
             ),
         )
-        return (row_of(_deserialized(item)) for page in pages for item in page)
+        return (row_from_item(_deserialized(item)) for page in pages for item in page)
 
     def _expires(self, row: Row) -> datetime:
         # A day is forgotten as a whole: a report of half of one would be wrong without looking it.

@@ -31,7 +31,7 @@ from agentenv.core.ledger.rows import (
     Row,
     StorageUsage,
     Usage,
-    rounded,
+    round_amount,
 )
 
 _LOG = logging.getLogger(__name__)
@@ -73,10 +73,10 @@ class Meter:
         amounts = self._amounts(span) if span.holding is not None else self._last_known(span)
         return replace(
             span.row,
-            cpu_seconds=rounded(amounts.cpu_seconds),
-            memory_gib_hours=rounded(amounts.memory_gib_hours),
-            network_bytes=rounded(amounts.network_bytes),
-            storage_gib_hours=rounded(amounts.storage_gib_hours),
+            cpu_seconds=round_amount(amounts.cpu_seconds),
+            memory_gib_hours=round_amount(amounts.memory_gib_hours),
+            network_bytes=round_amount(amounts.network_bytes),
+            storage_gib_hours=round_amount(amounts.storage_gib_hours),
             source=amounts.source,
         )
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, cast
 
-from agentenv.core.lifecycle.idle import Seen
+from agentenv.core.lifecycle.idle import Activity
 from agentenv.core.lifecycle.limits import Limits
 from agentenv.core.workspaces.workspace import Workspace
 from agentenv.service.loops.context import ActivitySource
@@ -41,11 +41,11 @@ class ActivitySources:
         self._sources, self._limits, self._now = sources, limits, now
         self._away: set[str] = set()
 
-    def seen(self, asked: Sequence[Workspace]) -> dict[str, list[Seen]]:
+    def seen(self, asked: Sequence[Workspace]) -> dict[str, list[Activity]]:
         """What each source knows of each workspace, by id; one that fails does not know."""
-        found: dict[str, list[Seen]] = {one.id: [] for one in asked}
+        found: dict[str, list[Activity]] = {one.id: [] for one in asked}
         for source in self._sources if asked else ():
-            told: Mapping[str, Seen] = {}
+            told: Mapping[str, Activity] = {}
             if source.name not in self._away:
                 try:
                     told = source.seen(asked, self._limits, self._now)
@@ -54,7 +54,7 @@ class ActivitySources:
                     facts = {"source": source.name, "why": f"{type(failure).__name__}: {failure}"}
                     _LOG.warning("who sleeps cannot be told: a source fails", extra={"facts": facts})
             for one in asked:
-                found[one.id].append(told.get(one.id, Seen(source.name, known=False)))
+                found[one.id].append(told.get(one.id, Activity(source.name, known=False)))
         return found
 
 
@@ -66,9 +66,9 @@ class Prometheus:
     def __init__(self, address: str, query: Query | None = None) -> None:
         self._query: Query = query or functools.partial(query_prometheus, address)
 
-    def seen(self, asked: Sequence[Workspace], limits: Mapping[str, Limits], now: datetime) -> Mapping[str, Seen]:
+    def seen(self, asked: Sequence[Workspace], limits: Mapping[str, Limits], now: datetime) -> Mapping[str, Activity]:
         """Of each, whether there was traffic or work since it would have to have been quiet."""
-        found: dict[str, Seen] = {}
+        found: dict[str, Activity] = {}
         for window, some in _by_window(asked, limits).items():
             uids = {one.claim_uid: one for one in some if _UID.fullmatch(one.claim_uid)}
             if not uids:
@@ -78,7 +78,7 @@ class Prometheus:
                 if uid not in highest[NETWORK] or uid not in highest[CPU]:
                     continue
                 busy = highest[NETWORK][uid] > QUIET_BYTES or highest[CPU][uid] > QUIET_CPU
-                found[one.id] = Seen(self.name, now if busy else None)
+                found[one.id] = Activity(self.name, now if busy else None)
         return found
 
     def _highest(self, rule: str, uids: Sequence[str], window: int) -> dict[str, float]:

@@ -11,10 +11,10 @@ from typing import Protocol
 
 from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
 from agentenv.core.classes.names import CONSTRAINTS
-from agentenv.core.lifecycle.idle import Seen
+from agentenv.core.lifecycle.idle import Activity
 from agentenv.core.lifecycle.limits import Limits, limits
 from agentenv.core.values.object_fields import text
-from agentenv.core.workspaces.records import of_claim
+from agentenv.core.workspaces.records import workspace_of_claim
 from agentenv.core.workspaces.workspace import Workspace
 from agentenv.service.aws.access_points import AccessPoints
 from agentenv.service.kube.sync_client import CLAIMS, CONFIGURATIONS, NAMESPACES, Document, KubeApi, section
@@ -39,7 +39,7 @@ class ActivitySource(Protocol):
 
     name: str
 
-    def seen(self, asked: Sequence[Workspace], limits: Mapping[str, Limits], now: datetime) -> Mapping[str, Seen]:
+    def seen(self, asked: Sequence[Workspace], limits: Mapping[str, Limits], now: datetime) -> Mapping[str, Activity]:
         """What it knows of each workspace, by id; of one that it leaves out it knows nothing."""
         ...
 
@@ -100,7 +100,7 @@ class Context:
                 return told
             if self._read is None or self.monotonic() - self._read > age:
                 began = self.monotonic()
-                listed = readable("SandboxClaim", self.api.list(CLAIMS), of_claim)
+                listed = readable("SandboxClaim", self.api.list(CLAIMS), workspace_of_claim)
                 self._attended = [one for _, one in listed if one is not None]
                 self._read = began
             return self._attended

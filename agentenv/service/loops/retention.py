@@ -20,7 +20,7 @@ from agentenv.core.classes.storage_classes import DRIVER
 from agentenv.core.classes.swarm import SHARED
 from agentenv.core.lifecycle.limits import Limits
 from agentenv.core.lifecycle.restore import MOVING_TO, NOBODY, RETURNING_SINCE, UNDATED, home_class
-from agentenv.core.lifecycle.retention import HOLD, Fate, Home, fate, is_in_use
+from agentenv.core.lifecycle.retention import HOLD, Home, RetentionDecision, is_in_use, retention_decision
 from agentenv.core.values.object_fields import required, strings, text
 from agentenv.core.values.timestamps import format_timestamp, parse_timestamp
 from agentenv.core.workspaces.workspace import ARCHIVE_ENDED, DELETED_AT, DESTROY_AFTER, DESTROY_REQUESTED
@@ -103,7 +103,7 @@ class _Pass:
 
     def _decide(self, read: Document, home: Home, limits: Limits) -> None:
         """Do what is to become of a volume; one that cannot be changed is no reason to leave the others."""
-        decided = fate(home, limits, self._context.clock.now())
+        decided = retention_decision(home, limits, self._context.clock.now())
         try:
             self._steps += self._do(read, home, decided)
         except SyncKubeApiError as refusal:
@@ -120,7 +120,7 @@ class _Pass:
             if made_by == DRIVER and home.workspace:
                 yield volume, home
 
-    def _do(self, volume: Document, home: Home, decided: Fate) -> bool:
+    def _do(self, volume: Document, home: Home, decided: RetentionDecision) -> bool:
         moving = section(volume["metadata"], "annotations").get(MOVING_TO)
         if moving and not home.wanted and home.phase in {"Released", "Available"}:
             # Whoever moved it was cut short.

@@ -16,7 +16,7 @@ from agentenv.core.classes.names import HOME, TASK_LABEL, USER_LABEL, WORKSPACE_
 from agentenv.core.classes.storage_classes import DRIVER
 from agentenv.core.classes.swarm import SHARED
 from agentenv.core.lifecycle import access_point_audit as audits
-from agentenv.core.lifecycle.orphaned_storage import Claim, Found, Point, Shelf, Volume, VolumeClaim, found
+from agentenv.core.lifecycle.orphaned_storage import Claim, Inventory, Orphan, Point, Volume, VolumeClaim, orphans
 from agentenv.core.lifecycle.restore import RETURNING_LABEL, home_class
 from agentenv.core.values.object_fields import required, text
 from agentenv.core.values.timestamps import LATEST, format_timestamp, parse_timestamp
@@ -81,14 +81,14 @@ class _Pass:
         if points is not None:
             self._tag(volumes, used_in, points)
             self._mark(volumes, points, now)
-        shelf = Shelf(
+        shelf = Inventory(
             _with_volumes(claims, volume_claims, volumes),
             volume_claims,
             volumes,
             None if points is None else [_point(one) for one in points.values()],
             swarms,
         )
-        rows = found(shelf, now)
+        rows = orphans(shelf, now)
         for row in rows:
             facts = {"kind": row.kind, "name": row.name, "why": row.why, "heal": row.heal, **row.about}
             _LOG.warning("something is left over", extra={"facts": facts})
@@ -157,7 +157,7 @@ class _Pass:
             except Exception as failure:  # noqa: BLE001 - nor does one whose mark stays
                 self._failures.append(f"{point}: {failure}")
 
-    def _heal(self, row: Found, now: datetime) -> None:
+    def _heal(self, row: Orphan, now: datetime) -> None:
         space, _, name = row.name.partition("/")
         try:
             if row.kind == "volume-claim-without-swarm":
@@ -180,10 +180,10 @@ class _Pass:
         task = {TASK_LABEL: about["task"]}
         if any(True for kind in (CLAIMS, POOLS) for _ in self._api.list(kind, space, task)):
             return False
-        found = self._api.find(VOLUME_CLAIMS, name, space)
-        if found is None or text(section(found, "metadata"), "uid") != about["uid"]:
+        orphans = self._api.find(VOLUME_CLAIMS, name, space)
+        if orphans is None or text(section(orphans, "metadata"), "uid") != about["uid"]:
             return False
-        delete_claim(self._api, found, None, self._context.clock.now())
+        delete_claim(self._api, orphans, None, self._context.clock.now())
         return True
 
 
@@ -252,11 +252,11 @@ def _with_volumes(
     """Claims, each with the volume that its sandbox has now."""
     bound = {(one.namespace, one.name): one.volume for one in volume_claims}
     since = {one.name: one.since for one in volumes}
-    found: list[Claim] = []
+    orphans: list[Claim] = []
     for claim, sandbox in claims:
         volume = bound.get((claim.namespace, f"{HOME}-{sandbox}"), "")
-        found.append(replace(claim, volume=volume, volume_since=since.get(volume)) if volume else claim)
-    return found
+        orphans.append(replace(claim, volume=volume, volume_since=since.get(volume)) if volume else claim)
+    return orphans
 
 
 def _volume_claim(one: Document) -> VolumeClaim:

@@ -12,11 +12,11 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 
-from agentenv.core.lifecycle.deadline import End, end
-from agentenv.core.lifecycle.idle import Rest, Seen, rest
+from agentenv.core.lifecycle.deadline import EndDecision, end_decision
+from agentenv.core.lifecycle.idle import Activity, IdleDecision, idle_decision
 from agentenv.core.lifecycle.limits import Limits
-from agentenv.core.lifecycle.wake import alarm
-from agentenv.core.workspaces.records import of_claim
+from agentenv.core.lifecycle.wake import wake_decision
+from agentenv.core.workspaces.records import workspace_of_claim
 from agentenv.core.workspaces.workspace import Workspace
 from agentenv.service.kube.sync_client import CLAIMS, Document, SyncKubeApiError
 from agentenv.service.kube.unreadable import ODD, readable
@@ -36,7 +36,7 @@ def suspend_idle(context: Context, still: ShouldContinue) -> PassResult:
     """Put to sleep who idles, and finish what was begun."""
     limits, now = context.limits(), context.clock.now()
     sources = ActivitySources(context.sources, limits, now)
-    seen: dict[str, Sequence[Seen]] = {}
+    seen: dict[str, Sequence[Activity]] = {}
 
     def sleeps(one: Workspace) -> bool:
         if one.state != "running":
@@ -75,7 +75,7 @@ def wake_due(context: Context, still: ShouldContinue) -> PassResult:
     found = [one for one in context.attended(AGE) if _acts(one, now)]
 
     def rouse(one: Workspace, claim: Document) -> bool:
-        decided = alarm(one, context.clock.now())
+        decided = wake_decision(one, context.clock.now())
         if decided.wake:
             # Who sleeps for no reason was asked for already, and that was looked at then.
             if decided.forget and context.stays_asleep is not None and context.stays_asleep(one, claim):
@@ -90,9 +90,9 @@ def end_expired(context: Context, still: ShouldContinue) -> PassResult:
     """End whose time is over: at a deadline it sleeps, at the end of its class's life it goes and its data stays."""
     limits = context.limits()
 
-    def of(one: Workspace) -> End:
+    def of(one: Workspace) -> EndDecision:
         known = limits.get(one.class_name, _NONE)
-        return end(one, known, context.clock.now())
+        return end_decision(one, known, context.clock.now())
 
     found = [one for one in context.attended(AGE) if of(one).do != "nothing"]
 
@@ -111,13 +111,13 @@ def end_expired(context: Context, still: ShouldContinue) -> PassResult:
 
 
 def _acts(one: Workspace, now: datetime) -> bool:
-    decided = alarm(one, now)
+    decided = wake_decision(one, now)
     return decided.wake or decided.forget
 
 
-def _rest(one: Workspace, limits: dict[str, Limits], seen: Sequence[Seen], now: datetime) -> Rest:
+def _rest(one: Workspace, limits: dict[str, Limits], seen: Sequence[Activity], now: datetime) -> IdleDecision:
     known = limits.get(one.class_name, _NONE)
-    return rest(one, known, seen, now)
+    return idle_decision(one, known, seen, now)
 
 
 def _each(
@@ -156,7 +156,7 @@ def _reread(
         if not still():
             return
         found = context.api.find(CLAIMS, one.id, one.namespace)
-        for claim, now in readable("SandboxClaim", [found] if found else [], of_claim, failures):
+        for claim, now in readable("SandboxClaim", [found] if found else [], workspace_of_claim, failures):
             if now is None or now.claim_uid != one.claim_uid:
                 continue
             # A sandbox that is not there yet, or another claim's, is for the next pass.

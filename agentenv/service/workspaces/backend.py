@@ -18,8 +18,8 @@ from datetime import UTC, datetime, timedelta
 from agentenv.core.classes.names import CLAIM_UID_LABEL, CONSTRAINTS, USER_LABEL
 from agentenv.core.values.object_fields import owner_uids
 from agentenv.core.values.timestamps import format_timestamp
-from agentenv.core.workspaces.leases import LeaseRefused, attached, detached
-from agentenv.core.workspaces.records import change, leases_note, of_claim, of_volume
+from agentenv.core.workspaces.leases import LeaseRefused, attach_lease, detach_lease
+from agentenv.core.workspaces.records import format_leases, workspace_of_claim, workspace_of_volume, workspace_patch
 from agentenv.core.workspaces.workspace import (
     LAST_ACTIVE,
     LEASES,
@@ -135,7 +135,7 @@ class KubernetesBackend:
             if kept is not None:
                 refuse_destroyed(kept, asked.id)
             if kept is not None and there is None and self._returning is not None:
-                _refuse_different_request(of_volume(kept), asked)
+                _refuse_different_request(workspace_of_volume(kept), asked)
                 return await self._brought_back(kept, wait, before_return)
         return await self.making.make(asked, wait, there=there, warm_only=warm_only)
 
@@ -159,7 +159,7 @@ class KubernetesBackend:
 
         def asked(read: Workspace) -> Document:
             _refuse_deleting(read)
-            return change(read, changes)
+            return workspace_patch(read, changes)
 
         read = await self._changed(id_, asked)
         if changes.class_name is UNSET or changes.class_name == read.class_name:
@@ -182,7 +182,7 @@ class KubernetesBackend:
             claim = None if keep_for else await self.reading.claim(id_)
             if claim is None:
                 return left
-        read = of_claim(claim)
+        read = workspace_of_claim(claim)
         if read is None:
             raise not_found("workspace")
         # What it had is marked first: killed in between, this is made up for by asking again.
@@ -241,10 +241,10 @@ class KubernetesBackend:
                     retry_after=None if read.state == "suspended" else 2,
                 )
             try:
-                held = attached(read, lease, self._now())
+                held = attach_lease(read, lease, self._now())
             except LeaseRefused as why:
                 raise Problem("busy", str(why), "wait until it was given back or has run out", retry_after=5) from None
-            notes = {LEASES: leases_note(held), LAST_ACTIVE: format_timestamp(self._now())}
+            notes = {LEASES: format_leases(held), LAST_ACTIVE: format_timestamp(self._now())}
             return {"metadata": {"annotations": notes}}
 
         return await self._changed(id_, leased)
@@ -253,11 +253,11 @@ class KubernetesBackend:
         """Give a lease back."""
 
         def released(read: Workspace) -> Document:
-            left = detached(read.leases, holder, self._now())
+            left = detach_lease(read.leases, holder, self._now())
             if left == read.leases:
                 return {}
             return {
-                "metadata": {"annotations": {LEASES: leases_note(left), LAST_ACTIVE: format_timestamp(self._now())}}
+                "metadata": {"annotations": {LEASES: format_leases(left), LAST_ACTIVE: format_timestamp(self._now())}}
             }
 
         return await self._changed(id_, released)
@@ -288,7 +288,7 @@ class KubernetesBackend:
 
     async def _claim(self, id_: str) -> Document:
         claim = await self.reading.claim(id_)
-        if claim is None or of_claim(claim) is None:
+        if claim is None or workspace_of_claim(claim) is None:
             raise not_found("workspace")
         return claim
 
@@ -296,14 +296,14 @@ class KubernetesBackend:
         """Merge what is to be said of a workspace as it is, read again for as often as somebody was quicker."""
         for attempt in range(ATTEMPTS):
             claim = await self._claim(id_)
-            read = of_claim(claim)
+            read = workspace_of_claim(claim)
             if read is None:
                 raise not_found("workspace")
             changes = say(read)
             if not changes:
                 return read
             merged = await self._wire.merge(CLAIMS, claim, changes)
-            changed = of_claim(merged) if merged else None
+            changed = workspace_of_claim(merged) if merged else None
             if changed is not None:
                 return changed
             await _back_off(attempt)
@@ -333,7 +333,7 @@ class KubernetesBackend:
         raise Problem("busy", f"the sandbox of {read.id} is changed by others all the time", "ask again", retry_after=1)
 
     async def _brought_back(self, volume: Document, wait: float, before: RestoreCheck | None) -> CreateResult:
-        kept = of_volume(volume)
+        kept = workspace_of_volume(volume)
         if kept is not None:
             refuse_destroyed(volume, kept.id)
         if self._returning is None or kept is None:

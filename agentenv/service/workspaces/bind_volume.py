@@ -16,8 +16,8 @@ from agentenv.core.lifecycle.restore import (
     RETURNING_SINCE,
     UNDATED,
     being_destroyed,
+    bind_patch,
     destroy_requested,
-    towards,
 )
 from agentenv.core.values.object_fields import required, text
 from agentenv.core.values.timestamps import format_timestamp
@@ -51,7 +51,7 @@ def reserve_volume(api: KubeApi, volume: Document, space: str, name: str, now: C
         raise RestoreError("waiting", f"{text(ref, 'namespace')}/{text(ref, 'name')} still has its volume")
     if phase not in {"Released", "Available"}:
         raise RestoreError("waiting", f"its volume is {phase}")
-    changes = towards(volume, space, name)
+    changes = bind_patch(volume, space, name)
     if changes:
         changes.setdefault("metadata", {})["annotations"] = {RETURNING_SINCE: format_timestamp(now())}
     if changes and not api.change(VOLUMES, volume, changes):

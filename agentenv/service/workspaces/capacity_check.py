@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from agentenv.core.classes.names import SANDBOX
 from agentenv.core.classes.pods.resources import GPU, Amounts, pod_resources
-from agentenv.core.workspaces.swarms import short_of
+from agentenv.core.workspaces.swarms import quota_shortfalls
 from agentenv.service.http.problems import Problem
 from agentenv.service.kube.client import QUOTAS, KubeClient
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 async def check_quota(wire: KubeClient, of_class: Class) -> None:
     """A `Problem` that says what of the class's quota is used up, if one sandbox more would not fit."""
     quota = await wire.find(QUOTAS, SANDBOX, of_class.namespace)
-    wrong = short_of(quota or {}, needs(of_class.plan))
+    wrong = quota_shortfalls(quota or {}, needs(of_class.plan))
     if wrong:
         raise Problem(
             "no-room",

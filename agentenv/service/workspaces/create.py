@@ -19,7 +19,7 @@ from typing import Any
 
 from agentenv.core.classes.names import KEPT
 from agentenv.core.workspaces import claims
-from agentenv.core.workspaces.records import labels_of, notes_of, of_claim
+from agentenv.core.workspaces.records import claim_annotations, owner_labels_on_object, workspace_of_claim
 from agentenv.core.workspaces.workspace import COLD, CreateRequest, CreateResult, Workspace
 from agentenv.service.catalog import Catalog, Class
 from agentenv.service.http.problems import Problem
@@ -92,7 +92,7 @@ class WorkspaceCreator:
                     if there is None:
                         raise Problem("busy", "it was taken away at the same moment", "ask again", retry_after=1)
                     return await self._there(there, asked, wait)
-                made = of_claim(claim)
+                made = workspace_of_claim(claim)
                 if made is None:
                     raise AssertionError("a claim is made with its owner's name on it")
                 if of_class.kept:
@@ -155,7 +155,7 @@ class WorkspaceCreator:
 
     async def _there(self, claim: Document, asked: CreateRequest, wait: float) -> CreateResult:
         """One that was made before, for the same request or for another."""
-        found = of_claim(claim)
+        found = workspace_of_claim(claim)
         if found is None or found.owner != asked.owner:
             raise Problem("key-reused", "what has that name is somebody else's", "ask with another key")
         if found.state == "deleting":
@@ -273,8 +273,8 @@ def claim_of(asked: CreateRequest, pool: str, now: datetime) -> Document:
         asked.class_name, pool, asked.id, owner=asked.owner, workspace=asked.id, mode=asked.mode, task=asked.task
     )
     about = document["metadata"]
-    about["labels"] |= labels_of(asked.labels)
-    about["annotations"] = notes_of(asked, now)
+    about["labels"] |= owner_labels_on_object(asked.labels)
+    about["annotations"] = claim_annotations(asked, now)
     return document
 
 

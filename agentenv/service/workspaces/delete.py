@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Literal
 
-from agentenv.core.lifecycle.restore import deletion
+from agentenv.core.lifecycle.restore import deletion_patch
 from agentenv.core.values.timestamps import parse_timestamp
 from agentenv.core.workspaces.workspace import OWN_LABEL, RECORD
 from agentenv.service.kube.sync_client import CLAIMS, VOLUMES, Document, KubeApi, section
@@ -37,7 +37,7 @@ def delete_workspace(
     if volume is None:
         return "overtaken"
     created, going = parse_timestamp(about.get("creationTimestamp")), bool(about.get("deletionTimestamp"))
-    dates, labels = deletion(volume, created, now, keep_for, going=going, moving_to=moving_to)
+    dates, labels = deletion_patch(volume, created, now, keep_for, going=going, moving_to=moving_to)
     told: dict[str, str | None] = {**{key: notes.get(key) for key in RECORD}, **dates}
     labels |= {key: value for key, value in section(about, "labels").items() if key.startswith(OWN_LABEL)}
     if not api.change(VOLUMES, volume, {"metadata": {"annotations": told, "labels": labels}}):

@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from agentenv.core.classes.names import USER_LABEL, WORKSPACE_LABEL
-from agentenv.core.lifecycle.restore import RETURNING_LABEL, deletion, home_name, shorter
+from agentenv.core.lifecycle.restore import RETURNING_LABEL, deletion_patch, home_name, shorten_retention_patch
 from agentenv.core.values.object_fields import text
-from agentenv.core.workspaces.records import of_volume
+from agentenv.core.workspaces.records import workspace_of_volume
 from agentenv.core.workspaces.workspace import OWN_LABEL, RECORD, Workspace
 from agentenv.service.http.problems import Problem, not_found
 from agentenv.service.kube.client import VOLUME_CLAIMS, VOLUMES, Document, KubeClient, section
@@ -37,7 +37,7 @@ class DeletionRecorder:
             volume = await volume_of(self._wire, read) or await self._waiting(read)
             if volume is None:
                 return
-            dates, marks = deletion(volume, read.created, now, keep_for, going=going)
+            dates, marks = deletion_patch(volume, read.created, now, keep_for, going=going)
             changes: dict[str, Any] = {
                 "metadata": {"labels": {**own, **whose, **marks}, "annotations": {**record, **dates}},
                 "spec": {"persistentVolumeReclaimPolicy": "Retain"},
@@ -71,14 +71,14 @@ class DeletionRecorder:
         """
         for _ in range(ATTEMPTS):
             volume = await self._reading.volume(id_)
-            read = of_volume(volume) if volume else None
+            read = workspace_of_volume(volume) if volume else None
             if volume is None or read is None:
                 raise not_found("workspace")
-            notes, marks = shorter(volume, self._now(), keep_for)
+            notes, marks = shorten_retention_patch(volume, self._now(), keep_for)
             if not (notes or marks):
                 return read
             changes = {"metadata": {"annotations": notes, "labels": marks}}
             merged = await self._wire.merge(VOLUMES, volume, changes)
             if merged is not None:
-                return of_volume(merged) or read
+                return workspace_of_volume(merged) or read
         raise Problem("busy", f"the volume of {id_} is changed by others all the time", "ask again", retry_after=1)

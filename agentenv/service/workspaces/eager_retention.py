@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from agentenv.core.classes.names import HOME, MODE_LABEL, TASK_LABEL, USER_LABEL, WORKSPACE_LABEL
 from agentenv.core.values.object_fields import owner_uids, required, strings, text
-from agentenv.core.workspaces.records import of_another
+from agentenv.core.workspaces.records import has_other_owner
 from agentenv.core.workspaces.workspace import Workspace
 from agentenv.service.http.problems import Problem
 from agentenv.service.kube.client import SANDBOXES, VOLUME_CLAIMS, VOLUMES, Document, KubeClient, section
@@ -40,13 +40,13 @@ async def retain_volume(wire: KubeClient, view: ClusterView, workspace: Workspac
                 "spec": {"persistentVolumeReclaimPolicy": "Retain" if row.retained else "Delete"},
             }
             changes = _changes(workspace, read)
-            theirs = of_another(read, workspace.owner)
+            theirs = has_other_owner(read, workspace.owner)
             if not theirs and (not changes or await wire.merge(VOLUMES, read, changes)):
                 return row.name
     for attempt in range(ATTEMPTS):
         volume = await _bound(wire, workspace)
         if volume is not None:
-            if of_another(volume, workspace.owner):
+            if has_other_owner(volume, workspace.owner):
                 audit_foreign_volume(volume, workspace.owner, workspace.namespace, workspace.id)
                 raise Problem("refused", FOREIGN_VOLUME, "delete it and make it anew; tell whoever runs the platform")
             changes = _changes(workspace, volume)
@@ -90,7 +90,7 @@ class EagerVolumeRetention:
 async def volume_of(wire: KubeClient, workspace: Workspace) -> Document | None:
     """The volume that a workspace's sandbox has as its home, as it is now; None where there is none of its own yet."""
     volume = await _bound(wire, workspace)
-    return None if volume is None or of_another(volume, workspace.owner) else volume
+    return None if volume is None or has_other_owner(volume, workspace.owner) else volume
 
 
 async def _bound(wire: KubeClient, workspace: Workspace) -> Document | None:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from agentenv.core.classes.names import WORKSPACE_LABEL
 from agentenv.core.values.timestamps import parse_timestamp
-from agentenv.core.workspaces.records import of_claim, of_volume
+from agentenv.core.workspaces.records import workspace_of_claim, workspace_of_volume
 from agentenv.core.workspaces.workspace import DELETED_AT, Workspace
 from agentenv.service.catalog import Catalog
 from agentenv.service.kube.client import CLAIMS, VOLUMES, Document, KubeClient, section
@@ -73,9 +73,9 @@ class WorkspaceReader:
         """A workspace as it is."""
         claim = await self.claim(id_)
         if claim is not None:
-            return of_claim(claim)
+            return workspace_of_claim(claim)
         volume = await self.volume(id_)
-        return of_volume(volume) if volume else None
+        return workspace_of_volume(volume) if volume else None
 
     async def settled(self, id_: str, wait: float) -> Workspace | None:
         """The same once it is neither on its way nor going, or after so many seconds."""
@@ -107,7 +107,7 @@ class WorkspaceReader:
             seen = told is not None and self._view.find(made.id) is None
             if seen or self._clock() - before >= LOOK_AGAIN:
                 claim = await self._wire.find(CLAIMS, made.id, made.namespace)
-                now = of_claim(claim) if claim else None
+                now = workspace_of_claim(claim) if claim else None
                 if now is None or now.claim_uid != made.claim_uid:
                     return replace(last, state="deleting")
                 last = now
@@ -124,7 +124,7 @@ def _newer(told: Workspace, made: Workspace) -> bool:
 
 
 def _keeps(volume: Document | None, id_: str) -> bool:
-    record = of_volume(volume) if volume else None
+    record = workspace_of_volume(volume) if volume else None
     return record is not None and record.id == id_
 
 

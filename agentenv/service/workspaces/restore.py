@@ -17,17 +17,17 @@ from agentenv.core.classes.swarm import task_objects
 from agentenv.core.lifecycle.restore import (
     MOVING_TO,
     RETURNING_LABEL,
-    claim_of,
     destroy_requested,
     home_class,
+    home_class_template,
     home_name,
-    lent,
+    restored_claim,
     volume_claim,
 )
 from agentenv.core.values.object_fields import text
 from agentenv.core.values.posix_ids import class_id
 from agentenv.core.values.timestamps import parse_timestamp
-from agentenv.core.workspaces.swarms import ASKED
+from agentenv.core.workspaces.swarms import REQUESTED_COUNT
 from agentenv.core.workspaces.workspace import DELETED_AT
 from agentenv.service.kube.sync_client import (
     CLAIMS,
@@ -200,7 +200,9 @@ class _Restore:
             self._share(*self._shared)
         if made_in == self._class or self._into is not None:
             return
-        for kind, document in zip((TEMPLATES, POOLS), lent(template, made_in, class_id(made_in)), strict=True):
+        for kind, document in zip(
+            (TEMPLATES, POOLS), home_class_template(template, made_in, class_id(made_in)), strict=True
+        ):
             self._api.make(kind, document)
 
     def _share(self, volume_claim: Document, template: Document, pool: Document) -> None:
@@ -212,15 +214,15 @@ class _Restore:
         self._api.make(TEMPLATES, template)
         if there is None:
             kept, _ = shared_volumes.of_task(self._api, self._owner, self._task)
-            asked = text(section(section(kept, "metadata"), "annotations"), ASKED)
-            pool["metadata"]["annotations"] = {ASKED: asked} if asked else {}
+            asked = text(section(section(kept, "metadata"), "annotations"), REQUESTED_COUNT)
+            pool["metadata"]["annotations"] = {REQUESTED_COUNT: asked} if asked else {}
         self._api.make(POOLS, pool)
 
     def _claim(self, template: Document) -> Document:
         made_in = home_class(self._volume)
-        claim = self._shape(claim_of(self._volume, self._class, template["metadata"]["name"]))
+        claim = self._shape(restored_claim(self._volume, self._class, template["metadata"]["name"]))
         if made_in != self._class:
-            pool, _ = lent(template, made_in, class_id(made_in))
+            pool, _ = home_class_template(template, made_in, class_id(made_in))
             claim["spec"]["warmPoolRef"]["name"] = pool["metadata"]["name"]
         if self._shared is not None:
             claim["spec"]["warmPoolRef"]["name"] = self._shared[2]["metadata"]["name"]

@@ -15,7 +15,7 @@ from typing import Literal, ParamSpec, TypeVar
 from agentenv.core.classes.names import cold_pool
 from agentenv.core.lifecycle.restore import MOVING_TO
 from agentenv.core.values.timestamps import format_timestamp
-from agentenv.core.workspaces.records import of_claim
+from agentenv.core.workspaces.records import workspace_of_claim
 from agentenv.core.workspaces.workspace import DELETED_AT, LAST_ACTIVE, Workspace
 from agentenv.service.catalog import Class
 from agentenv.service.http.problems import Problem
@@ -53,7 +53,7 @@ class WorkspaceRestorer:
 
     async def move(self, claim: Document, to: Class) -> Workspace:
         """The workspace of a claim, of another class on the same data."""
-        read = of_claim(claim)
+        read = workspace_of_claim(claim)
         if read is None:
             raise Problem("refused", "the claim is nobody's", "make a workspace of your own")
         for _ in self._tries():
@@ -81,7 +81,7 @@ class WorkspaceRestorer:
             last = await self._asked(self._step, owner, name, to)
             if last.outcome in {"made", "there"}:
                 claim = await self._asked(self._api.find, CLAIMS, name, f"sandbox-{within}")
-                read = of_claim(claim) if claim else None
+                read = workspace_of_claim(claim) if claim else None
                 if read is not None:
                     return read
             self._refuse(last)

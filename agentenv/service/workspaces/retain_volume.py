@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
 from agentenv.core.classes.names import CONSTRAINTS, HOME, KEPT, MODE_LABEL, TASK_LABEL, USER_LABEL, WORKSPACE_LABEL
 from agentenv.core.values.object_fields import owner_uids, required, strings, text
-from agentenv.core.workspaces.records import of_another
+from agentenv.core.workspaces.records import has_other_owner
 from agentenv.service.kube.project_fields import project_fields
 from agentenv.service.kube.sync_client import (
     CLAIMS,
@@ -140,7 +140,7 @@ def _retain(cluster: KubeApi, claim: Document, volume: Document) -> RetentionRes
     namespace, name = about["namespace"], about["name"]
     own = volume["metadata"]["name"]
     owner = _labels(claim).get(USER_LABEL, "")
-    if of_another(volume, owner):
+    if has_other_owner(volume, owner):
         audit_foreign_volume(volume, owner, namespace, name)
         return RetentionResult(namespace, name, "refused", own, FOREIGN_VOLUME, foreign=True)
     changes = _changes(claim, volume)

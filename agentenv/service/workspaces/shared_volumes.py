@@ -9,10 +9,10 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from agentenv.core.classes.names import MODE_LABEL, TASK_LABEL, USER_LABEL, WORKSPACE_LABEL
-from agentenv.core.lifecycle.restore import RETURNING_SINCE, being_destroyed, deletion, naming
+from agentenv.core.lifecycle.restore import RETURNING_SINCE, being_destroyed, deletion_patch, shared_volume_claim
 from agentenv.core.values.object_fields import required, strings, text
 from agentenv.core.values.timestamps import parse_timestamp
-from agentenv.core.workspaces.records import of_another
+from agentenv.core.workspaces.records import has_other_owner
 from agentenv.core.workspaces.workspace import DELETED_AT
 from agentenv.service.kube.sync_client import VOLUME_CLAIMS, VOLUMES, Document, KubeApi, section
 from agentenv.service.workspaces.bind_volume import (
@@ -45,7 +45,7 @@ def retain(api: KubeApi, volume_claim: Document, notes: dict[str, str] | None = 
     owner, task = labels.get(USER_LABEL), labels.get(TASK_LABEL)
     for _ in range(ATTEMPTS):
         volume = _bound(api, volume_claim)
-        if volume is None or not owner or not task or of_another(volume, owner):
+        if volume is None or not owner or not task or has_other_owner(volume, owner):
             return None
         about = section(volume, "metadata")
         marks = {USER_LABEL: owner, TASK_LABEL: task, MODE_LABEL: "agent"}.items() - strings(about, "labels").items()
@@ -84,7 +84,7 @@ def ensure(api: KubeApi, document: Document, now: Callable[[], datetime]) -> Non
         raise RestoreError("waiting", "what its task shared is being destroyed")
     reserve_volume(api, volume, about["namespace"], about["name"], now)
     volume = reserved_volume(api, volume)
-    create_bound_claim(api, volume, naming(document, volume))
+    create_bound_claim(api, volume, shared_volume_claim(document, volume))
 
 
 def mark_restored(api: KubeApi, document: Document) -> None:
@@ -112,7 +112,7 @@ def delete_claim(api: KubeApi, volume_claim: Document, keep_for: timedelta | Non
         found = api.find(VOLUMES, required(volume, "metadata", "name"))
         if found is None:
             break
-        notes, labels = deletion(found, created, now, keep_for)
+        notes, labels = deletion_patch(found, created, now, keep_for)
         if api.change(VOLUMES, found, {"metadata": {"annotations": notes, "labels": labels}}):
             break
     found = api.find(VOLUME_CLAIMS, name, space)

@@ -10,7 +10,7 @@ from typing import Literal
 
 from agentenv.core.classes.names import TASK_LABEL
 from agentenv.core.values.object_fields import counted, text
-from agentenv.core.workspaces.swarms import ASKED, GIVEN_UP, HANDED_OVER
+from agentenv.core.workspaces.swarms import ABANDONED, ASSIGNED_COUNT, REQUESTED_COUNT
 from agentenv.service.kube.sync_client import POOLS, Document, KubeApi, section
 
 
@@ -26,23 +26,23 @@ def pools_of(cluster: KubeApi, task: str) -> list[Document]:
 
 def is_given_up(pool: Document) -> bool:
     """Whether it is on its way out."""
-    return GIVEN_UP in section(section(pool, "metadata"), "annotations")
+    return ABANDONED in section(section(pool, "metadata"), "annotations")
 
 
 def handed_over_count(pool: Document) -> int:
     """How many of its members, by number, somebody was told that they are there."""
-    return _count(pool, HANDED_OVER)
+    return _count(pool, ASSIGNED_COUNT)
 
 
 def requested_count(pool: Document) -> int:
     """How many of it were asked for, at most."""
-    return _count(pool, ASKED)
+    return _count(pool, REQUESTED_COUNT)
 
 
 def mark_handed_over(cluster: KubeApi, namespace: str, task: str, uid: str, count: int) -> bool:
     """Note that so many are somebody's; False where it was given up or taken away meanwhile."""
     while (pool := _same_pool(cluster, namespace, task, uid)) is not None and not is_given_up(pool):
-        notes = {key: str(count) for key in (HANDED_OVER, ASKED) if _count(pool, key) < count}
+        notes = {key: str(count) for key in (ASSIGNED_COUNT, REQUESTED_COUNT) if _count(pool, key) < count}
         if not notes or _annotate(cluster, pool, notes):
             return True
     return False
@@ -53,7 +53,7 @@ def mark_given_up(cluster: KubeApi, namespace: str, task: str, uid: str) -> Lite
     while (pool := _same_pool(cluster, namespace, task, uid)) is not None:
         if handed_over_count(pool):
             return "handed-over"
-        if is_given_up(pool) or _annotate(cluster, pool, {GIVEN_UP: "true"}):
+        if is_given_up(pool) or _annotate(cluster, pool, {ABANDONED: "true"}):
             return "given-up"
     return "gone"
 
@@ -61,7 +61,7 @@ def mark_given_up(cluster: KubeApi, namespace: str, task: str, uid: str) -> Lite
 def mark_deleted(cluster: KubeApi, namespace: str, task: str) -> None:
     """Note that it ends, whoever has it: nobody adds to it any more, or is told that it is there."""
     while (pool := pool_of(cluster, namespace, task)) is not None and not is_given_up(pool):
-        if _annotate(cluster, pool, {GIVEN_UP: "true"}):
+        if _annotate(cluster, pool, {ABANDONED: "true"}):
             return
 
 

@@ -19,9 +19,14 @@ from typing import Literal
 
 from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
 from agentenv.core.classes.names import KEPT, SANDBOX, TASK_LABEL, USER_LABEL, WORKSPACE_LABEL, namespace
-from agentenv.core.lifecycle.restore import RETURNING_SINCE, being_destroyed, seconds_until_gone, shorter
+from agentenv.core.lifecycle.restore import (
+    RETURNING_SINCE,
+    being_destroyed,
+    seconds_until_gone,
+    shorten_retention_patch,
+)
 from agentenv.core.values.object_fields import required, rows, text
-from agentenv.core.workspaces.swarms import ASKED, Swarm, short_of
+from agentenv.core.workspaces.swarms import REQUESTED_COUNT, Swarm, quota_shortfalls
 from agentenv.core.workspaces.workspace import DELETED_AT, SUSPENDED_BECAUSE
 from agentenv.service.kube.retry import RetryingApi
 from agentenv.service.kube.sync_client import (
@@ -159,7 +164,7 @@ def destroy_retained_data(cluster: KubeApi, owner: str, task: str, now: datetime
     for one in cluster.list(VOLUMES, labels={USER_LABEL: owner, TASK_LABEL: task}):
         volume: Document | None = one
         while volume is not None and DELETED_AT in section(section(volume, "metadata"), "annotations"):
-            notes, labels = shorter(volume, now, timedelta(0))
+            notes, labels = shorten_retention_patch(volume, now, timedelta(0))
             changes = {"metadata": {"annotations": notes, "labels": labels}}
             if not (notes or labels) or cluster.change(VOLUMES, volume, changes):
                 requested += 1
@@ -276,7 +281,7 @@ class _SwarmCreation:
         pool = swarm_fate.pool_of(self._cluster, *self._where)
         if volume_claim is not None and pool is not None:
             most = max(count, swarm_fate.requested_count(pool))
-            shared_volumes.retain(self._cluster, volume_claim, {ASKED: str(most)})
+            shared_volumes.retain(self._cluster, volume_claim, {REQUESTED_COUNT: str(most)})
         # Read first: dates that are written after it was handed over are of somebody who deletes it.
         shared, homes = shared_volumes.of_task(self._cluster, self._swarm.owner, self._swarm.task)
         if not swarm_fate.mark_handed_over(self._cluster, *self._where, self._pool, count):
@@ -408,7 +413,7 @@ def _refuse_destroyed(cluster: KubeApi, swarm: Swarm) -> None:
 
 def _check_quota(cluster: KubeApi, swarm: Swarm) -> None:
     quota = cluster.find(QUOTAS, SANDBOX, swarm.namespace)
-    wrong = short_of(quota or {}, swarm.needs)
+    wrong = quota_shortfalls(quota or {}, swarm.needs)
     if wrong:
         raise SwarmError(f"the class has no room for {len(swarm.claims)} more: {'; '.join(wrong)}")
 

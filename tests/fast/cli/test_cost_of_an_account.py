@@ -15,7 +15,7 @@ from agentenv.cli.main import FAILED, OK, main
 from agentenv.cli.reports.cost_statement import of_time, part_of
 from agentenv.cli.reports.sources import statement
 from agentenv.core.attribution.bill import read_bill
-from agentenv.core.ledger.rows import Row, item_of
+from agentenv.core.ledger.rows import Row, row_to_item
 from agentenv.core.usage_export.columns import COLUMNS
 
 DAY, BEGAN = "2026-10-10", datetime(2026, 10, 10, 10, tzinfo=UTC)
@@ -83,7 +83,7 @@ def report(folder: Path, lines: Lines, *more: str) -> list[str]:
         writer = csv.DictWriter(stream, [column.name for column in COLUMNS], restval="")
         writer.writeheader()
         writer.writerows(lines)
-    ledger.write_text(json.dumps(item_of(ROW), default=str) + "\n")
+    ledger.write_text(json.dumps(row_to_item(ROW), default=str) + "\n")
     given = ["--since", DAY, "--until", DAY, "--bill", str(bill), "--ledger", str(ledger), "--json"]
     return ["cost", "report", *given, *more]
 

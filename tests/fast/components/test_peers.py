@@ -23,7 +23,7 @@ from agentenv.core.capabilities.sets.reach import EVERYTHING
 from agentenv.core.classes.plan import plans
 from agentenv.core.values.posix_ids import CLASS_IDS, SEAT_IDS
 from agentenv.core.workspaces.claims import claim
-from agentenv.core.workspaces.seats import kept_seats, met_by_strangers, sandbox, seat_plans, volume
+from agentenv.core.workspaces.seats import conflicting_seats, retained_seats, sandbox, seat_plans, volume
 from tests.fast.components.graph import registered
 from tests.fast.components.shapes import cluster, storage
 from tests.fast.config.stack_samples import IMAGE, mistakes, settings
@@ -149,10 +149,10 @@ def test_an_unclaimed_slot_takes_its_files_with_it_and_kept_files_can_be_found()
     for seat in seat_plans(TOLD):
         assert volume(seat, "fs-0::fsap-0")["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
         arn = f"arn:aws:elasticfilesystem:us-east-1:111122223333:access-point/fsap-{seat.name}"
-        (kept,) = kept_seats({arn: seat.tags})
+        (kept,) = retained_seats({arn: seat.tags})
         assert (kept.seat, kept.user) == (seat.name, seat.user)
-        assert met_by_strangers([seat], [kept]) == []
-        assert met_by_strangers([replace(seat, user="u-9")], [kept])
+        assert conflicting_seats([seat], [kept]) == []
+        assert conflicting_seats([replace(seat, user="u-9")], [kept])
 
 
 # "a ceiling of about 85-100 tenants", by what AWS gives an account only so many of

@@ -15,7 +15,7 @@ from botocore.stub import Stubber
 from agentenv.core.classes.names import MODE_LABEL, USER_LABEL, WORKSPACE_LABEL
 from agentenv.core.lifecycle.access_point_audit import Point
 from agentenv.core.values.timestamps import format_whole_seconds
-from agentenv.core.workspaces.home_sizes import ASLEEP_EVERY
+from agentenv.core.workspaces.home_sizes import SUSPENDED_SCAN_INTERVAL
 from agentenv.service.home_metering import (
     ENTRIES,
     FOUND,
@@ -120,7 +120,7 @@ def test_who_sleeps_is_measured_too_but_not_every_day(homes: Path) -> None:
     assert measure(api, points, FileSystem(SYSTEM, homes, grown * 10), tomorrow).homes == 1
     assert notes(api, "one")[MEASURED_AT] == format_whole_seconds(tomorrow)
     assert notes(api, "two")[MEASURED_AT] == format_whole_seconds(NOW)
-    later = NOW + ASLEEP_EVERY
+    later = NOW + SUSPENDED_SCAN_INTERVAL
     measure(api, points, FileSystem(SYSTEM, homes, 1), later)
     assert notes(api, "two")[MEASURED_AT] == format_whole_seconds(later)
 

@@ -17,12 +17,18 @@ from hypothesis import strategies as some
 
 from agentenv.core.classes.pools.hours import parse_pool_hours
 from agentenv.core.lifecycle.limits import Limits, limits
-from agentenv.core.lifecycle.orphaned_storage import Shelf, found
-from agentenv.core.lifecycle.restore import being_destroyed, deletion, home_class, seconds_until_gone, shorter
-from agentenv.core.lifecycle.retention import fate, is_in_use
+from agentenv.core.lifecycle.orphaned_storage import Inventory, orphans
+from agentenv.core.lifecycle.restore import (
+    being_destroyed,
+    deletion_patch,
+    home_class,
+    seconds_until_gone,
+    shorten_retention_patch,
+)
+from agentenv.core.lifecycle.retention import is_in_use, retention_decision
 from agentenv.core.values.object_fields import UnreadableError, strings
-from agentenv.core.workspaces.home_sizes import due
-from agentenv.core.workspaces.swarms import Swarm, short_of
+from agentenv.core.workspaces.home_sizes import due_homes
+from agentenv.core.workspaces.swarms import Swarm, quota_shortfalls
 from agentenv.service import home_metering as metering
 from agentenv.service.credentials import token_bearer as bearer
 from agentenv.service.http.problems import Problem
@@ -74,7 +80,10 @@ def held() -> dict[Any, Document]:
         "spec": {"replicas": 3, "sandboxTemplateRef": {"name": "t"}},
         "status": {"readyReplicas": 3, "observedGeneration": 1},
     }
-    kinds["pool"]["metadata"]["annotations"] |= {swarms.swarm_fate.ASKED: "3", swarms.swarm_fate.HANDED_OVER: "3"}
+    kinds["pool"]["metadata"]["annotations"] |= {
+        swarms.swarm_fate.REQUESTED_COUNT: "3",
+        swarms.swarm_fate.ASSIGNED_COUNT: "3",
+    }
     shared = {key: f"sandbox.users.io/{key}" for key in ("user", "task", "class")}
     of_task = {shared["user"]: "u-1", shared["task"]: "t-1", shared["class"]: "box"}
     kinds["pool"]["metadata"]["labels"] = {**kinds[CLAIMS]["metadata"]["labels"], **of_task}
@@ -139,24 +148,24 @@ def becomes(one: Any) -> None:
     is_in_use(home)
     retention._needed_by(home)
     for known in (Limits(), limits({"retainDeletedFor": "9" * 10, "sessionRetention": "0"})):
-        fate(home, known, NOW)
+        retention_decision(home, known, NOW)
 
 
 def slot_volume(one: Any) -> None:
     slots.is_ours(one)
-    shelf = Shelf(volumes=[slots.volume_of(one)], points=[])
-    found(shelf, NOW)
+    shelf = Inventory(volumes=[slots.volume_of(one)], points=[])
+    orphans(shelf, NOW)
 
 
 def slot_volume_claim(one: Any) -> None:
-    found(Shelf(volume_claims=[slots._volume_claim(one)]), NOW)
+    orphans(Inventory(volume_claims=[slots._volume_claim(one)]), NOW)
 
 
 def slot_claim(one: Any) -> None:
     row = slots._claim(one)
     if row is not None:
         volume = slots.volume_of(SAMPLES[VOLUMES])
-        found(Shelf(claims=slots._with_volumes([row], [], [volume]), volumes=[volume]), NOW)
+        orphans(Inventory(claims=slots._with_volumes([row], [], [volume]), volumes=[volume]), NOW)
 
 
 def with_task(one: Any) -> None:
@@ -167,9 +176,9 @@ def date_of(one: Any) -> None:
     """Decide the dates of a deletion that an odd volume may have recorded, and write those of a sooner end."""
     for going in (False, True):
         for keep_for in (timedelta(0), timedelta(days=30)):
-            deletion(one, NOW, NOW, keep_for, going=going)
-            deletion(one, None, NOW, keep_for, going=going, moving_to="other")
-            shorter(one, NOW, keep_for)
+            deletion_patch(one, NOW, NOW, keep_for, going=going)
+            deletion_patch(one, None, NOW, keep_for, going=going, moving_to="other")
+            shorten_retention_patch(one, NOW, keep_for)
     with contextlib.suppress(Problem):
         refuse_destroyed(one, "w-1")
     being_destroyed(one)
@@ -262,7 +271,7 @@ def class_limits(one: Any) -> None:
 
 def measured(one: Any) -> None:
     metering._is_home(one, "fs-1")
-    due([metering._home(one, {"w-1": NOW})], NOW)
+    due_homes([metering._home(one, {"w-1": NOW})], NOW)
 
 
 def measured_bytes(one: Any) -> None:
@@ -301,11 +310,11 @@ def happened(one: Any) -> None:
 
 
 def has_room(one: Any) -> None:
-    short_of(one, {"pods": Decimal(1), "requests.cpu": Decimal(1)})
+    quota_shortfalls(one, {"pods": Decimal(1), "requests.cpu": Decimal(1)})
 
 
 def handed_volume(one: Any) -> None:
-    handing.of_another(one, "u-1")
+    handing.has_other_owner(one, "u-1")
 
 
 def made_in(one: Any) -> None:

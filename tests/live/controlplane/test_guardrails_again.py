@@ -9,7 +9,7 @@ import pytest
 
 from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
 from agentenv.core.classes.names import CONSTRAINTS
-from agentenv.core.guardrails import lasting
+from agentenv.core.guardrails import anchor_documents
 from agentenv.core.guardrails.guardrail import Policy, Rule, Watch
 from agentenv.rehearsal.controlplane.client import ApiError, Client, until
 from tests.live.conftest import World
@@ -37,7 +37,7 @@ POLICY = Policy(
 @pytest.fixture
 def admin(world: World) -> Iterator[Client]:
     client = world.plane.client
-    for document in lasting():
+    for document in anchor_documents():
         client.apply(document)
     yield client
     _away(client)

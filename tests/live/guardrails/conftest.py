@@ -14,7 +14,7 @@ from agentenv.core.classes.names import EXTENSIONS, USER_LABEL
 from agentenv.core.classes.namespace import restricted
 from agentenv.core.classes.objects import ClassObjects, DeploymentValues, class_objects
 from agentenv.core.classes.plan import plans
-from agentenv.core.guardrails import lasting, policies
+from agentenv.core.guardrails import anchor_documents, policies
 from agentenv.core.guardrails.principals import METER
 from agentenv.core.guardrails.priority import priority_class
 from agentenv.core.nodes.tiers import labels as node_labels
@@ -75,7 +75,7 @@ def guarded(world: World, toolbox: Toolbox) -> Iterator[Guarded]:
     documents = [document for policy in made.policies for document in (policy.document(), *policy.bindings())]
     try:
         # The first is left to the server, and with it this may come back.
-        for document in (*lasting(), *documents):
+        for document in (*anchor_documents(), *documents):
             admin.apply(document)
         _wait_until_in_force(made)
         _declare(admin, made.objects)
@@ -100,7 +100,7 @@ def stage_settings() -> Settings:
 
 def _users(admin: Client) -> None:
     """Whoever asks may do all but change the guardrails, as far as RBAC goes; what measures homes may do its own."""
-    _may(admin, "measures", storage_metering.rights(), METER)
+    _may(admin, "measures", storage_metering.rbac_rules(), METER)
     groups = {row["name"] for row in admin.get("/apis")["groups"]} - {"admissionregistration.k8s.io"}
     everything = {"apiGroups": ["", *sorted(groups)], "resources": ["*"], "verbs": ["*"]}
     _may(admin, "but-guardrails", [everything], *EVERYBODY)

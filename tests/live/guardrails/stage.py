@@ -12,7 +12,7 @@ from agentenv.core.classes.objects import ClassObjects
 from agentenv.core.classes.plan import ClassPlan
 from agentenv.core.classes.releases import releases_of
 from agentenv.core.guardrails import EKS, Policy
-from agentenv.core.service.home_metering import Looked, Pass, job
+from agentenv.core.service.home_metering import HomeFolder, ScanJob, job
 from agentenv.core.workspaces import claims, swarms
 from agentenv.core.workspaces.seats import SeatPlan
 from agentenv.core.workspaces.swarms import Swarm
@@ -165,12 +165,12 @@ def seat(name: str = LOOSE) -> SeatPlan:
 
 
 # A folder that homes are looked at in.
-LOOKED = Looked("class-attempt", 0, "/classes/attempt", 100_000_000, {})
+LOOKED = HomeFolder("class-attempt", 0, "/classes/attempt", 100_000_000, {})
 
 
 def looking_job(made: Guarded, name: str = "attempt") -> Object:
     """The CronJob that looks how large homes are, as a deployment makes it."""
-    one = Pass(name, 0, (LOOKED,), "0 2 * * *", 1000)
+    one = ScanJob(name, 0, (LOOKED,), "0 2 * * *", 1000)
     return job(one, made.settings, made.file_system, "us-east-1")
 
 

@@ -54,7 +54,7 @@ def admin(guarded: Guarded) -> Iterator[Client]:
         "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": NAME},
         "subjects": [{"kind": "ServiceAccount", **about}],
     }
-    allowed = role("ClusterRole", NAME, plan.rights())
+    allowed = role("ClusterRole", NAME, plan.rbac_rules())
     for document in (allowed, bound):
         admin.apply(document)
     yield admin
@@ -80,7 +80,7 @@ def _speaking_as_it(guarded: Guarded) -> dict[str, Any]:
 
 
 def test_a_job_of_it_gets_a_pod_with_all_that_it_looks_at(guarded: Guarded, admin: Client) -> None:
-    looks = plan.passes(guarded.settings)[0]
+    looks = plan.scan_jobs(guarded.settings)[0]
     for number, one in enumerate(looks.looked):
         admin.apply(plan.volume(one, f"{guarded.file_system}::fsap-{number:017x}"))
         admin.apply(plan.claim(one))

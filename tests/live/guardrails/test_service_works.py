@@ -11,7 +11,7 @@ import pytest
 from lightkube import KubeConfig
 from lightkube.config.client_adapter import AsyncClient, ConnectionParams
 
-from agentenv.core.workspaces.records import of_claim
+from agentenv.core.workspaces.records import workspace_of_claim
 from agentenv.core.workspaces.workspace import Changes, CreateRequest, Lease, Workspace
 from agentenv.service.catalog import Catalog
 from agentenv.service.http.problems import Problem
@@ -93,7 +93,7 @@ def test_what_the_service_may_nobody_else_may(guarded: Guarded) -> None:
                 with pytest.raises(Problem, match="claim-record"):
                     await backend.create(CreateRequest("u-insider", "user", CLASS, "u-insider"), wait=PATIENCE)
                 bare = await wire.make(CLAIMS, claim(guarded, "insider", user="u-insider"))
-                made = of_claim(bare or {})
+                made = workspace_of_claim(bare or {})
                 assert bare is not None
                 assert made is not None
                 try:

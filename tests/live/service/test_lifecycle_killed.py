@@ -112,9 +112,9 @@ def test_killed_while_it_is_put_to_sleep_or_woken(stage: Stage, pool: str) -> No
 
 
 def asleep(stage: Stage, name: str) -> bool:
-    from agentenv.core.workspaces.records import of_claim
+    from agentenv.core.workspaces.records import workspace_of_claim
 
-    read = of_claim(stage.claim(name) or {})
+    read = workspace_of_claim(stage.claim(name) or {})
     return read is not None and read.state == "suspended"
 
 

@@ -106,7 +106,7 @@ def test_an_object_that_cannot_be_read_is_counted_and_left_out(
     box = stage.box
     told = configuration(world.plane.kubeconfig(), issuer, [box.said()])
     with serving(told, issuer) as served:
-        odd, read = made(served, box, "cyd"), view.of_claim
+        odd, read = made(served, box, "cyd"), view.workspace_of_claim
         assert until(lambda: listed(served, "cyd", 0) == [odd], PATIENCE)
 
         def of_claim(claim: Any) -> Any:
@@ -114,7 +114,7 @@ def test_an_object_that_cannot_be_read_is_counted_and_left_out(
                 raise RecursionError("a defect of the reader")
             return read(claim)
 
-        monkeypatch.setattr(view, "of_claim", of_claim)
+        monkeypatch.setattr(view, "workspace_of_claim", of_claim)
         spoil(box, odd, **{BUDGET: "1"})
         # What was known of it is true no longer, and so not told.
         assert until(lambda: listed(served, "cyd", 0) == [], PATIENCE)
@@ -129,7 +129,7 @@ def test_an_object_that_cannot_be_read_is_counted_and_left_out(
         assert until(lambda: counted() == 1, PATIENCE)
         with serving(told, issuer) as restarted:
             assert (listed(restarted, "dan", 0), listed(restarted, "cyd", 0)) == ([sound], [])
-        monkeypatch.setattr(view, "of_claim", read)
+        monkeypatch.setattr(view, "workspace_of_claim", read)
         spoil(box, odd, **{BUDGET: "2"})
         assert until(lambda: listed(served, "cyd", 0) == [odd], PATIENCE)
         assert until(lambda: counted() == 0, PATIENCE)

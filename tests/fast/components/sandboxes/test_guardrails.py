@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agentenv.components._lib.arguments import ArgumentError
-from agentenv.core.guardrails import lasting, policies
+from agentenv.core.guardrails import anchor_documents, policies
 from tests.fast.components.graph import UNKNOWN, Graph, registered
 from tests.fast.components.shapes import OWNERSHIP, storage
 
@@ -33,7 +33,7 @@ def made() -> Graph:
 
 def test_every_policy_is_there_as_it_is_written(made: Graph) -> None:
     found = {one.inputs["metadata"]["name"]: one.inputs["spec"] for one in made.of("ValidatingAdmissionPolicy")}
-    documents = [lasting()[0], *(policy.document() for policy in policies(SYSTEMS))]
+    documents = [anchor_documents()[0], *(policy.document() for policy in policies(SYSTEMS))]
     assert found == {document["metadata"]["name"]: document["spec"] for document in documents}
 
 
@@ -41,7 +41,7 @@ def test_a_binding_comes_after_its_policy_and_goes_before_it(made: Graph) -> Non
     bindings = made.of("ValidatingAdmissionPolicyBinding")
     names = {one.inputs["metadata"]["name"] for one in bindings}
     of_policies = {document["metadata"]["name"] for policy in policies(SYSTEMS) for document in policy.bindings()}
-    assert names == {lasting()[1]["metadata"]["name"], *of_policies}
+    assert names == {anchor_documents()[1]["metadata"]["name"], *of_policies}
     by_name = {one.inputs["metadata"]["name"]: one for one in made.of("ValidatingAdmissionPolicy")}
     for binding in bindings:
         assert made.comes_before(by_name[binding.inputs["spec"]["policyName"]], binding)

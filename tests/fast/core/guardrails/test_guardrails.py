@@ -14,7 +14,7 @@ from agentenv.core.classes.constraints_configmap import constraints
 from agentenv.core.classes.plan import plans
 from agentenv.core.guardrails import EKS, Policy, policies
 from agentenv.core.guardrails.guardrail import CONSTRAINTS
-from agentenv.core.guardrails.principals import DEPLOYER, asked_by
+from agentenv.core.guardrails.principals import DEPLOYER, requested_by
 from agentenv.core.guardrails.priority import priority_class
 from agentenv.core.guardrails.reference import guardrails_page
 from tests.fast.config.stack_samples import sandbox, settings
@@ -151,10 +151,10 @@ def test_who_is_exempt_may_be_called_otherwise(key: str) -> None:
 
 def test_the_cluster_is_asked_who_deploys_after_everybody_known_was_looked_for() -> None:
     """It costs a third of what an expression may."""
-    asked = asked_by("jane", groups=["team"], prefixes=["eks:"])
+    asked = requested_by("jane", groups=["team"], prefixes=["eks:"])
     assert asked.endswith(f"|| {DEPLOYER})")
     assert asked.count("||") == 3
-    assert asked_by() == f"({DEPLOYER})"
+    assert requested_by() == f"({DEPLOYER})"
 
 
 def test_only_namespaces_of_classes_are_looked_at_but_for_what_has_none() -> None:

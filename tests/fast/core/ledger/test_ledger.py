@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from agentenv.core.ledger.holdings import GROWS_EVERY, Holding, Pod, Span, spans, worth_writing
-from agentenv.core.ledger.rows import NO_POD, Row, cut, item_of, month_of, rounded, row_of
+from agentenv.core.ledger.holdings import UPDATE_INTERVAL, Holding, Pod, Span, is_worth_writing, spans
+from agentenv.core.ledger.rows import NO_POD, Row, month_start, round_amount, row_from_item, row_to_item, split_by_day
 from agentenv.core.lifecycle.clock_skew import SKEW
 from agentenv.core.values.timestamps import format_whole_seconds, parse_whole_second
 
@@ -50,10 +50,10 @@ def row(began: datetime, ended: datetime, pod: str = "p1", *, claim: str = "c1",
 
 def test_a_row_comes_back_from_the_table_as_it_went_there() -> None:
     whole = replace(row(NOON, NOON + HOUR), task="t", cpu_seconds=Decimal("360.25"), source="prometheus/metered")
-    assert row_of(item_of(whole, NOON)) == whole
-    assert item_of(whole, NOON)["expires"] == int(NOON.timestamp())
-    assert "open" in item_of(whole)
-    assert "open" not in item_of(replace(whole, closed=True))
+    assert row_from_item(row_to_item(whole, NOON)) == whole
+    assert row_to_item(whole, NOON)["expires"] == int(NOON.timestamp())
+    assert "open" in row_to_item(whole)
+    assert "open" not in row_to_item(replace(whole, closed=True))
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_days_make_up_an_interval(began: datetime, seconds: int) -> None:
         return
     began = began.replace(microsecond=0)
     ended = began + timedelta(seconds=seconds)
-    days = list(cut(began, ended))
+    days = list(split_by_day(began, ended))
     assert sum((end - start for start, end in days), timedelta()) == ended - began
     assert all(start.date() == (end - timedelta(seconds=1)).date() for start, end in days)
     assert [end for _, end in days[:-1]] == [start for start, _ in days[1:]]
@@ -85,8 +85,8 @@ def test_days_make_up_an_interval(began: datetime, seconds: int) -> None:
 def test_texts_sort_as_moments_do() -> None:
     assert parse_whole_second(format_whole_seconds(NOON)) == NOON
     assert parse_whole_second("2026-11-17T13:00:00.123+01:00") == NOON
-    assert month_of(NOON) == NOON.replace(day=1, hour=0)
-    assert rounded(Decimal("1.00000049")) == Decimal(1)
+    assert month_start(NOON) == NOON.replace(day=1, hour=0)
+    assert round_amount(Decimal("1.00000049")) == Decimal(1)
 
 
 def test_warm_time_before_the_claim_is_nobodys() -> None:
@@ -202,12 +202,12 @@ def test_a_pod_that_ended_by_itself_ends_then() -> None:
 
 def test_rows_that_grow_are_written_seldom_and_ends_at_once() -> None:
     there = row(NOON + MINUTE, NOON + HOUR)
-    (soon,) = spans([HELD], [there], there.ended + GROWS_EVERY - timedelta(seconds=1))
-    (later,) = spans([HELD], [there], there.ended + GROWS_EVERY)
-    assert not worth_writing(soon, soon.row.ended)
-    assert worth_writing(later, later.row.ended)
+    (soon,) = spans([HELD], [there], there.ended + UPDATE_INTERVAL - timedelta(seconds=1))
+    (later,) = spans([HELD], [there], there.ended + UPDATE_INTERVAL)
+    assert not is_worth_writing(soon, soon.row.ended)
+    assert is_worth_writing(later, later.row.ended)
     (new,) = spans([HELD], [], NOON + 2 * MINUTE)
-    assert worth_writing(new, new.row.ended)
+    assert is_worth_writing(new, new.row.ended)
 
 
 @given(

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from agentenv.core.lifecycle.restore import MOVING_TO, RETURNING_SINCE, Plain, deletion, shorter
+from agentenv.core.lifecycle.restore import MOVING_TO, RETURNING_SINCE, Plain, deletion_patch, shorten_retention_patch
 from agentenv.core.lifecycle.retention import UNFINISHED
 from agentenv.core.values.timestamps import format_timestamp
 from agentenv.core.workspaces.workspace import DELETED_AT, DESTROY_AFTER, DESTROY_REQUESTED
@@ -26,7 +26,7 @@ def volume(recorded: datetime, notes: dict[str, str] | None = None, *, requested
 def test_whoever_repeats_a_deletion_keeps_its_timestamp_whatever_is_requested(*, requested: bool, going: bool) -> None:
     recorded = NOW - MINUTE
     keep_for = NOTHING if requested else DAY
-    notes, labels = deletion(volume(recorded), NOW - DAY, NOW, keep_for, going=going)
+    notes, labels = deletion_patch(volume(recorded), NOW - DAY, NOW, keep_for, going=going)
     assert (notes[DELETED_AT], notes[DESTROY_AFTER]) == (
         format_timestamp(recorded),
         format_timestamp(recorded + keep_for),
@@ -37,7 +37,7 @@ def test_whoever_repeats_a_deletion_keeps_its_timestamp_whatever_is_requested(*,
 def test_a_request_to_destroy_is_not_taken_back_once_the_claim_goes() -> None:
     """However long it takes to go, its timestamp stays as well."""
     recorded = NOW - UNFINISHED - MINUTE
-    notes, labels = deletion(volume(recorded, requested=True), NOW - DAY, NOW, DAY, going=True, moving_to="other")
+    notes, labels = deletion_patch(volume(recorded, requested=True), NOW - DAY, NOW, DAY, going=True, moving_to="other")
     assert (notes[DELETED_AT], notes[DESTROY_AFTER], notes[MOVING_TO]) == (
         format_timestamp(recorded),
         format_timestamp(recorded),
@@ -45,7 +45,7 @@ def test_a_request_to_destroy_is_not_taken_back_once_the_claim_goes() -> None:
     )
     assert labels == {DESTROY_REQUESTED: "true"}
     # One that stands still was not deleted: it may be kept after all, or go to another class.
-    notes, labels = deletion(volume(recorded, requested=True), NOW - DAY, NOW, DAY, moving_to="other")
+    notes, labels = deletion_patch(volume(recorded, requested=True), NOW - DAY, NOW, DAY, moving_to="other")
     assert (notes[DELETED_AT], notes[DESTROY_AFTER], notes[MOVING_TO]) == (
         format_timestamp(NOW),
         format_timestamp(NOW + DAY),
@@ -56,23 +56,23 @@ def test_a_request_to_destroy_is_not_taken_back_once_the_claim_goes() -> None:
 
 def test_a_return_that_was_under_way_is_over_with_a_deletion() -> None:
     back = volume(NOW - DAY, {RETURNING_SINCE: format_timestamp(NOW - MINUTE)})
-    notes, _ = deletion(back, NOW - MINUTE, NOW, DAY)
+    notes, _ = deletion_patch(back, NOW - MINUTE, NOW, DAY)
     # The earlier deletion was of an earlier claim.
     assert (notes[DELETED_AT], notes[RETURNING_SINCE]) == (format_timestamp(NOW), None)
 
 
 def test_what_is_kept_for_less_long_was_deleted_no_later() -> None:
     deleted = volume(NOW - DAY / 2, {MOVING_TO: "other", RETURNING_SINCE: format_timestamp(NOW)})
-    notes, labels = shorter(deleted, NOW, MINUTE)
+    notes, labels = shorten_retention_patch(deleted, NOW, MINUTE)
     assert (notes, labels) == ({MOVING_TO: None, DESTROY_AFTER: format_timestamp(NOW + MINUTE)}, {})
-    notes, labels = shorter(deleted, NOW, NOTHING)
+    notes, labels = shorten_retention_patch(deleted, NOW, NOTHING)
     assert labels == {DESTROY_REQUESTED: "true"}
     assert notes == {MOVING_TO: None, RETURNING_SINCE: None, DESTROY_AFTER: format_timestamp(NOW)}
 
 
 @pytest.mark.parametrize("keep_for", [DAY, 30 * DAY])
 def test_nothing_is_kept_for_longer_by_asking_again(keep_for: timedelta) -> None:
-    assert shorter(volume(NOW - DAY / 2), NOW, keep_for) == ({}, {})
+    assert shorten_retention_patch(volume(NOW - DAY / 2), NOW, keep_for) == ({}, {})
     # Nor is a request to destroy taken back, or written twice.
-    assert shorter(volume(NOW - DAY, requested=True), NOW, keep_for) == ({}, {})
-    assert shorter(volume(NOW - DAY, requested=True), NOW, NOTHING) == ({}, {})
+    assert shorten_retention_patch(volume(NOW - DAY, requested=True), NOW, keep_for) == ({}, {})
+    assert shorten_retention_patch(volume(NOW - DAY, requested=True), NOW, NOTHING) == ({}, {})

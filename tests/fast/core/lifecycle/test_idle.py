@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentenv.core.lifecycle.clock_skew import FURTHEST, SKEW
-from agentenv.core.lifecycle.idle import Seen, rest
+from agentenv.core.lifecycle.idle import Activity, idle_decision
 from agentenv.core.lifecycle.limits import Limits, limits
 from tests.fast.core.lifecycle.samples import DAY, HOUR, LIMITS, MINUTE, NOW, lease, workspace
 
 
-def sleeps(*seen: Seen, **said: Any) -> bool:
-    return rest(workspace(**said), LIMITS, seen, NOW).sleep
+def sleeps(*seen: Activity, **said: Any) -> bool:
+    return idle_decision(workspace(**said), LIMITS, seen, NOW).sleep
 
 
 def test_it_sleeps_after_the_classs_time_without_use_or_its_own() -> None:
@@ -24,7 +24,7 @@ def test_it_sleeps_after_the_classs_time_without_use_or_its_own() -> None:
     assert not sleeps(last_active=NOW - 19 * MINUTE)
     assert not sleeps(idle_after=2 * HOUR)
     assert sleeps(idle_after=MINUTE, last_active=NOW - 2 * MINUTE)
-    assert not rest(workspace(), Limits(), (), NOW).sleep
+    assert not idle_decision(workspace(), Limits(), (), NOW).sleep
 
 
 @pytest.mark.parametrize(
@@ -54,13 +54,13 @@ def test_a_lease_that_ran_out_was_use_until_then() -> None:
 
 
 def test_what_another_source_saw_counts_and_one_that_cannot_tell_keeps_it_awake() -> None:
-    assert not sleeps(Seen("traffic", NOW - MINUTE))
-    assert sleeps(Seen("traffic", NOW - HOUR), Seen("work"))
-    assert not sleeps(Seen("traffic", NOW - HOUR), Seen("work", known=False))
+    assert not sleeps(Activity("traffic", NOW - MINUTE))
+    assert sleeps(Activity("traffic", NOW - HOUR), Activity("work"))
+    assert not sleeps(Activity("traffic", NOW - HOUR), Activity("work", known=False))
 
 
 def test_coming_up_counts_as_use() -> None:
-    assert not rest(workspace(turned=NOW - MINUTE), LIMITS, (), NOW).sleep
+    assert not idle_decision(workspace(turned=NOW - MINUTE), LIMITS, (), NOW).sleep
 
 
 def test_a_clock_that_is_ahead_delays_it_and_one_that_is_far_off_is_not_believed() -> None:
@@ -73,17 +73,17 @@ def test_a_clock_that_is_ahead_delays_it_and_one_that_is_far_off_is_not_believed
 @given(st.timedeltas(timedelta(0), 40 * MINUTE), st.timedeltas(-SKEW, SKEW))
 def test_no_skew_within_bounds_puts_anybody_to_sleep_before_their_time(used: timedelta, skew: timedelta) -> None:
     """`used` ago by one clock; another, which decides, is off by `skew`."""
-    decided = rest(workspace(last_active=NOW - used), LIMITS, (), NOW + skew)
+    decided = idle_decision(workspace(last_active=NOW - used), LIMITS, (), NOW + skew)
     if decided.sleep:
         assert used >= 20 * MINUTE
 
 
 def test_when_to_look_again_is_when_it_would_sleep() -> None:
     read = workspace(last_active=NOW - MINUTE)
-    again = rest(read, LIMITS, (), NOW).again
+    again = idle_decision(read, LIMITS, (), NOW).again
     assert again is not None
-    assert rest(read, LIMITS, (), again).sleep
-    assert not rest(read, LIMITS, (), again - MINUTE).sleep
+    assert idle_decision(read, LIMITS, (), again).sleep
+    assert not idle_decision(read, LIMITS, (), again - MINUTE).sleep
 
 
 def test_limits_that_are_none_end_nothing() -> None:

@@ -7,7 +7,7 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as some
 
-from agentenv.core.lifecycle.retention import Home, fate, is_in_use
+from agentenv.core.lifecycle.retention import Home, is_in_use, retention_decision
 from tests.fast.core.lifecycle.samples import LIMITS, NOW
 
 MOMENTS = some.none() | some.integers(-400, 400).map(lambda days: NOW + timedelta(days=days))
@@ -32,4 +32,4 @@ MOMENTS = some.none() | some.integers(-400, 400).map(lambda days: NOW + timedelt
     )
 )
 def test_what_is_in_use_is_left_as_it_is(home: Home) -> None:
-    assert not is_in_use(home) or fate(home, LIMITS, NOW).do == "leave"
+    assert not is_in_use(home) or retention_decision(home, LIMITS, NOW).do == "leave"

@@ -8,7 +8,16 @@ from typing import Any
 import pytest
 
 from agentenv.core.lifecycle import access_point_audit as audits
-from agentenv.core.lifecycle.orphaned_storage import SETTLED, UNNOTICED, Claim, Point, Shelf, Volume, VolumeClaim, found
+from agentenv.core.lifecycle.orphaned_storage import (
+    SETTLED,
+    UNNOTICED,
+    Claim,
+    Inventory,
+    Point,
+    Volume,
+    VolumeClaim,
+    orphans,
+)
 from tests.fast.core.lifecycle.samples import DAY, MINUTE, NOW
 
 LONG = NOW - DAY
@@ -18,48 +27,48 @@ LOST = Volume("pv-0", "fsap-0", "Released", "Retain", LONG, "u-1", "w-1")
 WAITING = VolumeClaim("sandbox-box", "home-w-2", LONG, False, "pv-2", own=True, uid="1")
 
 
-def kinds(shelf: Shelf) -> list[tuple[str, str, str]]:
-    return [(one.kind, one.name, one.heal) for one in found(shelf, NOW)]
+def kinds(shelf: Inventory) -> list[tuple[str, str, str]]:
+    return [(one.kind, one.name, one.heal) for one in orphans(shelf, NOW)]
 
 
 def test_a_class_in_order_has_nothing_left_over() -> None:
     owned = VolumeClaim("sandbox-box", "home-box-1", LONG, True, "pv-1")
-    assert kinds(Shelf([CLAIM], [owned], [HOME], [Point("fsap-1", "/classes/box/pv-1")])) == []
+    assert kinds(Inventory([CLAIM], [owned], [HOME], [Point("fsap-1", "/classes/box/pv-1")])) == []
 
 
 def test_an_access_point_without_a_volume_is_told_once_it_was_missed_for_a_while() -> None:
     lone = Point("fsap-9", "/classes/box/pv-9", LONG)
-    assert kinds(Shelf(points=[lone])) == [("point-without-volume", "fsap-9", "nothing")]
-    assert kinds(Shelf(points=[replace(lone, missed_since=None)])) == []
-    assert kinds(Shelf(points=[replace(lone, missed_since=NOW - SETTLED + MINUTE)])) == []
-    assert kinds(Shelf(points=None)) == []
+    assert kinds(Inventory(points=[lone])) == [("point-without-volume", "fsap-9", "nothing")]
+    assert kinds(Inventory(points=[replace(lone, missed_since=None)])) == []
+    assert kinds(Inventory(points=[replace(lone, missed_since=NOW - SETTLED + MINUTE)])) == []
+    assert kinds(Inventory(points=None)) == []
 
 
 def test_volumes_that_nobody_has_are_told() -> None:
     nobodys = Volume("pv-3", "fsap-3", "Released", "Retain", LONG)
-    assert kinds(Shelf(volumes=[nobodys])) == [("volume-without-owner", "pv-3", "nothing")]
-    assert kinds(Shelf(volumes=[replace(nobodys, policy="Delete")])) == [("volume-stuck", "pv-3", "nothing")]
-    assert kinds(Shelf(volumes=[replace(nobodys, since=NOW)])) == []
-    assert kinds(Shelf(volumes=[replace(nobodys, since=None)])) == []
-    assert kinds(Shelf(volumes=[replace(nobodys, phase="Bound")])) == []
-    assert kinds(Shelf(volumes=[replace(nobodys, owner="u-1", workspace="w-7")])) == []
+    assert kinds(Inventory(volumes=[nobodys])) == [("volume-without-owner", "pv-3", "nothing")]
+    assert kinds(Inventory(volumes=[replace(nobodys, policy="Delete")])) == [("volume-stuck", "pv-3", "nothing")]
+    assert kinds(Inventory(volumes=[replace(nobodys, since=NOW)])) == []
+    assert kinds(Inventory(volumes=[replace(nobodys, since=None)])) == []
+    assert kinds(Inventory(volumes=[replace(nobodys, phase="Bound")])) == []
+    assert kinds(Inventory(volumes=[replace(nobodys, owner="u-1", workspace="w-7")])) == []
 
 
 def test_a_claim_of_nobody_is_told() -> None:
-    assert kinds(Shelf([replace(CLAIM, owner="")])) == [("claim-without-owner", "sandbox-box/w-1", "nothing")]
-    assert kinds(Shelf([replace(CLAIM, owner="", made=NOW)])) == []
+    assert kinds(Inventory([replace(CLAIM, owner="")])) == [("claim-without-owner", "sandbox-box/w-1", "nothing")]
+    assert kinds(Inventory([replace(CLAIM, owner="", made=NOW)])) == []
 
 
 def test_a_volume_claim_that_was_made_for_somebody_who_never_came_is_taken_away_where_that_loses_nothing() -> None:
     kept = replace(LOST, name="pv-2", phase="Bound", workspace="w-2")
     found_ = ("volume-claim-without-sandbox", "sandbox-box/home-w-2")
-    assert kinds(Shelf(volume_claims=[WAITING], volumes=[kept])) == [(*found_, "remove-volume-claim")]
-    assert kinds(Shelf(volume_claims=[WAITING], volumes=[replace(kept, policy="Delete")])) == [(*found_, "nothing")]
-    assert kinds(Shelf(volume_claims=[replace(WAITING, own=False)], volumes=[kept])) == [(*found_, "nothing")]
-    assert kinds(Shelf(volume_claims=[replace(WAITING, made=NOW)], volumes=[kept])) == []
-    assert kinds(Shelf(volume_claims=[replace(WAITING, owned=True)], volumes=[kept])) == []
+    assert kinds(Inventory(volume_claims=[WAITING], volumes=[kept])) == [(*found_, "remove-volume-claim")]
+    assert kinds(Inventory(volume_claims=[WAITING], volumes=[replace(kept, policy="Delete")])) == [(*found_, "nothing")]
+    assert kinds(Inventory(volume_claims=[replace(WAITING, own=False)], volumes=[kept])) == [(*found_, "nothing")]
+    assert kinds(Inventory(volume_claims=[replace(WAITING, made=NOW)], volumes=[kept])) == []
+    assert kinds(Inventory(volume_claims=[replace(WAITING, owned=True)], volumes=[kept])) == []
     claim = replace(CLAIM, name="w-2", workspace="w-2", volume="")
-    assert kinds(Shelf([claim], [WAITING], [kept])) == []
+    assert kinds(Inventory([claim], [WAITING], [kept])) == []
 
 
 @pytest.mark.parametrize(
@@ -87,35 +96,37 @@ def test_a_workspace_off_its_home_is_put_back_unless_somebody_worked_in_the_othe
     lost = replace(LOST, since=said.pop("lost", LONG))
     claim = replace(CLAIM, volume="pv-1", **said)
     other = replace(HOME, workspace="", owner="")
-    assert kinds(Shelf([claim], volumes=[other, lost])) == [("workspace-off-its-home", "sandbox-box/w-1", heal)]
+    assert kinds(Inventory([claim], volumes=[other, lost])) == [("workspace-off-its-home", "sandbox-box/w-1", heal)]
     # Of several nobody can say which.
     more = [other, LOST, replace(LOST, name="pv-00")]
-    assert kinds(Shelf([claim], volumes=more)) == [("workspace-off-its-home", "sandbox-box/w-1", "nothing")]
-    assert kinds(Shelf([replace(claim, going=True)], volumes=[other, LOST])) == []
+    assert kinds(Inventory([claim], volumes=more)) == [("workspace-off-its-home", "sandbox-box/w-1", "nothing")]
+    assert kinds(Inventory([replace(claim, going=True)], volumes=[other, LOST])) == []
     # Data that is being destroyed on request is nobody's home.
-    assert kinds(Shelf([claim], volumes=[other, replace(lost, destroy_requested=True)])) == []
+    assert kinds(Inventory([claim], volumes=[other, replace(lost, destroy_requested=True)])) == []
 
 
 def test_a_member_of_a_task_is_never_put_back() -> None:
     member = replace(CLAIM, volume="pv-1", task="t-1")
     other = replace(HOME, workspace="", owner="")
-    assert kinds(Shelf([replace(member, task="")], volumes=[other, LOST]))[0][2] == "restore"
-    assert kinds(Shelf([member], volumes=[other, LOST])) == [("workspace-off-its-home", "sandbox-box/w-1", "nothing")]
+    assert kinds(Inventory([replace(member, task="")], volumes=[other, LOST]))[0][2] == "restore"
+    assert kinds(Inventory([member], volumes=[other, LOST])) == [
+        ("workspace-off-its-home", "sandbox-box/w-1", "nothing")
+    ]
 
 
 def test_what_a_task_shares_is_let_go_of_once_nobody_is_there_to_share_it() -> None:
     shared = VolumeClaim("sandbox-box", "shared-t-1", LONG, False, "pv-9", uid="1", task="t-1")
     lone = [("volume-claim-without-swarm", "sandbox-box/shared-t-1", "remove-volume-claim")]
-    assert kinds(Shelf(volume_claims=[shared])) == lone
-    assert kinds(Shelf(volume_claims=[replace(shared, made=NOW)])) == []
-    assert kinds(Shelf(volume_claims=[replace(shared, owned=True)])) == []
-    assert kinds(Shelf(volume_claims=[shared], swarms={("sandbox-box", "t-1")})) == []
-    assert kinds(Shelf(volume_claims=[shared], swarms={("sandbox-other", "t-1"), ("sandbox-box", "t-2")})) == lone
+    assert kinds(Inventory(volume_claims=[shared])) == lone
+    assert kinds(Inventory(volume_claims=[replace(shared, made=NOW)])) == []
+    assert kinds(Inventory(volume_claims=[replace(shared, owned=True)])) == []
+    assert kinds(Inventory(volume_claims=[shared], swarms={("sandbox-box", "t-1")})) == []
+    assert kinds(Inventory(volume_claims=[shared], swarms={("sandbox-other", "t-1"), ("sandbox-box", "t-2")})) == lone
     for going in (False, True):
         member = replace(CLAIM, task="t-1", going=going)
-        assert kinds(Shelf([member], [shared])) == []
+        assert kinds(Inventory([member], [shared])) == []
     # A claim of the same name as what is shared is nobody who shares it.
-    assert kinds(Shelf([replace(CLAIM, name="shared-t-1", task="t-2")], [shared])) == lone
+    assert kinds(Inventory([replace(CLAIM, name="shared-t-1", task="t-2")], [shared])) == lone
 
 
 EXPECTED = audits.Expected(("fs-1",), "/classes/box/pv-1", 7, 7)

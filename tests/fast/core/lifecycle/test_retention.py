@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from agentenv.core.lifecycle.clock_skew import SKEW
 from agentenv.core.lifecycle.limits import Limits
-from agentenv.core.lifecycle.retention import UNFINISHED, Home, deletion_time, fate
+from agentenv.core.lifecycle.retention import UNFINISHED, Home, deletion_time, retention_decision
 from tests.fast.core.lifecycle.samples import DAY, HOUR, LIMITS, MINUTE, NOW
 
 DELETED = NOW - 31 * DAY
@@ -20,7 +20,7 @@ DUE = Home("pv", "Released", "Retain", "u-1", "w-1", "user", DELETED, NOW - DAY,
 
 
 def of(home: Home, now: datetime = NOW) -> str:
-    return fate(home, LIMITS, now).do
+    return retention_decision(home, LIMITS, now).do
 
 
 def test_what_is_due_is_destroyed() -> None:
@@ -83,13 +83,13 @@ def test_nothing_is_destroyed_on_doubt(said: dict[str, Any]) -> None:
 
 def test_what_was_let_go_of_without_a_date_gets_one_and_is_kept_for_all_of_its_time() -> None:
     fresh = replace(DUE, deleted_at=None, destroy_after=None)
-    dated = fate(fresh, LIMITS, NOW)
+    dated = retention_decision(fresh, LIMITS, NOW)
     assert (dated.do, dated.deleted_at, dated.destroy_after) == ("date", NOW, NOW + 30 * DAY)
-    session = fate(replace(fresh, mode="session"), LIMITS, NOW)
+    session = retention_decision(replace(fresh, mode="session"), LIMITS, NOW)
     assert session.destroy_after == NOW + 7 * DAY
-    assert fate(fresh, Limits(), NOW).do == "report"
+    assert retention_decision(fresh, Limits(), NOW).do == "report"
     # Of one of which only the end is missing, it is reckoned from when it was deleted.
-    assert fate(replace(DUE, destroy_after=None), LIMITS, NOW).destroy_after == DELETED + 30 * DAY
+    assert retention_decision(replace(DUE, destroy_after=None), LIMITS, NOW).destroy_after == DELETED + 30 * DAY
 
 
 def test_a_deletion_is_recorded_once() -> None:
@@ -143,12 +143,14 @@ def test_a_sessions_data_goes_sooner_with_its_chat() -> None:
     # It was let go of when its class kept them for longer.
     kept = replace(DUE, mode="session", deleted_at=NOW - DAY, destroy_after=NOW + 29 * DAY)
     assert of(kept) == "leave"
-    sooner = fate(replace(kept, archive_ended=NOW - 3 * DAY), LIMITS, NOW)
+    sooner = retention_decision(replace(kept, archive_ended=NOW - 3 * DAY), LIMITS, NOW)
     assert (sooner.do, sooner.destroy_after) == ("date", NOW + 7 * DAY)
     # And no sooner than it was deleted, by whatever clock.
     ahead = replace(kept, archive_ended=NOW - 3 * DAY, deleted_at=NOW + 12 * HOUR)
-    assert fate(ahead, replace(LIMITS, session_retention=HOUR), NOW).destroy_after == NOW + 13 * HOUR
-    assert fate(replace(kept, archive_ended=NOW + HOUR), LIMITS, NOW).destroy_after == NOW + 7 * DAY + HOUR
+    assert retention_decision(ahead, replace(LIMITS, session_retention=HOUR), NOW).destroy_after == NOW + 13 * HOUR
+    assert (
+        retention_decision(replace(kept, archive_ended=NOW + HOUR), LIMITS, NOW).destroy_after == NOW + 7 * DAY + HOUR
+    )
     # A clock that nobody can go by.
     assert of(replace(kept, archive_ended=NOW + 2 * DAY)) == "leave"
 
@@ -167,7 +169,7 @@ def test_a_chat_that_ended_by_whatever_clock_takes_nothing_of_its_whole_time(
         archive_ended=NOW + ended,
         released_since=NOW - 2 * DAY,
     )
-    dated = fate(session, limits, NOW)
+    dated = retention_decision(session, limits, NOW)
     if dated.do == "date":
         assert dated.destroy_after is not None
         assert NOW + kept <= dated.destroy_after < NOW + until
@@ -178,7 +180,7 @@ def test_a_session_that_is_not_kept_at_all_goes_with_its_chat() -> None:
     session = replace(
         DUE, mode="session", deleted_at=at, destroy_after=at, archive_ended=at - MINUTE, released_since=at
     )
-    assert fate(session, replace(LIMITS, session_retention=timedelta(0)), NOW).do == "destroy"
+    assert retention_decision(session, replace(LIMITS, session_retention=timedelta(0)), NOW).do == "destroy"
 
 
 @given(
@@ -202,11 +204,11 @@ def test_what_was_dated_is_dated(
     )
     limits = replace(LIMITS, session_retention=kept)
     for _ in range(2):
-        decided = fate(session, limits, NOW)
+        decided = retention_decision(session, limits, NOW)
         if decided.do != "date":
             return
         session = replace(session, deleted_at=decided.deleted_at, destroy_after=decided.destroy_after)
-    assert fate(session, limits, NOW).do != "date"
+    assert retention_decision(session, limits, NOW).do != "date"
 
 
 @given(
@@ -221,7 +223,7 @@ def test_nothing_goes_before_its_time_by_the_clock_that_wrote_it(
 ) -> None:
     wanted, held = wants
     home = replace(DUE, phase=phase, wanted=wanted, held=held, deleted_at=NOW - ago, destroy_after=NOW - ago + kept)
-    if fate(home, LIMITS, NOW + skew).do == "destroy":
+    if retention_decision(home, LIMITS, NOW + skew).do == "destroy":
         assert (phase, wanted, held) == ("Released", False, False)
         assert home.destroy_after is not None
         assert home.destroy_after <= NOW
@@ -238,7 +240,7 @@ def test_it_is_kept_its_whole_time_since_kubernetes_saw_it_let_go_of(
     """However far off the clock was by which it was deleted."""
     deleted, released = NOW - ago + off, NOW - ago
     home = replace(DUE, deleted_at=deleted, destroy_after=deleted + kept, released_since=released)
-    if fate(home, LIMITS, NOW).do == "destroy":
+    if retention_decision(home, LIMITS, NOW).do == "destroy":
         assert released + kept <= NOW
 
 
@@ -247,7 +249,7 @@ def test_what_comes_next_leads_to_its_end() -> None:
     home, now = replace(DUE, deleted_at=None, destroy_after=None, released_since=NOW), NOW
     done: list[str] = []
     for _ in range(40):
-        decided = fate(home, LIMITS, now)
+        decided = retention_decision(home, LIMITS, now)
         if decided.do == "date":
             home = replace(home, deleted_at=decided.deleted_at, destroy_after=decided.destroy_after)
         done.append(decided.do)

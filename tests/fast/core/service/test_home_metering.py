@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agentenv.config import Mistakes, Settings
-from agentenv.core.service.home_metering import MOST_MOUNTS, NAME, claim, folders, job, passes, volume
+from agentenv.core.service.home_metering import MOST_MOUNTS, NAME, claim, home_folders, job, scan_jobs, volume
 from agentenv.core.values.posix_ids import class_id, seat_id
 from tests.fast.config.stack_samples import fargate, sandbox, settings
 
@@ -32,7 +32,7 @@ def said(**changes: Any) -> Settings:
 
 
 def test_every_class_with_homes_is_looked_at_on_every_file_system_and_seats_on_the_first() -> None:
-    found = {(one.shard, one.path.split("-")[0]): one.uid for one in folders(said())}
+    found = {(one.shard, one.path.split("-")[0]): one.uid for one in home_folders(said())}
     ids = {name: class_id(name) for name in ("standard", "swarming")}
     assert found == {
         **{(shard, f"/classes/{name}"): uid for name, uid in ids.items() for shard in (0, 1)},
@@ -50,34 +50,34 @@ def test_every_class_with_homes_is_looked_at_on_every_file_system_and_seats_on_t
     ],
 )
 def test_nothing_runs_where_nobody_asks_what_homes_hold(changes: dict[str, Any]) -> None:
-    assert passes(said(**changes)) == ()
+    assert scan_jobs(said(**changes)) == ()
 
 
 def test_a_day_has_so_many_entries_on_all_file_systems_together() -> None:
-    made = passes(said(cost={"storageMetering": {"entriesPerDay": 9001, "hour": 23}}))
+    made = scan_jobs(said(cost={"storageMetering": {"entriesPerDay": 9001, "hour": 23}}))
     assert [one.entries for one in made] == [4500, 4500]
     assert all(one.cron.endswith(" 23 * * *") for one in made)
 
 
 def test_environments_do_not_all_look_at_once_and_each_at_the_same_minute_every_day() -> None:
-    minutes = {passes(said().model_copy(update={"environment": f"e{n}"}))[0].cron for n in range(20)}
+    minutes = {scan_jobs(said().model_copy(update={"environment": f"e{n}"}))[0].cron for n in range(20)}
     assert len(minutes) > 5
-    assert passes(said()) == passes(said())
+    assert scan_jobs(said()) == scan_jobs(said())
 
 
 def test_no_pod_has_more_mounts_than_a_node_bears() -> None:
     seats = [{**SEAT, "name": f"desk-{number}"} for number in range(2 * MOST_MOUNTS)]
-    made = passes(said(workspaces=seats))
+    made = scan_jobs(said(workspaces=seats))
     assert [len(one.looked) for one in made] == [MOST_MOUNTS, MOST_MOUNTS, 2, 2]
     assert {one.volume for each in made for one in each.looked} == {
-        one.volume for one in folders(said(workspaces=seats))
+        one.volume for one in home_folders(said(workspaces=seats))
     }
     assert len({one.name for one in made}) == 4
 
 
 def test_all_is_mounted_to_read_only_where_the_command_looks_for_it() -> None:
     told = said()
-    first = passes(told)[0]
+    first = scan_jobs(told)[0]
     spec = job(first, told, "fs-0123456789abcdef0", "eu-west-1")["spec"]["jobTemplate"]["spec"]["template"]["spec"]
     [container] = spec["containers"]
     mounts = {one["name"]: one for one in container["volumeMounts"] if one["name"] != "scratch"}

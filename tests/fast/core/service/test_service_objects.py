@@ -11,10 +11,12 @@ import pytest
 from agentenv.core.pinned_versions import releases
 from agentenv.core.service import network_policy as network
 from agentenv.core.service import rbac as rights
-from agentenv.core.service.deployment import Running, budget, deployment
+from agentenv.core.service.deployment import ServiceSettings, deployment, disruption_budget
 
 ROOT = Path(__file__).resolve().parents[4]
-RUNNING = Running(f"registry.example.com/workspace-service@sha256:{'a' * 64}", 3, 8080, "100m", "384Mi", ["--x=1"])
+RUNNING = ServiceSettings(
+    f"registry.example.com/workspace-service@sha256:{'a' * 64}", 3, 8080, "100m", "384Mi", ["--x=1"]
+)
 
 
 @pytest.fixture
@@ -36,8 +38,8 @@ def test_its_pod_is_what_the_restricted_standard_allows_and_more(pod: dict[str, 
 def test_one_goes_at_a_time_and_none_before_another_is_back(pod: dict[str, Any]) -> None:
     spec = deployment(RUNNING, "{}")["spec"]
     assert spec["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
-    assert budget()["spec"]["maxUnavailable"] == 1
-    assert budget()["spec"]["selector"] == spec["selector"]
+    assert disruption_budget()["spec"]["maxUnavailable"] == 1
+    assert disruption_budget()["spec"]["selector"] == spec["selector"]
     over = [one["topologyKey"] for one in pod["topologySpreadConstraints"]]
     assert over == ["topology.kubernetes.io/zone", "kubernetes.io/hostname"]
     linger = pod["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"]
@@ -56,7 +58,7 @@ def test_other_settings_start_its_pods_again() -> None:
 
 
 def test_it_sees_no_secret_and_hands_out_no_right() -> None:
-    rules = [*rights.everywhere(), *rights.in_classes(), *rights.own()]
+    rules = [*rights.cluster_rules(), *rights.class_namespace_rules(), *rights.own_namespace_rules()]
     assert not any("*" in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]] for rule in rules)
     resources = {resource for rule in rules for resource in rule["resources"]}
     assert not resources & {"secrets", "nodes", "pods/exec", "serviceaccounts", "serviceaccounts/token", "roles"}
@@ -67,7 +69,7 @@ def test_it_sees_no_secret_and_hands_out_no_right() -> None:
 def test_it_changes_things_in_classes_only_but_for_volumes_which_are_in_none() -> None:
     changing = {
         resource
-        for rule in rights.everywhere()
+        for rule in rights.cluster_rules()
         for resource in rule["resources"]
         if set(rule["verbs"]) - {"get", "list", "watch"}
     }
@@ -76,7 +78,7 @@ def test_it_changes_things_in_classes_only_but_for_volumes_which_are_in_none() -
 
 def test_it_neither_makes_nor_deletes_a_volume_and_replaces_nothing() -> None:
     # By a volume of one's own making one reaches whatever a volume can lead to.
-    rules = [*rights.everywhere(), *rights.in_classes(), *rights.own()]
+    rules = [*rights.cluster_rules(), *rights.class_namespace_rules(), *rights.own_namespace_rules()]
     volumes = {verb for rule in rules if "persistentvolumes" in rule["resources"] for verb in rule["verbs"]}
     assert volumes == {"get", "list", "watch", "patch"}
     # Whatever it changes it changes as it was read, by a merge.
@@ -84,7 +86,7 @@ def test_it_neither_makes_nor_deletes_a_volume_and_replaces_nothing() -> None:
 
 
 def test_metrics_are_for_pods_and_the_api_for_callers_too() -> None:
-    spec = network.policy(8080, ["10.0.0.0/16"])["spec"]
+    spec = network.service_network_policy(8080, ["10.0.0.0/16"])["spec"]
     api, metrics = spec["ingress"]
     assert {"ipBlock": {"cidr": "10.0.0.0/16"}} in api["from"]
     assert [port["port"] for port in api["ports"]] == [8080]
@@ -97,23 +99,25 @@ def test_metrics_are_for_pods_and_the_api_for_callers_too() -> None:
 
 def test_what_its_settings_name_is_reached_at_its_own_port_wherever_it_is() -> None:
     named = ["http://prometheus.metering.svc:9090", "https://t.example.com", "https://login.example.com:5556", None]
-    *_, login, metering = network.policy(8080, [], named)["spec"]["egress"]
+    *_, login, metering = network.service_network_policy(8080, [], named)["spec"]["egress"]
     assert [port["port"] for port in metering["ports"] + login["ports"]] == [9090, 5556]
     assert metering["to"] == [{"namespaceSelector": {}}]
     assert login["to"][0]["ipBlock"]["cidr"] == "0.0.0.0/0"
-    assert len(network.policy(8080, [], ["https://t.example.com", None])["spec"]["egress"]) == 2
+    assert len(network.service_network_policy(8080, [], ["https://t.example.com", None])["spec"]["egress"]) == 2
 
 
 def test_its_door_is_inside_unless_told_and_always_encrypted() -> None:
-    door = network.door("arn:aws:acm:us-east-1:111122223333:certificate/c", ["10.0.0.0/16"], internal=True)
+    door = network.load_balancer_service(
+        "arn:aws:acm:us-east-1:111122223333:certificate/c", ["10.0.0.0/16"], internal=True
+    )
     said = {key.rpartition("-load-balancer-")[2]: value for key, value in door["metadata"]["annotations"].items()}
     assert (said["type"], said["internal"], said["ssl-ports"]) == ("nlb", "true", "443")
     assert door["spec"]["loadBalancerSourceRanges"] == ["10.0.0.0/16"]
     assert [port["port"] for port in door["spec"]["ports"]] == [443]
-    outside = network.door("c", ["203.0.113.0/24"], internal=False)
+    outside = network.load_balancer_service("c", ["203.0.113.0/24"], internal=False)
     assert outside["metadata"]["annotations"]["service.beta.kubernetes.io/aws-load-balancer-internal"] == "false"
     # A pod's own address is to be seen: it is how the exchange knows a sandbox.
-    assert network.inside(8080)["spec"].get("type", "ClusterIP") == "ClusterIP"
+    assert network.cluster_service(8080)["spec"].get("type", "ClusterIP") == "ClusterIP"
 
 
 def test_the_image_is_made_from_what_is_pinned() -> None:

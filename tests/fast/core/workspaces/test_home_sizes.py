@@ -12,15 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentenv.core.workspaces.home_sizes import (
-    ASLEEP_EVERY,
-    ENTRIES_A_HOME,
-    ENTRIES_A_HOME_AND_DAY,
-    USED_EVERY,
+    ENTRIES_PER_HOME,
+    ENTRIES_PER_HOME_AND_DAY,
+    SCAN_INTERVAL,
+    SUSPENDED_SCAN_INTERVAL,
     Folder,
     Home,
-    due,
-    scaled,
-    size,
+    due_homes,
+    measure_home,
+    scale_to_metered,
 )
 
 NOW = datetime(2026, 11, 20, 3, tzinfo=UTC)
@@ -35,18 +35,20 @@ def home(name: str, age: timedelta | None, used: timedelta | None = None) -> Hom
 
 def test_the_new_come_first_then_the_used_then_those_that_sleep_long() -> None:
     homes = [
-        home("asleep-long", ASLEEP_EVERY), home("used", USED_EVERY, timedelta(hours=1)), home("new", None),
-        home("used-long", 2 * USED_EVERY, timedelta(hours=1)), home("asleep", timedelta(days=2)),
+        home("asleep-long", SUSPENDED_SCAN_INTERVAL),
+        home("used", SCAN_INTERVAL, timedelta(hours=1)),
+        home("new", None),
+        home("used-long", 2 * SCAN_INTERVAL, timedelta(hours=1)), home("asleep", timedelta(days=2)),
         home("just-looked-at", timedelta(hours=1), timedelta(0)),
         home("slept-since", timedelta(days=3), timedelta(days=4)),
     ]  # fmt: skip
-    assert [one.volume for one in due(homes, NOW)] == ["new", "used-long", "used", "asleep-long"]
+    assert [one.volume for one in due_homes(homes, NOW)] == ["new", "used-long", "used", "asleep-long"]
 
 
 @pytest.mark.parametrize("entries", [0, 3_999, 30_000, 10**7])
 def test_a_large_home_is_looked_at_less_often(entries: int) -> None:
-    looked_at = [day for day in range(15) if due([_large(entries, timedelta(days=day, hours=1))], NOW)]
-    assert looked_at[0] == min(max(-(-entries // ENTRIES_A_HOME_AND_DAY), 1), ASLEEP_EVERY.days)
+    looked_at = [day for day in range(15) if due_homes([_large(entries, timedelta(days=day, hours=1))], NOW)]
+    assert looked_at[0] == min(max(-(-entries // ENTRIES_PER_HOME_AND_DAY), 1), SUSPENDED_SCAN_INTERVAL.days)
 
 
 def _large(entries: int, age: timedelta) -> Home:
@@ -81,7 +83,7 @@ def counted(tree: Tree) -> tuple[Callable[[str], Folder[str]], list[str]]:
 def test_what_can_be_walked_is_exact(seed: int, folders: int) -> None:
     tree = grown(seed, folders)
     look, looked = counted(tree)
-    found = size("", look, random.Random(seed))  # noqa: S311 - a sample
+    found = measure_home("", look, random.Random(seed))  # noqa: S311 - a sample
     assert found.whole
     assert found.bytes == sum(folder.own for folder in tree.values())
     assert sorted(looked) == sorted(tree)
@@ -94,7 +96,7 @@ def test_what_is_sampled_is_right_on_average_and_bounded() -> None:
     found: list[float] = []
     for seed in range(60):
         look, looked = counted(tree)
-        one = size("", look, random.Random(seed), most)  # noqa: S311 - a sample
+        one = measure_home("", look, random.Random(seed), most)  # noqa: S311 - a sample
         assert not one.whole
         assert most <= one.entries == 20 * len(looked) <= most + 20 * 4
         found.append(one.bytes / truth)
@@ -107,13 +109,13 @@ def test_a_home_is_never_looked_at_for_much_longer_than_it_may() -> None:
     def look(place: int) -> Folder[int]:
         return Folder(1, 100, [place + 1, place + 2] if place < 900 else [])
 
-    found = size(0, look, random.Random(1))  # noqa: S311 - a sample
+    found = measure_home(0, look, random.Random(1))  # noqa: S311 - a sample
     assert not found.whole
-    assert found.entries <= ENTRIES_A_HOME + 100 * 901
+    assert found.entries <= ENTRIES_PER_HOME + 100 * 901
 
 
 @given(st.dictionaries(st.text(max_size=2), st.integers(0, 10**12), min_size=1), st.integers(0, 10**13))
 def test_shares_are_what_the_file_system_is_metered_at(sizes: dict[str, int], metered: int) -> None:
-    found = scaled(sizes, metered)
+    found = scale_to_metered(sizes, metered)
     assert sum(found.values()) == (metered if any(sizes.values()) else 0)
     assert found.keys() == sizes.keys()

@@ -10,14 +10,20 @@ from typing import Any
 
 from hypothesis import given
 
-from agentenv.core.ledger.budgets import Limited, cents
-from agentenv.core.lifecycle.deadline import end
-from agentenv.core.lifecycle.idle import rest
+from agentenv.core.ledger.budgets import LimitUsage, format_dollars
+from agentenv.core.lifecycle.deadline import end_decision
+from agentenv.core.lifecycle.idle import idle_decision
 from agentenv.core.lifecycle.limits import Limits
-from agentenv.core.lifecycle.wake import alarm
+from agentenv.core.lifecycle.wake import wake_decision
 from agentenv.core.values.object_fields import UnreadableError
-from agentenv.core.workspaces.leases import LeaseRefused, attached
-from agentenv.core.workspaces.records import leases_note, of_another, of_claim, of_volume, ready
+from agentenv.core.workspaces.leases import LeaseRefused, attach_lease
+from agentenv.core.workspaces.records import (
+    format_leases,
+    has_other_owner,
+    is_claim_ready,
+    workspace_of_claim,
+    workspace_of_volume,
+)
 from agentenv.core.workspaces.workspace import Lease, Workspace
 from agentenv.service.http.schemas import WorkspaceShape
 from tests.fast.odd_objects import odd
@@ -71,9 +77,9 @@ VOLUME = {
 
 @given(odd(CLAIM))
 def test_any_claim_reads_as_a_workspace_about_which_everything_can_be_decided(claim: Any) -> None:
-    ready(claim)
+    is_claim_ready(claim)
     try:
-        found = of_claim(claim)
+        found = workspace_of_claim(claim)
     except UnreadableError:
         return
     if found is not None:
@@ -82,9 +88,9 @@ def test_any_claim_reads_as_a_workspace_about_which_everything_can_be_decided(cl
 
 @given(odd(VOLUME))
 def test_any_volume_reads_as_a_deleted_workspace_or_none(volume: Any) -> None:
-    of_another(volume, "u-1")
+    has_other_owner(volume, "u-1")
     try:
-        found = of_volume(volume)
+        found = workspace_of_volume(volume)
     except UnreadableError:
         return
     if found is not None:
@@ -93,15 +99,15 @@ def test_any_volume_reads_as_a_deleted_workspace_or_none(volume: Any) -> None:
 
 def decide(found: Workspace) -> None:
     for limits in (Limits(), Limits(*[timedelta(seconds=10**10 - 1)] * 4)):
-        end(found, limits, NOW)
-        rest(found, limits, [], NOW)
-    alarm(found, NOW)
+        end_decision(found, limits, NOW)
+        idle_decision(found, limits, [], NOW)
+    wake_decision(found, NOW)
     if found.budget is not None:
-        limited = Limited(cents(found.budget), found.budget, "workspace")
+        limited = LimitUsage(format_dollars(found.budget), found.budget, "workspace")
         assert str(limited)
         assert limited.percent >= 0
     with contextlib.suppress(LeaseRefused):
-        leases_note(attached(found, Lease("b", "ro", NOW + MONTH), NOW))
+        format_leases(attach_lease(found, Lease("b", "ro", NOW + MONTH), NOW))
     assert json.dumps(asdict(found), default=str).encode()
     for text in (found.id, found.owner, found.class_name, *found.shared, *(one.holder for one in found.leases)):
         assert isinstance(text.encode(), bytes)

@@ -9,7 +9,7 @@ from agentenv.config import read
 from agentenv.core.values.names import KINDS
 from agentenv.core.values.posix_ids import SEAT_IDS, class_id, seat_id
 from agentenv.core.workspaces import seats
-from agentenv.core.workspaces.seats import KeptSeat, SeatPlan, seat_plans
+from agentenv.core.workspaces.seats import RetainedSeat, SeatPlan, seat_plans
 
 if TYPE_CHECKING:
     import pytest
@@ -115,7 +115,7 @@ def test_volume_and_claim_are_for_each_other_alone_and_the_volume_stays() -> Non
 
 
 def test_a_seat_has_the_hardening_of_its_class_with_ids_of_its_own() -> None:
-    pod = seats.seated(DESK, TEMPLATE)
+    pod = seats.seat_pod_template(DESK, TEMPLATE)
     spec = pod["spec"]
     assert spec["securityContext"] == {
         "runAsNonRoot": True,
@@ -148,7 +148,7 @@ def test_scratch_where_the_class_has_its_home_gives_way_to_the_seats_volume() ->
     container = {**spec["containers"][0], "volumeMounts": mounts}
     container["env"] = [{"name": "HOME", "value": "/tmp"}, {"name": "TMPDIR", "value": "/tmp"}]  # noqa: S108
     template = {"podTemplate": {"spec": {**spec, "containers": [container], "volumes": volumes}}, "service": False}
-    made = seats.seated(DESK, template)["spec"]
+    made = seats.seat_pod_template(DESK, template)["spec"]
     assert [one["value"] for one in made["containers"][0]["env"]] == ["/home/agent", "/tmp"]  # noqa: S108
     assert seats.sandbox(DESK, template)["spec"]["service"] is False
     assert made["containers"][0]["volumeMounts"] == [{"name": "home", "mountPath": "/home/agent"}]
@@ -162,12 +162,12 @@ def test_the_template_of_the_class_stays_as_it_was() -> None:
 
 
 def test_two_seats_of_one_name_or_one_id_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert seats.collisions([DESK, replace(DESK, name="other")]) == []
-    (twice,) = seats.collisions([DESK, replace(DESK, user="u-2")])
+    assert seats.duplicate_seats([DESK, replace(DESK, name="other")]) == []
+    (twice,) = seats.duplicate_seats([DESK, replace(DESK, user="u-2")])
     assert "desk" in twice
     assert "rename" in twice
     monkeypatch.setattr(seats, "seat_id", lambda _: SEAT_IDS[0])
-    (both,) = seats.collisions([DESK, replace(DESK, name="other")])
+    (both,) = seats.duplicate_seats([DESK, replace(DESK, name="other")])
     assert str(SEAT_IDS[0]) in both
     assert "rename" in both
 
@@ -176,16 +176,16 @@ ARN = "arn:aws:elasticfilesystem:us-east-1:123456789012:access-point/fsap-1"
 
 
 def test_kept_data_is_the_same_users_to_have_and_nobody_elses() -> None:
-    kept = seats.kept_seats(
+    kept = seats.retained_seats(
         {
             ARN: {**DESK.tags, "environment": "dev"},
             ARN.replace("access-point/fsap-1", "file-system/fs-1"): DESK.tags,
             ARN.replace("fsap-1", "fsap-2"): {"sandbox-user": "u-9"},
         }
     )
-    assert kept == (KeptSeat("desk", "u-1", ARN),)
-    assert seats.met_by_strangers([DESK], kept) == []
-    assert seats.met_by_strangers([replace(DESK, name="other", user="u-2")], kept) == []
-    (refusal,) = seats.met_by_strangers([replace(DESK, user="u-2")], kept)
+    assert kept == (RetainedSeat("desk", "u-1", ARN),)
+    assert seats.conflicting_seats([DESK], kept) == []
+    assert seats.conflicting_seats([replace(DESK, name="other", user="u-2")], kept) == []
+    (refusal,) = seats.conflicting_seats([replace(DESK, user="u-2")], kept)
     for word in ("desk", "u-1", "u-2", "fsap-1", "another name", "again", "delete"):
         assert word in refusal

@@ -10,7 +10,7 @@ import boto3
 import pytest
 
 from agentenv.core.iam.identity_exchange import Holder, SecretsPlace, request, role_rights, role_trust
-from agentenv.core.service.iam_policy import rights
+from agentenv.core.service.iam_policy import service_policy
 from agentenv.rehearsal.cloud.server import Cloud
 from agentenv.rehearsal.controlplane.auth.pod_credentials import STS
 from tests.fast.rehearsal.cloud.calls import ACCOUNT, allow, refused, remove, subnets, trust
@@ -35,7 +35,9 @@ def service(cloud: Cloud, ask: Ask) -> Iterator[Any]:
     provider = iam.create_open_id_connect_provider(Url=signer.issuer, ClientIDList=[STS])["OpenIDConnectProviderArn"]
     web = allow(Action="sts:AssumeRoleWithWebIdentity", Principal={"Federated": provider}, Resource=...)
     own = iam.create_role(RoleName="service", AssumeRolePolicyDocument=web)["Role"]["Arn"]
-    may = rights(TABLE, [], f"arn:aws:elasticfilesystem:us-east-1:{ACCOUNT}:access-point/*", [CLASS_ROLE], PLACE)
+    may = service_policy(
+        TABLE, [], f"arn:aws:elasticfilesystem:us-east-1:{ACCOUNT}:access-point/*", [CLASS_ROLE], PLACE
+    )
     iam.put_role_policy(RoleName="service", PolicyName="work", PolicyDocument=json.dumps(may))
     document = json.dumps(role_trust(own, "standard"))
     iam.create_role(RoleName="class-standard", AssumeRolePolicyDocument=document)

@@ -10,7 +10,7 @@ import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from agentenv.core.workspaces.records import of_volume
+from agentenv.core.workspaces.records import workspace_of_volume
 from agentenv.core.workspaces.workspace import DELETED_AT, CreateRequest
 from agentenv.service.http import responses as answers
 from agentenv.service.http.problems import Problem
@@ -60,7 +60,7 @@ def failing(times: int, code: int) -> Callable[[int], None]:
 def test_somebody_comes_back_through_a_server_that_is_busy(code: int) -> None:
     shelf, volume = house(**{DELETED_AT: "2026-11-18T20:00:00Z"})
     shelf.before = failing(3, code)
-    kept = of_volume(volume)
+    kept = workspace_of_volume(volume)
     assert kept is not None
     back = asyncio.run(WorkspaceRestorer(shelf, patience=5).bring_back(volume, kept))
     assert back.id == "w-1"
@@ -69,7 +69,7 @@ def test_somebody_comes_back_through_a_server_that_is_busy(code: int) -> None:
 def test_nobody_waits_for_a_server_that_is_gone_until_patience_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(homecoming, "PAUSE", 0.001)
     shelf, volume = house(**{DELETED_AT: "2026-11-18T20:00:00Z"})
-    kept = of_volume(volume)
+    kept = workspace_of_volume(volume)
     assert kept is not None
     asked: list[int] = []
 

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from agentenv.config import read
-from agentenv.core.ledger.budgets import Policy, Rates, Spent, action, cost
-from agentenv.core.ledger.rates import policy_of, rates_of
+from agentenv.core.ledger.budgets import MonthlySpend, Policy, Rates, budget_action, row_cost
+from agentenv.core.ledger.rates import budget_policy, class_rates
 from agentenv.core.ledger.rows import Row
 from agentenv.core.prices.book import price_book
 from agentenv.core.values.timestamps import format_timestamp
@@ -83,14 +83,14 @@ def awake(shelf: Shelf, name: str = "w-1") -> bool:
 
 def test_a_row_costs_what_its_amounts_do() -> None:
     whole = replace(row("0.072"), memory_gib_hours=Decimal(2), storage_gib_hours=Decimal(4))
-    assert cost({"standard": RATES}, whole) == Decimal("0.072") + Decimal("0.008") + Decimal("0.002")
+    assert row_cost({"standard": RATES}, whole) == Decimal("0.072") + Decimal("0.008") + Decimal("0.002")
     # Of a class that is no more: like the dearest, and never free.
     dear = replace(RATES, core_hour=Decimal(1))
-    assert cost({"standard": RATES, "large": dear}, replace(whole, sandbox_class="old")) > 2
+    assert row_cost({"standard": RATES, "large": dear}, replace(whole, sandbox_class="old")) > 2
 
 
 def test_the_nearest_limit_holds() -> None:
-    spent = Spent(POLICY, [row("2"), row("1.5", "w-2"), row("5", "w-3", "large")])
+    spent = MonthlySpend(POLICY, [row("2"), row("1.5", "w-2"), row("5", "w-3", "large")])
     capped = spent.nearest("w-1", "standard", None)
     assert capped is not None
     assert (capped.of, capped.spent, capped.over) == ("user", Decimal("3.5"), True)
@@ -104,15 +104,15 @@ def test_the_nearest_limit_holds() -> None:
     still = spent.nearest("w-1", "standard", Decimal(1000))
     assert still is not None
     assert still.of == "user"
-    assert Spent(replace(POLICY, user_cap=None), [row("2")]).nearest("w-1", "standard", None) is None
+    assert MonthlySpend(replace(POLICY, user_cap=None), [row("2")]).nearest("w-1", "standard", None) is None
 
 
 @given(some.decimals(0, 100, places=4), some.decimals("0.01", 50, places=2))
 def test_an_action_follows_from_what_is_spent(spent: Decimal, limit: Decimal) -> None:
-    found = Spent(replace(POLICY, user_cap=limit), [row(str(spent))]).nearest("w-1", "standard", None)
+    found = MonthlySpend(replace(POLICY, user_cap=limit), [row(str(spent))]).nearest("w-1", "standard", None)
     assert found is not None
     expected = "suspend" if found.spent >= limit else "notice" if found.spent * 100 >= limit * 80 else None
-    assert action(found, 80) == expected
+    assert budget_action(found, 80) == expected
 
 
 def test_near_its_limit_an_owner_is_told_once_a_month() -> None:
@@ -288,10 +288,10 @@ def test_what_was_set_aside_for_an_hour_costs_what_the_estimate_says() -> None:
         "agent-environment:cost": {"perUserCap": "3.00"},
     }
     settings = read(config, "dev")
-    rates = rates_of(settings, price_book("us-east-1"))
+    rates = class_rates(settings, price_book("us-east-1"))
     assert (
         Decimal("0.0005") < rates["standard"].core_hour / 10 + rates["standard"].memory_gib_hour / 2 < Decimal("0.02")
     )
     assert rates["fargate"].core_hour == Decimal("0.04048")
-    policy = policy_of(settings)
+    policy = budget_policy(settings)
     assert (policy.user_cap, policy.class_budgets["standard"]) == (Decimal("3.00"), Decimal("7.50"))

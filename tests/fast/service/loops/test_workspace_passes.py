@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from agentenv.core.lifecycle.idle import Seen
+from agentenv.core.lifecycle.idle import Activity
 from agentenv.core.lifecycle.limits import Limits
 from agentenv.core.values.timestamps import format_timestamp
 from agentenv.core.workspaces.workspace import (
@@ -105,13 +105,13 @@ class Sees:
         self.at, self.fails, self.asked = at, fails, 0
         self.quiet: set[str] = set()
 
-    def seen(self, asked: Sequence[Workspace], limits: Mapping[str, Limits], now: datetime) -> Mapping[str, Seen]:
+    def seen(self, asked: Sequence[Workspace], limits: Mapping[str, Limits], now: datetime) -> Mapping[str, Activity]:
         self.asked += 1
         assert limits["box"].suspend_after is not None
         assert len(asked) <= MOST
         if self.fails:
             raise OSError("it is away")
-        return {one.id: Seen(self.name, self.at and now if one.id not in self.quiet else None) for one in asked}
+        return {one.id: Activity(self.name, self.at and now if one.id not in self.quiet else None) for one in asked}
 
 
 def test_other_sources_are_asked_only_about_those_that_would_sleep(house: House) -> None:

@@ -33,14 +33,14 @@ def on_stage(act: Callable[[Stage], Awaitable[None]]) -> None:
 @pytest.fixture
 def odd(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the reader of claims fail at one of them, as a defect in it would."""
-    read = view.of_claim
+    read = view.workspace_of_claim
 
     def of_claim(document: Any) -> Any:
         if document["metadata"]["name"] == "w-odd":
             raise AttributeError("content of the object")
         return read(document)
 
-    monkeypatch.setattr(view, "of_claim", of_claim)
+    monkeypatch.setattr(view, "workspace_of_claim", of_claim)
 
 
 @pytest.mark.usefixtures("odd")

@@ -14,7 +14,7 @@ from agentenv.core.classes.retirement import RELEASES_KEY
 from agentenv.core.classes.storage_classes import DRIVER
 from agentenv.core.lifecycle.restore import MOVING_TO
 from agentenv.core.workspaces import claims
-from agentenv.core.workspaces.records import of_volume
+from agentenv.core.workspaces.records import workspace_of_volume
 from agentenv.core.workspaces.workspace import DELETED_AT, DESTROY_AFTER, DESTROY_REQUESTED
 from agentenv.service.catalog import Catalog
 from agentenv.service.http.problems import Problem
@@ -76,7 +76,7 @@ def test_one_that_goes_elsewhere_meanwhile_is_not_made_twice(meanwhile: dict[str
 
 def test_one_that_was_on_its_way_arrives_there_when_it_is_asked_for() -> None:
     shelf, volume = house(**{DELETED_AT: "2026-11-18T20:00:00Z", MOVING_TO: "two"})
-    kept = of_volume(volume)
+    kept = workspace_of_volume(volume)
     assert kept is not None
     back = asyncio.run(WorkspaceRestorer(shelf, patience=0.2).bring_back(volume, kept))
     assert (back.id, back.class_name) == ("w-1", "two")

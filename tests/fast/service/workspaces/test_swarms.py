@@ -12,7 +12,7 @@ import pytest
 from agentenv.config import read
 from agentenv.core.classes.plan import plans
 from agentenv.core.classes.releases import releases_of
-from agentenv.core.workspaces.swarms import Swarm, member, short_of, swarm
+from agentenv.core.workspaces.swarms import Swarm, member, quota_shortfalls, swarm
 from agentenv.core.workspaces.workspace import SUSPENDED_BECAUSE
 from agentenv.service.kube.sync_client import (
     CLAIMS,
@@ -186,10 +186,12 @@ def test_the_longest_task_has_members_whose_names_fit() -> None:
 
 def test_needs_are_held_against_what_is_left() -> None:
     quota = {"status": {"hard": {"requests.cpu": "2", "pods": "3"}, "used": {"requests.cpu": "1500m", "pods": "1"}}}
-    assert short_of(quota, {"requests.cpu": Decimal("0.5"), "pods": Decimal(2), "limits.cpu": Decimal(99)}) == []
-    (told,) = short_of(quota, {"requests.cpu": Decimal("0.6")})
+    assert (
+        quota_shortfalls(quota, {"requests.cpu": Decimal("0.5"), "pods": Decimal(2), "limits.cpu": Decimal(99)}) == []
+    )
+    (told,) = quota_shortfalls(quota, {"requests.cpu": Decimal("0.6")})
     assert told == "requests.cpu: 600m of 500m that are left of 2"
-    assert short_of({}, {"pods": Decimal(9)}) == []
+    assert quota_shortfalls({}, {"pods": Decimal(9)}) == []
 
 
 def test_one_that_stands_is_not_taken_away_for_a_member_that_does_not_come_up() -> None:
