@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from agentenv.components.platform_arguments import fargate_classes
-from agentenv.config.constraints import ROWS
+from agentenv.config.constraints import CONSTRAINTS
 from agentenv.core.capabilities.from_settings import cluster_facts, egress_of
 from agentenv.core.capabilities.policies.effective_policy import effective
 from agentenv.core.capabilities.policies.selectors import matches
@@ -211,7 +211,7 @@ def test_files_are_reached_by_an_access_point_over_tls_and_never_as_root() -> No
 
 
 def test_each_limit_of_fargate_is_a_refusal_of_its_own() -> None:
-    held = {row.id.removeprefix("fargate-") for row in ROWS if row.id.startswith("fargate-")}
+    held = {row.id.removeprefix("fargate-") for row in CONSTRAINTS if row.id.startswith("fargate-")}
     assert held >= {
         "runtime-class",
         "network-policy",
