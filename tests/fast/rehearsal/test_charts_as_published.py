@@ -47,7 +47,7 @@ def given(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Path, dict[str, Any]]]:
 def test_what_is_switched_off_need_not_be_there(chart: Chart, given: list[tuple[Path, dict[str, Any]]]) -> None:
     charts.render(chart, Rendering("one", "here", {"part": {"enabled": False}}))
     ((path, about),) = given
-    assert [one["name"] for one in about["dependencies"]] == ["there"]
+    assert [item["name"] for item in about["dependencies"]] == ["there"]
     assert (about["version"], about["appVersion"]) == ("1.2.3", "v9")
     assert path != chart.path, "the cache's own copy is left as it is"
     assert yaml.safe_load((chart.path / "Chart.yaml").read_text(encoding="utf-8")) == ABOUT

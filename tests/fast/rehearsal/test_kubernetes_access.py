@@ -168,7 +168,7 @@ def test_passwords_and_impersonation_are_headers() -> None:
 
 # -- requests ---------------------------------------------------------------------------------------------------------
 
-Answer = tuple[int, dict[str, str], Any]
+Response = tuple[int, dict[str, str], Any]
 
 
 @dataclass
@@ -176,9 +176,9 @@ class Server:
     """An API server that answers what a test tells it to."""
 
     url: str
-    answers: list[Answer] = field(default_factory=list)
-    asked: list[str] = field(default_factory=list)
-    respond: Callable[[str], Answer] | None = None
+    responses: list[Response] = field(default_factory=list)
+    desired: list[str] = field(default_factory=list)
+    respond: Callable[[str], Response] | None = None
 
 
 @pytest.fixture
@@ -186,10 +186,12 @@ def server() -> Iterator[Server]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
-        def _answer(self) -> None:
+        def _response(self) -> None:
             self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            made.asked.append(f"{self.command} {self.path} {self.headers.get('Authorization', '')}".strip())
-            status, headers, body = made.answers.pop(0) if made.answers else (made.respond or missing)(self.path)
+            created.desired.append(f"{self.command} {self.path} {self.headers.get('Authorization', '')}".strip())
+            status, headers, body = (
+                created.responses.pop(0) if created.responses else (created.respond or missing)(self.path)
+            )
             data = body if isinstance(body, bytes) else json.dumps(body).encode()
             self.send_response(status)
             for name, value in {"Content-Length": str(len(data)), **headers}.items():
@@ -197,19 +199,19 @@ def server() -> Iterator[Server]:
             self.end_headers()
             self.wfile.write(data)
 
-        do_GET = do_POST = do_PATCH = do_DELETE = _answer  # noqa: N815 - the names that http.server looks for
+        do_GET = do_POST = do_PATCH = do_DELETE = _response  # noqa: N815 - the names that http.server looks for
 
         def log_message(self, format: str, *_arguments: Any) -> None:  # noqa: A002 - the name it is called by
             """Tests say for themselves what was asked."""
 
-    def missing(path: str) -> Answer:
+    def missing(path: str) -> Response:
         return 404, {}, {"kind": "Status", "reason": "NotFound", "message": f"{path} not found"}
 
     listening = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    made = Server(f"http://127.0.0.1:{listening.server_port}")
+    created = Server(f"http://127.0.0.1:{listening.server_port}")
     thread = threading.Thread(target=listening.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
-    yield made
+    yield created
     listening.shutdown()
     thread.join()
     listening.server_close()
@@ -219,42 +221,42 @@ def client(server: Server, **parts: Any) -> Client:
     return Client(Access(server.url, **parts), timeout=5, attempts=3)
 
 
-def status(code: int, message: str, **more: Any) -> Answer:
+def status(code: int, message: str, **more: Any) -> Response:
     return code, {"Retry-After": "0.01"}, {"kind": "Status", "message": message, **more}
 
 
 def test_a_busy_server_is_asked_again(server: Server) -> None:
-    server.answers = [status(429, "later"), status(503, "later"), (200, {}, {"ok": True})]
+    server.responses = [status(429, "later"), status(503, "later"), (200, {}, {"ok": True})]
     assert client(server).request("GET", "/x") == {"ok": True}
-    assert len(server.asked) == 3
+    assert len(server.desired) == 3
 
 
 def test_a_refusal_comes_in_the_servers_words_and_is_not_repeated(server: Server) -> None:
     cause = {"reason": "FieldManagerConflict", "message": 'conflict with "b"', "field": ".data.a"}
-    server.answers = [status(409, "Apply failed", reason="Conflict", details={"causes": [cause]})]
+    server.responses = [status(409, "Apply failed", reason="Conflict", details={"causes": [cause]})]
     with pytest.raises(ApiError, match="Apply failed") as caught:
         client(server).request("PATCH", "/x", None, {})
     assert caught.value.conflict
     assert caught.value.causes == [cause]
-    assert len(server.asked) == 1
+    assert len(server.desired) == 1
 
 
 def test_a_post_that_may_have_been_carried_out_is_not_repeated(server: Server) -> None:
-    server.answers = [status(504, "too slow")] * 2
+    server.responses = [status(504, "too slow")] * 2
     with pytest.raises(ApiError, match="too slow"):
         client(server).request("POST", "/x", None, {})
-    assert len(server.asked) == 1
+    assert len(server.desired) == 1
 
 
 def test_a_refused_token_is_renewed_once(server: Server, tmp_path: Path) -> None:
-    server.answers = [status(401, "who?"), (200, {}, {"ok": True})]
+    server.responses = [status(401, "who?"), (200, {}, {"ok": True})]
     speaks = client(server, exec=program(tmp_path, {"token": "t-COUNT"}))
     assert speaks.request("GET", "/x") == {"ok": True}
-    assert server.asked == ["GET /x Bearer t-1", "GET /x Bearer t-2"]
-    server.answers = [status(401, "who?")] * 3
+    assert server.desired == ["GET /x Bearer t-1", "GET /x Bearer t-2"]
+    server.responses = [status(401, "who?")] * 3
     with pytest.raises(ApiError, match="who"):
         speaks.request("GET", "/x")
-    server.answers = [status(401, "who?")]
+    server.responses = [status(401, "who?")]
     with pytest.raises(ApiError):
         client(server, token="fixed").request("GET", "/x")
 
@@ -268,7 +270,7 @@ def test_a_server_that_is_not_there_is_unreachable_in_one_line() -> None:
 
 
 def test_answers_that_are_not_json_are_quoted(server: Server) -> None:
-    server.answers = [(418, {}, b"I am a teapot")]
+    server.responses = [(418, {}, b"I am a teapot")]
     with pytest.raises(ApiError, match="HTTP 418: I am a teapot"):
         client(server).request("GET", "/x")
 
@@ -287,12 +289,12 @@ def test_kinds_are_asked_for_once_and_again_when_one_is_missed(server: Server, m
         knows.find("e.com/v1", "Widget")
     with pytest.raises(UnknownKind):
         knows.find("e.com/v1", "Widget")
-    assert len(server.asked) == 1  # missed a moment ago: many operations may miss it at once
+    assert len(server.desired) == 1  # missed a moment ago: many operations may miss it at once
     monkeypatch.setattr("agentenv.rehearsal.providers.kubernetes.discovery.MIN_REFRESH_INTERVAL", 0.0)
     server.respond = lambda _: (200, {}, RESOURCES)
     assert knows.find("e.com/v1", "Widget").path("n", "x") == "/apis/e.com/v1/namespaces/n/widgets/x"
     assert knows.find("e.com/v1", "Widget").path() == "/apis/e.com/v1/widgets"
-    assert len(server.asked) == 2
+    assert len(server.desired) == 2
 
 
 def test_scope_is_known_without_a_server_where_it_can_be(server: Server) -> None:
@@ -306,7 +308,7 @@ def test_scope_is_known_without_a_server_where_it_can_be(server: Server) -> None
     assert knows.namespaced("e.com/v1", "Widget", fetch=False) is False
 
 
-def watched(*events: dict[str, Any]) -> Answer:
+def watched(*events: dict[str, Any]) -> Response:
     return 200, {}, b"".join(json.dumps(e).encode() + b"\n" for e in events)
 
 
@@ -316,7 +318,7 @@ def widget(name: str, version: str) -> dict[str, Any]:
 
 def test_following_goes_on_where_a_watch_broke_off_and_starts_anew_when_it_is_forgotten(server: Server) -> None:
     cluster = Cluster(client(server))
-    server.answers = [
+    server.responses = [
         (200, {}, RESOURCES),
         (200, {}, {"metadata": {"resourceVersion": "1"}, "items": [widget("a", "1")]}),
         watched({"type": "ADDED", "object": widget("b", "2")}, {"type": "BOOKMARK", "object": widget("", "5")}),
@@ -325,12 +327,12 @@ def test_following_goes_on_where_a_watch_broke_off_and_starts_anew_when_it_is_fo
     ]
     kind = cluster.discovery.find("e.com/v1", "Widget")
     seen: list[list[str]] = []
-    for found in cluster.follow(kind, "n", {}, time.monotonic() + 30):
-        seen.append(sorted(found))
-        if "c" in found:
+    for result in cluster.follow(kind, "n", {}, time.monotonic() + 30):
+        seen.append(sorted(result))
+        if "c" in result:
             break
     assert seen == [["a"], ["a", "b"], ["b"], ["c"]]
-    watches = [line for line in server.asked if "watch=true" in line]
+    watches = [line for line in server.desired if "watch=true" in line]
     assert ["resourceVersion=1&" in watches[0], "resourceVersion=5&" in watches[1]] == [True, True]
 
 
@@ -341,8 +343,8 @@ def test_switches_come_as_text_as_booleans_or_from_the_environment() -> None:
     assert settings.settings({"deleteUnreachable": "true"}, {}).delete_unreachable
     assert settings.settings({"deleteUnreachable": True}, {}).delete_unreachable
     assert settings.settings({}, {"PULUMI_K8S_DELETE_UNREACHABLE": "true"}).delete_unreachable
-    told = settings.settings({"deleteUnreachable": "false"}, {"PULUMI_K8S_DELETE_UNREACHABLE": "true"})
-    assert not told.delete_unreachable
+    message = settings.settings({"deleteUnreachable": "false"}, {"PULUMI_K8S_DELETE_UNREACHABLE": "true"})
+    assert not message.delete_unreachable
     assert settings.settings({"kubeClientSettings": '{"timeout": 7}'}, {}).timeout == 7
 
 
@@ -353,13 +355,13 @@ def test_what_the_stand_in_cannot_do_is_refused() -> None:
 
 
 def test_only_another_cluster_replaces_what_is_in_it() -> None:
-    one, renewed = json.dumps(config()), json.dumps(config(token="another"))
+    item, renewed = json.dumps(config()), json.dumps(config(token="another"))
     other = json.dumps(config("https://other.example.com"))
-    assert settings.changed({"kubeconfig": one}, {"kubeconfig": one}) == ([], [])
-    assert settings.changed({"kubeconfig": one}, {"kubeconfig": renewed}) == (["kubeconfig"], [])
-    assert settings.changed({"kubeconfig": one}, {"kubeconfig": other}) == (["kubeconfig"], ["kubeconfig"])
-    assert settings.changed({"kubeconfig": one}, {"kubeconfig": UNKNOWN}) == (["kubeconfig"], ["kubeconfig"])
+    assert settings.changed({"kubeconfig": item}, {"kubeconfig": item}) == ([], [])
+    assert settings.changed({"kubeconfig": item}, {"kubeconfig": renewed}) == (["kubeconfig"], [])
+    assert settings.changed({"kubeconfig": item}, {"kubeconfig": other}) == (["kubeconfig"], ["kubeconfig"])
+    assert settings.changed({"kubeconfig": item}, {"kubeconfig": UNKNOWN}) == (["kubeconfig"], ["kubeconfig"])
     marked = {"clusterIdentifier": "a"}
-    assert settings.changed({"kubeconfig": one, **marked}, {"kubeconfig": other, **marked}) == (["kubeconfig"], [])
-    assert settings.changed({"kubeconfig": one, **marked}, {"kubeconfig": UNKNOWN, **marked}) == (["kubeconfig"], [])
+    assert settings.changed({"kubeconfig": item, **marked}, {"kubeconfig": other, **marked}) == (["kubeconfig"], [])
+    assert settings.changed({"kubeconfig": item, **marked}, {"kubeconfig": UNKNOWN, **marked}) == (["kubeconfig"], [])
     assert settings.changed(marked, {"clusterIdentifier": "b"})[1] == ["clusterIdentifier"]

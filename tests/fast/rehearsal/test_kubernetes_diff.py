@@ -27,18 +27,18 @@ OBJECTS = st.dictionaries(st.sampled_from(["a", "b", "metadata", "spec"]), TREES
 
 @settings(max_examples=60)
 @given(OBJECTS)
-def test_nothing_differs_from_itself(one: dict[str, Any]) -> None:
-    assert diff.changes(one, copy.deepcopy(one)) == []
+def test_nothing_differs_from_itself(item: dict[str, Any]) -> None:
+    assert diff.changes(item, copy.deepcopy(item)) == []
 
 
 @settings(max_examples=60)
 @given(OBJECTS, OBJECTS)
-def test_a_difference_is_found_exactly_where_there_is_one(one: dict[str, Any], other: dict[str, Any]) -> None:
-    found = diff.changes(one, other)
-    assert bool(found) == (not diff.equal(one, other))
+def test_a_difference_is_found_exactly_where_there_is_one(item: dict[str, Any], other: dict[str, Any]) -> None:
+    result = diff.changes(item, other)
+    assert bool(result) == (not diff.equal(item, other))
     turned = {"add": "delete", "delete": "add", "update": "update"}
-    back = {(change.path, turned[change.verb]) for change in diff.changes(other, one)}
-    assert {(change.path, change.verb) for change in found} == back
+    back = {(change.path, turned[change.verb]) for change in diff.changes(other, item)}
+    assert {(change.path, change.verb) for change in result} == back
 
 
 @settings(max_examples=60)
@@ -64,8 +64,8 @@ def test_null_and_absent_are_the_same_and_true_is_not_one() -> None:
 
 
 def test_each_item_of_a_list_is_told_by_its_place() -> None:
-    found = diff.changes({"a": [{"x": 1}, {"x": 2}]}, {"a": [{"x": 1}, {"x": 3}, {"x": 4}]})
-    assert found == [Change(("a", 1, "x"), "update"), Change(("a", 2), "add")]
+    result = diff.changes({"a": [{"x": 1}, {"x": 2}]}, {"a": [{"x": 1}, {"x": 3}, {"x": 4}]})
+    assert result == [Change(("a", 1, "x"), "update"), Change(("a", 2), "add")]
 
 
 def test_a_value_the_server_spells_otherwise_does_not_drift_but_a_changed_one_does() -> None:
@@ -79,8 +79,8 @@ def test_items_with_names_are_followed_by_name() -> None:
     mine = {"containers": [{"name": "a", "image": "one"}, {"name": "b", "image": "two"}]}
     injected = {"name": "sidecar", "image": "x"}
     now = {"containers": [injected, {"name": "b", "image": "hand"}, {"name": "a", "image": "one"}]}
-    found = diff.drifted_inputs(mine, mine, now)
-    assert found == {"containers": [{"name": "a", "image": "one"}, {"name": "b", "image": "hand"}]}
+    result = diff.drifted_inputs(mine, mine, now)
+    assert result == {"containers": [{"name": "a", "image": "one"}, {"name": "b", "image": "hand"}]}
 
 
 def test_a_field_that_was_taken_away_is_missed() -> None:
@@ -139,11 +139,11 @@ def test_a_patch_is_only_replaced_when_it_moves() -> None:
 
 def compared(old: dict[str, Any], new: dict[str, Any], *, namespaced: bool | None = True) -> comparing.DiffResult:
     token = f"{new['apiVersion'] if '/' in new['apiVersion'] else 'core/v1'}:{new['kind']}"
-    one = resource(f"urn:pulumi:s::p::kubernetes:{token}::x")
+    item = resource(f"urn:pulumi:s::p::kubernetes:{token}::x")
     state = PropertyMap({**old, "status": {}})
     rules = replacing.Mutability()
     return comparing.compare(
-        one, state, PropertyMap(old), PropertyMap(new), scope=lambda _: namespaced, mutability=rules
+        item, state, PropertyMap(old), PropertyMap(new), scope=lambda _: namespaced, mutability=rules
     )
 
 

@@ -96,11 +96,11 @@ def _empties(value: Any, path: str) -> Iterator[str]:
 def test_it_is_known_of_every_empty_field_that_the_components_declare_whether_it_is_kept() -> None:
     omitted = {(kind, ".".join(path)) for (_, kind), paths in OMITTED.items() for path in paths}
     declared = {
-        (one.inputs["kind"], "data.*" if path.startswith("data.") else path)
+        (item.inputs["kind"], "data.*" if path.startswith("data.") else path)
         for graph in everything()[1]
-        for one in graph.made
-        if one.type.startswith("kubernetes:") and one.inputs.get("apiVersion", "").partition("/")[0] in BUILT_IN
-        for path in _empties(one.inputs, "")
+        for item in graph.made
+        if item.type.startswith("kubernetes:") and item.inputs.get("apiVersion", "").partition("/")[0] in BUILT_IN
+        for path in _empties(item.inputs, "")
     }
     assert declared & omitted
     assert declared <= omitted | KEPT

@@ -24,8 +24,10 @@ MAP = resource("urn:pulumi:s::p::a:b:C$kubernetes:core/v1:ConfigMap::my::name")
 def check(
     inputs: dict[str, Any], old: dict[str, Any] | None = None, **rules: Any
 ) -> tuple[PropertyMap, list[tuple[str, str]]]:
-    told = Naming(**rules) if rules else Naming(seed=b"seed")
-    return checking.check(MAP, PropertyMap(inputs), PropertyMap(old or {}), told, scope=lambda _: True, default="here")
+    message = Naming(**rules) if rules else Naming(seed=b"seed")
+    return checking.check(
+        MAP, PropertyMap(inputs), PropertyMap(old or {}), message, scope=lambda _: True, default="here"
+    )
 
 
 def test_an_urn_is_read_with_its_parents_and_its_colons() -> None:
@@ -40,16 +42,16 @@ def test_an_urn_is_read_with_its_parents_and_its_colons() -> None:
 
 
 def test_a_name_is_made_marked_kept_and_repeatable() -> None:
-    kept, problems = check(CONFIG)
+    checked, problems = check(CONFIG)
     assert problems == []
-    made = kept.values["metadata"]
-    assert made["name"].startswith("my::name-")
-    assert len(made["name"]) == len("my::name-") + naming.DIGITS
-    assert made["annotations"] == {"pulumi.com/autonamed": "true"}
-    assert made["namespace"] == "here"
-    assert check(CONFIG) == (kept, [])
-    assert check(CONFIG, kept.values, seed=b"other")[0] == kept
-    assert check(CONFIG, seed=b"other")[0] != kept
+    created = checked.values["metadata"]
+    assert created["name"].startswith("my::name-")
+    assert len(created["name"]) == len("my::name-") + naming.DIGITS
+    assert created["annotations"] == {"pulumi.com/autonamed": "true"}
+    assert created["namespace"] == "here"
+    assert check(CONFIG) == (checked, [])
+    assert check(CONFIG, checked.values, seed=b"other")[0] == checked
+    assert check(CONFIG, seed=b"other")[0] != checked
 
 
 def test_names_of_others_choosing_are_left_alone() -> None:
@@ -88,29 +90,29 @@ def test_a_patch_wants_a_name() -> None:
 
 def test_kinds_without_a_namespace_get_none_and_unknown_kinds_one() -> None:
     for known, place in ((False, None), (None, "here"), (True, "here")):
-        kept, _ = checking.check(
+        checked, _ = checking.check(
             MAP, PropertyMap(dict(CONFIG)), PropertyMap(), Naming(), scope=lambda _, k=known: k, default="here"
         )
-        assert kept.values["metadata"].get("namespace") == place
+        assert checked.values["metadata"].get("namespace") == place
 
 
 def test_a_secrets_data_is_secret_whatever_the_program_said() -> None:
     secret = {"apiVersion": "v1", "kind": "Secret", "stringData": {"a": "b"}, "type": "Opaque"}
-    kept, _ = check(secret)
-    assert kept.secrets == {("stringData",)}
+    checked, _ = check(secret)
+    assert checked.secrets == {("stringData",)}
     live = {**secret, "data": {"a": "Yg=="}, "metadata": {"name": "x", "managedFields": [1]}}
-    state = checkpoint.outputs(kept, live, "me")
+    state = checkpoint.outputs(checked, live, "me")
     assert {("data",), ("stringData",), ("__inputs", "stringData")} <= state.secrets
     assert "managedFields" not in state.values["metadata"]
     assert checkpoint.field_manager(state.values) == "me"
-    assert checkpoint.state_inputs(state.values) == kept.values
+    assert checkpoint.state_inputs(state.values) == checked.values
     assert checkpoint.live_object(state.values)["data"] == {"a": "Yg=="}
 
 
 def test_secrets_are_found_again_in_the_answer_and_lists_are_hidden_whole() -> None:
     live = {"spec": {"a": "x", "items": [{"v": 1}, {"v": 2}], "text": "now a text"}}
-    asked = [("spec", "a"), ("spec", "items", 1, "v"), ("spec", "gone"), ("spec", "text", "was", "deep")]
-    assert values.project(asked, live) == {("spec", "a"), ("spec", "items"), ("spec", "text")}
+    desired = [("spec", "a"), ("spec", "items", 1, "v"), ("spec", "gone"), ("spec", "text", "was", "deep")]
+    assert values.project(desired, live) == {("spec", "a"), ("spec", "items"), ("spec", "text")}
 
 
 PLAIN = st.recursive(
@@ -133,27 +135,27 @@ def test_values_are_not_shown_by_accident() -> None:
 
 
 def test_keys_that_the_sdk_cannot_spell_are_spelled_for_the_server_and_back() -> None:
-    asked = {"schema": [{"x_kubernetes_list_map_keys": ["name"], "x_other": 1, "none": None}]}
-    sent = values.to_api(asked)
+    desired = {"schema": [{"x_kubernetes_list_map_keys": ["name"], "x_other": 1, "none": None}]}
+    sent = values.to_api(desired)
     assert sent == {"schema": [{"x-kubernetes-list-map-keys": ["name"], "x_other": 1}]}
     assert values.to_sdk(sent) == {"schema": [{"x_kubernetes_list_map_keys": ["name"], "x_other": 1}]}
 
 
 def test_a_dry_run_leaves_open_what_the_real_run_chooses() -> None:
-    answer = {
+    response = {
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {"name": "x", "uid": "made up"},
         "spec": {"clusterIP": "10.0.0.1", "ports": [{"port": 80, "nodePort": 31000}], "type": "NodePort"},
         "status": {},
     }
-    seen = checkpoint.with_unknowns(answer, {"spec": {"ports": [{"port": 80}]}}, new=True)
+    seen = checkpoint.with_unknowns(response, {"spec": {"ports": [{"port": 80}]}}, new=True)
     assert seen["metadata"]["uid"] is UNKNOWN
     assert seen["spec"] == {"clusterIP": UNKNOWN, "ports": [{"port": 80, "nodePort": UNKNOWN}], "type": "NodePort"}
     assert "status" not in seen
-    asked = {"spec": {"clusterIP": "10.0.0.1", "ports": [{"nodePort": 31000}]}}
-    assert checkpoint.with_unknowns(answer, asked, new=True)["spec"] == answer["spec"]
-    later = checkpoint.with_unknowns(answer, asked, new=False)
+    desired = {"spec": {"clusterIP": "10.0.0.1", "ports": [{"nodePort": 31000}]}}
+    assert checkpoint.with_unknowns(response, desired, new=True)["spec"] == response["spec"]
+    later = checkpoint.with_unknowns(response, desired, new=False)
     assert later["metadata"]["uid"] == "made up"
     assert "status" in later
 
@@ -189,10 +191,10 @@ def test_ignored_fields_are_left_to_whoever_has_them() -> None:
     }
     us = {"manager": "me", "operation": "Apply", "fieldsV1": {"f:spec": {"f:paused": {}}}}
     live = {"metadata": {"managedFields": [us, scaler]}, "spec": {"replicas": 7, "paused": True}}
-    asked = {"kind": "Deployment", "spec": {"replicas": 1, "paused": False, "other": 1}}
+    desired = {"kind": "Deployment", "spec": {"replicas": 1, "paused": False, "other": 1}}
     ignored = ("spec.replicas", "spec.paused", "spec.none", "metadata.labels")
-    assert writing.with_ignored_fields(asked, live, "me", ignored)["spec"] == {"paused": True, "other": 1}
-    assert asked["spec"] == {"replicas": 1, "paused": False, "other": 1}
+    assert writing.with_ignored_fields(desired, live, "me", ignored)["spec"] == {"paused": True, "other": 1}
+    assert desired["spec"] == {"replicas": 1, "paused": False, "other": 1}
 
 
 # -- manifests --------------------------------------------------------------------------------------------------------
@@ -219,12 +221,12 @@ DEFINITION = {
 
 
 def test_yaml_is_read_as_kubernetes_reads_it() -> None:
-    (found,) = manifests.parse(
+    (result,) = manifests.parse(
         "---\n---\na: 2024-01-01\nb: 12:30\nc: 0755\nd: 1e3\ne: yes\nf: '1'\ng: 1.5\n1: x\nh: 08\ni: .5\n"
         "j: y\nk: !x y\n",
         "x",
     )
-    assert found == {
+    assert result == {
         "a": "2024-01-01",
         "b": "12:30",
         "c": 493,
@@ -255,32 +257,32 @@ def test_broken_manifests_are_named(text: str, says: str) -> None:
 
 def test_lists_are_taken_apart_and_namespaces_put_in() -> None:
     listed = {"apiVersion": "v1", "kind": "List", "items": [obj("ConfigMap", "a"), obj("ConfigMap", "b", "there")]}
-    found = manifests.normalized([listed, obj("Namespace", "n"), obj("Widget", "w")], "here", scope)
-    assert [o["metadata"].get("namespace") for o in found] == ["here", "there", None, None]
+    result = manifests.normalized([listed, obj("Namespace", "n"), obj("Widget", "w")], "here", scope)
+    assert [o["metadata"].get("namespace") for o in result] == ["here", "there", None, None]
     namespaced = {**DEFINITION, "spec": {**DEFINITION["spec"], "scope": "Namespaced"}}
-    found = manifests.normalized([obj("Widget", "w"), namespaced], "here", scope)
-    assert found[0]["metadata"]["namespace"] == "here"
+    result = manifests.normalized([obj("Widget", "w"), namespaced], "here", scope)
+    assert result[0]["metadata"]["namespace"] == "here"
     with pytest.raises(manifests.InvalidManifest, match=r"without metadata\.name"):
         manifests.normalized([{"apiVersion": "v1", "kind": "ConfigMap"}], "here", scope)
 
 
 def test_what_others_stand_on_comes_first() -> None:
-    asked = {"annotations": {manifests.DEPENDS_ON: "/namespaces/n/ConfigMap/late"}}
+    desired = {"annotations": {manifests.DEPENDS_ON: "/namespaces/n/ConfigMap/late"}}
     early = obj("ConfigMap", "early", "n")
-    early["metadata"] |= asked
-    found = [obj("Widget", "w"), early, obj("ConfigMap", "late", "n"), obj("Namespace", "n"), DEFINITION]
-    out = manifests.in_order(found)
-    names = [one.obj["metadata"]["name"] for one in out]
+    early["metadata"] |= desired
+    result = [obj("Widget", "w"), early, obj("ConfigMap", "late", "n"), obj("Namespace", "n"), DEFINITION]
+    out = manifests.in_order(result)
+    names = [item.obj["metadata"]["name"] for item in out]
     assert names == ["n", "widgets.example.com", "w", "late", "early"]
-    assert [one.after for one in out] == [(), (), (1,), (0,), (0, 3)]
+    assert [item.after for item in out] == [(), (), (1,), (0,), (0, 3)]
 
 
 def test_a_circle_is_named() -> None:
-    one, other = obj("ConfigMap", "a", "n"), obj("ConfigMap", "b", "n")
-    one["metadata"]["annotations"] = {manifests.DEPENDS_ON: "/namespaces/n/ConfigMap/b"}
+    item, other = obj("ConfigMap", "a", "n"), obj("ConfigMap", "b", "n")
+    item["metadata"]["annotations"] = {manifests.DEPENDS_ON: "/namespaces/n/ConfigMap/b"}
     other["metadata"]["annotations"] = {manifests.DEPENDS_ON: "/namespaces/n/ConfigMap/a"}
     with pytest.raises(manifests.InvalidManifest, match="circle: ConfigMap n/a, ConfigMap n/b"):
-        manifests.in_order([one, other])
+        manifests.in_order([item, other])
 
 
 def test_files_are_read_by_name_and_pattern(tmp_path: Path) -> None:
@@ -308,5 +310,5 @@ def test_a_half_made_resource_travels_with_its_error() -> None:
 
 
 def test_no_secret_stands_in_an_error() -> None:
-    told = without_secrets("refused: hunter2 in a", {"a": {"b": ["hunter2", "x"]}}, [("a", "b"), ("none",)])
-    assert told == "refused: [secret] in a"
+    message = without_secrets("refused: hunter2 in a", {"a": {"b": ["hunter2", "x"]}}, [("a", "b"), ("none",)])
+    assert message == "refused: [secret] in a"

@@ -165,9 +165,9 @@ PATHS: list[tuple[str, list[Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("path", "found"), PATHS)
-def test_paths_select(path: str, found: list[Any]) -> None:
-    assert jsonpath.parse(path).select(OBJECT) == found
+@pytest.mark.parametrize(("path", "result"), PATHS)
+def test_paths_select(path: str, result: list[Any]) -> None:
+    assert jsonpath.parse(path).select(OBJECT) == result
 
 
 @pytest.mark.parametrize("path", [".a[", ".a[?(@.b==)]", ".a b", "..", ".a[?]", ".a['x]", "$.a.", ".a[0"])
@@ -177,7 +177,7 @@ def test_broken_paths_say_where(path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "done"),
+    ("desired", "done"),
     [
         ("condition=Ready", True),
         ("condition=ready", False),
@@ -193,8 +193,8 @@ def test_broken_paths_say_where(path: str) -> None:
         ('["condition=Ready", "condition=Up"]', False),
     ],
 )
-def test_what_programs_wait_for(asked: str, *, done: bool) -> None:
-    verdict = conditions.parse(asked)(OBJECT)
+def test_what_programs_wait_for(desired: str, *, done: bool) -> None:
+    verdict = conditions.parse(desired)(OBJECT)
     assert verdict.done == done
     assert bool(verdict.reasons) != done
 
@@ -208,9 +208,9 @@ def test_a_status_about_an_older_object_does_not_count() -> None:
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "desired",
     ["Ready", "condition=", "jsonpath=.status.phase", "jsonpath={.a}=", "jsonpath={.a[}=x", "[]", "jsonpath={.a}x"],
 )
-def test_broken_conditions_are_refused(asked: str) -> None:
+def test_broken_conditions_are_refused(desired: str) -> None:
     with pytest.raises(conditions.InvalidCondition, match=r"pulumi\.com/waitFor"):
-        conditions.parse(asked)
+        conditions.parse(desired)

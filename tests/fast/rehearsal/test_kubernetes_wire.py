@@ -40,9 +40,9 @@ def provider() -> Provider:
 def stub(provider: Provider) -> Iterator[Any]:
     server, port = serving.start(Servicer("4.0.0", provider=provider))
     with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
-        made: Any = provider_pb2_grpc.ResourceProviderStub(channel)
-        made.Configure(provider_pb2.ConfigureRequest(args=PropertyMap({"kubeconfig": NOBODY}).struct()))
-        yield made
+        created: Any = provider_pb2_grpc.ResourceProviderStub(channel)
+        created.Configure(provider_pb2.ConfigureRequest(args=PropertyMap({"kubeconfig": NOBODY}).struct()))
+        yield created
     server.stop(None).wait()
 
 
@@ -54,15 +54,15 @@ def checked(stub: Any, **values: Any) -> Any:
 def test_the_plugin_says_who_it_is(stub: Any) -> None:
     assert stub.GetPluginInfo(empty_pb2.Empty()).version == "4.0.0"
     assert json.loads(stub.GetSchema(provider_pb2.GetSchemaRequest()).schema)["name"] == "kubernetes"
-    answer = stub.Configure(provider_pb2.ConfigureRequest(variables={"kubernetes:config:kubeconfig": NOBODY}))
-    assert answer.supportsPreview
-    assert answer.acceptSecrets
+    response = stub.Configure(provider_pb2.ConfigureRequest(variables={"kubernetes:config:kubeconfig": NOBODY}))
+    assert response.supportsPreview
+    assert response.acceptSecrets
 
 
 def test_inputs_come_back_named_placed_and_secret(stub: Any) -> None:
-    answer = checked(stub)
-    assert list(answer.failures) == []
-    bag = PropertyMap.of(answer.inputs)
+    response = checked(stub)
+    assert list(response.failures) == []
+    bag = PropertyMap.of(response.inputs)
     assert bag.values["metadata"]["namespace"] == "mine"
     assert bag.values["metadata"]["name"].startswith("login-")
     assert bag.secrets == {("stringData",)}
@@ -74,43 +74,43 @@ def test_a_difference_is_told_by_path_and_kind(stub: Any) -> None:
     after = PropertyMap(
         {"apiVersion": "v1", "kind": "Secret", "stringData": {"password": UNKNOWN}, "metadata": {"name": "x"}}
     )
-    answer = stub.Diff(
+    response = stub.Diff(
         provider_pb2.DiffRequest(
             urn=URN, id="mine/x", olds=before.struct(), old_inputs=before.struct(), news=after.struct()
         )
     )
-    assert {k: v.kind for k, v in answer.detailedDiff.items()} == {
+    assert {k: v.kind for k, v in response.detailedDiff.items()} == {
         "metadata.labels": provider_pb2.PropertyDiff.DELETE,
         "stringData.password": provider_pb2.PropertyDiff.UPDATE_REPLACE,
     }
-    assert list(answer.replaces) == ["stringData.password"]
-    assert answer.deleteBeforeReplace
-    assert answer.changes == provider_pb2.DiffResponse.DIFF_SOME
+    assert list(response.replaces) == ["stringData.password"]
+    assert response.deleteBeforeReplace
+    assert response.changes == provider_pb2.DiffResponse.DIFF_SOME
 
 
 def test_a_preview_without_a_cluster_answers_the_inputs(stub: Any) -> None:
     inputs = checked(stub).inputs
-    answer = stub.Create(provider_pb2.CreateRequest(urn=URN, properties=inputs, preview=True))
-    assert answer.id == ""
-    assert answer.properties == inputs
+    response = stub.Create(provider_pb2.CreateRequest(urn=URN, properties=inputs, preview=True))
+    assert response.id == ""
+    assert response.properties == inputs
 
 
 def test_what_goes_wrong_is_a_sentence_without_traceback_or_secrets(stub: Any) -> None:
     inputs = checked(stub).inputs
     with pytest.raises(grpc.RpcError) as caught:
         stub.Create(provider_pb2.CreateRequest(urn=URN, properties=inputs))
-    told: Any = caught.value
-    assert "the configured Kubernetes cluster is unreachable: https://127.0.0.1:9" in told.details()
-    assert URN in told.details()
-    assert "Traceback" not in told.details()
+    message: Any = caught.value
+    assert "the configured Kubernetes cluster is unreachable: https://127.0.0.1:9" in message.details()
+    assert URN in message.details()
+    assert "Traceback" not in message.details()
     with pytest.raises(grpc.RpcError) as caught:
         stub.Configure(provider_pb2.ConfigureRequest(args=PropertyMap({"renderYamlToDirectory": "/x"}).struct()))
-    told = caught.value
-    assert told.details().startswith("renderYamlToDirectory: ")
+    message = caught.value
+    assert message.details().startswith("renderYamlToDirectory: ")
     with pytest.raises(grpc.RpcError) as caught:
         stub.Invoke(provider_pb2.InvokeRequest(tok="kubernetes:kustomize:directory"))
-    told = caught.value
-    assert "cannot build kustomizations" in told.details()
+    message = caught.value
+    assert "cannot build kustomizations" in message.details()
 
 
 def test_what_was_half_made_is_kept_by_the_engine(
@@ -123,21 +123,21 @@ def test_what_was_half_made_is_kept_by_the_engine(
     monkeypatch.setattr(provider, "create", create)
     with pytest.raises(grpc.RpcError) as caught:
         stub.Create(provider_pb2.CreateRequest(urn=URN, properties=checked(stub).inputs))
-    told: Any = caught.value
-    assert told.details() == "Secret mine/x was created, but [secret] is not ready"
-    ((_, data),) = [pair for pair in told.trailing_metadata() if pair[0] == "grpc-status-details-bin"]
+    message: Any = caught.value
+    assert message.details() == "Secret mine/x was created, but [secret] is not ready"
+    ((_, data),) = [pair for pair in message.trailing_metadata() if pair[0] == "grpc-status-details-bin"]
     detail = provider_pb2.ErrorResourceInitFailed()
     detail.ParseFromString(any_of(data))
     assert detail.id == "mine/x"
-    assert list(detail.reasons) == [told.details(), "no token"]
+    assert list(detail.reasons) == [message.details(), "no token"]
     assert ("stringData",) in PropertyMap.of(detail.properties).secrets
     assert ("stringData",) in PropertyMap.of(detail.inputs).secrets
 
 
 def any_of(status: bytes) -> bytes:
-    made = status_type()()
-    made.ParseFromString(status)
-    return made.details[0].value
+    created = status_type()()
+    created.ParseFromString(status)
+    return created.details[0].value
 
 
 def test_a_fault_of_ours_is_owned(stub: Any, provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,21 +147,21 @@ def test_a_fault_of_ours_is_owned(stub: Any, provider: Provider, monkeypatch: py
     monkeypatch.setattr(provider, "create", create)
     with pytest.raises(grpc.RpcError) as caught:
         stub.Create(provider_pb2.CreateRequest(urn=URN, properties=checked(stub).inputs))
-    told: Any = caught.value
-    assert told.code() == grpc.StatusCode.INTERNAL
-    assert "a fault in the stand-in provider: KeyError: '[secret]'" in told.details()
+    message: Any = caught.value
+    assert message.code() == grpc.StatusCode.INTERNAL
+    assert "a fault in the stand-in provider: KeyError: '[secret]'" in message.details()
 
 
 def test_the_kubeconfig_is_secret_and_decides_what_is_replaced(stub: Any) -> None:
-    answer = stub.CheckConfig(provider_pb2.CheckRequest(news=PropertyMap({"kubeconfig": NOBODY}).struct()))
-    assert PropertyMap.of(answer.inputs).secrets == {("kubeconfig",)}
+    response = stub.CheckConfig(provider_pb2.CheckRequest(news=PropertyMap({"kubeconfig": NOBODY}).struct()))
+    assert PropertyMap.of(response.inputs).secrets == {("kubeconfig",)}
     moved = NOBODY.replace("127.0.0.1:9", "127.0.0.1:10")
-    answer = stub.DiffConfig(
+    response = stub.DiffConfig(
         provider_pb2.DiffRequest(
             olds=PropertyMap({"kubeconfig": NOBODY}).struct(), news=PropertyMap({"kubeconfig": moved}).struct()
         )
     )
-    assert list(answer.replaces) == ["kubeconfig"]
+    assert list(response.replaces) == ["kubeconfig"]
 
 
 def test_what_is_pretended_is_written_down_once(tmp_path: Path) -> None:

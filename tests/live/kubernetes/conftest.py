@@ -29,10 +29,10 @@ def engine(tmp_path: Path, plane: ControlPlane) -> Engine:
 def driver(plane: ControlPlane) -> Iterator[Driver]:
     """A provider configured for the plane, in a namespace of this test's own."""
     place = f"test-{uuid.uuid4().hex[:8]}"
-    made = Driver.configured({"kubeconfig": str(plane.kubeconfig()), "namespace": place})
-    made.cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": place}}, "test")
-    yield made
-    made.cluster.delete(made.cluster.discovery.find("v1", "Namespace"), "", place, "Background")
+    created = Driver.configured({"kubeconfig": str(plane.kubeconfig()), "namespace": place})
+    created.cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": place}}, "test")
+    yield created
+    created.cluster.delete(created.cluster.discovery.find("v1", "Namespace"), "", place, "Background")
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from tests.live.controlplane.things import PATIENCE
 
 
 @dataclass(frozen=True)
-class Kept:
+class Deployed:
     """A resource as the state has it."""
 
     resource: Resource
@@ -70,41 +70,41 @@ class Driver:
     def namespace(self) -> str:
         return self.provider.namespace
 
-    def check(self, one: Resource, inputs: PropertyMap, old: PropertyMap | None = None) -> PropertyMap:
-        kept, problems = self.provider.check(one, inputs, old or PropertyMap(), Naming())
+    def check(self, target: Resource, inputs: PropertyMap, old: PropertyMap | None = None) -> PropertyMap:
+        deployed, problems = self.provider.check(target, inputs, old or PropertyMap(), Naming())
         assert problems == []
-        return kept
+        return deployed
 
-    def up(self, token: str, name: str, inputs: Mapping[str, Any], timeout: float = PATIENCE) -> Kept:
+    def up(self, token: str, name: str, inputs: Mapping[str, Any], timeout: float = PATIENCE) -> Deployed:
         """Preview and create."""
-        one = resource(f"urn:pulumi:test::test::kubernetes:{token}::{name}")
-        checked = self.check(one, PropertyMap(dict(inputs)))
-        self.provider.preview_create(one, checked)
-        id_, state = self.provider.create(one, checked, timeout)
-        return Kept(one, id_, checked, state)
+        target = resource(f"urn:pulumi:test::test::kubernetes:{token}::{name}")
+        checked = self.check(target, PropertyMap(dict(inputs)))
+        self.provider.preview_create(target, checked)
+        id_, state = self.provider.create(target, checked, timeout)
+        return Deployed(target, id_, checked, state)
 
-    def compare(self, kept: Kept, inputs: Mapping[str, Any]) -> tuple[DiffResult, PropertyMap]:
-        checked = self.check(kept.resource, PropertyMap(dict(inputs)), kept.inputs)
-        return self.provider.diff(kept.resource, kept.state, kept.inputs, checked), checked
+    def compare(self, deployed: Deployed, inputs: Mapping[str, Any]) -> tuple[DiffResult, PropertyMap]:
+        checked = self.check(deployed.resource, PropertyMap(dict(inputs)), deployed.inputs)
+        return self.provider.diff(deployed.resource, deployed.state, deployed.inputs, checked), checked
 
-    def update(self, kept: Kept, inputs: Mapping[str, Any], timeout: float = PATIENCE) -> Kept:
+    def update(self, deployed: Deployed, inputs: Mapping[str, Any], timeout: float = PATIENCE) -> Deployed:
         """Preview and update in place."""
-        compared, checked = self.compare(kept, inputs)
+        compared, checked = self.compare(deployed, inputs)
         assert compared.changes
         assert not compared.replaces
-        self.provider.preview_update(kept.state, checked)
-        id_, state = self.provider.update(kept.resource, kept.state, checked, timeout)
-        return replace(kept, id=id_, inputs=checked, state=state)
+        self.provider.preview_update(deployed.state, checked)
+        id_, state = self.provider.update(deployed.resource, deployed.state, checked, timeout)
+        return replace(deployed, id=id_, inputs=checked, state=state)
 
-    def refresh(self, kept: Kept) -> Kept | None:
-        found = self.provider.read(kept.resource, kept.id, kept.state, kept.inputs)
-        return replace(kept, id=found[0], state=found[1], inputs=found[2]) if found else None
+    def refresh(self, deployed: Deployed) -> Deployed | None:
+        result = self.provider.read(deployed.resource, deployed.id, deployed.state, deployed.inputs)
+        return replace(deployed, id=result[0], state=result[1], inputs=result[2]) if result else None
 
-    def down(self, kept: Kept, timeout: float = PATIENCE) -> None:
-        self.provider.delete(kept.resource, kept.id, kept.state, timeout)
+    def down(self, deployed: Deployed, timeout: float = PATIENCE) -> None:
+        self.provider.delete(deployed.resource, deployed.id, deployed.state, timeout)
 
-    def live(self, kept: Kept) -> dict[str, Any]:
+    def live(self, deployed: Deployed) -> dict[str, Any]:
         """The object as the server has it."""
-        kind = self.cluster.discovery.find(kept.inputs.values["apiVersion"], kept.inputs.values["kind"])
-        place, name = split_identity(kept.id)
+        kind = self.cluster.discovery.find(deployed.inputs.values["apiVersion"], deployed.inputs.values["kind"])
+        place, name = split_identity(deployed.id)
         return self.cluster.get(kind, place, name)

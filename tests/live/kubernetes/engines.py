@@ -53,11 +53,11 @@ class Engine:
 
     def changes(self, *arguments: str, **more: str) -> dict[str, int]:
         """What an `up`, `refresh` or `destroy` did, by kind of step, without what stayed the same."""
-        said = self.run(*arguments, "--yes", "--skip-preview", **more)
-        _, _, summary = said.rpartition("Resources:\n")
-        found = re.findall(r"^ +[-+~]*\s*(\d+) (created|updated|replaced|deleted)$", summary, re.MULTILINE)
-        assert found or "unchanged" in summary, said
-        return {word.removesuffix("d"): int(count) for count, word in found}
+        output = self.run(*arguments, "--yes", "--skip-preview", **more)
+        _, _, summary = output.rpartition("Resources:\n")
+        result = re.findall(r"^ +[-+~]*\s*(\d+) (created|updated|replaced|deleted)$", summary, re.MULTILINE)
+        assert result or "unchanged" in summary, output
+        return {word.removesuffix("d"): int(count) for count, word in result}
 
 
 def engine_in(tmp_path: Path, plane: ControlPlane) -> Engine:
@@ -86,6 +86,6 @@ def engine_in(tmp_path: Path, plane: ControlPlane) -> Engine:
         "PLANE": plane.kubeconfig().read_text(encoding="utf-8"),
         **{k: v for k, v in os.environ.items() if k.startswith("LC_")},
     }
-    made = Engine(alone, program, environment)
-    made.run("stack", "init", "one")
-    return made
+    created = Engine(alone, program, environment)
+    created.run("stack", "init", "one")
+    return created

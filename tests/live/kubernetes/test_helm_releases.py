@@ -19,7 +19,7 @@ from agentenv.rehearsal.providers.kubernetes.urns import Resource, resource
 from agentenv.rehearsal.providers.kubernetes.values import UNKNOWN, PropertyMap
 from agentenv.rehearsal.providers.kubernetes.words import InitFailed, InvalidRequest
 from agentenv.rehearsal.tools import catalog, ensure, telling
-from tests.live.kubernetes.driving import Driver, Kept
+from tests.live.kubernetes.driving import Deployed, Driver
 
 FILES = {
     "Chart.yaml": "{apiVersion: v2, name: small, version: 1.2.3, appVersion: '9'}",
@@ -70,7 +70,7 @@ def chart(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The file in which the rehearsal collects what is only pretended."""
     path = tmp_path / "not-simulated.jsonl"
     monkeypatch.setenv(unsimulated.FILE_VARIABLE, str(path))
@@ -81,18 +81,18 @@ def release(name: str) -> Resource:
     return resource(f"urn:pulumi:test::test::{TOKEN}::{name}")
 
 
-def checked(driver: Driver, inputs: dict[str, Any], old: Kept | None = None) -> PropertyMap:
-    kept, problems = Releases(driver.provider).check(
+def checked(driver: Driver, inputs: dict[str, Any], old: Deployed | None = None) -> PropertyMap:
+    deployed, problems = Releases(driver.provider).check(
         release("app"), PropertyMap(inputs), old.inputs if old else PropertyMap(), Naming(seed=b"seed")
     )
     assert problems == []
-    return kept
+    return deployed
 
 
-def install(driver: Driver, inputs: dict[str, Any], timeout: float = 20) -> Kept:
+def install(driver: Driver, inputs: dict[str, Any], timeout: float = 20) -> Deployed:
     bag = checked(driver, inputs)
     id_, state = Releases(driver.provider).create(release("app"), bag, timeout)
-    return Kept(release("app"), id_, bag, state)
+    return Deployed(release("app"), id_, bag, state)
 
 
 def maps(driver: Driver) -> dict[str, objects.Object]:
@@ -101,12 +101,12 @@ def maps(driver: Driver) -> dict[str, objects.Object]:
 
 
 def test_a_release_lives_from_install_to_uninstall(driver: Driver, chart: str) -> None:
-    kept = install(driver, {"chart": chart, "values": {"word": "given", "extra": True}})
-    name = kept.name
+    deployed = install(driver, {"chart": chart, "values": {"word": "given", "extra": True}})
+    name = deployed.name
     assert name.startswith("app-")
-    assert kept.inputs.values["version"] == "1.2.3"
-    assert kept.state.values["status"]["status"] == "deployed"
-    assert kept.state.values["resourceNames"] == {
+    assert deployed.inputs.values["version"] == "1.2.3"
+    assert deployed.state.values["status"]["status"] == "deployed"
+    assert deployed.state.values["resourceNames"] == {
         "ConfigMap/v1": [f"{driver.namespace}/{name}-extra", f"{driver.namespace}/{name}-settings"],
         "Deployment.apps/apps/v1": [f"{driver.namespace}/{name}"],
     }
@@ -115,35 +115,35 @@ def test_a_release_lives_from_install_to_uninstall(driver: Driver, chart: str) -
     assert settings["metadata"]["labels"] == {"app.kubernetes.io/managed-by": "Helm"}
     assert any("Job hooked" in text for text in driver.heard.warnings)
 
-    again = checked(driver, {"chart": chart, "values": {"word": "given", "extra": True}}, kept)
-    assert Releases(driver.provider).diff(kept.resource, kept.state, kept.inputs, again).changes == []
+    again = checked(driver, {"chart": chart, "values": {"word": "given", "extra": True}}, deployed)
+    assert Releases(driver.provider).diff(deployed.resource, deployed.state, deployed.inputs, again).changes == []
 
-    changed = checked(driver, {"chart": chart, "values": {"word": "other"}}, kept)
-    compared = Releases(driver.provider).diff(kept.resource, kept.state, kept.inputs, changed)
+    changed = checked(driver, {"chart": chart, "values": {"word": "other"}}, deployed)
+    compared = Releases(driver.provider).diff(deployed.resource, deployed.state, deployed.inputs, changed)
     assert compared.changes
     assert not compared.replaces
-    id_, state = Releases(driver.provider).update(kept.resource, kept.state, changed)
-    assert (id_, state.values["status"]["revision"]) == (kept.id, 2)
+    id_, state = Releases(driver.provider).update(deployed.resource, deployed.state, changed)
+    assert (id_, state.values["status"]["revision"]) == (deployed.id, 2)
     assert maps(driver)[f"{name}-settings"]["data"]["word"] == "other"
     assert f"{name}-extra" not in maps(driver)
 
-    Releases(driver.provider).delete(kept.resource, kept.id, state)
+    Releases(driver.provider).delete(deployed.resource, deployed.id, state)
     assert not [n for n in maps(driver) if n.startswith(name)]
 
 
 def test_a_refresh_misses_what_was_deleted_by_hand(driver: Driver, cluster: Cluster, chart: str) -> None:
-    kept = install(driver, {"chart": chart})
+    deployed = install(driver, {"chart": chart})
     kind = cluster.discovery.find("v1", "ConfigMap")
-    cluster.delete(kind, driver.namespace, f"{kept.name}-settings", "Background")
-    found = Releases(driver.provider).read(kept.resource, kept.id, kept.state, kept.inputs)
-    assert found is not None
-    _, state, inputs = found
-    again = checked(driver, {"chart": chart}, kept)
-    assert Releases(driver.provider).diff(kept.resource, state, inputs, again).changes
-    _, state = Releases(driver.provider).update(kept.resource, state, again)
-    assert f"{kept.name}-settings" in maps(driver)
-    Releases(driver.provider).delete(kept.resource, kept.id, state)
-    assert Releases(driver.provider).read(kept.resource, kept.id, state, inputs) is None
+    cluster.delete(kind, driver.namespace, f"{deployed.name}-settings", "Background")
+    result = Releases(driver.provider).read(deployed.resource, deployed.id, deployed.state, deployed.inputs)
+    assert result is not None
+    _, state, inputs = result
+    again = checked(driver, {"chart": chart}, deployed)
+    assert Releases(driver.provider).diff(deployed.resource, state, inputs, again).changes
+    _, state = Releases(driver.provider).update(deployed.resource, state, again)
+    assert f"{deployed.name}-settings" in maps(driver)
+    Releases(driver.provider).delete(deployed.resource, deployed.id, state)
+    assert Releases(driver.provider).read(deployed.resource, deployed.id, state, inputs) is None
 
 
 def test_values_against_the_schema_are_refused_at_preview(driver: Driver, chart: str) -> None:
@@ -152,11 +152,11 @@ def test_values_against_the_schema_are_refused_at_preview(driver: Driver, chart:
     )
     assert [name for name, _ in problems] == ["values"]
     assert "replicas" in problems[0][1]
-    kept, problems = Releases(driver.provider).check(
+    deployed, problems = Releases(driver.provider).check(
         release("app"), PropertyMap({"chart": chart, "values": {"replicas": UNKNOWN}}), PropertyMap(), Naming()
     )
     assert problems == []
-    assert kept.values["resourceNames"] is UNKNOWN
+    assert deployed.values["resourceNames"] is UNKNOWN
 
 
 def test_what_is_not_ready_in_time_is_kept_or_taken_back(driver: Driver, chart: str) -> None:
@@ -173,34 +173,34 @@ def test_what_is_not_ready_in_time_is_kept_or_taken_back(driver: Driver, chart: 
 def test_objects_of_others_are_left_alone(driver: Driver, cluster: Cluster, chart: str) -> None:
     theirs = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "mine-settings"}, "data": {"a": "1"}}
     cluster.create(objects.with_metadata(theirs, namespace=driver.namespace), "somebody")
-    with pytest.raises(InvalidRequest, match="exists already and belongs to no release"):
+    with pytest.raises(InvalidRequest, match="already exists and belongs to no release"):
         install(driver, {"chart": chart, "name": "mine"})
     assert maps(driver)["mine-settings"]["data"] == {"a": "1"}
-    kept = install(driver, {"chart": chart, "name": "mine", "takeOwnership": True})
-    Releases(driver.provider).delete(kept.resource, kept.id, kept.state)
+    deployed = install(driver, {"chart": chart, "name": "mine", "takeOwnership": True})
+    Releases(driver.provider).delete(deployed.resource, deployed.id, deployed.state)
 
 
-def test_a_chart_that_cannot_be_had_is_told_or_refused(driver: Driver, told: Path) -> None:
-    asked = {
+def test_a_chart_that_cannot_be_had_is_told_or_refused(driver: Driver, records: Path) -> None:
+    desired = {
         "chart": "oci://registry.example.com/charts/nowhere",
         "version": "1.0.0",
         "values": {"password": "hunter2", "open": True},
         "repositoryOpts": {"repo": "https://charts.example.com"},
     }
-    bag = PropertyMap(asked, frozenset({("values", "password")}))
-    kept, problems = Releases(driver.provider).check(release("app"), bag, PropertyMap(), Naming(seed=b"x"))
+    bag = PropertyMap(desired, frozenset({("values", "password")}))
+    deployed, problems = Releases(driver.provider).check(release("app"), bag, PropertyMap(), Naming(seed=b"x"))
     assert problems == []
-    id_, state = Releases(driver.provider).create(release("app"), kept)
+    id_, state = Releases(driver.provider).create(release("app"), deployed)
     assert state.values["status"]["status"] == "not simulated"
-    (line,) = unsimulated.read_records(told)
+    (line,) = unsimulated.read_records(records)
     assert line["what"] == "helm chart oci://registry.example.com/charts/nowhere"
     assert line["values"] == {"password": "[secret]", "open": True}
     assert "none of those that the rehearsal brings" in line["why"]
-    Releases(driver.provider).create(release("app"), kept)
-    assert len(unsimulated.read_records(told)) == 1
-    again, _ = Releases(driver.provider).check(release("app"), bag, kept, Naming())
-    assert Releases(driver.provider).diff(release("app"), state, kept, again).changes == []
-    assert Releases(driver.provider).read(release("app"), id_, state, kept) == (id_, state, kept)
+    Releases(driver.provider).create(release("app"), deployed)
+    assert len(unsimulated.read_records(records)) == 1
+    again, _ = Releases(driver.provider).check(release("app"), bag, deployed, Naming())
+    assert Releases(driver.provider).diff(release("app"), state, deployed, again).changes == []
+    assert Releases(driver.provider).read(release("app"), id_, state, deployed) == (id_, state, deployed)
     Releases(driver.provider).delete(release("app"), id_, state)
 
 
@@ -223,15 +223,17 @@ def test_the_rehearsals_own_charts_are_found_by_name_and_version(
     charts.known.cache_clear()
     version = row.version.removeprefix("v")
     address = "oci://public.ecr.aws/karpenter/karpenter-crd"
-    kept = install(driver, {"chart": address, "version": version}, timeout=60)
-    made = kept.state.values["resourceNames"]["CustomResourceDefinition.apiextensions.k8s.io/apiextensions.k8s.io/v1"]
-    assert "nodepools.karpenter.sh" in made
+    deployed = install(driver, {"chart": address, "version": version}, timeout=60)
+    created = deployed.state.values["resourceNames"][
+        "CustomResourceDefinition.apiextensions.k8s.io/apiextensions.k8s.io/v1"
+    ]
+    assert "nodepools.karpenter.sh" in created
     # A kind is found, and served, some moments after its definition says that it is established.
     pool = cluster.retry(lambda: cluster.discovery.find("karpenter.sh/v1", "NodePool"), lambda _: None)
     assert cluster.retry(lambda: cluster.list(pool), lambda _: None) == []
-    Releases(driver.provider).delete(kept.resource, kept.id, kept.state)
+    Releases(driver.provider).delete(deployed.resource, deployed.id, deployed.state)
     with pytest.raises(ApiError, match="not found"):
-        cluster.get(cluster.discovery.find("apiextensions.k8s.io/v1", "CustomResourceDefinition"), "", made[0])
+        cluster.get(cluster.discovery.find("apiextensions.k8s.io/v1", "CustomResourceDefinition"), "", created[0])
     _, problems = Releases(driver.provider).check(
         release("app"), PropertyMap({"chart": address, "version": "0.0.1"}), PropertyMap(), Naming()
     )
@@ -243,24 +245,24 @@ def test_a_chart_from_a_source_tree_says_the_version_it_is_published_under() -> 
     ensure([row.name], telling())
     charts.known.cache_clear()
     version = row.version.removeprefix("v")
-    found = charts.find("oci://public.ecr.aws/karpenter/karpenter", version)
-    made = charts.render(found, charts.Rendering("karpenter", "karpenter", {"settings": {"clusterName": "one"}}))
-    (deployment,) = [obj for obj in made.objects if obj["kind"] == "Deployment"]
+    result = charts.find("oci://public.ecr.aws/karpenter/karpenter", version)
+    created = charts.render(result, charts.Rendering("karpenter", "karpenter", {"settings": {"clusterName": "one"}}))
+    (deployment,) = [obj for obj in created.objects if obj["kind"] == "Deployment"]
     assert deployment["metadata"]["labels"]["helm.sh/chart"] == f"karpenter-{version}"
     assert deployment["metadata"]["labels"]["app.kubernetes.io/version"] == version
 
 
 def test_a_chart_without_a_release_gives_its_objects(driver: Driver, chart: str) -> None:
-    asked = {"chart": chart, "namespace": driver.namespace, "values": {"extra": True}}
-    found = components.from_chart(driver.provider, "plain", asked)
-    assert sorted(objects.identity(o) for o in found) == [
+    desired = {"chart": chart, "namespace": driver.namespace, "values": {"extra": True}}
+    result = components.from_chart(driver.provider, "plain", desired)
+    assert sorted(objects.identity(o) for o in result) == [
         f"{driver.namespace}/plain",
         f"{driver.namespace}/plain-extra",
         f"{driver.namespace}/plain-settings",
     ]
     options = {"path": chart, "release_name": "old", "namespace": "there", "values": {"word": "w"}}
-    told = functions.invoke(driver.provider, "kubernetes:helm:template", {"jsonOpts": json.dumps(options)})
-    assert {objects.namespace(o) for o in told["result"]} == {"there"}
+    records = functions.invoke(driver.provider, "kubernetes:helm:template", {"jsonOpts": json.dumps(options)})
+    assert {objects.namespace(o) for o in records["result"]} == {"there"}
     decoded = functions.invoke(
         driver.provider, "kubernetes:yaml:decode", {"text": "{apiVersion: v1, kind: Pod, metadata: {name: x}}"}
     )

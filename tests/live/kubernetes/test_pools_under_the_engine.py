@@ -70,11 +70,11 @@ def test_a_pool_that_came_before_its_controller_fills_once_that_is_up(
 ) -> None:
     engine.plays(PROGRAM.replace("PLACE", driver.namespace))
     scale(admin, 0)
-    said = engine.fails("up", "--yes", "--skip-preview", WAIT="3s", TIER="standard")
-    assert "few was created, but" in said
-    assert "Traceback" not in said
-    kept = [row["type"] for row in json.loads(engine.run("stack", "export"))["deployment"]["resources"]]
-    assert f"kubernetes:{EXTENSIONS}:SandboxWarmPool" in kept
+    output = engine.fails("up", "--yes", "--skip-preview", WAIT="3s", TIER="standard")
+    assert "few was created, but" in output
+    assert "Traceback" not in output
+    deployed = [row["type"] for row in json.loads(engine.run("stack", "export"))["deployment"]["resources"]]
+    assert f"kubernetes:{EXTENSIONS}:SandboxWarmPool" in deployed
     scale(admin, 1)
     around = {"WAIT": "60s", "TIER": "standard"}
     engine.run("up", "--yes", "--skip-preview", **around)
@@ -87,8 +87,8 @@ def test_a_pool_that_came_before_its_controller_fills_once_that_is_up(
 def test_a_pool_that_fits_no_node_says_so_and_goes_away_again(admin: Client, engine: Engine, driver: Driver) -> None:
     engine.plays(PROGRAM.replace("PLACE", driver.namespace))
     around = {"WAIT": "5s", "TIER": "nowhere"}
-    said = engine.fails("up", "--yes", "--skip-preview", **around)
-    assert "few was created, but" in said
+    output = engine.fails("up", "--yes", "--skip-preview", **around)
+    assert "few was created, but" in output
     assert until(lambda: unplaced(admin, driver.namespace) == ["Pending: Unschedulable"] * 2, PATIENCE)
     assert engine.changes("destroy", **around) == {"delete": 4}
     assert until(lambda: admin.get(f"/api/v1/namespaces/{driver.namespace}/pods")["items"] == [], PATIENCE)

@@ -16,7 +16,7 @@ from agentenv.rehearsal.providers.kubernetes.client import ApiError
 from agentenv.rehearsal.providers.kubernetes.cluster import Cluster
 from agentenv.rehearsal.providers.kubernetes.words import InitFailed, InvalidRequest
 from tests.live.controlplane.things import PATIENCE
-from tests.live.kubernetes.driving import Driver, Kept
+from tests.live.kubernetes.driving import Deployed, Driver
 
 MERGE = "application/merge-patch+json"
 
@@ -31,8 +31,8 @@ def when_there(cluster: Cluster, api_version: str, kind: str, place: str, then: 
     """Do something with the first object of the kind, as soon as there is one, beside the test."""
 
     def watch() -> None:
-        found = cluster.discovery.find(api_version, kind)
-        for seen in cluster.follow(found, place, {}, time.monotonic() + PATIENCE):
+        result = cluster.discovery.find(api_version, kind)
+        for seen in cluster.follow(result, place, {}, time.monotonic() + PATIENCE):
             if seen:
                 then(next(iter(seen.values())))
                 return
@@ -63,9 +63,9 @@ def test_a_deployment_is_waited_for_until_its_status_says_so(driver: Driver, clu
         set_status(cluster, pod, status)
 
     kubelet = when_there(cluster, "v1", "Pod", driver.namespace, run_the_pod)
-    kept = driver.up("apps/v1:Deployment", "web", deployment())
+    deployed = driver.up("apps/v1:Deployment", "web", deployment())
     kubelet.join()
-    assert objects.condition(kept.state.values, "Available")["status"] == "True"
+    assert objects.condition(deployed.state.values, "Available")["status"] == "True"
     assert any("replicas" in text or "seen" in text for text in driver.heard.statuses)
 
 
@@ -77,36 +77,38 @@ def test_what_does_not_become_ready_is_kept_with_its_reasons(driver: Driver, clu
     assert objects.name(left.state.values) in left.id
 
     # The scheduler and the controllers take their time to say why.
-    kept = driver.up("apps/v1:Deployment", "web", deployment(**{"pulumi.com/skipAwait": "true"}))
+    deployed = driver.up("apps/v1:Deployment", "web", deployment(**{"pulumi.com/skipAwait": "true"}))
     pods = cluster.discovery.find("v1", "Pod")
 
     def explained() -> bool:
-        waiting = [one for one in cluster.list(pods, driver.namespace) if objects.name(one).startswith(kept.name)]
-        deployed = objects.condition(driver.live(kept), "Available").get("status") == "False"
-        return deployed and any(objects.condition(one, "PodScheduled").get("message") for one in waiting)
+        waiting = [
+            target for target in cluster.list(pods, driver.namespace) if objects.name(target).startswith(deployed.name)
+        ]
+        unavailable = objects.condition(driver.live(deployed), "Available").get("status") == "False"
+        return unavailable and any(objects.condition(target, "PodScheduled").get("message") for target in waiting)
 
     assert until(explained, PATIENCE)
     with pytest.raises(InitFailed, match=r"was updated, but Deployment .* was not ready after 1 s") as caught:
-        driver.update(kept, deployment(), timeout=1)
-    told = "\n".join(caught.value.reasons)
-    assert "Available=False MinimumReplicasUnavailable" in told
-    assert "FailedScheduling" in told or "Unschedulable" in told
+        driver.update(deployed, deployment(), timeout=1)
+    records = "\n".join(caught.value.reasons)
+    assert "Available=False MinimumReplicasUnavailable" in records
+    assert "FailedScheduling" in records or "Unschedulable" in records
 
 
 def test_skip_await_and_timeout_annotations_are_heard(driver: Driver) -> None:
-    kept = driver.up("apps/v1:Deployment", "web", deployment(**{"pulumi.com/skipAwait": "true"}))
-    assert kept.id.startswith(driver.namespace)
+    deployed = driver.up("apps/v1:Deployment", "web", deployment(**{"pulumi.com/skipAwait": "true"}))
+    assert deployed.id.startswith(driver.namespace)
     with pytest.raises(InitFailed, match="was not ready after 1 s"):
         driver.up("apps/v1:Deployment", "slow", deployment(**{"pulumi.com/timeoutSeconds": "1"}), timeout=0)
 
 
 def test_a_refresh_tells_that_what_was_ready_no_longer_is(driver: Driver) -> None:
-    kept = driver.up("apps/v1:Deployment", "web", deployment(**{"pulumi.com/skipAwait": "true"}))
-    asked = {k: v for k, v in kept.inputs.values.items() if k != "metadata"}
-    waited = {**asked, "metadata": {**kept.inputs.values["metadata"], "annotations": {}}}
+    deployed = driver.up("apps/v1:Deployment", "web", deployment(**{"pulumi.com/skipAwait": "true"}))
+    desired = {k: v for k, v in deployed.inputs.values.items() if k != "metadata"}
+    waited = {**desired, "metadata": {**deployed.inputs.values["metadata"], "annotations": {}}}
     with pytest.raises(InitFailed, match="is not ready") as caught:
-        driver.provider.read(kept.resource, kept.id, kept.state, type(kept.inputs)(waited))
-    assert caught.value.id == kept.id
+        driver.provider.read(deployed.resource, deployed.id, deployed.state, type(deployed.inputs)(waited))
+    assert caught.value.id == deployed.id
 
 
 def test_a_cancel_ends_a_wait_and_keeps_the_object(driver: Driver, cluster: Cluster) -> None:
@@ -134,9 +136,9 @@ def test_wait_for_a_path_and_a_condition(driver: Driver, cluster: Cluster) -> No
         set_status(cluster, seen, status)
 
     kubelet = when_there(cluster, "v1", "Pod", driver.namespace, run)
-    kept = driver.up("core/v1:Pod", "one", pod)
+    deployed = driver.up("core/v1:Pod", "one", pod)
     kubelet.join()
-    assert kept.state.values["status"]["phase"] == "Running"
+    assert deployed.state.values["status"]["phase"] == "Running"
 
 
 def test_a_job_that_fails_is_not_waited_for_to_the_end(driver: Driver, cluster: Cluster) -> None:
@@ -199,9 +201,9 @@ def test_load_balancers_and_ingresses_wait_for_addresses_and_endpoints(driver: D
     spec = {"type": "LoadBalancer", "selector": {"app": "x"}, "ports": [{"port": 80}]}
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": spec}
     cloud = when_there(cluster, "v1", "Service", driver.namespace, lambda seen: with_address(cluster, seen))
-    kept = driver.up("core/v1:Service", "web", service)
+    deployed = driver.up("core/v1:Service", "web", service)
     cloud.join()
-    assert kept.state.values["status"]["loadBalancer"]["ingress"] == [{"hostname": "lb.example.com"}]
+    assert deployed.state.values["status"]["loadBalancer"]["ingress"] == [{"hostname": "lb.example.com"}]
 
     path = {"path": "/", "pathType": "Prefix", "backend": {"service": {"name": "web", "port": {"number": 80}}}}
     ingress = {
@@ -212,9 +214,9 @@ def test_load_balancers_and_ingresses_wait_for_addresses_and_endpoints(driver: D
     cloud = when_there(
         cluster, "networking.k8s.io/v1", "Ingress", driver.namespace, lambda seen: with_address(cluster, seen)
     )
-    kept = driver.up("networking.k8s.io/v1:Ingress", "door", ingress)
+    deployed = driver.up("networking.k8s.io/v1:Ingress", "door", ingress)
     cloud.join()
-    assert driver.refresh(kept) is not None
+    assert driver.refresh(deployed) is not None
     lost = {**ingress, "spec": {"defaultBackend": {"service": {"name": "nobody", "port": {"number": 80}}}}}
     with pytest.raises(InitFailed) as caught:
         driver.up("networking.k8s.io/v1:Ingress", "lost", lost, timeout=1)
@@ -226,7 +228,7 @@ def test_a_token_secret_and_a_quota_wait_for_their_controllers(driver: Driver) -
         "core/v1:ServiceAccount", "robot", {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot"}}
     )
     annotations = {"kubernetes.io/service-account.name": "robot"}
-    kept = driver.up(
+    deployed = driver.up(
         "core/v1:Secret",
         "token",
         {
@@ -236,8 +238,8 @@ def test_a_token_secret_and_a_quota_wait_for_their_controllers(driver: Driver) -
             "metadata": {"annotations": annotations},
         },
     )
-    assert kept.state.values["data"]["token"]
-    assert ("data",) in kept.state.secrets
+    assert deployed.state.values["data"]["token"]
+    assert ("data",) in deployed.state.secrets
     limit = {"apiVersion": "v1", "kind": "ResourceQuota", "spec": {"hard": {"pods": "3"}}}
     assert driver.up("core/v1:ResourceQuota", "limit", limit).state.values["status"]["hard"] == {"pods": "3"}
 
@@ -245,14 +247,14 @@ def test_a_token_secret_and_a_quota_wait_for_their_controllers(driver: Driver) -
 def test_a_job_that_never_got_ready_is_made_anew_where_that_is_asked(driver: Driver) -> None:
     marks = {"pulumi.com/replaceUnready": "true", "pulumi.com/skipAwait": "true"}
     pod = {"restartPolicy": "Never", "nodeSelector": {"no": "such-node"}, "containers": [{"name": "c", "image": "x"}]}
-    asked = {
+    desired = {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {"annotations": marks},
         "spec": {"template": {"spec": pod}},
     }
-    kept = driver.up("batch/v1:Job", "work", asked)
-    compared, _ = driver.compare(kept, asked)
+    deployed = driver.up("batch/v1:Job", "work", desired)
+    compared, _ = driver.compare(deployed, desired)
     assert [c.path[-1] for c in compared.replaces] == ["pulumi.com/replaceUnready"]
 
 
@@ -265,7 +267,7 @@ def test_claims_wait_to_be_bound_unless_their_class_waits_for_a_pod(driver: Driv
         "provisioner": "example.com/none",
         "volumeBindingMode": "WaitForFirstConsumer",
     }
-    kept = driver.up("storage.k8s.io/v1:StorageClass", "late", later)
+    deployed = driver.up("storage.k8s.io/v1:StorageClass", "late", later)
     spec: dict[str, Any] = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "spec": {**spec, "storageClassName": name}}
     bound_later = driver.up("core/v1:PersistentVolumeClaim", "late", claim)
@@ -274,16 +276,16 @@ def test_claims_wait_to_be_bound_unless_their_class_waits_for_a_pod(driver: Driv
         driver.up(
             "core/v1:PersistentVolumeClaim", "now", {**claim, "spec": {**spec, "storageClassName": ""}}, timeout=1
         )
-    driver.down(kept)
+    driver.down(deployed)
 
 
 @pytest.fixture
-def widgets(driver: Driver) -> Iterator[Kept]:
+def widgets(driver: Driver) -> Iterator[Deployed]:
     """A definition of a kind that only this test has."""
     group = f"t{uuid.uuid4().hex[:6]}.example.com"
     schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}}}
     version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-    kept = driver.up(
+    deployed = driver.up(
         "apiextensions.k8s.io/v1:CustomResourceDefinition",
         "widgets",
         {
@@ -298,28 +300,28 @@ def widgets(driver: Driver) -> Iterator[Kept]:
             },
         },
     )
-    yield kept
-    driver.down(kept)
+    yield deployed
+    driver.down(deployed)
 
 
-def test_a_definition_is_established_and_its_objects_follow_at_once(driver: Driver, widgets: Kept) -> None:
+def test_a_definition_is_established_and_its_objects_follow_at_once(driver: Driver, widgets: Deployed) -> None:
     version = f"{widgets.inputs.values['spec']['group']}/v1"
     # The garbage collector looks for new kinds every half minute only, so that nothing new goes in the foreground.
     at_once = {"annotations": {"pulumi.com/deletionPropagationPolicy": "background"}}
-    asked = {"apiVersion": version, "kind": "Widget", "metadata": at_once, "spec": {"size": 1}}
-    kept = driver.up(f"{version}:Widget", "one", asked)
-    assert kept.id == kept.name  # its kind has no namespace, though the provider has a default one
-    kept = driver.update(kept, {**asked, "spec": {"size": 2}})
-    assert driver.live(kept)["spec"] == {"size": 2}
+    desired = {"apiVersion": version, "kind": "Widget", "metadata": at_once, "spec": {"size": 1}}
+    deployed = driver.up(f"{version}:Widget", "one", desired)
+    assert deployed.id == deployed.name  # its kind has no namespace, though the provider has a default one
+    deployed = driver.update(deployed, {**desired, "spec": {"size": 2}})
+    assert driver.live(deployed)["spec"] == {"size": 2}
     with pytest.raises(InvalidRequest, match=r"expected integer|must be of type integer"):
-        driver.up(f"{version}:Widget", "two", {**asked, "spec": {"size": "big"}})
-    driver.down(kept)
+        driver.up(f"{version}:Widget", "two", {**desired, "spec": {"size": "big"}})
+    driver.down(deployed)
     with pytest.raises(ApiError, match="not found"):
-        driver.live(kept)
+        driver.live(deployed)
 
 
 def test_a_kind_that_never_comes_is_named(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     waited = driver.cluster.retry
-    monkeypatch.setattr(driver.cluster, "patiently", lambda work, told: waited(work, told, 0.5))
+    monkeypatch.setattr(driver.cluster, "patiently", lambda work, records: waited(work, records, 0.5))
     with pytest.raises(InvalidRequest, match=r'no matches for kind "Nothing" in version "never.example.com/v1"'):
         driver.up("never.example.com/v1:Nothing", "x", {"apiVersion": "never.example.com/v1", "kind": "Nothing"})

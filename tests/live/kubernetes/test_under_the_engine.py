@@ -141,8 +141,8 @@ def test_what_did_not_become_ready_is_kept_and_mended(engine: Engine, driver: Dr
     assert "was not ready after 6 s" in failed
     assert "Available=False MinimumReplicasUnavailable" in failed
     assert "Traceback" not in failed
-    kept = [r["type"] for r in json.loads(engine.run("stack", "export"))["deployment"]["resources"]]
-    assert "kubernetes:apps/v1:Deployment" in kept
+    deployed = [r["type"] for r in json.loads(engine.run("stack", "export"))["deployment"]["resources"]]
+    assert "kubernetes:apps/v1:Deployment" in deployed
     assert "is not ready" in engine.run("refresh", "--yes", "--skip-preview")
     assert engine.changes("up", REPLICAS="0") == {"update": 1}
     assert engine.changes("up", REPLICAS="0") == {}

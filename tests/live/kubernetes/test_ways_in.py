@@ -21,13 +21,13 @@ from agentenv.rehearsal.providers.kubernetes.reach import ClusterUnreachable
 def config(plane: ControlPlane) -> dict[str, Any]:
     """The administrator's kubeconfig, with what it refers to written into it."""
     path = plane.kubeconfig()
-    found = yaml.safe_load(path.read_text(encoding="utf-8"))
-    for part in (found["clusters"][0]["cluster"], found["users"][0]["user"]):
+    result = yaml.safe_load(path.read_text(encoding="utf-8"))
+    for part in (result["clusters"][0]["cluster"], result["users"][0]["user"]):
         for key in ("certificate-authority", "client-certificate", "client-key"):
             if key in part:
                 content = (path.parent / part.pop(key)).read_bytes()
                 part[f"{key}-data"] = base64.b64encode(content).decode()
-    return found
+    return result
 
 
 def version(config: dict[str, Any]) -> str:

@@ -53,9 +53,9 @@ def ground(endpoint: str) -> Ground:
 @pytest.fixture(scope="session")
 def provider(endpoint: str) -> Provider:
     """One for all tests that do not configure their own: its clients take longer to make than most tests."""
-    made = Provider()
+    created = Provider()
     with pytest.MonkeyPatch.context() as before_any_test:
         for name, value in {**KEYS, "AWS_REGION": REGION, "AWS_ENDPOINT_URL": endpoint}.items():
             before_any_test.setenv(name, value)
-        made.configure({"accessKey": KEYS["AWS_ACCESS_KEY_ID"], "secretKey": KEYS["AWS_SECRET_ACCESS_KEY"]})
-    return made
+        created.configure({"accessKey": KEYS["AWS_ACCESS_KEY_ID"], "secretKey": KEYS["AWS_SECRET_ACCESS_KEY"]})
+    return created

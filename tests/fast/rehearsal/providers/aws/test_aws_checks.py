@@ -121,9 +121,9 @@ def test_all_mistakes_are_told_at_once(unplugged: Provider) -> None:
     ],
 )
 def test_an_unknown_passes_untouched(unplugged: Provider, token: str, inputs: dict[str, Any]) -> None:
-    kept, problems = unplugged.check(token, "thing", inputs, {})
+    checked, problems = unplugged.check(token, "thing", inputs, {})
     assert problems == []
-    assert {name: kept[name] for name in inputs} == inputs
+    assert {name: checked[name] for name in inputs} == inputs
 
 
 def test_a_secret_value_is_not_in_the_message(unplugged: Provider) -> None:
@@ -133,15 +133,15 @@ def test_a_secret_value_is_not_in_the_message(unplugged: Provider) -> None:
 
 
 def test_a_policy_may_be_an_object(unplugged: Provider) -> None:
-    kept, problems = unplugged.check(ROLE, "thing", {"assumeRolePolicy": json.loads(TRUST)}, {})
+    checked, problems = unplugged.check(ROLE, "thing", {"assumeRolePolicy": json.loads(TRUST)}, {})
     assert problems == []
-    assert json.loads(kept["assumeRolePolicy"]) == json.loads(TRUST)
+    assert json.loads(checked["assumeRolePolicy"]) == json.loads(TRUST)
 
 
 def test_texts_become_what_the_schema_says(unplugged: Provider) -> None:
-    kept, problems = unplugged.check(GROUP, "thing", {"retentionInDays": "30", "skipDestroy": "true"}, {})
+    checked, problems = unplugged.check(GROUP, "thing", {"retentionInDays": "30", "skipDestroy": "true"}, {})
     assert problems == []
-    assert (kept["retentionInDays"], kept["skipDestroy"]) == (30, True)
+    assert (checked["retentionInDays"], checked["skipDestroy"]) == (30, True)
 
 
 # -- names ------------------------------------------------------------------------------------------------------------
@@ -172,9 +172,9 @@ def test_the_engines_proposal_and_prohibition_are_heard(unplugged: Provider) -> 
 
 
 def test_an_alias_gets_its_prefix(unplugged: Provider) -> None:
-    kept, problems = unplugged.check("aws:kms/alias:Alias", "files", {"targetKeyId": UNKNOWN}, {})
+    checked, problems = unplugged.check("aws:kms/alias:Alias", "files", {"targetKeyId": UNKNOWN}, {})
     assert problems == []
-    assert kept["name"].startswith("alias/files-")
+    assert checked["name"].startswith("alias/files-")
 
 
 # -- differences ------------------------------------------------------------------------------------------------------
@@ -216,31 +216,31 @@ def test_what_the_cloud_filled_in_is_no_change_when_left_out(unplugged: Provider
 def test_a_detailed_diff_names_the_part(unplugged: Provider) -> None:
     old = {"posixUser": {"uid": 1, "gid": 1}, "tags": {"a": "1", "b": "2"}}
     new = {"posixUser": {"uid": 2, "gid": 1}, "tags": {"a": "1", "c": "3"}}
-    found = unplugged.diff(ACCESS_POINT, old, new)
-    assert {(change.path, change.verb, change.replaces) for change in found.changes} == {
+    result = unplugged.diff(ACCESS_POINT, old, new)
+    assert {(change.path, change.verb, change.replaces) for change in result.changes} == {
         (("posixUser", "uid"), "update", True),
         (("tags", "b"), "delete", False),
         (("tags", "c"), "add", False),
     }
-    assert found.replaces == ["posixUser"]
+    assert result.replaces == ["posixUser"]
 
 
 def test_ignored_changes_are_ignored(unplugged: Provider) -> None:
-    found = unplugged.diff(VPC, {"tags": {"a": "1"}}, {"tags": {"a": "2"}, "cidrBlock": "10.0.0.0/16"}, ("tags",))
-    assert [change.path for change in found.changes] == [("cidrBlock",)]
+    result = unplugged.diff(VPC, {"tags": {"a": "1"}}, {"tags": {"a": "2"}, "cidrBlock": "10.0.0.0/16"}, ("tags",))
+    assert [change.path for change in result.changes] == [("cidrBlock",)]
 
 
 def test_a_chosen_name_has_to_go_before_it_can_come_again(unplugged: Provider) -> None:
     old, new = {"name": "nodes", "path": "/"}, {"name": "nodes", "path": "/a/"}
     assert unplugged.diff(ROLE, old, new).delete_before_replace
     assert not unplugged.diff(ROLE, old, {**new, "name": "others"}).delete_before_replace
-    made = {**new, "__defaults": ["name"]}
-    assert not unplugged.diff(ROLE, {**old, "__defaults": ["name"]}, made).delete_before_replace
+    created = {**new, "__defaults": ["name"]}
+    assert not unplugged.diff(ROLE, {**old, "__defaults": ["name"]}, created).delete_before_replace
 
 
 def test_an_unknown_is_a_change(unplugged: Provider) -> None:
-    found = unplugged.diff("aws:ec2/subnet:Subnet", {"vpcId": "vpc-1"}, {"vpcId": UNKNOWN})
-    assert found.replaces == ["vpcId"]
+    result = unplugged.diff("aws:ec2/subnet:Subnet", {"vpcId": "vpc-1"}, {"vpcId": UNKNOWN})
+    assert result.replaces == ["vpcId"]
 
 
 def test_a_preview_of_an_update_knows_what_stays(unplugged: Provider) -> None:
@@ -283,20 +283,20 @@ def test_settings_reach_the_calls() -> None:
         "skipCredentialsValidation": "true",
     }
     assert provider_config.check(values, AT_HOME) == []
-    found = provider_config.configuration(values, AT_HOME)
-    assert (found.access.region, found.access.attempts) == ("eu-west-1", 1)
-    assert (found.access.endpoint_of("ec2"), found.access.endpoint_of("iam")) == (
+    result = provider_config.configuration(values, AT_HOME)
+    assert (result.access.region, result.access.attempts) == ("eu-west-1", 1)
+    assert (result.access.endpoint_of("ec2"), result.access.endpoint_of("iam")) == (
         "http://127.0.0.1:2",
         "http://127.0.0.1:1",
     )
-    assert found.access.allowed == {"123456789012"}
-    assert found.tags == {"owner": "platform"}
+    assert result.access.allowed == {"123456789012"}
+    assert result.tags == {"owner": "platform"}
 
 
 def test_default_tags_are_in_the_inputs() -> None:
     tagging = Provider(provider_config.configuration({"defaultTags": '{"tags":{"owner":"all","a":"b"}}'}, AT_HOME))
-    kept, _ = tagging.check(VPC, "thing", {"cidrBlock": "10.0.0.0/16", "tags": {"owner": "me"}}, {})
-    assert kept["tags"] == {"owner": "me", "a": "b"}
+    checked, _ = tagging.check(VPC, "thing", {"cidrBlock": "10.0.0.0/16", "tags": {"owner": "me"}}, {})
+    assert checked["tags"] == {"owner": "me", "a": "b"}
     assert "tags" not in tagging.check("aws:iam/rolePolicyAttachment:RolePolicyAttachment", "x", {"role": "r"}, {})[0]
 
 

@@ -44,8 +44,8 @@ def test_what_the_extract_leaves_out_is_as_the_sdk_has_it() -> None:
     assert {_snake(name) for name in shape.inputs} == arguments
     results = {name for name, kind in vars(sdk.GetResourcesResult).items() if isinstance(kind, property)}
     assert {_snake(name) for name in shape.outputs} == results
-    told = importlib.import_module("pulumi_aws.resourcegroupstaggingapi.outputs")
-    mapping = told.GetResourcesResourceTagMappingListResult
+    outputs_module = importlib.import_module("pulumi_aws.resourcegroupstaggingapi.outputs")
+    mapping = outputs_module.GetResourcesResourceTagMappingListResult
     fields = {name for name, kind in vars(mapping).items() if isinstance(kind, property)}
     assert {_snake(name) for name in shape.outputs["resourceTagMappingLists"].type[1]} == fields
 

@@ -22,7 +22,7 @@ class _AskedError(Exception):
     """Raised in place of a request, which nobody is to send."""
 
 
-def asked(service: str, operation: str, region: str) -> tuple[str, str]:
+def inputs_sent(service: str, operation: str, region: str) -> tuple[str, str]:
     """Whom an SDK for a region would ask, and what region its signature is for."""
     client: Any = boto3.client(service, region_name=region, aws_access_key_id="a", aws_secret_access_key="b")
 
@@ -45,6 +45,6 @@ def test_there_are_such_services() -> None:
     ("service", "operation"), [("bcm-data-exports", "list_exports"), ("ce", "list_cost_allocation_tags")]
 )
 def test_sdks_ask_a_service_at_home_from_every_region(service: str, operation: str, region: str) -> None:
-    address, signed = asked(service, operation, region)
+    address, signed = inputs_sent(service, operation, region)
     assert signed == dict(AT_HOME)[service] == "us-east-1"
     assert f"//{service}.us-east-1." in address

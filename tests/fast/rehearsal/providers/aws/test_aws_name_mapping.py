@@ -6,7 +6,7 @@ from agentenv.rehearsal.providers.aws import name_mapping
 
 
 @pytest.mark.parametrize(
-    ("members", "name", "found"),
+    ("members", "name", "result"),
     [
         (["CidrBlock"], "cidrBlock", "CidrBlock"),
         (["SubnetIds"], "subnetId", "SubnetIds"),
@@ -16,5 +16,5 @@ from agentenv.rehearsal.providers.aws import name_mapping
         (["Other"], "name", None),
     ],
 )
-def test_a_member_is_found_by_rule(members: list[str], name: str, found: str | None) -> None:
-    assert name_mapping.member(members, name) == found
+def test_a_member_is_found_by_rule(members: list[str], name: str, result: str | None) -> None:
+    assert name_mapping.member(members, name) == result

@@ -56,9 +56,9 @@ def create(
 
 
 def test_a_preview_leaves_unknown_what_only_the_cloud_knows(stub: Any) -> None:
-    answer = create(stub, VPC, {"cidrBlock": "10.3.0.0/16"}, preview=True)
-    out, _ = decode(answer.properties)
-    assert answer.id == ""
+    response = create(stub, VPC, {"cidrBlock": "10.3.0.0/16"}, preview=True)
+    out, _ = decode(response.properties)
+    assert response.id == ""
     assert out["cidrBlock"] == "10.3.0.0/16"
     assert out["arn"] is UNKNOWN
     assert out["region"] == "us-east-1"
@@ -67,15 +67,15 @@ def test_a_preview_leaves_unknown_what_only_the_cloud_knows(stub: Any) -> None:
 def test_a_secret_stays_one(stub: Any, ground: Ground) -> None:
     secrets = (("description",), ("tags", "owner"))
     inputs = {"description": "for nobody to read", "tags": {"owner": "nobody here", "plain": "yes"}}
-    answer = create(stub, "aws:kms/key:Key", inputs, secrets=secrets)
-    out, hidden = decode(answer.properties)
+    response = create(stub, "aws:kms/key:Key", inputs, secrets=secrets)
+    out, hidden = decode(response.properties)
     assert out["description"] == "for nobody to read"
     assert {("description",), ("tags", "owner"), ("tagsAll", "owner")} <= hidden
     read = stub.Read(
         provider_pb2.ReadRequest(
-            id=answer.id,
+            id=response.id,
             urn=urn("aws:kms/key:Key"),
-            properties=answer.properties,
+            properties=response.properties,
             inputs=encode(inputs, secrets),
         )
     )
@@ -100,11 +100,11 @@ def test_what_was_half_made_comes_back_with_its_id(stub: Any, ground: Ground, mo
             raise CloudError(service, operation, "LimitExceededException", "not today, hidden owner")
         return whole(self, service, operation, region, **more)
 
-    asked: dict[str, Any] = {"name": "half", "retentionInDays": 7, "tags": {"owner": "hidden owner"}}
+    inputs_sent: dict[str, Any] = {"name": "half", "retentionInDays": 7, "tags": {"owner": "hidden owner"}}
     with monkeypatch.context() as broken:
         broken.setattr(Cloud, "call", fail_late)
         with pytest.raises(grpc.RpcError) as caught:
-            create(stub, GROUP, asked, secrets=(("tags",),))
+            create(stub, GROUP, inputs_sent, secrets=(("tags",),))
     error: Any = caught.value
     assert "LimitExceededException: not today" in error.details()
     assert urn(GROUP) in error.details()
@@ -119,7 +119,7 @@ def test_what_was_half_made_comes_back_with_its_id(stub: Any, ground: Ground, mo
     assert outputs["retentionInDays"] == 0
     assert ("tags",) in hidden
     # The next update has the same inputs as the failed create, and has to finish it all the same.
-    inputs = encode(asked)
+    inputs = encode(inputs_sent)
     state = failed.properties
     stub.Update(provider_pb2.UpdateRequest(urn=urn(GROUP), id="half", olds=state, old_inputs=inputs, news=inputs))
     assert ground.client("logs").describe_log_groups(logGroupNamePrefix="half")["logGroups"][0]["retentionInDays"] == 7
@@ -153,11 +153,11 @@ def test_a_diff_tells_replacement_in_detail(stub: Any) -> None:
         encode({"cidrBlock": "10.0.0.0/16"}),
         encode({"cidrBlock": "10.1.0.0/16", "tags": {"a": "b"}}),
     )
-    answer = stub.Diff(provider_pb2.DiffRequest(id="vpc-1", urn=urn(VPC), old_inputs=old, olds=old, news=new))
-    assert list(answer.replaces) == ["cidrBlock"]
-    assert answer.changes == provider_pb2.DiffResponse.DIFF_SOME
-    assert answer.detailedDiff["cidrBlock"].kind == provider_pb2.PropertyDiff.UPDATE_REPLACE
-    assert answer.detailedDiff["tags"].kind == provider_pb2.PropertyDiff.ADD
+    response = stub.Diff(provider_pb2.DiffRequest(id="vpc-1", urn=urn(VPC), old_inputs=old, olds=old, news=new))
+    assert list(response.replaces) == ["cidrBlock"]
+    assert response.changes == provider_pb2.DiffResponse.DIFF_SOME
+    assert response.detailedDiff["cidrBlock"].kind == provider_pb2.PropertyDiff.UPDATE_REPLACE
+    assert response.detailedDiff["tags"].kind == provider_pb2.PropertyDiff.ADD
 
 
 @pytest.mark.parametrize(
@@ -183,9 +183,9 @@ def test_a_diff_tells_replacement_in_detail(stub: Any) -> None:
     ],
 )
 def test_functions_answer(stub: Any, token: str, arguments: dict[str, Any], expected: dict[str, Any]) -> None:
-    answer = stub.Invoke(provider_pb2.InvokeRequest(tok=token, args=encode(arguments)))
-    assert not answer.failures
-    out, _ = decode(getattr(answer, "return"))
+    response = stub.Invoke(provider_pb2.InvokeRequest(tok=token, args=encode(arguments)))
+    assert not response.failures
+    out, _ = decode(getattr(response, "return"))
     assert {name: out.get(name) for name in expected} == expected
 
 
@@ -193,18 +193,18 @@ def test_functions_over_a_network(stub: Any, ground: Ground) -> None:
     vpc = ground.vpc()
     subnet = ground.subnet(vpc)
 
-    def ask(token: str, **arguments: Any) -> dict[str, Any]:
-        answer = stub.Invoke(provider_pb2.InvokeRequest(tok=token, args=encode(arguments)))
-        return decode(getattr(answer, "return"))[0]
+    def invoke_function(token: str, **arguments: Any) -> dict[str, Any]:
+        response = stub.Invoke(provider_pb2.InvokeRequest(tok=token, args=encode(arguments)))
+        return decode(getattr(response, "return"))[0]
 
-    assert ask("aws:ec2/getVpc:getVpc", id=vpc)["cidrBlock"] == "10.20.0.0/16"
-    assert ask("aws:ec2/getSubnet:getSubnet", id=subnet)["vpcId"] == vpc
-    found = ask("aws:ec2/getSubnets:getSubnets", filters=[{"name": "vpc-id", "values": [vpc]}])
-    assert found["ids"] == [subnet]
-    table = ask("aws:ec2/getRouteTable:getRouteTable", vpcId=vpc)
+    assert invoke_function("aws:ec2/getVpc:getVpc", id=vpc)["cidrBlock"] == "10.20.0.0/16"
+    assert invoke_function("aws:ec2/getSubnet:getSubnet", id=subnet)["vpcId"] == vpc
+    result = invoke_function("aws:ec2/getSubnets:getSubnets", filters=[{"name": "vpc-id", "values": [vpc]}])
+    assert result["ids"] == [subnet]
+    table = invoke_function("aws:ec2/getRouteTable:getRouteTable", vpcId=vpc)
     assert table["routes"] == []
     role = ground.role()
-    assert ask("aws:iam/getRole:getRole", name=role)["arn"].endswith(f"role/{role}")
+    assert invoke_function("aws:iam/getRole:getRole", name=role)["arn"].endswith(f"role/{role}")
 
 
 def test_an_output_that_is_only_a_filter_is_answered_only_when_it_was_an_argument(stub: Any, ground: Ground) -> None:
@@ -214,16 +214,16 @@ def test_an_output_that_is_only_a_filter_is_answered_only_when_it_was_an_argumen
     table = ground.table(vpc)
     ground.client("ec2").associate_route_table(RouteTableId=table, SubnetId=subnet)
 
-    def ask(token: str, **arguments: Any) -> dict[str, Any]:
-        answer = stub.Invoke(provider_pb2.InvokeRequest(tok=token, args=encode(arguments)))
-        return decode(getattr(answer, "return"))[0]
+    def invoke_function(token: str, **arguments: Any) -> dict[str, Any]:
+        response = stub.Invoke(provider_pb2.InvokeRequest(tok=token, args=encode(arguments)))
+        return decode(getattr(response, "return"))[0]
 
-    assert "state" not in ask("aws:ec2/getVpc:getVpc", id=vpc)
-    assert ask("aws:ec2/getVpc:getVpc", id=vpc, state="available")["state"] == "available"
-    assert "subnetId" not in ask("aws:ec2/getRouteTable:getRouteTable", routeTableId=table)
-    assert ask("aws:ec2/getRouteTable:getRouteTable", subnetId=subnet)["subnetId"] == subnet
+    assert "state" not in invoke_function("aws:ec2/getVpc:getVpc", id=vpc)
+    assert invoke_function("aws:ec2/getVpc:getVpc", id=vpc, state="available")["state"] == "available"
+    assert "subnetId" not in invoke_function("aws:ec2/getRouteTable:getRouteTable", routeTableId=table)
+    assert invoke_function("aws:ec2/getRouteTable:getRouteTable", subnetId=subnet)["subnetId"] == subnet
     # A subnet's state is read from the answer.
-    assert ask("aws:ec2/getSubnet:getSubnet", id=subnet)["state"] == "available"
+    assert invoke_function("aws:ec2/getSubnet:getSubnet", id=subnet)["state"] == "available"
 
 
 def test_a_vpc_that_does_not_exist_or_is_not_in_the_state_asked_for_is_refused(stub: Any, ground: Ground) -> None:
@@ -236,31 +236,31 @@ def test_a_vpc_that_does_not_exist_or_is_not_in_the_state_asked_for_is_refused(s
 def test_a_file_system_that_stands_is_told(stub: Any, ground: Ground) -> None:
     token, efs = "aws:efs/getFileSystem:getFileSystem", ground.client("efs")
     key = ground.client("kms").create_key()["KeyMetadata"]["Arn"]
-    made = efs.create_file_system(
+    created = efs.create_file_system(
         CreationToken="stands", Encrypted=True, KmsKeyId=key, Tags=[{"Key": "owner", "Value": "files"}]
     )
     efs.put_lifecycle_configuration(
-        FileSystemId=made["FileSystemId"], LifecyclePolicies=[{"TransitionToIA": "AFTER_30_DAYS"}]
+        FileSystemId=created["FileSystemId"], LifecyclePolicies=[{"TransitionToIA": "AFTER_30_DAYS"}]
     )
 
-    def ask(**arguments: Any) -> dict[str, Any]:
-        answer = stub.Invoke(provider_pb2.InvokeRequest(tok=token, args=encode(arguments)))
-        return decode(getattr(answer, "return"))[0]
+    def invoke_function(**arguments: Any) -> dict[str, Any]:
+        response = stub.Invoke(provider_pb2.InvokeRequest(tok=token, args=encode(arguments)))
+        return decode(getattr(response, "return"))[0]
 
-    found = ask(fileSystemId=made["FileSystemId"])
-    assert found == ask(creationToken="stands") == ask(tags={"owner": "files"})
-    assert {name: found[name] for name in ("arn", "encrypted", "kmsKeyId", "performanceMode", "tags")} == {
-        "arn": made["FileSystemArn"],
+    result = invoke_function(fileSystemId=created["FileSystemId"])
+    assert result == invoke_function(creationToken="stands") == invoke_function(tags={"owner": "files"})
+    assert {name: result[name] for name in ("arn", "encrypted", "kmsKeyId", "performanceMode", "tags")} == {
+        "arn": created["FileSystemArn"],
         "encrypted": True,
         "kmsKeyId": key,
         "performanceMode": "generalPurpose",
         "tags": {"owner": "files"},
     }
-    assert found["lifecyclePolicies"] == [{"transitionToIa": "AFTER_30_DAYS"}]
-    assert found["availabilityZoneName"] == ""
-    assert found["dnsName"] == f"{made['FileSystemId']}.efs.us-east-1.amazonaws.com"
+    assert result["lifecyclePolicies"] == [{"transitionToIa": "AFTER_30_DAYS"}]
+    assert result["availabilityZoneName"] == ""
+    assert result["dnsName"] == f"{created['FileSystemId']}.efs.us-east-1.amazonaws.com"
     with pytest.raises(grpc.RpcError, match="FileSystemNotFound"):
-        ask(fileSystemId="fs-0123456789abcdef0")
+        invoke_function(fileSystemId="fs-0123456789abcdef0")
 
 
 def test_things_are_found_by_their_tags(stub: Any, ground: Ground) -> None:
@@ -275,27 +275,29 @@ def test_things_are_found_by_their_tags(stub: Any, ground: Ground) -> None:
         for number in range(60)
     ]
 
-    def ask(**arguments: Any) -> dict[str, dict[str, str]]:
-        answer = stub.Invoke(provider_pb2.InvokeRequest(tok=token, args=encode(arguments)))
-        found, _ = decode(getattr(answer, "return"))
-        return {one["resourceArn"]: one["tags"] for one in found["resourceTagMappingLists"]}
+    def invoke_function(**arguments: Any) -> dict[str, dict[str, str]]:
+        response = stub.Invoke(provider_pb2.InvokeRequest(tok=token, args=encode(arguments)))
+        result, _ = decode(getattr(response, "return"))
+        return {one["resourceArn"]: one["tags"] for one in result["resourceTagMappingLists"]}
 
     environment = {"key": "environment", "values": ["one"]}
     # More than one page of them.
-    assert set(ask(tagFilters=[environment, {"key": "seat"}])) == set(points)
-    assert ask(tagFilters=[{"key": "seat", "values": ["3"]}]) == {points[3]: {"environment": "one", "seat": "3"}}
-    assert ask(tagFilters=[{"key": "seat"}, {"key": "environment", "values": ["two"]}]) == {}
-    files = ask(tagFilters=[environment], resourceTypeFilters=["elasticfilesystem:file-system"])
+    assert set(invoke_function(tagFilters=[environment, {"key": "seat"}])) == set(points)
+    assert invoke_function(tagFilters=[{"key": "seat", "values": ["3"]}]) == {
+        points[3]: {"environment": "one", "seat": "3"}
+    }
+    assert invoke_function(tagFilters=[{"key": "seat"}, {"key": "environment", "values": ["two"]}]) == {}
+    files = invoke_function(tagFilters=[environment], resourceTypeFilters=["elasticfilesystem:file-system"])
     assert set(files) == {system["FileSystemArn"]}
     group = ground.client("logs")
     group.create_log_group(logGroupName="tagged", tags={"environment": "one"})
-    assert len(ask(tagFilters=[environment])) == len(points) + 2
+    assert len(invoke_function(tagFilters=[environment])) == len(points) + 2
 
 
 def test_a_functions_mistake_is_named(stub: Any) -> None:
     token = "aws:ec2/getSubnets:getSubnets"
-    answer = stub.Invoke(provider_pb2.InvokeRequest(tok=token, args=encode({"filter": []})))
-    assert [failure.property for failure in answer.failures] == ["filter"]
+    response = stub.Invoke(provider_pb2.InvokeRequest(tok=token, args=encode({"filter": []})))
+    assert [failure.property for failure in response.failures] == ["filter"]
 
 
 def test_without_an_endpoint_it_refuses_to_work(surroundings: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -319,11 +321,11 @@ def test_many_at_once_do_not_meet(stub: Any, ground: Ground) -> None:
         return create(stub, "aws:ec2/subnet:Subnet", {"vpcId": vpc, "cidrBlock": f"10.20.{number}.0/24"}).id
 
     with ThreadPoolExecutor(12) as crowd:
-        made = set(crowd.map(make, range(12)))
+        created = set(crowd.map(make, range(12)))
     where = [{"Name": "vpc-id", "Values": [vpc]}]
-    found = ground.client("ec2").describe_subnets(Filters=where)["Subnets"]
-    assert {subnet["SubnetId"] for subnet in found} == made
-    assert len(made) == 12
+    result = ground.client("ec2").describe_subnets(Filters=where)["Subnets"]
+    assert {subnet["SubnetId"] for subnet in result} == created
+    assert len(created) == 12
 
 
 def test_default_and_ignored_tags(endpoint: str, ground: Ground) -> None:
@@ -335,9 +337,9 @@ def test_default_and_ignored_tags(endpoint: str, ground: Ground) -> None:
     assert outputs["tagsAll"] == outputs["tags"] == {"owner": "all"}
     more = [{"Key": "auto/scan", "Value": "1"}, {"Key": "seen", "Value": "1"}]
     ground.client("ec2").create_tags(Resources=[id_], Tags=more)
-    found = provider.read(VPC, id_, outputs, inputs)
-    assert found is not None
-    assert found[1]["tags"] == {"owner": "all"}
+    result = provider.read(VPC, id_, outputs, inputs)
+    assert result is not None
+    assert result[1]["tags"] == {"owner": "all"}
 
 
 def test_another_account_is_not_touched(endpoint: str) -> None:

@@ -20,9 +20,9 @@ def test_every_row_has_a_sample() -> None:
 def checked(
     provider: Provider, token: str, inputs: dict[str, Any], old: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    kept, problems = provider.check(token, "a-sample", inputs, old or {}, seed=b"")
+    checked, problems = provider.check(token, "a-sample", inputs, old or {}, seed=b"")
     assert problems == []
-    return kept
+    return checked
 
 
 def changed_names(provider: Provider, token: str, old: dict[str, Any], new: dict[str, Any]) -> set[str]:
@@ -39,13 +39,13 @@ class Life:
     def __init__(self, provider: Provider, ground: Ground, token: str, sample: Sample) -> None:
         self.provider, self.ground, self.token, self.sample = provider, ground, token, sample
         self.row, self.shape = row_and_shape(token)
-        self.asked = self.sample.inputs(ground)
+        self.inputs_sent = self.sample.inputs(ground)
         self.inputs: dict[str, Any] = {}
         self.outputs: dict[str, Any] = {}
         self.id = ""
 
     def is_made(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.inputs = checked(self.provider, self.token, self.asked)
+        self.inputs = checked(self.provider, self.token, self.inputs_sent)
         with monkeypatch.context() as silent:
             silent.setattr(Cloud, "call", refuse_calls)
             preview = self.provider.preview_create(self.token, self.inputs)
@@ -65,31 +65,31 @@ class Life:
 
     def is_settled(self) -> None:
         """A second check gives the same inputs, and neither they nor a refresh find anything to do."""
-        again = checked(self.provider, self.token, self.asked, self.inputs)
+        again = checked(self.provider, self.token, self.inputs_sent, self.inputs)
         assert again == self.inputs
-        found = self.provider.read(self.token, self.id, self.outputs, self.inputs)
-        assert found is not None
-        assert found[0] == self.id
-        assert found[1] == self.outputs
-        assert found[2] == self.inputs
+        result = self.provider.read(self.token, self.id, self.outputs, self.inputs)
+        assert result is not None
+        assert result[0] == self.id
+        assert result[1] == self.outputs
+        assert result[2] == self.inputs
         assert self.provider.diff(self.token, self.inputs, again).changes == []
 
     def is_changed(self) -> None:
         more = self.sample.update_more
-        patch = {**self.sample.update, **(more(self.ground, self.asked) if more else {})}
+        patch = {**self.sample.update, **(more(self.ground, self.inputs_sent) if more else {})}
         if not patch:
             updatable = (
                 {n for n, f in self.shape.inputs.items() if not f.replaces} - self.row.replace_on_changes - {"region"}
             )
             assert updatable <= self.row.unsupported.keys(), "the sample has to update something"
             return
-        wanted = patched(self.asked, patch)
-        new = checked(self.provider, self.token, wanted, self.inputs)
+        expected = patched(self.inputs_sent, patch)
+        new = checked(self.provider, self.token, expected, self.inputs)
         compared = self.provider.diff(self.token, self.inputs, new)
         assert {str(c.path[0]) for c in compared.changes} == set(patch)
         assert compared.replaces == []
         self.outputs = self.provider.update(self.token, self.id, self.outputs, self.inputs, new)
-        self.asked, self.inputs = wanted, new
+        self.inputs_sent, self.inputs = expected, new
         for name in patch:
             if name in self.shape.outputs:
                 kind = self.shape.inputs[name].type
@@ -100,7 +100,7 @@ class Life:
         if not self.sample.replace:
             assert not any(fact.replaces for fact in self.shape.inputs.values()), "the sample has to replace something"
             return
-        new = checked(self.provider, self.token, patched(self.asked, self.sample.replace), self.inputs)
+        new = checked(self.provider, self.token, patched(self.inputs_sent, self.sample.replace), self.inputs)
         assert self.provider.diff(self.token, self.inputs, new).replaces == sorted(self.sample.replace)
 
     def drifts(self) -> None:
@@ -111,9 +111,9 @@ class Life:
             assert not self.sample.update_more
             return
         self.sample.behind(self.ground, self.id, self.outputs)
-        found = self.provider.read(self.token, self.id, self.outputs, self.inputs)
-        assert found is not None
-        _, outputs, now = found
+        result = self.provider.read(self.token, self.id, self.outputs, self.inputs)
+        assert result is not None
+        _, outputs, now = result
         assert set(self.sample.drift) <= changed_names(self.provider, self.token, now, self.inputs)
         if self.provider.diff(self.token, now, self.inputs).replaces:
             self.provider.delete(self.token, self.id, outputs, now)
@@ -124,11 +124,11 @@ class Life:
 
     def is_imported(self) -> None:
         id_ = self.sample.imports(self.id, self.outputs)
-        found = self.provider.read(self.token, id_, {}, {})
-        assert found is not None
-        assert (found[0] != self.id) == self.sample.another_id
-        assert changed_names(self.provider, self.token, found[2], self.inputs) <= set(self.sample.untold)
-        _, problems = self.provider.check(self.token, "imported", found[2], {})
+        result = self.provider.read(self.token, id_, {}, {})
+        assert result is not None
+        assert (result[0] != self.id) == self.sample.another_id
+        assert changed_names(self.provider, self.token, result[2], self.inputs) <= set(self.sample.untold)
+        _, problems = self.provider.check(self.token, "imported", result[2], {})
         assert problems == []
 
     def is_deleted(self) -> None:
@@ -179,10 +179,10 @@ def test_a_rule_that_declares_no_state_may_be_switched_off_by_hand(provider: Pro
     id_, outputs = provider.create(token, inputs)
     assert outputs["state"] == "ENABLED"
     ground.client("events").disable_rule(Name=id_)
-    found = provider.read(token, id_, outputs, inputs)
-    assert found is not None
-    assert found[1]["state"] == "DISABLED"
-    assert provider.diff(token, found[2], inputs).changes == []
+    result = provider.read(token, id_, outputs, inputs)
+    assert result is not None
+    assert result[1]["state"] == "DISABLED"
+    assert provider.diff(token, result[2], inputs).changes == []
     # Nor is it a change when a program declares it no longer.
     declared = checked(provider, token, {**undeclared, "state": "ENABLED"})
     assert changed_names(provider, token, declared, inputs) == set()
@@ -213,14 +213,14 @@ def test_the_keys_of_an_index_are_the_same_in_both_spellings(
     id_, outputs = provider.create(TABLE, inputs)
     (index,) = outputs["globalSecondaryIndexes"]
     assert (index["hashKey"], index["keySchemas"]) == ("owner", IN_SCHEMAS["keySchemas"])
-    found = provider.read(TABLE, id_, outputs, inputs)
-    assert found is not None
-    assert found[2] == inputs
+    result = provider.read(TABLE, id_, outputs, inputs)
+    assert result is not None
+    assert result[2] == inputs
     for other in (IN_SCHEMAS, IN_NAMES):
         assert changed_names(provider, TABLE, inputs, checked(provider, TABLE, indexed(other), inputs)) == set()
     moved = {**BY_OWNER, "keySchemas": [{"attributeName": "row", "keyType": "HASH"}]}
-    wanted = checked(provider, TABLE, {**indexed(moved), "attributes": [{"name": "row", "type": "S"}]}, inputs)
-    assert changed_names(provider, TABLE, inputs, wanted) == {"attributes", "globalSecondaryIndexes"}
+    expected = checked(provider, TABLE, {**indexed(moved), "attributes": [{"name": "row", "type": "S"}]}, inputs)
+    assert changed_names(provider, TABLE, inputs, expected) == {"attributes", "globalSecondaryIndexes"}
 
     # Somebody indexes by another attribute under the same name.
     dynamodb = ground.client("dynamodb")
@@ -232,10 +232,10 @@ def test_the_keys_of_an_index_are_the_same_in_both_spellings(
         AttributeDefinitions=[{"AttributeName": "row", "AttributeType": "S"}],
         GlobalSecondaryIndexUpdates=[{"Create": create}],
     )
-    found = provider.read(TABLE, id_, outputs, inputs)
-    assert found is not None
-    assert "globalSecondaryIndexes" in changed_names(provider, TABLE, found[2], inputs)
-    outputs = provider.update(TABLE, id_, found[1], found[2], inputs)
+    result = provider.read(TABLE, id_, outputs, inputs)
+    assert result is not None
+    assert "globalSecondaryIndexes" in changed_names(provider, TABLE, result[2], inputs)
+    outputs = provider.update(TABLE, id_, result[1], result[2], inputs)
     assert outputs["globalSecondaryIndexes"] == [index]
     imported = provider.read(TABLE, id_, {}, {})
     assert imported is not None

@@ -23,11 +23,11 @@ def changed_by_hand(provider: Provider, ground: Ground, token: str, declared: di
     resource = {"type": token, "id": id_, "inputs": inputs, "outputs": outputs}
     [done] = drift.apply_changes(ground.client, [resource])
     assert drift.reverted(ground.client, [done]) == []
-    found = provider.read(token, id_, outputs, inputs)
-    assert found is not None
-    changes = provider.diff(token, found[2], inputs).changes
+    result = provider.read(token, id_, outputs, inputs)
+    assert result is not None
+    changes = provider.diff(token, result[2], inputs).changes
     if changes:
-        provider.update(token, id_, found[1], found[2], inputs)
+        provider.update(token, id_, result[1], result[2], inputs)
         assert drift.reverted(ground.client, [done]) == [done]
     provider.delete(token, id_, outputs, inputs)
     return sorted({str(change.path[0]) for change in changes})
@@ -56,13 +56,13 @@ def test_one_notification_of_a_budget_is_deleted_and_others_are_left(provider: P
     (left,) = budgets.describe_notifications_for_budget(**where)["Notifications"]
     left.pop("NotificationState")
     budgets.delete_notification(**where, Notification=left)
-    found = provider.read(BUDGET, id_, outputs, inputs)
-    assert found is not None
-    assert found[1]["notifications"] == outputs["notifications"]
-    assert provider.diff(BUDGET, found[2], inputs).changes == []
+    result = provider.read(BUDGET, id_, outputs, inputs)
+    assert result is not None
+    assert result[1]["notifications"] == outputs["notifications"]
+    assert provider.diff(BUDGET, result[2], inputs).changes == []
     # A program that wants none has none afterwards.
     none = {name: value for name, value in inputs.items() if name != "notifications"}
-    updated = provider.update(BUDGET, id_, found[1], found[2], none)
+    updated = provider.update(BUDGET, id_, result[1], result[2], none)
     assert updated["notifications"] == []
     provider.delete(BUDGET, id_, outputs, inputs)
 

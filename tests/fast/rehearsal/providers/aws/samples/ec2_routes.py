@@ -25,8 +25,8 @@ def _vpc_of(ground: Ground, table: str) -> str:
 
 def _through_nat(ground: Ground, old: dict[str, Any]) -> dict[str, Any]:
     subnet = ground.subnet(_vpc_of(ground, old["routeTableId"]), "10.20.9.0/24")
-    made = ground.client("ec2").create_nat_gateway(SubnetId=subnet, AllocationId=ground.address())
-    return {"gatewayId": None, "natGatewayId": made["NatGateway"]["NatGatewayId"]}
+    created = ground.client("ec2").create_nat_gateway(SubnetId=subnet, AllocationId=ground.address())
+    return {"gatewayId": None, "natGatewayId": created["NatGateway"]["NatGatewayId"]}
 
 
 def _association(ground: Ground) -> dict[str, Any]:

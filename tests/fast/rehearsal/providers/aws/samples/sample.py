@@ -33,14 +33,14 @@ class Ground:
         return self.client("ec2").create_vpc(CidrBlock="10.20.0.0/16")["Vpc"]["VpcId"]
 
     def subnet(self, vpc: str, block: str = "10.20.1.0/24", zone: str = "us-east-1a") -> str:
-        made = self.client("ec2").create_subnet(VpcId=vpc, CidrBlock=block, AvailabilityZone=zone)
-        return made["Subnet"]["SubnetId"]
+        created = self.client("ec2").create_subnet(VpcId=vpc, CidrBlock=block, AvailabilityZone=zone)
+        return created["Subnet"]["SubnetId"]
 
     def gateway(self, vpc: str) -> str:
         ec2 = self.client("ec2")
-        made = ec2.create_internet_gateway()["InternetGateway"]["InternetGatewayId"]
-        ec2.attach_internet_gateway(InternetGatewayId=made, VpcId=vpc)
-        return made
+        created = ec2.create_internet_gateway()["InternetGateway"]["InternetGatewayId"]
+        ec2.attach_internet_gateway(InternetGatewayId=created, VpcId=vpc)
+        return created
 
     def table(self, vpc: str) -> str:
         return self.client("ec2").create_route_table(VpcId=vpc)["RouteTable"]["RouteTableId"]
@@ -61,8 +61,8 @@ class Ground:
         return self.client("iam").get_role(RoleName=self.role())["Role"]["Arn"]
 
     def policy(self) -> str:
-        made = self.client("iam").create_policy(PolicyName=self.fresh("policy"), PolicyDocument=ALLOW)
-        return made["Policy"]["Arn"]
+        created = self.client("iam").create_policy(PolicyName=self.fresh("policy"), PolicyDocument=ALLOW)
+        return created["Policy"]["Arn"]
 
     def key(self) -> str:
         return self.client("kms").create_key()["KeyMetadata"]["Arn"]
