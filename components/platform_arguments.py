@@ -81,16 +81,16 @@ def fargate_classes(settings: Settings, existing: ExistingRanges | None = None) 
     network = cluster_facts_with_existing(settings, ranges.vpc_cidrs, ranges.service_cidr)
     return [
         {
-            "name": one.name,
+            "name": each.name,
             "groups": [
                 {
                     "egress": [_rule(rule) for rule in group.egress],
                     "ingress": [_rule(rule) for rule in group.ingress],
                 }
-                for group in one.groups
+                for group in each.groups
             ],
         }
-        for one in class_groups(settings, network)
+        for each in class_groups(settings, network)
     ]
 
 
@@ -121,7 +121,8 @@ def capacity_layout(settings: Settings) -> CapacityLayout:
 def capacity_demands(settings: Settings) -> list[CapacityDemand]:
     """Return the node requirements of the sandbox classes."""
     return [
-        {"tier": one.tier, "kernel": one.kernel, "capacity": one.capacity, "gpu": one.gpu} for one in demands(settings)
+        {"tier": demand.tier, "kernel": demand.kernel, "capacity": demand.capacity, "gpu": demand.gpu}
+        for demand in demands(settings)
     ]
 
 

@@ -58,64 +58,64 @@ def with_existing_ranges(args: "EnvironmentArgs", existing_ranges: ExistingRange
 
 
 def create_classes(
-    cluster_context: ClusterContext, args: "EnvironmentArgs", after: pulumi.ResourceOptions
+    context: ClusterContext, args: "EnvironmentArgs", after: pulumi.ResourceOptions
 ) -> dict[str, SandboxClass]:
     """Create the sandbox classes, by name, and before them the namespace of schedule jobs if a class has schedules."""
     if not args.get("settings"):
         return {}
     settings = read_settings(ArgumentReader("environment", args))
-    if any(one.pool.schedules for one in settings.sandbox_classes):
-        place = create_schedules_namespace(cluster_context.name, settings.cluster.version, cluster_context.child, after)
-        after = pulumi.ResourceOptions.merge(after, pulumi.ResourceOptions(depends_on=place))
+    if any(each.pool.schedules for each in settings.sandbox_classes):
+        schedules_objects = create_schedules_namespace(context.name, settings.cluster.version, context.child, after)
+        after = pulumi.ResourceOptions.merge(after, pulumi.ResourceOptions(depends_on=schedules_objects))
     return {
-        one.name: SandboxClass(
-            f"{cluster_context.name}-class-{one.name}",
-            _class_args(one, cluster_context, args),
-            cluster_context.child(after),
+        each.name: SandboxClass(
+            f"{context.name}-class-{each.name}",
+            _class_args(each, context, args),
+            context.child(after),
         )
-        for one in settings.sandbox_classes
+        for each in settings.sandbox_classes
     }
 
 
-def _class_args(one: ClassSettings, cluster_context: ClusterContext, args: "EnvironmentArgs") -> SandboxClassArgs:
+def _class_args(settings: ClassSettings, context: ClusterContext, args: "EnvironmentArgs") -> SandboxClassArgs:
     class_args: SandboxClassArgs = {
         "ownership": args["ownership"],
         "settings": args.get("settings") or {},
-        "sandbox_class": one.name,
-        "cluster_name": cluster_context.cluster_name,
-        "issuer_url": cluster_context.cluster.issuer_url,
-        "issuer_arn": cluster_context.cluster.issuer_arn,
-        "file_system_ids": cluster_context.file_system_ids,
+        "sandbox_class": settings.name,
+        "cluster_name": context.cluster_name,
+        "issuer_url": context.cluster.issuer_url,
+        "issuer_arn": context.cluster.issuer_arn,
+        "file_system_ids": context.file_system_ids,
     }
-    if one.compute == "fargate":
-        class_args["security_group_ids"] = cluster_context.cluster.class_security_group_ids.apply(
-            lambda groups: groups[one.name]
+    if settings.compute == "fargate":
+        class_args["security_group_ids"] = context.cluster.class_security_group_ids.apply(
+            lambda groups: groups[settings.name]
         )
-    _add_network_context(class_args, cluster_context, args)
+    _add_network_context(class_args, context, args)
     return class_args
 
 
 def _add_network_context(
-    class_args: SandboxClassArgs | WorkspaceServiceArgs, cluster_context: ClusterContext, args: "EnvironmentArgs"
+    class_args: SandboxClassArgs | WorkspaceServiceArgs, context: ClusterContext, args: "EnvironmentArgs"
 ) -> None:
     """Add the address ranges of adopted resources, and the permissions boundary."""
-    if cluster_context.existing_ranges.vpc_cidrs:
-        class_args["vpc_cidrs"] = list(cluster_context.existing_ranges.vpc_cidrs)
-    if cluster_context.existing_ranges.service_cidr:
-        class_args["service_cidr"] = cluster_context.existing_ranges.service_cidr
+    if context.existing_ranges.vpc_cidrs:
+        class_args["vpc_cidrs"] = list(context.existing_ranges.vpc_cidrs)
+    if context.existing_ranges.service_cidr:
+        class_args["service_cidr"] = context.existing_ranges.service_cidr
     if "permissions_boundary" in args:
         class_args["permissions_boundary"] = args["permissions_boundary"]
 
 
 def declared_seats(reader: ArgumentReader, key: str) -> list[SeatPlan]:
     """Return the declared workspaces among an environment's arguments, checked."""
-    return [read_seat(ArgumentReader("workspace", one)) for one in read_seats(reader, key)]
+    return [read_seat(ArgumentReader("workspace", layout)) for layout in read_seats(reader, key)]
 
 
 def seat_security_groups(cluster: Cluster | AdoptedCluster, args: "EnvironmentArgs") -> dict[str, pulumi.Input[str]]:
     """Return the first security group of each Fargate class with declared workspaces, whose pods mount EFS directly."""
     seat_classes = {seat["sandbox_class"] for seat in args.get("workspaces") or ()}
-    on_fargate = {one["name"] for one in args.get("fargate_classes") or ()}
+    on_fargate = {each["name"] for each in args.get("fargate_classes") or ()}
     return {
         name: cluster.class_security_group_ids.apply(lambda groups, name=name: groups[name][0])
         for name in sorted(seat_classes & on_fargate)
@@ -123,7 +123,7 @@ def seat_security_groups(cluster: Cluster | AdoptedCluster, args: "EnvironmentAr
 
 
 def create_seats(
-    cluster_context: ClusterContext,
+    context: ClusterContext,
     args: "EnvironmentArgs",
     classes: Mapping[str, SandboxClass],
     kubernetes_provider: list[pulumi.ProviderResource],
@@ -135,18 +135,18 @@ def create_seats(
             "ownership": args["ownership"],
             "seat": seat,
             # Always the first one: the files of a workspace stay where they are when file systems are added.
-            "file_system_id": cluster_context.file_system_ids.apply(lambda ids: ids[0]),
+            "file_system_id": context.file_system_ids.apply(lambda ids: ids[0]),
             "template": sandbox_class.template,
             "namespace": sandbox_class.ready,
         }
         if "keep_data" in args:
             class_args["keep_data"] = args["keep_data"]
         options = pulumi.ResourceOptions(providers=kubernetes_provider)
-        Workspace(f"{cluster_context.name}-seat-{seat['name']}", class_args, cluster_context.child(options))
+        Workspace(f"{context.name}-seat-{seat['name']}", class_args, context.child(options))
 
 
 def create_service(
-    cluster_context: ClusterContext,
+    context: ClusterContext,
     args: "EnvironmentArgs",
     classes: Mapping[str, SandboxClass],
     network: Network | AdoptedNetwork,
@@ -160,27 +160,27 @@ def create_service(
     class_args: WorkspaceServiceArgs = {
         "ownership": args["ownership"],
         "settings": args.get("settings") or {},
-        "cluster_name": cluster_context.cluster_name,
-        "issuer_url": cluster_context.cluster.issuer_url,
-        "issuer_arn": cluster_context.cluster.issuer_arn,
-        "file_system_ids": cluster_context.file_system_ids,
+        "cluster_name": context.cluster_name,
+        "issuer_url": context.cluster.issuer_url,
+        "issuer_arn": context.cluster.issuer_arn,
+        "file_system_ids": context.file_system_ids,
         "place": output_after(NAME, dependencies),
-        "class_namespaces": {name: one.ready for name, one in classes.items()},
+        "class_namespaces": {name: each.ready for name, each in classes.items()},
         "vpc_id": network.vpc_id,
         "nat_addresses": list(network.nat_addresses_by_gateway),
     }
     if "keep_data" in args:
         class_args["keep_data"] = args["keep_data"]
-    _add_network_context(class_args, cluster_context, args)
+    _add_network_context(class_args, context, args)
     return WorkspaceService(
-        f"{cluster_context.name}-service",
+        f"{context.name}-service",
         class_args,
-        cluster_context.child(pulumi.ResourceOptions(providers=kubernetes_provider)),
+        context.child(pulumi.ResourceOptions(providers=kubernetes_provider)),
     )
 
 
 def create_storage_metering(
-    cluster_context: ClusterContext,
+    context: ClusterContext,
     args: "EnvironmentArgs",
     dependencies: Sequence[pulumi.Resource],
     kubernetes_provider: list[pulumi.ProviderResource],
@@ -191,11 +191,11 @@ def create_storage_metering(
     class_args: StorageMeteringArgs = {
         "ownership": args["ownership"],
         "settings": args.get("settings") or {},
-        "issuer_url": cluster_context.cluster.issuer_url,
-        "issuer_arn": cluster_context.cluster.issuer_arn,
-        "file_system_ids": cluster_context.file_system_ids,
+        "issuer_url": context.cluster.issuer_url,
+        "issuer_arn": context.cluster.issuer_arn,
+        "file_system_ids": context.file_system_ids,
     }
     if "permissions_boundary" in args:
         class_args["permissions_boundary"] = args["permissions_boundary"]
     after = pulumi.ResourceOptions(depends_on=list(dependencies), providers=kubernetes_provider)
-    return StorageMetering(f"{cluster_context.name}-storage-metering", class_args, cluster_context.child(after))
+    return StorageMetering(f"{context.name}-storage-metering", class_args, context.child(after))

@@ -63,8 +63,8 @@ class Existing(TypedDict):
 class ExistingError(pulumi.RunError):
     """Existing resources that cannot be adopted: all shortcomings at once, each with a fix."""
 
-    def __init__(self, wrong: Sequence[AdoptionProblem]) -> None:
-        lines = "\n".join(f"  {one}" for one in wrong)
+    def __init__(self, problems: Sequence[AdoptionProblem]) -> None:
+        lines = "\n".join(f"  {problem}" for problem in problems)
         super().__init__(f"existing resources cannot be adopted as they are:\n{lines}")
 
 
@@ -113,83 +113,94 @@ def network_arguments(reader: ArgumentReader) -> ExistingNetwork:
 
 def file_system_arguments(reader: ArgumentReader) -> ExistingFileSystems:
     """Return the arguments of existing file systems, at least one."""
-    named: ExistingFileSystems = {"ids": reader.texts("ids")}
-    if not named["ids"]:
+    existing_args: ExistingFileSystems = {"ids": reader.texts("ids")}
+    if not existing_args["ids"]:
         raise ArgumentError(f"{reader.path}.ids", "an empty list", "ids of file systems")
     if reader.has("mount_group_id"):
-        named["mount_group_id"] = reader.text("mount_group_id")
-    return named
+        existing_args["mount_group_id"] = reader.text("mount_group_id")
+    return existing_args
 
 
 def existing_arguments(reader: ArgumentReader) -> Existing:
     """Return the `existing` argument, checked."""
     if not reader.has("existing"):
         return {}
-    named = reader.part("existing", Existing)
+    existing_args = reader.part("existing", Existing)
     existing: Existing = {}
-    if named.has("network"):
-        existing["network"] = network_arguments(named.part("network", ExistingNetwork))
-    if named.flag("cluster", default=False):
+    if existing_args.has("network"):
+        existing["network"] = network_arguments(existing_args.part("network", ExistingNetwork))
+    if existing_args.flag("cluster", default=False):
         existing["cluster"] = True
-    if named.has("file_systems"):
-        existing["file_systems"] = file_system_arguments(named.part("file_systems", ExistingFileSystems))
+    if existing_args.has("file_systems"):
+        existing["file_systems"] = file_system_arguments(existing_args.part("file_systems", ExistingFileSystems))
     return existing
 
 
-def read_network(named: ExistingNetwork, cluster: str, asked: pulumi.InvokeOptions) -> ExistingNetworkFacts:
+def read_network(
+    existing_args: ExistingNetwork, cluster: str, invoke_options: pulumi.InvokeOptions
+) -> ExistingNetworkFacts:
     """Return the facts of the VPC; raise with every reason why a cluster of that name cannot use it."""
     # The state of a VPC is a filter of the function and not among its results.
-    vpc = _answer(
-        named["vpc_id"],
-        lambda: ec2.get_vpc(id=named["vpc_id"], state=AVAILABLE, opts=asked),
-        lack="cannot be read as an available VPC",
-        way_out="wait until it is available, or name one of this account and region",
+    vpc = _invoke(
+        existing_args["vpc_id"],
+        lambda: ec2.get_vpc(id=existing_args["vpc_id"], state=AVAILABLE, opts=invoke_options),
+        problem="cannot be read as an available VPC",
+        fix="wait until it is available, or name one of this account and region",
     )
-    tagged: Any = [{"name": f"tag:{DISCOVERY_TAG}", "values": [cluster]}]
-    discovered = _answer("its subnets", lambda: ec2.get_subnets(filters=tagged, opts=asked))
-    private = [_subnet(id_, asked) for id_ in named["private_subnet_ids"]]
-    public = [_subnet(id_, asked) for id_ in named.get("public_subnet_ids") or []]
-    known = FoundVpc(vpc.id, AVAILABLE, vpc.enable_dns_support, vpc.enable_dns_hostnames)
-    _refuse(network_problems(known, private, public, discovered.ids, cluster))
-    ranges = [one.cidr_block for one in vpc.cidr_block_associations or [] if one.state in IN_USE_STATES]
-    return ExistingNetworkFacts(vpc.cidr_block, ranges or [vpc.cidr_block], [one.zone for one in private])
+    filters: Any = [{"name": f"tag:{DISCOVERY_TAG}", "values": [cluster]}]
+    discovered = _invoke("its subnets", lambda: ec2.get_subnets(filters=filters, opts=invoke_options))
+    private = [_subnet(id_, invoke_options) for id_ in existing_args["private_subnet_ids"]]
+    public = [_subnet(id_, invoke_options) for id_ in existing_args.get("public_subnet_ids") or []]
+    facts = FoundVpc(vpc.id, AVAILABLE, vpc.enable_dns_support, vpc.enable_dns_hostnames)
+    _raise_problems(network_problems(facts, private, public, discovered.ids, cluster))
+    ranges = [block.cidr_block for block in vpc.cidr_block_associations or [] if block.state in IN_USE_STATES]
+    return ExistingNetworkFacts(vpc.cidr_block, ranges or [vpc.cidr_block], [subnet.zone for subnet in private])
 
 
-def read_cluster(name: str, version: str, vpc_id: str | None, asked: pulumi.InvokeOptions) -> ExistingClusterFacts:
+def read_cluster(
+    name: str, version: str, vpc_id: str | None, invoke_options: pulumi.InvokeOptions
+) -> ExistingClusterFacts:
     """Return the facts of the cluster; raise with every reason why it cannot be adopted."""
-    found = _answer(f"cluster {name}", lambda: eks.get_cluster(name=name, opts=asked))
-    vpc = found.vpc_config
-    issuer = next((oidc.issuer for one in found.identities for oidc in one.oidcs), "")
-    known = FoundCluster(
+    cluster = _invoke(f"cluster {name}", lambda: eks.get_cluster(name=name, opts=invoke_options))
+    vpc = cluster.vpc_config
+    issuer = next((oidc.issuer for identity in cluster.identities for oidc in identity.oidcs), "")
+    facts = FoundCluster(
         name,
-        found.status,
-        found.version,
-        next((one.authentication_mode for one in found.access_configs), ""),
+        cluster.status,
+        cluster.version,
+        next((access.authentication_mode for access in cluster.access_configs), ""),
         vpc.vpc_id,
         bool(vpc.endpoint_private_access),
         issuer,
     )
-    _refuse(cluster_problems(known, version, vpc_id))
-    authority = found.certificate_authorities[0].data
-    services = next((one.service_ipv4_cidr for one in found.kubernetes_network_configs or []), "")
+    _raise_problems(cluster_problems(facts, version, vpc_id))
+    authority = cluster.certificate_authorities[0].data
+    services = next((network.service_ipv4_cidr for network in cluster.kubernetes_network_configs or []), "")
     return ExistingClusterFacts(
-        found.arn, found.endpoint, authority, vpc.cluster_security_group_id, issuer, vpc.vpc_id, services
+        cluster.arn, cluster.endpoint, authority, vpc.cluster_security_group_id, issuer, vpc.vpc_id, services
     )
 
 
-def read_file_systems(named: ExistingFileSystems, asked: pulumi.InvokeOptions) -> ExistingFileSystemFacts:
+def read_file_systems(
+    existing_args: ExistingFileSystems, invoke_options: pulumi.InvokeOptions
+) -> ExistingFileSystemFacts:
     """Return the facts of the file systems; raise with every reason why they cannot be adopted.
 
     No function of the provider returns their policies and mount targets; `agentenv preflight` reads these from AWS.
     """
-    found = [_answer(id_, lambda id_=id_: efs.get_file_system(file_system_id=id_, opts=asked)) for id_ in named["ids"]]
-    systems = [
-        FoundFileSystem(one.file_system_id, one.encrypted, one.availability_zone_name or "", one.performance_mode)
-        for one in found
+    file_systems = [
+        _invoke(id_, lambda id_=id_: efs.get_file_system(file_system_id=id_, opts=invoke_options))
+        for id_ in existing_args["ids"]
     ]
-    _refuse([wrong for one in systems for wrong in file_system_problems(one)])
+    systems = [
+        FoundFileSystem(each.file_system_id, each.encrypted, each.availability_zone_name or "", each.performance_mode)
+        for each in file_systems
+    ]
+    _raise_problems([problem for system in systems for problem in file_system_problems(system)])
     return ExistingFileSystemFacts(
-        [one.arn for one in found], [one.dns_name for one in found], [one.kms_key_id for one in found]
+        [each.arn for each in file_systems],
+        [each.dns_name for each in file_systems],
+        [each.kms_key_id for each in file_systems],
     )
 
 
@@ -201,42 +212,46 @@ class ExistingRanges:
     service_cidr: str = ""
 
 
-def read_existing(existing: Existing, cluster: str, version: str, asked: pulumi.InvokeOptions) -> ExistingRanges:
+def read_existing(
+    existing: Existing, cluster: str, version: str, invoke_options: pulumi.InvokeOptions
+) -> ExistingRanges:
     """Check every existing resource, and return the ranges that network rules of sandboxes must exclude."""
     network, files = existing.get("network"), existing.get("file_systems")
-    around = read_network(network, cluster, asked) if network is not None else None
-    there = None
+    network_facts = read_network(network, cluster, invoke_options) if network is not None else None
+    cluster_facts = None
     if existing.get("cluster"):
-        there = read_cluster(cluster, version, network["vpc_id"] if network else None, asked)
+        cluster_facts = read_cluster(cluster, version, network["vpc_id"] if network else None, invoke_options)
     if files is not None:
-        read_file_systems(files, asked)
-    return ExistingRanges(around.cidrs if around else (), there.service_cidr if there else "")
-
-
-def _answer(
-    thing: str, ask: Callable[[], T], *, lack: str = "cannot be read", way_out: str = "name one that is there"
-) -> T:
-    """Return the result of a provider function; raise its error as a shortcoming of the resource."""
-    try:
-        return ask()
-    except Exception as silence:  # noqa: BLE001 - the engine raises nothing more exact
-        # The official provider lists its errors, one per line.
-        told = " ".join(str(silence).rpartition("returned an error: ")[2].split()).rstrip(".")
-        raise ExistingError([AdoptionProblem(thing, f"{lack}: {told}", way_out)]) from None
-
-
-def _subnet(id_: str, asked: pulumi.InvokeOptions) -> FoundSubnet:
-    found = _answer(id_, lambda: ec2.get_subnet(id=id_, opts=asked))
-    return FoundSubnet(
-        found.id,
-        found.vpc_id,
-        found.availability_zone,
-        int(found.available_ip_address_count),
-        found.map_public_ip_on_launch,
-        found.tags or {},
+        read_file_systems(files, invoke_options)
+    return ExistingRanges(
+        network_facts.cidrs if network_facts else (), cluster_facts.service_cidr if cluster_facts else ""
     )
 
 
-def _refuse(wrong: Sequence[AdoptionProblem]) -> None:
-    if wrong:
-        raise ExistingError(wrong)
+def _invoke(
+    resource: str, function: Callable[[], T], *, problem: str = "cannot be read", fix: str = "name one that is there"
+) -> T:
+    """Return the result of a provider function; raise its error as a shortcoming of the resource."""
+    try:
+        return function()
+    except Exception as error:  # noqa: BLE001 - the engine raises nothing more exact
+        # The official provider lists its errors, one per line.
+        message = " ".join(str(error).rpartition("returned an error: ")[2].split()).rstrip(".")
+        raise ExistingError([AdoptionProblem(resource, f"{problem}: {message}", fix)]) from None
+
+
+def _subnet(id_: str, invoke_options: pulumi.InvokeOptions) -> FoundSubnet:
+    subnet = _invoke(id_, lambda: ec2.get_subnet(id=id_, opts=invoke_options))
+    return FoundSubnet(
+        subnet.id,
+        subnet.vpc_id,
+        subnet.availability_zone,
+        int(subnet.available_ip_address_count),
+        subnet.map_public_ip_on_launch,
+        subnet.tags or {},
+    )
+
+
+def _raise_problems(problems: Sequence[AdoptionProblem]) -> None:
+    if problems:
+        raise ExistingError(problems)

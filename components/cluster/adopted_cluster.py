@@ -133,7 +133,7 @@ class AdoptedCluster(pulumi.ComponentResource):
             0,
             self.provider,
             controllers(CONTROLLERS, sandboxes=on_fargate),
-            classes=[one["name"] for one in classes],
+            classes=[each["name"] for each in classes],
         )
         create_fargate(fargate_context, labels, roles, child)
         files = roles.pod_identity_role("efs-node", "Mounts file systems for pods on nodes", aws, cluster, EFS_NODE)

@@ -141,7 +141,7 @@ class Cluster(pulumi.ComponentResource):
             tags=labels.tags("control-plane"),
             opts=self._child(),
         )
-        made = pulumi_eks.Cluster(
+        cluster = pulumi_eks.Cluster(
             name,
             name=cluster_name,
             version=version,
@@ -172,12 +172,12 @@ class Cluster(pulumi.ComponentResource):
             ),
         )
         # Outputs of the cluster resource itself, so that their users depend on it.
-        self.name = made.eks_cluster.apply(lambda eks: eks.name)
-        self.arn = made.eks_cluster.apply(lambda eks: eks.arn)
-        self.endpoint = made.eks_cluster.apply(lambda eks: eks.endpoint)
-        self.kubeconfig = made.kubeconfig_json
-        self.security_group_id = made.cluster_security_group_id
-        self.issuer_url = made.oidc_provider_url
+        self.name = cluster.eks_cluster.apply(lambda eks: eks.name)
+        self.arn = cluster.eks_cluster.apply(lambda eks: eks.arn)
+        self.endpoint = cluster.eks_cluster.apply(lambda eks: eks.endpoint)
+        self.kubeconfig = cluster.kubeconfig_json
+        self.security_group_id = cluster.cluster_security_group_id
+        self.issuer_url = cluster.oidc_provider_url
         invoke_options = pulumi.InvokeOptions(parent=self)
         entries = Entries(self.name, self._aws, labels, self._child, invoke_options).grant(access)
         after = pulumi.ResourceOptions(depends_on=entries)
@@ -205,7 +205,7 @@ class Cluster(pulumi.ComponentResource):
             days,
             self.provider,
             controllers(sandboxes=on_fargate),
-            classes=[one["name"] for one in classes],
+            classes=[each["name"] for each in classes],
         )
         profiles = create_fargate(fargate_context, labels, self._roles, self._child)
         self._install(Installer(self.name, builds, labels, self._child), profiles["coredns"], security_group_rules)
@@ -272,14 +272,14 @@ def cluster_transform(boundary: str | None) -> pulumi.ResourceTransform:
     decide. The property cannot be changed later, so the transform sets it before the cluster is created.
     """
 
-    def change(made: pulumi.ResourceTransformArgs) -> pulumi.ResourceTransformResult | None:
-        props: dict[str, Any] = dict(made.props)
-        if made.type_ == "aws:eks/cluster:Cluster":
+    def transform(args: pulumi.ResourceTransformArgs) -> pulumi.ResourceTransformResult | None:
+        props: dict[str, Any] = dict(args.props)
+        if args.type_ == "aws:eks/cluster:Cluster":
             access_config: dict[str, Any] = props.get("accessConfig") or {}
             access = {**access_config, "bootstrapClusterCreatorAdminPermissions": False}
-            return pulumi.ResourceTransformResult({**props, "accessConfig": access}, made.opts)
-        if made.type_ == "aws:iam/role:Role" and boundary:
-            return pulumi.ResourceTransformResult({**props, "permissionsBoundary": boundary}, made.opts)
+            return pulumi.ResourceTransformResult({**props, "accessConfig": access}, args.opts)
+        if args.type_ == "aws:iam/role:Role" and boundary:
+            return pulumi.ResourceTransformResult({**props, "permissionsBoundary": boundary}, args.opts)
         return None
 
-    return change
+    return transform

@@ -46,7 +46,7 @@ class ServiceData:
 
 def exchange_classes(classes: Sequence[SandboxClass]) -> list[SandboxClass]:
     """Return the classes whose sandboxes exchange tokens."""
-    return [one for one in classes if one.identity.kind == "exchange"]
+    return [each for each in classes if each.identity.kind == "exchange"]
 
 
 def secrets_location(aws: AwsContext, environment: str) -> SecretsPlace:
@@ -66,23 +66,23 @@ def create_exchange_roles(
     service_account = Reference(service.arn, placeholder_role_arn)
     names = (
         Reference(network.vpc_id, placeholder_vpc_id),
-        *(Reference(one, placeholder_address) for one in network.addresses),
+        *(Reference(address, placeholder_address) for address in network.addresses),
     )
 
     def policy(context: AwsContext, vpc: str, *addresses: str) -> Document:
         return role_rights(secrets_location(context, environment), vpc, addresses)
 
-    for one in classes:
+    for sandbox_class in classes:
 
-        def trust(_: AwsContext, arn: str, name: str = one.name) -> Document:
+        def trust(_: AwsContext, arn: str, name: str = sandbox_class.name) -> Document:
             return role_trust(arn, name)
 
-        suffix = f"class-{one.name}"
-        about = f"Sandboxes of class {one.name}, each for its owner"
+        suffix = f"class-{sandbox_class.name}"
+        about = f"Sandboxes of class {sandbox_class.name}, each for its owner"
         role = roles.create_role(suffix, about, PlannedDocument(aws, trust, (service_account,)))
         roles.add_policy(role, suffix, PlannedDocument(aws, policy, names))
-        roles.attach_policies(role, suffix, one.identity.policies)
-        created[one.name] = role
+        roles.attach_policies(role, suffix, sandbox_class.identity.policies)
+        created[sandbox_class.name] = role
     return created
 
 
@@ -96,9 +96,11 @@ def add_service_policy(
     """Add the policy of the service's own role: its data, and the class roles that it assumes."""
     environment = roles.labels.environment
 
-    def policy(context: AwsContext, table: str, systems: Sequence[str], *arns: str) -> Document:
+    def policy(context: AwsContext, table: str, file_system_ids: Sequence[str], *arns: str) -> Document:
         secrets = secrets_location(context, environment) if class_roles else None
-        files = [context.arn("elasticfilesystem", f"file-system/{one}") for one in systems]
+        files = [
+            context.arn("elasticfilesystem", f"file-system/{file_system_id}") for file_system_id in file_system_ids
+        ]
         return service_policy(table, files, context.arn("elasticfilesystem", "access-point/*"), arns, secrets)
 
     names = (

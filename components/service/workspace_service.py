@@ -199,10 +199,10 @@ class WorkspaceService(pulumi.ComponentResource):
                 f"{name}-lead", rights.binding("RoleBinding", rights.OWN, rights.OWN, "Role", NAME), child, after
             ),
         ]
-        for one, namespace_object in sorted(classes.items()):
+        for class_name, class_namespace in sorted(classes.items()):
             document = rights.binding("RoleBinding", rights.IN_CLASSES, rights.IN_CLASSES, "ClusterRole")
-            document["metadata"]["namespace"] = namespace_object
-            bindings.append(create_object(f"{name}-work-{one}", document, child, after))
+            document["metadata"]["namespace"] = class_namespace
+            bindings.append(create_object(f"{name}-work-{class_name}", document, child, after))
         return [*created, *bindings]
 
     def _create_deployment(
@@ -291,4 +291,6 @@ def _flags(reader: ArgumentReader, cluster: str, file_systems: pulumi.Input[list
     for flag, value in (("prometheus", _prometheus(settings)), ("traces", settings.service.traces)):
         if value is not None:
             values.append(f"--{flag}={value}")
-    return pulumi.Output.from_input(file_systems).apply(lambda ids: [*values, *(f"--file-system={one}" for one in ids)])
+    return pulumi.Output.from_input(file_systems).apply(
+        lambda ids: [*values, *(f"--file-system={file_system_id}" for file_system_id in ids)]
+    )
