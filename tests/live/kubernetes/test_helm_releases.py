@@ -270,7 +270,8 @@ def test_a_chart_without_a_release_gives_its_objects(driver: Driver, chart: str)
 
 
 def test_values_files_lie_under_the_values_given(tmp_path: Path) -> None:
-    (tmp_path / "values.yaml").write_text("{a: {x: 1, y: 2}, b: [1]}", encoding="utf-8")
-    files = [{"path": str(tmp_path / "values.yaml")}, {"text": "{a: {y: 3}}"}]
+    (tmp_path / "values.yaml").write_text("{a: {x: 1, w: 2}, b: [1]}", encoding="utf-8")
+    files = [{"path": str(tmp_path / "values.yaml")}, {"text": "{a: {w: 3, y: 4}}"}]
     values = charts.values_of({"valueYamlFiles": files, "values": {"a": {"z": None}, "b": [2]}})
-    assert values == {"a": {"x": 1, "y": 3, "z": None}, "b": [2]}
+    # Helm reads values as kubectl reads manifests: a bare `y` is a boolean, and as a key the text "true".
+    assert values == {"a": {"x": 1, "w": 3, "true": 4, "z": None}, "b": [2]}
