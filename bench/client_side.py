@@ -41,7 +41,7 @@ async def wire(kubeconfig: str) -> Pair:
     """The service's own verbs over its own connection: aiohttp."""
     from agentenv.service.kube.client import KubeClient
 
-    return _by(KubeClient.of_file(Path(kubeconfig)))
+    return _by(KubeClient.from_kubeconfig(Path(kubeconfig)))
 
 
 async def httpx(kubeconfig: str) -> Pair:
@@ -62,7 +62,7 @@ def _by(verbs: KubeClient) -> Pair:
 
     async def pair() -> None:
         made = claim()
-        await verbs.make(CLAIMS, made)
+        await verbs.create(CLAIMS, made)
         await verbs.find(CLAIMS, made["metadata"]["name"], "default")
 
     return pair

@@ -1,7 +1,7 @@
 """The service as a process: `python -m agentenv.service --settings FILE …`.
 
-The API and its health are on one port, metrics on another, which nobody but Prometheus comes to. The loops run in a
-thread of the replica that leads. Told to end, it stops to lead, answers what it has begun, and goes.
+The API and its health endpoints are on one port, metrics on another that only Prometheus reaches. The elected replica
+runs the loops in a thread. On SIGTERM it stops leading, finishes open requests, and exits.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ BROKEN = 1
 
 
 def main(arguments: list[str]) -> int:
-    """Run until told to end."""
+    """Run until the process is told to stop."""
     try:
         configuration = parse_configuration(arguments)
     except ConfigurationError as failure:
@@ -46,40 +46,40 @@ def main(arguments: list[str]) -> int:
         _LOG.warning("settings that this version does not know are ignored", extra={"facts": facts})
     metrics = Metrics()
     end_traces = traces.set_up(configuration.traces, configuration.replica)
-    exposed, _ = start_http_server(configuration.metrics_port, configuration.host, metrics.registry)
+    metrics_server, _ = start_http_server(configuration.metrics_port, configuration.host, metrics.registry)
     try:
         _LOG.info("starting", extra={"facts": _startup_facts(configuration)})
         broken = asyncio.run(serve(configuration, metrics))
     finally:
-        exposed.shutdown()
+        metrics_server.shutdown()
         end_traces()
     _LOG.info("ended")
     return BROKEN if broken else 0
 
 
 async def serve(configuration: Configuration, metrics: Metrics) -> bool:
-    """Answer until told to end, and lead when it is our turn; says whether it ended because loops or watches did."""
+    """Serve the API, and run the loops while elected; return whether loops or watches failed."""
     from agentenv.service.http.app import create_app
     from agentenv.service.kube.snapshot import WorkspaceSnapshot
 
-    sight = WorkspaceSnapshot()
+    snapshot = WorkspaceSnapshot()
     server: uvicorn.Server | None = None
 
-    def ended() -> None:
+    def stop_serving() -> None:
         # A replica that cannot lead any more, or does not see the cluster, is worth less than a fresh one.
         if server is not None:
             server.should_exit = True
 
-    with loops(configuration, metrics, ended, sight.workspaces) as broken:
+    with loops(configuration, metrics, stop_serving, snapshot.workspaces) as broken:
 
-        def blind() -> None:
+        def on_watches_ended() -> None:
             _LOG.error("the watches of the cluster ended, and the process ends with them")
             broken.set()
-            ended()
+            stop_serving()
 
         server = uvicorn.Server(
             uvicorn.Config(
-                create_app(configuration, metrics, sight, blind),
+                create_app(configuration, metrics, snapshot, on_watches_ended),
                 host=configuration.host,
                 port=configuration.port,
                 log_config=None,
@@ -98,12 +98,12 @@ async def serve(configuration: Configuration, metrics: Metrics) -> bool:
 def loops(
     configuration: Configuration,
     metrics: Metrics,
-    ended: Callable[[], None],
-    told_of: Callable[[], Sequence[Workspace] | None],
+    on_failure: Callable[[], None],
+    workspace_snapshot: Callable[[], Sequence[Workspace] | None],
 ) -> Generator[threading.Event]:
-    """The loops beside the API, in a thread that ends first; should they break, `ended` is called and the event set.
+    """Run the loops in a thread that ends first; if they fail, call `on_failure` and set the event.
 
-    `told_of` is what they look for work in, while the API knows of it.
+    `workspace_snapshot` returns the workspaces that the API's watches know of.
     """
     broken, stop = threading.Event(), threading.Event()
     if not configuration.loops:
@@ -111,16 +111,16 @@ def loops(
         return
     from agentenv.service.loops import run
 
-    def guarded() -> None:
+    def run_guarded() -> None:
         try:
-            run(configuration, metrics, stop, told_of)
+            run(configuration, metrics, stop, workspace_snapshot)
         except Exception:  # noqa: BLE001 - whatever it is, it is told, and the process ends
             _LOG.exception("the loops broke")
         if not stop.is_set():
             broken.set()
-            ended()
+            on_failure()
 
-    thread = threading.Thread(target=guarded, name="loops", daemon=True)
+    thread = threading.Thread(target=run_guarded, name="loops", daemon=True)
     thread.start()
     try:
         yield broken
@@ -134,7 +134,7 @@ def _startup_facts(configuration: Configuration) -> dict[str, object]:
         "replica": configuration.replica,
         "environment": configuration.settings.environment,
         "cluster": configuration.cluster_name,
-        "classes": [one.name for one in configuration.settings.sandbox_classes],
+        "classes": [sandbox_class.name for sandbox_class in configuration.settings.sandbox_classes],
         "port": configuration.port,
         "metrics": configuration.metrics_port,
         "traces": bool(configuration.traces),

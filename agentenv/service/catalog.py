@@ -1,6 +1,6 @@
-"""The classes that workspaces can be of, as the environment's settings have them: what the service decides by.
+"""The classes that workspaces can have, as the settings define them.
 
-Whether one class stays within another is decided once for each pair: classes do not change while a replica runs.
+Whether one class is contained in another is decided once for each pair: classes do not change while a replica runs.
 """
 
 from __future__ import annotations
@@ -34,45 +34,45 @@ class Class:
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """Return the class's name."""
         return self.plan.name
 
     @property
     def namespace(self) -> str:
-        """Its namespace."""
+        """Return the class's namespace."""
         return namespace(self.name)
 
     @property
     def modes(self) -> tuple[Mode, ...]:
-        """What its workspaces may be for."""
+        """Return the modes that its workspaces may have."""
         return self.plan.settings.modes
 
     @property
     def idle_after(self) -> timedelta:
-        """How long one idles before it sleeps, where it does not say so itself."""
+        """Return the idle time after which a workspace is suspended, unless it sets its own."""
         return self.plan.settings.suspend_after
 
     @property
     def max_lifetime(self) -> timedelta | None:
-        """How long one may live."""
+        """Return the longest life of a workspace."""
         return self.plan.settings.max_lifetime
 
     @property
-    def kept(self) -> bool:
-        """Whether its sandboxes have homes that outlive them."""
+    def has_homes(self) -> bool:
+        """Return whether its sandboxes have homes that outlive them."""
         return self.plan.slots
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        """Its releases, the stable one first."""
+        """Return its releases, the stable one first."""
         return releases_of(self.plan)
 
     def release(self, channel: str) -> Release:
-        """The release of a channel."""
-        for one in self.releases:
-            if one.channel == channel:
-                return one
-        channels = ", ".join(one.channel for one in self.releases)
+        """Return the release of a channel."""
+        for release in self.releases:
+            if release.channel == channel:
+                return release
+        channels = ", ".join(release.channel for release in self.releases)
         raise Problem(
             "class-unknown", f"class {self.name} has no channel {channel!r}", f"ask for one of these: {channels}"
         )
@@ -93,7 +93,7 @@ class Catalog:
 
     @classmethod
     def of(cls, settings: Settings, vpc: tuple[str, ...] = (), services: str | None = None) -> Catalog:
-        """The same, with what a deployment knows of a network and a cluster that stood already."""
+        """Create the catalog with what a deployment knows of an existing network and cluster."""
         here = cluster_facts(settings, api=())
         if vpc:
             here = replace(here, vpc=vpc)
@@ -102,30 +102,30 @@ class Catalog:
         return cls(settings, here)
 
     def get(self, name: str) -> Class:
-        """A class by its name; a `Problem` where there is none."""
-        found = self.classes.get(name)
-        if found is None:
+        """Return a class by name; raise a `Problem` where there is none."""
+        sandbox_class = self.classes.get(name)
+        if sandbox_class is None:
             known = ", ".join(sorted(self.classes)) or "none"
             raise Problem("class-unknown", f"there is no class {name!r}", f"ask for one of these: {known}")
-        return found
+        return sandbox_class
 
     def refuse_beyond(self, child: str, parent: str) -> None:
-        """A `Problem` unless a class surely stays within another, in everything that it may do."""
+        """Raise a `Problem` unless one class is provably contained in another in all its capabilities."""
         if child == parent:
             return
         verdict = self._compare(child, parent)
         if verdict.answer is not Answer.YES:
-            words = "may do more than" if verdict.answer is Answer.NO else "is not surely within"
+            relation = "may do more than" if verdict.answer is Answer.NO else "is not surely within"
             raise Problem(
                 "capability-beyond-parent",
-                f"class {child} {words} {parent}, which its parent is of: {verdict}",
+                f"class {child} {relation} {parent}, which its parent is of: {verdict}",
                 "ask for a class whose capabilities are within the parent's, or for one without a parent",
             )
 
     def _decided(self, child: str, parent: str) -> Verdict:
-        one, other = self.get(child), self.get(parent)
+        child_class, parent_class = self.get(child), self.get(parent)
         return decide(
-            envelope_of(one.plan.settings, self.settings, self.here),
-            envelope_of(other.plan.settings, self.settings, self.here),
+            envelope_of(child_class.plan.settings, self.settings, self.here),
+            envelope_of(parent_class.plan.settings, self.settings, self.here),
             self.here,
         )

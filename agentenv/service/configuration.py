@@ -1,8 +1,8 @@
-"""What a replica is told: read once, when it starts, from its command line, and from one file with the settings.
+"""The configuration of a replica, read once at start from the command line and one settings file.
 
-The settings are those of the environment, in the form in which a stack file has them under `config`: classes, budgets
-and everything the service may have to know of them follow from there, as they do for components. The command line has
-what only a deployment knows: addresses, ids of what was made, and this replica's own name.
+The settings are the environment's, in the form of a stack file's `config`: classes and budgets follow from them as they
+do for components. The command line holds what only a deployment knows: addresses, ids of created resources, and the
+replica's name.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from agentenv.config.reader import read_known
 
 @dataclass(frozen=True)
 class Configuration:
-    """All that one replica knows from its start to its end."""
+    """The configuration of one replica; it does not change while the replica runs."""
 
     settings: Settings = field(repr=False)
     # The paths of settings that this version does not know: the program that wrote them may be newer
@@ -46,31 +46,31 @@ class Configuration:
 
     @property
     def region(self) -> str:
-        """The AWS region."""
+        """Return the AWS region."""
         return self.settings.region
 
 
 class ConfigurationError(Exception):
-    """What is wrong with the command line or the settings, in words for whoever reads the pod's log."""
+    """The command line or the settings are invalid; the message is for the pod's log."""
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
-    made = argparse.ArgumentParser(prog="python -m agentenv.service", description=__doc__, allow_abbrev=False)
-    told = made.add_argument
-    told("--settings", type=Path, required=True, metavar="FILE", help="JSON: {environment, config}")
-    told("--host", default=Configuration.host, help="the address to listen on")
-    told("--port", type=_port, default=Configuration.port, help="where the API is")
-    told("--metrics-port", type=_port, default=Configuration.metrics_port, help="where Prometheus reads")
-    told("--kubeconfig", type=Path, metavar="FILE", help="the way to the API server; KUBECONFIG, else the pod's own")
-    told("--namespace", default=Configuration.namespace, help="where the service's own objects are")
-    told("--replica", metavar="NAME", help="its name among the others; POD_NAME, else the host's")
-    told("--cluster-name", default="", metavar="NAME", help="the EKS cluster")
-    told("--file-system", action="append", default=[], metavar="ID", help="a file system of homes, by shard")
-    told("--vpc-cidr", action="append", default=[], metavar="RANGE", help="a range of a VPC that stood already")
-    told("--service-cidr", metavar="RANGE", help="the range of services of a cluster that stood already")
-    told("--ledger-table", metavar="NAME", help="the DynamoDB table of the ledger")
-    told(
+    """Return the command-line parser."""
+    command_line = argparse.ArgumentParser(prog="python -m agentenv.service", description=__doc__, allow_abbrev=False)
+    add = command_line.add_argument
+    add("--settings", type=Path, required=True, metavar="FILE", help="JSON: {environment, config}")
+    add("--host", default=Configuration.host, help="the address to listen on")
+    add("--port", type=_port, default=Configuration.port, help="where the API is")
+    add("--metrics-port", type=_port, default=Configuration.metrics_port, help="where Prometheus reads")
+    add("--kubeconfig", type=Path, metavar="FILE", help="the way to the API server; KUBECONFIG, else the pod's own")
+    add("--namespace", default=Configuration.namespace, help="where the service's own objects are")
+    add("--replica", metavar="NAME", help="its name among the others; POD_NAME, else the host's")
+    add("--cluster-name", default="", metavar="NAME", help="the EKS cluster")
+    add("--file-system", action="append", default=[], metavar="ID", help="a file system of homes, by shard")
+    add("--vpc-cidr", action="append", default=[], metavar="RANGE", help="a range of a VPC that stood already")
+    add("--service-cidr", metavar="RANGE", help="the range of services of a cluster that stood already")
+    add("--ledger-table", metavar="NAME", help="the DynamoDB table of the ledger")
+    add(
         "--exchange-role",
         action="append",
         default=[],
@@ -78,46 +78,46 @@ def parser() -> argparse.ArgumentParser:
         metavar="CLASS=ARN",
         help="the role that tokens of a class's sandboxes are traded for",
     )
-    told("--secrets-prefix", metavar="ARN", help="how the ARNs of owners' secrets begin")
-    told("--prometheus", metavar="URL", help="where usage is asked for")
-    told("--traces", metavar="URL", help="an OTLP endpoint over HTTP; OTEL_EXPORTER_OTLP_ENDPOINT, else no traces")
-    told("--no-loops", action="store_true", help="answer requests only, and never lead")
-    return made
+    add("--secrets-prefix", metavar="ARN", help="how the ARNs of owners' secrets begin")
+    add("--prometheus", metavar="URL", help="where usage is asked for")
+    add("--traces", metavar="URL", help="an OTLP endpoint over HTTP; OTEL_EXPORTER_OTLP_ENDPOINT, else no traces")
+    add("--no-loops", action="store_true", help="answer requests only, and never lead")
+    return command_line
 
 
 def parse_configuration(arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> Configuration:
-    """The configuration that the command line and its settings file say; `ConfigurationError` where there is none."""
-    around = os.environ if environment is None else environment
-    said = parser().parse_args(arguments)
-    settings, ignored = settings_of(said.settings)
-    kubeconfig = said.kubeconfig or (Path(around["KUBECONFIG"]) if around.get("KUBECONFIG") else None)
+    """Return the configuration from the command line; raise `ConfigurationError` where it is invalid."""
+    variables = os.environ if environment is None else environment
+    options = parser().parse_args(arguments)
+    settings, ignored = settings_of(options.settings)
+    kubeconfig = options.kubeconfig or (Path(variables["KUBECONFIG"]) if variables.get("KUBECONFIG") else None)
     return Configuration(
         settings=settings,
         ignored=ignored,
-        replica=said.replica or around.get("POD_NAME") or socket.gethostname(),
-        namespace=said.namespace,
-        host=said.host,
-        port=said.port,
-        metrics_port=said.metrics_port,
+        replica=options.replica or variables.get("POD_NAME") or socket.gethostname(),
+        namespace=options.namespace,
+        host=options.host,
+        port=options.port,
+        metrics_port=options.metrics_port,
         kubeconfig=kubeconfig,
-        cluster_name=said.cluster_name,
-        file_systems=tuple(said.file_system),
-        vpc_cidrs=tuple(said.vpc_cidr),
-        service_cidr=said.service_cidr,
-        ledger_table=said.ledger_table,
-        exchange_roles=dict(said.exchange_role),
-        secrets_prefix=said.secrets_prefix,
-        prometheus=said.prometheus,
-        traces=said.traces or around.get("OTEL_EXPORTER_OTLP_ENDPOINT") or None,
-        loops=not said.no_loops,
+        cluster_name=options.cluster_name,
+        file_systems=tuple(options.file_system),
+        vpc_cidrs=tuple(options.vpc_cidr),
+        service_cidr=options.service_cidr,
+        ledger_table=options.ledger_table,
+        exchange_roles=dict(options.exchange_role),
+        secrets_prefix=options.secrets_prefix,
+        prometheus=options.prometheus,
+        traces=options.traces or variables.get("OTEL_EXPORTER_OTLP_ENDPOINT") or None,
+        loops=not options.no_loops,
     )
 
 
 def settings_of(file: Path) -> tuple[Settings, tuple[str, ...]]:
-    """Return the settings in a file, and the paths of those that are not known; all mistakes are raised at once."""
+    """Return the settings in a file; all their mistakes are reported at once."""
     try:
-        said = json.loads(file.read_text(encoding="utf-8"))
-        config, environment = said["config"], said["environment"]
+        document = json.loads(file.read_text(encoding="utf-8"))
+        config, environment = document["config"], document["environment"]
     except (OSError, ValueError, KeyError, TypeError) as failure:
         raise ConfigurationError(f"{file} is no settings file: {failure!r}") from failure
     try:

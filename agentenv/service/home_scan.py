@@ -1,6 +1,6 @@
-"""Looks how much there is in a home: lists folders, reads no file, and stays where it was sent.
+"""Measure the size of a home: list folders, read no file, and stay within the given folder.
 
-Where a home's owner could put a link in its way, none is followed, and each step down is opened by the step before.
+The owner of a home could place symbolic links in it, so none is followed: each folder is opened relative to its parent.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PathParts = tuple[str, ...]
 
 
 def scan_home(homes: Path, path: str | None, most: int) -> Size | None:
-    """What is below the folder of an access point; None where there is none, or its path leads elsewhere."""
+    """Return the size below the folder of an access point; None where it is missing or its path leads elsewhere."""
     parts = tuple(part for part in (path or "").split("/") if part)
     if not parts or any(part in {".", ".."} for part in parts):
         return None
@@ -33,52 +33,52 @@ def scan_home(homes: Path, path: str | None, most: int) -> Size | None:
     try:
         seen: set[int] = set()
 
-        def look(inside: PathParts) -> Folder[PathParts]:
-            return _folder(home, inside, seen)
+        def read_folder(folders: PathParts) -> Folder[PathParts]:
+            return _folder(home, folders, seen)
 
-        return measure_home(PathParts(), look, random.Random(path), most)  # noqa: S311 - a sample
+        return measure_home(PathParts(), read_folder, random.Random(path), most)  # noqa: S311 - a sample
     finally:
         os.close(home)
 
 
 def _open(base: int, parts: PathParts) -> int:
-    """A folder below an open one, one step at a time and through no link."""
-    here = os.dup(base)
+    """Open a folder below an open one, one step at a time and through no link."""
+    descriptor = os.dup(base)
     for part in parts:
         try:
-            inside = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=here)
+            folders = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=descriptor)
         finally:
-            os.close(here)
-        here = inside
-    return here
+            os.close(descriptor)
+        descriptor = folders
+    return descriptor
 
 
 def _folder(home: int, parts: PathParts, seen: set[int]) -> Folder[PathParts]:
-    """One folder; what cannot be looked at, or went meanwhile, holds nothing."""
+    """Return one folder; one that cannot be read, or was deleted meanwhile, counts as empty."""
     try:
-        here = _open(home, parts)
+        descriptor = _open(home, parts)
     except OSError:
         return Folder(0, 1, ())
     own, entries = 0, 0
-    inside: list[PathParts] = []
+    folders: list[PathParts] = []
     try:
-        with closing(os.scandir(here)) as found:
-            for entry in found:
+        with closing(os.scandir(descriptor)) as listing:
+            for entry in listing:
                 entries += 1
                 try:
-                    about = entry.stat(follow_symlinks=False)
+                    status = entry.stat(follow_symlinks=False)
                 except OSError:
                     continue
                 # A file with several names is there once.
-                if about.st_nlink > 1 and not stat.S_ISDIR(about.st_mode):
-                    if about.st_ino in seen:
+                if status.st_nlink > 1 and not stat.S_ISDIR(status.st_mode):
+                    if status.st_ino in seen:
                         continue
-                    seen.add(about.st_ino)
-                own += about.st_blocks * BLOCK
-                if stat.S_ISDIR(about.st_mode):
-                    inside.append((*parts, entry.name))
+                    seen.add(status.st_ino)
+                own += status.st_blocks * BLOCK
+                if stat.S_ISDIR(status.st_mode):
+                    folders.append((*parts, entry.name))
     except OSError:
-        return Folder(own, entries + 1, inside)
+        return Folder(own, entries + 1, folders)
     finally:
-        os.close(here)
-    return Folder(own, entries + 1, inside)
+        os.close(descriptor)
+    return Folder(own, entries + 1, folders)

@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     from agentenv.service.workspaces.retire_releases import retire_releases
 
     try:
-        cluster = SyncKubeClient.of_file(args.kubeconfig) if args.kubeconfig else of_stack(args.stack)
+        cluster = SyncKubeClient.from_kubeconfig(args.kubeconfig) if args.kubeconfig else of_stack(args.stack)
         kept = retain_all_volumes(cluster) if args.retire else []
         found = retire_releases(cluster, act=args.retire)
     except (httpx2.HTTPError, ConfigError, SyncKubeApiError) as failure:
@@ -81,7 +81,7 @@ def of_stack(stack: str) -> SyncKubeClient:
         document: Any = json.loads(asked.stdout)
     except ValueError:
         raise Refusal(f"the kubeconfig of stack {stack} is not one") from None
-    return SyncKubeClient.of_document(document)
+    return SyncKubeClient.from_kubeconfig_document(document)
 
 
 def as_json(found: Iterable[RetirementResult], kept: Iterable[RetentionResult]) -> dict[str, Any]:

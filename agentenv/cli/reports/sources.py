@@ -92,7 +92,7 @@ def table_rows(client: Any, table: str, since: datetime, until: datetime) -> lis
     from agentenv.service.ledger.table import Ledger
 
     try:
-        return list(Ledger(client, table).everybody(since, until))
+        return list(Ledger(client, table).all_rows(since, until))
     except (AwsRefusedError, AwsUnavailableError) as failure:
         raise Refusal(f"the ledger {table} cannot be read: {failure}") from failure
 

@@ -1,4 +1,4 @@
-"""EFS as the service sees it: the access points of a file system, and the tags by which they are told apart."""
+"""EFS access points of a file system, and the tags by which they are identified."""
 
 from __future__ import annotations
 
@@ -16,43 +16,43 @@ class AccessPoints(Protocol):
     """The access points of an account."""
 
     def of(self, file_system: str) -> Sequence[Point]:
-        """All of a file system."""
+        """Return all access points of a file system."""
         ...
 
     def tag(self, point: str, tags: Mapping[str, str]) -> None:
-        """Give it tags; those it has of the same name are written over."""
+        """Set tags; existing ones of the same name are replaced."""
         ...
 
     def untag(self, point: str, names: Sequence[str]) -> None:
-        """Take tags away."""
+        """Remove tags."""
         ...
 
 
 class Efs:
-    """EFS itself."""
+    """Access points through the EFS API."""
 
     def __init__(self, region: str, endpoint: str | None = None, **credentials: str) -> None:
         self._client: Any = client("efs", region, endpoint, **credentials)
 
     def of(self, file_system: str) -> Sequence[Point]:
-        """All of a file system."""
-        found: list[Point] = []
-        more: dict[str, str] = {}
+        """Return all access points of a file system."""
+        points: list[Point] = []
+        next_page: dict[str, str] = {}
         while True:
-            asked = {"FileSystemId": file_system, "MaxResults": PAGE, **more}
-            told = call(self._client, "describe_access_points", **asked)
-            found += [_point(row) for row in told["AccessPoints"]]
-            if not told.get("NextToken"):
-                return found
-            more = {"NextToken": told["NextToken"]}
+            request = {"FileSystemId": file_system, "MaxResults": PAGE, **next_page}
+            response = call(self._client, "describe_access_points", **request)
+            points += [_point(row) for row in response["AccessPoints"]]
+            if not response.get("NextToken"):
+                return points
+            next_page = {"NextToken": response["NextToken"]}
 
     def tag(self, point: str, tags: Mapping[str, str]) -> None:
-        """Give it tags."""
+        """Set tags."""
         rows = [{"Key": key, "Value": value} for key, value in tags.items()]
         call(self._client, "tag_resource", ResourceId=point, Tags=rows)
 
     def untag(self, point: str, names: Sequence[str]) -> None:
-        """Take tags away."""
+        """Remove tags."""
         call(self._client, "untag_resource", ResourceId=point, TagKeys=list(names))
 
 
@@ -67,5 +67,5 @@ def _point(row: dict[str, Any]) -> Point:
         user.get("Uid"),
         user.get("Gid"),
         sys.intern(row["LifeCycleState"]),
-        {sys.intern(one["Key"]): sys.intern(one["Value"]) for one in tags},
+        {sys.intern(tag["Key"]): sys.intern(tag["Value"]) for tag in tags},
     )

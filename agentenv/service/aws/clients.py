@@ -1,7 +1,7 @@
-"""AWS as the service speaks it: its clients, and what their refusals mean.
+"""AWS clients of the service, and what their errors mean.
 
-The library comes without types, so it is met here alone. A client tries again by itself where AWS is busy, and waits
-for nothing long: a pass that failed is done again, and who asks is told to ask again.
+botocore comes without types, so only this module uses it. A client retries where AWS is busy, with short timeouts: a
+failed pass is repeated, and a caller is asked to retry.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ BUSY = frozenset(
 
 
 class AwsUnavailableError(Exception):
-    """AWS does not answer, or not now; nothing is lost by trying again."""
+    """AWS does not answer, or is busy; retry later."""
 
 
 class AwsRefusedError(Exception):
-    """AWS refuses what was asked; trying again does not help. `code` is AWS's word for why."""
+    """AWS refused the request; a retry does not help. `code` is AWS's error code."""
 
     def __init__(self, operation: str, code: str, message: str, item: dict[str, Any] | None = None) -> None:
         super().__init__(f"{operation}: {code}: {message}")
@@ -49,7 +49,7 @@ class AwsRefusedError(Exception):
 
 
 def client(service: str, region: str, endpoint: str | None = None, **credentials: str) -> Any:
-    """A client for one service; whose it is follows from the process's surroundings where no keys are given."""
+    """Create a client for one service, with the process's own credentials unless keys are given."""
     configuration = import_module("botocore.config").Config(
         connect_timeout=3,
         read_timeout=5,
@@ -72,22 +72,22 @@ def _data_loader() -> Any:
     return import_module("botocore.loaders").create_loader()
 
 
-def call(of: Any, operation: str, **asked: Any) -> dict[str, Any]:
-    """What AWS answers; `AwsUnavailableError` or `AwsRefusedError` where it does not."""
+def call(aws_client: Any, operation: str, **arguments: Any) -> dict[str, Any]:
+    """Call an operation; raise `AwsUnavailableError` or `AwsRefusedError` where it fails."""
     with traces.client_span(f"aws {operation}", {"rpc.system": "aws-api", "rpc.method": operation}):
-        return _call(of, operation, asked)
+        return _call(aws_client, operation, arguments)
 
 
-def _call(of: Any, operation: str, asked: dict[str, Any]) -> dict[str, Any]:
+def _call(aws_client: Any, operation: str, arguments: dict[str, Any]) -> dict[str, Any]:
     errors = import_module("botocore.exceptions")
     try:
-        return getattr(of, operation)(**asked)
+        return getattr(aws_client, operation)(**arguments)
     except errors.ClientError as refusal:
-        said: dict[str, Any] = refusal.response
-        error: dict[str, Any] = said.get("Error", {})
+        response: dict[str, Any] = refusal.response
+        error: dict[str, Any] = response.get("Error", {})
         code, message = str(error.get("Code", "")), str(error.get("Message", ""))
-        if code in BUSY or said.get("ResponseMetadata", {}).get("HTTPStatusCode", 0) >= 500:
+        if code in BUSY or response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0) >= 500:
             raise AwsUnavailableError(f"{operation}: {code}: {message}") from refusal
-        raise AwsRefusedError(operation, code, message, said.get("Item")) from refusal
+        raise AwsRefusedError(operation, code, message, response.get("Item")) from refusal
     except errors.BotoCoreError as failure:
         raise AwsUnavailableError(f"{operation}: {failure}") from failure

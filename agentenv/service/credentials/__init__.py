@@ -1,1 +1,1 @@
-"""Who a sandbox is to AWS: its token is exchanged for credentials of its owner and its class, and they end soon."""
+"""The AWS identity of a sandbox: its token is exchanged for short-lived credentials of its owner and class."""

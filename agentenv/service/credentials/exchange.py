@@ -1,7 +1,7 @@
-"""The exchange: a sandbox's token for credentials of AWS, and for its owner's secrets by their names.
+"""Exchange a sandbox's token for AWS credentials, or for one of its owner's secrets by name.
 
-Each exchange is looked at anew and written to the audit log, without what was exchanged. Credentials cannot be taken
-back; so they are short, tagged, and of use in their VPC only, and none are given once the claim has ended.
+Each exchange is verified anew and written to the audit log, without what was exchanged. Credentials cannot be revoked:
+so they are short-lived, tagged, usable only in their VPC, and none are issued once the claim has ended.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MOST_KNOWN = 20_000
 
 @dataclass(frozen=True)
 class Credentials:
-    """What a sandbox is given."""
+    """The credentials that a sandbox is given."""
 
     access_key_id: str
     secret_access_key: str = field(repr=False)
@@ -47,31 +47,31 @@ class Credentials:
 
 @dataclass(frozen=True)
 class ClassRole:
-    """What sandboxes of a class may become."""
+    """The role that sandboxes of a class may assume."""
 
     arn: str
     policies: tuple[str, ...] = ()
 
 
 class Allowance:
-    """How often each may ask: a bucket that fills up slowly. In memory, and so of one replica."""
+    """A token bucket per caller. In memory, so it counts for one replica."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def take(self, who: str) -> bool:
-        """Whether one more may be had now."""
+    def take(self, key: str) -> bool:
+        """Take a token; return whether there was one."""
         with self._lock:
             now = self._clock()
-            left, since = self._left.pop(who, (float(BURST), now))
+            left, since = self._left.pop(key, (float(BURST), now))
             left = min(BURST, left + (now - since) / SECONDS_A_TOKEN)
-            may = left >= 1
-            self._left[who] = (left - 1 if may else left, now)
+            allowed = left >= 1
+            self._left[key] = (left - 1 if allowed else left, now)
             while len(self._left) > _MOST_KNOWN:
                 self._left.popitem(last=False)
-            return may
+            return allowed
 
 
 class Exchange:
@@ -101,24 +101,24 @@ class Exchange:
         self._allowance = allowance or Allowance()
 
     def credentials(self, token: str, source: str) -> Credentials:
-        """Credentials for whoever brings a token from an address."""
+        """Return credentials for a token that is presented from an address."""
         try:
-            found, given = self._credentials(token, source)
+            verified, credentials = self._credentials(token, source)
         except RefusedExchangeError as refusal:
-            self._refused("identity", source, refusal)
+            self._audit_refusal("identity", source, refusal)
             raise
-        self._given("identity", source, found, given)
-        return given
+        self._audit_success("identity", source, verified, credentials)
+        return credentials
 
     def secret(self, token: str, source: str, name: str) -> str:
-        """One of the owner's secrets, by its name."""
+        """Return one of the owner's secrets by name."""
         try:
-            found, given = self._credentials(token, source)
-            value = self._secret(found, given, name)
+            verified, credentials = self._credentials(token, source)
+            value = self._secret(verified, credentials, name)
         except RefusedExchangeError as refusal:
-            self._refused("secret", source, refusal)
+            self._audit_refusal("secret", source, refusal)
             raise
-        self._given("secret", source, found, given, secret_name=name)
+        self._audit_success("secret", source, verified, credentials, secret_name=name)
         return value
 
     def _credentials(self, token: str, source: str) -> tuple[VerifiedHolder, Credentials]:
@@ -126,71 +126,75 @@ class Exchange:
         if not self._allowance.take(f"address {source}"):
             raise RefusedExchangeError("too-many", "it asks too often")
         bearer = verify_token(self._reviewer, token)
-        found = verify_holder(self._cluster, bearer, source, self._clock())
-        role = self._roles.get(found.holder.sandbox_class)
+        verified = verify_holder(self._cluster, bearer, source, self._clock())
+        role = self._roles.get(verified.holder.sandbox_class)
         if role is None:
-            raise RefusedExchangeError("class", "its class has no identity of this kind", **_facts(found))
+            raise RefusedExchangeError("class", "its class has no identity of this kind", **_facts(verified))
         now = self._clock()
         try:
-            asked = request(role.arn, found.holder, role.policies, self._secrets, seconds(now, found.deadline))
+            parameters = request(
+                role.arn, verified.holder, role.policies, self._secrets, seconds(now, verified.deadline)
+            )
         except ExchangeError as failure:
-            raise RefusedExchangeError("request", str(failure), **_facts(found)) from failure
+            raise RefusedExchangeError("request", str(failure), **_facts(verified)) from failure
         try:
-            answer = aws.call(self._sts, "assume_role", **asked)
+            response = aws.call(self._sts, "assume_role", **parameters)
         except aws.AwsRefusedError as refusal:
-            raise RefusedExchangeError("sts", _words(refusal), **_facts(found)) from refusal
-        return found, _read(answer, role.arn)
+            raise RefusedExchangeError("sts", _message(refusal), **_facts(verified)) from refusal
+        return verified, _credentials_of(response, role.arn)
 
-    def _secret(self, found: VerifiedHolder, given: Credentials, name: str) -> str:
+    def _secret(self, verified: VerifiedHolder, credentials: Credentials, name: str) -> str:
         if self._secrets is None or self._vault is None:
-            raise RefusedExchangeError("secrets", "there are no secrets here", **_facts(found))
+            raise RefusedExchangeError("secrets", "there are no secrets here", **_facts(verified))
         try:
-            full = self._secrets.name(found.holder.owner, name)
-            answer = aws.call(self._vault(given), "get_secret_value", SecretId=full)
+            secret_name = self._secrets.name(verified.holder.owner, name)
+            response = aws.call(self._vault(credentials), "get_secret_value", SecretId=secret_name)
         except (ExchangeError, aws.AwsRefusedError) as refusal:
-            raise RefusedExchangeError("secret", _words(refusal), **_facts(found)) from refusal
-        return str(answer["SecretString"])
+            raise RefusedExchangeError("secret", _message(refusal), **_facts(verified)) from refusal
+        return str(response["SecretString"])
 
-    def _given(self, what: str, source: str, found: VerifiedHolder, given: Credentials, **more: str) -> None:
+    def _audit_success(
+        self, what: str, source: str, verified: VerifiedHolder, credentials: Credentials, **extra: str
+    ) -> None:
         audit(
             f"{what} given",
             source=source,
-            claim=found.claim,
-            session=given.session,
-            until=given.expiration.isoformat(),
-            **_facts(found),
-            **more,
+            claim=verified.claim,
+            session=credentials.session,
+            until=credentials.expiration.isoformat(),
+            **_facts(verified),
+            **extra,
         )
 
     @staticmethod
-    def _refused(what: str, source: str, refusal: RefusedExchangeError) -> None:
+    def _audit_refusal(what: str, source: str, refusal: RefusedExchangeError) -> None:
         audit(f"{what} refused", **{"source": source, "why": refusal.why, "found": str(refusal), **refusal.facts})
 
 
-def _facts(found: VerifiedHolder) -> dict[str, str]:
+def _facts(verified: VerifiedHolder) -> dict[str, str]:
     return {
-        "namespace": found.bearer.namespace,
-        "pod": found.bearer.pod,
-        "owner": found.holder.owner,
-        "workspace": found.holder.workspace,
+        "namespace": verified.bearer.namespace,
+        "pod": verified.bearer.pod,
+        "owner": verified.holder.owner,
+        "workspace": verified.holder.workspace,
     }
 
 
-def _words(refusal: Exception) -> str:
+def _message(refusal: Exception) -> str:
     code = getattr(refusal, "code", "")
     if code == "PackedPolicyTooLarge":
         return "policies and tags of the session are too large together; give the class fewer or shorter policies"
     return str(refusal)
 
 
-def _read(answer: Mapping[str, Any], role: str) -> Credentials:
-    given: Mapping[str, Any] = answer["Credentials"]
-    user: Mapping[str, Any] = answer["AssumedRoleUser"]
+def _credentials_of(response: Mapping[str, Any], role: str) -> Credentials:
+    credentials: Mapping[str, Any] = response["Credentials"]
+    user: Mapping[str, Any] = response["AssumedRoleUser"]
     return Credentials(
-        str(given["AccessKeyId"]),
-        str(given["SecretAccessKey"]),
-        str(given["SessionToken"]),
-        given["Expiration"],
+        str(credentials["AccessKeyId"]),
+        str(credentials["SecretAccessKey"]),
+        str(credentials["SessionToken"]),
+        credentials["Expiration"],
         role,
         str(user["Arn"]),
         str(user["AssumedRoleId"]),

@@ -1,14 +1,13 @@
-"""The ways in to the exchange, in the forms that the SDKs of AWS know, so that a sandbox needs no code for it.
+"""Routes of the token exchange, in the forms that AWS SDKs support, so that a sandbox needs no code for it.
 
-- `POST /v1/identity/sts`: what STS is asked with a token from a file (AWS_WEB_IDENTITY_TOKEN_FILE, AWS_ROLE_ARN, and
-  AWS_ENDPOINT_URL_STS leading here). Over plain HTTP inside the VPC this is the one that every SDK takes.
-- `GET /v1/identity/credentials`: what a container's credentials are asked with (AWS_CONTAINER_CREDENTIALS_FULL_URI,
+- `POST /v1/identity/sts`: what SDKs send to STS with a token file (AWS_WEB_IDENTITY_TOKEN_FILE, AWS_ROLE_ARN, and
+  AWS_ENDPOINT_URL_STS pointing here). Over plain HTTP inside the VPC this is the one that every SDK accepts.
+- `GET /v1/identity/credentials`: the container credentials endpoint (AWS_CONTAINER_CREDENTIALS_FULL_URI,
   AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE), where the service is reached by HTTPS: SDKs refuse anything else.
-- `POST /v1/identity/credentials`: the same for whoever writes a request by hand.
+- `POST /v1/identity/credentials`: the same for requests written by hand.
 - `GET /v1/identity/secrets/{name}`: one of the owner's secrets.
 
-Callers are sandboxes with their token and nothing else: no route here knows users. The address that counts is the
-connection's own.
+Callers are sandboxes with their token: no route here knows users. The source address is the connection's own.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _TOO_MANY_SECONDS = 30
 
 
 class ContainerCredentials(BaseModel):
-    """Credentials as the SDKs read them from a container's endpoint."""
+    """Credentials as SDKs read them from a container credentials endpoint."""
 
     model_config = ConfigDict(populate_by_name=True)
 
@@ -69,9 +68,11 @@ Named = Annotated[str, Path(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9]
 
 @router.get("/credentials", operation_id="getCredentials", responses=problems(401, 403, 422, 429, 503))
 async def credentials(request: Request, response: Response, authorization: Token = None) -> ContainerCredentials:
-    """Credentials of AWS for a sandbox, as SDKs ask for a container's."""
+    """AWS credentials for a sandbox, in the form of a container credentials endpoint."""
     response.headers.update(_HEADERS)
-    return _container(await _exchange(request, lambda ours, source: ours.credentials(_bare(authorization), source)))
+    return _container(
+        await _exchange(request, lambda exchange_, source: exchange_.credentials(_bare(authorization), source))
+    )
 
 
 @router.post("/credentials", operation_id="exchangeToken", responses=problems(401, 403, 422, 429, 503))
@@ -84,52 +85,52 @@ async def exchange_token(request: Request, response: Response, authorization: To
 async def secret(request: Request, response: Response, name: Named, authorization: Token = None) -> SecretValue:
     """One of the secrets of the sandbox's owner."""
     response.headers.update(_HEADERS)
-    value = await _exchange(request, lambda ours, source: ours.secret(_bare(authorization), source, name))
+    value = await _exchange(request, lambda exchange_, source: exchange_.secret(_bare(authorization), source, name))
     return SecretValue(name=name, value=value)
 
 
 @router.post("/sts", include_in_schema=False)
 @router.post("/sts/", include_in_schema=False)
 async def sts(request: Request) -> Response:
-    """What STS is asked with a token of a file: no key is needed for it, and every SDK can."""
+    """Answer an STS AssumeRoleWithWebIdentity request: it needs no AWS key, and every SDK can send it."""
     try:
-        asked = parse_qs((await _body(request)).decode(), max_num_fields=32)
+        form = parse_qs((await _body(request)).decode(), max_num_fields=32)
     except ValueError:
         return _xml_error(400, "MalformedInput", "the request is no form")
-    if asked.get("Action") != [_ACTION]:
+    if form.get("Action") != [_ACTION]:
         # Whoever meant STS itself is told so, and not that something is wrong with what they asked.
         return _xml_error(400, "InvalidAction", f"only {_ACTION} is answered here; ask STS at its own address")
-    token = (asked.get("WebIdentityToken") or [""])[0]
+    token = (form.get("WebIdentityToken") or [""])[0]
     try:
-        given = await _exchange(request, lambda ours, source: ours.credentials(token, source))
+        issued = await _exchange(request, lambda exchange_, source: exchange_.credentials(token, source))
     except Problem as problem:
         if problem.status < HTTPStatus.TOO_MANY_REQUESTS:
             return _xml_error(HTTPStatus.FORBIDDEN, "AccessDenied", problem.detail)
         return _xml_error(problem.status, "Throttling", problem.detail)
-    return Response(_xml(given), media_type="text/xml", headers=_HEADERS)
+    return Response(_xml(issued), media_type="text/xml", headers=_HEADERS)
 
 
-async def _exchange(request: Request, ask: Callable[[Exchange, str], _Found]) -> _Found:
-    """What the exchange answers, or the problem that its refusal is: it tells no caller what was wrong."""
+async def _exchange(request: Request, operation: Callable[[Exchange, str], _Found]) -> _Found:
+    """Call the exchange; a refusal becomes a problem that does not reveal what was wrong."""
     exchange = dependencies_of(request).exchange
     if exchange is None:
         raise Problem("not-allowed", "no identity is given out here", "the platform's settings say for which classes")
     try:
-        return await run_in_threadpool(ask, exchange, _source(request))
+        return await run_in_threadpool(operation, exchange, _source(request))
     except RefusedExchangeError as refusal:
         match refusal.why:
             case "too-many":
-                detail, out = "credentials are asked for too often", "keep those that you have until they end"
-                raise Problem("too-many-requests", detail, out, retry_after=_TOO_MANY_SECONDS) from refusal
+                detail, way_out = "credentials are asked for too often", "keep those that you have until they end"
+                raise Problem("too-many-requests", detail, way_out, retry_after=_TOO_MANY_SECONDS) from refusal
             case "no-token":
-                detail, out = "there is no token", "bring the one in AWS_WEB_IDENTITY_TOKEN_FILE"
-                raise Problem("not-signed-in", detail, out, code="NoToken", message=detail) from refusal
+                detail, way_out = "there is no token", "bring the one in AWS_WEB_IDENTITY_TOKEN_FILE"
+                raise Problem("not-signed-in", detail, way_out, code="NoToken", message=detail) from refusal
             case "secret" | "secrets":
                 raise Problem("not-found", "there is no such secret", "its owner puts it with the API") from refusal
             case _:
                 detail = "this token gives nothing here"
-                out = "a claimed sandbox of a class with identity `exchange` brings its own, from its own address"
-                raise Problem("not-allowed", detail, out, code="AccessDenied", message=detail) from refusal
+                way_out = "a claimed sandbox of a class with identity `exchange` brings its own, from its own address"
+                raise Problem("not-allowed", detail, way_out, code="AccessDenied", message=detail) from refusal
     except (AwsUnavailableError, SyncKubeApiError, OSError) as failure:
         detail = "the cluster or AWS does not answer"
         raise Problem("unavailable", detail, "ask again in a moment", retry_after=_RETRY_SECONDS) from failure
@@ -140,40 +141,40 @@ def _source(request: Request) -> str:
 
 
 def _bare(authorization: str | None) -> str:
-    """The token: SDKs write what the file holds, people a word before it."""
+    """Return the token: SDKs send it bare, people after the word Bearer."""
     text = (authorization or "").strip()
     word, _, rest = text.partition(" ")
     return rest.strip() if rest and word.lower() == "bearer" else text
 
 
 async def _body(request: Request) -> bytes:
-    found = b""
+    body = b""
     async for part in request.stream():
-        found += part
-        if len(found) > _MOST_BYTES:
+        body += part
+        if len(body) > _MOST_BYTES:
             raise Problem("malformed", "the request is too long", "send the token and nothing beside it")
-    return found
+    return body
 
 
-def _container(given: Credentials) -> ContainerCredentials:
+def _container(issued: Credentials) -> ContainerCredentials:
     return ContainerCredentials(
-        access_key_id=given.access_key_id,
-        secret_access_key=given.secret_access_key,
-        token=given.session_token,
-        expiration=format_whole_seconds(given.expiration),
-        role_arn=given.role,
+        access_key_id=issued.access_key_id,
+        secret_access_key=issued.secret_access_key,
+        token=issued.session_token,
+        expiration=format_whole_seconds(issued.expiration),
+        role_arn=issued.role,
     )
 
 
-def _xml(given: Credentials) -> str:
+def _xml(issued: Credentials) -> str:
     parts = {
-        "AccessKeyId": given.access_key_id,
-        "SecretAccessKey": given.secret_access_key,
-        "SessionToken": given.session_token,
-        "Expiration": format_whole_seconds(given.expiration),
+        "AccessKeyId": issued.access_key_id,
+        "SecretAccessKey": issued.secret_access_key,
+        "SessionToken": issued.session_token,
+        "Expiration": format_whole_seconds(issued.expiration),
     }
     inside = "".join(f"<{name}>{escape(value)}</{name}>" for name, value in parts.items())
-    user = f"<Arn>{escape(given.session)}</Arn><AssumedRoleId>{escape(given.session_id)}</AssumedRoleId>"
+    user = f"<Arn>{escape(issued.session)}</Arn><AssumedRoleId>{escape(issued.session_id)}</AssumedRoleId>"
     return (
         f'<{_ACTION}Response xmlns="{_NAMESPACE}"><{_ACTION}Result><Credentials>{inside}</Credentials>'
         f"<AssumedRoleUser>{user}</AssumedRoleUser></{_ACTION}Result>"

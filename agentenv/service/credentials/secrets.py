@@ -1,4 +1,4 @@
-"""Owners' secrets over HTTP: put, listed and taken away by their owner. What is in one is never told here."""
+"""Routes of owners' secrets: put, list and delete. A secret's value is never returned here."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Named = Annotated[str, Path(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9]
 
 
 class SecretPut(BaseModel):
-    """A secret's value."""
+    """The value of a secret."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -51,35 +51,35 @@ class SecretList(BaseModel):
 @router.get("", operation_id="listSecrets", responses=problems(401, 403, 429, 503))
 async def all_secrets(caller: CurrentCaller, parts: RequestDependencies) -> SecretList:
     """The caller's secrets by name."""
-    found = await _call_vault(parts, lambda vault: vault.all(caller.owner))
-    return SecretList(secrets=[_shape(one) for one in found])
+    secrets = await _call_vault(parts, lambda vault: vault.all(caller.owner))
+    return SecretList(secrets=[_shape(secret) for secret in secrets])
 
 
 @router.put("/{name}", operation_id="putSecret", responses=problems(401, 403, 422, 429, 503))
-async def put(name: Named, asked: SecretPut, caller: CurrentCaller, parts: RequestDependencies) -> SecretShape:
-    """Have a secret there, with this value: the caller's sandboxes read it by its name, and nobody else's do."""
-    kept = await _call_vault(parts, lambda vault: vault.put(caller.owner, name, asked.value))
+async def put(name: Named, body: SecretPut, caller: CurrentCaller, parts: RequestDependencies) -> SecretShape:
+    """Create or replace a secret. The caller's sandboxes can read it by name; nobody else's can."""
+    stored = await _call_vault(parts, lambda vault: vault.put(caller.owner, name, body.value))
     audit("secret put", owner=caller.owner, secret_name=name)
-    return _shape(kept)
+    return _shape(stored)
 
 
 @router.delete(
     "/{name}", operation_id="deleteSecret", status_code=204, responses=problems(401, 403, 404, 422, 429, 503)
 )
 async def delete(name: Named, caller: CurrentCaller, parts: RequestDependencies) -> Response:
-    """Let a secret go; for a week it comes back by being put again."""
+    """Delete a secret; within a week it can be recovered by putting it again."""
     if not await _call_vault(parts, lambda vault: vault.delete(caller.owner, name)):
         raise not_found("secret")
     audit("secret deleted", owner=caller.owner, secret_name=name)
     return Response(status_code=204)
 
 
-async def _call_vault(parts: Dependencies, ask: Callable[[Vault], _Found]) -> _Found:
+async def _call_vault(parts: Dependencies, operation: Callable[[Vault], _Found]) -> _Found:
     vault = parts.vault
     if vault is None:
         raise Problem("not-allowed", "no secrets are kept here", "a class of the environment has to have an identity")
     try:
-        return await run_in_threadpool(ask, vault)
+        return await run_in_threadpool(operation, vault)
     except ExchangeError as failure:
         raise Problem("malformed", str(failure), "choose another name") from failure
     except AwsRefusedError as failure:
@@ -88,5 +88,5 @@ async def _call_vault(parts: Dependencies, ask: Callable[[Vault], _Found]) -> _F
         raise Problem("unavailable", "AWS does not answer", "ask again in a moment", retry_after=2) from failure
 
 
-def _shape(kept: StoredSecret) -> SecretShape:
-    return SecretShape(name=kept.name, reference=kept.reference, arn=kept.arn, changed=kept.changed)
+def _shape(stored: StoredSecret) -> SecretShape:
+    return SecretShape(name=stored.name, reference=stored.reference, arn=stored.arn, changed=stored.changed)

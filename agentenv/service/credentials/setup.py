@@ -1,4 +1,4 @@
-"""The exchange and the vault of a replica, from its configuration; none where the environment has none."""
+"""Create a replica's exchange and vault from its configuration; None where the environment has none."""
 
 from __future__ import annotations
 
@@ -17,30 +17,32 @@ if TYPE_CHECKING:
 
 
 def exchange_of(configuration: Configuration, cluster: SyncKubeClient) -> Exchange | None:
-    """The exchange, where a class has a role to give."""
+    """Create the exchange, where a class has a role for it."""
     roles = {
-        one.name: ClassRole(configuration.exchange_roles[one.name], tuple(one.identity.policies))
-        for one in configuration.settings.sandbox_classes
-        if one.identity.kind == "exchange" and one.name in configuration.exchange_roles
+        sandbox_class.name: ClassRole(
+            configuration.exchange_roles[sandbox_class.name], tuple(sandbox_class.identity.policies)
+        )
+        for sandbox_class in configuration.settings.sandbox_classes
+        if sandbox_class.identity.kind == "exchange" and sandbox_class.name in configuration.exchange_roles
     }
     if not roles:
         return None
     region = configuration.region
 
-    def vault(given: Credentials) -> Any:
+    def vault(credentials: Credentials) -> Any:
         return aws.client(
             "secretsmanager",
             region,
-            aws_access_key_id=given.access_key_id,
-            aws_secret_access_key=given.secret_access_key,
-            aws_session_token=given.session_token,
+            aws_access_key_id=credentials.access_key_id,
+            aws_secret_access_key=credentials.secret_access_key,
+            aws_session_token=credentials.session_token,
         )
 
     return Exchange(cluster, cluster, aws.client("sts", region), roles, secrets_of(configuration), vault=vault)
 
 
 def vault_of(configuration: Configuration) -> Vault | None:
-    """Where owners' secrets are put."""
+    """Create the store of owners' secrets."""
     place = secrets_of(configuration)
     if place is None:
         return None
@@ -49,9 +51,9 @@ def vault_of(configuration: Configuration) -> Vault | None:
 
 
 def secrets_of(configuration: Configuration) -> SecretsPlace | None:
-    """Where owners' secrets are: told as the ARN that all of them begin with."""
-    begins = configuration.secrets_prefix
-    if begins is None:
+    """Return where owners' secrets are, from their common ARN prefix."""
+    arn_prefix = configuration.secrets_prefix
+    if arn_prefix is None:
         return None
-    head, colon, prefix = begins.rpartition(":")
+    head, colon, prefix = arn_prefix.rpartition(":")
     return SecretsPlace(f"{head}{colon}", prefix.strip("/"))

@@ -1,8 +1,7 @@
-"""Who brings a token: the pod that the API server made it for, and the workspace that this pod is of, at this moment.
+"""Verify who presents a token: the pod it is bound to, and the workspace of that pod at this moment.
 
-Nothing is believed of a token but what the API server says of it, and nothing is remembered: each exchange looks up the
-pod, its sandbox and its claim, each by uid. So whoever brings the token of a pod that went, of a sandbox that nobody
-has claimed, or of a claim that has ended, gets nothing.
+Only the API server's TokenReview is trusted, and nothing is cached: each exchange looks up pod, sandbox and claim by
+uid. A token of a deleted pod, of an unclaimed sandbox, or of an ended claim is refused.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ LONGEST_TOKEN = 8192
 
 
 class RefusedExchangeError(Exception):
-    """Nothing is exchanged. `why` is one of a few words, for counting; the message is for whoever reads the log.
+    """The exchange is refused. `why` is a short reason for metrics; the message is for the log.
 
-    The caller is told no more than that: who tries tokens out learns nothing of what there is.
+    The caller learns no more than the refusal: trying tokens out must not reveal what exists.
     """
 
     def __init__(self, why: str, message: str, **facts: str) -> None:
@@ -41,10 +40,10 @@ class RefusedExchangeError(Exception):
 
 
 class Reviewer(Protocol):
-    """Who knows whose a token is: the API server."""
+    """Reviews tokens: the API server."""
 
     def review(self, token: str, audience: str) -> Document:
-        """The status of a TokenReview."""
+        """Return the status of a TokenReview."""
         ...
 
 
@@ -59,7 +58,7 @@ class Bearer:
 
 @dataclass(frozen=True)
 class VerifiedHolder:
-    """Whose a token is."""
+    """The owner and workspace of a verified token."""
 
     bearer: Bearer
     holder: Holder
@@ -68,7 +67,7 @@ class VerifiedHolder:
 
 
 def verify_token(reviewer: Reviewer, token: str) -> Bearer:
-    """The pod that a token was made for."""
+    """Return the pod that a token is bound to."""
     if not token or len(token) > LONGEST_TOKEN or not token.isascii():
         raise RefusedExchangeError("no-token", "there is no token, or something that is none")
     status = reviewer.review(token, AUDIENCE)
@@ -92,7 +91,7 @@ def verify_token(reviewer: Reviewer, token: str) -> Bearer:
 
 
 def verify_holder(cluster: KubeApi, bearer: Bearer, source: str, now: datetime) -> VerifiedHolder:
-    """Whose sandbox a pod is, where it is one that is claimed, runs, and itself asks from its own address."""
+    """Return whose sandbox a pod is: claimed, running, and requesting from the pod's own address."""
     facts = {"namespace": bearer.namespace, "pod": bearer.pod}
     pod = cluster.find(PODS, bearer.pod, bearer.namespace)
     if pod is None or pod["metadata"]["uid"] != bearer.pod_uid:
@@ -107,8 +106,8 @@ def verify_holder(cluster: KubeApi, bearer: Bearer, source: str, now: datetime) 
     claim = _owner(cluster, sandbox, CLAIMS, "SandboxClaim", bearer.namespace)
     if claim is None:
         raise RefusedExchangeError("unclaimed", "nobody has claimed the sandbox", **facts)
-    about = claim["metadata"]
-    if about.get("deletionTimestamp") or section(sandbox, "spec").get("operatingMode") == "Suspended":
+    metadata = claim["metadata"]
+    if metadata.get("deletionTimestamp") or section(sandbox, "spec").get("operatingMode") == "Suspended":
         raise RefusedExchangeError("ended", "the claim has ended, or its workspace is to sleep", **facts)
     if section(section(claim, "status"), "sandbox").get("name") != required(sandbox, "metadata", "name"):
         raise RefusedExchangeError("sandbox", "the claim has another sandbox", **facts)
@@ -120,13 +119,13 @@ def verify_holder(cluster: KubeApi, bearer: Bearer, source: str, now: datetime) 
     # What the pod says of itself has to be what its claim says: a label that was changed since is no owner.
     if not owner or section(section(pod, "metadata"), "labels").get(USER_LABEL) != owner:
         raise RefusedExchangeError("owner", "pod and claim do not say the same of their owner", **facts)
-    workspace = labels.get(WORKSPACE_LABEL) or about["name"]
+    workspace = labels.get(WORKSPACE_LABEL) or metadata["name"]
     holder = Holder(owner, bearer.namespace.removeprefix(_SPACE_PREFIX), workspace)
-    return VerifiedHolder(bearer, holder, about["uid"], ends)
+    return VerifiedHolder(bearer, holder, metadata["uid"], ends)
 
 
 def _ends(claim: Document) -> datetime | None:
-    """When a claim ends, by whichever of its ends is first."""
+    """Return when a claim ends, by the earliest of its limits."""
     ends = (
         parse_timestamp(section(section(claim, "metadata"), "annotations").get(DEADLINE)),
         parse_timestamp(section(section(claim, "spec"), "lifecycle").get("shutdownTime")),
@@ -134,34 +133,38 @@ def _ends(claim: Document) -> datetime | None:
     return min((end for end in ends if end is not None), default=None)
 
 
-def _owner(cluster: KubeApi, thing: Document, kind: Kind, word: str, namespace: str) -> Document | None:
-    """What controls a thing, where it is of a kind: the very one, and not another of its name."""
-    for owner in rows(section(thing, "metadata"), "ownerReferences"):
+def _owner(cluster: KubeApi, document: Document, kind: Kind, kind_name: str, namespace: str) -> Document | None:
+    """Return the controller of an object, where it is of a kind; matched by uid, not only by name."""
+    for owner in rows(section(document, "metadata"), "ownerReferences"):
         name, uid = text(owner, "name"), text(owner, "uid")
-        if owner.get("controller") is True and owner.get("kind") == word and name and uid:
-            found = cluster.find(kind, name, namespace)
-            if text(section(found, "metadata"), "uid") == uid:
-                return found
+        if owner.get("controller") is True and owner.get("kind") == kind_name and name and uid:
+            controller = cluster.find(kind, name, namespace)
+            if text(section(controller, "metadata"), "uid") == uid:
+                return controller
     return None
 
 
 def _texts(value: object) -> list[str]:
-    """The strings of a list, where all that it holds are strings."""
+    """Return the strings of a list; an empty list where any item is not a string."""
     listed = cast("list[object]", value) if isinstance(value, list) else []
-    texts = [one for one in listed if is_text(one)]
+    texts = [item for item in listed if is_text(item)]
     return texts if len(texts) == len(listed) else []
 
 
 def _addresses(pod: Document) -> set[IPv4Address | IPv6Address]:
     if section(pod, "spec").get("hostNetwork"):
         return set()  # its address is its node's, and everybody's there
-    return {found for one in rows(section(pod, "status"), "podIPs") if (found := _address(text(one, "ip"))) is not None}
+    return {
+        address
+        for entry in rows(section(pod, "status"), "podIPs")
+        if (address := _address(text(entry, "ip"))) is not None
+    }
 
 
 def _address(text: str) -> IPv4Address | IPv6Address | None:
     try:
-        found = ip_address(text)
+        address = ip_address(text)
     except ValueError:
         return None
     # A socket for both kinds writes the one as the other.
-    return (found.ipv4_mapped or found) if isinstance(found, IPv6Address) else found
+    return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address

@@ -1,6 +1,7 @@
-"""Owners' secrets, by reference: the service puts them under their owner's name and can never read one back.
+"""Owners' secrets in Secrets Manager: the service writes them under their owner's name and cannot read them.
 
-A sandbox reads them as its owner's session, by the exchange; none is ever in a variable, in a template or in a log.
+A sandbox reads them with its owner's session from the exchange. None is ever in an environment variable, a template or
+a log.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ MAX_BYTES = 65_536
 
 @dataclass(frozen=True)
 class StoredSecret:
-    """A secret, without what is in it."""
+    """A secret, without its value."""
 
     name: str
     reference: str  # its name in Secrets Manager
@@ -37,45 +38,48 @@ class Vault:
         self._tags = tags or {}
 
     def put(self, owner: str, name: str, value: str) -> StoredSecret:
-        """Have a secret there with a value, whether or not it was there before."""
-        full = self._place.name(owner, name)
-        tags = [{"Key": key, "Value": said} for key, said in {**self._tags, USER_TAG: owner}.items()]
+        """Create a secret, or replace its value."""
+        secret_name = self._place.name(owner, name)
+        tags = [{"Key": key, "Value": tag_value} for key, tag_value in {**self._tags, USER_TAG: owner}.items()]
         try:
-            made = aws.call(self._client, "create_secret", Name=full, SecretString=value, Tags=tags)
+            secret = aws.call(self._client, "create_secret", Name=secret_name, SecretString=value, Tags=tags)
         except aws.AwsRefusedError as refusal:
             if refusal.code not in {"ResourceExistsException", "InvalidRequestException"}:
                 raise
             # One that is about to go is restored: whoever puts it again wants it to stay. To one that stays it is no
             # change.
-            aws.call(self._client, "restore_secret", SecretId=full)
-            made = aws.call(self._client, "put_secret_value", SecretId=full, SecretString=value)
-        return StoredSecret(name, full, str(made["ARN"]))
+            aws.call(self._client, "restore_secret", SecretId=secret_name)
+            secret = aws.call(self._client, "put_secret_value", SecretId=secret_name, SecretString=value)
+        return StoredSecret(name, secret_name, str(secret["ARN"]))
 
     def all(self, owner: str) -> list[StoredSecret]:
-        """An owner's secrets by name."""
+        """Return an owner's secrets by name."""
         folder = self._place.folder(owner)
-        found: list[StoredSecret] = []
-        more: dict[str, str] = {}
+        secrets: list[StoredSecret] = []
+        next_page: dict[str, str] = {}
         while True:
-            named = [{"Key": "name", "Values": [folder]}]
-            answer = aws.call(self._client, "list_secrets", Filters=named, MaxResults=100, **more)
-            found += [
+            filters = [{"Key": "name", "Values": [folder]}]
+            response = aws.call(self._client, "list_secrets", Filters=filters, MaxResults=100, **next_page)
+            secrets += [
                 StoredSecret(
-                    str(one["Name"])[len(folder) :], str(one["Name"]), str(one["ARN"]), one.get("LastChangedDate")
+                    str(secret["Name"])[len(folder) :],
+                    str(secret["Name"]),
+                    str(secret["ARN"]),
+                    secret.get("LastChangedDate"),
                 )
-                for one in answer["SecretList"]
+                for secret in response["SecretList"]
                 # The filter is by prefix and does not mind capitals everywhere.
-                if str(one["Name"]).startswith(folder) and "DeletedDate" not in one
+                if str(secret["Name"]).startswith(folder) and "DeletedDate" not in secret
             ]
-            if not answer.get("NextToken"):
-                return sorted(found, key=lambda one: one.name)
-            more = {"NextToken": answer["NextToken"]}
+            if not response.get("NextToken"):
+                return sorted(secrets, key=lambda secret: secret.name)
+            next_page = {"NextToken": response["NextToken"]}
 
     def delete(self, owner: str, name: str) -> bool:
-        """Let a secret go, after a time in which it can be had back; False where there is none."""
+        """Delete a secret, with a recovery window; False where there is none."""
         try:
-            asked = {"SecretId": self._place.name(owner, name), "RecoveryWindowInDays": RECOVERY_DAYS}
-            aws.call(self._client, "delete_secret", **asked)
+            arguments = {"SecretId": self._place.name(owner, name), "RecoveryWindowInDays": RECOVERY_DAYS}
+            aws.call(self._client, "delete_secret", **arguments)
         except aws.AwsRefusedError as refusal:
             if refusal.code in {"ResourceNotFoundException", "InvalidRequestException"}:
                 return False

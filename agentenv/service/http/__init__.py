@@ -1,1 +1,1 @@
-"""The HTTP API: what is asked and answered, a module a thing."""
+"""The HTTP API: routes, schemas, authentication and problems."""

@@ -1,4 +1,4 @@
-"""The API as one application: its parts put together, its routes, and what surrounds all of them."""
+"""The FastAPI application: its dependencies, routes and middleware."""
 
 from __future__ import annotations
 
@@ -12,14 +12,10 @@ import httpx2
 from fastapi import FastAPI
 
 from agentenv.service.catalog import Catalog
-from agentenv.service.credentials import routes as identity
+from agentenv.service.credentials import routes as credential_routes
 from agentenv.service.credentials import secrets
 from agentenv.service.credentials.setup import exchange_of, vault_of
-from agentenv.service.http import body_limit as bounds
-from agentenv.service.http import request_log as recording
-from agentenv.service.http import responses as answers
-from agentenv.service.http import sessions, swarms, workspaces
-from agentenv.service.http import system as around
+from agentenv.service.http import body_limit, request_log, responses, sessions, swarms, system, workspaces
 from agentenv.service.http.auth.authenticate import Authenticator
 from agentenv.service.http.auth.issuer import Issuer
 from agentenv.service.http.auth.rate_limits import RateLimiter
@@ -29,7 +25,7 @@ from agentenv.service.http.swarm_tasks import SwarmTasks
 from agentenv.service.kube.client import KubeClient
 from agentenv.service.kube.snapshot import WorkspaceSnapshot
 from agentenv.service.kube.sync_client import SyncKubeClient
-from agentenv.service.ledger import routes as usage
+from agentenv.service.ledger import routes as usage_routes
 from agentenv.service.ledger.setup import budgets_of, ledger_of, recorder_of
 from agentenv.service.workspaces.backend import KubernetesBackend, running_backend
 from agentenv.service.workspaces.restore_requests import WorkspaceRestorer
@@ -51,49 +47,49 @@ DESCRIPTION = (
 def create_app(
     configuration: Configuration,
     metrics: Metrics,
-    sight: WorkspaceSnapshot | None = None,
-    ended: Callable[[], None] = lambda: None,
+    snapshot: WorkspaceSnapshot | None = None,
+    on_watches_ended: Callable[[], None] = lambda: None,
 ) -> FastAPI:
-    """The API of one replica; it speaks to its cluster for as long as it is served.
+    """Create the API of one replica; it is connected to its cluster while it is served.
 
-    `sight` is what the replica's loops see by; `ended` is called if its watches of the cluster end before it does.
+    `snapshot` is what the replica's loops read; `ended` is called if the watches of the cluster end early.
     """
 
     @contextlib.asynccontextmanager
-    async def living(app: FastAPI) -> AsyncGenerator[None]:
-        async with _dependencies(configuration, metrics, ended) as parts:
-            app.state.parts = parts
-            counting = asyncio.create_task(_count(parts))
-            with (sight or WorkspaceSnapshot()).by(parts.backend):
+    async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
+        async with _dependencies(configuration, metrics, on_watches_ended) as dependencies:
+            app.state.dependencies = dependencies
+            counter = asyncio.create_task(_report_counts(dependencies))
+            with (snapshot or WorkspaceSnapshot()).attach(dependencies.backend):
                 try:
                     yield
                 finally:
-                    counting.cancel()
+                    counter.cancel()
 
-    return application(living, metrics)
+    return application(lifespan, metrics)
 
 
-def application(living: Any = None, metrics: Metrics | None = None) -> FastAPI:
-    """The routes and what surrounds them; its description needs no cluster."""
+def application(lifespan: Any = None, metrics: Metrics | None = None) -> FastAPI:
+    """Create the routes and middleware; its OpenAPI description needs no cluster."""
     app = FastAPI(
         title="Workspaces",
         version=VERSION,
         description=DESCRIPTION,
-        lifespan=living,
+        lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
         separate_input_output_schemas=False,
         generate_unique_id_function=lambda route: route.name,
     )
-    answers.install_handlers(app)
-    for routes in (workspaces, swarms, sessions, around, usage, secrets, identity):
+    responses.install_handlers(app)
+    for routes in (workspaces, swarms, sessions, system, usage_routes, secrets, credential_routes):
         app.include_router(routes.router)
-    app.include_router(around.health)
-    app.add_middleware(bounds.BodyLimit)
+    app.include_router(system.health)
+    app.add_middleware(body_limit.BodyLimit)
     if metrics is not None:
-        app.add_middleware(recording.RequestLog, metrics=metrics)
-    answers.describe_problems(app)
+        app.add_middleware(request_log.RequestLog, metrics=metrics)
+    responses.describe_problems(app)
     return app
 
 
@@ -103,36 +99,36 @@ async def _dependencies(
 ) -> AsyncGenerator[Dependencies]:
     settings = configuration.settings
     catalog = Catalog.of(settings, configuration.vpc_cidrs, configuration.service_cidr)
-    wire = KubeClient.of_file(configuration.kubeconfig)
+    kube = KubeClient.from_kubeconfig(configuration.kubeconfig)
     path = configuration.kubeconfig
-    api = SyncKubeClient.of_file(path) if path else SyncKubeClient.from_within()
+    api = SyncKubeClient.from_kubeconfig(path) if path else SyncKubeClient.from_service_account()
     # Whatever a proxy around this process says: keys are had from the issuer itself.
     client = httpx2.AsyncClient(trust_env=False)
     issuer = Issuer(settings.service.issuer, settings.service.audience, client) if settings.service.issuer else None
-    now = wire.clock.now
-    backend = KubernetesBackend(wire, catalog, metrics, WorkspaceRestorer(api, now=now), now=now)
-    keeper = recorder_of(configuration, api, metrics)
+    now = kube.clock.now
+    backend = KubernetesBackend(kube, catalog, metrics, WorkspaceRestorer(api, now=now), now=now)
+    recorder = recorder_of(configuration, api, metrics)
     budgets = budgets_of(configuration, api, metrics)
 
     async def settle(workspace: Workspace) -> None:
-        if keeper is not None:
-            await asyncio.to_thread(keeper.settle, workspace.namespace, workspace.id)
+        if recorder is not None:
+            await asyncio.to_thread(recorder.settle, workspace.namespace, workspace.id)
 
     try:
         async with running_backend(backend, ended):
             yield Dependencies(
                 backend=backend,
                 catalog=catalog,
-                authenticating=Authenticator(
+                authenticator=Authenticator(
                     settings.service,
                     issuer,
-                    TokenReviewer(wire, settings.service.audience),
+                    TokenReviewer(kube, settings.service.audience),
                     owner_claim=settings.service.owner_claim,
                 ),
                 limits=RateLimiter(settings.service.requests_per_minute),
                 metrics=metrics,
                 cluster=api,
-                swarming=SwarmTasks(api, catalog, backend.view, now=now),
+                swarm_tasks=SwarmTasks(api, catalog, backend.view, now=now),
                 budgets=budgets,
                 accounts=budgets,
                 settle=settle,
@@ -143,14 +139,14 @@ async def _dependencies(
             )
     finally:
         await client.aclose()
-        await wire.close()
+        await kube.close()
         api.close()
 
 
-async def _count(parts: Dependencies) -> None:
-    """Have the metrics say how many workspaces there are, and how many objects cannot be read."""
+async def _report_counts(dependencies: Dependencies) -> None:
+    """Update the metrics of workspaces and unreadable objects."""
     while True:
-        parts.metrics.unreadable(parts.backend.unreadable())
-        if parts.backend.in_step():
-            parts.metrics.workspaces(parts.backend.counted())
+        dependencies.metrics.unreadable(dependencies.backend.unreadable())
+        if dependencies.backend.is_synced():
+            dependencies.metrics.workspaces(dependencies.backend.count_by_state())
         await asyncio.sleep(COUNT_EVERY)

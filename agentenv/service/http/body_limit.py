@@ -1,7 +1,6 @@
-"""How long a request's body may be: as long as the longest that means something, whoever sends it.
+"""Limit the size of request bodies.
 
-A body is read before it is known who sends it. Without a bound anybody who reaches the service could have it keep as
-much as they like.
+A body is read before its caller is known. Without a limit anybody who reaches the service could fill its memory.
 """
 
 from __future__ import annotations
@@ -19,31 +18,33 @@ MAX_BYTES = 262_144
 
 
 class BodyLimit:
-    """Around the routes: one that reads on beyond the bound is told that there is no more to read."""
+    """Middleware that refuses bodies beyond the limit."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, as long as its body is no longer than it may be."""
+        """Serve a request whose body is within the limit."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        told = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
+        content_length = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
         # What is too long by its own word is not begun with.
-        left = MAX_BYTES - (int(told) if told.isdigit() and int(told) > MAX_BYTES else 0)
+        remaining = MAX_BYTES - (
+            int(content_length) if content_length.isdigit() and int(content_length) > MAX_BYTES else 0
+        )
 
-        async def bounded() -> Message:
-            nonlocal left
-            if left < 0:
+        async def limited_receive() -> Message:
+            nonlocal remaining
+            if remaining < 0:
                 raise _too_long()
             message = await receive()
-            left -= len(message.get("body", b""))
-            if left < 0:
+            remaining -= len(message.get("body", b""))
+            if remaining < 0:
                 raise _too_long()
             return message
 
-        await self._app(scope, bounded, send)
+        await self._app(scope, limited_receive, send)
 
 
 def _too_long() -> HTTPException:

@@ -1,4 +1,4 @@
-"""The caller of a request: told by its token, counted against their measure, and remembered for the audit."""
+"""The caller of a request: authenticated by token, rate limited, and recorded for the audit log."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _scheme = HTTPBearer(
 )
 
 
-async def caller(request: Request, _said: Annotated[object, Security(_scheme)] = None) -> Caller:
-    """Whoever asks."""
-    parts = dependencies_of(request)
+async def caller(request: Request, _declared: Annotated[object, Security(_scheme)] = None) -> Caller:
+    """Return the caller of a request."""
+    dependencies = dependencies_of(request)
     source = request.client.host if request.client else "unknown"
-    found = await parts.authenticating.caller(request.headers.get("authorization"), source)
-    request.state.caller = found
-    parts.limits.take(found.owner)
-    return found
+    authenticated = await dependencies.authenticator.caller(request.headers.get("authorization"), source)
+    request.state.caller = authenticated
+    dependencies.limits.take(authenticated.owner)
+    return authenticated
 
 
 CurrentCaller = Annotated[Caller, Depends(caller)]

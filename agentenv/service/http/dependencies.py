@@ -1,4 +1,4 @@
-"""What the routes share: the backend, the classes, whoever tells callers, and what counts. One a process."""
+"""The dependencies of the routes, one instance a process: backend, catalog, authentication, limits, ledger."""
 
 from __future__ import annotations
 
@@ -27,37 +27,37 @@ if TYPE_CHECKING:
 
 
 class Budgets(Protocol):
-    """Says whether a workspace's budget is spent."""
+    """Reports whether a workspace's budget is spent."""
 
     async def refusal(self, workspace: Workspace) -> Problem | None:
-        """Why it may not run."""
+        """Return why the workspace may not run, if its budget is spent."""
         ...
 
 
 class Accounts(Protocol):
-    """Says what an owner's month costs so far."""
+    """Reports the cost of an owner's month."""
 
     @property
     def policy(self) -> Policy:
-        """Rates and limits."""
+        """Return rates and limits."""
         ...
 
     def spent(self, owner: str) -> MonthlySpend:
-        """What it costs; asks the ledger."""
+        """Return the month's cost from the ledger."""
         ...
 
 
 @dataclass
 class Dependencies:
-    """All of them."""
+    """The dependencies of the routes."""
 
     backend: KubernetesBackend
     catalog: Catalog
-    authenticating: Authenticator
+    authenticator: Authenticator
     limits: RateLimiter
     metrics: Metrics
     cluster: KubeApi | None = None  # for what is done in threads
-    swarming: SwarmTasks | None = None
+    swarm_tasks: SwarmTasks | None = None
     budgets: Budgets | None = None
     settle: Callable[[Workspace], Awaitable[object]] | None = None  # writes down what it used until now
     ledger: Ledger | None = None
@@ -68,5 +68,5 @@ class Dependencies:
 
 
 def dependencies_of(request: Request) -> Dependencies:
-    """Those of the process that a request came to."""
-    return cast("Dependencies", request.app.state.parts)
+    """Return the dependencies of the process that serves a request."""
+    return cast("Dependencies", request.app.state.dependencies)

@@ -1,7 +1,7 @@
-"""What may be wrong with a request, as callers are told it: problem+json (RFC 9457) with the way out.
+"""Errors as callers receive them: problem+json (RFC 9457) with a hint.
 
-A problem is raised where it is found, by the backend as by the API, and is written out in one place. `kind` is what
-programs go by; `detail` says what was found and `way_out` what to do, to whoever reads it.
+A problem is raised where it is detected, by the backend as by the API, and is serialised in one place. `kind` is for
+programs; `detail` says what was found and `way_out` what to do.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ _TITLES: Mapping[Kind, str] = {
 
 
 class Problem(Exception):
-    """Why a request is not done."""
+    """Why a request is refused."""
 
     def __init__(
         self, kind: Kind, detail: str, way_out: str, *, retry_after: int | None = None, **facts: object
@@ -91,11 +91,11 @@ class Problem(Exception):
 
     @property
     def status(self) -> int:
-        """Its HTTP status."""
+        """Return the HTTP status."""
         return int(_STATUS[self.kind])
 
     def document(self) -> dict[str, Any]:
-        """What is written out."""
+        """Return the problem+json document."""
         return {
             "type": f"urn:agent-environment:problem:{self.kind}",
             "title": _TITLES[self.kind],
@@ -107,5 +107,5 @@ class Problem(Exception):
 
 
 def not_found(what: str) -> Problem:
-    """The same words whether a thing is not there or is somebody else's: nobody learns what others have."""
+    """Return the same problem for what is missing and for what belongs to another owner."""
     return Problem("not-found", f"there is no {what} of that name that you may see", "list what there is: GET on it")

@@ -1,6 +1,6 @@
-"""What is remembered of each request: how long it took, and, of those that change something or were refused, by whom.
+"""Record each request: its duration, and for changes and refusals the caller.
 
-Nothing that a caller sends is written down but the names of workspaces: no token, no body, no header.
+Of what a caller sends only names of workspaces are recorded: no token, no body, no header.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ TRACED = "/v1/"
 
 
 class RequestLog:
-    """Around the whole of the API."""
+    """Middleware around the whole API."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self._app, self._metrics = app, metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, and remember it."""
+        """Serve a request, and record it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -47,7 +47,7 @@ class RequestLog:
         began = time.monotonic()
         code = 500
 
-        async def telling(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             nonlocal code
             if message["type"] == "http.response.start":
                 code = int(message["status"])
@@ -60,18 +60,18 @@ class RequestLog:
             await send(message)
 
         try:
-            await self._app(scope, receive, telling)
+            await self._app(scope, receive, send_with_headers)
         finally:
-            self._remember(scope, code, time.monotonic() - began)
+            self._record(scope, code, time.monotonic() - began)
         return code
 
-    def _remember(self, scope: Scope, code: int, seconds: float) -> None:
-        route, method = _named(scope)
+    def _record(self, scope: Scope, code: int, seconds: float) -> None:
+        route, method = _route_and_method(scope)
         self._metrics.request(route, method, code, seconds)
         if (method in _READ_METHODS and code not in {401, 403}) or route == NO_ROUTE:
             return
         caller = scope.get("state", {}).get("caller")
-        names: dict[str, Any] = scope.get("path_params") or {}
+        parameters: dict[str, Any] = scope.get("path_params") or {}
         audit(
             "request",
             method=method,
@@ -79,22 +79,22 @@ class RequestLog:
             code=code,
             owner=getattr(caller, "owner", None),
             roles=sorted(getattr(caller, "roles", ())),
-            workspace=names.get("id") or names.get("id_"),
-            task=names.get("task"),
-            holder=names.get("holder"),
+            workspace=parameters.get("id") or parameters.get("id_"),
+            task=parameters.get("task"),
+            holder=parameters.get("holder"),
             source=(scope.get("client") or ("",))[0],
             milliseconds=round(seconds * 1000),
         )
 
 
-def _named(scope: Scope) -> tuple[str, str]:
-    """The route of a request, with its parameters' names and not with their values, and its method."""
+def _route_and_method(scope: Scope) -> tuple[str, str]:
+    """Return the route of a request, with its parameters' names instead of values, and its method."""
     route: str = getattr(scope.get("route"), "path", "") or NO_ROUTE
     return route, scope["method"] if scope["method"] in METHODS else "other"
 
 
 def _describe(span: Span, scope: Scope, code: int) -> None:
-    route, method = _named(scope)
+    route, method = _route_and_method(scope)
     span.update_name(f"{method} {route}")
     span.set_attributes({"http.request.method": method, "http.route": route, "http.response.status_code": code})
     if code >= 500:

@@ -1,4 +1,4 @@
-"""How answers are made that are more than a body: where to look, when to ask again, and how what went wrong is told."""
+"""Responses that are more than a body: headers of created resources, and errors as problems."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ POLL_SECONDS = "1"
 
 
 def problems(*codes: int) -> dict[int | str, dict[str, Any]]:
-    """What may go wrong, for the API's description."""
+    """Return the problem responses for the OpenAPI description."""
     rows: dict[int | str, dict[str, Any]] = {}
     for code in codes:
         row: dict[str, Any] = {
@@ -52,23 +52,23 @@ _DESCRIPTIONS = {
 PROBLEMS = problems(401, 402, 403, 404, 409, 422, 429, 503)
 
 
-def set_create_headers(response: Response, made: CreateResult) -> None:
-    """Say whether it is there, and where to look."""
-    response.headers["Location"] = location(made)
-    if made.ready:
-        response.status_code = 200 if made.existed else 201
-    elif made.workspace.state in {"creating", "deleting"}:
+def set_create_headers(response: Response, result: CreateResult) -> None:
+    """Set status and headers: whether the workspace is ready, and where to look."""
+    response.headers["Location"] = location(result)
+    if result.ready:
+        response.status_code = 200 if result.existed else 201
+    elif result.workspace.state in {"creating", "deleting"}:
         response.status_code = 202
         response.headers["Retry-After"] = POLL_SECONDS
     else:
         # Asleep or failed: waiting for it is of no use, and it says so itself.
         response.status_code = 200
-    if made.cold:
-        response.headers["Agentenv-Cold"] = made.cold
+    if result.cold:
+        response.headers["Agentenv-Cold"] = result.cold
 
 
 def install_handlers(app: FastAPI) -> None:
-    """Have everything that goes wrong written out as a problem."""
+    """Install the handlers that turn every error into a problem."""
     app.add_exception_handler(Problem, _problem)
     app.add_exception_handler(KubeApiError, _refused)
     app.add_exception_handler(SyncKubeApiError, _refused_in_a_thread)
@@ -78,7 +78,7 @@ def install_handlers(app: FastAPI) -> None:
 
 
 def problem_response(problem: Problem) -> Response:
-    """A problem as it is told."""
+    """Return the response for a problem."""
     headers: dict[str, str] = {}
     if problem.retry_after is not None:
         headers["Retry-After"] = str(problem.retry_after)
@@ -105,7 +105,7 @@ async def _refused(_request: Request, failure: Exception) -> Response:
 
 async def _refused_in_a_thread(request: Request, failure: Exception) -> Response:
     assert isinstance(failure, SyncKubeApiError)  # noqa: S101
-    if failure.passes:
+    if failure.transient:
         return problem_response(
             Problem("unavailable", str(failure), "try again in a while; nothing was lost", retry_after=5)
         )
@@ -118,8 +118,10 @@ async def _malformed(_request: Request, failure: Exception) -> Response:
         {"where": ".".join(str(part) for part in error["loc"]), "found": error["msg"], "kind": error["type"]}
         for error in failure.errors()
     ]
-    told = "; ".join(f"{row['where']}: {row['found']}" for row in rows[:5])
-    return problem_response(Problem("malformed", told, "put right what `errors` names; see /openapi.json", errors=rows))
+    detail = "; ".join(f"{row['where']}: {row['found']}" for row in rows[:5])
+    return problem_response(
+        Problem("malformed", detail, "put right what `errors` names; see /openapi.json", errors=rows)
+    )
 
 
 async def _http(request: Request, failure: Exception) -> Response:
@@ -140,17 +142,17 @@ async def _http(request: Request, failure: Exception) -> Response:
 
 
 def _methods(request: Request) -> list[str]:
-    """What may be done with a path: each of its methods is a route of its own."""
+    """Return the allowed methods of a path: each method is a route of its own."""
     paths: dict[str, dict[str, Any]] = request.app.openapi()["paths"]
-    asked = request.url.path.split("/")
-    found: set[str] = set()
+    segments = request.url.path.split("/")
+    allowed: set[str] = set()
     for path, methods in paths.items():
         parts = path.split("/")
-        if len(parts) == len(asked) and all(
-            part == other or (part.startswith("{") and other) for part, other in zip(parts, asked, strict=True)
+        if len(parts) == len(segments) and all(
+            part == other or (part.startswith("{") and other) for part, other in zip(parts, segments, strict=True)
         ):
-            found |= {method.upper() for method in methods}
-    return sorted(found)
+            allowed |= {method.upper() for method in methods}
+    return sorted(allowed)
 
 
 async def _unexpected(_request: Request, failure: Exception) -> Response:
@@ -161,12 +163,12 @@ async def _unexpected(_request: Request, failure: Exception) -> Response:
 
 
 def describe_problems(app: FastAPI) -> None:
-    """Have the API's description name problems as they are told, and nothing that is never told."""
-    made = app.openapi
+    """Describe problems in the OpenAPI document as they are returned, and drop FastAPI's own error schemas."""
+    build = app.openapi
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
-            document = made()
+            document = build()
             schemas: dict[str, Any] = document["components"]["schemas"]
             for name in ("HTTPValidationError", "ValidationError"):
                 schemas.pop(name, None)

@@ -1,7 +1,6 @@
-"""What goes over the wire: requests as they may be, answers as they are. Names are those of the rest of the project.
+"""Request and response bodies.
 
-Whatever a request says that has no place here is refused: a misspelt field that is passed over looks as if it were
-done.
+Unknown fields are refused: a misspelt field that is ignored looks as if it were applied.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from agentenv.service.http.values import Dollars, Id, Labels, Line, Moment, Name
 
 
 class Shape(BaseModel):
-    """What all of them have in common."""
+    """The base of all bodies."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
@@ -161,35 +160,35 @@ class WorkspaceShape(Shape):
     why: Annotated[str | None, Field(description="What stands against it, where it is not running.")]
 
     @classmethod
-    def of(cls, one: Workspace, now: datetime) -> WorkspaceShape:
+    def of(cls, workspace: Workspace, now: datetime) -> WorkspaceShape:
         """As it is told."""
         return cls.model_construct(
-            id=one.id,
-            owner=one.owner,
-            class_=one.class_name,
-            mode=one.mode,
-            state=one.state,
-            created=one.created,
-            created_by=one.created_by,
-            task=one.task,
-            sandbox=one.sandbox,
-            addresses=list(one.addresses),
-            labels=dict(one.labels),
-            shared=dict(one.shared),
-            leases=[LeaseShape.of(lease) for lease in one.held(now)],
-            last_active=one.last_active,
-            busy_until=one.busy_until,
-            wake_at=one.wake_at,
-            idle_after=None if one.idle_after is None else int(one.idle_after.total_seconds()),
-            deadline=one.deadline,
-            budget=one.budget,
-            suspended_because=one.suspended_because,
-            deleted_at=one.deleted_at,
-            destroy_after=one.destroy_after,
-            session=one.archive,
-            parent=one.parent,
-            cold=one.cold,
-            why=one.why or None,
+            id=workspace.id,
+            owner=workspace.owner,
+            class_=workspace.class_name,
+            mode=workspace.mode,
+            state=workspace.state,
+            created=workspace.created,
+            created_by=workspace.created_by,
+            task=workspace.task,
+            sandbox=workspace.sandbox,
+            addresses=list(workspace.addresses),
+            labels=dict(workspace.labels),
+            shared=dict(workspace.shared),
+            leases=[LeaseShape.of(lease) for lease in workspace.held(now)],
+            last_active=workspace.last_active,
+            busy_until=workspace.busy_until,
+            wake_at=workspace.wake_at,
+            idle_after=None if workspace.idle_after is None else int(workspace.idle_after.total_seconds()),
+            deadline=workspace.deadline,
+            budget=workspace.budget,
+            suspended_because=workspace.suspended_because,
+            deleted_at=workspace.deleted_at,
+            destroy_after=workspace.destroy_after,
+            session=workspace.archive,
+            parent=workspace.parent,
+            cold=workspace.cold,
+            why=workspace.why or None,
         )
 
 

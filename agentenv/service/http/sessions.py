@@ -1,4 +1,4 @@
-"""Sessions over HTTP: whoever keeps the chats says that one is over, and its workspace ends with it."""
+"""Routes of sessions: the chat archive reports an ended chat, and its workspace ends with it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
 
 
 @router.post("/ended", operation_id="endSession", responses=problems(401, 403, 422, 429, 503))
-async def end(asked: SessionEnded, caller: CurrentCaller, parts: RequestDependencies) -> Counted:
-    """A chat was archived: what its session's workspace keeps goes after the time that the settings say."""
-    if not caller.operates:
+async def end(body: SessionEnded, caller: CurrentCaller, dependencies: RequestDependencies) -> Counted:
+    """A chat was archived: the data of its session's workspace is destroyed after the configured retention."""
+    if not caller.is_operator:
         raise Problem("not-allowed", "chats are ended by whoever keeps them", "ask with an operator's token")
-    if parts.cluster is None:
+    if dependencies.cluster is None:
         raise Problem("unavailable", "sessions are not ended here", "delete the workspace")
-    return Counted(workspaces=await asyncio.to_thread(end_session, parts.cluster, asked.session, parts.now()))
+    return Counted(
+        workspaces=await asyncio.to_thread(end_session, dependencies.cluster, body.session, dependencies.now())
+    )

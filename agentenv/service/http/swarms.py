@@ -1,4 +1,4 @@
-"""Swarms over HTTP: several workspaces for a task at once, all or as many as fit, that share a volume."""
+"""Routes of swarms: several workspaces for one task that share a volume."""
 
 from __future__ import annotations
 
@@ -30,91 +30,91 @@ Task = Annotated[str, Path(pattern=r"^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$", desc
     responses={202: {"model": SwarmShape, "description": "It is on its way: look at `Location`"}, **PROBLEMS},
 )
 async def create(
-    asked: SwarmAsked,
+    body: SwarmAsked,
     response: Response,
     caller: CurrentCaller,
-    parts: RequestDependencies,
+    dependencies: RequestDependencies,
     wait: Annotated[float, Query(ge=0, le=60)] = 10.0,
 ) -> SwarmShape:
-    """Ask for a swarm: it is made whole or not at all, and once for an owner and a task."""
-    of_class = parts.catalog.get(asked.class_)
+    """Create a swarm: all or nothing, and once per owner and task."""
+    of_class = dependencies.catalog.get(body.class_)
     require_class_access(caller, of_class)
     if "agent" not in of_class.modes:
         raise Problem("mode-not-offered", f"class {of_class.name} is not for agents", "ask for another class")
-    check_deadline(asked.deadline, parts.now())
-    first = Workspace(f"{asked.task}-1", caller.owner, of_class.name, "agent", "creating", task=asked.task)
-    await check_budget_left(parts, first)
-    told = await _swarming(parts).make(
+    check_deadline(body.deadline, dependencies.now())
+    first = Workspace(f"{body.task}-1", caller.owner, of_class.name, "agent", "creating", task=body.task)
+    await check_budget_left(dependencies, first)
+    status = await _swarm_tasks(dependencies).create(
         caller.owner,
         of_class,
-        asked.task,
-        asked.count,
-        fit=asked.fit,
-        channel=asked.channel,
-        deadline=asked.deadline,
+        body.task,
+        body.count,
+        fit=body.fit,
+        channel=body.channel,
+        deadline=body.deadline,
         wait=wait,
     )
-    response.headers["Location"] = f"/v1/swarms/{asked.task}"
-    if told.state == "creating":
+    response.headers["Location"] = f"/v1/swarms/{body.task}"
+    if status.state == "creating":
         response.status_code = 202
         response.headers["Retry-After"] = POLL_SECONDS
-    return _shape(told)
+    return _shape(status)
 
 
 @router.get("/{task}", operation_id="getSwarm", responses=problems(401, 403, 404, 422, 429, 503))
-async def get(task: Task, caller: CurrentCaller, parts: RequestDependencies) -> SwarmShape:
-    """How it stands with a swarm of one's own."""
-    return _shape(await _swarming(parts).find(caller.owner, task))
+async def get(task: Task, caller: CurrentCaller, dependencies: RequestDependencies) -> SwarmShape:
+    """The status of one of the caller's swarms."""
+    return _shape(await _swarm_tasks(dependencies).find(caller.owner, task))
 
 
 @router.delete("/{task}", operation_id="deleteSwarm", status_code=202, responses=PROBLEMS)
 async def delete(
     task: Task,
     caller: CurrentCaller,
-    parts: RequestDependencies,
+    dependencies: RequestDependencies,
     *,
     destroy: Annotated[bool, Query(description="Its data, too, and at once.")] = False,
 ) -> SwarmShape:
-    """Take a swarm away. The data of its workspaces, and what they shared, is kept like that of other workspaces."""
-    swarming = _swarming(parts)
+    """Delete a swarm. The data of its workspaces and their shared volume is retained like that of others."""
+    swarm_tasks = _swarm_tasks(dependencies)
     try:
-        told = await swarming.find(caller.owner, task)
+        status = await swarm_tasks.find(caller.owner, task)
     except Problem as problem:
-        if not (destroy and problem.kind == "not-found" and await swarming.destroy_kept(caller.owner, task)):
+        if not (destroy and problem.kind == "not-found" and await swarm_tasks.destroy_kept(caller.owner, task)):
             raise
         return _shape(SwarmStatus(task, "", 0, (), "failed", "it was deleted, and its data is being destroyed"))
-    await _settle(parts, told.members)
-    await swarming.end(caller.owner, task, destroy=destroy)
-    return _shape(told)
+    await _settle(dependencies, status.members)
+    await swarm_tasks.end(caller.owner, task, destroy=destroy)
+    return _shape(status)
 
 
-async def _settle(parts: Dependencies, members: Iterable[Workspace]) -> None:
-    """Have what they used written down before they go; a few at a time, for others wait for these threads, too."""
-    settle = parts.settle
+async def _settle(dependencies: Dependencies, members: Iterable[Workspace]) -> None:
+    """Record the members' usage before deletion; a few at a time, as other requests share these threads."""
+    settle = dependencies.settle
     if settle is None:
         return
-    few = asyncio.Semaphore(SETTLED_AT_ONCE)
+    semaphore = asyncio.Semaphore(SETTLED_AT_ONCE)
 
-    async def one(member: Workspace) -> None:
-        async with few:
+    async def settle_member(member: Workspace) -> None:
+        async with semaphore:
             await settle(member)
 
-    await asyncio.gather(*(one(member) for member in members))
+    await asyncio.gather(*(settle_member(member) for member in members))
 
 
-def _swarming(parts: Dependencies) -> SwarmTasks:
-    if parts.swarming is None:
+def _swarm_tasks(dependencies: Dependencies) -> SwarmTasks:
+    if dependencies.swarm_tasks is None:
         raise Problem("unavailable", "swarms are not made here", "ask for workspaces one by one")
-    return parts.swarming
+    return dependencies.swarm_tasks
 
 
-def _shape(told: SwarmStatus) -> SwarmShape:
+def _shape(status: SwarmStatus) -> SwarmShape:
     return SwarmShape(
-        task=told.task,
-        class_=told.class_name,
-        asked=told.asked,
-        ready=sum(one.state == "running" for one in told.members),
-        state=told.state,
-        why=told.why,
-        workspaces=[one.id for one in told.members],
+        task=status.task,
+        class_=status.class_name,
+        asked=status.asked,
+        ready=sum(member.state == "running" for member in status.members),
+        state=status.state,
+        why=status.why,
+        workspaces=[member.id for member in status.members],
     )

@@ -1,4 +1,4 @@
-"""What callers ask about themselves and about what there is, and what Kubernetes asks about the replica."""
+"""Routes about the caller and the classes, and the probes of the replica."""
 
 from __future__ import annotations
 
@@ -15,40 +15,42 @@ health = APIRouter(include_in_schema=False)
 
 @router.get("/me", operation_id="getCaller", responses=problems(401, 403, 429, 503))
 async def me(caller: CurrentCaller) -> CallerShape:
-    """Who one is here."""
+    """The caller's owner id and roles."""
     return CallerShape(owner=caller.owner, roles=sorted(caller.roles))
 
 
 @router.get("/classes", operation_id="listClasses", responses=problems(401, 403, 429, 503))
-async def classes(caller: CurrentCaller, parts: RequestDependencies) -> ClassList:
-    """The classes that one may have workspaces of."""
+async def classes(caller: CurrentCaller, dependencies: RequestDependencies) -> ClassList:
+    """The classes that the caller may have workspaces of."""
     return ClassList(
         items=[
             ClassShape(
-                name=one.name,
-                tier=one.plan.settings.tier,
-                modes=list(one.modes),
-                channels=[release.channel for release in one.releases],
-                idle_after=int(one.idle_after.total_seconds()),
-                max_lifetime=None if one.max_lifetime is None else int(one.max_lifetime.total_seconds()),
-                budget=one.budget,
-                kept=one.kept,
+                name=sandbox_class.name,
+                tier=sandbox_class.plan.settings.tier,
+                modes=list(sandbox_class.modes),
+                channels=[release.channel for release in sandbox_class.releases],
+                idle_after=int(sandbox_class.idle_after.total_seconds()),
+                max_lifetime=None
+                if sandbox_class.max_lifetime is None
+                else int(sandbox_class.max_lifetime.total_seconds()),
+                budget=sandbox_class.budget,
+                kept=sandbox_class.has_homes,
             )
-            for one in parts.catalog.classes.values()
-            if claimable(caller, one)
+            for sandbox_class in dependencies.catalog.classes.values()
+            if claimable(caller, sandbox_class)
         ]
     )
 
 
 @health.get("/healthz")
 async def alive() -> Response:
-    """Whether it answers at all."""
+    """The liveness probe."""
     return Response("alive\n", media_type="text/plain")
 
 
 @health.get("/readyz")
-async def ready(parts: RequestDependencies) -> Response:
-    """Whether it watches the cluster, and what it lists from is fresh."""
-    in_step = parts.backend.in_step()
-    said = "ready\n" if in_step else "the cluster has not been read yet, or not lately\n"
-    return Response(said, 200 if in_step else 503, media_type="text/plain")
+async def ready(dependencies: RequestDependencies) -> Response:
+    """The readiness probe: whether the watches of the cluster are synced and fresh."""
+    in_step = dependencies.backend.is_synced()
+    text = "ready\n" if in_step else "the cluster has not been read yet, or not lately\n"
+    return Response(text, 200 if in_step else 503, media_type="text/plain")

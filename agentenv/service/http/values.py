@@ -1,4 +1,4 @@
-"""Values that go over the wire: what an id, a name, a label, a moment and an amount of money may look like."""
+"""Types of values in requests: ids, names, labels, timestamps and amounts of money."""
 
 from __future__ import annotations
 
@@ -40,27 +40,27 @@ Line = Annotated[str, StringConstraints(pattern=_LINE)]
 Seconds = Annotated[int, Field(ge=60, le=MONTH)]
 
 
-def _in_utc(when: datetime) -> datetime:
-    """The moment in UTC; the last and the first one where it would be in no year."""
+def _in_utc(timestamp: datetime) -> datetime:
+    """Return the timestamp in UTC; the first or last one where it is out of range."""
     try:
-        return when.astimezone(UTC)
+        return timestamp.astimezone(UTC)
     except OverflowError:
-        return EARLIEST if when.year == 1 else LATEST
+        return EARLIEST if timestamp.year == 1 else LATEST
 
 
 Moment = Annotated[AwareDatetime, AfterValidator(_in_utc)]
 
 
-def _dollars(found: object) -> object:
-    """Whole dollars as a number, cents as a text: a fraction in binary is no amount of money."""
-    if isinstance(found, Decimal):
-        return found
-    if isinstance(found, float) and found.is_integer():
-        found = int(found)
-    if isinstance(found, int) and not isinstance(found, bool) and 0 <= found <= MOST_DOLLARS:
-        return Decimal(found)
-    if isinstance(found, str) and re.fullmatch(AMOUNT, found):
-        return Decimal(found)
+def _dollars(value: object) -> object:
+    """Parse dollars: whole amounts as a number, cents as a text; a binary fraction is no amount of money."""
+    if isinstance(value, Decimal):
+        return value
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_DOLLARS:
+        return Decimal(value)
+    if isinstance(value, str) and re.fullmatch(AMOUNT, value):
+        return Decimal(value)
     raise ValueError("whole dollars are a number, others a text such as 2.50")
 
 

@@ -1,4 +1,4 @@
-"""Workspaces over HTTP: asked for, looked at, changed, put to sleep, woken, attached to and taken away."""
+"""Routes of workspaces: create, read, update, suspend, resume, attach and delete."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class ListQuery(BaseModel):
 
 
 class DeleteQuery(BaseModel):
-    """How a workspace is taken away."""
+    """How a workspace is deleted."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -85,23 +85,23 @@ class DeleteQuery(BaseModel):
     },
 )
 async def create(
-    asked: WorkspaceAsked,
+    body: WorkspaceAsked,
     response: Response,
     caller: CurrentCaller,
-    parts: RequestDependencies,
+    dependencies: RequestDependencies,
     *,
     idempotency_key: Annotated[Line | None, Header(description="Instead of `key`.")] = None,
     wait: Wait = 10.0,
 ) -> WorkspaceShape:
-    """Ask for a workspace: made if it is not there, from a warm sandbox if there is one."""
-    wanted = await create_request(parts, caller, asked, idempotency_key)
+    """Create a workspace, unless it exists: from a warm sandbox if there is one."""
+    request = await create_request(dependencies, caller, body, idempotency_key)
     # Of one that is not there yet too: its owner's cap holds all that they have together.
-    await check_budget_left(parts, parts.backend.view.find(wanted.id) or planned_workspace(wanted))
-    made = await parts.backend.create(
-        wanted, wait=wait, warm_only=asked.start == "warm", before_return=restore_check(parts, caller)
+    await check_budget_left(dependencies, dependencies.backend.view.find(request.id) or planned_workspace(request))
+    result = await dependencies.backend.create(
+        request, wait=wait, warm_only=body.start == "warm", before_restore=restore_check(dependencies, caller)
     )
-    set_create_headers(response, made)
-    return WorkspaceShape.of(made.workspace, parts.now())
+    set_create_headers(response, result)
+    return WorkspaceShape.of(result.workspace, dependencies.now())
 
 
 @router.get(
@@ -110,44 +110,46 @@ async def create(
     response_model=WorkspacePage,
     responses=problems(401, 403, 422, 429, 503),
 )
-async def list_(chosen: Annotated[ListQuery, Query()], caller: CurrentCaller, parts: RequestDependencies) -> Response:
-    """Workspaces by id, a page at a time: one's own and those that are shared, or everybody's.
+async def list_(
+    query: Annotated[ListQuery, Query()], caller: CurrentCaller, dependencies: RequestDependencies
+) -> Response:
+    """List workspaces by id, a page at a time: the caller's own and shared ones, or everybody's.
 
-    What is told is a moment old at the most; ask for one by its id to have it as it is.
+    The list is eventually consistent; read one workspace by its id for its current state.
     """
-    if (chosen.everybody or chosen.owner not in {None, caller.owner}) and not caller.operates:
+    if (query.everybody or query.owner not in {None, caller.owner}) and not caller.is_operator:
         raise Problem("not-allowed", "others' workspaces are not yours to see", "leave out `owner` and `everybody`")
-    page = await parts.backend.list(
+    page = await dependencies.backend.list(
         Filter(
-            reader=None if chosen.everybody or chosen.owner else caller.owner,
-            owner=chosen.owner,
-            class_name=chosen.class_,
-            state=chosen.state,
-            mode=chosen.mode,
-            task=chosen.task,
-            labels=dict(label.split("=", 1) for label in chosen.label),
-            deleted=chosen.deleted,
+            reader=None if query.everybody or query.owner else caller.owner,
+            owner=query.owner,
+            class_name=query.class_,
+            state=query.state,
+            mode=query.mode,
+            task=query.task,
+            labels=dict(label.split("=", 1) for label in query.label),
+            deleted=query.deleted,
         ),
-        limit=chosen.limit,
-        after=chosen.after,
+        limit=query.limit,
+        after=query.after,
     )
-    now = parts.now()
-    told = WorkspacePage.model_construct(
-        items=[WorkspaceShape.of(one, now) for one in page.workspaces], after=page.after
+    now = dependencies.now()
+    page_document = WorkspacePage.model_construct(
+        items=[WorkspaceShape.of(workspace, now) for workspace in page.workspaces], after=page.after
     )
     # Written once: a hundred rows read back and checked again would take longer than finding them.
-    return Response(told.model_dump_json(by_alias=True), media_type="application/json")
+    return Response(page_document.model_dump_json(by_alias=True), media_type="application/json")
 
 
 @router.get("/{id}", operation_id="getWorkspace", responses=problems(401, 403, 404, 422, 429, 503))
 async def get(
-    id_: Annotated[Named, Path(alias="id")], caller: CurrentCaller, parts: RequestDependencies, wait: Wait = 0.0
+    id_: Annotated[Named, Path(alias="id")], caller: CurrentCaller, dependencies: RequestDependencies, wait: Wait = 0.0
 ) -> WorkspaceShape:
-    """A workspace as it is; with `wait`, once it is neither on its way nor going."""
-    found = require(caller, "see", await parts.backend.get(id_))
+    """Read a workspace; with `wait`, once it is neither being created nor being deleted."""
+    workspace = require(caller, "see", await dependencies.backend.get(id_))
     if wait:
-        found = require(caller, "see", await parts.backend.settled(id_, wait=wait))
-    return WorkspaceShape.of(found, parts.now())
+        workspace = require(caller, "see", await dependencies.backend.settled(id_, wait=wait))
+    return WorkspaceShape.of(workspace, dependencies.now())
 
 
 @router.patch("/{id}", operation_id="updateWorkspace", responses=PROBLEMS)
@@ -155,68 +157,72 @@ async def update(
     id_: Annotated[Named, Path(alias="id")],
     changed: WorkspaceChanged,
     caller: CurrentCaller,
-    parts: RequestDependencies,
+    dependencies: RequestDependencies,
     wait: Wait = 10.0,
 ) -> WorkspaceShape:
-    """Change what is said of a workspace; another class makes it anew, cold, on the same data."""
-    found = require(caller, "see", await parts.backend.get(id_))
-    said = changed.model_fields_set
-    if said - {"budget"} or not said:
-        require(caller, "change", found)
-    of_class = parts.catalog.get(changed.class_ or found.class_name)
-    if "budget" in said:
-        check_budget_change(caller, found.budget, changed.budget, of_class.budget, own=found.owner == caller.owner)
-    if changed.class_ is not None and changed.class_ != found.class_name:
+    """Update a workspace; another class recreates it cold on the same data."""
+    workspace = require(caller, "see", await dependencies.backend.get(id_))
+    fields = changed.model_fields_set
+    if fields - {"budget"} or not fields:
+        require(caller, "change", workspace)
+    of_class = dependencies.catalog.get(changed.class_ or workspace.class_name)
+    if "budget" in fields:
+        check_budget_change(
+            caller, workspace.budget, changed.budget, of_class.budget, own=workspace.owner == caller.owner
+        )
+    if changed.class_ is not None and changed.class_ != workspace.class_name:
         require_class_access(caller, of_class)
-        check_class_budget(caller, changed.budget if "budget" in said else found.budget, of_class)
-        if found.mode not in of_class.modes:
-            raise Problem("mode-not-offered", f"class {of_class.name} is not for mode {found.mode}", "choose another")
-        if found.parent:
-            parent = require(caller, "write", await parts.backend.get(found.parent))
-            parts.catalog.refuse_beyond(of_class.name, parent.class_name)
+        check_class_budget(caller, changed.budget if "budget" in fields else workspace.budget, of_class)
+        if workspace.mode not in of_class.modes:
+            raise Problem(
+                "mode-not-offered", f"class {of_class.name} is not for mode {workspace.mode}", "choose another"
+            )
+        if workspace.parent:
+            parent = require(caller, "write", await dependencies.backend.get(workspace.parent))
+            dependencies.catalog.refuse_beyond(of_class.name, parent.class_name)
         # It comes up anew in the other class, whatever put it to sleep: by the limits that hold it there.
-        budget = changed.budget if "budget" in said else found.budget
-        await check_budget_left(parts, replace(found, class_name=of_class.name, budget=budget))
-    check_deadline(changed.deadline, parts.now())
-    made = await parts.backend.update(
+        budget = changed.budget if "budget" in fields else workspace.budget
+        await check_budget_left(dependencies, replace(workspace, class_name=of_class.name, budget=budget))
+    check_deadline(changed.deadline, dependencies.now())
+    result = await dependencies.backend.update(
         id_,
         Changes(
             class_name=changed.class_ if changed.class_ is not None else UNSET,
-            labels=(changed.labels or {}) if "labels" in said else UNSET,
-            shared=(changed.shared or {}) if "shared" in said else UNSET,
-            idle_after=timedelta_of(changed.idle_after) if "idle_after" in said else UNSET,
-            deadline=changed.deadline if "deadline" in said else UNSET,
-            budget=changed.budget if "budget" in said else UNSET,
-            busy_until=changed.busy_until if "busy_until" in said else UNSET,
-            wake_at=changed.wake_at if "wake_at" in said else UNSET,
+            labels=(changed.labels or {}) if "labels" in fields else UNSET,
+            shared=(changed.shared or {}) if "shared" in fields else UNSET,
+            idle_after=timedelta_of(changed.idle_after) if "idle_after" in fields else UNSET,
+            deadline=changed.deadline if "deadline" in fields else UNSET,
+            budget=changed.budget if "budget" in fields else UNSET,
+            busy_until=changed.busy_until if "busy_until" in fields else UNSET,
+            wake_at=changed.wake_at if "wake_at" in fields else UNSET,
         ),
         wait=wait,
     )
-    return WorkspaceShape.of(made.workspace, parts.now())
+    return WorkspaceShape.of(result.workspace, dependencies.now())
 
 
 @router.delete("/{id}", operation_id="deleteWorkspace", status_code=202, responses=PROBLEMS)
 async def delete(
     id_: Annotated[Named, Path(alias="id")],
-    how: Annotated[DeleteQuery, Query()],
+    options: Annotated[DeleteQuery, Query()],
     caller: CurrentCaller,
-    parts: RequestDependencies,
+    dependencies: RequestDependencies,
 ) -> WorkspaceShape:
-    """Take a workspace away. Its data is kept for the time that the settings say, or destroyed at once."""
-    found = require(caller, "destroy" if how.destroy else "delete", await parts.backend.get(id_))
-    if parts.settle is not None:
-        await parts.settle(found)
-    keep_for = timedelta(0) if how.destroy else _retention(parts, found.mode)
-    return WorkspaceShape.of(await parts.backend.delete(id_, keep_for=keep_for), parts.now())
+    """Delete a workspace. Its data is retained as the settings say, or destroyed at once."""
+    workspace = require(caller, "destroy" if options.destroy else "delete", await dependencies.backend.get(id_))
+    if dependencies.settle is not None:
+        await dependencies.settle(workspace)
+    keep_for = timedelta(0) if options.destroy else _retention(dependencies, workspace.mode)
+    return WorkspaceShape.of(await dependencies.backend.delete(id_, keep_for=keep_for), dependencies.now())
 
 
 @router.post("/{id}/suspend", operation_id="suspendWorkspace", responses=PROBLEMS)
 async def suspend(
-    id_: Annotated[Named, Path(alias="id")], caller: CurrentCaller, parts: RequestDependencies
+    id_: Annotated[Named, Path(alias="id")], caller: CurrentCaller, dependencies: RequestDependencies
 ) -> WorkspaceShape:
-    """Let a workspace sleep: its processes end, its files stay."""
-    require(caller, "sleep", await parts.backend.get(id_))
-    return WorkspaceShape.of(await parts.backend.suspend(id_, "asked"), parts.now())
+    """Suspend a workspace: its processes end, its files are retained."""
+    require(caller, "sleep", await dependencies.backend.get(id_))
+    return WorkspaceShape.of(await dependencies.backend.suspend(id_, "asked"), dependencies.now())
 
 
 @router.post(
@@ -228,55 +234,55 @@ async def resume(
     id_: Annotated[Named, Path(alias="id")],
     response: Response,
     caller: CurrentCaller,
-    parts: RequestDependencies,
+    dependencies: RequestDependencies,
     wait: Wait = 10.0,
 ) -> WorkspaceShape:
-    """Wake a workspace; one that was deleted, and whose data is kept, is made anew on it."""
-    found = require(caller, "wake", await parts.backend.get(id_))
-    await check_budget_left(parts, found)
-    made = await parts.backend.resume(id_, wait=wait, before_return=restore_check(parts, caller))
-    set_create_headers(response, CreateResult(made.workspace, made.ready, existed=True, cold=made.cold))
-    return WorkspaceShape.of(made.workspace, parts.now())
+    """Resume a workspace; one that was deleted is restored on its retained data."""
+    workspace = require(caller, "wake", await dependencies.backend.get(id_))
+    await check_budget_left(dependencies, workspace)
+    result = await dependencies.backend.resume(id_, wait=wait, before_restore=restore_check(dependencies, caller))
+    set_create_headers(response, CreateResult(result.workspace, result.ready, existed=True, cold=result.cold))
+    return WorkspaceShape.of(result.workspace, dependencies.now())
 
 
 @router.put("/{id}/leases/{holder}", operation_id="attach", responses=PROBLEMS)
 async def attach(
     id_: Annotated[Named, Path(alias="id")],
     holder: Holder,
-    asked: LeaseAsked,
+    body: LeaseAsked,
     caller: CurrentCaller,
-    parts: RequestDependencies,
+    dependencies: RequestDependencies,
 ) -> WorkspaceShape:
-    """Attach to a workspace, or say that one is still there: a lease that nobody renews runs out."""
-    require(caller, "write" if asked.mode == "rw" else "read", await parts.backend.get(id_))
-    seconds = timedelta(seconds=asked.seconds) if asked.seconds else parts.catalog.settings.service.lease
-    lease = Lease(_holder(caller, holder), asked.mode, parts.now() + seconds)
-    return WorkspaceShape.of(await parts.backend.attach(id_, lease), parts.now())
+    """Attach to a workspace, or renew the lease: a lease that is not renewed expires."""
+    require(caller, "write" if body.mode == "rw" else "read", await dependencies.backend.get(id_))
+    seconds = timedelta(seconds=body.seconds) if body.seconds else dependencies.catalog.settings.service.lease
+    lease = Lease(_holder(caller, holder), body.mode, dependencies.now() + seconds)
+    return WorkspaceShape.of(await dependencies.backend.attach(id_, lease), dependencies.now())
 
 
 @router.delete("/{id}/leases/{holder}", operation_id="detach", responses=PROBLEMS)
 async def detach(
-    id_: Annotated[Named, Path(alias="id")], holder: Holder, caller: CurrentCaller, parts: RequestDependencies
+    id_: Annotated[Named, Path(alias="id")], holder: Holder, caller: CurrentCaller, dependencies: RequestDependencies
 ) -> WorkspaceShape:
-    """Give a lease back."""
-    require(caller, "see", await parts.backend.get(id_))
-    return WorkspaceShape.of(await parts.backend.detach(id_, _holder(caller, holder)), parts.now())
+    """Release a lease."""
+    require(caller, "see", await dependencies.backend.get(id_))
+    return WorkspaceShape.of(await dependencies.backend.detach(id_, _holder(caller, holder)), dependencies.now())
 
 
 @router.get("/{id}/events", operation_id="listEvents", responses=PROBLEMS)
 async def events(
-    id_: Annotated[Named, Path(alias="id")], caller: CurrentCaller, parts: RequestDependencies
+    id_: Annotated[Named, Path(alias="id")], caller: CurrentCaller, dependencies: RequestDependencies
 ) -> EventList:
-    """What happened to a workspace in the last hour, the latest first."""
-    require(caller, "see", await parts.backend.get(id_))
-    return EventList(items=[EventShape.of(one) for one in await parts.backend.events(id_)])
+    """The events of a workspace in the last hour, the latest first."""
+    require(caller, "see", await dependencies.backend.get(id_))
+    return EventList(items=[EventShape.of(event) for event in await dependencies.backend.events(id_)])
 
 
-def _retention(parts: Dependencies, mode: Mode) -> timedelta:
-    settings = parts.catalog.settings
+def _retention(dependencies: Dependencies, mode: Mode) -> timedelta:
+    settings = dependencies.catalog.settings
     return settings.service.session_retention if mode == "session" else settings.storage.retain_deleted_for
 
 
 def _holder(caller: Caller, name: str) -> str:
-    """A lease's name: nobody gives back another's."""
+    """Return a lease's name; it holds the caller, so that nobody releases another's lease."""
     return f"{caller.owner}/{name}"

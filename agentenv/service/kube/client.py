@@ -55,8 +55,8 @@ class Kind:
 
     def path(self, namespace: str | None = None, name: str | None = None) -> str:
         """The path of one of them, of those in a namespace, or of all."""
-        where = f"/namespaces/{namespace}" if namespace and self.namespaced else ""
-        return f"{self.api}{where}/{self.plural}" + (f"/{name}" if name else "")
+        prefix = f"/namespaces/{namespace}" if namespace and self.namespaced else ""
+        return f"{self.api}{prefix}/{self.plural}" + (f"/{name}" if name else "")
 
 
 _EXTENSIONS = "/apis/extensions.agents.x-k8s.io/v1beta1"
@@ -75,12 +75,12 @@ TOKEN_REVIEWS = Kind("/apis/authentication.k8s.io/v1", "tokenreviews", "TokenRev
 class KubeApiError(Exception):
     """The API server refused something for good; the message is its own."""
 
-    def __init__(self, code: int, reason: str, message: str, *, again: bool = False) -> None:
+    def __init__(self, code: int, reason: str, message: str, *, retried: bool = False) -> None:
         super().__init__(message)
         self.code = code
         self.reason = reason
         self.message = message
-        self.again = again  # it was sent more than once: it may be our own first try that stands in the way
+        self.retried = retried  # it was sent more than once: it may be our own first try that stands in the way
 
 
 class WatchExpiredError(Exception):
@@ -105,7 +105,7 @@ class KubeClient:
         self._chance = chance
 
     @classmethod
-    def of_file(cls, path: Path | None) -> KubeClient:
+    def from_kubeconfig(cls, path: Path | None) -> KubeClient:
         """The one that a kubeconfig leads to by its chosen context; as the pod's own account without one."""
         from lightkube import KubeConfig
 
@@ -121,46 +121,46 @@ class KubeClient:
     async def find(self, kind: Kind, name: str, namespace: str | None = None) -> Document | None:
         """One of them, as it is now, if it is there."""
         try:
-            return await self.ask("GET", kind.path(namespace, name))
-        except KubeApiError as refusal:
-            if refusal.code == 404:
+            return await self.request("GET", kind.path(namespace, name))
+        except KubeApiError as error:
+            if error.code == 404:
                 return None
             raise
 
-    async def make(self, kind: Kind, document: Mapping[str, Any]) -> Document | None:
+    async def create(self, kind: Kind, document: Mapping[str, Any]) -> Document | None:
         """Make it; None where one of its name is there already, which may be what was asked for a moment ago."""
         namespace = document["metadata"].get("namespace")
         try:
-            return await self.ask("POST", kind.path(namespace), document, params={"fieldManager": MANAGER})
+            return await self.request("POST", kind.path(namespace), document, params={"fieldManager": MANAGER})
         except KubeApiError as refusal:
             if refusal.code == 409 and refusal.reason == "AlreadyExists":
                 return None
             raise
 
-    async def merge(self, kind: Kind, read: Mapping[str, Any], changes: Mapping[str, Any]) -> Document | None:
+    async def patch(self, kind: Kind, existing: Mapping[str, Any], changes: Mapping[str, Any]) -> Document | None:
         """Merge changes into what was read; None where it is another by now, or gone."""
-        about: Document = read["metadata"]
-        pinned = {key: about[key] for key in ("uid", "resourceVersion") if about.get(key)}
+        metadata: Document = existing["metadata"]
+        pinned = {key: metadata[key] for key in ("uid", "resourceVersion") if metadata.get(key)}
         merged = {**changes, "metadata": {**changes.get("metadata", {}), **pinned}}
-        path = kind.path(about.get("namespace"), about["name"])
+        path = kind.path(metadata.get("namespace"), metadata["name"])
         try:
-            return await self.ask("PATCH", path, merged, params={"fieldManager": MANAGER})
+            return await self.request("PATCH", path, merged, params={"fieldManager": MANAGER})
         except KubeApiError as refusal:
             if refusal.code in {404, 409}:
                 return None
             raise
 
-    async def remove(self, kind: Kind, read: Mapping[str, Any], *, policy: str = "Background") -> bool:
+    async def delete(self, kind: Kind, existing: Mapping[str, Any], *, policy: str = "Background") -> bool:
         """Delete what was read, in whatever state it is by now; False where it is gone, or another of its name."""
-        about: Document = read["metadata"]
+        metadata: Document = existing["metadata"]
         options = {
             "apiVersion": "v1",
             "kind": "DeleteOptions",
             "propagationPolicy": policy,
-            "preconditions": {"uid": about["uid"]},
+            "preconditions": {"uid": metadata["uid"]},
         }
         try:
-            await self.ask("DELETE", kind.path(about.get("namespace"), about["name"]), options)
+            await self.request("DELETE", kind.path(metadata.get("namespace"), metadata["name"]), options)
         except KubeApiError as refusal:
             if refusal.code in {404, 409}:
                 return False
@@ -168,27 +168,33 @@ class KubeClient:
         return True
 
     async def list(
-        self, kind: Kind, namespace: str | None = None, *, labels: str = "", fields: str = "", bare: bool = False
+        self,
+        kind: Kind,
+        namespace: str | None = None,
+        *,
+        labels: str = "",
+        fields: str = "",
+        metadata_only: bool = False,
     ) -> AsyncIterator[tuple[list[Document], str]]:
-        """All of a kind, page by page, each with the version of the whole; `bare` for no more than their metadata."""
-        going_on = ""
+        """List a kind page by page, each page with the version of the list; `metadata_only` drops spec and status."""
+        continue_token = ""
         while True:
             params = {"limit": str(PAGE)}
             params |= {"labelSelector": labels} if labels else {}
             params |= {"fieldSelector": fields} if fields else {}
-            params |= {"continue": going_on} if going_on else {}
+            params |= {"continue": continue_token} if continue_token else {}
             try:
-                page = await self.ask(
-                    "GET", kind.path(namespace), params=params, accept=METADATA_ONLY_LIST if bare else ""
+                page = await self.request(
+                    "GET", kind.path(namespace), params=params, accept=METADATA_ONLY_LIST if metadata_only else ""
                 )
             except KubeApiError as refusal:
                 if refusal.code == 410:
                     raise WatchExpiredError(str(refusal)) from refusal
                 raise
-            about = section(page, "metadata")
-            yield rows(page, "items"), text(about, "resourceVersion")
-            going_on = text(about, "continue")
-            if not going_on:
+            metadata = section(page, "metadata")
+            yield rows(page, "items"), text(metadata, "resourceVersion")
+            continue_token = text(metadata, "continue")
+            if not continue_token:
                 return
 
     async def watch(
@@ -199,27 +205,29 @@ class KubeClient:
         labels: str = "",
         fields: str = "",
         seconds: int = 300,
-        bare: bool = False,
-        begun: Callable[[], None] = lambda: None,
+        metadata_only: bool = False,
+        on_open: Callable[[], None] = lambda: None,
     ) -> AsyncIterator[tuple[str, Document]]:
         """Watch all objects of a kind from a version on; `WatchExpiredError` where that is too old.
 
-        `begun` is called once the watch is open.
+        `on_open` is called once the watch is open.
         """
         params = {"watch": "true", "resourceVersion": version, "allowWatchBookmarks": "true"}
         params |= {"timeoutSeconds": str(seconds)}
         params |= {"labelSelector": labels} if labels else {}
         params |= {"fieldSelector": fields} if fields else {}
-        quiet = httpx2.Timeout(10.0, read=WATCH_SILENCE)
-        headers = {"Accept": METADATA_ONLY} if bare else {}
-        async with self._client.stream("GET", kind.path(), params=params, headers=headers, timeout=quiet) as answer:
-            if answer.status_code != 200:
-                await answer.aread()
-                refusal = _refusal(answer)
+        watch_timeout = httpx2.Timeout(10.0, read=WATCH_SILENCE)
+        headers = {"Accept": METADATA_ONLY} if metadata_only else {}
+        async with self._client.stream(
+            "GET", kind.path(), params=params, headers=headers, timeout=watch_timeout
+        ) as response:
+            if response.status_code != 200:
+                await response.aread()
+                refusal = _error_of(response)
                 raise WatchExpiredError(str(refusal)) if refusal.code == 410 else refusal
-            self.clock.hear(answer.headers.get("Date"))
-            begun()
-            async for line in _lines(answer.aiter_raw()):
+            self.clock.observe_date(response.headers.get("Date"))
+            on_open()
+            async for line in _lines(response.aiter_raw()):
                 event = parsed_object(line)
                 if event is None:
                     raise WatchExpiredError("an event cannot be read")
@@ -227,7 +235,7 @@ class KubeClient:
                     raise WatchExpiredError(text(section(event, "object"), "message"))
                 yield text(event, "type"), section(event, "object")
 
-    async def ask(
+    async def request(
         self,
         method: str,
         path: str,
@@ -241,9 +249,9 @@ class KubeClient:
         All of them can be: what is made has a name, what is changed and deleted says which one was read.
         """
         with traces.client_span(f"{method} {_plural(path)}", {"http.request.method": method}) as span:
-            return await self._ask(span, method, path, body, params=params, accept=accept)
+            return await self._request(span, method, path, body, params=params, accept=accept)
 
-    async def _ask(
+    async def _request(
         self,
         span: Span,
         method: str,
@@ -258,75 +266,75 @@ class KubeClient:
         headers = {} if content is None else {"Content-Type": kind}
         headers |= {"Accept": accept} if accept else {}
         for attempt in range(ATTEMPTS):
-            waited: float | None = None
+            retry_after: float | None = None
             if attempt:
                 span.set_attribute("http.request.resend_count", attempt)
             try:
-                answer = await self._client.request(method, path, params=params, content=content, headers=headers)
+                response = await self._client.request(method, path, params=params, content=content, headers=headers)
             except httpx2.TransportError as failure:
-                last: Exception = Problem(
+                error: Exception = Problem(
                     "unavailable",
                     f"the API server does not answer: {type(failure).__name__}",
                     "try again in a while; nothing was lost",
                     retry_after=5,
                 )
-                last.__cause__ = failure
+                error.__cause__ = failure
             else:
-                span.set_attribute("http.response.status_code", answer.status_code)
-                if answer.status_code < 400:
-                    self.clock.hear(answer.headers.get("Date"))
-                    read = parsed_object(answer.content) if answer.content else {}
-                    if read is None:
+                span.set_attribute("http.response.status_code", response.status_code)
+                if response.status_code < 400:
+                    self.clock.observe_date(response.headers.get("Date"))
+                    document = parsed_object(response.content) if response.content else {}
+                    if document is None:
                         why = "what the API server answers cannot be read"
                         raise Problem("unavailable", why, "tell whoever runs the platform", retry_after=60)
-                    return read
-                refusal = _refusal(answer, again=attempt > 0)
-                if not _passes(method, refusal):
+                    return document
+                refusal = _error_of(response, retried=attempt > 0)
+                if not _is_transient(method, refusal):
                     raise refusal
-                waited = _asked_to_wait(answer)
-                last = Problem(
+                retry_after = _retry_after(response)
+                error = Problem(
                     "unavailable",
                     f"the API server is too busy: {refusal.message}",
                     "try again in a while",
-                    retry_after=int(waited or 5),
+                    retry_after=int(retry_after or 5),
                 )
             if attempt == ATTEMPTS - 1:
-                raise last
+                raise error
             # Full jitter: replicas that were turned away together do not come back together.
             longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2**attempt)
-            await self._pause(self._chance() * longest + min(waited or 0.0, LONGEST_PAUSE))
+            await self._pause(self._chance() * longest + min(retry_after or 0.0, LONGEST_PAUSE))
         raise AssertionError("a loop of attempts ends by itself")
 
 
 async def _lines(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """Whole lines, as soon as each is there; what a broken connection leaves of one is no line."""
-    rest: list[bytes] = []
+    partial: list[bytes] = []
     async for part in parts:
         *whole, last = part.split(b"\n")
         if whole:
-            whole[0] = b"".join((*rest, whole[0]))
-            rest = []
+            whole[0] = b"".join((*partial, whole[0]))
+            partial = []
         for line in whole:
             if line:
                 yield line
-        rest.append(last)
+        partial.append(last)
 
 
 def _plural(path: str) -> str:
     """Of which kind of objects a path is; none of its names."""
     parts = path.strip("/").split("/")
-    rest = parts[2:] if parts[0] == "api" else parts[3:]
-    rest = rest[2:] if rest[:1] == ["namespaces"] and len(rest) > 2 else rest
-    return rest[0] if rest else "kubernetes"
+    segments = parts[2:] if parts[0] == "api" else parts[3:]
+    segments = segments[2:] if segments[:1] == ["namespaces"] and len(segments) > 2 else segments
+    return segments[0] if segments else "kubernetes"
 
 
-def _refusal(answer: httpx2.Response, *, again: bool = False) -> KubeApiError:
-    row = parsed_object(answer.content) or {}
-    message = text(row, "message") or answer.text[:300] or answer.reason_phrase
-    return KubeApiError(answer.status_code, text(row, "reason"), message, again=again)
+def _error_of(response: httpx2.Response, *, retried: bool = False) -> KubeApiError:
+    status = parsed_object(response.content) or {}
+    message = text(status, "message") or response.text[:300] or response.reason_phrase
+    return KubeApiError(response.status_code, text(status, "reason"), message, retried=retried)
 
 
-def _passes(method: str, refusal: KubeApiError) -> bool:
+def _is_transient(method: str, refusal: KubeApiError) -> bool:
     if method == "POST" and (refusal.code, refusal.reason) == (HTTPStatus.CONFLICT, "Conflict"):
         # Nothing of ours was read that could be old: others were counted in its quota at the same moment.
         return True
@@ -334,6 +342,6 @@ def _passes(method: str, refusal: KubeApiError) -> bool:
     return refusal.code in PASSING and "denied the request" not in refusal.message
 
 
-def _asked_to_wait(answer: httpx2.Response) -> float | None:
-    text = answer.headers.get("Retry-After", "")
+def _retry_after(response: httpx2.Response) -> float | None:
+    text = response.headers.get("Retry-After", "")
     return float(text) if text.isdigit() and len(text) < 6 else None

@@ -29,38 +29,38 @@ class ServerClock:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.local, self.monotonic = local, monotonic
-        self._said: tuple[datetime, float] | None = None
-        self._heard = 0.0
+        self._reference: tuple[datetime, float] | None = None
+        self._last_response = 0.0
 
     @property
     def known(self) -> bool:
         """Whether the server has said lately what time it is."""
-        return self._said is not None and self.monotonic() - self._heard < FRESH
+        return self._reference is not None and self.monotonic() - self._last_response < FRESH
 
     def now(self) -> datetime:
         """What time it is."""
         return self._at(self.monotonic())
 
-    def learn(self, server: datetime, at: float) -> None:
+    def observe(self, server: datetime, at: float) -> None:
         """It was this time by the server's clock, at that moment of the monotonic one or a little before.
 
         The server tells whole seconds, cut off: it may have been up to a second later.
         """
-        self._heard = at
-        if self._said is None or not timedelta(0) <= self._at(at) - server < LONGEST:
-            self._said = (server, at)
+        self._last_response = at
+        if self._reference is None or not timedelta(0) <= self._at(at) - server < LONGEST:
+            self._reference = (server, at)
 
-    def hear(self, date: str | None) -> None:
+    def observe_date(self, date: str | None) -> None:
         """The server has just answered, at this date by its own clock; what is no date says nothing."""
         at = self.monotonic()
         try:
             server = parsedate_to_datetime(date or "")
         except ValueError:
             return
-        self.learn(server if server.tzinfo else server.replace(tzinfo=UTC), at)
+        self.observe(server if server.tzinfo else server.replace(tzinfo=UTC), at)
 
     def _at(self, moment: float) -> datetime:
-        if self._said is None:
+        if self._reference is None:
             return self.local()
-        server, at = self._said
+        server, at = self._reference
         return server + timedelta(seconds=moment - at)

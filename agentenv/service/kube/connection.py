@@ -37,7 +37,7 @@ class Connection:
         self._user: Any = config.user or User()
         self._auth: Any = user_auth(self._user)
         self._session: aiohttp.ClientSession | None = None
-        self._answers: WeakSet[aiohttp.ClientResponse] = WeakSet()
+        self._responses: WeakSet[aiohttp.ClientResponse] = WeakSet()
 
     async def request(
         self,
@@ -50,9 +50,9 @@ class Connection:
     ) -> httpx2.Response:
         """One request, and its whole answer."""
         with _translated_errors():
-            answer = await self._sent(method, path, TIMEOUT, params=params, data=content, headers=headers)
-            async with answer:
-                return _response(answer, content=await answer.read())
+            response = await self._send(method, path, TIMEOUT, params=params, data=content, headers=headers)
+            async with response:
+                return _response(response, content=await response.read())
 
     @contextlib.asynccontextmanager
     async def stream(
@@ -66,52 +66,54 @@ class Connection:
     ) -> AsyncGenerator[httpx2.Response]:
         """One request whose answer is read as it comes."""
         with _translated_errors():
-            answer = await self._sent(method, path, timeout, params=params, headers=headers)
-        async with answer:
-            yield _response(answer, stream=_Stream(answer))
+            response = await self._send(method, path, timeout, params=params, headers=headers)
+        async with response:
+            yield _response(response, stream=_Stream(response))
 
     async def aclose(self) -> None:
         """Let go of what is open."""
         # First, or whoever reads one would wait for ever: a session closes connections, and tells nobody.
-        for answer in list(self._answers):
-            answer.close()
+        for response in list(self._responses):
+            response.close()
         if self._session is not None:
             await self._session.close()
 
-    async def _sent(
-        self, method: str, path: str, timeout: httpx2.Timeout, *, headers: Mapping[str, str] | None, **asked: Any
+    async def _send(
+        self, method: str, path: str, timeout: httpx2.Timeout, *, headers: Mapping[str, str] | None, **options: Any
     ) -> aiohttp.ClientResponse:
         """The beginning of an answer; where who we are no longer counts it is asked anew, and sent again."""
-        own = dict(headers or {})
+        headers_ = dict(headers or {})
         if self._auth is None:
-            return await self._begun(method, path, timeout, headers=own, **asked)
+            return await self._start(method, path, timeout, headers=headers_, **options)
         flow = self._auth.async_auth_flow(httpx2.Request(method, self._server))
         try:
-            said = await anext(flow)
+            authorized = await anext(flow)
             while True:
-                signed = {**own, _AUTHORIZATION: said.headers[_AUTHORIZATION]}
-                answer = await self._begun(method, path, timeout, headers=signed, **asked)
+                signed = {**headers_, _AUTHORIZATION: authorized.headers[_AUTHORIZATION]}
+                response = await self._start(method, path, timeout, headers=signed, **options)
                 try:
-                    said = await flow.asend(httpx2.Response(answer.status))
+                    authorized = await flow.asend(httpx2.Response(response.status))
                 except StopAsyncIteration:
-                    return answer
+                    return response
                 except BaseException:
-                    answer.close()
+                    response.close()
                     raise
-                answer.release()
+                response.release()
         finally:
             await flow.aclose()
 
-    async def _begun(self, method: str, path: str, timeout: httpx2.Timeout, **asked: Any) -> aiohttp.ClientResponse:
-        patience = aiohttp.ClientTimeout(total=None, connect=timeout.connect, sock_read=timeout.read)
-        send = self._opened().request
+    async def _start(self, method: str, path: str, timeout: httpx2.Timeout, **options: Any) -> aiohttp.ClientResponse:
+        client_timeout = aiohttp.ClientTimeout(total=None, connect=timeout.connect, sock_read=timeout.read)
+        send = self._open_session().request
         # aiohttp itself would wait for as long as a server takes nothing more of what it is sent.
-        async with asyncio.timeout(_longest(timeout)):
-            answer = await send(method, f"{self._server}{path}", timeout=patience, allow_redirects=False, **asked)
-        self._answers.add(answer)
-        return answer
+        async with asyncio.timeout(_total_timeout(timeout)):
+            response = await send(
+                method, f"{self._server}{path}", timeout=client_timeout, allow_redirects=False, **options
+            )
+        self._responses.add(response)
+        return response
 
-    def _opened(self) -> aiohttp.ClientSession:
+    def _open_session(self) -> aiohttp.ClientSession:
         # Within the loop that it is used in, which there is not yet when this is made.
         if self._session is None:
             tls = verify_cluster(self._config.cluster, self._user, self._config.abs_file)
@@ -131,26 +133,26 @@ class Connection:
 class _Stream(httpx2.AsyncByteStream):
     """What of an answer has still to come."""
 
-    def __init__(self, answer: aiohttp.ClientResponse) -> None:
-        self._answer = answer
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
+        self._answer = response
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         with _translated_errors():
-            async for some in self._answer.content.iter_any():
-                yield some
+            async for chunk in self._answer.content.iter_any():
+                yield chunk
 
 
-def _response(answer: aiohttp.ClientResponse, **body: Any) -> httpx2.Response:
+def _response(response: aiohttp.ClientResponse, **body: Any) -> httpx2.Response:
     # What says how the body was packed is of no use any more: it is unpacked. The others stay bytes: an admission
     # policy warns in whichever language it was written.
-    headers = [(name, value) for name, value in answer.raw_headers if name.lower() not in _PACKING]
-    return httpx2.Response(answer.status, headers=headers, **body)
+    headers = [(name, value) for name, value in response.raw_headers if name.lower() not in _ENCODING_HEADERS]
+    return httpx2.Response(response.status, headers=headers, **body)
 
 
-_PACKING = frozenset({b"content-encoding", b"content-length", b"transfer-encoding"})
+_ENCODING_HEADERS = frozenset({b"content-encoding", b"content-length", b"transfer-encoding"})
 
 
-def _longest(timeout: httpx2.Timeout) -> float | None:
+def _total_timeout(timeout: httpx2.Timeout) -> float | None:
     """How long an answer may take to begin, all in all."""
     if timeout.connect is None or timeout.write is None or timeout.read is None:
         return None
@@ -162,8 +164,8 @@ def _proxy(server: str) -> str | None:
     address = urlsplit(server)
     if proxy_bypass(address.hostname or ""):
         return None
-    found = getproxies()
-    proxy = found.get(address.scheme) or found.get("all")
+    proxies = getproxies()
+    proxy = proxies.get(address.scheme) or proxies.get("all")
     return f"http://{proxy}" if proxy and "://" not in proxy else proxy
 
 

@@ -36,24 +36,24 @@ class Informer:
 
     def __init__(
         self,
-        wire: KubeClient,
+        kube: KubeClient,
         kind: Kind,
         put: Callable[[Document], None],
         drop: Callable[[Key], None],
         *,
         labels: str = "",
         fields: str = "",
-        bare: bool = False,
+        metadata_only: bool = False,
         clock: Callable[[], float] = time.monotonic,
         reports: Reports = REPORTS,
     ) -> None:
-        self._wire, self._kind = wire, kind
+        self._kube, self._kind = kube, kind
         self._clock, self._reports = clock, reports
         self._put, self._drop = put, drop
-        self._chosen: dict[str, Any] = {"labels": labels, "fields": fields, "bare": bare}
+        self._selector: dict[str, Any] = {"labels": labels, "fields": fields, "metadata_only": metadata_only}
         self._known: set[Key] = set()
         self._version = ""
-        self._heard = -STALE_AFTER  # as of when what is known was complete
+        self._last_event = -STALE_AFTER  # as of when what is known was complete
         self.listed = asyncio.Event()
         self.watching = False  # whether the server tells it of changes just now
         self.unreadable: set[Key] = set()
@@ -66,7 +66,7 @@ class Informer:
     @property
     def fresh(self) -> bool:
         """Whether everything was listed once, and what is known is no staler than `STALE_AFTER`."""
-        return self.listed.is_set() and self._clock() - self._heard <= STALE_AFTER
+        return self.listed.is_set() and self._clock() - self._last_event <= STALE_AFTER
 
     async def run(self) -> None:
         """Keep up until cancelled."""
@@ -76,14 +76,14 @@ class Informer:
                 if not self._version:
                     await self._list()
                     self.listed.set()
-                async for what, document in self._wire.watch(
+                async for event_type, document in self._kube.watch(
                     self._kind,
                     self._version,
                     seconds=random.randint(240, 360),  # noqa: S311 - so that not all replicas come back at once
-                    begun=self._begun,
-                    **self._chosen,
+                    on_open=self._on_open,
+                    **self._selector,
                 ):
-                    self._happened(what, document)
+                    self._handle_event(event_type, document)
                     pause = FIRST_PAUSE
                 self.watching = False
                 continue
@@ -97,16 +97,16 @@ class Informer:
             await asyncio.sleep(pause * (0.5 + random.random()))  # noqa: S311 - no secret
             pause = min(pause * 2, LONGEST_PAUSE)
 
-    def _begun(self) -> None:
+    def _on_open(self) -> None:
         self.watching = True
-        self._heard = self._clock()
+        self._last_event = self._clock()
 
     async def _list(self) -> None:
         began = self._clock()
         seen: set[Key] = set()
         version = ""
-        async for page, of in self._wire.list(self._kind, **self._chosen):
-            version = of
+        async for page, page_version in self._kube.list(self._kind, **self._selector):
+            version = page_version
             for document in page:
                 seen.add(key_of(document))
                 self._update(document)
@@ -114,15 +114,15 @@ class Informer:
             await asyncio.sleep(0)
         for key in self._known - seen:
             self._remove(key)
-        self._known, self._version, self._heard = seen, version, began
+        self._known, self._version, self._last_event = seen, version, began
 
-    def _happened(self, what: str, document: Document) -> None:
-        self._heard = self._clock()
+    def _handle_event(self, event_type: str, document: Document) -> None:
+        self._last_event = self._clock()
         self._version = text(section(document, "metadata"), "resourceVersion") or self._version
-        if what == "BOOKMARK":
+        if event_type == "BOOKMARK":
             return
         key = key_of(document)
-        if what == "DELETED":
+        if event_type == "DELETED":
             self._known.discard(key)
             self._remove(key)
         else:

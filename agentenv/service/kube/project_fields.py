@@ -16,9 +16,9 @@ Path = tuple[str, ...]
 
 def project_fields(document: Document, paths: Sequence[Path]) -> Document:
     """A document with those of its fields that are named, where it has them."""
-    found: Document = {}
+    projected: Document = {}
     for path in paths:
-        value, within = document, found
+        value, within = document, projected
         for key in path[:-1]:
             value = section(value, key)
             if not value:
@@ -28,7 +28,7 @@ def project_fields(document: Document, paths: Sequence[Path]) -> Document:
             last: Any = value.get(path[-1])
             if last is not None:
                 within[path[-1]] = sys.intern(last) if isinstance(last, str) and len(last) < _SHORT else last
-    return found
+    return projected
 
 
 # Of what is shorter, most is a word: a phase, a policy, a namespace. Names of single things and moments are longer.

@@ -28,45 +28,45 @@ class RetryingApi(KubeApi):
         self, kind: Kind, namespace: str | None = None, labels: Mapping[str, str | None] | None = None
     ) -> Iterator[Document]:
         """All of a kind, read to the end: half a list is none."""
-        return iter(self._answered(lambda: [*self._api.list(kind, namespace, labels)]))
+        return iter(self._retry(lambda: [*self._api.list(kind, namespace, labels)]))
 
     def find(self, kind: Kind, name: str, namespace: str | None = None) -> Document | None:
         """One of them, if it is there."""
-        return self._answered(lambda: self._api.find(kind, name, namespace))
+        return self._retry(lambda: self._api.find(kind, name, namespace))
 
-    def make(self, kind: Kind, document: Document) -> bool:
+    def create(self, kind: Kind, document: Document) -> bool:
         """Make it; False where one of its name was there already."""
-        lost = False
+        maybe_created = False
 
-        def made() -> bool:
-            nonlocal lost
+        def create() -> bool:
+            nonlocal maybe_created
             try:
                 # What is there since nobody answered is what was asked for then.
-                return self._api.make(kind, document) or lost
+                return self._api.create(kind, document) or maybe_created
             except SyncKubeApiError as refusal:
-                lost |= _may_be_done(refusal)
+                maybe_created |= _may_have_succeeded(refusal)
                 raise
 
-        return self._answered(made)
+        return self._retry(create)
 
-    def change(self, kind: Kind, read: Document, changes: Document) -> bool:
+    def patch(self, kind: Kind, existing: Document, changes: Document) -> bool:
         """Merge changes into what was read; False where it is another by now, be it by these, without an answer."""
-        return self._answered(lambda: self._api.change(kind, read, changes))
+        return self._retry(lambda: self._api.patch(kind, existing, changes))
 
-    def remove(self, kind: Kind, read: Document) -> bool:
+    def delete(self, kind: Kind, existing: Document) -> bool:
         """Delete what was read; False where it is another by now, or gone."""
-        return self._answered(lambda: self._api.remove(kind, read))
+        return self._retry(lambda: self._api.delete(kind, existing))
 
-    def _answered(self, ask: Callable[[], Answer]) -> Answer:
-        until = self._clock() + self._seconds
+    def _retry(self, operation: Callable[[], Answer]) -> Answer:
+        deadline = self._clock() + self._seconds
         while True:
             try:
-                return ask()
+                return operation()
             except SyncKubeApiError as refusal:
-                if not refusal.passes or self._clock() >= until:
+                if not refusal.transient or self._clock() >= deadline:
                     raise
             self._pause(self._every)
 
 
-def _may_be_done(refusal: SyncKubeApiError) -> bool:
+def _may_have_succeeded(refusal: SyncKubeApiError) -> bool:
     return refusal.code >= HTTPStatus.INTERNAL_SERVER_ERROR and refusal.reason != "Conflict"

@@ -21,7 +21,7 @@ COPY_TIMEOUT = 5.0
 class SnapshotSource(Protocol):
     """A backend that is told of what changes."""
 
-    def standing(self) -> Sequence[Workspace] | None:
+    def existing_workspaces(self) -> Sequence[Workspace] | None:
         """All workspaces that stand; None while it is not told of changes."""
         ...
 
@@ -30,35 +30,35 @@ class WorkspaceSnapshot:
     """Sees by the backend of the API, while that is there."""
 
     def __init__(self) -> None:
-        self._by: tuple[SnapshotSource, asyncio.AbstractEventLoop] | None = None
+        self._source: tuple[SnapshotSource, asyncio.AbstractEventLoop] | None = None
 
     @contextmanager
-    def by(self, backend: SnapshotSource) -> Generator[None]:
+    def attach(self, backend: SnapshotSource) -> Generator[None]:
         """Within the API's own event loop: from now on, by this."""
-        self._by = backend, asyncio.get_running_loop()
+        self._source = backend, asyncio.get_running_loop()
         try:
             yield
         finally:
-            self._by = None
+            self._source = None
 
     def workspaces(self) -> Sequence[Workspace] | None:
         """All that stand, from whatever thread but the API's own; None where nobody can say just now."""
-        by = self._by
-        if by is None:
+        source = self._source
+        if source is None:
             return None
-        backend, loop = by
+        backend, loop = source
 
-        async def copied() -> Sequence[Workspace] | None:
-            return backend.standing()
+        async def copy_workspaces() -> Sequence[Workspace] | None:
+            return backend.existing_workspaces()
 
-        copying = copied()
+        coroutine = copy_workspaces()
         try:
-            asked = asyncio.run_coroutine_threadsafe(copying, loop)
+            future = asyncio.run_coroutine_threadsafe(coroutine, loop)
         except RuntimeError:  # the API has just ended
-            copying.close()
+            coroutine.close()
             return None
         try:
-            return asked.result(COPY_TIMEOUT)
+            return future.result(COPY_TIMEOUT)
         except (TimeoutError, CancelledError):  # it has too much to do, or ends just now
-            asked.cancel()
+            future.cancel()
             return None

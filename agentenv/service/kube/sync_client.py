@@ -59,7 +59,7 @@ class SyncKubeApiError(Exception):
         self.reason = reason
 
     @property
-    def passes(self) -> bool:
+    def transient(self) -> bool:
         """Whether it is the server that cannot just now, and not the request that is wrong."""
         return self.code == 429 or self.code >= 500
 
@@ -77,15 +77,15 @@ class KubeApi(Protocol):
         """One of them, if it is there."""
         ...
 
-    def make(self, kind: Kind, document: Document) -> bool:
+    def create(self, kind: Kind, document: Document) -> bool:
         """Make it; False where one of its name is there already."""
         ...
 
-    def change(self, kind: Kind, read: Document, changes: Document) -> bool:
+    def patch(self, kind: Kind, existing: Document, changes: Document) -> bool:
         """Merge changes into what was read; False where it is another by now, or gone."""
         ...
 
-    def remove(self, kind: Kind, read: Document) -> bool:
+    def delete(self, kind: Kind, existing: Document) -> bool:
         """Delete what was read; False where it is another by now, or gone."""
         ...
 
@@ -97,17 +97,17 @@ class SyncKubeClient(KubeApi):
         self._client: Any = _PreconditionClient(config, field_manager=MANAGER)
 
     @classmethod
-    def of_file(cls, path: Path) -> SyncKubeClient:
+    def from_kubeconfig(cls, path: Path) -> SyncKubeClient:
         """The one that a kubeconfig file leads to, by the context that it has chosen."""
         return cls(KubeConfig.from_file(path))
 
     @classmethod
-    def of_document(cls, document: Mapping[str, Any]) -> SyncKubeClient:
+    def from_kubeconfig_document(cls, document: Mapping[str, Any]) -> SyncKubeClient:
         """The one that a kubeconfig leads to."""
         return cls(_configurations.from_dict(dict(document)))
 
     @classmethod
-    def from_within(cls) -> SyncKubeClient:
+    def from_service_account(cls) -> SyncKubeClient:
         """The one that this process runs in, as its service account."""
         return cls(KubeConfig.from_service_account())
 
@@ -121,25 +121,27 @@ class SyncKubeClient(KubeApi):
         """All of a kind, in one namespace or in all; a label of None only has to be there."""
         chosen: Any = dict(labels) if labels else None
         with _translated_errors():
-            found: Any = self._client.list(kind, labels=chosen, chunk_size=PAGE, **_where(kind, namespace or ALL_NS))
-            for one in found:
-                yield _without_managed_fields(one)
+            objects: Any = self._client.list(
+                kind, labels=chosen, chunk_size=PAGE, **_namespace_argument(kind, namespace or ALL_NS)
+            )
+            for item in objects:
+                yield _without_managed_fields(item)
 
     def find(self, kind: Kind, name: str, namespace: str | None = None) -> Document | None:
         """One of them, if it is there."""
         try:
             with _translated_errors():
-                return dict(self._client.get(kind, name, **_where(kind, namespace)))
+                return dict(self._client.get(kind, name, **_namespace_argument(kind, namespace)))
         except SyncKubeApiError as refusal:
             if refusal.code == HTTPStatus.NOT_FOUND:
                 return None
             raise
 
-    def make(self, kind: Kind, document: Document) -> bool:
+    def create(self, kind: Kind, document: Document) -> bool:
         """Make it; False where one of its name is there already."""
         try:
             with _translated_errors():
-                self._client.create(kind(document), **_where(kind, document["metadata"].get("namespace")))
+                self._client.create(kind(document), **_namespace_argument(kind, document["metadata"].get("namespace")))
         except SyncKubeApiError as refusal:
             if refusal.code != HTTPStatus.CONFLICT:
                 raise
@@ -149,47 +151,49 @@ class SyncKubeClient(KubeApi):
             raise SyncKubeApiError(str(refusal), HTTPStatus.SERVICE_UNAVAILABLE, refusal.reason) from refusal
         return True
 
-    def change(self, kind: Kind, read: Document, changes: Document) -> bool:
+    def patch(self, kind: Kind, existing: Document, changes: Document) -> bool:
         """Merge changes into what was read; False where it is another by now, or gone."""
-        about = read["metadata"]
-        version = {"uid": about["uid"], "resourceVersion": about["resourceVersion"]}
+        metadata = existing["metadata"]
+        version = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
         merged = {**changes, "metadata": {**changes.get("metadata", {}), **version}}
-        where = _where(kind, about.get("namespace"))
-        return _applies(lambda: self._client.patch(kind, about["name"], merged, patch_type=PatchType.MERGE, **where))
+        location = _namespace_argument(kind, metadata.get("namespace"))
+        return _applies(
+            lambda: self._client.patch(kind, metadata["name"], merged, patch_type=PatchType.MERGE, **location)
+        )
 
     def review(self, token: str, audience: str) -> Document:
         """What the API server says of a token that was made for an audience."""
-        asked = {
+        review = {
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenReview",
             "spec": {"token": token, "audiences": [audience]},
         }
         with _translated_errors():
-            return section(dict(self._client.create(_REVIEWS(asked))), "status")
+            return section(dict(self._client.create(_REVIEWS(review))), "status")
 
-    def remove(self, kind: Kind, read: Document) -> bool:
+    def delete(self, kind: Kind, existing: Document) -> bool:
         """Delete what was read; False where it is another by now, or gone."""
-        about = read["metadata"]
-        return _applies(lambda: self._client.delete_as_read(kind, about))
+        metadata = existing["metadata"]
+        return _applies(lambda: self._client.delete_as_read(kind, metadata))
 
 
-def _without_managed_fields(one: Any) -> Document:
+def _without_managed_fields(resource: Any) -> Document:
     """A document of many: without who last wrote which of its fields, which is half of it and of no use to a pass."""
-    document: Document = dict(one)
+    document: Document = dict(resource)
     section(document, "metadata").pop("managedFields", None)
     return document
 
 
-def _where(kind: Kind, namespace: str | None) -> dict[str, Any]:
+def _namespace_argument(kind: Kind, namespace: str | None) -> dict[str, Any]:
     """What a call is told of the namespace; nothing for kinds that have none."""
     return {"namespace": namespace} if issubclass(kind, NamespacedResource) else {}
 
 
-def _applies(ask: Callable[[], object]) -> bool:
+def _applies(request: Callable[[], object]) -> bool:
     """Whether what was read is still there as it was."""
     try:
         with _translated_errors():
-            ask()
+            request()
     except SyncKubeApiError as refusal:
         if refusal.code in {HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT}:
             return False
@@ -214,13 +218,13 @@ def _translated_errors() -> Generator[None]:
 class _PreconditionClient(Client):
     """A client that can also delete a thing only if it is as it was read."""
 
-    def delete_as_read(self, kind: Kind, about: Mapping[str, Any]) -> None:
+    def delete_as_read(self, kind: Kind, metadata: Mapping[str, Any]) -> None:
         inner: Any = self._client
-        request = inner.prepare_request("delete", kind, name=about["name"], namespace=about.get("namespace"))
+        request = inner.prepare_request("delete", kind, name=metadata["name"], namespace=metadata.get("namespace"))
         request.data = {
             "apiVersion": "v1",
             "kind": "DeleteOptions",
             "propagationPolicy": "Background",
-            "preconditions": {"uid": about["uid"], "resourceVersion": about["resourceVersion"]},
+            "preconditions": {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]},
         }
         inner.raise_for_status(inner.send(inner.build_adapter_request(request)))

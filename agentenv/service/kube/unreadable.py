@@ -58,8 +58,8 @@ REPORTS = Reports()
 
 def key_of(document: object) -> Key:
     """Return the namespace and name of an object; empty ones where it says none."""
-    about = section(document, "metadata")
-    return text(about, "namespace"), text(about, "name")
+    metadata = section(document, "metadata")
+    return text(metadata, "namespace"), text(metadata, "name")
 
 
 def readable(
@@ -84,9 +84,9 @@ def readable(
 
 def _where(failure: BaseException) -> str:
     """Return the line of code that failed."""
-    step = failure.__traceback__
-    if step is None:
+    frame = failure.__traceback__
+    if frame is None:
         return ""
-    while step.tb_next is not None:
-        step = step.tb_next
-    return f"{step.tb_frame.f_globals.get('__name__', '')}:{step.tb_lineno}"
+    while frame.tb_next is not None:
+        frame = frame.tb_next
+    return f"{frame.tb_frame.f_globals.get('__name__', '')}:{frame.tb_lineno}"

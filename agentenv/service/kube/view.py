@@ -26,7 +26,7 @@ from agentenv.service.kube.client import Document
 Key = tuple[str, str]
 _NOTHING: Mapping[str, Any] = {}
 # Of so many whose claims went it is known that they were there; whoever comes back, mostly does so soon.
-MOST_LEFT = 10_000
+MAX_RECENTLY_DELETED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class PoolRow:
     name: str
     class_name: str
     channel: str
-    wanted: int
+    replicas: int
     ready: int
     retiring: bool
     task: bool
@@ -65,8 +65,8 @@ class ClusterView:
         self._rows: dict[Key, Workspace] = {}  # of claims by namespace and name, of volumes by their name alone
         self._by_id: dict[str, set[Key]] = {}
         self._ids: list[str] = []
-        self._seen_by: dict[str, set[str]] = {}  # owner, or whom it is shared with -> ids
-        self._left: dict[str, None] = {}  # ids whose claims have gone, the latest last
+        self._ids_by_reader: dict[str, set[str]] = {}  # owner, or whom it is shared with -> ids
+        self._recently_deleted: dict[str, None] = {}  # ids whose claims have gone, the latest last
         self._waiting: dict[str, set[asyncio.Future[None]]] = {}
         self._volumes: dict[str, VolumeRow] = {}
         self._volume_of: dict[Key, str] = {}
@@ -78,67 +78,67 @@ class ClusterView:
     def put_claim(self, claim: Document) -> None:
         """A claim is there, or has changed."""
         key = (required(claim, "metadata", "namespace"), required(claim, "metadata", "name"))
-        found = workspace_of_claim(claim)
-        if found is None:
-            self._forget(key)
+        workspace = workspace_of_claim(claim)
+        if workspace is None:
+            self._remove_row(key)
         else:
-            self._remember(key, _small(found))
+            self._set_row(key, _interned(workspace))
 
     def drop_claim(self, key: Key) -> None:
         """A claim is gone."""
         before = self._rows.get(key)
         if before is not None:
-            self._left.pop(before.id, None)
-            self._left[before.id] = None
-            if len(self._left) > MOST_LEFT:
-                del self._left[next(iter(self._left))]
-        self._forget(key)
+            self._recently_deleted.pop(before.id, None)
+            self._recently_deleted[before.id] = None
+            if len(self._recently_deleted) > MAX_RECENTLY_DELETED:
+                del self._recently_deleted[next(iter(self._recently_deleted))]
+        self._remove_row(key)
 
     def put_volume(self, volume: Document) -> None:
         """A volume is there, or has changed."""
-        about, spec = section(volume, "metadata"), section(volume, "spec")
+        metadata, spec = section(volume, "metadata"), section(volume, "spec")
         name = required(volume, "metadata", "name")
-        whose = section(spec, "claimRef")
-        claim, namespace = text(whose, "name"), sys.intern(text(whose, "namespace"))
+        claim_ref = section(spec, "claimRef")
+        claim, namespace = text(claim_ref, "name"), sys.intern(text(claim_ref, "namespace"))
         self._volumes[name] = VolumeRow(
             name=name,
             uid=required(volume, "metadata", "uid"),
             version=required(volume, "metadata", "resourceVersion"),
             claim=claim,
             namespace=namespace,
-            claim_uid=text(whose, "uid"),
+            claim_uid=text(claim_ref, "uid"),
             bound=section(volume, "status").get("phase") == "Bound",
             retained=spec.get("persistentVolumeReclaimPolicy") == "Retain",
-            labels=strings(about, "labels") or _NOTHING,
-            notes=strings(about, "annotations") or _NOTHING,
+            labels=strings(metadata, "labels") or _NOTHING,
+            notes=strings(metadata, "annotations") or _NOTHING,
         )
         if claim:
             self._volume_of[namespace, claim] = name
         deleted = workspace_of_volume(volume)
         if deleted is None:
-            self._forget(("", name))
+            self._remove_row(("", name))
         else:
-            self._remember(("", name), _small(deleted))
+            self._set_row(("", name), _interned(deleted))
 
     def drop_volume(self, key: Key) -> None:
         """A volume is gone."""
         row = self._volumes.pop(key[1], None)
         if row and self._volume_of.get((row.namespace, row.claim)) == row.name:
             del self._volume_of[row.namespace, row.claim]
-        self._forget(("", key[1]))
+        self._remove_row(("", key[1]))
 
     def put_pool(self, pool: Document) -> None:
         """A pool is there, or has changed."""
-        about = section(pool, "metadata")
-        labels = section(about, "labels")
+        metadata = section(pool, "metadata")
+        labels = section(metadata, "labels")
         namespace, name = required(pool, "metadata", "namespace"), required(pool, "metadata", "name")
         self._pools[namespace, name] = PoolRow(
             name=name,
             class_name=text(labels, CLASS_LABEL),
             channel=text(labels, CHANNEL_LABEL),
-            wanted=number(section(pool, "spec"), "replicas"),
+            replicas=number(section(pool, "spec"), "replicas"),
             ready=number(section(pool, "status"), "readyReplicas"),
-            retiring=RETIRING in section(about, "annotations"),
+            retiring=RETIRING in section(metadata, "annotations"),
             task=TASK_LABEL in labels,
         )
 
@@ -148,12 +148,12 @@ class ClusterView:
 
     def put_constraints(self, configuration: Document) -> None:
         """What is said of a class: among it, the pools that its stack names."""
-        found: dict[str, list[str]] = {}
+        pools: dict[str, list[str]] = {}
         for entry in text(section(configuration, "data"), RELEASES_KEY).split(","):
             channel, _, name = entry.partition("/")
             if name:
-                found.setdefault(channel, []).append(name)
-        named = {channel: tuple(names) for channel, names in found.items()}
+                pools.setdefault(channel, []).append(name)
+        named = {channel: tuple(names) for channel, names in pools.items()}
         self._current[required(configuration, "metadata", "namespace")] = named
 
     def drop_constraints(self, key: Key) -> None:
@@ -168,37 +168,37 @@ class ClusterView:
         if keys is None:
             return None
         rows = [self._rows[key] for key in keys]
-        return rows[0] if len(rows) == 1 else min(rows, key=_standing_first)
+        return rows[0] if len(rows) == 1 else min(rows, key=_existing_first)
 
-    def knew(self, id_: str) -> bool:
+    def recently_known(self, id_: str) -> bool:
         """Whether there is, or was not long ago, a workspace of that name: what it left behind may be told of late."""
-        return id_ in self._by_id or id_ in self._left
+        return id_ in self._by_id or id_ in self._recently_deleted
 
     def deleted(self, id_: str) -> Workspace | None:
         """A workspace of which only the data is there."""
         rows = [self._rows[key] for key in self._by_id.get(id_, ()) if not key[0]]
         return min(rows, key=lambda row: row.volume or "", default=None)
 
-    def list(self, chosen: Filter, limit: int, after: str | None) -> Page:
+    def list(self, selector: Filter, limit: int, after: str | None) -> Page:
         """A page of workspaces by id."""
-        found: list[Workspace] = []
-        for id_ in self._ids_for(chosen, after):
+        rows: list[Workspace] = []
+        for id_ in self._ids_for(selector, after):
             row = self.find(id_)
-            if row is not None and _matches(row, chosen):
-                if len(found) == limit:
-                    return Page(tuple(found), found[-1].id)
-                found.append(row)
-        return Page(tuple(found))
+            if row is not None and _matches(row, selector):
+                if len(rows) == limit:
+                    return Page(tuple(rows), rows[-1].id)
+                rows.append(row)
+        return Page(tuple(rows))
 
-    def standing(self) -> builtins.list[Workspace]:
+    def existing_workspaces(self) -> builtins.list[Workspace]:
         """All that have a claim."""
         return [row for (namespace, _), row in self._rows.items() if namespace]
 
-    def counted(self) -> Counter[tuple[str, str]]:
+    def count_by_state(self) -> Counter[tuple[str, str]]:
         """How many there are, by class and state."""
         return Counter((row.class_name, row.state) for row in self._rows.values())
 
-    def home(self, namespace: str, volume_claim: str) -> VolumeRow | None:
+    def home_volume(self, namespace: str, volume_claim: str) -> VolumeRow | None:
         """The volume that is for a claim of one."""
         name = self._volume_of.get((namespace, volume_claim))
         return self._volumes.get(name) if name else None
@@ -211,22 +211,22 @@ class ClusterView:
         """The pools that a class's stack names for a channel."""
         return self._current.get(namespace, {}).get(channel, ())
 
-    async def change(self, id_: str, seconds: float) -> None:
+    async def wait_for_change(self, id_: str, seconds: float) -> None:
         """Wait until something is told of a workspace, or so long."""
-        told = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(id_, set()).add(told)
+        future = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(id_, set()).add(future)
         try:
             async with asyncio.timeout(seconds):
-                await told
+                await future
         except TimeoutError:
             pass
         finally:
-            waiting = self._waiting.get(id_, set())
-            waiting.discard(told)
-            if not waiting:
+            waiters = self._waiting.get(id_, set())
+            waiters.discard(future)
+            if not waiters:
                 self._waiting.pop(id_, None)
 
-    def _remember(self, key: Key, row: Workspace) -> None:
+    def _set_row(self, key: Key, row: Workspace) -> None:
         before = self._rows.get(key)
         self._rows[key] = row
         if before is None:
@@ -239,9 +239,9 @@ class ClusterView:
             if before is not None:
                 self._unindex(before)
             self._index(row.id)
-        self._tell(row.id)
+        self._notify(row.id)
 
-    def _forget(self, key: Key) -> None:
+    def _remove_row(self, key: Key) -> None:
         before = self._rows.pop(key, None)
         if before is None:
             return
@@ -254,40 +254,40 @@ class ClusterView:
             del self._by_id[before.id]
             place = bisect_right(self._ids, before.id) - 1
             del self._ids[place]
-        self._tell(before.id)
+        self._notify(before.id)
 
     def _index(self, id_: str) -> None:
         for key in self._by_id[id_]:
             row = self._rows[key]
-            for who in (row.owner, *row.shared):
-                self._seen_by.setdefault(who, set()).add(id_)
+            for reader in (row.owner, *row.shared):
+                self._ids_by_reader.setdefault(reader, set()).add(id_)
 
     def _unindex(self, row: Workspace) -> None:
-        for who in (row.owner, *row.shared):
-            ids = self._seen_by.get(who, set())
+        for reader in (row.owner, *row.shared):
+            ids = self._ids_by_reader.get(reader, set())
             ids.discard(row.id)
             if not ids:
-                self._seen_by.pop(who, None)
+                self._ids_by_reader.pop(reader, None)
 
-    def _tell(self, id_: str) -> None:
-        for told in self._waiting.pop(id_, ()):
-            if not told.done():
-                told.set_result(None)
+    def _notify(self, id_: str) -> None:
+        for future in self._waiting.pop(id_, ()):
+            if not future.done():
+                future.set_result(None)
 
-    def _ids_for(self, chosen: Filter, after: str | None) -> Iterator[str]:
-        narrow = chosen.reader or chosen.owner
+    def _ids_for(self, selector: Filter, after: str | None) -> Iterator[str]:
+        narrow = selector.reader or selector.owner
         if narrow:
-            ids = sorted(self._seen_by.get(narrow, ()))
+            ids = sorted(self._ids_by_reader.get(narrow, ()))
             yield from ids[bisect_right(ids, after) if after else 0 :]
         else:
             yield from self._ids[bisect_right(self._ids, after) if after else 0 :]
 
 
-def _standing_first(row: Workspace) -> tuple[bool, bool]:
+def _existing_first(row: Workspace) -> tuple[bool, bool]:
     return row.state == "deleted", row.state == "deleting"
 
 
-def _small(row: Workspace) -> Workspace:
+def _interned(row: Workspace) -> Workspace:
     """The row with its often repeated words stored once."""
     return replace(
         row,
@@ -301,20 +301,20 @@ def _small(row: Workspace) -> Workspace:
     )
 
 
-def _matches(row: Workspace, chosen: Filter) -> bool:
-    if row.state == "deleted" and not chosen.deleted and chosen.state != "deleted":
+def _matches(row: Workspace, selector: Filter) -> bool:
+    if row.state == "deleted" and not selector.deleted and selector.state != "deleted":
         return False
     return (
         # The index holds whoever any row of its id names: what stands in this one counts.
         (
-            chosen.reader is None
-            or row.owner == chosen.reader
-            or (chosen.reader in row.shared and row.state != "deleted")
+            selector.reader is None
+            or row.owner == selector.reader
+            or (selector.reader in row.shared and row.state != "deleted")
         )
-        and (chosen.owner is None or row.owner == chosen.owner)
-        and (chosen.class_name is None or row.class_name == chosen.class_name)
-        and (chosen.state is None or row.state == chosen.state)
-        and (chosen.mode is None or row.mode == chosen.mode)
-        and (chosen.task is None or row.task == chosen.task)
-        and all(row.labels.get(key) == value for key, value in chosen.labels.items())
+        and (selector.owner is None or row.owner == selector.owner)
+        and (selector.class_name is None or row.class_name == selector.class_name)
+        and (selector.state is None or row.state == selector.state)
+        and (selector.mode is None or row.mode == selector.mode)
+        and (selector.task is None or row.task == selector.task)
+        and all(row.labels.get(key) == value for key, value in selector.labels.items())
     )

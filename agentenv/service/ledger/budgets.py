@@ -66,17 +66,17 @@ class Budgets:
         self.policy = policy
         self._metrics = metrics
         self._clock = clock
-        self._lately: dict[str, tuple[float, MonthlySpend]] = {}
+        self._recent: dict[str, tuple[float, MonthlySpend]] = {}
 
-    def hold_all(self) -> BudgetPass:
+    def enforce_all(self) -> BudgetPass:
         """Look at everybody who is awake."""
         awake: dict[str, list[Document]] = {}
         failures: list[str] = []
         for claim, _ in readable("SandboxClaim", self._cluster.list(CLAIMS), _claim_budget, failures):
             about = section(claim, "metadata")
             owner = _labels(claim).get(USER_LABEL)
-            asleep = SUSPENDED_BECAUSE in section(about, "annotations")
-            if owner and not asleep and not about.get("deletionTimestamp"):
+            suspended = SUSPENDED_BECAUSE in section(about, "annotations")
+            if owner and not suspended and not about.get("deletionTimestamp"):
                 awake.setdefault(owner, []).append(claim)
         noticed = suspended = 0
         for owner, claims in awake.items():
@@ -92,7 +92,7 @@ class Budgets:
                         case None:
                             pass
                 except SyncKubeApiError as refusal:
-                    if refusal.passes:
+                    if refusal.transient:
                         raise
                     failures.append(f"{claim['metadata']['name']}: {refusal}")
                 except ODD as failure:
@@ -105,17 +105,17 @@ class Budgets:
         Where the ledger does not answer it may: nobody is kept from their work by our own trouble, and the next pass
         puts to sleep what should be asleep. Of whoever was far from their limits a moment ago it is not asked again.
         """
-        if self._was_far(workspace):
+        if self._was_far_from_limits(workspace):
             return None
-        asked = self._clock()
+        read_at = self._clock()
         try:
             spent = await asyncio.to_thread(self.spent, workspace.owner)
         except AwsUnavailableError as failure:
             _log_unknown_spending(workspace, failure)
             return None
-        self._lately[workspace.owner] = asked, spent
-        while len(self._lately) > MOST_REMEMBERED:
-            del self._lately[next(iter(self._lately))]
+        self._recent[workspace.owner] = read_at, spent
+        while len(self._recent) > MOST_REMEMBERED:
+            del self._recent[next(iter(self._recent))]
         limited = spent.nearest(workspace.id, workspace.class_name, workspace.budget)
         if limited is None or not limited.over:
             return None
@@ -129,7 +129,7 @@ class Budgets:
             of=limited.of,
         )
 
-    def stays_asleep(self, workspace: Workspace, claim: Document) -> bool:
+    def refuse_wake(self, workspace: Workspace, claim: Document) -> bool:
         """Whether a workspace whose hour it is may not be woken: it is stopped as if it had been, and its owner told.
 
         Where the ledger does not answer it may, as whoever asks for it themselves.
@@ -145,16 +145,16 @@ class Budgets:
         if suspend(self._cluster, claim, "budget") in {"done", "already"}:
             self._metrics.budget("refuse")
             audit("workspace not woken", because="budget", spent=str(limited), **_facts(claim))
-            self._tell(claim, "BudgetSpent", f"not woken at its hour: {limited}", claim["metadata"]["uid"])
+            self._record_event(claim, "BudgetSpent", f"not woken at its hour: {limited}", claim["metadata"]["uid"])
         return True
 
-    def _was_far(self, workspace: Workspace) -> bool:
+    def _was_far_from_limits(self, workspace: Workspace) -> bool:
         """Whether less than is told of was spent of every limit, within the last minute: nobody spends the rest in one.
 
         Limits are looked at as they are now; only what was spent is remembered.
         """
-        told, spent = self._lately.get(workspace.owner, (0.0, None))
-        if spent is None or self._clock() - told > REMEMBERED_SECONDS:
+        read_at, spent = self._recent.get(workspace.owner, (0.0, None))
+        if spent is None or self._clock() - read_at > REMEMBERED_SECONDS:
             return False
         limited = spent.nearest(workspace.id, workspace.class_name, workspace.budget)
         return limited is None or (limited.percent < self.policy.notice_at and not limited.over)
@@ -168,54 +168,54 @@ class Budgets:
         return MonthlySpend(self.policy, self._ledger.of_owner(owner, month_start(until), until, consistent=now))
 
     def _suspend(self, claim: Document, limited: LimitUsage | None) -> bool:
-        about = claim["metadata"]
+        metadata = claim["metadata"]
         # Whoever changed it meanwhile was quicker: the next pass looks again.
         if suspend(self._cluster, claim, "budget") != "done":
             return False
         self._metrics.budget("suspend")
         self._metrics.suspended(_claim_budget(claim)[1], "budget")
         audit("workspace suspended", because="budget", spent=str(limited), **_facts(claim))
-        self._tell(claim, "BudgetSpent", f"put to sleep: {limited}; its files are kept", about["uid"])
+        self._record_event(claim, "BudgetSpent", f"put to sleep: {limited}; its files are kept", metadata["uid"])
         return True
 
     def _notice(self, claim: Document, limited: LimitUsage | None) -> bool:
         month = f"{month_start(self._ledger.now()):%Y-%m}"
         if section(claim["metadata"], "annotations").get(NOTICED) == month:
             return False
-        self._tell(claim, "BudgetNearlySpent", f"{limited}; at all of it the workspace is put to sleep", month)
+        self._record_event(claim, "BudgetNearlySpent", f"{limited}; at all of it the workspace is put to sleep", month)
         # Last: a pass that was killed before it tells again rather than never.
-        if not self._cluster.change(CLAIMS, claim, {"metadata": {"annotations": {NOTICED: month}}}):
+        if not self._cluster.patch(CLAIMS, claim, {"metadata": {"annotations": {NOTICED: month}}}):
             return False
         self._metrics.budget("notice")
         audit("budget notice", spent=str(limited), **_facts(claim))
         return True
 
-    def _tell(self, claim: Document, reason: str, message: str, once: str) -> None:
+    def _record_event(self, claim: Document, reason: str, message: str, suffix: str) -> None:
         """An event of the claim, under a name that it has once; one that cannot be told is no reason to stop."""
-        about = claim["metadata"]
+        metadata = claim["metadata"]
         now = self._ledger.now()
-        written = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+        timestamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
         event: dict[str, Any] = {
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": {"name": f"{about['name']}.{reason.lower()}.{once}", "namespace": about["namespace"]},
+            "metadata": {"name": f"{metadata['name']}.{reason.lower()}.{suffix}", "namespace": metadata["namespace"]},
             "involvedObject": {
                 "apiVersion": claim.get("apiVersion"),
                 "kind": "SandboxClaim",
-                "name": about["name"],
-                "namespace": about["namespace"],
-                "uid": about["uid"],
+                "name": metadata["name"],
+                "namespace": metadata["namespace"],
+                "uid": metadata["uid"],
             },
             "reason": reason,
             "message": message,
             "type": "Warning",
             "source": {"component": "workspace-service"},
-            "firstTimestamp": written,
-            "lastTimestamp": written,
+            "firstTimestamp": timestamp,
+            "lastTimestamp": timestamp,
             "count": 1,
         }
         try:
-            self._cluster.make(EVENTS, event)
+            self._cluster.create(EVENTS, event)
         except SyncKubeApiError as refusal:
             _LOG.warning("an event was not told", extra={"facts": {"why": str(refusal), **_facts(claim)}})
 

@@ -66,63 +66,66 @@ def holdings(listed: ListedObjects) -> list[Holding]:
                 pods.setdefault(owner, []).append(pod)
     volumes = dict(row for _, row in readable("PersistentVolume", listed.volumes, _named_volume))
     homes = dict(row for _, row in readable("PersistentVolumeClaim", listed.volume_claims, _named_home))
-    boxes: dict[str, _Sandbox] = {}
-    found: list[Holding] = []
-    held: set[str] = set()
+    sandboxes: dict[str, _Sandbox] = {}
+    result: list[Holding] = []
+    held_volumes: set[str] = set()
 
-    def hold(whose: Document, labels: Mapping[str, str], box: _Sandbox | None) -> None:
-        home = None if box is None else homes.get((box.space, box.home))
-        its_pods = [] if box is None else pods.get(box.uid, [])
-        holding = _holding(whose, labels, box, its_pods, home or _Home("", NOTHING))
+    def add_holding(holder: Document, labels: Mapping[str, str], sandbox_: _Sandbox | None) -> None:
+        home = None if sandbox_ is None else homes.get((sandbox_.space, sandbox_.home))
+        own_pods = [] if sandbox_ is None else pods.get(sandbox_.uid, [])
+        holding = _holding(holder, labels, sandbox_, own_pods, home or _Home("", NOTHING))
         if holding.volume:
-            held.add(holding.volume)
+            held_volumes.add(holding.volume)
             measured, deleted = volumes.get(holding.volume, (None, None))
             holding = replace(holding, measured_gib=measured)
             # A claim may take long to go; its volume has recorded when it was deleted, if not of an earlier deletion.
-            if deleted is not None and whose["metadata"].get("deletionTimestamp") and deleted.since >= holding.since:
+            if deleted is not None and holder["metadata"].get("deletionTimestamp") and deleted.since >= holding.since:
                 holding = replace(holding, ended=deleted.since)
-        found.append(holding)
+        result.append(holding)
 
-    for sandbox, box in readable("Sandbox", listed.sandboxes, _sandbox):
+    for sandbox, sandbox_ in readable("Sandbox", listed.sandboxes, _sandbox):
         owners = owner_uids(sandbox)
-        boxes |= dict.fromkeys(owners, box)
+        sandboxes |= dict.fromkeys(owners, sandbox_)
         labels = strings(section(section(section(sandbox, "spec"), "podTemplate"), "metadata"), "labels")
         # A declared seat is nobody's claim, and still somebody's.
         if not owners and labels.get(USER_LABEL):
             for seat, _ in readable("Sandbox", [sandbox], _holder):
-                hold(seat, labels, box)
+                add_holding(seat, labels, sandbox_)
     for claim, uid in readable("SandboxClaim", listed.claims, _holder):
         labels = strings(section(section(claim, "spec"), "additionalPodMetadata"), "labels")
         if labels.get(USER_LABEL):
-            hold(claim, labels, boxes.get(uid))
-    return [*found, *(kept for name, (_, kept) in volumes.items() if kept is not None and name not in held)]
+            add_holding(claim, labels, sandboxes.get(uid))
+    return [
+        *result,
+        *(retained for name, (_, retained) in volumes.items() if retained is not None and name not in held_volumes),
+    ]
 
 
 def _holding(
-    whose: Document, labels: Mapping[str, str], box: _Sandbox | None, pods: Iterable[Pod], home: _Home
+    holder: Document, labels: Mapping[str, str], sandbox: _Sandbox | None, pods: Iterable[Pod], home: _Home
 ) -> Holding:
-    about = whose["metadata"]
+    metadata = holder["metadata"]
     return Holding(
         owner=labels[USER_LABEL],
-        claim=about["uid"],
-        sandbox_class=about["namespace"].removeprefix(_SPACE_PREFIX),
-        workspace=labels.get(WORKSPACE_LABEL) or about["name"],
-        since=parse_whole_second(about["creationTimestamp"]),
+        claim=metadata["uid"],
+        sandbox_class=metadata["namespace"].removeprefix(_SPACE_PREFIX),
+        workspace=labels.get(WORKSPACE_LABEL) or metadata["name"],
+        since=parse_whole_second(metadata["creationTimestamp"]),
         mode=labels.get(MODE_LABEL, "user"),
         task=labels.get(TASK_LABEL, ""),
         pods=tuple(sorted(pods, key=lambda pod: pod.began)),
-        asleep_since=box.asleep_since if box else None,
+        asleep_since=sandbox.asleep_since if sandbox else None,
         storage_gib=home.gib,
         volume=home.volume,
     )
 
 
-def _holder(whose: Document) -> str:
+def _holder(document: Document) -> str:
     """The uid of an object that has all that a holding is known by."""
     for key in ("name", "namespace", "creationTimestamp"):
-        required(whose, "metadata", key)
-    parse_whole_second(whose["metadata"]["creationTimestamp"])
-    return required(whose, "metadata", "uid")
+        required(document, "metadata", key)
+    parse_whole_second(document["metadata"]["creationTimestamp"])
+    return required(document, "metadata", "uid")
 
 
 def _named_volume(volume: Document) -> tuple[str, tuple[Decimal | None, Holding | None]]:
@@ -135,10 +138,10 @@ def _named_home(claim: Document) -> tuple[tuple[str, str], _Home]:
 
 def _volume(volume: Document) -> tuple[Decimal | None, Holding | None]:
     """What was measured on a volume, and whose data it is where its workspace was deleted and the data is kept."""
-    about, spec = section(volume, "metadata"), section(volume, "spec")
-    labels, notes = strings(about, "labels"), strings(about, "annotations")
-    said, since = counted(notes.get(MEASURED)), parse_timestamp(notes.get(DELETED_AT))
-    measured = None if said is None else Decimal(said) / BYTES_A_GIB
+    metadata, spec = section(volume, "metadata"), section(volume, "spec")
+    labels, annotations = strings(metadata, "labels"), strings(metadata, "annotations")
+    measured_bytes, since = counted(annotations.get(MEASURED)), parse_timestamp(annotations.get(DELETED_AT))
+    measured = None if measured_bytes is None else Decimal(measured_bytes) / BYTES_A_GIB
     # Whoever keeps volumes dates one anew that says nothing of when: it is found again by that.
     if since is None or not labels.get(USER_LABEL):
         return measured, None
@@ -162,8 +165,10 @@ def _volume(volume: Document) -> tuple[Decimal | None, Holding | None]:
 def home_of(sandbox: Document) -> str:
     """The claim of a sandbox's home: its own by its template, or one that it was given by name."""
     volumes = rows(section(section(section(sandbox, "spec"), "podTemplate"), "spec"), "volumes")
-    named = (text(section(one, "persistentVolumeClaim"), "claimName") for one in volumes if one.get("name") == HOME)
-    return next((name for name in named if name), f"{HOME}-{required(sandbox, 'metadata', 'name')}")
+    claim_names = (
+        text(section(volume, "persistentVolumeClaim"), "claimName") for volume in volumes if volume.get("name") == HOME
+    )
+    return next((name for name in claim_names if name), f"{HOME}-{required(sandbox, 'metadata', 'name')}")
 
 
 def _sandbox(sandbox: Document) -> _Sandbox:
@@ -173,8 +178,8 @@ def _sandbox(sandbox: Document) -> _Sandbox:
 
 def _home(claim: Document) -> _Home:
     spec = section(claim, "spec")
-    asked = section(section(spec, "resources"), "requests").get("storage")
-    return _Home(text(spec, "volumeName"), _amount(asked) / BYTES_A_GIB)
+    requested = section(section(spec, "resources"), "requests").get("storage")
+    return _Home(text(spec, "volumeName"), _amount(requested) / BYTES_A_GIB)
 
 
 def _pod(pod: Document) -> Pod | None:
@@ -199,16 +204,19 @@ def _ended(status: Document) -> datetime | None:
     if status.get("phase") not in {"Succeeded", "Failed"}:
         return None
     containers = rows(status, "containerStatuses")
-    ends = [parse_timestamp(section(section(one, "state"), "terminated").get("finishedAt")) for one in containers]
+    ends = [
+        parse_timestamp(section(section(container, "state"), "terminated").get("finishedAt"))
+        for container in containers
+    ]
     return max((parse_whole_second(end.isoformat()) for end in ends if end), default=None)
 
 
 def _requests(spec: Document) -> tuple[Decimal, Decimal]:
     """Cores and bytes that are set aside for it, with what its wall takes."""
-    asked = [section(section(one, "resources"), "requests") for one in rows(spec, "containers")]
-    asked.append(section(spec, "overhead"))
-    cores = sum((_amount(one.get("cpu")) for one in asked), NOTHING)
-    return cores, sum((_amount(one.get("memory")) for one in asked), NOTHING)
+    requests = [section(section(request, "resources"), "requests") for request in rows(spec, "containers")]
+    requests.append(section(spec, "overhead"))
+    cores = sum((_amount(request.get("cpu")) for request in requests), NOTHING)
+    return cores, sum((_amount(request.get("memory")) for request in requests), NOTHING)
 
 
 def _provisioned(text: str) -> tuple[Decimal, Decimal] | None:
@@ -226,9 +234,9 @@ def _asleep(sandbox: Document) -> datetime | None:
 
 def _since(status: Document, kind: str) -> datetime | None:
     """Since when a condition holds."""
-    for one in rows(status, "conditions"):
-        since = parse_timestamp(one.get("lastTransitionTime"))
-        if one.get("type") == kind and one.get("status") == "True" and since:
+    for condition in rows(status, "conditions"):
+        since = parse_timestamp(condition.get("lastTransitionTime"))
+        if condition.get("type") == kind and condition.get("status") == "True" and since:
             return parse_whole_second(since.isoformat())
     return None
 

@@ -68,15 +68,15 @@ class LedgerRecorder:
         self._listing = listing or (lambda: listed(cluster))
         self._seen: dict[str, datetime] = {}
 
-    def keep_all(self) -> RecordPass:
+    def record_all(self) -> RecordPass:
         """Have every row there."""
         # First, so that a row of whatever is made meanwhile is not taken for one that nothing belongs to any more.
         still_open = self._ledger.open_rows()
-        held = holdings(self._listing())
+        current = holdings(self._listing())
         now = self._ledger.now()
-        found = spans(held, still_open, now, self._seen)
-        self._seen = {span.row.sort_key: span.row.ended for span in found if not span.row.closed}
-        return self._write(found, now, len(held))
+        row_spans = spans(current, still_open, now, self._seen)
+        self._seen = {span.row.sort_key: span.row.ended for span in row_spans if not span.row.closed}
+        return self._write(row_spans, now, len(current))
 
     def settle(self, namespace: str, name: str) -> RecordPass | None:
         """Have the rows of one claim there as of now, before what they follow from is taken away; None where that
@@ -84,63 +84,65 @@ class LedgerRecorder:
 
         It spares the next pass a guess and no more: what is left undone here, that one does. So nothing waits for it.
         """
-        done, why = None, ""
+        result, reason = None, ""
         try:
-            done = self._settle(namespace, name)
-            why = "; ".join(done.failures)
+            result = self._settle(namespace, name)
+            reason = "; ".join(result.failures)
         except (aws.AwsUnavailableError, SyncKubeApiError, *_OF_ONE) as failure:
-            why = str(failure)
-        if why:
-            facts = {"workspace": name, "why": why}
+            reason = str(failure)
+        if reason:
+            facts = {"workspace": name, "why": reason}
             _LOG.warning("what a workspace used is written down later", extra={"facts": facts})
-        return done
+        return result
 
     def _settle(self, namespace: str, name: str) -> RecordPass:
-        held = holdings(self._one(namespace, name))
-        still_open = [row for one in held for row in self._ledger.of_claim(one.owner, one.claim) if not row.closed]
+        current = holdings(self._objects_of(namespace, name))
+        still_open = [
+            row for holding in current for row in self._ledger.of_claim(holding.owner, holding.claim) if not row.closed
+        ]
         now = self._ledger.now()
-        return self._write(spans(held, still_open, now), now, len(held), everything=True)
+        return self._write(spans(current, still_open, now), now, len(current), everything=True)
 
-    def _one(self, namespace: str, name: str) -> ListedObjects:
+    def _objects_of(self, namespace: str, name: str) -> ListedObjects:
         """What the rows of one claim follow from."""
         find = self._cluster.find
         claim = find(CLAIMS, name, namespace)
-        chosen = section(section(claim or {}, "status"), "sandbox").get("name")
-        sandbox = find(SANDBOXES, chosen, namespace) if chosen else None
-        pod = find(PODS, chosen, namespace) if chosen else None
+        sandbox_name = section(section(claim or {}, "status"), "sandbox").get("name")
+        sandbox = find(SANDBOXES, sandbox_name, namespace) if sandbox_name else None
+        pod = find(PODS, sandbox_name, namespace) if sandbox_name else None
         home = find(VOLUME_CLAIMS, home_of(sandbox), namespace) if sandbox else None
         bound = section(home or {}, "spec").get("volumeName")
         volume = find(VOLUMES, bound) if bound else None
-        return ListedObjects(*([one] if one else [] for one in (claim, sandbox, pod, home, volume)))
+        return ListedObjects(*([document] if document else [] for document in (claim, sandbox, pod, home, volume)))
 
-    def _write(self, found: Iterable[Span], now: datetime, held: int, *, everything: bool = False) -> RecordPass:
-        due = [span for span in found if everything or is_worth_writing(span, now)]
-        written = 0
+    def _write(self, row_spans: Iterable[Span], now: datetime, count: int, *, everything: bool = False) -> RecordPass:
+        due = [span for span in row_spans if everything or is_worth_writing(span, now)]
+        written_rows = 0
         rows: list[Row] = []
         failures: list[str] = []
         for span in due:
             try:
-                kept = self._ledger.keep(self._meter.row(span), lambda row, span=span: self._piece(span, row))
+                result = self._ledger.put(self._meter.row(span), lambda row, span=span: self._with_amounts(span, row))
             except _OF_ONE as failure:
                 failures.append(f"{span.row.owner} {span.row.sort_key}: {type(failure).__name__}: {failure}")
                 continue
-            written += kept.written
-            if self._metrics is not None and kept.written:
-                self._metrics.ledger_rows(kept.written)
-            rows.append(kept.row)
-        return RecordPass(held, len(due), written, tuple(rows), tuple(failures))
+            written_rows += result.written
+            if self._metrics is not None and result.written:
+                self._metrics.ledger_rows(result.written)
+            rows.append(result.row)
+        return RecordPass(count, len(due), written_rows, tuple(rows), tuple(failures))
 
-    def _piece(self, span: Span, row: Row) -> Row:
+    def _with_amounts(self, span: Span, row: Row) -> Row:
         return self._meter.row(replace(span, row=row))
 
 
 def listed(cluster: KubeApi) -> ListedObjects:
     """Everything that the ledger follows from; whatever cannot be listed ends the pass, for nothing may look gone."""
-    of_classes: dict[str, str | None] = {CLASS_LABEL: None}
+    class_labels: dict[str, str | None] = {CLASS_LABEL: None}
     return ListedObjects(
         claims=cluster.list(CLAIMS),
         sandboxes=cluster.list(SANDBOXES),
-        pods=cluster.list(PODS, labels=of_classes),
+        pods=cluster.list(PODS, labels=class_labels),
         volume_claims=cluster.list(VOLUME_CLAIMS),
         volumes=cluster.list(VOLUMES),
     )

@@ -23,15 +23,15 @@ router = APIRouter(prefix="/v1/usage", tags=["usage"])
 LONGEST = timedelta(days=92)
 
 
-def _as_written(said: object) -> object:
+def _day_text(value: object) -> object:
     """Only what is written as a day is one: a number would be taken for a moment."""
-    if isinstance(said, str) and _DAY.fullmatch(said) is None:
+    if isinstance(value, str) and _DAY.fullmatch(value) is None:
         raise ValueError("a day is written as 2026-11-18")
-    return said
+    return value
 
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
-Day = Annotated[date, BeforeValidator(_as_written)]
+Day = Annotated[date, BeforeValidator(_day_text)]
 
 
 class UsageQuery(BaseModel):
@@ -88,15 +88,17 @@ class Usage(BaseModel):
 
 
 @router.get("", operation_id="getUsage", responses=problems(401, 403, 404, 422, 429, 503))
-async def usage(asked: Annotated[UsageQuery, Query()], caller: CurrentCaller, parts: RequestDependencies) -> Usage:
+async def usage(
+    query: Annotated[UsageQuery, Query()], caller: CurrentCaller, dependencies: RequestDependencies
+) -> Usage:
     """What was used, by workspace and day. The last ten minutes may be missing."""
-    owner = asked.owner or caller.owner
-    if not caller.may_see(owner):
+    owner = query.owner or caller.owner
+    if not caller.can_see(owner):
         raise not_found("owner")
-    ledger = parts.ledger
+    ledger = dependencies.ledger
     if ledger is None:
         raise Problem("unavailable", "no ledger is kept here", "give the environment a table for it")
-    since, until = days(asked.since, asked.until, parts.now().astimezone(UTC).date())
+    since, until = days(query.since, query.until, dependencies.now().astimezone(UTC).date())
     # After the last day that there is comes none that it could end with.
     if not timedelta(0) <= until - since <= LONGEST or until == date.max:
         raise Problem(
@@ -104,11 +106,11 @@ async def usage(asked: Annotated[UsageQuery, Query()], caller: CurrentCaller, pa
         )
     try:
         rows = await run_in_threadpool(ledger.of_owner, owner, _midnight(since), _midnight(until + timedelta(days=1)))
-        spent = await run_in_threadpool(parts.accounts.spent, owner) if parts.accounts else None
+        spent = await run_in_threadpool(dependencies.accounts.spent, owner) if dependencies.accounts else None
     except AwsUnavailableError as failure:
         raise Problem("unavailable", "the ledger does not answer", "ask again in a moment", retry_after=2) from failure
-    chosen = [row for row in rows if asked.workspace in {None, row.workspace}]
-    policy = parts.accounts.policy if parts.accounts else None
+    chosen = [row for row in rows if query.workspace in {None, row.workspace}]
+    policy = dependencies.accounts.policy if dependencies.accounts else None
     return Usage(
         owner=owner,
         since=since,
@@ -128,10 +130,10 @@ def days(since: date | None, until: date | None, today: date) -> tuple[date, dat
 
 def lines(rows: list[Row], policy: Policy | None) -> list[UsageLine]:
     """Rows by day and workspace."""
-    together: dict[tuple[str, str, str], list[Row]] = {}
+    grouped: dict[tuple[str, str, str], list[Row]] = {}
     for row in rows:
-        together.setdefault((row.day, row.workspace, row.sandbox_class), []).append(row)
-    return [_line(of_one, policy) for _, of_one in sorted(together.items())]
+        grouped.setdefault((row.day, row.workspace, row.sandbox_class), []).append(row)
+    return [_line(group, policy) for _, group in sorted(grouped.items())]
 
 
 def _line(rows: list[Row], policy: Policy | None) -> UsageLine:

@@ -25,8 +25,8 @@ def ledger_of(configuration: Configuration) -> Ledger | None:
     """The table."""
     if configuration.ledger_table is None:
         return None
-    kept = configuration.settings.service.ledger_retention
-    return Ledger(aws.client("dynamodb", configuration.region), configuration.ledger_table, kept)
+    retention = configuration.settings.service.ledger_retention
+    return Ledger(aws.client("dynamodb", configuration.region), configuration.ledger_table, retention)
 
 
 def recorder_of(configuration: Configuration, cluster: KubeApi, metrics: Metrics) -> LedgerRecorder | None:
@@ -34,8 +34,8 @@ def recorder_of(configuration: Configuration, cluster: KubeApi, metrics: Metrics
     ledger = ledger_of(configuration)
     if ledger is None:
         return None
-    watched = Prometheus(configuration.prometheus) if configuration.prometheus else None
-    return LedgerRecorder(cluster, ledger, Meter(watched), metrics=metrics)
+    source = Prometheus(configuration.prometheus) if configuration.prometheus else None
+    return LedgerRecorder(cluster, ledger, Meter(source), metrics=metrics)
 
 
 def budgets_of(configuration: Configuration, cluster: KubeApi, metrics: Metrics) -> Budgets | None:

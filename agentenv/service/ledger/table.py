@@ -47,42 +47,42 @@ class Ledger:
         self._client = client
         self._table = table
         self._retention = retention
-        self._ahead: timedelta | None = None  # of our clock, behind the table's; None until it has answered
+        self._clock_offset: timedelta | None = None  # of our clock, behind the table's; None until it has answered
 
     def now(self) -> datetime:
         """The time by the table's clock, of which there is one for all replicas, as of its last answer."""
-        if self._ahead is None:
+        if self._clock_offset is None:
             # Whichever row: it is the answer's date that is asked for.
-            self._ask("get_item", Key=_serialized({"owner": "-", "row": "-"}))
-        return (datetime.now(UTC) + (self._ahead or timedelta())).replace(microsecond=0)
+            self._call("get_item", Key=_serialized({"owner": "-", "row": "-"}))
+        return (datetime.now(UTC) + (self._clock_offset or timedelta())).replace(microsecond=0)
 
-    def keep(self, row: Row, amounted: AddAmounts = lambda row: row) -> PutResult:
+    def put(self, row: Row, add_amounts: AddAmounts = lambda row: row) -> PutResult:
         """Have a row there, or of what is closed already what is left behind it.
 
         `amounted` gives a row its amounts: they are asked for again where only a piece is left.
         """
         written = 0
         for _ in range(_MOST_PIECES):
-            there = self._put(row)
-            if there is None:
+            existing = self._put(row)
+            if existing is None:
                 return PutResult(row, written + 1)
-            if not there.closed or there.ended >= row.ended:
-                return PutResult(there, written)
-            row = amounted(replace(row, began=there.ended))
+            if not existing.closed or existing.ended >= row.ended:
+                return PutResult(existing, written)
+            row = add_amounts(replace(row, began=existing.ended))
         raise LedgerError(f"{row.owner} {row.sort_key} is in more than {_MOST_PIECES} pieces")
 
     def _put(self, row: Row) -> Row | None:
         """Put it if it is new, or there and open with no later end; what is there instead, if not."""
-        still = "#closed = :no" if row.closed else "#closed = :no AND #to <= :to"
+        condition = "#closed = :no" if row.closed else "#closed = :no AND #to <= :to"
         values = {":no": False} if row.closed else {":no": False, ":to": format_whole_seconds(row.ended)}
         names = (
             {"#row": "row", "#closed": "closed"} if row.closed else {"#row": "row", "#closed": "closed", "#to": "to"}
         )
         try:
-            self._ask(
+            self._call(
                 "put_item",
                 Item=_serialized(row_to_item(row, self._expires(row))),
-                ConditionExpression=f"attribute_not_exists(#row) OR ({still})",
+                ConditionExpression=f"attribute_not_exists(#row) OR ({condition})",
                 ExpressionAttributeNames=names,
                 ExpressionAttributeValues=_serialized(values),
                 ReturnValuesOnConditionCheckFailure="ALL_OLD",
@@ -90,16 +90,16 @@ class Ledger:
         except aws.AwsRefusedError as refusal:
             if refusal.code != _TAKEN:
                 raise
-            return row_from_item(_deserialized(refusal.item)) if refusal.item else self._found(row)
+            return row_from_item(_deserialized(refusal.item)) if refusal.item else self._read_existing(row)
         return None
 
-    def _found(self, row: Row) -> Row:
+    def _read_existing(self, row: Row) -> Row:
         """The row that was in the way, read for itself where the refusal did not bring it along."""
         key = _serialized({"owner": row.owner, "row": row.sort_key})
-        answer = self._ask("get_item", Key=key, ConsistentRead=True)
-        if "Item" not in answer:
+        response = self._call("get_item", Key=key, ConsistentRead=True)
+        if "Item" not in response:
             raise aws.AwsUnavailableError(f"{row.owner} {row.sort_key} went while it was written")
-        return row_from_item(_deserialized(answer["Item"]))
+        return row_from_item(_deserialized(response["Item"]))
 
     def open_rows(self) -> list[Row]:
         """All rows that may still grow. One that was closed a moment ago may be among them, one just opened missing."""
@@ -114,8 +114,8 @@ class Ledger:
             )
             for item in page
         ]
-        found = [row_from_item(item) for item in self._batches(keys)]
-        return [row for row in found if not row.closed]
+        rows = [row_from_item(item) for item in self._batches(keys)]
+        return [row for row in rows if not row.closed]
 
     def of_claim(self, owner: str, claim: str) -> list[Row]:
         """The rows of one claim, as they are at this moment."""
@@ -146,7 +146,7 @@ class Ledger:
         )
         return [row_from_item(_deserialized(item)) for page in pages for item in page]
 
-    def everybody(self, since: datetime, until: datetime) -> Iterator[Row]:
+    def all_rows(self, since: datetime, until: datetime) -> Iterator[Row]:
         """All rows that began in a time. It reads the whole table: for reports."""
         pages = self._pages(
             "scan",
@@ -162,43 +162,43 @@ class Ledger:
         # A day is forgotten as a whole: a report of half of one would be wrong without looking it.
         return midnight_after(row.began) + self._retention
 
-    def _pages(self, operation: str, **asked: Any) -> Iterator[list[Mapping[str, Any]]]:
+    def _pages(self, operation: str, **parameters: Any) -> Iterator[list[Mapping[str, Any]]]:
         start: dict[str, Any] = {}
         while True:
-            answer = self._ask(operation, **asked, **start)
-            yield answer.get("Items", [])
-            if not answer.get("LastEvaluatedKey"):
+            response = self._call(operation, **parameters, **start)
+            yield response.get("Items", [])
+            if not response.get("LastEvaluatedKey"):
                 return
-            start = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
+            start = {"ExclusiveStartKey": response["LastEvaluatedKey"]}
 
     def _batches(self, keys: list[Any]) -> Iterator[Mapping[str, Any]]:
         """The items of many keys; what the table leaves unanswered when it is busy is asked for again."""
-        waiting = list(keys)
-        idle = 0
-        while waiting:
-            asked, waiting = waiting[:_READS], waiting[_READS:]
-            answer = self._ask("batch_get_item", RequestItems={self._table: {"Keys": asked, "ConsistentRead": True}})
-            found = answer.get("Responses", {}).get(self._table, [])
-            left = answer.get("UnprocessedKeys", {}).get(self._table, {}).get("Keys", [])
-            waiting += left
-            idle = 0 if found or not left else idle + 1
-            if idle > _MOST_PIECES:
+        remaining = list(keys)
+        empty_answers = 0
+        while remaining:
+            batch, remaining = remaining[:_READS], remaining[_READS:]
+            response = self._call("batch_get_item", RequestItems={self._table: {"Keys": batch, "ConsistentRead": True}})
+            items = response.get("Responses", {}).get(self._table, [])
+            unprocessed = response.get("UnprocessedKeys", {}).get(self._table, {}).get("Keys", [])
+            remaining += unprocessed
+            empty_answers = 0 if items or not unprocessed else empty_answers + 1
+            if empty_answers > _MOST_PIECES:
                 raise aws.AwsUnavailableError("the table answers for none of the rows asked for")
-            yield from (_deserialized(item) for item in found)
+            yield from (_deserialized(item) for item in items)
 
-    def _ask(self, operation: str, **asked: Any) -> dict[str, Any]:
-        where = {} if operation == "batch_get_item" else {"TableName": self._table}
-        answer = aws.call(self._client, operation, **where, **asked)
-        self._told(answer)
-        return answer
+    def _call(self, operation: str, **parameters: Any) -> dict[str, Any]:
+        table = {} if operation == "batch_get_item" else {"TableName": self._table}
+        response = aws.call(self._client, operation, **table, **parameters)
+        self._observe_date(response)
+        return response
 
-    def _told(self, answer: Mapping[str, Any]) -> None:
+    def _observe_date(self, response: Mapping[str, Any]) -> None:
         """Keep what the answer says of the time. It has whole seconds, so a difference of one is none."""
-        said = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
-        if not said:
+        date = response.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
+        if not date:
             return
-        ahead = parsedate_to_datetime(said) - datetime.now(UTC)
-        self._ahead = ahead if abs(ahead) > timedelta(seconds=2) else timedelta()
+        ahead = parsedate_to_datetime(date) - datetime.now(UTC)
+        self._clock_offset = ahead if abs(ahead) > timedelta(seconds=2) else timedelta()
 
 
 _TYPES = import_module("boto3.dynamodb.types")

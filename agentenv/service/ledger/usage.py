@@ -65,8 +65,8 @@ class UsageSource(Protocol):
 class Meter:
     """Gives rows their amounts."""
 
-    def __init__(self, watched: UsageSource | None = None) -> None:
-        self._watched = watched
+    def __init__(self, source: UsageSource | None = None) -> None:
+        self._source = source
 
     def row(self, span: Span) -> Row:
         """The row of a span with its amounts."""
@@ -84,38 +84,38 @@ class Meter:
         row, holding, pod = span.row, span.holding, span.pod
         hours = row.seconds / SECONDS_AN_HOUR
         gib, storage = _storage(holding) if holding else (NOTHING, "none")
-        kept = Amounts(storage_gib_hours=gib * hours, storage=storage)
+        storage_only = Amounts(storage_gib_hours=gib * hours, storage=storage)
         if pod is None:
-            return kept
-        used = self._used(row)
-        aside = replace(
-            kept,
+            return storage_only
+        usage = self._used(row)
+        reserved = replace(
+            storage_only,
             cpu_seconds=pod.cores * row.seconds,
             memory_gib_hours=pod.memory_gib * hours,
             usage="requests",
         )
-        return aside if used is None else _larger_of(aside, *used)
+        return reserved if usage is None else _larger_of(reserved, *usage)
 
     def _last_known(self, span: Span) -> Amounts:
         """Of a row whose facts are gone: as it used until it was written last, and as Prometheus saw it."""
         before = span.before or span.row
-        grown = span.row.seconds / before.seconds if before.seconds else NOTHING
+        factor = span.row.seconds / before.seconds if before.seconds else NOTHING
         usage, _, storage = before.source.partition("/")
-        aside = Amounts(
-            cpu_seconds=before.cpu_seconds * grown,
-            memory_gib_hours=before.memory_gib_hours * grown,
-            network_bytes=before.network_bytes * grown,
-            storage_gib_hours=before.storage_gib_hours * grown,
+        reserved = Amounts(
+            cpu_seconds=before.cpu_seconds * factor,
+            memory_gib_hours=before.memory_gib_hours * factor,
+            network_bytes=before.network_bytes * factor,
+            storage_gib_hours=before.storage_gib_hours * factor,
             usage=_USAGES.get(usage, "none"),
             storage=_STORAGES.get(storage, "none"),
         )
-        used = None if span.row.pod == NO_POD else self._used(span.row)
-        return aside if used is None else _larger_of(aside, *used)
+        measured = None if span.row.pod == NO_POD else self._used(span.row)
+        return reserved if measured is None else _larger_of(reserved, *measured)
 
     def _used(self, row: Row) -> tuple[Decimal, Decimal, Decimal] | None:
-        if self._watched is None or row.seconds < SHORTEST_SECONDS:
+        if self._source is None or row.seconds < SHORTEST_SECONDS:
             return None
-        return self._watched.used(row)
+        return self._source.used(row)
 
 
 class Prometheus:
@@ -126,51 +126,51 @@ class Prometheus:
             raise ValueError(f"{url} is no address of a Prometheus")
         self._url = f"{url.rstrip('/')}/api/v1/query"
         self._clock = clock
-        self._rests_until = -math.inf
+        self._paused_until = -math.inf
 
     def used(self, row: Row) -> tuple[Decimal, Decimal, Decimal] | None:
         """What the rules recorded of a row; None where they recorded too little of it, or nobody answers."""
         began = self._clock()
-        if began < self._rests_until or not _UID.fullmatch(row.claim):
+        if began < self._paused_until or not _UID.fullmatch(row.claim):
             return None
         try:
             return self._used(row)
         except (OSError, HTTPException, ValueError, LookupError, TypeError, ArithmeticError) as failure:
             _LOG.warning("prometheus does not say what was used", extra={"facts": {"why": str(failure)}})
             if _is_outage(failure):
-                self._rest()
+                self._pause()
             return None
         finally:
             if self._clock() - began > SLOW_SECONDS:
-                self._rest()
+                self._pause()
 
-    def _rest(self) -> None:
-        self._rests_until = self._clock() + REST_SECONDS
+    def _pause(self) -> None:
+        self._paused_until = self._clock() + REST_SECONDS
 
     def _used(self, row: Row) -> tuple[Decimal, Decimal, Decimal] | None:
-        over = f'{{claim_uid="{row.claim}"}}[{int(row.seconds)}s]'
-        seen = self._one(f"count_over_time({CPU}{over})", row)
-        if seen * SECONDS_A_SAMPLE < row.seconds * MIN_COVERAGE:
+        window = f'{{claim_uid="{row.claim}"}}[{int(row.seconds)}s]'
+        samples = self._query(f"count_over_time({CPU}{window})", row)
+        if samples * SECONDS_A_SAMPLE < row.seconds * MIN_COVERAGE:
             return None
         # Minutes nobody saw were like the others.
-        each = row.seconds / seen
+        seconds_a_sample = row.seconds / samples
         cpu, memory, network = (
-            self._one(f"sum_over_time({name}{over})", row) * each for name in (CPU, MEMORY, NETWORK)
+            self._query(f"sum_over_time({name}{window})", row) * seconds_a_sample for name in (CPU, MEMORY, NETWORK)
         )
         return cpu, memory, network
 
-    def _one(self, query: str, row: Row) -> Decimal:
+    def _query(self, query: str, row: Row) -> Decimal:
         """The one number that a query has at the end of a row."""
-        asked = urllib.parse.urlencode({"query": query, "time": int(row.ended.timestamp())})
+        parameters = urllib.parse.urlencode({"query": query, "time": int(row.ended.timestamp())})
         # Whatever a proxy around this process says: it is in the cluster.
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(f"{self._url}?{asked}", timeout=_TIMEOUT) as answer:
-            said: dict[str, Any] = json.load(answer)
-        result: list[dict[str, Any]] = said["data"]["result"]
-        found = sum((Decimal(one["value"][1]) for one in result), NOTHING)
-        if not found.is_finite() or found < 0:
-            raise ValueError(f"{found} is no amount")
-        return found
+        with opener.open(f"{self._url}?{parameters}", timeout=_TIMEOUT) as response:
+            document: dict[str, Any] = json.load(response)
+        result: list[dict[str, Any]] = document["data"]["result"]
+        total = sum((Decimal(series["value"][1]) for series in result), NOTHING)
+        if not total.is_finite() or total < 0:
+            raise ValueError(f"{total} is no amount")
+        return total
 
 
 def _is_outage(failure: Exception) -> bool:
@@ -187,12 +187,12 @@ def _storage(holding: Holding) -> tuple[Decimal, StorageUsage]:
     return (holding.storage_gib, "requested") if measured is None else (measured, "metered")
 
 
-def _larger_of(aside: Amounts, cpu: Decimal, memory: Decimal, network: Decimal) -> Amounts:
+def _larger_of(reserved: Amounts, cpu: Decimal, memory: Decimal, network: Decimal) -> Amounts:
     """What was set aside has to be paid for too, and what is used beyond it was taken from somebody."""
     return replace(
-        aside,
-        cpu_seconds=max(aside.cpu_seconds, cpu),
-        memory_gib_hours=max(aside.memory_gib_hours, memory / BYTES_A_GIB / SECONDS_AN_HOUR),
+        reserved,
+        cpu_seconds=max(reserved.cpu_seconds, cpu),
+        memory_gib_hours=max(reserved.memory_gib_hours, memory / BYTES_A_GIB / SECONDS_AN_HOUR),
         network_bytes=network,
         usage="prometheus",
     )

@@ -22,12 +22,12 @@ def run(
     configuration: Configuration,
     metrics: Metrics,
     stop: threading.Event,
-    told_of: Callable[[], Sequence[Workspace] | None],
+    workspace_snapshot: Callable[[], Sequence[Workspace] | None],
 ) -> None:
     """Stand for election and run the loops whenever this replica is elected, until told to stop.
 
-    `told_of` says all workspaces as the API of the same replica is told of them, or None while it is not.
+    `workspace_snapshot` says all workspaces as the API of the same replica is told of them, or None while it is not.
     """
     from agentenv.service.loops.runner import run_loops
 
-    run_loops(configuration, metrics, stop, told_of)
+    run_loops(configuration, metrics, stop, workspace_snapshot)

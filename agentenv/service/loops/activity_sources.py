@@ -39,23 +39,23 @@ class ActivitySources:
 
     def __init__(self, sources: Sequence[ActivitySource], limits: Mapping[str, Limits], now: datetime) -> None:
         self._sources, self._limits, self._now = sources, limits, now
-        self._away: set[str] = set()
+        self._failed: set[str] = set()
 
-    def seen(self, asked: Sequence[Workspace]) -> dict[str, list[Activity]]:
+    def seen(self, workspaces: Sequence[Workspace]) -> dict[str, list[Activity]]:
         """What each source knows of each workspace, by id; one that fails does not know."""
-        found: dict[str, list[Activity]] = {one.id: [] for one in asked}
-        for source in self._sources if asked else ():
-            told: Mapping[str, Activity] = {}
-            if source.name not in self._away:
+        observations: dict[str, list[Activity]] = {workspace.id: [] for workspace in workspaces}
+        for source in self._sources if workspaces else ():
+            observed: Mapping[str, Activity] = {}
+            if source.name not in self._failed:
                 try:
-                    told = source.seen(asked, self._limits, self._now)
+                    observed = source.seen(workspaces, self._limits, self._now)
                 except Exception as failure:  # noqa: BLE001 - whatever it is, it has not seen them
-                    self._away.add(source.name)
+                    self._failed.add(source.name)
                     facts = {"source": source.name, "why": f"{type(failure).__name__}: {failure}"}
                     _LOG.warning("who sleeps cannot be told: a source fails", extra={"facts": facts})
-            for one in asked:
-                found[one.id].append(told.get(one.id, Activity(source.name, known=False)))
-        return found
+            for workspace in workspaces:
+                observations[workspace.id].append(observed.get(workspace.id, Activity(source.name, known=False)))
+        return observations
 
 
 class Prometheus:
@@ -66,20 +66,22 @@ class Prometheus:
     def __init__(self, address: str, query: Query | None = None) -> None:
         self._query: Query = query or functools.partial(query_prometheus, address)
 
-    def seen(self, asked: Sequence[Workspace], limits: Mapping[str, Limits], now: datetime) -> Mapping[str, Activity]:
+    def seen(
+        self, workspaces: Sequence[Workspace], limits: Mapping[str, Limits], now: datetime
+    ) -> Mapping[str, Activity]:
         """Of each, whether there was traffic or work since it would have to have been quiet."""
-        found: dict[str, Activity] = {}
-        for window, some in _by_window(asked, limits).items():
-            uids = {one.claim_uid: one for one in some if _UID.fullmatch(one.claim_uid)}
+        observations: dict[str, Activity] = {}
+        for window, group in _by_window(workspaces, limits).items():
+            uids = {workspace.claim_uid: workspace for workspace in group if _UID.fullmatch(workspace.claim_uid)}
             if not uids:
                 continue
             highest = {rule: self._highest(rule, sorted(uids), window) for rule in (NETWORK, CPU)}
-            for uid, one in uids.items():
+            for uid, workspace in uids.items():
                 if uid not in highest[NETWORK] or uid not in highest[CPU]:
                     continue
                 busy = highest[NETWORK][uid] > QUIET_BYTES or highest[CPU][uid] > QUIET_CPU
-                found[one.id] = Activity(self.name, now if busy else None)
-        return found
+                observations[workspace.id] = Activity(self.name, now if busy else None)
+        return observations
 
     def _highest(self, rule: str, uids: Sequence[str], window: int) -> dict[str, float]:
         chosen = "|".join(uids)
@@ -87,14 +89,18 @@ class Prometheus:
         return {labels["claim_uid"]: value for labels, value in self._query(text) if "claim_uid" in labels}
 
 
-def _by_window(asked: Sequence[Workspace], limits: Mapping[str, Limits]) -> dict[int, list[Workspace]]:
+def _by_window(workspaces: Sequence[Workspace], limits: Mapping[str, Limits]) -> dict[int, list[Workspace]]:
     """Workspaces by how long each has to have been quiet, in seconds."""
-    found: dict[int, list[Workspace]] = {}
-    for one in asked:
-        after = one.idle_after if one.idle_after is not None else limits.get(one.class_name, Limits()).suspend_after
+    groups: dict[int, list[Workspace]] = {}
+    for workspace in workspaces:
+        after = (
+            workspace.idle_after
+            if workspace.idle_after is not None
+            else limits.get(workspace.class_name, Limits()).suspend_after
+        )
         window = min(max(after or _SHORTEST, _SHORTEST), _LONGEST)
-        found.setdefault(int(window.total_seconds()), []).append(one)
-    return found
+        groups.setdefault(int(window.total_seconds()), []).append(workspace)
+    return groups
 
 
 def query_prometheus(address: str, text: str) -> list[tuple[Mapping[str, str], float]]:
@@ -103,9 +109,9 @@ def query_prometheus(address: str, text: str) -> list[tuple[Mapping[str, str], f
     request = urllib.request.Request(f"{address.rstrip('/')}/api/v1/query", body)  # noqa: S310 - of our configuration
     # Whatever a proxy around this process says: it is in the cluster.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(request, timeout=_TIMEOUT) as answer:
-        told = cast("dict[str, Any]", json.load(answer))
-    if told.get("status") != "success":
-        raise ValueError(f"Prometheus: {told.get('error')}")
-    rows: list[dict[str, Any]] = told["data"]["result"]
+    with opener.open(request, timeout=_TIMEOUT) as response:
+        document = cast("dict[str, Any]", json.load(response))
+    if document.get("status") != "success":
+        raise ValueError(f"Prometheus: {document.get('error')}")
+    rows: list[dict[str, Any]] = document["data"]["result"]
     return [(row["metric"], float(row["value"][1])) for row in rows]

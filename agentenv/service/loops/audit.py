@@ -29,17 +29,19 @@ def audit_access_points(context: Context, still: ShouldContinue) -> PassResult:
         return PassResult()
     # Volumes first: of one that is made meanwhile the access point is there already.
     systems, failures = tuple(context.file_systems), list[str]()
-    listed = readable("PersistentVolume", context.api.list(VOLUMES), lambda one: _ours(one, systems), failures)
+    listed = readable(
+        "PersistentVolume", context.api.list(VOLUMES), lambda violation: _ours(violation, systems), failures
+    )
     volumes = [volume for _, volume in listed if volume is not None]
-    points = {one.id: one for system in context.file_systems for one in context.points.of(system)}
-    found = audit(volumes, points)
-    counted: dict[str, int] = {}
-    for one in found:
-        counted[one.wrong] = counted.get(one.wrong, 0) + 1
-        facts = {"volume": one.volume, "wrong": one.wrong, "why": one.why}
+    points = {violation.id: violation for system in context.file_systems for violation in context.points.of(system)}
+    violations = audit(volumes, points)
+    counts: dict[str, int] = {}
+    for violation in violations:
+        counts[violation.wrong] = counts.get(violation.wrong, 0) + 1
+        facts = {"volume": violation.volume, "wrong": violation.wrong, "why": violation.why}
         _LOG.error("a volume does not lead where it should", extra={"facts": facts})
-    context.told.findings("audit", counted)
-    return PassResult(len(found), failures=tuple(failures))
+    context.metrics.findings("audit", counts)
+    return PassResult(len(violations), failures=tuple(failures))
 
 
 def _ours(document: Document, file_systems: tuple[str, ...]) -> Volume | None:
@@ -48,21 +50,23 @@ def _ours(document: Document, file_systems: tuple[str, ...]) -> Volume | None:
 
 def volume_of(document: Document, file_systems: tuple[str, ...]) -> Volume:
     """A volume, and where it should lead."""
-    about, spec = section(document, "metadata"), section(document, "spec")
-    space = text(section(spec, "claimRef"), "namespace")
-    made_in = home_class(document)
+    metadata, spec = section(document, "metadata"), section(document, "spec")
+    namespace_ = text(section(spec, "claimRef"), "namespace")
+    created_class = home_class(document)
     name = required(document, "metadata", "name")
     if name.startswith(SEATS):
         seat = name.removeprefix(SEATS)
         expected = Expected(file_systems, f"{FOLDER}/{seat}-*", seat_id(seat), seat_id(seat))
     else:
-        expected = Expected(file_systems, f"{base_path(made_in)}/{name}", class_id(made_in), class_id(made_in))
+        expected = Expected(
+            file_systems, f"{base_path(created_class)}/{name}", class_id(created_class), class_id(created_class)
+        )
     return Volume(
         name,
         text(section(spec, "csi"), "volumeHandle"),
-        space,
-        made_in,
-        space.removeprefix(namespace("")),
-        moved=HOME_CLASS_LABEL in section(about, "labels"),
+        namespace_,
+        created_class,
+        namespace_.removeprefix(namespace("")),
+        moved=HOME_CLASS_LABEL in section(metadata, "labels"),
         expected=expected,
     )

@@ -37,7 +37,7 @@ def serialized(loops: Iterable[Loop]) -> Iterator[Loop]:
     One that hangs keeps the others of these from theirs: so much memory is spared at the price of that.
     """
     turn = Lock()
-    return (replace(one, turn=turn) if one.name in FULL_SCAN_LOOPS else one for one in loops)
+    return (replace(loop, turn=turn) if loop.name in FULL_SCAN_LOOPS else loop for loop in loops)
 
 
 def loops_of(context: Context) -> list[Loop]:
@@ -56,7 +56,7 @@ def loops_of(context: Context) -> list[Loop]:
 
 
 def loops_with_ledger(
-    context: Context, metrics: Metrics, keeper: LedgerRecorder | None, budgets: Budgets | None
+    context: Context, metrics: Metrics, recorder: LedgerRecorder | None, budgets: Budgets | None
 ) -> Iterator[Loop]:
     """Those that write the ledger and act on it, where there is one, and show what homes were measured to hold."""
 
@@ -65,30 +65,30 @@ def loops_with_ledger(
         return PassResult()
 
     yield Loop("sizes", 300, sizes)
-    if keeper is not None:
+    if recorder is not None:
 
         def ledger(_: ShouldContinue) -> PassResult:
-            return PassResult(failures=keeper.keep_all().failures)
+            return PassResult(failures=recorder.record_all().failures)
 
         yield Loop("ledger", RECORD_EVERY.total_seconds(), ledger)
     if budgets is not None:
 
         def hold(_: ShouldContinue) -> PassResult:
-            held = budgets.hold_all()
-            return PassResult(held.noticed + held.suspended, failures=held.failures)
+            result = budgets.enforce_all()
+            return PassResult(result.noticed + result.suspended, failures=result.failures)
 
         yield Loop("budgets", ENFORCE_EVERY.total_seconds(), hold)
 
 
 def retain_volumes(context: Context, _: ShouldContinue) -> PassResult:
     """Have the volumes of all claimed sandboxes stay, where whoever claimed them was cut short."""
-    found = retain_all_volumes(context.api)
-    refused = tuple(f"{one.claim}: {one.why}" for one in found if one.outcome == "refused")
-    return PassResult(sum(one.outcome == "kept" for one in found), failures=refused)
+    results = retain_all_volumes(context.api)
+    refused = tuple(f"{result.claim}: {result.why}" for result in results if result.outcome == "refused")
+    return PassResult(sum(result.outcome == "kept" for result in results), failures=refused)
 
 
 def retire_old_releases(context: Context, _: ShouldContinue) -> PassResult:
     """Let old releases go, a step at a time."""
-    found = retire_releases(context.api, act=True, clock=lambda: context.clock.now().replace(microsecond=0))
-    refused = tuple(words for one in found for words in one.refused)
-    return PassResult(sum(len(one.done) for one in found), failures=refused)
+    results = retire_releases(context.api, act=True, clock=lambda: context.clock.now().replace(microsecond=0))
+    refused = tuple(reason for result in results for reason in result.refused)
+    return PassResult(sum(len(result.done) for result in results), failures=refused)

@@ -39,7 +39,9 @@ class ActivitySource(Protocol):
 
     name: str
 
-    def seen(self, asked: Sequence[Workspace], limits: Mapping[str, Limits], now: datetime) -> Mapping[str, Activity]:
+    def seen(
+        self, workspaces: Sequence[Workspace], limits: Mapping[str, Limits], now: datetime
+    ) -> Mapping[str, Activity]:
         """What it knows of each workspace, by id; of one that it leaves out it knows nothing."""
         ...
 
@@ -51,7 +53,7 @@ class LoopMetrics(Protocol):
         """A workspace was put to sleep."""
         ...
 
-    def findings(self, loop: str, counted: Mapping[str, int]) -> None:
+    def findings(self, loop: str, counts: Mapping[str, int]) -> None:
         """What a loop found to be wrong, by kind."""
         ...
 
@@ -62,7 +64,7 @@ class Context:
 
     api: KubeApi
     clock: Clock
-    told: LoopMetrics
+    metrics: LoopMetrics
     namespace: str
     replica: str
     points: AccessPoints | None = None
@@ -71,36 +73,36 @@ class Context:
     # Has what a workspace used written down before it goes, by its namespace and name; the ledger's next pass else.
     settle: Callable[[str, str], object] | None = None
     # Keeps one asleep that may cost no more as its hour comes, and says whether it has; its hour wakes it else.
-    stays_asleep: Callable[[Workspace, Document], bool] | None = None
+    refuse_wake: Callable[[Workspace, Document], bool] | None = None
     # Whoever is told of changes, and knows of all just now; they are listed else.
-    told_of: Callable[[], Sequence[Workspace] | None] = lambda: None
+    workspace_snapshot: Callable[[], Sequence[Workspace] | None] = lambda: None
     monotonic: Callable[[], float] = time.monotonic
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _attended: Sequence[Workspace] = ()
+    _recent: Sequence[Workspace] = ()
     _read: float | None = None
 
     def limits(self) -> dict[str, Limits]:
         """How long things last, by class."""
-        found: dict[str, Limits] = {}
-        for space in self.api.list(NAMESPACES, labels={CLASS_LABEL: None}):
-            about = section(space, "metadata")
-            constraints = self.api.find(CONFIGURATIONS, CONSTRAINTS, text(about, "name"))
-            found[text(section(about, "labels"), CLASS_LABEL)] = limits(section(constraints, "data"))
-        return found
+        by_class: dict[str, Limits] = {}
+        for namespace in self.api.list(NAMESPACES, labels={CLASS_LABEL: None}):
+            metadata = section(namespace, "metadata")
+            constraints = self.api.find(CONFIGURATIONS, CONSTRAINTS, text(metadata, "name"))
+            by_class[text(section(metadata, "labels"), CLASS_LABEL)] = limits(section(constraints, "data"))
+        return by_class
 
-    def attended(self, age: float) -> Sequence[Workspace]:
+    def recent_workspaces(self, age: float) -> Sequence[Workspace]:
         """All workspaces, as they were so many seconds ago at most: loops that only look for work share one look.
 
         Whoever then does something to one reads it again.
         """
-        told = self.told_of()
+        snapshot = self.workspace_snapshot()
         with self._lock:
-            if told is not None:
-                self._attended, self._read = (), None
-                return told
+            if snapshot is not None:
+                self._recent, self._read = (), None
+                return snapshot
             if self._read is None or self.monotonic() - self._read > age:
                 began = self.monotonic()
                 listed = readable("SandboxClaim", self.api.list(CLAIMS), workspace_of_claim)
-                self._attended = [one for _, one in listed if one is not None]
+                self._recent = [workspace for _, workspace in listed if workspace is not None]
                 self._read = began
-            return self._attended
+            return self._recent

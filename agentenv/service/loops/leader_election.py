@@ -57,98 +57,98 @@ class Leader:
         self._replica = replica
         self._monotonic = monotonic
         self._renewed: float | None = None
-        self._written: tuple[datetime, float] | None = None  # our last renewal, and when it was done
+        self._last_renewal: tuple[datetime, float] | None = None  # our last renewal, and when it was done
         self._seen: tuple[str, float] | None = None
 
-    def leads(self) -> bool:
+    def is_leader(self) -> bool:
         """Whether it may act now: it has the lease, and knows what time it is."""
-        return self._has_it() and self.clock.known
+        return self._holds_lease() and self.clock.known
 
-    def stand(self) -> bool:
+    def renew(self) -> bool:
         """Renew the lease, or take it if it is free; whether this replica leads then."""
         before = self._monotonic()
         try:
-            held = self._stand()
+            held = self._renew_or_take()
         except Exception as error:  # noqa: BLE001 - whoever cannot ask leads until it would have to have asked
             _LOG.warning("the lease of the loops cannot be had", extra={"facts": {"why": str(error)}})
-            return self.leads()
+            return self.is_leader()
         self._renewed = before if held else None
         if held and not self.clock.known:
             _LOG.warning("nothing is done: the API server does not say when it took the lease of the loops")
-        return self.leads()
+        return self.is_leader()
 
     def resign(self) -> None:
         """Let others take it at once."""
-        was, self._renewed = self._has_it(), None
-        if not was:
+        held_lease, self._renewed = self._holds_lease(), None
+        if not held_lease:
             return
         try:
-            found = self._api.find(LEASES, NAME, self._namespace)
-            if found is not None and _holder(found) == self._replica:
-                self._api.change(LEASES, found, {"spec": {"holderIdentity": "", "leaseDurationSeconds": 1}})
+            lease = self._api.find(LEASES, NAME, self._namespace)
+            if lease is not None and _holder(lease) == self._replica:
+                self._api.patch(LEASES, lease, {"spec": {"holderIdentity": "", "leaseDurationSeconds": 1}})
         except Exception as error:  # noqa: BLE001 - it runs out by itself
             _LOG.info("the lease of the loops runs out by itself", extra={"facts": {"why": str(error)}})
 
-    def _has_it(self) -> bool:
+    def _holds_lease(self) -> bool:
         return self._renewed is not None and self._monotonic() - self._renewed < self.terms.gives_up
 
-    def _stand(self) -> bool:
-        found = self._api.find(LEASES, NAME, self._namespace)
-        if found is not None and _holder(found) == self._replica:
-            self._learn(found)
-        elif found is not None and not self._free(found):
+    def _renew_or_take(self) -> bool:
+        lease = self._api.find(LEASES, NAME, self._namespace)
+        if lease is not None and _holder(lease) == self._replica:
+            self._learn_time(lease)
+        elif lease is not None and not self._free(lease):
             return False
-        if not self._renew(found):
+        if not self._renew(lease):
             return False
         if not self.clock.known:
             # It was just taken, and the next renewal is seconds away.
-            self._learn(self._api.find(LEASES, NAME, self._namespace))
+            self._learn_time(self._api.find(LEASES, NAME, self._namespace))
         return True
 
-    def _renew(self, found: Document | None) -> bool:
+    def _renew(self, lease: Document | None) -> bool:
         now = self.clock.local().astimezone(UTC)
-        spec = self._spec(found, now.isoformat(timespec="microseconds").replace("+00:00", "Z"))
-        self._written = None
-        if found is None:
-            about = {"name": NAME, "namespace": self._namespace}
-            document: Document = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": about}
-            done = self._api.make(LEASES, {**document, "spec": spec})
+        spec = self._spec(lease, now.isoformat(timespec="microseconds").replace("+00:00", "Z"))
+        self._last_renewal = None
+        if lease is None:
+            metadata = {"name": NAME, "namespace": self._namespace}
+            document: Document = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata}
+            done = self._api.create(LEASES, {**document, "spec": spec})
         else:
-            done = self._api.change(LEASES, found, {"spec": spec})
+            done = self._api.patch(LEASES, lease, {"spec": spec})
         if done:
-            self._written = (now, self.clock.monotonic())
+            self._last_renewal = (now, self.clock.monotonic())
         return done
 
-    def _free(self, found: Document) -> bool:
+    def _free(self, lease: Document) -> bool:
         """Whether nobody has renewed it for as long as it lasts, since we first saw it so."""
-        version, at = found["metadata"]["resourceVersion"], self._monotonic()
+        version, at = lease["metadata"]["resourceVersion"], self._monotonic()
         if self._seen is None or self._seen[0] != version:
             self._seen = (version, at)
-        lasts = section(found, "spec").get("leaseDurationSeconds") or self.terms.lasts
-        return not _holder(found) or at - self._seen[1] > lasts
+        lasts = section(lease, "spec").get("leaseDurationSeconds") or self.terms.lasts
+        return not _holder(lease) or at - self._seen[1] > lasts
 
-    def _spec(self, found: Document | None, now: str) -> Document:
+    def _spec(self, lease: Document | None, now: str) -> Document:
         spec: Document = {
             "holderIdentity": self._replica,
             "leaseDurationSeconds": max(int(self.terms.lasts), 1),
             "renewTime": now,
         }
-        if found is None or _holder(found) != self._replica:
-            before = section(found or {}, "spec").get("leaseTransitions") or 0
-            spec |= {"acquireTime": now, "leaseTransitions": before + (found is not None)}
+        if lease is None or _holder(lease) != self._replica:
+            before = section(lease or {}, "spec").get("leaseTransitions") or 0
+            spec |= {"acquireTime": now, "leaseTransitions": before + (lease is not None)}
         return spec
 
-    def _learn(self, found: Document | None) -> None:
+    def _learn_time(self, lease: Document | None) -> None:
         """What time it was for the server when it took our last renewal; nothing where it has taken another since."""
-        if found is None or self._written is None or _holder(found) != self._replica:
+        if lease is None or self._last_renewal is None or _holder(lease) != self._replica:
             return
-        renewal, at = self._written
-        if parse_timestamp(section(found, "spec").get("renewTime")) != renewal:
+        renewal, at = self._last_renewal
+        if parse_timestamp(section(lease, "spec").get("renewTime")) != renewal:
             return
-        rows: list[Any] = found["metadata"].get("managedFields") or []
-        told = next((parse_timestamp(row.get("time")) for row in rows if row.get("manager") == MANAGER), None)
-        if told is not None:
-            self.clock.learn(told, at)
+        rows: list[Any] = lease["metadata"].get("managedFields") or []
+        recorded = next((parse_timestamp(row.get("time")) for row in rows if row.get("manager") == MANAGER), None)
+        if recorded is not None:
+            self.clock.observe(recorded, at)
 
 
 def _holder(lease: Document) -> str:

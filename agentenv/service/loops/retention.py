@@ -60,54 +60,54 @@ class _Pass:
 
     def take(self) -> PassResult:
         limits = self._context.limits()
-        found: list[tuple[Document, Home]] = []
-        there: set[str] = set()
-        for read, home in self._homes():
-            there.add(home.volume)
+        candidates: list[tuple[Document, Home]] = []
+        existing: set[str] = set()
+        for volume, home in self._homes():
+            existing.add(home.volume)
             # Of most of ten thousand nothing can become: they are not held.
             if not is_in_use(home):
-                found.append((read, home))
+                candidates.append((volume, home))
         # After the volumes: a workspace that came back meanwhile is among them.
-        going: dict[tuple[str, str | None, str | None], bool] = {}
+        deleting: dict[tuple[str, str | None, str | None], bool] = {}
         for claim in self._api.list(CLAIMS):
-            about = section(claim, "metadata")
-            labels = strings(about, "labels")
+            metadata = section(claim, "metadata")
+            labels = strings(metadata, "labels")
             for key in labels.keys() & {WORKSPACE_LABEL, TASK_LABEL}:
-                whose = (key, labels.get(USER_LABEL), labels[key])
-                going[whose] = going.get(whose, True) and bool(about.get("deletionTimestamp"))
+                holder = (key, labels.get(USER_LABEL), labels[key])
+                deleting[holder] = deleting.get(holder, True) and bool(metadata.get("deletionTimestamp"))
         left = False
-        for read, home in found:
+        for volume, home in candidates:
             if not self._still():
                 break
             if self._steps >= MOST:
                 left = True
                 break
             key, name = _needed_by(home)
-            whose = (key, home.owner, name)
-            now = replace(home, wanted=whose in going, going=going.get(whose, False))
-            self._decide(read, now, limits.get(_class_of(read), Limits()))
-        self._steps += self._finish(there)
+            holder = (key, home.owner, name)
+            now = replace(home, wanted=holder in deleting, going=deleting.get(holder, False))
+            self._decide(volume, now, limits.get(_class_of(volume), Limits()))
+        self._steps += self._finish_records(existing)
         return PassResult(self._steps, left, tuple(self._failures))
 
     def requested(self) -> PassResult:
         """See to the volumes of which destruction was requested: nobody waits for a pass over all of them."""
-        for volume in [*self._homes({DESTROY_REQUESTED: None})]:
-            read, home = volume
+        for pair in [*self._homes({DESTROY_REQUESTED: None})]:
+            volume, home = pair
             if self._steps >= MOST or not self._still():
                 break
             if home.phase in {"Released", "Available"} and home.policy != "Delete" and not home.held:
                 claims = self._claims_of(home)
                 going = all(section(claim, "metadata").get("deletionTimestamp") for claim in claims)
-                self._decide(read, replace(home, wanted=bool(claims), going=going), Limits())
+                self._decide(volume, replace(home, wanted=bool(claims), going=going), Limits())
         return PassResult(self._steps, self._steps >= MOST, tuple(self._failures))
 
-    def _decide(self, read: Document, home: Home, limits: Limits) -> None:
+    def _decide(self, volume: Document, home: Home, limits: Limits) -> None:
         """Do what is to become of a volume; one that cannot be changed is no reason to leave the others."""
-        decided = retention_decision(home, limits, self._context.clock.now())
+        action = retention_decision(home, limits, self._context.clock.now())
         try:
-            self._steps += self._do(read, home, decided)
+            self._steps += self._do(volume, home, action)
         except SyncKubeApiError as refusal:
-            if refusal.passes:
+            if refusal.transient:
                 raise
             self._failures.append(f"{home.volume}: {refusal}")
         except ODD as failure:
@@ -116,32 +116,32 @@ class _Pass:
     def _homes(self, marks: Mapping[str, None] = MappingProxyType({})) -> Iterator[tuple[Document, Home]]:
         volumes = self._api.list(VOLUMES, labels={USER_LABEL: None, **marks})
         for volume, home in readable("PersistentVolume", volumes, home_of, self._failures):
-            made_by = section(section(volume, "metadata"), "annotations").get(MADE_BY)
-            if made_by == DRIVER and home.workspace:
+            provisioner = section(section(volume, "metadata"), "annotations").get(MADE_BY)
+            if provisioner == DRIVER and home.workspace:
                 yield volume, home
 
-    def _do(self, volume: Document, home: Home, decided: RetentionDecision) -> bool:
+    def _do(self, volume: Document, home: Home, action: RetentionDecision) -> bool:
         moving = section(volume["metadata"], "annotations").get(MOVING_TO)
         if moving and not home.wanted and home.phase in {"Released", "Available"}:
             # Whoever moved it was cut short.
-            arrived = restore_workspace(self._api, volume, moving, now=self._context.clock.now)
-            if arrived.outcome == "refused":
-                self._failures.append(f"{home.workspace} does not arrive in class {moving}: {arrived.why}")
-            return arrived.outcome == "made"
-        if decided.do == "date" and decided.deleted_at and decided.destroy_after:
-            notes = {
-                DELETED_AT: format_timestamp(decided.deleted_at),
-                DESTROY_AFTER: format_timestamp(decided.destroy_after),
+            restored = restore_workspace(self._api, volume, moving, now=self._context.clock.now)
+            if restored.outcome == "refused":
+                self._failures.append(f"{home.workspace} does not arrive in class {moving}: {restored.why}")
+            return restored.outcome == "made"
+        if action.do == "date" and action.deleted_at and action.destroy_after:
+            annotations = {
+                DELETED_AT: format_timestamp(action.deleted_at),
+                DESTROY_AFTER: format_timestamp(action.destroy_after),
             }
-            return self._api.change(VOLUMES, volume, {"metadata": {"annotations": notes}})
-        if decided.do == "undate":
-            return self._api.change(VOLUMES, volume, UNDATED)
-        if decided.do == "release":
-            return self._api.change(VOLUMES, volume, {"spec": {"claimRef": {"uid": NOBODY}}})
-        if decided.do == "destroy":
+            return self._api.patch(VOLUMES, volume, {"metadata": {"annotations": annotations}})
+        if action.do == "undate":
+            return self._api.patch(VOLUMES, volume, UNDATED)
+        if action.do == "release":
+            return self._api.patch(VOLUMES, volume, {"spec": {"claimRef": {"uid": NOBODY}}})
+        if action.do == "destroy":
             return self._destroy(volume, home)
-        if decided.do == "report":
-            self._failures.append(f"{home.volume} stays: {decided.why}")
+        if action.do == "report":
+            self._failures.append(f"{home.volume} stays: {action.why}")
         return False
 
     def _destroy(self, volume: Document, home: Home) -> bool:
@@ -164,7 +164,7 @@ class _Pass:
         }
         if not self._records.write(home.volume, facts, now):
             return False
-        if not self._api.change(VOLUMES, volume, {"spec": {"persistentVolumeReclaimPolicy": "Delete"}}):
+        if not self._api.patch(VOLUMES, volume, {"spec": {"persistentVolumeReclaimPolicy": "Delete"}}):
             return False
         audit("data of a deleted workspace is destroyed", volume=home.volume, **facts)
         return True
@@ -172,47 +172,47 @@ class _Pass:
     def _claims_of(self, home: Home) -> list[Document]:
         """Return the claims of a volume's workspace, wherever they are."""
         key, name = _needed_by(home)
-        return [one for one in self._api.list(CLAIMS, labels={key: name}) if _is_of(one, home)]
+        return [claim for claim in self._api.list(CLAIMS, labels={key: name}) if _is_of(claim, home)]
 
-    def _finish(self, there: set[str]) -> int:
+    def _finish_records(self, existing: set[str]) -> int:
         """Complete the records of what is gone."""
-        now, done = self._context.clock.now(), 0
+        now, finished = self._context.clock.now(), 0
         for name, facts in [*self._records.unfinished()]:
-            if name in there or not self._still():
+            if name in existing or not self._still():
                 continue
             if self._api.find(VOLUMES, name) is None and self._records.finish(name, now):
                 audit("data of a deleted workspace is gone", volume=name, **facts)
-                done += 1
+                finished += 1
         if self._context.clock.known:
             self._records.close(now)
             self._records.prune(now - RECORDS_KEPT)
-        return done
+        return finished
 
 
 def home_of(volume: Document) -> Home:
     """A volume as decisions look at it."""
-    about, spec = section(volume, "metadata"), section(volume, "spec")
-    labels, notes = section(about, "labels"), section(about, "annotations")
+    metadata, spec = section(volume, "metadata"), section(volume, "spec")
+    labels, annotations = section(metadata, "labels"), section(metadata, "annotations")
     status = section(volume, "status")
     phase = text(status, "phase")
-    named = text(section(spec, "claimRef"), "name")
+    claim_name = text(section(spec, "claimRef"), "name")
     of_task = TASK_LABEL in labels and WORKSPACE_LABEL not in labels
-    shared = named if of_task and named.startswith(f"{SHARED}-") else ""
+    shared = claim_name if of_task and claim_name.startswith(f"{SHARED}-") else ""
     return Home(
         volume=required(volume, "metadata", "name"),
-        phase="going" if about.get("deletionTimestamp") else phase,
+        phase="going" if metadata.get("deletionTimestamp") else phase,
         policy=text(spec, "persistentVolumeReclaimPolicy"),
         owner=text(labels, USER_LABEL),
         workspace=text(labels, WORKSPACE_LABEL) or shared,
         task=text(labels, TASK_LABEL) if shared else "",
         mode=text(labels, MODE_LABEL) or "user",
-        deleted_at=parse_timestamp(notes.get(DELETED_AT)),
-        destroy_after=parse_timestamp(notes.get(DESTROY_AFTER)),
-        archive_ended=parse_timestamp(notes.get(ARCHIVE_ENDED)),
+        deleted_at=parse_timestamp(annotations.get(DELETED_AT)),
+        destroy_after=parse_timestamp(annotations.get(DESTROY_AFTER)),
+        archive_ended=parse_timestamp(annotations.get(ARCHIVE_ENDED)),
         destroy_requested=DESTROY_REQUESTED in labels,
-        held=bool(notes.get(HOLD)),
+        held=bool(annotations.get(HOLD)),
         claimed=phase == "Bound",
-        returning=parse_timestamp(notes.get(RETURNING_SINCE)),
+        returning=parse_timestamp(annotations.get(RETURNING_SINCE)),
         released_since=parse_timestamp(status.get("lastPhaseTransitionTime")),
     )
 

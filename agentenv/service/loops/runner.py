@@ -33,21 +33,31 @@ def run_loops(
     configuration: Configuration,
     metrics: Metrics,
     stop: threading.Event,
-    told_of: Callable[[], Sequence[Workspace] | None],
+    workspace_snapshot: Callable[[], Sequence[Workspace] | None],
 ) -> None:
-    """Stand for election and run the loops whenever elected, until told to stop; `told_of` is the API's own view."""
+    """Take part in the leader election and run the loops while elected, until stopped."""
     path = configuration.kubeconfig
     # One for the election alone: it is not to wait behind a pass.
-    asking, working = (SyncKubeClient.of_file(path) if path else SyncKubeClient.from_within() for _ in range(2))
+    election_client, client = (
+        SyncKubeClient.from_kubeconfig(path) if path else SyncKubeClient.from_service_account() for _ in range(2)
+    )
     try:
-        leader = Leader(asking, configuration.namespace, configuration.replica)
-        keeper, budgets = recorder_of(configuration, working, metrics), budgets_of(configuration, working, metrics)
-        context = context_of(configuration, metrics, working, leader, keeper=keeper, budgets=budgets, told_of=told_of)
-        loops = [*serialized([*loops_of(context), *loops_with_ledger(context, metrics, keeper, budgets)])]
-        lead(leader, Scheduler(loops, lambda: leader.leads() and not stop.is_set(), metrics), metrics, stop)
+        leader = Leader(election_client, configuration.namespace, configuration.replica)
+        recorder, budgets = recorder_of(configuration, client, metrics), budgets_of(configuration, client, metrics)
+        context = context_of(
+            configuration,
+            metrics,
+            client,
+            leader,
+            recorder=recorder,
+            budgets=budgets,
+            workspace_snapshot=workspace_snapshot,
+        )
+        loops = [*serialized([*loops_of(context), *loops_with_ledger(context, metrics, recorder, budgets)])]
+        lead(leader, Scheduler(loops, lambda: leader.is_leader() and not stop.is_set(), metrics), metrics, stop)
     finally:
-        for one in (working, asking):
-            one.close()
+        for connection in (client, election_client):
+            connection.close()
 
 
 def context_of(
@@ -56,9 +66,9 @@ def context_of(
     api: SyncKubeClient,
     leader: Leader,
     *,
-    keeper: LedgerRecorder | None,
+    recorder: LedgerRecorder | None,
     budgets: Budgets | None,
-    told_of: Callable[[], Sequence[Workspace] | None],
+    workspace_snapshot: Callable[[], Sequence[Workspace] | None],
 ) -> Context:
     """What the passes work with."""
     points = Efs(configuration.region) if configuration.file_systems else None
@@ -66,15 +76,15 @@ def context_of(
     return Context(
         api=api,
         clock=leader.clock,
-        told=metrics,
+        metrics=metrics,
         namespace=configuration.namespace,
         replica=configuration.replica,
         points=points,
         file_systems=configuration.file_systems,
         sources=sources,
-        settle=keeper.settle if keeper else None,
-        stays_asleep=budgets.stays_asleep if budgets else None,
-        told_of=told_of,
+        settle=recorder.settle if recorder else None,
+        refuse_wake=budgets.refuse_wake if budgets else None,
+        workspace_snapshot=workspace_snapshot,
     )
 
 
@@ -82,14 +92,14 @@ def lead(leader: Leader, scheduler: Scheduler, metrics: Metrics, stop: threading
     """Renew the lease and start passes, in turns."""
     election = threading.Thread(target=_run_election, args=(leader, stop), name="election", daemon=True)
     election.start()
-    was = False
+    was_leader = False
     try:
         while not stop.wait(TICK):
-            leads = leader.leads()
-            if leads != was:
-                metrics.leader(leads=leads)
-                _LOG.info("leads the loops" if leads else "no longer leads the loops")
-                was = leads
+            is_leader = leader.is_leader()
+            if is_leader != was_leader:
+                metrics.leader(leads=is_leader)
+                _LOG.info("leads the loops" if is_leader else "no longer leads the loops")
+                was_leader = is_leader
             scheduler.turn()
     finally:
         scheduler.join(END)
@@ -100,5 +110,5 @@ def lead(leader: Leader, scheduler: Scheduler, metrics: Metrics, stop: threading
 
 def _run_election(leader: Leader, stop: threading.Event) -> None:
     while not stop.is_set():
-        leader.stand()
+        leader.renew()
         stop.wait(leader.terms.renews)

@@ -75,26 +75,28 @@ class Scheduler:
     def __init__(
         self,
         loops: Sequence[Loop],
-        still: ShouldContinue,
+        should_continue: ShouldContinue,
         metrics: PassMetrics,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._loops = loops
-        self._still = still
+        self._should_continue = should_continue
         self._metrics = metrics
         self._clock = clock
-        self._states = {one.name: _State(clock()) for one in loops}
+        self._states = {loop.name: _State(clock()) for loop in loops}
 
     def turn(self) -> None:
         """Start what is due and not under way."""
-        if not self._still():
+        if not self._should_continue():
             return
-        for one in self._loops:
-            state = self._states[one.name]
+        for loop in self._loops:
+            state = self._states[loop.name]
             if self._clock() < state.due or (state.thread is not None and state.thread.is_alive()):
                 continue
-            state.thread = threading.Thread(target=self._pass, args=(one, state), name=f"loop {one.name}", daemon=True)
+            state.thread = threading.Thread(
+                target=self._pass, args=(loop, state), name=f"loop {loop.name}", daemon=True
+            )
             state.thread.start()
 
     def join(self, seconds: float) -> bool:
@@ -108,9 +110,9 @@ class Scheduler:
     def _pass(self, loop: Loop, state: _State) -> None:
         try:
             with loop.turn or nullcontext():
-                if not self._still():
+                if not self._should_continue():
                     return  # somebody else leads by the time that it is its turn
-                self._made(loop, state)
+                self._run(loop, state)
         except PartialFailureError as error:
             facts = {"loop": loop.name, "why": str(error), "failures": len(state.done.failures)}
             _LOG.warning("single things failed in a pass", extra={"facts": facts})
@@ -127,9 +129,9 @@ class Scheduler:
         if state.done.steps:
             _LOG.info("a pass did something", extra={"facts": {"loop": loop.name, "steps": state.done.steps}})
 
-    def _made(self, loop: Loop, state: _State) -> None:
+    def _run(self, loop: Loop, state: _State) -> None:
         with self._metrics.loop(loop.name), traces.span(f"loop {loop.name}") as span:
-            state.done = loop.run(self._still)
+            state.done = loop.run(self._should_continue)
             span.set_attribute("steps", state.done.steps)
             _raise_failures(state.done)
 

@@ -71,30 +71,30 @@ class _Pass:
         used_in: dict[str, str] = {}  # the class that each volume is used in, or was
         volumes: list[Volume] = []
         unread = len(self._failures)
-        for one, volume in readable("PersistentVolume", self._api.list(VOLUMES), _our_volume, self._failures):
+        for document, volume in readable("PersistentVolume", self._api.list(VOLUMES), _our_volume, self._failures):
             if volume is not None:
                 volumes.append(volume)
-                used_in[volume.name] = sys.intern(_used_in(one) or home_class(one))
+                used_in[volume.name] = sys.intern(_used_in(document) or home_class(document))
         # What leads to an access point is known only where every volume could be read.
         points = self._points() if len(self._failures) == unread else None
         now = self._context.clock.now()
         if points is not None:
             self._tag(volumes, used_in, points)
             self._mark(volumes, points, now)
-        shelf = Inventory(
+        stored = Inventory(
             _with_volumes(claims, volume_claims, volumes),
             volume_claims,
             volumes,
-            None if points is None else [_point(one) for one in points.values()],
+            None if points is None else [_point(document) for document in points.values()],
             swarms,
         )
-        rows = orphans(shelf, now)
+        rows = orphans(stored, now)
         for row in rows:
             facts = {"kind": row.kind, "name": row.name, "why": row.why, "heal": row.heal, **row.about}
             _LOG.warning("something is left over", extra={"facts": facts})
             if row.heal != "nothing" and self._still() and self._steps < MOST:
                 self._heal(row, now)
-        self._context.told.findings("slots", _counted(row.kind for row in rows))
+        self._context.metrics.findings("slots", _count_by_kind(row.kind for row in rows))
         return PassResult(self._steps, self._steps >= MOST, tuple(self._failures))
 
     def _points(self) -> dict[str, audits.Point] | None:
@@ -102,10 +102,10 @@ class _Pass:
             return None
         try:
             return {
-                one.id: one
+                point.id: point
                 for system in self._context.file_systems
-                for one in self._context.points.of(system)
-                if _is_home(one.path)
+                for point in self._context.points.of(system)
+                if _is_home(point.path)
             }
         except Exception as failure:  # noqa: BLE001 - what the cluster says is looked at without it
             self._failures.append(f"EFS: {failure}")
@@ -117,39 +117,39 @@ class _Pass:
         One that is tagged as somebody else's stays so, and is found: that may be the only trace of whose files it has.
         """
         owners = {point.id: (point.tags or {}).get(USER_TAG) or None for point in points.values()}
-        for one in volumes:
-            point = points.get(one.point)
-            if point is None or not one.owner or one.phase == GOING:
+        for volume in volumes:
+            point = points.get(volume.point)
+            if point is None or not volume.owner or volume.phase == GOING:
                 continue
-            if owners[point.id] not in {None, one.owner}:
+            if owners[point.id] not in {None, volume.owner}:
                 continue
-            owners[point.id] = one.owner
-            wanted = {USER_TAG: one.owner, CLASS_TAG: used_in[one.name]}
-            if wanted.items() - (point.tags or {}).items():
-                self._tagged(point.id, wanted)
+            owners[point.id] = volume.owner
+            expected = {USER_TAG: volume.owner, CLASS_TAG: used_in[volume.name]}
+            if expected.items() - (point.tags or {}).items():
+                self._add_tags(point.id, expected)
 
     def _mark(self, volumes: Sequence[Volume], points: Mapping[str, audits.Point], now: datetime) -> None:
         """Since when an access point has no volume, on itself: a replica that starts anew has not seen it before."""
-        used = {one.point for one in volumes}
+        used = {volume.point for volume in volumes}
         for point in points.values():
             marked = ORPHAN_TAG in (point.tags or {})
             if point.id not in used and not marked:
-                self._tagged(point.id, {ORPHAN_TAG: format_timestamp(now)})
-            elif point.id in used and marked and self._may():
-                self._untagged(point.id)
+                self._add_tags(point.id, {ORPHAN_TAG: format_timestamp(now)})
+            elif point.id in used and marked and self._can_act():
+                self._remove_orphan_tag(point.id)
 
-    def _may(self) -> bool:
+    def _can_act(self) -> bool:
         return self._still() and self._steps < MOST and self._context.points is not None
 
-    def _tagged(self, point: str, tags: Mapping[str, str]) -> None:
-        if self._may() and self._context.points is not None:
+    def _add_tags(self, point: str, tags: Mapping[str, str]) -> None:
+        if self._can_act() and self._context.points is not None:
             try:
                 self._context.points.tag(point, tags)
                 self._steps += 1
             except Exception as failure:  # noqa: BLE001 - one that cannot be tagged leaves the others
                 self._failures.append(f"{point}: {failure}")
 
-    def _untagged(self, point: str) -> None:
+    def _remove_orphan_tag(self, point: str) -> None:
         if self._context.points is not None:
             try:
                 self._context.points.untag(point, [ORPHAN_TAG])
@@ -161,7 +161,7 @@ class _Pass:
         space, _, name = row.name.partition("/")
         try:
             if row.kind == "volume-claim-without-swarm":
-                self._steps += self._leave_shared(space, name, row.about)
+                self._steps += self._delete_shared_claim(space, name, row.about)
             elif row.heal == "remove-volume-claim":
                 self._steps += delete_unused_volume_claim(self._api, space, name, row.about["uid"])
             elif row.heal == "restore":
@@ -169,18 +169,18 @@ class _Pass:
                 if claim is not None:
                     self._steps += repair_home(self._api, claim, row.about["has"], row.about["home"], now)
         except SyncKubeApiError as refusal:
-            if refusal.passes:
+            if refusal.transient:
                 raise
             self._failures.append(f"{row.name}: {refusal}")
         except ODD as failure:
             self._failures.append(f"{row.name} cannot be read: {type(failure).__name__}")
 
-    def _leave_shared(self, space: str, name: str, about: Mapping[str, str]) -> bool:
+    def _delete_shared_claim(self, namespace_: str, name: str, about: Mapping[str, str]) -> bool:
         """Delete the claim of what a task shared, once more looked for; the loop of retention dates its volume."""
         task = {TASK_LABEL: about["task"]}
-        if any(True for kind in (CLAIMS, POOLS) for _ in self._api.list(kind, space, task)):
+        if any(True for kind in (CLAIMS, POOLS) for _ in self._api.list(kind, namespace_, task)):
             return False
-        orphans = self._api.find(VOLUME_CLAIMS, name, space)
+        orphans = self._api.find(VOLUME_CLAIMS, name, namespace_)
         if orphans is None or text(section(orphans, "metadata"), "uid") != about["uid"]:
             return False
         delete_claim(self._api, orphans, None, self._context.clock.now())
@@ -202,17 +202,19 @@ def _is_home(path: str) -> bool:
 
 def is_ours(volume: Document) -> bool:
     """Whether a volume was made by the driver for a class."""
-    return section(section(volume, "spec"), "csi").get("driver") == DRIVER and _space(volume).startswith(namespace(""))
+    return section(section(volume, "spec"), "csi").get("driver") == DRIVER and _claim_namespace(volume).startswith(
+        namespace("")
+    )
 
 
 def volume_of(volume: Document) -> Volume:
     """A volume as decisions look at it."""
-    about, spec, status = section(volume, "metadata"), section(volume, "spec"), section(volume, "status")
-    labels = section(about, "labels")
+    metadata, spec, status = section(volume, "metadata"), section(volume, "spec"), section(volume, "status")
+    labels = section(metadata, "labels")
     return Volume(
         required(volume, "metadata", "name"),
         text(section(spec, "csi"), "volumeHandle").partition("::")[2],
-        GOING if about.get("deletionTimestamp") else sys.intern(text(status, "phase")),
+        GOING if metadata.get("deletionTimestamp") else sys.intern(text(status, "phase")),
         sys.intern(text(spec, "persistentVolumeReclaimPolicy")),
         parse_timestamp(status.get("lastPhaseTransitionTime")),
         sys.intern(text(labels, USER_LABEL)),
@@ -226,32 +228,32 @@ def _our_volume(volume: Document) -> Volume | None:
     return volume_of(volume) if is_ours(volume) else None
 
 
-def _claim(one: Document) -> tuple[Claim, str] | None:
+def _claim(document: Document) -> tuple[Claim, str] | None:
     """A claim, still without its volume, and the sandbox by which it has one."""
-    about = section(one, "metadata")
-    labels, notes = section(about, "labels"), section(about, "annotations")
-    made = parse_timestamp(about.get("creationTimestamp"))
-    if made is None:
+    metadata = section(document, "metadata")
+    labels, annotations = section(metadata, "labels"), section(metadata, "annotations")
+    created = parse_timestamp(metadata.get("creationTimestamp"))
+    if created is None:
         return None
     claim = Claim(
-        sys.intern(required(one, "metadata", "namespace")),
-        sys.intern(required(one, "metadata", "name")),
-        made,
+        sys.intern(required(document, "metadata", "namespace")),
+        sys.intern(required(document, "metadata", "name")),
+        created,
         sys.intern(text(labels, USER_LABEL)),
         sys.intern(text(labels, WORKSPACE_LABEL)),
-        last_active=parse_timestamp(notes.get(LAST_ACTIVE)),
-        going=bool(about.get("deletionTimestamp")),
+        last_active=parse_timestamp(annotations.get(LAST_ACTIVE)),
+        going=bool(metadata.get("deletionTimestamp")),
         task=sys.intern(text(labels, TASK_LABEL)),
     )
-    return claim, text(section(section(one, "status"), "sandbox"), "name")
+    return claim, text(section(section(document, "status"), "sandbox"), "name")
 
 
 def _with_volumes(
     claims: Sequence[tuple[Claim, str]], volume_claims: Sequence[VolumeClaim], volumes: Sequence[Volume]
 ) -> list[Claim]:
     """Claims, each with the volume that its sandbox has now."""
-    bound = {(one.namespace, one.name): one.volume for one in volume_claims}
-    since = {one.name: one.since for one in volumes}
+    bound = {(row.namespace, row.name): row.volume for row in volume_claims}
+    since = {row.name: row.since for row in volumes}
     orphans: list[Claim] = []
     for claim, sandbox in claims:
         volume = bound.get((claim.namespace, f"{HOME}-{sandbox}"), "")
@@ -259,17 +261,17 @@ def _with_volumes(
     return orphans
 
 
-def _volume_claim(one: Document) -> VolumeClaim:
-    about, name = section(one, "metadata"), required(one, "metadata", "name")
+def _volume_claim(document: Document) -> VolumeClaim:
+    metadata, name = section(document, "metadata"), required(document, "metadata", "name")
     return VolumeClaim(
-        sys.intern(required(one, "metadata", "namespace")),
+        sys.intern(required(document, "metadata", "namespace")),
         name,
-        parse_timestamp(about.get("creationTimestamp")) or LATEST,
-        bool(about.get("ownerReferences")) or bool(about.get("deletionTimestamp")),
-        text(section(one, "spec"), "volumeName"),
-        section(about, "labels").get(RETURNING_LABEL) == "true",
-        required(one, "metadata", "uid"),
-        text(section(about, "labels"), TASK_LABEL) if name.startswith(f"{SHARED}-") else "",
+        parse_timestamp(metadata.get("creationTimestamp")) or LATEST,
+        bool(metadata.get("ownerReferences")) or bool(metadata.get("deletionTimestamp")),
+        text(section(document, "spec"), "volumeName"),
+        section(metadata, "labels").get(RETURNING_LABEL) == "true",
+        required(document, "metadata", "uid"),
+        text(section(metadata, "labels"), TASK_LABEL) if name.startswith(f"{SHARED}-") else "",
     )
 
 
@@ -279,15 +281,15 @@ def _point(point: audits.Point) -> Point:
 
 
 def _used_in(volume: Document) -> str:
-    return _space(volume).removeprefix(namespace(""))
+    return _claim_namespace(volume).removeprefix(namespace(""))
 
 
-def _space(volume: Document) -> str:
+def _claim_namespace(volume: Document) -> str:
     return text(section(section(volume, "spec"), "claimRef"), "namespace")
 
 
-def _counted(kinds: Iterator[str]) -> dict[str, int]:
-    counted: dict[str, int] = {}
+def _count_by_kind(kinds: Iterator[str]) -> dict[str, int]:
+    counts: dict[str, int] = {}
     for kind in kinds:
-        counted[kind] = counted.get(kind, 0) + 1
-    return counted
+        counts[kind] = counts.get(kind, 0) + 1
+    return counts

@@ -38,128 +38,128 @@ def suspend_idle(context: Context, still: ShouldContinue) -> PassResult:
     sources = ActivitySources(context.sources, limits, now)
     seen: dict[str, Sequence[Activity]] = {}
 
-    def sleeps(one: Workspace) -> bool:
-        if one.state != "running":
+    def is_idle(workspace: Workspace) -> bool:
+        if workspace.state != "running":
             return False
-        begun = one.suspended_because is not None
-        return begun or _rest(one, limits, seen.get(one.id, ()), now).sleep
+        started = workspace.suspended_because is not None
+        return started or _rest(workspace, limits, seen.get(workspace.id, ()), now).sleep
 
-    def asked_about(found: Sequence[Workspace]) -> Iterator[Workspace]:
-        for first in range(0, len(found), MOST):
+    def with_activity(candidates: Sequence[Workspace]) -> Iterator[Workspace]:
+        for first in range(0, len(candidates), MOST):
             if first and not still():
                 return
-            some = found[first : first + MOST]
-            seen.update(sources.seen(some))
-            yield from filter(sleeps, some)
+            batch = candidates[first : first + MOST]
+            seen.update(sources.seen(batch))
+            yield from filter(is_idle, batch)
 
-    def put(one: Workspace, claim: Document) -> bool:
-        because = one.suspended_because
+    def suspend_one(workspace: Workspace, claim: Document) -> bool:
+        because = workspace.suspended_because
         if because is None or because == "idle":
-            moment = context.clock.now()
-            decided = _rest(one, limits, seen.get(one.id, ()), moment)
-            if not decided.sleep:
+            at = context.clock.now()
+            decision = _rest(workspace, limits, seen.get(workspace.id, ()), at)
+            if not decision.sleep:
                 # It was begun and not finished, and is used by now.
-                return because is not None and resume(context.api, claim, moment) == "done"
-        done = suspend(context.api, claim, because or "idle") == "done"
-        if done:
-            context.told.suspended(one.class_name, because or "idle")
-        return done
+                return because is not None and resume(context.api, claim, at) == "done"
+        suspended = suspend(context.api, claim, because or "idle") == "done"
+        if suspended:
+            context.metrics.suspended(workspace.class_name, because or "idle")
+        return suspended
 
-    found = [one for one in context.attended(AGE) if sleeps(one)]
-    return _each(context, still, asked_about(_rotated(found, now)), put)
+    candidates = [workspace for workspace in context.recent_workspaces(AGE) if is_idle(workspace)]
+    return _each(context, still, with_activity(_rotated(candidates, now)), suspend_one)
 
 
 def wake_due(context: Context, still: ShouldContinue) -> PassResult:
     """Wake whose hour it is, and who should not be asleep."""
     now = context.clock.now()
-    found = [one for one in context.attended(AGE) if _acts(one, now)]
+    candidates = [workspace for workspace in context.recent_workspaces(AGE) if _acts(workspace, now)]
 
-    def rouse(one: Workspace, claim: Document) -> bool:
-        decided = wake_decision(one, context.clock.now())
-        if decided.wake:
+    def resume_one(workspace: Workspace, claim: Document) -> bool:
+        decision = wake_decision(workspace, context.clock.now())
+        if decision.wake:
             # Who sleeps for no reason was asked for already, and that was looked at then.
-            if decided.forget and context.stays_asleep is not None and context.stays_asleep(one, claim):
+            if decision.forget and context.refuse_wake is not None and context.refuse_wake(workspace, claim):
                 return True
             return resume(context.api, claim, context.clock.now()) == "done"
-        return decided.forget and clear_wake_time(context.api, claim)
+        return decision.forget and clear_wake_time(context.api, claim)
 
-    return _each(context, still, _rotated(found, now), rouse)
+    return _each(context, still, _rotated(candidates, now), resume_one)
 
 
 def end_expired(context: Context, still: ShouldContinue) -> PassResult:
     """End whose time is over: at a deadline it sleeps, at the end of its class's life it goes and its data stays."""
     limits = context.limits()
 
-    def of(one: Workspace) -> EndDecision:
-        known = limits.get(one.class_name, _NONE)
-        return end_decision(one, known, context.clock.now())
+    def decision_of(workspace: Workspace) -> EndDecision:
+        class_limits = limits.get(workspace.class_name, _NONE)
+        return end_decision(workspace, class_limits, context.clock.now())
 
-    found = [one for one in context.attended(AGE) if of(one).do != "nothing"]
+    candidates = [workspace for workspace in context.recent_workspaces(AGE) if decision_of(workspace).do != "nothing"]
 
-    def stop(one: Workspace, claim: Document) -> bool:
-        decided = of(one)
-        if decided.do == "delete" and decided.keep_for is not None:
+    def end_one(workspace: Workspace, claim: Document) -> bool:
+        decision = decision_of(workspace)
+        if decision.do == "delete" and decision.keep_for is not None:
             if context.settle is not None:
-                context.settle(one.namespace, one.id)
-            return delete_workspace(context.api, claim, decided.keep_for, context.clock.now()) == "done"
-        if decided.do == "suspend" and suspend(context.api, claim, "deadline") == "done":
-            context.told.suspended(one.class_name, "deadline")
+                context.settle(workspace.namespace, workspace.id)
+            return delete_workspace(context.api, claim, decision.keep_for, context.clock.now()) == "done"
+        if decision.do == "suspend" and suspend(context.api, claim, "deadline") == "done":
+            context.metrics.suspended(workspace.class_name, "deadline")
             return True
         return False
 
-    return _each(context, still, _rotated(found, context.clock.now()), stop)
+    return _each(context, still, _rotated(candidates, context.clock.now()), end_one)
 
 
-def _acts(one: Workspace, now: datetime) -> bool:
-    decided = wake_decision(one, now)
-    return decided.wake or decided.forget
+def _acts(workspace: Workspace, now: datetime) -> bool:
+    decision = wake_decision(workspace, now)
+    return decision.wake or decision.forget
 
 
-def _rest(one: Workspace, limits: dict[str, Limits], seen: Sequence[Activity], now: datetime) -> IdleDecision:
-    known = limits.get(one.class_name, _NONE)
-    return idle_decision(one, known, seen, now)
+def _rest(workspace: Workspace, limits: dict[str, Limits], seen: Sequence[Activity], now: datetime) -> IdleDecision:
+    class_limits = limits.get(workspace.class_name, _NONE)
+    return idle_decision(workspace, class_limits, seen, now)
 
 
 def _each(
     context: Context,
     still: ShouldContinue,
-    chosen: Iterable[Workspace],
-    do: Callable[[Workspace, Document], bool],
+    workspaces: Iterable[Workspace],
+    action: Callable[[Workspace, Document], bool],
 ) -> PassResult:
     """Do it to each, as it is now; one that cannot be is no reason to leave the others."""
     steps = 0
     failures: list[str] = []
-    for one, claim in _reread(context, still, chosen, failures):
+    for workspace, claim in _reread(context, still, workspaces, failures):
         try:
-            steps += do(one, claim)
+            steps += action(workspace, claim)
         except SyncKubeApiError as refusal:
-            if refusal.passes:
+            if refusal.transient:
                 raise
-            failures.append(f"{one.id}: {refusal}")
+            failures.append(f"{workspace.id}: {refusal}")
         except ODD as failure:
-            failures.append(f"{one.id} cannot be read: {type(failure).__name__}")
+            failures.append(f"{workspace.id} cannot be read: {type(failure).__name__}")
         if steps >= MOST or len(failures) >= MOST:
             break
     return PassResult(steps, steps >= MOST, tuple(failures))
 
 
-def _rotated(found: Sequence[Workspace], now: datetime) -> Sequence[Workspace]:
+def _rotated(workspaces: Sequence[Workspace], now: datetime) -> Sequence[Workspace]:
     # Nothing is remembered from one pass to the next, so what time it is says where to begin.
-    start = random.Random(now.timestamp()).randrange(len(found)) if found else 0  # noqa: S311 - no secret
-    return [*found[start:], *found[:start]]
+    start = random.Random(now.timestamp()).randrange(len(workspaces)) if workspaces else 0  # noqa: S311 - no secret
+    return [*workspaces[start:], *workspaces[:start]]
 
 
 def _reread(
-    context: Context, still: ShouldContinue, chosen: Iterable[Workspace], failures: list[str]
+    context: Context, still: ShouldContinue, workspaces: Iterable[Workspace], failures: list[str]
 ) -> Iterator[tuple[Workspace, Document]]:
-    for one in chosen:
+    for workspace in workspaces:
         if not still():
             return
-        found = context.api.find(CLAIMS, one.id, one.namespace)
-        for claim, now in readable("SandboxClaim", [found] if found else [], workspace_of_claim, failures):
-            if now is None or now.claim_uid != one.claim_uid:
+        document = context.api.find(CLAIMS, workspace.id, workspace.namespace)
+        for claim, current in readable("SandboxClaim", [document] if document else [], workspace_of_claim, failures):
+            if current is None or current.claim_uid != workspace.claim_uid:
                 continue
             # A sandbox that is not there yet, or another claim's, is for the next pass.
-            if sandbox_of(context.api, claim) is None and now.state in {"running", "suspended"}:
+            if sandbox_of(context.api, claim) is None and current.state in {"running", "suspended"}:
                 continue
-            yield now, claim
+            yield current, claim

@@ -58,7 +58,7 @@ class JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """When, how grave, who says it, what, and the facts."""
-        said: dict[str, Any] = {
+        line: dict[str, Any] = {
             "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
@@ -66,10 +66,10 @@ class JsonLines(logging.Formatter):
         }
         facts: object = getattr(record, "facts", None)
         if isinstance(facts, Mapping):
-            said["facts"] = _cleaned(facts)
+            line["facts"] = _cleaned(facts)
         if record.exc_info and record.exc_info[1] is not None:
-            said["exception"] = clean("".join(traceback.format_exception(record.exc_info[1])))
-        return json.dumps(said, default=str)
+            line["exception"] = clean("".join(traceback.format_exception(record.exc_info[1])))
+        return json.dumps(line, default=str)
 
 
 def set_up(level: str, stream: TextIO | None = None) -> None:

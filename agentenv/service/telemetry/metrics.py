@@ -83,10 +83,10 @@ class Metrics:
         """A claim had to start cold; `why` is one of a few words, never a message."""
         self._misses.labels(sandbox_class, why).inc()
 
-    def workspaces(self, counted: Mapping[tuple[str, str], int]) -> None:
+    def workspaces(self, counts: Mapping[tuple[str, str], int]) -> None:
         """How many there are by class and state; what is not among them there is none of any more."""
         self._workspaces.clear()
-        for (sandbox_class, state), count in counted.items():
+        for (sandbox_class, state), count in counts.items():
             self._workspaces.labels(sandbox_class, state).set(count)
 
     def suspended(self, sandbox_class: str, because: str) -> None:
@@ -118,13 +118,13 @@ class Metrics:
         finally:
             self._loops.labels(name).observe(time.monotonic() - began)
 
-    def findings(self, loop: str, counted: Mapping[str, int]) -> None:
+    def findings(self, loop: str, counts: Mapping[str, int]) -> None:
         """What a loop found to be wrong, by kind; of what is not among them there is none any more."""
-        for kind in self._found.get(loop, set()) - counted.keys():
+        for kind in self._found.get(loop, set()) - counts.keys():
             self._findings.remove(loop, kind)
-        for kind, count in counted.items():
+        for kind, count in counts.items():
             self._findings.labels(loop, kind).set(count)
-        self._found[loop] = set(counted)
+        self._found[loop] = set(counts)
 
     def volumes(self, measured: Mapping[str, int]) -> None:
         """What homes hold, by the names of their volumes; of a volume that is not among them nothing is told any more.
@@ -135,9 +135,9 @@ class Metrics:
         for volume, size in measured.items():
             self._volumes.labels(volume).set(size)
 
-    def unreadable(self, counted: Mapping[str, int]) -> None:
+    def unreadable(self, counts: Mapping[str, int]) -> None:
         """How many objects of each watched kind cannot be read."""
-        for kind, count in counted.items():
+        for kind, count in counts.items():
             self._unreadable.labels(kind).set(count)
 
     def leader(self, *, leads: bool) -> None:

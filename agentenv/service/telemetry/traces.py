@@ -44,45 +44,45 @@ def tracer() -> Any:
 
 
 @contextmanager
-def span(name: str, /, **told: str | int | bool) -> Generator[Span]:
+def span(name: str, /, **attributes: str | int | bool) -> Generator[Span]:
     """A span of our own work, within whichever is under way."""
-    with _start_span(name, SpanKind.INTERNAL, told) as made:
-        yield made
+    with _start_span(name, SpanKind.INTERNAL, attributes) as current:
+        yield current
 
 
 @contextmanager
-def client_span(name: str, /, told: dict[str, str | int | bool]) -> Generator[Span]:
+def client_span(name: str, /, attributes: dict[str, str | int | bool]) -> Generator[Span]:
     """A span of what is asked of somebody else."""
-    with _start_span(name, SpanKind.CLIENT, told) as made:
-        yield made
+    with _start_span(name, SpanKind.CLIENT, attributes) as current:
+        yield current
 
 
 @contextmanager
 def server_span(name: str, headers: Iterable[tuple[bytes, bytes]]) -> Generator[Span]:
     """A span of a request, within the caller's own trace where there is one."""
-    said = {
+    carrier = {
         key.decode("latin-1"): value.decode("latin-1") for key, value in headers if key.decode("latin-1") in _PARENT
     }
-    within = TraceContextTextMapPropagator().extract(said)
-    with _start_span(name, SpanKind.SERVER, {}, within) as made:
-        yield made
+    within = TraceContextTextMapPropagator().extract(carrier)
+    with _start_span(name, SpanKind.SERVER, {}, within) as current:
+        yield current
 
 
 @contextmanager
 def _start_span(
-    name: str, kind: SpanKind, told: dict[str, str | int | bool], within: Context | None = None
+    name: str, kind: SpanKind, attributes: dict[str, str | int | bool], within: Context | None = None
 ) -> Generator[Span]:
     # What an error says may hold anything; its kind is enough to find it in the log.
     quiet = {"record_exception": False, "set_status_on_exception": False}
-    with _TRACER.start_as_current_span(name, within, kind, attributes=told, **quiet) as made:
+    with _TRACER.start_as_current_span(name, within, kind, attributes=attributes, **quiet) as current:
         try:
-            yield made
+            yield current
         except Exception as failure:
-            failed(made, type(failure).__name__)
+            failed(current, type(failure).__name__)
             raise
 
 
-def failed(made: Span, kind: str) -> None:
+def failed(span_: Span, kind: str) -> None:
     """Have a span say that it failed, and by what kind of error."""
-    made.set_attribute("error.type", kind)
-    made.set_status(StatusCode.ERROR)
+    span_.set_attribute("error.type", kind)
+    span_.set_status(StatusCode.ERROR)

@@ -18,22 +18,22 @@ SESSIONS = {MODE_LABEL: "session"}
 
 def end_session(api: KubeApi, archive: str, now: datetime) -> int:
     """Say that a chat left the archive; how many sessions were told. Saying it again changes nothing."""
-    told = 0
+    marked = 0
     for kind in (CLAIMS, VOLUMES):
-        for one in [*api.list(kind, labels=SESSIONS)]:
-            if section(one["metadata"], "annotations").get(ARCHIVE) == archive:
-                told += _mark_ended(api, kind, one, now)
-    return told
+        for document in [*api.list(kind, labels=SESSIONS)]:
+            if section(document["metadata"], "annotations").get(ARCHIVE) == archive:
+                marked += _mark_ended(api, kind, document, now)
+    return marked
 
 
-def _mark_ended(api: KubeApi, kind: Kind, one: Document, now: datetime) -> bool:
+def _mark_ended(api: KubeApi, kind: Kind, document: Document, now: datetime) -> bool:
     """Tell one, however often others write to it meanwhile."""
-    about = one["metadata"]
-    found: Document | None = one
-    while found is not None and found["metadata"]["uid"] == about["uid"]:
-        if ARCHIVE_ENDED in section(found["metadata"], "annotations"):
+    metadata = document["metadata"]
+    current: Document | None = document
+    while current is not None and current["metadata"]["uid"] == metadata["uid"]:
+        if ARCHIVE_ENDED in section(current["metadata"], "annotations"):
             return False
-        if api.change(kind, found, {"metadata": {"annotations": {ARCHIVE_ENDED: format_timestamp(now)}}}):
+        if api.patch(kind, current, {"metadata": {"annotations": {ARCHIVE_ENDED: format_timestamp(now)}}}):
             return True
-        found = api.find(kind, about["name"], about.get("namespace"))
+        current = api.find(kind, metadata["name"], metadata.get("namespace"))
     return False

@@ -16,22 +16,22 @@ class SandboxAssignments:
     """Tells whoever waits for a claim's sandbox of it."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, asyncio.Future[str]] = {}
+        self._waiters: dict[str, asyncio.Future[str]] = {}
 
     def put(self, sandbox: Document) -> None:
         """A sandbox is there, or has changed."""
         name = required(sandbox, "metadata", "name")
-        waiting = self._waiting.get(text(section(section(sandbox, "metadata"), "labels"), CLAIM_UID_LABEL))
-        if waiting is not None and not waiting.done():
-            waiting.set_result(name)
+        waiter = self._waiters.get(text(section(section(sandbox, "metadata"), "labels"), CLAIM_UID_LABEL))
+        if waiter is not None and not waiter.done():
+            waiter.set_result(name)
 
     def drop(self, key: tuple[str, str]) -> None:
         """A sandbox is gone, which concerns nobody here."""
 
-    async def of(self, claim_uid: str) -> str:
+    async def sandbox_for(self, claim_uid: str) -> str:
         """The name of the sandbox that a claim is given from now on."""
-        waiting = self._waiting[claim_uid] = asyncio.get_running_loop().create_future()
+        waiter = self._waiters[claim_uid] = asyncio.get_running_loop().create_future()
         try:
-            return await waiting
+            return await waiter
         finally:
-            del self._waiting[claim_uid]
+            del self._waiters[claim_uid]

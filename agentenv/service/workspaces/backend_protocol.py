@@ -30,11 +30,11 @@ class Backend(Protocol):
     """Gives, keeps and takes away workspaces. Every call may be made again without harm, by several at once."""
 
     async def create(
-        self, asked: CreateRequest, *, wait: float, before_return: RestoreCheck | None = None
+        self, request: CreateRequest, *, wait: float, before_restore: RestoreCheck | None = None
     ) -> CreateResult:
         """The workspace of an owner and a key, made if it is not there; waits so many seconds for it to be ready.
 
-        Where it was deleted, and is made anew on its data, `before_return` is asked first with what it will be.
+        Where it was deleted, and is made anew on its data, `before_restore` is asked first with what it will be.
         """
         ...
 
@@ -62,7 +62,7 @@ class Backend(Protocol):
         """Let it sleep: its processes end, its files stay."""
         ...
 
-    async def resume(self, id_: str, *, wait: float, before_return: RestoreCheck | None = None) -> CreateResult:
+    async def resume(self, id_: str, *, wait: float, before_restore: RestoreCheck | None = None) -> CreateResult:
         """Wake it; one that was deleted, and whose data is kept, is made anew on it, as by `create`."""
         ...
 
@@ -78,11 +78,11 @@ class Backend(Protocol):
         """What happened to it lately, the latest first."""
         ...
 
-    def counted(self) -> Mapping[tuple[str, str], int]:
+    def count_by_state(self) -> Mapping[tuple[str, str], int]:
         """How many workspaces there are, by class and state."""
         ...
 
-    def in_step(self) -> bool:
+    def is_synced(self) -> bool:
         """Whether it has seen everything there is once, and has been told of changes lately."""
         ...
 

@@ -45,8 +45,8 @@ def reserve_volume(api: KubeApi, volume: Document, space: str, name: str, now: C
     phase = text(section(volume, "status"), "phase")
     if phase == "Bound":
         # By its uid: an earlier claim of the name may be gone, and the volume about to be released.
-        found = api.find(VOLUME_CLAIMS, name, space)
-        if found is not None and text(ref, "uid") == required(found, "metadata", "uid"):
+        volume_claim = api.find(VOLUME_CLAIMS, name, space)
+        if volume_claim is not None and text(ref, "uid") == required(volume_claim, "metadata", "uid"):
             return
         raise RestoreError("waiting", f"{text(ref, 'namespace')}/{text(ref, 'name')} still has its volume")
     if phase not in {"Released", "Available"}:
@@ -54,61 +54,61 @@ def reserve_volume(api: KubeApi, volume: Document, space: str, name: str, now: C
     changes = bind_patch(volume, space, name)
     if changes:
         changes.setdefault("metadata", {})["annotations"] = {RETURNING_SINCE: format_timestamp(now())}
-    if changes and not api.change(VOLUMES, volume, changes):
+    if changes and not api.patch(VOLUMES, volume, changes):
         raise RestoreError("overtaken", "its volume was changed at the same time")
 
 
 def reserved_volume(api: KubeApi, volume: Document) -> Document:
     """Return the volume as it is once it was led, unless its destruction was requested meanwhile."""
-    found = api.find(VOLUMES, required(volume, "metadata", "name"))
-    if found is None:
+    current = api.find(VOLUMES, required(volume, "metadata", "name"))
+    if current is None:
         raise RestoreError("refused", "its volume is gone")
-    if destroy_requested(found):
+    if destroy_requested(current):
         raise RestoreError("refused", DESTROYED)
-    return found
+    return current
 
 
 def create_bound_claim(api: KubeApi, volume: Document, document: Document) -> None:
     """Create the volume claim, which names the volume and so never gets another."""
-    about = document["metadata"]
-    api.make(VOLUME_CLAIMS, document)
-    found = api.find(VOLUME_CLAIMS, about["name"], about["namespace"])
-    if text(section(found, "spec"), "volumeName") != required(volume, "metadata", "name"):
+    metadata = document["metadata"]
+    api.create(VOLUME_CLAIMS, document)
+    created = api.find(VOLUME_CLAIMS, metadata["name"], metadata["namespace"])
+    if text(section(created, "spec"), "volumeName") != required(volume, "metadata", "name"):
         raise RestoreError("overtaken", "its volume claim was made by somebody else")
 
 
-def clear_deletion_dates(api: KubeApi, read: Document) -> Document | None:
+def clear_deletion_dates(api: KubeApi, deleted: Document) -> Document | None:
     """Take the dates of a deletion off a volume, if they are still those that were `read`; else return what it is now.
 
     Whoever is killed before this is made up for by the loop of retention. So is one that is overtaken too often: just
     now its volume is bound, and the API server's controller writes it.
     """
-    dates = deletion_dates(read)
+    dates = deletion_dates(deleted)
     for _ in range(MAX_CONFLICTS):
-        volume = api.find(VOLUMES, required(read, "metadata", "name"))
+        volume = api.find(VOLUMES, required(deleted, "metadata", "name"))
         # Other dates than were read are of somebody who has deleted or moved it since.
         if volume is None or deletion_dates(volume) != dates:
             return volume
         changes = {**UNDATED, **_retained_again(volume)}
-        about = section(volume, "metadata")
-        marked = any(section(about, part).keys() & UNDATED["metadata"][part].keys() for part in _PARTS)
-        if not (marked or len(changes) > 1) or api.change(VOLUMES, volume, changes):
+        metadata = section(volume, "metadata")
+        has_marks = any(section(metadata, part).keys() & UNDATED["metadata"][part].keys() for part in _PARTS)
+        if not (has_marks or len(changes) > 1) or api.patch(VOLUMES, volume, changes):
             return None
     return None
 
 
 def deletion_dates(volume: Document) -> Document:
     """Return the annotations and labels of a volume that are about its deletion."""
-    about = section(volume, "metadata")
-    texts = {**section(about, "labels"), **section(about, "annotations")}
+    metadata = section(volume, "metadata")
+    texts = {**section(metadata, "labels"), **section(metadata, "annotations")}
     return {key: texts[key] for key in (*DATES, *MARKS) if key in texts}
 
 
 def _retained_again(volume: Document) -> Document:
     """Return the change that keeps a volume which a pass gave up, as it did not see that somebody was returning."""
-    of, spec = section(volume, "spec"), Document()
-    if text(section(of, "claimRef"), "uid") == NOBODY:
-        spec["claimRef"] = {"uid": None}
-    if text(of, "persistentVolumeReclaimPolicy") != "Retain":
-        spec["persistentVolumeReclaimPolicy"] = "Retain"
-    return {"spec": spec} if spec else {}
+    spec, changes = section(volume, "spec"), Document()
+    if text(section(spec, "claimRef"), "uid") == NOBODY:
+        changes["claimRef"] = {"uid": None}
+    if text(spec, "persistentVolumeReclaimPolicy") != "Retain":
+        changes["persistentVolumeReclaimPolicy"] = "Retain"
+    return {"spec": changes} if changes else {}

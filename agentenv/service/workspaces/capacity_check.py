@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from agentenv.service.catalog import Class
 
 
-async def check_quota(wire: KubeClient, of_class: Class) -> None:
+async def check_quota(kube: KubeClient, of_class: Class) -> None:
     """A `Problem` that says what of the class's quota is used up, if one sandbox more would not fit."""
-    quota = await wire.find(QUOTAS, SANDBOX, of_class.namespace)
-    wrong = quota_shortfalls(quota or {}, needs(of_class.plan))
-    if wrong:
+    quota = await kube.find(QUOTAS, SANDBOX, of_class.namespace)
+    shortages = quota_shortfalls(quota or {}, needs(of_class.plan))
+    if shortages:
         raise Problem(
             "no-room",
-            f"class {of_class.name} is full: {'; '.join(wrong)}",
+            f"class {of_class.name} is full: {'; '.join(shortages)}",
             "delete what is not needed, or have `maxSandboxes` of the class raised",
             retry_after=30,
             **{"class": of_class.name},
@@ -33,9 +33,9 @@ async def check_quota(wire: KubeClient, of_class: Class) -> None:
 def needs(plan: ClassPlan) -> Amounts:
     """What one sandbox takes of a class's quota, by its names for it."""
     pod = pod_resources(plan)
-    found: Amounts = {"pods": Decimal(1)}
-    found |= {f"requests.{name}": value for name, value in pod.requests.items()}
-    found |= {f"limits.{name}": value for name, value in pod.limits.items() if name != GPU}
+    amounts: Amounts = {"pods": Decimal(1)}
+    amounts |= {f"requests.{name}": value for name, value in pod.requests.items()}
+    amounts |= {f"limits.{name}": value for name, value in pod.limits.items() if name != GPU}
     if plan.slots:
-        found |= {"persistentvolumeclaims": Decimal(1), "requests.storage": plan.settings.storage.size.value}
-    return found
+        amounts |= {"persistentvolumeclaims": Decimal(1), "requests.storage": plan.settings.storage.size.value}
+    return amounts

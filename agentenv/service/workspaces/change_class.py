@@ -20,12 +20,12 @@ RETAINED_WHILE_MOVING = timedelta(days=30)
 def start_class_change(api: KubeApi, claim: Document, to: str, now: datetime) -> RestoreResult:
     """Let a workspace go, towards another class; `made` once it is on its way."""
     name = claim["metadata"]["name"]
-    kept = retain_volume(api, claim)
-    if kept.outcome not in {"kept", "already"}:
-        outcome = "refused" if kept.outcome == "refused" else "waiting"
-        return RestoreResult(outcome, name, kept.why or "its sandbox has no volume yet")
-    gone = delete_workspace(api, claim, RETAINED_WHILE_MOVING, now, moving_to=to)
-    return RestoreResult("made" if gone == "done" else "overtaken", name)
+    retained = retain_volume(api, claim)
+    if retained.outcome not in {"kept", "already"}:
+        outcome = "refused" if retained.outcome == "refused" else "waiting"
+        return RestoreResult(outcome, name, retained.why or "its sandbox has no volume yet")
+    deleted = delete_workspace(api, claim, RETAINED_WHILE_MOVING, now, moving_to=to)
+    return RestoreResult("made" if deleted == "done" else "overtaken", name)
 
 
 def finish_class_change(api: KubeApi, owner: str, workspace: str, to: str) -> RestoreResult:

@@ -30,7 +30,7 @@ from agentenv.service.telemetry.metrics import Metrics
 from agentenv.service.workspaces.assigned_sandbox import SandboxAssignments
 from agentenv.service.workspaces.capacity_check import check_quota
 from agentenv.service.workspaces.eager_retention import EagerVolumeRetention, retain_volume
-from agentenv.service.workspaces.pool_selection import WORDS, Choice, Pools
+from agentenv.service.workspaces.pool_selection import COLD_REASONS, Choice, Pools
 from agentenv.service.workspaces.read import WorkspaceReader
 
 _LOG = logging.getLogger(__name__)
@@ -45,62 +45,62 @@ class WorkspaceCreator:
 
     def __init__(
         self,
-        wire: KubeClient,
+        kube: KubeClient,
         view: ClusterView,
         catalog: Catalog,
         reading: WorkspaceReader,
         metrics: Metrics,
         *,
-        adoptions: SandboxAssignments,
+        assignments: SandboxAssignments,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        self._wire, self._view, self._catalog, self._reading = wire, view, catalog, reading
+        self._kube, self._view, self._catalog, self._reader = kube, view, catalog, reading
         self._metrics, self._clock, self._now = metrics, clock, now
-        self._adoptions = adoptions
+        self._assignments = assignments
         self.pools = Pools(view)
-        self._under_way: set[asyncio.Task[None]] = set()
+        self._background_tasks: set[asyncio.Task[None]] = set()
         self._marking: set[str] = set()  # uids of claims whose mark waits
         self._ending = asyncio.Event()
 
-    async def make(
-        self, asked: CreateRequest, wait: float, *, there: Document | None = None, warm_only: bool = False
+    async def create(
+        self, request: CreateRequest, wait: float, *, existing: Document | None = None, warm_only: bool = False
     ) -> CreateResult:
-        """The workspace of a request, as soon as it is ready, or after so many seconds, or `there`, its claim."""
-        with traces.span("claim", **{"class": asked.class_name}) as span:
-            made = await self._make(asked, wait, there=there, warm_only=warm_only)
-            span.set_attributes({"ready": made.ready, "existed": made.existed, "cold": made.cold is not None})
-            return made
+        """The workspace of a request, as soon as it is ready, or after so many seconds, or `existing`, its claim."""
+        with traces.span("claim", **{"class": request.class_name}) as span:
+            result = await self._create(request, wait, existing=existing, warm_only=warm_only)
+            span.set_attributes({"ready": result.ready, "existed": result.existed, "cold": result.cold is not None})
+            return result
 
-    async def _make(
-        self, asked: CreateRequest, wait: float, *, there: Document | None, warm_only: bool
+    async def _create(
+        self, request: CreateRequest, wait: float, *, existing: Document | None, warm_only: bool
     ) -> CreateResult:
         began = self._clock()
-        of_class = self._catalog.get(asked.class_name)
-        named = of_class.release(asked.channel).names
-        if there is not None:
-            return await self._there(there, asked, wait)
-        choice = self.pools.choose(of_class.namespace, asked.channel, named)
+        of_class = self._catalog.get(request.class_name)
+        pool_names = of_class.release(request.channel).names
+        if existing is not None:
+            return await self._existing(existing, request, wait)
+        choice = self.pools.choose(of_class.namespace, request.channel, pool_names)
         if choice.cold:
             await self._refuse_cold(of_class, choice, warm_only=warm_only)
-        document = claim_of(asked, choice.pool, self._now())
-        async with EagerVolumeRetention(self._wire, self._view, self._adoptions) as early:
-            with self.pools.taking(of_class.namespace, choice.pool):
+        document = claim_of(request, choice.pool, self._now())
+        async with EagerVolumeRetention(self._kube, self._view, self._assignments) as early:
+            with self.pools.reserving(of_class.namespace, choice.pool):
                 claim = await self._claimed(document)
                 if claim is None:
-                    there = await self._reading.claim(asked.id)
-                    if there is None:
+                    existing = await self._reader.claim(request.id)
+                    if existing is None:
                         raise Problem("busy", "it was taken away at the same moment", "ask again", retry_after=1)
-                    return await self._there(there, asked, wait)
-                made = workspace_of_claim(claim)
-                if made is None:
+                    return await self._existing(existing, request, wait)
+                created = workspace_of_claim(claim)
+                if created is None:
                     raise AssertionError("a claim is made with its owner's name on it")
-                if of_class.kept:
-                    early.begin(made)
-                ready = await self._ready_and_alone(claim, made, wait - (self._clock() - began))
-            return await self.hand_over(of_class, ready, choice, began, early)
+                if of_class.has_homes:
+                    early.start(created)
+                ready = await self._ready_and_unique(claim, created, wait - (self._clock() - began))
+            return await self.report(of_class, ready, choice, began, early)
 
-    async def hand_over(
+    async def report(
         self,
         of_class: Class,
         workspace: Workspace,
@@ -111,99 +111,105 @@ class WorkspaceCreator:
         """What is told of one that was made: ready, with its volume kept, or on its way."""
         if workspace.state == "failed":
             self._metrics.claimed(of_class.name, "failed", self._clock() - began)
-            return CreateResult(workspace, ready=False, cold=WORDS.get(choice.cold or ""))
+            return CreateResult(workspace, ready=False, cold=COLD_REASONS.get(choice.cold or ""))
         if workspace.state != "running":
-            return CreateResult(workspace, ready=False, cold=WORDS.get(choice.cold or "") or workspace.why)
+            return CreateResult(workspace, ready=False, cold=COLD_REASONS.get(choice.cold or "") or workspace.why)
         cold = workspace.sandbox == workspace.id
-        why = (choice.cold or "raced") if cold else None
-        volume = await self._volume(workspace, early) if of_class.kept else None
-        if of_class.kept and volume is None:
-            words = "its volume is not there yet"
-            return CreateResult(replace(workspace, state="creating", why=words), ready=False, cold=WORDS.get(why or ""))
-        if why:
-            self._metrics.pool_miss(of_class.name, why)
+        reason = (choice.cold or "raced") if cold else None
+        volume = await self._volume(workspace, early) if of_class.has_homes else None
+        if of_class.has_homes and volume is None:
+            message = "its volume is not there yet"
+            return CreateResult(
+                replace(workspace, state="creating", why=message), ready=False, cold=COLD_REASONS.get(reason or "")
+            )
+        if reason:
+            self._metrics.pool_miss(of_class.name, reason)
         else:
             self._metrics.pool_hit(of_class.name)
         self._metrics.claimed(of_class.name, "cold" if cold else "warm", self._clock() - began)
-        told = WORDS[why] if why else None
+        cold_reason = COLD_REASONS[reason] if reason else None
         # Only a mark for others to read: nobody waits for it, and the pass that keeps all makes up for it.
-        self._later(self._mark(workspace, told, kept=of_class.kept))
-        return CreateResult(replace(workspace, volume=volume, kept=of_class.kept, cold=told), ready=True, cold=told)
+        self._in_background(self._mark(workspace, cold_reason, retained=of_class.has_homes))
+        return CreateResult(
+            replace(workspace, volume=volume, kept=of_class.has_homes, cold=cold_reason), ready=True, cold=cold_reason
+        )
 
     async def _volume(self, workspace: Workspace, early: EagerVolumeRetention | None) -> str | None:
         with traces.span("keep volume", **{"class": workspace.class_name}) as span:
-            volume = await early.kept(workspace) if early else None
-            volume = volume or await retain_volume(self._wire, self._view, workspace)
+            volume = await early.retained_volume(workspace) if early else None
+            volume = volume or await retain_volume(self._kube, self._view, workspace)
             span.set_attribute("kept", volume is not None)
             return volume
 
-    async def kept(self, workspace: Workspace) -> Workspace:
+    async def ensure_retained(self, workspace: Workspace) -> Workspace:
         """One as it is told: that it runs only once its volume is kept, also to who was told to look again later."""
         of_class = self._catalog.classes.get(workspace.class_name)
-        if workspace.state != "running" or workspace.kept or of_class is None or not of_class.kept:
+        if workspace.state != "running" or workspace.kept or of_class is None or not of_class.has_homes:
             return workspace
-        volume = await retain_volume(self._wire, self._view, workspace)
+        volume = await retain_volume(self._kube, self._view, workspace)
         if volume is None:
             return replace(workspace, state="creating", why="its volume is not there yet")
-        self._later(self._mark(workspace, None, kept=True))
+        self._in_background(self._mark(workspace, None, retained=True))
         return replace(workspace, volume=volume, kept=True)
 
     async def finish(self) -> None:
         """Let what is still under way come to its end, and wait no longer with it."""
         self._ending.set()
-        await asyncio.gather(*self._under_way, return_exceptions=True)
+        await asyncio.gather(*self._background_tasks, return_exceptions=True)
 
-    async def _there(self, claim: Document, asked: CreateRequest, wait: float) -> CreateResult:
+    async def _existing(self, claim: Document, request: CreateRequest, wait: float) -> CreateResult:
         """One that was made before, for the same request or for another."""
-        found = workspace_of_claim(claim)
-        if found is None or found.owner != asked.owner:
+        workspace = workspace_of_claim(claim)
+        if workspace is None or workspace.owner != request.owner:
             raise Problem("key-reused", "what has that name is somebody else's", "ask with another key")
-        if found.state == "deleting":
+        if workspace.state == "deleting":
             raise Problem(
                 "wrong-state",
-                f"{found.id} is being taken away",
+                f"{workspace.id} is being taken away",
                 "ask again when it is gone: its data is kept, and comes back with it",
                 retry_after=2,
             )
-        if found.key != asked.fingerprint:
+        if workspace.key != request.fingerprint:
             raise Problem(
                 "key-reused",
-                f"{found.id} was made by this key for something else",
+                f"{workspace.id} was made by this key for something else",
                 "ask for what was asked for then, change it by PATCH, or ask with another key",
-                workspace=found.id,
+                workspace=workspace.id,
             )
-        if found.state == "creating":
-            found = await self._reading.ready(found, wait)
-        if found.state == "running":
-            of_class = self._catalog.get(found.class_name)
-            volume = await retain_volume(self._wire, self._view, found) if of_class.kept else None
-            if of_class.kept and volume is None:
-                return CreateResult(replace(found, state="creating"), ready=False, existed=True, cold=found.cold)
-            return CreateResult(replace(found, volume=volume), ready=True, existed=True, cold=found.cold)
-        return CreateResult(found, ready=False, existed=True, cold=found.cold)
+        if workspace.state == "creating":
+            workspace = await self._reader.ready(workspace, wait)
+        if workspace.state == "running":
+            of_class = self._catalog.get(workspace.class_name)
+            volume = await retain_volume(self._kube, self._view, workspace) if of_class.has_homes else None
+            if of_class.has_homes and volume is None:
+                return CreateResult(
+                    replace(workspace, state="creating"), ready=False, existed=True, cold=workspace.cold
+                )
+            return CreateResult(replace(workspace, volume=volume), ready=True, existed=True, cold=workspace.cold)
+        return CreateResult(workspace, ready=False, existed=True, cold=workspace.cold)
 
     async def _claimed(self, document: Document) -> Document | None:
         try:
-            return await self._wire.make(CLAIMS, document)
+            return await self._kube.create(CLAIMS, document)
         except KubeApiError as refusal:
             raise problem_of(refusal) from None
 
-    async def _ready_and_alone(self, claim: Document, made: Workspace, wait: float) -> Workspace:
-        waiting = asyncio.ensure_future(self._reading.ready(made, wait))
-        looking = asyncio.ensure_future(self._alone(claim, made.namespace))
+    async def _ready_and_unique(self, claim: Document, created: Workspace, wait: float) -> Workspace:
+        waiting = asyncio.ensure_future(self._reader.ready(created, wait))
+        checking = asyncio.ensure_future(self._check_other_classes(claim, created.namespace))
         try:
-            await asyncio.wait({waiting, looking}, return_when=asyncio.FIRST_EXCEPTION)
-            await looking
+            await asyncio.wait({waiting, checking}, return_when=asyncio.FIRST_EXCEPTION)
+            await checking
             return await waiting
         finally:
             waiting.cancel()
-            looking.cancel()
+            checking.cancel()
 
-    async def _alone(self, claim: Document, namespace: str) -> None:
-        others = await self._reading.claims(claim["metadata"]["name"], beside=namespace)
+    async def _check_other_classes(self, claim: Document, namespace: str) -> None:
+        others = await self._reader.claims(claim["metadata"]["name"], beside=namespace)
         if not others:
             return
-        await self._wire.remove(CLAIMS, claim)
+        await self._kube.delete(CLAIMS, claim)
         other = others[0]["metadata"]
         raise Problem(
             "key-reused",
@@ -217,15 +223,15 @@ class WorkspaceCreator:
         if warm_only:
             raise Problem(
                 "pool-empty",
-                f"{WORDS[choice.cold or 'empty']}, and a cold start was not asked for",
+                f"{COLD_REASONS[choice.cold or 'empty']}, and a cold start was not asked for",
                 "ask again in a moment, or without `start: warm`",
                 retry_after=5,
             )
-        await check_quota(self._wire, of_class)
+        await check_quota(self._kube, of_class)
 
-    async def _mark(self, workspace: Workspace, cold: str | None, *, kept: bool) -> None:
-        notes = {**({KEPT: "true"} if kept else {}), **({COLD: cold} if cold else {})}
-        if not notes:
+    async def _mark(self, workspace: Workspace, cold: str | None, *, retained: bool) -> None:
+        annotations = {**({KEPT: "true"} if retained else {}), **({COLD: cold} if cold else {})}
+        if not annotations:
             return
         # Whether somebody may have been in a member of a swarm goes by its mark, too.
         if not cold and not workspace.task:
@@ -233,48 +239,54 @@ class WorkspaceCreator:
                 return
             self._marking.add(workspace.claim_uid)
             try:
-                await self._a_while()
+                await self._wait_before_mark()
             finally:
                 self._marking.discard(workspace.claim_uid)
-            if self._is_gone(workspace):
+            if self._is_deleted(workspace):
                 return
         # Of whatever version it is by now, as long as it is the same claim.
-        read = {"metadata": {"name": workspace.id, "namespace": workspace.namespace, "uid": workspace.claim_uid}}
+        claim = {"metadata": {"name": workspace.id, "namespace": workspace.namespace, "uid": workspace.claim_uid}}
         for _ in range(_MARKS):
-            if await self._wire.merge(CLAIMS, read, {"metadata": {"annotations": notes}}) is not None:
+            if await self._kube.patch(CLAIMS, claim, {"metadata": {"annotations": annotations}}) is not None:
                 return
 
-    async def _a_while(self) -> None:
+    async def _wait_before_mark(self) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(MARK_AFTER):
                 await self._ending.wait()
 
-    def _is_gone(self, workspace: Workspace) -> bool:
+    def _is_deleted(self, workspace: Workspace) -> bool:
         """Whether a claim that was told of is no more, or is another one's or going."""
-        told = self._view.find(workspace.id)
-        if told is None:
-            return self._view.knew(workspace.id)
-        return told.claim_uid != workspace.claim_uid or told.state == "deleting"
+        known = self._view.find(workspace.id)
+        if known is None:
+            return self._view.recently_known(workspace.id)
+        return known.claim_uid != workspace.claim_uid or known.state == "deleting"
 
-    def _later(self, work: Coroutine[Any, Any, None]) -> None:
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
-        self._under_way.add(task)
+        self._background_tasks.add(task)
         task.add_done_callback(self._done)
 
     def _done(self, task: asyncio.Task[None]) -> None:
-        self._under_way.discard(task)
+        self._background_tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
             _LOG.warning("a claim was not marked: %r", task.exception())
 
 
-def claim_of(asked: CreateRequest, pool: str, now: datetime) -> Document:
+def claim_of(request: CreateRequest, pool: str, now: datetime) -> Document:
     """The claim that a request makes."""
     document = claims.claim(
-        asked.class_name, pool, asked.id, owner=asked.owner, workspace=asked.id, mode=asked.mode, task=asked.task
+        request.class_name,
+        pool,
+        request.id,
+        owner=request.owner,
+        workspace=request.id,
+        mode=request.mode,
+        task=request.task,
     )
-    about = document["metadata"]
-    about["labels"] |= owner_labels_on_object(asked.labels)
-    about["annotations"] = claim_annotations(asked, now)
+    metadata = document["metadata"]
+    metadata["labels"] |= owner_labels_on_object(request.labels)
+    metadata["annotations"] = claim_annotations(request, now)
     return document
 
 

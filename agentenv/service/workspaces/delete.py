@@ -22,35 +22,35 @@ def delete_workspace(
     api: KubeApi, claim: Document, keep_for: timedelta, now: datetime, *, moving_to: str | None = None
 ) -> Outcome:
     """Take away the workspace of a claim, if the claim is still as it was read."""
-    kept = retain_volume(api, claim)
-    if kept.foreign:
+    retained = retain_volume(api, claim)
+    if retained.foreign:
         # What somebody else's volume says is about their workspace.
         return _delete_claim(api, claim)
-    if kept.outcome in {"overtaken", "refused"}:
+    if retained.outcome in {"overtaken", "refused"}:
         return "overtaken"
-    if kept.outcome == "waiting":
+    if retained.outcome == "waiting":
         # A sandbox without a volume may be one that is about to have it.
         return "waiting" if section(section(claim, "status"), "sandbox").get("name") else _delete_claim(api, claim)
-    notes = section(claim["metadata"], "annotations")
-    about = claim["metadata"]
-    volume = api.find(VOLUMES, kept.volume)
+    annotations = section(claim["metadata"], "annotations")
+    metadata = claim["metadata"]
+    volume = api.find(VOLUMES, retained.volume)
     if volume is None:
         return "overtaken"
-    created, going = parse_timestamp(about.get("creationTimestamp")), bool(about.get("deletionTimestamp"))
-    dates, labels = deletion_patch(volume, created, now, keep_for, going=going, moving_to=moving_to)
-    told: dict[str, str | None] = {**{key: notes.get(key) for key in RECORD}, **dates}
-    labels |= {key: value for key, value in section(about, "labels").items() if key.startswith(OWN_LABEL)}
-    if not api.change(VOLUMES, volume, {"metadata": {"annotations": told, "labels": labels}}):
+    created, deleting = parse_timestamp(metadata.get("creationTimestamp")), bool(metadata.get("deletionTimestamp"))
+    dates, labels = deletion_patch(volume, created, now, keep_for, going=deleting, moving_to=moving_to)
+    record: dict[str, str | None] = {**{key: annotations.get(key) for key in RECORD}, **dates}
+    labels |= {key: value for key, value in section(metadata, "labels").items() if key.startswith(OWN_LABEL)}
+    if not api.patch(VOLUMES, volume, {"metadata": {"annotations": record, "labels": labels}}):
         return "overtaken"
     return _delete_claim(api, claim)
 
 
 def _delete_claim(api: KubeApi, claim: Document) -> Outcome:
     """Its claim goes in whatever state: its controller writes to it all the time, and keeping has just marked it."""
-    about = claim["metadata"]
-    now = api.find(CLAIMS, about["name"], about["namespace"])
-    while now is not None and now["metadata"]["uid"] == about["uid"]:
-        if now["metadata"].get("deletionTimestamp") or api.remove(CLAIMS, now):
+    metadata = claim["metadata"]
+    current = api.find(CLAIMS, metadata["name"], metadata["namespace"])
+    while current is not None and current["metadata"]["uid"] == metadata["uid"]:
+        if current["metadata"].get("deletionTimestamp") or api.delete(CLAIMS, current):
             return "done"
-        now = api.find(CLAIMS, about["name"], about["namespace"])
+        current = api.find(CLAIMS, metadata["name"], metadata["namespace"])
     return "done"

@@ -22,46 +22,48 @@ ATTEMPTS = 8
 class DeletionRecorder:
     """Marks volumes of workspaces that go."""
 
-    def __init__(self, wire: KubeClient, reading: WorkspaceReader, *, now: Callable[[], datetime]) -> None:
-        self._wire, self._reading, self._now = wire, reading, now
+    def __init__(self, kube: KubeClient, reading: WorkspaceReader, *, now: Callable[[], datetime]) -> None:
+        self._kube, self._reader, self._now = kube, reading, now
 
-    async def record(self, read: Workspace, claim: Document, keep_for: timedelta) -> None:
+    async def record(self, workspace: Workspace, claim: Document, keep_for: timedelta) -> None:
         """Have its volume say until when it is kept, and all by which it can stand again."""
         now = self._now()
         own = {key: value for key, value in section(claim["metadata"], "labels").items() if key.startswith(OWN_LABEL)}
-        said = section(claim["metadata"], "annotations")
-        record = {key: value for key, value in said.items() if key in RECORD}
-        going = read.state == "deleting"
-        whose = claim["spec"]["additionalPodMetadata"]["labels"]
+        annotations = section(claim["metadata"], "annotations")
+        record = {key: value for key, value in annotations.items() if key in RECORD}
+        deleting = workspace.state == "deleting"
+        pod_labels = claim["spec"]["additionalPodMetadata"]["labels"]
         for _ in range(ATTEMPTS):
-            volume = await volume_of(self._wire, read) or await self._waiting(read)
+            volume = await volume_of(self._kube, workspace) or await self._reserved_volume(workspace)
             if volume is None:
                 return
-            dates, marks = deletion_patch(volume, read.created, now, keep_for, going=going)
+            dates, marks = deletion_patch(volume, workspace.created, now, keep_for, going=deleting)
             changes: dict[str, Any] = {
-                "metadata": {"labels": {**own, **whose, **marks}, "annotations": {**record, **dates}},
+                "metadata": {"labels": {**own, **pod_labels, **marks}, "annotations": {**record, **dates}},
                 "spec": {"persistentVolumeReclaimPolicy": "Retain"},
             }
-            if await self._wire.merge(VOLUMES, volume, changes) is not None:
+            if await self._kube.patch(VOLUMES, volume, changes) is not None:
                 return
-        raise Problem("busy", f"the volume of {read.id} is changed by others all the time", "ask again", retry_after=1)
+        raise Problem(
+            "busy", f"the volume of {workspace.id} is changed by others all the time", "ask again", retry_after=1
+        )
 
-    async def abandon(self, read: Workspace) -> None:
+    async def abandon(self, workspace: Workspace) -> None:
         """Delete the volume claim of one that returned and had no sandbox yet: nobody returns by that any more."""
-        found = await self._wire.find(VOLUME_CLAIMS, home_name(read.id), read.namespace)
-        about = section(found, "metadata")
-        if found is None or about.get("ownerReferences"):
+        volume_claim = await self._kube.find(VOLUME_CLAIMS, home_name(workspace.id), workspace.namespace)
+        metadata = section(volume_claim, "metadata")
+        if volume_claim is None or metadata.get("ownerReferences"):
             return
-        if section(about, "labels").get(RETURNING_LABEL) == "true":
-            await self._wire.remove(VOLUME_CLAIMS, found)
+        if section(metadata, "labels").get(RETURNING_LABEL) == "true":
+            await self._kube.delete(VOLUME_CLAIMS, volume_claim)
 
-    async def _waiting(self, read: Workspace) -> Document | None:
+    async def _reserved_volume(self, workspace: Workspace) -> Document | None:
         """The volume of one that returned and has no sandbox yet: its volume claim is there, and names it."""
-        found = await self._wire.find(VOLUME_CLAIMS, home_name(read.id), read.namespace)
-        named = text(section(found, "spec"), "volumeName")
-        volume = await self._wire.find(VOLUMES, named) if named else None
+        volume_claim = await self._kube.find(VOLUME_CLAIMS, home_name(workspace.id), workspace.namespace)
+        volume_name = text(section(volume_claim, "spec"), "volumeName")
+        volume = await self._kube.find(VOLUMES, volume_name) if volume_name else None
         labels = section(section(volume, "metadata"), "labels")
-        own = (labels.get(USER_LABEL), labels.get(WORKSPACE_LABEL)) == (read.owner, read.id)
+        own = (labels.get(USER_LABEL), labels.get(WORKSPACE_LABEL)) == (workspace.owner, workspace.id)
         return volume if own else None
 
     async def shorten(self, id_: str, keep_for: timedelta) -> Workspace:
@@ -70,15 +72,15 @@ class DeletionRecorder:
         One that is on its way to another class stays where it is: it would be brought back there, whatever was asked.
         """
         for _ in range(ATTEMPTS):
-            volume = await self._reading.volume(id_)
-            read = workspace_of_volume(volume) if volume else None
-            if volume is None or read is None:
+            volume = await self._reader.volume(id_)
+            workspace = workspace_of_volume(volume) if volume else None
+            if volume is None or workspace is None:
                 raise not_found("workspace")
-            notes, marks = shorten_retention_patch(volume, self._now(), keep_for)
-            if not (notes or marks):
-                return read
-            changes = {"metadata": {"annotations": notes, "labels": marks}}
-            merged = await self._wire.merge(VOLUMES, volume, changes)
+            annotations, marks = shorten_retention_patch(volume, self._now(), keep_for)
+            if not (annotations or marks):
+                return workspace
+            changes = {"metadata": {"annotations": annotations, "labels": marks}}
+            merged = await self._kube.patch(VOLUMES, volume, changes)
             if merged is not None:
-                return workspace_of_volume(merged) or read
+                return workspace_of_volume(merged) or workspace
         raise Problem("busy", f"the volume of {id_} is changed by others all the time", "ask again", retry_after=1)

@@ -35,14 +35,19 @@ class Records:
         if any(name in section(page, "data") for page in self._open()):
             return True
         text = _text({**facts, "decided": format_timestamp(now)})
-        for page, found in self._of_day(now):
-            if found is None:
-                about = {"name": page, "namespace": self._namespace, "labels": {LABEL: OF, OPEN: "true"}}
-                document: Document = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": about, "data": {name: text}}
-                return self._api.make(CONFIGURATIONS, document)
-            if len(section(found, "data")) < MOST:
-                again: Document = {"metadata": {"labels": {OPEN: "true"}}, "data": {name: text}}
-                return self._api.change(CONFIGURATIONS, found, again)
+        for page, document_ in self._of_day(now):
+            if document_ is None:
+                metadata = {"name": page, "namespace": self._namespace, "labels": {LABEL: OF, OPEN: "true"}}
+                document: Document = {
+                    "apiVersion": "v1",
+                    "kind": "ConfigMap",
+                    "metadata": metadata,
+                    "data": {name: text},
+                }
+                return self._api.create(CONFIGURATIONS, document)
+            if len(section(document_, "data")) < MOST:
+                addition: Document = {"metadata": {"labels": {OPEN: "true"}}, "data": {name: text}}
+                return self._api.patch(CONFIGURATIONS, document_, addition)
         return False
 
     def unfinished(self) -> Iterator[tuple[str, dict[str, str]]]:
@@ -58,8 +63,8 @@ class Records:
         for page in self._open():
             text = section(page, "data").get(name)
             if text is not None:
-                told = _text({**(parsed_object(text) or {}), "gone": format_timestamp(now)})
-                return self._api.change(CONFIGURATIONS, page, {"data": {name: told}})
+                completed = _text({**(parsed_object(text) or {}), "gone": format_timestamp(now)})
+                return self._api.patch(CONFIGURATIONS, page, {"data": {name: completed}})
         return False
 
     def close(self, now: datetime) -> int:
@@ -70,7 +75,7 @@ class Records:
             rows = [parsed_object(text) for text in section(page, "data").values()]
             # A row that cannot be read keeps its page open: nobody can say that what it is of is gone.
             if not today and all(row is not None and "gone" in row for row in rows):
-                closed += self._api.change(CONFIGURATIONS, page, {"metadata": {"labels": {OPEN: None}}})
+                closed += self._api.patch(CONFIGURATIONS, page, {"metadata": {"labels": {OPEN: None}}})
         return closed
 
     def prune(self, before: datetime) -> int:
@@ -81,7 +86,7 @@ class Records:
                 if page is None:
                     break
                 if OPEN not in section(page["metadata"], "labels"):
-                    gone += self._api.remove(CONFIGURATIONS, page)
+                    gone += self._api.delete(CONFIGURATIONS, page)
         return gone
 
     def _open(self) -> Iterator[Document]:
@@ -91,9 +96,9 @@ class Records:
         """The pages of a day by name, and the first one that there is none of yet."""
         for number in range(1, 1000):
             name = _day(day) if number == 1 else f"{_day(day)}-{number}"
-            found = self._api.find(CONFIGURATIONS, name, self._namespace)
-            yield name, found
-            if found is None:
+            page = self._api.find(CONFIGURATIONS, name, self._namespace)
+            yield name, page
+            if page is None:
                 return
 
 

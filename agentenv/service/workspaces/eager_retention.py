@@ -27,30 +27,30 @@ ATTEMPTS = 5
 PAUSE = 0.1
 
 
-async def retain_volume(wire: KubeClient, view: ClusterView, workspace: Workspace) -> str | None:
+async def retain_volume(kube: KubeClient, view: ClusterView, workspace: Workspace) -> str | None:
     """Have the volume of a workspace stay; its name, or None where it cannot be said yet which it is.
 
     One that says it is somebody else's is left as it is, and the workspace is refused.
     """
     if workspace.sandbox and workspace.sandbox != workspace.id:
-        row = view.home(workspace.namespace, f"{HOME}-{workspace.sandbox}")
+        row = view.home_volume(workspace.namespace, f"{HOME}-{workspace.sandbox}")
         if row and row.bound:
-            read = {
+            seen = {
                 "metadata": {"name": row.name, "uid": row.uid, "resourceVersion": row.version, "labels": row.labels},
                 "spec": {"persistentVolumeReclaimPolicy": "Retain" if row.retained else "Delete"},
             }
-            changes = _changes(workspace, read)
-            theirs = has_other_owner(read, workspace.owner)
-            if not theirs and (not changes or await wire.merge(VOLUMES, read, changes)):
+            changes = _changes(workspace, seen)
+            is_foreign = has_other_owner(seen, workspace.owner)
+            if not is_foreign and (not changes or await kube.patch(VOLUMES, seen, changes)):
                 return row.name
     for attempt in range(ATTEMPTS):
-        volume = await _bound(wire, workspace)
+        volume = await _bound_volume(kube, workspace)
         if volume is not None:
             if has_other_owner(volume, workspace.owner):
                 audit_foreign_volume(volume, workspace.owner, workspace.namespace, workspace.id)
                 raise Problem("refused", FOREIGN_VOLUME, "delete it and make it anew; tell whoever runs the platform")
             changes = _changes(workspace, volume)
-            if not changes or await wire.merge(VOLUMES, volume, changes):
+            if not changes or await kube.patch(VOLUMES, volume, changes):
                 return str(volume["metadata"]["name"])
         await asyncio.sleep(PAUSE * (attempt + 1))
     return None
@@ -59,8 +59,8 @@ async def retain_volume(wire: KubeClient, view: ClusterView, workspace: Workspac
 class EagerVolumeRetention:
     """The volume of a claim's sandbox made to stay while the claim is still on its way to say which sandbox it has."""
 
-    def __init__(self, wire: KubeClient, view: ClusterView, adoptions: SandboxAssignments) -> None:
-        self._wire, self._view, self._adoptions = wire, view, adoptions
+    def __init__(self, kube: KubeClient, view: ClusterView, assignments: SandboxAssignments) -> None:
+        self._kube, self._view, self._assignments = kube, view, assignments
         self._sandbox = ""
         self._work: asyncio.Task[str | None] | None = None
 
@@ -72,38 +72,38 @@ class EagerVolumeRetention:
             self._work.cancel()
             await asyncio.gather(self._work, return_exceptions=True)
 
-    def begin(self, made: Workspace) -> None:
+    def start(self, created: Workspace) -> None:
         """For the claim of a workspace that was just made."""
-        self._work = asyncio.create_task(self._keep(made))
+        self._work = asyncio.create_task(self._retain(created))
 
-    async def kept(self, workspace: Workspace) -> str | None:
+    async def retained_volume(self, workspace: Workspace) -> str | None:
         """The volume, if it was begun with that of the sandbox that the workspace has."""
         if self._work is None or not self._sandbox or self._sandbox != workspace.sandbox:
             return None
         return await self._work
 
-    async def _keep(self, made: Workspace) -> str | None:
-        self._sandbox = await self._adoptions.of(made.claim_uid)
-        return await retain_volume(self._wire, self._view, replace(made, sandbox=self._sandbox))
+    async def _retain(self, created: Workspace) -> str | None:
+        self._sandbox = await self._assignments.sandbox_for(created.claim_uid)
+        return await retain_volume(self._kube, self._view, replace(created, sandbox=self._sandbox))
 
 
-async def volume_of(wire: KubeClient, workspace: Workspace) -> Document | None:
+async def volume_of(kube: KubeClient, workspace: Workspace) -> Document | None:
     """The volume that a workspace's sandbox has as its home, as it is now; None where there is none of its own yet."""
-    volume = await _bound(wire, workspace)
+    volume = await _bound_volume(kube, workspace)
     return None if volume is None or has_other_owner(volume, workspace.owner) else volume
 
 
-async def _bound(wire: KubeClient, workspace: Workspace) -> Document | None:
+async def _bound_volume(kube: KubeClient, workspace: Workspace) -> Document | None:
     if not workspace.sandbox:
         return None
     sandbox, volume_claim = await asyncio.gather(
-        wire.find(SANDBOXES, workspace.sandbox, workspace.namespace),
-        wire.find(VOLUME_CLAIMS, f"{HOME}-{workspace.sandbox}", workspace.namespace),
+        kube.find(SANDBOXES, workspace.sandbox, workspace.namespace),
+        kube.find(VOLUME_CLAIMS, f"{HOME}-{workspace.sandbox}", workspace.namespace),
     )
     if volume_claim is None or workspace.claim_uid not in owner_uids(sandbox):
         return None
     bound = text(section(volume_claim, "spec"), "volumeName")
-    volume = await wire.find(VOLUMES, bound) if bound else None
+    volume = await kube.find(VOLUMES, bound) if bound else None
     uid = text(section(section(volume, "spec"), "claimRef"), "uid")
     if volume is None or uid != required(volume_claim, "metadata", "uid"):
         return None
@@ -111,10 +111,10 @@ async def _bound(wire: KubeClient, workspace: Workspace) -> Document | None:
 
 
 def _changes(workspace: Workspace, volume: Document) -> Document:
-    whose = {USER_LABEL: workspace.owner, WORKSPACE_LABEL: workspace.id, MODE_LABEL: workspace.mode}
+    labels = {USER_LABEL: workspace.owner, WORKSPACE_LABEL: workspace.id, MODE_LABEL: workspace.mode}
     if workspace.task:
-        whose[TASK_LABEL] = workspace.task
-    missing = whose.items() - strings(section(volume, "metadata"), "labels").items()
+        labels[TASK_LABEL] = workspace.task
+    missing = labels.items() - strings(section(volume, "metadata"), "labels").items()
     changes: Document = {"metadata": {"labels": dict(missing)}} if missing else {}
     if section(volume, "spec").get("persistentVolumeReclaimPolicy") != "Retain":
         changes["spec"] = {"persistentVolumeReclaimPolicy": "Retain"}

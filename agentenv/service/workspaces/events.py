@@ -13,45 +13,45 @@ KINDS = frozenset({"SandboxClaim", "Sandbox", "Pod", "PersistentVolumeClaim"})
 MOST = 100
 
 
-async def events_of(wire: KubeClient, workspace: Workspace) -> list[Event]:
+async def events_of(kube: KubeClient, workspace: Workspace) -> list[Event]:
     """The latest first."""
     names = {name for name in (workspace.id, workspace.sandbox) if name}
     # A sandbox and its pod have one name, and its home is called after them.
     names |= {f"home-{workspace.sandbox}"} if workspace.sandbox else set()
-    found = await asyncio.gather(*(_named(wire, workspace.namespace, name) for name in sorted(names)))
-    rows = [event for events in found for event in events]
+    results = await asyncio.gather(*(_named(kube, workspace.namespace, name) for name in sorted(names)))
+    rows = [event for events in results for event in events]
     rows.sort(key=lambda event: event.at, reverse=True)
     return rows[:MOST]
 
 
-async def _named(wire: KubeClient, namespace: str, name: str) -> list[Event]:
+async def _named(kube: KubeClient, namespace: str, name: str) -> list[Event]:
     rows: list[Event] = []
-    async for page, _ in wire.list(EVENTS, namespace, fields=f"involvedObject.name={name}"):
-        rows += [event for one in page if (event := _event(one))]
+    async for page, _ in kube.list(EVENTS, namespace, fields=f"involvedObject.name={name}"):
+        rows += [event for document in page if (event := _event(document))]
     return rows
 
 
 def _event(document: Document) -> Event | None:
-    about = section(document, "involvedObject")
+    involved = section(document, "involvedObject")
     at = next(
         (
-            found
+            timestamp
             for text in (
                 section(document, "series").get("lastObservedTime"),
                 document.get("lastTimestamp"),
                 document.get("eventTime"),
                 section(document, "metadata").get("creationTimestamp"),
             )
-            if (found := parse_timestamp(text))
+            if (timestamp := parse_timestamp(text))
         ),
         None,
     )
-    kind = text(about, "kind")
+    kind = text(involved, "kind")
     if kind not in KINDS or at is None:
         return None
     return Event(
         at=at,
-        about=f"{kind}/{text(about, 'name')}",
+        about=f"{kind}/{text(involved, 'name')}",
         reason=text(document, "reason"),
         message=text(document, "message"),
         count=number(document, "count") or number(section(document, "series"), "count") or 1,

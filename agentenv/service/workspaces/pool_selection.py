@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
 Why = Literal["none-kept", "empty", "raced", "returned", "moved", "task"]
-WORDS: dict[str, str] = {
+COLD_REASONS: dict[str, str] = {
     "none-kept": "its class keeps no sandbox warm",
     "empty": "all warm sandboxes of its class were taken",
     "raced": "somebody else was quicker with the last warm sandbox",
@@ -48,23 +48,25 @@ class Pools:
         """A pool of a class and channel; `named` are those that the service's own settings name."""
         current = self._view.current(namespace, channel) or tuple(named)
         rows = [row for row in self._view.pools(namespace) if not row.task]
-        mine = {row.name: row for row in rows if row.name in current}
+        current_rows = {row.name: row for row in rows if row.name in current}
         # A release that is going out is good until the one in its place is full; from its mark on it is nobody's.
         older = [
-            row for row in rows if row.channel == channel and row.name not in mine and row.wanted and not row.retiring
+            row
+            for row in rows
+            if row.channel == channel and row.name not in current_rows and row.replicas and not row.retiring
         ]
-        for candidates in ([*mine.values()], older):
+        for candidates in ([*current_rows.values()], older):
             spare = [(row, self._spare(namespace, row)) for row in candidates]
             spare = [(row, count) for row, count in spare if count > 0]
             if spare:
-                return Choice(self._one_of(spare).name)
-        wanted = any(row.wanted for row in mine.values())
+                return Choice(self._weighted_choice(spare).name)
+        has_warm_pool = any(row.replicas for row in current_rows.values())
         # A cold one is made by the pool it names, wherever its members are: spread them.
-        names = [name for name in current if name in mine] or list(current)
-        return Choice(names[int(self._chance() * len(names))], "empty" if wanted else "none-kept")
+        names = [name for name in current if name in current_rows] or list(current)
+        return Choice(names[int(self._chance() * len(names))], "empty" if has_warm_pool else "none-kept")
 
     @contextmanager
-    def taking(self, namespace: str, pool: str) -> Generator[None]:
+    def reserving(self, namespace: str, pool: str) -> Generator[None]:
         """While this goes on, a claim of that pool is under way."""
         self._under_way[namespace, pool] += 1
         try:
@@ -75,7 +77,7 @@ class Pools:
     def _spare(self, namespace: str, row: PoolRow) -> int:
         return row.ready - self._under_way[namespace, row.name]
 
-    def _one_of(self, spare: Sequence[tuple[PoolRow, int]]) -> PoolRow:
+    def _weighted_choice(self, spare: Sequence[tuple[PoolRow, int]]) -> PoolRow:
         """One at random by what each can spare: replicas that see the same do not choose the same."""
         left = self._chance() * sum(count for _, count in spare)
         for row, count in spare:

@@ -26,31 +26,35 @@ class WorkspaceReader:
 
     def __init__(
         self,
-        wire: KubeClient,
+        kube: KubeClient,
         view: ClusterView,
         catalog: Catalog,
         clock: Callable[[], float] = time.monotonic,
         *,
-        told: Callable[[], bool] = lambda: True,
+        is_watching: Callable[[], bool] = lambda: True,
     ) -> None:
         """`told` says whether the view is being told of claims and volumes just now."""
-        self._wire, self._view, self._catalog, self._clock, self._told = wire, view, catalog, clock, told
+        self._kube, self._view, self._catalog, self._clock, self._is_watching = kube, view, catalog, clock, is_watching
 
     async def claim(self, id_: str) -> Document | None:
         """The claim of a workspace, wherever it is."""
-        told = self._view.find(id_)
-        if told is not None and told.state != "deleted":
-            found = await self._wire.find(CLAIMS, id_, told.namespace)
-            if found is not None:
-                return found
+        is_watching = self._view.find(id_)
+        if is_watching is not None and is_watching.state != "deleted":
+            claim = await self._kube.find(CLAIMS, id_, is_watching.namespace)
+            if claim is not None:
+                return claim
         claims = await self.claims(id_)
-        return min(claims, key=lambda one: bool(one["metadata"].get("deletionTimestamp")), default=None)
+        return min(claims, key=lambda document: bool(document["metadata"].get("deletionTimestamp")), default=None)
 
     async def claims(self, id_: str, *, beside: str = "") -> list[Document]:
         """All claims of that name in all classes but one."""
-        spaces = [one.namespace for one in self._catalog.classes.values() if one.namespace != beside]
-        found = await asyncio.gather(*(self._wire.find(CLAIMS, id_, space) for space in spaces))
-        return [one for one in found if one is not None]
+        namespaces = [
+            sandbox_class.namespace
+            for sandbox_class in self._catalog.classes.values()
+            if sandbox_class.namespace != beside
+        ]
+        results = await asyncio.gather(*(self._kube.find(CLAIMS, id_, namespace) for namespace in namespaces))
+        return [sandbox_class for sandbox_class in results if sandbox_class is not None]
 
     async def volume(self, id_: str) -> Document | None:
         """The volume that keeps what a deleted workspace had.
@@ -58,16 +62,16 @@ class WorkspaceReader:
         That a view knows of none is believed only of a name that it never heard, and while it is told of changes: else
         somebody would be given an empty home beside their own.
         """
-        told = self._view.deleted(id_)
-        found = await self._wire.find(VOLUMES, told.volume) if told and told.volume else None
-        if _keeps(found, id_):
-            return found
-        if self._told() and not self._view.knew(id_):
+        is_watching = self._view.deleted(id_)
+        volume = await self._kube.find(VOLUMES, is_watching.volume) if is_watching and is_watching.volume else None
+        if _keeps(volume, id_):
+            return volume
+        if self._is_watching() and not self._view.recently_known(id_):
             return None
-        kept: list[Document] = []
-        async for page, _ in self._wire.list(VOLUMES, labels=f"{WORKSPACE_LABEL}={id_}"):
-            kept += [one for one in page if _keeps(one, id_)]
-        return max(kept, key=_deleted_at, default=None)
+        retained: list[Document] = []
+        async for page, _ in self._kube.list(VOLUMES, labels=f"{WORKSPACE_LABEL}={id_}"):
+            retained += [document for document in page if _keeps(document, id_)]
+        return max(retained, key=_deleted_at, default=None)
 
     async def get(self, id_: str) -> Workspace | None:
         """A workspace as it is."""
@@ -79,46 +83,46 @@ class WorkspaceReader:
 
     async def settled(self, id_: str, wait: float) -> Workspace | None:
         """The same once it is neither on its way nor going, or after so many seconds."""
-        until = self._clock() + wait
-        found = await self.get(id_)
-        while found is not None and found.state in TRANSITIONAL and (left := until - self._clock()) > 0:
-            told = self._view.find(id_)
-            if told is None or told.version == found.version or told.state in TRANSITIONAL:
-                await self._view.change(id_, min(left, LOOK_AGAIN))
-            found = await self.get(id_)
-        return found
+        deadline = self._clock() + wait
+        workspace = await self.get(id_)
+        while workspace is not None and workspace.state in TRANSITIONAL and (left := deadline - self._clock()) > 0:
+            is_watching = self._view.find(id_)
+            if is_watching is None or is_watching.version == workspace.version or is_watching.state in TRANSITIONAL:
+                await self._view.wait_for_change(id_, min(left, LOOK_AGAIN))
+            workspace = await self.get(id_)
+        return workspace
 
-    async def ready(self, made: Workspace, wait: float) -> Workspace:
+    async def ready(self, created: Workspace, wait: float) -> Workspace:
         """A workspace that was just made or woken, once it can be used or never will, or as it is after so long."""
-        until = self._clock() + wait
-        last = made
+        deadline = self._clock() + wait
+        last = created
         while True:
-            told = self._view.find(made.id)
-            if told is not None and told.claim_uid == made.claim_uid and _newer(told, made):
-                if told.state in {"running", "failed", "deleting"}:
-                    return replace(told, labels=dict(told.labels), shared=dict(told.shared))
-                last = told
-            left = until - self._clock()
+            is_watching = self._view.find(created.id)
+            if is_watching is not None and is_watching.claim_uid == created.claim_uid and _newer(is_watching, created):
+                if is_watching.state in {"running", "failed", "deleting"}:
+                    return replace(is_watching, labels=dict(is_watching.labels), shared=dict(is_watching.shared))
+                last = is_watching
+            left = deadline - self._clock()
             if left <= 0:
                 return last
             before = self._clock()
-            await self._view.change(made.id, min(left, LOOK_AGAIN))
+            await self._view.wait_for_change(created.id, min(left, LOOK_AGAIN))
             # Nothing was told for a while, or that it is gone: what is true is asked.
-            seen = told is not None and self._view.find(made.id) is None
-            if seen or self._clock() - before >= LOOK_AGAIN:
-                claim = await self._wire.find(CLAIMS, made.id, made.namespace)
-                now = workspace_of_claim(claim) if claim else None
-                if now is None or now.claim_uid != made.claim_uid:
+            removed = is_watching is not None and self._view.find(created.id) is None
+            if removed or self._clock() - before >= LOOK_AGAIN:
+                claim = await self._kube.find(CLAIMS, created.id, created.namespace)
+                current = workspace_of_claim(claim) if claim else None
+                if current is None or current.claim_uid != created.claim_uid:
                     return replace(last, state="deleting")
-                last = now
-                if now.state in {"running", "failed", "deleting"}:
-                    return now
+                last = current
+                if current.state in {"running", "failed", "deleting"}:
+                    return current
 
 
-def _newer(told: Workspace, made: Workspace) -> bool:
+def _newer(is_watching: Workspace, created: Workspace) -> bool:
     # Versions of one kind of object are numbers that grow; what a view says of before a change is of no use after it.
     try:
-        return int(told.version) >= int(made.version)
+        return int(is_watching.version) >= int(created.version)
     except ValueError:
         return True
 

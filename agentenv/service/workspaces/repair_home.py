@@ -21,23 +21,30 @@ LEFT = "-left"
 
 def repair_home(api: KubeApi, claim: Document, has: str, home: str, now: datetime) -> bool:
     """Let a claim go, so that it is brought back on `home`; what it `has` is kept under another name."""
-    about, notes = claim["metadata"], section(claim["metadata"], "annotations")
-    own, other = api.find(VOLUMES, home), api.find(VOLUMES, has)
-    if own is None or other is None or TASK_LABEL in section(about, "labels"):
+    metadata, annotations = claim["metadata"], section(claim["metadata"], "annotations")
+    home_volume, current_volume = api.find(VOLUMES, home), api.find(VOLUMES, has)
+    if home_volume is None or current_volume is None or TASK_LABEL in section(metadata, "labels"):
         return False
-    name = section(own["metadata"], "labels").get(WORKSPACE_LABEL, "")
-    whole = own["spec"]["persistentVolumeReclaimPolicy"] == "Retain" and not own["metadata"].get("deletionTimestamp")
-    if not whole or not name or destroy_requested(own) or section(own, "status").get("phase") != "Released":
+    name = section(home_volume["metadata"], "labels").get(WORKSPACE_LABEL, "")
+    intact = home_volume["spec"]["persistentVolumeReclaimPolicy"] == "Retain" and not home_volume["metadata"].get(
+        "deletionTimestamp"
+    )
+    if (
+        not intact
+        or not name
+        or destroy_requested(home_volume)
+        or section(home_volume, "status").get("phase") != "Released"
+    ):
         return False
-    told = {key: notes[key] for key in RECORD if key in notes}
-    told |= {DELETED_AT: format_timestamp(now), DESTROY_AFTER: format_timestamp(now + RETAINED_WHILE_MOVING)}
+    record = {key: annotations[key] for key in RECORD if key in annotations}
+    record |= {DELETED_AT: format_timestamp(now), DESTROY_AFTER: format_timestamp(now + RETAINED_WHILE_MOVING)}
     # By this it is brought back, whoever does it.
-    told[MOVING_TO] = str(about["namespace"]).removeprefix("sandbox-")
-    left: Document = {"metadata": {"labels": {WORKSPACE_LABEL: f"{name}{LEFT}"}}}
-    if other["spec"]["persistentVolumeReclaimPolicy"] != "Retain":
-        left["spec"] = {"persistentVolumeReclaimPolicy": "Retain"}
+    record[MOVING_TO] = str(metadata["namespace"]).removeprefix("sandbox-")
+    changes: Document = {"metadata": {"labels": {WORKSPACE_LABEL: f"{name}{LEFT}"}}}
+    if current_volume["spec"]["persistentVolumeReclaimPolicy"] != "Retain":
+        changes["spec"] = {"persistentVolumeReclaimPolicy": "Retain"}
     return (
-        api.change(VOLUMES, own, {"metadata": {"annotations": told}})
-        and api.change(VOLUMES, other, left)
-        and api.remove(CLAIMS, claim)
+        api.patch(VOLUMES, home_volume, {"metadata": {"annotations": record}})
+        and api.patch(VOLUMES, current_volume, changes)
+        and api.delete(CLAIMS, claim)
     )

@@ -42,8 +42,7 @@ from agentenv.service.kube.sync_client import (
     SyncKubeApiError,
     section,
 )
-from agentenv.service.workspaces import shared_volumes
-from agentenv.service.workspaces import swarm_outcome as swarm_fate
+from agentenv.service.workspaces import shared_volumes, swarm_outcome
 from agentenv.service.workspaces.bind_volume import (
     DESTROYED,
     Outcome,
@@ -68,13 +67,13 @@ class RestoreResult:
 
 def retained_volume(api: KubeApi, owner: str, workspace: str) -> Document | None:
     """The volume on which a deleted workspace's files are; of several the one that was deleted last."""
-    found = [
-        one
-        for one in api.list(VOLUMES, labels={USER_LABEL: owner, WORKSPACE_LABEL: workspace})
-        if section(one, "status").get("phase") in {"Released", "Available", "Bound"}
-        and one["spec"].get("persistentVolumeReclaimPolicy") == "Retain"
+    volumes = [
+        volume
+        for volume in api.list(VOLUMES, labels={USER_LABEL: owner, WORKSPACE_LABEL: workspace})
+        if section(volume, "status").get("phase") in {"Released", "Available", "Bound"}
+        and volume["spec"].get("persistentVolumeReclaimPolicy") == "Retain"
     ]
-    return max(found, key=_deleted_at, default=None)
+    return max(volumes, key=_deleted_at, default=None)
 
 
 def restore_workspace(
@@ -99,7 +98,7 @@ def restore_workspace(
     except RestoreError as stop:
         return RestoreResult(stop.outcome, name, str(stop))
     except SyncKubeApiError as refusal:
-        return RestoreResult("waiting" if refusal.passes else "refused", name, str(refusal))
+        return RestoreResult("waiting" if refusal.transient else "refused", name, str(refusal))
 
 
 class _Restore:
@@ -132,28 +131,28 @@ class _Restore:
     def take(self) -> RestoreResult:
         if not self._owner or not self._name:
             raise RestoreError("refused", "the volume is nobody's")
-        if self._stands():
+        if self._claim_exists():
             # What is on its way out with its data is not kept by being looked at.
             if not destroy_requested(self._volume):
-                self._undate()
+                self._clear_deletion_dates()
             return RestoreResult("there", self._name)
         template = self._into or self._template()
-        self._refuse_remains()
-        self._lend(template)
-        self._wait_for_it(template)
-        made = self._api.make(CLAIMS, self._claim(template))
+        self._check_leftovers()
+        self._create_templates(template)
+        self._bind_volume(template)
+        created = self._api.create(CLAIMS, self._claim(template))
         # Whoever takes away what nobody claims may have come in between.
-        self._lend(template)
-        self._undate(made=made)
-        return RestoreResult("made" if made else "there", self._name)
+        self._create_templates(template)
+        self._clear_deletion_dates(created=created)
+        return RestoreResult("made" if created else "there", self._name)
 
-    def _stands(self) -> bool:
-        found = self._api.find(CLAIMS, self._name, self._space)
-        if found is None:
+    def _claim_exists(self) -> bool:
+        claim = self._api.find(CLAIMS, self._name, self._space)
+        if claim is None:
             return False
-        if section(found["metadata"], "labels").get(USER_LABEL) != self._owner:
+        if section(claim["metadata"], "labels").get(USER_LABEL) != self._owner:
             raise RestoreError("refused", f"claim {self._name} is somebody else's")
-        if found["metadata"].get("deletionTimestamp"):
+        if claim["metadata"].get("deletionTimestamp"):
             raise RestoreError("waiting", "what is left of it is on its way out")
         return True
 
@@ -161,117 +160,129 @@ class _Restore:
         """The template of the class's current release, on the volume's own file system where there is one."""
         constraints = self._api.find(CONFIGURATIONS, CONSTRAINTS, self._space)
         data = section(constraints or {}, "data")
-        told = data.get(RELEASES_KEY, "")
-        found = [self._api.find(TEMPLATES, name, self._space) for name in current_pools(told).get(self._channel, [])]
-        there = [one for one in found if one is not None and not section(one["metadata"], "annotations").get(RETIRING)]
-        if not there:
+        releases = data.get(RELEASES_KEY, "")
+        templates = [
+            self._api.find(TEMPLATES, name, self._space) for name in current_pools(releases).get(self._channel, [])
+        ]
+        usable = [
+            template
+            for template in templates
+            if template is not None and not section(template["metadata"], "annotations").get(RETIRING)
+        ]
+        if not usable:
             raise RestoreError("refused", f"class {self._class} has no release of channel {self._channel} just now")
-        wanted = self._volume["spec"].get("storageClassName")
-        chosen = next((one for one in there if _home(one).get("storageClassName") == wanted), there[0])
+        storage_class = self._volume["spec"].get("storageClassName")
+        chosen = next(
+            (template for template in usable if _home(template).get("storageClassName") == storage_class), usable[0]
+        )
         # In another class there is nothing of what its task shares.
         if self._task and data.get("storage") == "shared" and home_class(self._volume) == self._class:
             self._shared = task_objects(chosen, self._task, self._owner)
         return chosen
 
-    def _refuse_remains(self) -> None:
+    def _check_leftovers(self) -> None:
         """Of an earlier sandbox of that name, whose volume claim has the name of the one to come."""
         if self._api.find(SANDBOXES, self._name, self._space) is not None:
             raise RestoreError("waiting", "its earlier sandbox is on its way out")
-        found = self._api.find(VOLUME_CLAIMS, home_name(self._name), self._space)
-        if found is None:
+        volume_claim = self._api.find(VOLUME_CLAIMS, home_name(self._name), self._space)
+        if volume_claim is None:
             return
-        if found["metadata"].get("deletionTimestamp"):
+        if volume_claim["metadata"].get("deletionTimestamp"):
             raise RestoreError("waiting", "its earlier volume claim is on its way out")
-        if found["spec"].get("volumeName") != self._volume["metadata"]["name"]:
+        if volume_claim["spec"].get("volumeName") != self._volume["metadata"]["name"]:
             raise RestoreError("refused", f"{home_name(self._name)} is there, with another volume")
 
-    def _wait_for_it(self, template: Document) -> None:
+    def _bind_volume(self, template: Document) -> None:
         """Make the volume claim, which names the volume and so never gets another."""
         name = home_name(self._name)
         reserve_volume(self._api, self._volume, self._space, name, self._now)
         self._volume = reserved_volume(self._api, self._volume)
-        most = section(section(_home(template), "resources"), "requests").get("storage")
-        create_bound_claim(self._api, self._volume, volume_claim(self._volume, self._space, self._name, most))
+        capacity = section(section(_home(template), "resources"), "requests").get("storage")
+        create_bound_claim(self._api, self._volume, volume_claim(self._volume, self._space, self._name, capacity))
 
-    def _lend(self, template: Document) -> None:
+    def _create_templates(self, template: Document) -> None:
         """A template with what its task shares, or with the ids of the class that its home was made in."""
-        made_in = home_class(self._volume)
+        created_class = home_class(self._volume)
         if self._shared is not None:
-            self._share(*self._shared)
-        if made_in == self._class or self._into is not None:
+            self._create_shared_objects(*self._shared)
+        if created_class == self._class or self._into is not None:
             return
         for kind, document in zip(
-            (TEMPLATES, POOLS), home_class_template(template, made_in, class_id(made_in)), strict=True
+            (TEMPLATES, POOLS), home_class_template(template, created_class, class_id(created_class)), strict=True
         ):
-            self._api.make(kind, document)
+            self._api.create(kind, document)
 
-    def _share(self, volume_claim: Document, template: Document, pool: Document) -> None:
+    def _create_shared_objects(self, volume_claim: Document, template: Document, pool: Document) -> None:
         """Make what the sandboxes of a task have in common, where it is not there."""
-        there = swarm_fate.pool_of(self._api, self._space, self._task)
-        if there is not None and swarm_fate.is_given_up(there):
+        existing = swarm_outcome.pool_of(self._api, self._space, self._task)
+        if existing is not None and swarm_outcome.is_given_up(existing):
             raise RestoreError("waiting", "the swarm of its task is on its way out")
         shared_volumes.ensure(self._api, volume_claim, self._now)
-        self._api.make(TEMPLATES, template)
-        if there is None:
-            kept, _ = shared_volumes.of_task(self._api, self._owner, self._task)
-            asked = text(section(section(kept, "metadata"), "annotations"), REQUESTED_COUNT)
-            pool["metadata"]["annotations"] = {REQUESTED_COUNT: asked} if asked else {}
-        self._api.make(POOLS, pool)
+        self._api.create(TEMPLATES, template)
+        if existing is None:
+            retained, _ = shared_volumes.of_task(self._api, self._owner, self._task)
+            requested = text(section(section(retained, "metadata"), "annotations"), REQUESTED_COUNT)
+            pool["metadata"]["annotations"] = {REQUESTED_COUNT: requested} if requested else {}
+        self._api.create(POOLS, pool)
 
     def _claim(self, template: Document) -> Document:
-        made_in = home_class(self._volume)
+        created_class = home_class(self._volume)
         claim = self._shape(restored_claim(self._volume, self._class, template["metadata"]["name"]))
-        if made_in != self._class:
-            pool, _ = home_class_template(template, made_in, class_id(made_in))
+        if created_class != self._class:
+            pool, _ = home_class_template(template, created_class, class_id(created_class))
             claim["spec"]["warmPoolRef"]["name"] = pool["metadata"]["name"]
         if self._shared is not None:
             claim["spec"]["warmPoolRef"]["name"] = self._shared[2]["metadata"]["name"]
         return claim
 
-    def _withdraw(self) -> None:
+    def _delete_claim(self) -> None:
         """Delete the claim again: destruction was requested before it was there, and that wins."""
         while (claim := self._api.find(CLAIMS, self._name, self._space)) is not None:
-            if section(claim, "metadata").get("deletionTimestamp") or self._api.remove(CLAIMS, claim):
+            if section(claim, "metadata").get("deletionTimestamp") or self._api.delete(CLAIMS, claim):
                 break
         raise RestoreError("refused", DESTROYED)
 
-    def _undate(self, *, made: bool = False) -> None:
+    def _clear_deletion_dates(self, *, created: bool = False) -> None:
         """It was not deleted, after all."""
         if self._into is not None:
             return
         if self._shared is not None:
             shared_volumes.mark_restored(self._api, self._shared[0])
-        now = clear_deletion_dates(self._api, self._volume)
-        if made and now is not None and destroy_requested(now):
-            self._withdraw()
+        current = clear_deletion_dates(self._api, self._volume)
+        if created and current is not None and destroy_requested(current):
+            self._delete_claim()
 
 
 def delete_unused_volume_claim(api: KubeApi, space: str, volume_claim_name: str, uid: str) -> bool:
     """Take away a volume claim that was made for somebody who never came; the volume and its files stay."""
-    found = api.find(VOLUME_CLAIMS, volume_claim_name, space)
-    if found is None or found["metadata"]["uid"] != uid or found["metadata"].get("ownerReferences"):
+    volume_claim = api.find(VOLUME_CLAIMS, volume_claim_name, space)
+    if (
+        volume_claim is None
+        or volume_claim["metadata"]["uid"] != uid
+        or volume_claim["metadata"].get("ownerReferences")
+    ):
         return False
-    if section(found["metadata"], "labels").get(RETURNING_LABEL) != "true":
+    if section(volume_claim["metadata"], "labels").get(RETURNING_LABEL) != "true":
         return False
     claimed = volume_claim_name.removeprefix(f"{HOME}-")
     if api.find(CLAIMS, claimed, space) is not None:
         return False
-    volume = api.find(VOLUMES, found["spec"].get("volumeName", ""))
+    volume = api.find(VOLUMES, volume_claim["spec"].get("volumeName", ""))
     if volume is not None and volume["spec"]["persistentVolumeReclaimPolicy"] != "Retain":
         return False
-    return api.remove(VOLUME_CLAIMS, found)
+    return api.delete(VOLUME_CLAIMS, volume_claim)
 
 
 def _home(template: Document) -> Document:
     homes: list[Document] = template["spec"].get("volumeClaimTemplates") or []
-    return next((one["spec"] for one in homes if one["metadata"]["name"] == HOME), Document())
+    return next((template_["spec"] for template_ in homes if template_["metadata"]["name"] == HOME), Document())
 
 
 def target_class(volume: Document) -> str:
     """Return the class that a volume's workspace is used in, or is on its way to."""
-    told = text(section(section(volume, "metadata"), "annotations"), MOVING_TO)
-    within = text(section(section(volume, "spec"), "claimRef"), "namespace")
-    return told or within.removeprefix(namespace(""))
+    moving_to = text(section(section(volume, "metadata"), "annotations"), MOVING_TO)
+    namespace_ = text(section(section(volume, "spec"), "claimRef"), "namespace")
+    return moving_to or namespace_.removeprefix(namespace(""))
 
 
 def _deleted_at(volume: Document) -> datetime:

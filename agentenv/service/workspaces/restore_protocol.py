@@ -16,11 +16,11 @@ from agentenv.service.workspaces.pool_selection import Choice
 class Restorer(Protocol):
     """Brings back what was deleted, and moves what stands to another class."""
 
-    async def bring_back(self, volume: Document, kept: Workspace) -> Workspace:
+    async def restore(self, volume: Document, workspace: Workspace) -> Workspace:
         """The workspace of a volume that was kept, with a claim again."""
         ...
 
-    async def move(self, claim: Document, to: Class) -> Workspace:
+    async def change_class(self, claim: Document, to: Class) -> Workspace:
         """The workspace of a claim, of another class on the same data."""
         ...
 
@@ -51,6 +51,6 @@ def refuse_destroyed(volume: Document, id_: str) -> None:
     )
 
 
-def restored_class(volume: Document, kept: Workspace) -> str:
+def restored_class(volume: Document, workspace: Workspace) -> str:
     """The class that a deleted workspace comes back in: one that was on its way to another arrives there."""
-    return str(section(volume["metadata"], "annotations").get(MOVING_TO) or kept.class_name)
+    return str(section(volume["metadata"], "annotations").get(MOVING_TO) or workspace.class_name)

@@ -20,7 +20,7 @@ from agentenv.core.workspaces.workspace import DELETED_AT, LAST_ACTIVE, Workspac
 from agentenv.service.catalog import Class
 from agentenv.service.http.problems import Problem
 from agentenv.service.kube.sync_client import CLAIMS, Document, KubeApi, SyncKubeApiError, section
-from agentenv.service.workspaces import change_class as moving
+from agentenv.service.workspaces import change_class as change_class_steps
 from agentenv.service.workspaces.pool_selection import Choice
 from agentenv.service.workspaces.restore import RestoreResult, restore_workspace, retained_volume
 from agentenv.service.workspaces.restore_protocol import refuse_destroyed, restored_class
@@ -41,50 +41,50 @@ class WorkspaceRestorer:
         self,
         api: KubeApi,
         *,
-        patience: float = TIMEOUT_SECONDS,
+        timeout: float = TIMEOUT_SECONDS,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        self._api, self._patience, self._now = api, patience, now
+        self._api, self._timeout, self._now = api, timeout, now
 
-    async def bring_back(self, volume: Document, kept: Workspace) -> Workspace:
+    async def restore(self, volume: Document, workspace: Workspace) -> Workspace:
         """The workspace of a volume that was kept, with a claim again."""
         # The volume itself is read again each time.
-        return await self._until(kept.owner, kept.id, None, restored_class(volume, kept))
+        return await self._restore_until(workspace.owner, workspace.id, None, restored_class(volume, workspace))
 
-    async def move(self, claim: Document, to: Class) -> Workspace:
+    async def change_class(self, claim: Document, to: Class) -> Workspace:
         """The workspace of a claim, of another class on the same data."""
-        read = workspace_of_claim(claim)
-        if read is None:
+        workspace = workspace_of_claim(claim)
+        if workspace is None:
             raise Problem("refused", "the claim is nobody's", "make a workspace of your own")
-        for _ in self._tries():
-            found = await self._asked(self._api.find, CLAIMS, read.id, read.namespace)
+        for _ in self._attempts():
+            current = await self._call(self._api.find, CLAIMS, workspace.id, workspace.namespace)
             if (
-                found is None
-                or found["metadata"]["uid"] != read.claim_uid
-                or found["metadata"].get("deletionTimestamp")
+                current is None
+                or current["metadata"]["uid"] != workspace.claim_uid
+                or current["metadata"].get("deletionTimestamp")
             ):
                 break
-            begun = await self._asked(moving.start_class_change, self._api, found, to.name, self._now())
-            if begun.outcome == "made":
+            started = await self._call(change_class_steps.start_class_change, self._api, current, to.name, self._now())
+            if started.outcome == "made":
                 break
-            self._refuse(begun)
+            self._raise_refusal(started)
             await asyncio.sleep(PAUSE)
-        return await self._until(read.owner, read.id, to.name, to.name)
+        return await self._restore_until(workspace.owner, workspace.id, to.name, to.name)
 
     def choice(self, why: Literal["returned", "moved"]) -> Choice:
         """How such a start is told: no pool was chosen for it."""
         return Choice(cold_pool(""), why)
 
-    async def _until(self, owner: str, name: str, to: str | None, within: str) -> Workspace:
+    async def _restore_until(self, owner: str, name: str, to: str | None, within: str) -> Workspace:
         last = RestoreResult("waiting", name, "it has not been looked for")
-        for _ in self._tries():
-            last = await self._asked(self._step, owner, name, to)
+        for _ in self._attempts():
+            last = await self._call(self._step, owner, name, to)
             if last.outcome in {"made", "there"}:
-                claim = await self._asked(self._api.find, CLAIMS, name, f"sandbox-{within}")
-                read = workspace_of_claim(claim) if claim else None
-                if read is not None:
-                    return read
-            self._refuse(last)
+                claim = await self._call(self._api.find, CLAIMS, name, f"sandbox-{within}")
+                workspace = workspace_of_claim(claim) if claim else None
+                if workspace is not None:
+                    return workspace
+            self._raise_refusal(last)
             await asyncio.sleep(PAUSE)
         raise Problem("busy", last.why or "it is on its way", "ask again: it goes on from here", retry_after=5)
 
@@ -93,8 +93,8 @@ class WorkspaceRestorer:
         if volume is None:
             return RestoreResult("refused", name, "its data is not there any more")
         refuse_destroyed(volume, name)
-        notes = section(volume["metadata"], "annotations")
-        if to is not None and DELETED_AT in notes and notes.get(MOVING_TO) != to:
+        annotations = section(volume["metadata"], "annotations")
+        if to is not None and DELETED_AT in annotations and annotations.get(MOVING_TO) != to:
             # Two ways at once would end in two claims for the one volume.
             return RestoreResult("refused", name, "it was deleted, or sent to a third class, at the same time")
         return restore_workspace(self._api, volume, to, shape=self._fresh, now=self._now)
@@ -105,20 +105,22 @@ class WorkspaceRestorer:
         claim["metadata"]["annotations"] = notes
         return claim
 
-    def _refuse(self, returned: RestoreResult) -> None:
-        if returned.outcome == "refused":
-            raise Problem("refused", returned.why, "ask whoever operates the platform: what is kept is not touched")
+    def _raise_refusal(self, result: RestoreResult) -> None:
+        if result.outcome == "refused":
+            raise Problem("refused", result.why, "ask whoever operates the platform: what is kept is not touched")
 
-    async def _asked(self, ask: Callable[_Params, _Result], *asked: _Params.args, **more: _Params.kwargs) -> _Result:
+    async def _call(
+        self, operation: Callable[_Params, _Result], *arguments: _Params.args, **options: _Params.kwargs
+    ) -> _Result:
         """What the API server answers; asked again, a few times and each time later, while it cannot.
 
         All of it can be asked again: each step goes on from wherever the one before it came to.
         """
         for attempt in range(ATTEMPTS):
             try:
-                return await asyncio.to_thread(ask, *asked, **more)
+                return await asyncio.to_thread(operation, *arguments, **options)
             except SyncKubeApiError as refusal:
-                if not refusal.passes:
+                if not refusal.transient:
                     raise
                 if attempt == ATTEMPTS - 1:
                     why = "ask again: it goes on from here"
@@ -126,6 +128,6 @@ class WorkspaceRestorer:
             await asyncio.sleep(PAUSE * 2**attempt)
         raise AssertionError("a loop of attempts ends by itself")
 
-    def _tries(self) -> range:
-        """So many tries as there is patience for."""
-        return range(max(int(self._patience / PAUSE), 1))
+    def _attempts(self) -> range:
+        """So many tries as there is timeout for."""
+        return range(max(int(self._timeout / PAUSE), 1))

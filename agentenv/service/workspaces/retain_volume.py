@@ -66,14 +66,14 @@ class RetentionResult:
 
 def retain_all_volumes(cluster: KubeApi) -> list[RetentionResult]:
     """See to every claim of every class whose sandboxes have volumes."""
-    found: list[RetentionResult] = []
-    for space in cluster.list(NAMESPACES, labels={CLASS_LABEL: None}):
-        namespace = space["metadata"]["name"]
+    results: list[RetentionResult] = []
+    for namespace_object in cluster.list(NAMESPACES, labels={CLASS_LABEL: None}):
+        namespace = namespace_object["metadata"]["name"]
         constraints = cluster.find(CONFIGURATIONS, CONSTRAINTS, namespace)
         if section(constraints or {}, "data").get("storage") in WITH_SLOTS:
             listed = _ClassObjects(cluster, namespace)
             # No list is left half read for as long as changes take, nor are ten thousand claims held for it.
-            left = [
+            pending = [
                 row if isinstance(row, RetentionResult) else project_fields(claim, PROJECTED_FIELDS)
                 for claim, row in readable(
                     "SandboxClaim",
@@ -81,12 +81,12 @@ def retain_all_volumes(cluster: KubeApi) -> list[RetentionResult]:
                     lambda claim, listed=listed: _settled_result(claim, listed),
                 )
             ]
-            found += [
-                row if isinstance(row, RetentionResult) else retain_volume(cluster, row, listed.find) for row in left
+            results += [
+                row if isinstance(row, RetentionResult) else retain_volume(cluster, row, listed.find) for row in pending
             ]
             for shared in cluster.list(VOLUME_CLAIMS, namespace, {TASK_LABEL: None, USER_LABEL: None}):
-                found += _shared(cluster, namespace, shared)
-    return found
+                results += _shared(cluster, namespace, shared)
+    return results
 
 
 def _shared(cluster: KubeApi, namespace: str, volume_claim: Document) -> list[RetentionResult]:
@@ -95,7 +95,7 @@ def _shared(cluster: KubeApi, namespace: str, volume_claim: Document) -> list[Re
     try:
         shared_volumes.retain(cluster, volume_claim)
     except SyncKubeApiError as refusal:
-        if refusal.passes:
+        if refusal.transient:
             raise
         return [RetentionResult(namespace, name, "refused", why=str(refusal))]
     except ODD as failure:
@@ -121,35 +121,35 @@ def retain_volume(cluster: KubeApi, claim: Document, find: Find | None = None) -
     the claim is marked last: a pass that was killed is made up for by the next. The mark is for others to read; whether
     it is true is looked up every time, for a claim whose sandbox was lost gets another one, with another volume.
     """
-    about: Document = claim["metadata"]
-    namespace, name = about["namespace"], about["name"]
+    metadata: Document = claim["metadata"]
+    namespace, name = metadata["namespace"], metadata["name"]
     volume = _volume_of(find or cluster.find, claim)
     if isinstance(volume, str):
         return RetentionResult(namespace, name, "waiting", why=volume)
     try:
         return _retain(cluster, claim, volume)
     except SyncKubeApiError as refusal:
-        if refusal.passes:
+        if refusal.transient:
             raise
         # One that cannot be kept is no reason to lose the others.
         return RetentionResult(namespace, name, "refused", volume["metadata"]["name"], str(refusal))
 
 
 def _retain(cluster: KubeApi, claim: Document, volume: Document) -> RetentionResult:
-    about: Document = claim["metadata"]
-    namespace, name = about["namespace"], about["name"]
-    own = volume["metadata"]["name"]
+    metadata: Document = claim["metadata"]
+    namespace, name = metadata["namespace"], metadata["name"]
+    volume_name = volume["metadata"]["name"]
     owner = _labels(claim).get(USER_LABEL, "")
     if has_other_owner(volume, owner):
         audit_foreign_volume(volume, owner, namespace, name)
-        return RetentionResult(namespace, name, "refused", own, FOREIGN_VOLUME, foreign=True)
+        return RetentionResult(namespace, name, "refused", volume_name, FOREIGN_VOLUME, foreign=True)
     changes = _changes(claim, volume)
-    if changes and not cluster.change(VOLUMES, volume, changes):
-        return RetentionResult(namespace, name, "overtaken", own, "its volume was changed at the same time")
-    marked = _is_marked(claim)
-    if not marked and not cluster.change(CLAIMS, claim, {"metadata": {"annotations": {KEPT: "true"}}}):
-        return RetentionResult(namespace, name, "overtaken", own, "it was changed at the same time")
-    return RetentionResult(namespace, name, "already" if marked and not changes else "kept", own)
+    if changes and not cluster.patch(VOLUMES, volume, changes):
+        return RetentionResult(namespace, name, "overtaken", volume_name, "its volume was changed at the same time")
+    is_marked = _is_marked(claim)
+    if not is_marked and not cluster.patch(CLAIMS, claim, {"metadata": {"annotations": {KEPT: "true"}}}):
+        return RetentionResult(namespace, name, "overtaken", volume_name, "it was changed at the same time")
+    return RetentionResult(namespace, name, "already" if is_marked and not changes else "kept", volume_name)
 
 
 class _ClassObjects:
@@ -188,8 +188,8 @@ def _owned_by(sandbox: Document) -> tuple[str, tuple[str, ...]]:
 
 
 def _bound_to(volume_claim: Document) -> tuple[str, tuple[str, str]]:
-    bound = text(section(volume_claim, "spec"), "volumeName")
-    return required(volume_claim, "metadata", "name"), (required(volume_claim, "metadata", "uid"), bound)
+    volume_name = text(section(volume_claim, "spec"), "volumeName")
+    return required(volume_claim, "metadata", "name"), (required(volume_claim, "metadata", "uid"), volume_name)
 
 
 class _Volume(NamedTuple):
@@ -197,7 +197,7 @@ class _Volume(NamedTuple):
     namespace: str  # of the claim that it is for, where it is for one
     uid: str
     version: str
-    whose: tuple[str | None, ...]
+    owner_labels: tuple[str | None, ...]
     policy: str
     claim_uid: str
 
@@ -216,7 +216,7 @@ class _Volume(NamedTuple):
         )
 
     def document(self, name: str) -> Document:
-        labels = {key: value for key, value in zip(OWNER_LABELS, self.whose, strict=True) if value is not None}
+        labels = {key: value for key, value in zip(OWNER_LABELS, self.owner_labels, strict=True) if value is not None}
         return {
             "metadata": {"name": name, "uid": self.uid, "resourceVersion": self.version, "labels": labels},
             "spec": {"persistentVolumeReclaimPolicy": self.policy, "claimRef": {"uid": self.claim_uid}},
@@ -226,13 +226,13 @@ class _Volume(NamedTuple):
 def _volume_of(find: Find, claim: Document) -> Document | str:
     """The volume that a claim's sandbox has as its home, or why there is none yet."""
     namespace = required(claim, "metadata", "namespace")
-    chosen = text(section(section(claim, "status"), "sandbox"), "name")
-    sandbox = find(SANDBOXES, chosen, namespace) if chosen else None
+    sandbox_name = text(section(section(claim, "status"), "sandbox"), "name")
+    sandbox = find(SANDBOXES, sandbox_name, namespace) if sandbox_name else None
     if sandbox is None or required(claim, "metadata", "uid") not in owner_uids(sandbox):
         return "it has no sandbox yet"
-    volume_claim = find(VOLUME_CLAIMS, f"{HOME}-{chosen}", namespace)
-    bound = text(section(volume_claim, "spec"), "volumeName")
-    volume = find(VOLUMES, bound) if bound else None
+    volume_claim = find(VOLUME_CLAIMS, f"{HOME}-{sandbox_name}", namespace)
+    volume_name = text(section(volume_claim, "spec"), "volumeName")
+    volume = find(VOLUMES, volume_name) if volume_name else None
     if volume_claim is None or volume is None:
         return "its sandbox has no volume yet"
     # By uid: a claim of the same name may have been there before, and its volume may be somebody else's.
@@ -243,9 +243,9 @@ def _volume_of(find: Find, claim: Document) -> Document | str:
 
 def _changes(claim: Document, volume: Document) -> Document:
     """What of a volume is not yet as it has to be."""
-    said = _labels(claim)
-    whose = {key: said[key] for key in OWNER_LABELS if key in said}
-    missing = whose.items() - strings(section(volume, "metadata"), "labels").items()
+    pod_labels = _labels(claim)
+    owner_labels = {key: pod_labels[key] for key in OWNER_LABELS if key in pod_labels}
+    missing = owner_labels.items() - strings(section(volume, "metadata"), "labels").items()
     changes: Document = {"metadata": {"labels": dict(missing)}} if missing else {}
     if section(volume, "spec").get("persistentVolumeReclaimPolicy") != "Retain":
         changes["spec"] = {"persistentVolumeReclaimPolicy": "Retain"}
@@ -254,11 +254,11 @@ def _changes(claim: Document, volume: Document) -> Document:
 
 def audit_foreign_volume(volume: Document, owner: str, namespace: str, workspace: str) -> None:
     """Tell for good that a claim came by a volume that says it is somebody else's."""
-    about: Document = volume["metadata"]
+    metadata: Document = volume["metadata"]
     audit(
         "a volume of somebody else was not handed over",
-        volume=about["name"],
-        owner=section(about, "labels").get(USER_LABEL, ""),
+        volume=metadata["name"],
+        owner=section(metadata, "labels").get(USER_LABEL, ""),
         claimed_by=owner,
         workspace=workspace,
         namespace=namespace,

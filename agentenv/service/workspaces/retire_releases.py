@@ -76,22 +76,22 @@ def now() -> datetime:
 
 def retire_releases(cluster: KubeApi, *, act: bool, clock: Callable[[], datetime] = now) -> list[RetirementResult]:
     """Look at every class, and take the steps that may be taken if `act`."""
-    found: list[RetirementResult] = []
-    for space in sorted(cluster.list(NAMESPACES, labels={CLASS_LABEL: None}), key=_name):
-        class_name = text(section(section(space, "metadata"), "labels"), CLASS_LABEL)
+    results: list[RetirementResult] = []
+    for namespace_object in sorted(cluster.list(NAMESPACES, labels={CLASS_LABEL: None}), key=_name):
+        class_name = text(section(section(namespace_object, "metadata"), "labels"), CLASS_LABEL)
         try:
-            read = _read(cluster, _name(space), clock())
+            documents = _read(cluster, _name(namespace_object), clock())
         except UnreadableError as failure:
             # What cannot be read may name any pool: nothing of this class goes, and the other classes go on.
-            found.append(RetirementResult(_name(space), class_name, {}, Plan(), refused=(str(failure),)))
+            results.append(RetirementResult(_name(namespace_object), class_name, {}, Plan(), refused=(str(failure),)))
             continue
-        if read is None:
+        if documents is None:
             continue
-        decided = plan(read.state, clock())
-        current = {channel: [*names] for channel, names in read.state.current.items()}
-        looked = RetirementResult(_name(space), class_name, current, decided)
-        found.append(_take_steps(cluster, looked, read, clock()) if act else looked)
-    return found
+        retirement = plan(documents.state, clock())
+        current = {channel: [*names] for channel, names in documents.state.current.items()}
+        result = RetirementResult(_name(namespace_object), class_name, current, retirement)
+        results.append(_take_steps(cluster, result, documents, clock()) if act else result)
+    return results
 
 
 def _read(cluster: KubeApi, namespace: str, at: datetime) -> _ClassDocuments | None:
@@ -99,20 +99,22 @@ def _read(cluster: KubeApi, namespace: str, at: datetime) -> _ClassDocuments | N
 
     `UnreadableError` where anything of it cannot be read.
     """
-    templates = {_name(one): one for one in cluster.list(TEMPLATES, namespace)}
-    pools = {_name(one): one for one in cluster.list(POOLS, namespace)}
+    templates = {_name(document): document for document in cluster.list(TEMPLATES, namespace)}
+    pools = {_name(document): document for document in cluster.list(POOLS, namespace)}
     members = _members(cluster, namespace)
     failures: list[str] = []
     claims = [row for _, row in readable("SandboxClaim", cluster.list(CLAIMS, namespace), _claim, failures)]
     # Last: a deployment changes it before it makes anything that it names. So whatever was seen above and is new, is
     # named in it.
-    told = _constraints(cluster, namespace)
-    current = _current(told)
+    constraints = _constraints(cluster, namespace)
+    current = _current(constraints)
     if current is None:
         return None
-    hours = parse_pool_hours(text(told, HOURS_KEY))
-    of_pools = readable("SandboxWarmPool", pools.values(), lambda one: _pool(one, members), failures)
-    of_templates = readable("SandboxTemplate", templates.values(), lambda one: Template(*_marks(one)), failures)
+    hours = parse_pool_hours(text(constraints, HOURS_KEY))
+    of_pools = readable("SandboxWarmPool", pools.values(), lambda document: _pool(document, members), failures)
+    of_templates = readable(
+        "SandboxTemplate", templates.values(), lambda document: Template(*_marks(document)), failures
+    )
     state = ClassState(
         current,
         [row for _, row in of_pools],
@@ -129,77 +131,79 @@ def _constraints(cluster: KubeApi, namespace: str) -> Document:
     return section(cluster.find(CONFIGURATIONS, CONSTRAINTS, namespace) or {}, "data")
 
 
-def _current(told: Document) -> dict[str, list[str]] | None:
-    releases = text(told, RELEASES_KEY)
+def _current(constraints: Document) -> dict[str, list[str]] | None:
+    releases = text(constraints, RELEASES_KEY)
     return current_pools(releases) if releases else None
 
 
-def _take_steps(cluster: KubeApi, looked: RetirementResult, read: _ClassDocuments, at: datetime) -> RetirementResult:
+def _take_steps(
+    cluster: KubeApi, result: RetirementResult, documents: _ClassDocuments, at: datetime
+) -> RetirementResult:
     done: list[Step] = []
     overtaken: list[Step] = []
     refused: list[str] = []
-    for step in looked.plan.steps:
+    for step in result.plan.steps:
         # A deployment may have come back to this release since: it would find it empty, or gone.
-        if _current(_constraints(cluster, looked.namespace)) != read.state.current:
+        if _current(_constraints(cluster, result.namespace)) != documents.state.current:
             overtaken.append(step)
             continue
         try:
-            (done if _step(cluster, read, step, at) else overtaken).append(step)
+            (done if _step(cluster, documents, step, at) else overtaken).append(step)
         except SyncKubeApiError as refusal:
             refused.append(f"{step.do} {step.name}: {refusal}")
-    return replace(looked, done=tuple(done), overtaken=tuple(overtaken), refused=tuple(refused))
+    return replace(result, done=tuple(done), overtaken=tuple(overtaken), refused=tuple(refused))
 
 
-def _step(cluster: KubeApi, read: _ClassDocuments, step: Step, at: datetime) -> bool:
+def _step(cluster: KubeApi, documents: _ClassDocuments, step: Step, at: datetime) -> bool:
     """Take one step; False where what it is about has changed since it was read."""
-    pool, template = read.pools.get(step.name), read.templates.get(step.name)
+    pool, template = documents.pools.get(step.name), documents.templates.get(step.name)
     if step.do in {"mark", "unmark"}:
-        marked: Document = {"metadata": {"annotations": {RETIRING: at.isoformat() if step.do == "mark" else None}}}
-        things = [(TEMPLATES, template), (POOLS, pool)]
-        return all(cluster.change(kind, thing, marked) for kind, thing in things if thing is not None)
+        marking: Document = {"metadata": {"annotations": {RETIRING: at.isoformat() if step.do == "mark" else None}}}
+        targets = [(TEMPLATES, template), (POOLS, pool)]
+        return all(cluster.patch(kind, target, marking) for kind, target in targets if target is not None)
     if step.do == "scale" and pool is not None:
-        return cluster.change(POOLS, pool, {"spec": {"replicas": step.members}})
+        return cluster.patch(POOLS, pool, {"spec": {"replicas": step.members}})
     if step.do == "empty" and pool is not None:
-        return cluster.change(POOLS, pool, {"spec": {"replicas": 0}})
+        return cluster.patch(POOLS, pool, {"spec": {"replicas": 0}})
     if step.do == "remove-pool" and pool is not None:
-        return cluster.remove(POOLS, pool)
-    if step.do == "restore-pool" and (of := _template_of(read, step.name)) is not None:
-        return cluster.make(POOLS, _restored(of, step.name, at))
-    return step.do == "remove-template" and template is not None and cluster.remove(TEMPLATES, template)
+        return cluster.delete(POOLS, pool)
+    if step.do == "restore-pool" and (template_ := _template_of(documents, step.name)) is not None:
+        return cluster.create(POOLS, _restored(template_, step.name, at))
+    return step.do == "remove-template" and template is not None and cluster.delete(TEMPLATES, template)
 
 
-def _template_of(read: _ClassDocuments, pool: str) -> Document | None:
+def _template_of(documents: _ClassDocuments, pool: str) -> Document | None:
     """The template that a pool was of, by its name."""
-    found = (one for name, one in read.templates.items() if cold_pool(name) == pool)
+    matches = (template for name, template in documents.templates.items() if cold_pool(name) == pool)
     # A task may be called anything, so a template of the very name comes first.
-    return read.templates.get(pool) or next(found, None)
+    return documents.templates.get(pool) or next(matches, None)
 
 
 def _restored(template: Document, name: str, at: datetime) -> Document:
     """A pool of a template as it was before it went: empty, and on its way out."""
-    about = template["metadata"]
+    metadata = template["metadata"]
     return {
         "apiVersion": EXTENSIONS,
         "kind": "SandboxWarmPool",
         "metadata": {
             "name": name,
-            "namespace": about["namespace"],
-            "labels": section(about, "labels"),
+            "namespace": metadata["namespace"],
+            "labels": section(metadata, "labels"),
             "annotations": {RETIRING: at.isoformat()},
         },
-        "spec": {"replicas": 0, "sandboxTemplateRef": {"name": about["name"]}},
+        "spec": {"replicas": 0, "sandboxTemplateRef": {"name": metadata["name"]}},
     }
 
 
 def _members(cluster: KubeApi, namespace: str) -> dict[str, int]:
     """How many sandboxes are in each pool, by its uid."""
-    found: dict[str, int] = {}
-    for one in cluster.list(SANDBOXES, namespace, {IN_POOL: None}):
-        for owner in rows(section(one, "metadata"), "ownerReferences"):
+    counts: dict[str, int] = {}
+    for sandbox in cluster.list(SANDBOXES, namespace, {IN_POOL: None}):
+        for owner in rows(section(sandbox, "metadata"), "ownerReferences"):
             if owner.get("kind") == "SandboxWarmPool":
                 uid = text(owner, "uid")
-                found[uid] = found.get(uid, 0) + 1
-    return found
+                counts[uid] = counts.get(uid, 0) + 1
+    return counts
 
 
 def _pool(document: Document, members: Mapping[str, int]) -> Pool:
@@ -216,17 +220,17 @@ def _pool(document: Document, members: Mapping[str, int]) -> Pool:
 
 
 def _marks(document: Document) -> tuple[str, str, datetime | None]:
-    about = section(document, "metadata")
-    marked = section(about, "annotations").get(RETIRING)
-    since = (parse_timestamp(marked) or _UNKNOWN) if marked else None
-    return required(document, "metadata", "name"), text(section(about, "labels"), CHANNEL_LABEL), since
+    metadata = section(document, "metadata")
+    retiring = section(metadata, "annotations").get(RETIRING)
+    since = (parse_timestamp(retiring) or _UNKNOWN) if retiring else None
+    return required(document, "metadata", "name"), text(section(metadata, "labels"), CHANNEL_LABEL), since
 
 
 def _claim(document: Document) -> Claim:
-    made = parse_timestamp(section(document, "metadata").get("creationTimestamp")) or _UNKNOWN
+    created = parse_timestamp(section(document, "metadata").get("creationTimestamp")) or _UNKNOWN
     sandbox = text(section(section(document, "status"), "sandbox"), "name") or None
     name, pool = required(document, "metadata", "name"), required(document, "spec", "warmPoolRef", "name")
-    return Claim(name, pool, made, sandbox)
+    return Claim(name, pool, created, sandbox)
 
 
 def _name(document: Document) -> str:

@@ -30,16 +30,16 @@ def of_task(api: KubeApi, owner: str, task: str) -> tuple[Document | None, dict[
     """Return the kept shared volume of a task, and its kept homes by workspace: of several the latest deleted."""
     shared: Document | None = None
     homes: dict[str, Document] = {}
-    for one in sorted(api.list(VOLUMES, labels={USER_LABEL: owner, TASK_LABEL: task}), key=_deleted_at):
-        workspace = text(section(section(one, "metadata"), "labels"), WORKSPACE_LABEL)
+    for volume in sorted(api.list(VOLUMES, labels={USER_LABEL: owner, TASK_LABEL: task}), key=_deleted_at):
+        workspace = text(section(section(volume, "metadata"), "labels"), WORKSPACE_LABEL)
         if workspace:
-            homes[workspace] = one
+            homes[workspace] = volume
         else:
-            shared = one
+            shared = volume
     return shared, homes
 
 
-def retain(api: KubeApi, volume_claim: Document, notes: dict[str, str] | None = None) -> Document | None:
+def retain(api: KubeApi, volume_claim: Document, annotations: dict[str, str] | None = None) -> Document | None:
     """Have the volume of a task's claim stay, and say whose it is; None where it has none that could."""
     labels = strings(section(volume_claim, "metadata"), "labels")
     owner, task = labels.get(USER_LABEL), labels.get(TASK_LABEL)
@@ -47,13 +47,15 @@ def retain(api: KubeApi, volume_claim: Document, notes: dict[str, str] | None = 
         volume = _bound(api, volume_claim)
         if volume is None or not owner or not task or has_other_owner(volume, owner):
             return None
-        about = section(volume, "metadata")
-        marks = {USER_LABEL: owner, TASK_LABEL: task, MODE_LABEL: "agent"}.items() - strings(about, "labels").items()
-        texts = (notes or {}).items() - strings(about, "annotations").items()
-        changes: Document = {"metadata": {"labels": dict(marks), "annotations": dict(texts)}}
+        metadata = section(volume, "metadata")
+        missing_labels = {USER_LABEL: owner, TASK_LABEL: task, MODE_LABEL: "agent"}.items() - strings(
+            metadata, "labels"
+        ).items()
+        missing_annotations = (annotations or {}).items() - strings(metadata, "annotations").items()
+        changes: Document = {"metadata": {"labels": dict(missing_labels), "annotations": dict(missing_annotations)}}
         if not _retained(volume):
             changes["spec"] = {"persistentVolumeReclaimPolicy": "Retain"}
-        if not (marks or texts or "spec" in changes) or api.change(VOLUMES, volume, changes):
+        if not (missing_labels or missing_annotations or "spec" in changes) or api.patch(VOLUMES, volume, changes):
             return volume
     return None
 
@@ -66,32 +68,32 @@ def is_retained(api: KubeApi, volume_claim: Document) -> bool:
 
 def ensure(api: KubeApi, document: Document, now: Callable[[], datetime]) -> None:
     """Create the claim of a task's shared volume where it is not there: on what was kept of it, if anything was."""
-    about = document["metadata"]
-    found = api.find(VOLUME_CLAIMS, about["name"], about["namespace"])
-    labels = about["labels"]
-    if found is not None:
-        there = section(found, "metadata")
-        if section(there, "labels").get(USER_LABEL) != labels[USER_LABEL]:
-            raise RestoreError("refused", f"{about['name']} is somebody else's")
-        if there.get("deletionTimestamp"):
+    metadata = document["metadata"]
+    existing = api.find(VOLUME_CLAIMS, metadata["name"], metadata["namespace"])
+    labels = metadata["labels"]
+    if existing is not None:
+        existing_metadata = section(existing, "metadata")
+        if section(existing_metadata, "labels").get(USER_LABEL) != labels[USER_LABEL]:
+            raise RestoreError("refused", f"{metadata['name']} is somebody else's")
+        if existing_metadata.get("deletionTimestamp"):
             raise RestoreError("waiting", "what its task shared is on its way out")
         return
     volume, _ = of_task(api, labels[USER_LABEL], labels[TASK_LABEL])
-    if volume is None or text(section(section(volume, "spec"), "claimRef"), "namespace") != about["namespace"]:
-        api.make(VOLUME_CLAIMS, document)
+    if volume is None or text(section(section(volume, "spec"), "claimRef"), "namespace") != metadata["namespace"]:
+        api.create(VOLUME_CLAIMS, document)
         return
     if being_destroyed(volume):
         raise RestoreError("waiting", "what its task shared is being destroyed")
-    reserve_volume(api, volume, about["namespace"], about["name"], now)
+    reserve_volume(api, volume, metadata["namespace"], metadata["name"], now)
     volume = reserved_volume(api, volume)
     create_bound_claim(api, volume, shared_volume_claim(document, volume))
 
 
 def mark_restored(api: KubeApi, document: Document) -> None:
     """Take the dates of its deletion off a task's shared volume, whose claim is there again."""
-    about = document["metadata"]
-    found = api.find(VOLUME_CLAIMS, about["name"], about["namespace"])
-    volume = _bound(api, found) if found else None
+    metadata = document["metadata"]
+    volume_claim = api.find(VOLUME_CLAIMS, metadata["name"], metadata["namespace"])
+    volume = _bound(api, volume_claim) if volume_claim else None
     if volume is not None and RETURNING_SINCE in section(section(volume, "metadata"), "annotations"):
         clear_deletion_dates(api, volume)
 
@@ -109,17 +111,17 @@ def delete_claim(api: KubeApi, volume_claim: Document, keep_for: timedelta | Non
         volume = retain(api, volume_claim)
         if volume is None or keep_for is None:
             break
-        found = api.find(VOLUMES, required(volume, "metadata", "name"))
-        if found is None:
+        current = api.find(VOLUMES, required(volume, "metadata", "name"))
+        if current is None:
             break
-        notes, labels = deletion_patch(found, created, now, keep_for)
-        if api.change(VOLUMES, found, {"metadata": {"annotations": notes, "labels": labels}}):
+        annotations, labels = deletion_patch(current, created, now, keep_for)
+        if api.patch(VOLUMES, current, {"metadata": {"annotations": annotations, "labels": labels}}):
             break
-    found = api.find(VOLUME_CLAIMS, name, space)
-    while found is not None and text(about := section(found, "metadata"), "uid") == uid:
-        if about.get("deletionTimestamp") or api.remove(VOLUME_CLAIMS, found):
+    current = api.find(VOLUME_CLAIMS, name, space)
+    while current is not None and text(metadata := section(current, "metadata"), "uid") == uid:
+        if metadata.get("deletionTimestamp") or api.delete(VOLUME_CLAIMS, current):
             return
-        found = api.find(VOLUME_CLAIMS, name, space)
+        current = api.find(VOLUME_CLAIMS, name, space)
 
 
 def _bound(api: KubeApi, volume_claim: Document) -> Document | None:

@@ -23,8 +23,8 @@ Outcome = Literal["done", "already", "overtaken", "no-sandbox"]
 def sandbox_of(api: KubeApi, claim: Document) -> Document | None:
     """The sandbox that a claim has now; one of that name that is another claim's is none."""
     name = text(section(section(claim, "status"), "sandbox"), "name")
-    found = api.find(SANDBOXES, name, claim["metadata"]["namespace"]) if name else None
-    return found if claim["metadata"]["uid"] in owner_uids(found) else None
+    sandbox = api.find(SANDBOXES, name, claim["metadata"]["namespace"]) if name else None
+    return sandbox if claim["metadata"]["uid"] in owner_uids(sandbox) else None
 
 
 def suspend(api: KubeApi, claim: Document, because: Because) -> Outcome:
@@ -38,15 +38,15 @@ def suspend(api: KubeApi, claim: Document, because: Because) -> Outcome:
         return "overtaken"
     if section(sandbox, "spec").get("operatingMode") == ASLEEP:
         return "already"
-    done = _set_operating_mode(api, sandbox, ASLEEP)
-    now = api.find(CLAIMS, claim["metadata"]["name"], claim["metadata"]["namespace"])
-    if now is not None and now["metadata"]["uid"] == claim["metadata"]["uid"]:
-        said = section(now["metadata"], "annotations").get(SUSPENDED_BECAUSE)
-        if said is None and (asleep := sandbox_of(api, now)) is not None:
+    applied = _set_operating_mode(api, sandbox, ASLEEP)
+    current = api.find(CLAIMS, claim["metadata"]["name"], claim["metadata"]["namespace"])
+    if current is not None and current["metadata"]["uid"] == claim["metadata"]["uid"]:
+        reason = section(current["metadata"], "annotations").get(SUSPENDED_BECAUSE)
+        if reason is None and (sandbox_ := sandbox_of(api, current)) is not None:
             # Somebody came between the two writes, and found it awake still.
-            _set_operating_mode(api, asleep, RUNNING)
+            _set_operating_mode(api, sandbox_, RUNNING)
             return "overtaken"
-    return "done" if done else "overtaken"
+    return "done" if applied else "overtaken"
 
 
 def resume(api: KubeApi, claim: Document, now: datetime) -> Outcome:
@@ -54,9 +54,9 @@ def resume(api: KubeApi, claim: Document, now: datetime) -> Outcome:
     sandbox = sandbox_of(api, claim)
     if sandbox is None:
         return "no-sandbox"
-    notes = section(claim["metadata"], "annotations")
+    annotations = section(claim["metadata"], "annotations")
     changes = {SUSPENDED_BECAUSE: None, WAKE_AT: None, LAST_ACTIVE: format_timestamp(now)}
-    if notes.keys() & {SUSPENDED_BECAUSE, WAKE_AT} and not _annotate(api, claim, changes):
+    if annotations.keys() & {SUSPENDED_BECAUSE, WAKE_AT} and not _annotate(api, claim, changes):
         return "overtaken"
     if section(sandbox, "spec").get("operatingMode") != ASLEEP:
         return "already"
@@ -69,17 +69,17 @@ def clear_wake_time(api: KubeApi, claim: Document) -> bool:
 
 
 def _annotate(api: KubeApi, claim: Document, notes: Mapping[str, str | None]) -> bool:
-    return api.change(CLAIMS, claim, {"metadata": {"annotations": dict(notes)}})
+    return api.patch(CLAIMS, claim, {"metadata": {"annotations": dict(notes)}})
 
 
 def _set_operating_mode(api: KubeApi, sandbox: Document, mode: str) -> bool:
     """Tell a sandbox, however often its controller writes to it meanwhile."""
-    about = sandbox["metadata"]
-    now: Document | None = sandbox
-    while now is not None and now["metadata"]["uid"] == about["uid"]:
-        if section(now, "spec").get("operatingMode") == mode:
+    metadata = sandbox["metadata"]
+    current: Document | None = sandbox
+    while current is not None and current["metadata"]["uid"] == metadata["uid"]:
+        if section(current, "spec").get("operatingMode") == mode:
             return True
-        if api.change(SANDBOXES, now, {"spec": {"operatingMode": mode}}):
+        if api.patch(SANDBOXES, current, {"spec": {"operatingMode": mode}}):
             return True
-        now = api.find(SANDBOXES, about["name"], about["namespace"])
+        current = api.find(SANDBOXES, metadata["name"], metadata["namespace"])
     return False

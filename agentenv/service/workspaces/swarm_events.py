@@ -26,11 +26,11 @@ def record_event(
 ) -> None:
     """An event of a task's pool; one that cannot be told is no reason to stop."""
     at = now().strftime("%Y-%m-%dT%H:%M:%SZ")
-    about = {"apiVersion": "v1", "kind": "Event", "type": "Warning" if reason == FAILED else "Normal"}
-    named = {"name": f"{task}.{reason.lower()}.{secrets.token_hex(4)}", "namespace": namespace}
+    header = {"apiVersion": "v1", "kind": "Event", "type": "Warning" if reason == FAILED else "Normal"}
+    metadata = {"name": f"{task}.{reason.lower()}.{secrets.token_hex(4)}", "namespace": namespace}
     event = {
-        **about,
-        "metadata": {**named, "labels": {TASK_LABEL: task}},
+        **header,
+        "metadata": {**metadata, "labels": {TASK_LABEL: task}},
         "involvedObject": {"kind": "SandboxWarmPool", "name": task, "namespace": namespace},
         "reason": reason,
         "message": message[:1024],
@@ -40,14 +40,14 @@ def record_event(
         "count": 1,
     }
     try:
-        cluster.make(EVENTS, event)
+        cluster.create(EVENTS, event)
     except SyncKubeApiError as refusal:
         _LOG.warning("an event was not told", extra={"facts": {"why": str(refusal), "task": task}})
 
 
 def last_failure(cluster: KubeApi, namespaces: Iterable[str], task: str) -> str | None:
     """Why the last swarm of a task did not come up; None where it did, or nobody knows any more."""
-    found = [one for space in namespaces for one in cluster.list(EVENTS, space, {TASK_LABEL: task})]
+    events = [event for namespace in namespaces for event in cluster.list(EVENTS, namespace, {TASK_LABEL: task})]
     # Of what happened in the same second, that it was taken away is what counts.
-    last = max(found, key=lambda one: (text(one, "lastTimestamp"), one.get("reason") == ENDED), default=None)
-    return None if last is None or last.get("reason") == ENDED else text(last, "message")
+    latest = max(events, key=lambda event: (text(event, "lastTimestamp"), event.get("reason") == ENDED), default=None)
+    return None if latest is None or latest.get("reason") == ENDED else text(latest, "message")

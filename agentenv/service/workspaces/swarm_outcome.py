@@ -42,8 +42,8 @@ def requested_count(pool: Document) -> int:
 def mark_handed_over(cluster: KubeApi, namespace: str, task: str, uid: str, count: int) -> bool:
     """Note that so many are somebody's; False where it was given up or taken away meanwhile."""
     while (pool := _same_pool(cluster, namespace, task, uid)) is not None and not is_given_up(pool):
-        notes = {key: str(count) for key in (ASSIGNED_COUNT, REQUESTED_COUNT) if _count(pool, key) < count}
-        if not notes or _annotate(cluster, pool, notes):
+        annotations = {key: str(count) for key in (ASSIGNED_COUNT, REQUESTED_COUNT) if _count(pool, key) < count}
+        if not annotations or _annotate(cluster, pool, annotations):
             return True
     return False
 
@@ -70,8 +70,8 @@ def _same_pool(cluster: KubeApi, namespace: str, task: str, uid: str) -> Documen
     return pool if pool is not None and pool["metadata"]["uid"] == uid else None
 
 
-def _annotate(cluster: KubeApi, pool: Document, notes: dict[str, str]) -> bool:
-    return cluster.change(POOLS, pool, {"metadata": {"annotations": notes}})
+def _annotate(cluster: KubeApi, pool: Document, annotations: dict[str, str]) -> bool:
+    return cluster.patch(POOLS, pool, {"metadata": {"annotations": annotations}})
 
 
 def _count(pool: Document, key: str) -> int:
@@ -79,5 +79,5 @@ def _count(pool: Document, key: str) -> int:
 
 
 def _age(pool: Document) -> tuple[str, str]:
-    about = section(pool, "metadata")
-    return text(about, "creationTimestamp"), text(about, "name")
+    metadata = section(pool, "metadata")
+    return text(metadata, "creationTimestamp"), text(metadata, "name")

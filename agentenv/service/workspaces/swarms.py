@@ -42,8 +42,7 @@ from agentenv.service.kube.sync_client import (
     SyncKubeApiError,
     section,
 )
-from agentenv.service.workspaces import shared_volumes
-from agentenv.service.workspaces import swarm_outcome as swarm_fate
+from agentenv.service.workspaces import shared_volumes, swarm_outcome
 from agentenv.service.workspaces.bind_volume import RestoreError, clear_deletion_dates
 from agentenv.service.workspaces.delete import delete_workspace
 from agentenv.service.workspaces.restore import restore_workspace, target_class
@@ -71,17 +70,17 @@ def create_swarm(
     cluster: KubeApi,
     swarm: Swarm,
     *,
-    patience: float = CREATE_TIMEOUT,
+    timeout: float = CREATE_TIMEOUT,
     pause: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
     now: Now = lambda: datetime.now(UTC),
 ) -> dict[str, str]:
     """Make it, and wait until all of it is there, with volumes that stay: the sandbox of each claim."""
-    patient = RetryingApi(cluster, patience, every=PAUSE, pause=pause, clock=clock)
+    patient = RetryingApi(cluster, timeout, every=PAUSE, pause=pause, clock=clock)
     try:
-        return _create_whole(patient, swarm, patience, pause=pause, clock=clock, now=now)
+        return _create_whole(patient, swarm, timeout, pause=pause, clock=clock, now=now)
     except SyncKubeApiError as refusal:
-        if not refusal.passes:
+        if not refusal.transient:
             raise
         left = "what there is of it stays, and whoever asks again goes on with it"
         raise SwarmError(f"the API server cannot just now: {refusal}; {left}", "unavailable") from None
@@ -90,7 +89,7 @@ def create_swarm(
 def _create_whole(
     cluster: KubeApi,
     swarm: Swarm,
-    patience: float,
+    timeout: float,
     *,
     pause: Callable[[float], None],
     clock: Callable[[], float],
@@ -99,34 +98,36 @@ def _create_whole(
     _refuse_foreign_objects(cluster, swarm)
     _refuse_another_class(cluster, swarm)
     _refuse_destroyed(cluster, swarm)
-    there = [*cluster.list(CLAIMS, swarm.namespace, {TASK_LABEL: swarm.task})]
-    if not there:
+    existing = [*cluster.list(CLAIMS, swarm.namespace, {TASK_LABEL: swarm.task})]
+    if not existing:
         _check_quota(cluster, swarm)
-    making = _SwarmCreation(cluster, swarm, used=any(_was_used(one) for one in there), now=now, pause=pause)
+    creation = _SwarmCreation(cluster, swarm, used=any(_was_used(claim) for claim in existing), now=now, pause=pause)
     try:
-        until = clock() + patience
+        deadline = clock() + timeout
         while True:
-            waits = making.make()
-            found = making.look()
-            ready = {name: sandbox for name, one in found.items() if (sandbox := _sandbox(one))}
+            waiting_for = creation.create_missing()
+            claims = creation.read_claims()
+            ready = {name: sandbox for name, claim in claims.items() if (sandbox := _sandbox(claim))}
             if len(ready) == len(swarm.claims):
                 break
-            if clock() >= until:
-                why = waits or _first_failure(found, ready)
-                making.undo()
-                raise SwarmError(f"{len(ready)} of {len(swarm.claims)} sandboxes came up in {patience:.0f} s: {why}")
+            if clock() >= deadline:
+                cause = waiting_for or _first_failure(claims, ready)
+                creation.undo()
+                raise SwarmError(f"{len(ready)} of {len(swarm.claims)} sandboxes came up in {timeout:.0f} s: {cause}")
             pause(PAUSE)
-        unkept = next((words for one in found.values() if (words := _retention_failure(cluster, one, pause))), None)
-        if unkept is None:
-            making.hand_over()
+        retention_failure = next(
+            (reason for claim in claims.values() if (reason := _retention_failure(cluster, claim, pause))), None
+        )
+        if retention_failure is None:
+            creation.hand_over()
             return ready
     except SyncKubeApiError as refusal:
-        if refusal.passes:
+        if refusal.transient:
             raise
-        making.undo()
+        creation.undo()
         raise SwarmError(f"the API server refused a part of it: {refusal}") from None
-    making.undo()
-    raise SwarmError(unkept, "refused")
+    creation.undo()
+    raise SwarmError(retention_failure, "refused")
 
 
 def delete_swarm(
@@ -144,32 +145,32 @@ def delete_swarm(
     Of one that is `fresh`, which nobody was told of, only what was kept already is kept. What returned to its data
     and did not come up keeps the dates that it has.
     """
-    swarm_fate.mark_deleted(cluster, namespace, task)
+    swarm_outcome.mark_deleted(cluster, namespace, task)
     # All of it is looked up first: of one that is made anew meanwhile nothing goes. Claims are first to go: their
     # sandboxes go with them, and let go of what they share. The pool is last: until then it says that the rest goes.
     kinds = (CLAIMS, TEMPLATES, VOLUME_CLAIMS, POOLS)
-    found = [(kind, one) for kind in kinds for one in cluster.list(kind, namespace, {TASK_LABEL: task})]
-    for kind, one in found:
-        if kind is CLAIMS and (_is_marked_retained(one) or (_was_used(one) and not fresh)):
-            _delete_member(cluster, one, keep_for, now, pause)
-        elif kind is VOLUME_CLAIMS and (not fresh or shared_volumes.is_retained(cluster, one)):
-            shared_volumes.delete_claim(cluster, one, None if fresh else keep_for, now())
+    objects = [(kind, resource) for kind in kinds for resource in cluster.list(kind, namespace, {TASK_LABEL: task})]
+    for kind, resource in objects:
+        if kind is CLAIMS and (_is_marked_retained(resource) or (_was_used(resource) and not fresh)):
+            _delete_member(cluster, resource, keep_for, now, pause)
+        elif kind is VOLUME_CLAIMS and (not fresh or shared_volumes.is_retained(cluster, resource)):
+            shared_volumes.delete_claim(cluster, resource, None if fresh else keep_for, now())
         else:
-            _delete(cluster, kind, one)
+            _delete(cluster, kind, resource)
 
 
 def destroy_retained_data(cluster: KubeApi, owner: str, task: str, now: datetime) -> int:
     """Request the destruction of all that is kept of a task's deleted swarm; of how many volumes."""
     requested = 0
-    for one in cluster.list(VOLUMES, labels={USER_LABEL: owner, TASK_LABEL: task}):
-        volume: Document | None = one
+    for listed in cluster.list(VOLUMES, labels={USER_LABEL: owner, TASK_LABEL: task}):
+        volume: Document | None = listed
         while volume is not None and DELETED_AT in section(section(volume, "metadata"), "annotations"):
-            notes, labels = shorten_retention_patch(volume, now, timedelta(0))
-            changes = {"metadata": {"annotations": notes, "labels": labels}}
-            if not (notes or labels) or cluster.change(VOLUMES, volume, changes):
+            annotations, labels = shorten_retention_patch(volume, now, timedelta(0))
+            changes = {"metadata": {"annotations": annotations, "labels": labels}}
+            if not (annotations or labels) or cluster.patch(VOLUMES, volume, changes):
                 requested += 1
                 break
-            volume = cluster.find(VOLUMES, required(one, "metadata", "name"))
+            volume = cluster.find(VOLUMES, required(listed, "metadata", "name"))
     return requested
 
 
@@ -179,37 +180,37 @@ class _SwarmCreation:
     def __init__(self, cluster: KubeApi, swarm: Swarm, *, used: bool, now: Now, pause: Callable[[float], None]) -> None:
         self._cluster, self._swarm, self._used = cluster, swarm, used
         self._now, self._pause = now, pause
-        self._where = swarm.namespace, swarm.task
+        self._key = swarm.namespace, swarm.task
         self._missing = list(swarm.claims)  # those that are not made yet
         self._added: set[str] = set()  # names of claims
         self._own: dict[str, Document] = {}  # those of them that were seen since
         self._pool = ""  # its uid
         self._began = False
 
-    def make(self) -> str:
+    def create_missing(self) -> str:
         """Make what is not there yet; why something of it has to wait, or nothing."""
-        waits = "" if self._pool else self._share()
-        return waits or self._claim()
+        waits = "" if self._pool else self._create_shared_objects()
+        return waits or self._create_claims()
 
-    def _share(self) -> str:
+    def _create_shared_objects(self) -> str:
         """Make what its sandboxes have in common."""
-        pool = swarm_fate.pool_of(self._cluster, *self._where)
-        if pool is not None and swarm_fate.is_given_up(pool):
+        pool = swarm_outcome.pool_of(self._cluster, *self._key)
+        if pool is not None and swarm_outcome.is_given_up(pool):
             # Whoever began with that may have been cut short.
-            self._end(fresh=not swarm_fate.handed_over_count(pool))
+            self._end(fresh=not swarm_outcome.handed_over_count(pool))
             raise _being_deleted()
         try:
             shared_volumes.ensure(self._cluster, self._swarm.volume, self._now)
-        except RestoreError as stop:
-            if stop.outcome == "refused":
+        except RestoreError as error:
+            if error.outcome == "refused":
                 self.undo()
-                raise SwarmError(f"what its sandboxes share: {stop}", "refused") from None
-            return str(stop)
+                raise SwarmError(f"what its sandboxes share: {error}", "refused") from None
+            return str(error)
         for kind, document in ((TEMPLATES, self._swarm.template), (POOLS, self._swarm.pool)):
-            self._began |= self._cluster.make(kind, document) and kind is POOLS
-        pool = swarm_fate.pool_of(self._cluster, *self._where)
-        if pool is None or swarm_fate.is_given_up(pool):
-            self._end(fresh=pool is None or not swarm_fate.handed_over_count(pool))
+            self._began |= self._cluster.create(kind, document) and kind is POOLS
+        pool = swarm_outcome.pool_of(self._cluster, *self._key)
+        if pool is None or swarm_outcome.is_given_up(pool):
+            self._end(fresh=pool is None or not swarm_outcome.handed_over_count(pool))
             raise _being_deleted()
         self._pool = pool["metadata"]["uid"]
         try:
@@ -221,32 +222,32 @@ class _SwarmCreation:
             raise
         return ""
 
-    def _claim(self) -> str:
+    def _create_claims(self) -> str:
         """Make the claims that are missing: of members whose homes were kept, on those."""
         if not self._missing:
             return ""
         listed = self._cluster.list(CLAIMS, self._swarm.namespace, self._of)
-        there = {required(one, "metadata", "name"): one for one in listed}
+        existing = {required(member, "metadata", "name"): member for member in listed}
         _, homes = shared_volumes.of_task(self._cluster, self._swarm.owner, self._swarm.task)
-        left: list[tuple[Document, str]] = []
+        waiting: list[tuple[Document, str]] = []
         for claim in self._missing:
             name = claim["metadata"]["name"]
-            if why := self._member(claim, there.get(name), homes.get(name)):
-                left.append((claim, f"{name}: {why}"))
-        self._missing = [claim for claim, _ in left]
-        return left[0][1] if left else ""
+            if reason := self._create_member(claim, existing.get(name), homes.get(name)):
+                waiting.append((claim, f"{name}: {reason}"))
+        self._missing = [claim for claim, _ in waiting]
+        return waiting[0][1] if waiting else ""
 
-    def _member(self, claim: Document, there: Document | None, home: Document | None) -> str:
+    def _create_member(self, claim: Document, existing: Document | None, home: Document | None) -> str:
         """Make one claim; why it has to wait, or nothing."""
         name = claim["metadata"]["name"]
-        if there is not None:
-            going = section(there, "metadata").get("deletionTimestamp")
-            return "its earlier claim is on its way out" if going else ""
+        if existing is not None:
+            deleting = section(existing, "metadata").get("deletionTimestamp")
+            return "its earlier claim is on its way out" if deleting else ""
         if home is None:
-            if self._cluster.make(CLAIMS, claim):
+            if self._cluster.create(CLAIMS, claim):
                 self._added.add(name)
             return ""
-        returned = restore_workspace(
+        result = restore_workspace(
             self._cluster,
             home,
             self._swarm.namespace.removeprefix(namespace("")),
@@ -254,65 +255,65 @@ class _SwarmCreation:
             now=self._now,
             into=self._swarm.template,
         )
-        if returned.outcome == "made":
+        if result.outcome == "made":
             self._added.add(name)
-        if returned.outcome == "refused":
+        if result.outcome == "refused":
             self.undo()
-            raise SwarmError(f"{name} does not return to its home: {returned.why}", "refused")
-        return "" if returned.outcome in {"made", "there"} else returned.why
+            raise SwarmError(f"{name} does not return to its home: {result.why}", "refused")
+        return "" if result.outcome in {"made", "there"} else result.why
 
-    def look(self) -> dict[str, Document]:
+    def read_claims(self) -> dict[str, Document]:
         """Its claims as they are."""
         if not self._pool:
             return {}
-        found = {one["metadata"]["name"]: one for one in _claims(self._cluster, self._swarm)}
-        pool = swarm_fate.pool_of(self._cluster, *self._where)
-        if pool is None or pool["metadata"]["uid"] != self._pool or swarm_fate.is_given_up(pool):
-            self._withdraw(self._own.values())
+        claims_ = {claim["metadata"]["name"]: claim for claim in _claims(self._cluster, self._swarm)}
+        pool = swarm_outcome.pool_of(self._cluster, *self._key)
+        if pool is None or pool["metadata"]["uid"] != self._pool or swarm_outcome.is_given_up(pool):
+            self._delete_added(self._own.values())
             raise _being_deleted()
         # Looked up before the pool was: they are of this swarm, and not of one that came after it.
-        self._own = {name: one for name, one in found.items() if name in self._added}
-        return found
+        self._own = {name: claim for name, claim in claims_.items() if name in self._added}
+        return claims_
 
     def hand_over(self) -> None:
         """Have nobody take it away for not having come up; what it returned to is not deleted any more."""
         count = len(self._swarm.claims)
         volume_claim = self._cluster.find(VOLUME_CLAIMS, self._swarm.volume["metadata"]["name"], self._swarm.namespace)
-        pool = swarm_fate.pool_of(self._cluster, *self._where)
+        pool = swarm_outcome.pool_of(self._cluster, *self._key)
         if volume_claim is not None and pool is not None:
-            most = max(count, swarm_fate.requested_count(pool))
-            shared_volumes.retain(self._cluster, volume_claim, {REQUESTED_COUNT: str(most)})
+            requested = max(count, swarm_outcome.requested_count(pool))
+            shared_volumes.retain(self._cluster, volume_claim, {REQUESTED_COUNT: str(requested)})
         # Read first: dates that are written after it was handed over are of somebody who deletes it.
         shared, homes = shared_volumes.of_task(self._cluster, self._swarm.owner, self._swarm.task)
-        if not swarm_fate.mark_handed_over(self._cluster, *self._where, self._pool, count):
-            self._withdraw(self._own.values())
+        if not swarm_outcome.mark_handed_over(self._cluster, *self._key, self._pool, count):
+            self._delete_added(self._own.values())
             raise _being_deleted()
-        for volume in (shared, *(homes.get(one["metadata"]["name"]) for one in self._swarm.claims)):
+        for volume in (shared, *(homes.get(claim["metadata"]["name"]) for claim in self._swarm.claims)):
             if volume is not None and RETURNING_SINCE in section(section(volume, "metadata"), "annotations"):
                 clear_deletion_dates(self._cluster, volume)
 
     def undo(self) -> None:
         """Take away what did not come up: all of it, or of one that somebody may work in, what was added and is not
         theirs."""
-        pool = swarm_fate.pool_of(self._cluster, *self._where)
+        pool = swarm_outcome.pool_of(self._cluster, *self._key)
         if pool is None and not self._pool:
             self._end(fresh=True)
             return
         # It was refused something before it came to its pool, which somebody else may have made.
         self._pool = self._pool or (pool or {})["metadata"]["uid"]
-        fate = "handed-over" if self._used else swarm_fate.mark_given_up(self._cluster, *self._where, self._pool)
-        if fate == "given-up":
+        outcome = "handed-over" if self._used else swarm_outcome.mark_given_up(self._cluster, *self._key, self._pool)
+        if outcome == "given-up":
             self._end(fresh=True)
-        elif fate == "gone":
-            self._withdraw(self._own.values())
+        elif outcome == "gone":
+            self._delete_added(self._own.values())
         else:
-            pool = swarm_fate.pool_of(self._cluster, *self._where)
-            theirs = swarm_fate.handed_over_count(pool) if pool else 0
-            names = [one["metadata"]["name"] for one in self._swarm.claims[theirs:]]
-            own = [self._cluster.find(CLAIMS, name, self._swarm.namespace) for name in names if name in self._added]
-            self._withdraw(claim for claim in own if claim is not None)
+            pool = swarm_outcome.pool_of(self._cluster, *self._key)
+            handed_over_ = swarm_outcome.handed_over_count(pool) if pool else 0
+            names = [claim["metadata"]["name"] for claim in self._swarm.claims[handed_over_:]]
+            added = [self._cluster.find(CLAIMS, name, self._swarm.namespace) for name in names if name in self._added]
+            self._delete_added(claim for claim in added if claim is not None)
 
-    def _withdraw(self, claims: Iterable[Document]) -> None:
+    def _delete_added(self, claims: Iterable[Document]) -> None:
         for claim in claims:
             if _is_marked_retained(claim):
                 _delete_member(self._cluster, claim, self._swarm.keep_for, self._now, self._pause)
@@ -320,7 +321,7 @@ class _SwarmCreation:
                 _delete(self._cluster, CLAIMS, claim)
 
     def _end(self, *, fresh: bool) -> None:
-        delete_swarm(self._cluster, *self._where, self._swarm.keep_for, fresh=fresh, now=self._now, pause=self._pause)
+        delete_swarm(self._cluster, *self._key, self._swarm.keep_for, fresh=fresh, now=self._now, pause=self._pause)
 
     @property
     def _of(self) -> dict[str, str | None]:
@@ -346,94 +347,94 @@ def _delete_member(
 ) -> None:
     """Delete a member as a workspace is deleted: its volume is dated first, and then its claim goes."""
     name, space, uid = (required(claim, "metadata", key) for key in ("name", "namespace", "uid"))
-    found: Document | None = claim
+    current: Document | None = claim
     for _ in range(RETAIN_ATTEMPTS):
-        about = section(found, "metadata")
-        if found is None or text(about, "uid") != uid or about.get("deletionTimestamp"):
+        metadata = section(current, "metadata")
+        if current is None or text(metadata, "uid") != uid or metadata.get("deletionTimestamp"):
             return
-        if delete_workspace(cluster, found, keep_for, now()) == "done":
+        if delete_workspace(cluster, current, keep_for, now()) == "done":
             return
         pause(RETAIN_PAUSE)
-        found = cluster.find(CLAIMS, name, space)
+        current = cluster.find(CLAIMS, name, space)
     # One that has no volume yet has nothing to keep; what could not be dated is by the loop of retention.
     _delete(cluster, CLAIMS, claim)
 
 
-def _delete(cluster: KubeApi, kind: Kind, one: Document) -> None:
+def _delete(cluster: KubeApi, kind: Kind, resource: Document) -> None:
     """Remove it, however often its controller changes it meanwhile."""
-    about = one["metadata"]
-    now: Document | None = one
-    while now is not None and now["metadata"]["uid"] == about["uid"]:
-        if cluster.remove(kind, now):
+    metadata = resource["metadata"]
+    current: Document | None = resource
+    while current is not None and current["metadata"]["uid"] == metadata["uid"]:
+        if cluster.delete(kind, current):
             return
-        now = cluster.find(kind, about["name"], about["namespace"])
+        current = cluster.find(kind, metadata["name"], metadata["namespace"])
 
 
 def _refuse_foreign_objects(cluster: KubeApi, swarm: Swarm) -> None:
     """A task is its owner's: nobody else adds to it, or mounts what its sandboxes share."""
     for kind, document in _documents(swarm):
-        found = cluster.find(kind, document["metadata"]["name"], swarm.namespace)
-        labels = section(found["metadata"], "labels") if found else {}
-        if found and (labels.get(USER_LABEL), labels.get(TASK_LABEL)) != (swarm.owner, swarm.task):
+        existing = cluster.find(kind, document["metadata"]["name"], swarm.namespace)
+        labels = section(existing["metadata"], "labels") if existing else {}
+        if existing and (labels.get(USER_LABEL), labels.get(TASK_LABEL)) != (swarm.owner, swarm.task):
             raise SwarmError(f"{document['metadata']['name']} is there and not of this task: choose another task")
 
 
 def _refuse_another_class(cluster: KubeApi, swarm: Swarm) -> None:
     """The names of its workspaces follow from owner and task: of two classes there would be two of each."""
-    for pool in swarm_fate.pools_of(cluster, swarm.task):
+    for pool in swarm_outcome.pools_of(cluster, swarm.task):
         if pool["metadata"]["namespace"] != swarm.namespace:
-            of = section(pool["metadata"], "labels").get(CLASS_LABEL, "another")
+            class_name = section(pool["metadata"], "labels").get(CLASS_LABEL, "another")
             raise SwarmError(
-                f"the task has a swarm of class {of}: end that first, or choose another task", "key-reused"
+                f"the task has a swarm of class {class_name}: end that first, or choose another task", "key-reused"
             )
 
 
 def _refuse_destroyed(cluster: KubeApi, swarm: Swarm) -> None:
     """Destruction that was requested wins over returning; and who returns does so in the class that the data is of."""
-    own = swarm.namespace.removeprefix(namespace(""))
-    there = {
-        text(about, "name")
-        for one in cluster.list(CLAIMS, swarm.namespace, {TASK_LABEL: swarm.task})
-        if not (about := section(one, "metadata")).get("deletionTimestamp")
+    class_name = swarm.namespace.removeprefix(namespace(""))
+    existing = {
+        text(metadata, "name")
+        for claim in cluster.list(CLAIMS, swarm.namespace, {TASK_LABEL: swarm.task})
+        if not (metadata := section(claim, "metadata")).get("deletionTimestamp")
     }
     shared, homes = shared_volumes.of_task(cluster, swarm.owner, swarm.task)
-    needed = [homes.get(name) for one in swarm.claims if (name := one["metadata"]["name"]) not in there]
-    for volume in (shared if not there else None, *needed):
+    needed = [homes.get(name) for claim in swarm.claims if (name := claim["metadata"]["name"]) not in existing]
+    for volume in (shared if not existing else None, *needed):
         if volume is None:
             continue
-        what = text(section(section(volume, "metadata"), "labels"), WORKSPACE_LABEL) or "what its sandboxes shared"
+        subject = text(section(section(volume, "metadata"), "labels"), WORKSPACE_LABEL) or "what its sandboxes shared"
         if being_destroyed(volume):
             seconds = seconds_until_gone(volume)
-            words = f"{what} was deleted, and its data is being destroyed: it is gone in about {seconds} seconds"
-            raise SwarmError(words, "being-destroyed", seconds)
-        if (of := target_class(volume)) != own:
-            words = f"{what} is of class {of}: ask for the swarm in that class, or choose another task"
-            raise SwarmError(words, "key-reused")
+            message = f"{subject} was deleted, and its data is being destroyed: it is gone in about {seconds} seconds"
+            raise SwarmError(message, "being-destroyed", seconds)
+        if (volume_class := target_class(volume)) != class_name:
+            message = f"{subject} is of class {volume_class}: ask for the swarm in that class, or choose another task"
+            raise SwarmError(message, "key-reused")
 
 
 def _check_quota(cluster: KubeApi, swarm: Swarm) -> None:
     quota = cluster.find(QUOTAS, SANDBOX, swarm.namespace)
-    wrong = quota_shortfalls(quota or {}, swarm.needs)
-    if wrong:
-        raise SwarmError(f"the class has no room for {len(swarm.claims)} more: {'; '.join(wrong)}")
+    shortages = quota_shortfalls(quota or {}, swarm.needs)
+    if shortages:
+        raise SwarmError(f"the class has no room for {len(swarm.claims)} more: {'; '.join(shortages)}")
 
 
 def _documents(swarm: Swarm) -> list[tuple[Kind, Document]]:
     shared = [(VOLUME_CLAIMS, swarm.volume), (TEMPLATES, swarm.template), (POOLS, swarm.pool)]
-    return [*shared, *((CLAIMS, one) for one in swarm.claims)]
+    return [*shared, *((CLAIMS, claim) for claim in swarm.claims)]
 
 
 def _claims(cluster: KubeApi, swarm: Swarm) -> list[Document]:
-    asked = {one["metadata"]["name"] for one in swarm.claims}
-    found = cluster.list(CLAIMS, swarm.namespace, {TASK_LABEL: swarm.task})
-    return [one for one in found if one["metadata"]["name"] in asked]
+    names = {claim["metadata"]["name"] for claim in swarm.claims}
+    listed = cluster.list(CLAIMS, swarm.namespace, {TASK_LABEL: swarm.task})
+    return [claim for claim in listed if claim["metadata"]["name"] in names]
 
 
 def _sandbox(claim: Document) -> str | None:
     """The sandbox of a claim that is ready, or was and sleeps: it wakes when it is asked for."""
-    asleep = SUSPENDED_BECAUSE in section(section(claim, "metadata"), "annotations")
-    there = asleep or _condition(claim).get("status") == "True"
-    return (text(section(section(claim, "status"), "sandbox"), "name") or None) if there else None
+    suspended = SUSPENDED_BECAUSE in section(section(claim, "metadata"), "annotations")
+    usable = suspended or _condition(claim).get("status") == "True"
+    return (text(section(section(claim, "status"), "sandbox"), "name") or None) if usable else None
 
 
 def _condition(claim: Document) -> Document:
@@ -443,22 +444,22 @@ def _condition(claim: Document) -> Document:
 
 def _retention_failure(cluster: KubeApi, claim: Document, pause: Callable[[float], None]) -> str | None:
     """Why the volume of one of its sandboxes cannot stay. What is overtaken still is left to the pass that keeps."""
-    about = claim["metadata"]
+    metadata = claim["metadata"]
     for _ in range(RETAIN_ATTEMPTS):
-        kept = retain_volume(cluster, claim)
-        if kept.outcome == "refused":
-            return f"the volume of {about['name']} cannot be kept: {kept.why}"
-        if kept.outcome in {"kept", "already"}:
+        result = retain_volume(cluster, claim)
+        if result.outcome == "refused":
+            return f"the volume of {metadata['name']} cannot be kept: {result.why}"
+        if result.outcome in {"kept", "already"}:
             return None
         pause(RETAIN_PAUSE)
-        claim = cluster.find(CLAIMS, about["name"], about["namespace"]) or claim
+        claim = cluster.find(CLAIMS, metadata["name"], metadata["namespace"]) or claim
     return None
 
 
-def _first_failure(found: Mapping[str, Document], ready: Mapping[str, str]) -> str:
+def _first_failure(claims: Mapping[str, Document], ready: Mapping[str, str]) -> str:
     """What the first of those that are not there says of itself."""
-    for name, one in sorted(found.items()):
+    for name, claim in sorted(claims.items()):
         if name not in ready:
-            said = _condition(one)
-            return f"{name} says {said.get('message') or said.get('reason') or 'nothing'}"
+            condition = _condition(claim)
+            return f"{name} says {condition.get('message') or condition.get('reason') or 'nothing'}"
     return "the others were taken away"

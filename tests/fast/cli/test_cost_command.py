@@ -206,7 +206,7 @@ def test_rows_are_read_from_the_ledgers_table(
     client.create_table(**create_table("ledger"))
     rows = files[2].rows[:20]
     for row in rows:
-        Ledger(client, "ledger").keep(row)
+        Ledger(client, "ledger").put(row)
     found = table_rows(client, "ledger", START, START + 30 * DAY)
     assert sorted(found, key=str) == sorted(rows, key=str)
     with pytest.raises(Refusal, match="cannot be read"):

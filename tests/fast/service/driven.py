@@ -45,8 +45,8 @@ class Driven(Shelf):
             ready = {"type": "Ready", "status": str(able), "message": "" if able else "no node"}
             claim["status"] = {"conditions": [ready], "sandbox": {"name": name}}
 
-    def make(self, kind: Any, document: Document) -> bool:
-        made = super().make(kind, document)
+    def create(self, kind: Any, document: Document) -> bool:
+        made = super().create(kind, document)
         key = (kind, document["metadata"].get("namespace", ""), document["metadata"]["name"])
         if made:
             self.things[key]["metadata"]["creationTimestamp"] = format_timestamp(START)
@@ -54,16 +54,16 @@ class Driven(Shelf):
             self._bind(self.things[key])
         return made
 
-    def remove(self, kind: Any, read: Document) -> bool:
-        removed = super().remove(kind, read)
-        about = read["metadata"]
+    def delete(self, kind: Any, existing: Document) -> bool:
+        removed = super().delete(kind, existing)
+        about = existing["metadata"]
         if removed and kind is CLAIMS:
             self.things.pop((SANDBOXES, about["namespace"], about["name"]), None)
             home = self.things.pop((VOLUME_CLAIMS, about["namespace"], f"home-{about['name']}"), None)
             if home is not None:
                 self._release(home)
         if removed and kind is VOLUME_CLAIMS:
-            self._release(read)
+            self._release(existing)
         return removed
 
     def _start(self, space: str, name: str, claim: Document) -> None:

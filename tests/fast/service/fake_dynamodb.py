@@ -49,25 +49,25 @@ class Shelf(KubeApi):
     def find(self, kind: Any, name: str, namespace: str | None = None) -> Document | None:
         return deepcopy(self.things.get((kind, namespace or "", name)))
 
-    def make(self, kind: Any, document: Document) -> bool:
+    def create(self, kind: Any, document: Document) -> bool:
         self._about_to_change()
         if (kind, document["metadata"].get("namespace", ""), document["metadata"]["name"]) in self.things:
             return False
         self.put(kind, deepcopy(document))
         return True
 
-    def change(self, kind: Any, read: Document, changes: Document) -> bool:
+    def patch(self, kind: Any, existing: Document, changes: Document) -> bool:
         self._about_to_change()
-        if not self._still(kind, read):
+        if not self._still(kind, existing):
             return False
-        self.put(kind, _merged(self.things[_key(kind, read)], changes))
+        self.put(kind, _merged(self.things[_key(kind, existing)], changes))
         return True
 
-    def remove(self, kind: Any, read: Document) -> bool:
+    def delete(self, kind: Any, existing: Document) -> bool:
         self._about_to_change()
-        if not self._still(kind, read):
+        if not self._still(kind, existing):
             return False
-        del self.things[_key(kind, read)]
+        del self.things[_key(kind, existing)]
         return True
 
     def _about_to_change(self) -> None:

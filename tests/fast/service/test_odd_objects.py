@@ -45,9 +45,8 @@ from agentenv.service.workspaces import events as happenings
 from agentenv.service.workspaces import restore as returning
 from agentenv.service.workspaces import retain_volume as keeping
 from agentenv.service.workspaces import retire_releases as releases
-from agentenv.service.workspaces import shared_volumes, swarm_events, swarms
+from agentenv.service.workspaces import shared_volumes, swarm_events, swarm_outcome, swarms
 from agentenv.service.workspaces import suspend as sleeping
-from agentenv.service.workspaces import swarm_outcome as swarm_fate
 from agentenv.service.workspaces.assigned_sandbox import SandboxAssignments
 from agentenv.service.workspaces.restore_protocol import refuse_destroyed
 from tests.fast.odd_objects import ANY, odd
@@ -81,8 +80,8 @@ def held() -> dict[Any, Document]:
         "status": {"readyReplicas": 3, "observedGeneration": 1},
     }
     kinds["pool"]["metadata"]["annotations"] |= {
-        swarms.swarm_fate.REQUESTED_COUNT: "3",
-        swarms.swarm_fate.ASSIGNED_COUNT: "3",
+        swarms.swarm_outcome.REQUESTED_COUNT: "3",
+        swarms.swarm_outcome.ASSIGNED_COUNT: "3",
     }
     shared = {key: f"sandbox.users.io/{key}" for key in ("user", "task", "class")}
     of_task = {shared["user"]: "u-1", shared["task"]: "t-1", shared["class"]: "box"}
@@ -202,7 +201,7 @@ def volume_of_task(one: Any) -> None:
     server.list = lambda *_, **__: iter([one, SAMPLES[VOLUMES]])
     shared_volumes.of_task(server, "u-1", "t-1")
     server.find = lambda kind, *_: one if kind is VOLUMES else claim
-    server.change = server.remove = lambda *_: True
+    server.patch = server.delete = lambda *_: True
     shared_volumes.retain(server, claim, {"a": "1"})
     shared_volumes.is_retained(server, claim)
     shared_volumes.mark_restored(server, claim)
@@ -214,7 +213,7 @@ def claim_of_task(one: Any) -> None:
     """See to what a task shares where the claim of its volume is odd."""
     server: Any = Server()
     server.find = lambda kind, *_: SAMPLES["shared volume"] if kind is VOLUMES else one
-    server.change = server.remove = lambda *_: True
+    server.patch = server.delete = lambda *_: True
     keeping._shared(server, SPACE, one)
     with contextlib.suppress(binding.RestoreError):
         shared_volumes.ensure(server, SAMPLES["shared volume claim"], lambda: NOW)
@@ -287,10 +286,10 @@ def budgeted(one: Any) -> None:
 
 
 def noted_swarm(one: Any) -> None:
-    swarm_fate.is_given_up(one)
-    swarm_fate.handed_over_count(one)
-    swarm_fate.requested_count(one)
-    swarm_fate._age(one)
+    swarm_outcome.is_given_up(one)
+    swarm_outcome.handed_over_count(one)
+    swarm_outcome.requested_count(one)
+    swarm_outcome._age(one)
 
 
 def swarm_member(one: Any) -> None:
@@ -383,7 +382,7 @@ def test_a_reader_takes_any_object(reader: Reader) -> None:
     holds()
 
 
-def reviewed(one: Any) -> None:
+def review_token(one: Any) -> None:
     server: Any = Server()
     server.review = lambda *_: one["status"] if isinstance(one.get("status"), dict) else {}
     with contextlib.suppress(bearer.RefusedExchangeError):
@@ -404,7 +403,7 @@ REVIEW = {
 
 @given(odd(REVIEW))
 def test_any_review_of_a_token_is_of_a_pod_or_refused(one: Any) -> None:
-    reviewed(one)
+    review_token(one)
 
 
 @given(ANY)

@@ -31,7 +31,7 @@ from agentenv.service.ledger.read_holdings import ListedObjects, holdings
 from agentenv.service.loops.context import Context
 from agentenv.service.loops.retention import apply_retention, destroy_on_request
 from agentenv.service.loops.slots import maintain_slots
-from agentenv.service.workspaces import swarm_outcome as swarm_fate
+from agentenv.service.workspaces import swarm_outcome
 from agentenv.service.workspaces.delete import delete_workspace
 from agentenv.service.workspaces.restore import restore_workspace, retained_volume
 from agentenv.service.workspaces.retain_volume import retain_all_volumes
@@ -61,7 +61,7 @@ def made(shelf: Driven, of: Swarm | None = None) -> dict[str, str]:
     return create_swarm(
         shelf,
         of or asked(),
-        patience=5,
+        timeout=5,
         pause=shelf.pause,
         clock=lambda: shelf.waited - began,
         now=lambda: START,
@@ -173,9 +173,9 @@ def test_of_one_that_is_larger_than_before_the_further_members_have_new_homes(sh
     assert len(made(shelf, asked(5))) == 5
     assert volumes(shelf) == before
     assert len(shelf.names(VOLUMES)) == 6
-    pool = swarm_fate.pool_of(shelf, SPACE, "t-1")
+    pool = swarm_outcome.pool_of(shelf, SPACE, "t-1")
     assert pool is not None
-    assert (swarm_fate.requested_count(pool), swarm_fate.handed_over_count(pool)) == (5, 5)
+    assert (swarm_outcome.requested_count(pool), swarm_outcome.handed_over_count(pool)) == (5, 5)
 
 
 def kill(shelf: Driven, change: int) -> None:
@@ -271,7 +271,7 @@ def test_a_pass_that_comes_while_it_returns_leaves_its_dates(shelf: Driven) -> N
 
     with pytest.raises(SwarmError):
         create_swarm(
-            shelf, asked(), patience=5, pause=passing, clock=lambda: shelf.waited, now=lambda: START + timedelta(days=1)
+            shelf, asked(), timeout=5, pause=passing, clock=lambda: shelf.waited, now=lambda: START + timedelta(days=1)
         )
     assert set(came) == {True}
     assert shelf.deleted() == dict.fromkeys(before.values(), True)
@@ -345,8 +345,8 @@ def test_a_member_that_is_resumed_alone_has_what_its_task_shares(shelf: Driven, 
     # And the others, when the swarm is asked for again.
     made(shelf)
     assert volumes(shelf) == before
-    pool = swarm_fate.pool_of(shelf, SPACE, "t-1") or {}
-    assert swarm_fate.requested_count(pool) == 3
+    pool = swarm_outcome.pool_of(shelf, SPACE, "t-1") or {}
+    assert swarm_outcome.requested_count(pool) == 3
 
 
 def test_killed_at_every_step_of_a_members_return_asking_again_brings_it_back() -> None:
@@ -378,7 +378,7 @@ def test_killed_at_every_step_of_a_members_return_asking_again_brings_it_back() 
 def test_a_member_does_not_return_to_a_swarm_that_is_on_its_way_out(shelf: Driven) -> None:
     released(shelf)
     assert delete_workspace(shelf, shelf.find(CLAIMS, "t-1-1", SPACE) or {}, KEPT, START) == "done"
-    swarm_fate.mark_deleted(shelf, SPACE, "t-1")
+    swarm_outcome.mark_deleted(shelf, SPACE, "t-1")
     assert resumed(shelf, "t-1-1") == "waiting"
     assert shelf.names(CLAIMS) == ["t-1-0", "t-1-2"]
 
@@ -416,7 +416,7 @@ def test_what_nobody_shares_any_more_is_let_go_of_and_kept_for_its_time(shelf: D
     passes(shelf, SETTLED * 2)
     assert shelf.names(VOLUME_CLAIMS) == ["shared-t-1"]
     for pool in [*shelf.list(POOLS)]:
-        shelf.remove(POOLS, pool)
+        shelf.delete(POOLS, pool)
     found = passes(shelf, SETTLED / 2)
     assert (found["slots"], shelf.names(VOLUME_CLAIMS)) == ({}, ["shared-t-1"])
     found = passes(shelf, SETTLED * 2)
@@ -470,7 +470,7 @@ def test_data_of_another_class_is_not_passed_by(shelf: Driven, how: str) -> None
     deleted(shelf)
     if how == "moving":
         for volume in [*shelf.list(VOLUMES)]:
-            shelf.change(VOLUMES, volume, {"metadata": {"annotations": {MOVING_TO: "other"}}})
+            shelf.patch(VOLUMES, volume, {"metadata": {"annotations": {MOVING_TO: "other"}}})
     with pytest.raises(SwarmError, match="is of class") as refused:
         made(shelf, asked(class_name="other") if how == "class" else asked())
     assert refused.value.kind == "key-reused"
@@ -494,7 +494,7 @@ def test_a_member_whose_earlier_claim_is_on_its_way_out_is_waited_for(shelf: Dri
     before = volumes(shelf)
     claim = shelf.things[CLAIMS, SPACE, "t-1-1"]
     volume = shelf.find(VOLUMES, before["t-1-1"]) or {}
-    assert shelf.change(VOLUMES, volume, {"metadata": {"annotations": {DELETED_AT: "2026-11-18T11:00:00Z"}}})
+    assert shelf.patch(VOLUMES, volume, {"metadata": {"annotations": {DELETED_AT: "2026-11-18T11:00:00Z"}}})
     claim["metadata"]["deletionTimestamp"] = "2026-11-18T11:00:00Z"
     pause, waits = shelf.pause, [3]
 
@@ -502,10 +502,10 @@ def test_a_member_whose_earlier_claim_is_on_its_way_out_is_waited_for(shelf: Dri
         waits[0] -= 1
         if waits[0] == 0:
             going = shelf.find(CLAIMS, "t-1-1", SPACE) or {}
-            assert shelf.remove(CLAIMS, going)
+            assert shelf.delete(CLAIMS, going)
         pause(seconds)
 
-    found = create_swarm(shelf, asked(), patience=9, pause=passing, clock=lambda: shelf.waited, now=lambda: START)
+    found = create_swarm(shelf, asked(), timeout=9, pause=passing, clock=lambda: shelf.waited, now=lambda: START)
     assert list(found) == NAMES
     assert volumes(shelf) == before
 

@@ -39,20 +39,20 @@ class Speaking(KubeApi):
     def find(self, kind: Any, name: str, namespace: str | None = None) -> Document | None:
         return self._client.find(self._path(kind, namespace, name))
 
-    def make(self, kind: Any, document: Document) -> bool:
+    def create(self, kind: Any, document: Document) -> bool:
         about = document["metadata"]
         whole = {"apiVersion": _version(kind), "kind": kind._api_info.resource.kind, **document}
         return self._done("POST", self._path(kind, about.get("namespace")), whole)
 
-    def change(self, kind: Any, read: Document, changes: Document) -> bool:
-        about = read["metadata"]
+    def patch(self, kind: Any, existing: Document, changes: Document) -> bool:
+        about = existing["metadata"]
         version = {"uid": about["uid"], "resourceVersion": about["resourceVersion"]}
         merged = {**changes, "metadata": {**changes.get("metadata", {}), **version}}
         where = self._path(kind, about.get("namespace"), about["name"])
         return self._done("PATCH", where, merged, "application/merge-patch+json")
 
-    def remove(self, kind: Any, read: Document) -> bool:
-        about = read["metadata"]
+    def delete(self, kind: Any, existing: Document) -> bool:
+        about = existing["metadata"]
         meant = {"preconditions": {"uid": about["uid"], "resourceVersion": about["resourceVersion"]}}
         return self._done("DELETE", self._path(kind, about.get("namespace"), about["name"]), meant)
 
@@ -87,7 +87,7 @@ def test_a_workspace_comes_back_in_its_own_class_and_in_another(guarded: Guarded
     document = claim(guarded, name, user=OWNER)
     document["metadata"]["labels"]["sandbox.users.io/workspace"] = name
     document["spec"]["additionalPodMetadata"]["labels"]["sandbox.users.io/workspace"] = name
-    assert service.make(CLAIMS, document)
+    assert service.create(CLAIMS, document)
     volume = stands(guarded, service, name, guarded.space)
     try:
         goes(service, name, guarded.space)
@@ -112,12 +112,12 @@ def test_a_swarm_and_a_member_of_it_return_to_what_was_kept(guarded: Guarded, se
     for document in guarded.classes[SHARED].documents():
         if document["kind"] != "Namespace":
             guarded.admin.apply(document)
-    (name,) = create_swarm(service, of, patience=PATIENCE)
+    (name,) = create_swarm(service, of, timeout=PATIENCE)
     before = homes(service, of)
     assert set(before) == {name, None}
     try:
         delete_swarm(service, of.namespace, of.task, timedelta(days=30))
-        assert list(create_swarm(service, of, patience=PATIENCE)) == [name]
+        assert list(create_swarm(service, of, timeout=PATIENCE)) == [name]
         assert homes(service, of) == before
         delete_swarm(service, of.namespace, of.task, timedelta(days=30))
         # Alone, with the template and the pool of its task made anew for it.
@@ -195,7 +195,7 @@ def test_a_home_that_was_set_free_is_nobody_elses(guarded: Guarded, service: Kub
     name, admin = "w-freed", guarded.admin
     victim = claim(guarded, name, user=OWNER)
     victim["spec"]["warmPoolRef"]["name"] = cold_pool(guarded.pool)
-    assert service.make(CLAIMS, victim)
+    assert service.create(CLAIMS, victim)
     volume = stands(guarded, service, name, guarded.space)
     own = f"/api/v1/persistentvolumes/{volume}"
     home = guarded.core("persistentvolumeclaims", f"home-{name}")
@@ -209,7 +209,7 @@ def test_a_home_that_was_set_free_is_nobody_elses(guarded: Guarded, service: Kub
 
         stranger = claim(guarded, name, user="u-stranger")
         stranger["spec"]["warmPoolRef"]["name"] = cold_pool(guarded.pool)
-        assert service.make(CLAIMS, stranger)
+        assert service.create(CLAIMS, stranger)
         assert becomes_ready(admin, guarded.extension("sandboxclaims", name))
         pod = admin.get(guarded.core("pods", name))
         assert {"claimName": f"home-{name}"} in [one.get("persistentVolumeClaim") for one in pod["spec"]["volumes"]]

@@ -110,7 +110,7 @@ def test_its_account_measures_homes_and_may_do_nothing_else(guarded: Guarded, ad
         (home / "file").write_bytes(b"x" * 50_000)
         handle = {"driver": "efs.csi.aws.com", "volumeHandle": f"{guarded.file_system}::{_point(name)}"}
         guarded.speak_as(PROVISIONER).create(volume(guarded, f"home-{name}", csi=handle))
-    cluster = SyncKubeClient.of_document(_speaking_as_it(guarded))
+    cluster = SyncKubeClient.from_kubeconfig_document(_speaking_as_it(guarded))
     below = tuple(f"/classes/{name}" for name in (CLASS, SHARED))
     system = FileSystem(guarded.file_system, tmp_path, 10**6, below)
     try:
@@ -122,8 +122,8 @@ def test_its_account_measures_homes_and_may_do_nothing_else(guarded: Guarded, ad
         home = cluster.find(VOLUMES, "home-one")
         assert home is not None
         with pytest.raises(SyncKubeApiError, match="volume-kept"):
-            cluster.change(VOLUMES, home, {"spec": {"claimRef": {"name": "home-of-somebody"}}})
+            cluster.patch(VOLUMES, home, {"spec": {"claimRef": {"name": "home-of-somebody"}}})
         with pytest.raises(SyncKubeApiError, match="forbidden"):
-            cluster.remove(VOLUMES, home)
+            cluster.delete(VOLUMES, home)
     finally:
         cluster.close()

@@ -35,25 +35,25 @@ def acting_as(guarded: Guarded, user: str) -> KubeClient:
 @pytest.mark.parametrize("who", [SERVICE])
 def test_the_service_gives_keeps_and_takes_away(guarded: Guarded, who: str) -> None:
     async def work() -> None:
-        wire = acting_as(guarded, who)
-        backend = KubernetesBackend(wire, Catalog(stage_settings()), Metrics())
+        kube = acting_as(guarded, who)
+        backend = KubernetesBackend(kube, Catalog(stage_settings()), Metrics())
         try:
             async with running_backend(backend), asyncio.timeout(4 * PATIENCE):
-                while not backend.in_step():
+                while not backend.is_synced():
                     await asyncio.sleep(0.05)
-                await _all_of_it(wire, backend)
+                await _all_of_it(kube, backend)
         finally:
-            await wire.close()
+            await kube.close()
 
     asyncio.run(work())
 
 
-async def _all_of_it(wire: KubeClient, backend: KubernetesBackend) -> None:
+async def _all_of_it(kube: KubeClient, backend: KubernetesBackend) -> None:
     asked = CreateRequest("u-served", "user", CLASS, "u-served", labels={"team": "red"})
     made = await backend.create(asked, wait=PATIENCE)
     assert made.ready, made
     id_ = made.workspace.id
-    volume = await wire.find(VOLUMES, str(made.workspace.volume))
+    volume = await kube.find(VOLUMES, str(made.workspace.volume))
     assert volume is not None
     assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
     until = datetime.now(UTC) + timedelta(minutes=1)
@@ -66,10 +66,10 @@ async def _all_of_it(wire: KubeClient, backend: KubernetesBackend) -> None:
     assert (await backend.resume(id_, wait=PATIENCE)).ready
     await backend.delete(id_, keep_for=timedelta(days=1))
     assert (await _settled(backend, id_, "deleted")).state == "deleted"
-    gone = await wire.find(VOLUMES, str(made.workspace.volume))
+    gone = await kube.find(VOLUMES, str(made.workspace.volume))
     assert gone is not None
     # Nobody is left with what the test made.
-    await wire.merge(VOLUMES, gone, {"spec": {"persistentVolumeReclaimPolicy": "Delete"}})
+    await kube.patch(VOLUMES, gone, {"spec": {"persistentVolumeReclaimPolicy": "Delete"}})
 
 
 async def _settled(backend: KubernetesBackend, id_: str, state: str) -> Workspace:
@@ -83,29 +83,29 @@ async def _settled(backend: KubernetesBackend, id_: str, state: str) -> Workspac
 
 def test_what_the_service_may_nobody_else_may(guarded: Guarded) -> None:
     async def attempt() -> None:
-        wire = acting_as(guarded, INSIDER)
-        backend = KubernetesBackend(wire, Catalog(stage_settings()), Metrics())
+        kube = acting_as(guarded, INSIDER)
+        backend = KubernetesBackend(kube, Catalog(stage_settings()), Metrics())
         try:
             async with running_backend(backend), asyncio.timeout(PATIENCE):
-                while not backend.in_step():
+                while not backend.is_synced():
                     await asyncio.sleep(0.05)
                 # A claim is anybody's to make, but not what the service writes on it.
                 with pytest.raises(Problem, match="claim-record"):
                     await backend.create(CreateRequest("u-insider", "user", CLASS, "u-insider"), wait=PATIENCE)
-                bare = await wire.make(CLAIMS, claim(guarded, "insider", user="u-insider"))
+                bare = await kube.create(CLAIMS, claim(guarded, "insider", user="u-insider"))
                 made = workspace_of_claim(bare or {})
                 assert bare is not None
                 assert made is not None
                 try:
-                    ready = await backend.reading.ready(made, PATIENCE)
+                    ready = await backend.reader.ready(made, PATIENCE)
                     # And the volume of one is kept by the service alone.
                     with pytest.raises(KubeApiError, match="workspace service"):
-                        await retain_volume(wire, backend.view, ready)
+                        await retain_volume(kube, backend.view, ready)
                 finally:
-                    left = await backend.reading.claim("insider")
+                    left = await backend.reader.claim("insider")
                     assert left is not None
-                    await wire.remove(CLAIMS, left)
+                    await kube.delete(CLAIMS, left)
         finally:
-            await wire.close()
+            await kube.close()
 
     asyncio.run(attempt())

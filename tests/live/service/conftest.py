@@ -142,7 +142,7 @@ def system(world: World, ground: Client) -> str:
 @pytest.fixture
 def box(world: World, ground: Client, system: str) -> Iterator[Box]:
     """A class that nobody else has. Its namespace goes by itself, which nobody waits for."""
-    cluster = SyncKubeClient.of_file(world.plane.kubeconfig())
+    cluster = SyncKubeClient.from_kubeconfig(world.plane.kubeconfig())
     made = Box(f"box{uuid.uuid4().hex[:6]}", ground, cluster, system)
     yield made
     ground.delete(f"/api/v1/namespaces/{made.space}")

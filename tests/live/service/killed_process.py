@@ -34,14 +34,14 @@ class Dying(SyncKubeClient):
 
     left = 0
 
-    def make(self, kind: Kind, document: Document) -> bool:
-        return self._counted(super().make(kind, document))
+    def create(self, kind: Kind, document: Document) -> bool:
+        return self._counted(super().create(kind, document))
 
-    def change(self, kind: Kind, read: Document, changes: Document) -> bool:
-        return self._counted(super().change(kind, read, changes))
+    def patch(self, kind: Kind, existing: Document, changes: Document) -> bool:
+        return self._counted(super().patch(kind, existing, changes))
 
-    def remove(self, kind: Kind, read: Document) -> bool:
-        return self._counted(super().remove(kind, read))
+    def delete(self, kind: Kind, existing: Document) -> bool:
+        return self._counted(super().delete(kind, existing))
 
     def _counted(self, done: bool) -> bool:
         self.left -= done
@@ -52,14 +52,14 @@ class Dying(SyncKubeClient):
 
 def main(arguments: list[str]) -> int:
     kubeconfig, action, space, name, step, *more = arguments
-    api = Dying.of_file(Path(kubeconfig))
+    api = Dying.from_kubeconfig(Path(kubeconfig))
     assert isinstance(api, Dying)
     api.left = int(step)
     if action == "swarm":
         # Its class as a stack file has it, and how many.
         config = {"aws:region": "us-east-1", "agent-environment:sandboxClasses": [json.loads(more[0])]}
         (plan,) = plans(read(config, "dev"))
-        swarms.create_swarm(api, swarm(plan, releases_of(plan)[0], name, int(more[1]), owner=OWNER), patience=60)
+        swarms.create_swarm(api, swarm(plan, releases_of(plan)[0], name, int(more[1]), owner=OWNER), timeout=60)
         return 0
     if action == "end-swarm":
         swarms.delete_swarm(api, space, name, timedelta(days=30))

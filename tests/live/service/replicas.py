@@ -119,14 +119,14 @@ def _run(told: Told, port: int, environment: Mapping[str, str], log: Path) -> No
 
 def _break(informer: type[Informer]) -> None:
     """Have the informer of claims end at what it is told of them, as a defect of its own would."""
-    happened = informer._happened
+    happened = informer._handle_event
 
     def broken(self: Informer, what: str, document: dict[str, Any]) -> None:
         if self.kind == "SandboxClaim" and what != "BOOKMARK":
             raise RuntimeError("a defect")
         happened(self, what, document)
 
-    informer._happened = broken  # type: ignore[method-assign]
+    informer._handle_event = broken  # type: ignore[method-assign]
 
 
 def _end_with(parent: int) -> None:

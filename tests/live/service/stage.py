@@ -67,14 +67,14 @@ class Mine(KubeApi):
     def find(self, kind: Any, name: str, namespace: str | None = None) -> Document | None:
         return self.api.find(kind, name, namespace)
 
-    def make(self, kind: Any, document: Document) -> bool:
-        return self.api.make(kind, document)
+    def create(self, kind: Any, document: Document) -> bool:
+        return self.api.create(kind, document)
 
-    def change(self, kind: Any, read: Document, changes: Document) -> bool:
-        return self.api.change(kind, read, changes)
+    def patch(self, kind: Any, existing: Document, changes: Document) -> bool:
+        return self.api.patch(kind, existing, changes)
 
-    def remove(self, kind: Any, read: Document) -> bool:
-        return self.api.remove(kind, read)
+    def delete(self, kind: Any, existing: Document) -> bool:
+        return self.api.delete(kind, existing)
 
 
 class Stage:

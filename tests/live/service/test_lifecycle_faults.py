@@ -44,7 +44,7 @@ def always() -> bool:
 @pytest.fixture(scope="module")
 def box(world: World, ground: Client, system: str) -> Iterator[Box]:
     """One class for all of them: each has workspaces of its own."""
-    cluster = SyncKubeClient.of_file(world.plane.kubeconfig())
+    cluster = SyncKubeClient.from_kubeconfig(world.plane.kubeconfig())
     made = Box(f"box{uuid.uuid4().hex[:6]}", ground, cluster, system, most=30)
     yield made
     ground.delete(f"/api/v1/namespaces/{made.space}")
@@ -77,7 +77,7 @@ def test_of_many_who_bring_it_back_at_once_it_comes_back_once(stage: Stage, pool
     volume = stage.let_go(name)
 
     def replica(_: int) -> str:
-        cluster = SyncKubeClient.of_file(world.plane.kubeconfig())
+        cluster = SyncKubeClient.from_kubeconfig(world.plane.kubeconfig())
         try:
             while True:
                 found = retained_volume(cluster, OWNER, name)
@@ -182,11 +182,11 @@ def test_a_replica_whose_clock_is_months_ahead_goes_by_the_servers(stage: Stage,
     context.clock = clock
     # From the first moment in which it leads: no second renewal has to come before.
     for _ in range(2):
-        assert leader.stand()
+        assert leader.renew()
         assert clock.known
         assert abs(clock.now() - datetime.now(UTC)) < timedelta(seconds=5)
         assert [one(context, always).steps for one in (apply_retention, suspend_idle, end_expired)] == [0, 0, 0]
-    assert (stage.phase(volume), leader.leads()) == ("Released", True)
+    assert (stage.phase(volume), leader.is_leader()) == ("Released", True)
     assert (stage.mode(standing), stage.notes(standing).get(SUSPENDED_BECAUSE)) == ("Running", None)
     leader.resign()
     assert ((stage.api.find(LEASES, NAME, "default") or {})["spec"]["holderIdentity"]) == ""
@@ -202,14 +202,16 @@ def test_two_replicas_and_a_server_that_is_gone_for_a_while(
         running: list[threading.Thread] = []
         for number in range(2):
             # One cannot reach the server for a while, and the other always can.
-            api = Mine(SyncKubeClient.of_file(through if number == 0 else world.plane.kubeconfig()), stage.box.space)
+            api = Mine(
+                SyncKubeClient.from_kubeconfig(through if number == 0 else world.plane.kubeconfig()), stage.box.space
+            )
             context = stage.context(timedelta(minutes=2), api)
             leader = Leader(api, "default", f"r{number}", terms=LeaseTimes(renews=0.5))
             loops = [
                 Loop("idle", 0.2, lambda still, context=context: suspend_idle(context, still)),
                 Loop("retention", 0.2, lambda still, context=context: apply_retention(context, still)),
             ]
-            scheduler = Scheduler(loops, leader.leads, metrics[number])
+            scheduler = Scheduler(loops, leader.is_leader, metrics[number])
             running.append(threading.Thread(target=lead, args=(leader, scheduler, metrics[number], stop), daemon=True))
             running[-1].start()
             assert until(lambda: any(leads(one) for one in metrics), PATIENCE)

@@ -32,7 +32,7 @@ LATER = retention.UNFINISHED + timedelta(minutes=1)
 @pytest.fixture(scope="module")
 def box(world: World, ground: Client, system: str) -> Iterator[Box]:
     """One class for all of them: each has workspaces of its own."""
-    cluster = SyncKubeClient.of_file(world.plane.kubeconfig())
+    cluster = SyncKubeClient.from_kubeconfig(world.plane.kubeconfig())
     made = Box(f"box{uuid.uuid4().hex[:6]}", ground, cluster, system, most=30)
     yield made
     ground.delete(f"/api/v1/namespaces/{made.space}")

@@ -59,7 +59,7 @@ def spoil(box: Box, name: str, **notes: str) -> None:
     def noted() -> bool:
         claim = box.cluster.find(CLAIMS, name, box.space)
         assert claim is not None
-        return box.cluster.change(CLAIMS, claim, {"metadata": {"annotations": notes}})
+        return box.cluster.patch(CLAIMS, claim, {"metadata": {"annotations": notes}})
 
     assert until(noted, PATIENCE)
 

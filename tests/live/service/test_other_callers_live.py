@@ -51,7 +51,7 @@ class Stage:
 
 @pytest.fixture(scope="module")
 def stage(world: World, ground: Client, system: str) -> Iterator[Stage]:
-    cluster = SyncKubeClient.of_file(world.plane.kubeconfig())
+    cluster = SyncKubeClient.from_kubeconfig(world.plane.kubeconfig())
     box = Box(f"box{uuid.uuid4().hex[:6]}", ground, cluster, system, more=VETTED)
     pool = box.deploy(IMAGES[0])
     assert until(lambda: box.full(pool), PATIENCE)

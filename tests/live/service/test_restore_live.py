@@ -179,7 +179,7 @@ def test_whoever_asks_over_the_api_waits_until_it_has_moved_and_come_back(box: B
         to: Any = SimpleNamespace(name=other.name)
         claim = box.cluster.find(CLAIMS, name, box.space)
         assert claim is not None
-        moved = asyncio.run(home.move(claim, to))
+        moved = asyncio.run(home.change_class(claim, to))
         assert (moved.id, moved.class_name, moved.owner) == (name, other.name, OWNER)
         ready(other, name)
         assert volume_of(other, name) == volume
@@ -187,7 +187,7 @@ def test_whoever_asks_over_the_api_waits_until_it_has_moved_and_come_back(box: B
         gone(other, name)
         found = box.cluster.find(VOLUMES, volume) or {}
         kept = Workspace(name, OWNER, other.name, "user", "deleted", volume=volume)
-        back_again = asyncio.run(home.bring_back(found, kept))
+        back_again = asyncio.run(home.restore(found, kept))
         assert (back_again.class_name, back_again.last_active is not None) == (other.name, True)
         ready(other, name)
         assert volume_of(other, name) == volume

@@ -115,7 +115,7 @@ WAIT = {"wait": 60}
 
 @pytest.fixture(scope="module")
 def scene(world: World, ground: Client, system: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    api = SyncKubeClient.of_file(world.plane.kubeconfig())
+    api = SyncKubeClient.from_kubeconfig(world.plane.kubeconfig())
     box = Box(f"box{uuid.uuid4().hex[:6]}", ground, api, system, most=30, more=VETTED)
     pool = box.deploy(IMAGES[0])
     name = f"ledger-{box.name}"
@@ -221,7 +221,7 @@ def taken_away(scene: Scene, owner: str, front: Front, step: int) -> bool:
     assert kept["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
     assert (scene.stage.homes(name), scene.stage.claim(name)) == ([volume], None)
     # What it used is there once, until it was deleted.
-    LedgerRecorder(scene.stage.api, scene.ledger, Meter()).keep_all()
+    LedgerRecorder(scene.stage.api, scene.ledger, Meter()).record_all()
     rows = [row for row in scene.rows(label) if row.claim == claim]
     assert rows
     assert all(row.closed for row in rows)

@@ -49,7 +49,7 @@ def asked(box: Box, task: str = TASK, count: int = 3) -> Swarm:
 def test_a_swarm_comes_up_whole_shares_a_volume_and_goes(stage: Stage) -> None:
     box = stage.box
     (own,) = [row["metadata"]["name"] for row in box.all("sandboxtemplates")]
-    sandboxes = create_swarm(box.cluster, asked(box), patience=PATIENCE)
+    sandboxes = create_swarm(box.cluster, asked(box), timeout=PATIENCE)
     assert list(sandboxes) == ["crawl-0", "crawl-1", "crawl-2"]
     pods = [box.get("pods", name, "/api/v1") for name in sandboxes.values()]
     volumes = [mounted(pod) for pod in pods]
@@ -64,7 +64,7 @@ def test_a_swarm_comes_up_whole_shares_a_volume_and_goes(stage: Stage) -> None:
     assert len(handles) == 4
 
     with pytest.raises(SwarmError, match=r"no room for 3 more: .*pods: 3 of 1"):
-        create_swarm(box.cluster, asked(box, "more"), patience=1)
+        create_swarm(box.cluster, asked(box, "more"), timeout=1)
     assert len(box.all("sandboxclaims")) == 3
     delete_swarm(box.cluster, box.space, TASK, KEPT)
     assert until(lambda: not box.all("persistentvolumeclaims", "/api/v1"), PATIENCE)
@@ -75,13 +75,13 @@ def test_a_swarm_comes_up_whole_shares_a_volume_and_goes(stage: Stage) -> None:
 
 def test_deleted_and_created_again_it_has_the_data_that_was_kept(stage: Stage) -> None:
     box = stage.box
-    create_swarm(box.cluster, asked(box), patience=PATIENCE)
+    create_swarm(box.cluster, asked(box), timeout=PATIENCE)
     before = volumes_of(stage)
     assert len({*before.values()}) == 4
     delete_swarm(box.cluster, box.space, TASK, KEPT)
     # At once, and before any pass.
     assert dated(stage) == {*before.values()}
-    create_swarm(box.cluster, asked(box), patience=PATIENCE)
+    create_swarm(box.cluster, asked(box), timeout=PATIENCE)
     assert (volumes_of(stage), dated(stage)) == (before, set())
     for name in ("crawl-0", "crawl-1", "crawl-2"):
         assert mounted(box.get("pods", name, "/api/v1"))["shared"] == "shared-crawl"
@@ -95,7 +95,7 @@ def test_deleted_and_created_again_it_has_the_data_that_was_kept(stage: Stage) -
 
 def test_a_member_that_is_resumed_alone_mounts_what_was_kept_of_its_task(stage: Stage) -> None:
     box = stage.box
-    create_swarm(box.cluster, asked(box), patience=PATIENCE)
+    create_swarm(box.cluster, asked(box), timeout=PATIENCE)
     before = volumes_of(stage)
     for whole in (True, False):
         if whole:
@@ -108,14 +108,14 @@ def test_a_member_that_is_resumed_alone_mounts_what_was_kept_of_its_task(stage: 
         assert mounted(box.get("pods", "crawl-1", "/api/v1"))["shared"] == "shared-crawl"
         assert {volumes_of(stage, 2)[key] for key in ("crawl-1", "shared")} == {before["crawl-1"], before["shared"]}
         assert not dated(stage) & {before["crawl-1"], before["shared"]}
-    create_swarm(box.cluster, asked(box), patience=PATIENCE)
+    create_swarm(box.cluster, asked(box), timeout=PATIENCE)
     assert (volumes_of(stage), dated(stage)) == (before, set())
 
 
 @pytest.mark.parametrize("action", ["end-swarm", "swarm"])
 def test_killed_while_it_is_deleted_or_returns(stage: Stage, action: str) -> None:
     box, two = stage.box, asked(stage.box, count=2)
-    create_swarm(box.cluster, two, patience=PATIENCE)
+    create_swarm(box.cluster, two, timeout=PATIENCE)
     before = volumes_of(stage, 2)
     more = [] if action == "end-swarm" else [json.dumps(box.said(IMAGES[0])), "2"]
     # Each step of it is killed in tests/fast; here every third, by `kill -9`.
@@ -140,7 +140,7 @@ def test_killed_while_it_is_deleted_or_returns(stage: Stage, action: str) -> Non
 def whole(stage: Stage, of: Swarm) -> bool:
     """Whether it is there, by asking again for as long as an earlier one is on its way out."""
     try:
-        return len(create_swarm(stage.box.cluster, of, patience=PATIENCE)) == len(of.claims)
+        return len(create_swarm(stage.box.cluster, of, timeout=PATIENCE)) == len(of.claims)
     except SwarmError as error:
         if error.kind != "busy":
             raise

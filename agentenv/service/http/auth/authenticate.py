@@ -1,7 +1,7 @@
-"""From a request's token to its caller: which of the ways a token goes, and what roles its bearer has.
+"""Authenticate a request: which way its token is verified, and which roles its bearer has.
 
-A token says whose it is. Those of the settings' issuer are verified here; all others are the API server's to judge.
-What runs in a sandbox is nobody's caller: its own account's token, made for whatever audience, opens nothing here.
+Tokens of the configured issuer are verified here; the API server reviews all others. Service accounts of sandboxes are
+never callers, whatever the audience of their token.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _BEARER = re.compile(r"[Bb]earer +([A-Za-z0-9._~+/=-]+)")
 
 
 class Authenticator:
-    """Tells callers by their tokens."""
+    """Identifies callers by their tokens."""
 
     def __init__(
         self,
@@ -42,10 +42,10 @@ class Authenticator:
         reviews: TokenReviewer,
         *,
         owner_claim: str | None = None,
-        strangers: RateLimiter | None = None,
+        unauthenticated_limiter: RateLimiter | None = None,
     ) -> None:
         self._issuer, self._reviews, self._owner_claim = issuer, reviews, owner_claim
-        self._strangers = strangers or RateLimiter(UNAUTHENTICATED_PER_MINUTE)
+        self._unauthenticated_limiter = unauthenticated_limiter or RateLimiter(UNAUTHENTICATED_PER_MINUTE)
         self._roles_claim = settings.roles_claim
         self._roles: tuple[tuple[Role, frozenset[str]], ...] = (
             ("admin", frozenset(settings.admins)),
@@ -53,23 +53,24 @@ class Authenticator:
         )
 
     async def caller(self, authorization: str | None, source: str = "") -> Caller:
-        """Whoever sends an `Authorization` header; `UnauthenticatedError` for nobody.
+        """Return the caller of an `Authorization` header; raise `UnauthenticatedError` where it is invalid.
 
-        `source` is an address: from where too many tokens came that were none, the API server is asked no more. Those
-        of the issuer cost it nothing, and go on to count: whoever shares an address with a stranger is not shut out.
+        `source` is an address: after too many invalid tokens from it the API server is no longer asked. Tokens of the
+        issuer cost it nothing and are always verified, so sharing an address with an attacker does not lock a caller
+        out.
         """
-        found = _BEARER.fullmatch(authorization or "")
-        if found is None:
+        match = _BEARER.fullmatch(authorization or "")
+        if match is None:
             raise UnauthenticatedError("there is no token" if not authorization else "the header is no bearer's")
-        token = found[1]
+        token = match[1]
         if self._issuer is not None and _issuer_of(token) == self._issuer.url:
-            return self._of_token(self._issuer.url, await self._issuer.verified(token))
-        if not self._reviews.knows(token):
-            self._strangers.demand(source)
+            return self._of_token(self._issuer.url, await self._issuer.verify(token))
+        if not self._reviews.is_cached(token):
+            self._unauthenticated_limiter.check(source)
         try:
-            account = await self._reviews.reviewed(token)
+            account = await self._reviews.review_token(token)
         except UnauthenticatedError:
-            self._strangers.take(source)
+            self._unauthenticated_limiter.take(source)
             raise
         return self._of_account(account)
 
@@ -82,10 +83,10 @@ class Authenticator:
             raise UnauthenticatedError("the token is bound to a key, and no proof of one is taken here")
         owner = owner_id(issuer, subject)
         if self._owner_claim:
-            said = claims.get(self._owner_claim)
-            if not isinstance(said, str) or not _OWNER.fullmatch(said):
+            claimed_owner = claims.get(self._owner_claim)
+            if not isinstance(claimed_owner, str) or not _OWNER.fullmatch(claimed_owner):
                 raise UnauthenticatedError(f"the token's claim {self._owner_claim!r} is no opaque id")
-            owner = said
+            owner = claimed_owner
         groups = frozenset(claim_values(claims.get(self._roles_claim)))
         if not groups and "." in self._roles_claim:
             groups = frozenset(
@@ -106,16 +107,16 @@ class Authenticator:
         return Caller(owner_id(KUBERNETES, account.user), role, "account", {"sub": account.user, **claims})
 
     def _role(self, names: set[str]) -> frozenset[Role]:
-        for role, who in self._roles:
-            if names & who:
+        for role, members in self._roles:
+            if names & members:
                 return with_implied_roles(role)
         return with_implied_roles("user")
 
 
 def _issuer_of(token: str) -> str | None:
-    """What a token says of its issuer: only to know whom to ask."""
+    """Return the unverified issuer of a token, only to choose how to verify it."""
     try:
-        said: object = jwt.decode(token, options={"verify_signature": False}).get("iss")
+        issuer: object = jwt.decode(token, options={"verify_signature": False}).get("iss")
     except jwt.InvalidTokenError:
         return None
-    return said if isinstance(said, str) else None
+    return issuer if isinstance(issuer, str) else None

@@ -1,8 +1,7 @@
-"""Who asks: an opaque id of an owner, roles, and what their token says of them; nothing that a token could be made of.
+"""The caller of a request: an opaque owner id, roles, and the claims of the token.
 
-An owner's id stands in labels, logs and bills, so it is a hash of who they are to whom: nobody's address, and nobody
-gets another's by choosing a name. An issuer that has opaque ids of its own may give them, in a claim that is named in
-the settings.
+An owner's id appears in labels, logs and bills, so it is a hash of issuer and subject: it reveals no address, and
+nobody gets another's by choosing a name. An issuer with opaque ids of its own may provide them in a configured claim.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ Source = Literal["token", "account"]
 
 @dataclass(frozen=True)
 class Caller:
-    """Whoever a request is from."""
+    """The caller of a request."""
 
     owner: str
     roles: frozenset[Role]
@@ -27,28 +26,28 @@ class Caller:
     claims: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
 
     @property
-    def operates(self) -> bool:
-        """Whether they look after others' workspaces."""
+    def is_operator(self) -> bool:
+        """Return whether the caller may manage others' workspaces."""
         return bool(self.roles & {"operator", "admin"})
 
     @property
-    def administers(self) -> bool:
-        """Whether they may do anything."""
+    def is_admin(self) -> bool:
+        """Return whether the caller may do anything."""
         return "admin" in self.roles
 
-    def may_see(self, owner: str) -> bool:
-        """Whether what is an owner's own is theirs to see."""
-        return owner == self.owner or self.operates
+    def can_see(self, owner: str) -> bool:
+        """Return whether the caller may see an owner's data."""
+        return owner == self.owner or self.is_operator
 
 
 def owner_id(issuer: str, subject: str) -> str:
-    """The id of whoever an issuer calls by a name."""
-    told = f"{len(issuer)}:{issuer}:{subject}".encode("utf-8", "surrogatepass")
-    return "u-" + b32encode(hashlib.sha256(told).digest()).decode().lower()[:26]
+    """Return the owner id for a subject of an issuer."""
+    subject_bytes = f"{len(issuer)}:{issuer}:{subject}".encode("utf-8", "surrogatepass")
+    return "u-" + b32encode(hashlib.sha256(subject_bytes).digest()).decode().lower()[:26]
 
 
 def with_implied_roles(role: Role) -> frozenset[Role]:
-    """A role and those that it contains."""
+    """Return a role and those that it includes."""
     rows: Mapping[Role, tuple[Role, ...]] = {
         "user": ("user",),
         "operator": ("user", "operator"),
@@ -58,23 +57,23 @@ def with_implied_roles(role: Role) -> frozenset[Role]:
 
 
 def has_claim(claims: Mapping[str, Any], name: str, value: str) -> bool:
-    """Whether a token carries a claim that is a value or lists it; a name with dots leads into what it has inside."""
-    found: object = claims.get(name)
+    """Return whether a token's claim is or lists a value; dots in the name lead into nested claims."""
+    claim: object = claims.get(name)
     first, dot, rest = name.partition(".")
-    if found is None and dot:
-        inside: object = claims.get(first)
-        return isinstance(inside, dict) and has_claim(cast("dict[str, Any]", inside), rest, value)
-    return value in claim_values(found)
+    if claim is None and dot:
+        nested: object = claims.get(first)
+        return isinstance(nested, dict) and has_claim(cast("dict[str, Any]", nested), rest, value)
+    return value in claim_values(claim)
 
 
-def claim_values(found: object) -> tuple[str, ...]:
-    """What a claim holds, as texts: a list of them, or one."""
-    if isinstance(found, str):
-        return (found,)
-    if isinstance(found, bool):
-        return (str(found).lower(),)
-    if isinstance(found, int):
-        return (str(found),)
-    if isinstance(found, list | tuple):
-        return tuple(one for one in cast("list[Any]", found) if isinstance(one, str))
+def claim_values(claim: object) -> tuple[str, ...]:
+    """Return the values of a claim as strings."""
+    if isinstance(claim, str):
+        return (claim,)
+    if isinstance(claim, bool):
+        return (str(claim).lower(),)
+    if isinstance(claim, int):
+        return (str(claim),)
+    if isinstance(claim, list | tuple):
+        return tuple(value for value in cast("list[Any]", claim) if isinstance(value, str))
     return ()

@@ -1,8 +1,7 @@
-"""Tokens of an OpenID Connect issuer: whether one was signed by it, for us, and counts now.
+"""Verify tokens of an OpenID Connect issuer: signature, audience and time.
 
-The issuer says where its keys are; they are kept, and fetched again when they are old or when a token names one that is
-not among them, so that a rotated key is good at once and a withdrawn one is refused soon. Only signatures by asymmetric
-keys count, by algorithms that are listed here: what the token says of its algorithm chooses among them and no others.
+The issuer's keys are cached. They are fetched again when they are old or a token names an unknown key, so that a
+rotated key works at once and a withdrawn one is refused soon. Only the asymmetric algorithms listed here are accepted.
 """
 
 from __future__ import annotations
@@ -37,13 +36,13 @@ FAMILIES: Final[Mapping[str, tuple[str, ...]]] = {"RSA": ("RS", "PS"), "EC": ("E
 
 @dataclass(frozen=True)
 class _Key:
-    """A key of the issuer, and the one algorithm that it is for, where it names one."""
+    """A key of the issuer, and the one algorithm it is restricted to, if any."""
 
     jwk: jwt.PyJWK
     family: str
     algorithm: str | None
 
-    def suits(self, algorithm: str) -> bool:
+    def supports(self, algorithm: str) -> bool:
         """Whether it is for an algorithm: of its family, and of its own one where it names one."""
         if self.algorithm not in {None, algorithm} or not algorithm.startswith(FAMILIES[self.family]):
             return False
@@ -60,14 +59,14 @@ class Issuer:
         client: httpx2.AsyncClient,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        _refuse_in_clear(url)
+        _require_https(url)
         self.url, self._audience, self._client, self._clock = url, audience, client, clock
         self._keys: dict[str, _Key] = {}
         self._fetched = self._tried = float("-inf")
-        self._one_at_a_time = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
-    async def verified(self, token: str) -> Mapping[str, Any]:
-        """The claims of a token; `UnauthenticatedError` with the reason where it does not count."""
+    async def verify(self, token: str) -> Mapping[str, Any]:
+        """Return the claims of a token; raise `UnauthenticatedError` with the reason where it is invalid."""
         if len(token) > LONGEST:
             raise UnauthenticatedError("the token is too long")
         try:
@@ -106,27 +105,27 @@ class Issuer:
             raise UnauthenticatedError("the token is not as it has to be") from None
 
     async def _key(self, key_id: str, algorithm: str) -> jwt.PyJWK:
-        await self._keys_by(self._clock() - OLD_SECONDS)
-        found = self._among(key_id, algorithm)
-        if found is None:
-            await self._keys_by(self._clock() - LOOK_AGAIN_SECONDS)
-            found = self._among(key_id, algorithm)
-        if found is None:
+        await self._refresh_keys(self._clock() - OLD_SECONDS)
+        key = self._find_key(key_id, algorithm)
+        if key is None:
+            await self._refresh_keys(self._clock() - LOOK_AGAIN_SECONDS)
+            key = self._find_key(key_id, algorithm)
+        if key is None:
             raise UnauthenticatedError("the token names no key of the issuer")
-        return found
+        return key
 
-    def _among(self, key_id: str, algorithm: str) -> jwt.PyJWK | None:
+    def _find_key(self, key_id: str, algorithm: str) -> jwt.PyJWK | None:
         # Without a name only the one key that there is can be meant.
-        found = self._keys.get(key_id) if key_id else next(iter(self._keys.values()), None)
-        if found is None or (not key_id and len(self._keys) != 1):
+        key = self._keys.get(key_id) if key_id else next(iter(self._keys.values()), None)
+        if key is None or (not key_id and len(self._keys) != 1):
             return None
-        return found.jwk if found.suits(algorithm) else None
+        return key.jwk if key.supports(algorithm) else None
 
-    async def _keys_by(self, moment: float) -> None:
-        """Have keys that were fetched, or looked for, no longer ago than that."""
+    async def _refresh_keys(self, moment: float) -> None:
+        """Fetch the keys unless that was done, or tried, since a time."""
         if self._fetched >= moment:
             return
-        async with self._one_at_a_time:
+        async with self._lock:
             if self._fetched >= moment or self._tried > self._clock() - LOOK_AGAIN_SECONDS:
                 self._refuse_too_old()
                 return
@@ -148,43 +147,43 @@ class Issuer:
             )
 
     async def _fetch(self) -> dict[str, _Key]:
-        about = await self._document(f"{self.url.rstrip('/')}/.well-known/openid-configuration")
-        if about.get("issuer") != self.url:
+        discovery = await self._document(f"{self.url.rstrip('/')}/.well-known/openid-configuration")
+        if discovery.get("issuer") != self.url:
             raise ValueError("the issuer calls itself by another name")
-        where = str(about["jwks_uri"])
-        _refuse_in_clear(where)
-        rows = (await self._document(where))["keys"]
-        found: dict[str, _Key] = {}
+        keys_url = str(discovery["jwks_uri"])
+        _require_https(keys_url)
+        rows = (await self._document(keys_url))["keys"]
+        keys: dict[str, _Key] = {}
         for row in cast("list[dict[str, Any]]", rows)[:100]:
             if row.get("use", "sig") != "sig" or row.get("kty") not in FAMILIES:
                 continue
             try:
-                found[str(row.get("kid") or "")] = _Key(jwt.PyJWK(row), str(row["kty"]), row.get("alg"))
+                keys[str(row.get("kid") or "")] = _Key(jwt.PyJWK(row), str(row["kty"]), row.get("alg"))
             except (jwt.PyJWKError, jwt.InvalidKeyError):
                 continue
-        return found
+        return keys
 
     async def _document(self, url: str) -> dict[str, Any]:
-        async with self._client.stream("GET", url, timeout=5.0, follow_redirects=False) as answer:
-            answer.raise_for_status()
-            if answer.status_code != 200:
-                raise ValueError(f"{answer.status_code} is no document")
-            read = b""
-            async for part in answer.aiter_bytes():
-                read += part
-                if len(read) > LARGEST_ANSWER:
+        async with self._client.stream("GET", url, timeout=5.0, follow_redirects=False) as response:
+            response.raise_for_status()
+            if response.status_code != 200:
+                raise ValueError(f"{response.status_code} is no document")
+            body = b""
+            async for part in response.aiter_bytes():
+                body += part
+                if len(body) > LARGEST_ANSWER:
                     raise ValueError("the answer is too large")
-        return cast("dict[str, Any]", json.loads(read))
+        return cast("dict[str, Any]", json.loads(body))
 
 
-def _refuse_in_clear(url: str) -> None:
-    """Whoever can change an answer on its way chooses the keys: only this machine itself is asked in clear."""
+def _require_https(url: str) -> None:
+    """Refuse plain HTTP except to loopback: who can change an answer in transit chooses the keys."""
     parts = urlsplit(url)
     if parts.scheme == "https" and parts.hostname:
         return
     try:
-        here = parts.hostname == "localhost" or ipaddress.ip_address(parts.hostname or "").is_loopback
+        is_loopback = parts.hostname == "localhost" or ipaddress.ip_address(parts.hostname or "").is_loopback
     except ValueError:
-        here = False
-    if parts.scheme != "http" or not here:
+        is_loopback = False
+    if parts.scheme != "http" or not is_loopback:
         raise ValueError(f"{url} is not reached by https")

@@ -1,6 +1,6 @@
 """Who may do what with a workspace, as a table. Pure.
 
-What somebody may not even see is not there for them: the answer is the same as for a name that nobody has.
+A caller who may not see a workspace gets the same answer as for one that does not exist.
 """
 
 from __future__ import annotations
@@ -39,27 +39,27 @@ WORDS: Mapping[Action, str] = {
 
 
 def relations(caller: Caller, workspace: Workspace) -> frozenset[Relation]:
-    """What somebody is to a workspace."""
-    found: set[Relation] = set()
+    """Return a caller's relations to a workspace."""
+    result: set[Relation] = set()
     if workspace.owner == caller.owner:
-        found.add("owner")
+        result.add("owner")
     # What was deleted is its owner's alone: it comes back only by them.
     elif workspace.state != "deleted" and (access := workspace.shared.get(caller.owner)):
-        found.add(access)
-    if caller.operates:
-        found.add("operator")
-    if caller.administers:
-        found.add("admin")
-    return frozenset(found)
+        result.add(access)
+    if caller.is_operator:
+        result.add("operator")
+    if caller.is_admin:
+        result.add("admin")
+    return frozenset(result)
 
 
 def is_allowed(caller: Caller, action: Action, workspace: Workspace) -> bool:
-    """Whether somebody may do something with a workspace."""
-    return any(action in ALLOWED[standing] for standing in relations(caller, workspace))
+    """Return whether a caller may perform an action on a workspace."""
+    return any(action in ALLOWED[relation] for relation in relations(caller, workspace))
 
 
 def require(caller: Caller, action: Action, workspace: Workspace | None) -> Workspace:
-    """The workspace, if somebody may do that with it; a `Problem` otherwise."""
+    """Return the workspace if the caller may perform the action; raise a `Problem` otherwise."""
     if workspace is None or not is_allowed(caller, "see", workspace):
         raise not_found("workspace")
     if not is_allowed(caller, action, workspace):
@@ -70,7 +70,7 @@ def require(caller: Caller, action: Action, workspace: Workspace | None) -> Work
 
 
 def require_class_access(caller: Caller, of_class: Class) -> None:
-    """A `Problem` unless somebody may have a sandbox of a class: by a role, or by what their token says."""
+    """Raise a `Problem` unless the caller may have a sandbox of a class, by role or by token claim."""
     if not claimable(caller, of_class):
         raise Problem(
             "class-not-claimable",
@@ -80,8 +80,10 @@ def require_class_access(caller: Caller, of_class: Class) -> None:
 
 
 def claimable(caller: Caller, of_class: Class) -> bool:
-    """Whether somebody may have a sandbox of a class."""
-    by = of_class.plan.settings.claimable_by
+    """Return whether a caller may have a sandbox of a class."""
+    claimable_by = of_class.plan.settings.claimable_by
     # An account's claims are ours, not an issuer's: they say who it is, and nothing that a class could ask for.
     claims: Mapping[str, Any] = caller.claims if caller.source == "token" else NO_CLAIMS
-    return bool(caller.roles & set(by.roles)) or any(has_claim(claims, one.name, one.value) for one in by.tokens)
+    return bool(caller.roles & set(claimable_by.roles)) or any(
+        has_claim(claims, token_claim.name, token_claim.value) for token_claim in claimable_by.tokens
+    )

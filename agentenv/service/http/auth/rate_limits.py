@@ -1,7 +1,7 @@
-"""How often somebody may ask: so many requests a minute, and as many at once after a rest.
+"""Rate limits: a number of requests a minute per caller, with a burst of the same size.
 
-Counted on each replica by itself: that asks nobody, and lets a caller have at most as many times more as there are
-replicas. What is kept is bounded; who was longest silent is forgotten first, and starts anew with a full measure.
+Each replica counts by itself, so a caller has at most that many times the number of replicas. Memory is bounded: the
+caller who was idle longest is dropped first, and starts with a full bucket.
 """
 
 from __future__ import annotations
@@ -17,37 +17,37 @@ MAX_CALLERS = 20_000
 
 
 class RateLimiter:
-    """A measure for each caller, that fills up again as time passes."""
+    """A token bucket for each caller."""
 
     def __init__(
-        self, per_minute: int, *, most_kept: int = MAX_CALLERS, clock: Callable[[], float] = time.monotonic
+        self, per_minute: int, *, max_callers: int = MAX_CALLERS, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._per_minute, self._most_kept, self._clock = per_minute, most_kept, clock
-        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._per_minute, self._max_callers, self._clock = per_minute, max_callers, clock
+        self._tokens: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
-    def take(self, who: str) -> None:
-        """Count a request; a `Problem` that says when the next may come, where this is one too many."""
-        left = self._now(who)
-        self._keep(who, left - 1 if left >= 1 else left)
-        self._refuse_without(left)
+    def take(self, caller: str) -> None:
+        """Count a request; raise a `Problem` with the time to retry where it exceeds the limit."""
+        tokens = self._available(caller)
+        self._store(caller, tokens - 1 if tokens >= 1 else tokens)
+        self._refuse_if_empty(tokens)
 
-    def demand(self, who: str) -> None:
-        """The same without counting."""
-        self._refuse_without(self._now(who))
+    def check(self, caller: str) -> None:
+        """Check the limit without counting."""
+        self._refuse_if_empty(self._available(caller))
 
-    def _now(self, who: str) -> float:
-        left, then = self._left.get(who, (float(self._per_minute), self._clock()))
-        return min(float(self._per_minute), left + (self._clock() - then) * self._per_minute / 60)
+    def _available(self, caller: str) -> float:
+        tokens, updated = self._tokens.get(caller, (float(self._per_minute), self._clock()))
+        return min(float(self._per_minute), tokens + (self._clock() - updated) * self._per_minute / 60)
 
-    def _keep(self, who: str, left: float) -> None:
-        self._left[who] = (left, self._clock())
-        self._left.move_to_end(who)
-        while len(self._left) > self._most_kept:
-            self._left.popitem(last=False)
+    def _store(self, caller: str, tokens: float) -> None:
+        self._tokens[caller] = (tokens, self._clock())
+        self._tokens.move_to_end(caller)
+        while len(self._tokens) > self._max_callers:
+            self._tokens.popitem(last=False)
 
-    def _refuse_without(self, left: float) -> None:
-        if left < 1:
-            seconds = max(1, math.ceil((1 - left) * 60 / self._per_minute))
+    def _refuse_if_empty(self, tokens: float) -> None:
+        if tokens < 1:
+            seconds = max(1, math.ceil((1 - tokens) * 60 / self._per_minute))
             raise Problem(
                 "too-many-requests",
                 f"more than {self._per_minute} requests in a minute",

@@ -1,7 +1,7 @@
-"""Kubernetes service accounts: whether a token is one's, for us, and counts now; the API server says so.
+"""Review Kubernetes service account tokens by the API server.
 
-It also knows whether the pod that a token was made for is still there. Its answer is kept for seconds, by a hash of the
-token: a pod's token dies with it, and nobody is asked to wait for the API server at each of a hundred requests.
+It also checks that the token's pod still exists. The result is cached for seconds, by a hash of the token: a pod's
+token ends with it, and not every request waits for the API server.
 """
 
 from __future__ import annotations
@@ -25,58 +25,58 @@ _ACCOUNT = "system:serviceaccount:"
 
 @dataclass(frozen=True)
 class Account:
-    """A service account that a token is of."""
+    """The service account of a token."""
 
     namespace: str
     name: str
 
     @property
     def user(self) -> str:
-        """Its user name."""
+        """Return its Kubernetes user name."""
         return f"{_ACCOUNT}{self.namespace}:{self.name}"
 
 
 class TokenReviewer:
-    """Asks the API server about tokens."""
+    """Reviews tokens by the API server."""
 
-    def __init__(self, wire: KubeClient, audience: str, clock: Callable[[], float] = time.monotonic) -> None:
-        self._wire, self._audience, self._clock = wire, audience, clock
-        self._kept: OrderedDict[bytes, tuple[float, Account | None]] = OrderedDict()
-        self._asking: dict[bytes, asyncio.Task[Account | None]] = {}
+    def __init__(self, kube: KubeClient, audience: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._kube, self._audience, self._clock = kube, audience, clock
+        self._cache: OrderedDict[bytes, tuple[float, Account | None]] = OrderedDict()
+        self._pending: dict[bytes, asyncio.Task[Account | None]] = {}
 
-    def knows(self, token: str) -> bool:
-        """Whether nobody has to be asked about a token."""
-        kept = self._kept.get(_hash(token))
-        return kept is not None and kept[0] >= self._clock()
+    def is_cached(self, token: str) -> bool:
+        """Return whether a token's review is cached."""
+        cached = self._cache.get(_hash(token))
+        return cached is not None and cached[0] >= self._clock()
 
-    async def reviewed(self, token: str) -> Account:
-        """The account of a token; `UnauthenticatedError` where it does not count."""
+    async def review_token(self, token: str) -> Account:
+        """Return the account of a token; raise `UnauthenticatedError` where it is invalid."""
         if len(token) > LONGEST:
             raise UnauthenticatedError("the token is too long")
         key = _hash(token)
-        kept = self._kept.get(key)
-        if kept is None or kept[0] < self._clock():
+        cached = self._cache.get(key)
+        if cached is None or cached[0] < self._clock():
             # However many requests come with it at once, it is asked about once.
-            asking = self._asking.get(key)
-            if asking is None:
-                asking = self._asking[key] = asyncio.create_task(self._ask(token))
-                asking.add_done_callback(lambda _: self._asking.pop(key, None))
-            found = await asyncio.shield(asking)
-            self._keep(key, found)
+            pending = self._pending.get(key)
+            if pending is None:
+                pending = self._pending[key] = asyncio.create_task(self._review(token))
+                pending.add_done_callback(lambda _: self._pending.pop(key, None))
+            account = await asyncio.shield(pending)
+            self._store(key, account)
         else:
-            found = kept[1]
-        if found is None:
+            account = cached[1]
+        if account is None:
             raise UnauthenticatedError("the token is no service account's, or not for this service, or counts no more")
-        return found
+        return account
 
-    async def _ask(self, token: str) -> Account | None:
+    async def _review(self, token: str) -> Account | None:
         review: Document = {
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenReview",
             "metadata": {},
             "spec": {"token": token, "audiences": [self._audience]},
         }
-        status = section(await self._wire.ask("POST", TOKEN_REVIEWS.path(), review), "status")
+        status = section(await self._kube.request("POST", TOKEN_REVIEWS.path(), review), "status")
         audiences: object = status.get("audiences")
         if (
             status.get("authenticated") is not True
@@ -88,11 +88,11 @@ class TokenReviewer:
         namespace, _, name = user.removeprefix(_ACCOUNT).partition(":")
         return Account(namespace, name) if user.startswith(_ACCOUNT) and namespace and name else None
 
-    def _keep(self, key: bytes, found: Account | None) -> None:
-        self._kept[key] = (self._clock() + KEPT_SECONDS, found)
-        self._kept.move_to_end(key)
-        while len(self._kept) > MOST_KEPT:
-            self._kept.popitem(last=False)
+    def _store(self, key: bytes, account: Account | None) -> None:
+        self._cache[key] = (self._clock() + KEPT_SECONDS, account)
+        self._cache.move_to_end(key)
+        while len(self._cache) > MOST_KEPT:
+            self._cache.popitem(last=False)
 
 
 def _hash(token: str) -> bytes:

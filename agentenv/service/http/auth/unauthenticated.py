@@ -1,4 +1,4 @@
-"""What is said to whoever nobody knows: the same to all of them, with the reason for those who can put it right."""
+"""The response to unauthenticated requests: the same for all of them, with the reason."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from agentenv.service.http.problems import Problem
 
 
 class UnauthenticatedError(Problem):
-    """A request without a token that counts."""
+    """A request without a valid token."""
 
     def __init__(self, why: str) -> None:
         super().__init__(

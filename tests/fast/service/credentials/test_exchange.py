@@ -292,7 +292,7 @@ def application(ours: Exchange | None) -> FastAPI:
     app = FastAPI()
     answers.install_handlers(app)
     app.include_router(routes.router)
-    app.state.parts = Parts(ours)
+    app.state.dependencies = Parts(ours)
     return app
 
 
@@ -325,7 +325,7 @@ def test_while_the_cluster_is_away_whoever_asks_is_told_to_ask_again(shelf: Shel
             "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
             "current-context": "a",
         }
-    gone: Any = SyncKubeClient.of_document(config)
+    gone: Any = SyncKubeClient.from_kubeconfig_document(config)
     for ours in (exchange(shelf, gone), exchange(gone)):
         client = TestClient(application(ours), client=(ADDRESS, 4000), raise_server_exceptions=False)
         answer = client.get("/v1/identity/credentials", headers={"Authorization": "the-token"})

@@ -42,17 +42,17 @@ def on_the_whole(act: Callable[[Whole], Awaitable[None]], *classes: Object, **se
     async def play() -> None:
         async with staged(*classes) as stage, httpx2.AsyncClient(trust_env=False) as plain, asyncio.timeout(60):
             app = application(None, stage.metrics)
-            app.state.parts = Dependencies(
+            app.state.dependencies = Dependencies(
                 backend=stage.backend,
                 catalog=stage.catalog,
-                authenticating=Authenticator(
+                authenticator=Authenticator(
                     stage.catalog.settings.service.model_copy(update=service),
                     Issuer(issuing.url, AUDIENCE, plain),
-                    TokenReviewer(stage.wire, AUDIENCE),
+                    TokenReviewer(stage.kube, AUDIENCE),
                 ),
                 limits=RateLimiter(100_000),
                 metrics=stage.metrics,
-                now=stage.wire.clock.now,
+                now=stage.kube.clock.now,
             )
             around = httpx2.ASGITransport(app=app)
             async with httpx2.AsyncClient(transport=around, base_url="http://here") as client:

@@ -62,7 +62,7 @@ def test_somebody_comes_back_through_a_server_that_is_busy(code: int) -> None:
     shelf.before = failing(3, code)
     kept = workspace_of_volume(volume)
     assert kept is not None
-    back = asyncio.run(WorkspaceRestorer(shelf, patience=5).bring_back(volume, kept))
+    back = asyncio.run(WorkspaceRestorer(shelf, timeout=5).restore(volume, kept))
     assert back.id == "w-1"
 
 
@@ -79,7 +79,7 @@ def test_nobody_waits_for_a_server_that_is_gone_until_patience_is_over(monkeypat
 
     monkeypatch.setattr(shelf, "list", gone)
     with pytest.raises(Problem) as told:
-        asyncio.run(WorkspaceRestorer(shelf, patience=1).bring_back(volume, kept))
+        asyncio.run(WorkspaceRestorer(shelf, timeout=1).restore(volume, kept))
     assert (told.value.kind, told.value.retry_after is not None) == ("unavailable", True)
     assert len(asked) == homecoming.ATTEMPTS
 
@@ -96,16 +96,16 @@ def test_a_claim_is_made_though_its_quota_was_counted_by_others_at_the_same_mome
 
 
 def test_one_that_is_changed_while_it_is_deleted_goes_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    removed = KubeClient.remove
+    removed = KubeClient.delete
     conflicts = [True, True]
 
-    async def overtaken(wire: KubeClient, kind: Kind, read: Document, *, policy: str = "Background") -> bool:
+    async def overtaken(kube: KubeClient, kind: Kind, read: Document, *, policy: str = "Background") -> bool:
         if kind is CLAIMS and conflicts:
             conflicts.pop()
             return False
-        return await removed(wire, kind, read, policy=policy)
+        return await removed(kube, kind, read, policy=policy)
 
-    monkeypatch.setattr(KubeClient, "remove", overtaken)
+    monkeypatch.setattr(KubeClient, "delete", overtaken)
 
     async def play() -> None:
         async with staged() as stage, asyncio.timeout(20):

@@ -25,10 +25,10 @@ class Back(Exception):
 class Returning:
     """Says that somebody is brought back, or sent to another class."""
 
-    async def bring_back(self, volume: Object, kept: Workspace) -> Workspace:
+    async def restore(self, volume: Object, kept: Workspace) -> Workspace:
         raise Back(kept.id, volume["metadata"]["name"])
 
-    async def move(self, claim: Object, to: Any) -> Workspace:
+    async def change_class(self, claim: Object, to: Any) -> Workspace:
         raise Back(claim["metadata"]["name"], to.name)
 
     def choice(self, why: Any) -> Any:
@@ -46,7 +46,7 @@ async def made(whole: Whole, who: str, **asked: Any) -> Object:
 )
 def test_a_budget_does_not_come_along_to_a_class_that_gives_less(said: Object, moves: bool) -> None:
     async def act(whole: Whole) -> None:
-        whole.stage.backend._returning = Returning()
+        whole.stage.backend._restorer = Returning()
         one = await made(whole, "ann", **{"class": "wide", "budget": 50})
         asked = "ann", "PATCH", f"/workspaces/{one['id']}", {"class": "narrow", **said}
         if moves:
@@ -78,7 +78,7 @@ def test_an_owner_may_lower_what_an_admin_raised_and_no_more_than_that() -> None
 def test_a_class_that_one_may_not_ask_for_comes_back_by_no_way(way: str, moving: bool) -> None:
     async def act(whole: Whole) -> None:
         backend, things = whole.stage.backend, whole.stage.server.things
-        backend._returning = Returning()
+        backend._restorer = Returning()
         one = await made(whole, "ann", **{"class": "wide"})
         await whole.ask("ann", "DELETE", f"/workspaces/{one['id']}", **VETTED)
         [volume] = [row for (kind, _, _), row in things.items() if kind == "persistentvolumes"]

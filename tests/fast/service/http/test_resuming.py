@@ -27,9 +27,9 @@ class Kept:
         assert id_ == DELETED.id
         return DELETED
 
-    async def resume(self, id_: str, *, wait: float, before_return: RestoreCheck) -> CreateResult:
+    async def resume(self, id_: str, *, wait: float, before_restore: RestoreCheck) -> CreateResult:
         assert (id_, wait) == (DELETED.id, 0)
-        await before_return(DELETED)
+        await before_restore(DELETED)
         return CreateResult(DELETED, ready=False)
 
 

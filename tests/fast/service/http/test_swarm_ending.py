@@ -45,7 +45,7 @@ class Swarms:
 def ended(swarms: Swarms, **said: Any) -> None:
     made: Any = Dependencies
     catalog = Catalog(settings_of({"name": "box"}))
-    parts = made(None, catalog, None, None, None, swarming=swarms, **said)
+    parts = made(None, catalog, None, None, None, swarm_tasks=swarms, **said)
     asyncio.run(delete("build", ANN, cast("Dependencies", parts)))
 
 

@@ -36,7 +36,7 @@ from agentenv.service.kube.sync_client import (
     SyncKubeApiError,
 )
 from agentenv.service.kube.view import ClusterView
-from agentenv.service.workspaces import swarm_outcome as swarm_fate
+from agentenv.service.workspaces import swarm_outcome
 from tests.fast.service.fake_dynamodb import Shelf
 from tests.fast.service.workspaces.stage import settings_of
 
@@ -66,7 +66,7 @@ class Slow(Shelf):
 
 
 def ask(
-    swarming: SwarmTasks,
+    swarm_tasks: SwarmTasks,
     owner: str,
     task: str,
     *,
@@ -76,7 +76,7 @@ def ask(
     fit: bool = False,
 ) -> Any:
     of_class = CATALOG.get(class_name)
-    return swarming.make(owner, of_class, task, count, fit=fit, channel="stable", deadline=None, wait=wait)
+    return swarm_tasks.create(owner, of_class, task, count, fit=fit, channel="stable", deadline=None, wait=wait)
 
 
 def test_swarms_that_take_their_time_hold_up_nobody_else() -> None:
@@ -138,10 +138,10 @@ class Coming(Shelf):
             document["status"] = {"conditions": [ready], "sandbox": {"name": name}}
             self.view.put_claim(document)
 
-    def remove(self, kind: Any, read: Document) -> bool:
+    def delete(self, kind: Any, existing: Document) -> bool:
         if kind is CLAIMS:
-            self.view.drop_claim((read["metadata"]["namespace"], read["metadata"]["name"]))
-        return super().remove(kind, read)
+            self.view.drop_claim((existing["metadata"]["namespace"], existing["metadata"]["name"]))
+        return super().delete(kind, existing)
 
 
 @pytest.fixture(autouse=True)
@@ -181,8 +181,8 @@ class Busy(Shelf):
         self.whose: dict[str, str] = {}  # what the volumes say already
         self.claimed: list[Document] = []
 
-    def make(self, kind: Any, document: Document) -> bool:
-        made = super().make(kind, document)
+    def create(self, kind: Any, document: Document) -> bool:
+        made = super().create(kind, document)
         if made and kind is CLAIMS:
             claim = self.things[CLAIMS, SPACE, document["metadata"]["name"]]
             name = claim["metadata"]["name"]
@@ -197,11 +197,11 @@ class Busy(Shelf):
             self.claimed.append(deepcopy(claim))
         return made
 
-    def change(self, kind: Any, read: Document, changes: Document) -> bool:
+    def patch(self, kind: Any, existing: Document, changes: Document) -> bool:
         if kind is VOLUMES and self.busy:
             self.busy -= 1
             raise SyncKubeApiError("too many requests", 429)
-        return super().change(kind, read, changes)
+        return super().patch(kind, existing, changes)
 
 
 def test_a_server_that_is_busy_for_a_moment_costs_nobody_their_swarm(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,10 +243,10 @@ def test_one_runs_once_it_was_handed_over() -> None:
     class Unable(Coming):
         able_to_note = False
 
-        def change(self, kind: Any, read: Document, changes: Document) -> bool:
+        def patch(self, kind: Any, existing: Document, changes: Document) -> bool:
             if kind is POOLS and not self.able_to_note:
                 raise SyncKubeApiError("too many requests", 429)
-            return super().change(kind, read, changes)
+            return super().patch(kind, existing, changes)
 
     shelf = Unable()
     swarming = SwarmTasks(shelf, CATALOG, shelf.view)
@@ -292,7 +292,7 @@ def test_one_whose_workspaces_have_all_ended_can_be_ended() -> None:
         swarming = SwarmTasks(shelf, CATALOG, shelf.view)
         await ask(swarming, "u-0", "t-0", wait=20)
         for claim in [*shelf.list(CLAIMS)]:
-            shelf.remove(CLAIMS, claim)
+            shelf.delete(CLAIMS, claim)
         assert (await swarming.find("u-0", "t-0")).state == "failed"
         await swarming.end("u-0", "t-0")
         assert not shelf.names(VOLUME_CLAIMS)
@@ -308,7 +308,7 @@ def test_what_was_asked_is_told_also_where_a_part_of_it_is_gone() -> None:
         await ask(swarming, "u-0", "t-0", wait=20, count=3)
         assert (await swarming.find("u-0", "t-0")).asked == len(shelf.names(CLAIMS)) == 3
         (claim, *_) = shelf.list(CLAIMS)
-        shelf.remove(CLAIMS, claim)
+        shelf.delete(CLAIMS, claim)
         told = await swarming.find("u-0", "t-0")
         assert (told.asked, len(told.members), told.state) == (3, 2, "failed")
         assert "1 of 3" in (told.why or "")
@@ -326,7 +326,7 @@ def test_one_that_is_on_its_way_out_is_not_told_as_whole() -> None:
     async def play() -> None:
         swarming = SwarmTasks(shelf, CATALOG, shelf.view)
         await ask(swarming, "u-0", "t-0", wait=20, count=2)
-        swarm_fate.mark_deleted(shelf, SPACE, task_name("u-0", "t-0"))
+        swarm_outcome.mark_deleted(shelf, SPACE, task_name("u-0", "t-0"))
         told = await swarming.find("u-0", "t-0")
         assert (told.asked, told.state, told.why) == (2, "failed", BEING_DELETED)
 
@@ -342,7 +342,7 @@ def test_what_is_kept_of_one_that_was_deleted_can_be_destroyed() -> None:
     about = {"name": "pv-1", "labels": labels, "annotations": notes}
     shelf.put(VOLUMES, {"metadata": about, "spec": spec, "status": {"phase": "Released"}})
     made: Any = Dependencies
-    parts = made(None, CATALOG, None, None, None, swarming=SwarmTasks(shelf, CATALOG, shelf.view))
+    parts = made(None, CATALOG, None, None, None, swarm_tasks=SwarmTasks(shelf, CATALOG, shelf.view))
     caller = Caller("u-0", with_implied_roles("user"), "token")
 
     async def play() -> None:
@@ -355,7 +355,7 @@ def test_what_is_kept_of_one_that_was_deleted_can_be_destroyed() -> None:
         assert (told.state, "destroyed" in (told.why or "")) == ("failed", True)
         assert DESTROY_REQUESTED in shelf.things[VOLUMES, "", "pv-1"]["metadata"]["labels"]
         with pytest.raises(Problem, match="being destroyed") as refused:
-            await ask(parts.swarming, "u-0", "t-0", wait=20)
+            await ask(parts.swarm_tasks, "u-0", "t-0", wait=20)
         assert (refused.value.status, refused.value.kind) == (409, "wrong-state")
         assert refused.value.document()["gone_in"] == refused.value.retry_after
 

@@ -1,4 +1,4 @@
-"""What is read off the wire: whole lines, however they were cut on their way."""
+"""What is read off the kube: whole lines, however they were cut on their way."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Machine:
         """The server writes its date, and after so many seconds that is read."""
         date = format_datetime(self.server.replace(microsecond=0), usegmt=True)
         self.later(after)
-        self.clock.hear(date)
+        self.clock.observe_date(date)
 
 
 def test_until_it_is_told_it_goes_by_its_own_and_then_by_the_servers() -> None:
@@ -56,7 +56,7 @@ def test_until_it_is_told_it_goes_by_its_own_and_then_by_the_servers() -> None:
 def test_what_is_no_date_says_nothing(date: str | None) -> None:
     machine = Machine()
     machine.answered()
-    machine.clock.hear(date)
+    machine.clock.observe_date(date)
     assert abs(machine.clock.now() - START) < SECOND
 
 

@@ -64,7 +64,7 @@ class Asked:
 
 
 class Server:
-    """A server that has its next answers written out, as they go over the wire; and says `{}` to all others."""
+    """A server that has its next answers written out, as they go over the kube; and says `{}` to all others."""
 
     def __init__(self, *turns: bytes | Turn, then: bytes | Turn = b"", tls: ssl.SSLContext | None = None) -> None:
         self.asked: list[Asked] = []
@@ -713,9 +713,9 @@ async def test_a_kubeconfig_says_who_is_trusted_and_who_asks(folder: Path, autho
         }
         kubeconfig = folder / "kubeconfig.yaml"
         kubeconfig.write_text(yaml.safe_dump(document))
-        wire = KubeClient.of_file(kubeconfig)
-        assert await wire.find(CLAIMS, "x", "here") == {"metadata": {"name": "x"}}
-        await wire.close()
+        kube = KubeClient.from_kubeconfig(kubeconfig)
+        assert await kube.find(CLAIMS, "x", "here") == {"metadata": {"name": "x"}}
+        await kube.close()
     assert dict(server.peers[0]["subject"][0]) == {"commonName": "ann"}
     assert server.asked[0].path == CLAIMS.path("here", "x")
 

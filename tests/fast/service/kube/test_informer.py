@@ -62,8 +62,8 @@ def followed(told: Told, until: Callable[[dict[str, str]], bool]) -> dict[str, s
         known.pop(key[1])
 
     async def play() -> None:
-        wire: Any = told
-        one = Informer(wire, CLAIMS, put, drop)
+        kube: Any = told
+        one = Informer(kube, CLAIMS, put, drop)
         task = asyncio.create_task(one.run())
         async with asyncio.timeout(5):
             while told.turns or not until(known):
@@ -95,8 +95,8 @@ def informed(told: Told, kept: Fragile, until: Callable[[Informer], bool]) -> In
     """Return an informer that has been told everything, once it is as a test says."""
 
     async def play() -> Informer:
-        wire: Any = told
-        one = Informer(wire, CLAIMS, kept.put, kept.drop, reports=Reports())
+        kube: Any = told
+        one = Informer(kube, CLAIMS, kept.put, kept.drop, reports=Reports())
         task = asyncio.create_task(one.run())
         async with asyncio.timeout(5):
             while (told.turns or not until(one)) and not task.done():
@@ -229,14 +229,14 @@ def test_bookmarks_and_new_watches_keep_a_quiet_cluster_fresh() -> None:
         async def watch(self, _kind: Any, version: str, **chosen: Any) -> AsyncIterator[tuple[str, Any]]:
             await asyncio.sleep(0)
             now[0] += STALE_AFTER / 2
-            chosen["begun"]()
+            chosen["on_open"]()
             now[0] += STALE_AFTER / 2
             yield "BOOKMARK", thing("", int(version) + 1)
 
     async def play() -> None:
-        wire: Any = Quiet([])
+        kube: Any = Quiet([])
         kept = Fragile()
-        one = Informer(wire, CLAIMS, kept.put, kept.drop, clock=lambda: now[0])
+        one = Informer(kube, CLAIMS, kept.put, kept.drop, clock=lambda: now[0])
         task = asyncio.create_task(one.run())
         async with asyncio.timeout(5):
             while now[0] < 10 * STALE_AFTER:

@@ -28,7 +28,7 @@ class Backend:
     def __init__(self, said: list[Workspace] | None) -> None:
         self.said, self.asked_in = said, list[int]()
 
-    def standing(self) -> list[Workspace] | None:
+    def existing_workspaces(self) -> list[Workspace] | None:
         self.asked_in.append(threading.get_ident())
         return self.said
 
@@ -37,47 +37,47 @@ ONE = Workspace("w-1", "u-1", "box", "user", "running")
 
 
 def test_a_thread_is_given_what_the_view_has_from_the_views_own_thread() -> None:
-    backend, sight = Backend([ONE]), WorkspaceSnapshot()
+    backend, snapshot = Backend([ONE]), WorkspaceSnapshot()
 
     async def served() -> None:
-        with sight.by(backend):
-            assert await asyncio.to_thread(sight.workspaces) == [ONE]
+        with snapshot.attach(backend):
+            assert await asyncio.to_thread(snapshot.workspaces) == [ONE]
         assert backend.asked_in == [threading.get_ident()]
 
     asyncio.run(served())
 
 
 def test_nothing_is_said_before_the_api_is_there_nor_after() -> None:
-    backend, sight = Backend([ONE]), WorkspaceSnapshot()
-    assert sight.workspaces() is None
+    backend, snapshot = Backend([ONE]), WorkspaceSnapshot()
+    assert snapshot.workspaces() is None
 
     async def served() -> None:
-        with sight.by(backend):
+        with snapshot.attach(backend):
             pass
 
     asyncio.run(served())
-    assert sight.workspaces() is None
+    assert snapshot.workspaces() is None
     assert backend.asked_in == []
 
 
 def test_an_api_that_has_just_ended_is_not_waited_for() -> None:
-    sight = WorkspaceSnapshot()
+    snapshot = WorkspaceSnapshot()
 
     async def kept() -> None:
-        sight.by(Backend([ONE])).__enter__()
+        snapshot.attach(Backend([ONE])).__enter__()
 
     asyncio.run(kept())
-    assert sight.workspaces() is None
+    assert snapshot.workspaces() is None
 
 
 def test_an_api_that_does_not_come_to_it_is_not_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    backend, sight = Backend([ONE]), WorkspaceSnapshot()
+    backend, snapshot = Backend([ONE]), WorkspaceSnapshot()
     monkeypatch.setattr(sights, "COPY_TIMEOUT", 0.05)
 
     async def served() -> None:
-        with sight.by(backend), ThreadPoolExecutor(1) as hand:
+        with snapshot.attach(backend), ThreadPoolExecutor(1) as hand:
             # As if a request held the event loop.
-            assert hand.submit(sight.workspaces).result(PATIENCE) is None
+            assert hand.submit(snapshot.workspaces).result(PATIENCE) is None
         await asyncio.sleep(0)
         assert backend.asked_in == [], "what is not waited for any more is not done either"
 
@@ -98,17 +98,17 @@ def test_what_stands_is_said_and_what_was_deleted_is_not() -> None:
         made = await stage.backend.create(ASKED, wait=5)
         while stage.backend.view.find(made.workspace.id) is None:
             await asyncio.sleep(0)
-        assert [one.id for one in stage.backend.standing() or ()] == [made.workspace.id]
+        assert [one.id for one in stage.backend.existing_workspaces() or ()] == [made.workspace.id]
 
     on_stage(act)
 
 
 def test_a_view_that_is_not_told_of_changes_says_nothing() -> None:
     async def act(stage: Stage) -> None:
-        assert stage.backend.standing() == []
-        for one in stage.backend._telling:
+        assert stage.backend.existing_workspaces() == []
+        for one in stage.backend._workspace_informers:
             one.watching = False
-            assert stage.backend.standing() is None
+            assert stage.backend.existing_workspaces() is None
             one.watching = True
 
     on_stage(act)
@@ -120,7 +120,7 @@ def test_loops_look_where_they_are_told_and_list_where_nobody_tells(monkeypatch:
     lists, listing = list[object](), house.shelf.list
     monkeypatch.setattr(house.shelf, "list", lambda kind: (lists.append(kind), listing(kind))[1])
     said: list[list[Workspace] | None] = [[ONE], None, None, [ONE]]
-    context = house.context(told_of=lambda: said.pop(0), monotonic=lambda: 0.0)
-    seen = [[one.id for one in context.attended(20)] for _ in range(4)]
+    context = house.context(workspace_snapshot=lambda: said.pop(0), monotonic=lambda: 0.0)
+    seen = [[one.id for one in context.recent_workspaces(20)] for _ in range(4)]
     assert seen == [["w-1"], ["w-listed"], ["w-listed"], ["w-1"]]
     assert lists == [CLAIMS], "loops share one list"

@@ -80,7 +80,7 @@ def cluster(server: Server, tmp_path: Path) -> Iterator[SyncKubeClient]:
     said = tmp_path / "asked"
     script = f"open({str(said)!r}, 'a').write('x'); print({json.dumps(TOKEN)!r})"
     command = {"apiVersion": TOKEN["apiVersion"], "command": sys.executable, "args": ["-c", script], "env": []}
-    made = SyncKubeClient.of_document(_leading_to(server.url, {"exec": command}))
+    made = SyncKubeClient.from_kubeconfig_document(_leading_to(server.url, {"exec": command}))
     yield made
     made.close()
     # However much was asked, the token was fetched once.
@@ -126,21 +126,21 @@ def test_one_that_is_not_there_is_none_and_another_answer_is_a_refusal(server: S
 def test_a_change_is_of_the_version_that_was_read(server: Server, cluster: SyncKubeClient) -> None:
     server.answers += [(200, READ), refusal(409, "Conflict"), refusal(404, "NotFound"), refusal(422, "Invalid", "odd")]
     changes = {"metadata": {"annotations": {"a": None}}, "spec": {"replicas": 0}}
-    assert cluster.change(POOLS, READ, changes) is True
+    assert cluster.patch(POOLS, READ, changes) is True
     (asked,) = server.asked
     assert asked["do"] == "PATCH /apis/extensions.agents.x-k8s.io/v1beta1/namespaces/sandbox-box/sandboxwarmpools/a"
     assert asked["type"] == "application/merge-patch+json"
     assert asked["query"] == {"fieldManager": "agentenv"}
     version = {"uid": "u", "resourceVersion": "7"}
     assert asked["body"] == {"metadata": {"annotations": {"a": None}, **version}, "spec": {"replicas": 0}}
-    assert [cluster.change(POOLS, READ, changes) for _ in range(2)] == [False, False]
+    assert [cluster.patch(POOLS, READ, changes) for _ in range(2)] == [False, False]
     with pytest.raises(SyncKubeApiError, match="odd"):
-        cluster.change(POOLS, READ, changes)
+        cluster.patch(POOLS, READ, changes)
 
 
 def test_only_what_was_read_is_removed(server: Server, cluster: SyncKubeClient) -> None:
     server.answers += [(200, {"kind": "Status", "status": "Success"}), refusal(409, "Conflict")]
-    assert [cluster.remove(POOLS, READ) for _ in range(2)] == [True, False]
+    assert [cluster.delete(POOLS, READ) for _ in range(2)] == [True, False]
     asked = server.asked[0]
     assert asked["do"].startswith("DELETE ")
     assert asked["body"]["preconditions"] == {"uid": "u", "resourceVersion": "7"}
@@ -150,9 +150,9 @@ def test_only_what_was_read_is_removed(server: Server, cluster: SyncKubeClient) 
 def test_what_is_there_already_is_not_made_again(server: Server, cluster: SyncKubeClient) -> None:
     server.answers += [(201, READ), refusal(409, "AlreadyExists"), refusal(403, "Forbidden", "exceeded quota")]
     document = {"kind": "SandboxWarmPool", "metadata": {"name": "a", "namespace": "sandbox-box"}}
-    assert [cluster.make(POOLS, document) for _ in range(2)] == [True, False]
+    assert [cluster.create(POOLS, document) for _ in range(2)] == [True, False]
     with pytest.raises(SyncKubeApiError, match="exceeded quota"):
-        cluster.make(POOLS, document)
+        cluster.create(POOLS, document)
     assert server.asked[0]["body"]["metadata"] == document["metadata"]
 
 
@@ -162,17 +162,17 @@ def test_a_quota_that_was_counted_at_the_same_moment_is_no_thing_of_that_name(
     server.answers += [refusal(409, "Conflict", "cannot be fulfilled on resourcequotas"), (201, READ)]
     document = {"kind": "SandboxClaim", "metadata": {"name": "a", "namespace": "sandbox-box"}}
     with pytest.raises(SyncKubeApiError, match="resourcequotas") as told:
-        cluster.make(CLAIMS, document)
-    assert told.value.passes
-    assert cluster.make(CLAIMS, document) is True
+        cluster.create(CLAIMS, document)
+    assert told.value.transient
+    assert cluster.create(CLAIMS, document) is True
 
 
 ASKED: list[Callable[[SyncKubeClient], object]] = [
     lambda cluster: cluster.find(CLAIMS, "a", "sandbox-box"),
     lambda cluster: [*cluster.list(CLAIMS)],
-    lambda cluster: cluster.make(CLAIMS, READ),
-    lambda cluster: cluster.change(CLAIMS, READ, {}),
-    lambda cluster: cluster.remove(CLAIMS, READ),
+    lambda cluster: cluster.create(CLAIMS, READ),
+    lambda cluster: cluster.patch(CLAIMS, READ, {}),
+    lambda cluster: cluster.delete(CLAIMS, READ),
     lambda cluster: cluster.review("a-token", "an-audience"),
 ]
 
@@ -182,12 +182,12 @@ def test_a_server_that_does_not_answer_cannot_just_now(
     server: Server, cluster: SyncKubeClient, ask: Callable[[SyncKubeClient], object]
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as nobody:
-        gone = SyncKubeClient.of_document(_leading_to(f"http://127.0.0.1:{nobody.getsockname()[1]}"))
+        gone = SyncKubeClient.from_kubeconfig_document(_leading_to(f"http://127.0.0.1:{nobody.getsockname()[1]}"))
     with pytest.raises(SyncKubeApiError, match="does not answer") as told:
         ask(gone)
-    assert told.value.passes
+    assert told.value.transient
     gone.close()
     server.answers += [refusal(429, "TooManyRequests", "busy")]
     with pytest.raises(SyncKubeApiError, match=r"busy|429") as told:
         ask(cluster)
-    assert told.value.passes
+    assert told.value.transient

@@ -68,7 +68,7 @@ def test_pages_hold_what_is_there_and_what_the_reader_may_see(steps: list[tuple[
         assert pages(view, Filter(reader=reader), limit) == theirs
         own = sorted(name for name, (owner, _) in truth.items() if owner == reader)
         assert pages(view, Filter(owner=reader), limit) == own
-    assert sum(view.counted().values()) == len(truth)
+    assert sum(view.count_by_state().values()) == len(truth)
 
 
 def test_what_stands_comes_before_what_was_deleted() -> None:
@@ -99,11 +99,11 @@ def test_of_whom_it_was_shared_with_nothing_is_left_by_the_next_change() -> None
     view = ClusterView()
     for turn in range(100):
         view.put_claim(claim("w-a", shared=json.dumps({f"u-{turn}-{number}": "ro" for number in range(64)})))
-    assert len(view._seen_by) == 65
+    assert len(view._ids_by_reader) == 65
     view.put_claim(claim("w-a", owner="u-b"))
-    assert list(view._seen_by) == ["u-b"]
+    assert list(view._ids_by_reader) == ["u-b"]
     view.drop_claim(("sandbox-standard", "w-a"))
-    assert not view._seen_by
+    assert not view._ids_by_reader
 
 
 def test_who_is_shared_with_by_one_of_two_rows_still_sees_it() -> None:
@@ -111,7 +111,7 @@ def test_who_is_shared_with_by_one_of_two_rows_still_sees_it() -> None:
     view.put_claim(claim("w-a", shared='{"u-b":"ro"}'))
     view.put_claim(claim("w-a", space="sandbox-other", shared='{"u-c":"ro"}'))
     view.put_claim(claim("w-a", space="sandbox-other"))
-    assert view._seen_by.keys() == {"u-a", "u-b"}
+    assert view._ids_by_reader.keys() == {"u-a", "u-b"}
 
 
 def test_of_waits_that_are_over_nothing_is_left() -> None:
@@ -119,9 +119,9 @@ def test_of_waits_that_are_over_nothing_is_left() -> None:
 
     async def wait() -> None:
         async with asyncio.TaskGroup() as group:
-            long = [group.create_task(view.change("w-a", 60)) for _ in range(2)]
-            await view.change("w-a", 0)
-            await asyncio.gather(*(view.change(f"w-{number}", 0) for number in range(100)))
+            long = [group.create_task(view.wait_for_change("w-a", 60)) for _ in range(2)]
+            await view.wait_for_change("w-a", 0)
+            await asyncio.gather(*(view.wait_for_change(f"w-{number}", 0) for number in range(100)))
             assert list(view._waiting) == ["w-a"]
             view.put_claim(claim("w-a"))
             await asyncio.gather(*long)

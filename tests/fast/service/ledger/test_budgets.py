@@ -119,8 +119,8 @@ def test_near_its_limit_an_owner_is_told_once_a_month() -> None:
     shelf, book = Shelf(), Book(row("2.5"))
     documents.claim(shelf)
     ours = budgets(shelf, book)
-    assert ours.hold_all().noticed == 1
-    assert ours.hold_all().noticed == 0
+    assert ours.enforce_all().noticed == 1
+    assert ours.enforce_all().noticed == 0
     assert awake(shelf)
     assert shelf.things[CLAIMS, documents.SPACE, "w-1"]["metadata"]["annotations"][NOTICED] == "2026-11"
     (event,) = (one for (kind, _, _), one in shelf.things.items() if kind is EVENTS)
@@ -132,19 +132,19 @@ def test_at_its_limit_all_that_it_holds_sleeps_and_nothing_is_deleted() -> None:
     for owner, name in (("u-1", "w-1"), ("u-1", "w-2"), ("u-3", "w-4")):
         documents.claim(shelf, owner, name)
     before = {key for key in shelf.things if key[0] is not EVENTS}
-    assert budgets(shelf, book).hold_all().suspended == 2
+    assert budgets(shelf, book).enforce_all().suspended == 2
     assert [awake(shelf, name) for name in ("w-1", "w-2", "w-4")] == [False, False, True]
     notes = shelf.things[CLAIMS, documents.SPACE, "w-1"]["metadata"]["annotations"]
     assert notes[SUSPENDED_BECAUSE] == "budget"
     assert {key for key in shelf.things if key[0] is not EVENTS} == before
-    assert budgets(shelf, book).hold_all().suspended == 0
+    assert budgets(shelf, book).enforce_all().suspended == 0
 
 
 def test_a_budget_that_is_no_number_frees_nobody() -> None:
     shelf, book = Shelf(), Book(row("3"))
     for number, said in enumerate(("NaN", "Infinity", "-1", "much")):
         documents.claim(shelf, "u-1", f"w-{number}", **{"sandbox.users.io/budget": said})
-    assert budgets(shelf, book).hold_all().suspended == 4
+    assert budgets(shelf, book).enforce_all().suspended == 4
 
 
 class Refusing(Shelf):
@@ -154,24 +154,24 @@ class Refusing(Shelf):
         super().__init__()
         self._name, self._code = name, code
 
-    def change(self, kind: Any, read: Document, changes: Document) -> bool:
-        if kind is CLAIMS and read["metadata"]["name"] == self._name:
+    def patch(self, kind: Any, existing: Document, changes: Document) -> bool:
+        if kind is CLAIMS and existing["metadata"]["name"] == self._name:
             raise SyncKubeApiError("not this one", self._code)
-        return super().change(kind, read, changes)
+        return super().patch(kind, existing, changes)
 
 
 def test_one_that_is_refused_keeps_nobody_behind_it_awake() -> None:
     shelf, book = Refusing("w-1", 403), Book(row("3"), row("2.6", "w-3", owner="u-2"))
     for owner, name in (("u-1", "w-1"), ("u-1", "w-2"), ("u-2", "w-3")):
         documents.claim(shelf, owner, name)
-    held = budgets(shelf, book).hold_all()
+    held = budgets(shelf, book).enforce_all()
     assert (held.suspended, held.noticed, held.failures) == (1, 1, ("w-1: not this one",))
     assert [awake(shelf, name) for name in ("w-1", "w-2", "w-3")] == [True, False, True]
     # A server that cannot just now is not asked about all the others, too.
     shelf = Refusing("w-1", 503)
     documents.claim(shelf)
     with pytest.raises(SyncKubeApiError):
-        budgets(shelf, book).hold_all()
+        budgets(shelf, book).enforce_all()
 
 
 @pytest.mark.parametrize("change", range(1, 6))
@@ -186,11 +186,11 @@ def test_a_pass_that_is_killed_is_made_up_for(change: int) -> None:
 
     shelf.before = dies
     with pytest.raises(Killed):
-        budgets(shelf, book).hold_all()
+        budgets(shelf, book).enforce_all()
     shelf.before = lambda _: None
     # What is marked and not asleep yet is seen to by whoever puts to sleep (`agentenv/core/lifecycle/wake.py`) as it is
     # here.
-    budgets(shelf, book).hold_all()
+    budgets(shelf, book).enforce_all()
     marked = [
         name
         for name in ("w-1", "w-2", "w-3")
@@ -227,7 +227,7 @@ def test_its_hour_does_not_wake_what_may_cost_no_more() -> None:
     held = budgets(house.shelf, book)
     asked = book.asked
     for _ in range(2):
-        wake_due(house.context(stays_asleep=held.stays_asleep), always)
+        wake_due(house.context(refuse_wake=held.refuse_wake), always)
         assert (house.mode(), house.notes()[SUSPENDED_BECAUSE]) == ("Suspended", "budget")
         # It was stopped by then, and is not asked about again.
         assert book.asked == asked + 1
@@ -242,7 +242,7 @@ def test_its_hour_wakes_whoever_may_cost_more_and_whoever_nobody_knows_of(away: 
     house, book = House(), Book(row("2.9" if not away else "3", owner=OWNER))
     asleep_until_noon(house)
     book.away = away
-    assert wake_due(house.context(stays_asleep=budgets(house.shelf, book).stays_asleep), always).steps == 1
+    assert wake_due(house.context(refuse_wake=budgets(house.shelf, book).refuse_wake), always).steps == 1
     assert (house.mode(), house.notes().get(WAKE_AT)) == ("Running", None)
 
 

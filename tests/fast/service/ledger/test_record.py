@@ -46,26 +46,26 @@ def timed(table: Any) -> Timed:
 
 
 def kept(ledger: Ledger) -> list[Row]:
-    return sorted(ledger.everybody(NOON - 900 * HOUR, NOON + 900 * HOUR), key=lambda row: (row.began, row.pod))
+    return sorted(ledger.all_rows(NOON - 900 * HOUR, NOON + 900 * HOUR), key=lambda row: (row.began, row.pod))
 
 
 def test_a_day_of_a_workspace(shelf: Shelf, timed: Timed) -> None:
     """Claimed warm, put to sleep, woken, deleted with its data kept: the rows say who held what from when to when."""
     documents.claim(shelf)
-    keeper = LedgerRecorder(shelf, timed, Meter())
+    recorder = LedgerRecorder(shelf, timed, Meter())
     timed.at = NOON + HOUR
-    keeper.keep_all()
+    recorder.record_all()
     documents.suspend(shelf)
     timed.at = NOON + 2.5 * HOUR
-    keeper.keep_all()
+    recorder.record_all()
     box = shelf.things[documents.SANDBOXES, documents.SPACE, "box-w-1"]
     box["spec"]["operatingMode"], box["status"] = "Running", {}
     documents.pod(shelf, uid="second", placed="2026-11-17T16:00:00Z")
     timed.at = NOON + 5 * HOUR
-    keeper.keep_all()
+    recorder.record_all()
     documents.delete(shelf, at="2026-11-17T18:00:00Z")
     timed.at = NOON + 7 * HOUR
-    keeper.keep_all()
+    recorder.record_all()
     first, asleep, second, data = kept(timed)
     minute = timedelta(minutes=1)
     assert [(row.pod, row.began, row.ended, row.closed) for row in (first, asleep, second, data)] == [
@@ -88,7 +88,7 @@ def test_what_was_measured_counts_and_not_what_was_asked_for(shelf: Shelf, timed
     notes = {"sandbox.users.io/measured-bytes": str(2**29)}
     shelf.things[VOLUMES, "", "pv-w-1"]["metadata"]["annotations"] = notes
     timed.at = NOON + HOUR + timedelta(minutes=1)
-    LedgerRecorder(shelf, timed, Meter()).keep_all()
+    LedgerRecorder(shelf, timed, Meter()).record_all()
     (row,) = kept(timed)
     assert (row.storage_gib_hours, row.source) == (Decimal("0.5"), "requests/metered")
 
@@ -112,18 +112,18 @@ def test_fargates_own_size_counts(shelf: Shelf) -> None:
 
 def test_a_claim_that_was_settled_loses_nothing_when_all_of_it_goes(shelf: Shelf, timed: Timed) -> None:
     documents.claim(shelf)
-    keeper = LedgerRecorder(shelf, timed, Meter())
+    recorder = LedgerRecorder(shelf, timed, Meter())
     timed.at = NOON + HOUR
-    keeper.keep_all()
+    recorder.record_all()
     timed.at += timedelta(minutes=4)
-    keeper.settle(documents.SPACE, "w-1")
+    recorder.settle(documents.SPACE, "w-1")
     documents.delete(shelf, at=None)
     shelf.things.pop((VOLUMES, "", "pv-w-1"))
     timed.at += HOUR
-    LedgerRecorder(shelf, timed, Meter()).keep_all()
+    LedgerRecorder(shelf, timed, Meter()).record_all()
     (row,) = kept(timed)
     assert (row.ended, row.closed) == (NOON + HOUR + timedelta(minutes=4), True)
-    nothing = keeper.settle(documents.SPACE, "nobody")
+    nothing = recorder.settle(documents.SPACE, "nobody")
     assert nothing is not None
     assert nothing.due == 0
 
@@ -134,9 +134,9 @@ def test_a_claim_that_is_being_deleted_is_charged_until_its_deletion_was_recorde
 ) -> None:
     """A pass may find it at any step of going away; the data is charged from the same timestamp on."""
     documents.claim(shelf)
-    keeper = LedgerRecorder(shelf, timed, Meter())
+    recorder = LedgerRecorder(shelf, timed, Meter())
     timed.at = NOON + HOUR
-    keeper.settle(documents.SPACE, "w-1")
+    recorder.settle(documents.SPACE, "w-1")
     deleted = NOON + HOUR + timedelta(seconds=1)
     documents.going(shelf, at="2026-11-17T13:00:01.216Z")
     if pod == "gone":
@@ -146,12 +146,12 @@ def test_a_claim_that_is_being_deleted_is_charged_until_its_deletion_was_recorde
         ended = {"terminated": {"finishedAt": "2026-11-17T13:00:09Z"}}
         status |= {"phase": "Succeeded", "containerStatuses": [{"state": ended}]}
     timed.at += timedelta(seconds=20)
-    keeper.settle(documents.SPACE, "w-1")
-    keeper.keep_all()
+    recorder.settle(documents.SPACE, "w-1")
+    recorder.record_all()
     assert [(row.ended, row.closed) for row in kept(timed)] == [(deleted, True)]
     documents.delete(shelf, at="2026-11-17T13:00:01.216Z")
     timed.at += HOUR
-    keeper.keep_all()
+    recorder.record_all()
     workspace, data = kept(timed)
     assert (workspace.ended, workspace.closed) == (deleted, True)
     assert (data.began, data.claim) == (deleted, "volume:pv-w-1")
@@ -162,7 +162,7 @@ def test_the_record_of_an_earlier_deletion_ends_no_claim(shelf: Shelf, timed: Ti
     documents.claim(shelf)
     documents.going(shelf, at="2026-11-17T12:00:30Z")
     timed.at = NOON + HOUR
-    LedgerRecorder(shelf, timed, Meter()).keep_all()
+    LedgerRecorder(shelf, timed, Meter()).record_all()
     assert [(row.ended, row.closed) for row in kept(timed)] == [(timed.at, False)]
 
 
@@ -171,7 +171,7 @@ def test_a_deletion_that_was_not_finished_ends_no_claim(shelf: Shelf, timed: Tim
     documents.going(shelf, at="2026-11-17T12:30:00Z")
     del shelf.things[documents.CLAIMS, documents.SPACE, "w-1"]["metadata"]["deletionTimestamp"]
     timed.at = NOON + HOUR
-    LedgerRecorder(shelf, timed, Meter()).keep_all()
+    LedgerRecorder(shelf, timed, Meter()).record_all()
     assert [(row.ended, row.closed) for row in kept(timed)] == [(timed.at, False)]
 
 
@@ -180,7 +180,7 @@ def test_one_volume_with_a_mistyped_note_keeps_nobodys_rows_away(shelf: Shelf, t
         documents.claim(shelf, f"u-{number}", f"w-{number}")
     documents.delete(shelf, "w-0", "yesterday")
     timed.at = NOON + HOUR
-    LedgerRecorder(shelf, timed, Meter()).keep_all()
+    LedgerRecorder(shelf, timed, Meter()).record_all()
     assert [row.workspace for row in kept(timed)] == ["w-1"]
 
 
@@ -193,12 +193,12 @@ def test_one_row_that_cannot_be_reckoned_keeps_the_others_from_nothing(shelf: Sh
     for number in range(2):
         documents.claim(shelf, f"u-{number}", f"w-{number}")
     timed.at = NOON + HOUR
-    done = LedgerRecorder(shelf, timed, Meter(Absurd())).keep_all()
+    done = LedgerRecorder(shelf, timed, Meter(Absurd())).record_all()
     assert [row.workspace for row in kept(timed)] == ["w-1"]
     assert (done.due, done.written, len(done.failures)) == (2, 1, 1)
     assert done.failures[0].startswith("u-0 claim-w-0#pod-w-0#")
     # It is made up for as soon as it can be.
-    assert LedgerRecorder(shelf, timed, Meter()).keep_all().written == 1
+    assert LedgerRecorder(shelf, timed, Meter()).record_all().written == 1
 
 
 def test_a_size_that_is_none_is_what_was_asked_for(shelf: Shelf) -> None:
@@ -244,7 +244,7 @@ def course(shelf: Shelf, ledger: Timed, keeper_of: Any) -> None:
             documents.suspend(shelf, "w-1", "2026-11-18T06:00:00Z")
         if step == 3:
             documents.delete(shelf, "w-2", "2026-11-18T12:00:00Z")
-        keeper_of(step).keep_all()
+        keeper_of(step).record_all()
 
 
 def test_killed_at_any_call_the_next_pass_makes_up_for_it(table: Any, timed: Timed) -> None:
@@ -266,7 +266,7 @@ def test_killed_at_any_call_the_next_pass_makes_up_for_it(table: Any, timed: Tim
                 if step == 3:
                     dying.at = timed.at
                     try:
-                        LedgerRecorder(shelf, dying, Meter()).keep_all()
+                        LedgerRecorder(shelf, dying, Meter()).record_all()
                     except Killed:
                         nonlocal calls
                         calls += 1
@@ -303,7 +303,7 @@ def test_two_replicas_at_once_write_what_one_writes(table: Any, timed: Timed) ->
         one.at = timed.at
         # Its clock is a little behind.
         other.at = timed.at - timedelta(seconds=20)
-        crossing = lambda: LedgerRecorder(shelf, other, Meter()).keep_all()  # noqa: E731
+        crossing = lambda: LedgerRecorder(shelf, other, Meter()).record_all()  # noqa: E731
         return LedgerRecorder(shelf, one, Meter())
 
     course(shelf, timed, keeper_of)
@@ -353,10 +353,10 @@ def test_a_process_that_is_killed_leaves_a_ledger_that_goes_on(timed: Timed) -> 
                             return call
                     dying = Timed(Ending(), "ledger")
                     dying.at = ledger.at
-                    LedgerRecorder(shelf, dying, Meter()).keep_all()
+                    LedgerRecorder(shelf, dying, Meter()).record_all()
                     os._exit(0)
                 assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
-            LedgerRecorder(shelf, ledger, Meter()).keep_all()
+            LedgerRecorder(shelf, ledger, Meter()).record_all()
             rows = kept(ledger)
             assert len(rows) == 6, rows
             assert sum(row.seconds for row in rows) == 3 * (30 * 3600 - 60)

@@ -32,31 +32,31 @@ ROW = Row(
 
 
 def all_rows(ledger: Ledger) -> list[Row]:
-    return sorted(ledger.everybody(NOON - 400 * HOUR, NOON + 400 * HOUR), key=lambda row: row.sort_key)
+    return sorted(ledger.all_rows(NOON - 400 * HOUR, NOON + 400 * HOUR), key=lambda row: row.sort_key)
 
 
 def test_a_row_put_twice_is_there_once(ledger: Ledger) -> None:
-    assert ledger.keep(ROW).written == 1
-    assert ledger.keep(ROW).written == 1
+    assert ledger.put(ROW).written == 1
+    assert ledger.put(ROW).written == 1
     assert all_rows(ledger) == [ROW]
 
 
 def test_an_open_row_grows_and_never_shrinks(ledger: Ledger) -> None:
     later = replace(ROW, ended=NOON + 2 * HOUR, cpu_seconds=Decimal(720))
-    ledger.keep(later)
-    kept = ledger.keep(ROW)
+    ledger.put(later)
+    kept = ledger.put(ROW)
     assert (kept.row, kept.written) == (later, 0)
     assert all_rows(ledger) == [later]
 
 
 def test_an_end_that_is_known_is_put_even_if_it_is_earlier(ledger: Ledger) -> None:
-    ledger.keep(replace(ROW, ended=NOON + 2 * HOUR))
-    ledger.keep(replace(ROW, closed=True))
+    ledger.put(replace(ROW, ended=NOON + 2 * HOUR))
+    ledger.put(replace(ROW, closed=True))
     assert all_rows(ledger) == [replace(ROW, closed=True)]
 
 
 def test_behind_a_row_that_was_closed_too_soon_there_is_another_and_no_time_twice(ledger: Ledger) -> None:
-    ledger.keep(replace(ROW, closed=True))
+    ledger.put(replace(ROW, closed=True))
     asked: list[tuple[datetime, datetime]] = []
 
     def amounted(row: Row) -> Row:
@@ -64,8 +64,8 @@ def test_behind_a_row_that_was_closed_too_soon_there_is_another_and_no_time_twic
         return replace(row, cpu_seconds=Decimal(1))
 
     whole = replace(ROW, ended=NOON + 3 * HOUR, cpu_seconds=Decimal(1080))
-    ledger.keep(whole, amounted)
-    ledger.keep(whole, amounted)
+    ledger.put(whole, amounted)
+    ledger.put(whole, amounted)
     first, rest = all_rows(ledger)
     assert (first.ended, rest.began, rest.ended) == (NOON + HOUR, NOON + HOUR, NOON + 3 * HOUR)
     assert (first.cpu_seconds, rest.cpu_seconds) == (Decimal(360), Decimal(1))
@@ -74,18 +74,18 @@ def test_behind_a_row_that_was_closed_too_soon_there_is_another_and_no_time_twic
 
 def test_only_rows_that_grow_are_listed_as_open(ledger: Ledger) -> None:
     for number in range(250):
-        ledger.keep(replace(ROW, owner=f"u-{number}", closed=number % 2 == 0))
+        ledger.put(replace(ROW, owner=f"u-{number}", closed=number % 2 == 0))
     found = ledger.open_rows()
     assert len(found) == 125
     assert not any(row.closed for row in found)
-    ledger.keep(replace(ROW, owner="u-1", closed=True))
+    ledger.put(replace(ROW, owner="u-1", closed=True))
     assert len(ledger.open_rows()) == 124
 
 
 def test_an_owner_has_their_rows_of_a_time_and_nobody_elses(ledger: Ledger) -> None:
     for hours in (0, 1, 24, 48):
-        ledger.keep(replace(ROW, began=NOON + hours * HOUR, ended=NOON + (hours + 1) * HOUR))
-    ledger.keep(replace(ROW, owner="u-2"))
+        ledger.put(replace(ROW, began=NOON + hours * HOUR, ended=NOON + (hours + 1) * HOUR))
+    ledger.put(replace(ROW, owner="u-2"))
     found = ledger.of_owner("u-1", NOON + HOUR, NOON + 48 * HOUR)
     assert [row.began for row in found] == [NOON + HOUR, NOON + 24 * HOUR]
     assert [row.claim for row in ledger.of_claim("u-1", "c1")] == ["c1"] * 4
@@ -93,7 +93,7 @@ def test_an_owner_has_their_rows_of_a_time_and_nobody_elses(ledger: Ledger) -> N
 
 
 def test_a_row_is_forgotten_after_its_day_and_the_time_that_is_kept(table: Any) -> None:
-    Ledger(table, TABLE, timedelta(days=30)).keep(ROW)
+    Ledger(table, TABLE, timedelta(days=30)).put(ROW)
     (item,) = table.scan(TableName=TABLE)["Items"]
     assert int(item["expires"]["N"]) == int((NOON.replace(hour=0) + timedelta(days=31)).timestamp())
     assert item["row"]["S"] == f"c1#p1#{format_whole_seconds(NOON)}"
@@ -117,11 +117,11 @@ class Between:
 def test_two_who_write_at_once_write_the_same(table: Any, ledger: Ledger) -> None:
     """Whoever comes between another's calls: the rows are those of one."""
     other = Ledger(table, TABLE)
-    ledger.keep(replace(ROW, closed=True))
+    ledger.put(replace(ROW, closed=True))
     whole = replace(ROW, ended=NOON + 5 * HOUR)
-    racing = Ledger(Between(table, lambda *_: other.keep(replace(whole, ended=NOON + 4 * HOUR)) and None), TABLE)
-    racing.keep(whole)
-    other.keep(whole)
+    racing = Ledger(Between(table, lambda *_: other.put(replace(whole, ended=NOON + 4 * HOUR)) and None), TABLE)
+    racing.put(whole)
+    other.put(whole)
     first, rest = all_rows(ledger)
     assert (first.ended, rest.began, rest.ended) == (NOON + HOUR, NOON + HOUR, NOON + 5 * HOUR)
 
@@ -140,15 +140,15 @@ def throttled(table: Any, operation: str, times: int) -> Ledger:
 def test_a_table_that_is_busy_is_told_from_one_that_refuses(table: Any) -> None:
     busy = throttled(table, "put_item", 1)
     with pytest.raises(aws.AwsUnavailableError, match="ThrottlingException"):
-        busy.keep(ROW)
-    assert busy.keep(ROW).written == 1
+        busy.put(ROW)
+    assert busy.put(ROW).written == 1
     with pytest.raises(aws.AwsRefusedError, match="ResourceNotFound"):
-        Ledger(table, "another").keep(ROW)
+        Ledger(table, "another").put(ROW)
 
 
 def test_keys_that_a_busy_table_leaves_out_are_asked_for_again(table: Any, ledger: Ledger) -> None:
     for number in range(30):
-        ledger.keep(replace(ROW, owner=f"u-{number}"))
+        ledger.put(replace(ROW, owner=f"u-{number}"))
 
     class Halves:
         def __getattr__(self, name: str) -> Any:

@@ -115,7 +115,7 @@ class House:
         found = self.shelf.find(CLAIMS, name, SPACE)
         assert found is not None
         told = {f"sandbox.users.io/{key.replace('_', '-')}": value for key, value in notes.items()}
-        assert self.shelf.change(CLAIMS, found, {"metadata": {"annotations": told}})
+        assert self.shelf.patch(CLAIMS, found, {"metadata": {"annotations": told}})
 
     def settle(self) -> None:
         """What the controller does meanwhile: the claim says what its sandbox is told."""

@@ -37,8 +37,8 @@ class Server(Shelf):
         document["metadata"]["managedFields"] = [{"manager": "agentenv", "time": told}] if self.tells else []
         super().put(kind, document)
 
-    def change(self, kind: Any, read: Document, changes: Document) -> bool:
-        done = super().change(kind, read, changes)
+    def patch(self, kind: Any, existing: Document, changes: Document) -> bool:
+        done = super().patch(kind, existing, changes)
         if self.loses:
             raise SyncKubeApiError("its answer never came", 504)
         return done
@@ -68,43 +68,43 @@ def later(server: Server, seconds: float, *replicas: Replica) -> None:
 def test_one_leads_and_the_other_does_when_it_is_gone() -> None:
     server = Server()
     one, other = Replica(server, "a"), Replica(server, "b")
-    assert (one.leader.stand(), other.leader.stand()) == (True, False)
+    assert (one.leader.renew(), other.leader.renew()) == (True, False)
     for _ in range(10):
         later(server, 3, one, other)
-        assert (one.leader.stand(), other.leader.stand()) == (True, False)
+        assert (one.leader.renew(), other.leader.renew()) == (True, False)
     # Gone: the other one waits for as long as the lease lasts, since it last saw it change.
     later(server, TERMS.lasts, other)
-    assert not other.leader.stand()
+    assert not other.leader.renew()
     later(server, 1, other)
-    assert other.leader.stand()
+    assert other.leader.renew()
     lease = server.find(LEASES, NAME, "default")
     assert lease is not None
     assert (lease["spec"]["holderIdentity"], lease["spec"]["leaseTransitions"]) == ("b", 1)
     # Back again, it finds somebody else there.
-    assert not one.leader.stand()
+    assert not one.leader.renew()
 
 
 def test_clocks_that_are_hours_apart_make_no_difference() -> None:
     server = Server()
     one = Replica(server, "a", timedelta(hours=5))
     other = Replica(server, "b", -timedelta(hours=7))
-    assert one.leader.stand()
+    assert one.leader.renew()
     for _ in range(20):
         later(server, 3, one, other)
-        assert (one.leader.stand(), other.leader.stand()) == (True, False)
+        assert (one.leader.renew(), other.leader.renew()) == (True, False)
 
 
 def test_whoever_cannot_renew_stops_before_anybody_else_begins() -> None:
     server = Server()
     one, other = Replica(server, "a"), Replica(server, "b")
-    one.leader.stand()
-    other.leader.stand()
+    one.leader.renew()
+    other.leader.renew()
     server.down = True
     times: list[tuple[bool, bool]] = []
     for second in range(int(TERMS.lasts) + 5):
         later(server, 1, one, other)
         server.down = second < TERMS.gives_up + 2
-        times.append((one.leader.leads(), other.leader.stand()))
+        times.append((one.leader.is_leader(), other.leader.renew()))
         assert times[-1] != (True, True)
     assert times[-1][1]
 
@@ -112,32 +112,32 @@ def test_whoever_cannot_renew_stops_before_anybody_else_begins() -> None:
 def test_of_many_that_want_it_at_once_one_has_it() -> None:
     server = Server()
     replicas = [Replica(server, f"r{number}") for number in range(5)]
-    assert [one.leader.stand() for one in replicas] == [True, False, False, False, False]
+    assert [one.leader.renew() for one in replicas] == [True, False, False, False, False]
     # All saw it run out at the same moment; the second to write is told.
     later(server, TERMS.lasts + 1, *replicas)
     waiting = replicas[1:]
-    assert [one.leader.stand() for one in waiting].count(True) == 1
+    assert [one.leader.renew() for one in waiting].count(True) == 1
 
 
 def test_one_that_resigns_is_followed_at_once() -> None:
     server = Server()
     one, other = Replica(server, "a"), Replica(server, "b")
-    one.leader.stand()
-    other.leader.stand()
+    one.leader.renew()
+    other.leader.renew()
     one.leader.resign()
-    assert not one.leader.leads()
-    assert other.leader.stand()
+    assert not one.leader.is_leader()
+    assert other.leader.renew()
     # Not the leader: nothing of somebody else's is taken away.
     one.leader.resign()
     later(server, 3, one, other)
-    assert other.leader.stand()
+    assert other.leader.renew()
 
 
 def test_the_servers_clock_is_what_is_decided_by_from_the_first_moment() -> None:
     server = Server()
     ahead = Replica(server, "a", timedelta(minutes=40))
     assert not ahead.clock.known
-    assert ahead.leader.stand()
+    assert ahead.leader.renew()
     assert ahead.clock.known
     for off in (40, -40, 0):
         # Whatever becomes of its own clock meanwhile.
@@ -145,25 +145,25 @@ def test_the_servers_clock_is_what_is_decided_by_from_the_first_moment() -> None
         assert abs(ahead.clock.now() - server.time) < timedelta(seconds=1)
         later(server, 3, ahead)
         assert abs(ahead.clock.now() - server.time) < timedelta(seconds=1)
-        assert ahead.leader.stand()
+        assert ahead.leader.renew()
 
 
 def test_who_leads_again_goes_by_nothing_that_was_true_of_its_clock_before() -> None:
     server = Server()
     one, other = Replica(server, "a", -timedelta(days=60)), Replica(server, "b")
-    assert one.leader.stand()
+    assert one.leader.renew()
     later(server, 3, one, other)
-    assert one.leader.stand()
-    other.leader.stand()
+    assert one.leader.renew()
+    other.leader.renew()
     # It cannot ask for a while, and its clock is put right meanwhile.
     later(server, TERMS.lasts + 1, one, other)
-    assert other.leader.stand()
+    assert other.leader.renew()
     one.off = timedelta(0)
-    assert not one.leader.stand()
+    assert not one.leader.renew()
     later(server, TERMS.lasts + 1, one)
     assert not one.clock.known
     other.leader.resign()
-    assert one.leader.stand()
+    assert one.leader.renew()
     assert abs(one.clock.now() - server.time) < timedelta(seconds=1)
 
 
@@ -171,26 +171,26 @@ def test_nobody_leads_who_was_not_told_what_time_it_is() -> None:
     server = Server()
     one = Replica(server, "a", timedelta(days=60))
     server.tells = False
-    assert not one.leader.stand()
-    assert not one.leader.leads()
+    assert not one.leader.renew()
+    assert not one.leader.is_leader()
     # The lease is its own all the same, and goes to the next one when it ends.
     later(server, 3, one)
     server.tells = True
-    assert one.leader.stand()
+    assert one.leader.renew()
 
 
 def test_a_renewal_whose_answer_was_lost_tells_nothing_of_the_time() -> None:
     """The server took it, and by then nobody knew when it was sent."""
     server = Server()
     one = Replica(server, "a")
-    assert one.leader.stand()
+    assert one.leader.renew()
     server.loses = True
     later(server, 3, one)
-    assert one.leader.stand()
+    assert one.leader.renew()
     server.loses = False
     # What is found now is of the renewal that was lost.
     later(server, 6, one)
-    assert one.leader.stand()
+    assert one.leader.renew()
     assert abs(one.clock.now() - server.time) < timedelta(seconds=1)
 
 
@@ -208,7 +208,7 @@ def test_a_fresh_leader_whose_clock_is_months_ahead_takes_nobody_for_idle_or_old
         Loop("ending", 0.1, lambda still: end_expired(context, still)),
     ]
     running = threading.Thread(
-        target=lead, args=(leader, Scheduler(loops, leader.leads, metrics), metrics, stop), daemon=True
+        target=lead, args=(leader, Scheduler(loops, leader.is_leader, metrics), metrics, stop), daemon=True
     )
     running.start()
 

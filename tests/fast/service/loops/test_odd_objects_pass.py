@@ -125,7 +125,7 @@ def test_a_record_that_cannot_be_read_stays_open_and_the_others_are_finished(hou
     records = Records(house.shelf, "default")
     assert records.write("pv-gone", {"owner": "u-1"}, START)
     (page,) = house.shelf.list(CONFIGURATIONS, "default", {LABEL: "destroyed", OPEN: "true"})
-    assert house.shelf.change(CONFIGURATIONS, page, {"data": {"pv-odd": "[" * 20_000, "pv-list": "[]"}})
+    assert house.shelf.patch(CONFIGURATIONS, page, {"data": {"pv-odd": "[" * 20_000, "pv-list": "[]"}})
     assert [name for name, _ in records.unfinished()] == ["pv-gone"]
     apply_retention(house.context(), always)
     assert not [*records.unfinished()]

@@ -81,11 +81,11 @@ def test_nothing_goes_while_it_is_not_known_what_time_it_is(house: House) -> Non
     # A replica whose own clock is a month ahead goes by the server's.
     passed = [0.0]
     ahead = ServerClock(lambda: START + 30 * DAY, monotonic=lambda: passed[0])
-    ahead.learn(START - 11 * DAY, 0.0)
+    ahead.observe(START - 11 * DAY, 0.0)
     assert apply_retention(house.context(clock=ahead), always).steps == 0
     assert policy(house) == "Retain"
     # And by what it said a moment ago: what it said long ago is not enough to destroy by.
-    ahead.learn(START, 0.0)
+    ahead.observe(START, 0.0)
     passed[0] = FRESH
     assert apply_retention(house.context(clock=ahead), always).steps == 0
     passed[0] = FRESH - 1
@@ -99,7 +99,7 @@ def test_whoever_comes_back_at_the_last_moment_keeps_it(house: House) -> None:
         if number == 2:
             house.shelf.before = lambda _: None
             found = house.shelf.find(VOLUMES, "pv-w-9") or {}
-            assert house.shelf.change(VOLUMES, found, {"spec": {"claimRef": {"name": "home-w-9", "uid": None}}})
+            assert house.shelf.patch(VOLUMES, found, {"spec": {"claimRef": {"name": "home-w-9", "uid": None}}})
 
     house.shelf.before = comes
     assert apply_retention(house.context(), always).steps == 0
@@ -300,7 +300,7 @@ def test_a_request_to_destroy_that_was_cut_short_is_taken_back_with_the_deletion
     house.workspace("w-9")
     volume = house.shelf.find(VOLUMES, "pv-w-9") or {}
     marks = {"annotations": {DELETED_AT: format_timestamp(START)}, "labels": {DESTROY_REQUESTED: "true"}}
-    assert house.shelf.change(VOLUMES, volume, {"metadata": marks})
+    assert house.shelf.patch(VOLUMES, volume, {"metadata": marks})
     house.pass_(3600)
     assert apply_retention(house.context(), always).steps == 1
     now = (house.shelf.find(VOLUMES, "pv-w-9") or {})["metadata"]

@@ -192,14 +192,14 @@ def test_those_who_are_always_refused_keep_none_of_the_others_behind_them() -> N
     while suspend_idle(house.context(), always).steps:
         house.settle()
     house.pass_(2 * HOUR)
-    refuses = house.shelf.change
+    refuses = house.shelf.patch
 
-    def change(kind: Kind, read: Document, changes: Document) -> bool:
-        if kind is CLAIMS and read["metadata"]["name"] != "w-zzz":
+    def patch(kind: Kind, existing: Document, changes: Document) -> bool:
+        if kind is CLAIMS and existing["metadata"]["name"] != "w-zzz":
             raise SyncKubeApiError("a guardrail says no", 403)
-        return refuses(kind, read, changes)
+        return refuses(kind, existing, changes)
 
-    house.shelf.change = change
+    house.shelf.patch = patch
     for _ in range(20):
         done = wake_due(house.context(), always)
         # Nor is the server asked for all of them in every pass.

@@ -26,7 +26,7 @@ class Stage:
     """What stands on it."""
 
     server: ApiServer
-    wire: KubeClient
+    kube: KubeClient
     catalog: Catalog
     backend: KubernetesBackend
     metrics: Metrics
@@ -80,11 +80,11 @@ async def staged(*classes: Object, **service: Any) -> AsyncGenerator[Stage]:
     server, metrics = ApiServer(), Metrics()
     catalog = Catalog(settings_of(*(classes or ({"name": "standard"},)), **service))
     async with server.client() as client:
-        wire = KubeClient(client, pause=lambda _: asyncio.sleep(0))
-        backend = KubernetesBackend(wire, catalog, metrics, now=wire.clock.now)
-        stage = Stage(server, wire, catalog, backend, metrics)
+        kube = KubeClient(client, pause=lambda _: asyncio.sleep(0))
+        backend = KubernetesBackend(kube, catalog, metrics, now=kube.clock.now)
+        stage = Stage(server, kube, catalog, backend, metrics)
         server.on_made = lambda made: stage.fill(made) if made.get("kind") == "SandboxClaim" else None
         async with running_backend(backend):
-            while not backend.in_step():
+            while not backend.is_synced():
                 await asyncio.sleep(0)
             yield stage

@@ -69,17 +69,17 @@ def test_what_was_known_of_an_object_is_not_listed_once_it_cannot_be_read(monkey
         stage.server.put("sandboxclaims", claim("w-1"))
         await stage.told(lambda view: view.find("w-1") is None)
         # Somebody who asks for it again is not taken for new.
-        assert stage.backend.view.knew("w-1")
+        assert stage.backend.view.recently_known("w-1")
 
     on_stage(act)
 
 
 def test_a_volume_that_cannot_be_read_may_be_anybodys() -> None:
     async def act(stage: Stage) -> None:
-        assert stage.backend._told_of_all()
+        assert stage.backend._watches_complete()
         stage.backend._volumes.unreadable.add(("", "pvc-1"))
-        assert not stage.backend._told_of_all()
-        assert stage.backend.standing() == [], "loops still look where they are told"
+        assert not stage.backend._watches_complete()
+        assert stage.backend.existing_workspaces() == [], "loops still look where they are told"
 
     on_stage(act)
 
@@ -88,7 +88,7 @@ def test_a_replica_that_has_not_heard_the_server_lately_is_not_ready() -> None:
     async def act(whole: Whole) -> None:
         one: Informer = whole.stage.backend._informers[-1]
         assert (await whole.client.get("/readyz")).status_code == 200
-        heard = one._heard
+        heard = one._last_event
         one._clock = lambda: heard + STALE_AFTER + 1
         assert (await whole.client.get("/readyz")).status_code == 503
         with pytest.raises(Problem, match="lately"):
@@ -142,8 +142,8 @@ def test_an_answer_that_cannot_be_read_is_a_problem(body: bytes) -> None:
             return httpx2.Response(200, content=body)
 
         async with httpx2.AsyncClient(transport=httpx2.MockTransport(answer), base_url="http://kubernetes") as client:
-            stage.wire._client = client
+            stage.kube._client = client
             with pytest.raises(Problem, match="cannot be read"):
-                await stage.wire.ask("GET", "/api/v1/persistentvolumes/x")
+                await stage.kube.request("GET", "/api/v1/persistentvolumes/x")
 
     on_stage(act)

@@ -40,7 +40,7 @@ def pool(stage: Stage, name: str, ready: int, wanted: int = 2) -> None:
 def test_a_warm_one_is_kept_before_it_is_handed_over() -> None:
     async def act(stage: Stage) -> None:
         stage.slot("standard-a-1")
-        await stage.told(lambda view: view.home("sandbox-standard", "home-standard-a-1"))
+        await stage.told(lambda view: view.home_volume("sandbox-standard", "home-standard-a-1"))
         made = await stage.backend.create(asked(), wait=5)
         assert (made.ready, made.existed, made.cold) == (True, False, None)
         volume = stage.server.things["persistentvolumes", "", "pvc-standard-a-1"]
@@ -60,7 +60,7 @@ def marks(stage: Stage) -> int:
 
 async def warm(stage: Stage) -> str:
     stage.slot("standard-a-1")
-    await stage.told(lambda view: view.home("sandbox-standard", "home-standard-a-1"))
+    await stage.told(lambda view: view.home_volume("sandbox-standard", "home-standard-a-1"))
     made = await stage.backend.create(asked(), wait=5)
     assert (made.ready, made.cold) == (True, None)
     return made.workspace.id
@@ -73,7 +73,7 @@ def test_that_it_is_kept_is_written_once_and_after_the_rush() -> None:
             await stage.backend.get(name)
         await asyncio.sleep(0.05)
         assert marks(stage) == 0
-        await stage.backend.making.finish()
+        await stage.backend.creator.finish()
         assert marks(stage) == 1
         assert (await stage.backend.get(name)).kept  # pyright: ignore[reportOptionalMemberAccess]
 
@@ -97,7 +97,7 @@ def test_of_one_that_went_meanwhile_nothing_is_written() -> None:
         await stage.backend.delete(name, keep_for=timedelta(0))
         await stage.told(lambda view: getattr(view.find(name), "state", "deleted") == "deleted")
         before = marks(stage)
-        await stage.backend.making.finish()
+        await stage.backend.creator.finish()
         assert marks(stage) == before
 
     on_stage(act)
@@ -115,7 +115,7 @@ def test_somebody_elses_volume_is_not_handed_over_and_stays_theirs(cold: bool) -
         volume["metadata"]["labels"] = {"sandbox.users.io/user": "u-2", "sandbox.users.io/workspace": "w-2"}
         volume["spec"]["persistentVolumeReclaimPolicy"] = "Retain"
         volume = deepcopy(stage.server.put("persistentvolumes", volume))
-        await stage.told(lambda view: (row := view.home("sandbox-standard", f"home-{sandbox}")) and row.labels)
+        await stage.told(lambda view: (row := view.home_volume("sandbox-standard", f"home-{sandbox}")) and row.labels)
         with pytest.raises(Problem, match="somebody else") as told:
             await stage.backend.create(made_by, wait=5)
         assert told.value.kind == "refused"
@@ -143,7 +143,7 @@ def test_its_volume_is_kept_before_its_claim_says_which_it_has(cut: int | None) 
     async def act(stage: Stage) -> None:
         fill, stage.server.on_made = stage.server.on_made, lambda _: None
         stage.slot("standard-a-1")
-        await stage.told(lambda view: view.home("sandbox-standard", "home-standard-a-1"))
+        await stage.told(lambda view: view.home_volume("sandbox-standard", "home-standard-a-1"))
         asking = asyncio.create_task(stage.backend.create(asked(), wait=5))
         while not (claims := [thing for key, thing in stage.server.things.items() if key[0] == "sandboxclaims"]):
             await asyncio.sleep(0)
@@ -169,7 +169,7 @@ def test_one_that_is_given_another_sandbox_in_the_end_has_that_ones_volume_kept(
         stage.slot("standard-a-1")
         stage.slot("standard-a-2")
         stage.warm.reverse()
-        await stage.told(lambda view: view.home("sandbox-standard", "home-standard-a-2"))
+        await stage.told(lambda view: view.home_volume("sandbox-standard", "home-standard-a-2"))
 
         def twice(claim: Any) -> None:
             adopted(stage, claim, "standard-a-1")
@@ -207,7 +207,7 @@ def test_one_that_came_up_later_is_kept_before_anybody_is_told_that_it_runs() ->
         assert found.state == "running"
         volume = stage.server.things["persistentvolumes", "", f"pvc-{made.workspace.id}"]
         assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
-        await stage.backend.making.finish()
+        await stage.backend.creator.finish()
         assert (await stage.backend.get(made.workspace.id)).kept  # pyright: ignore[reportOptionalMemberAccess]
         # It is looked after once, and not each time that somebody looks at it.
         before = len(stage.server.requests)
@@ -274,11 +274,11 @@ def test_what_passes_is_tried_again_and_no_more_than_so_often(failure: Any) -> N
     async def act(stage: Stage) -> None:
         stage.server.failing = [failure] * 3
         assert (await stage.backend.create(asked(), wait=5)).ready
-        await stage.backend.making.finish()
+        await stage.backend.creator.finish()
         stage.server.failing = [failure] * 100
         before = len(stage.server.requests)
         with pytest.raises(Problem) as told:
-            await stage.wire.find(CLAIMS, "any", "sandbox-standard")
+            await stage.kube.find(CLAIMS, "any", "sandbox-standard")
         assert (told.value.kind, len(stage.server.requests) - before) == ("unavailable", 6)
         stage.server.failing = []
 
@@ -295,13 +295,13 @@ def test_fifty_at_once_go_to_pools_by_what_they_can_spare() -> None:
         pool(stage, f"{named}-1", 40, 40)
         await stage.told(lambda view: len(view.pools("sandbox-standard")) == 2)
         await stage.told(lambda view: view.current("sandbox-standard", "stable"))
-        pools = stage.backend.making.pools
+        pools = stage.backend.creator.pools
         chosen: list[str] = []
         with contextlib.ExitStack() as under_way:
             for _ in range(50):
                 one = pools.choose("sandbox-standard", "stable", ())
                 assert one.cold is None
-                under_way.enter_context(pools.taking("sandbox-standard", one.pool))
+                under_way.enter_context(pools.reserving("sandbox-standard", one.pool))
                 chosen.append(one.pool)
             assert pools.choose("sandbox-standard", "stable", ()).cold == "empty"
         assert (chosen.count(named), chosen.count(f"{named}-1")) == (10, 40)

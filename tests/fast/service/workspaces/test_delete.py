@@ -115,10 +115,10 @@ def test_whoever_finishes_a_deletion_comes_to_the_same_timestamp(step: str, ago:
 class Bringing:
     """Says that a return begins."""
 
-    async def bring_back(self, volume: Object, kept: Workspace) -> Workspace:
+    async def restore(self, volume: Object, kept: Workspace) -> Workspace:
         raise AssertionError(f"{kept.id} is brought back on {volume['metadata']['name']}")
 
-    async def move(self, claim: Object, to: Any) -> Workspace:
+    async def change_class(self, claim: Object, to: Any) -> Workspace:
         raise NotImplementedError
 
     def choice(self, why: Any) -> Choice:
@@ -132,7 +132,7 @@ ASKED = CreateRequest("u-1", "user", "standard", "u-1")
 @pytest.mark.parametrize("kept_first", [False, True])
 def test_nobody_returns_to_data_whose_destruction_was_requested(how: str, *, kept_first: bool) -> None:
     async def act(stage: Stage) -> None:
-        stage.backend._returning = Bringing()
+        stage.backend._restorer = Bringing()
         await stage.backend.create(ASKED, wait=5)
         if kept_first:
             await stage.backend.delete(ASKED.id, keep_for=timedelta(days=30))
@@ -172,14 +172,14 @@ def test_a_claim_that_comes_while_destruction_is_requested_goes() -> None:
         made = await stage.backend.create(ASKED, wait=5)
         claim = stage.server.things["sandboxclaims", "sandbox-standard", ASKED.id]
         await stage.backend.delete(ASKED.id, keep_for=timedelta(days=30))
-        shorten = stage.backend._leaving.shorten
+        shorten = stage.backend._deletions.shorten
 
         async def raced(id_: str, keep_for: timedelta) -> Workspace:
             found = await shorten(id_, keep_for)
             stage.server.put("sandboxclaims", claim)
             return found
 
-        stage.backend._leaving.shorten = raced
+        stage.backend._deletions.shorten = raced
         await stage.backend.delete(ASKED.id, keep_for=timedelta(0))
         assert ("sandboxclaims", "sandbox-standard", ASKED.id) not in stage.server.things
         kept = stage.server.things["persistentvolumes", "", made.workspace.volume or ""]["metadata"]

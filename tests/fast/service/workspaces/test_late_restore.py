@@ -26,10 +26,10 @@ class Back(Exception):
 class Bringing:
     """Says on which volume a return begins."""
 
-    async def bring_back(self, volume: Object, kept: Workspace) -> Workspace:
+    async def restore(self, volume: Object, kept: Workspace) -> Workspace:
         raise Back(kept.id, volume["metadata"]["name"])
 
-    async def move(self, claim: Object, to: Any) -> Workspace:
+    async def change_class(self, claim: Object, to: Any) -> Workspace:
         raise NotImplementedError
 
     def choice(self, why: Any) -> Choice:
@@ -48,7 +48,7 @@ def on_stage(act: Callable[[Stage], Awaitable[None]]) -> None:
 
 def another(stage: Stage) -> KubernetesBackend:
     """One more replica, that brings people back."""
-    return KubernetesBackend(stage.wire, stage.catalog, stage.metrics, Bringing())
+    return KubernetesBackend(stage.kube, stage.catalog, stage.metrics, Bringing())
 
 
 async def made_and_deleted(stage: Stage) -> None:
@@ -78,7 +78,7 @@ def test_a_replica_whose_watch_of_volumes_is_behind_finds_what_was_kept(how: str
         replica = another(stage)
         [volumes] = [one for one in replica._informers if one._kind.plural == "persistentvolumes"]
         keeping_up = asyncio.create_task(replica.run())
-        await heard(replica.in_step)
+        await heard(replica.is_synced)
         volumes._put = lambda _: None
         made = await stage.backend.create(ASKED, wait=5)
         await heard(lambda: replica.view.find(ASKED.id) is not None)
@@ -100,7 +100,7 @@ def test_a_replica_that_is_not_told_of_changes_just_now_asks(kind: str) -> None:
     async def act(stage: Stage) -> None:
         replica = another(stage)
         keeping_up = asyncio.create_task(replica.run())
-        await heard(replica.in_step)
+        await heard(replica.is_synced)
         keeping_up.cancel()
         await asyncio.gather(keeping_up, return_exceptions=True)
         await made_and_deleted(stage)
@@ -127,7 +127,7 @@ def test_a_replica_that_has_read_nothing_yet_makes_nothing() -> None:
 
 def test_whoever_comes_for_the_first_time_or_is_there_does_not_wait_for_a_list_of_volumes() -> None:
     async def act(stage: Stage) -> None:
-        stage.backend._returning = Bringing()
+        stage.backend._restorer = Bringing()
         await heard(lambda: all(one.watching for one in stage.backend._informers))
         stage.server.requests.clear()
         assert (await stage.backend.create(ASKED, wait=5)).ready

@@ -70,7 +70,7 @@ def test_one_that_goes_elsewhere_meanwhile_is_not_made_twice(meanwhile: dict[str
     claim = claims.claim("one", "one-t", "w-1", owner="u-1", workspace="w-1")
     claim["metadata"]["uid"] = "gone"
     with pytest.raises(Problem, match="at the same time"):
-        asyncio.run(WorkspaceRestorer(shelf, patience=0.2).move(claim, CATALOG.get("two")))
+        asyncio.run(WorkspaceRestorer(shelf, timeout=0.2).change_class(claim, CATALOG.get("two")))
     assert shelf.names(CLAIMS) == []
 
 
@@ -78,7 +78,7 @@ def test_one_that_was_on_its_way_arrives_there_when_it_is_asked_for() -> None:
     shelf, volume = house(**{DELETED_AT: "2026-11-18T20:00:00Z", MOVING_TO: "two"})
     kept = workspace_of_volume(volume)
     assert kept is not None
-    back = asyncio.run(WorkspaceRestorer(shelf, patience=0.2).bring_back(volume, kept))
+    back = asyncio.run(WorkspaceRestorer(shelf, timeout=0.2).restore(volume, kept))
     assert (back.id, back.class_name) == ("w-1", "two")
 
 

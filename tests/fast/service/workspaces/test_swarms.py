@@ -25,7 +25,7 @@ from agentenv.service.kube.sync_client import (
     Document,
     SyncKubeApiError,
 )
-from agentenv.service.workspaces import swarm_outcome as swarm_fate
+from agentenv.service.workspaces import swarm_outcome
 from agentenv.service.workspaces.swarms import SwarmError, create_swarm, delete_swarm
 from tests.fast.service.fake_dynamodb import Killed, Shelf
 
@@ -69,7 +69,7 @@ class Controlled(Shelf):
 
 
 def made(shelf: Controlled, of: Swarm) -> dict[str, str]:
-    return create_swarm(shelf, of, patience=5, pause=shelf.pause, clock=lambda: shelf.now)
+    return create_swarm(shelf, of, timeout=5, pause=shelf.pause, clock=lambda: shelf.now)
 
 
 def test_a_swarm_is_its_members_and_what_they_share() -> None:
@@ -242,7 +242,7 @@ def test_whoever_gives_up_leaves_what_somebody_else_was_given() -> None:
     given: list[dict[str, str]] = []
     pause = beside(shelf, lambda: given.append(made(shelf, asked(2))))
     with pytest.raises(SwarmError, match="2 of 5"):
-        create_swarm(shelf, asked(5), patience=5, pause=pause, clock=lambda: shelf.now)
+        create_swarm(shelf, asked(5), timeout=5, pause=pause, clock=lambda: shelf.now)
     assert [*given[0]] == ["t-1-0", "t-1-1"] == shelf.names(CLAIMS)
     assert shelf.names(VOLUME_CLAIMS) == ["shared-t-1"]
     assert made(shelf, asked(2)) == given[0]
@@ -257,7 +257,7 @@ def test_whoever_gives_up_leaves_one_that_was_ended_and_made_anew() -> None:
         made(shelf, asked(2))
 
     with pytest.raises(SwarmError, match="taken away") as told:
-        create_swarm(shelf, asked(5), patience=5, pause=beside(shelf, anew), clock=lambda: shelf.now)
+        create_swarm(shelf, asked(5), timeout=5, pause=beside(shelf, anew), clock=lambda: shelf.now)
     assert told.value.kind == "busy"
     assert shelf.names(CLAIMS) == ["t-1-0", "t-1-1"]
     assert shelf.names(VOLUME_CLAIMS) == ["shared-t-1"]
@@ -270,13 +270,13 @@ def test_what_was_given_up_is_given_to_nobody() -> None:
         # After what is shared and its claims: just before it is noted that they are there.
         if number == 6:
             shelf.before = lambda _: None
-            pool = swarm_fate.pool_of(shelf, SPACE, "t-1")
+            pool = swarm_outcome.pool_of(shelf, SPACE, "t-1")
             assert pool is not None
-            assert swarm_fate.mark_given_up(shelf, SPACE, "t-1", pool["metadata"]["uid"]) == "given-up"
+            assert swarm_outcome.mark_given_up(shelf, SPACE, "t-1", pool["metadata"]["uid"]) == "given-up"
 
     shelf.before = give_up
     with pytest.raises(SwarmError, match="taken away") as told:
-        create_swarm(shelf, asked(2, task="t-1"), patience=5, pause=shelf.pause, clock=lambda: shelf.now)
+        create_swarm(shelf, asked(2, task="t-1"), timeout=5, pause=shelf.pause, clock=lambda: shelf.now)
     assert told.value.kind == "busy"
     # Whoever asks next ends what there is left, and then has one.
     with pytest.raises(SwarmError, match="taken away"):
@@ -305,7 +305,7 @@ def test_members_that_sleep_are_there() -> None:
     first = made(shelf, asked())
     shelf.able = 0
     for claim in shelf.list(CLAIMS, SPACE):
-        shelf.change(CLAIMS, claim, {"metadata": {"annotations": {SUSPENDED_BECAUSE: "idle"}}})
+        shelf.patch(CLAIMS, claim, {"metadata": {"annotations": {SUSPENDED_BECAUSE: "idle"}}})
     shelf.pause(0)
     assert made(shelf, asked()) == first
 
@@ -331,19 +331,19 @@ class Busy(Controlled):
             raise SyncKubeApiError("too busy", self.code)
         return super().list(kind, namespace, labels)
 
-    def make(self, kind: Any, document: Document) -> bool:
+    def create(self, kind: Any, document: Document) -> bool:
         if self._asked("make", kind):
             if not self.heard:
-                super().make(kind, document)
+                super().create(kind, document)
             raise SyncKubeApiError("too busy", self.code)
-        return super().make(kind, document)
+        return super().create(kind, document)
 
-    def change(self, kind: Any, read: Document, changes: Document) -> bool:
+    def patch(self, kind: Any, existing: Document, changes: Document) -> bool:
         if self._asked("change", kind):
             if not self.heard:
-                super().change(kind, read, changes)
+                super().patch(kind, existing, changes)
             raise SyncKubeApiError("too busy", self.code)
-        return super().change(kind, read, changes)
+        return super().patch(kind, existing, changes)
 
 
 PLACES = [("make", TEMPLATES), ("make", CLAIMS), ("list", CLAIMS), ("list", POOLS), ("change", POOLS)]
@@ -357,9 +357,9 @@ def test_a_server_that_cannot_for_a_moment_costs_nobody_their_swarm(
     shelf = Busy(call, kind, 3, code, heard=heard)
     assert len(made(shelf, asked())) == 3
     assert shelf.times == 0
-    pool = swarm_fate.pool_of(shelf, SPACE, "t-1")
+    pool = swarm_outcome.pool_of(shelf, SPACE, "t-1")
     assert pool is not None
-    assert swarm_fate.handed_over_count(pool) == 3
+    assert swarm_outcome.handed_over_count(pool) == 3
 
 
 @pytest.mark.parametrize(("call", "kind"), PLACES)
@@ -385,7 +385,7 @@ def test_whoever_meets_a_server_that_cannot_leaves_what_somebody_else_makes() ->
         assert told.value.kind == "unavailable"
         shelf.times = 0
 
-    found = create_swarm(shelf, asked(5), patience=60, pause=beside(shelf, another), clock=lambda: shelf.now)
+    found = create_swarm(shelf, asked(5), timeout=60, pause=beside(shelf, another), clock=lambda: shelf.now)
     assert len(found) == 5
 
 
@@ -442,9 +442,9 @@ def test_all_volumes_are_kept_before_anybody_is_told() -> None:
     made(shelf, asked())
     # What is changed last is its pool.
     assert kept[-1] == 3
-    pool = swarm_fate.pool_of(shelf, SPACE, "t-1")
+    pool = swarm_outcome.pool_of(shelf, SPACE, "t-1")
     assert pool is not None
-    assert swarm_fate.handed_over_count(pool) == 3
+    assert swarm_outcome.handed_over_count(pool) == 3
 
 
 def test_of_one_that_stands_nothing_goes_for_a_volume_that_cannot_be_kept() -> None:

@@ -110,10 +110,10 @@ class Reviewing:
     def __init__(self, found: Account | None) -> None:
         self.found, self.asked = found, 0
 
-    def knows(self, token: str) -> bool:  # noqa: ARG002 - as the real one
+    def is_cached(self, token: str) -> bool:  # noqa: ARG002 - as the real one
         return False
 
-    async def reviewed(self, token: str) -> Account:  # noqa: ARG002
+    async def review_token(self, token: str) -> Account:  # noqa: ARG002
         self.asked += 1
         if self.found is None:
             raise UnauthenticatedError("it is none")
@@ -129,7 +129,7 @@ def authenticating(found: Account | None, **more: Any) -> tuple[Authenticator, R
 
 def test_accounts_have_the_roles_that_the_settings_give_them() -> None:
     bot, _ = authenticating(Account("ops", "bot"))
-    assert asyncio.run(bot.caller("Bearer x.y.z")).operates
+    assert asyncio.run(bot.caller("Bearer x.y.z")).is_operator
     other, _ = authenticating(Account("ops", "other"))
     assert asyncio.run(other.caller("Bearer x.y.z")).roles == {"user"}
 
@@ -150,7 +150,9 @@ def test_whoever_brings_no_bearers_token_is_asked_for_one(header: str | None) ->
 
 
 def test_from_where_too_many_strangers_came_the_server_is_asked_no_more() -> None:
-    nobody, reviews = authenticating(None, strangers=RateLimiter(UNAUTHENTICATED_PER_MINUTE, clock=lambda: 0.0))
+    nobody, reviews = authenticating(
+        None, unauthenticated_limiter=RateLimiter(UNAUTHENTICATED_PER_MINUTE, clock=lambda: 0.0)
+    )
 
     async def knock(source: str) -> None:
         await nobody.caller("Bearer x.y.z", source)
@@ -167,7 +169,7 @@ def test_from_where_too_many_strangers_came_the_server_is_asked_no_more() -> Non
 
 def test_a_caller_may_ask_so_often_and_again_after_a_while() -> None:
     now = [0.0]
-    limits = RateLimiter(60, clock=lambda: now[0], most_kept=2)
+    limits = RateLimiter(60, clock=lambda: now[0], max_callers=2)
     for _ in range(60):
         limits.take("ann")
     with pytest.raises(Problem) as told:
@@ -188,7 +190,7 @@ class Vouching:
     def __init__(self, **claims: Any) -> None:
         self.claims = claims
 
-    async def verified(self, token: str) -> dict[str, Any]:  # noqa: ARG002 - as the real one
+    async def verify(self, token: str) -> dict[str, Any]:  # noqa: ARG002 - as the real one
         return {"iss": self.url, "sub": "ann@example.com", **self.claims}
 
 
@@ -214,9 +216,9 @@ def test_an_owner_is_nobodys_address() -> None:
 
 
 def test_groups_are_found_inside_of_others_and_are_no_accounts() -> None:
-    assert of_issuer(realm={"groups": ["platform"]}).operates
-    assert not of_issuer(realm={"groups": ["ops/bot"]}).operates
-    assert not of_issuer(groups=["platform"]).operates
+    assert of_issuer(realm={"groups": ["platform"]}).is_operator
+    assert not of_issuer(realm={"groups": ["ops/bot"]}).is_operator
+    assert not of_issuer(groups=["platform"]).is_operator
 
 
 def test_a_token_that_is_bound_to_a_key_is_no_bearers() -> None:

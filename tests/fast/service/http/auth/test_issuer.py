@@ -51,7 +51,7 @@ class Asking:
         self._issuer = Issuer(issuing.url, AUDIENCE, self._client, clock)
 
     def __call__(self, token: str) -> Mapping[str, Any]:
-        return self._loop.run_until_complete(self._issuer.verified(token))
+        return self._loop.run_until_complete(self._issuer.verify(token))
 
     def close(self) -> None:
         self._loop.run_until_complete(self._client.aclose())
