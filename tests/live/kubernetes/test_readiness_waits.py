@@ -322,6 +322,6 @@ def test_a_definition_is_established_and_its_objects_follow_at_once(driver: Driv
 
 def test_a_kind_that_never_comes_is_named(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     waited = driver.cluster.retry
-    monkeypatch.setattr(driver.cluster, "patiently", lambda work, records: waited(work, records, 0.5))
+    monkeypatch.setattr(driver.cluster, "retry", lambda work, records: waited(work, records, 0.5))
     with pytest.raises(InvalidRequest, match=r'no matches for kind "Nothing" in version "never.example.com/v1"'):
         driver.up("never.example.com/v1:Nothing", "x", {"apiVersion": "never.example.com/v1", "kind": "Nothing"})
