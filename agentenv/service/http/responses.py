@@ -39,15 +39,15 @@ def problems(*codes: int) -> dict[int | str, dict[str, Any]]:
 
 
 _DESCRIPTIONS = {
-    400: "It cannot be read",
-    401: "Nobody knows who you are",
+    400: "The body cannot be parsed",
+    401: "Authentication required",
     402: "The budget is spent",
     403: "You may not do this",
-    404: "There is no such thing, or it is not yours to see",
-    409: "It is not in the state for this, or somebody else was quicker",
-    422: "The request is not as it has to be",
+    404: "Not found, or not visible to you",
+    409: "The state does not allow it, or another request changed it first",
+    422: "The request is invalid",
     429: "Too many requests",
-    503: "It cannot be done now",
+    503: "Temporarily unavailable",
 }
 PROBLEMS = problems(401, 402, 403, 404, 409, 422, 429, 503)
 
