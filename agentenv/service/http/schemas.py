@@ -304,6 +304,6 @@ class ProblemShape(BaseModel):
     errors: list[dict[str, Any]] | None = None
 
 
-def location(made: CreateResult) -> str:
+def location(result: CreateResult) -> str:
     """Where a workspace is looked at."""
-    return f"/v1/workspaces/{made.workspace.id}"
+    return f"/v1/workspaces/{result.workspace.id}"

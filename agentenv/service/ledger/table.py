@@ -61,13 +61,13 @@ class Ledger:
 
         `amounted` gives a row its amounts: they are asked for again where only a piece is left.
         """
-        written = 0
+        puts = 0
         for _ in range(_MOST_PIECES):
             existing = self._put(row)
             if existing is None:
-                return PutResult(row, written + 1)
+                return PutResult(row, puts + 1)
             if not existing.closed or existing.ended >= row.ended:
-                return PutResult(existing, written)
+                return PutResult(existing, puts)
             row = add_amounts(replace(row, began=existing.ended))
         raise LedgerError(f"{row.owner} {row.sort_key} is in more than {_MOST_PIECES} pieces")
 
