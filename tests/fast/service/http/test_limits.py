@@ -25,8 +25,8 @@ class Back(Exception):
 class Returning:
     """Says that somebody is brought back, or sent to another class."""
 
-    async def restore(self, volume: Object, kept: Workspace) -> Workspace:
-        raise Back(kept.id, volume["metadata"]["name"])
+    async def restore(self, volume: Object, workspace: Workspace) -> Workspace:
+        raise Back(workspace.id, volume["metadata"]["name"])
 
     async def change_class(self, claim: Object, to: Any) -> Workspace:
         raise Back(claim["metadata"]["name"], to.name)

@@ -36,8 +36,8 @@ class Told:
     def suspended(self, sandbox_class: str, because: str) -> None:
         self.slept.append((sandbox_class, because))
 
-    def findings(self, loop: str, counted: Mapping[str, int]) -> None:
-        self.found[loop] = counted
+    def findings(self, loop: str, counts: Mapping[str, int]) -> None:
+        self.found[loop] = counts
 
 
 @dataclass

@@ -115,8 +115,8 @@ def test_whoever_finishes_a_deletion_comes_to_the_same_timestamp(step: str, ago:
 class Bringing:
     """Says that a return begins."""
 
-    async def restore(self, volume: Object, kept: Workspace) -> Workspace:
-        raise AssertionError(f"{kept.id} is brought back on {volume['metadata']['name']}")
+    async def restore(self, volume: Object, workspace: Workspace) -> Workspace:
+        raise AssertionError(f"{workspace.id} is brought back on {volume['metadata']['name']}")
 
     async def change_class(self, claim: Object, to: Any) -> Workspace:
         raise NotImplementedError

@@ -26,8 +26,8 @@ class Back(Exception):
 class Bringing:
     """Says on which volume a return begins."""
 
-    async def restore(self, volume: Object, kept: Workspace) -> Workspace:
-        raise Back(kept.id, volume["metadata"]["name"])
+    async def restore(self, volume: Object, workspace: Workspace) -> Workspace:
+        raise Back(workspace.id, volume["metadata"]["name"])
 
     async def change_class(self, claim: Object, to: Any) -> Workspace:
         raise NotImplementedError

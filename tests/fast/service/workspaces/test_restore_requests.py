@@ -86,8 +86,8 @@ class Told:
     def suspended(self, sandbox_class: str, because: str) -> None:
         raise AssertionError(f"{sandbox_class} sleeps: {because}")
 
-    def findings(self, loop: str, counted: Mapping[str, int]) -> None:
-        raise AssertionError(f"{loop} found {counted}")
+    def findings(self, loop: str, counts: Mapping[str, int]) -> None:
+        raise AssertionError(f"{loop} found {counts}")
 
 
 @pytest.mark.parametrize("minutes", [0, 20])
