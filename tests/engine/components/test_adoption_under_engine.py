@@ -165,7 +165,7 @@ def test_what_is_wrong_is_told_and_nothing_is_made_beside_it(served: Stage, grou
     assert f"{open_} is not encrypted, and that cannot be changed" in said
     assert "Traceback" not in said
     assert [check.why for check in found_wrong(ground, settings(sections(ground, open_)))] == [
-        f"{open_} is not encrypted, and that cannot be changed; copy its files into an encrypted one and name that"
+        f"{open_} is not encrypted, and that cannot be changed; copy its files to an encrypted file system and use that"
     ]
     engine.destroy()
     assert set(served.leftovers()) == before
