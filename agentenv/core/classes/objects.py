@@ -63,7 +63,7 @@ class ClassObjects:
 def class_objects(plan: ClassPlan, known: DeploymentValues) -> ClassObjects:
     """The objects of a class.
 
-    `UnknownSurroundingsError` where its policy depends on facts of a cluster that stood already and that the plan was
+    `UnknownClusterFactsError` where its policy depends on facts of a cluster that stood already and that the plan was
     not given.
     """
     return ClassObjects(

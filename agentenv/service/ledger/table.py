@@ -57,9 +57,9 @@ class Ledger:
         return (datetime.now(UTC) + (self._clock_offset or timedelta())).replace(microsecond=0)
 
     def put(self, row: Row, add_amounts: AddAmounts = lambda row: row) -> PutResult:
-        """Have a row there, or of what is closed already what is left behind it.
+        """Write a row. Where part of its interval is closed already, write only the part after that.
 
-        `amounted` gives a row its amounts: they are asked for again where only a piece is left.
+        `add_amounts` gives a row its amounts. It is called again for such a part.
         """
         puts = 0
         for _ in range(_MOST_PIECES):
