@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from agentenv.cli.preflight import access, permissions, quotas
+from agentenv.cli.preflight import access, permissions, quotas, service_image
 from agentenv.cli.preflight import existing as standing
 from agentenv.cli.preflight import subnet_capacity as room
 from agentenv.cli.preflight import versions as builds
@@ -33,7 +33,7 @@ def questions(settings: Settings) -> list[Question]:
     """All of them; which there are follows from the settings alone."""
     return [
         question
-        for module in (places, builds, quotas, room, standing, access, permissions)
+        for module in (places, builds, quotas, room, standing, service_image, access, permissions)
         for question in module.questions(settings)
     ]
 

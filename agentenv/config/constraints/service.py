@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from agentenv.config.constraints.constraint import Constraint, Finding
+from agentenv.core.service.image_version import OLDEST_IMAGE, format_version, version_of_image
 
 if TYPE_CHECKING:
     from agentenv.config.settings import Settings
@@ -47,6 +48,13 @@ def _domain_without_image(settings: Settings) -> Iterator[Finding]:
         yield Finding(("service", "image"), f"nothing, with the domain {service.domain}", also=(("service", "domain"),))
 
 
+def _image_too_old(settings: Settings) -> Iterator[Finding]:
+    image = settings.service.image
+    version = version_of_image(image) if settings.service.enabled and image is not None else None
+    if version is not None and version < OLDEST_IMAGE:
+        yield Finding(("service", "image"), f"version {format_version(version)}")
+
+
 CONSTRAINTS = (
     Constraint(
         "service-in-clear",
@@ -82,5 +90,12 @@ CONSTRAINTS = (
         "the image of the service by digest",
         "build it from the Dockerfile, push it to your registry, and set service.image to its digest",
         _domain_without_image,
+    ),
+    Constraint(
+        "service-image-too-old",
+        "an older image does not know what this package configures",
+        f"an image of version {format_version(OLDEST_IMAGE)} or newer",
+        "copy the image of this release to your registry, and set service.image to it",
+        _image_too_old,
     ),
 )

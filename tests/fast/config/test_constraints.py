@@ -935,6 +935,12 @@ SAMPLES = [
         {"service": {**REACHED, "image": None}},
         {"service": {**REACHED, "image": None, "enabled": False}},
     ),
+    Sample(
+        "service-image-too-old",
+        "service.image",
+        {"service": {"image": IMAGE.replace("@", ":0.0.9@")}},
+        {"service": {"image": IMAGE.replace("@", ":0.1.0@")}},
+    ),
 ]
 
 

@@ -1,0 +1,78 @@
+"""Tests of preflight's question about the service's image, with recorded answers of ECR."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agentenv.cli.preflight.check import Check, checked
+from agentenv.cli.preflight.service_image import questions
+from tests.fast.cli.preflight.conftest import Written
+from tests.fast.config.stack_samples import settings
+
+DIGEST = f"sha256:{'ab' * 32}"
+REPOSITORY = "111122223333.dkr.ecr.us-east-1.amazonaws.com/team/service"
+
+
+def check_image(session: Written, image: str) -> Check:
+    (question,) = questions(settings({"service": {"image": image}}))
+    return checked([question], session.account())[0]
+
+
+def describe_images(session: Written, tags: list[str]) -> None:
+    session.write("ecr").add_response(
+        "describe_images",
+        {"imageDetails": [{"imageDigest": DIGEST, "imageTags": tags}]},
+        {
+            "registryId": "111122223333",
+            "repositoryName": "team/service",
+            "imageIds": [{"imageDigest": DIGEST}],
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    ("tags", "version", "ok", "why"),
+    [
+        (["0.1.0", "latest"], "0.1.0", True, ""),
+        (["0.0.9"], "0.0.9", False, "copy the image of this release"),
+        (["0.0.9", "v1.4.2"], "1.4.2", True, ""),
+        (["latest"], None, None, "none of its tags is a version"),
+    ],
+)
+def test_the_tags_in_ecr_tell_the_version(
+    written: Written, tags: list[str], version: str | None, ok: bool | None, why: str
+) -> None:
+    describe_images(written, tags)
+    check = check_image(written, f"{REPOSITORY}@{DIGEST}")
+    assert (check.limit, check.ok) == (version, ok)
+    assert why in check.why
+
+
+@pytest.mark.parametrize("code", ["ImageNotFoundException", "RepositoryNotFoundException"])
+def test_an_image_that_ecr_does_not_have_is_refused(written: Written, code: str) -> None:
+    written.write("ecr").add_client_error("describe_images", code, "not found")
+    check = check_image(written, f"{REPOSITORY}@{DIGEST}")
+    assert check.ok is False
+    assert "push the image" in check.why
+
+
+def test_a_caller_that_may_not_ask_ecr_cannot_tell(written: Written) -> None:
+    written.write("ecr").add_client_error("describe_images", "AccessDeniedException", "not authorized")
+    assert check_image(written, f"{REPOSITORY}@{DIGEST}").ok is None
+
+
+@pytest.mark.parametrize(
+    "registry",
+    ["registry.example.com/service", REPOSITORY.replace("us-east-1", "eu-west-1")],
+    ids=["not ECR", "region"],
+)
+def test_elsewhere_the_tag_of_the_reference_tells_the_version(written: Written, registry: str) -> None:
+    assert check_image(written, f"{registry}@{DIGEST}").ok is None
+    assert check_image(written, f"{registry}:0.1.0@{DIGEST}").ok is True
+
+
+@pytest.mark.parametrize("service", [{}, {"image": f"{REPOSITORY}@{DIGEST}", "enabled": False}])
+def test_no_question_without_a_deployed_service(service: dict[str, Any]) -> None:
+    assert questions(settings({"service": service})) == []
