@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from agentenv.cli.generated.cli_reference import cli_page
 from agentenv.cli.generated.grafana import dashboard_text
 from agentenv.cli.generated.openapi import openapi_text
 from agentenv.cli.generated.policy_packs import DESCRIPTIONS, policy_pack_text
@@ -35,6 +36,7 @@ class Generated:
 FILES = (
     Generated("docs/reference/stack.schema.json", stack_schema_text),
     Generated("docs/reference/settings.md", settings_page),
+    Generated("docs/reference/cli.md", cli_page),
     Generated("docs/reference/guardrails.md", guardrails_page),
     Generated("docs/reference/policies.md", policies_page),
     Generated("docs/reference/workspaces.openapi.json", openapi_text),

@@ -138,14 +138,20 @@ def call(command: Command, arguments: Sequence[str]) -> int:
         return FAILED
 
 
-def _call(command: Command, arguments: Sequence[str]) -> int:
-    module = cast("CommandModule", importlib.import_module(command.module))
+def command_parser(command: Command, module: CommandModule) -> argparse.ArgumentParser:
+    """Return the parser of a command's arguments."""
     parser = argparse.ArgumentParser(
         prog=f"agentenv {command.name}",
-        description=importlib.import_module(command.module).__doc__,
+        description=module.__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     module.add_arguments(parser)
+    return parser
+
+
+def _call(command: Command, arguments: Sequence[str]) -> int:
+    module = cast("CommandModule", importlib.import_module(command.module))
+    parser = command_parser(command, module)
     parsed = parser.parse_args(arguments)
     try:
         return module.run(parsed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import html
 import re
 import subprocess
 from collections.abc import Iterator
@@ -42,7 +43,7 @@ def texts() -> Iterator[tuple[str, str]]:
     """The text of each page, and the docstrings of each module, with the name of the file."""
     for page in PAGES:
         if page != OLD_PATHS:
-            yield str(page.relative_to(ROOT)), page.read_text(encoding="utf-8")
+            yield str(page.relative_to(ROOT)), html.unescape(page.read_text(encoding="utf-8"))
     for name in (name for name in FILES if name.endswith(".py") and (ROOT / name).is_file()):
         for node in ast.walk(ast.parse((ROOT / name).read_text(encoding="utf-8"))):
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
