@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from agentenv.cli.main import COMMANDS, Command, CommandModule, command_parser
@@ -17,6 +17,9 @@ _HEADER = """\
 Exit codes: 0 done; 1 the answer is no, or it could not be done; 2 a mistyped call; 130 interrupted. With `--json` the
 last line printed is one JSON object.
 """
+
+
+_TABLE = "| argument | | default |\n|---|---|---|"
 
 
 def cli_page() -> str:
@@ -35,26 +38,48 @@ def _command(row: Command) -> Iterator[str]:
     yield from parser_lines(parser, level=3)
 
 
-def parser_lines(parser: argparse.ArgumentParser, level: int) -> Iterator[str]:
-    """Return the table of a parser's arguments, and a section for each of its verbs."""
+def parser_lines(parser: argparse.ArgumentParser, level: int, shared: Sequence[str] = ()) -> Iterator[str]:
+    """Return the table of a parser's arguments, then a section for each of its verbs.
+
+    A table leaves out the rows in `shared`: arguments that all verbs of a command have are listed once, before them.
+    """
+    verbs = _verbs(parser)
+    common = _shared_rows(list(verbs.values()))
+    own = [row for row in _rows(parser) if row not in shared]
+    if own:
+        yield f"\n{_TABLE}"
+        yield from own
+    if common:
+        yield f"\nEvery verb takes:\n\n{_TABLE}"
+        yield from common
+    for verb in verbs.values():
+        yield f"\n{'#' * level} {verb.prog}\n"
+        yield (verb.description or "").strip()
+        yield from parser_lines(verb, level + 1, common)
+
+
+def _shared_rows(parsers: Sequence[argparse.ArgumentParser]) -> list[str]:
+    if len(parsers) < 2:
+        return []
+    others = [set(_rows(parser)) for parser in parsers[1:]]
+    return [row for row in _rows(parsers[0]) if all(row in rows for rows in others)]
+
+
+def _verbs(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
     # argparse has no public list of a parser's actions.
-    actions: list[argparse.Action] = parser._actions  # pyright: ignore[reportPrivateUsage]
-    rows = [action for action in actions if action.help != argparse.SUPPRESS and not _is_help(action)]
-    verbs = [action for action in rows if isinstance(action, argparse._SubParsersAction)]  # pyright: ignore[reportPrivateUsage]
-    plain = [action for action in rows if action not in verbs]
-    if plain:
-        yield "\n| argument | | default |\n|---|---|---|"
-        yield from (f"| {_signature(action)} | {_cell(_help(action))} | {_default(action)} |" for action in plain)
-    for action in verbs:
-        subparsers: dict[str, argparse.ArgumentParser] = action.choices
-        for subparser in subparsers.values():
-            yield f"\n{'#' * level} {subparser.prog}\n"
-            yield (subparser.description or "").strip()
-            yield from parser_lines(subparser, level + 1)
+    for action in parser._actions:  # pyright: ignore[reportPrivateUsage]
+        if isinstance(action, argparse._SubParsersAction):  # pyright: ignore[reportPrivateUsage]
+            return dict(cast("Mapping[str, argparse.ArgumentParser]", action.choices))
+    return {}
 
 
-def _is_help(action: argparse.Action) -> bool:
-    return isinstance(action, argparse._HelpAction)  # pyright: ignore[reportPrivateUsage]
+def _rows(parser: argparse.ArgumentParser) -> list[str]:
+    return [
+        f"| {_signature(action)} | {_cell(_help(action))} | {_default(action)} |"
+        for action in parser._actions  # pyright: ignore[reportPrivateUsage]
+        if action.help != argparse.SUPPRESS
+        and not isinstance(action, argparse._HelpAction | argparse._SubParsersAction)  # pyright: ignore[reportPrivateUsage]
+    ]
 
 
 def _signature(action: argparse.Action) -> str:

@@ -24,7 +24,7 @@ def test_every_command_and_every_verb_has_a_section() -> None:
 
 
 def test_an_argument_shows_its_value_its_help_and_its_default() -> None:
-    _, flag, choice, needed, words = lines_of(
+    _table, flag, choice, needed, words = lines_of(
         (("--keep",), {"action": "store_true", "help": "leave it"}),
         (("--mode", "-m"), {"choices": ("user", "agent"), "default": "user", "help": "for %(choices)s of a<b | c"}),
         (("--key",), {"required": True, "help": "the key"}),
@@ -34,6 +34,22 @@ def test_an_argument_shows_its_value_its_help_and_its_default() -> None:
     assert choice == "| `--mode`, `-m` `{user,agent}` | for ('user', 'agent') of a&lt;b \\| c | `user` |"
     assert needed == "| `--key` `KEY` | the key | required |"
     assert words == "| `words …` | the command |  |"
+
+
+def test_arguments_of_all_verbs_are_listed_once_before_them() -> None:
+    parser = argparse.ArgumentParser(prog="agentenv sample")
+    verbs = parser.add_subparsers()
+    for name in ("list", "show"):
+        verb = verbs.add_parser(name, description=f"Description of {name}.")
+        verb.add_argument("--json", action="store_true", help="print JSON")
+        verb.add_argument(f"--{name}-only", action="store_true", help="of one verb")
+    page = "\n".join(parser_lines(parser, level=3))
+    before, _, after = page.partition("### agentenv sample list")
+    assert "Every verb takes:" in before
+    assert "`--json`" in before
+    assert "`--json`" not in after
+    assert "Description of list." in after
+    assert "| `--show-only` | of one verb |  |" in after.partition("### agentenv sample show")[2]
 
 
 def test_a_hidden_argument_is_left_out() -> None:
