@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import ast
 import html
+import importlib
 import re
+import shlex
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
+import yaml
+
+from agentenv.cli.main import COMMANDS, CommandModule, command_parser
+from agentenv.config import read
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = subprocess.check_output(
@@ -21,7 +28,8 @@ TOP = "|".join(sorted({re.escape(name.partition("/")[0]) for name in FILES if "/
 PATH = re.compile(rf"(?<![\w./:@<-])((?:{TOP})/[\w./{{}},*<>-]*[\w/>*}}])")
 OLD_PATHS = ROOT / "docs" / "renamed.md"
 # A project writes the file when it needs one
-OPTIONAL = {"policies/allowed_losses.yaml"}
+OPTIONAL = {"policies/allowed_losses.yaml", "stacks/Pulumi.team.yaml"}
+COMMAND = re.compile(r"^ *\$ (?:\.venv/bin/)?agentenv (.+)$", re.MULTILINE)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -37,6 +45,30 @@ def test_every_decision_is_listed() -> None:
     folder = ROOT / "docs" / "decisions"
     listed = set(re.findall(r"\]\(([a-z-]+\.md)\)", (folder / "README.md").read_text(encoding="utf-8")))
     assert listed == {path.name for path in folder.glob("*.md")} - {"README.md"}
+
+
+def commands() -> Iterator[tuple[str, str]]:
+    """The `agentenv` command lines of each page, with the name of the page."""
+    for page in PAGES:
+        for line in COMMAND.findall(page.read_text(encoding="utf-8")):
+            yield str(page.relative_to(ROOT)), line
+
+
+@pytest.mark.parametrize(("page", "line"), sorted(set(commands())))
+def test_a_command_line_in_a_document_is_accepted_by_its_parser(page: str, line: str) -> None:
+    name, *arguments = shlex.split(line.partition(" # ")[0])
+    command = next(row for row in COMMANDS if row.name == name)
+    command_parser(command, cast("CommandModule", importlib.import_module(command.module))).parse_args(arguments)
+
+
+def test_the_stack_file_of_the_tutorials_is_valid() -> None:
+    blocks: list[str] = []
+    for name in ("first-environment", "first-class"):
+        page = (ROOT / "docs" / "tutorials" / f"{name}.md").read_text(encoding="utf-8")
+        blocks += re.findall(r"```yaml\n(.+?)```", page, re.DOTALL)
+    assert len(blocks) == 2
+    settings = read(yaml.safe_load("".join(blocks))["config"], "team")
+    assert [sandbox_class.name for sandbox_class in settings.sandbox_classes] == ["standard"]
 
 
 def texts() -> Iterator[tuple[str, str]]:
