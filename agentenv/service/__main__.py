@@ -28,22 +28,22 @@ _LOG = logging.getLogger("service")
 # A request for a cold workspace may wait for a node; Kubernetes gives the pod this long and a little more.
 GRACE_SECONDS = 25
 _LOOPS_END_SECONDS = 20.0
-WRONG = 2
-BROKEN = 1
+EXIT_INVALID = 2
+EXIT_FAILED = 1
 
 
 def main(arguments: list[str]) -> int:
-    """Run until the process is told to stop."""
+    """Run until SIGTERM, and return the exit code."""
     try:
         configuration = parse_configuration(arguments)
     except ConfigurationError as failure:
         logs.set_up("info")
         _LOG.critical("%s", failure)
-        return WRONG
+        return EXIT_INVALID
     logs.set_up(configuration.settings.service.log_level)
     if configuration.ignored:
         facts = {"keys": list(configuration.ignored)}
-        _LOG.warning("settings that this version does not know are ignored", extra={"facts": facts})
+        _LOG.warning("unknown settings are ignored", extra={"facts": facts})
     metrics = Metrics()
     end_traces = traces.set_up(configuration.traces, configuration.replica)
     metrics_server, _ = start_http_server(configuration.metrics_port, configuration.host, metrics.registry)
@@ -54,7 +54,7 @@ def main(arguments: list[str]) -> int:
         metrics_server.shutdown()
         end_traces()
     _LOG.info("ended")
-    return BROKEN if broken else 0
+    return EXIT_FAILED if broken else 0
 
 
 async def serve(configuration: Configuration, metrics: Metrics) -> bool:
@@ -66,14 +66,14 @@ async def serve(configuration: Configuration, metrics: Metrics) -> bool:
     server: uvicorn.Server | None = None
 
     def stop_serving() -> None:
-        # A replica that cannot lead any more, or does not see the cluster, is worth less than a fresh one.
+        # A replica that can no longer lead, or no longer sees the cluster, is replaced by a fresh one.
         if server is not None:
             server.should_exit = True
 
     with loops(configuration, metrics, stop_serving, snapshot.workspaces) as broken:
 
         def on_watches_ended() -> None:
-            _LOG.error("the watches of the cluster ended, and the process ends with them")
+            _LOG.error("the watches of the cluster ended; the process exits")
             broken.set()
             stop_serving()
 
@@ -84,7 +84,7 @@ async def serve(configuration: Configuration, metrics: Metrics) -> bool:
                 port=configuration.port,
                 log_config=None,
                 access_log=False,
-                # Whoever stands in front may say anything about whom a request is from; nobody is believed.
+                # Anybody can send X-Forwarded-For, so the peer's address is the source.
                 proxy_headers=False,
                 server_header=False,
                 timeout_graceful_shutdown=GRACE_SECONDS,
@@ -114,8 +114,8 @@ def loops(
     def run_guarded() -> None:
         try:
             run(configuration, metrics, stop, workspace_snapshot)
-        except Exception:  # noqa: BLE001 - whatever it is, it is told, and the process ends
-            _LOG.exception("the loops broke")
+        except Exception:  # noqa: BLE001 - any failure is logged and ends the process
+            _LOG.exception("the loops failed")
         if not stop.is_set():
             broken.set()
             on_failure()

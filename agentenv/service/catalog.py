@@ -73,9 +73,7 @@ class Class:
             if release.channel == channel:
                 return release
         channels = ", ".join(release.channel for release in self.releases)
-        raise Problem(
-            "class-unknown", f"class {self.name} has no channel {channel!r}", f"ask for one of these: {channels}"
-        )
+        raise Problem("class-unknown", f"class {self.name} has no channel {channel!r}", f"choose one of: {channels}")
 
 
 class Catalog:
@@ -115,11 +113,11 @@ class Catalog:
             return
         verdict = self._compare(child, parent)
         if verdict.answer is not Answer.YES:
-            relation = "may do more than" if verdict.answer is Answer.NO else "is not surely within"
+            relation = "exceeds" if verdict.answer is Answer.NO else "is not provably within"
             raise Problem(
                 "capability-beyond-parent",
-                f"class {child} {relation} {parent}, which its parent is of: {verdict}",
-                "ask for a class whose capabilities are within the parent's, or for one without a parent",
+                f"class {child} {relation} class {parent} of the parent: {verdict}",
+                "choose a class whose capabilities are within those of the parent's class, or leave out `parent`",
             )
 
     def _decided(self, child: str, parent: str) -> Verdict:

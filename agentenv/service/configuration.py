@@ -28,21 +28,21 @@ class Configuration:
     ignored: tuple[str, ...] = field(default=(), kw_only=True)
     replica: str  # its name among the others: the pod's
     namespace: str = "workspace-service"
-    host: str = "0.0.0.0"  # noqa: S104 - in a pod; the network policy says who comes in
+    host: str = "0.0.0.0"  # noqa: S104 - in a pod; a network policy restricts the callers
     port: int = 8080
     metrics_port: int = 9090
-    kubeconfig: Path | None = None  # as the pod's own account where there is none
+    kubeconfig: Path | None = None  # the pod's own service account where there is none
     cluster_name: str = ""
     file_systems: tuple[str, ...] = ()  # their ids, by shard
-    vpc_cidrs: tuple[str, ...] = ()  # where the VPC stood already; those of the settings else
+    vpc_cidrs: tuple[str, ...] = ()  # of an existing VPC; otherwise those of the settings
     service_cidr: str | None = None
     ledger_table: str | None = None
-    # What sandboxes' tokens are traded for: the ARN of a role by class, of classes whose identity is `exchange`.
+    # The ARN of the role that sandboxes get credentials of, by class, for classes whose identity is `exchange`
     exchange_roles: Mapping[str, str] = field(default_factory=dict[str, str])
-    secrets_prefix: str | None = None  # what the ARNs of owners' secrets begin with
-    prometheus: str | None = None  # where usage is asked for
+    secrets_prefix: str | None = None  # of the ARNs of owners' secrets
+    prometheus: str | None = None  # the URL that usage is queried from
     traces: str | None = None  # where traces are sent: an OTLP endpoint over HTTP
-    loops: bool = True  # whether it takes part in the election of who runs the loops
+    loops: bool = True  # whether it takes part in the leader election of the loops
 
     @property
     def region(self) -> str:
@@ -60,15 +60,16 @@ def parser() -> argparse.ArgumentParser:
     add = command_line.add_argument
     add("--settings", type=Path, required=True, metavar="FILE", help="JSON: {environment, config}")
     add("--host", default=Configuration.host, help="the address to listen on")
-    add("--port", type=_port, default=Configuration.port, help="where the API is")
-    add("--metrics-port", type=_port, default=Configuration.metrics_port, help="where Prometheus reads")
-    add("--kubeconfig", type=Path, metavar="FILE", help="the way to the API server; KUBECONFIG, else the pod's own")
-    add("--namespace", default=Configuration.namespace, help="where the service's own objects are")
-    add("--replica", metavar="NAME", help="its name among the others; POD_NAME, else the host's")
+    add("--port", type=_port, default=Configuration.port, help="the port of the API")
+    add("--metrics-port", type=_port, default=Configuration.metrics_port, help="the port that Prometheus scrapes")
+    kubeconfig = "how to connect to the API server; default: KUBECONFIG, else the pod's service account"
+    add("--kubeconfig", type=Path, metavar="FILE", help=kubeconfig)
+    add("--namespace", default=Configuration.namespace, help="the namespace of the service's own objects")
+    add("--replica", metavar="NAME", help="the replica's name; default: POD_NAME, else the host name")
     add("--cluster-name", default="", metavar="NAME", help="the EKS cluster")
     add("--file-system", action="append", default=[], metavar="ID", help="a file system of homes, by shard")
-    add("--vpc-cidr", action="append", default=[], metavar="RANGE", help="a range of a VPC that stood already")
-    add("--service-cidr", metavar="RANGE", help="the range of services of a cluster that stood already")
+    add("--vpc-cidr", action="append", default=[], metavar="RANGE", help="a CIDR range of an existing VPC")
+    add("--service-cidr", metavar="RANGE", help="the service range of an existing cluster")
     add("--ledger-table", metavar="NAME", help="the DynamoDB table of the ledger")
     add(
         "--exchange-role",
@@ -76,12 +77,13 @@ def parser() -> argparse.ArgumentParser:
         default=[],
         type=_role,
         metavar="CLASS=ARN",
-        help="the role that tokens of a class's sandboxes are traded for",
+        help="the role whose credentials a class's sandboxes get for their tokens",
     )
-    add("--secrets-prefix", metavar="ARN", help="how the ARNs of owners' secrets begin")
-    add("--prometheus", metavar="URL", help="where usage is asked for")
-    add("--traces", metavar="URL", help="an OTLP endpoint over HTTP; OTEL_EXPORTER_OTLP_ENDPOINT, else no traces")
-    add("--no-loops", action="store_true", help="answer requests only, and never lead")
+    add("--secrets-prefix", metavar="ARN", help="the common prefix of the ARNs of owners' secrets")
+    add("--prometheus", metavar="URL", help="where usage is queried")
+    traces = "an OTLP endpoint over HTTP; default: OTEL_EXPORTER_OTLP_ENDPOINT, else no traces"
+    add("--traces", metavar="URL", help=traces)
+    add("--no-loops", action="store_true", help="serve requests only, and never run the loops")
     return command_line
 
 
@@ -119,7 +121,7 @@ def settings_of(file: Path) -> tuple[Settings, tuple[str, ...]]:
         document = json.loads(file.read_text(encoding="utf-8"))
         config, environment = document["config"], document["environment"]
     except (OSError, ValueError, KeyError, TypeError) as failure:
-        raise ConfigurationError(f"{file} is no settings file: {failure!r}") from failure
+        raise ConfigurationError(f"{file} is not a settings file: {failure!r}") from failure
     try:
         return read_known(config, environment)
     except Mistakes as failure:
@@ -129,12 +131,12 @@ def settings_of(file: Path) -> tuple[Settings, tuple[str, ...]]:
 def _role(text: str) -> tuple[str, str]:
     name, equals, arn = text.partition("=")
     if not (name and equals and arn.startswith("arn:")):
-        raise argparse.ArgumentTypeError(f"{text} is no CLASS=ARN")
+        raise argparse.ArgumentTypeError(f"{text} is not CLASS=ARN")
     return name, arn
 
 
 def _port(text: str) -> int:
     number = int(text)
     if not 1 <= number <= 65535:
-        raise argparse.ArgumentTypeError(f"{text} is no port")
+        raise argparse.ArgumentTypeError(f"{text} is not a port")
     return number

@@ -32,7 +32,7 @@ from agentenv.service.ledger.read_holdings import MEASURED
 from agentenv.service.telemetry import logs
 
 MEASURED_AT = "sandbox.users.io/measured-at"
-# What was found, before it was brought to what the file system is billed for, and how many entries that took.
+# The size that was found, before it is scaled to the billed size, and the number of entries read.
 FOUND, ENTRIES = "sandbox.users.io/found-bytes", "sandbox.users.io/found-entries"
 DRIVER = "efs.csi.aws.com"
 _LOG = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ class FileSystem:
     id: str
     mounted: Path
     metered: int
-    below: tuple[str, ...] = ()  # the folders of it that are mounted; all of it where none is named
+    below: tuple[str, ...] = ()  # the folders that are mounted; all of it by default
 
     def has(self, path: str | None) -> bool:
         """Return whether a folder is among those that are mounted."""
@@ -53,7 +53,7 @@ class FileSystem:
 
     def absent(self) -> tuple[str, ...]:
         """Return the folders that should be mounted and are not."""
-        return tuple(one for one in self.below if not (self.mounted / one.lstrip("/")).is_dir())
+        return tuple(folder for folder in self.below if not (self.mounted / folder.lstrip("/")).is_dir())
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,8 @@ class Measured:
     homes: int = 0
     entries: int = 0
     sampled: int = 0
-    missing: tuple[str, ...] = ()  # volumes whose folder is not there
-    waiting: int = 0  # whose turn it was, when the day's entries were used up
+    missing: tuple[str, ...] = ()  # volumes whose folder does not exist
+    waiting: int = 0  # homes that were due when the day's entries were used up
     absent: tuple[str, ...] = ()  # folders that should be mounted and are not
 
     @property
@@ -86,7 +86,7 @@ def measure(
     paths = {point.id: point.path for point in points.of(system.id)}
     used = _last_used(api, now)
     known = [_home(volume, used) for volume in volumes.values()]
-    # A folder that is not mounted keeps nobody from being measured who is in another.
+    # A folder that is not mounted does not stop the homes in other folders from being measured.
     absent = system.absent()
     here = [home for home in known if system.has(path := paths.get(home.point)) and not _within(path, absent)]
     waiting = due_homes(here, now)
@@ -104,7 +104,7 @@ def measure(
         entries += size.entries
     bytes_ = {home.volume: home.measured for home in known if home.measured is not None}
     bytes_ |= {volume: size.bytes for volume, size in sizes.items()}
-    # Once all are known they are brought to what is billed; before that nobody's share of it can be told.
+    # Once all sizes are known they are scaled to the billed size; before, no share of it is known.
     _write(
         api, volumes, sizes, scale_to_metered(bytes_, system.metered) if len(bytes_) == len(volumes) else bytes_, now
     )
@@ -158,7 +158,7 @@ def _name_of(volume: Document) -> str:
 
 
 def _within(path: str | None, folders: Sequence[str]) -> bool:
-    return any(f"{path}/".startswith(f"{one}/") for one in folders)
+    return any(f"{path}/".startswith(f"{folder}/") for folder in folders)
 
 
 def _home(volume: Document, used: Mapping[str, datetime]) -> Home:
@@ -196,25 +196,25 @@ def mounted_file_system(argument: str) -> tuple[str, str]:
     """Return a file system id and the folder it is mounted at; the folder defaults to the id."""
     id_, _, folder = argument.partition("=")
     if not re.fullmatch(r"fs-[0-9a-f]{8,40}", id_) or "/" in folder or folder in {".", ".."}:
-        raise argparse.ArgumentTypeError(f"{argument!r} is no file system such as fs-0123456789abcdef0 or fs-…=folder")
+        raise argparse.ArgumentTypeError(f"{argument!r} is not like fs-0123456789abcdef0 or fs-…=folder")
     return id_, folder or id_
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Make one pass over the given file systems; return 1 where one, or a part of one, is not mounted."""
-    parser = argparse.ArgumentParser(prog="python -m service.metering", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m agentenv.service.home_metering", description=__doc__)
     parser.add_argument("--homes", type=Path, required=True, help="where the file systems are mounted, a folder each")
     parser.add_argument(
         "--file-system",
         action="append",
         required=True,
         type=mounted_file_system,
-        help="its id, and =FOLDER where that has another name; may be given again",
+        help="its id, and =FOLDER where the folder has another name; repeatable",
     )
     parser.add_argument("--region", required=True)
-    parser.add_argument("--entries", type=int, default=ENTRIES_A_DAY, help="the most that are looked at in each")
+    parser.add_argument("--entries", type=int, default=ENTRIES_A_DAY, help="the most entries read in each")
     parser.add_argument(
-        "--below", action="append", default=[], help="a folder of it that is mounted; all of it is where none is given"
+        "--below", action="append", default=[], help="a folder that is mounted; default: the whole file system"
     )
     parser.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info")
     options = parser.parse_args(arguments)
@@ -230,7 +230,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             ],
             options.entries,
         )
-    except Exception:  # noqa: BLE001 - whatever it was, the log says so, and the job has failed
+    except Exception:  # noqa: BLE001 - any failure is logged, and fails the job
         _LOG.critical("homes cannot be measured", exc_info=True)
         return 1
 
@@ -246,8 +246,8 @@ def passes(api: KubeApi, points: AccessPoints, systems: Sequence[FileSystem], mo
         result = measure(api, points, system, datetime.now(UTC), most)
         _LOG.info("homes were measured", extra={"facts": {"system": system.id, **result.facts}})
         for volume in result.missing:
-            # A home that nobody has mounted yet has no folder; the audit says so where its access point is gone.
-            _LOG.warning("a home is not there", extra={"facts": {"system": system.id, "volume": volume}})
+            # A home that was never mounted has no folder; the audit reports missing access points.
+            _LOG.warning("a home does not exist", extra={"facts": {"system": system.id, "volume": volume}})
         for folder in result.absent:
             _LOG.error("a folder with homes is not mounted", extra={"facts": {"system": system.id, "folder": folder}})
             code = 1

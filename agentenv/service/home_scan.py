@@ -13,7 +13,7 @@ from pathlib import Path
 
 from agentenv.core.workspaces.home_sizes import Folder, Size, measure_home
 
-BLOCK = 512  # what st_blocks counts in, whatever the file system
+BLOCK = 512  # the unit of st_blocks on every file system
 
 PathParts = tuple[str, ...]
 
@@ -69,7 +69,7 @@ def _folder(home: int, parts: PathParts, seen: set[int]) -> Folder[PathParts]:
                     status = entry.stat(follow_symlinks=False)
                 except OSError:
                     continue
-                # A file with several names is there once.
+                # A file with several hard links counts once.
                 if status.st_nlink > 1 and not stat.S_ISDIR(status.st_mode):
                     if status.st_ino in seen:
                         continue

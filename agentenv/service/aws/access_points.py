@@ -59,7 +59,7 @@ class Efs:
 def _point(row: dict[str, Any]) -> Point:
     user: dict[str, Any] = row.get("PosixUser") or {}
     tags: list[dict[str, str]] = row.get("Tags") or []
-    # There may be ten thousand; what many of them say is held once.
+    # There may be ten thousand; strings that many of them share are stored once.
     return Point(
         row["AccessPointId"],
         sys.intern(row["FileSystemId"]),

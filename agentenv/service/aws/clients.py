@@ -14,8 +14,8 @@ from typing import Any
 from agentenv.service.telemetry import traces
 
 _TRIES = 5
-_READING = Lock()
-# What AWS answers, whichever of its services, when it would have been done at another time.
+_SESSION_LOCK = Lock()
+# The error codes of AWS services that a retry may succeed after.
 BUSY = frozenset(
     {
         "InternalFailure",
@@ -45,7 +45,7 @@ class AwsRefusedError(Exception):
     def __init__(self, operation: str, code: str, message: str, item: dict[str, Any] | None = None) -> None:
         super().__init__(f"{operation}: {code}: {message}")
         self.code = code
-        self.item = item or {}  # of DynamoDB: what was in the way
+        self.item = item or {}  # of DynamoDB: the existing item
 
 
 def client(service: str, region: str, endpoint: str | None = None, **credentials: str) -> Any:
@@ -56,10 +56,9 @@ def client(service: str, region: str, endpoint: str | None = None, **credentials
         retries={"mode": "standard", "max_attempts": _TRIES},
         max_pool_connections=16,
     )
-    # A session of its own: one is not safe to use from several threads at once. What AWS's services are like is read
-    # once for all of them: it is ten megabytes each time. It is botocore's session, as each of boto3's would add a
-    # place to look in to what all of them share.
-    with _READING:
+    # A session of its own, because sessions are not thread-safe. The service models, ten megabytes, are loaded once for
+    # all of them. It is a session of botocore, as each session of boto3 would add a search path to the shared loader.
+    with _SESSION_LOCK:
         session = import_module("botocore.session").Session()
         session.register_component("data_loader", _data_loader())
         return session.create_client(

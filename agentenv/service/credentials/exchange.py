@@ -26,15 +26,14 @@ from agentenv.service.credentials.token_bearer import (
 from agentenv.service.kube.sync_client import KubeApi
 from agentenv.service.telemetry.logs import audit
 
-# A library that keeps credentials asks once an hour, and a few processes at once after a start. Whoever asks for more
-# is looking for something.
+# A library that caches credentials requests them once an hour, and a few processes at once after a start.
 BURST, SECONDS_A_TOKEN = 20, 30.0
-_MOST_KNOWN = 20_000
+_MAX_CALLERS = 20_000
 
 
 @dataclass(frozen=True)
 class Credentials:
-    """The credentials that a sandbox is given."""
+    """The credentials of a sandbox."""
 
     access_key_id: str
     secret_access_key: str = field(repr=False)
@@ -69,7 +68,7 @@ class Allowance:
             left = min(BURST, left + (now - since) / SECONDS_A_TOKEN)
             allowed = left >= 1
             self._left[key] = (left - 1 if allowed else left, now)
-            while len(self._left) > _MOST_KNOWN:
+            while len(self._left) > _MAX_CALLERS:
                 self._left.popitem(last=False)
             return allowed
 
@@ -89,8 +88,8 @@ class Exchange:
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         allowance: Allowance | None = None,
     ) -> None:
-        """`roles` has the classes whose identity is `exchange`. `vault` makes a Secrets Manager client of credentials:
-        a secret is read as its owner's session, never as the service."""
+        """`roles` has the classes whose identity is `exchange`. `vault` creates a Secrets Manager client from
+        credentials: a secret is read in its owner's session, never by the service's own role."""
         self._cluster = cluster
         self._reviewer = reviewer
         self._sts = sts
@@ -122,14 +121,14 @@ class Exchange:
         return value
 
     def _credentials(self, token: str, source: str) -> tuple[VerifiedHolder, Credentials]:
-        # By address first: looking at a token costs the API server more than asking for it does.
+        # First by address, because a token review costs the API server more than the request costs its sender.
         if not self._allowance.take(f"address {source}"):
-            raise RefusedExchangeError("too-many", "it asks too often")
+            raise RefusedExchangeError("too-many", "too many requests from this address")
         bearer = verify_token(self._reviewer, token)
         verified = verify_holder(self._cluster, bearer, source, self._clock())
         role = self._roles.get(verified.holder.sandbox_class)
         if role is None:
-            raise RefusedExchangeError("class", "its class has no identity of this kind", **_facts(verified))
+            raise RefusedExchangeError("class", "its class does not have identity `exchange`", **_facts(verified))
         now = self._clock()
         try:
             parameters = request(
@@ -145,7 +144,7 @@ class Exchange:
 
     def _secret(self, verified: VerifiedHolder, credentials: Credentials, name: str) -> str:
         if self._secrets is None or self._vault is None:
-            raise RefusedExchangeError("secrets", "there are no secrets here", **_facts(verified))
+            raise RefusedExchangeError("secrets", "the environment has no secrets", **_facts(verified))
         try:
             secret_name = self._secrets.name(verified.holder.owner, name)
             response = aws.call(self._vault(credentials), "get_secret_value", SecretId=secret_name)
@@ -154,10 +153,10 @@ class Exchange:
         return str(response["SecretString"])
 
     def _audit_success(
-        self, what: str, source: str, verified: VerifiedHolder, credentials: Credentials, **extra: str
+        self, kind: str, source: str, verified: VerifiedHolder, credentials: Credentials, **extra: str
     ) -> None:
         audit(
-            f"{what} given",
+            f"{kind} given",
             source=source,
             claim=verified.claim,
             session=credentials.session,
@@ -167,8 +166,8 @@ class Exchange:
         )
 
     @staticmethod
-    def _audit_refusal(what: str, source: str, refusal: RefusedExchangeError) -> None:
-        audit(f"{what} refused", **{"source": source, "why": refusal.why, "found": str(refusal), **refusal.facts})
+    def _audit_refusal(kind: str, source: str, refusal: RefusedExchangeError) -> None:
+        audit(f"{kind} refused", **{"source": source, "why": refusal.why, "found": str(refusal), **refusal.facts})
 
 
 def _facts(verified: VerifiedHolder) -> dict[str, str]:
@@ -183,7 +182,7 @@ def _facts(verified: VerifiedHolder) -> dict[str, str]:
 def _message(refusal: Exception) -> str:
     code = getattr(refusal, "code", "")
     if code == "PackedPolicyTooLarge":
-        return "policies and tags of the session are too large together; give the class fewer or shorter policies"
+        return "the session's policies and tags exceed the size limit; give the class fewer or shorter policies"
     return str(refusal)
 
 

@@ -4,7 +4,7 @@
   AWS_ENDPOINT_URL_STS pointing here). Over plain HTTP inside the VPC this is the one that every SDK accepts.
 - `GET /v1/identity/credentials`: the container credentials endpoint (AWS_CONTAINER_CREDENTIALS_FULL_URI,
   AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE), where the service is reached by HTTPS: SDKs refuse anything else.
-- `POST /v1/identity/credentials`: the same for requests written by hand.
+- `POST /v1/identity/credentials`: the same for requests without an SDK.
 - `GET /v1/identity/secrets/{name}`: one of the owner's secrets.
 
 Callers are sandboxes with their token: no route here knows users. The source address is the connection's own.
@@ -32,9 +32,9 @@ from agentenv.service.http.problems import Problem
 from agentenv.service.http.responses import problems
 from agentenv.service.kube.sync_client import SyncKubeApiError
 
-_Found = TypeVar("_Found")
+_Result = TypeVar("_Result")
 
-_MOST_BYTES = 2 * LONGEST_TOKEN
+_MAX_BYTES = 2 * LONGEST_TOKEN
 _ACTION = "AssumeRoleWithWebIdentity"
 _NAMESPACE = "https://sts.amazonaws.com/doc/2011-06-15/"
 _HEADERS = {"Cache-Control": "no-store", "Pragma": "no-cache"}
@@ -68,7 +68,7 @@ Named = Annotated[str, Path(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9]
 
 @router.get("/credentials", operation_id="getCredentials", responses=problems(401, 403, 422, 429, 503))
 async def credentials(request: Request, response: Response, authorization: Token = None) -> ContainerCredentials:
-    """AWS credentials for a sandbox, in the form of a container credentials endpoint."""
+    """Return AWS credentials for a sandbox, in the form of a container credentials endpoint."""
     response.headers.update(_HEADERS)
     return _container(
         await _exchange(request, lambda exchange_, source: exchange_.credentials(_bare(authorization), source))
@@ -77,13 +77,13 @@ async def credentials(request: Request, response: Response, authorization: Token
 
 @router.post("/credentials", operation_id="exchangeToken", responses=problems(401, 403, 422, 429, 503))
 async def exchange_token(request: Request, response: Response, authorization: Token = None) -> ContainerCredentials:
-    """The same, for requests that are written by hand."""
+    """Return the same, for requests without an SDK."""
     return await credentials(request, response, authorization)
 
 
 @router.get("/secrets/{name}", operation_id="readSecret", responses=problems(401, 403, 404, 422, 429, 503))
 async def secret(request: Request, response: Response, name: Named, authorization: Token = None) -> SecretValue:
-    """One of the secrets of the sandbox's owner."""
+    """Return one of the secrets of the sandbox's owner."""
     response.headers.update(_HEADERS)
     value = await _exchange(request, lambda exchange_, source: exchange_.secret(_bare(authorization), source, name))
     return SecretValue(name=name, value=value)
@@ -96,10 +96,10 @@ async def sts(request: Request) -> Response:
     try:
         form = parse_qs((await _body(request)).decode(), max_num_fields=32)
     except ValueError:
-        return _xml_error(400, "MalformedInput", "the request is no form")
+        return _xml_error(400, "MalformedInput", "the request body is not a form")
     if form.get("Action") != [_ACTION]:
-        # Whoever meant STS itself is told so, and not that something is wrong with what they asked.
-        return _xml_error(400, "InvalidAction", f"only {_ACTION} is answered here; ask STS at its own address")
+        # Such requests are meant for STS itself.
+        return _xml_error(400, "InvalidAction", f"this endpoint supports only {_ACTION}; use STS's own endpoint")
     token = (form.get("WebIdentityToken") or [""])[0]
     try:
         issued = await _exchange(request, lambda exchange_, source: exchange_.credentials(token, source))
@@ -110,30 +110,36 @@ async def sts(request: Request) -> Response:
     return Response(_xml(issued), media_type="text/xml", headers=_HEADERS)
 
 
-async def _exchange(request: Request, operation: Callable[[Exchange, str], _Found]) -> _Found:
+async def _exchange(request: Request, operation: Callable[[Exchange, str], _Result]) -> _Result:
     """Call the exchange; a refusal becomes a problem that does not reveal what was wrong."""
     exchange = dependencies_of(request).exchange
     if exchange is None:
-        raise Problem("not-allowed", "no identity is given out here", "the platform's settings say for which classes")
+        detail = "no class of this environment has identity `exchange`"
+        raise Problem("not-allowed", detail, "ask the platform team for such a class")
     try:
         return await run_in_threadpool(operation, exchange, _source(request))
     except RefusedExchangeError as refusal:
         match refusal.why:
             case "too-many":
-                detail, way_out = "credentials are asked for too often", "keep those that you have until they end"
+                detail, way_out = (
+                    "too many requests for credentials",
+                    "use the credentials that you have until they expire",
+                )
                 raise Problem("too-many-requests", detail, way_out, retry_after=_TOO_MANY_SECONDS) from refusal
             case "no-token":
-                detail, way_out = "there is no token", "bring the one in AWS_WEB_IDENTITY_TOKEN_FILE"
+                detail, way_out = "the request has no token", "send the token in AWS_WEB_IDENTITY_TOKEN_FILE"
                 raise Problem("not-signed-in", detail, way_out, code="NoToken", message=detail) from refusal
             case "secret" | "secrets":
-                raise Problem("not-found", "there is no such secret", "its owner puts it with the API") from refusal
+                raise Problem("not-found", "no such secret", "its owner creates it with PUT /v1/secrets") from refusal
             case _:
-                detail = "this token gives nothing here"
-                way_out = "a claimed sandbox of a class with identity `exchange` brings its own, from its own address"
+                detail = "the token is not accepted"
+                way_out = (
+                    "send the token of a claimed sandbox, whose class has identity `exchange`, from its own address"
+                )
                 raise Problem("not-allowed", detail, way_out, code="AccessDenied", message=detail) from refusal
     except (AwsUnavailableError, SyncKubeApiError, OSError) as failure:
         detail = "the cluster or AWS does not answer"
-        raise Problem("unavailable", detail, "ask again in a moment", retry_after=_RETRY_SECONDS) from failure
+        raise Problem("unavailable", detail, "retry in a few seconds", retry_after=_RETRY_SECONDS) from failure
 
 
 def _source(request: Request) -> str:
@@ -151,8 +157,8 @@ async def _body(request: Request) -> bytes:
     body = b""
     async for part in request.stream():
         body += part
-        if len(body) > _MOST_BYTES:
-            raise Problem("malformed", "the request is too long", "send the token and nothing beside it")
+        if len(body) > _MAX_BYTES:
+            raise Problem("malformed", "the request body is too long", "send only the token")
     return body
 
 

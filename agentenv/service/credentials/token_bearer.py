@@ -19,11 +19,11 @@ from agentenv.core.values.timestamps import parse_timestamp
 from agentenv.core.workspaces.workspace import DEADLINE
 from agentenv.service.kube.sync_client import CLAIMS, PODS, SANDBOXES, Document, Kind, KubeApi, section
 
-# What the API server says of a token that is bound to a pod.
+# The fields of a token review for a token that is bound to a pod.
 _POD_NAME, _POD_UID = "authentication.kubernetes.io/pod-name", "authentication.kubernetes.io/pod-uid"
 _ACCOUNT_PREFIX = "system:serviceaccount:"
-_SPACE_PREFIX = "sandbox-"
-# Tokens are about a thousand characters long; what is much longer is none, and need not be carried on.
+_NAMESPACE_PREFIX = "sandbox-"
+# Tokens are about a thousand characters long.
 LONGEST_TOKEN = 8192
 
 
@@ -69,24 +69,24 @@ class VerifiedHolder:
 def verify_token(reviewer: Reviewer, token: str) -> Bearer:
     """Return the pod that a token is bound to."""
     if not token or len(token) > LONGEST_TOKEN or not token.isascii():
-        raise RefusedExchangeError("no-token", "there is no token, or something that is none")
+        raise RefusedExchangeError("no-token", "the request has no token, or a malformed one")
     status = reviewer.review(token, AUDIENCE)
     if status.get("authenticated") is not True or status.get("error"):
-        # Forged, expired, of another audience, of a pod or an account that went: the API server does not say which.
-        raise RefusedExchangeError("token", str(status.get("error") or "the API server does not know the token"))
-    # A server that does not know audiences leaves them out, and would have taken a token for anybody.
+        # Forged, expired, for another audience, or of a deleted pod or account: the API server does not say which.
+        raise RefusedExchangeError("token", str(status.get("error") or "the API server does not accept the token"))
+    # A server without support for audiences leaves them out, and accepts a token for any of them.
     if AUDIENCE not in _texts(status.get("audiences")):
-        raise RefusedExchangeError("audience", "the token was not made for the exchange")
+        raise RefusedExchangeError("audience", "the token is for another audience than the exchange")
     user = section(status, "user")
     namespace, _, account = text(user, "username").removeprefix(_ACCOUNT_PREFIX).partition(":")
     extra = section(user, "extra")
     pods, uids = _texts(extra.get(_POD_NAME)), _texts(extra.get(_POD_UID))
     if not text(user, "username").startswith(_ACCOUNT_PREFIX) or account != SANDBOX:
-        raise RefusedExchangeError("account", "the token is not of a sandbox's account")
-    if not namespace.startswith(_SPACE_PREFIX):
-        raise RefusedExchangeError("account", "the token is of an account outside the namespaces of classes")
+        raise RefusedExchangeError("account", "the token is not of a sandbox's service account")
+    if not namespace.startswith(_NAMESPACE_PREFIX):
+        raise RefusedExchangeError("account", "the token is of a service account outside the namespaces of classes")
     if len(pods) != 1 or len(uids) != 1:
-        raise RefusedExchangeError("unbound", "the token is bound to no pod", namespace=namespace)
+        raise RefusedExchangeError("unbound", "the token is not bound to a pod", namespace=namespace)
     return Bearer(namespace, pods[0], uids[0])
 
 
@@ -95,32 +95,34 @@ def verify_holder(cluster: KubeApi, bearer: Bearer, source: str, now: datetime) 
     facts = {"namespace": bearer.namespace, "pod": bearer.pod}
     pod = cluster.find(PODS, bearer.pod, bearer.namespace)
     if pod is None or pod["metadata"]["uid"] != bearer.pod_uid:
-        raise RefusedExchangeError("pod", "the token's pod is not there any more", **facts)
+        raise RefusedExchangeError("pod", "the token's pod no longer exists", **facts)
     if pod["metadata"].get("deletionTimestamp") or section(pod, "status").get("phase") != "Running":
         raise RefusedExchangeError("pod", "the token's pod does not run", **facts)
     if _address(source) not in _addresses(pod):
-        raise RefusedExchangeError("address", "somebody else brings the token of the pod", source=source, **facts)
+        raise RefusedExchangeError(
+            "address", "the token comes from another address than its pod's", source=source, **facts
+        )
     sandbox = _owner(cluster, pod, SANDBOXES, "Sandbox", bearer.namespace)
     if sandbox is None:
-        raise RefusedExchangeError("sandbox", "the pod is of no sandbox", **facts)
+        raise RefusedExchangeError("sandbox", "no sandbox controls the pod", **facts)
     claim = _owner(cluster, sandbox, CLAIMS, "SandboxClaim", bearer.namespace)
     if claim is None:
-        raise RefusedExchangeError("unclaimed", "nobody has claimed the sandbox", **facts)
+        raise RefusedExchangeError("unclaimed", "the sandbox is not claimed", **facts)
     metadata = claim["metadata"]
     if metadata.get("deletionTimestamp") or section(sandbox, "spec").get("operatingMode") == "Suspended":
-        raise RefusedExchangeError("ended", "the claim has ended, or its workspace is to sleep", **facts)
+        raise RefusedExchangeError("ended", "the claim is being deleted, or the workspace is suspended", **facts)
     if section(section(claim, "status"), "sandbox").get("name") != required(sandbox, "metadata", "name"):
         raise RefusedExchangeError("sandbox", "the claim has another sandbox", **facts)
     ends = _ends(claim)
     if ends is not None and ends <= now:
-        raise RefusedExchangeError("ended", "the workspace's time is over", **facts)
+        raise RefusedExchangeError("ended", "the workspace's deadline is over", **facts)
     labels = strings(section(section(claim, "spec"), "additionalPodMetadata"), "labels")
     owner = labels.get(USER_LABEL)
-    # What the pod says of itself has to be what its claim says: a label that was changed since is no owner.
+    # The pod's label must match its claim's: it may have been changed since.
     if not owner or section(section(pod, "metadata"), "labels").get(USER_LABEL) != owner:
-        raise RefusedExchangeError("owner", "pod and claim do not say the same of their owner", **facts)
+        raise RefusedExchangeError("owner", "pod and claim name different owners", **facts)
     workspace = labels.get(WORKSPACE_LABEL) or metadata["name"]
-    holder = Holder(owner, bearer.namespace.removeprefix(_SPACE_PREFIX), workspace)
+    holder = Holder(owner, bearer.namespace.removeprefix(_NAMESPACE_PREFIX), workspace)
     return VerifiedHolder(bearer, holder, metadata["uid"], ends)
 
 
@@ -153,7 +155,7 @@ def _texts(value: object) -> list[str]:
 
 def _addresses(pod: Document) -> set[IPv4Address | IPv6Address]:
     if section(pod, "spec").get("hostNetwork"):
-        return set()  # its address is its node's, and everybody's there
+        return set()  # all pods on the host network share the node's address
     return {
         address
         for entry in rows(section(pod, "status"), "podIPs")
@@ -166,5 +168,5 @@ def _address(text: str) -> IPv4Address | IPv6Address | None:
         address = ip_address(text)
     except ValueError:
         return None
-    # A socket for both kinds writes the one as the other.
+    # A dual-stack socket shows IPv4 peers as mapped addresses.
     return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address

@@ -13,7 +13,7 @@ from typing import Any
 from agentenv.core.iam.identity_exchange import USER_TAG, SecretsPlace
 from agentenv.service.aws import clients as aws
 
-# A secret that was deleted by mistake comes back within this time, by being put again or by an operator.
+# Within this time a deleted secret is restored by putting it again, or by an operator.
 RECOVERY_DAYS = 7
 MAX_BYTES = 65_536
 
@@ -46,8 +46,7 @@ class Vault:
         except aws.AwsRefusedError as refusal:
             if refusal.code not in {"ResourceExistsException", "InvalidRequestException"}:
                 raise
-            # One that is about to go is restored: whoever puts it again wants it to stay. To one that stays it is no
-            # change.
+            # Restores a secret in its recovery window; it does not change others.
             aws.call(self._client, "restore_secret", SecretId=secret_name)
             secret = aws.call(self._client, "put_secret_value", SecretId=secret_name, SecretString=value)
         return StoredSecret(name, secret_name, str(secret["ARN"]))
@@ -68,7 +67,7 @@ class Vault:
                     secret.get("LastChangedDate"),
                 )
                 for secret in response["SecretList"]
-                # The filter is by prefix and does not mind capitals everywhere.
+                # The filter matches prefixes, and ignores case in places.
                 if str(secret["Name"]).startswith(folder) and "DeletedDate" not in secret
             ]
             if not response.get("NextToken"):

@@ -39,8 +39,8 @@ _LOG = logging.getLogger(__name__)
 VERSION = "1"
 COUNT_EVERY = 15.0
 DESCRIPTION = (
-    "A computer of its own for every user, chat session or agent. Whatever is refused is told as problem+json, with"
-    " what to do about it."
+    "A computer of its own for every user, chat session or agent. Errors are problem+json (RFC 9457); `way_out` says"
+    " what to do."
 )
 
 
@@ -52,7 +52,7 @@ def create_app(
 ) -> FastAPI:
     """Create the API of one replica; it is connected to its cluster while it is served.
 
-    `snapshot` is what the replica's loops read; `ended` is called if the watches of the cluster end early.
+    `snapshot` is what the replica's loops read. `on_watches_ended` is called if the watches of the cluster end early.
     """
 
     @contextlib.asynccontextmanager
@@ -102,7 +102,7 @@ async def _dependencies(
     kube = KubeClient.from_kubeconfig(configuration.kubeconfig)
     path = configuration.kubeconfig
     api = SyncKubeClient.from_kubeconfig(path) if path else SyncKubeClient.from_service_account()
-    # Whatever a proxy around this process says: keys are had from the issuer itself.
+    # Keys are fetched from the issuer itself, whatever proxy the environment names.
     client = httpx2.AsyncClient(trust_env=False)
     issuer = Issuer(settings.service.issuer, settings.service.audience, client) if settings.service.issuer else None
     now = kube.clock.now

@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-# A secret is the longest: each of its characters may be written as two escapes.
+# The largest body holds a secret: each of its characters may be two JSON escapes.
 MAX_BYTES = 262_144
 
 
@@ -29,7 +29,7 @@ class BodyLimit:
             await self._app(scope, receive, send)
             return
         content_length = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
-        # What is too long by its own word is not begun with.
+        # A body whose declared length exceeds the limit is refused unread.
         remaining = MAX_BYTES - (
             int(content_length) if content_length.isdigit() and int(content_length) > MAX_BYTES else 0
         )

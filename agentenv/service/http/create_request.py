@@ -11,7 +11,7 @@ from agentenv.service.http.auth.callers import Caller
 from agentenv.service.http.auth.permissions import require, require_class_access
 from agentenv.service.http.dependencies import Dependencies
 from agentenv.service.http.problems import Problem
-from agentenv.service.http.schemas import WorkspaceAsked
+from agentenv.service.http.schemas import WorkspaceCreate
 from agentenv.service.workspaces.backend_protocol import RestoreCheck
 
 SHORTEST_LIFE = timedelta(minutes=1)
@@ -23,20 +23,21 @@ def planned_workspace(request: CreateRequest) -> Workspace:
 
 
 async def create_request(
-    dependencies: Dependencies, caller: Caller, body: WorkspaceAsked, header: str | None
+    dependencies: Dependencies, caller: Caller, body: WorkspaceCreate, header: str | None
 ) -> CreateRequest:
     """Return what to create for a caller; raise a `Problem` where the caller may not request it."""
     of_class = dependencies.catalog.get(body.class_)
     require_class_access(caller, of_class)
     if body.owner not in {None, caller.owner} and not caller.is_operator:
-        raise Problem("not-allowed", "workspaces are asked for in one's own name", "leave out `owner`")
+        raise Problem("not-allowed", "only operators create workspaces for other owners", "leave out `owner`")
     if body.mode not in of_class.modes:
         modes = ", ".join(of_class.modes)
-        raise Problem("mode-not-offered", f"class {of_class.name} is not for mode {body.mode}", f"it is for {modes}")
+        detail = f"class {of_class.name} does not offer mode {body.mode}"
+        raise Problem("mode-not-offered", detail, f"choose one of its modes: {modes}")
     if body.owner not in {None, caller.owner} and not caller.is_admin and (body.shared or body.parent):
-        # Else whoever only looks after workspaces would have a way into one.
-        detail = "`shared` and `parent` are said by the one whose workspace it is"
-        raise Problem("not-allowed", detail, "leave them out, or have its owner ask")
+        # Otherwise operators, who may not attach, would have a way into a workspace.
+        detail = "only the owner of a workspace sets `shared` and `parent`"
+        raise Problem("not-allowed", detail, "leave them out, or have the owner create it")
     check_budget_change(caller, None, body.budget, of_class.budget, own=True)
     check_deadline(body.deadline, dependencies.now())
     if body.parent is not None:
@@ -84,7 +85,7 @@ async def check_budget_left(dependencies: Dependencies, workspace: Workspace) ->
         raise spent
 
 
-def _key(body: WorkspaceAsked, header: str | None) -> str:
+def _key(body: WorkspaceCreate, header: str | None) -> str:
     """Return the idempotency key: a request with the same key returns the same workspace."""
     if body.key is not None and header is not None and body.key != header:
         raise Problem("key-reused", "`key` and the header `Idempotency-Key` differ", "send one of them")
@@ -103,13 +104,12 @@ def check_budget_change(caller: Caller, current: object, requested: object, clas
     if caller.is_admin or (requested is None and current is None):
         return
     if not own:
-        raise Problem("not-allowed", "its budget is not yours to change", "ask an admin")
-    # What an admin gave beyond the class's own may be lowered by whoever has it, step by step.
+        raise Problem("not-allowed", "only its owner or an admin changes its budget", "ask an admin")
+    # The owner may lower, step by step, a budget that an admin raised above the class's.
     limit = current if current is not None else class_budget
     if requested is None or (limit is not None and cast("float", requested) > cast("float", limit)):
-        raise Problem(
-            "not-allowed", f"budgets beyond {current or class_budget} are not yours to give", "ask an admin to raise it"
-        )
+        detail = f"only an admin sets a budget above {current or class_budget}"
+        raise Problem("not-allowed", detail, "choose a lower budget, or ask an admin to raise it")
 
 
 def check_class_budget(caller: Caller, budget: object, of_class: Class) -> None:
@@ -122,14 +122,15 @@ def check_class_budget(caller: Caller, budget: object, of_class: Class) -> None:
         or cast("float", budget) <= cast("float", class_budget)
     ):
         return
-    detail = f"a budget of {budget} is more than the {class_budget} that class {of_class.name} gives"
-    raise Problem("not-allowed", detail, f"say a `budget` of {class_budget} or less with it, or ask an admin")
+    detail = f"its budget of {budget} exceeds the budget of {class_budget} of class {of_class.name}"
+    raise Problem("not-allowed", detail, f"set `budget` to {class_budget} or less with it, or ask an admin")
 
 
 def check_deadline(deadline: datetime | None, now: datetime) -> None:
     """Raise a `Problem` for a deadline in the past, or within a minute."""
     if deadline is not None and deadline < now + SHORTEST_LIFE:
-        raise Problem("too-late", "its deadline is over, or within a minute", "leave it out, or say a later one")
+        detail = "the deadline is in the past, or within a minute"
+        raise Problem("too-late", detail, "leave it out, or choose a later deadline")
 
 
 def timedelta_of(seconds: int | None) -> timedelta | None:

@@ -1,15 +1,17 @@
-"""The dependencies of the routes, one instance a process: backend, catalog, authentication, limits, ledger."""
+"""The dependencies of the routes: one set a process, and the authenticated caller of each request."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Annotated, Protocol, cast
 
-from fastapi import Request  # noqa: TC002 - FastAPI reads a dependency's annotations
+from fastapi import Depends, Request, Security
+from fastapi.security import HTTPBearer
 
 from agentenv.core.workspaces.workspace import Workspace
+from agentenv.service.http.auth.callers import Caller
 from agentenv.service.http.auth.rate_limits import RateLimiter
 from agentenv.service.http.problems import Problem
 
@@ -56,12 +58,12 @@ class Dependencies:
     authenticator: Authenticator
     limits: RateLimiter
     metrics: Metrics
-    cluster: KubeApi | None = None  # for what is done in threads
+    cluster: KubeApi | None = None  # for work in threads
     swarm_tasks: SwarmTasks | None = None
     budgets: Budgets | None = None
-    settle: Callable[[Workspace], Awaitable[object]] | None = None  # writes down what it used until now
+    settle: Callable[[Workspace], Awaitable[object]] | None = None  # records its usage until now
     ledger: Ledger | None = None
-    accounts: Accounts | None = None  # what months cost
+    accounts: Accounts | None = None  # the costs of an owner's month
     exchange: Exchange | None = None
     vault: Vault | None = None
     now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
@@ -70,3 +72,24 @@ class Dependencies:
 def dependencies_of(request: Request) -> Dependencies:
     """Return the dependencies of the process that serves a request."""
     return cast("Dependencies", request.app.state.dependencies)
+
+
+# For the OpenAPI document only: `caller` reads the header itself.
+_BEARER = HTTPBearer(
+    auto_error=False,
+    description="A token of the environment's issuer, or of a Kubernetes service account for the service's audience.",
+)
+
+
+async def caller(request: Request, _declared: Annotated[object, Security(_BEARER)] = None) -> Caller:
+    """Return the caller of a request: authenticated by token, rate limited, and recorded for the audit log."""
+    dependencies = dependencies_of(request)
+    source = request.client.host if request.client else "unknown"
+    authenticated = await dependencies.authenticator.caller(request.headers.get("authorization"), source)
+    request.state.caller = authenticated
+    dependencies.limits.take(authenticated.owner)
+    return authenticated
+
+
+CurrentCaller = Annotated[Caller, Depends(caller)]
+RequestDependencies = Annotated[Dependencies, Depends(dependencies_of)]

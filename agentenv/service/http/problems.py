@@ -1,6 +1,6 @@
 """Errors as callers receive them: problem+json (RFC 9457) with a hint.
 
-A problem is raised where it is detected, by the backend as by the API, and is serialised in one place. `kind` is for
+A problem is raised where it is detected, in the backend as in the API, and is serialised in one place. `kind` is for
 programs; `detail` says what was found and `way_out` what to do.
 """
 
@@ -106,6 +106,18 @@ class Problem(Exception):
         }
 
 
-def not_found(what: str) -> Problem:
+class UnauthenticatedError(Problem):
+    """A request without a valid token: the same problem for all of them, with the reason."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(
+            "not-signed-in",
+            why,
+            "send `Authorization: Bearer` with a token of the environment's issuer, or of a Kubernetes service account"
+            " for the service's audience",
+        )
+
+
+def not_found(kind: str) -> Problem:
     """Return the same problem for what is missing and for what belongs to another owner."""
-    return Problem("not-found", f"there is no {what} of that name that you may see", "list what there is: GET on it")
+    return Problem("not-found", f"no such {kind}, or you may not see it", f"list each {kind} that you may see with GET")

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from agentenv.service.telemetry.metrics import Metrics
 
 _READ_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-# What somebody sends may name no route at all; all of that is counted as one.
+# Requests for unknown paths are counted together.
 NO_ROUTE = "none"
 METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
-# Not the probes, which come every few seconds.
+# Probes, which come every few seconds, are not traced.
 TRACED = "/v1/"
 
 
@@ -37,13 +37,13 @@ class RequestLog:
             await self._app(scope, receive, send)
             return
         if not scope["path"].startswith(TRACED):
-            await self._answer(scope, receive, send)
+            await self._serve(scope, receive, send)
             return
         with traces.server_span(scope["method"], scope["headers"]) as span:
-            code = await self._answer(scope, receive, send)
+            code = await self._serve(scope, receive, send)
             _describe(span, scope, code)
 
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> int:
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> int:
         began = time.monotonic()
         code = 500
 
@@ -51,7 +51,7 @@ class RequestLog:
             nonlocal code
             if message["type"] == "http.response.start":
                 code = int(message["status"])
-                # What is asked is somebody's own, and no page of a site.
+                # Responses are an owner's data: no cache stores them, and no browser renders them as a page.
                 message["headers"] = [
                     *message.get("headers", []),
                     (b"cache-control", b"no-store"),

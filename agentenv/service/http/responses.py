@@ -61,7 +61,7 @@ def set_create_headers(response: Response, result: CreateResult) -> None:
         response.status_code = 202
         response.headers["Retry-After"] = POLL_SECONDS
     else:
-        # Asleep or failed: waiting for it is of no use, and it says so itself.
+        # Suspended or failed: waiting does not help, and its state says so.
         response.status_code = 200
     if result.cold:
         response.headers["Agentenv-Cold"] = result.cold
@@ -88,18 +88,17 @@ def problem_response(problem: Problem) -> Response:
 
 
 async def _problem(_request: Request, failure: Exception) -> Response:
-    assert isinstance(failure, Problem)  # noqa: S101 - how it was installed
+    assert isinstance(failure, Problem)  # noqa: S101 - installed for this type
     return problem_response(failure)
 
 
 async def _refused(_request: Request, failure: Exception) -> Response:
     assert isinstance(failure, KubeApiError)  # noqa: S101
     if failure.code in {401, 403}:
-        # Ours, not the caller's: the service's own account lacks a right.
-        _LOG.error("the service may not do its work: %s", failure.message)
-        return problem_response(
-            Problem("unavailable", "the service lacks a right", "tell whoever runs it", retry_after=60)
-        )
+        # The service's own account lacks a permission; the caller has done nothing wrong.
+        _LOG.error("the service's account lacks a permission: %s", failure.message)
+        detail = "the service's account lacks a permission in the cluster"
+        return problem_response(Problem("unavailable", detail, "tell the platform team", retry_after=60))
     return problem_response(problem_of(failure))
 
 
@@ -107,7 +106,7 @@ async def _refused_in_a_thread(request: Request, failure: Exception) -> Response
     assert isinstance(failure, SyncKubeApiError)  # noqa: S101
     if failure.transient:
         return problem_response(
-            Problem("unavailable", str(failure), "try again in a while; nothing was lost", retry_after=5)
+            Problem("unavailable", str(failure), "retry in a few seconds; nothing was lost", retry_after=5)
         )
     return await _refused(request, KubeApiError(failure.code, failure.reason, str(failure)))
 
@@ -120,7 +119,7 @@ async def _malformed(_request: Request, failure: Exception) -> Response:
     ]
     detail = "; ".join(f"{row['where']}: {row['found']}" for row in rows[:5])
     return problem_response(
-        Problem("malformed", detail, "put right what `errors` names; see /openapi.json", errors=rows)
+        Problem("malformed", detail, "correct the fields in `errors`; see /openapi.json", errors=rows)
     )
 
 
@@ -136,7 +135,7 @@ async def _http(request: Request, failure: Exception) -> Response:
         "title": str(failure.detail),
         "status": failure.status_code,
         "detail": str(failure.detail),
-        "way_out": "see /openapi.json for what there is",
+        "way_out": "see /openapi.json for the paths and methods",
     }
     return JSONResponse(document, failure.status_code, headers, media_type=MEDIA_TYPE)
 
@@ -157,7 +156,9 @@ def _methods(request: Request) -> list[str]:
 
 async def _unexpected(_request: Request, failure: Exception) -> Response:
     _LOG.error("a request failed", exc_info=failure)
-    problem = Problem("unavailable", "something went wrong that nobody thought of", "try again; it is in the log")
+    problem = Problem(
+        "unavailable", "an unexpected error; the service's log has it", "retry, or tell the platform team"
+    )
     document = {**problem.document(), "status": 500}
     return JSONResponse(document, 500, media_type=MEDIA_TYPE)
 

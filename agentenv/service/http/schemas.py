@@ -26,15 +26,15 @@ class Shape(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
 
-# By what a session and an agent are known; said here and in the description, so that both agree.
-_TIED = {
-    "session": ("a session is tied to a chat: say which by `session`", ("session",)),
-    "agent": ("nobody knows which agent it is for: say its name by `agent`", ("agent",)),
+# The field that a mode requires: for validation and for the OpenAPI document.
+_REQUIRED_BY_MODE = {
+    "session": ("mode `session` requires `session`, the id of the chat", ("session",)),
+    "agent": ("mode `agent` requires `agent`, the agent's name", ("agent",)),
 }
 
 
-class WorkspaceAsked(Shape):
-    """A workspace that is asked for."""
+class WorkspaceCreate(Shape):
+    """A request for a workspace."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -43,81 +43,83 @@ class WorkspaceAsked(Shape):
                     "if": {"properties": {"mode": {"const": mode}}, "required": ["mode"]},
                     "then": {"required": list(names), "properties": {name: {"type": "string"} for name in names}},
                 }
-                for mode, (_, names) in _TIED.items()
+                for mode, (_, names) in _REQUIRED_BY_MODE.items()
             ]
         }
     )
 
-    class_: Annotated[Name, Field(alias="class", description="The class that it is of.")]
+    class_: Annotated[Name, Field(alias="class", description="The workspace's class.")]
     mode: Annotated[
         Mode,
         Field(
-            description="`user`: one, kept; `session`: fresh, tied to a chat and archived with it; `agent`: one agent's"
-            " own."
+            description="`user`: one a user, retained. `session`: one a chat, ended with it. `agent`: one a named"
+            " agent."
         ),
     ] = "user"
     key: Annotated[
         Line | None,
         Field(
-            description="Asked for again by the same owner, it is the same workspace. Left out, it follows from the"
-            " mode: a user has one, a session one by its chat, an agent one by its name."
+            description="The idempotency key: the same key of the same owner returns the same workspace. By default it"
+            " follows from the mode: one workspace a user, a chat, or an agent."
         ),
     ] = None
-    session: Annotated[Line | None, Field(description="The chat of a session.")] = None
-    agent: Annotated[Line | None, Field(description="The agent's name.")] = None
-    owner: Annotated[Owner | None, Field(description="For whom it is; for whoever asks when left out.")] = None
-    channel: Annotated[Name, Field(description="Which release of the class.")] = "stable"
-    labels: Annotated[Labels, Field(description="What its owner finds it by.")] = {}
-    shared: Annotated[Shared, Field(description="Who else may use it, and how.")] = {}
-    idle_after: Annotated[
-        Seconds | None, Field(description="Seconds without use until it sleeps; the class's when left out.")
+    session: Annotated[Line | None, Field(description="The id of the chat, for mode `session`.")] = None
+    agent: Annotated[Line | None, Field(description="The agent's name, for mode `agent`.")] = None
+    owner: Annotated[
+        Owner | None, Field(description="The owner, if an operator creates it for another user; default: the caller.")
     ] = None
-    deadline: Annotated[Moment | None, Field(description="When it ends at the latest.")] = None
+    channel: Annotated[Name, Field(description="The release channel of the class.")] = "stable"
+    labels: Annotated[Labels, Field(description="Labels to list workspaces by.")] = {}
+    shared: Annotated[Shared, Field(description="Other owners that may use it, and how.")] = {}
+    idle_after: Annotated[
+        Seconds | None, Field(description="Seconds without use until it is suspended; default: the class's.")
+    ] = None
+    deadline: Annotated[Moment | None, Field(description="When it is suspended at the latest.")] = None
     budget: Annotated[
-        Dollars | None, Field(description="Dollars a month at which it is put to sleep; the class's when left out.")
+        Dollars | None, Field(description="Dollars a month at which it is suspended; default: the class's.")
     ] = None
     parent: Annotated[
-        Id | None, Field(description="A workspace that this one is made for, and may not do more than.")
+        Id | None, Field(description="The workspace that this one works for; its capabilities must include this one's.")
     ] = None
     start: Annotated[
         str,
-        Field(pattern="^(any|warm)$", description="`warm`: refused with `pool-empty` rather than started cold."),
+        Field(pattern="^(any|warm)$", description="`warm`: return `pool-empty` instead of a cold start."),
     ] = "any"
 
     @model_validator(mode="after")
-    def _tied(self) -> Self:
-        words, names = _TIED.get(self.mode, ("", ()))
+    def _require_fields_of_mode(self) -> Self:
+        message, names = _REQUIRED_BY_MODE.get(self.mode, ("", ()))
         if any(getattr(self, name) is None for name in names):
-            raise ValueError(words)
+            raise ValueError(message)
         return self
 
 
-class WorkspaceChanged(Shape):
-    """What of a workspace is to be another; what is left out stays, and null takes away."""
+class WorkspaceUpdate(Shape):
+    """The fields of a workspace to change: an absent field stays as it is, null removes its value."""
 
     class_: Annotated[
-        Name | None, Field(alias="class", description="Made anew of that class, cold, on the same data.")
+        Name | None, Field(alias="class", description="Recreate it in this class, cold, on the same data.")
     ] = None
     labels: Labels | None = None
     shared: Shared | None = None
     idle_after: Seconds | None = None
     deadline: Moment | None = None
     budget: Dollars | None = None
-    busy_until: Annotated[Moment | None, Field(description="Not put to sleep for idling before that.")] = None
-    wake_at: Annotated[Moment | None, Field(description="When it is woken.")] = None
+    busy_until: Annotated[Moment | None, Field(description="It is not suspended for idling before this time.")] = None
+    wake_at: Annotated[Moment | None, Field(description="When it is resumed.")] = None
 
 
-class LeaseAsked(Shape):
-    """A hold on a workspace."""
+class LeaseRequest(Shape):
+    """A request for a lease on a workspace."""
 
     mode: Access = "rw"
     seconds: Annotated[
-        int | None, Field(ge=10, le=86_400, description="How long without a heartbeat; the service's when left out.")
+        int | None, Field(ge=10, le=86_400, description="Seconds until it expires unless renewed; default: a setting.")
     ] = None
 
 
 class LeaseShape(Shape):
-    """A hold that somebody has."""
+    """A lease on a workspace."""
 
     holder: str
     mode: Access
@@ -125,7 +127,7 @@ class LeaseShape(Shape):
 
     @classmethod
     def of(cls, lease: Lease) -> LeaseShape:
-        """As it is told."""
+        """Return the shape of a lease."""
         return cls(holder=lease.holder, mode=lease.mode, until=lease.until)
 
 
@@ -156,12 +158,12 @@ class WorkspaceShape(Shape):
     destroy_after: datetime | None
     session: str | None
     parent: str | None
-    cold: Annotated[str | None, Field(description="Why it was not taken from a pool, where it was not.")]
-    why: Annotated[str | None, Field(description="What stands against it, where it is not running.")]
+    cold: Annotated[str | None, Field(description="Why it was started cold, if it was.")]
+    why: Annotated[str | None, Field(description="Why it is not running, if it is not.")]
 
     @classmethod
     def of(cls, workspace: Workspace, now: datetime) -> WorkspaceShape:
-        """As it is told."""
+        """Return the shape of a workspace."""
         return cls.model_construct(
             id=workspace.id,
             owner=workspace.owner,
@@ -193,14 +195,14 @@ class WorkspaceShape(Shape):
 
 
 class WorkspacePage(Shape):
-    """A part of a list."""
+    """A page of a list."""
 
     items: list[WorkspaceShape]
-    after: Annotated[str | None, Field(description="Where the next page begins; null on the last.")]
+    after: Annotated[str | None, Field(description="The `after` of the next page; null on the last page.")]
 
 
 class EventShape(Shape):
-    """Something that happened."""
+    """An event of a workspace."""
 
     at: datetime
     about: str
@@ -211,7 +213,7 @@ class EventShape(Shape):
 
     @classmethod
     def of(cls, event: Event) -> EventShape:
-        """As it is told."""
+        """Return the shape of an event."""
         return cls(
             at=event.at,
             about=event.about,
@@ -223,13 +225,13 @@ class EventShape(Shape):
 
 
 class EventList(Shape):
-    """What happened, the latest first."""
+    """The events of a workspace, the latest first."""
 
     items: list[EventShape]
 
 
 class ClassShape(Shape):
-    """A class that whoever asks may have a workspace of."""
+    """A class that the caller may create workspaces of."""
 
     name: str
     tier: str
@@ -242,27 +244,27 @@ class ClassShape(Shape):
 
 
 class ClassList(Shape):
-    """The classes that whoever asks may have workspaces of."""
+    """The classes that the caller may create workspaces of."""
 
     items: list[ClassShape]
 
 
 class CallerShape(Shape):
-    """Whoever asks."""
+    """The caller."""
 
     owner: str
     roles: list[str]
 
 
-class SwarmAsked(Shape):
-    """Several workspaces for one task, that share a volume."""
+class SwarmCreate(Shape):
+    """A request for a swarm: several workspaces of one task that share a volume."""
 
     class_: Annotated[Name, Field(alias="class")]
     task: Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$")]
     count: Annotated[int, Field(ge=1, le=500)]
-    fit: Annotated[bool, Field(description="As many as there is room for, at least one; else all of them or none.")] = (
-        False
-    )
+    fit: Annotated[
+        bool, Field(description="Create as many as the class has capacity for, at least one, instead of all or none.")
+    ] = False
     channel: Name = "stable"
     deadline: Moment | None = None
 
@@ -280,19 +282,19 @@ class SwarmShape(Shape):
 
 
 class SessionEnded(Shape):
-    """A chat that was archived, or deleted."""
+    """A chat that was archived or deleted."""
 
     session: Line
 
 
-class Counted(Shape):
-    """How many were meant."""
+class EndedWorkspaces(Shape):
+    """The number of workspaces that end."""
 
     workspaces: int
 
 
 class ProblemShape(BaseModel):
-    """Why a request is not done, and what to do."""
+    """Why a request is refused, and what to do."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -305,5 +307,5 @@ class ProblemShape(BaseModel):
 
 
 def location(result: CreateResult) -> str:
-    """Where a workspace is looked at."""
+    """Return the path of a workspace."""
     return f"/v1/workspaces/{result.workspace.id}"

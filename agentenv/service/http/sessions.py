@@ -6,22 +6,22 @@ import asyncio
 
 from fastapi import APIRouter
 
-from agentenv.service.http.caller import CurrentCaller, RequestDependencies
+from agentenv.service.http.dependencies import CurrentCaller, RequestDependencies
 from agentenv.service.http.problems import Problem
 from agentenv.service.http.responses import problems
-from agentenv.service.http.schemas import Counted, SessionEnded
+from agentenv.service.http.schemas import EndedWorkspaces, SessionEnded
 from agentenv.service.workspaces.archives import end_session
 
 router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
 
 
 @router.post("/ended", operation_id="endSession", responses=problems(401, 403, 422, 429, 503))
-async def end(body: SessionEnded, caller: CurrentCaller, dependencies: RequestDependencies) -> Counted:
-    """A chat was archived: the data of its session's workspace is destroyed after the configured retention."""
+async def end(body: SessionEnded, caller: CurrentCaller, dependencies: RequestDependencies) -> EndedWorkspaces:
+    """End the session of an archived chat: its workspace's data is destroyed after the configured retention."""
     if not caller.is_operator:
-        raise Problem("not-allowed", "chats are ended by whoever keeps them", "ask with an operator's token")
+        raise Problem("not-allowed", "only operators end sessions", "send an operator's token")
     if dependencies.cluster is None:
-        raise Problem("unavailable", "sessions are not ended here", "delete the workspace")
-    return Counted(
+        raise Problem("unavailable", "this service does not end sessions", "delete the workspace")
+    return EndedWorkspaces(
         workspaces=await asyncio.to_thread(end_session, dependencies.cluster, body.session, dependencies.now())
     )

@@ -35,8 +35,8 @@ CREATE_TIMEOUT = 300.0
 MAX_SHOWN = 500
 # At once, on a replica: of all, and of one owner, who cannot keep the others from theirs.
 MAX_CONCURRENT, MAX_PER_OWNER = 32, 4
-NOT_REPORTED = "all that is there of it is up, and nobody was told yet: ask for it again if it stays so"
-BEING_DELETED = "it is on its way out"
+NOT_REPORTED = "its members run, but its creation has not finished: create it again if this stays so"
+BEING_DELETED = "it is being deleted"
 State = Literal["creating", "running", "failed"]
 
 
@@ -99,11 +99,11 @@ class SwarmTasks:
         try:
             plan = planned(count)
         except ValueError as error:
-            raise Problem("refused", str(error), "ask a class whose storage is `shared`, for fewer") from None
+            raise Problem("refused", str(error), "choose a class with `shared` storage, or a smaller count") from None
         creation = self._creations.get(name)
         if creation is None and fit and not self._members(owner, name):
             plan = planned(await asyncio.to_thread(self._largest_fit, of_class, planned, count))
-            creation = self._creations.get(name)  # as somebody else may have begun meanwhile
+            creation = self._creations.get(name)  # another request may have started it meanwhile
         if creation is None:
             self._check_concurrency(owner)
             future = asyncio.get_running_loop().run_in_executor(self._threads, self._create, plan)
@@ -127,7 +127,7 @@ class SwarmTasks:
         if creation is not None:
             return SwarmStatus(task, creation.of_class, creation.count, members, "creating")
         if not members:
-            # This replica may not have been told of it yet, nor have made it.
+            # Another replica may have created it, and this one's watch may be behind.
             return await asyncio.to_thread(self._read_status, task, name)
         pool = await asyncio.to_thread(swarm_outcome.pool_of, self._api, members[0].namespace, name)
         return _status(task, members, pool)
@@ -149,9 +149,9 @@ class SwarmTasks:
         keep_for = timedelta(0) if destroy else self._catalog.settings.storage.retain_deleted_for
         for namespace in sorted(namespaces):
             swarms.delete_swarm(self._api, namespace, name, keep_for, now=self._now)
-            record_event(self._api, namespace, name, ENDED, "it was taken away by its owner")
+            record_event(self._api, namespace, name, ENDED, "its owner deleted it")
         if destroy:
-            # Also of members that were deleted before.
+            # Includes the data of members that were deleted before.
             swarms.destroy_retained_data(self._api, owner, name, self._now())
 
     def _read_status(self, task: str, name: str) -> SwarmStatus:
@@ -170,7 +170,9 @@ class SwarmTasks:
             has_claims = any(True for _ in self._api.list(CLAIMS, metadata["namespace"], {TASK_LABEL: name}))
             if has_claims or not swarm_outcome.handed_over_count(pool):
                 return status
-            return replace(status, state="failed", why="all of its workspaces have ended; what they shared is there")
+            return replace(
+                status, state="failed", why="all of its workspaces have ended; its shared volume is retained"
+            )
         reason = last_failure(
             self._api, [sandbox_class.namespace for sandbox_class in self._catalog.classes.values()], name
         )
@@ -182,9 +184,9 @@ class SwarmTasks:
         owner_count = sum(creation.owner == owner for creation in self._creations.values())
         if owner_count >= MAX_PER_OWNER or len(self._creations) >= MAX_CONCURRENT:
             own_limit = owner_count >= MAX_PER_OWNER
-            count, scope = (owner_count, "of yours") if own_limit else (len(self._creations), "of all")
-            detail = f"{count} swarms {scope} are on their way already"
-            raise Problem("too-many-requests", detail, "ask again when one of them is there", retry_after=10)
+            count, scope = (owner_count, "of yours") if own_limit else (len(self._creations), "of all owners")
+            detail = f"{count} swarms {scope} are being created already"
+            raise Problem("too-many-requests", detail, "retry when one of them is ready", retry_after=10)
 
     def _create(self, plan: Swarm) -> dict[str, str]:
         try:
@@ -213,18 +215,19 @@ class SwarmTasks:
             least, most = (least, middle - 1) if quota_shortfalls(quota, planned(middle).needs) else (middle, most)
         if least == 0:
             shortages = "; ".join(quota_shortfalls(quota, planned(1).needs))
-            raise Problem("no-room", f"class {of_class.name} is full: {shortages}", "try again later", retry_after=30)
+            detail = f"the quota of class {of_class.name} is used up: {shortages}"
+            raise Problem("no-room", detail, "retry later", retry_after=30)
         return least
 
     def _ended(self, name: str, done: asyncio.Future[dict[str, str]]) -> None:
         self._creations.pop(name, None)
         if not done.cancelled():
-            done.exception()  # whoever still waits is told; nobody may
+            done.exception()  # marks it as retrieved, as no request may wait for it any more
 
 
 def _status(task: str, members: tuple[Workspace, ...], pool: Document | None) -> SwarmStatus:
-    """Return the status of a swarm that nobody creates here."""
-    # What was asked for stands on its pool; of one that a member returned to alone it may not.
+    """Return the status of a swarm that this replica is not creating."""
+    # Its pool records the requested count, unless a member was restored alone.
     handed_over_members = swarm_outcome.handed_over_count(pool) if pool else 0
     requested = max(swarm_outcome.requested_count(pool) if pool else 0, handed_over_members) or len(members)
     status = SwarmStatus(task, members[0].class_name, requested, members, "creating")
@@ -233,32 +236,33 @@ def _status(task: str, members: tuple[Workspace, ...], pool: Document | None) ->
     missing = status.asked - len(members)
     if missing > 0:
         if handed_over_members < status.asked:
-            return replace(status, why=f"{missing} of {status.asked} are on their way: ask for it again if it stays so")
-        reason = f"{missing} of {status.asked} workspaces are not there: ask for it again to have them back"
+            reason = f"{missing} of {status.asked} workspaces are being created: create it again if this stays so"
+            return replace(status, why=reason)
+        reason = f"{missing} of {status.asked} workspaces are missing: create it again to restore them"
         return replace(status, state="failed", why=reason)
     if not all(member.state == "running" for member in members):
         return status
-    # Until it is handed over whoever makes it may give it up still.
+    # Until it is handed over, the replica that creates it may still give it up.
     return replace(status, why=NOT_REPORTED) if handed_over_members < status.asked else replace(status, state="running")
 
 
 def _refuse_different_request(creation: SwarmCreation, of_class: Class, count: int, *, fit: bool) -> None:
     """Refuse a request that differs from the creation in progress."""
     if creation.of_class != of_class.name:
-        detail = f"the task's swarm is of class {creation.of_class}, and on its way"
-        raise Problem("key-reused", detail, "end that first, or choose another task")
+        detail = f"the task's swarm is being created in class {creation.of_class}"
+        raise Problem("key-reused", detail, "delete it first, or choose another task")
     if creation.count != count and not (fit and creation.count < count):
-        detail = f"the task's swarm is on its way, of {creation.count} and not of {count}"
-        raise Problem("busy", detail, "ask again when it is there", retry_after=10)
+        detail = f"the task's swarm is being created with {creation.count} workspaces, not {count}"
+        raise Problem("busy", detail, "retry when it is ready", retry_after=10)
 
 
 _PROBLEMS: Mapping[Why, tuple[Kind, str, int | None]] = {
-    "being-destroyed": ("wrong-state", "ask again when it is gone, for one without that data", None),
-    "busy": ("busy", "ask again when it is gone", 2),
-    "key-reused": ("key-reused", "ask for the class that it has", None),
-    "no-room": ("no-room", "ask for fewer, or with `fit`", 30),
-    "refused": ("refused", "end it and ask for it anew; tell whoever runs the platform", None),
-    "unavailable": ("unavailable", "ask again in a while", 5),
+    "being-destroyed": ("wrong-state", "retry when it is gone; the new swarm will not have that data", None),
+    "busy": ("busy", "retry when it is gone", 2),
+    "key-reused": ("key-reused", "use the class that it has, or another task", None),
+    "no-room": ("no-room", "reduce `count`, or set `fit`", 30),
+    "refused": ("refused", "delete it and create it again; tell the platform team", None),
+    "unavailable": ("unavailable", "retry in a few seconds", 5),
 }
 
 

@@ -10,12 +10,11 @@ from fastapi import APIRouter, Path, Query, Response
 
 from agentenv.core.workspaces.workspace import Workspace
 from agentenv.service.http.auth.permissions import require_class_access
-from agentenv.service.http.caller import CurrentCaller, RequestDependencies
 from agentenv.service.http.create_request import check_budget_left, check_deadline
-from agentenv.service.http.dependencies import Dependencies
+from agentenv.service.http.dependencies import CurrentCaller, Dependencies, RequestDependencies
 from agentenv.service.http.problems import Problem
 from agentenv.service.http.responses import POLL_SECONDS, PROBLEMS, problems
-from agentenv.service.http.schemas import SwarmAsked, SwarmShape
+from agentenv.service.http.schemas import SwarmCreate, SwarmShape
 from agentenv.service.http.swarm_tasks import SwarmStatus, SwarmTasks
 
 router = APIRouter(prefix="/v1/swarms", tags=["swarms"])
@@ -27,10 +26,10 @@ Task = Annotated[str, Path(pattern=r"^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$", desc
     "",
     operation_id="createSwarm",
     status_code=201,
-    responses={202: {"model": SwarmShape, "description": "It is on its way: look at `Location`"}, **PROBLEMS},
+    responses={202: {"model": SwarmShape, "description": "It is being created: read `Location`"}, **PROBLEMS},
 )
 async def create(
-    body: SwarmAsked,
+    body: SwarmCreate,
     response: Response,
     caller: CurrentCaller,
     dependencies: RequestDependencies,
@@ -40,7 +39,7 @@ async def create(
     of_class = dependencies.catalog.get(body.class_)
     require_class_access(caller, of_class)
     if "agent" not in of_class.modes:
-        raise Problem("mode-not-offered", f"class {of_class.name} is not for agents", "ask for another class")
+        raise Problem("mode-not-offered", f"class {of_class.name} does not offer mode agent", "choose another class")
     check_deadline(body.deadline, dependencies.now())
     first = Workspace(f"{body.task}-1", caller.owner, of_class.name, "agent", "creating", task=body.task)
     await check_budget_left(dependencies, first)
@@ -63,7 +62,7 @@ async def create(
 
 @router.get("/{task}", operation_id="getSwarm", responses=problems(401, 403, 404, 422, 429, 503))
 async def get(task: Task, caller: CurrentCaller, dependencies: RequestDependencies) -> SwarmShape:
-    """The status of one of the caller's swarms."""
+    """Return the status of one of the caller's swarms."""
     return _shape(await _swarm_tasks(dependencies).find(caller.owner, task))
 
 
@@ -73,7 +72,7 @@ async def delete(
     caller: CurrentCaller,
     dependencies: RequestDependencies,
     *,
-    destroy: Annotated[bool, Query(description="Its data, too, and at once.")] = False,
+    destroy: Annotated[bool, Query(description="Also destroy its data, at once.")] = False,
 ) -> SwarmShape:
     """Delete a swarm. The data of its workspaces and their shared volume is retained like that of others."""
     swarm_tasks = _swarm_tasks(dependencies)
@@ -104,7 +103,7 @@ async def _settle(dependencies: Dependencies, members: Iterable[Workspace]) -> N
 
 def _swarm_tasks(dependencies: Dependencies) -> SwarmTasks:
     if dependencies.swarm_tasks is None:
-        raise Problem("unavailable", "swarms are not made here", "ask for workspaces one by one")
+        raise Problem("unavailable", "this service does not create swarms", "create the workspaces one by one")
     return dependencies.swarm_tasks
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Response
 
 from agentenv.service.http.auth.permissions import claimable
-from agentenv.service.http.caller import CurrentCaller, RequestDependencies
+from agentenv.service.http.dependencies import CurrentCaller, RequestDependencies
 from agentenv.service.http.responses import problems
 from agentenv.service.http.schemas import CallerShape, ClassList, ClassShape
 
@@ -15,13 +15,13 @@ health = APIRouter(include_in_schema=False)
 
 @router.get("/me", operation_id="getCaller", responses=problems(401, 403, 429, 503))
 async def me(caller: CurrentCaller) -> CallerShape:
-    """The caller's owner id and roles."""
+    """Return the caller's owner id and roles."""
     return CallerShape(owner=caller.owner, roles=sorted(caller.roles))
 
 
 @router.get("/classes", operation_id="listClasses", responses=problems(401, 403, 429, 503))
 async def classes(caller: CurrentCaller, dependencies: RequestDependencies) -> ClassList:
-    """The classes that the caller may have workspaces of."""
+    """List the classes that the caller may create workspaces of."""
     return ClassList(
         items=[
             ClassShape(
@@ -44,13 +44,13 @@ async def classes(caller: CurrentCaller, dependencies: RequestDependencies) -> C
 
 @health.get("/healthz")
 async def alive() -> Response:
-    """The liveness probe."""
+    """Answer the liveness probe."""
     return Response("alive\n", media_type="text/plain")
 
 
 @health.get("/readyz")
 async def ready(dependencies: RequestDependencies) -> Response:
-    """The readiness probe: whether the watches of the cluster are synced and fresh."""
-    in_step = dependencies.backend.is_synced()
-    text = "ready\n" if in_step else "the cluster has not been read yet, or not lately\n"
-    return Response(text, 200 if in_step else 503, media_type="text/plain")
+    """Answer the readiness probe: whether the watches of the cluster are synced and fresh."""
+    is_synced = dependencies.backend.is_synced()
+    text = "ready\n" if is_synced else "the watches of the cluster are not synced, or stale\n"
+    return Response(text, 200 if is_synced else 503, media_type="text/plain")

@@ -12,7 +12,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from agentenv.core.workspaces.workspace import UNSET, Changes, CreateResult, Filter, Lease, Mode, State
 from agentenv.service.http.auth.callers import Caller
 from agentenv.service.http.auth.permissions import require, require_class_access
-from agentenv.service.http.caller import CurrentCaller, RequestDependencies
 from agentenv.service.http.create_request import (
     check_budget_change,
     check_budget_left,
@@ -23,17 +22,17 @@ from agentenv.service.http.create_request import (
     restore_check,
     timedelta_of,
 )
-from agentenv.service.http.dependencies import Dependencies
+from agentenv.service.http.dependencies import CurrentCaller, Dependencies, RequestDependencies
 from agentenv.service.http.problems import Problem
 from agentenv.service.http.responses import PROBLEMS, problems, set_create_headers
 from agentenv.service.http.schemas import (
     EventList,
     EventShape,
-    LeaseAsked,
-    WorkspaceAsked,
-    WorkspaceChanged,
+    LeaseRequest,
+    WorkspaceCreate,
     WorkspacePage,
     WorkspaceShape,
+    WorkspaceUpdate,
 )
 from agentenv.service.http.values import ID, Line, Name, Owner
 
@@ -41,13 +40,13 @@ router = APIRouter(prefix="/v1/workspaces", tags=["workspaces"])
 
 LONGEST_WAIT = 60.0
 Named = Annotated[str, Path(pattern=ID, description="The workspace's id.")]
-Wait = Annotated[float, Query(ge=0, le=LONGEST_WAIT, description="Seconds to wait for it.")]
+Wait = Annotated[float, Query(ge=0, le=LONGEST_WAIT, description="Seconds to wait until it is ready.")]
 HOLDER = r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$"
-Holder = Annotated[str, Path(pattern=HOLDER, description="What the agent calls itself.")]
+Holder = Annotated[str, Path(pattern=HOLDER, description="The name of the lease: one a process that attaches.")]
 
 
 class ListQuery(BaseModel):
-    """Which workspaces are listed."""
+    """The filters of a list of workspaces."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
@@ -58,20 +57,20 @@ class ListQuery(BaseModel):
     task: Name | None = None
     label: Annotated[
         list[Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,63}=[A-Za-z0-9._-]{0,63}$")]],
-        Field(max_length=16, description="key=value; all of them."),
+        Field(max_length=16, description="key=value; a workspace needs all of them."),
     ] = []
-    deleted: Annotated[bool, Field(description="Also those of which only the data is kept.")] = False
-    everybody: Annotated[bool, Field(description="Everybody's, for whoever looks after them.")] = False
+    deleted: Annotated[bool, Field(description="Include deleted workspaces whose data is retained.")] = False
+    everybody: Annotated[bool, Field(description="List the workspaces of all owners; for operators.")] = False
     limit: Annotated[int, Field(ge=1, le=500)] = 100
     after: Annotated[str | None, Field(pattern=ID)] = None
 
 
 class DeleteQuery(BaseModel):
-    """How a workspace is deleted."""
+    """The options of a deletion."""
 
     model_config = ConfigDict(extra="forbid")
 
-    destroy: Annotated[bool, Field(description="Its data, too, and at once.")] = False
+    destroy: Annotated[bool, Field(description="Also destroy its data, at once.")] = False
 
 
 @router.post(
@@ -79,13 +78,13 @@ class DeleteQuery(BaseModel):
     operation_id="createWorkspace",
     status_code=201,
     responses={
-        200: {"model": WorkspaceShape, "description": "It was there already, and is ready"},
-        202: {"model": WorkspaceShape, "description": "It is on its way: look at `Location`, with `wait`"},
+        200: {"model": WorkspaceShape, "description": "It existed, and is ready"},
+        202: {"model": WorkspaceShape, "description": "It is being created: read `Location`, with `wait`"},
         **problems(401, 402, 403, 404, 409, 422, 429, 503),
     },
 )
 async def create(
-    body: WorkspaceAsked,
+    body: WorkspaceCreate,
     response: Response,
     caller: CurrentCaller,
     dependencies: RequestDependencies,
@@ -95,7 +94,7 @@ async def create(
 ) -> WorkspaceShape:
     """Create a workspace, unless it exists: from a warm sandbox if there is one."""
     request = await create_request(dependencies, caller, body, idempotency_key)
-    # Of one that is not there yet too: its owner's cap holds all that they have together.
+    # Also before it exists: the owner's cap holds for all workspaces together.
     await check_budget_left(dependencies, dependencies.backend.view.find(request.id) or planned_workspace(request))
     result = await dependencies.backend.create(
         request, wait=wait, warm_only=body.start == "warm", before_restore=restore_check(dependencies, caller)
@@ -118,7 +117,9 @@ async def list_(
     The list is eventually consistent; read one workspace by its id for its current state.
     """
     if (query.everybody or query.owner not in {None, caller.owner}) and not caller.is_operator:
-        raise Problem("not-allowed", "others' workspaces are not yours to see", "leave out `owner` and `everybody`")
+        raise Problem(
+            "not-allowed", "only operators list other owners' workspaces", "leave out `owner` and `everybody`"
+        )
     page = await dependencies.backend.list(
         Filter(
             reader=None if query.everybody or query.owner else caller.owner,
@@ -137,7 +138,7 @@ async def list_(
     page_document = WorkspacePage.model_construct(
         items=[WorkspaceShape.of(workspace, now) for workspace in page.workspaces], after=page.after
     )
-    # Written once: a hundred rows read back and checked again would take longer than finding them.
+    # Serialised once: validating a hundred rows again would take longer than finding them.
     return Response(page_document.model_dump_json(by_alias=True), media_type="application/json")
 
 
@@ -155,7 +156,7 @@ async def get(
 @router.patch("/{id}", operation_id="updateWorkspace", responses=PROBLEMS)
 async def update(
     id_: Annotated[Named, Path(alias="id")],
-    changed: WorkspaceChanged,
+    changed: WorkspaceUpdate,
     caller: CurrentCaller,
     dependencies: RequestDependencies,
     wait: Wait = 10.0,
@@ -174,13 +175,12 @@ async def update(
         require_class_access(caller, of_class)
         check_class_budget(caller, changed.budget if "budget" in fields else workspace.budget, of_class)
         if workspace.mode not in of_class.modes:
-            raise Problem(
-                "mode-not-offered", f"class {of_class.name} is not for mode {workspace.mode}", "choose another"
-            )
+            detail = f"class {of_class.name} does not offer mode {workspace.mode}"
+            raise Problem("mode-not-offered", detail, "choose another class")
         if workspace.parent:
             parent = require(caller, "write", await dependencies.backend.get(workspace.parent))
             dependencies.catalog.refuse_beyond(of_class.name, parent.class_name)
-        # It comes up anew in the other class, whatever put it to sleep: by the limits that hold it there.
+        # It starts in the other class, whatever suspended it, so that class's limits apply.
         budget = changed.budget if "budget" in fields else workspace.budget
         await check_budget_left(dependencies, replace(workspace, class_name=of_class.name, budget=budget))
     check_deadline(changed.deadline, dependencies.now())
@@ -228,7 +228,7 @@ async def suspend(
 @router.post(
     "/{id}/resume",
     operation_id="resumeWorkspace",
-    responses={202: {"model": WorkspaceShape, "description": "It is on its way"}, **PROBLEMS},
+    responses={202: {"model": WorkspaceShape, "description": "It is starting"}, **PROBLEMS},
 )
 async def resume(
     id_: Annotated[Named, Path(alias="id")],
@@ -249,7 +249,7 @@ async def resume(
 async def attach(
     id_: Annotated[Named, Path(alias="id")],
     holder: Holder,
-    body: LeaseAsked,
+    body: LeaseRequest,
     caller: CurrentCaller,
     dependencies: RequestDependencies,
 ) -> WorkspaceShape:
@@ -273,7 +273,7 @@ async def detach(
 async def events(
     id_: Annotated[Named, Path(alias="id")], caller: CurrentCaller, dependencies: RequestDependencies
 ) -> EventList:
-    """The events of a workspace in the last hour, the latest first."""
+    """List the events of a workspace in the last hour, the latest first."""
     require(caller, "see", await dependencies.backend.get(id_))
     return EventList(items=[EventShape.of(event) for event in await dependencies.backend.events(id_)])
 

@@ -1,1 +1,1 @@
-"""The ledger: who held what and when, and what was used of it, in a DynamoDB table."""
+"""The ledger in a DynamoDB table: intervals of claims, their usage, and the budgets that follow from it."""

@@ -1,7 +1,7 @@
-"""Budgets act: near a limit its owner is told, at it the workspace sleeps, and beyond it nobody wakes it.
+"""Enforce budgets: notify the owner near a limit, suspend the workspace at it, and refuse to resume it beyond.
 
-What is spent is read from the ledger, every pass anew; what was done stands on the claim. So a pass may be killed and
-be run by two at once: a workspace is put to sleep once, and its owner told once a month.
+Each pass reads the spending from the ledger and records what it did on the claim. So a pass may be killed, or run twice
+at once: a workspace is suspended once, and its owner notified once a month.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ from agentenv.service.workspaces.suspend import suspend
 
 _LOG = logging.getLogger(__name__)
 _SPACE_PREFIX = "sandbox-"
-# The month of which a workspace's owner was told, and of how much.
+# The month in which the owner of a workspace was last notified.
 NOTICED = f"{DOMAIN}budget-noticed"
-# How often a pass is made. In between a workspace may spend what an hour of it costs, divided by six.
+# Between two passes a workspace may spend a sixth of its hourly cost.
 ENFORCE_EVERY = timedelta(minutes=10)
-# How long, and of how many owners, a replica remembers what was spent. The ledger itself is written every ten minutes.
-REMEMBERED_SECONDS = 60.0
-MOST_REMEMBERED = 10_000
+# The cache of owners' spending in a replica. The ledger itself is written every ten minutes.
+CACHE_SECONDS = 60.0
+MAX_CACHED = 10_000
 
 
 @dataclass(frozen=True)
 class BudgetPass:
-    """What a pass found and did."""
+    """The result of a pass."""
 
     owners: int
     noticed: int
     suspended: int
-    failures: tuple[str, ...] = ()  # of single claims; the pass went on to the others
+    failures: tuple[str, ...] = ()  # of single claims; the pass continued with the others
 
 
 class Budgets:
@@ -69,7 +69,7 @@ class Budgets:
         self._recent: dict[str, tuple[float, MonthlySpend]] = {}
 
     def enforce_all(self) -> BudgetPass:
-        """Look at everybody who is awake."""
+        """Enforce the budgets of all running workspaces."""
         awake: dict[str, list[Document]] = {}
         failures: list[str] = []
         for claim, _ in readable("SandboxClaim", self._cluster.list(CLAIMS), _claim_budget, failures):
@@ -100,10 +100,10 @@ class Budgets:
         return BudgetPass(len(awake), noticed, suspended, tuple(failures))
 
     async def refusal(self, workspace: Workspace) -> Problem | None:
-        """Why a workspace may not be made or woken: what it may cost this month is spent.
+        """Return why a workspace may not be created or resumed: its budget of this month is spent.
 
-        Where the ledger does not answer it may: nobody is kept from their work by our own trouble, and the next pass
-        puts to sleep what should be asleep. Of whoever was far from their limits a moment ago it is not asked again.
+        Where the ledger does not answer, it may: an outage of the ledger does not stop the owner's work, and the next
+        pass suspends what is over its budget. An owner recently far from all limits is not looked up again.
         """
         if self._was_far_from_limits(workspace):
             return None
@@ -114,7 +114,7 @@ class Budgets:
             _log_unknown_spending(workspace, failure)
             return None
         self._recent[workspace.owner] = read_at, spent
-        while len(self._recent) > MOST_REMEMBERED:
+        while len(self._recent) > MAX_CACHED:
             del self._recent[next(iter(self._recent))]
         limited = spent.nearest(workspace.id, workspace.class_name, workspace.budget)
         if limited is None or not limited.over:
@@ -122,7 +122,7 @@ class Budgets:
         self._metrics.budget("refuse")
         return Problem(
             "budget-spent",
-            f"this month has cost {limited}",
+            f"the cost of this month is {limited}",
             f"have the budget raised, or wait until {_next_month(self._ledger.now()):%Y-%m-%d}; nothing was deleted",
             spent=str(format_dollars(limited.spent)),
             limit=str(limited.limit),
@@ -130,9 +130,9 @@ class Budgets:
         )
 
     def refuse_wake(self, workspace: Workspace, claim: Document) -> bool:
-        """Whether a workspace whose hour it is may not be woken: it is stopped as if it had been, and its owner told.
+        """Return whether a workspace whose `wake-at` has come may not be resumed; if so, notify its owner.
 
-        Where the ledger does not answer it may, as whoever asks for it themselves.
+        Where the ledger does not answer, it may be resumed, as by its owner.
         """
         try:
             limited = self.spent(workspace.owner).nearest(workspace.id, workspace.class_name, workspace.budget)
@@ -141,26 +141,26 @@ class Budgets:
             return False
         if limited is None or not limited.over:
             return False
-        # From now on that is why it sleeps, and nobody asks again until it was woken by somebody who may.
+        # From now on the budget is why it is suspended, so `wake-at` is not tried again.
         if suspend(self._cluster, claim, "budget") in {"done", "already"}:
             self._metrics.budget("refuse")
             audit("workspace not woken", because="budget", spent=str(limited), **_facts(claim))
-            self._record_event(claim, "BudgetSpent", f"not woken at its hour: {limited}", claim["metadata"]["uid"])
+            self._record_event(claim, "BudgetSpent", f"not resumed at wake-at: {limited}", claim["metadata"]["uid"])
         return True
 
     def _was_far_from_limits(self, workspace: Workspace) -> bool:
-        """Whether less than is told of was spent of every limit, within the last minute: nobody spends the rest in one.
+        """Return whether, a minute ago at most, the spending was below the notice threshold of every limit.
 
-        Limits are looked at as they are now; only what was spent is remembered.
+        Nobody spends the rest in a minute. Only the spending is cached; limits are read anew.
         """
         read_at, spent = self._recent.get(workspace.owner, (0.0, None))
-        if spent is None or self._clock() - read_at > REMEMBERED_SECONDS:
+        if spent is None or self._clock() - read_at > CACHE_SECONDS:
             return False
         limited = spent.nearest(workspace.id, workspace.class_name, workspace.budget)
         return limited is None or (limited.percent < self.policy.notice_at and not limited.over)
 
     def spent(self, owner: str) -> MonthlySpend:
-        """What an owner's month costs so far."""
+        """Return the cost of an owner's month so far."""
         return self._spent(owner, now=True)
 
     def _spent(self, owner: str, *, now: bool = False) -> MonthlySpend:
@@ -169,21 +169,21 @@ class Budgets:
 
     def _suspend(self, claim: Document, limited: LimitUsage | None) -> bool:
         metadata = claim["metadata"]
-        # Whoever changed it meanwhile was quicker: the next pass looks again.
+        # The claim changed meanwhile; the next pass looks again.
         if suspend(self._cluster, claim, "budget") != "done":
             return False
         self._metrics.budget("suspend")
         self._metrics.suspended(_claim_budget(claim)[1], "budget")
         audit("workspace suspended", because="budget", spent=str(limited), **_facts(claim))
-        self._record_event(claim, "BudgetSpent", f"put to sleep: {limited}; its files are kept", metadata["uid"])
+        self._record_event(claim, "BudgetSpent", f"suspended: {limited}; its files are retained", metadata["uid"])
         return True
 
     def _notice(self, claim: Document, limited: LimitUsage | None) -> bool:
         month = f"{month_start(self._ledger.now()):%Y-%m}"
         if section(claim["metadata"], "annotations").get(NOTICED) == month:
             return False
-        self._record_event(claim, "BudgetNearlySpent", f"{limited}; at all of it the workspace is put to sleep", month)
-        # Last: a pass that was killed before it tells again rather than never.
+        self._record_event(claim, "BudgetNearlySpent", f"{limited}; at the limit the workspace is suspended", month)
+        # Last: a pass that was killed before it notifies twice rather than never.
         if not self._cluster.patch(CLAIMS, claim, {"metadata": {"annotations": {NOTICED: month}}}):
             return False
         self._metrics.budget("notice")
@@ -191,7 +191,7 @@ class Budgets:
         return True
 
     def _record_event(self, claim: Document, reason: str, message: str, suffix: str) -> None:
-        """An event of the claim, under a name that it has once; one that cannot be told is no reason to stop."""
+        """Create an event of the claim under a fixed name, so that it exists once; a failure does not stop the pass."""
         metadata = claim["metadata"]
         now = self._ledger.now()
         timestamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -217,21 +217,21 @@ class Budgets:
         try:
             self._cluster.create(EVENTS, event)
         except SyncKubeApiError as refusal:
-            _LOG.warning("an event was not told", extra={"facts": {"why": str(refusal), **_facts(claim)}})
+            _LOG.warning("an event was not recorded", extra={"facts": {"why": str(refusal), **_facts(claim)}})
 
 
 def budget_of(claim: Document) -> Decimal | None:
-    """The budget that a claim has of its own; what is no number is none, and its class's holds it."""
+    """Return a claim's own budget; None where it has none or it is not a number, and the class's applies."""
     return read_amount(strings(section(claim, "metadata"), "annotations").get(BUDGET))
 
 
 def _log_unknown_spending(workspace: Workspace, failure: AwsUnavailableError) -> None:
     facts = {"owner": workspace.owner, "why": str(failure)}
-    _LOG.warning("nobody knows what is spent", extra={"facts": facts})
+    _LOG.warning("the owner's spending cannot be read", extra={"facts": facts})
 
 
 def _claim_budget(claim: Document) -> tuple[str, str, Decimal | None]:
-    """Its workspace, its class and its own budget."""
+    """Return a claim's workspace, class and own budget."""
     workspace = _labels(claim).get(WORKSPACE_LABEL) or required(claim, "metadata", "name")
     return workspace, required(claim, "metadata", "namespace").removeprefix(_SPACE_PREFIX), budget_of(claim)
 

@@ -1,7 +1,7 @@
-"""What is held, read from what the cluster says: claims, sandboxes, pods and volumes, with nothing of our own beside.
+"""Read who holds what from the cluster: claims, sandboxes, pods and volumes.
 
-A pod is somebody's by its sandbox, and a sandbox by its claim, each by uid: a name may have been somebody else's. What
-ran warm before it was claimed is nobody's yet.
+A pod belongs to an owner through its sandbox, and a sandbox through its claim, each by uid: names are reused. A warm
+sandbox belongs to no owner until it is claimed.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from agentenv.core.workspaces.workspace import DELETED_AT
 from agentenv.service.kube.sync_client import Document, section
 from agentenv.service.kube.unreadable import readable
 
-_SPACE_PREFIX = "sandbox-"
-# What the daily measuring found on a volume, in bytes.
+_NAMESPACE_PREFIX = "sandbox-"
+# The daily measured size of a volume, in bytes.
 MEASURED = "sandbox.users.io/measured-bytes"
-# What Fargate made of a pod's requests, and what it is billed by: "0.25vCPU 0.5GB".
+# The size that Fargate rounds a pod's requests up to and bills: "0.25vCPU 0.5GB".
 _PROVISIONED = "CapacityProvisioned"
 
 
 @dataclass(frozen=True)
 class ListedObjects:
-    """Everything of the cluster that the ledger follows from, as it was listed."""
+    """The objects of the cluster that the ledger follows from."""
 
     claims: Iterable[Document]
     sandboxes: Iterable[Document]
@@ -41,24 +41,24 @@ class ListedObjects:
 
 @dataclass(frozen=True, slots=True)
 class _Sandbox:
-    """A sandbox, as far as the ledger goes by it."""
+    """The facts of a sandbox that the ledger uses."""
 
     uid: str
-    space: str
+    namespace: str
     home: str  # the claim of its volume
     asleep_since: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
 class _Home:
-    """A claim of a volume."""
+    """The facts of a persistent volume claim that the ledger uses."""
 
     volume: str
     gib: Decimal
 
 
 def holdings(listed: ListedObjects) -> list[Holding]:
-    """Who holds what. Documents are let go as they are read: there may be tens of thousands."""
+    """Return who holds what. Documents are dropped as they are read: there may be tens of thousands."""
     pods: dict[str, list[Pod]] = {}
     for document, pod in readable("Pod", listed.pods, _pod):
         if pod is not None:
@@ -71,14 +71,14 @@ def holdings(listed: ListedObjects) -> list[Holding]:
     held_volumes: set[str] = set()
 
     def add_holding(holder: Document, labels: Mapping[str, str], sandbox_: _Sandbox | None) -> None:
-        home = None if sandbox_ is None else homes.get((sandbox_.space, sandbox_.home))
+        home = None if sandbox_ is None else homes.get((sandbox_.namespace, sandbox_.home))
         own_pods = [] if sandbox_ is None else pods.get(sandbox_.uid, [])
         holding = _holding(holder, labels, sandbox_, own_pods, home or _Home("", NOTHING))
         if holding.volume:
             held_volumes.add(holding.volume)
             measured, deleted = volumes.get(holding.volume, (None, None))
             holding = replace(holding, measured_gib=measured)
-            # A claim may take long to go; its volume has recorded when it was deleted, if not of an earlier deletion.
+            # A claim may take long to be deleted; its volume records when the deletion began, unless of an earlier one.
             if deleted is not None and holder["metadata"].get("deletionTimestamp") and deleted.since >= holding.since:
                 holding = replace(holding, ended=deleted.since)
         result.append(holding)
@@ -87,7 +87,7 @@ def holdings(listed: ListedObjects) -> list[Holding]:
         owners = owner_uids(sandbox)
         sandboxes |= dict.fromkeys(owners, sandbox_)
         labels = strings(section(section(section(sandbox, "spec"), "podTemplate"), "metadata"), "labels")
-        # A declared seat is nobody's claim, and still somebody's.
+        # A workspace declared in the stack has an owner but no claim.
         if not owners and labels.get(USER_LABEL):
             for seat, _ in readable("Sandbox", [sandbox], _holder):
                 add_holding(seat, labels, sandbox_)
@@ -108,7 +108,7 @@ def _holding(
     return Holding(
         owner=labels[USER_LABEL],
         claim=metadata["uid"],
-        sandbox_class=metadata["namespace"].removeprefix(_SPACE_PREFIX),
+        sandbox_class=metadata["namespace"].removeprefix(_NAMESPACE_PREFIX),
         workspace=labels.get(WORKSPACE_LABEL) or metadata["name"],
         since=parse_whole_second(metadata["creationTimestamp"]),
         mode=labels.get(MODE_LABEL, "user"),
@@ -121,7 +121,7 @@ def _holding(
 
 
 def _holder(document: Document) -> str:
-    """The uid of an object that has all that a holding is known by."""
+    """Return the uid of an object that has everything that identifies a holding."""
     for key in ("name", "namespace", "creationTimestamp"):
         required(document, "metadata", key)
     parse_whole_second(document["metadata"]["creationTimestamp"])
@@ -137,20 +137,20 @@ def _named_home(claim: Document) -> tuple[tuple[str, str], _Home]:
 
 
 def _volume(volume: Document) -> tuple[Decimal | None, Holding | None]:
-    """What was measured on a volume, and whose data it is where its workspace was deleted and the data is kept."""
+    """Return a volume's measured size, and the holding of its owner where its workspace was deleted."""
     metadata, spec = section(volume, "metadata"), section(volume, "spec")
     labels, annotations = strings(metadata, "labels"), strings(metadata, "annotations")
     measured_bytes, since = counted(annotations.get(MEASURED)), parse_timestamp(annotations.get(DELETED_AT))
     measured = None if measured_bytes is None else Decimal(measured_bytes) / BYTES_A_GIB
-    # Whoever keeps volumes dates one anew that says nothing of when: it is found again by that.
+    # The retention loop dates a volume without a date; the holding begins then.
     if since is None or not labels.get(USER_LABEL):
         return measured, None
     since = since.astimezone(UTC).replace(microsecond=0)
     return measured, Holding(
         owner=labels[USER_LABEL],
         claim=f"{VOLUME_PREFIX}{required(volume, 'metadata', 'uid')}",
-        sandbox_class=text(section(spec, "claimRef"), "namespace").removeprefix(_SPACE_PREFIX),
-        # What the sandboxes of a task shared was of none of them.
+        sandbox_class=text(section(spec, "claimRef"), "namespace").removeprefix(_NAMESPACE_PREFIX),
+        # The shared volume of a task belongs to no single workspace.
         workspace=labels.get(WORKSPACE_LABEL) or text(section(spec, "claimRef"), "name"),
         since=since,
         mode=labels.get(MODE_LABEL, "user"),
@@ -163,7 +163,7 @@ def _volume(volume: Document) -> tuple[Decimal | None, Holding | None]:
 
 
 def home_of(sandbox: Document) -> str:
-    """The claim of a sandbox's home: its own by its template, or one that it was given by name."""
+    """Return the volume claim of a sandbox's home: from its template, or named in its volumes."""
     volumes = rows(section(section(section(sandbox, "spec"), "podTemplate"), "spec"), "volumes")
     claim_names = (
         text(section(volume, "persistentVolumeClaim"), "claimName") for volume in volumes if volume.get("name") == HOME
@@ -172,8 +172,8 @@ def home_of(sandbox: Document) -> str:
 
 
 def _sandbox(sandbox: Document) -> _Sandbox:
-    uid, space = required(sandbox, "metadata", "uid"), required(sandbox, "metadata", "namespace")
-    return _Sandbox(uid, space, home_of(sandbox), _asleep(sandbox))
+    uid, namespace = required(sandbox, "metadata", "uid"), required(sandbox, "metadata", "namespace")
+    return _Sandbox(uid, namespace, home_of(sandbox), _asleep(sandbox))
 
 
 def _home(claim: Document) -> _Home:
@@ -183,7 +183,7 @@ def _home(claim: Document) -> _Home:
 
 
 def _pod(pod: Document) -> Pod | None:
-    """A pod from when it had a place on a node; one that waits for a node costs nobody anything."""
+    """Return a pod from when it was scheduled; a pod that waits for a node costs nothing."""
     status = section(pod, "status")
     placed = _since(status, "PodScheduled")
     if placed is None:
@@ -200,7 +200,7 @@ def _pod(pod: Document) -> Pod | None:
 
 
 def _ended(status: Document) -> datetime | None:
-    """When the last of it ended, for a pod that will not run again: its node has its place back from then on."""
+    """Return when the last container ended, for a pod that will not run again."""
     if status.get("phase") not in {"Succeeded", "Failed"}:
         return None
     containers = rows(status, "containerStatuses")
@@ -212,7 +212,7 @@ def _ended(status: Document) -> datetime | None:
 
 
 def _requests(spec: Document) -> tuple[Decimal, Decimal]:
-    """Cores and bytes that are set aside for it, with what its wall takes."""
+    """Return the requested cores and bytes, with the overhead of its runtime class."""
     requests = [section(section(request, "resources"), "requests") for request in rows(spec, "containers")]
     requests.append(section(spec, "overhead"))
     cores = sum((_amount(request.get("cpu")) for request in requests), NOTHING)
@@ -226,14 +226,14 @@ def _provisioned(text: str) -> tuple[Decimal, Decimal] | None:
 
 
 def _asleep(sandbox: Document) -> datetime | None:
-    """Since when it has no pod because it is to have none."""
+    """Return since when a sandbox is suspended and has no pod."""
     if section(sandbox, "spec").get("operatingMode") != "Suspended":
         return None
     return _since(section(sandbox, "status"), "Suspended")
 
 
 def _since(status: Document, kind: str) -> datetime | None:
-    """Since when a condition holds."""
+    """Return since when a condition is true."""
     for condition in rows(status, "conditions"):
         since = parse_timestamp(condition.get("lastTransitionTime"))
         if condition.get("type") == kind and condition.get("status") == "True" and since:
@@ -242,7 +242,7 @@ def _since(status: Document, kind: str) -> datetime | None:
 
 
 def _amount(amount: object) -> Decimal:
-    """A quantity; nothing where there is none, or one that only Kubernetes can read."""
+    """Return a quantity; zero where it is missing or cannot be parsed."""
     try:
         return Quantity.parse(str(amount)).value if isinstance(amount, str | int) and amount else NOTHING
     except ValueError:

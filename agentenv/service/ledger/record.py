@@ -1,7 +1,7 @@
-"""Keeps the ledger: a pass reads what is held and has every row there that follows from it.
+"""Record the ledger: a pass reads who holds what, and writes every row that follows from it.
 
-A pass may be killed anywhere and be run by two at once. What it remembers (when each pod was last seen) only makes the
-end of one that vanished more exact; without it, that is known to the last row written.
+A pass may be killed anywhere, or run twice at once. When each pod was last seen is kept in memory: it only makes the
+end of a vanished pod more exact. Without it, the last written row counts.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ from agentenv.service.telemetry.metrics import Metrics
 
 _LOG = logging.getLogger(__name__)
 
-# How often a pass is made: reading ten thousand workspaces takes seconds, and the facts wait.
+# Reading ten thousand workspaces takes seconds, and the facts stay until they are read.
 RECORD_EVERY = timedelta(minutes=10)
-# What may be wrong with one row alone: its amounts, what stands in its place, or what the table says to it.
-_OF_ONE = (aws.AwsRefusedError, LedgerError, ArithmeticError, LookupError, TypeError, ValueError)
+# Errors of a single row: its amounts, an existing row, or a refusal of the table.
+_ROW_ERRORS = (aws.AwsRefusedError, LedgerError, ArithmeticError, LookupError, TypeError, ValueError)
 
 
 @dataclass(frozen=True)
 class RecordPass:
-    """What a pass found and did."""
+    """The result of a pass."""
 
     holdings: int
-    due: int  # rows that had something new to say
+    due: int  # rows with news
     written: int
     rows: tuple[Row, ...]  # as they are now
-    failures: tuple[str, ...] = ()  # of single rows; the pass went on to the others
+    failures: tuple[str, ...] = ()  # of single rows; the pass continued with the others
 
 
 class LedgerRecorder:
-    """The ledger of one cluster."""
+    """Records the ledger of one cluster."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class LedgerRecorder:
         listing: Callable[[], ListedObjects] | None = None,
         metrics: Metrics | None = None,
     ) -> None:
-        """`listing` is where to look, where somebody is told of changes already; the cluster is asked else."""
+        """`listing` returns the objects from a cache that is watched already; by default they are listed anew."""
         self._metrics = metrics
         self._cluster = cluster
         self._ledger = ledger
@@ -69,8 +69,8 @@ class LedgerRecorder:
         self._seen: dict[str, datetime] = {}
 
     def record_all(self) -> RecordPass:
-        """Have every row there."""
-        # First, so that a row of whatever is made meanwhile is not taken for one that nothing belongs to any more.
+        """Write every row that is due."""
+        # First, so that the row of a claim created meanwhile does not look like the row of an ended one.
         still_open = self._ledger.open_rows()
         current = holdings(self._listing())
         now = self._ledger.now()
@@ -79,20 +79,19 @@ class LedgerRecorder:
         return self._write(row_spans, now, len(current))
 
     def settle(self, namespace: str, name: str) -> RecordPass | None:
-        """Have the rows of one claim there as of now, before what they follow from is taken away; None where that
-        cannot be done.
+        """Write the rows of one claim as of now, before it is deleted; return None where that fails.
 
-        It spares the next pass a guess and no more: what is left undone here, that one does. So nothing waits for it.
+        It only makes the last row exact: otherwise the next pass writes it. So the deletion does not depend on it.
         """
         result, reason = None, ""
         try:
             result = self._settle(namespace, name)
             reason = "; ".join(result.failures)
-        except (aws.AwsUnavailableError, SyncKubeApiError, *_OF_ONE) as failure:
+        except (aws.AwsUnavailableError, SyncKubeApiError, *_ROW_ERRORS) as failure:
             reason = str(failure)
         if reason:
             facts = {"workspace": name, "why": reason}
-            _LOG.warning("what a workspace used is written down later", extra={"facts": facts})
+            _LOG.warning("a workspace's usage is recorded by the next pass", extra={"facts": facts})
         return result
 
     def _settle(self, namespace: str, name: str) -> RecordPass:
@@ -104,7 +103,7 @@ class LedgerRecorder:
         return self._write(spans(current, still_open, now), now, len(current), everything=True)
 
     def _objects_of(self, namespace: str, name: str) -> ListedObjects:
-        """What the rows of one claim follow from."""
+        """Return the objects that the rows of one claim follow from."""
         find = self._cluster.find
         claim = find(CLAIMS, name, namespace)
         sandbox_name = section(section(claim or {}, "status"), "sandbox").get("name")
@@ -123,7 +122,7 @@ class LedgerRecorder:
         for span in due:
             try:
                 result = self._ledger.put(self._meter.row(span), lambda row, span=span: self._with_amounts(span, row))
-            except _OF_ONE as failure:
+            except _ROW_ERRORS as failure:
                 failures.append(f"{span.row.owner} {span.row.sort_key}: {type(failure).__name__}: {failure}")
                 continue
             written_rows += result.written
@@ -137,7 +136,7 @@ class LedgerRecorder:
 
 
 def listed(cluster: KubeApi) -> ListedObjects:
-    """Everything that the ledger follows from; whatever cannot be listed ends the pass, for nothing may look gone."""
+    """List the objects that the ledger follows from; an error ends the pass, as a missing object would end its rows."""
     class_labels: dict[str, str | None] = {CLASS_LABEL: None}
     return ListedObjects(
         claims=cluster.list(CLAIMS),

@@ -1,4 +1,4 @@
-"""Usage over HTTP: what an owner used and what it costs so far, by workspace and day, from the ledger's rows."""
+"""Routes of usage: an owner's usage and cost by workspace and day, from the ledger's rows."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from agentenv.core.ledger.budgets import Policy, format_dollars, row_cost
 from agentenv.core.ledger.rows import NOTHING, Row
 from agentenv.service.aws.clients import AwsUnavailableError
-from agentenv.service.http.caller import CurrentCaller, RequestDependencies
+from agentenv.service.http.dependencies import CurrentCaller, RequestDependencies
 from agentenv.service.http.problems import Problem, not_found
 from agentenv.service.http.responses import problems
 from agentenv.service.http.values import Owner
 
 router = APIRouter(prefix="/v1/usage", tags=["usage"])
-LONGEST = timedelta(days=92)
+MAX_RANGE = timedelta(days=92)
 
 
 def _day_text(value: object) -> object:
-    """Only what is written as a day is one: a number would be taken for a moment."""
+    """Refuse texts that are not dates: pydantic would read a number as a timestamp."""
     if isinstance(value, str) and _DAY.fullmatch(value) is None:
-        raise ValueError("a day is written as 2026-11-18")
+        raise ValueError("a day has the form 2026-11-18")
     return value
 
 
@@ -35,42 +35,42 @@ Day = Annotated[date, BeforeValidator(_day_text)]
 
 
 class UsageQuery(BaseModel):
-    """Whose usage, of which days."""
+    """The owner and the days of a usage report."""
 
     model_config = ConfigDict(extra="forbid")
 
-    owner: Annotated[Owner | None, Field(description="Somebody else's, for whoever looks after them.")] = None
-    workspace: Annotated[str | None, Field(max_length=63, description="Of one workspace only.")] = None
-    since: Annotated[Day | None, Field(description="The first day, in UTC; of the last one's month when left out.")] = (
+    owner: Annotated[Owner | None, Field(description="Another owner, for operators; default: the caller.")] = None
+    workspace: Annotated[str | None, Field(max_length=63, description="Only this workspace.")] = None
+    since: Annotated[Day | None, Field(description="The first day, in UTC; default: the first of `until`'s month.")] = (
         None
     )
     until: Annotated[
         Day | None,
-        Field(description="The last day; today when left out, or the last that there may be with the first."),
+        Field(description="The last day; default: today, or the latest that `since` allows."),
     ] = None
 
 
 class UsageLine(BaseModel):
-    """What one workspace used on one day."""
+    """The usage of one workspace on one day."""
 
     day: date
     workspace: str
     class_: Annotated[str, Field(alias="class")]
     mode: str
     task: str | None = None
-    hours: Annotated[Decimal, Field(description="With a pod.")]
+    hours: Annotated[Decimal, Field(description="Hours with a pod.")]
     cpu_seconds: Decimal
     memory_gib_hours: Decimal
     network_bytes: Decimal
     storage_gib_hours: Decimal
-    sources: Annotated[list[str], Field(description="Where that is known from: usage/storage.")]
-    dollars: Annotated[Decimal | None, Field(description="Without a share of what is there for everybody.")] = None
+    sources: Annotated[list[str], Field(description="The sources of the amounts: usage/storage.")]
+    dollars: Annotated[Decimal | None, Field(description="Cost, without a share of the fixed costs.")] = None
 
     model_config = ConfigDict(populate_by_name=True)
 
 
 class BudgetShape(BaseModel):
-    """What an owner's workspaces may cost together in a month."""
+    """The cost of an owner's month, and its cap."""
 
     spent: Decimal
     cap: Decimal | None = None
@@ -91,24 +91,24 @@ class Usage(BaseModel):
 async def usage(
     query: Annotated[UsageQuery, Query()], caller: CurrentCaller, dependencies: RequestDependencies
 ) -> Usage:
-    """What was used, by workspace and day. The last ten minutes may be missing."""
+    """Return an owner's usage by workspace and day. The last ten minutes may be missing."""
     owner = query.owner or caller.owner
     if not caller.can_see(owner):
         raise not_found("owner")
     ledger = dependencies.ledger
     if ledger is None:
-        raise Problem("unavailable", "no ledger is kept here", "give the environment a table for it")
+        raise Problem("unavailable", "the environment has no ledger", "ask the platform team to enable it")
     since, until = days(query.since, query.until, dependencies.now().astimezone(UTC).date())
-    # After the last day that there is comes none that it could end with.
-    if not timedelta(0) <= until - since <= LONGEST or until == date.max:
+    # The interval ends on the day after `until`, which must exist.
+    if not timedelta(0) <= until - since <= MAX_RANGE or until == date.max:
         raise Problem(
-            "malformed", f"from {since} until {until}", f"ask for at most {LONGEST.days} days, in their order"
+            "malformed", f"from {since} until {until}", f"choose at most {MAX_RANGE.days} days, the first one first"
         )
     try:
         rows = await run_in_threadpool(ledger.of_owner, owner, _midnight(since), _midnight(until + timedelta(days=1)))
         spent = await run_in_threadpool(dependencies.accounts.spent, owner) if dependencies.accounts else None
     except AwsUnavailableError as failure:
-        raise Problem("unavailable", "the ledger does not answer", "ask again in a moment", retry_after=2) from failure
+        raise Problem("unavailable", "the ledger does not answer", "retry in a few seconds", retry_after=2) from failure
     chosen = [row for row in rows if query.workspace in {None, row.workspace}]
     policy = dependencies.accounts.policy if dependencies.accounts else None
     return Usage(
@@ -122,14 +122,14 @@ async def usage(
 
 
 def days(since: date | None, until: date | None, today: date) -> tuple[date, date]:
-    """The first and the last day, where one of them or both were left out."""
+    """Return the first and the last day, with defaults where one or both are left out."""
     if until is None:
-        until = today if since is None else max(since, min(today, since + min(LONGEST, date.max - since)))
+        until = today if since is None else max(since, min(today, since + min(MAX_RANGE, date.max - since)))
     return since or until.replace(day=1), until
 
 
 def lines(rows: list[Row], policy: Policy | None) -> list[UsageLine]:
-    """Rows by day and workspace."""
+    """Return the usage by day and workspace."""
     grouped: dict[tuple[str, str, str], list[Row]] = {}
     for row in rows:
         grouped.setdefault((row.day, row.workspace, row.sandbox_class), []).append(row)

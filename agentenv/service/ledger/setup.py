@@ -1,4 +1,4 @@
-"""The ledger and the budgets of a replica, from its configuration; none where the environment has no table."""
+"""Create a replica's ledger and budgets from its configuration; None where the environment has no table."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def ledger_of(configuration: Configuration) -> Ledger | None:
-    """The table."""
+    """Create the client of the ledger's table."""
     if configuration.ledger_table is None:
         return None
     retention = configuration.settings.service.ledger_retention
@@ -30,7 +30,7 @@ def ledger_of(configuration: Configuration) -> Ledger | None:
 
 
 def recorder_of(configuration: Configuration, cluster: KubeApi, metrics: Metrics) -> LedgerRecorder | None:
-    """What writes it."""
+    """Create the recorder of the ledger."""
     ledger = ledger_of(configuration)
     if ledger is None:
         return None
@@ -39,14 +39,14 @@ def recorder_of(configuration: Configuration, cluster: KubeApi, metrics: Metrics
 
 
 def budgets_of(configuration: Configuration, cluster: KubeApi, metrics: Metrics) -> Budgets | None:
-    """What acts on it, where something is limited and there are prices to reckon with."""
+    """Create the budgets, where there are prices to calculate costs with."""
     ledger = ledger_of(configuration)
     if ledger is None:
         return None
     try:
         policy = budget_policy(configuration.settings)
     except MissingPricesError as failure:
-        # The environment works; what it costs is then for the bill to say. Preflight and policies say so before.
-        _LOG.error("budgets do not act", extra={"facts": {"why": str(failure)}})
+        # The environment works without budgets. Preflight and policies report it before.
+        _LOG.error("budgets are not enforced", extra={"facts": {"why": str(failure)}})
         return None
     return Budgets(cluster, ledger, policy, metrics)

@@ -1,7 +1,7 @@
-"""The table of the ledger: rows go in by conditions, so that no two writers and no crash double or lose any.
+"""The DynamoDB table of the ledger: conditional writes, so that concurrent writers and crashes double or lose no row.
 
-A row that is there and still open is put in place of itself, with a later end. One that is closed stays as it is: what
-is left of the interval behind its end is a row of its own. So everybody may write everything they know, at any time.
+An open row is replaced by itself with a later end. A closed row stays as it is: the rest of its interval becomes
+another row. So any replica may write all it knows at any time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from agentenv.core.ledger.table import BY_TIME, OPEN_ROWS
 from agentenv.core.values.timestamps import format_whole_seconds
 from agentenv.service.aws import clients as aws
 
-# Closed rows of a day that were cut by losses and lists that came late; more of them are a fault of ours.
+# Closed rows of a day that losses and late lists cut; more of them are a bug.
 _MOST_PIECES = 100
 _READS = 100  # keys a batch
 _TAKEN = "ConditionalCheckFailedException"
@@ -28,31 +28,31 @@ AddAmounts = Callable[[Row], Row]
 
 
 class LedgerError(Exception):
-    """What is in the table is not what we write there."""
+    """The table holds rows that the service does not write."""
 
 
 @dataclass(frozen=True)
 class PutResult:
-    """What became of a row that had to be there."""
+    """The result of a write."""
 
-    row: Row  # as it stands now, or the last piece of it
-    written: int  # how many rows were put for it
+    row: Row  # as it is now, or its last piece
+    written: int  # the number of rows written for it
 
 
 class Ledger:
-    """The rows of one environment."""
+    """The ledger of one environment."""
 
     def __init__(self, client: Any, table: str, retention: timedelta = timedelta(days=400)) -> None:
         """`client` is a DynamoDB client of `agentenv.service.aws.clients`."""
         self._client = client
         self._table = table
         self._retention = retention
-        self._clock_offset: timedelta | None = None  # of our clock, behind the table's; None until it has answered
+        self._clock_offset: timedelta | None = None  # of the table's clock, ahead of the local one; None until known
 
     def now(self) -> datetime:
-        """The time by the table's clock, of which there is one for all replicas, as of its last answer."""
+        """Return the time by the table's clock, which is the same for all replicas."""
         if self._clock_offset is None:
-            # Whichever row: it is the answer's date that is asked for.
+            # Any row serves: only the date of the response counts.
             self._call("get_item", Key=_serialized({"owner": "-", "row": "-"}))
         return (datetime.now(UTC) + (self._clock_offset or timedelta())).replace(microsecond=0)
 
@@ -72,7 +72,7 @@ class Ledger:
         raise LedgerError(f"{row.owner} {row.sort_key} is in more than {_MOST_PIECES} pieces")
 
     def _put(self, row: Row) -> Row | None:
-        """Put it if it is new, or there and open with no later end; what is there instead, if not."""
+        """Put a row if it is new, or open with no later end; otherwise return the existing row."""
         condition = "#closed = :no" if row.closed else "#closed = :no AND #to <= :to"
         values = {":no": False} if row.closed else {":no": False, ":to": format_whole_seconds(row.ended)}
         names = (
@@ -94,15 +94,15 @@ class Ledger:
         return None
 
     def _read_existing(self, row: Row) -> Row:
-        """The row that was in the way, read for itself where the refusal did not bring it along."""
+        """Read the existing row, where the refusal did not return it."""
         key = _serialized({"owner": row.owner, "row": row.sort_key})
         response = self._call("get_item", Key=key, ConsistentRead=True)
         if "Item" not in response:
-            raise aws.AwsUnavailableError(f"{row.owner} {row.sort_key} went while it was written")
+            raise aws.AwsUnavailableError(f"{row.owner} {row.sort_key} expired while it was written")
         return row_from_item(_deserialized(response["Item"]))
 
     def open_rows(self) -> list[Row]:
-        """All rows that may still grow. One that was closed a moment ago may be among them, one just opened missing."""
+        """Return the open rows. The index lags: a row opened just now may be missing."""
         keys = [
             {name: item[name] for name in ("owner", "row")}
             for page in self._pages(
@@ -118,7 +118,7 @@ class Ledger:
         return [row for row in rows if not row.closed]
 
     def of_claim(self, owner: str, claim: str) -> list[Row]:
-        """The rows of one claim, as they are at this moment."""
+        """Return the rows of one claim, by a consistent read."""
         pages = self._pages(
             "query",
             KeyConditionExpression="#owner = :owner AND begins_with(#row, :claim)",
@@ -129,7 +129,7 @@ class Ledger:
         return [row_from_item(_deserialized(item)) for page in pages for item in page]
 
     def of_owner(self, owner: str, since: datetime, until: datetime, *, consistent: bool = True) -> list[Row]:
-        """An owner's rows that began in a time, in the order in which they did; half as dear if a moment old."""
+        """Return an owner's rows that began in an interval, in order; an inconsistent read costs half."""
         pages = self._pages(
             "query",
             IndexName=BY_TIME,
@@ -147,7 +147,7 @@ class Ledger:
         return [row_from_item(_deserialized(item)) for page in pages for item in page]
 
     def all_rows(self, since: datetime, until: datetime) -> Iterator[Row]:
-        """All rows that began in a time. It reads the whole table: for reports."""
+        """Yield all rows that began in an interval. It scans the whole table: for reports."""
         pages = self._pages(
             "scan",
             FilterExpression="#from >= :since AND #from < :until",
@@ -159,7 +159,7 @@ class Ledger:
         return (row_from_item(_deserialized(item)) for page in pages for item in page)
 
     def _expires(self, row: Row) -> datetime:
-        # A day is forgotten as a whole: a report of half of one would be wrong without looking it.
+        # All rows of a day expire together, so that no report shows half a day.
         return midnight_after(row.began) + self._retention
 
     def _pages(self, operation: str, **parameters: Any) -> Iterator[list[Mapping[str, Any]]]:
@@ -172,18 +172,18 @@ class Ledger:
             start = {"ExclusiveStartKey": response["LastEvaluatedKey"]}
 
     def _batches(self, keys: list[Any]) -> Iterator[Mapping[str, Any]]:
-        """The items of many keys; what the table leaves unanswered when it is busy is asked for again."""
+        """Yield the items of many keys; keys that a busy table leaves unprocessed are requested again."""
         remaining = list(keys)
-        empty_answers = 0
+        empty_responses = 0
         while remaining:
             batch, remaining = remaining[:_READS], remaining[_READS:]
             response = self._call("batch_get_item", RequestItems={self._table: {"Keys": batch, "ConsistentRead": True}})
             items = response.get("Responses", {}).get(self._table, [])
             unprocessed = response.get("UnprocessedKeys", {}).get(self._table, {}).get("Keys", [])
             remaining += unprocessed
-            empty_answers = 0 if items or not unprocessed else empty_answers + 1
-            if empty_answers > _MOST_PIECES:
-                raise aws.AwsUnavailableError("the table answers for none of the rows asked for")
+            empty_responses = 0 if items or not unprocessed else empty_responses + 1
+            if empty_responses > _MOST_PIECES:
+                raise aws.AwsUnavailableError("the table returns none of the requested rows")
             yield from (_deserialized(item) for item in items)
 
     def _call(self, operation: str, **parameters: Any) -> dict[str, Any]:
@@ -193,7 +193,7 @@ class Ledger:
         return response
 
     def _observe_date(self, response: Mapping[str, Any]) -> None:
-        """Keep what the answer says of the time. It has whole seconds, so a difference of one is none."""
+        """Update the clock offset from a response's Date header, which has whole seconds."""
         date = response.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
         if not date:
             return
@@ -215,5 +215,5 @@ def _deserialized(item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    # Zero comes back with places that it was not given.
+    # Normalises zero, which DynamoDB returns with other decimal places.
     return value + Decimal(0) if isinstance(value, Decimal) else value

@@ -1,7 +1,6 @@
-"""What an interval used: from Prometheus where it watched all of it, else what was set aside; and it says which.
+"""Determine the usage of an interval: from Prometheus where it has samples of it, otherwise from the pod's requests.
 
-Amounts are of a whole row and never of a part since last time. So they can be asked for again by anybody, and a pass
-that was killed leaves nothing that the next one would count twice.
+Amounts are always of the whole row. So any pass can determine them again, and nothing is counted twice.
 """
 
 from __future__ import annotations
@@ -43,33 +42,33 @@ CPU, MEMORY, NETWORK = (
     "sandbox:owner_network_bytes:rate1m",
 )
 SECONDS_A_SAMPLE = Decimal(60)
-# Of the minutes of a row, so many have to have been seen; else what was set aside is nearer to the truth.
+# The share of a row's minutes that needs samples; below it, the pod's requests are closer to the truth.
 MIN_COVERAGE = Decimal("0.9")
 # Shorter rows may fall between two samples.
 SHORTEST_SECONDS = Decimal(180)
 _TIMEOUT = 10.0
-# One that does not answer, or takes so long over a row, is left alone for a while: a pass has many rows, and people who
-# take a workspace away wait for its last one. What is written meanwhile says what was set aside.
+# A Prometheus that fails, or takes this long for a row, is not queried for a while: a pass has many rows, and a
+# deletion waits for the last one. Rows of that time are written from requests.
 SLOW_SECONDS, REST_SECONDS = 2.0, 60.0
 _UID = re.compile(r"[0-9a-zA-Z-]{1,64}")
 
 
 class UsageSource(Protocol):
-    """Who watched what sandboxes use."""
+    """A source of measured usage."""
 
     def used(self, row: Row) -> tuple[Decimal, Decimal, Decimal] | None:
-        """CPU-seconds, byte-seconds of memory and bytes over the network in a row; None where it did not see it all."""
+        """Return a row's CPU-seconds, byte-seconds of memory and network bytes; None where samples are missing."""
         ...
 
 
 class Meter:
-    """Gives rows their amounts."""
+    """Adds the amounts to rows."""
 
     def __init__(self, source: UsageSource | None = None) -> None:
         self._source = source
 
     def row(self, span: Span) -> Row:
-        """The row of a span with its amounts."""
+        """Return the row of a span with its amounts."""
         amounts = self._amounts(span) if span.holding is not None else self._last_known(span)
         return replace(
             span.row,
@@ -97,7 +96,7 @@ class Meter:
         return reserved if usage is None else _larger_of(reserved, *usage)
 
     def _last_known(self, span: Span) -> Amounts:
-        """Of a row whose facts are gone: as it used until it was written last, and as Prometheus saw it."""
+        """Return the amounts of a row whose pod is gone: in proportion to its last version, or as measured."""
         before = span.before or span.row
         factor = span.row.seconds / before.seconds if before.seconds else NOTHING
         usage, _, storage = before.source.partition("/")
@@ -123,20 +122,20 @@ class Prometheus:
 
     def __init__(self, url: str, clock: Callable[[], float] = time.monotonic) -> None:
         if urllib.parse.urlsplit(url).scheme not in {"http", "https"}:
-            raise ValueError(f"{url} is no address of a Prometheus")
+            raise ValueError(f"{url} is not the URL of a Prometheus")
         self._url = f"{url.rstrip('/')}/api/v1/query"
         self._clock = clock
         self._paused_until = -math.inf
 
     def used(self, row: Row) -> tuple[Decimal, Decimal, Decimal] | None:
-        """What the rules recorded of a row; None where they recorded too little of it, or nobody answers."""
+        """Return what the rules recorded for a row; None where samples are missing, or it does not answer."""
         began = self._clock()
         if began < self._paused_until or not _UID.fullmatch(row.claim):
             return None
         try:
             return self._used(row)
         except (OSError, HTTPException, ValueError, LookupError, TypeError, ArithmeticError) as failure:
-            _LOG.warning("prometheus does not say what was used", extra={"facts": {"why": str(failure)}})
+            _LOG.warning("usage cannot be read from Prometheus", extra={"facts": {"why": str(failure)}})
             if _is_outage(failure):
                 self._pause()
             return None
@@ -152,7 +151,7 @@ class Prometheus:
         samples = self._query(f"count_over_time({CPU}{window})", row)
         if samples * SECONDS_A_SAMPLE < row.seconds * MIN_COVERAGE:
             return None
-        # Minutes nobody saw were like the others.
+        # Missing minutes count like the others.
         seconds_a_sample = row.seconds / samples
         cpu, memory, network = (
             self._query(f"sum_over_time({name}{window})", row) * seconds_a_sample for name in (CPU, MEMORY, NETWORK)
@@ -160,21 +159,21 @@ class Prometheus:
         return cpu, memory, network
 
     def _query(self, query: str, row: Row) -> Decimal:
-        """The one number that a query has at the end of a row."""
+        """Return the value of a query at the end of a row."""
         parameters = urllib.parse.urlencode({"query": query, "time": int(row.ended.timestamp())})
-        # Whatever a proxy around this process says: it is in the cluster.
+        # Prometheus is in the cluster, so the proxies of the environment are ignored.
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         with opener.open(f"{self._url}?{parameters}", timeout=_TIMEOUT) as response:
             document: dict[str, Any] = json.load(response)
         result: list[dict[str, Any]] = document["data"]["result"]
         total = sum((Decimal(series["value"][1]) for series in result), NOTHING)
         if not total.is_finite() or total < 0:
-            raise ValueError(f"{total} is no amount")
+            raise ValueError(f"{total} is not an amount")
         return total
 
 
 def _is_outage(failure: Exception) -> bool:
-    """Whether it was no answer to what was asked."""
+    """Return whether a failure is an outage, not an error of the query."""
     if isinstance(failure, urllib.error.HTTPError):
         return failure.code >= HTTPStatus.INTERNAL_SERVER_ERROR
     return isinstance(failure, (OSError, HTTPException))
@@ -188,7 +187,7 @@ def _storage(holding: Holding) -> tuple[Decimal, StorageUsage]:
 
 
 def _larger_of(reserved: Amounts, cpu: Decimal, memory: Decimal, network: Decimal) -> Amounts:
-    """What was set aside has to be paid for too, and what is used beyond it was taken from somebody."""
+    """Return the larger of requested and measured amounts: both reserve capacity that is paid for."""
     return replace(
         reserved,
         cpu_seconds=max(reserved.cpu_seconds, cpu),

@@ -1,1 +1,1 @@
-"""What the service tells of itself: metrics without people in them, logs without secrets, traces where asked for."""
+"""Metrics without owners, logs without secrets, and traces where an endpoint is configured."""

@@ -1,8 +1,7 @@
 """Logs as lines of JSON, without secrets.
 
-Whoever logs names what happened and gives facts beside it: `log.info("workspace suspended", extra={"facts": {...}})`.
-Facts under the names of secrets, and anything that looks like a token or a key wherever it stands, are blotted out: a
-library's message or an exception may hold what nobody meant to write.
+A record has a short message and facts: `log.info("workspace suspended", extra={"facts": {...}})`. Facts with names of
+secrets, and anything that looks like a token or a key, are redacted: also in messages and exceptions of libraries.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, TextIO, cast
 
-BLOT = "[removed]"
+REDACTED = "[removed]"
 AUDIT = "service.audit"
 
 _SECRET_NAMES = re.compile(
@@ -24,11 +23,11 @@ _SECRET_NAMES = re.compile(
     r"session[-_]?key|signature)",
     re.IGNORECASE,
 )
-# What they are called is no secret, though the names look like it.
-_NO_SECRETS = re.compile(r"(name|kind|type|id|count|seconds|ref|refs|reference|expires|audience)$", re.IGNORECASE)
+# Names, kinds and counts of secrets are not secret.
+_NOT_SECRET_NAMES = re.compile(r"(name|kind|type|id|count|seconds|ref|refs|reference|expires|audience)$", re.IGNORECASE)
 _SECRET_SHAPES = re.compile(
     r"eyJ[\w-]{6,}\.[\w-]{6,}\.[\w-]*"  # a JSON Web Token
-    r"|\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"  # a key's id, which leads to its key
+    r"|\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"  # the id of an access key
     r"|(?i:\b(?:bearer|basic)\s+)[\w.~+/=-]{8,}"
     r"|(?i:\b(?:aws_secret_access_key|aws_session_token|password|secret|token)\s*[=:]\s*)[^\s,;\"'}]{6,}"
     r"|(?i:x-amz-(?:security-token|signature|credential)=)[^\s&\"']+"
@@ -37,13 +36,13 @@ _SECRET_SHAPES = re.compile(
 
 
 def clean(text: str) -> str:
-    """The text without what looks like a secret."""
-    return _SECRET_SHAPES.sub(BLOT, text)
+    """Return the text with anything that looks like a secret redacted."""
+    return _SECRET_SHAPES.sub(REDACTED, text)
 
 
 def _cleaned(value: Any, name: str = "") -> Any:
-    if name and _SECRET_NAMES.search(name) and not _NO_SECRETS.search(name):
-        return BLOT
+    if name and _SECRET_NAMES.search(name) and not _NOT_SECRET_NAMES.search(name):
+        return REDACTED
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, Mapping):
@@ -54,10 +53,10 @@ def _cleaned(value: Any, name: str = "") -> Any:
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a record."""
+    """Format each record as one JSON object."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """When, how grave, who says it, what, and the facts."""
+        """Return time, level, logger, message and facts as JSON."""
         line: dict[str, Any] = {
             "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -73,19 +72,19 @@ class JsonLines(logging.Formatter):
 
 
 def set_up(level: str, stream: TextIO | None = None) -> None:
-    """Let everything of this process log like this, libraries included, and nothing twice."""
+    """Log everything of this process in this format, libraries included, and nothing twice."""
     handler = logging.StreamHandler(stream or sys.stdout)
     handler.setFormatter(JsonLines())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    # The audit is kept whatever else is.
+    # The audit log is written at every level.
     logging.getLogger(AUDIT).setLevel(logging.INFO)
     for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
         library = logging.getLogger(name)
         library.handlers[:] = []
         library.propagate = True
-    # These tell every request with its address, and some with its headers.
+    # These log every request with its URL, and some with its headers.
     for name in (
         "uvicorn.access",
         "aiohttp",
@@ -101,6 +100,6 @@ def set_up(level: str, stream: TextIO | None = None) -> None:
         logging.getLogger(name).setLevel(logging.WARNING)
 
 
-def audit(what: str, **facts: object) -> None:
-    """Who did what to whose, for good: told at every level of logging."""
-    logging.getLogger(AUDIT).info(what, extra={"facts": facts})
+def audit(action: str, **facts: object) -> None:
+    """Write an audit record of an action, at every log level."""
+    logging.getLogger(AUDIT).info(action, extra={"facts": facts})

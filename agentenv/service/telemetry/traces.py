@@ -1,7 +1,7 @@
-"""Traces by OpenTelemetry: what a request, a claim, a pass of a loop, and what each of them asks of others, took.
+"""OpenTelemetry traces of requests, claims, passes of loops, and their calls to the API server and AWS.
 
-They are off unless somebody says where they go: without an endpoint the API's own tracer is used, which does nothing,
-and its SDK is not even imported. No span holds a user, a token, or what was said in an error: only what kind it was.
+They are off without an endpoint: the no-op tracer is used and the SDK is not imported. No span holds an owner, a token
+or an error message; an error is recorded by its type.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
 
 NAME = "workspace-service"
-# Those of a request from elsewhere, by which its trace goes on here.
+# The request headers that continue the caller's trace.
 _PARENT = ("traceparent", "tracestate")
 _TRACER: Any = trace.get_tracer(NAME)
 
 
 def set_up(endpoint: str | None, replica: str) -> Callable[[], None]:
-    """Send traces to an OTLP endpoint over HTTP, if there is one; returns what to call at the end."""
+    """Send traces to an OTLP endpoint over HTTP, if there is one; return the function that flushes them at exit."""
     if not endpoint:
         return lambda: None
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -39,27 +39,27 @@ def set_up(endpoint: str | None, replica: str) -> Callable[[], None]:
 
 
 def tracer() -> Any:
-    """That of all spans here."""
+    """Return the tracer of all spans."""
     return _TRACER
 
 
 @contextmanager
 def span(name: str, /, **attributes: str | int | bool) -> Generator[Span]:
-    """A span of our own work, within whichever is under way."""
+    """Start a span of internal work, below the current span."""
     with _start_span(name, SpanKind.INTERNAL, attributes) as current:
         yield current
 
 
 @contextmanager
 def client_span(name: str, /, attributes: dict[str, str | int | bool]) -> Generator[Span]:
-    """A span of what is asked of somebody else."""
+    """Start a span of a request to another service."""
     with _start_span(name, SpanKind.CLIENT, attributes) as current:
         yield current
 
 
 @contextmanager
 def server_span(name: str, headers: Iterable[tuple[bytes, bytes]]) -> Generator[Span]:
-    """A span of a request, within the caller's own trace where there is one."""
+    """Start a span of a request, in the caller's trace where the headers name one."""
     carrier = {
         key.decode("latin-1"): value.decode("latin-1") for key, value in headers if key.decode("latin-1") in _PARENT
     }
@@ -72,7 +72,7 @@ def server_span(name: str, headers: Iterable[tuple[bytes, bytes]]) -> Generator[
 def _start_span(
     name: str, kind: SpanKind, attributes: dict[str, str | int | bool], within: Context | None = None
 ) -> Generator[Span]:
-    # What an error says may hold anything; its kind is enough to find it in the log.
+    # An error's message may hold anything; its type is enough to find it in the log.
     quiet = {"record_exception": False, "set_status_on_exception": False}
     with _TRACER.start_as_current_span(name, within, kind, attributes=attributes, **quiet) as current:
         try:
@@ -83,6 +83,6 @@ def _start_span(
 
 
 def failed(span_: Span, kind: str) -> None:
-    """Have a span say that it failed, and by what kind of error."""
+    """Mark a span as failed, with the type of the error."""
     span_.set_attribute("error.type", kind)
     span_.set_status(StatusCode.ERROR)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agentenv.service.__main__ import WRONG, main
+from agentenv.service.__main__ import EXIT_INVALID, main
 from agentenv.service.configuration import ConfigurationError, parse_configuration
 
 CLASS = {"name": "standard", "image": f"registry.example.com/sandbox@sha256:{'a' * 64}"}
@@ -43,9 +43,9 @@ def test_settings_with_mistakes_are_told_all_at_once_and_end_it(
     wrong = settings(tmp_path, **{"agent-environment:service": {"replicas": 0, "logLevel": "loud", "later": 1}})
     with pytest.raises(ConfigurationError, match=r"(?s)replicas.*logLevel|logLevel.*replicas"):
         parse_configuration([f"--settings={wrong}"], {})
-    with pytest.raises(ConfigurationError, match="no settings file"):
+    with pytest.raises(ConfigurationError, match="not a settings file"):
         parse_configuration([f"--settings={tmp_path / 'none.json'}"], {})
-    assert main([f"--settings={wrong}"]) == WRONG
+    assert main([f"--settings={wrong}"]) == EXIT_INVALID
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["level"] == "critical"
 
 

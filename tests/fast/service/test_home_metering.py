@@ -30,7 +30,7 @@ from agentenv.service.home_metering import (
 from agentenv.service.home_scan import scan_home
 from agentenv.service.kube.sync_client import CLAIMS, VOLUMES
 from agentenv.service.ledger.read_holdings import MEASURED
-from tests.fast.service.fake_dynamodb import Shelf
+from tests.fast.service.fake_api_server import FakeApiServer
 
 NOW = datetime(2026, 11, 20, 3, tzinfo=UTC)
 SYSTEM = "fs-1"
@@ -86,13 +86,13 @@ def homes(tmp_path: Path) -> Path:
     return tmp_path / SYSTEM
 
 
-def notes(api: Shelf, name: str) -> dict[str, str]:
-    return api.things[VOLUMES, "", name]["metadata"]["annotations"]
+def notes(api: FakeApiServer, name: str) -> dict[str, str]:
+    return api.objects[VOLUMES, "", name]["metadata"]["annotations"]
 
 
 def test_homes_are_measured_and_scaled_to_the_bill(homes: Path) -> None:
     one, two = files(homes / "sandboxes/standard/one", 40, 8), files(homes / "sandboxes/standard/two", 100)
-    api = Shelf()
+    api = FakeApiServer()
     for name in ("one", "two"):
         api.put(VOLUMES, volume(name))
     api.put(VOLUMES, volume("elsewhere", "fs-2"))
@@ -110,7 +110,7 @@ def test_homes_are_measured_and_scaled_to_the_bill(homes: Path) -> None:
 def test_who_sleeps_is_measured_too_but_not_every_day(homes: Path) -> None:
     files(homes / "one", 4)
     files(homes / "two", 4)
-    api, points = Shelf(), Listed(one="/one", two="/two")
+    api, points = FakeApiServer(), Listed(one="/one", two="/two")
     for name in ("one", "two"):
         api.put(VOLUMES, volume(name))
     api.put(CLAIMS, claim("one"))  # two's is gone, or sleeps
@@ -129,7 +129,7 @@ def test_a_day_has_so_many_entries_and_what_waits_is_told(homes: Path) -> None:
     names = [f"h{number}" for number in range(6)]
     for name in names:
         files(homes / name, 1, 1, 1)
-    api = Shelf()
+    api = FakeApiServer()
     for name in names:
         api.put(VOLUMES, volume(name))
     points = Listed(**{name: f"/{name}" for name in names})
@@ -142,7 +142,7 @@ def test_a_day_has_so_many_entries_and_what_waits_is_told(homes: Path) -> None:
 
 def test_a_home_that_is_not_there_is_told_and_keeps_what_was_known(homes: Path) -> None:
     homes.mkdir()
-    api = Shelf()
+    api = FakeApiServer()
     api.put(VOLUMES, volume("gone"))
     done = measure(api, Listed(), FileSystem(SYSTEM, homes, 1), NOW)
     assert done.missing == ("gone",)
@@ -192,7 +192,7 @@ def test_what_is_metered_is_asked_of_efs() -> None:
 def test_a_class_that_is_not_mounted_keeps_nobody_else_from_being_measured(homes: Path) -> None:
     """Laid out as the job has them: the folders of two classes, of which one is not there."""
     own = files(homes / "classes/standard/one", 40)
-    api = Shelf()
+    api = FakeApiServer()
     for name in ("one", "two", "other"):
         api.put(VOLUMES, volume(name))
     points = Listed(one="/classes/standard/one", two="/classes/untrusted/two", other="/elsewhere/other")
@@ -209,7 +209,7 @@ def test_a_class_that_is_not_mounted_keeps_nobody_else_from_being_measured(homes
 
 def test_by_what_it_looks_it_is_not_itself_looked_at(homes: Path) -> None:
     files(homes / "classes/standard/one", 4)
-    api = Shelf()
+    api = FakeApiServer()
     api.put(VOLUMES, volume("one"))
     looks = volume("looks")
     looks["spec"]["claimRef"] = {"namespace": "storage-metering", "name": "looks"}

@@ -50,7 +50,7 @@ from agentenv.service.workspaces import suspend as sleeping
 from agentenv.service.workspaces.assigned_sandbox import SandboxAssignments
 from agentenv.service.workspaces.restore_protocol import refuse_destroyed
 from tests.fast.odd_objects import ANY, odd
-from tests.fast.service.fake_dynamodb import Shelf as Server
+from tests.fast.service.fake_api_server import FakeApiServer as Server
 from tests.fast.service.ledger import documents
 from tests.fast.service.loops.cluster import SPACE, START, House
 
@@ -63,7 +63,7 @@ def held() -> dict[Any, Document]:
     house.workspace("w-1", **{"sandbox.users.io/leases": "[]", "sandbox.users.io/budget": "3"})
     documents.claim(ledger)
     documents.pod(ledger)
-    kinds = {kind: one for (kind, _, _), one in (*ledger.things.items(), *house.shelf.things.items())}
+    kinds = {kind: one for (kind, _, _), one in (*ledger.objects.items(), *house.shelf.objects.items())}
     for one in kinds.values():
         one["metadata"] |= {"creationTimestamp": "2026-11-18T00:00:00Z", "generation": 1}
         one["metadata"].setdefault("ownerReferences", [{"kind": "SandboxWarmPool", "uid": "u", "name": "n"}])

@@ -36,9 +36,9 @@ from agentenv.service.workspaces.delete import delete_workspace
 from agentenv.service.workspaces.restore import restore_workspace, retained_volume
 from agentenv.service.workspaces.retain_volume import retain_all_volumes
 from agentenv.service.workspaces.swarms import SwarmError, create_swarm, delete_swarm, destroy_retained_data
-from tests.fast.service.driven import SPACE, Driven
-from tests.fast.service.fake_dynamodb import Killed
+from tests.fast.service.fake_api_server import Killed
 from tests.fast.service.loops.cluster import START, Hour, Told, always
+from tests.fast.service.simulated_cluster import NAMESPACE, SimulatedCluster
 
 KEPT = timedelta(days=30)
 NAMES = ["t-1-0", "t-1-1", "t-1-2"]
@@ -56,7 +56,7 @@ def asked(count: int = 3, class_name: str = "box") -> Swarm:
     return swarm(plan, releases_of(plan)[0], "t-1", count, owner="u-1")
 
 
-def made(shelf: Driven, of: Swarm | None = None) -> dict[str, str]:
+def made(shelf: SimulatedCluster, of: Swarm | None = None) -> dict[str, str]:
     began = shelf.waited
     return create_swarm(
         shelf,
@@ -68,23 +68,23 @@ def made(shelf: Driven, of: Swarm | None = None) -> dict[str, str]:
     )
 
 
-def deleted(shelf: Driven, keep_for: timedelta = KEPT, now: datetime = START) -> None:
-    delete_swarm(shelf, SPACE, "t-1", keep_for, now=lambda: now, pause=shelf.pause)
+def deleted(shelf: SimulatedCluster, keep_for: timedelta = KEPT, now: datetime = START) -> None:
+    delete_swarm(shelf, NAMESPACE, "t-1", keep_for, now=lambda: now, pause=shelf.pause)
 
 
-def deletions(shelf: Driven) -> dict[str, str]:
+def deletions(shelf: SimulatedCluster) -> dict[str, str]:
     """When each volume that says so was deleted."""
     found = {one["metadata"]["name"]: section(one["metadata"], "annotations") for one in shelf.list(VOLUMES)}
     return {name: notes[DELETED_AT] for name, notes in found.items() if DELETED_AT in notes}
 
 
-def volumes(shelf: Driven) -> dict[str, str]:
+def volumes(shelf: SimulatedCluster) -> dict[str, str]:
     """The volumes of a swarm, by what they are for."""
-    found = {name: shelf.volume(SPACE, f"home-{name}") for name in NAMES}
-    return {**found, "shared": shelf.volume(SPACE, "shared-t-1")}
+    found = {name: shelf.volume(NAMESPACE, f"home-{name}") for name in NAMES}
+    return {**found, "shared": shelf.volume(NAMESPACE, "shared-t-1")}
 
 
-def passes(shelf: Driven, later: timedelta = timedelta(0)) -> dict[str, Mapping[str, int]]:
+def passes(shelf: SimulatedCluster, later: timedelta = timedelta(0)) -> dict[str, Mapping[str, int]]:
     """A pass of the loops that may change what a swarm has; what they find."""
     told = Told()
     context = Context(shelf, Hour(lambda: START + later), told, "default", "r1")
@@ -94,13 +94,13 @@ def passes(shelf: Driven, later: timedelta = timedelta(0)) -> dict[str, Mapping[
 
 
 @pytest.fixture
-def shelf() -> Driven:
-    made_ = Driven()
+def shelf() -> SimulatedCluster:
+    made_ = SimulatedCluster()
     made(made_)
     return made_
 
 
-def test_what_was_deleted_is_dated_and_listed_at_once(shelf: Driven) -> None:
+def test_what_was_deleted_is_dated_and_listed_at_once(shelf: SimulatedCluster) -> None:
     before = volumes(shelf)
     deleted(shelf)
     assert shelf.deleted() == dict.fromkeys(before.values(), True)
@@ -118,10 +118,10 @@ def test_what_was_deleted_is_dated_and_listed_at_once(shelf: Driven) -> None:
     assert workspaces == {*NAMES, None}
     assert [name for kind in (CLAIMS, POOLS, TEMPLATES, VOLUME_CLAIMS) for name in shelf.names(kind)] == []
     # Nothing is left to the next pass, and a second deletion changes nothing.
-    things = dict(shelf.things)
+    objects = dict(shelf.objects)
     passes(shelf)
     deleted(shelf)
-    assert shelf.things == things
+    assert shelf.objects == objects
 
 
 @pytest.mark.parametrize("keep_for", [KEPT, timedelta(0)])
@@ -129,7 +129,7 @@ def test_killed_at_every_step_of_its_deletion_each_volume_keeps_the_timestamp_th
     change, began, recorded = 0, START + SETTLED, dict[str, str]()
     while True:
         change += 1
-        shelf = Driven()
+        shelf = SimulatedCluster()
         made(shelf)
         kill(shelf, change)
         try:
@@ -145,7 +145,7 @@ def test_killed_at_every_step_of_its_deletion_each_volume_keeps_the_timestamp_th
     assert len(recorded) == 4
 
 
-def test_destroyed_later_each_volume_keeps_the_timestamp_of_its_deletion(shelf: Driven) -> None:
+def test_destroyed_later_each_volume_keeps_the_timestamp_of_its_deletion(shelf: SimulatedCluster) -> None:
     """From then on its data is paid for, until it is gone."""
     deleted(shelf)
     before = deletions(shelf)
@@ -154,7 +154,7 @@ def test_destroyed_later_each_volume_keeps_the_timestamp_of_its_deletion(shelf: 
     assert all(DESTROY_REQUESTED in one["metadata"]["labels"] for one in shelf.list(VOLUMES))
 
 
-def test_created_again_it_returns_to_all_that_was_kept(shelf: Driven) -> None:
+def test_created_again_it_returns_to_all_that_was_kept(shelf: SimulatedCluster) -> None:
     before = volumes(shelf)
     deleted(shelf)
     assert list(made(shelf)) == NAMES
@@ -167,18 +167,18 @@ def test_created_again_it_returns_to_all_that_was_kept(shelf: Driven) -> None:
     assert (shelf.names(CLAIMS), volumes(shelf)) == (NAMES, before)
 
 
-def test_of_one_that_is_larger_than_before_the_further_members_have_new_homes(shelf: Driven) -> None:
+def test_of_one_that_is_larger_than_before_the_further_members_have_new_homes(shelf: SimulatedCluster) -> None:
     before = volumes(shelf)
     deleted(shelf)
     assert len(made(shelf, asked(5))) == 5
     assert volumes(shelf) == before
     assert len(shelf.names(VOLUMES)) == 6
-    pool = swarm_outcome.pool_of(shelf, SPACE, "t-1")
+    pool = swarm_outcome.pool_of(shelf, NAMESPACE, "t-1")
     assert pool is not None
     assert (swarm_outcome.requested_count(pool), swarm_outcome.handed_over_count(pool)) == (5, 5)
 
 
-def kill(shelf: Driven, change: int) -> None:
+def kill(shelf: SimulatedCluster, change: int) -> None:
     seen = [0]
 
     def dies(_: int) -> None:
@@ -189,7 +189,7 @@ def kill(shelf: Driven, change: int) -> None:
     shelf.before = dies
 
 
-def alive(shelf: Driven) -> None:
+def alive(shelf: SimulatedCluster) -> None:
     shelf.before = lambda _: None
 
 
@@ -197,7 +197,7 @@ def test_killed_at_every_step_of_its_deletion_asking_again_deletes_it() -> None:
     change = 0
     while True:
         change += 1
-        shelf = Driven()
+        shelf = SimulatedCluster()
         made(shelf)
         before = volumes(shelf)
         kill(shelf, change)
@@ -223,7 +223,7 @@ def test_killed_at_every_step_of_its_return_asking_again_returns_to_the_same() -
     change = 0
     while True:
         change += 1
-        shelf = Driven()
+        shelf = SimulatedCluster()
         made(shelf)
         before = volumes(shelf)
         deleted(shelf)
@@ -242,26 +242,26 @@ def test_killed_at_every_step_of_its_return_asking_again_returns_to_the_same() -
     assert change > 10
 
 
-@pytest.mark.parametrize("able", [0, 1, 2])
-def test_given_up_half_way_its_data_is_as_deleted_as_before(shelf: Driven, able: int) -> None:
+@pytest.mark.parametrize("capacity", [0, 1, 2])
+def test_given_up_half_way_its_data_is_as_deleted_as_before(shelf: SimulatedCluster, capacity: int) -> None:
     before = volumes(shelf)
     deleted(shelf, timedelta(days=9))
-    shelf.able = able
-    with pytest.raises(SwarmError, match=f"{able} of 3"):
+    shelf.capacity = capacity
+    with pytest.raises(SwarmError, match=f"{capacity} of 3"):
         made(shelf)
     assert shelf.names(CLAIMS) == shelf.names(POOLS) == []
     for name in before.values():
-        notes = shelf.things[VOLUMES, "", name]["metadata"]["annotations"]
+        notes = shelf.objects[VOLUMES, "", name]["metadata"]["annotations"]
         assert notes[DESTROY_AFTER].startswith(f"{START + timedelta(days=9):%Y-%m-%d}")
-    shelf.able = 9
+    shelf.capacity = 9
     made(shelf)
     assert volumes(shelf) == before
 
 
-def test_a_pass_that_comes_while_it_returns_leaves_its_dates(shelf: Driven) -> None:
+def test_a_pass_that_comes_while_it_returns_leaves_its_dates(shelf: SimulatedCluster) -> None:
     before = volumes(shelf)
     deleted(shelf)
-    shelf.able = 2
+    shelf.capacity = 2
     pause, came = shelf.pause, list[bool]()
 
     def passing(seconds: float) -> None:
@@ -277,7 +277,7 @@ def test_a_pass_that_comes_while_it_returns_leaves_its_dates(shelf: Driven) -> N
     assert shelf.deleted() == dict.fromkeys(before.values(), True)
 
 
-def test_two_that_return_it_at_the_same_time_have_one(shelf: Driven) -> None:
+def test_two_that_return_it_at_the_same_time_have_one(shelf: SimulatedCluster) -> None:
     before = volumes(shelf)
     deleted(shelf)
     for step in range(1, 14):
@@ -297,9 +297,9 @@ def test_two_that_return_it_at_the_same_time_have_one(shelf: Driven) -> None:
         deleted(shelf)
 
 
-def test_a_member_that_was_deleted_alone_returns_with_the_swarm(shelf: Driven) -> None:
+def test_a_member_that_was_deleted_alone_returns_with_the_swarm(shelf: SimulatedCluster) -> None:
     before = volumes(shelf)
-    assert delete_workspace(shelf, shelf.find(CLAIMS, "t-1-1", SPACE) or {}, KEPT, START) == "done"
+    assert delete_workspace(shelf, shelf.find(CLAIMS, "t-1-1", NAMESPACE) or {}, KEPT, START) == "done"
     assert [name for name, dated in shelf.deleted().items() if dated] == [before["t-1-1"]]
     passes(shelf, timedelta(days=20))
     assert [name for name, dated in shelf.deleted().items() if dated] == [before["t-1-1"]]
@@ -307,7 +307,7 @@ def test_a_member_that_was_deleted_alone_returns_with_the_swarm(shelf: Driven) -
     assert volumes(shelf) == before
 
 
-def resumed(shelf: Driven, name: str) -> str:
+def resumed(shelf: SimulatedCluster, name: str) -> str:
     volume = retained_volume(shelf, "u-1", name)
     assert volume is not None
     outcome = restore_workspace(shelf, volume, now=lambda: START).outcome
@@ -315,7 +315,7 @@ def resumed(shelf: Driven, name: str) -> str:
     return outcome
 
 
-def released(shelf: Driven) -> None:
+def released(shelf: SimulatedCluster) -> None:
     """The class has a template of its own in the cluster."""
     plan = plan_of()
     one = template(plan, releases_of(plan)[0], 0, {"sandbox.users.io/channel": "stable"})
@@ -324,28 +324,28 @@ def released(shelf: Driven) -> None:
 
 
 @pytest.mark.parametrize("stands", [True, False])
-def test_a_member_that_is_resumed_alone_has_what_its_task_shares(shelf: Driven, *, stands: bool) -> None:
+def test_a_member_that_is_resumed_alone_has_what_its_task_shares(shelf: SimulatedCluster, *, stands: bool) -> None:
     released(shelf)
     before = volumes(shelf)
     if stands:
-        assert delete_workspace(shelf, shelf.find(CLAIMS, "t-1-1", SPACE) or {}, KEPT, START) == "done"
+        assert delete_workspace(shelf, shelf.find(CLAIMS, "t-1-1", NAMESPACE) or {}, KEPT, START) == "done"
     else:
         deleted(shelf)
     assert resumed(shelf, "t-1-1") == "made"
-    claim = shelf.find(CLAIMS, "t-1-1", SPACE) or {}
-    pool = shelf.find(POOLS, claim["spec"]["warmPoolRef"]["name"], SPACE) or {}
-    of = shelf.find(TEMPLATES, pool["spec"]["sandboxTemplateRef"]["name"], SPACE) or {}
+    claim = shelf.find(CLAIMS, "t-1-1", NAMESPACE) or {}
+    pool = shelf.find(POOLS, claim["spec"]["warmPoolRef"]["name"], NAMESPACE) or {}
+    of = shelf.find(TEMPLATES, pool["spec"]["sandboxTemplateRef"]["name"], NAMESPACE) or {}
     mounts = [one.get("persistentVolumeClaim") for one in of["spec"]["podTemplate"]["spec"]["volumes"]]
     assert {"claimName": "shared-t-1"} in mounts
     assert of["spec"]["podTemplate"]["metadata"]["labels"]["sandbox.users.io/task"] == "t-1"
-    assert shelf.volume(SPACE, "home-t-1-1") == before["t-1-1"]
-    assert shelf.volume(SPACE, "shared-t-1") == before["shared"]
+    assert shelf.volume(NAMESPACE, "home-t-1-1") == before["t-1-1"]
+    assert shelf.volume(NAMESPACE, "shared-t-1") == before["shared"]
     dated = shelf.deleted()
     assert (dated[before["t-1-1"]], dated[before["shared"]], dated[before["t-1-0"]]) == (False, False, not stands)
     # And the others, when the swarm is asked for again.
     made(shelf)
     assert volumes(shelf) == before
-    pool = swarm_outcome.pool_of(shelf, SPACE, "t-1") or {}
+    pool = swarm_outcome.pool_of(shelf, NAMESPACE, "t-1") or {}
     assert swarm_outcome.requested_count(pool) == 3
 
 
@@ -353,7 +353,7 @@ def test_killed_at_every_step_of_a_members_return_asking_again_brings_it_back() 
     change = 0
     while True:
         change += 1
-        shelf = Driven()
+        shelf = SimulatedCluster()
         released(shelf)
         made(shelf)
         before = volumes(shelf)
@@ -368,50 +368,50 @@ def test_killed_at_every_step_of_a_members_return_asking_again_brings_it_back() 
         alive(shelf)
         assert resumed(shelf, "t-1-1") in {"made", "there"}
         passes(shelf, timedelta(hours=1))
-        assert shelf.volume(SPACE, "home-t-1-1") == before["t-1-1"]
-        assert shelf.volume(SPACE, "shared-t-1") == before["shared"]
+        assert shelf.volume(NAMESPACE, "home-t-1-1") == before["t-1-1"]
+        assert shelf.volume(NAMESPACE, "shared-t-1") == before["shared"]
         dated = shelf.deleted()
         assert (dated[before["t-1-1"]], dated[before["shared"]]) == (False, False)
     assert change > 5
 
 
-def test_a_member_does_not_return_to_a_swarm_that_is_on_its_way_out(shelf: Driven) -> None:
+def test_a_member_does_not_return_to_a_swarm_that_is_on_its_way_out(shelf: SimulatedCluster) -> None:
     released(shelf)
-    assert delete_workspace(shelf, shelf.find(CLAIMS, "t-1-1", SPACE) or {}, KEPT, START) == "done"
-    swarm_outcome.mark_deleted(shelf, SPACE, "t-1")
+    assert delete_workspace(shelf, shelf.find(CLAIMS, "t-1-1", NAMESPACE) or {}, KEPT, START) == "done"
+    swarm_outcome.mark_deleted(shelf, NAMESPACE, "t-1")
     assert resumed(shelf, "t-1-1") == "waiting"
     assert shelf.names(CLAIMS) == ["t-1-0", "t-1-2"]
 
 
-def record(shelf: Driven) -> str:
+def record(shelf: SimulatedCluster) -> str:
     return "".join(str(section(one, "data")) for one in shelf.list(CONFIGURATIONS, "default"))
 
 
-def test_what_was_shared_is_destroyed_when_it_is_due_with_a_record(shelf: Driven) -> None:
+def test_what_was_shared_is_destroyed_when_it_is_due_with_a_record(shelf: SimulatedCluster) -> None:
     shared = volumes(shelf)["shared"]
     deleted(shelf)
     for days, policy in ((29, "Retain"), (31, "Delete")):
         passes(shelf, timedelta(days=days))
-        assert shelf.things[VOLUMES, "", shared]["spec"]["persistentVolumeReclaimPolicy"] == policy
+        assert shelf.objects[VOLUMES, "", shared]["spec"]["persistentVolumeReclaimPolicy"] == policy
     assert (shared in record(shelf), "shared-t-1" in record(shelf)) == (True, True)
 
 
-def test_what_was_shared_stays_while_a_member_is_there(shelf: Driven) -> None:
+def test_what_was_shared_stays_while_a_member_is_there(shelf: SimulatedCluster) -> None:
     before = volumes(shelf)
     deleted(shelf)
     released(shelf)
     assert resumed(shelf, "t-1-0") == "made"
     passes(shelf, timedelta(days=40))
     policies = {
-        name: shelf.things[VOLUMES, "", name]["spec"]["persistentVolumeReclaimPolicy"] for name in before.values()
+        name: shelf.objects[VOLUMES, "", name]["spec"]["persistentVolumeReclaimPolicy"] for name in before.values()
     }
     assert [policies[before[name]] for name in ("t-1-0", "shared", "t-1-1")] == ["Retain", "Retain", "Delete"]
 
 
-def test_what_nobody_shares_any_more_is_let_go_of_and_kept_for_its_time(shelf: Driven) -> None:
+def test_what_nobody_shares_any_more_is_let_go_of_and_kept_for_its_time(shelf: SimulatedCluster) -> None:
     shared = volumes(shelf)["shared"]
     for name in NAMES:
-        assert delete_workspace(shelf, shelf.find(CLAIMS, name, SPACE) or {}, KEPT, START) == "done"
+        assert delete_workspace(shelf, shelf.find(CLAIMS, name, NAMESPACE) or {}, KEPT, START) == "done"
     # Its pool stands until the loop of releases has taken it away: somebody may ask for it again.
     passes(shelf, SETTLED * 2)
     assert shelf.names(VOLUME_CLAIMS) == ["shared-t-1"]
@@ -422,34 +422,34 @@ def test_what_nobody_shares_any_more_is_let_go_of_and_kept_for_its_time(shelf: D
     found = passes(shelf, SETTLED * 2)
     assert (found["slots"], shelf.names(VOLUME_CLAIMS)) == ({"volume-claim-without-swarm": 1}, [])
     passes(shelf, SETTLED * 2)
-    notes = shelf.things[VOLUMES, "", shared]["metadata"]["annotations"]
+    notes = shelf.objects[VOLUMES, "", shared]["metadata"]["annotations"]
     assert {DELETED_AT, DESTROY_AFTER} <= notes.keys()
     made(shelf)
-    assert shelf.volume(SPACE, "shared-t-1") == shared
+    assert shelf.volume(NAMESPACE, "shared-t-1") == shared
 
 
 def test_what_a_swarm_shares_is_kept_also_where_whoever_made_it_was_killed() -> None:
-    shelf = Driven()
+    shelf = SimulatedCluster()
     made(shelf)
-    volume = shelf.things[VOLUMES, "", volumes(shelf)["shared"]]
+    volume = shelf.objects[VOLUMES, "", volumes(shelf)["shared"]]
     volume["spec"]["persistentVolumeReclaimPolicy"] = "Delete"
     volume["metadata"].pop("labels")
     retain_all_volumes(shelf)
-    kept = shelf.things[VOLUMES, "", volumes(shelf)["shared"]]
+    kept = shelf.objects[VOLUMES, "", volumes(shelf)["shared"]]
     assert kept["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
     assert kept["metadata"]["labels"]["sandbox.users.io/task"] == "t-1"
 
 
 def test_of_one_that_nobody_had_nothing_is_kept() -> None:
-    shelf = Driven(able=2)
+    shelf = SimulatedCluster(capacity=2)
     with pytest.raises(SwarmError):
         made(shelf)
     assert shelf.names(VOLUMES) == []
 
 
-def test_destruction_that_was_requested_wins_over_asking_for_it_again(shelf: Driven) -> None:
+def test_destruction_that_was_requested_wins_over_asking_for_it_again(shelf: SimulatedCluster) -> None:
     before = volumes(shelf)
-    assert delete_workspace(shelf, shelf.find(CLAIMS, "t-1-1", SPACE) or {}, KEPT, START) == "done"
+    assert delete_workspace(shelf, shelf.find(CLAIMS, "t-1-1", NAMESPACE) or {}, KEPT, START) == "done"
     deleted(shelf, timedelta(0))
     assert destroy_retained_data(shelf, "u-1", "t-1", START) == len(before)
     assert all(DESTROY_REQUESTED in one["metadata"]["labels"] for one in shelf.list(VOLUMES))
@@ -460,13 +460,13 @@ def test_destruction_that_was_requested_wins_over_asking_for_it_again(shelf: Dri
     passes(shelf)
     assert {one["spec"]["persistentVolumeReclaimPolicy"] for one in shelf.list(VOLUMES)} == {"Delete"}
     for name in shelf.names(VOLUMES):
-        del shelf.things[VOLUMES, "", name]
+        del shelf.objects[VOLUMES, "", name]
     made(shelf)
     assert not {*volumes(shelf).values()} & {*before.values()}
 
 
 @pytest.mark.parametrize("how", ["class", "moving"])
-def test_data_of_another_class_is_not_passed_by(shelf: Driven, how: str) -> None:
+def test_data_of_another_class_is_not_passed_by(shelf: SimulatedCluster, how: str) -> None:
     deleted(shelf)
     if how == "moving":
         for volume in [*shelf.list(VOLUMES)]:
@@ -477,11 +477,11 @@ def test_data_of_another_class_is_not_passed_by(shelf: Driven, how: str) -> None
     assert shelf.names(CLAIMS) == []
 
 
-def test_a_member_that_runs_is_not_restored(shelf: Driven) -> None:
+def test_a_member_that_runs_is_not_restored(shelf: SimulatedCluster) -> None:
     """Torn apart by an older version: each has a new home beside the one that was kept."""
     lost: list[Document] = []
     for number, name in enumerate(NAMES):
-        kept = shelf.find(VOLUMES, shelf.volume(SPACE, f"home-{name}")) or {}
+        kept = shelf.find(VOLUMES, shelf.volume(NAMESPACE, f"home-{name}")) or {}
         kept["metadata"] |= {"name": f"pvc-lost-{number}", "uid": f"lost-{number}"}
         kept["status"] = {"phase": "Released", "lastPhaseTransitionTime": "2026-11-01T00:00:00Z"}
         lost.append(kept)
@@ -490,9 +490,9 @@ def test_a_member_that_runs_is_not_restored(shelf: Driven) -> None:
     assert (shelf.names(CLAIMS), shelf.names(SANDBOXES)) == (NAMES, NAMES)
 
 
-def test_a_member_whose_earlier_claim_is_on_its_way_out_is_waited_for(shelf: Driven) -> None:
+def test_a_member_whose_earlier_claim_is_on_its_way_out_is_waited_for(shelf: SimulatedCluster) -> None:
     before = volumes(shelf)
-    claim = shelf.things[CLAIMS, SPACE, "t-1-1"]
+    claim = shelf.objects[CLAIMS, NAMESPACE, "t-1-1"]
     volume = shelf.find(VOLUMES, before["t-1-1"]) or {}
     assert shelf.patch(VOLUMES, volume, {"metadata": {"annotations": {DELETED_AT: "2026-11-18T11:00:00Z"}}})
     claim["metadata"]["deletionTimestamp"] = "2026-11-18T11:00:00Z"
@@ -501,7 +501,7 @@ def test_a_member_whose_earlier_claim_is_on_its_way_out_is_waited_for(shelf: Dri
     def passing(seconds: float) -> None:
         waits[0] -= 1
         if waits[0] == 0:
-            going = shelf.find(CLAIMS, "t-1-1", SPACE) or {}
+            going = shelf.find(CLAIMS, "t-1-1", NAMESPACE) or {}
             assert shelf.delete(CLAIMS, going)
         pause(seconds)
 
@@ -510,7 +510,7 @@ def test_a_member_whose_earlier_claim_is_on_its_way_out_is_waited_for(shelf: Dri
     assert volumes(shelf) == before
 
 
-def test_the_ledger_has_what_was_shared_by_its_own_name(shelf: Driven) -> None:
+def test_the_ledger_has_what_was_shared_by_its_own_name(shelf: SimulatedCluster) -> None:
     """Ends of rows are found by owner and workspace: what two tasks shared is not one and the same."""
     deleted(shelf)
     held = holdings(ListedObjects([], [], [], [], shelf.list(VOLUMES)))
@@ -519,12 +519,12 @@ def test_the_ledger_has_what_was_shared_by_its_own_name(shelf: Driven) -> None:
     }
 
 
-def test_what_is_on_its_way_out_with_its_data_is_not_dated_anew(shelf: Driven) -> None:
+def test_what_is_on_its_way_out_with_its_data_is_not_dated_anew(shelf: SimulatedCluster) -> None:
     """Its pods use it for a while; somebody who asks for the deletion once more meanwhile wants it kept."""
     shared = volumes(shelf)["shared"]
-    claim = shelf.find(VOLUME_CLAIMS, "shared-t-1", SPACE) or {}
+    claim = shelf.find(VOLUME_CLAIMS, "shared-t-1", NAMESPACE) or {}
     deleted(shelf, timedelta(0))
     claim["metadata"]["deletionTimestamp"] = "2026-11-18T12:00:00Z"
     shelf.put(VOLUME_CLAIMS, claim)
     deleted(shelf)
-    assert DESTROY_REQUESTED in shelf.things[VOLUMES, "", shared]["metadata"]["labels"]
+    assert DESTROY_REQUESTED in shelf.objects[VOLUMES, "", shared]["metadata"]["labels"]

@@ -101,7 +101,7 @@ def test_what_looks_like_a_secret_is_in_no_line(written: io.StringIO, secret: st
     log.error("failed", exc_info=RuntimeError(secret))
     logs.audit("done", authorization=part)
     assert part not in written.getvalue()
-    assert written.getvalue().count(logs.BLOT) >= 5
+    assert written.getvalue().count(logs.REDACTED) >= 5
 
 
 def test_what_is_only_called_like_a_secret_is_told(written: io.StringIO) -> None:

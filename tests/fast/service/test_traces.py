@@ -16,7 +16,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 from agentenv.service.aws import clients as aws
 from agentenv.service.loops.scheduler import Loop, PassResult, Scheduler
 from agentenv.service.telemetry import traces
-from tests.fast.service.http.application import Whole, on_the_whole
+from tests.fast.service.http.application import ApiClient, run_with_api
 
 PARENT = "4bf92f3577b34da6a3ce929d0e0e4736"
 
@@ -41,15 +41,15 @@ def told(span: ReadableSpan) -> dict[str, Any]:
 def test_a_request_its_claim_and_what_is_asked_for_it_are_one_trace(kept: InMemorySpanExporter) -> None:
     ids: list[str] = []
 
-    async def act(whole: Whole) -> None:
-        whole.stage.slot("warm-1")
+    async def act(api: ApiClient) -> None:
+        api.stage.slot("warm-1")
         parent = {"traceparent": f"00-{PARENT}-00f067aa0ba902b7-01"}
         said = {"claims": {"team": "vetted"}, "headers": parent}
-        made = await whole.ask("ann", "POST", "/workspaces", {"class": "standard"}, **said)
+        made = await api.request("ann", "POST", "/workspaces", {"class": "standard"}, **said)
         assert made.status_code == 201
         ids.extend([made.json()["id"], made.json()["owner"]])
 
-    on_the_whole(act)
+    run_with_api(act)
     spans = kept.get_finished_spans()
     request = named(spans, "POST /v1/workspaces")
     assert told(request) == {
@@ -73,12 +73,12 @@ def test_a_request_its_claim_and_what_is_asked_for_it_are_one_trace(kept: InMemo
 
 
 def test_probes_leave_no_trace_and_nobodys_request_is_told_by_what_it_names(kept: InMemorySpanExporter) -> None:
-    async def act(whole: Whole) -> None:
-        assert (await whole.client.get("/readyz")).status_code == 200
-        assert (await whole.ask("ann", "GET", "/workspaces/w-nobodys0123456789")).status_code in {404, 422}
-        assert (await whole.ask("ann", "GET", "/no/such/thing")).status_code == 404
+    async def act(api: ApiClient) -> None:
+        assert (await api.client.get("/readyz")).status_code == 200
+        assert (await api.request("ann", "GET", "/workspaces/w-nobodys0123456789")).status_code in {404, 422}
+        assert (await api.request("ann", "GET", "/no/such/thing")).status_code == 404
 
-    on_the_whole(act)
+    run_with_api(act)
     server = [one for one in kept.get_finished_spans() if one.kind is SpanKind.SERVER]
     assert [one.name for one in server] == ["GET /v1/workspaces/{id}", "GET none"]
 

@@ -21,12 +21,12 @@ import httpx2
 
 from agentenv.rehearsal.controlplane.client import until
 from agentenv.rehearsal.controlplane.ports import Ports
-from agentenv.service.__main__ import BROKEN, serve
+from agentenv.service.__main__ import EXIT_FAILED, serve
 from agentenv.service.http import app as service_app
 from agentenv.service.kube.informer import Informer
 from agentenv.service.telemetry import logs
 from agentenv.service.telemetry.metrics import Metrics
-from tests.fast.service.http.auth.issuer import Issuing
+from tests.fast.service.http.auth.issuer import FakeIssuer
 from tests.live.controlplane.things import PATIENCE
 from tests.live.service.serving import configuration_of
 
@@ -63,7 +63,7 @@ class Replica:
         assert until(self._answers, PATIENCE, failed=lambda: self.said if self.dead else None), self.said
         return self
 
-    def client(self, issuer: Issuing, subject: str, seconds: float = 90.0) -> httpx2.Client:
+    def client(self, issuer: FakeIssuer, subject: str, seconds: float = 90.0) -> httpx2.Client:
         """Somebody of those who may have what tests have."""
         headers = {"Authorization": f"Bearer {issuer.token(subject, team='vetted')}"}
         return httpx2.Client(base_url=self.url, headers=headers, timeout=seconds, trust_env=False)
@@ -114,7 +114,7 @@ def _run(told: Told, port: int, environment: Mapping[str, str], log: Path) -> No
         _break(Informer)
     logs.set_up("info")
     broken = asyncio.run(serve(replace(said, host="127.0.0.1", port=port, ledger_table=told.table), Metrics()))
-    sys.exit(BROKEN if broken else 0)
+    sys.exit(EXIT_FAILED if broken else 0)
 
 
 def _break(informer: type[Informer]) -> None:
@@ -142,7 +142,7 @@ class Company:
 
     told: Told
     environment: Mapping[str, str]
-    issuer: Issuing
+    issuer: FakeIssuer
     folder: Path
     there: list[Replica] = field(default_factory=list[Replica])
 

@@ -18,7 +18,7 @@ from agentenv.rehearsal.controlplane.client import until
 from agentenv.service.configuration import Configuration
 from agentenv.service.http.app import create_app
 from agentenv.service.telemetry.metrics import Metrics
-from tests.fast.service.http.auth.issuer import Issuing
+from tests.fast.service.http.auth.issuer import FakeIssuer
 from tests.live.controlplane.things import PATIENCE
 
 
@@ -26,7 +26,7 @@ from tests.live.controlplane.things import PATIENCE
 class Served:
     """Replicas of the service, and who asks them."""
 
-    issuer: Issuing
+    issuer: FakeIssuer
     urls: list[str]
     metrics: list[Metrics] = field(default_factory=list)
 
@@ -40,7 +40,7 @@ class Served:
         return httpx2.Client(base_url=self.urls[replica], headers=headers, timeout=90.0, trust_env=False)
 
 
-def configuration(kubeconfig: Path, issuer: Issuing, classes: list[dict[str, Any]], **service: Any) -> Configuration:
+def configuration(kubeconfig: Path, issuer: FakeIssuer, classes: list[dict[str, Any]], **service: Any) -> Configuration:
     """What a replica is told."""
     return configuration_of(kubeconfig, issuer.url, classes, **service)
 
@@ -61,7 +61,7 @@ def configuration_of(kubeconfig: Path, issuer: str, classes: list[dict[str, Any]
 
 
 @contextlib.contextmanager
-def serving(told: Configuration, issuer: Issuing, replicas: int = 1) -> Iterator[Served]:
+def serving(told: Configuration, issuer: FakeIssuer, replicas: int = 1) -> Iterator[Served]:
     """Replicas that answer, each with a loop of its own."""
     served = Served(issuer, [])
     with contextlib.ExitStack() as stack:

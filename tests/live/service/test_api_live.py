@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agentenv.rehearsal.controlplane.client import until
-from tests.fast.service.http.auth.issuer import Issuing
+from tests.fast.service.http.auth.issuer import FakeIssuer
 from tests.live.conftest import World
 from tests.live.controlplane.things import PATIENCE
 from tests.live.service.conftest import IMAGES, Box
@@ -19,14 +19,14 @@ VETTED = {"claimableBy": {"roles": ["operator"], "tokens": [{"name": "team", "va
 
 
 @pytest.fixture(scope="module")
-def issuer() -> Iterator[Issuing]:
-    made = Issuing()
+def issuer() -> Iterator[FakeIssuer]:
+    made = FakeIssuer()
     yield made
     made.close()
 
 
 @pytest.fixture
-def served(world: World, box: Box, issuer: Issuing) -> Iterator[Served]:
+def served(world: World, box: Box, issuer: FakeIssuer) -> Iterator[Served]:
     box.more = VETTED
     pool = box.deploy(IMAGES[0])
     assert until(lambda: box.full(pool), PATIENCE)
@@ -103,7 +103,7 @@ def test_many_at_once_are_all_ready_and_no_two_share_a_sandbox(served: Served, b
     }
 
 
-def test_a_swarm_is_made_whole_and_is_its_owners(world: World, box: Box, issuer: Issuing) -> None:
+def test_a_swarm_is_made_whole_and_is_its_owners(world: World, box: Box, issuer: FakeIssuer) -> None:
     box.storage, box.more = "shared", VETTED
     pool = box.deploy(IMAGES[0])
     assert until(lambda: box.full(pool), PATIENCE)

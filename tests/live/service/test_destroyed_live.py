@@ -15,7 +15,7 @@ from agentenv.service.kube.sync_client import CONFIGURATIONS, VOLUMES
 from agentenv.service.loops.leader_election import NAME
 from agentenv.service.loops.retention import destroy_on_request
 from agentenv.service.workspaces.restore import restore_workspace
-from tests.fast.service.http.auth.issuer import Issuing
+from tests.fast.service.http.auth.issuer import FakeIssuer
 from tests.fast.service.loops.cluster import always
 from tests.live.conftest import World
 from tests.live.controlplane.things import PATIENCE
@@ -31,7 +31,7 @@ def company(world: World, box: Box, tmp_path: Path) -> Iterator[Company]:
     box.more = VETTED
     pool = box.deploy(IMAGES[0])
     assert until(lambda: box.full(pool), PATIENCE)
-    issuer = Issuing()
+    issuer = FakeIssuer()
     told = Told(world.plane.kubeconfig(), issuer.url, [box.said()], loops=True)
     made = Company(told, world.environment, issuer, tmp_path)
     yield made

@@ -15,10 +15,10 @@ import httpx2
 import pytest
 
 from agentenv.rehearsal.controlplane.client import until
-from agentenv.service.__main__ import BROKEN
+from agentenv.service.__main__ import EXIT_FAILED
 from agentenv.service.kube import view
 from agentenv.service.kube.sync_client import CLAIMS
-from tests.fast.service.http.auth.issuer import Issuing
+from tests.fast.service.http.auth.issuer import FakeIssuer
 from tests.live.conftest import World
 from tests.live.controlplane.things import PATIENCE
 from tests.live.service.conftest import IMAGES, Box
@@ -31,8 +31,8 @@ LEASES, BUDGET = "sandbox.users.io/leases", "sandbox.users.io/budget"
 
 
 @pytest.fixture(scope="module")
-def issuer() -> Iterator[Issuing]:
-    made = Issuing()
+def issuer() -> Iterator[FakeIssuer]:
+    made = FakeIssuer()
     yield made
     made.close()
 
@@ -76,7 +76,7 @@ def ready(served: Served) -> set[int]:
 
 
 def test_an_annotation_nested_too_deeply_blinds_no_replica_and_stops_no_loop(
-    world: World, stage: Stage, issuer: Issuing
+    world: World, stage: Stage, issuer: FakeIssuer
 ) -> None:
     box = stage.box
     told = configuration(world.plane.kubeconfig(), issuer, [box.said()])
@@ -101,7 +101,7 @@ def test_an_annotation_nested_too_deeply_blinds_no_replica_and_stops_no_loop(
 
 
 def test_an_object_that_cannot_be_read_is_counted_and_left_out(
-    world: World, stage: Stage, issuer: Issuing, monkeypatch: pytest.MonkeyPatch
+    world: World, stage: Stage, issuer: FakeIssuer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     box = stage.box
     told = configuration(world.plane.kubeconfig(), issuer, [box.said()])
@@ -136,7 +136,7 @@ def test_an_object_that_cannot_be_read_is_counted_and_left_out(
 
 
 def test_a_process_whose_watches_end_ends_with_an_error(
-    world: World, stage: Stage, issuer: Issuing, tmp_path: Path
+    world: World, stage: Stage, issuer: FakeIssuer, tmp_path: Path
 ) -> None:
     box = stage.box
     told = Told(world.plane.kubeconfig(), issuer.url, [box.said()])
@@ -146,7 +146,7 @@ def test_a_process_whose_watches_end_ends_with_an_error(
         with serving(configuration(told.kubeconfig, issuer, told.classes), issuer) as served:
             made(served, box, "eve")
         assert until(lambda: replica.dead, PATIENCE), replica.said
-        assert replica.exit_code == BROKEN, replica.said
+        assert replica.exit_code == EXIT_FAILED, replica.said
         assert '"level": "error"' in replica.said
         assert '"message": "a watch ended"' in replica.said
         assert "the watches of the cluster ended" in replica.said

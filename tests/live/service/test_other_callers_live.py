@@ -20,9 +20,9 @@ from hypothesis import strategies as some
 
 from agentenv.core.ledger.table import create_table
 from agentenv.rehearsal.controlplane.client import Client, until
-from agentenv.service.http.auth.token_reviews import KEPT_SECONDS
+from agentenv.service.http.auth.token_reviews import CACHE_SECONDS
 from agentenv.service.kube.sync_client import SyncKubeClient
-from tests.fast.service.http.auth.issuer import AUDIENCE, Issuing, Signing
+from tests.fast.service.http.auth.issuer import AUDIENCE, FakeIssuer, SigningKey
 from tests.live.conftest import REGION, World
 from tests.live.controlplane.things import PATIENCE
 from tests.live.service.conftest import IMAGES, Box
@@ -55,7 +55,7 @@ def stage(world: World, ground: Client, system: str) -> Iterator[Stage]:
     box = Box(f"box{uuid.uuid4().hex[:6]}", ground, cluster, system, more=VETTED)
     pool = box.deploy(IMAGES[0])
     assert until(lambda: box.full(pool), PATIENCE)
-    issuer = Issuing()
+    issuer = FakeIssuer()
     table = f"ledger-{box.name}"
     world.aws("dynamodb").create_table(**create_table(table))
     told = replace(
@@ -90,7 +90,7 @@ def test_only_tokens_that_count_are_answered(stage: Stage, ground: Client) -> No
     refused = {
         "no token": None,
         "one of nobody": "opaque",
-        "one that somebody else signed": issuer.token("ann", key=Signing("first")),
+        "one that somebody else signed": issuer.token("ann", key=SigningKey("first")),
         "an expired one": issuer.token("ann", exp=1_700_000_000),
         "one for another service": issuer.token("ann", aud="sts.amazonaws.com"),
         "one bound to a key, sent by whoever found it": issuer.token("ann", cnf={"jkt": "x" * 43}),
@@ -114,7 +114,7 @@ def test_a_token_of_an_account_that_is_gone_is_refused(stage: Stage, ground: Cli
     with stage.served.bearing(_account_token(ground, "default", name, AUDIENCE)) as bot:
         assert bot.get("/v1/me").status_code == 200
         ground.delete(f"/api/v1/namespaces/default/serviceaccounts/{name}")
-        assert until(lambda: bot.get("/v1/me").status_code == 401, PATIENCE + KEPT_SECONDS)
+        assert until(lambda: bot.get("/v1/me").status_code == 401, PATIENCE + CACHE_SECONDS)
 
 
 def test_what_runs_in_a_sandbox_asks_for_no_workspace(stage: Stage, ground: Client) -> None:

@@ -26,7 +26,7 @@ from agentenv.service.kube.sync_client import SyncKubeClient
 from agentenv.service.ledger.record import LedgerRecorder
 from agentenv.service.ledger.table import Ledger
 from agentenv.service.ledger.usage import Meter
-from tests.fast.service.http.auth.issuer import Issuing
+from tests.fast.service.http.auth.issuer import FakeIssuer
 from tests.live.conftest import World
 from tests.live.controlplane.things import PATIENCE, condition
 from tests.live.service.conftest import IMAGES, Box
@@ -121,7 +121,7 @@ def scene(world: World, ground: Client, system: str, tmp_path_factory: pytest.Te
     name = f"ledger-{box.name}"
     world.aws("dynamodb").create_table(**create_table(name))
     folder = tmp_path_factory.mktemp("killed")
-    issuer = Issuing()
+    issuer = FakeIssuer()
     cluster = Front.of_cluster(world.plane.kubeconfig(), folder)
     table = Front.of_table(world.environment["AWS_ENDPOINT_URL"], "PutItem")
     told = Told(world.plane.kubeconfig(), issuer.url, [box.said()], table=name)

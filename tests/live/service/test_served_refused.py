@@ -25,7 +25,7 @@ from agentenv.service.kube.sync_client import VOLUMES, SyncKubeClient, section
 from agentenv.service.ledger.record import LedgerRecorder
 from agentenv.service.ledger.table import Ledger
 from agentenv.service.ledger.usage import Meter
-from tests.fast.service.http.auth.issuer import Issuing
+from tests.fast.service.http.auth.issuer import FakeIssuer
 from tests.live.conftest import REGION, World
 from tests.live.controlplane.things import PATIENCE
 from tests.live.service.conftest import IMAGES, Box
@@ -65,7 +65,7 @@ def ledger(world: World, stage: Stage) -> Ledger:
 @pytest.fixture(scope="module")
 def company(world: World, stage: Stage, ledger: Ledger, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Company]:
     assert ledger
-    issuer = Issuing()
+    issuer = FakeIssuer()
     told = Told(world.plane.kubeconfig(), issuer.url, [stage.box.said()], table=f"ledger-{stage.box.name}")
     made = Company(told, world.environment, issuer, tmp_path_factory.mktemp("refused"))
     yield made

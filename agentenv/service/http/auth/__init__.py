@@ -1,1 +1,1 @@
-"""Who asks, what they may, and how often."""
+"""Authentication, permissions and rate limits of callers."""

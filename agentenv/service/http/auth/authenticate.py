@@ -18,8 +18,7 @@ from agentenv.service.http.auth.callers import Caller, Role, claim_values, has_c
 from agentenv.service.http.auth.issuer import Issuer
 from agentenv.service.http.auth.rate_limits import RateLimiter
 from agentenv.service.http.auth.token_reviews import Account, TokenReviewer
-from agentenv.service.http.auth.unauthenticated import UnauthenticatedError
-from agentenv.service.http.problems import Problem
+from agentenv.service.http.problems import Problem, UnauthenticatedError
 
 if TYPE_CHECKING:
     from agentenv.config.sections.service import Service
@@ -55,13 +54,14 @@ class Authenticator:
     async def caller(self, authorization: str | None, source: str = "") -> Caller:
         """Return the caller of an `Authorization` header; raise `UnauthenticatedError` where it is invalid.
 
-        `source` is an address: after too many invalid tokens from it the API server is no longer asked. Tokens of the
-        issuer cost it nothing and are always verified, so sharing an address with an attacker does not lock a caller
-        out.
+        `source` is an address. After too many invalid tokens from it, no more of its tokens are reviewed for a while.
+        Tokens of the issuer cost the API server nothing and are always verified.
         """
         match = _BEARER.fullmatch(authorization or "")
         if match is None:
-            raise UnauthenticatedError("there is no token" if not authorization else "the header is no bearer's")
+            raise UnauthenticatedError(
+                "the request has no token" if not authorization else "the Authorization header has no bearer token"
+            )
         token = match[1]
         if self._issuer is not None and _issuer_of(token) == self._issuer.url:
             return self._of_token(self._issuer.url, await self._issuer.verify(token))
@@ -77,30 +77,30 @@ class Authenticator:
     def _of_token(self, issuer: str, claims: Mapping[str, Any]) -> Caller:
         subject = claims["sub"]
         if not isinstance(subject, str) or not subject:
-            raise UnauthenticatedError("the token names nobody")
+            raise UnauthenticatedError("the token has no subject")
         if "cnf" in claims:
-            # Bound to a key that whoever sends it would have to prove: taken for a bearer's it could be replayed.
-            raise UnauthenticatedError("the token is bound to a key, and no proof of one is taken here")
+            # Its sender must prove a key; accepted as a bearer token, it could be replayed.
+            raise UnauthenticatedError("the token is bound to a key, and the service accepts bearer tokens only")
         owner = owner_id(issuer, subject)
         if self._owner_claim:
             claimed_owner = claims.get(self._owner_claim)
             if not isinstance(claimed_owner, str) or not _OWNER.fullmatch(claimed_owner):
-                raise UnauthenticatedError(f"the token's claim {self._owner_claim!r} is no opaque id")
+                raise UnauthenticatedError(f"the token's claim {self._owner_claim!r} is not an owner id")
             owner = claimed_owner
         groups = frozenset(claim_values(claims.get(self._roles_claim)))
         if not groups and "." in self._roles_claim:
             groups = frozenset(
                 name for _, names in self._roles for name in names if has_claim(claims, self._roles_claim, name)
             )
-        # A group that is called like a service account is not taken for it.
+        # A group named like a service account does not get that account's role.
         return Caller(owner, self._role({name for name in groups if not _ACCOUNT.fullmatch(name)}), "token", claims)
 
     def _of_account(self, account: Account) -> Caller:
         if account.namespace.startswith(CLASS_NAMESPACE_PREFIX):
             raise Problem(
                 "not-allowed",
-                "what runs in a sandbox does not ask for workspaces",
-                "ask with the token of whoever the agent works for",
+                "service accounts of sandboxes may not call this API",
+                "send the token of the user whom the agent works for",
             )
         claims = {"kubernetes.io": {"namespace": account.namespace, "serviceaccount": {"name": account.name}}}
         role = self._role({f"{account.namespace}/{account.name}"})

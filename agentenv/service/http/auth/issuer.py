@@ -19,18 +19,17 @@ import httpx2
 import jwt
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
-from agentenv.service.http.auth.unauthenticated import UnauthenticatedError
-from agentenv.service.http.problems import Problem
+from agentenv.service.http.problems import Problem, UnauthenticatedError
 
 ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 TYPES: Final = frozenset({"", "jwt", "at+jwt", "application/at+jwt"})
-LONGEST = 16_384
+MAX_TOKEN_LENGTH = 16_384
 LEEWAY = 30
 OLD_SECONDS, TOO_OLD_SECONDS = 300.0, 3600.0
-# An unknown key is looked for this often at the most, whoever sends tokens with made-up ones.
+# Tokens that name unknown keys cause at most one fetch in this time.
 LOOK_AGAIN_SECONDS = 10.0
-LARGEST_ANSWER = 1_000_000
-FEWEST_RSA_BITS = 2048
+MAX_DOCUMENT_BYTES = 1_000_000
+MIN_RSA_BITS = 2048
 FAMILIES: Final[Mapping[str, tuple[str, ...]]] = {"RSA": ("RS", "PS"), "EC": ("ES",), "OKP": ("Ed",)}
 
 
@@ -43,10 +42,10 @@ class _Key:
     algorithm: str | None
 
     def supports(self, algorithm: str) -> bool:
-        """Whether it is for an algorithm: of its family, and of its own one where it names one."""
+        """Return whether the key may verify an algorithm: one of its family, and its own where it names one."""
         if self.algorithm not in {None, algorithm} or not algorithm.startswith(FAMILIES[self.family]):
             return False
-        return not isinstance(self.jwk.key, RSAPublicKey) or self.jwk.key.key_size >= FEWEST_RSA_BITS
+        return not isinstance(self.jwk.key, RSAPublicKey) or self.jwk.key.key_size >= MIN_RSA_BITS
 
 
 class Issuer:
@@ -67,7 +66,7 @@ class Issuer:
 
     async def verify(self, token: str) -> Mapping[str, Any]:
         """Return the claims of a token; raise `UnauthenticatedError` with the reason where it is invalid."""
-        if len(token) > LONGEST:
+        if len(token) > MAX_TOKEN_LENGTH:
             raise UnauthenticatedError("the token is too long")
         try:
             header = jwt.get_unverified_header(token)
@@ -75,11 +74,11 @@ class Issuer:
             raise UnauthenticatedError("the token cannot be read") from None
         algorithm, key_id = header.get("alg"), header.get("kid")
         if algorithm not in ALGORITHMS:
-            raise UnauthenticatedError("the token is not signed by an algorithm that counts here")
+            raise UnauthenticatedError("the token's algorithm is not accepted")
         if "crit" in header:
-            raise UnauthenticatedError("the token demands what is not understood here")
+            raise UnauthenticatedError("the token has critical header parameters that are not supported")
         if str(header.get("typ") or "").lower() not in TYPES:
-            raise UnauthenticatedError("the token is of another kind")
+            raise UnauthenticatedError("the token is not an access token or a plain JWT")
         key = await self._key(key_id if isinstance(key_id, str) else "", str(algorithm))
         try:
             return jwt.decode(
@@ -94,15 +93,15 @@ class Issuer:
         except jwt.ExpiredSignatureError:
             raise UnauthenticatedError("the token has expired") from None
         except jwt.ImmatureSignatureError:
-            raise UnauthenticatedError("the token is from the future") from None
+            raise UnauthenticatedError("the token is not valid yet") from None
         except jwt.InvalidAudienceError:
-            raise UnauthenticatedError("the token is for somebody else") from None
+            raise UnauthenticatedError("the token is for another audience") from None
         except jwt.InvalidIssuerError:
             raise UnauthenticatedError("the token is of another issuer") from None
         except jwt.InvalidSignatureError:
-            raise UnauthenticatedError("the token's signature is wrong") from None
+            raise UnauthenticatedError("the token's signature is invalid") from None
         except (jwt.InvalidTokenError, jwt.InvalidKeyError, TypeError, ValueError):
-            raise UnauthenticatedError("the token is not as it has to be") from None
+            raise UnauthenticatedError("the token's claims are missing or invalid") from None
 
     async def _key(self, key_id: str, algorithm: str) -> jwt.PyJWK:
         await self._refresh_keys(self._clock() - OLD_SECONDS)
@@ -111,11 +110,11 @@ class Issuer:
             await self._refresh_keys(self._clock() - LOOK_AGAIN_SECONDS)
             key = self._find_key(key_id, algorithm)
         if key is None:
-            raise UnauthenticatedError("the token names no key of the issuer")
+            raise UnauthenticatedError("no key of the issuer matches the token")
         return key
 
     def _find_key(self, key_id: str, algorithm: str) -> jwt.PyJWK | None:
-        # Without a name only the one key that there is can be meant.
+        # A token without a key id is verified only where the issuer has a single key.
         key = self._keys.get(key_id) if key_id else next(iter(self._keys.values()), None)
         if key is None or (not key_id and len(self._keys) != 1):
             return None
@@ -149,7 +148,7 @@ class Issuer:
     async def _fetch(self) -> dict[str, _Key]:
         discovery = await self._document(f"{self.url.rstrip('/')}/.well-known/openid-configuration")
         if discovery.get("issuer") != self.url:
-            raise ValueError("the issuer calls itself by another name")
+            raise ValueError("the discovery document names another issuer")
         keys_url = str(discovery["jwks_uri"])
         _require_https(keys_url)
         rows = (await self._document(keys_url))["keys"]
@@ -167,17 +166,17 @@ class Issuer:
         async with self._client.stream("GET", url, timeout=5.0, follow_redirects=False) as response:
             response.raise_for_status()
             if response.status_code != 200:
-                raise ValueError(f"{response.status_code} is no document")
+                raise ValueError(f"the issuer responded with status {response.status_code}")
             body = b""
             async for part in response.aiter_bytes():
                 body += part
-                if len(body) > LARGEST_ANSWER:
-                    raise ValueError("the answer is too large")
+                if len(body) > MAX_DOCUMENT_BYTES:
+                    raise ValueError("the response is too large")
         return cast("dict[str, Any]", json.loads(body))
 
 
 def _require_https(url: str) -> None:
-    """Refuse plain HTTP except to loopback: who can change an answer in transit chooses the keys."""
+    """Refuse plain HTTP except to loopback: an attacker on the network could replace the keys."""
     parts = urlsplit(url)
     if parts.scheme == "https" and parts.hostname:
         return
@@ -186,4 +185,4 @@ def _require_https(url: str) -> None:
     except ValueError:
         is_loopback = False
     if parts.scheme != "http" or not is_loopback:
-        raise ValueError(f"{url} is not reached by https")
+        raise ValueError(f"{url} is not an https URL")

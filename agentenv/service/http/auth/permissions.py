@@ -20,18 +20,18 @@ ALLOWED: Mapping[Relation, frozenset[Action]] = {
     "owner": frozenset({"see", "read", "write", "sleep", "wake", "change", "delete", "destroy"}),
     "rw": frozenset({"see", "read", "write", "wake"}),
     "ro": frozenset({"see", "read"}),
-    # Looks after them, and has no business with what is in them.
+    # Operators manage workspaces, and may not read what is in them.
     "operator": frozenset({"see", "sleep", "wake", "delete"}),
     "admin": frozenset({"see", "read", "write", "sleep", "wake", "change", "delete", "destroy", "raise-budget"}),
 }
 NO_CLAIMS: Mapping[str, Any] = {}
-WORDS: Mapping[Action, str] = {
-    "see": "look at it",
+DESCRIPTIONS: Mapping[Action, str] = {
+    "see": "see it",
     "read": "attach to it",
     "write": "attach to it for writing",
-    "sleep": "put it to sleep",
-    "wake": "wake it",
-    "change": "change it",
+    "sleep": "suspend it",
+    "wake": "resume it",
+    "change": "update it",
     "delete": "delete it",
     "destroy": "destroy its data",
     "raise-budget": "raise its budget",
@@ -43,7 +43,7 @@ def relations(caller: Caller, workspace: Workspace) -> frozenset[Relation]:
     result: set[Relation] = set()
     if workspace.owner == caller.owner:
         result.add("owner")
-    # What was deleted is its owner's alone: it comes back only by them.
+    # Only its owner restores a deleted workspace.
     elif workspace.state != "deleted" and (access := workspace.shared.get(caller.owner)):
         result.add(access)
     if caller.is_operator:
@@ -63,9 +63,7 @@ def require(caller: Caller, action: Action, workspace: Workspace | None) -> Work
     if workspace is None or not is_allowed(caller, "see", workspace):
         raise not_found("workspace")
     if not is_allowed(caller, action, workspace):
-        raise Problem(
-            "not-allowed", f"it is not yours to {WORDS[action]}", "ask its owner, or whoever looks after the service"
-        )
+        raise Problem("not-allowed", f"you may not {DESCRIPTIONS[action]}", "ask its owner, or the platform team")
     return workspace
 
 
@@ -74,15 +72,15 @@ def require_class_access(caller: Caller, of_class: Class) -> None:
     if not claimable(caller, of_class):
         raise Problem(
             "class-not-claimable",
-            f"class {of_class.name} is not for you",
-            "ask for a class that GET /v1/classes lists, or have `claimableBy` of this one widened",
+            f"the `claimableBy` of class {of_class.name} does not include you",
+            "choose a class that GET /v1/classes lists, or ask the platform team to extend `claimableBy`",
         )
 
 
 def claimable(caller: Caller, of_class: Class) -> bool:
     """Return whether a caller may have a sandbox of a class."""
     claimable_by = of_class.plan.settings.claimable_by
-    # An account's claims are ours, not an issuer's: they say who it is, and nothing that a class could ask for.
+    # The claims of a service account are the service's own, so a class cannot require any of them.
     claims: Mapping[str, Any] = caller.claims if caller.source == "token" else NO_CLAIMS
     return bool(caller.roles & set(claimable_by.roles)) or any(
         has_claim(claims, token_claim.name, token_claim.value) for token_claim in claimable_by.tokens

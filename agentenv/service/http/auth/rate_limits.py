@@ -51,6 +51,6 @@ class RateLimiter:
             raise Problem(
                 "too-many-requests",
                 f"more than {self._per_minute} requests in a minute",
-                f"wait {seconds} s; watch by `wait` instead of asking again and again",
+                f"retry in {seconds} s; use `wait` instead of polling",
                 retry_after=seconds,
             )

@@ -14,12 +14,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from agentenv.core.values.object_fields import text
-from agentenv.service.http.auth.unauthenticated import UnauthenticatedError
+from agentenv.service.http.problems import UnauthenticatedError
 from agentenv.service.kube.client import TOKEN_REVIEWS, Document, KubeClient, section
 
-KEPT_SECONDS = 10.0
-MOST_KEPT = 10_000
-LONGEST = 16_384
+CACHE_SECONDS = 10.0
+MAX_CACHED = 10_000
+MAX_TOKEN_LENGTH = 16_384
 _ACCOUNT = "system:serviceaccount:"
 
 
@@ -51,12 +51,12 @@ class TokenReviewer:
 
     async def review_token(self, token: str) -> Account:
         """Return the account of a token; raise `UnauthenticatedError` where it is invalid."""
-        if len(token) > LONGEST:
+        if len(token) > MAX_TOKEN_LENGTH:
             raise UnauthenticatedError("the token is too long")
         key = _hash(token)
         cached = self._cache.get(key)
         if cached is None or cached[0] < self._clock():
-            # However many requests come with it at once, it is asked about once.
+            # Concurrent requests with the same token share one review.
             pending = self._pending.get(key)
             if pending is None:
                 pending = self._pending[key] = asyncio.create_task(self._review(token))
@@ -66,7 +66,9 @@ class TokenReviewer:
         else:
             account = cached[1]
         if account is None:
-            raise UnauthenticatedError("the token is no service account's, or not for this service, or counts no more")
+            raise UnauthenticatedError(
+                "the token is not of a service account, is not for this service, or is no longer valid"
+            )
         return account
 
     async def _review(self, token: str) -> Account | None:
@@ -89,9 +91,9 @@ class TokenReviewer:
         return Account(namespace, name) if user.startswith(_ACCOUNT) and namespace and name else None
 
     def _store(self, key: bytes, account: Account | None) -> None:
-        self._cache[key] = (self._clock() + KEPT_SECONDS, account)
+        self._cache[key] = (self._clock() + CACHE_SECONDS, account)
         self._cache.move_to_end(key)
-        while len(self._cache) > MOST_KEPT:
+        while len(self._cache) > MAX_CACHED:
             self._cache.popitem(last=False)
 
 

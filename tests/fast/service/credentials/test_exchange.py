@@ -43,7 +43,7 @@ from agentenv.service.credentials.token_bearer import RefusedExchangeError
 from agentenv.service.credentials.vault import Vault
 from agentenv.service.http import responses as answers
 from agentenv.service.kube.sync_client import CLAIMS, PODS, SANDBOXES, Document, SyncKubeClient
-from tests.fast.service.fake_dynamodb import Shelf
+from tests.fast.service.fake_api_server import FakeApiServer
 from tests.fast.service.ledger import documents
 
 ROLE = "arn:aws:iam::123456789012:role/class-standard"
@@ -91,16 +91,16 @@ class Sts:
 
 
 @pytest.fixture
-def shelf() -> Shelf:
-    made = Shelf()
+def api() -> FakeApiServer:
+    made = FakeApiServer()
     documents.claim(made)
     return made
 
 
-def exchange(shelf: Shelf, reviewer: Says | None = None, sts: Any = None, **more: Any) -> Exchange:
+def exchange(api: FakeApiServer, reviewer: Says | None = None, sts: Any = None, **more: Any) -> Exchange:
     roles = {"standard": ClassRole(ROLE, (POLICY,))}
     more.setdefault("clock", lambda: NOW)
-    return Exchange(shelf, reviewer or Says(), sts or Sts(), roles, PLACE, **more)
+    return Exchange(api, reviewer or Says(), sts or Sts(), roles, PLACE, **more)
 
 
 def why(of: Exchange, token: str = "the-token", address: str = ADDRESS) -> str:  # noqa: S107 - it is none
@@ -163,15 +163,15 @@ def test_a_session_lasts_no_longer_than_its_workspace_as_far_as_sts_can() -> Non
 # -- who gets something ------------------------------------------------------------------------------------------------
 
 
-def test_a_claimed_sandbox_gets_its_owners_session(shelf: Shelf) -> None:
+def test_a_claimed_sandbox_gets_its_owners_session(api: FakeApiServer) -> None:
     sts = Sts()
-    given = exchange(shelf, sts=sts).credentials("the-token", ADDRESS)
+    given = exchange(api, sts=sts).credentials("the-token", ADDRESS)
     assert given.session.endswith("/w-1")
     assert sts.asked[0]["RoleArn"] == ROLE
     assert "s3cr3t" not in repr(given)
     assert "t0k3n" not in repr(given)
     # A socket for both kinds of address writes it so.
-    assert why(exchange(shelf), address=f"::ffff:{ADDRESS}") == ""
+    assert why(exchange(api), address=f"::ffff:{ADDRESS}") == ""
 
 
 @pytest.mark.parametrize(
@@ -187,29 +187,29 @@ def test_a_claimed_sandbox_gets_its_owners_session(shelf: Shelf) -> None:
         (Says(user={"username": "system:serviceaccount:sandbox-standard:sandbox", "extra": {}}), "unbound"),
     ],
 )
-def test_what_the_api_server_says_is_all_that_counts(shelf: Shelf, reviewer: Says, expected: str) -> None:
-    assert why(exchange(shelf, reviewer)) == expected
+def test_what_the_api_server_says_is_all_that_counts(api: FakeApiServer, reviewer: Says, expected: str) -> None:
+    assert why(exchange(api, reviewer)) == expected
 
 
-def test_a_token_that_nobody_knows_or_that_is_none(shelf: Shelf) -> None:
-    assert why(exchange(shelf), "another") == "token"
-    assert why(exchange(shelf), "") == "no-token"
-    assert why(exchange(shelf), "x" * 9000) == "no-token"
-    assert why(exchange(shelf), "tökén") == "no-token"
+def test_a_token_that_nobody_knows_or_that_is_none(api: FakeApiServer) -> None:
+    assert why(exchange(api), "another") == "token"
+    assert why(exchange(api), "") == "no-token"
+    assert why(exchange(api), "x" * 9000) == "no-token"
+    assert why(exchange(api), "tökén") == "no-token"
 
 
 @pytest.mark.parametrize("address", ["10.40.1.8", "", "127.0.0.1", "box-w-1", "10.40.1.70"])
-def test_from_another_address_a_token_is_worth_nothing(shelf: Shelf, address: str) -> None:
-    assert why(exchange(shelf), address=address) == "address"
+def test_from_another_address_a_token_is_worth_nothing(api: FakeApiServer, address: str) -> None:
+    assert why(exchange(api), address=address) == "address"
 
 
-def changed(shelf: Shelf, kind: Any, name: str, path: tuple[str, ...], value: Any) -> None:
-    document = deepcopy(shelf.things[kind, documents.SPACE, name])
+def changed(api: FakeApiServer, kind: Any, name: str, path: tuple[str, ...], value: Any) -> None:
+    document = deepcopy(api.objects[kind, documents.SPACE, name])
     inside = document
     for part in path[:-1]:
         inside = inside.setdefault(part, {})
     inside[path[-1]] = value
-    shelf.things[kind, documents.SPACE, name] = document
+    api.objects[kind, documents.SPACE, name] = document
 
 
 @pytest.mark.parametrize(
@@ -232,26 +232,26 @@ def changed(shelf: Shelf, kind: Any, name: str, path: tuple[str, ...], value: An
     ],
 )
 def test_what_the_cluster_says_now_decides(change: tuple[Any, str, tuple[str, ...], Any], expected: str) -> None:
-    shelf = Shelf()
-    documents.claim(shelf)
-    changed(shelf, *change)
-    assert why(exchange(shelf)) == expected
+    api = FakeApiServer()
+    documents.claim(api)
+    changed(api, *change)
+    assert why(exchange(api)) == expected
 
 
-def test_a_class_without_a_role_gives_none(shelf: Shelf) -> None:
-    assert why(Exchange(shelf, Says(), Sts(), {"other": ClassRole(ROLE)}, PLACE)) == "class"
+def test_a_class_without_a_role_gives_none(api: FakeApiServer) -> None:
+    assert why(Exchange(api, Says(), Sts(), {"other": ClassRole(ROLE)}, PLACE)) == "class"
 
 
-def test_who_asks_too_often_waits(shelf: Shelf) -> None:
+def test_who_asks_too_often_waits(api: FakeApiServer) -> None:
     now = [0.0]
-    ours = exchange(shelf, allowance=Allowance(lambda: now[0]))
+    ours = exchange(api, allowance=Allowance(lambda: now[0]))
     assert [why(ours) for _ in range(BURST + 1)] == [""] * BURST + ["too-many"]
     assert why(ours, address="10.40.1.9") == "address"
     now[0] = 31.0
     assert [why(ours), why(ours)] == ["", "too-many"]
 
 
-def test_what_sts_refuses_is_refused_and_its_trouble_is_not(shelf: Shelf) -> None:
+def test_what_sts_refuses_is_refused_and_its_trouble_is_not(api: FakeApiServer) -> None:
     class Refusing:
         code = "PackedPolicyTooLarge"
 
@@ -262,16 +262,16 @@ def test_what_sts_refuses_is_refused_and_its_trouble_is_not(shelf: Shelf) -> Non
             raise ClientError(said, "AssumeRole")
 
     refusing = Refusing()
-    assert why(exchange(shelf, sts=refusing)) == "sts"
+    assert why(exchange(api, sts=refusing)) == "sts"
     refusing.code = "Throttling"
     with pytest.raises(aws.AwsUnavailableError):
-        exchange(shelf, sts=refusing).credentials("the-token", ADDRESS)
+        exchange(api, sts=refusing).credentials("the-token", ADDRESS)
 
 
-def test_the_audit_says_who_and_never_what(shelf: Shelf, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_audit_says_who_and_never_what(api: FakeApiServer, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "service.audit")
-    exchange(shelf).credentials("the-token", ADDRESS)
-    why(exchange(shelf), address="10.40.1.8")
+    exchange(api).credentials("the-token", ADDRESS)
+    why(exchange(api), address="10.40.1.8")
     given, refused = (record for record in caplog.records if record.name == "service.audit")
     assert (given.getMessage(), refused.getMessage()) == ("identity given", "identity refused")
     facts: Any = given.__dict__["facts"]
@@ -296,8 +296,8 @@ def application(ours: Exchange | None) -> FastAPI:
     return app
 
 
-def test_credentials_as_containers_have_them(shelf: Shelf) -> None:
-    client = TestClient(application(exchange(shelf)), client=(ADDRESS, 4000))
+def test_credentials_as_containers_have_them(api: FakeApiServer) -> None:
+    client = TestClient(application(exchange(api)), client=(ADDRESS, 4000))
     for method in ("GET", "POST"):
         answer = client.request(method, "/v1/identity/credentials", headers={"Authorization": "the-token"})
         assert answer.status_code == 200
@@ -305,7 +305,7 @@ def test_credentials_as_containers_have_them(shelf: Shelf) -> None:
         assert answer.headers["cache-control"] == "no-store"
     # Whoever says where they come from is not believed.
     lying = {"Authorization": "the-token", "X-Forwarded-For": ADDRESS, "Forwarded": f"for={ADDRESS}"}
-    other = TestClient(application(exchange(shelf)), client=("10.40.1.8", 4000))
+    other = TestClient(application(exchange(api)), client=("10.40.1.8", 4000))
     answer = other.get("/v1/identity/credentials", headers=lying)
     assert (answer.status_code, answer.json()["code"]) == (403, "AccessDenied")
     # It is told no more than whoever brings a token that is none.
@@ -315,7 +315,7 @@ def test_credentials_as_containers_have_them(shelf: Shelf) -> None:
     assert nobody.get("/v1/identity/credentials", headers=lying).status_code == 403
 
 
-def test_while_the_cluster_is_away_whoever_asks_is_told_to_ask_again(shelf: Shelf) -> None:
+def test_while_the_cluster_is_away_whoever_asks_is_told_to_ask_again(api: FakeApiServer) -> None:
     with socket.create_server(("127.0.0.1", 0)) as nobody:
         config = {
             "apiVersion": "v1",
@@ -326,7 +326,7 @@ def test_while_the_cluster_is_away_whoever_asks_is_told_to_ask_again(shelf: Shel
             "current-context": "a",
         }
     gone: Any = SyncKubeClient.from_kubeconfig_document(config)
-    for ours in (exchange(shelf, gone), exchange(gone)):
+    for ours in (exchange(api, gone), exchange(gone)):
         client = TestClient(application(ours), client=(ADDRESS, 4000), raise_server_exceptions=False)
         answer = client.get("/v1/identity/credentials", headers={"Authorization": "the-token"})
         assert (answer.status_code, answer.headers["Retry-After"]) == (503, "2")
@@ -336,8 +336,8 @@ def test_while_the_cluster_is_away_whoever_asks_is_told_to_ask_again(shelf: Shel
     gone.close()
 
 
-def test_other_actions_of_sts_are_told_where_to_go(shelf: Shelf) -> None:
-    client = TestClient(application(exchange(shelf)), client=(ADDRESS, 4000))
+def test_other_actions_of_sts_are_told_where_to_go(api: FakeApiServer) -> None:
+    client = TestClient(application(exchange(api)), client=(ADDRESS, 4000))
     answer = client.post("/v1/identity/sts", data={"Action": "GetCallerIdentity"})
     assert (answer.status_code, "InvalidAction" in answer.text) == (400, True)
     asked = {"Action": "AssumeRoleWithWebIdentity", "WebIdentityToken": "another"}
@@ -348,11 +348,11 @@ def test_other_actions_of_sts_are_told_where_to_go(shelf: Shelf) -> None:
 
 
 @pytest.fixture
-def served(shelf: Shelf) -> Iterator[str]:
+def served(api: FakeApiServer) -> Iterator[str]:
     """The exchange behind a real socket, for a pod whose address is this machine's own."""
-    changed(shelf, PODS, "box-w-1", ("status", "podIPs"), [{"ip": "127.0.0.1"}])
+    changed(api, PODS, "box-w-1", ("status", "podIPs"), [{"ip": "127.0.0.1"}])
     listening = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(application(exchange(shelf)), log_config=None, proxy_headers=False, lifespan="off")
+    config = uvicorn.Config(application(exchange(api)), log_config=None, proxy_headers=False, lifespan="off")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
     thread.start()
@@ -395,7 +395,7 @@ def test_an_sdk_needs_no_code_for_it(served: str, tmp_path: Any) -> None:
 # -- secrets -----------------------------------------------------------------------------------------------------------
 
 
-def test_secrets_are_their_owners(monkeypatch: pytest.MonkeyPatch, shelf: Shelf) -> None:
+def test_secrets_are_their_owners(monkeypatch: pytest.MonkeyPatch, api: FakeApiServer) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "test")
     with mock_aws():
@@ -405,7 +405,7 @@ def test_secrets_are_their_owners(monkeypatch: pytest.MonkeyPatch, shelf: Shelf)
         vault.put("u-10", "token", "ten")
         vault.put("u-1", "token", "two")
         assert [(one.name, one.reference) for one in vault.all("u-1")] == [("token", "sandbox-secrets/dev/u-1/token")]
-        ours = exchange(shelf, vault=lambda _: client)
+        ours = exchange(api, vault=lambda _: client)
         assert ours.secret("the-token", ADDRESS, "token") == "two"
         for name in ("other", "../u-10/token", "u-10/token", "*"):
             with pytest.raises(RefusedExchangeError) as refusal:

@@ -1,4 +1,4 @@
-"""The whole of the API over a backend on its stage: whoever asks has a token of an issuer that a test holds."""
+"""The whole API with a backend on a fake cluster; its callers have tokens of a fake issuer."""
 
 from __future__ import annotations
 
@@ -15,50 +15,60 @@ from agentenv.service.http.auth.issuer import Issuer
 from agentenv.service.http.auth.rate_limits import RateLimiter
 from agentenv.service.http.auth.token_reviews import TokenReviewer
 from agentenv.service.http.dependencies import Dependencies
-from tests.fast.service.http.auth.issuer import AUDIENCE, Issuing
+from tests.fast.service.http.auth.issuer import AUDIENCE, FakeIssuer
 from tests.fast.service.kube.apiserver import Object
 from tests.fast.service.workspaces.stage import Stage, staged
 
 
 @dataclass
-class Whole:
-    """All of it."""
+class ApiClient:
+    """Sends requests to the API on behalf of subjects of the issuer."""
 
     stage: Stage
-    issuing: Issuing
+    issuer: FakeIssuer
     client: httpx2.AsyncClient
+    dependencies: Dependencies
 
-    async def ask(self, subject: str, method: str, path: str, body: Object | None = None, **said: Any) -> Any:
-        """What somebody is answered: whose token says more of them by `claims`, and who sends more by `headers`."""
-        token = self.issuing.token(subject, **said.get("claims", {}))
-        headers = {"Authorization": f"Bearer {token}", **said.get("headers", {})}
-        return await self.client.request(method, f"/v1{path}", json=body, headers=headers)
+    async def request(
+        self,
+        subject: str,
+        method: str,
+        path: str,
+        body: Object | None = None,
+        *,
+        claims: Object | None = None,
+        headers: Object | None = None,
+    ) -> Any:
+        """Return the response to a request with a subject's token, which may have more `claims`."""
+        token = self.issuer.token(subject, **(claims or {}))
+        all_headers = {"Authorization": f"Bearer {token}", **(headers or {})}
+        return await self.client.request(method, f"/v1{path}", json=body, headers=all_headers)
 
 
-def on_the_whole(act: Callable[[Whole], Awaitable[None]], *classes: Object, **service: Any) -> None:
-    """Do something with it."""
-    issuing = Issuing()
+def run_with_api(act: Callable[[ApiClient], Awaitable[None]], *classes: Object, **service: Any) -> None:
+    """Run a coroutine with the API of an environment with these classes and settings of its service."""
+    issuer = FakeIssuer()
 
-    async def play() -> None:
+    async def run() -> None:
         async with staged(*classes) as stage, httpx2.AsyncClient(trust_env=False) as plain, asyncio.timeout(60):
             app = application(None, stage.metrics)
-            app.state.dependencies = Dependencies(
+            dependencies = app.state.dependencies = Dependencies(
                 backend=stage.backend,
                 catalog=stage.catalog,
                 authenticator=Authenticator(
                     stage.catalog.settings.service.model_copy(update=service),
-                    Issuer(issuing.url, AUDIENCE, plain),
+                    Issuer(issuer.url, AUDIENCE, plain),
                     TokenReviewer(stage.kube, AUDIENCE),
                 ),
                 limits=RateLimiter(100_000),
                 metrics=stage.metrics,
                 now=stage.kube.clock.now,
             )
-            around = httpx2.ASGITransport(app=app)
-            async with httpx2.AsyncClient(transport=around, base_url="http://here") as client:
-                await act(Whole(stage, issuing, client))
+            transport = httpx2.ASGITransport(app=app)
+            async with httpx2.AsyncClient(transport=transport, base_url="http://service") as client:
+                await act(ApiClient(stage, issuer, client, dependencies))
 
     try:
-        asyncio.run(play())
+        asyncio.run(run())
     finally:
-        issuing.close()
+        issuer.close()

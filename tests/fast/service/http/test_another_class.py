@@ -14,7 +14,7 @@ from agentenv.service.catalog import Catalog
 from agentenv.service.http.auth.callers import Caller, with_implied_roles
 from agentenv.service.http.dependencies import Dependencies
 from agentenv.service.http.problems import Problem
-from agentenv.service.http.schemas import WorkspaceChanged
+from agentenv.service.http.schemas import WorkspaceUpdate
 from agentenv.service.http.workspaces import update
 from tests.fast.service.workspaces.stage import settings_of
 
@@ -54,7 +54,7 @@ def changed(caller: Caller, **said: Any) -> list[Changes]:
     backend = Kept()
     catalog = Catalog(settings_of({"name": "standard"}, {"name": "other"}, {"name": "dear"}))
     parts = cast("Dependencies", replace(made(backend, catalog, None, None, None), budgets=Spent()))
-    asyncio.run(update(ASLEEP.id, WorkspaceChanged.model_validate(said), caller, parts, 0))
+    asyncio.run(update(ASLEEP.id, WorkspaceUpdate.model_validate(said), caller, parts, 0))
     return backend.changed
 
 

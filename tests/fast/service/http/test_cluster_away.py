@@ -111,6 +111,6 @@ def test_one_that_is_changed_while_it_is_deleted_goes_all_the_same(monkeypatch: 
         async with staged() as stage, asyncio.timeout(20):
             made = await stage.backend.create(CreateRequest("u-1", "user", "standard", "u-1"), wait=5)
             await stage.backend.delete(made.workspace.id, keep_for=timedelta(days=1))
-            assert not [name for kind, _, name in stage.server.things if kind == "sandboxclaims"]
+            assert not [name for kind, _, name in stage.server.objects if kind == "sandboxclaims"]
 
     asyncio.run(play())

@@ -8,7 +8,7 @@ import pytest
 
 from agentenv.core.lifecycle.restore import MOVING_TO
 from agentenv.core.workspaces.workspace import Workspace
-from tests.fast.service.http.application import Whole, on_the_whole
+from tests.fast.service.http.application import ApiClient, run_with_api
 from tests.fast.service.kube.apiserver import Object
 
 WIDE: Object = {"name": "wide", "budget": 50}
@@ -35,8 +35,8 @@ class Returning:
         raise NotImplementedError
 
 
-async def made(whole: Whole, who: str, **asked: Any) -> Object:
-    answer = await whole.ask(who, "POST", "/workspaces", asked, **VETTED)
+async def made(api: ApiClient, who: str, **asked: Any) -> Object:
+    answer = await api.request(who, "POST", "/workspaces", asked, **VETTED)
     assert answer.status_code == 201, answer.text
     return answer.json()
 
@@ -45,79 +45,82 @@ async def made(whole: Whole, who: str, **asked: Any) -> Object:
     ("said", "moves"), [({}, False), ({"budget": 20}, False), ({"budget": 10}, True), ({"budget": 5}, True)]
 )
 def test_a_budget_does_not_come_along_to_a_class_that_gives_less(said: Object, moves: bool) -> None:
-    async def act(whole: Whole) -> None:
-        whole.stage.backend._restorer = Returning()
-        one = await made(whole, "ann", **{"class": "wide", "budget": 50})
+    async def act(api: ApiClient) -> None:
+        api.stage.backend._restorer = Returning()
+        one = await made(api, "ann", **{"class": "wide", "budget": 50})
         asked = "ann", "PATCH", f"/workspaces/{one['id']}", {"class": "narrow", **said}
         if moves:
             with pytest.raises(Back, match="narrow"):
-                await whole.ask(*asked, **VETTED)
+                await api.request(*asked, **VETTED)
         else:
-            answer = await whole.ask(*asked, **VETTED)
+            answer = await api.request(*asked, **VETTED)
             assert (answer.status_code, "10" in answer.json()["detail"]) == (403, True)
 
-    on_the_whole(act, WIDE, NARROW)
+    run_with_api(act, WIDE, NARROW)
 
 
 def test_an_owner_may_lower_what_an_admin_raised_and_no_more_than_that() -> None:
-    async def act(whole: Whole) -> None:
-        one = await made(whole, "ann", **{"class": "narrow"})
+    async def act(api: ApiClient) -> None:
+        one = await made(api, "ann", **{"class": "narrow"})
         path = f"/workspaces/{one['id']}"
         boss = {"claims": {"groups": ["bosses"]}}
-        assert (await whole.ask("boss", "PATCH", path, {"budget": 100}, **boss)).status_code == 200
-        assert (await whole.ask("ann", "PATCH", path, {"budget": 101}, **VETTED)).status_code == 403
-        assert (await whole.ask("ann", "PATCH", path, {"budget": 60}, **VETTED)).json()["budget"] == "60"
-        assert (await whole.ask("ann", "PATCH", path, {"budget": 61}, **VETTED)).status_code == 403
-        assert (await whole.ask("ann", "PATCH", path, {"budget": None}, **VETTED)).status_code == 403
+        assert (await api.request("boss", "PATCH", path, {"budget": 100}, **boss)).status_code == 200
+        assert (await api.request("ann", "PATCH", path, {"budget": 101}, **VETTED)).status_code == 403
+        assert (await api.request("ann", "PATCH", path, {"budget": 60}, **VETTED)).json()["budget"] == "60"
+        assert (await api.request("ann", "PATCH", path, {"budget": 61}, **VETTED)).status_code == 403
+        assert (await api.request("ann", "PATCH", path, {"budget": None}, **VETTED)).status_code == 403
 
-    on_the_whole(act, NARROW, admins=("bosses",))
+    run_with_api(act, NARROW, admins=("bosses",))
 
 
 @pytest.mark.parametrize("way", ["resume", "create"])
 @pytest.mark.parametrize("moving", [False, True])
 def test_a_class_that_one_may_not_ask_for_comes_back_by_no_way(way: str, moving: bool) -> None:
-    async def act(whole: Whole) -> None:
-        backend, things = whole.stage.backend, whole.stage.server.things
+    async def act(api: ApiClient) -> None:
+        backend, objects = api.stage.backend, api.stage.server.objects
         backend._restorer = Returning()
-        one = await made(whole, "ann", **{"class": "wide"})
-        await whole.ask("ann", "DELETE", f"/workspaces/{one['id']}", **VETTED)
-        [volume] = [row for (kind, _, _), row in things.items() if kind == "persistentvolumes"]
+        one = await made(api, "ann", **{"class": "wide"})
+        await api.request("ann", "DELETE", f"/workspaces/{one['id']}", **VETTED)
+        [volume] = [row for (kind, _, _), row in objects.items() if kind == "persistentvolumes"]
         if moving:
             volume["metadata"]["annotations"][MOVING_TO] = "gated"
         else:
             volume["spec"]["claimRef"]["namespace"] = "sandbox-gated"
-        whole.stage.server.put("persistentvolumes", volume)
+        api.stage.server.put("persistentvolumes", volume)
 
         async def back(**said: Any) -> Any:
             if way == "resume":
-                return await whole.ask("ann", "POST", f"/workspaces/{one['id']}/resume", **said)
-            return await whole.ask("ann", "POST", "/workspaces", {"class": "wide"}, **said)
+                return await api.request("ann", "POST", f"/workspaces/{one['id']}/resume", **said)
+            return await api.request("ann", "POST", "/workspaces", {"class": "wide"}, **said)
 
         refused = await back(**VETTED)
-        assert (refused.status_code, refused.json()["detail"]) == (403, "class gated is not for you")
+        assert (refused.status_code, refused.json()["detail"]) == (
+            403,
+            "the `claimableBy` of class gated does not include you",
+        )
         with pytest.raises(Back):
             await back(**HIGH)
 
-    on_the_whole(act, WIDE, GATED)
+    run_with_api(act, WIDE, GATED)
 
 
 @pytest.mark.parametrize("more", ["shared", "parent"])
 def test_who_looks_after_workspaces_does_not_come_into_one_by_asking_for_it(more: str) -> None:
-    async def act(whole: Whole) -> None:
+    async def act(api: ApiClient) -> None:
         operator, boss = ({"claims": {"team": "vetted", "groups": [name]}} for name in ("ops", "bosses"))
-        bob = (await whole.ask("bob", "GET", "/me")).json()["owner"]
-        own = (await whole.ask("oscar", "GET", "/me", **operator)).json()["owner"]
-        mine = await made(whole, "oscar", **{"class": "wide"})
+        bob = (await api.request("bob", "GET", "/me")).json()["owner"]
+        own = (await api.request("oscar", "GET", "/me", **operator)).json()["owner"]
+        mine = await made(api, "oscar", **{"class": "wide"})
         said = {"shared": {"shared": {own: "rw"}}, "parent": {"parent": mine["id"]}}[more]
         asked = {"class": "wide", "owner": bob, **said}
-        refused = await whole.ask("oscar", "POST", "/workspaces", asked, **operator)
+        refused = await api.request("oscar", "POST", "/workspaces", asked, **operator)
         assert (refused.status_code, more in refused.json()["detail"]) == (403, True)
         if more == "shared":
-            assert (await whole.ask("boss", "POST", "/workspaces", asked, **boss)).status_code == 201
+            assert (await api.request("boss", "POST", "/workspaces", asked, **boss)).status_code == 201
         plain = {"class": "wide", "owner": bob, "key": "another"}
-        assert (await whole.ask("oscar", "POST", "/workspaces", plain, **operator)).status_code == 201
+        assert (await api.request("oscar", "POST", "/workspaces", plain, **operator)).status_code == 201
         assert (
-            await whole.ask("oscar", "POST", "/workspaces", {"class": "wide", "key": "own", **said}, **operator)
+            await api.request("oscar", "POST", "/workspaces", {"class": "wide", "key": "own", **said}, **operator)
         ).is_success
 
-    on_the_whole(act, WIDE, operators=("ops",), admins=("bosses",))
+    run_with_api(act, WIDE, operators=("ops",), admins=("bosses",))

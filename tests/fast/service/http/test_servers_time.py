@@ -8,7 +8,7 @@ from typing import Any
 
 from agentenv.core.values.timestamps import parse_timestamp
 from agentenv.core.workspaces.workspace import DELETED_AT, DESTROY_AFTER, LAST_ACTIVE, LEASES
-from tests.fast.service.http.application import Whole, on_the_whole
+from tests.fast.service.http.application import ApiClient, run_with_api
 from tests.fast.service.kube.apiserver import Object
 
 MONTHS, MINUTE = timedelta(days=60), timedelta(minutes=1)
@@ -20,18 +20,18 @@ def near(text: str, wanted: datetime) -> bool:
 
 
 def test_what_is_written_is_written_by_the_time_that_the_server_told() -> None:
-    async def act(whole: Whole) -> None:
-        told = whole.stage.server.time = datetime.now(UTC) + MONTHS
+    async def act(api: ApiClient) -> None:
+        told = api.stage.server.time = datetime.now(UTC) + MONTHS
 
         async def ask(method: str, path: str, body: Object | None = None) -> Any:
-            return await whole.ask("u-1", method, f"/workspaces{path}", body, claims={"team": "vetted"})
+            return await api.request("u-1", method, f"/workspaces{path}", body, claims={"team": "vetted"})
 
         made = await ask("POST", "", {"class": "standard"})
         assert made.status_code == 201, made.text
         id_ = made.json()["id"]
 
         def notes(plural: str, space: str, name: str) -> Object:
-            return whole.stage.server.things[plural, space, name]["metadata"]["annotations"]
+            return api.stage.server.objects[plural, space, name]["metadata"]["annotations"]
 
         leased = await ask("PUT", f"/{id_}/leases/agent", {"mode": "rw", "seconds": 600})
         assert leased.status_code == 200, leased.text
@@ -47,4 +47,4 @@ def test_what_is_written_is_written_by_the_time_that_the_server_told() -> None:
         assert near(kept[DELETED_AT], told)
         assert near(kept[DESTROY_AFTER], told + timedelta(days=30))
 
-    on_the_whole(act)
+    run_with_api(act)

@@ -37,7 +37,7 @@ from agentenv.service.kube.sync_client import (
 )
 from agentenv.service.kube.view import ClusterView
 from agentenv.service.workspaces import swarm_outcome
-from tests.fast.service.fake_dynamodb import Shelf
+from tests.fast.service.fake_api_server import FakeApiServer
 from tests.fast.service.workspaces.stage import settings_of
 
 SPACE = "sandbox-box"
@@ -45,7 +45,7 @@ SHARED = {"kind": "shared", "size": "5Gi"}
 CATALOG = Catalog(settings_of({"name": "box", "storage": SHARED}, {"name": "other", "storage": SHARED}))
 
 
-class Slow(Shelf):
+class Slow(FakeApiServer):
     """One that answers nobody before it is let."""
 
     def __init__(self) -> None:
@@ -122,7 +122,7 @@ def test_one_owner_does_not_take_the_place_of_all() -> None:
         slow.let.set()
 
 
-class Coming(Shelf):
+class Coming(FakeApiServer):
     """One in which sandboxes come up at once, up to so many, and of which a view is told in the end."""
 
     def __init__(self, able: int = 100) -> None:
@@ -160,19 +160,19 @@ def test_why_there_is_none_is_told_by_every_replica_until_there_is_one() -> None
         for one in (here, there):
             told = await one.find("u-0", "t-0")
             assert (told.state, "no node" in (told.why or "")) == ("failed", True)
-        with pytest.raises(Problem, match="no swarm"):
+        with pytest.raises(Problem, match="no such swarm"):
             await there.find("u-1", "t-0")
         shelf.able = 9
         assert (await ask(there, "u-0", "t-0", wait=20)).state == "running"
         assert (await here.find("u-0", "t-0")).state == "running"
         await here.end("u-0", "t-0")
-        with pytest.raises(Problem, match="no swarm"):
+        with pytest.raises(Problem, match="no such swarm"):
             await there.find("u-0", "t-0")
 
     asyncio.run(play())
 
 
-class Busy(Shelf):
+class Busy(FakeApiServer):
     """One in which what is claimed is there at once, and that cannot change volumes just now."""
 
     def __init__(self) -> None:
@@ -184,7 +184,7 @@ class Busy(Shelf):
     def create(self, kind: Any, document: Document) -> bool:
         made = super().create(kind, document)
         if made and kind is CLAIMS:
-            claim = self.things[CLAIMS, SPACE, document["metadata"]["name"]]
+            claim = self.objects[CLAIMS, SPACE, document["metadata"]["name"]]
             name = claim["metadata"]["name"]
             sandbox = {"name": f"box-{name}"}
             claim["status"] = {"conditions": [{"type": "Ready", "status": "True"}], "sandbox": sandbox}
@@ -220,7 +220,7 @@ def test_a_server_that_is_busy_for_a_moment_costs_nobody_their_swarm(monkeypatch
         assert (await making).state == "running"
 
     asyncio.run(play())
-    (kept,) = [one for key, one in shelf.things.items() if key[0] is VOLUMES]
+    (kept,) = [one for key, one in shelf.objects.items() if key[0] is VOLUMES]
     assert (shelf.busy, kept["spec"]["persistentVolumeReclaimPolicy"]) == (0, "Retain")
 
 
@@ -346,14 +346,14 @@ def test_what_is_kept_of_one_that_was_deleted_can_be_destroyed() -> None:
     caller = Caller("u-0", with_implied_roles("user"), "token")
 
     async def play() -> None:
-        with pytest.raises(Problem, match="no swarm"):
+        with pytest.raises(Problem, match="no such swarm"):
             await delete("t-0", caller, parts)
-        with pytest.raises(Problem, match="no swarm"):
+        with pytest.raises(Problem, match="no such swarm"):
             await delete("t-0", replace(caller, owner="u-1"), parts, destroy=True)
-        assert DESTROY_REQUESTED not in shelf.things[VOLUMES, "", "pv-1"]["metadata"]["labels"]
+        assert DESTROY_REQUESTED not in shelf.objects[VOLUMES, "", "pv-1"]["metadata"]["labels"]
         told = await delete("t-0", caller, parts, destroy=True)
         assert (told.state, "destroyed" in (told.why or "")) == ("failed", True)
-        assert DESTROY_REQUESTED in shelf.things[VOLUMES, "", "pv-1"]["metadata"]["labels"]
+        assert DESTROY_REQUESTED in shelf.objects[VOLUMES, "", "pv-1"]["metadata"]["labels"]
         with pytest.raises(Problem, match="being destroyed") as refused:
             await ask(parts.swarm_tasks, "u-0", "t-0", wait=20)
         assert (refused.value.status, refused.value.kind) == (409, "wrong-state")

@@ -55,7 +55,7 @@ def test_one_day_alone_is_never_wrong_for_the_one_that_was_left_out(
 def test_days_out_of_order_too_many_or_beyond_all_are_refused(since: date, until: date) -> None:
     made: Any = Dependencies
     parts = cast("Dependencies", made(None, None, None, None, None, ledger=object()))
-    with pytest.raises(Problem, match="ask for at most"):
+    with pytest.raises(Problem, match="choose at most"):
         asyncio.run(
             usage(UsageQuery(since=since, until=until), Caller("u-1", with_implied_roles("user"), "token"), parts)
         )

@@ -25,7 +25,7 @@ class ApiServer:
     """What it holds, by kind, namespace and name."""
 
     def __init__(self) -> None:
-        self.things: dict[tuple[str, str, str], Object] = {}
+        self.objects: dict[tuple[str, str, str], Object] = {}
         self.requests: list[tuple[str, str]] = []
         self.failing: list[int | Exception] = []  # what is answered first, instead
         self.conflicts = 0  # so many things that are made are refused first, for whatever else was counted with them
@@ -45,13 +45,13 @@ class ApiServer:
         about.setdefault("uid", f"uid-{next(self._versions)}")
         about["resourceVersion"] = str(next(self._versions))
         key = (plural, about.get("namespace", ""), about["name"])
-        self._tell("MODIFIED" if key in self.things else "ADDED", plural, thing)
-        self.things[key] = thing
+        self._tell("MODIFIED" if key in self.objects else "ADDED", plural, thing)
+        self.objects[key] = thing
         return thing
 
     def drop(self, plural: str, namespace: str, name: str) -> None:
         """A thing is gone."""
-        thing = self.things.pop((plural, namespace, name))
+        thing = self.objects.pop((plural, namespace, name))
         thing["metadata"]["resourceVersion"] = str(next(self._versions))
         self._tell("DELETED", plural, thing)
 
@@ -81,7 +81,7 @@ class ApiServer:
             return self._listed(request, namespace, plural)
         if request.method == "POST":
             return self._made(namespace, plural, body)
-        thing = self.things.get((plural, namespace, name or ""))
+        thing = self.objects.get((plural, namespace, name or ""))
         if thing is None:
             return _status(404, "NotFound")
         if request.method == "GET":
@@ -99,7 +99,7 @@ class ApiServer:
     def _made(self, namespace: str, plural: str, body: Object) -> httpx2.Response:
         if plural == "tokenreviews":
             return httpx2.Response(201, json={**body, "status": {"authenticated": False}})
-        if (plural, namespace, body["metadata"]["name"]) in self.things:
+        if (plural, namespace, body["metadata"]["name"]) in self.objects:
             return _status(409, "AlreadyExists")
         if self.conflicts:
             self.conflicts -= 1
@@ -123,7 +123,7 @@ class ApiServer:
 
         if request.url.params.get("watch"):
             return httpx2.Response(200, content=self._watched(plural, chosen, request.url.params["resourceVersion"]))
-        items = [thing for (kind, _, _), thing in sorted(self.things.items()) if kind == plural and chosen(thing)]
+        items = [thing for (kind, _, _), thing in sorted(self.objects.items()) if kind == plural and chosen(thing)]
         version = str(next(self._versions))
         return httpx2.Response(200, json={"metadata": {"resourceVersion": version}, "items": items})
 

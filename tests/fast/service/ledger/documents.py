@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from agentenv.service.kube.sync_client import CLAIMS, PODS, SANDBOXES, VOLUME_CLAIMS, VOLUMES
-from tests.fast.service.fake_dynamodb import Shelf
+from tests.fast.service.fake_api_server import FakeApiServer
 
 Document = dict[str, Any]
 SPACE = "sandbox-standard"
@@ -25,7 +25,7 @@ def whose(owner: str, name: str) -> Document:
     }
 
 
-def claim(shelf: Shelf, owner: str = "u-1", name: str = "w-1", **notes: str) -> Document:
+def claim(api: FakeApiServer, owner: str = "u-1", name: str = "w-1", **notes: str) -> Document:
     """A claim with its sandbox, which runs."""
     labels = whose(owner, name)
     made: Document = {
@@ -40,29 +40,31 @@ def claim(shelf: Shelf, owner: str = "u-1", name: str = "w-1", **notes: str) -> 
         "spec": {"additionalPodMetadata": {"labels": labels}},
         "status": {"sandbox": {"name": f"box-{name}"}},
     }
-    shelf.put(CLAIMS, made)
-    about = {"name": f"box-{name}", "namespace": SPACE, "uid": f"box-{name}"}
-    about |= {"ownerReferences": owned(f"claim-{name}", "SandboxClaim", name)}
-    shelf.put(SANDBOXES, {"metadata": about, "spec": {"operatingMode": "Running", "podTemplate": {"spec": {}}}})
+    api.put(CLAIMS, made)
+    metadata = {"name": f"box-{name}", "namespace": SPACE, "uid": f"box-{name}"}
+    metadata |= {"ownerReferences": owned(f"claim-{name}", "SandboxClaim", name)}
+    api.put(SANDBOXES, {"metadata": metadata, "spec": {"operatingMode": "Running", "podTemplate": {"spec": {}}}})
     home = {"name": f"home-box-{name}", "namespace": SPACE, "uid": f"pvc-{name}"}
     asked = {"volumeName": f"pv-{name}", "resources": {"requests": {"storage": "5Gi"}}}
-    shelf.put(VOLUME_CLAIMS, {"metadata": home, "spec": asked})
+    api.put(VOLUME_CLAIMS, {"metadata": home, "spec": asked})
     volume = {"name": f"pv-{name}", "uid": f"pv-{name}", "labels": labels}
     bound = {"namespace": SPACE, "name": f"home-box-{name}"}
-    shelf.put(VOLUMES, {"metadata": volume, "spec": {"claimRef": bound, "capacity": {"storage": "5Gi"}}})
-    pod(shelf, name, owner)
+    api.put(VOLUMES, {"metadata": volume, "spec": {"claimRef": bound, "capacity": {"storage": "5Gi"}}})
+    pod(api, name, owner)
     return made
 
 
-def pod(shelf: Shelf, name: str = "w-1", owner: str = "u-1", uid: str | None = None, placed: str = PLACED) -> None:
+def pod(
+    api: FakeApiServer, name: str = "w-1", owner: str = "u-1", uid: str | None = None, placed: str = PLACED
+) -> None:
     """The pod of a claim's sandbox."""
-    about = {"name": f"box-{name}", "namespace": SPACE, "uid": uid or f"pod-{name}", "labels": whose(owner, name)}
-    about |= {"ownerReferences": owned(f"box-{name}", "Sandbox", f"box-{name}")}
-    shelf.things.pop((PODS, SPACE, f"box-{name}"), None)
-    shelf.put(
+    metadata = {"name": f"box-{name}", "namespace": SPACE, "uid": uid or f"pod-{name}", "labels": whose(owner, name)}
+    metadata |= {"ownerReferences": owned(f"box-{name}", "Sandbox", f"box-{name}")}
+    api.objects.pop((PODS, SPACE, f"box-{name}"), None)
+    api.put(
         PODS,
         {
-            "metadata": about,
+            "metadata": metadata,
             "spec": {
                 "containers": [{"resources": {"requests": {"cpu": "100m", "memory": "512Mi"}}}],
                 "overhead": {"cpu": "100m", "memory": "512Mi"},
@@ -76,27 +78,27 @@ def pod(shelf: Shelf, name: str = "w-1", owner: str = "u-1", uid: str | None = N
     )
 
 
-def suspend(shelf: Shelf, name: str = "w-1", since: str = "2026-11-17T14:00:00Z") -> None:
+def suspend(api: FakeApiServer, name: str = "w-1", since: str = "2026-11-17T14:00:00Z") -> None:
     """Its pod goes, and its sandbox says since when."""
-    shelf.things.pop((PODS, SPACE, f"box-{name}"), None)
-    box = shelf.things[SANDBOXES, SPACE, f"box-{name}"]
+    api.objects.pop((PODS, SPACE, f"box-{name}"), None)
+    box = api.objects[SANDBOXES, SPACE, f"box-{name}"]
     box["spec"]["operatingMode"] = "Suspended"
     box["status"] = {"conditions": [{"type": "Suspended", "status": "True", "lastTransitionTime": since}]}
 
 
-def going(shelf: Shelf, name: str = "w-1", at: str = "2026-11-17T15:00:00Z") -> None:
+def going(api: FakeApiServer, name: str = "w-1", at: str = "2026-11-17T15:00:00Z") -> None:
     """Its volume says when it was deleted, and its claim waits for what hangs on it."""
-    volume = shelf.things[VOLUMES, "", f"pv-{name}"]
+    volume = api.objects[VOLUMES, "", f"pv-{name}"]
     volume["metadata"]["annotations"] = {"sandbox.users.io/deleted-at": at}
-    claim = shelf.things[CLAIMS, SPACE, name]
+    claim = api.objects[CLAIMS, SPACE, name]
     claim["metadata"]["deletionTimestamp"] = at
 
 
-def delete(shelf: Shelf, name: str = "w-1", at: str | None = "2026-11-17T15:00:00Z") -> None:
+def delete(api: FakeApiServer, name: str = "w-1", at: str | None = "2026-11-17T15:00:00Z") -> None:
     """All of it goes but its volume, which says when."""
     for kind, named in ((CLAIMS, name), (SANDBOXES, f"box-{name}"), (PODS, f"box-{name}")):
-        shelf.things.pop((kind, SPACE, named), None)
-    shelf.things.pop((VOLUME_CLAIMS, SPACE, f"home-box-{name}"), None)
+        api.objects.pop((kind, SPACE, named), None)
+    api.objects.pop((VOLUME_CLAIMS, SPACE, f"home-box-{name}"), None)
     if at is not None:
-        volume = shelf.things[VOLUMES, "", f"pv-{name}"]
+        volume = api.objects[VOLUMES, "", f"pv-{name}"]
         volume["metadata"]["annotations"] = {"sandbox.users.io/deleted-at": at}

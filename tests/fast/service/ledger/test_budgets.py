@@ -25,7 +25,7 @@ from agentenv.service.ledger.budgets import NOTICED, Budgets
 from agentenv.service.loops.workspace_passes import wake_due
 from agentenv.service.telemetry.metrics import Metrics
 from agentenv.service.workspaces.suspend import suspend
-from tests.fast.service.fake_dynamodb import Killed, Shelf
+from tests.fast.service.fake_api_server import FakeApiServer, Killed
 from tests.fast.service.ledger import documents
 from tests.fast.service.loops.cluster import OWNER, SPACE, House, always
 
@@ -68,17 +68,17 @@ class Book:
         return [one for one in self.rows if one.owner == owner and since <= one.began < until]
 
 
-def budgets(shelf: Shelf, book: Book, policy: Policy = POLICY) -> Budgets:
+def budgets(api: FakeApiServer, book: Book, policy: Policy = POLICY) -> Budgets:
     ledger: Any = book
-    return Budgets(shelf, ledger, policy, Metrics())
+    return Budgets(api, ledger, policy, Metrics())
 
 
 def workspace(name: str) -> Workspace:
     return Workspace(name, "u-1", "standard", "user", "creating")
 
 
-def awake(shelf: Shelf, name: str = "w-1") -> bool:
-    return shelf.things[SANDBOXES, documents.SPACE, f"box-{name}"]["spec"]["operatingMode"] == "Running"
+def awake(api: FakeApiServer, name: str = "w-1") -> bool:
+    return api.objects[SANDBOXES, documents.SPACE, f"box-{name}"]["spec"]["operatingMode"] == "Running"
 
 
 def test_a_row_costs_what_its_amounts_do() -> None:
@@ -116,38 +116,38 @@ def test_an_action_follows_from_what_is_spent(spent: Decimal, limit: Decimal) ->
 
 
 def test_near_its_limit_an_owner_is_told_once_a_month() -> None:
-    shelf, book = Shelf(), Book(row("2.5"))
-    documents.claim(shelf)
-    ours = budgets(shelf, book)
+    api, book = FakeApiServer(), Book(row("2.5"))
+    documents.claim(api)
+    ours = budgets(api, book)
     assert ours.enforce_all().noticed == 1
     assert ours.enforce_all().noticed == 0
-    assert awake(shelf)
-    assert shelf.things[CLAIMS, documents.SPACE, "w-1"]["metadata"]["annotations"][NOTICED] == "2026-11"
-    (event,) = (one for (kind, _, _), one in shelf.things.items() if kind is EVENTS)
+    assert awake(api)
+    assert api.objects[CLAIMS, documents.SPACE, "w-1"]["metadata"]["annotations"][NOTICED] == "2026-11"
+    (event,) = (one for (kind, _, _), one in api.objects.items() if kind is EVENTS)
     assert (event["reason"], "2.50 of 3.00" in event["message"]) == ("BudgetNearlySpent", True)
 
 
 def test_at_its_limit_all_that_it_holds_sleeps_and_nothing_is_deleted() -> None:
-    shelf, book = Shelf(), Book(row("2"), row("1", "w-2"), row("9", "w-3", owner="u-2"))
+    api, book = FakeApiServer(), Book(row("2"), row("1", "w-2"), row("9", "w-3", owner="u-2"))
     for owner, name in (("u-1", "w-1"), ("u-1", "w-2"), ("u-3", "w-4")):
-        documents.claim(shelf, owner, name)
-    before = {key for key in shelf.things if key[0] is not EVENTS}
-    assert budgets(shelf, book).enforce_all().suspended == 2
-    assert [awake(shelf, name) for name in ("w-1", "w-2", "w-4")] == [False, False, True]
-    notes = shelf.things[CLAIMS, documents.SPACE, "w-1"]["metadata"]["annotations"]
+        documents.claim(api, owner, name)
+    before = {key for key in api.objects if key[0] is not EVENTS}
+    assert budgets(api, book).enforce_all().suspended == 2
+    assert [awake(api, name) for name in ("w-1", "w-2", "w-4")] == [False, False, True]
+    notes = api.objects[CLAIMS, documents.SPACE, "w-1"]["metadata"]["annotations"]
     assert notes[SUSPENDED_BECAUSE] == "budget"
-    assert {key for key in shelf.things if key[0] is not EVENTS} == before
-    assert budgets(shelf, book).enforce_all().suspended == 0
+    assert {key for key in api.objects if key[0] is not EVENTS} == before
+    assert budgets(api, book).enforce_all().suspended == 0
 
 
 def test_a_budget_that_is_no_number_frees_nobody() -> None:
-    shelf, book = Shelf(), Book(row("3"))
+    api, book = FakeApiServer(), Book(row("3"))
     for number, said in enumerate(("NaN", "Infinity", "-1", "much")):
-        documents.claim(shelf, "u-1", f"w-{number}", **{"sandbox.users.io/budget": said})
-    assert budgets(shelf, book).enforce_all().suspended == 4
+        documents.claim(api, "u-1", f"w-{number}", **{"sandbox.users.io/budget": said})
+    assert budgets(api, book).enforce_all().suspended == 4
 
 
-class Refusing(Shelf):
+class Refusing(FakeApiServer):
     """A cluster whose guardrails refuse any change of one claim."""
 
     def __init__(self, name: str, code: int) -> None:
@@ -161,54 +161,54 @@ class Refusing(Shelf):
 
 
 def test_one_that_is_refused_keeps_nobody_behind_it_awake() -> None:
-    shelf, book = Refusing("w-1", 403), Book(row("3"), row("2.6", "w-3", owner="u-2"))
+    api, book = Refusing("w-1", 403), Book(row("3"), row("2.6", "w-3", owner="u-2"))
     for owner, name in (("u-1", "w-1"), ("u-1", "w-2"), ("u-2", "w-3")):
-        documents.claim(shelf, owner, name)
-    held = budgets(shelf, book).enforce_all()
+        documents.claim(api, owner, name)
+    held = budgets(api, book).enforce_all()
     assert (held.suspended, held.noticed, held.failures) == (1, 1, ("w-1: not this one",))
-    assert [awake(shelf, name) for name in ("w-1", "w-2", "w-3")] == [True, False, True]
+    assert [awake(api, name) for name in ("w-1", "w-2", "w-3")] == [True, False, True]
     # A server that cannot just now is not asked about all the others, too.
-    shelf = Refusing("w-1", 503)
-    documents.claim(shelf)
+    api = Refusing("w-1", 503)
+    documents.claim(api)
     with pytest.raises(SyncKubeApiError):
-        budgets(shelf, book).enforce_all()
+        budgets(api, book).enforce_all()
 
 
 @pytest.mark.parametrize("change", range(1, 6))
 def test_a_pass_that_is_killed_is_made_up_for(change: int) -> None:
-    shelf, book = Shelf(), Book(row("2"), row("1", "w-2"), row("2.6", "w-3", owner="u-2"))
+    api, book = FakeApiServer(), Book(row("2"), row("1", "w-2"), row("2.6", "w-3", owner="u-2"))
     for owner, name in (("u-1", "w-1"), ("u-1", "w-2"), ("u-2", "w-3")):
-        documents.claim(shelf, owner, name)
+        documents.claim(api, owner, name)
 
     def dies(number: int) -> None:
         if number == change:
             raise Killed
 
-    shelf.before = dies
+    api.before = dies
     with pytest.raises(Killed):
-        budgets(shelf, book).enforce_all()
-    shelf.before = lambda _: None
+        budgets(api, book).enforce_all()
+    api.before = lambda _: None
     # What is marked and not asleep yet is seen to by whoever puts to sleep (`agentenv/core/lifecycle/wake.py`) as it is
     # here.
-    budgets(shelf, book).enforce_all()
+    budgets(api, book).enforce_all()
     marked = [
         name
         for name in ("w-1", "w-2", "w-3")
-        if shelf.things[CLAIMS, documents.SPACE, name]["metadata"]["annotations"].get(SUSPENDED_BECAUSE) == "budget"
+        if api.objects[CLAIMS, documents.SPACE, name]["metadata"]["annotations"].get(SUSPENDED_BECAUSE) == "budget"
     ]
     assert marked == ["w-1", "w-2"]
-    assert shelf.things[CLAIMS, documents.SPACE, "w-3"]["metadata"]["annotations"][NOTICED] == "2026-11"
-    assert awake(shelf, "w-3")
+    assert api.objects[CLAIMS, documents.SPACE, "w-3"]["metadata"]["annotations"][NOTICED] == "2026-11"
+    assert awake(api, "w-3")
 
 
 def test_nobody_wakes_what_is_over_its_limit_until_it_is_raised_or_the_month_is_over() -> None:
     book = Book(row("3"))
     there = Workspace("w-1", "u-1", "standard", "user", "suspended")
-    ours = budgets(Shelf(), book)
+    ours = budgets(FakeApiServer(), book)
     refusal = asyncio.run(ours.refusal(there))
     assert refusal is not None
     assert (refusal.kind, "2026-12-01" in refusal.way_out) == ("budget-spent", True)
-    assert asyncio.run(budgets(Shelf(), book, replace(POLICY, user_cap=Decimal(4))).refusal(there)) is None
+    assert asyncio.run(budgets(FakeApiServer(), book, replace(POLICY, user_cap=Decimal(4))).refusal(there)) is None
     assert asyncio.run(ours.refusal(replace(there, owner="u-2"))) is None
     book.at = datetime(2026, 12, 1, 0, 5, tzinfo=UTC)
     assert asyncio.run(ours.refusal(there)) is None
@@ -249,13 +249,16 @@ def test_its_hour_wakes_whoever_may_cost_more_and_whoever_nobody_knows_of(away: 
 def test_a_ledger_that_is_away_keeps_nobody_from_their_work() -> None:
     book = Book(row("3"))
     book.away = True
-    assert asyncio.run(budgets(Shelf(), book).refusal(Workspace("w-1", "u-1", "standard", "user", "suspended"))) is None
+    assert (
+        asyncio.run(budgets(FakeApiServer(), book).refusal(Workspace("w-1", "u-1", "standard", "user", "suspended")))
+        is None
+    )
 
 
 def test_whoever_was_far_from_their_limits_is_not_asked_about_again_for_a_minute() -> None:
     book, clock = Book(row("1")), [0.0]
     ledger: Any = book
-    held = Budgets(Shelf(), ledger, POLICY, Metrics(), lambda: clock[0])
+    held = Budgets(FakeApiServer(), ledger, POLICY, Metrics(), lambda: clock[0])
     mine, others = workspace("w-1"), replace(workspace("w-2"), owner="u-2")
 
     def refused(one: Workspace) -> bool:

@@ -18,7 +18,7 @@ from agentenv.service.ledger.read_holdings import holdings
 from agentenv.service.ledger.record import LedgerRecorder, listed
 from agentenv.service.ledger.table import Ledger
 from agentenv.service.ledger.usage import Meter
-from tests.fast.service.fake_dynamodb import Killed, Shelf
+from tests.fast.service.fake_api_server import FakeApiServer, Killed
 from tests.fast.service.ledger import documents
 from tests.fast.service.ledger.conftest import TABLE
 
@@ -36,8 +36,8 @@ class Timed(Ledger):
 
 
 @pytest.fixture
-def shelf() -> Shelf:
-    return Shelf()
+def api() -> FakeApiServer:
+    return FakeApiServer()
 
 
 @pytest.fixture
@@ -49,21 +49,21 @@ def kept(ledger: Ledger) -> list[Row]:
     return sorted(ledger.all_rows(NOON - 900 * HOUR, NOON + 900 * HOUR), key=lambda row: (row.began, row.pod))
 
 
-def test_a_day_of_a_workspace(shelf: Shelf, timed: Timed) -> None:
+def test_a_day_of_a_workspace(api: FakeApiServer, timed: Timed) -> None:
     """Claimed warm, put to sleep, woken, deleted with its data kept: the rows say who held what from when to when."""
-    documents.claim(shelf)
-    recorder = LedgerRecorder(shelf, timed, Meter())
+    documents.claim(api)
+    recorder = LedgerRecorder(api, timed, Meter())
     timed.at = NOON + HOUR
     recorder.record_all()
-    documents.suspend(shelf)
+    documents.suspend(api)
     timed.at = NOON + 2.5 * HOUR
     recorder.record_all()
-    box = shelf.things[documents.SANDBOXES, documents.SPACE, "box-w-1"]
+    box = api.objects[documents.SANDBOXES, documents.SPACE, "box-w-1"]
     box["spec"]["operatingMode"], box["status"] = "Running", {}
-    documents.pod(shelf, uid="second", placed="2026-11-17T16:00:00Z")
+    documents.pod(api, uid="second", placed="2026-11-17T16:00:00Z")
     timed.at = NOON + 5 * HOUR
     recorder.record_all()
-    documents.delete(shelf, at="2026-11-17T18:00:00Z")
+    documents.delete(api, at="2026-11-17T18:00:00Z")
     timed.at = NOON + 7 * HOUR
     recorder.record_all()
     first, asleep, second, data = kept(timed)
@@ -83,44 +83,44 @@ def test_a_day_of_a_workspace(shelf: Shelf, timed: Timed) -> None:
     assert data.storage_gib_hours == 5
 
 
-def test_what_was_measured_counts_and_not_what_was_asked_for(shelf: Shelf, timed: Timed) -> None:
-    documents.claim(shelf)
+def test_what_was_measured_counts_and_not_what_was_asked_for(api: FakeApiServer, timed: Timed) -> None:
+    documents.claim(api)
     notes = {"sandbox.users.io/measured-bytes": str(2**29)}
-    shelf.things[VOLUMES, "", "pv-w-1"]["metadata"]["annotations"] = notes
+    api.objects[VOLUMES, "", "pv-w-1"]["metadata"]["annotations"] = notes
     timed.at = NOON + HOUR + timedelta(minutes=1)
-    LedgerRecorder(shelf, timed, Meter()).record_all()
+    LedgerRecorder(api, timed, Meter()).record_all()
     (row,) = kept(timed)
     assert (row.storage_gib_hours, row.source) == (Decimal("0.5"), "requests/metered")
 
 
-def test_warm_members_and_pods_without_a_node_are_nobodys(shelf: Shelf, timed: Timed) -> None:
-    documents.claim(shelf)
-    waiting = shelf.things[documents.PODS, documents.SPACE, "box-w-1"]
+def test_warm_members_and_pods_without_a_node_are_nobodys(api: FakeApiServer, timed: Timed) -> None:
+    documents.claim(api)
+    waiting = api.objects[documents.PODS, documents.SPACE, "box-w-1"]
     waiting["status"] = {"phase": "Pending"}
-    assert [one.pods for one in holdings(listed(shelf))] == [()]
-    shelf.things[documents.CLAIMS, documents.SPACE, "w-1"]["spec"] = {}
-    assert holdings(listed(shelf)) == []
+    assert [one.pods for one in holdings(listed(api))] == [()]
+    api.objects[documents.CLAIMS, documents.SPACE, "w-1"]["spec"] = {}
+    assert holdings(listed(api)) == []
 
 
-def test_fargates_own_size_counts(shelf: Shelf) -> None:
-    documents.claim(shelf)
-    pod = shelf.things[documents.PODS, documents.SPACE, "box-w-1"]
+def test_fargates_own_size_counts(api: FakeApiServer) -> None:
+    documents.claim(api)
+    pod = api.objects[documents.PODS, documents.SPACE, "box-w-1"]
     pod["metadata"]["annotations"] = {"CapacityProvisioned": "0.25vCPU 0.5GB"}
-    (held,) = holdings(listed(shelf))
+    (held,) = holdings(listed(api))
     assert [(one.cores, one.memory_gib) for one in held.pods] == [(Decimal("0.25"), Decimal("0.5"))]
 
 
-def test_a_claim_that_was_settled_loses_nothing_when_all_of_it_goes(shelf: Shelf, timed: Timed) -> None:
-    documents.claim(shelf)
-    recorder = LedgerRecorder(shelf, timed, Meter())
+def test_a_claim_that_was_settled_loses_nothing_when_all_of_it_goes(api: FakeApiServer, timed: Timed) -> None:
+    documents.claim(api)
+    recorder = LedgerRecorder(api, timed, Meter())
     timed.at = NOON + HOUR
     recorder.record_all()
     timed.at += timedelta(minutes=4)
     recorder.settle(documents.SPACE, "w-1")
-    documents.delete(shelf, at=None)
-    shelf.things.pop((VOLUMES, "", "pv-w-1"))
+    documents.delete(api, at=None)
+    api.objects.pop((VOLUMES, "", "pv-w-1"))
     timed.at += HOUR
-    LedgerRecorder(shelf, timed, Meter()).record_all()
+    LedgerRecorder(api, timed, Meter()).record_all()
     (row,) = kept(timed)
     assert (row.ended, row.closed) == (NOON + HOUR + timedelta(minutes=4), True)
     nothing = recorder.settle(documents.SPACE, "nobody")
@@ -130,26 +130,26 @@ def test_a_claim_that_was_settled_loses_nothing_when_all_of_it_goes(shelf: Shelf
 
 @pytest.mark.parametrize("pod", ["runs", "gone", "finished"])
 def test_a_claim_that_is_being_deleted_is_charged_until_its_deletion_was_recorded(
-    shelf: Shelf, timed: Timed, pod: str
+    api: FakeApiServer, timed: Timed, pod: str
 ) -> None:
     """A pass may find it at any step of going away; the data is charged from the same timestamp on."""
-    documents.claim(shelf)
-    recorder = LedgerRecorder(shelf, timed, Meter())
+    documents.claim(api)
+    recorder = LedgerRecorder(api, timed, Meter())
     timed.at = NOON + HOUR
     recorder.settle(documents.SPACE, "w-1")
     deleted = NOON + HOUR + timedelta(seconds=1)
-    documents.going(shelf, at="2026-11-17T13:00:01.216Z")
+    documents.going(api, at="2026-11-17T13:00:01.216Z")
     if pod == "gone":
-        shelf.things.pop((documents.PODS, documents.SPACE, "box-w-1"))
+        api.objects.pop((documents.PODS, documents.SPACE, "box-w-1"))
     if pod == "finished":
-        status = shelf.things[documents.PODS, documents.SPACE, "box-w-1"]["status"]
+        status = api.objects[documents.PODS, documents.SPACE, "box-w-1"]["status"]
         ended = {"terminated": {"finishedAt": "2026-11-17T13:00:09Z"}}
         status |= {"phase": "Succeeded", "containerStatuses": [{"state": ended}]}
     timed.at += timedelta(seconds=20)
     recorder.settle(documents.SPACE, "w-1")
     recorder.record_all()
     assert [(row.ended, row.closed) for row in kept(timed)] == [(deleted, True)]
-    documents.delete(shelf, at="2026-11-17T13:00:01.216Z")
+    documents.delete(api, at="2026-11-17T13:00:01.216Z")
     timed.at += HOUR
     recorder.record_all()
     workspace, data = kept(timed)
@@ -157,62 +157,62 @@ def test_a_claim_that_is_being_deleted_is_charged_until_its_deletion_was_recorde
     assert (data.began, data.claim) == (deleted, "volume:pv-w-1")
 
 
-def test_the_record_of_an_earlier_deletion_ends_no_claim(shelf: Shelf, timed: Timed) -> None:
+def test_the_record_of_an_earlier_deletion_ends_no_claim(api: FakeApiServer, timed: Timed) -> None:
     """A workspace that was restored still has it for a moment."""
-    documents.claim(shelf)
-    documents.going(shelf, at="2026-11-17T12:00:30Z")
+    documents.claim(api)
+    documents.going(api, at="2026-11-17T12:00:30Z")
     timed.at = NOON + HOUR
-    LedgerRecorder(shelf, timed, Meter()).record_all()
+    LedgerRecorder(api, timed, Meter()).record_all()
     assert [(row.ended, row.closed) for row in kept(timed)] == [(timed.at, False)]
 
 
-def test_a_deletion_that_was_not_finished_ends_no_claim(shelf: Shelf, timed: Timed) -> None:
-    documents.claim(shelf)
-    documents.going(shelf, at="2026-11-17T12:30:00Z")
-    del shelf.things[documents.CLAIMS, documents.SPACE, "w-1"]["metadata"]["deletionTimestamp"]
+def test_a_deletion_that_was_not_finished_ends_no_claim(api: FakeApiServer, timed: Timed) -> None:
+    documents.claim(api)
+    documents.going(api, at="2026-11-17T12:30:00Z")
+    del api.objects[documents.CLAIMS, documents.SPACE, "w-1"]["metadata"]["deletionTimestamp"]
     timed.at = NOON + HOUR
-    LedgerRecorder(shelf, timed, Meter()).record_all()
+    LedgerRecorder(api, timed, Meter()).record_all()
     assert [(row.ended, row.closed) for row in kept(timed)] == [(timed.at, False)]
 
 
-def test_one_volume_with_a_mistyped_note_keeps_nobodys_rows_away(shelf: Shelf, timed: Timed) -> None:
+def test_one_volume_with_a_mistyped_note_keeps_nobodys_rows_away(api: FakeApiServer, timed: Timed) -> None:
     for number in range(2):
-        documents.claim(shelf, f"u-{number}", f"w-{number}")
-    documents.delete(shelf, "w-0", "yesterday")
+        documents.claim(api, f"u-{number}", f"w-{number}")
+    documents.delete(api, "w-0", "yesterday")
     timed.at = NOON + HOUR
-    LedgerRecorder(shelf, timed, Meter()).record_all()
+    LedgerRecorder(api, timed, Meter()).record_all()
     assert [row.workspace for row in kept(timed)] == ["w-1"]
 
 
-def test_one_row_that_cannot_be_reckoned_keeps_the_others_from_nothing(shelf: Shelf, timed: Timed) -> None:
+def test_one_row_that_cannot_be_reckoned_keeps_the_others_from_nothing(api: FakeApiServer, timed: Timed) -> None:
     class Absurd:
         def used(self, row: Row) -> tuple[Decimal, Decimal, Decimal] | None:
             much = Decimal("1e60")
             return (much, much, much) if row.workspace == "w-0" else None
 
     for number in range(2):
-        documents.claim(shelf, f"u-{number}", f"w-{number}")
+        documents.claim(api, f"u-{number}", f"w-{number}")
     timed.at = NOON + HOUR
-    done = LedgerRecorder(shelf, timed, Meter(Absurd())).record_all()
+    done = LedgerRecorder(api, timed, Meter(Absurd())).record_all()
     assert [row.workspace for row in kept(timed)] == ["w-1"]
     assert (done.due, done.written, len(done.failures)) == (2, 1, 1)
     assert done.failures[0].startswith("u-0 claim-w-0#pod-w-0#")
     # It is made up for as soon as it can be.
-    assert LedgerRecorder(shelf, timed, Meter()).record_all().written == 1
+    assert LedgerRecorder(api, timed, Meter()).record_all().written == 1
 
 
-def test_a_size_that_is_none_is_what_was_asked_for(shelf: Shelf) -> None:
-    documents.claim(shelf)
-    pod = shelf.things[documents.PODS, documents.SPACE, "box-w-1"]
-    (asked,) = holdings(listed(shelf))
+def test_a_size_that_is_none_is_what_was_asked_for(api: FakeApiServer) -> None:
+    documents.claim(api)
+    pod = api.objects[documents.PODS, documents.SPACE, "box-w-1"]
+    (asked,) = holdings(listed(api))
     for said in ("large", "0.25vCPU", "NaNvCPU 1GB", "-1vCPU 1GB"):
         pod["metadata"]["annotations"] = {"CapacityProvisioned": said}
-        assert holdings(listed(shelf)) == [asked]
+        assert holdings(listed(api)) == [asked]
 
 
-def test_nothing_waits_for_a_ledger_that_is_away(shelf: Shelf, table: Any) -> None:
-    documents.claim(shelf)
-    assert LedgerRecorder(shelf, Timed(table, "another"), Meter()).settle(documents.SPACE, "w-1") is None
+def test_nothing_waits_for_a_ledger_that_is_away(api: FakeApiServer, table: Any) -> None:
+    documents.claim(api)
+    assert LedgerRecorder(api, Timed(table, "another"), Meter()).settle(documents.SPACE, "w-1") is None
 
 
 class Dying:
@@ -234,22 +234,22 @@ class Dying:
         return call
 
 
-def course(shelf: Shelf, ledger: Timed, keeper_of: Any) -> None:
+def course(api: FakeApiServer, ledger: Timed, keeper_of: Any) -> None:
     """Two days of three workspaces, with a pass here and there."""
     for number in range(3):
-        documents.claim(shelf, f"u-{number}", f"w-{number}")
+        documents.claim(api, f"u-{number}", f"w-{number}")
     for step in range(5):
         ledger.at = NOON + (1 + step * 9) * HOUR
         if step == 2:
-            documents.suspend(shelf, "w-1", "2026-11-18T06:00:00Z")
+            documents.suspend(api, "w-1", "2026-11-18T06:00:00Z")
         if step == 3:
-            documents.delete(shelf, "w-2", "2026-11-18T12:00:00Z")
+            documents.delete(api, "w-2", "2026-11-18T12:00:00Z")
         keeper_of(step).record_all()
 
 
 def test_killed_at_any_call_the_next_pass_makes_up_for_it(table: Any, timed: Timed) -> None:
     """However a pass ends, before or after any of its writes: the rows in the end are those of one that did not."""
-    whole = Shelf()
+    whole = FakeApiServer()
     course(whole, timed, lambda _: LedgerRecorder(whole, timed, Meter()))
     expected = kept(timed)
     assert len(expected) == 11
@@ -258,28 +258,28 @@ def test_killed_at_any_call_the_next_pass_makes_up_for_it(table: Any, timed: Tim
         for after in (False, True):
             for item in table.scan(TableName=TABLE)["Items"]:
                 table.delete_item(TableName=TABLE, Key={"owner": item["owner"], "row": item["row"]})
-            shelf = Shelf()
+            api = FakeApiServer()
             dying = Timed(Dying(table, at, after=after), TABLE)
 
-            def keeper_of(step: int, shelf: Shelf = shelf, dying: Timed = dying) -> LedgerRecorder:
+            def keeper_of(step: int, api: FakeApiServer = api, dying: Timed = dying) -> LedgerRecorder:
                 # The pass that dies is one of the middle; the same step is then done by somebody else.
                 if step == 3:
                     dying.at = timed.at
                     try:
-                        LedgerRecorder(shelf, dying, Meter()).record_all()
+                        LedgerRecorder(api, dying, Meter()).record_all()
                     except Killed:
                         nonlocal calls
                         calls += 1
-                return LedgerRecorder(shelf, timed, Meter())
+                return LedgerRecorder(api, timed, Meter())
 
-            course(shelf, timed, keeper_of)
+            course(api, timed, keeper_of)
             assert kept(timed) == expected, f"killed at call {at}"
     assert calls == 12, "a pass has fewer calls than were tried"
 
 
 def test_two_replicas_at_once_write_what_one_writes(table: Any, timed: Timed) -> None:
     """Each pass is crossed by another's, at every call."""
-    shelf = Shelf()
+    api = FakeApiServer()
     other = Timed(table, TABLE)
 
     crossing: Any = None
@@ -303,10 +303,10 @@ def test_two_replicas_at_once_write_what_one_writes(table: Any, timed: Timed) ->
         one.at = timed.at
         # Its clock is a little behind.
         other.at = timed.at - timedelta(seconds=20)
-        crossing = lambda: LedgerRecorder(shelf, other, Meter()).record_all()  # noqa: E731
-        return LedgerRecorder(shelf, one, Meter())
+        crossing = lambda: LedgerRecorder(api, other, Meter()).record_all()  # noqa: E731
+        return LedgerRecorder(api, one, Meter())
 
-    course(shelf, timed, keeper_of)
+    course(api, timed, keeper_of)
     crossing = None
     # No time of a claim is in two rows.
     for claim in {row.claim for row in kept(timed)}:
@@ -329,14 +329,14 @@ def test_a_process_that_is_killed_leaves_a_ledger_that_goes_on(timed: Timed) -> 
         from agentenv.service.ledger.usage import Meter
         from tests.fast.service.ledger import documents
         from tests.fast.service.ledger.test_record import NOON, HOUR, Timed, kept
-        from tests.fast.service.fake_dynamodb import Shelf
+        from tests.fast.service.fake_api_server import FakeApiServer
         os.environ.update(AWS_ACCESS_KEY_ID="test", AWS_SECRET_ACCESS_KEY="test")
         with mock_aws():
             table = aws.client("dynamodb", "us-east-1")
             table.create_table(**create_table("ledger"))
-            shelf, ledger = Shelf(), Timed(table, "ledger")
+            api, ledger = FakeApiServer(), Timed(table, "ledger")
             for number in range(3):
-                documents.claim(shelf, f"u-{number}", f"w-{number}")
+                documents.claim(api, f"u-{number}", f"w-{number}")
             ledger.at = NOON + 30 * HOUR
             for stop in range(1, 8):
                 child = os.fork()
@@ -353,10 +353,10 @@ def test_a_process_that_is_killed_leaves_a_ledger_that_goes_on(timed: Timed) -> 
                             return call
                     dying = Timed(Ending(), "ledger")
                     dying.at = ledger.at
-                    LedgerRecorder(shelf, dying, Meter()).record_all()
+                    LedgerRecorder(api, dying, Meter()).record_all()
                     os._exit(0)
                 assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
-            LedgerRecorder(shelf, ledger, Meter()).record_all()
+            LedgerRecorder(api, ledger, Meter()).record_all()
             rows = kept(ledger)
             assert len(rows) == 6, rows
             assert sum(row.seconds for row in rows) == 3 * (30 * 3600 - 60)

@@ -109,7 +109,7 @@ def test_a_claim_is_asked_for_by_nothing_but_a_uid(prometheus: Prometheus, saw: 
     )
     assert prometheus.used(odd) is None
     assert saw.asked == []
-    with pytest.raises(ValueError, match="no address"):
+    with pytest.raises(ValueError, match="not the URL"):
         Prometheus("file:///etc")
 
 

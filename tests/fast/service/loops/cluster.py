@@ -21,7 +21,7 @@ from agentenv.service.kube.sync_client import (
     section,
 )
 from agentenv.service.loops.context import Context
-from tests.fast.service.fake_dynamodb import Shelf
+from tests.fast.service.fake_api_server import FakeApiServer
 
 SPACE = "sandbox-box"
 START = datetime(2026, 11, 18, 12, tzinfo=UTC)
@@ -49,8 +49,8 @@ class Hour:
 
 
 class House:
-    def __init__(self, shelf: Shelf | None = None) -> None:
-        self.shelf, self.now, self.told = shelf or Shelf(), START, Told()
+    def __init__(self, shelf: FakeApiServer | None = None) -> None:
+        self.shelf, self.now, self.told = shelf or FakeApiServer(), START, Told()
         self.shelf.put(NAMESPACES, {"metadata": {"name": SPACE, "labels": {"sandbox.users.io/class": "box"}}})
         data = {"suspendAfter": "1200", "maxLifetime": "", "retainDeletedFor": "2592000", "sessionRetention": "604800"}
         about = {"name": "sandbox-class", "namespace": SPACE}
@@ -108,7 +108,7 @@ class House:
         return section((found or {"metadata": {}})["metadata"], "annotations")
 
     def mode(self, name: str = "w-1") -> str:
-        return self.shelf.things[SANDBOXES, SPACE, f"box-{name}"]["spec"]["operatingMode"]
+        return self.shelf.objects[SANDBOXES, SPACE, f"box-{name}"]["spec"]["operatingMode"]
 
     def note(self, name: str = "w-1", **notes: str | None) -> None:
         """What somebody else writes on a claim."""
@@ -119,7 +119,7 @@ class House:
 
     def settle(self) -> None:
         """What the controller does meanwhile: the claim says what its sandbox is told."""
-        for (kind, space, name), claim in [*self.shelf.things.items()]:
+        for (kind, space, name), claim in [*self.shelf.objects.items()]:
             if kind is CLAIMS:
                 asleep = self.mode(name) == "Suspended"
                 before = claim["status"]["conditions"][0]

@@ -14,8 +14,8 @@ from tests.fast.service.loops.cluster import SPACE, START, House, always
 def session(house: House, name: str, chat: str) -> None:
     house.workspace(name, **{ARCHIVE: chat})
     for key in ((CLAIMS, SPACE, name), (VOLUMES, "", f"pv-{name}")):
-        house.shelf.things[key]["metadata"]["labels"]["sandbox.users.io/mode"] = "session"
-    labels = house.shelf.things[CLAIMS, SPACE, name]["spec"]["additionalPodMetadata"]["labels"]
+        house.shelf.objects[key]["metadata"]["labels"]["sandbox.users.io/mode"] = "session"
+    labels = house.shelf.objects[CLAIMS, SPACE, name]["spec"]["additionalPodMetadata"]["labels"]
     labels["sandbox.users.io/mode"] = "session"
 
 
@@ -32,7 +32,7 @@ def test_sessions_of_a_chat_that_left_the_archive_go_and_their_data_a_week_later
     assert house.shelf.names(CLAIMS) == ["w-2", "w-3"]
     notes = house.notes(VOLUMES, "pv-w-1")
     assert (notes[DELETED_AT], notes[ARCHIVE]) == (format_timestamp(house.now), "chat-1")
-    house.shelf.things[VOLUMES, "", "pv-w-1"]["status"]["phase"] = "Released"
+    house.shelf.objects[VOLUMES, "", "pv-w-1"]["status"]["phase"] = "Released"
     house.pass_(6 * 86400)
     assert apply_retention(house.context(), always).steps == 0
     house.pass_(2 * 86400)
@@ -42,9 +42,9 @@ def test_sessions_of_a_chat_that_left_the_archive_go_and_their_data_a_week_later
 def test_a_deleted_session_is_told_too_and_its_data_goes_sooner() -> None:
     house = House()
     house.volume("w-9", "Released", **{ARCHIVE: "chat-9", DELETED_AT: format_timestamp(START)})
-    house.shelf.things[VOLUMES, "", "pv-w-9"]["metadata"]["labels"]["sandbox.users.io/mode"] = "session"
+    house.shelf.objects[VOLUMES, "", "pv-w-9"]["metadata"]["labels"]["sandbox.users.io/mode"] = "session"
     far = {DESTROY_AFTER: "2027-06-01T00:00:00Z"}
-    house.shelf.things[VOLUMES, "", "pv-w-9"]["metadata"]["annotations"] |= far
+    house.shelf.objects[VOLUMES, "", "pv-w-9"]["metadata"]["annotations"] |= far
     assert apply_retention(house.context(), always).steps == 0
     assert end_session(house.shelf, "chat-9", house.now) == 1
     assert apply_retention(house.context(), always).steps == 1

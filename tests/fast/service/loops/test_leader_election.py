@@ -16,13 +16,13 @@ from agentenv.service.loops.runner import lead
 from agentenv.service.loops.scheduler import Loop, Scheduler
 from agentenv.service.loops.workspace_passes import end_expired, suspend_idle
 from agentenv.service.telemetry.metrics import Metrics
-from tests.fast.service.fake_dynamodb import Shelf
+from tests.fast.service.fake_api_server import FakeApiServer
 from tests.fast.service.loops.cluster import House
 
 START = datetime(2026, 11, 18, 12, tzinfo=UTC)
 
 
-class Server(Shelf):
+class Server(FakeApiServer):
     """Writes down when it took a lease, by a clock of its own."""
 
     def __init__(self) -> None:

@@ -84,7 +84,7 @@ def test_what_is_due_is_destroyed_and_what_cannot_be_read_is_named(house: House)
     assert done.failures == (f"PersistentVolume {SPACE} cannot be read: UnreadableError",)
     policies = {
         name: one["spec"]["persistentVolumeReclaimPolicy"]
-        for (kind, _, name), one in house.shelf.things.items()
+        for (kind, _, name), one in house.shelf.objects.items()
         if kind is VOLUMES
     }
     assert policies == {"pv-w-1": "Retain", "pv-w-odd": "Retain", "pv-w-gone": "Delete", "pv-w-far": "Retain"}
@@ -93,14 +93,14 @@ def test_what_is_due_is_destroyed_and_what_cannot_be_read_is_named(house: House)
 def test_what_was_requested_to_be_destroyed_is_and_what_cannot_be_read_is_named(house: House) -> None:
     for name in ("w-a", "w-gone"):
         house.volume(name, "Released", **{"sandbox.users.io/deleted-at": format_timestamp(START)})
-        house.shelf.things[VOLUMES, "", f"pv-{name}"]["metadata"]["labels"][DESTROY_REQUESTED] = "true"
-    house.shelf.things[VOLUMES, "", "pv-w-a"]["metadata"].pop("uid")
+        house.shelf.objects[VOLUMES, "", f"pv-{name}"]["metadata"]["labels"][DESTROY_REQUESTED] = "true"
+    house.shelf.objects[VOLUMES, "", "pv-w-a"]["metadata"].pop("uid")
     done = destroy_on_request(house.context(), always)
     assert done.failures == (
         f"PersistentVolume {SPACE} cannot be read: UnreadableError",
         "pv-w-a cannot be read: KeyError",
     )
-    assert house.shelf.things[VOLUMES, "", "pv-w-gone"]["spec"]["persistentVolumeReclaimPolicy"] == "Delete"
+    assert house.shelf.objects[VOLUMES, "", "pv-w-gone"]["spec"]["persistentVolumeReclaimPolicy"] == "Delete"
 
 
 @pytest.mark.parametrize("capacity", [{"storage": "5e9"}, {}, None, {"storage": ["5Gi"]}])
@@ -114,11 +114,11 @@ def test_one_whose_move_cannot_be_finished_keeps_nobodys_data_past_its_time(hous
     homes = [{"metadata": {"name": "home"}, "spec": {"resources": {"requests": {"storage": "5Gi"}}}}]
     house.shelf.put(TEMPLATES, {**template, "spec": {"volumeClaimTemplates": homes, "podTemplate": {}}})
     house.volume("w-a-moving", "Released", **dates, **{"sandbox.users.io/moving-to": "box"})
-    house.shelf.things[VOLUMES, "", "pv-w-a-moving"]["spec"]["capacity"] = capacity
+    house.shelf.objects[VOLUMES, "", "pv-w-a-moving"]["spec"]["capacity"] = capacity
     house.volume("w-gone", "Released", **dates)
     done = apply_retention(house.context(), always)
     assert any(one.startswith("pv-w-a-moving cannot be read: ") for one in done.failures), done.failures
-    assert house.shelf.things[VOLUMES, "", "pv-w-gone"]["spec"]["persistentVolumeReclaimPolicy"] == "Delete"
+    assert house.shelf.objects[VOLUMES, "", "pv-w-gone"]["spec"]["persistentVolumeReclaimPolicy"] == "Delete"
 
 
 def test_a_record_that_cannot_be_read_stays_open_and_the_others_are_finished(house: House) -> None:
@@ -163,9 +163,9 @@ def test_what_a_task_shares_is_kept_past_a_claim_that_cannot_be_read(house: Hous
     labels = {TASK_LABEL: "t-1", USER_LABEL: "u-1"}
     about: Document = {"namespace": SPACE, "name": "shared-t-1", "labels": labels}
     house.shelf.put(VOLUME_CLAIMS, {"metadata": about, "spec": {"volumeName": "pv-shared"}})
-    uid = house.shelf.things[VOLUME_CLAIMS, SPACE, "shared-t-1"]["metadata"]["uid"]
+    uid = house.shelf.objects[VOLUME_CLAIMS, SPACE, "shared-t-1"]["metadata"]["uid"]
     house.volume("shared", "Bound", uid=uid)
-    house.shelf.things[VOLUMES, "", "pv-shared"]["metadata"]["labels"] = {}
+    house.shelf.objects[VOLUMES, "", "pv-shared"]["metadata"]["labels"] = {}
     listed = house.shelf.list
 
     def list_(kind: Any, *where: Any, **more: Any) -> Any:
@@ -175,13 +175,13 @@ def test_what_a_task_shares_is_kept_past_a_claim_that_cannot_be_read(house: Hous
     house.shelf.list = list_  # type: ignore[method-assign]
     (odd,) = [one for one in retain_all_volumes(house.shelf) if one.outcome == "refused"]
     assert (odd.claim, odd.why) == ("shared-odd", "it cannot be read: UnreadableError")
-    assert house.shelf.things[VOLUMES, "", "pv-shared"]["metadata"]["labels"][TASK_LABEL] == "t-1"
+    assert house.shelf.objects[VOLUMES, "", "pv-shared"]["metadata"]["labels"][TASK_LABEL] == "t-1"
 
 
 def test_volumes_are_kept_and_sizes_shown_past_what_cannot_be_read(house: House) -> None:
     assert {one.claim for one in retain_all_volumes(house.shelf)} == {"w-1", "w-odd"}
     for name, size in (("w-1", "4096"), ("w-odd", "9" * 5000)):
-        one = house.shelf.things[VOLUMES, "", f"pv-{name}"]
+        one = house.shelf.objects[VOLUMES, "", f"pv-{name}"]
         one["metadata"]["annotations"]["sandbox.users.io/measured-bytes"] = size
     assert measured_bytes(house.shelf) == {"pv-w-1": 4096}
 

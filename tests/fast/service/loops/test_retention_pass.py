@@ -18,7 +18,7 @@ from agentenv.service.loops.catalog import loops_of
 from agentenv.service.loops.retention import MOST as AT_MOST
 from agentenv.service.loops.retention import apply_retention, destroy_on_request
 from agentenv.service.workspaces.destruction_records import MOST, Records
-from tests.fast.service.fake_dynamodb import Killed
+from tests.fast.service.fake_api_server import Killed
 from tests.fast.service.loops.cluster import SPACE, START, House, always
 
 DAY = timedelta(days=1)
@@ -51,7 +51,7 @@ def test_what_is_due_goes_with_a_record_of_whose_it_was(house: House) -> None:
     assert (told["handle"], told["deleted"], "gone" in told) == ("fs-1::fsap-w-9", DATED[DELETED_AT], False)
     # The driver takes it away; then the record says so.
     assert apply_retention(house.context(), always).steps == 0
-    del house.shelf.things[VOLUMES, "", "pv-w-9"]
+    del house.shelf.objects[VOLUMES, "", "pv-w-9"]
     assert apply_retention(house.context(), always).steps == 1
     assert record(house)["gone"] == format_timestamp(START)
     assert apply_retention(house.context(), always).steps == 0
@@ -255,7 +255,7 @@ def requested() -> House:
     made = House()
     made.volume("w-8", "Released", **DATED)
     made.volume("w-9", "Released", **{DELETED_AT: format_timestamp(START), DESTROY_AFTER: format_timestamp(START)})
-    made.shelf.things[VOLUMES, "", "pv-w-9"]["metadata"]["labels"][DESTROY_REQUESTED] = "true"
+    made.shelf.objects[VOLUMES, "", "pv-w-9"]["metadata"]["labels"][DESTROY_REQUESTED] = "true"
     return made
 
 

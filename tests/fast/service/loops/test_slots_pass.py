@@ -41,7 +41,7 @@ def test_only_a_home_of_a_class_that_no_volume_leads_to_is_marked_as_left_over()
     assert points.tagged == [("fsap-home", [ORPHAN_TAG])]
 
 
-class Shelf(Points):
+class FakeApiServer(Points):
     """That keeps what it is told."""
 
     def __init__(self, *names: str, **tags: str) -> None:
@@ -60,7 +60,7 @@ class Shelf(Points):
 def test_a_point_that_is_tagged_as_somebody_elses_stays_so_and_is_told() -> None:
     house = House()
     house.workspace("w-1")
-    points = Shelf("w-1", **{USER_TAG: "u-9", CLASS_TAG: "box"})
+    points = FakeApiServer("w-1", **{USER_TAG: "u-9", CLASS_TAG: "box"})
     done = maintain_slots(house.context(points=points, file_systems=("fs-1",)), always)
     assert points.on["fsap-w-1"] == {USER_TAG: "u-9", CLASS_TAG: "box"}
     assert (done.steps, house.told.found["slots"]) == (0, {"point-of-another": 1})
@@ -79,7 +79,7 @@ def test_a_point_that_two_peoples_volumes_lead_to_is_tagged_once() -> None:
     other["metadata"]["labels"][USER_LABEL] = "u-2"
     other["spec"]["csi"]["volumeHandle"] = "fs-1::fsap-w-1"
     house.shelf.put(VOLUMES, other)
-    points = Shelf("w-1")
+    points = FakeApiServer("w-1")
     assert maintain_slots(house.context(points=points, file_systems=("fs-1",)), always).steps == 1
     first = points.on["fsap-w-1"][USER_TAG]
     assert maintain_slots(house.context(points=points, file_systems=("fs-1",)), always).steps == 0

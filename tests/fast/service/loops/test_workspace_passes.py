@@ -25,7 +25,7 @@ from agentenv.service.kube.sync_client import CLAIMS, VOLUMES, Document, Kind, S
 from agentenv.service.loops.activity_sources import CPU, NETWORK, Prometheus
 from agentenv.service.loops.scheduler import PassResult
 from agentenv.service.loops.workspace_passes import MOST, end_expired, suspend_idle, wake_due
-from tests.fast.service.fake_dynamodb import Killed
+from tests.fast.service.fake_api_server import Killed
 from tests.fast.service.loops.cluster import SPACE, START, House, always
 
 HOUR = 3600.0
@@ -130,7 +130,7 @@ def test_prometheus_keeps_awake_who_has_traffic_or_works_and_whom_it_does_not_kn
     levels = {"w-net": (2000.0, 0.0), "w-cpu": (0.0, 0.9), "w-off": (3.0, 0.01)}
     for name in (*levels, "w-unknown"):
         house.workspace(name)
-    uids = {name: house.shelf.things[CLAIMS, SPACE, name]["metadata"]["uid"] for name in levels}
+    uids = {name: house.shelf.objects[CLAIMS, SPACE, name]["metadata"]["uid"] for name in levels}
     texts: list[str] = []
 
     def query(text: str) -> list[tuple[Mapping[str, str], float]]:

@@ -40,7 +40,7 @@ class Stage:
         owner = {"uid": about["uid"], "kind": "SandboxClaim", "name": about["name"]}
         known = {"name": sandbox, "namespace": space, "ownerReferences": [owner]}
         self.server.put("sandboxes", {"metadata": known, "spec": {"operatingMode": "Running"}})
-        if ("persistentvolumeclaims", space, f"home-{sandbox}") not in self.server.things:
+        if ("persistentvolumeclaims", space, f"home-{sandbox}") not in self.server.objects:
             self.home(space, sandbox)
         claim = deepcopy(claim)
         ready = {"type": "Ready", "status": "True"}

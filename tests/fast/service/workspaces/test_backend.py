@@ -15,7 +15,7 @@ from agentenv.service.http.problems import Problem
 from agentenv.service.kube import view
 from agentenv.service.kube.informer import STALE_AFTER, Informer
 from agentenv.service.workspaces.backend import running_backend
-from tests.fast.service.http.application import Whole, on_the_whole
+from tests.fast.service.http.application import ApiClient, run_with_api
 from tests.fast.service.kube.test_view import claim
 from tests.fast.service.workspaces.stage import Stage, staged
 
@@ -45,17 +45,17 @@ def odd(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("odd")
 def test_one_odd_object_is_left_out_and_the_replica_stays_ready() -> None:
-    async def act(whole: Whole) -> None:
-        stage = whole.stage
+    async def act(api: ApiClient) -> None:
+        stage = api.stage
         stage.server.put("sandboxclaims", claim("w-odd"))
         stage.server.put("sandboxclaims", claim("w-sound"))
         await stage.told(lambda view: view.find("w-sound"))
         listed = await stage.backend.list(Filter(), limit=10)
         assert [one.id for one in listed.workspaces] == ["w-sound"]
         assert stage.backend.unreadable()["SandboxClaim"] == 1
-        assert (await whole.client.get("/readyz")).status_code == 200
+        assert (await api.client.get("/readyz")).status_code == 200
 
-    on_the_whole(act)
+    run_with_api(act)
 
 
 @pytest.mark.usefixtures("odd")
@@ -85,18 +85,18 @@ def test_a_volume_that_cannot_be_read_may_be_anybodys() -> None:
 
 
 def test_a_replica_that_has_not_heard_the_server_lately_is_not_ready() -> None:
-    async def act(whole: Whole) -> None:
-        one: Informer = whole.stage.backend._informers[-1]
-        assert (await whole.client.get("/readyz")).status_code == 200
+    async def act(api: ApiClient) -> None:
+        one: Informer = api.stage.backend._informers[-1]
+        assert (await api.client.get("/readyz")).status_code == 200
         heard = one._last_event
         one._clock = lambda: heard + STALE_AFTER + 1
-        assert (await whole.client.get("/readyz")).status_code == 503
+        assert (await api.client.get("/readyz")).status_code == 503
         with pytest.raises(Problem, match="lately"):
-            await whole.stage.backend.list(Filter(), limit=10)
+            await api.stage.backend.list(Filter(), limit=10)
         one._clock = lambda: heard
-        assert (await whole.client.get("/readyz")).status_code == 200
+        assert (await api.client.get("/readyz")).status_code == 200
 
-    on_the_whole(act)
+    run_with_api(act)
 
 
 @pytest.mark.parametrize("broken", [True, False])

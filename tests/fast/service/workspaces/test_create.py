@@ -43,7 +43,7 @@ def test_a_warm_one_is_kept_before_it_is_handed_over() -> None:
         await stage.told(lambda view: view.home_volume("sandbox-standard", "home-standard-a-1"))
         made = await stage.backend.create(asked(), wait=5)
         assert (made.ready, made.existed, made.cold) == (True, False, None)
-        volume = stage.server.things["persistentvolumes", "", "pvc-standard-a-1"]
+        volume = stage.server.objects["persistentvolumes", "", "pvc-standard-a-1"]
         assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
         assert volume["metadata"]["labels"]["sandbox.users.io/user"] == "u-1"
         # Nothing was asked that the claim, the other classes and the volume's own change do not need.
@@ -111,7 +111,7 @@ def test_somebody_elses_volume_is_not_handed_over_and_stays_theirs(cold: bool) -
             stage.home("sandbox-standard", sandbox)
         else:
             stage.slot(sandbox)
-        volume = stage.server.things["persistentvolumes", "", f"pvc-{sandbox}"]
+        volume = stage.server.objects["persistentvolumes", "", f"pvc-{sandbox}"]
         volume["metadata"]["labels"] = {"sandbox.users.io/user": "u-2", "sandbox.users.io/workspace": "w-2"}
         volume["spec"]["persistentVolumeReclaimPolicy"] = "Retain"
         volume = deepcopy(stage.server.put("persistentvolumes", volume))
@@ -124,7 +124,7 @@ def test_somebody_elses_volume_is_not_handed_over_and_stays_theirs(cold: bool) -
             await stage.backend.get(made_by.id)
         # It may go, and takes nothing with it.
         await stage.backend.delete(made_by.id, keep_for=timedelta(0))
-        assert stage.server.things["persistentvolumes", "", f"pvc-{sandbox}"] == volume
+        assert stage.server.objects["persistentvolumes", "", f"pvc-{sandbox}"] == volume
 
     on_stage(act)
 
@@ -145,15 +145,15 @@ def test_its_volume_is_kept_before_its_claim_says_which_it_has(cut: int | None) 
         stage.slot("standard-a-1")
         await stage.told(lambda view: view.home_volume("sandbox-standard", "home-standard-a-1"))
         asking = asyncio.create_task(stage.backend.create(asked(), wait=5))
-        while not (claims := [thing for key, thing in stage.server.things.items() if key[0] == "sandboxclaims"]):
+        while not (claims := [thing for key, thing in stage.server.objects.items() if key[0] == "sandboxclaims"]):
             await asyncio.sleep(0)
         stage.server.failing += [cut] if cut else []
         volume = ("persistentvolumes", "", "pvc-standard-a-1")
-        while stage.server.things[volume]["spec"]["persistentVolumeReclaimPolicy"] != "Retain":
+        while stage.server.objects[volume]["spec"]["persistentVolumeReclaimPolicy"] != "Retain":
             # Nobody hears of it who does not wait yet: that is a moment after it was made.
             adopted(stage, claims[0], "standard-a-1")
             await asyncio.sleep(0)
-        assert "status" not in stage.server.things["sandboxclaims", "sandbox-standard", claims[0]["metadata"]["name"]]
+        assert "status" not in stage.server.objects["sandboxclaims", "sandbox-standard", claims[0]["metadata"]["name"]]
         fill(claims[0])
         made = await asking
         assert (made.ready, made.workspace.volume) == (True, "pvc-standard-a-1")
@@ -178,7 +178,7 @@ def test_one_that_is_given_another_sandbox_in_the_end_has_that_ones_volume_kept(
         stage.server.on_made = twice
         made = await stage.backend.create(asked(), wait=5)
         assert (made.ready, made.workspace.volume) == (True, "pvc-standard-a-2")
-        volume = stage.server.things["persistentvolumes", "", "pvc-standard-a-2"]
+        volume = stage.server.objects["persistentvolumes", "", "pvc-standard-a-2"]
         assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
 
     on_stage(act)
@@ -201,11 +201,11 @@ def test_one_that_came_up_later_is_kept_before_anybody_is_told_that_it_runs() ->
         made = await stage.backend.create(asked(), wait=0)
         assert (made.ready, made.workspace.state) == (False, "creating")
         key = ("sandboxclaims", "sandbox-standard", made.workspace.id)
-        fill(stage.server.things[key])
+        fill(stage.server.objects[key])
         found = await stage.backend.settled(made.workspace.id, wait=5)
         assert found is not None
         assert found.state == "running"
-        volume = stage.server.things["persistentvolumes", "", f"pvc-{made.workspace.id}"]
+        volume = stage.server.objects["persistentvolumes", "", f"pvc-{made.workspace.id}"]
         assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
         await stage.backend.creator.finish()
         assert (await stage.backend.get(made.workspace.id)).kept  # pyright: ignore[reportOptionalMemberAccess]
@@ -245,7 +245,7 @@ def test_one_key_for_two_classes_at_once_never_leaves_two() -> None:
         for number in range(30):
             both = [asked(key=str(number), class_name=name) for name in ("standard", "other")]
             told = await asyncio.gather(*(stage.backend.create(one, wait=5) for one in both), return_exceptions=True)
-            claims = [key for key in stage.server.things if key[0] == "sandboxclaims" and key[2] == both[0].id]
+            claims = [key for key in stage.server.objects if key[0] == "sandboxclaims" and key[2] == both[0].id]
             assert len(claims) <= 1
             assert sum(not isinstance(one, BaseException) for one in told) <= len(claims)
 
@@ -264,7 +264,7 @@ def test_whoever_asks_again_after_a_lost_answer_has_the_same_one() -> None:
         stage.server.on_made = lost
         found = await stage.backend.create(asked(), wait=5)
         assert (found.ready, found.existed) == (True, True)
-        assert len([key for key in stage.server.things if key[0] == "sandboxclaims"]) == 1
+        assert len([key for key in stage.server.objects if key[0] == "sandboxclaims"]) == 1
 
     on_stage(act)
 

@@ -44,7 +44,7 @@ def test_one_that_was_on_its_way_to_another_class_is_not_brought_back_there(days
         notes = {MOVING_TO: "other", DELETED_AT: format_timestamp(now), DESTROY_AFTER: format_timestamp(due)}
         await was_deleted(stage, notes)
         told = await stage.backend.delete("w-1", keep_for=timedelta(days=days))
-        kept = stage.server.things["persistentvolumes", "", "pvc-w-1"]["metadata"]["annotations"]
+        kept = stage.server.objects["persistentvolumes", "", "pvc-w-1"]["metadata"]["annotations"]
         assert (told.state, MOVING_TO in kept) == ("deleted", False)
         # By being asked again it is never kept for longer.
         assert parse_timestamp(kept[DESTROY_AFTER]) == told.destroy_after
@@ -75,11 +75,11 @@ def test_one_that_was_about_to_move_is_not_brought_back_either() -> None:
     async def act(stage: Stage) -> None:
         made = await stage.backend.create(CreateRequest("u-1", "user", "standard", "u-1"), wait=5)
         name = made.workspace.volume or ""
-        volume = stage.server.things["persistentvolumes", "", name]
+        volume = stage.server.objects["persistentvolumes", "", name]
         volume["metadata"].setdefault("annotations", {})[MOVING_TO] = "other"
         stage.server.put("persistentvolumes", volume)
         await stage.backend.delete(made.workspace.id, keep_for=timedelta(days=1))
-        kept = stage.server.things["persistentvolumes", "", name]["metadata"]["annotations"]
+        kept = stage.server.objects["persistentvolumes", "", name]["metadata"]["annotations"]
         assert DELETED_AT in kept
         assert MOVING_TO not in kept
 
@@ -94,20 +94,20 @@ def test_whoever_finishes_a_deletion_comes_to_the_same_timestamp(step: str, ago:
         made = await stage.backend.create(CreateRequest("u-1", "user", "standard", "u-1"), wait=5)
         name, volume = made.workspace.id, made.workspace.volume or ""
         recorded = datetime.now(UTC) - timedelta(seconds=ago)
-        about = stage.server.things["persistentvolumes", "", volume]["metadata"]
+        about = stage.server.objects["persistentvolumes", "", volume]["metadata"]
         about["annotations"] = {
             DELETED_AT: format_timestamp(recorded),
             DESTROY_AFTER: format_timestamp(recorded + timedelta(days=1)),
         }
-        claim = stage.server.things["sandboxclaims", "sandbox-standard", name]["metadata"]
+        claim = stage.server.objects["sandboxclaims", "sandbox-standard", name]["metadata"]
         claim["creationTimestamp"] = format_timestamp(recorded - timedelta(hours=1))
         if step == "going":
             claim["deletionTimestamp"] = format_timestamp(recorded)
         await stage.backend.delete(name, keep_for=timedelta(days=1))
-        kept = stage.server.things["persistentvolumes", "", volume]["metadata"]["annotations"]
+        kept = stage.server.objects["persistentvolumes", "", volume]["metadata"]["annotations"]
         assert kept[DELETED_AT] == format_timestamp(recorded)
         assert kept[DESTROY_AFTER] == format_timestamp(recorded + timedelta(days=1))
-        assert ("sandboxclaims", "sandbox-standard", name) not in stage.server.things
+        assert ("sandboxclaims", "sandbox-standard", name) not in stage.server.objects
 
     on_stage(act)
 
@@ -149,7 +149,7 @@ def test_nobody_returns_to_data_whose_destruction_was_requested(how: str, *, kep
 def test_while_a_claim_is_on_its_way_out_nobody_is_told_that_its_data_is_kept() -> None:
     async def act(stage: Stage) -> None:
         made = await stage.backend.create(ASKED, wait=5)
-        claim = stage.server.things["sandboxclaims", "sandbox-standard", ASKED.id]
+        claim = stage.server.objects["sandboxclaims", "sandbox-standard", ASKED.id]
         await stage.backend.delete(ASKED.id, keep_for=timedelta(0))
         # The API server keeps it until its pod is gone.
         going = {**claim["metadata"], "deletionTimestamp": "2026-11-18T20:00:00Z"}
@@ -170,7 +170,7 @@ def test_a_claim_that_comes_while_destruction_is_requested_goes() -> None:
 
     async def act(stage: Stage) -> None:
         made = await stage.backend.create(ASKED, wait=5)
-        claim = stage.server.things["sandboxclaims", "sandbox-standard", ASKED.id]
+        claim = stage.server.objects["sandboxclaims", "sandbox-standard", ASKED.id]
         await stage.backend.delete(ASKED.id, keep_for=timedelta(days=30))
         shorten = stage.backend._deletions.shorten
 
@@ -181,8 +181,8 @@ def test_a_claim_that_comes_while_destruction_is_requested_goes() -> None:
 
         stage.backend._deletions.shorten = raced
         await stage.backend.delete(ASKED.id, keep_for=timedelta(0))
-        assert ("sandboxclaims", "sandbox-standard", ASKED.id) not in stage.server.things
-        kept = stage.server.things["persistentvolumes", "", made.workspace.volume or ""]["metadata"]
+        assert ("sandboxclaims", "sandbox-standard", ASKED.id) not in stage.server.objects
+        kept = stage.server.objects["persistentvolumes", "", made.workspace.volume or ""]["metadata"]
         assert DELETED_AT in kept["annotations"]
 
     on_stage(act)
@@ -204,12 +204,12 @@ def test_one_that_has_just_returned_and_has_no_sandbox_yet_is_deleted_with_its_d
         stage.server.put("sandboxclaims", claim)
         await stage.told(lambda view: getattr(view.find("w-1"), "state", "deleted") == "creating")
         await stage.backend.delete("w-1", keep_for=timedelta(days=days))
-        kept = stage.server.things["persistentvolumes", "", "pvc-w-1"]["metadata"]
+        kept = stage.server.objects["persistentvolumes", "", "pvc-w-1"]["metadata"]
         assert kept["annotations"][DELETED_AT] > "2026-11-01T00:00:00Z"
         assert (DESTROY_REQUESTED in kept["labels"]) == (days == 0)
         # No sandbox takes it any more: the volume is set free at once, and not by the pass over slots. What is kept may
         # be returned to meanwhile, by the same volume claim.
-        waiting = ("persistentvolumeclaims", "sandbox-standard", "home-w-1") in stage.server.things
+        waiting = ("persistentvolumeclaims", "sandbox-standard", "home-w-1") in stage.server.objects
         assert waiting == (days > 0)
 
     on_stage(act)

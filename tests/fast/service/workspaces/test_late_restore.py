@@ -66,7 +66,7 @@ def volumes_of(stage: Stage) -> list[str]:
     """The volumes that are the workspace's."""
     return [
         name
-        for (kind, _, name), one in stage.server.things.items()
+        for (kind, _, name), one in stage.server.objects.items()
         if kind == "persistentvolumes"
         and (one["metadata"].get("labels") or {}).get("sandbox.users.io/workspace") == ASKED.id
     ]

@@ -31,16 +31,16 @@ from agentenv.service.loops.context import Context
 from agentenv.service.loops.retention import MADE_BY, apply_retention
 from agentenv.service.workspaces.restore import restore_workspace
 from agentenv.service.workspaces.restore_requests import WorkspaceRestorer
-from tests.fast.service.fake_dynamodb import Shelf
+from tests.fast.service.fake_api_server import FakeApiServer
 from tests.fast.service.loops.cluster import Hour
 from tests.fast.service.workspaces.stage import settings_of
 
 CATALOG = Catalog(settings_of({"name": "one"}, {"name": "two"}, {"name": "three"}))
 
 
-def house(**notes: str) -> tuple[Shelf, Document]:
+def house(**notes: str) -> tuple[FakeApiServer, Document]:
     """Classes with a release each, and the volume of a workspace whose claim in class `one` is gone."""
-    shelf = Shelf()
+    shelf = FakeApiServer()
     for name in CATALOG.classes:
         space = f"sandbox-{name}"
         told = {RELEASES_KEY: f"stable/{name}-t"}

@@ -20,15 +20,15 @@ from agentenv.service.kube.sync_client import (
 from agentenv.service.telemetry.logs import AUDIT
 from agentenv.service.workspaces.delete import delete_workspace
 from agentenv.service.workspaces.retain_volume import retain_all_volumes, retain_volume
-from tests.fast.service.fake_dynamodb import Killed, Shelf
+from tests.fast.service.fake_api_server import FakeApiServer, Killed
 
 SPACE = "sandbox-box"
 
 
 @pytest.fixture
-def shelf() -> Shelf:
+def shelf() -> FakeApiServer:
     """A class with slots, and one claim whose sandbox has its volume."""
-    made = Shelf()
+    made = FakeApiServer()
     made.put(NAMESPACES, {"metadata": {"name": SPACE, "labels": {"sandbox.users.io/class": "box"}}})
     told = {"storage": "slot"}
     made.put(CONFIGURATIONS, {"metadata": {"name": "sandbox-class", "namespace": SPACE}, "data": told})
@@ -40,7 +40,7 @@ def shelf() -> Shelf:
     return made
 
 
-def slot(shelf: Shelf, sandbox: str, volume: str, owner: str = "claim-uid") -> None:
+def slot(shelf: FakeApiServer, sandbox: str, volume: str, owner: str = "claim-uid") -> None:
     owners = [{"kind": "SandboxClaim", "uid": owner}]
     shelf.put(SANDBOXES, {"metadata": {"name": sandbox, "namespace": SPACE, "ownerReferences": owners}})
     about = {"name": f"home-{sandbox}", "namespace": SPACE, "uid": f"uid-of-{sandbox}"}
@@ -49,55 +49,55 @@ def slot(shelf: Shelf, sandbox: str, volume: str, owner: str = "claim-uid") -> N
     shelf.put(VOLUMES, {"metadata": {"name": volume}, "spec": spec})
 
 
-def policy(shelf: Shelf, volume: str = "pv-1") -> str:
+def policy(shelf: FakeApiServer, volume: str = "pv-1") -> str:
     found = shelf.find(VOLUMES, volume)
     assert found is not None
     return found["spec"]["persistentVolumeReclaimPolicy"]
 
 
-def said(shelf: Shelf) -> str | None:
+def said(shelf: FakeApiServer) -> str | None:
     found = shelf.find(CLAIMS, "mine", SPACE)
     assert found is not None
     return (found["metadata"].get("annotations") or {}).get("sandbox.users.io/kept")
 
 
-def test_a_claimed_volume_stays_and_says_whose_it_is(shelf: Shelf) -> None:
+def test_a_claimed_volume_stays_and_says_whose_it_is(shelf: FakeApiServer) -> None:
     (kept,) = retain_all_volumes(shelf)
     assert (kept.outcome, kept.volume) == ("kept", "pv-1")
     assert (policy(shelf), said(shelf)) == ("Retain", "true")
     volume = shelf.find(VOLUMES, "pv-1")
     assert volume is not None
     assert volume["metadata"]["labels"] == {"sandbox.users.io/user": "u-1", "sandbox.users.io/workspace": "w-1"}
-    before = {key: one["metadata"]["resourceVersion"] for key, one in shelf.things.items()}
+    before = {key: one["metadata"]["resourceVersion"] for key, one in shelf.objects.items()}
     assert [one.outcome for one in retain_all_volumes(shelf)] == ["already"]
-    assert {key: one["metadata"]["resourceVersion"] for key, one in shelf.things.items()} == before
+    assert {key: one["metadata"]["resourceVersion"] for key, one in shelf.objects.items()} == before
 
 
-def test_one_claim_can_be_kept_by_itself_before_it_is_handed_over(shelf: Shelf) -> None:
+def test_one_claim_can_be_kept_by_itself_before_it_is_handed_over(shelf: FakeApiServer) -> None:
     claim = shelf.find(CLAIMS, "mine", SPACE)
     assert claim is not None
     assert retain_volume(shelf, claim).outcome == "kept"
     assert policy(shelf) == "Retain"
 
 
-def test_an_unclaimed_slot_still_goes_with_its_volume(shelf: Shelf) -> None:
+def test_an_unclaimed_slot_still_goes_with_its_volume(shelf: FakeApiServer) -> None:
     slot(shelf, "box-a-2", "pv-2", owner="a-pool")
     retain_all_volumes(shelf)
     assert policy(shelf, "pv-2") == "Delete"
 
 
 @pytest.mark.parametrize("missing", ["sandbox", "owner", "claim", "volume", "binding"])
-def test_nothing_is_kept_that_is_not_there_yet_or_is_somebody_elses(shelf: Shelf, missing: str) -> None:
+def test_nothing_is_kept_that_is_not_there_yet_or_is_somebody_elses(shelf: FakeApiServer, missing: str) -> None:
     if missing == "sandbox":
-        del shelf.things[(SANDBOXES, SPACE, "box-a-1")]
+        del shelf.objects[(SANDBOXES, SPACE, "box-a-1")]
     elif missing == "owner":
         slot(shelf, "box-a-1", "pv-1", owner="another-claim")
     elif missing == "claim":
-        del shelf.things[(VOLUME_CLAIMS, SPACE, "home-box-a-1")]
+        del shelf.objects[(VOLUME_CLAIMS, SPACE, "home-box-a-1")]
     elif missing == "volume":
-        del shelf.things[(VOLUMES, "", "pv-1")]
+        del shelf.objects[(VOLUMES, "", "pv-1")]
     else:
-        shelf.things[(VOLUMES, "", "pv-1")]["spec"]["claimRef"]["uid"] = "one-before"
+        shelf.objects[(VOLUMES, "", "pv-1")]["spec"]["claimRef"]["uid"] = "one-before"
     (kept,) = retain_all_volumes(shelf)
     assert kept.outcome == "waiting"
     assert kept.why
@@ -106,16 +106,16 @@ def test_nothing_is_kept_that_is_not_there_yet_or_is_somebody_elses(shelf: Shelf
         assert policy(shelf) == "Delete"
 
 
-def test_a_claim_that_lost_its_sandbox_keeps_the_next_ones_volume_too(shelf: Shelf) -> None:
+def test_a_claim_that_lost_its_sandbox_keeps_the_next_ones_volume_too(shelf: FakeApiServer) -> None:
     retain_all_volumes(shelf)
     slot(shelf, "mine", "pv-3")
-    shelf.things[(CLAIMS, SPACE, "mine")]["status"] = {"sandbox": {"name": "mine"}}
+    shelf.objects[(CLAIMS, SPACE, "mine")]["status"] = {"sandbox": {"name": "mine"}}
     (kept,) = retain_all_volumes(shelf)
     assert (kept.outcome, kept.volume, policy(shelf, "pv-3")) == ("kept", "pv-3", "Retain")
 
 
 @pytest.mark.parametrize("change", [1, 2])
-def test_killed_in_between_nothing_is_said_to_be_kept_that_is_not(shelf: Shelf, change: int) -> None:
+def test_killed_in_between_nothing_is_said_to_be_kept_that_is_not(shelf: FakeApiServer, change: int) -> None:
     def killed(number: int) -> None:
         if number == change:
             raise Killed
@@ -129,7 +129,7 @@ def test_killed_in_between_nothing_is_said_to_be_kept_that_is_not(shelf: Shelf, 
 
 
 @pytest.mark.parametrize("change", [1, 2])
-def test_two_at_once_end_as_one_would(shelf: Shelf, change: int) -> None:
+def test_two_at_once_end_as_one_would(shelf: FakeApiServer, change: int) -> None:
     def beside(number: int) -> None:
         if number == change:
             shelf.before = lambda _: None
@@ -140,7 +140,7 @@ def test_two_at_once_end_as_one_would(shelf: Shelf, change: int) -> None:
     assert (policy(shelf), said(shelf)) == ("Retain", "true")
 
 
-def test_one_that_the_server_refuses_keeps_no_other_from_being_kept(shelf: Shelf) -> None:
+def test_one_that_the_server_refuses_keeps_no_other_from_being_kept(shelf: FakeApiServer) -> None:
     second = {"name": "second", "namespace": SPACE, "uid": "second-uid"}
     spec = {"warmPoolRef": {"name": "box-a"}}
     shelf.put(CLAIMS, {"metadata": second, "spec": spec, "status": {"sandbox": {"name": "box-a-9"}}})
@@ -156,7 +156,7 @@ def test_one_that_the_server_refuses_keeps_no_other_from_being_kept(shelf: Shelf
     assert (other.outcome, policy(shelf, "pv-9")) == ("kept", "Retain")
 
 
-def test_a_server_that_cannot_just_now_has_refused_nobody(shelf: Shelf) -> None:
+def test_a_server_that_cannot_just_now_has_refused_nobody(shelf: FakeApiServer) -> None:
     def busy(_: int) -> None:
         raise SyncKubeApiError("too many requests", 429)
 
@@ -165,7 +165,7 @@ def test_a_server_that_cannot_just_now_has_refused_nobody(shelf: Shelf) -> None:
         retain_all_volumes(shelf)
 
 
-class Streaming(Shelf):
+class Streaming(FakeApiServer):
     """Makes up big documents as they are asked for, and keeps none."""
 
     def list(self, kind: Any, namespace: str | None = None, labels: Any = None) -> Any:
@@ -185,9 +185,9 @@ class Streaming(Shelf):
                 yield {"metadata": about, "spec": spec}
 
 
-def test_a_pass_of_keeping_holds_no_documents(shelf: Shelf) -> None:
+def test_a_pass_of_keeping_holds_no_documents(shelf: FakeApiServer) -> None:
     streaming = Streaming()
-    streaming.things = shelf.things
+    streaming.objects = shelf.objects
     slot(streaming, "box-a-1", "pv-1")
     tracemalloc.start()
     try:
@@ -201,20 +201,20 @@ def test_a_pass_of_keeping_holds_no_documents(shelf: Shelf) -> None:
 
 
 @pytest.mark.parametrize("storage", ["none", "scratch", ""])
-def test_a_class_without_volumes_of_its_own_is_left_alone(shelf: Shelf, storage: str) -> None:
-    shelf.things[(CONFIGURATIONS, SPACE, "sandbox-class")]["data"]["storage"] = storage
+def test_a_class_without_volumes_of_its_own_is_left_alone(shelf: FakeApiServer, storage: str) -> None:
+    shelf.objects[(CONFIGURATIONS, SPACE, "sandbox-class")]["data"]["storage"] = storage
     assert retain_all_volumes(shelf) == []
 
 
-def somebody_elses(shelf: Shelf) -> None:
+def somebody_elses(shelf: FakeApiServer) -> None:
     slot(shelf, "box-a-1", "pv-1")
-    volume = shelf.things[(VOLUMES, "", "pv-1")]
+    volume = shelf.objects[(VOLUMES, "", "pv-1")]
     volume["metadata"]["labels"] = {"sandbox.users.io/user": "u-2", "sandbox.users.io/workspace": "w-2"}
     volume["spec"]["persistentVolumeReclaimPolicy"] = "Retain"
 
 
 def test_somebody_elses_volume_is_not_handed_over_and_stays_theirs(
-    shelf: Shelf, caplog: pytest.LogCaptureFixture
+    shelf: FakeApiServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     somebody_elses(shelf)
     before = shelf.find(VOLUMES, "pv-1")
@@ -236,7 +236,7 @@ def test_somebody_elses_volume_is_not_handed_over_and_stays_theirs(
     }
 
 
-def test_a_claim_with_somebody_elses_volume_goes_and_leaves_it_as_it_was(shelf: Shelf) -> None:
+def test_a_claim_with_somebody_elses_volume_goes_and_leaves_it_as_it_was(shelf: FakeApiServer) -> None:
     somebody_elses(shelf)
     before, claim = shelf.find(VOLUMES, "pv-1"), shelf.find(CLAIMS, "mine", SPACE)
     assert claim is not None

@@ -18,7 +18,7 @@ from agentenv.service.kube.sync_client import (
     SyncKubeApiError,
 )
 from agentenv.service.workspaces.retire_releases import RetirementResult, retire_releases
-from tests.fast.service.fake_dynamodb import Killed, Shelf
+from tests.fast.service.fake_api_server import FakeApiServer, Killed
 
 SPACE = "sandbox-box"
 START = datetime(2026, 11, 2, 9, tzinfo=UTC)
@@ -28,7 +28,7 @@ class World:
     """A class with an old release and a new one, a controller of pools, and a clock."""
 
     def __init__(self) -> None:
-        self.shelf = Shelf()
+        self.shelf = FakeApiServer()
         self.now = START
         self.shelf.put(NAMESPACES, {"metadata": {"name": SPACE, "labels": {"sandbox.users.io/class": "box"}}})
         self.names("box-new")
@@ -56,10 +56,10 @@ class World:
         for pool in [*self.shelf.list(POOLS, SPACE)]:
             about, wanted = pool["metadata"], pool["spec"]["replicas"]
             status = {"readyReplicas": wanted, "observedGeneration": about["generation"]}
-            self.shelf.things[(POOLS, SPACE, about["name"])]["status"] = status
+            self.shelf.objects[(POOLS, SPACE, about["name"])]["status"] = status
             for number in range(3):
                 key = (SANDBOXES, SPACE, f"{about['name']}-{number}")
-                self.shelf.things.pop(key, None)
+                self.shelf.objects.pop(key, None)
                 if number < wanted:
                     owner = {"kind": "SandboxWarmPool", "uid": about["uid"]}
                     labels = {"agents.x-k8s.io/warm-pool-sandbox": "x"}
@@ -102,7 +102,7 @@ def test_an_old_release_goes_step_by_step_and_the_new_one_stays(world: World) ->
 def test_a_release_that_comes_in_its_hours_is_filled_for_them_first(world: World) -> None:
     data = {"releases": "stable/box-new", "poolHours": '["UTC",0,[[0,1440,2]]]'}
     world.shelf.put(CONFIGURATIONS, {"metadata": {"name": "sandbox-class", "namespace": SPACE}, "data": data})
-    world.shelf.things[(POOLS, SPACE, "box-new")]["spec"]["replicas"] = 0
+    world.shelf.objects[(POOLS, SPACE, "box-new")]["spec"]["replicas"] = 0
     world.settle()
     assert world.passes(5) == [["scale"], ["mark"], ["empty"], ["remove-pool"], ["remove-template"]]
     assert world.new_is_whole
@@ -112,16 +112,16 @@ def test_a_claim_holds_its_pool_and_template(world: World) -> None:
     world.claim("mine", "box-old")
     assert world.passes(4) == [["mark"], ["empty"], [], []]
     assert world.retire().plan.waits[0].why == "a claim names it"
-    del world.shelf.things[(CLAIMS, SPACE, "mine")]
+    del world.shelf.objects[(CLAIMS, SPACE, "mine")]
     assert world.passes(2) == [["remove-pool"], ["remove-template"]]
 
 
 def test_without_being_told_to_it_only_looks(world: World) -> None:
-    before = {key: one["metadata"]["resourceVersion"] for key, one in world.shelf.things.items()}
+    before = {key: one["metadata"]["resourceVersion"] for key, one in world.shelf.objects.items()}
     looked = world.retire(act=False)
     assert [step.do for step in looked.plan.steps] == ["mark"]
     assert looked.done == ()
-    assert {key: one["metadata"]["resourceVersion"] for key, one in world.shelf.things.items()} == before
+    assert {key: one["metadata"]["resourceVersion"] for key, one in world.shelf.objects.items()} == before
 
 
 @pytest.mark.parametrize("data", [None, {}, {"releases": ""}])
@@ -208,6 +208,6 @@ def test_a_claim_that_comes_as_its_pool_goes_gets_it_back(world: World) -> None:
     restored = world.shelf.find(POOLS, "box-old", SPACE)
     assert restored is not None
     assert (restored["spec"]["replicas"], "box-old" in world.shelf.names(TEMPLATES)) == (0, True)
-    del world.shelf.things[(CLAIMS, SPACE, "late")]
+    del world.shelf.objects[(CLAIMS, SPACE, "late")]
     world.passes()
     assert world.gone

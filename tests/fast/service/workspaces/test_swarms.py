@@ -27,7 +27,7 @@ from agentenv.service.kube.sync_client import (
 )
 from agentenv.service.workspaces import swarm_outcome
 from agentenv.service.workspaces.swarms import SwarmError, create_swarm, delete_swarm
-from tests.fast.service.fake_dynamodb import Killed, Shelf
+from tests.fast.service.fake_api_server import FakeApiServer, Killed
 
 SPACE = "sandbox-box"
 KEPT = timedelta(days=30)
@@ -42,7 +42,7 @@ def asked(
     return swarm(plan, releases_of(plan)[0], task, count, owner=owner)
 
 
-class Controlled(Shelf):
+class Controlled(FakeApiServer):
     """With a controller that brings so many sandboxes up, while a maker waits."""
 
     def __init__(self, able: int = 100) -> None:
@@ -51,7 +51,7 @@ class Controlled(Shelf):
 
     def pause(self, seconds: float) -> None:
         self.now += seconds
-        claims = {key[1:]: one for key, one in self.things.items() if key[0] is CLAIMS}
+        claims = {key[1:]: one for key, one in self.objects.items() if key[0] is CLAIMS}
         for number, (_, claim) in enumerate(sorted(claims.items())):
             able = number < self.able
             told = {"type": "Ready", "status": str(able), "message": "" if able else "exceeded quota: sandbox"}
@@ -97,11 +97,11 @@ def test_everything_of_it_counts_for_its_task_and_owner() -> None:
 def test_asked_for_again_it_is_the_same_one() -> None:
     shelf = Controlled()
     first = made(shelf, asked())
-    before = {key: one["metadata"]["uid"] for key, one in shelf.things.items()}
+    before = {key: one["metadata"]["uid"] for key, one in shelf.objects.items()}
     # Its own members use up the room that it needed.
     shelf.quota(pods="10")
     assert made(shelf, asked()) == first
-    after = {key: one["metadata"]["uid"] for key, one in shelf.things.items() if key[0] is not QUOTAS}
+    after = {key: one["metadata"]["uid"] for key, one in shelf.objects.items() if key[0] is not QUOTAS}
     assert after == before
 
 
@@ -297,7 +297,7 @@ def test_of_two_classes_at_the_same_moment_both_go_or_one() -> None:
     with pytest.raises(SwarmError, match="of class other") as refused:
         made(shelf, asked())
     assert refused.value.kind == "key-reused"
-    assert {space for kind, space, _ in shelf.things if kind is not QUOTAS} == {"sandbox-other"}
+    assert {space for kind, space, _ in shelf.objects if kind is not QUOTAS} == {"sandbox-other"}
 
 
 def test_members_that_sleep_are_there() -> None:
@@ -370,9 +370,9 @@ def test_of_one_that_the_server_could_not_go_on_with_all_stays_and_is_gone_on_wi
     assert told.value.kind == "unavailable"
     assert shelf.now >= 5
     shelf.times = 0
-    before = {key: one["metadata"]["uid"] for key, one in shelf.things.items()}
+    before = {key: one["metadata"]["uid"] for key, one in shelf.objects.items()}
     assert len(made(shelf, asked())) == 3
-    assert before.items() <= {key: one["metadata"]["uid"] for key, one in shelf.things.items()}.items()
+    assert before.items() <= {key: one["metadata"]["uid"] for key, one in shelf.objects.items()}.items()
 
 
 def test_whoever_meets_a_server_that_cannot_leaves_what_somebody_else_makes() -> None:
@@ -407,7 +407,7 @@ class Homes(Controlled):
 
     def pause(self, seconds: float) -> None:
         super().pause(seconds)
-        for kind, claim in [(key[0], one) for key, one in self.things.items()]:
+        for kind, claim in [(key[0], one) for key, one in self.objects.items()]:
             name = claim["metadata"]["name"]
             if kind is CLAIMS and name not in self.names(SANDBOXES):
                 owners = [{"uid": claim["metadata"]["uid"]}]

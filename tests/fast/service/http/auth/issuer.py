@@ -1,4 +1,4 @@
-"""An issuer of tokens on loopback, whose keys a test holds: shown as real ones show theirs, and signing anything."""
+"""A fake OpenID Connect issuer on loopback: it publishes its keys, and signs any token."""
 
 from __future__ import annotations
 
@@ -15,30 +15,28 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 AUDIENCE = "agent-environment"
 
 
-class Signing:
-    """A key of an issuer."""
+class SigningKey:
+    """A signing key of the issuer."""
 
     def __init__(self, name: str, algorithm: str = "ES256", bits: int = 2048) -> None:
         self.name, self.algorithm = name, algorithm
-        rsa_key = algorithm[:2] in {"RS", "PS"}
-        self.private: Any = (
-            rsa.generate_private_key(65537, bits) if rsa_key else ec.generate_private_key(ec.SECP256R1())
-        )
+        is_rsa = algorithm[:2] in {"RS", "PS"}
+        self.private: Any = rsa.generate_private_key(65537, bits) if is_rsa else ec.generate_private_key(ec.SECP256R1())
 
     @property
     def public(self) -> dict[str, Any]:
-        """As an issuer shows it."""
+        """Return the public key as a JSON Web Key."""
         family = jwt.get_algorithm_by_name(self.algorithm)
-        shown: dict[str, Any] = json.loads(family.to_jwk(self.private.public_key()))
-        shown.pop("key_ops", None)
-        return {**shown, "kid": self.name, "use": "sig", "alg": self.algorithm}
+        jwk: dict[str, Any] = json.loads(family.to_jwk(self.private.public_key()))
+        jwk.pop("key_ops", None)
+        return {**jwk, "kid": self.name, "use": "sig", "alg": self.algorithm}
 
 
-class Issuing:
-    """An issuer of tokens on loopback."""
+class FakeIssuer:
+    """An issuer that counts how often its keys are fetched."""
 
     def __init__(self) -> None:
-        self.keys: list[Signing] = [Signing("first")]
+        self.keys: list[SigningKey] = [SigningKey("first")]
         self.fetched = 0
         issuer = self
 
@@ -67,11 +65,11 @@ class Issuing:
         self._server.server_close()
 
     def token(
-        self, subject: str, *, key: Signing | None = None, header: Mapping[str, Any] | None = None, **claims: Any
+        self, subject: str, *, key: SigningKey | None = None, header: Mapping[str, Any] | None = None, **claims: Any
     ) -> str:
-        """A token of somebody's, good for an hour unless claims say otherwise; None leaves a claim out."""
+        """Return a subject's token, valid for an hour unless claims say otherwise; None leaves a claim out."""
         now = int(time.time())
-        said = {"iss": self.url, "aud": AUDIENCE, "sub": subject, "iat": now, "exp": now + 3600, **claims}
+        defaults = {"iss": self.url, "aud": AUDIENCE, "sub": subject, "iat": now, "exp": now + 3600}
+        payload = {name: value for name, value in {**defaults, **claims}.items() if value is not None}
         signing = key or self.keys[0]
-        said = {name: value for name, value in said.items() if value is not None}
-        return jwt.encode(said, signing.private, signing.algorithm, {"kid": signing.name, **(header or {})})
+        return jwt.encode(payload, signing.private, signing.algorithm, {"kid": signing.name, **(header or {})})

@@ -16,11 +16,10 @@ from agentenv.core.workspaces.workspace import STATES, Workspace, workspace_id
 from agentenv.service.catalog import Catalog
 from agentenv.service.http.auth.authenticate import UNAUTHENTICATED_PER_MINUTE, Authenticator
 from agentenv.service.http.auth.callers import Caller, has_claim, owner_id, with_implied_roles
-from agentenv.service.http.auth.permissions import ALLOWED, WORDS, claimable, is_allowed, require
+from agentenv.service.http.auth.permissions import ALLOWED, DESCRIPTIONS, claimable, is_allowed, require
 from agentenv.service.http.auth.rate_limits import RateLimiter
 from agentenv.service.http.auth.token_reviews import Account
-from agentenv.service.http.auth.unauthenticated import UnauthenticatedError
-from agentenv.service.http.problems import Problem
+from agentenv.service.http.problems import Problem, UnauthenticatedError
 
 OWNERS = some.from_regex(OWNER_ID, fullmatch=True)
 IMAGE = "registry.example.com/sandbox@sha256:" + "0" * 64
@@ -42,7 +41,7 @@ def test_nobody_does_anything_to_what_is_neither_theirs_nor_shared(
     if other == owner or (other in shared and state != "deleted"):
         assert is_allowed(caller(other), "see", one)
     else:
-        assert not any(is_allowed(caller(other), action, one) for action in WORDS)
+        assert not any(is_allowed(caller(other), action, one) for action in DESCRIPTIONS)
         with pytest.raises(Problem) as told:
             require(caller(other), "see", one)
         assert told.value.status == 404
@@ -72,13 +71,18 @@ def test_whoever_looks_after_workspaces_does_not_look_into_them() -> None:
         with pytest.raises(Problem) as told:
             require(caller("olga", "operator"), action, one)
         assert told.value.status == 403
-    assert all(is_allowed(caller("root", "admin"), action, one) for action in WORDS)
+    assert all(is_allowed(caller("root", "admin"), action, one) for action in DESCRIPTIONS)
 
 
 def test_read_only_guests_only_read() -> None:
     one = workspace("ann", shared={"bob": "ro", "eve": "rw"})
-    assert {action for action in WORDS if is_allowed(caller("bob"), action, one)} == {"see", "read"}
-    assert {action for action in WORDS if is_allowed(caller("eve"), action, one)} == {"see", "read", "write", "wake"}
+    assert {action for action in DESCRIPTIONS if is_allowed(caller("bob"), action, one)} == {"see", "read"}
+    assert {action for action in DESCRIPTIONS if is_allowed(caller("eve"), action, one)} == {
+        "see",
+        "read",
+        "write",
+        "wake",
+    }
 
 
 def classes(**more: Any) -> Catalog:

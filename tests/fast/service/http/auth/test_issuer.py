@@ -14,9 +14,8 @@ import httpx2
 import pytest
 
 from agentenv.service.http.auth.issuer import LOOK_AGAIN_SECONDS, OLD_SECONDS, TOO_OLD_SECONDS, Issuer
-from agentenv.service.http.auth.unauthenticated import UnauthenticatedError
-from agentenv.service.http.problems import Problem
-from tests.fast.service.http.auth.issuer import AUDIENCE, Issuing, Signing
+from agentenv.service.http.problems import Problem, UnauthenticatedError
+from tests.fast.service.http.auth.issuer import AUDIENCE, FakeIssuer, SigningKey
 
 
 class Clock:
@@ -30,8 +29,8 @@ class Clock:
 
 
 @pytest.fixture
-def issuing() -> Iterator[Issuing]:
-    made = Issuing()
+def issuing() -> Iterator[FakeIssuer]:
+    made = FakeIssuer()
     yield made
     made.close()
 
@@ -44,7 +43,7 @@ def clock() -> Clock:
 class Asking:
     """The issuer under test, asked one token after the other."""
 
-    def __init__(self, issuing: Issuing, clock: Clock) -> None:
+    def __init__(self, issuing: FakeIssuer, clock: Clock) -> None:
         self._issuing, self._clock = issuing, clock
         self._loop = asyncio.new_event_loop()
         self._client = httpx2.AsyncClient(trust_env=False)
@@ -59,21 +58,21 @@ class Asking:
 
 
 @pytest.fixture
-def verified(issuing: Issuing, clock: Clock) -> Iterator[Asking]:
+def verified(issuing: FakeIssuer, clock: Clock) -> Iterator[Asking]:
     made = Asking(issuing, clock)
     yield made
     made.close()
 
 
 @pytest.mark.parametrize("algorithm", ["RS256", "PS384", "ES256"])
-def test_a_token_of_the_issuer_counts(issuing: Issuing, verified: Asking, algorithm: str) -> None:
-    issuing.keys = [Signing("own", algorithm)]
+def test_a_token_of_the_issuer_counts(issuing: FakeIssuer, verified: Asking, algorithm: str) -> None:
+    issuing.keys = [SigningKey("own", algorithm)]
     assert verified(issuing.token("ann"))["sub"] == "ann"
 
 
-def _forged(issuing: Issuing) -> dict[str, str]:
+def _forged(issuing: FakeIssuer) -> dict[str, str]:
     now = int(time.time())
-    stranger = Signing("first")
+    stranger = SigningKey("first")
     good = issuing.token("ann")
     head, body, signature = good.split(".")
     claims = {"iss": issuing.url, "aud": AUDIENCE, "sub": "ann", "iat": now, "exp": now + 60}
@@ -118,23 +117,23 @@ def _forged(issuing: Issuing) -> dict[str, str]:
     }
 
 
-def test_whatever_is_no_token_of_the_issuers_is_refused(issuing: Issuing, verified: Asking) -> None:
+def test_whatever_is_no_token_of_the_issuers_is_refused(issuing: FakeIssuer, verified: Asking) -> None:
     for what, token in _forged(issuing).items():
         with pytest.raises(UnauthenticatedError):
             pytest.fail(f"a token {what} counted: {verified(token)}")
 
 
 @pytest.mark.filterwarnings("ignore:The RSA key is 1024 bits")
-def test_a_weak_key_counts_for_nothing(issuing: Issuing, verified: Asking) -> None:
-    issuing.keys = [Signing("weak", "RS256", bits=1024)]
+def test_a_weak_key_counts_for_nothing(issuing: FakeIssuer, verified: Asking) -> None:
+    issuing.keys = [SigningKey("weak", "RS256", bits=1024)]
     with pytest.raises(UnauthenticatedError):
         verified(issuing.token("ann"))
 
 
 def test_a_new_key_is_good_at_once_and_a_withdrawn_one_refused_soon(
-    issuing: Issuing, verified: Asking, clock: Clock
+    issuing: FakeIssuer, verified: Asking, clock: Clock
 ) -> None:
-    first, second = issuing.keys[0], Signing("second")
+    first, second = issuing.keys[0], SigningKey("second")
     assert verified(issuing.token("ann"))
     issuing.keys = [first, second]
     clock.now += LOOK_AGAIN_SECONDS + 1
@@ -147,18 +146,18 @@ def test_a_new_key_is_good_at_once_and_a_withdrawn_one_refused_soon(
 
 
 def test_made_up_names_of_keys_do_not_have_the_issuer_asked_each_time(
-    issuing: Issuing, verified: Asking, clock: Clock
+    issuing: FakeIssuer, verified: Asking, clock: Clock
 ) -> None:
     verified(issuing.token("ann"))
     fetched = issuing.fetched
     clock.now += LOOK_AGAIN_SECONDS + 1
     for number in range(50):
         with pytest.raises(UnauthenticatedError):
-            verified(issuing.token("ann", key=Signing(f"made-up-{number}")))
+            verified(issuing.token("ann", key=SigningKey(f"made-up-{number}")))
     assert issuing.fetched == fetched + 1
 
 
-def test_an_issuer_that_is_away_keeps_nobody_out_for_a_while(issuing: Issuing, verified: Asking, clock: Clock) -> None:
+def test_cached_keys_serve_while_the_issuer_is_down(issuing: FakeIssuer, verified: Asking, clock: Clock) -> None:
     token = issuing.token("ann")
     verified(token)
     issuing.close()
