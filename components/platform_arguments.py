@@ -46,7 +46,6 @@ def _seat(seat: SeatPlan, *, destroy_data: bool) -> SeatLayout:
         "sandbox_class": seat.sandbox_class,
         "user": seat.user,
         "size": seat.size,
-        "mount_path": seat.mount_path,
         "mode": seat.mode,
         "destroy_data": destroy_data,
     }

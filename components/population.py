@@ -136,7 +136,7 @@ def create_seats(
             "seat": seat,
             # Always the first one: the files of a workspace stay where they are when file systems are added.
             "file_system_id": context.file_system_ids.apply(lambda ids: ids[0]),
-            "template": sandbox_class.template,
+            "template": sandbox_class.seat_template,
             "namespace": sandbox_class.ready,
         }
         if "keep_data" in args:

@@ -9,7 +9,7 @@ from pydantic import Field
 from agentenv.config.regions import Region
 from agentenv.config.sections.base import Section
 from agentenv.config.sections.capacity import Capacity
-from agentenv.config.sections.classes import SandboxClass
+from agentenv.config.sections.classes import Daemon, SandboxClass
 from agentenv.config.sections.cluster import Cluster
 from agentenv.config.sections.cost import Cost
 from agentenv.config.sections.network import Network
@@ -58,6 +58,10 @@ class Settings(Section):
     def production(self) -> bool:
         """Return whether this is a production environment, which has more protection and more constraints."""
         return is_production(self.environment)
+
+    def daemon_of(self, sandbox_class: SandboxClass) -> Daemon:
+        """Return the program that callers reach in the sandboxes of a class."""
+        return sandbox_class.daemon or ("none" if self.service.workspaced is None else "workspaced")
 
     @property
     def cluster_name(self) -> str:

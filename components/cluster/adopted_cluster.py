@@ -122,7 +122,9 @@ class AdoptedCluster(pulumi.ComponentResource):
         self.issuer_arn = aws.apply(lambda context: _issuer_arn(facts, context))
         self.provider = api_provider(name, self.kubeconfig, self.arn, child(), adopted=True)
         SecurityGroupRules(args["nodes_security_group_id"], self.security_group_id, None, labels, child).create()
-        groups = PodGroups(facts.vpc_id, self.security_group_id, labels, child).make(classes)
+        groups = PodGroups(facts.vpc_id, self.security_group_id, args["nodes_security_group_id"], labels, child).make(
+            classes
+        )
         self.class_security_group_ids = group_ids(groups)
         fargate_context = FargateContext(
             self.name,

@@ -194,7 +194,9 @@ class Cluster(pulumi.ComponentResource):
         security_group_rules = SecurityGroupRules(
             args["nodes_security_group_id"], self.security_group_id, endpoints, labels, self._child
         ).create()
-        groups = PodGroups(args["vpc_id"], self.security_group_id, labels, self._child).make(classes)
+        groups = PodGroups(
+            args["vpc_id"], self.security_group_id, args["nodes_security_group_id"], labels, self._child
+        ).make(classes)
         self.class_security_group_ids = group_ids(groups)
         fargate_context = FargateContext(
             self.name,

@@ -16,8 +16,10 @@ from pulumi_aws import vpc as rules
 from agentenv.components._lib.arguments import ArgumentError, ArgumentReader
 from agentenv.components._lib.options import ChildOptions
 from agentenv.components._lib.tags import Labels
-from agentenv.core.capabilities.policies.class_security_groups import CLUSTER
+from agentenv.core.capabilities.policies.class_security_groups import CLUSTER, NODES
 
+# Groups of the platform, by names that no class can have.
+PLATFORM = (CLUSTER, NODES)
 # The quota of security groups per network interface.
 MOST_GROUPS = 5
 
@@ -38,7 +40,7 @@ class PodGroupRule(TypedDict):
     """The CIDR block at the other end; either this or `towards`."""
 
     towards: NotRequired[str]
-    """The class at the other end, or `:cluster` for the control plane and CoreDNS."""
+    """The class at the other end, `:cluster` for the control plane and CoreDNS, or `:nodes` for pods on nodes."""
 
     why: str
     """Its description."""
@@ -70,6 +72,7 @@ class PodGroups:
 
     vpc_id: pulumi.Input[str]
     cluster: pulumi.Input[str]
+    nodes: pulumi.Input[str]
     labels: Labels
     child: ChildOptions
 
@@ -127,12 +130,7 @@ class PodGroups:
                 kind(
                     f"{self.labels.base}-{suffix}",
                     security_group_id=group.id,
-                    # A sandbox is in all groups of its class, so a rule can refer to the first one.
-                    referenced_security_group_id=None
-                    if towards is None
-                    else self.cluster
-                    if towards == CLUSTER
-                    else groups_by_class[towards][0].id,
+                    referenced_security_group_id=None if towards is None else self._group_id(towards, groups_by_class),
                     cidr_ipv4=rule.get("cidr"),
                     ip_protocol=rule["protocol"],
                     from_port=rule.get("from_port"),
@@ -141,6 +139,12 @@ class PodGroups:
                     tags=self.labels.tags(suffix),
                     opts=self.child(),
                 )
+
+    def _group_id(self, towards: str, groups_by_class: Mapping[str, Sequence[ec2.SecurityGroup]]) -> pulumi.Input[str]:
+        if towards in PLATFORM:
+            return self.cluster if towards == CLUSTER else self.nodes
+        # A sandbox is in all groups of its class, so a rule can refer to the first one.
+        return groups_by_class[towards][0].id
 
     def _create_cluster_rules(self, fargate_class: FargateClass, first: ec2.SecurityGroup) -> None:
         """Create the cluster's ingress rules for the class; EKS itself allows the cluster's egress."""
@@ -169,7 +173,7 @@ def group_ids(groups_by_class: Mapping[str, Sequence[ec2.SecurityGroup]]) -> pul
 def read_fargate_classes(reader: ArgumentReader, key: str) -> list[FargateClass]:
     """Return the Fargate classes of an argument, checked."""
     classes: list[FargateClass] = reader.values.get(key) or []
-    known = {CLUSTER, *(fargate_class.get("name") for fargate_class in classes)}
+    known = {*PLATFORM, *(fargate_class.get("name") for fargate_class in classes)}
     for number, fargate_class in enumerate(classes):
         path = f"{reader.path}.{key}[{number}]"
         name = ArgumentReader.of(path, fargate_class, FargateClass).text("name")
@@ -193,7 +197,7 @@ def _check(path: str, rule: PodGroupRule, known: set[str]) -> None:
     if ("cidr" in rule) == (towards is not None):
         raise ArgumentError(path, "both or neither of cidr and towards", "one of them")
     if towards is not None and towards not in known:
-        raise ArgumentError(f"{path}.towards", f"'{towards}'", f"{CLUSTER}, or a class on Fargate")
+        raise ArgumentError(f"{path}.towards", f"'{towards}'", f"{' or '.join(PLATFORM)}, or a class on Fargate")
 
 
 def _towards_cluster(fargate_class: FargateClass) -> Iterable[PodGroupRule]:
@@ -204,6 +208,6 @@ def _rule_name(rule: PodGroupRule) -> str:
     """Return a rule's part of a resource name, built from its content, so that adding a rule renames no other."""
     ports = f"-{rule.get('from_port')}-{rule.get('to_port')}" if "from_port" in rule else ""
     towards = rule.get("towards", "")
-    # A class may have the name `cluster`; no class name contains a dot.
-    end = rule.get("cidr") or (f".{towards}" if f":{towards}" == CLUSTER else towards.lstrip(":"))
+    # A class may have the name `cluster` or `nodes`; no class name contains a dot.
+    end = rule.get("cidr") or (f".{towards}" if f":{towards}" in PLATFORM else towards.lstrip(":"))
     return f"{rule['protocol'].replace('-1', 'all')}{ports}-{end.replace('/', '-')}"

@@ -111,7 +111,7 @@ class SandboxClass(pulumi.ComponentResource):
         role = identity.role(self, args)
         objects = class_objects(plan, _known(plan, args, role))
         namespace_object, required = _ObjectCreator(name, objects, inner).create(child_options(self, opts))
-        self.template = stable_template(objects)
+        self.seat_template = objects.seat
 
         # An output of the namespace itself, so that its users depend on it.
         self.namespace = namespace_object.metadata.name
@@ -150,11 +150,6 @@ def read_plan(reader: ArgumentReader) -> ClassPlan:
 
 def _classes(settings: Settings) -> str:
     return ", ".join(each.name for each in settings.sandbox_classes) or "a class of the settings, which have none"
-
-
-def stable_template(objects: ClassObjects) -> Document:
-    """Return the template spec of the stable release, which declared workspaces use."""
-    return objects.templates[0]["spec"]
 
 
 def _known(plan: ClassPlan, args: SandboxClassArgs, role: iam.Role | None) -> DeploymentValues:
@@ -233,6 +228,7 @@ class _ObjectCreator:
         required = [namespace_object, parameters]
         for suffix, document in (
             ("account", objects.account),
+            ("keys", objects.keys),
             ("policy", objects.network_policy),
             ("groups", objects.group_policy),
         ):

@@ -41,9 +41,6 @@ class SeatLayout(TypedDict):
     size: str
     """The size of its volume, which cannot be changed; EFS does not enforce it."""
 
-    mount_path: str
-    """Where its files are mounted."""
-
     mode: NotRequired[str]
     """Its mode: `user` (default), `session` or `agent`."""
 
@@ -67,7 +64,7 @@ class WorkspaceArgs(TypedDict):
     """The file system of its files; it must not change."""
 
     template: dict[str, Any]
-    """The spec of its class's SandboxTemplate."""
+    """The spec that seats of its class are made from."""
 
     namespace: NotRequired[pulumi.Input[str]]
     """The namespace of its class, as an output that depends on its constraints. Default: assume it exists."""
@@ -208,7 +205,6 @@ def read_seat(layout: ArgumentReader) -> SeatPlan:
         sandbox_class=layout.text("sandbox_class"),
         user=layout.text("user"),
         size=layout.text("size"),
-        mount_path=layout.text("mount_path"),
         mode=layout.choice("mode", ("agent", "session", "user"), default="user"),
         budget=layout.text("budget") if layout.has("budget") else None,
     )

@@ -165,7 +165,9 @@ class WorkspaceService(pulumi.ComponentResource):
         service = self._settings.service
         callers = _callers(self._settings, ranges) if service.domain else ()
         reached = (service.issuer, _prometheus(self._settings), service.traces)
-        policy_spec = network.service_network_policy(service.port, callers, reached)
+        policy_spec = network.service_network_policy(
+            service.port, callers, reached, controls_sandboxes=service.workspaced is not None
+        )
         return create_object(f"{self._name}-passage", policy_spec, self._child, in_namespace)
 
     def _create_rbac(

@@ -23,6 +23,7 @@ from agentenv.config.constraints import (
     service,
     storage,
     warm_pools,
+    workspaced,
 )
 from agentenv.config.constraints.constraint import Constraint, Finding
 
@@ -44,6 +45,7 @@ CONSTRAINTS: tuple[Constraint, ...] = (
     *names.CONSTRAINTS,
     *budgets.CONSTRAINTS,
     *service.CONSTRAINTS,
+    *workspaced.CONSTRAINTS,
 )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from agentenv.config.constraints.constraint import Constraint, Finding
 from agentenv.core.classes.names import SHARED_PATH, storage_class
+from agentenv.core.classes.pods.daemon import DAEMON_PATHS
 from agentenv.core.classes.pools.sizes import max_volumes
 from agentenv.core.nodes.node_pools import has_local_disk, processor
 
@@ -16,10 +17,10 @@ if TYPE_CHECKING:
 
 ACCESS_POINTS = 10_000
 
-# Mounted in every container by the kernel or by Kubernetes (service account and AWS tokens).
-_MOUNTED = ("/proc", "/sys", "/dev", "/run/secrets", "/var/run/secrets")
+# Mounted in every container by the kernel or by Kubernetes (service account and AWS tokens), and for workspaced.
+_MOUNTED = ("/proc", "/sys", "/dev", "/run/secrets", "/var/run/secrets", *DAEMON_PATHS)
 # Needed by the image to start. A home may be mounted below them, not over them.
-_IMAGES = ("/bin", "/etc", "/lib", "/lib64", "/sbin", "/usr", "/usr/bin", "/usr/lib")
+_IMAGES = ("/bin", "/etc", "/lib", "/lib64", "/opt", "/sbin", "/usr", "/usr/bin", "/usr/lib")
 # The part of a disk for sandboxes: the kubelet reserves some, and images and the system use some.
 _SANDBOX_SHARE = Decimal("0.8")
 
@@ -178,7 +179,7 @@ CONSTRAINTS = (
     ),
     Constraint(
         "mount-path-taken",
-        "the path is used by the kernel, by tokens, by the shared volume of a task, or by the image itself",
+        "the path is used by the kernel, by tokens, by workspaced, by the shared volume of a task, or by the image",
         f"paths outside of {', '.join(_MOUNTED)}, and of {SHARED_PATH} with storage.kind shared;"
         f" none of {', '.join(_IMAGES)}",
         "use another path, such as /home/agent",

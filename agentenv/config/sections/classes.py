@@ -15,6 +15,7 @@ from agentenv.core.values.quantities import Quantity
 
 Tier = Literal["verified", "standard", "untrusted"]
 Mode = Literal["user", "session", "agent"]
+Daemon = Literal["workspaced", "image", "none"]
 Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 
 
@@ -221,7 +222,21 @@ class SandboxClass(Section):
         ),
     ] = "auto"
     image: Annotated[Image, Field(description="The image, by digest.")]
-    command: Annotated[tuple[str, ...], Field(max_length=64, description="Replaces the entry point of the image.")] = ()
+    daemon: Annotated[
+        Daemon | None,
+        Field(
+            description="The program that callers reach in a sandbox. `workspaced`: that of this project, as the first"
+            " process. `image`: one of the image, such as E2B's `envd`. `none`: no program. Defaults to `workspaced`"
+            " with `service.workspaced`, else to `none`."
+        ),
+    ] = None
+    command: Annotated[
+        tuple[str, ...],
+        Field(
+            max_length=64,
+            description="Replaces the entry point of the image, which `workspaced` does not start without it.",
+        ),
+    ] = ()
     args: Annotated[tuple[str, ...], Field(max_length=64, description="Replaces the arguments of the image.")] = ()
     env: Annotated[tuple[EnvironmentVariable, ...], Field(description="Environment variables of every sandbox.")] = ()
     probe: Annotated[
@@ -255,6 +270,10 @@ class SandboxClass(Section):
     suspend_after: Annotated[Duration, Field(description="Idle time after which a workspace is suspended.")] = (
         timedelta(minutes=20)
     )
+    suspend_grace: Annotated[
+        Duration,
+        Field(description="How long processes may take to end after SIGTERM, before the rest is killed."),
+    ] = timedelta(seconds=20)
     max_lifetime: Annotated[
         Duration | None, Field(description="Maximum lifetime of a workspace. Unlimited by default.")
     ] = None

@@ -22,6 +22,12 @@ Who = Annotated[
 ]
 
 
+class Workspaced(Section):
+    """The program inside sandboxes, which serves processes, files, terminals and ports."""
+
+    image: Annotated[Image, Field(description="Its image, by digest, built from `workspaced/Dockerfile`.")]
+
+
 class Service(Section):
     """The workspace service, which creates, suspends, resumes and deletes workspaces."""
 
@@ -29,6 +35,10 @@ class Service(Section):
     image: Annotated[
         Image | None,
         Field(description="The image, by digest, built from this repository's Dockerfile. Needed for a deployment."),
+    ] = None
+    workspaced: Annotated[
+        Workspaced | None,
+        Field(description="The program inside sandboxes. Without it callers cannot reach into a sandbox."),
     ] = None
     replicas: Annotated[int, Field(ge=1, le=20, description="Number of replicas.")] = 2
     issuer: Annotated[

@@ -63,6 +63,12 @@ CLUSTER_RESOLVER = Service(
 # The pods of the workspace service, where a sandbox's token is exchanged for credentials.
 WORKSPACE_SERVICE = Pods.labelled("workspace-service", {"app.kubernetes.io/name": "workspace-service"})
 
+# The pods of Envoy, through which callers reach sandboxes.
+GATEWAY = Pods.labelled("gateway", {"app.kubernetes.io/name": "envoy"})
+
+# The port of the program inside a sandbox, which E2B's `envd` has too.
+DAEMON_PORT = 49983
+
 
 @dataclass(frozen=True)
 class Proxy:

@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from agentenv.core.capabilities.cluster_facts import WORKSPACE_SERVICE, ClusterFacts, Proxy, Service, class_pods
+from agentenv.core.capabilities.cluster_facts import (
+    DAEMON_PORT,
+    GATEWAY,
+    WORKSPACE_SERVICE,
+    ClusterFacts,
+    Proxy,
+    Service,
+    class_pods,
+)
 from agentenv.core.capabilities.containment import Answer, Verdict, decide
 from agentenv.core.capabilities.envelope import Envelope, Identity, PathRight, Statement
 from agentenv.core.capabilities.grants import OtherClass, RefusedGrantError, grants_of
@@ -13,13 +21,13 @@ from agentenv.core.capabilities.policies.network_policy import Plain, network_po
 from agentenv.core.capabilities.resolve import RefusedGrant, refusals, resolve
 from agentenv.core.capabilities.sets.boxes import Protocol
 from agentenv.core.capabilities.sets.intervals import Intervals
-from agentenv.core.capabilities.sets.pods import Pods, pod_ports_of
+from agentenv.core.capabilities.sets.pods import PodPorts, Pods, pod_ports_of
 from agentenv.core.capabilities.sets.reach import Reach, Uncertain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from agentenv.config.sections.classes import SandboxClass
+    from agentenv.config.sections.classes import Daemon, SandboxClass
     from agentenv.config.settings import Settings
 
 
@@ -74,7 +82,20 @@ def egress_of(sandbox_class: SandboxClass, cluster: ClusterFacts) -> Uncertain:
 
 
 def ingress_of(sandbox_class: SandboxClass, settings: Settings) -> Reach:
-    """Return what may reach the sandboxes of a class: only the classes that are granted access to it."""
+    """Return what may reach the sandboxes of a class: classes that are granted access, and callers of its daemon."""
+    granted = granted_ingress(sandbox_class, settings)
+    return replace(granted, pod_ports=granted.pod_ports | daemon_ingress(settings.daemon_of(sandbox_class)))
+
+
+def daemon_ingress(daemon: Daemon) -> frozenset[PodPorts]:
+    """Return who may reach the daemon of a sandbox: the gateway, and for `workspaced` the service that controls it."""
+    callers = {"workspaced": (GATEWAY, WORKSPACE_SERVICE), "image": (GATEWAY,), "none": ()}[daemon]
+    return frozenset(entry for pods in callers for entry in pod_ports_of(pods, ("TCP",), Intervals.single(DAEMON_PORT)))
+
+
+def granted_ingress(sandbox_class: SandboxClass, settings: Settings) -> Reach:
+    """Return what other classes may reach in a class by their grants, which never include the port of its daemon."""
+    served = settings.daemon_of(sandbox_class) != "none"
     ports: dict[tuple[str, Protocol], Intervals] = {}
     for caller in settings.sandbox_classes:
         # Only grants to this class: mistakes in other grants are reported for their own class.
@@ -82,7 +103,8 @@ def ingress_of(sandbox_class: SandboxClass, settings: Settings) -> Reach:
         for grant in grants_of(leading):
             if isinstance(grant, OtherClass):
                 key = (caller.name, grant.protocol)
-                ports[key] = ports.get(key, Intervals()) | grant.ports
+                closed = Intervals.single(DAEMON_PORT) if served and grant.protocol == "TCP" else Intervals()
+                ports[key] = ports.get(key, Intervals()) | (grant.ports - closed)
     return Reach(
         pod_ports=frozenset(
             entry

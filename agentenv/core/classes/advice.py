@@ -31,8 +31,8 @@ def _image_note(plan: ClassPlan) -> str:
     if not plan.on_fargate or any(HTTPS in ports for reach in reaches for ports in _open_to_tcp(reach)):
         return ""
     return (
-        f"class {plan.name} on Fargate may reach nothing on TCP 443, and its image is, by all reports, pulled through"
-        " its sandboxes' own interface: grant web, or the range in which its registry has its endpoints"
+        f"class {plan.name} on Fargate may reach nothing on TCP 443, and its images are, by all reports, pulled through"
+        " its sandboxes' own interface: grant web, or the range in which their registries have their endpoints"
     )
 
 

@@ -34,8 +34,7 @@ def constraints(plan: ClassPlan, file_systems: Any) -> Plain:
     """The parameters of a class; `file_systems` are the ids of all of them, joined by commas."""
     wall = plan.wall
     shards = range(plan.shards) if plan.slots else ()
-    images = [image for _, image in plan.images]
-    images += [plan.gate_image] if plan.gate else []
+    images = [*(image for _, image in plan.images), *plan.init_images]
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",

@@ -12,10 +12,12 @@ from agentenv.core.capabilities.policies.security_group import security_group_po
 from agentenv.core.capabilities.resolve import reach_of
 from agentenv.core.classes.constraints_configmap import constraints
 from agentenv.core.classes.namespace import account, class_labels, limits, namespace_document, quota
+from agentenv.core.classes.pods.daemon import keys_configmap
 from agentenv.core.classes.pools.schedules import Schedules, schedules
 from agentenv.core.classes.pools.warm_pool import PoolChoice, pool_choice
 from agentenv.core.classes.releases import Release, cold_pools, pools, releases_of, templates
 from agentenv.core.classes.storage_classes import storage_classes
+from agentenv.core.classes.template import seat_spec
 
 if TYPE_CHECKING:
     from agentenv.core.classes.plan import ClassPlan
@@ -42,11 +44,13 @@ class ClassObjects:
     quota: Plain
     limits: Plain
     constraints: Plain
+    keys: Plain | None  # the service's public keys, for classes with workspaced
     network_policy: Plain | None  # on nodes
     group_policy: Plain | None  # on Fargate
     storage_classes: tuple[Plain, ...]
     releases: tuple[Release, ...]
     templates: tuple[Plain, ...]
+    seat: Plain  # the spec that declared seats are made from
     pools: tuple[Plain, ...]  # each named like the template that it is of
     cold_pools: tuple[Plain, ...]  # always empty, one for each template of a class whose sandboxes have homes
     schedules: Schedules | None  # with them, a pool's `spec.replicas` is theirs
@@ -55,7 +59,7 @@ class ClassObjects:
     def documents(self) -> tuple[Plain, ...]:
         """All of them, each after what it needs."""
         documents = [self.namespace, self.constraints, self.quota, self.account, self.limits]
-        documents += [policy for policy in (self.network_policy, self.group_policy) if policy is not None]
+        documents += [one for one in (self.keys, self.network_policy, self.group_policy) if one is not None]
         documents += [*self.storage_classes, *self.templates, *self.pools, *self.cold_pools]
         return (*documents, *(self.schedules.documents() if self.schedules else ()))
 
@@ -72,11 +76,13 @@ def class_objects(plan: ClassPlan, known: DeploymentValues) -> ClassObjects:
         quota=quota(plan),
         limits=limits(plan),
         constraints=constraints(plan, known.file_systems_joined),
+        keys=keys_configmap(plan),
         network_policy=None if plan.on_fargate else _network_policy(plan),
         group_policy=_group_policy(plan, known.group_ids[plan.name]) if plan.on_fargate else None,
         storage_classes=storage_classes(plan, known.file_systems),
         releases=releases_of(plan),
         templates=templates(plan),
+        seat=seat_spec(plan),
         pools=pools(plan),
         cold_pools=cold_pools(plan),
         schedules=schedules(plan),

@@ -19,7 +19,7 @@ from agentenv.core.pinned_versions import releases
 from agentenv.core.values.posix_ids import class_id, seat_id
 
 if TYPE_CHECKING:
-    from agentenv.config.sections.classes import SandboxClass
+    from agentenv.config.sections.classes import Daemon, SandboxClass
     from agentenv.config.sections.workspaces import Seat
     from agentenv.config.settings import Settings
     from agentenv.core.capabilities.cluster_facts import ClusterFacts
@@ -50,6 +50,8 @@ class ClassPlan:
     cluster: ClusterFacts
     ingress: Reach
     gate_image: str
+    daemon: Daemon  # what callers reach in its sandboxes
+    workspaced_image: str | None
     kubectl_image: str
     retain_deleted_for: timedelta
     session_retention: timedelta
@@ -89,6 +91,13 @@ class ClassPlan:
         return gate_container(self.settings, self.cluster, self.gate_image)
 
     @property
+    def init_images(self) -> tuple[str, ...]:
+        """The images of the init containers of its sandboxes and seats, beside its own."""
+        shell = (self.gate_image,) if self.gate or self.slots or self.seats else ()
+        workspaced = self.workspaced_image if self.daemon == "workspaced" else None
+        return shell if workspaced is None else (*shell, workspaced)
+
+    @property
     def images(self) -> tuple[tuple[str, str], ...]:
         """The channels of the class, each with its image; its own settings are the stable one."""
         return (
@@ -118,6 +127,8 @@ def plans(settings: Settings, cluster: ClusterFacts | None = None) -> tuple[Clas
             cluster=known,
             ingress=ingress_of(sandbox_class, settings),
             gate_image=gate_image(mirrors),
+            daemon=settings.daemon_of(sandbox_class),
+            workspaced_image=settings.service.workspaced.image if settings.service.workspaced else None,
             kubectl_image=mirrors.image(releases().images["kubectl"]),
             retain_deleted_for=settings.storage.retain_deleted_for,
             session_retention=settings.service.session_retention,

@@ -61,6 +61,12 @@ def template_spec(plan: ClassPlan, image: str, labels: Mapping[str, str], shard:
     }
 
 
+def seat_spec(plan: ClassPlan) -> Plain:
+    """Return what a declared seat of the class is: its stable release, with the seat's volume as its home."""
+    pod = pod_spec(plan, plan.settings.image, seat=True)
+    return {"podTemplate": {"metadata": {"labels": pod_labels(plan)}, "spec": pod}, "service": False}
+
+
 def pod_labels(plan: ClassPlan) -> dict[str, str]:
     """The labels of every pod of the class, whatever its release."""
     return {CLASS_LABEL: plan.name, TIER_LABEL: plan.settings.tier, **owner_labels(plan)}

@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
-from agentenv.core.guardrails.guardrail import CONSTRAINTS, Operation, Policy, Rule, Watch, all_of, quoted, unless
+from agentenv.core.classes.pods.daemon import KEYS
+from agentenv.core.guardrails.guardrail import (
+    CONSTRAINTS,
+    Operation,
+    Policy,
+    Rule,
+    Watch,
+    all_of,
+    quoted,
+    quoted_list,
+    unless,
+)
 from agentenv.core.guardrails.principals import Principals, requested_by
 
 _ALL: tuple[Operation, ...] = ("CREATE", "UPDATE", "DELETE")
@@ -79,17 +90,21 @@ def _namespaces() -> Policy:
     )
 
 
+def _configmap(name: str) -> str:
+    return f"request.resource.resource == 'configmaps' && {_EITHER_OBJECT}.metadata.name == {quoted(name)}"
+
+
 def _namespace_objects(principals: Principals) -> Policy:
     deleting = (
         f"request.operation == 'DELETE' && ({_TERMINATING} || {requested_by(*principals.collectors, deployers=False)})"
     )
 
-    def rule(identity: str, why: str, resources: str, same: str, message: str, *users: str) -> Rule:
+    def rule(identity: str, why: str, objects: str, same: str, message: str, *users: str) -> Rule:
         return Rule(
             identity,
             why,
             unless(
-                f"!(request.resource.resource in {resources})",
+                f"!({objects})",
                 unless(f"{_BOTH_OBJECTS} && {same}", unless(deleting, requested_by(*users))),
             ),
             message,
@@ -105,28 +120,28 @@ def _namespace_objects(principals: Principals) -> Policy:
         ),
         when={
             "own-constraints": "request.resource.resource != 'configmaps' ||"
-            f" {_EITHER_OBJECT}.metadata.name == {quoted(CONSTRAINTS)}",
+            f" {_EITHER_OBJECT}.metadata.name in {quoted_list([CONSTRAINTS, KEYS])}",
         },
         rules=(
             rule(
                 "fence-network",
                 "Policies only ever add: a second one beside the class's is more reach, and without one there is no"
                 " saying what holds.",
-                "['networkpolicies', 'securitygrouppolicies']",
+                "request.resource.resource in ['networkpolicies', 'securitygrouppolicies']",
                 "object.spec == oldObject.spec",
                 "network and security group policies of a class are declared by deployers",
             ),
             rule(
                 "fence-limits",
                 "A quota is what keeps one class from taking the whole cluster, and its bill.",
-                "['resourcequotas', 'limitranges']",
+                "request.resource.resource in ['resourcequotas', 'limitranges']",
                 "object.spec == oldObject.spec",
                 "quotas and limits of a class are declared by deployers",
             ),
             rule(
                 "fence-account",
                 "The role of a sandbox is an annotation of its account.",
-                "['serviceaccounts']",
+                "request.resource.resource in ['serviceaccounts']",
                 "object.metadata.?annotations == oldObject.metadata.?annotations",
                 "accounts of a class are declared by deployers",
                 *principals.accounts,
@@ -134,9 +149,17 @@ def _namespace_objects(principals: Principals) -> Policy:
             rule(
                 "fence-constraints",
                 "What every other guardrail compares with.",
-                "['configmaps']",
+                _configmap(CONSTRAINTS),
                 "object.?data == oldObject.?data",
                 f"the ConfigMap {CONSTRAINTS} is written by deployers",
+            ),
+            rule(
+                "fence-keys",
+                "By these keys sandboxes tell who may come in: with a key of their own, anybody signs a way into all.",
+                _configmap(KEYS),
+                "object.?data == oldObject.?data && object.?binaryData == oldObject.?binaryData",
+                f"the ConfigMap {KEYS} is written by the workspace service and deployers",
+                principals.service,
             ),
         ),
     )

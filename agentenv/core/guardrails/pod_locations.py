@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
 from agentenv.core.classes.pods.aws_identity import FILE
+from agentenv.core.classes.pods.daemon import KEYS
 from agentenv.core.guardrails.class_parameters import list_parameter, parameter
 from agentenv.core.guardrails.guardrail import Operation, Watch, all_of, quoted, quoted_list, unless
 from agentenv.core.guardrails.principals import Principals
@@ -69,6 +70,19 @@ def pod_locations(principals: Principals) -> tuple[PodLocation, ...]:
         )
         + ")",
     )
+    # What workspaced reads: the service's public keys, and the pod's own uid.
+    keys = all_of(
+        "volume.all(key, key in ['name', 'configMap'])",
+        "volume.?configMap.orValue({}).all(key, key in ['name', 'defaultMode'])",
+        f"volume.?configMap.?name.orValue('') == {quoted(KEYS)}",
+    )
+    items = "volume.?downwardAPI.?items.orValue([])"
+    pod_uid = all_of(
+        "volume.all(key, key in ['name', 'downwardAPI'])",
+        f"{items}.size() > 0",
+        f"{items}.all(item, item.?fieldRef.?fieldPath.orValue('') == 'metadata.uid')",
+    )
+    read = f"({identity}) || ({keys}) || ({pod_uid})"
     webhook = all_of(
         f"{sources}.size() > 0",
         f"{sources}.all(source, {projected}.?audience.orValue('') in {quoted_list(AUDIENCES)})",
@@ -87,7 +101,7 @@ def pod_locations(principals: Principals) -> tuple[PodLocation, ...]:
             known,
             listing,
             labelled,
-            f"({shared}) || ({identity})",
+            f"({shared}) || {read}",
         ),
         PodLocation(
             "sandboxes",
@@ -102,7 +116,7 @@ def pod_locations(principals: Principals) -> tuple[PodLocation, ...]:
             unless(controllers, known),
             listing,
             all_of(*named, unless(controllers, labelled)),
-            f"({home}) || ({shared}) || ({identity})",
+            f"({home}) || ({shared}) || {read}",
         ),
         PodLocation(
             "pods",
@@ -117,7 +131,7 @@ def pod_locations(principals: Principals) -> tuple[PodLocation, ...]:
             "every image is named by its digest",
             # The same holds for what its owner was called then, and who paid.
             all_of(*named),
-            f"({home}) || ({shared}) || ({identity}) || ({webhook})",
+            f"({home}) || ({shared}) || {read} || ({webhook})",
             f" || ({parameter('compute')} == 'fargate' && variables.spec.?priorityClassName.orValue('') =="
             " 'system-node-critical')",
         ),

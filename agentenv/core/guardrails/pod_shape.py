@@ -9,6 +9,7 @@ from __future__ import annotations
 from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
 from agentenv.core.classes.constraints_configmap import HOME_IDS
 from agentenv.core.classes.names import HOME_CLASS_LABEL
+from agentenv.core.classes.pods.daemon import KEYS
 from agentenv.core.guardrails.class_parameters import list_parameter, parameter
 from agentenv.core.guardrails.guardrail import Policy, Rule, all_of, quoted, quoted_list, unless
 from agentenv.core.guardrails.pod_locations import PodLocation, pod_locations
@@ -149,7 +150,8 @@ def _of_all(location: PodLocation) -> tuple[Rule, ...]:
             " else's home.",
             "variables.spec.?volumes.orValue([]).all(volume,"
             f" (has(volume.emptyDir) && has(volume.emptyDir.sizeLimit)) || ({location.own_volumes}))",
-            "volumes are scratch space with a size limit, the sandbox's own home and the token of its class's identity",
+            "volumes are scratch space with a size limit, the sandbox's own home, the token of its class's identity,"
+            f" and what workspaced reads: the ConfigMap {KEYS} and the pod's uid",
         ),
         Rule(
             "pod-labels",

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
+from agentenv.core.capabilities.cluster_facts import CLASS_LABEL, DAEMON_PORT
 from agentenv.core.service.deployment import HTTP, LABELS, METRICS, METRICS_PORT, object_metadata
 from agentenv.core.service.rbac import NAME
 
@@ -66,7 +67,9 @@ def load_balancer_service(certificate: str, ranges: Sequence[str], *, internal: 
     }
 
 
-def service_network_policy(port: int, callers: Sequence[str], reached: Sequence[str | None] = ()) -> Plain:
+def service_network_policy(
+    port: int, callers: Sequence[str], reached: Sequence[str | None] = (), *, controls_sandboxes: bool = False
+) -> Plain:
     """Who comes in and what goes out; nothing else does, for the network is in strict mode.
 
     The API server and AWS's endpoints have addresses that nobody knows in advance: they are reached at their port. So
@@ -85,6 +88,9 @@ def service_network_policy(port: int, callers: Sequence[str], reached: Sequence[
     ]
     further = sorted({(_is_within(url), one) for url in reached if url and (one := _port_of(url)) != 443})
     outward += [{"to": [pods if within else anywhere], "ports": [_port(one)]} for within, one in further]
+    if controls_sandboxes:
+        classes: Plain = {"namespaceSelector": {"matchExpressions": [{"key": CLASS_LABEL, "operator": "Exists"}]}}
+        outward.append({"to": [classes], "ports": [_port(DAEMON_PORT)]})
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",

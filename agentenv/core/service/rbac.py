@@ -1,8 +1,8 @@
 """What the workspace service may do in the cluster, and nothing beyond: each right with what it is for.
 
 It reads what it gives away everywhere, for classes come and go; it changes things in the namespaces of classes alone,
-by a binding in each. It sees no secret, no node and no other controller's work, and hands out no right: whoever takes
-it over has what is written here, within the guardrails, which hold it like everybody else.
+by a binding in each. It sees no secret but its own, no node and no other controller's work, and hands out no right:
+whoever takes it over has what is written here, within the guardrails, which hold it like everybody else.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 from agentenv.core.classes.names import CONSTRAINTS, EXTENSIONS, SANDBOXES
+from agentenv.core.classes.pods.daemon import KEYS
 
 NAME = "workspace-service"
 IN_CLASSES = f"{NAME}-classes"
 OWN = f"{NAME}-own"
+SIGNING_KEYS = "workspaced-signing-keys"
 
 Plain = dict[str, Any]
 
@@ -54,15 +56,20 @@ def class_namespace_rules() -> list[Plain]:
         _rule("", ("resourcequotas",), LOOK),
         # The parameters of its guardrails, by which a class says what its sandboxes may be.
         _rule("", ("configmaps",), LOOK),
+        # The public keys by which workspaced knows whom the service lets in.
+        {**_rule("", ("configmaps",), ("patch",)), "resourceNames": [KEYS]},
         _rule("", ("events",), ("create", "get", "list")),
     ]
 
 
 def own_namespace_rules() -> list[Plain]:
-    """By a Role in its own namespace: who leads, and the records of data that was destroyed."""
+    """By a Role in its own namespace: who leads, records of destroyed data, and its signing keys."""
     return [
         _rule("coordination.k8s.io", ("leases",), ("create", "get", "list", "patch", "watch")),
         _rule("", ("configmaps",), ("create", "delete", "get", "list", "patch")),
+        # The private keys that it signs tokens for sandboxes with. Others of its namespace it cannot read.
+        _rule("", ("secrets",), ("create",)),
+        {**_rule("", ("secrets",), ("get", "patch")), "resourceNames": [SIGNING_KEYS]},
     ]
 
 

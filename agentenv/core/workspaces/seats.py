@@ -16,11 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
 from agentenv.core.classes.names import (
-    CHANNEL_LABEL,
     HOME,
     MODE_LABEL,
-    RELEASE_LABEL,
-    SANDBOX,
     SANDBOXES,
     USER_LABEL,
     WORKSPACE_LABEL,
@@ -37,8 +34,6 @@ Document = dict[str, Any]
 
 FOLDER = "/seats"
 BUDGET = "sandbox.users.io/budget"
-# A node that runs somebody's sandbox is not given up to save money.
-HOMELESS = "/tmp"  # noqa: S108 - of a sandbox
 # Beside the tags of every access point: by it, seats that nothing declares any more are found again.
 SEAT_TAG, USER_TAG, CLASS_TAG = "sandbox-workspace", "sandbox-user", "sandbox-class"
 
@@ -51,7 +46,6 @@ class SeatPlan:
     sandbox_class: str
     user: str
     size: str
-    mount_path: str
     mode: str = "user"
     budget: str | None = None  # dollars a month
 
@@ -106,7 +100,6 @@ def seat_plans(settings: Settings) -> tuple[SeatPlan, ...]:
             sandbox_class=seat.class_,
             user=seat.user,
             size=str(seat.size or classes[seat.class_].storage.size),
-            mount_path=classes[seat.class_].storage.mount_path,
             mode=seat.mode,
             budget=_dollars(seat.budget, classes[seat.class_].budget, settings.cost.per_user_cap),
         )
@@ -176,20 +169,17 @@ def sandbox(seat: SeatPlan, template: Mapping[str, Any]) -> Document:
 
 
 def seat_pod_template(seat: SeatPlan, template: Mapping[str, Any]) -> Document:
-    """The pod template of a seat, from the `spec` of its class's SandboxTemplate."""
+    """Return the pod template of a seat, from the spec that seats of its class are made from."""
     pod: Document = deepcopy(dict(template["podTemplate"]))
     metadata: Document = pod.setdefault("metadata", {})
-    labels: dict[str, str] = metadata.get("labels") or {}
-    # A seat outlives releases: while its pod runs, the class may be two of them ahead.
-    kept = {key: value for key, value in labels.items() if key not in {RELEASE_LABEL, CHANNEL_LABEL}}
-    metadata["labels"] = {**kept, **seat.labels}
+    metadata["labels"] = {**(metadata.get("labels") or {}), **seat.labels}
     metadata["annotations"] = {**(metadata.get("annotations") or {}), DO_NOT_DISRUPT: "true"}
     if seat.budget is not None:
         metadata["annotations"][BUDGET] = seat.budget
     spec: Document = pod["spec"]
     for context in _contexts(spec):
         context.update({key: seat.uid for key in ("runAsUser", "runAsGroup", "fsGroup") if key in context})
-    _mount_seat_volume(spec, seat)
+    spec["volumes"] = [*spec.get("volumes", []), {"name": HOME, "persistentVolumeClaim": {"claimName": seat.claim}}]
     return pod
 
 
@@ -198,30 +188,6 @@ def _contexts(spec: Document) -> Iterable[Document]:
     for container in [*spec.get("initContainers", []), *spec["containers"]]:
         if "securityContext" in container:
             yield container["securityContext"]
-
-
-def _mount_seat_volume(spec: Document, seat: SeatPlan) -> None:
-    """Put the seat's volume where its class has its home, whatever that is in the class: a slot, scratch or nothing."""
-    home = {"name": HOME, "persistentVolumeClaim": {"claimName": seat.claim}}
-    spec["volumes"] = [*(one for one in spec.get("volumes", []) if one["name"] != HOME), home]
-    for container in spec["containers"]:
-        if container["name"] == SANDBOX:
-            others = [
-                one
-                for one in container.get("volumeMounts", [])
-                if one["name"] != HOME and one["mountPath"] != seat.mount_path
-            ]
-            container["volumeMounts"] = [*others, {"name": HOME, "mountPath": seat.mount_path}]
-            for variable in container.get("env", []):
-                # A class without homes has its sandboxes at home where they can write at all.
-                if (variable["name"], variable.get("value")) == ("HOME", HOMELESS):
-                    variable["value"] = seat.mount_path
-    mounted = {mount["name"] for one in _containers(spec) for mount in one.get("volumeMounts", [])}
-    spec["volumes"] = [one for one in spec["volumes"] if one["name"] in mounted]
-
-
-def _containers(spec: Document) -> list[Document]:
-    return [*spec.get("initContainers", []), *spec["containers"]]
 
 
 @dataclass(frozen=True)

@@ -187,7 +187,7 @@ def test_every_warm_sandbox_is_born_with_storage_that_a_claim_cannot_choose() ->
     assert home["spec"]["storageClassName"] in {one["metadata"]["name"] for one in made.storage_classes}
     assert template["spec"]["volumeClaimTemplatesPolicy"] == "Disallowed"
     (container,) = template["spec"]["podTemplate"]["spec"]["containers"]
-    assert {"name": "home", "mountPath": "/home/agent"} in container["volumeMounts"]
+    assert {"name": "home", "mountPath": "/home/agent", "subPath": "current"} in container["volumeMounts"]
     # A claim that brought variables or volumes would start cold.
     assert not {"env", "volumeClaimTemplates"} & set(claim("standard", "p", "c", owner="u", workspace="w")["spec"])
 

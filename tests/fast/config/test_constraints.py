@@ -33,6 +33,10 @@ REACHED = {"image": f"registry.example.com/workspace-service@sha256:{'a' * 64}",
     "certificate": CERTIFICATE
 }
 
+SERVICE_IMAGE = f"registry.example.com/workspace-service@sha256:{'a' * 64}"
+WORKSPACED = {"image": f"registry.example.com/workspaced@sha256:{'b' * 64}"}
+INSIDE: dict[str, Any] = {"service": {"image": SERVICE_IMAGE, "workspaced": WORKSPACED}}
+
 
 def one_class(**changes: Any) -> dict[str, Any]:
     return {"sandboxClasses": [sandbox(**changes)]}
@@ -74,6 +78,67 @@ NO_NAT = {
 TWO_FILE_SYSTEMS = {"storage": {"fileSystems": 2}}
 
 SAMPLES = [
+    Sample(
+        "workspaced-without-image",
+        f"{CLASS}.daemon",
+        one_class(daemon="workspaced"),
+        {**one_class(daemon="workspaced"), **INSIDE},
+    ),
+    Sample("workspaced-without-service", "service.workspaced", {"service": {"workspaced": WORKSPACED}}, INSIDE),
+    Sample(
+        "workspaced-without-service",
+        "service.workspaced",
+        {"service": {**INSIDE["service"], "enabled": False}},
+        {"service": {"image": SERVICE_IMAGE, "enabled": False}},
+    ),
+    Sample(
+        "workspaced-without-command",
+        f"{CLASS}.args",
+        {**one_class(args=["--serve"]), **INSIDE},
+        {**one_class(command=["/bin/agent"], args=["--serve"]), **INSIDE},
+    ),
+    Sample(
+        "workspaced-without-command",
+        f"{CLASS}.args",
+        {**one_class(args=["--serve"]), **INSIDE},
+        {**one_class(args=["--serve"], daemon="image"), **INSIDE},
+    ),
+    Sample(
+        "workspaced-flag-in-env",
+        f"{CLASS}.env[0]",
+        {**one_class(env=[{"name": "WORKSPACED_GRACE", "value": "1h"}]), **INSIDE},
+        {**one_class(env=[{"name": "WORKSPACE_NAME", "value": "x"}]), **INSIDE},
+    ),
+    Sample(
+        "probe-of-workspaced",
+        f"{CLASS}.probe.port",
+        {**one_class(probe={"port": 49983}), **INSIDE},
+        {**one_class(probe={"port": 49984}), **INSIDE},
+    ),
+    Sample(
+        "daemon-granted-to-class",
+        f"{CLASS}.capabilities[0]",
+        {"sandboxClasses": [sandbox(capabilities=[{"class": "other", "ports": [49983]}]), sandbox("other")], **INSIDE},
+        {"sandboxClasses": [sandbox(capabilities=[{"class": "other", "ports": [8080]}]), sandbox("other")], **INSIDE},
+    ),
+    Sample(
+        "suspend-grace-over-node",
+        f"{CLASS}.suspendGrace",
+        one_class(suspendGrace="91s", capacity="spot"),
+        one_class(suspendGrace="91s"),
+    ),
+    Sample(
+        "suspend-grace-over-node",
+        f"{CLASS}.suspendGrace",
+        {**one_class(suspendGrace="10m"), "capacity": {"terminationGrace": "5m"}},
+        on_fargate(suspendGrace="10m"),
+    ),
+    Sample(
+        "mount-path-taken",
+        f"{CLASS}.storage.mountPath",
+        one_class(storage={"mountPath": "/opt/workspaced/home"}),
+        one_class(storage={"mountPath": "/opt/home"}),
+    ),
     Sample(
         "class-name-taken",
         f"{CLASS}.name",

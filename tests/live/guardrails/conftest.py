@@ -95,7 +95,8 @@ def stage_settings() -> Settings:
     ]
     seats = [{"name": f"seat-{name}", "class": name, "user": "u-seat"} for name in (CLASS, LOOSE)]
     image = f"registry.example.com/workspace-service@sha256:{'ab' * 32}"
-    return settings({"sandboxClasses": classes, "workspaces": seats, "service": {"image": image}})
+    inside = {"image": f"registry.example.com/workspaced@sha256:{'cd' * 32}"}
+    return settings({"sandboxClasses": classes, "workspaces": seats, "service": {"image": image, "workspaced": inside}})
 
 
 def _users(admin: Client) -> None:

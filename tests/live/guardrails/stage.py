@@ -161,7 +161,7 @@ def swarm(made: Guarded) -> Swarm:
 
 def seat(name: str = LOOSE) -> SeatPlan:
     """A workspace that the stack declares."""
-    return SeatPlan(f"seat-{name}", name, user="u-seat", size="5Gi", mount_path="/home/agent")
+    return SeatPlan(f"seat-{name}", name, user="u-seat", size="5Gi")
 
 
 # A folder that homes are looked at in.

@@ -98,7 +98,7 @@ func passwd(arguments []string) error {
 	to := set.String("to", "", "the file to write")
 	name := set.String("name", "user", "the user's name")
 	home := set.String("home", os.Getenv("HOME"), "the user's home")
-	shell := set.String("shell", "/bin/sh", "the user's shell")
+	shell := set.String("shell", "", "the user's shell (default: bash if the image has it, else sh)")
 	uid := set.Uint("uid", uint(os.Geteuid()), "the user's id")
 	gid := set.Uint("gid", uint(os.Getegid()), "the group's id")
 	if err := set.Parse(arguments); err != nil {

@@ -75,12 +75,18 @@ func TestWriteEntry(t *testing.T) {
 	if err := os.WriteFile(from, []byte("root:x:0:0::/root:/bin/sh\nold:x:1000:1000::/old:/bin/sh\nada:x:77:77::/x:/bin/sh\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := WriteEntry(from, to, Account{Name: "ada", UID: 1000, GID: 100, Home: "/home/ada"}); err != nil {
+	if err := WriteEntry(from, to, Account{Name: "ada", UID: 1000, GID: 100, Home: "/home/ada", Shell: "/bin/sh"}); err != nil {
 		t.Fatal(err)
 	}
 	raw, _ := os.ReadFile(to)
 	if string(raw) != "root:x:0:0::/root:/bin/sh\nada:x:1000:100::/home/ada:/bin/sh\n" {
 		t.Fatalf("%q", raw)
+	}
+	if err := WriteEntry(from, to, Account{Name: "ada", UID: 1000, Home: "/home/ada"}); err != nil {
+		t.Fatal(err)
+	}
+	if raw, _ := os.ReadFile(to); !strings.HasSuffix(string(raw), ":/home/ada:"+usableShell("")+"\n") {
+		t.Fatalf("not the shell of the image: %q", raw)
 	}
 	if err := WriteEntry(from, to, Account{Name: "a:b"}); err == nil {
 		t.Fatal("a name with a colon")

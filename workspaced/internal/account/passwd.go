@@ -1,6 +1,7 @@
 package account
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -20,7 +21,7 @@ func WriteEntry(from, to string, a Account) error {
 	}
 	shell := a.Shell
 	if shell == "" {
-		shell = "/bin/sh"
+		shell = cmp.Or(usableShell(""), "/bin/sh")
 	}
 	var lines []string
 	for line := range strings.Lines(string(existing)) {

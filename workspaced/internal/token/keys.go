@@ -4,6 +4,7 @@ import (
 	"crypto/ed25519"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -45,10 +46,12 @@ type jwks struct {
 	} `json:"keys"`
 }
 
-// OpenFile reads the keys, and fails if there are none.
+// OpenFile reads the keys, and fails if the file has none. A file that does not
+// exist has none yet: a sandbox may start before the service has published its keys,
+// and refuses everybody until then.
 func OpenFile(path string) (*File, error) {
 	f := &File{path: path, now: time.Now}
-	if err := f.load(); err != nil {
+	if err := f.load(); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
 	f.checked = f.now()

@@ -151,6 +151,27 @@ func TestOpenFileNeedsKeys(t *testing.T) {
 	}
 }
 
+func TestASandboxMayStartBeforeTheKeysArePublished(t *testing.T) {
+	s, _ := signer(t)
+	path := filepath.Join(t.TempDir(), "keys.json")
+	file, err := token.OpenFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clock := time.Now()
+	token.SetClock(file, func() time.Time { return clock })
+	if _, err := token.Verify(s.Token("api", "s"), file, "pod-1", clock); !errors.Is(err, token.ErrKey) {
+		t.Fatalf("got %v, want %v", err, token.ErrKey)
+	}
+	if err := os.WriteFile(path, devkeys.JWKS(s), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	clock = clock.Add(2 * time.Second)
+	if _, found := file.Find("k1"); !found {
+		t.Fatal("the published key is not known")
+	}
+}
+
 func FuzzVerify(f *testing.F) {
 	s, keys := signer(f)
 	f.Add(s.Token("api", "s"))

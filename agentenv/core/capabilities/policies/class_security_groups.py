@@ -1,6 +1,7 @@
 """Compute the security groups of every class on Fargate from the settings; groups are named, not yet by id.
 
 The cluster security group represents the control plane's interfaces and the resolver's pods, which EKS puts into it.
+The nodes' security group represents the gateway and the workspace service, which run on nodes.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from agentenv.core.capabilities.cluster_facts import ClusterFacts, class_pods
 from agentenv.core.capabilities.from_settings import (
     certain_reach,
     cluster_facts_with_existing,
+    daemon_ingress,
     egress_of,
-    ingress_of,
+    granted_ingress,
     refused_grants,
 )
 from agentenv.core.capabilities.grants import RefusedGrantError
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 # No class can have these names: they contain a character that class names do not allow.
 CLUSTER = ":cluster"
 STORAGE = ":storage"
+NODES = ":nodes"
 # Each class has ingress rules in the cluster security group, which also has rules of its own.
 CLUSTER_RULES = DEFAULT_QUOTA.rules - 10
 
@@ -83,13 +86,18 @@ def _groups(sandbox_class: SandboxClass, settings: Settings, cluster: ClusterFac
     ports = (
         (sandbox_class.probe.port,) if sandbox_class.probe is not None and sandbox_class.probe.port is not None else ()
     )
-    platform = Platform(CLUSTER, storage=STORAGE if seated else None, probe_ports=ports)
+    platform = Platform(
+        CLUSTER,
+        storage=STORAGE if seated else None,
+        probe_ports=ports,
+        daemon_callers=NODES if daemon_ingress(settings.daemon_of(sandbox_class)) else None,
+    )
     groups = security_groups(
         certain_reach(egress_of(sandbox_class, cluster)),
         cluster,
         members,
         platform,
-        ingress=ingress_of(sandbox_class, settings),
+        ingress=granted_ingress(sandbox_class, settings),
     )
     return tuple(replace(group, egress=tuple(_without_storage_rules(group))) for group in groups)
 

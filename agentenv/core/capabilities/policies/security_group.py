@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from agentenv.core.capabilities.cluster_facts import CLASS_LABEL, ClusterFacts
+from agentenv.core.capabilities.cluster_facts import CLASS_LABEL, DAEMON_PORT, ClusterFacts
 from agentenv.core.capabilities.grants import RefusedGrantError
 from agentenv.core.capabilities.policies.network_policy import through_proxy
 from agentenv.core.capabilities.policies.security_group_rules import GroupRule, group_rules
@@ -47,6 +47,8 @@ class Platform:
     control_plane: str  # the group of the control plane's interfaces
     storage: str | None = None  # the group of the mount targets, for classes with a volume
     probe_ports: tuple[int, ...] = ()
+    # The group of the nodes, for classes with a daemon: the gateway and the service run there, in no group of their own
+    daemon_callers: str | None = None
 
     def egress(self) -> tuple[GroupRule, ...]:
         """Return the rules for its kubelet, which shares the sandbox's interface, and for its volume."""
@@ -56,10 +58,13 @@ class Platform:
         return tuple(rules)
 
     def ingress(self) -> tuple[GroupRule, ...]:
-        """Return the rules for logs and commands through the control plane, and for probes."""
+        """Return the rules for logs and commands through the control plane, for probes, and for the daemon."""
         kubelet = GroupRule("tcp", (10250, 10250), group=self.control_plane, why="logs and commands")
         probes = (GroupRule("tcp", (port, port), group=self.control_plane, why="probes") for port in self.probe_ports)
-        return (kubelet, *probes)
+        if self.daemon_callers is None:
+            return (kubelet, *probes)
+        why = "the gateway and the workspace service"
+        return (kubelet, *probes, GroupRule("tcp", (DAEMON_PORT, DAEMON_PORT), group=self.daemon_callers, why=why))
 
 
 @dataclass(frozen=True)

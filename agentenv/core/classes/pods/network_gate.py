@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, Any
 from agentenv.core.capabilities.from_settings import egress_of
 from agentenv.core.capabilities.sets.boxes import Point
 from agentenv.core.capabilities.sets.pods import shared_pod_ports
-from agentenv.core.classes.pods.hardening import container_security
+from agentenv.core.classes.pods.init_container import init_container
 from agentenv.core.pinned_versions import releases
-from agentenv.core.values.quantities import Quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,9 +40,6 @@ SILENT_ROUNDS = 2
 # Two that fail independently: an update replaces the API server, but not the resolver at the same time.
 MOST_ADDRESSES = 2
 SCRIPT = "network_gate.sh"
-DISK = "ephemeral-storage"
-REQUESTS = {"cpu": "10m", "memory": "16Mi", DISK: "4Mi"}
-LIMITS = {"cpu": "200m", "memory": "32Mi", DISK: "4Mi"}
 
 
 @dataclass(frozen=True)
@@ -67,33 +63,13 @@ def gate_container(sandbox_class: SandboxClass, cluster: ClusterFacts, image: st
     addresses = probe_addresses(sandbox_class, cluster)
     if sandbox_class.compute == "fargate" or not addresses:
         return None
-    return {
-        "name": GATE,
-        "image": image,
-        "imagePullPolicy": "IfNotPresent",
-        "command": ["/bin/sh", "-c", script(), GATE],
-        "args": [str(BOUND_SECONDS), str(SILENT_ROUNDS), sandbox_class.name, *(str(address) for address in addresses)],
-        "resources": _resources(sandbox_class),
-        "securityContext": container_security(),
-        "terminationMessagePolicy": "FallbackToLogsOnError",
-    }
-
-
-def _resources(sandbox_class: SandboxClass) -> dict[str, dict[str, str]]:
-    """Return small resources, at most the sandbox's: Kubernetes counts the larger of the two, so the gate is free."""
-    resources = sandbox_class.resources
-    limits = {"cpu": resources.burst.cpu or resources.cpu, "memory": resources.burst.memory or resources.memory}
-    return {
-        "requests": _at_most({"cpu": resources.cpu, "memory": resources.memory, DISK: resources.ephemeral}, REQUESTS),
-        "limits": _at_most({**limits, DISK: resources.ephemeral}, LIMITS),
-    }
-
-
-def _at_most(own: dict[str, Quantity], little: dict[str, str]) -> dict[str, str]:
-    return {
-        key: str(min(Quantity.parse(text), own[key], key=lambda sandbox_class: sandbox_class.value))
-        for key, text in little.items()
-    }
+    return init_container(
+        GATE,
+        image,
+        ["/bin/sh", "-c", script(), GATE],
+        sandbox_class,
+        args=[str(BOUND_SECONDS), str(SILENT_ROUNDS), sandbox_class.name, *(str(address) for address in addresses)],
+    )
 
 
 def gate_image(mirrors: Mirrors) -> str:

@@ -13,7 +13,11 @@ from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
 from agentenv.core.capabilities.policies.network_policy import dns_settings
 from agentenv.core.classes.names import HOME, SANDBOX
 from agentenv.core.classes.pods import aws_identity as identity
+from agentenv.core.classes.pods import daemon
+from agentenv.core.classes.pods.environment import TEMPORARY
+from agentenv.core.classes.pods.environment import variables as environment_variables
 from agentenv.core.classes.pods.hardening import container_security, pod_security
+from agentenv.core.classes.pods.home_layout import home_mount, layout_container
 from agentenv.core.classes.pods.resources import SCRATCH, container_resources
 from agentenv.core.nodes.tiers import placement
 from agentenv.core.values.quantities import size
@@ -23,14 +27,15 @@ if TYPE_CHECKING:
 
 Plain = dict[str, Any]
 
-# How long a sandbox may take to write down what it has in hand. A Spot instance is taken away after two minutes.
-GRACE_SECONDS = 30
+# How much longer than its processes a pod may take: workspaced kills what is left, and hands over the last output.
+STOP_SECONDS = 10
 ZONE = "topology.kubernetes.io/zone"
 LOCAL_DISK = "karpenter.k8s.aws/instance-local-nvme"
 
 
-def pod_spec(plan: ClassPlan, image: str) -> Plain:
-    """The specification of a sandbox's pod; its volume claim comes to it by name."""
+def pod_spec(plan: ClassPlan, image: str, *, seat: bool = False) -> Plain:
+    """Return the specification of a sandbox's pod, or of a declared seat's; its volume claim comes to it by name."""
+    home = home_path(plan, seat=seat)
     return {
         "serviceAccountName": SANDBOX,
         "automountServiceAccountToken": False,
@@ -38,37 +43,52 @@ def pod_spec(plan: ClassPlan, image: str) -> Plain:
         "enableServiceLinks": False,
         "securityContext": pod_security(plan.uid),
         **dns_settings(granted=any(grant.word == "dns" for grant in plan.settings.capabilities), cluster=plan.cluster),
-        "terminationGracePeriodSeconds": GRACE_SECONDS,
+        "terminationGracePeriodSeconds": int(plan.settings.suspend_grace.total_seconds()) + STOP_SECONDS,
         **_scheduling(plan),
-        **({"initContainers": [deepcopy(plan.gate)]} if plan.gate else {}),
-        "containers": [_container(plan, image)],
-        "volumes": [*_scratch_volumes(plan), *identity.volumes(plan)],
+        **_init_containers(plan, image, home, stored=seat or plan.slots),
+        "containers": [_container(plan, image, home, stored=seat or plan.slots)],
+        "volumes": [*_scratch_volumes(plan, home, seat=seat), *daemon.volumes(plan), *identity.volumes(plan)],
     }
 
 
-def home_path(plan: ClassPlan) -> str | None:
-    """Where the home is mounted; None for a class without one."""
-    return None if plan.settings.storage.kind == "none" else plan.settings.storage.mount_path
+def home_path(plan: ClassPlan, *, seat: bool = False) -> str | None:
+    """Return where the home is mounted; None for a sandbox without one."""
+    storage = plan.settings.storage
+    return None if storage.kind == "none" and not seat else storage.mount_path
 
 
-def _container(plan: ClassPlan, image: str) -> Plain:
+def _init_containers(plan: ClassPlan, image: str, home: str | None, *, stored: bool) -> Plain:
+    """Return the init containers; the gate is the last, because a policy is enforced while the others run."""
+    containers = [
+        *([layout_container(plan)] if stored else []),
+        *daemon.init_containers(plan, image, home or TEMPORARY),
+        *([deepcopy(plan.gate)] if plan.gate else []),
+    ]
+    return {"initContainers": containers} if containers else {}
+
+
+def _container(plan: ClassPlan, image: str, home: str | None, *, stored: bool) -> Plain:
     settings = plan.settings
     declared = {variable.name: variable.value for variable in settings.env}
     # The image's own home is on a file system that nobody can write to.
-    variables = {"HOME": home_path(plan) or "/tmp", **identity.variables(plan), **declared}  # noqa: S108 - of the sandbox
+    variables = {
+        **environment_variables(home or TEMPORARY),
+        **identity.variables(plan),
+        **declared,
+        **daemon.variables(plan),
+    }
     return {
         "name": SANDBOX,
         "image": image,
         "imagePullPolicy": "IfNotPresent",
-        **({"command": list(settings.command)} if settings.command else {}),
-        **({"args": list(settings.args)} if settings.args else {}),
+        **daemon.entry_point(plan),
         "env": [{"name": name, "value": value} for name, value in variables.items()],
         "resources": container_resources(plan).to_kubernetes(),
         # A sandbox is made larger or smaller without ending what runs in it; on Fargate it has a machine of its size.
         **({} if plan.on_fargate else {"resizePolicy": _resize_policy()}),
         "securityContext": container_security(),
-        **_probes(plan),
-        "volumeMounts": _mounts(plan),
+        **(_probes(plan) or daemon.probes(plan)),
+        "volumeMounts": _mounts(plan, home, stored=stored),
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
 
@@ -128,26 +148,28 @@ def _scheduling(plan: ClassPlan) -> Plain:
     }
 
 
-def _scratch_paths(plan: ClassPlan) -> dict[str, Decimal]:
+def _scratch_paths(plan: ClassPlan, home: str | None) -> dict[str, Decimal]:
     """Where a sandbox may write besides its home, with a size each."""
     amount = plan.settings.resources.ephemeral.value
-    return {path: amount * part for path, part in SCRATCH.items() if path != home_path(plan)}
+    return {path: amount * part for path, part in SCRATCH.items() if path != home}
 
 
-def _scratch_volumes(plan: ClassPlan) -> list[Plain]:
+def _scratch_volumes(plan: ClassPlan, home: str | None, *, seat: bool) -> list[Plain]:
     volumes = [
         {"name": _volume(path), "emptyDir": {"sizeLimit": size(amount)}}
-        for path, amount in _scratch_paths(plan).items()
+        for path, amount in _scratch_paths(plan, home).items()
     ]
-    if plan.settings.storage.kind == "scratch":
+    if plan.settings.storage.kind == "scratch" and not seat:
         volumes.append({"name": HOME, "emptyDir": {"sizeLimit": size(plan.settings.storage.size.value)}})
     return volumes
 
 
-def _mounts(plan: ClassPlan) -> list[Plain]:
-    mounts = [{"name": _volume(path), "mountPath": path} for path in _scratch_paths(plan)] + identity.mounts(plan)
-    home = home_path(plan)
-    return [*mounts, {"name": HOME, "mountPath": home}] if home else mounts
+def _mounts(plan: ClassPlan, home: str | None, *, stored: bool) -> list[Plain]:
+    mounts = [{"name": _volume(path), "mountPath": path} for path in _scratch_paths(plan, home)]
+    mounts += [*daemon.mounts(plan), *identity.mounts(plan)]
+    if home is None:
+        return mounts
+    return [*mounts, home_mount(home) if stored else {"name": HOME, "mountPath": home}]
 
 
 def _volume(path: str) -> str:

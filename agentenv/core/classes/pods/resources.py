@@ -19,6 +19,9 @@ Amounts = dict[str, Decimal]
 # Of the disk that a sandbox has, by where programs expect to write. The rest is for logs.
 SCRATCH = {"/tmp": Decimal("0.5"), "/var/tmp": Decimal("0.125"), "/run": Decimal("0.0625")}  # noqa: S108 - of a sandbox
 
+# The disk of workspaced: it has 12 MiB, and is written beside itself when it is replaced.
+WORKSPACED_DISK = Quantity.parse("32Mi")
+
 
 @dataclass(frozen=True)
 class ResourceRequirements:
@@ -66,10 +69,12 @@ def overhead(plan: ClassPlan) -> Amounts:
 
 
 def disk(plan: ClassPlan) -> Decimal:
-    """The disk of a node that a sandbox has; a home that is lost on stop is a part of it."""
-    settings = plan.settings
-    return settings.resources.ephemeral.value + (
-        settings.storage.size.value if settings.storage.kind == "scratch" else 0
+    """Return the disk of a node that a sandbox has: its own, workspaced's, and a home that is lost on stop."""
+    storage = plan.settings.storage
+    return (
+        plan.settings.resources.ephemeral.value
+        + (WORKSPACED_DISK.value if plan.daemon == "workspaced" else 0)
+        + (storage.size.value if storage.kind == "scratch" else 0)
     )
 
 

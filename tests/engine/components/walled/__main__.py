@@ -24,7 +24,8 @@ settings = read(
 labels = Labels("dev", "cluster", "eks", {"environment": "dev"})
 network = ec2.Vpc("net", cidr_block="10.40.0.0/16")
 cluster = ec2.SecurityGroup("cluster", vpc_id=network.id, description="Stands for the group that EKS makes")
-made = PodGroups(network.id, cluster.id, labels, lambda more=None: more or pulumi.ResourceOptions()).make(
+nodes = ec2.SecurityGroup("nodes", vpc_id=network.id, description="Stands for the group of the nodes")
+made = PodGroups(network.id, cluster.id, nodes.id, labels, lambda more=None: more or pulumi.ResourceOptions()).make(
     fargate_classes(settings)
 )
 pulumi.export("groups", {name: [group.id for group in groups] for name, groups in made.items()})

@@ -128,7 +128,7 @@ def test_more_rules_than_an_interface_can_have_are_refused_with_the_count() -> N
         ),
         (
             {"groups": [{"egress": [], "ingress": [{"protocol": "tcp", "why": "x", "towards": "other"}]}]},
-            rf"ingress\[0\]\.towards: found 'other'; allowed: {CLUSTER}, or a class on Fargate",
+            rf"ingress\[0\]\.towards: found 'other'; allowed: {CLUSTER} or :nodes, or a class on Fargate",
         ),
     ],
 )

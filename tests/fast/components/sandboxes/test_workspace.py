@@ -22,7 +22,6 @@ DECLARED: dict[str, Any] = {
     "sandbox_class": "standard",
     "user": "u-1",
     "size": "5Gi",
-    "mount_path": "/home/agent",
 }
 
 
@@ -83,7 +82,7 @@ def test_data_stays_unless_told_otherwise_and_is_protected_in_production() -> No
 
 
 def test_a_new_release_of_its_class_changes_the_sandbox_alone() -> None:
-    newer = {"podTemplate": {**TEMPLATE["podTemplate"], "metadata": {"labels": {"sandbox.users.io/release": "new"}}}}
+    newer = {"podTemplate": {**TEMPLATE["podTemplate"], "metadata": {"labels": {"sandbox.users.io/tier": "new"}}}}
     before = {one.key: one.inputs for one in graph().made}
     after = {one.key: one.inputs for one in graph(more={"template": newer}).made}
     assert {key[0].rpartition(":")[2] for key in before if before[key] != after[key]} == {"Sandbox"}

@@ -19,6 +19,10 @@ Object = dict[str, Any]
 
 # Each is read and judged like a stack file, which takes its time.
 FEW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+SERVICE: Object = {
+    "image": f"registry.example.com/workspace-service@sha256:{'a' * 64}",
+    "workspaced": {"image": f"registry.example.com/workspaced@sha256:{'b' * 64}"},
+}
 SYSTEMS = [f"fs-{number:017x}" for number in range(1, 10)]
 
 
@@ -111,4 +115,5 @@ def planned(draw: st.DrawFn) -> ClassPlan:
     """Any class, on some file systems, in an environment that has nodes for it."""
     families = ["m8g", "m7i", "m8gd", "m6id"]
     capacity = {"families": families, "nestedFamilies": ["m8i", "i4i-metal"], "gpu": {"limit": 8}}
-    return plan_of(draw(asked()), draw(st.integers(1, 3)), capacity=capacity)
+    service = draw(st.sampled_from([{}, {"service": SERVICE}]))
+    return plan_of(draw(asked()), draw(st.integers(1, 3)), capacity=capacity, **service)

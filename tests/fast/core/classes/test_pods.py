@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from agentenv.core.capabilities.policies.class_security_groups import class_groups
-from agentenv.core.classes.plan import ClassPlan
+from agentenv.core.classes.plan import ClassPlan, plans
 from agentenv.core.classes.pods.resources import SCRATCH
 from agentenv.core.classes.template import template_spec
 from agentenv.core.nodes.fargate_sizes import GIB, OVERHEAD, SIZES
@@ -18,9 +18,10 @@ from agentenv.core.values.posix_ids import class_id
 from agentenv.core.values.quantities import Quantity
 from tests.fast.config.stack_samples import VETTED, fargate, sandbox, settings
 from tests.fast.core.classes.restricted import violations
-from tests.fast.core.classes.strategies import FEW, made, objects_of, plan_of, planned
+from tests.fast.core.classes.strategies import FEW, SERVICE, made, objects_of, plan_of, planned
 
 Object = dict[str, Any]
+WORKSPACED: Object = {"service": SERVICE}
 
 
 def pod(one: Object, **sections: Any) -> Object:
@@ -73,7 +74,7 @@ def test_what_a_sandbox_may_write_to_is_mounted_once_and_has_a_size(plan: ClassP
     assert len(set(paths)) == len(paths)
     assert set(paths) >= set(SCRATCH)
     assert {mount["name"] for mount in mounts} == set(volumes) | claimed
-    taken = sum(amount(volume["emptyDir"]["sizeLimit"]) for volume in volumes.values())
+    taken = sum(amount(volume["emptyDir"]["sizeLimit"]) for volume in volumes.values() if "emptyDir" in volume)
     assert taken <= amount(main(inside)["resources"]["limits"]["ephemeral-storage"])
     home = next(variable["value"] for variable in main(inside)["env"] if variable["name"] == "HOME")
     assert home in paths
@@ -198,13 +199,130 @@ def test_a_probe_on_fargate_is_let_in() -> None:
 def test_a_home_of_its_own_is_kept_where_the_class_says() -> None:
     asked = [{"name": "HOME", "value": "/elsewhere"}]
     assert {"name": "HOME", "value": "/elsewhere"} in main(pod(sandbox(env=asked)))["env"]
-    mount = {"name": "home", "mountPath": "/work"}
+    mount = {"name": "home", "mountPath": "/work", "subPath": "current"}
     assert mount in main(pod(sandbox(storage={"mountPath": "/work"})))["volumeMounts"]
     homeless = main(pod(sandbox(storage={"kind": "none"})))
     assert {"name": "HOME", "value": next(iter(SCRATCH))} in homeless["env"]
     assert "home" not in {one["name"] for one in homeless["volumeMounts"]}
 
 
-def test_the_gate_comes_first_and_only_on_nodes() -> None:
-    assert [one["name"] for one in pod(sandbox())["initContainers"]] == ["gate"]
+def test_the_gate_is_the_last_to_run_before_a_sandbox_and_only_on_nodes() -> None:
+    assert [one["name"] for one in pod(sandbox())["initContainers"]] == ["home", "gate"]
+    assert [one["name"] for one in pod(sandbox(), **WORKSPACED)["initContainers"]] == [
+        "home",
+        "workspaced",
+        "passwd",
+        "gate",
+    ]
+    assert [one["name"] for one in pod(fargate(), **WORKSPACED)["initContainers"]] == ["workspaced", "passwd"]
     assert plan_of(fargate()).wall is None
+
+
+@pytest.mark.parametrize("command", [[], ["/bin/agent", "--serve"]])
+def test_workspaced_is_the_first_process_and_starts_the_command(command: list[str]) -> None:
+    made_ = made(sandbox(command=command, suspendGrace="45s"), **WORKSPACED)
+    spec = made_.templates[0]["spec"]["podTemplate"]["spec"]
+    install, passwd = spec["initContainers"][1:3]
+    assert (install["image"], install["command"]) == (
+        SERVICE["workspaced"]["image"],
+        ["/workspaced", "install", "/opt/workspaced"],
+    )
+    # The image's own users stay, so the file is written in a container of that image.
+    one = main(spec)
+    assert passwd["image"] == one["image"]
+    assert passwd["command"] == [
+        *("/opt/workspaced/workspaced", "passwd", "--to", "/opt/workspaced/passwd"),
+        *("--home", "/home/agent"),
+    ]
+    assert one["command"] == [
+        *("/opt/workspaced/workspaced", "run", "--pod-uid-file", "/etc/podinfo/uid"),
+        *("--keys", "/etc/workspaced/keys.json", *(["--", *command] if command else [])),
+    ]
+    assert "args" not in one
+    assert one["ports"] == [{"name": "workspaced", "containerPort": 49983, "protocol": "TCP"}]
+    assert one["startupProbe"]["exec"] == {"command": ["/opt/workspaced/workspaced", "health"]}
+    assert not {"readinessProbe", "livenessProbe"} & set(one)
+    mounts = {mount["mountPath"]: mount for mount in one["volumeMounts"]}
+    for path in ("/opt/workspaced", "/etc/passwd", "/etc/podinfo", "/etc/workspaced"):
+        assert mounts[path]["readOnly"] is True
+    assert mounts["/etc/passwd"]["subPath"] == "passwd"
+    volumes = {volume["name"]: volume for volume in spec["volumes"]}
+    assert volumes["workspaced-keys"]["configMap"] == {"name": "workspaced-keys"}
+    (uid,) = volumes["podinfo"]["downwardAPI"]["items"]
+    assert (uid["path"], uid["fieldRef"]["fieldPath"]) == ("uid", "metadata.uid")
+    assert made_.keys is not None
+    # Without data: the service publishes the keys, and a deployment changes none of them.
+    assert "data" not in made_.keys
+    assert made_.keys["metadata"]["name"] == "workspaced-keys"
+    # What is left after the grace is killed before the kubelet would kill workspaced itself.
+    assert {"name": "WORKSPACED_GRACE", "value": "45s"} in one["env"]
+    assert spec["terminationGracePeriodSeconds"] == 55
+
+
+@pytest.mark.parametrize("daemon", ["image", "none"])
+def test_a_class_with_another_daemon_has_its_images_entry_point(daemon: str) -> None:
+    made_ = made(sandbox(daemon=daemon, command=["/bin/agent"], args=["--serve"]), **WORKSPACED)
+    one = main(made_.templates[0]["spec"]["podTemplate"]["spec"])
+    assert (one["command"], one["args"]) == (["/bin/agent"], ["--serve"])
+    assert not {"ports", "startupProbe"} & set(one)
+    assert made_.keys is None
+    assert SERVICE["workspaced"]["image"] not in made_.constraints["data"]["images"]
+
+
+def test_a_class_with_a_probe_of_its_own_is_ready_when_that_says_so() -> None:
+    one = main(pod(sandbox(probe={"port": 8080}), **WORKSPACED))
+    assert one["startupProbe"]["tcpSocket"] == {"port": 8080}
+
+
+def test_every_image_of_a_pod_is_one_of_the_classs() -> None:
+    for one in (sandbox(), sandbox(storage={"kind": "none"}), fargate()):
+        for more in ({}, WORKSPACED):
+            made_ = made(one, **more)
+            spec = made_.templates[0]["spec"]["podTemplate"]["spec"]
+            images = {each["image"] for each in [*spec.get("initContainers", []), *spec["containers"]]}
+            assert images == set(made_.constraints["data"]["images"].split(","))
+
+
+def test_package_managers_install_into_the_home() -> None:
+    variables = {one["name"]: one["value"] for one in main(pod(sandbox()))["env"]}
+    assert {key: variables[key] for key in ("HOME", "TMPDIR", "NPM_CONFIG_PREFIX", "GOBIN", "CARGO_HOME")} == {
+        "HOME": "/home/agent",
+        "TMPDIR": "/tmp",  # noqa: S108 - of a sandbox
+        "NPM_CONFIG_PREFIX": "/home/agent/.local",
+        "GOBIN": "/home/agent/.local/bin",
+        "CARGO_HOME": "/home/agent/.cargo",
+    }
+    own = main(pod(sandbox(env=[{"name": "GOPATH", "value": "/opt/go"}])))["env"]
+    assert {"name": "GOPATH", "value": "/opt/go"} in own
+
+
+def test_the_daemon_of_a_sandbox_is_reached_by_the_gateway_and_the_service_alone() -> None:
+    callers = {
+        daemon: [
+            peer["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"]
+            for rule in made(sandbox(daemon=daemon), **WORKSPACED).network_policy["spec"].get("ingress", [])  # pyright: ignore[reportOptionalSubscript]
+            for peer in rule["from"]
+            if rule["ports"] == [{"protocol": "TCP", "port": 49983}]
+        ]
+        for daemon in ("workspaced", "image", "none")
+    }
+    assert callers == {"workspaced": ["gateway", "workspace-service"], "image": ["gateway"], "none": []}
+
+
+def test_on_fargate_the_daemon_is_reached_from_nodes() -> None:
+    for daemon, groups in (("workspaced", [":nodes"]), ("none", [])):
+        (one,) = class_groups(settings({"sandboxClasses": [fargate(daemon=daemon)], **WORKSPACED}))
+        rules = [rule for group in one.groups for rule in group.ingress if rule.ports == (49983, 49983)]
+        assert [rule.group for rule in rules] == groups
+
+
+def test_a_grant_of_all_ports_to_a_class_leaves_out_its_daemon() -> None:
+    classes = [sandbox(), sandbox("caller", capabilities=[{"class": "standard"}])]
+    plan, _ = plans(settings({"sandboxClasses": classes, **WORKSPACED}))
+    open_ports = {
+        port
+        for entry in plan.ingress.pod_ports
+        for port in (49982, 49983, 49984)
+        if entry.pods.namespace == "sandbox-caller" and port in entry.ports
+    }
+    assert open_ports == {49982, 49984}

@@ -57,11 +57,17 @@ def test_other_settings_start_its_pods_again() -> None:
     assert mark("{}") != mark('{"a": 1}')
 
 
-def test_it_sees_no_secret_and_hands_out_no_right() -> None:
+def test_it_sees_no_secret_but_its_signing_keys_and_hands_out_no_right() -> None:
     rules = [*rights.cluster_rules(), *rights.class_namespace_rules(), *rights.own_namespace_rules()]
     assert not any("*" in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]] for rule in rules)
     resources = {resource for rule in rules for resource in rule["resources"]}
-    assert not resources & {"secrets", "nodes", "pods/exec", "serviceaccounts", "serviceaccounts/token", "roles"}
+    assert not resources & {"nodes", "pods/exec", "serviceaccounts", "serviceaccounts/token", "roles"}
+    secrets = [rule for rule in rules if "secrets" in rule["resources"]]
+    assert all(rule in rights.own_namespace_rules() for rule in secrets)
+    assert [(rule["verbs"], rule.get("resourceNames")) for rule in secrets] == [
+        (["create"], None),
+        (["get", "patch"], ["workspaced-signing-keys"]),
+    ]
     verbs = {verb for rule in rules for verb in rule["verbs"]}
     assert not verbs & {"impersonate", "bind", "escalate", "deletecollection"}
 
@@ -83,6 +89,27 @@ def test_it_neither_makes_nor_deletes_a_volume_and_replaces_nothing() -> None:
     assert volumes == {"get", "list", "watch", "patch"}
     # Whatever it changes it changes as it was read, by a merge.
     assert not any("update" in rule["verbs"] for rule in rules)
+
+
+def test_in_classes_it_writes_the_configmap_of_its_public_keys_and_no_other() -> None:
+    writing = [
+        rule
+        for rule in rights.class_namespace_rules()
+        if "configmaps" in rule["resources"] and set(rule["verbs"]) - {"get", "list", "watch"}
+    ]
+    assert writing == [
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["patch"], "resourceNames": ["workspaced-keys"]}
+    ]
+
+
+def test_it_reaches_sandboxes_only_where_it_controls_what_is_in_them() -> None:
+    spec = network.service_network_policy(8080, [], controls_sandboxes=True)["spec"]
+    assert spec["egress"][-1] == {
+        "to": [{"namespaceSelector": {"matchExpressions": [{"key": "sandbox.users.io/class", "operator": "Exists"}]}}],
+        "ports": [{"protocol": "TCP", "port": 49983}],
+    }
+    without = network.service_network_policy(8080, [])["spec"]
+    assert without == {**spec, "egress": spec["egress"][:-1]}
 
 
 def test_metrics_are_for_pods_and_the_api_for_callers_too() -> None:

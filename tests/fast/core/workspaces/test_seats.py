@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pytest
 
 from agentenv.config import read
 from agentenv.core.values.names import KINDS
 from agentenv.core.values.posix_ids import SEAT_IDS, class_id, seat_id
 from agentenv.core.workspaces import seats
 from agentenv.core.workspaces.seats import RetainedSeat, SeatPlan, seat_plans
+from tests.fast.config.stack_samples import sandbox
+from tests.fast.core.classes.strategies import objects_of, plan_of
 
-if TYPE_CHECKING:
-    import pytest
-
-DESK = SeatPlan("desk", "standard", "u-1", "5Gi", "/home/agent")
+DESK = SeatPlan("desk", "standard", "u-1", "5Gi")
 IDS = class_id("standard")
 TEMPLATE: dict[str, Any] = {
     "podTemplate": {
         "metadata": {
             "labels": {
                 "sandbox.users.io/class": "standard",
-                "sandbox.users.io/release": "ab12cd34",
-                "sandbox.users.io/channel": "stable",
                 "sandbox.users.io/tier": "standard",
             }
         },
@@ -36,14 +35,14 @@ TEMPLATE: dict[str, Any] = {
                     "securityContext": {"runAsUser": IDS, "readOnlyRootFilesystem": True},
                     "volumeMounts": [
                         {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - of a container
-                        {"name": "home", "mountPath": "/home/agent"},
+                        {"name": "home", "mountPath": "/home/agent", "subPath": "current"},
                     ],
                 }
             ],
             "volumes": [{"name": "tmp", "emptyDir": {"sizeLimit": "1Gi"}}],
         },
     },
-    "volumeClaimTemplates": [{"metadata": {"name": "home"}, "spec": {}}],
+    "service": False,
 }
 
 
@@ -128,7 +127,7 @@ def test_a_seat_has_the_hardening_of_its_class_with_ids_of_its_own() -> None:
     assert spec["initContainers"] == TEMPLATE["podTemplate"]["spec"]["initContainers"]
     assert spec["runtimeClassName"] == "gvisor"
     assert {"name": "home", "persistentVolumeClaim": {"claimName": "home-desk"}} in spec["volumes"]
-    assert {"name": "home", "mountPath": "/home/agent"} in container["volumeMounts"]
+    assert {"name": "home", "mountPath": "/home/agent", "subPath": "current"} in container["volumeMounts"]
     assert len({one["mountPath"] for one in container["volumeMounts"]}) == len(container["volumeMounts"]) == 2
     assert "volumeClaimTemplates" not in seats.sandbox(DESK, TEMPLATE)["spec"]
     assert pod["metadata"]["labels"] == {
@@ -141,18 +140,28 @@ def test_a_seat_has_the_hardening_of_its_class_with_ids_of_its_own() -> None:
     assert pod["metadata"]["annotations"] == {"karpenter.sh/do-not-disrupt": "true"}
 
 
-def test_scratch_where_the_class_has_its_home_gives_way_to_the_seats_volume() -> None:
-    spec = TEMPLATE["podTemplate"]["spec"]
-    mounts = [{"name": "scratch", "mountPath": "/home/agent"}]
-    volumes = [{"name": "scratch", "emptyDir": {}}]
-    container = {**spec["containers"][0], "volumeMounts": mounts}
-    container["env"] = [{"name": "HOME", "value": "/tmp"}, {"name": "TMPDIR", "value": "/tmp"}]  # noqa: S108
-    template = {"podTemplate": {"spec": {**spec, "containers": [container], "volumes": volumes}}, "service": False}
-    made = seats.seat_pod_template(DESK, template)["spec"]
-    assert [one["value"] for one in made["containers"][0]["env"]] == ["/home/agent", "/tmp"]  # noqa: S108
-    assert seats.sandbox(DESK, template)["spec"]["service"] is False
-    assert made["containers"][0]["volumeMounts"] == [{"name": "home", "mountPath": "/home/agent"}]
-    assert [one["name"] for one in made["volumes"]] == ["home"]
+@pytest.mark.parametrize("kind", ["slot", "scratch", "none"])
+def test_a_seat_has_its_volume_as_home_whatever_its_class_has(kind: str) -> None:
+    plan = plan_of(
+        sandbox(storage={"kind": kind, "mountPath": "/work"}, capabilities=["dns"]),
+        capacity={"families": ["m8gd"]},
+        workspaces=[{"name": "desk", "class": "standard", "user": "u-1"}],
+    )
+    document = seats.sandbox(DESK, objects_of(plan).seat)
+    assert document["spec"]["service"] is False
+    assert "volumeClaimTemplates" not in document["spec"]
+    spec = document["spec"]["podTemplate"]["spec"]
+    (container,) = spec["containers"]
+    assert {"name": "home", "mountPath": "/work", "subPath": "current"} in container["volumeMounts"]
+    assert {"name": "HOME", "value": "/work"} in container["env"]
+    volumes = {volume["name"]: volume for volume in spec["volumes"]}
+    assert volumes["home"] == {"name": "home", "persistentVolumeClaim": {"claimName": "home-desk"}}
+    assert len(volumes) == len(spec["volumes"])
+    assert {mount["name"] for mount in container["volumeMounts"]} == set(volumes)
+    assert spec["initContainers"][0]["name"] == "home"
+    assert {one["image"] for one in [*spec["initContainers"], container]} <= set(
+        objects_of(plan).constraints["data"]["images"].split(",")
+    )
 
 
 def test_the_template_of_the_class_stays_as_it_was() -> None:

@@ -49,7 +49,15 @@ def identity_token(*more: Object, name: str = "x", **changes: Any) -> Object:
     return {"name": name, "projected": {"sources": [{"serviceAccountToken": kept}, *more]}}
 
 
+def _pod_field(path: str) -> Object:
+    return {"name": "x", "downwardAPI": {"items": [{"path": "x", "fieldRef": {"fieldPath": path}}]}}
+
+
 _KUBERNETES = "kubernetes.default.svc"
+_KEYS_OF_CLASS = {
+    "name": "x",
+    "configMap": {"name": "workspaced-keys", "optional": True, "items": [{"key": "x", "path": "x"}]},
+}
 LABEL = "metadata|labels|sandbox.users.io/"
 BAD: tuple[tuple[str, str, Change], ...] = (
     ("pod-runtime", "no runtime class", put("spec.runtimeClassName", None)),
@@ -141,6 +149,10 @@ BAD: tuple[tuple[str, str, Change], ...] = (
         "the node's files in the volume of an identity token",
         put("spec.volumes.-", {**identity_token(), "hostPath": {"path": "/"}}),
     ),
+    ("pod-volumes", "another ConfigMap", put("spec.volumes.-", {"name": "x", "configMap": {"name": "x"}})),
+    ("pod-volumes", "some keys of the ConfigMap of keys", put("spec.volumes.-", _KEYS_OF_CLASS)),
+    ("pod-volumes", "what others wrote on the pod", put("spec.volumes.-", _pod_field("metadata.annotations"))),
+    ("pod-volumes", "no field of the pod", put("spec.volumes.-", {"name": "x", "downwardAPI": {}})),
     ("pod-volumes", "an empty projection", put("spec.volumes.-", {"name": "x", "projected": {"sources": []}})),
     ("pod-labels", "the label of another class", put(LABEL + "class", "other")),
     ("pod-labels", "no label of a class", put(LABEL + "class", None)),

@@ -54,7 +54,7 @@ def _in_template(change: Change) -> Change:
 
 def _seat(made: Guarded) -> Object:
     """A declared workspace, with its own id and home."""
-    return seats.sandbox(seat(), made.loose.templates[0]["spec"])
+    return seats.sandbox(seat(), made.loose.seat)
 
 
 _RULES = {row.name: " ".join(rule.id for rule in row.rules) for row in policies(["fs-1"], EKS)}

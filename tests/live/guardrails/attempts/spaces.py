@@ -20,6 +20,7 @@ from tests.live.guardrails.stage import (
     DEPLOYER,
     INSIDER,
     NAMESPACES,
+    PROVISIONER,
     SERVICE,
     Guarded,
     Object,
@@ -245,6 +246,27 @@ _fences.refused(
 )
 _fences.passes("fence-constraints", "another tier by a deployment", DEPLOYER, merge(_constraints, {"data": {"x": "y"}}))
 _fences.passes("fence-constraints", "a label", INSIDER, merge(_constraints, _LABEL))
+
+
+def _keys(made: Guarded) -> str:
+    return made.core("configmaps", "workspaced-keys")
+
+
+_KEY = {"data": {"keys.json": '{"keys": []}'}}
+_fences.refused("fence-keys", "a key of one's own by a merge patch", INSIDER, merge(_keys, _KEY))
+_fences.refused(
+    "fence-keys",
+    "a key of one's own as bytes",
+    PROVISIONER,
+    merge(_keys, {"binaryData": {"keys.json": "e30="}}),
+)
+_fences.refused(
+    "fence-keys", "a key of one's own by writing it anew", INSIDER, replace(_keys, put("data", _KEY["data"]))
+)
+_fences.refused("fence-keys", "none", INSIDER, delete(_keys))
+_fences.passes("fence-keys", "its keys, by the service", SERVICE, merge(_keys, _KEY))
+_fences.passes("fence-keys", "keys by a deployment", DEPLOYER, merge(_keys, _KEY))
+_fences.passes("fence-keys", "a label", INSIDER, merge(_keys, _LABEL))
 _fences.passes(
     "fence-constraints",
     "another ConfigMap",

@@ -1,0 +1,134 @@
+"""workspaced in the pod of a sandbox: an init container copies it from its image, and it is the first process.
+
+It gets the pod's uid by the downward API and the service's public keys from a ConfigMap, so that it asks nobody: a
+class without capabilities reaches nothing. The keys are there when the service has published them, and are read again
+when they change; until then it admits nobody. The class's command is started beside it.
+
+The class's uid has no entry in the image's `/etc/passwd`, and `ssh`, `git` and `whoami` need one. A second init
+container, of the class's own image, writes the image's file with that entry, which is mounted in its place.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from agentenv.core.capabilities.cluster_facts import CLASS_LABEL, DAEMON_PORT
+from agentenv.core.classes.names import namespace, owner_labels
+from agentenv.core.classes.pods.init_container import init_container
+from agentenv.core.classes.pods.resources import WORKSPACED_DISK
+
+if TYPE_CHECKING:
+    from agentenv.core.classes.plan import ClassPlan
+
+Plain = dict[str, Any]
+
+WORKSPACED = "workspaced"
+PROGRAM_FOLDER = "/opt/workspaced"
+PROGRAM = f"{PROGRAM_FOLDER}/{WORKSPACED}"
+# Flags of `workspaced run` as variables; it gives them to no process.
+FLAG_PREFIX = "WORKSPACED_"
+POD_INFO, POD_INFO_FOLDER, UID_FILE = "podinfo", "/etc/podinfo", "uid"
+KEYS, KEYS_FOLDER, KEYS_FILE = "workspaced-keys", "/etc/workspaced", "keys.json"
+PASSWD, PASSWD_PATH = "passwd", "/etc/passwd"
+DAEMON_PATHS = (PROGRAM_FOLDER, POD_INFO_FOLDER, KEYS_FOLDER, PASSWD_PATH)
+# Starting takes some milliseconds; a class with a command is ready when its own probe says so.
+START_SECONDS = 60
+
+
+def runs_workspaced(plan: ClassPlan) -> bool:
+    """Return whether workspaced is the first process of the class's sandboxes."""
+    return plan.daemon == WORKSPACED
+
+
+def init_containers(plan: ClassPlan, image: str, home: str) -> list[Plain]:
+    """Return the init containers that install workspaced and write the passwd file, in this order."""
+    if plan.workspaced_image is None or not runs_workspaced(plan):
+        return []
+    mounts = [{"name": WORKSPACED, "mountPath": PROGRAM_FOLDER}]
+    return [
+        init_container(
+            WORKSPACED,
+            plan.workspaced_image,
+            [f"/{WORKSPACED}", "install", PROGRAM_FOLDER],
+            plan.settings,
+            mounts=mounts,
+        ),
+        init_container(
+            PASSWD,
+            image,
+            [PROGRAM, "passwd", "--to", f"{PROGRAM_FOLDER}/{PASSWD}", "--home", home],
+            plan.settings,
+            mounts=mounts,
+        ),
+    ]
+
+
+def volumes(plan: ClassPlan) -> list[Plain]:
+    """Return the volumes of the program, of the pod's uid and of the keys."""
+    if not runs_workspaced(plan):
+        return []
+    uid = {"path": UID_FILE, "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.uid"}}
+    return [
+        {"name": WORKSPACED, "emptyDir": {"sizeLimit": str(WORKSPACED_DISK)}},
+        {"name": POD_INFO, "downwardAPI": {"items": [uid]}},
+        {"name": KEYS, "configMap": {"name": KEYS}},
+    ]
+
+
+def mounts(plan: ClassPlan) -> list[Plain]:
+    """Return the mounts of the sandbox's container; all are read-only."""
+    if not runs_workspaced(plan):
+        return []
+    return [
+        {"name": WORKSPACED, "mountPath": PROGRAM_FOLDER, "readOnly": True},
+        {"name": WORKSPACED, "mountPath": PASSWD_PATH, "subPath": PASSWD, "readOnly": True},
+        {"name": POD_INFO, "mountPath": POD_INFO_FOLDER, "readOnly": True},
+        {"name": KEYS, "mountPath": KEYS_FOLDER, "readOnly": True},
+    ]
+
+
+def variables(plan: ClassPlan) -> dict[str, str]:
+    """Return the flags of workspaced that are no part of its command."""
+    if not runs_workspaced(plan):
+        return {}
+    return {f"{FLAG_PREFIX}GRACE": f"{int(plan.settings.suspend_grace.total_seconds())}s"}
+
+
+def entry_point(plan: ClassPlan) -> Plain:
+    """Return the command, the arguments and the port of the sandbox's container."""
+    settings = plan.settings
+    own = [*settings.command, *settings.args]
+    if not runs_workspaced(plan):
+        return {
+            **({"command": list(settings.command)} if settings.command else {}),
+            **({"args": list(settings.args)} if settings.args else {}),
+        }
+    uid, keys = f"{POD_INFO_FOLDER}/{UID_FILE}", f"{KEYS_FOLDER}/{KEYS_FILE}"
+    return {
+        "command": [PROGRAM, "run", "--pod-uid-file", uid, "--keys", keys, *(["--", *own] if own else [])],
+        "ports": [{"name": WORKSPACED, "containerPort": DAEMON_PORT, "protocol": "TCP"}],
+    }
+
+
+def probes(plan: ClassPlan) -> Plain:
+    """Return the probe of workspaced, for a class without a probe of its own.
+
+    It is asked until it has started and not later: a sandbox that is too busy to answer is working. It is asked from
+    inside, because the network lets in nobody but the gateway and the service.
+    """
+    if not runs_workspaced(plan):
+        return {}
+    handler = {"exec": {"command": [PROGRAM, "health"]}}
+    return {"startupProbe": {**handler, "periodSeconds": 1, "timeoutSeconds": 5, "failureThreshold": START_SECONDS}}
+
+
+def keys_configmap(plan: ClassPlan) -> Plain | None:
+    """Return the ConfigMap for the public keys. It has none at first: the service publishes them, and nobody else."""
+    if not runs_workspaced(plan):
+        return None
+    labels = {CLASS_LABEL: plan.name, **owner_labels(plan)}
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": KEYS, "namespace": namespace(plan.name), "labels": labels},
+    }
