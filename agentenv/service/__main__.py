@@ -60,6 +60,7 @@ def main(arguments: list[str]) -> int:
 async def serve(configuration: Configuration, metrics: Metrics) -> bool:
     """Serve the API, and run the loops while elected; return whether loops or watches failed."""
     from agentenv.service.http.app import create_app
+    from agentenv.service.http.connection_limits import LimitedProtocol
     from agentenv.service.kube.snapshot import WorkspaceSnapshot
 
     snapshot = WorkspaceSnapshot()
@@ -82,6 +83,8 @@ async def serve(configuration: Configuration, metrics: Metrics) -> bool:
                 create_app(configuration, metrics, snapshot, on_watches_ended),
                 host=configuration.host,
                 port=configuration.port,
+                http=LimitedProtocol,
+                ws="none",
                 log_config=None,
                 access_log=False,
                 # Anybody can send X-Forwarded-For, so the peer's address is the source.
