@@ -114,6 +114,7 @@ async def _dependencies(
         if recorder is not None:
             await asyncio.to_thread(recorder.settle, workspace.namespace, workspace.id)
 
+    refreshing = [asyncio.create_task(issuer.keys.refresh())] if issuer is not None else []
     try:
         async with running_backend(backend, ended):
             yield Dependencies(
@@ -138,6 +139,8 @@ async def _dependencies(
                 now=now,
             )
     finally:
+        for task in refreshing:
+            task.cancel()
         await client.aclose()
         await kube.close()
         api.close()

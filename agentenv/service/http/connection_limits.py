@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 from asyncio import TimerHandle, Transport
 from http import HTTPStatus
-from typing import Any
+from typing import Any, cast
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from agentenv.service.http.body_limit import MAX_BYTES
 from agentenv.service.http.problems import MEDIA_TYPE
@@ -93,10 +93,13 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _age(self) -> tuple[bool, float]:
         """Return a sort key: first the connections that wait for their client, the oldest first."""
-        is_waiting_for_response = (
-            self.cycle is not None and not self.cycle.more_body and not self.cycle.response_started
-        )
-        return is_waiting_for_response, self._since
+        cycle = self._cycle
+        return cycle is not None and not cycle.more_body and not cycle.response_started, self._since
+
+    @property
+    def _cycle(self) -> RequestResponseCycle | None:
+        """Return the current request and response, or the last ones; None before the first request."""
+        return cast("RequestResponseCycle | None", self.cycle)
 
     def _start_timer(self, seconds: float) -> None:
         self._stop_timer()
@@ -110,7 +113,9 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _on_timeout(self) -> None:
         self._timer = None
-        if self.cycle is None or (self._in_headers and self.cycle.response_complete) or self.cycle.more_body:
+        cycle = self._cycle
+        is_reading_headers = cycle is None or (self._in_headers and cycle.response_complete)
+        if is_reading_headers or (cycle is not None and cycle.more_body and not cycle.response_started):
             self._refuse(HTTPStatus.REQUEST_TIMEOUT, "the request was not complete in time", "send it without pauses")
         else:
             self.transport.abort()

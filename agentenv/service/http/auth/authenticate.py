@@ -117,6 +117,6 @@ def _issuer_of(token: str) -> str | None:
     """Return the unverified issuer of a token, only to choose how to verify it."""
     try:
         issuer: object = jwt.decode(token, options={"verify_signature": False}).get("iss")
-    except jwt.InvalidTokenError:
+    except (jwt.InvalidTokenError, RecursionError):
         return None
     return issuer if isinstance(issuer, str) else None

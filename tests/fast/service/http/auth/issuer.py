@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -37,14 +38,23 @@ class FakeIssuer:
 
     def __init__(self) -> None:
         self.keys: list[SigningKey] = [SigningKey("first")]
+        self.rows: list[Any] | None = None  # of the key set, instead of those of `keys`
+        self.key_set: Any = None  # instead of one with these rows
         self.fetched = 0
+        self.hung = threading.Event()
+        self._released = threading.Event()
+        self._released.set()
         issuer = self
 
         class Answering(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
+                if not issuer._released.is_set():
+                    issuer.hung.set()
+                    issuer._released.wait(30)
+                rows = [key.public for key in issuer.keys] if issuer.rows is None else issuer.rows
                 documents: dict[str, Any] = {
                     "/.well-known/openid-configuration": {"issuer": issuer.url, "jwks_uri": f"{issuer.url}/keys"},
-                    "/keys": {"keys": [key.public for key in issuer.keys]},
+                    "/keys": {"keys": rows} if issuer.key_set is None else issuer.key_set,
                 }
                 issuer.fetched += self.path == "/keys"
                 body = json.dumps(documents.get(self.path, {})).encode()
@@ -59,6 +69,15 @@ class FakeIssuer:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Answering)
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    @contextmanager
+    def hanging(self) -> Generator[None]:
+        """Leave requests without a response for a while; `hung` is set once there was one."""
+        self._released.clear()
+        try:
+            yield
+        finally:
+            self._released.set()
 
     def close(self) -> None:
         self._server.shutdown()

@@ -1,4 +1,4 @@
-"""Tokens of an issuer: every way to forge, stretch or misuse one is refused, and rotation is seen at once."""
+"""Tokens of an issuer: forged, expired and misused ones are refused, and an issuer that hangs stalls no known key."""
 
 from __future__ import annotations
 
@@ -7,19 +7,22 @@ import base64
 import hmac
 import json
 import time
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Coroutine, Iterator, Mapping
+from typing import Any, TypeVar
 
 import httpx2
 import pytest
 
-from agentenv.service.http.auth.issuer import LOOK_AGAIN_SECONDS, OLD_SECONDS, TOO_OLD_SECONDS, Issuer
+from agentenv.service.http.auth.issuer import Issuer
+from agentenv.service.http.auth.keys import EXPIRE_SECONDS, REFRESH_SECONDS, RETRY_SECONDS
 from agentenv.service.http.problems import Problem, UnauthenticatedError
 from tests.fast.service.http.auth.issuer import AUDIENCE, FakeIssuer, SigningKey
 
+T = TypeVar("T")
+
 
 class Clock:
-    """Time that passes when a test says so."""
+    """A clock that a test sets."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -29,10 +32,10 @@ class Clock:
 
 
 @pytest.fixture
-def issuing() -> Iterator[FakeIssuer]:
-    made = FakeIssuer()
-    yield made
-    made.close()
+def issuer() -> Iterator[FakeIssuer]:
+    fake = FakeIssuer()
+    yield fake
+    fake.close()
 
 
 @pytest.fixture
@@ -40,42 +43,44 @@ def clock() -> Clock:
     return Clock()
 
 
-class Asking:
-    """The issuer under test, asked one token after the other."""
+class Verifier:
+    """The issuer under test, with an event loop of its own."""
 
-    def __init__(self, issuing: FakeIssuer, clock: Clock) -> None:
-        self._issuing, self._clock = issuing, clock
+    def __init__(self, issuer: FakeIssuer, clock: Clock) -> None:
         self._loop = asyncio.new_event_loop()
         self._client = httpx2.AsyncClient(trust_env=False)
-        self._issuer = Issuer(issuing.url, AUDIENCE, self._client, clock)
+        self.issuer = Issuer(issuer.url, AUDIENCE, self._client, clock)
 
     def __call__(self, token: str) -> Mapping[str, Any]:
-        return self._loop.run_until_complete(self._issuer.verify(token))
+        return self.run(self.issuer.verify(token))
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        return self._loop.run_until_complete(asyncio.wait_for(coroutine, 20))
 
     def close(self) -> None:
-        self._loop.run_until_complete(self._client.aclose())
+        self.run(self._client.aclose())
         self._loop.close()
 
 
 @pytest.fixture
-def verified(issuing: FakeIssuer, clock: Clock) -> Iterator[Asking]:
-    made = Asking(issuing, clock)
-    yield made
-    made.close()
+def verify(issuer: FakeIssuer, clock: Clock) -> Iterator[Verifier]:
+    verifier = Verifier(issuer, clock)
+    yield verifier
+    verifier.close()
 
 
 @pytest.mark.parametrize("algorithm", ["RS256", "PS384", "ES256"])
-def test_a_token_of_the_issuer_counts(issuing: FakeIssuer, verified: Asking, algorithm: str) -> None:
-    issuing.keys = [SigningKey("own", algorithm)]
-    assert verified(issuing.token("ann"))["sub"] == "ann"
+def test_a_token_of_the_issuer_is_accepted(issuer: FakeIssuer, verify: Verifier, algorithm: str) -> None:
+    issuer.keys = [SigningKey("own", algorithm)]
+    assert verify(issuer.token("ann"))["sub"] == "ann"
 
 
-def _forged(issuing: FakeIssuer) -> dict[str, str]:
+def _forged(issuer: FakeIssuer) -> dict[str, str]:
     now = int(time.time())
     stranger = SigningKey("first")
-    good = issuing.token("ann")
+    good = issuer.token("ann")
     head, body, signature = good.split(".")
-    claims = {"iss": issuing.url, "aud": AUDIENCE, "sub": "ann", "iat": now, "exp": now + 60}
+    claims = {"iss": issuer.url, "aud": AUDIENCE, "sub": "ann", "iat": now, "exp": now + 60}
     plain = json.dumps(claims).encode()
 
     def coded(data: bytes) -> str:
@@ -83,93 +88,159 @@ def _forged(issuing: FakeIssuer) -> dict[str, str]:
 
     es384 = json.dumps({"alg": "ES384", "kid": "first"}).encode()
     hs256 = coded(json.dumps({"alg": "HS256", "kid": "first"}).encode())
-    public = json.dumps(issuing.keys[0].public).encode()
+    public = json.dumps(issuer.keys[0].public).encode()
     by_public_key = hmac.digest(public, f"{hs256}.{coded(plain)}".encode(), "sha256")
     none = json.dumps({"alg": "none", "typ": "JWT"}).encode()
     other = coded(json.dumps({**claims, "sub": "bob"}).encode())
     return {
-        "signed by somebody else under the key's name": issuing.token("ann", key=stranger),
-        "with a body of another": f"{head}.{other}.{signature}",
-        "with no signature": f"{head}.{body}.",
-        "unsigned, and saying so": f"{coded(none)}.{coded(plain)}.",
+        "signed by another key of the same id": issuer.token("ann", key=stranger),
+        "with the claims of another": f"{head}.{other}.{signature}",
+        "without a signature": f"{head}.{body}.",
+        "with algorithm none": f"{coded(none)}.{coded(plain)}.",
         "signed with the public key as a secret": f"{hs256}.{coded(plain)}.{coded(by_public_key)}",
-        "naming another algorithm than its key's": f"{coded(es384)}.{body}.{signature}",
-        "bringing its own key": issuing.token("ann", key=stranger, header={"jwk": stranger.public, "kid": "mine"}),
-        "leading to its own keys": issuing.token(
+        "with another algorithm than its key": f"{coded(es384)}.{body}.{signature}",
+        "with a key in its header": issuer.token("ann", key=stranger, header={"jwk": stranger.public, "kid": "mine"}),
+        "with a URL of keys in its header": issuer.token(
             "ann", key=stranger, header={"jku": "https://evil.example.com/keys", "kid": "mine"}
         ),
-        "demanding what nobody understands": issuing.token("ann", header={"crit": ["b64"], "b64": False}),
-        "of another kind": issuing.token("ann", header={"typ": "logout+jwt"}),
-        "expired": issuing.token("ann", iat=now - 7200, exp=now - 3600),
-        "not yet good": issuing.token("ann", nbf=now + 600),
-        "from the future": issuing.token("ann", iat=now + 600),
-        "for somebody else": issuing.token("ann", aud="another-service"),
-        "for nobody": issuing.token("ann", aud=None),
-        "of another issuer": issuing.token("ann", iss="https://evil.example.com"),
-        "of an issuer with a like name": issuing.token("ann", iss=issuing.url + "/"),
-        "without an end": issuing.token("ann", exp=None),
-        "without a beginning": issuing.token("ann", iat=None),
-        "of nobody": issuing.token("ann", sub=None),
-        "with an end that is no time": issuing.token("ann", exp="soon"),
-        "too long": issuing.token("ann", more="x" * 20_000),
-        "no token": "opaque",
+        "with a critical header parameter": issuer.token("ann", header={"crit": ["b64"], "b64": False}),
+        "of another type": issuer.token("ann", header={"typ": "logout+jwt"}),
+        "expired": issuer.token("ann", iat=now - 7200, exp=now - 3600),
+        "not valid yet": issuer.token("ann", nbf=now + 600),
+        "issued in the future": issuer.token("ann", iat=now + 600),
+        "for another audience": issuer.token("ann", aud="another-service"),
+        "without an audience": issuer.token("ann", aud=None),
+        "of another issuer": issuer.token("ann", iss="https://evil.example.com"),
+        "of an issuer with a similar URL": issuer.token("ann", iss=issuer.url + "/"),
+        "without exp": issuer.token("ann", exp=None),
+        "without iat": issuer.token("ann", iat=None),
+        "without a subject": issuer.token("ann", sub=None),
+        "with an invalid exp": issuer.token("ann", exp="soon"),
+        "too long": issuer.token("ann", more="x" * 20_000),
+        "opaque": "opaque",
         "three dots": "..",
     }
 
 
-def test_whatever_is_no_token_of_the_issuers_is_refused(issuing: FakeIssuer, verified: Asking) -> None:
-    for what, token in _forged(issuing).items():
+def test_forged_and_invalid_tokens_are_refused(issuer: FakeIssuer, verify: Verifier) -> None:
+    for name, token in _forged(issuer).items():
         with pytest.raises(UnauthenticatedError):
-            pytest.fail(f"a token {what} counted: {verified(token)}")
+            pytest.fail(f"a token {name} was accepted: {verify(token)}")
 
 
 @pytest.mark.filterwarnings("ignore:The RSA key is 1024 bits")
-def test_a_weak_key_counts_for_nothing(issuing: FakeIssuer, verified: Asking) -> None:
-    issuing.keys = [SigningKey("weak", "RS256", bits=1024)]
+def test_a_weak_key_is_not_used(issuer: FakeIssuer, verify: Verifier) -> None:
+    issuer.keys = [SigningKey("weak", "RS256", bits=1024)]
     with pytest.raises(UnauthenticatedError):
-        verified(issuing.token("ann"))
+        verify(issuer.token("ann"))
 
 
-def test_a_new_key_is_good_at_once_and_a_withdrawn_one_refused_soon(
-    issuing: FakeIssuer, verified: Asking, clock: Clock
+def test_a_new_key_works_at_once_and_a_withdrawn_one_until_the_next_refresh(
+    issuer: FakeIssuer, verify: Verifier, clock: Clock
 ) -> None:
-    first, second = issuing.keys[0], SigningKey("second")
-    assert verified(issuing.token("ann"))
-    issuing.keys = [first, second]
-    clock.now += LOOK_AGAIN_SECONDS + 1
-    assert verified(issuing.token("ann", key=second))
-    issuing.keys = [second]
-    assert verified(issuing.token("ann", key=first)), "until its keys are looked at again"
-    clock.now += OLD_SECONDS + 1
+    first, second = issuer.keys[0], SigningKey("second")
+    assert verify(issuer.token("ann"))
+    issuer.keys = [first, second]
+    clock.now += RETRY_SECONDS + 1
+    assert verify(issuer.token("ann", key=second))
+    issuer.keys = [second]
+    assert verify(issuer.token("ann", key=first))
+    verify.run(verify.issuer.keys.fetch())
+    clock.now += RETRY_SECONDS + 1
     with pytest.raises(UnauthenticatedError):
-        verified(issuing.token("ann", key=first))
+        verify(issuer.token("ann", key=first))
 
 
-def test_made_up_names_of_keys_do_not_have_the_issuer_asked_each_time(
-    issuing: FakeIssuer, verified: Asking, clock: Clock
-) -> None:
-    verified(issuing.token("ann"))
-    fetched = issuing.fetched
-    clock.now += LOOK_AGAIN_SECONDS + 1
+def test_unknown_key_ids_cause_one_fetch(issuer: FakeIssuer, verify: Verifier, clock: Clock) -> None:
+    verify(issuer.token("ann"))
+    fetched = issuer.fetched
+    clock.now += RETRY_SECONDS + 1
     for number in range(50):
         with pytest.raises(UnauthenticatedError):
-            verified(issuing.token("ann", key=SigningKey(f"made-up-{number}")))
-    assert issuing.fetched == fetched + 1
+            verify(issuer.token("ann", key=SigningKey(f"made-up-{number}")))
+    assert issuer.fetched == fetched + 1
 
 
-def test_cached_keys_serve_while_the_issuer_is_down(issuing: FakeIssuer, verified: Asking, clock: Clock) -> None:
-    token = issuing.token("ann")
-    verified(token)
-    issuing.close()
-    clock.now += OLD_SECONDS + 1
-    assert verified(token)
-    clock.now += TOO_OLD_SECONDS
-    with pytest.raises(Problem) as told:
-        verified(token)
-    assert told.value.kind == "unavailable"
+def test_cached_keys_serve_while_the_issuer_is_down(issuer: FakeIssuer, verify: Verifier, clock: Clock) -> None:
+    token = issuer.token("ann")
+    verify(token)
+    issuer.close()
+    clock.now += REFRESH_SECONDS + 1
+    assert verify(token)
+    clock.now += EXPIRE_SECONDS
+    with pytest.raises(Problem) as refused:
+        verify(token)
+    assert refused.value.kind == "unavailable"
+
+
+def test_an_issuer_that_hangs_stalls_no_token_of_a_known_key(
+    issuer: FakeIssuer, verify: Verifier, clock: Clock
+) -> None:
+    verify(issuer.token("ann"))
+    with issuer.hanging():
+        clock.now += REFRESH_SECONDS + 1
+
+        async def verify_beside_a_refresh() -> None:
+            refreshing = asyncio.create_task(verify.issuer.keys.refresh())
+            unknown = asyncio.create_task(verify.issuer.verify(issuer.token("eve", key=SigningKey("unknown"))))
+            await asyncio.to_thread(issuer.hung.wait)
+            assert (await asyncio.wait_for(verify.issuer.verify(issuer.token("ann")), 0.5))["sub"] == "ann"
+            assert not unknown.done()
+            unknown.cancel()
+            refreshing.cancel()
+
+        verify.run(verify_beside_a_refresh())
+
+
+def test_a_fetch_ends_at_its_deadline(issuer: FakeIssuer, verify: Verifier, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentenv.service.http.auth.keys.FETCH_SECONDS", 0.2)
+    with issuer.hanging(), pytest.raises(Problem) as refused:
+        verify(issuer.token("ann"))
+    assert refused.value.kind == "unavailable"
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "not an object",
+        None,
+        7,
+        [["kty", "EC"]],
+        {"kty": ["EC"]},
+        {"kty": "EC", "crv": "P-256", "x": 1, "y": None},
+        {"kty": "EC", "crv": {}, "x": "AA", "y": "AA"},
+        {"kty": "RSA", "n": "", "e": ""},
+        {"kty": "OKP", "crv": "Ed25519", "x": "!"},
+        {"kty": "EC", "alg": ["ES256"], "kid": "first"},
+        {"kty": "EC", "use": {}, "kid": ["first"]},
+    ],
+    ids=str,
+)
+def test_unusable_rows_of_a_key_set_are_ignored(issuer: FakeIssuer, verify: Verifier, row: Any) -> None:
+    issuer.rows = [row, issuer.keys[0].public]
+    assert verify(issuer.token("ann"))
+
+
+@pytest.mark.parametrize("document", [[], {}, "keys", {"keys": {}}, {"keys": None}, {"keys": []}], ids=str)
+def test_the_last_good_keys_serve_where_a_key_set_has_none(
+    issuer: FakeIssuer, verify: Verifier, clock: Clock, document: Any
+) -> None:
+    verify(issuer.token("ann"))
+    issuer.key_set = document
+    clock.now += REFRESH_SECONDS + 1
+    verify.run(verify.issuer.keys.fetch())
+    assert verify(issuer.token("ann"))
+
+
+@pytest.mark.parametrize("part", [0, 1])
+def test_a_token_of_nested_lists_is_refused(issuer: FakeIssuer, verify: Verifier, part: int) -> None:
+    parts = issuer.token("ann").split(".")
+    parts[part] = base64.urlsafe_b64encode(b"[" * 7_000).rstrip(b"=").decode()
+    with pytest.raises(UnauthenticatedError):
+        verify(".".join(parts))
 
 
 @pytest.mark.parametrize("url", ["http://issuer.example.com", "ftp://issuer.example.com", "http://127.0.0.1.evil.com"])
-def test_an_issuer_is_not_reached_in_clear(url: str) -> None:
+def test_an_issuer_must_be_reached_by_https(url: str) -> None:
     with pytest.raises(ValueError, match="https"):
         Issuer(url, AUDIENCE, httpx2.AsyncClient())
