@@ -13,10 +13,9 @@ from typing import Any, Generic, Literal, TypeVar
 
 from agentenv.policies.verdicts import Severity, Verdict
 from agentenv.policies.view.cluster.pods import PodSpec, pods_of
-from agentenv.policies.view.fields import UNKNOWN, Field
+from agentenv.policies.view.fields import UNKNOWN, Field, boolean_or_unknown
 from agentenv.policies.view.graph import Graph
 from agentenv.policies.view.resource import KubernetesObject, Resource, holds_objects
-from agentenv.policies.view.values import switch
 
 View = TypeVar("View")
 Source = Literal["Checkov", "CIS", "Security Hub", "Kyverno", "PSS", "AWS"]
@@ -59,7 +58,7 @@ def forbid(field: Field, bad: Callable[[object], bool], message: str) -> Iterato
 
 def forbid_switch(field: Field, bad: Collection[bool | None], message: str) -> Iterator[Outcome]:
     """As `forbid`, of a switch: what is neither true nor false (a text that a template fills in) is not known."""
-    value = switch(field)
+    value = boolean_or_unknown(field)
     if value is UNKNOWN:
         yield unknown(field, f"{field.path} is neither true nor false" if field.known else "")
     elif value in bad:

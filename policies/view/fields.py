@@ -10,14 +10,26 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, cast
 
-from agentenv.core.capabilities.unknown_values import UNKNOWN
+from agentenv.core.capabilities.unknown_values import UNKNOWN, Unknown
 
-__all__ = ["MISSING", "UNKNOWN", "Field", "UnknownReached"]
+__all__ = [
+    "MISSING",
+    "UNKNOWN",
+    "Field",
+    "UnknownReached",
+    "boolean_or_unknown",
+    "is_one_of",
+    "is_zero",
+    "number_or_unknown",
+    "scalar",
+    "sets_no_limit",
+]
 
 
 class Missing(Enum):
@@ -27,6 +39,7 @@ class Missing(Enum):
 
 
 MISSING: Final = Missing.MISSING
+_ZERO: Final = re.compile(r"[+-]?(0+\.?0*|\.0+)([eE][+-]?\d+|[numkMGTPE]|[KMGTPE]i)?")
 
 
 class UnknownReached(Exception):
@@ -181,3 +194,39 @@ def _holds_unknown(raw: object) -> bool:
 
 def _fail(field: Field) -> float:
     raise UnknownReached(field)
+
+
+def scalar(field: Field) -> str | int | float | bool | None:
+    """Return the value if it is a scalar; None if it is missing, unknown, a list or a mapping."""
+    return field.raw if isinstance(field.raw, str | int | float | bool) else None
+
+
+def is_one_of(field: Field, values: Collection[object]) -> bool:
+    """Return whether the value is one of these scalars."""
+    value = scalar(field)
+    return value is not None and value in values
+
+
+def number_or_unknown(field: Field) -> float | Unknown | None:
+    """Return the value as a number, `UNKNOWN` if it is not one. Unlike `Field.number`, this does not end the rule."""
+    try:
+        return field.number
+    except UnknownReached:
+        return UNKNOWN
+
+
+def boolean_or_unknown(field: Field) -> bool | Unknown | None:
+    """Return the value of a boolean field, `UNKNOWN` if it is neither true nor false, such as a template."""
+    if field.missing:
+        return None
+    return field.raw if isinstance(field.raw, bool) else UNKNOWN
+
+
+def is_zero(value: object) -> bool:
+    """Return whether the value is a Kubernetes quantity of zero, in any unit."""
+    return not isinstance(value, bool) and (value == 0 or (isinstance(value, str) and bool(_ZERO.fullmatch(value))))
+
+
+def sets_no_limit(field: Field) -> bool:
+    """Return whether the quantity limits nothing: it is missing, or 0, which the kubelet reads as no limit."""
+    return field.missing or is_zero(field.raw)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
-from functools import cached_property
-from typing import TypeVar
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from functools import cached_property, wraps
+from typing import Any, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 from agentenv.policies.view.cluster.pods import PodSpec, pods_of
 from agentenv.policies.view.environment import Situation
@@ -12,6 +13,7 @@ from agentenv.policies.view.resource import KubernetesObject, Resource
 
 Key = TypeVar("Key", bound=Hashable)
 Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 class Graph:
@@ -81,3 +83,19 @@ def _grouped(pairs: Iterable[tuple[Key, Item]]) -> dict[Key, list[Item]]:
     for key, value in pairs:
         found.setdefault(key, []).append(value)
     return found
+
+
+_RESULTS: WeakKeyDictionary[Graph, dict[Callable[..., Any], object]] = WeakKeyDictionary()
+
+
+def once_per_graph(compute: Callable[[Graph], Result]) -> Callable[[Graph], Result]:
+    """Cache the result of a function for each graph, for all the rules that need it."""
+
+    @wraps(compute)
+    def cached(graph: Graph) -> Result:
+        results = _RESULTS.setdefault(graph, {})
+        if compute not in results:
+            results[compute] = compute(graph)
+        return cast("Result", results[compute])
+
+    return cached

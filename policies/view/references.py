@@ -9,9 +9,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from agentenv.policies.view.cached import once
 from agentenv.policies.view.fields import Field
-from agentenv.policies.view.graph import Graph
+from agentenv.policies.view.graph import Graph, once_per_graph
 from agentenv.policies.view.resource import Resource
 
 
@@ -78,7 +77,7 @@ def known_ids(resource: Resource) -> frozenset[str]:
     return frozenset(value for value in values if isinstance(value, str) and value)
 
 
-@once
+@once_per_graph
 def _ids(_: Graph) -> dict[str, dict[str, list[Resource]]]:
     """By type, filled as types are asked for."""
     return {}

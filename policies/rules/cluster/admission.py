@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from agentenv.policies.rules.registry import GRAPH, Outcome, fail, objects, resources, rule, unknown
-from agentenv.policies.view.cached import once
 from agentenv.policies.view.cluster.admission import BINDING, GROUP, POLICY, WEBHOOKS, Guard, guards_of, touches
-from agentenv.policies.view.fields import Field
-from agentenv.policies.view.graph import Graph
+from agentenv.policies.view.fields import Field, scalar
+from agentenv.policies.view.graph import Graph, once_per_graph
 from agentenv.policies.view.resource import KubernetesObject, Resource
 from agentenv.policies.view.tenants.sandbox_namespaces import AGENTS, EXTENSIONS, rooms_of
-from agentenv.policies.view.values import word
 
 RELEASE = "kubernetes:helm.sh/v3:Release"
 ENFORCE = "pod-security.kubernetes.io/enforce"
@@ -123,7 +121,7 @@ def fails_open(guard: KubernetesObject, graph: Graph) -> Iterator[Outcome]:
         actions = guard.at("spec", "validationActions")
         if actions.holds_unknown():
             yield unknown(actions)
-        elif "Deny" not in {word(action) for action in actions.elements()}:
+        elif "Deny" not in {scalar(action) for action in actions.elements()}:
             yield fail(actions, "it tells of violations and refuses none")
         missing = guard.at("spec", "paramRef", "parameterNotFoundAction")
         if missing.raw == "Allow" and _hears_of_making(guard):
@@ -141,19 +139,19 @@ def _about_sandboxes(binding: KubernetesObject, graph: Graph) -> bool:
     own = binding.at("spec", "matchResources", "resourceRules")
     if not own.missing:
         return touches(own, SANDBOXES)
-    return word(binding.at("spec", "policyName")) in _sandbox_policies(graph)
+    return scalar(binding.at("spec", "policyName")) in _sandbox_policies(graph)
 
 
-@once
+@once_per_graph
 def _sandbox_policies(graph: Graph) -> frozenset[object]:
     """The names of policies that hear of the sandbox kinds."""
     found = graph.objects(GROUP, POLICY)
     return frozenset(
-        word(one.name) for one in found if touches(one.at("spec", "matchConstraints", "resourceRules"), SANDBOXES)
+        scalar(one.name) for one in found if touches(one.at("spec", "matchConstraints", "resourceRules"), SANDBOXES)
     )
 
 
 def _hears_of_making(binding: KubernetesObject) -> bool:
     rows = binding.at("spec", "matchResources", "resourceRules").elements()
-    heard = {word(one) for row in rows for one in row.at("operations").elements()}
+    heard = {scalar(one) for row in rows for one in row.at("operations").elements()}
     return not heard or bool(heard & {"CREATE", "*"})

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from agentenv.core.capabilities.sets.address_ranges import OPEN_ADDRESS_COUNT, is_open_range, parse_network
 from agentenv.policies.rules.registry import About, Outcome, fail, rule, unknown
 from agentenv.policies.view.cluster.clusters import WORDS, Cluster, clusters_of
-from agentenv.policies.view.fields import Field
+from agentenv.policies.view.fields import Field, scalar
 from agentenv.policies.view.graph import Graph
-from agentenv.policies.view.tenants.wide_ranges import WORLD, for_anybody, network_of
-from agentenv.policies.view.values import word
 
 CLUSTER: About[Cluster] = About("every EKS cluster", WORDS.__contains__, clusters_of)
 
@@ -46,14 +45,14 @@ def _open(ranges: Field) -> Iterator[Outcome]:
         yield fail(ranges, "no ranges are named for the public endpoint, so it is open to every address")
     reached = 0
     for element in elements:
-        network = network_of(element)
+        network = parse_network(element.raw)
         if network is None:
             yield unknown(element)
-        elif for_anybody(network):
+        elif is_open_range(network):
             yield fail(element, f"the public endpoint is open to {network}")
         elif network.version == 4:
             reached += network.num_addresses
-    if reached >= WORLD:
+    if reached >= OPEN_ADDRESS_COUNT:
         yield fail(ranges, "the ranges of the public endpoint add up to a quarter of the internet or more")
 
 
@@ -73,7 +72,7 @@ def control_plane_logs(cluster: Cluster, graph: Graph) -> Iterator[Outcome]:
         return
     logs = cluster.at("logs")
     elements = logs.elements()
-    lacking = [kind for kind in LOGS if kind not in {word(element) for element in elements}]
+    lacking = [kind for kind in LOGS if kind not in {scalar(element) for element in elements}]
     if lacking and (unsaid := [element for element in elements if element.unknown]):
         yield unknown(unsaid[0])
     elif lacking:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from agentenv.policies.rules.registry import GRAPH, Outcome, fail, objects, rule, unknown
-from agentenv.policies.view.cached import once
-from agentenv.policies.view.fields import Field
-from agentenv.policies.view.graph import Graph
+from agentenv.policies.view.fields import Field, is_one_of, scalar
+from agentenv.policies.view.graph import Graph, once_per_graph
 from agentenv.policies.view.resource import KubernetesObject
-from agentenv.policies.view.values import one_of, word
 
 RBAC = "rbac.authorization.k8s.io"
 ASSOCIATION = "aws:eks/accessPolicyAssociation:AccessPolicyAssociation"
@@ -88,9 +86,9 @@ def powerful_roles(role: KubernetesObject, graph: Graph) -> Iterator[Outcome]:
             for element in row.at(key).elements():
                 if element.unknown:
                     yield unknown(element)
-                elif one_of(element, stars):
+                elif is_one_of(element, stars):
                     yield fail(element, f"the role has a wildcard among its {key}")
-                elif key == "verbs" and one_of(element, CLIMBING):
+                elif key == "verbs" and is_one_of(element, CLIMBING):
                     yield fail(element, f"the role may {element.raw}: it is as strong as whatever it can reach so")
         yield from _doors(row)
         if wide:
@@ -131,7 +129,7 @@ def _in_namespaces_only(graph: Graph, role: KubernetesObject) -> bool:
     )
 
 
-@once
+@once_per_graph
 def _bound(graph: Graph) -> list[tuple[str, str | None, frozenset[str]]]:
     """Every binding of a role of the cluster: its kind, that role's name where it is known, and what it comes from."""
     found: list[tuple[str, str | None, frozenset[str]]] = []
@@ -179,13 +177,13 @@ def _wide(row: Field) -> Iterator[Outcome]:
 
 
 def _verbs(row: Field) -> set[str]:
-    return {str(word(verb)) for verb in row.at("verbs").elements()}
+    return {str(scalar(verb)) for verb in row.at("verbs").elements()}
 
 
 def _among(row: Field, group: str) -> bool:
     """Whether it is about a group; one whose groups are not known, or not said, may be about any."""
     groups = row.at("apiGroups")
-    return groups.missing or any(one.unknown or one_of(one, {group, "*"}) for one in groups.elements())
+    return groups.missing or any(one.unknown or is_one_of(one, {group, "*"}) for one in groups.elements())
 
 
 def _means(resource: Field, name: str) -> bool:
@@ -199,7 +197,7 @@ def _unnamed(row: Field, name: str) -> bool:
     names = row.at("resourceNames").elements()
     if name != "signers":
         return not names
-    return not names or any(str(word(one)).startswith(OWN_SIGNERS) for one in names)
+    return not names or any(str(scalar(one)).startswith(OWN_SIGNERS) for one in names)
 
 
 @rule(
@@ -222,7 +220,7 @@ def cluster_admins(graph: Graph) -> Iterator[Outcome]:
         if not str(policy.raw).endswith(ADMIN_POLICIES) or scope.raw != "cluster":
             continue
         principal = association.at("principalArn")
-        admins.setdefault(association.urn if principal.unknown else word(principal), principal)
+        admins.setdefault(association.urn if principal.unknown else scalar(principal), principal)
         if isinstance(principal.raw, str) and principal.raw.endswith((":root", ":user/*", ":role/*")):
             yield fail(principal, "a whole account is admin of the cluster")
     if len(admins) > ADMINS:
@@ -250,7 +248,7 @@ def bound_to_cluster_admin(binding: KubernetesObject, graph: Graph) -> Iterator[
     """
     name = binding.at("roleRef", "name")
     own = graph.targets(binding.resource, "roleRef", *OWN_ROLES)
-    subjects = {word(subject.at("name")) for subject in binding.at("subjects").elements()}
+    subjects = {scalar(subject.at("name")) for subject in binding.at("subjects").elements()}
     if name.unknown:
         if not own or any(role.at("metadata", "name").raw == "cluster-admin" for role in own):
             yield unknown(name)

@@ -6,12 +6,10 @@ from collections.abc import Iterator
 
 from agentenv.core.classes.names import MODE_LABEL, WORKSPACE_LABEL
 from agentenv.policies.rules.registry import GRAPH, About, Outcome, fail, not_applicable, objects, rule, unknown
-from agentenv.policies.view.fields import UNKNOWN, Field
+from agentenv.policies.view.fields import UNKNOWN, Field, number_or_unknown, scalar, sets_no_limit
 from agentenv.policies.view.graph import Graph
-from agentenv.policies.view.quantities import no_bound
 from agentenv.policies.view.resource import KubernetesObject, holds_objects
 from agentenv.policies.view.tenants.sandbox_namespaces import AGENTS, EXTENSIONS, Room, rooms_of
-from agentenv.policies.view.values import number_of, word
 
 BUDGET = "aws:budgets/budget:Budget"
 COST_TAG = "aws:costexplorer/costAllocationTag:CostAllocationTag"
@@ -91,7 +89,7 @@ def _bounds_containers(row: Field) -> bool:
     limits = [
         row.at("default", what) if row.at("max", what).missing else row.at("max", what) for what in ("cpu", "memory")
     ]
-    return row.at("type").raw == "Container" and not any(no_bound(one) for one in limits)
+    return row.at("type").raw == "Container" and not any(sets_no_limit(one) for one in limits)
 
 
 def _within(graph: Graph, kind: str) -> Iterator[tuple[Room, list[KubernetesObject], KubernetesObject | None]]:
@@ -140,7 +138,7 @@ def pools_fit(graph: Graph) -> Iterator[Outcome]:
                 bound = one.at("spec", "hard", key)
                 if bound.missing:
                     continue
-                numbers = [1 if field.missing else number_of(field) for field in (*members, bound)]
+                numbers = [1 if field.missing else number_or_unknown(field) for field in (*members, bound)]
                 *wanted, most = (0 if one is None or one is UNKNOWN else one for one in numbers)
                 if UNKNOWN in numbers:
                     yield unknown((*members, bound)[numbers.index(UNKNOWN)])
@@ -227,7 +225,7 @@ def budget_cap(graph: Graph) -> Iterator[Outcome]:
         amount = one.at("limitAmount")
         if one.at("timeUnit").raw != "MONTHLY" or one.at("budgetType").raw != "COST":
             continue
-        number = number_of(amount)
+        number = number_or_unknown(amount)
         if number is UNKNOWN:
             yield unknown(amount)
         elif cap is not None and number is not None and number > cap:
@@ -253,7 +251,7 @@ def cost_tags(graph: Graph) -> Iterator[Outcome]:
             yield unknown(row.at("status"))
         elif row.at("status").raw != "Active":
             yield fail(row.at("status"), "the tag is on no bill")
-    named = {word(row.at("tagKey")) for row in rows}
+    named = {scalar(row.at("tagKey")) for row in rows}
     lacks = [key for key in graph.situation.required_tags if key not in named]
     settings = graph.situation.settings
     if not graph.of_type(*COST_TYPES):

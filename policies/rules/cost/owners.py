@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache, reduce
+from pathlib import Path
 
 from agentenv.core.classes.names import USER_LABEL
 from agentenv.policies.rules.nodes.instances import MACHINE
 from agentenv.policies.rules.registry import GRAPH, About, Outcome, fail, objects, rule, unknown
 from agentenv.policies.view.cluster.instances import INSTANCE, TEMPLATE, Machine
-from agentenv.policies.view.fields import Field
+from agentenv.policies.view.fields import Field, scalar
 from agentenv.policies.view.graph import Graph
 from agentenv.policies.view.resource import KubernetesObject, Resource
-from agentenv.policies.view.tags import given_to_all, lacking, taggable
 from agentenv.policies.view.tenants.sandbox_namespaces import EXTENSIONS, rooms_of
-from agentenv.policies.view.values import word
 
 STARTED = ("instance", "volume")
 EBS = "ebs.csi.aws.com"
 SCALING_GROUP = "aws:autoscaling/group:Group"
+PROVIDER = "pulumi:providers:aws"
+_TAGGABLE_FILE = Path(__file__).parents[2] / "taggable.txt"
+
+
+@cache
+def taggable_types() -> frozenset[str]:
+    """Return the types that take tags as a mapping; the file is generated from the provider's SDK."""
+    return frozenset(_TAGGABLE_FILE.read_text(encoding="utf-8").split())
+
 
 TAGGED: About[Resource] = About(
     "every AWS resource that can carry tags",
-    lambda kind: kind.startswith("aws:") and (kind in taggable() or kind == SCALING_GROUP),
+    lambda kind: kind.startswith("aws:") and (kind in taggable_types() or kind == SCALING_GROUP),
     lambda resource: (resource,),
 )
 
@@ -42,8 +51,8 @@ def tags(resource: Resource, graph: Graph) -> Iterator[Outcome]:
     if resource.type == SCALING_GROUP:
         yield from _of_group(given, wanted)
         return
-    if lacks := lacking(given, wanted):
-        lacks = [key for key in lacks if key not in given_to_all(graph)]
+    if lacks := _missing_keys(given, wanted):
+        lacks = [key for key in lacks if key not in _default_tags(graph)]
     if given.unknown:
         yield unknown(given)
     elif lacks:
@@ -55,7 +64,7 @@ def _of_group(given: Field, wanted: tuple[str, ...]) -> Iterator[Outcome]:
     if given.holds_unknown():
         yield unknown(given)
         return
-    passed = {word(one.at("key")) for one in given.elements() if one.at("propagateAtLaunch").raw is True}
+    passed = {scalar(one.at("key")) for one in given.elements() if one.at("propagateAtLaunch").raw is True}
     if lacks := [key for key in wanted if key not in passed]:
         yield fail(given, f"its instances get no tag {', '.join(lacks)}")
 
@@ -82,7 +91,7 @@ def labels(graph: Graph) -> Iterator[Outcome]:
     ]:
         if field.unknown:
             yield unknown(field)
-        elif lacks := lacking(field, keys):
+        elif lacks := _missing_keys(field, keys):
             yield fail(field, f"it has no label {', '.join(lacks)}")
 
 
@@ -123,7 +132,7 @@ def started(machine: Machine) -> Iterator[Outcome]:
 def _judged(given: Field, wanted: tuple[str, ...], who: str) -> Iterator[Outcome]:
     if given.unknown:
         yield unknown(given)
-    elif lacks := lacking(given, wanted):
+    elif lacks := _missing_keys(given, wanted):
         yield fail(given, f"{who} no tag {', '.join(lacks)}")
 
 
@@ -149,3 +158,17 @@ def volumes_on_demand(storage: KubernetesObject, graph: Graph) -> Iterator[Outco
         return
     unsure = [field for field in (given, *extra) if field.unknown]
     yield unknown(unsure[0]) if unsure else fail(given, "its volumes get no tags of an owner")
+
+
+def _missing_keys(tags: Field, required: tuple[str, ...]) -> list[str]:
+    """Return the keys that are missing from tags or labels, or have an empty value."""
+    return [key for key in required if tags.at(key).missing or tags.at(key).raw == ""]
+
+
+def _default_tags(graph: Graph) -> frozenset[str]:
+    """Return the keys of the tags that every AWS provider of the stack adds to all its resources."""
+    keys: list[frozenset[str]] = []
+    for provider in graph.of_type(PROVIDER):
+        tags = provider.at("defaultTags").parsed().at("tags")
+        keys.append(frozenset() if tags.unknown else frozenset(key for key, _ in tags.entries()))
+    return reduce(frozenset.intersection, keys) if keys else frozenset()

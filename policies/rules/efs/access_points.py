@@ -7,17 +7,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from agentenv.policies.rules.registry import GRAPH, Outcome, fail, resources, rule, unknown
-from agentenv.policies.view.fields import UNKNOWN, Field
+from agentenv.policies.view.fields import UNKNOWN, Field, number_or_unknown, scalar
 from agentenv.policies.view.graph import Graph
-from agentenv.policies.view.paths import Segments, holds, segments
 from agentenv.policies.view.references import reference
 from agentenv.policies.view.resource import KubernetesObject, Resource
 from agentenv.policies.view.tenants.metering_access_points import ACCESS_POINT, looked_at
-from agentenv.policies.view.values import number_of, word
 
 FILE_SYSTEM = "aws:efs/fileSystem:FileSystem"
 OWNER_TAGS: Final = ("sandbox-user", "sandbox-class")
 POINTS = resources(ACCESS_POINT)
+Segments = tuple[str, ...]
 
 
 @rule(
@@ -35,7 +34,7 @@ def whole_file_system(point: Resource) -> Iterator[Outcome]:
     path = point.at("rootDirectory", "path")
     if path.unknown:
         yield unknown(path)
-    elif path.missing or not isinstance(path.raw, str) or not segments(path.raw):
+    elif path.missing or not isinstance(path.raw, str) or not path_segments(path.raw):
         yield fail(path, "is the root of the file system")
 
 
@@ -59,7 +58,7 @@ def enforced_ids(point: Resource) -> Iterator[Outcome]:
     ids = [(user.at(key), f"{key} is root's or none") for key in ("uid", "gid")]
     required = {field.path for field, _ in ids}
     for field, words in [*ids, *((one, "a secondary group is root's") for one in user.at("secondaryGids").elements())]:
-        number = number_of(field)
+        number = number_or_unknown(field)
         if number is UNKNOWN:
             yield unknown(field)
         elif number == 0 or (number is None and field.path in required):
@@ -204,7 +203,7 @@ def _above(one: _Folder, others: dict[Segments, _Folder]) -> Iterator[Outcome]:
         other = others.get(path[:length])
         if other is None or (other.made_there and (one.made_there or length < len(path))):
             continue
-        if (one.tenant and one.tenant == other.tenant) or not holds(other.path, path):
+        if (one.tenant and one.tenant == other.tenant) or not contains_path(other.path, path):
             continue
         if other.made_there and one.class_ is not None and one.class_ == other.class_ and one.looked_at is not False:
             if one.looked_at is None:
@@ -222,19 +221,19 @@ def _folders(graph: Graph) -> Iterator[_Folder]:
         path = point.at("rootDirectory", "path")
         if path.unknown or point.at("rootDirectory").unknown:
             continue
-        found = segments(path.raw) if isinstance(path.raw, str) else ()
+        found = path_segments(path.raw) if isinstance(path.raw, str) else ()
         # The root is another rule's, and would hold everything here too
         if found:
-            tenant = frozenset((key, said) for key in OWNER_TAGS if (said := word(point.at("tags", key))) is not None)
-            class_ = word(point.at("tags", "sandbox-class"))
+            tenant = frozenset((key, said) for key in OWNER_TAGS if (said := scalar(point.at("tags", key))) is not None)
+            class_ = scalar(point.at("tags", "sandbox-class"))
             where = _file_system(graph, point)
             yield _Folder(where, found, path, point.name, tenant, class_=class_, looked_at=looked_at(graph, point))
     for thing in graph.objects("storage.k8s.io", "StorageClass"):
         base = thing.at("parameters", "basePath")
-        if isinstance(base.raw, str) and segments(base.raw):
+        if isinstance(base.raw, str) and path_segments(base.raw):
             system = _class_system(graph, thing)
-            of = word(thing.labels.at("sandbox.users.io/class"))
-            yield _Folder(system, segments(base.raw), base, thing.resource.name, frozenset(), True, of)
+            of = scalar(thing.labels.at("sandbox.users.io/class"))
+            yield _Folder(system, path_segments(base.raw), base, thing.resource.name, frozenset(), True, of)
 
 
 def _owners(graph: Graph) -> Iterator[_Owner]:
@@ -267,7 +266,7 @@ def _tag(field: Field) -> object:
 
 
 def _number(field: Field) -> float | None:
-    found = number_of(field)
+    found = number_or_unknown(field)
     return None if found is UNKNOWN else found
 
 
@@ -278,3 +277,19 @@ def others_bits(mode: object) -> int | None:
         return int(str(mode).removesuffix(".0"), 8) & 0o007
     except ValueError:
         return None
+
+
+def path_segments(path: str) -> Segments:
+    """Return the parts of an absolute path, with `.`, `..` and double slashes resolved. The root has none."""
+    parts: list[str] = []
+    for part in path.split("/"):
+        if part == "..":
+            del parts[-1:]
+        elif part not in ("", "."):
+            parts.append(part)
+    return tuple(parts)
+
+
+def contains_path(outer: Segments, inner: Segments) -> bool:
+    """Return whether a path is the other one, or a directory above it."""
+    return inner[: len(outer)] == outer

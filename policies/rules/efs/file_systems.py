@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from agentenv.policies.rules.registry import GRAPH, Outcome, fail, forbid, resources, rule, unknown
-from agentenv.policies.view.fields import Field
+from agentenv.policies.view.fields import Field, is_one_of
 from agentenv.policies.view.graph import Graph
 from agentenv.policies.view.iam.statements import Statement, statements, unknown_in
 from agentenv.policies.view.references import Reference, among, reference
 from agentenv.policies.view.resource import Resource
 from agentenv.policies.view.tenants.security_groups import GROUPS, Passing, may_have_more, passing
-from agentenv.policies.view.values import one_of
 
 FILE_SYSTEM, POLICY = "aws:efs/fileSystem:FileSystem", "aws:efs/fileSystemPolicy:FileSystemPolicy"
 BACKUP, TARGET, SUBNET = "aws:efs/backupPolicy:BackupPolicy", "aws:efs/mountTarget:MountTarget", "aws:ec2/subnet:Subnet"
@@ -233,7 +232,7 @@ def _opens_more(one: Passing) -> Iterator[Outcome]:
     for cidr in one.ranges:
         if cidr.unknown:
             yield unknown(cidr)
-        elif one_of(cidr, OPEN):
+        elif is_one_of(cidr, OPEN):
             yield fail(one.field, "lets the whole internet at the file system")
             return
     if one.every_port is None:

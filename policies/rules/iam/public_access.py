@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from agentenv.policies.rules.registry import Outcome, fail, forbid_switch, resources, rule, unknown
-from agentenv.policies.view.fields import Field
+from agentenv.policies.view.fields import Field, is_one_of
 from agentenv.policies.view.iam.conditions import says_whose
 from agentenv.policies.view.resource import Resource
-from agentenv.policies.view.values import one_of
 
 BUCKETS: Final = ("aws:s3/bucket:Bucket", "aws:s3/bucketV2:BucketV2")
 ACLS: Final = ("aws:s3/bucketAcl:BucketAcl", "aws:s3/bucketAclV2:BucketAclV2")
@@ -67,7 +66,7 @@ def public_by_a_word(resource: Resource) -> Iterator[Outcome]:
     acl = resource.at("acl")
     if acl.unknown:
         yield unknown(acl)
-    elif one_of(acl, PUBLIC):
+    elif is_one_of(acl, PUBLIC):
         yield fail(acl, f"the ACL {acl.raw} is for everybody")
     grants = [one.at("uri") for one in resource.at("grants").elements()]
     grants += [one.at("grantee", "uri") for one in resource.at("accessControlPolicy", "grants").elements()]

@@ -8,14 +8,12 @@ from typing import Final
 
 from agentenv.core.capabilities.unknown_values import UNKNOWN
 from agentenv.policies.rules.registry import GRAPH, POD, Outcome, fail, forbid, forbid_switch, objects, rule, unknown
-from agentenv.policies.view.cached import once
 from agentenv.policies.view.cluster.pods import PodSpec
-from agentenv.policies.view.fields import Field
-from agentenv.policies.view.graph import Graph
+from agentenv.policies.view.fields import Field, boolean_or_unknown, is_one_of, scalar
+from agentenv.policies.view.graph import Graph, once_per_graph
 from agentenv.policies.view.resource import KubernetesObject
 from agentenv.policies.view.tenants.namespaces import place_of, space_of, spaces
 from agentenv.policies.view.tenants.tenants import account_of, tenants
-from agentenv.policies.view.values import one_of, switch, word
 
 RBAC: Final = "rbac.authorization.k8s.io"
 API: Final = frozenset({"https://kubernetes.default.svc", "kubernetes.default.svc"})
@@ -49,13 +47,13 @@ def token(pod: PodSpec, graph: Graph) -> Iterator[Outcome]:
     """A workload of the platform whose account is bound to a role in the same stack needs its token."""
     flag = pod.at("automountServiceAccountToken")
     tenant = _tenant(graph, pod)
-    if switch(flag) is UNKNOWN:
+    if boolean_or_unknown(flag) is UNKNOWN:
         yield from forbid_switch(flag, (), "")
     elif flag.raw is not False and not (pod.patch and flag.missing) and (tenant or not _bound(graph, pod)):
         account = _account(graph, pod)
         said = None if account is None else account.at("automountServiceAccountToken")
         by_controller = pod.owner.kind == "SandboxTemplate"
-        if flag.missing and said is not None and switch(said) is UNKNOWN:
+        if flag.missing and said is not None and boolean_or_unknown(said) is UNKNOWN:
             yield unknown(said)
         elif not (flag.missing and (by_controller or (said is not None and said.raw is False))):
             yield fail(flag, "carries a token for the API server")
@@ -68,7 +66,7 @@ def token(pod: PodSpec, graph: Graph) -> Iterator[Outcome]:
                 continue
             if audience.unknown:
                 yield unknown(audience)
-            elif audience.missing or one_of(audience, (*API, "")):
+            elif audience.missing or is_one_of(audience, (*API, "")):
                 yield fail(audience, "a projected token is for the API server")
 
 
@@ -116,22 +114,22 @@ def no_roles(graph: Graph) -> Iterator[Outcome]:
     """Subjects by name, and the groups that accounts are in without being named."""
     accounts = {(one.namespace, account_of(one.pod)) for one in tenants(graph)}
     for binding in _bindings(graph):
-        if one_of(binding.at("roleRef", "name"), HARMLESS):
+        if is_one_of(binding.at("roleRef", "name"), HARMLESS):
             continue
         here = place_of(graph, binding) if binding.kind == "RoleBinding" else UNKNOWN
         for subject in binding.at("subjects").elements():
             kind, name, space = subject.at("kind"), subject.at("name"), subject.at("namespace")
             if kind.unknown or name.unknown:
                 yield unknown(kind if kind.unknown else name)
-            elif one_of(kind, {"Group", "User"}) and name.raw == "system:anonymous":
+            elif is_one_of(kind, {"Group", "User"}) and name.raw == "system:anonymous":
                 yield fail(name, "gives a role to callers that nobody knows")
             elif kind.raw == "Group":
                 yield from _group(graph, name)
             elif kind.raw == "ServiceAccount":
-                place = here if space.missing else word(space)
+                place = here if space.missing else scalar(space)
                 if space.unknown:
                     yield unknown(space)
-                elif (place, word(name)) in accounts or _of_tenants(graph, place):
+                elif (place, scalar(name)) in accounts or _of_tenants(graph, place):
                     yield fail(subject, "gives a role to the account of sandboxes")
 
 
@@ -171,7 +169,7 @@ class _Bound:
 
 
 def _group(graph: Graph, name: Field) -> Iterator[Outcome]:
-    if one_of(name, EVERYBODY):
+    if is_one_of(name, EVERYBODY):
         yield fail(name, "gives a role to everybody, sandboxes too")
     elif name.raw == MASTERS:
         yield fail(name, "names a group that may do everything, and that nobody can be taken out of")
@@ -206,12 +204,14 @@ def _bindings(graph: Graph) -> list[KubernetesObject]:
     return [one for one in graph.objects(RBAC, "RoleBinding", "ClusterRoleBinding") if not one.patch]
 
 
-@once
+@once_per_graph
 def _accounts(graph: Graph) -> dict[tuple[object, object], KubernetesObject]:
-    return {(place_of(graph, one), word(one.name)): one for one in graph.objects("", "ServiceAccount") if not one.patch}
+    return {
+        (place_of(graph, one), scalar(one.name)): one for one in graph.objects("", "ServiceAccount") if not one.patch
+    }
 
 
-@once
+@once_per_graph
 def _subjects(graph: Graph) -> _Bound:
     found: set[tuple[object, object]] = set()
     unknown_ones = False
@@ -219,5 +219,5 @@ def _subjects(graph: Graph) -> _Bound:
         for subject in binding.at("subjects").elements():
             space = subject.at("namespace")
             unknown_ones = unknown_ones or subject.unknown or space.unknown
-            found.add((place_of(graph, binding) if space.missing else word(space), word(subject.at("name"))))
+            found.add((place_of(graph, binding) if space.missing else scalar(space), scalar(subject.at("name"))))
     return _Bound(frozenset(found), unknown_ones)

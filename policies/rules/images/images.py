@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from agentenv.policies.rules.registry import POD, Outcome, fail, not_applicable, resources, rule, unknown
 from agentenv.policies.view.cluster.images import Image, image_of
 from agentenv.policies.view.cluster.pods import PodSpec
-from agentenv.policies.view.fields import Field
+from agentenv.policies.view.fields import Field, is_one_of, scalar
 from agentenv.policies.view.graph import Graph
 from agentenv.policies.view.resource import Resource
-from agentenv.policies.view.values import one_of, word
 
 REPOSITORY = "aws:ecr/repository:Repository"
 SCANNING = "aws:ecr/registryScanningConfiguration:RegistryScanningConfiguration"
@@ -95,7 +94,7 @@ def immutable_tags(repository: Resource) -> Iterator[Outcome]:
     mutability = repository.at("imageTagMutability")
     if mutability.unknown:
         yield unknown(mutability)
-    elif not one_of(mutability, {"IMMUTABLE", "IMMUTABLE_WITH_EXCLUSION"}):
+    elif not is_one_of(mutability, {"IMMUTABLE", "IMMUTABLE_WITH_EXCLUSION"}):
         yield fail(mutability, "its tags may be moved")
     elif mutability.raw == "IMMUTABLE_WITH_EXCLUSION":
         for row in repository.at("imageTagMutabilityExclusionFilters").elements():
@@ -162,9 +161,9 @@ def public_repository(policy: Resource) -> Iterator[Outcome]:
     for statement in statements.elements() if isinstance(statements.raw, list) else [statements]:
         principal = statement.at("Principal")
         named = (
-            {word(one) for one in _several(principal.at("AWS"))}
+            {scalar(one) for one in _several(principal.at("AWS"))}
             if isinstance(principal.raw, dict)
-            else {word(principal)}
+            else {scalar(principal)}
         )
         open_to_all = "*" in named or statement.at("NotPrincipal").known
         if statement.at("Effect").raw == "Allow" and open_to_all and not statement.at("Condition").known:

@@ -12,7 +12,7 @@ from agentenv.core.capabilities.sets.pods import ALL_POD_PORTS, NAMESPACE_NAME, 
 from agentenv.core.capabilities.sets.reach import Bounds
 from agentenv.policies.rules.registry import GRAPH, Outcome, fail, not_applicable, rule, unknown
 from agentenv.policies.view.cluster.fargate import on_fargate
-from agentenv.policies.view.fields import Field
+from agentenv.policies.view.fields import Field, is_one_of
 from agentenv.policies.view.graph import Graph
 from agentenv.policies.view.tenants.forbidden_addresses import (
     DNS,
@@ -25,7 +25,6 @@ from agentenv.policies.view.tenants.forbidden_addresses import (
 from agentenv.policies.view.tenants.granted import granted
 from agentenv.policies.view.tenants.reach import Policy, about_tenants, covered, foreign, policies, policies_in
 from agentenv.policies.view.tenants.tenants import tenants, tier_of
-from agentenv.policies.view.values import one_of
 
 RESOLVER_LABEL = ("pod", "k8s-app")
 CREDENTIALS = product((4,), ("TCP",), spans(METADATA[:1])[4], Intervals.single(80))
@@ -178,7 +177,7 @@ def cluster_names(graph: Graph) -> Iterator[Outcome]:
             continue
         if policy.missing and any(one.managed and one.selects(tenant) for one in policies_in(graph, tenant.namespace)):
             continue
-        if policy.known and not one_of(policy, {"ClusterFirst", "ClusterFirstWithHostNet"}):
+        if policy.known and not is_one_of(policy, {"ClusterFirst", "ClusterFirstWithHostNet"}):
             continue
         if tier.unknown or policy.unknown:
             yield unknown(policy if policy.unknown else tier)

@@ -8,12 +8,10 @@ from typing import Final
 
 from agentenv.core.values.kubernetes_yaml import ManifestError, values
 from agentenv.policies.rules.registry import GRAPH, Outcome, fail, not_applicable, rule, unknown
-from agentenv.policies.view.cached import once
-from agentenv.policies.view.fields import UNKNOWN, Field
-from agentenv.policies.view.graph import Graph
+from agentenv.policies.view.fields import UNKNOWN, Field, is_one_of
+from agentenv.policies.view.graph import Graph, once_per_graph
 from agentenv.policies.view.references import reference
 from agentenv.policies.view.resource import Resource
-from agentenv.policies.view.values import one_of
 
 CLUSTER, ADDON = "aws:eks/cluster:Cluster", "aws:eks/addon:Addon"
 # Charts and operators that bring another network agent, whose settings are its own
@@ -113,7 +111,7 @@ def second_way_out(graph: Graph) -> Iterator[Outcome]:
             yield fail(switch if cni.configuration.path else family, "its pods have a way out that no policy binds")
 
 
-@once
+@once_per_graph
 def _cnis(graph: Graph) -> list[Cni]:
     """One for each cluster, and for each add-on whose cluster is not of the stack."""
     addons = [
@@ -152,7 +150,7 @@ def _true(field: Field) -> bool:
     return field.raw is True or (isinstance(field.raw, str) and field.raw.lower() == "true")
 
 
-@once
+@once_per_graph
 def _other_agent(graph: Graph) -> Resource | None:
     for one in graph.of_type(
         "kubernetes:helm.sh/v3:Release", "kubernetes:helm.sh/v4:Chart", "kubernetes:helm.sh/v3:Chart"
@@ -161,6 +159,6 @@ def _other_agent(graph: Graph) -> Resource | None:
         if isinstance(chart, str) and chart.rpartition("/")[2] in OTHERS:
             return one
     for thing in graph.objects("apps", "DaemonSet"):
-        if one_of(thing.name, {"cilium", "calico-node"}):
+        if is_one_of(thing.name, {"cilium", "calico-node"}):
             return thing.resource
     return None

@@ -6,20 +6,19 @@ from collections.abc import Iterator
 
 from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
 from agentenv.core.capabilities.policies.selectors import matches
+from agentenv.core.capabilities.sets.address_ranges import is_open_range, parse_network
 from agentenv.core.capabilities.sets.intervals import Intervals
 from agentenv.core.capabilities.sets.pods import NAMESPACE_NAME
 from agentenv.core.capabilities.unknown_values import UNKNOWN
 from agentenv.policies.rules.registry import GRAPH, Outcome, fail, rule, unknown
 from agentenv.policies.view.cluster.fargate import on_fargate
-from agentenv.policies.view.fields import Field
+from agentenv.policies.view.fields import Field, is_one_of
 from agentenv.policies.view.graph import Graph
 from agentenv.policies.view.resource import KubernetesObject
 from agentenv.policies.view.tenants.forbidden_addresses import neighbours, unknown_vpc
 from agentenv.policies.view.tenants.namespaces import Space, place_of, space_of, spaces
 from agentenv.policies.view.tenants.reach import Policy, about_tenants, covered, foreign, policies, policies_in
 from agentenv.policies.view.tenants.tenants import Tenant, tenants, tenants_in
-from agentenv.policies.view.tenants.wide_ranges import for_anybody, network_of
-from agentenv.policies.view.values import one_of
 
 ROUTES = ("Gateway", "HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute", "UDPRoute")
 
@@ -133,14 +132,14 @@ def doors(graph: Graph) -> Iterator[Outcome]:
         elif addresses.elements():
             yield fail(addresses, "has external addresses of its own choice")
         kind = thing.at("spec", "type")
-        if kind.missing or one_of(kind, {"ClusterIP", "ExternalName"}):
+        if kind.missing or is_one_of(kind, {"ClusterIP", "ExternalName"}):
             continue
         mine = _for_tenants(graph, thing)
         if mine is False:
             continue
         if kind.unknown or mine is None:
             yield unknown(kind if kind.unknown else thing.namespace)
-        elif one_of(kind, {"LoadBalancer", "NodePort"}):
+        elif is_one_of(kind, {"LoadBalancer", "NodePort"}):
             yield fail(kind, f"a {kind.raw} leads from outside to sandboxes")
     ways = [*graph.objects("networking.k8s.io", "Ingress"), *graph.objects("gateway.networking.k8s.io", *ROUTES)]
     for thing in ways:
@@ -232,16 +231,16 @@ def _peer(graph: Graph, policy: Policy, peer: Field) -> Iterator[Outcome]:
 def _block(graph: Graph, block: Field) -> Iterator[Outcome]:
     """Addresses: with the VPC CNI those of the VPC are every node's and every other tenant's."""
     cidr = block.at("cidr")
-    network = network_of(cidr)
+    network = parse_network(cidr.raw)
     if network is None:
         yield unknown(cidr)
         return
-    if for_anybody(network):
+    if is_open_range(network):
         yield fail(cidr, "lets every address in")
         return
     addresses = Intervals.single(int(network[0]), int(network[-1]))
     for one in block.at("except").elements():
-        left_out = network_of(one)
+        left_out = parse_network(one.raw)
         if left_out is not None and left_out.version == network.version:
             addresses -= Intervals.single(int(left_out[0]), int(left_out[-1]))
     met = [word for word, theirs in neighbours(graph).items() if addresses & theirs[network.version]]

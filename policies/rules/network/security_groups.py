@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from ipaddress import ip_network
 from typing import Final
 
-from agentenv.core.capabilities.sets.address_ranges import spans
+from agentenv.core.capabilities.sets.address_ranges import OPEN_ADDRESS_COUNT, is_open_range, parse_network, spans
 from agentenv.core.capabilities.sets.boxes import ALL_PORTS, PROTOCOLS, BoxSet, Protocol, product, union
 from agentenv.core.capabilities.sets.intervals import Intervals
 from agentenv.policies.rules.registry import GRAPH, Outcome, fail, resources, rule, unknown
 from agentenv.policies.view.cluster.fargate import on_fargate
-from agentenv.policies.view.fields import Field
+from agentenv.policies.view.fields import Field, is_one_of
 from agentenv.policies.view.graph import Graph
 from agentenv.policies.view.resource import Resource
 from agentenv.policies.view.tenants.forbidden_addresses import example, forbidden, forbidden_spans
@@ -26,8 +26,6 @@ from agentenv.policies.view.tenants.security_groups import (
     written_in,
 )
 from agentenv.policies.view.tenants.tenants import tenants
-from agentenv.policies.view.tenants.wide_ranges import WORLD, for_anybody, network_of
-from agentenv.policies.view.values import one_of
 
 CLUSTER: Final = "aws:eks/cluster:Cluster"
 OPEN: Final = frozenset({"0.0.0.0/0", "::/0"})
@@ -119,7 +117,7 @@ def cluster_group(graph: Graph) -> Iterator[Outcome]:
     groups = _cluster_groups(graph)
     for pods in pod_groups(graph):
         hangs_on = graph.targets(pods.owner.resource, "spec", CLUSTER)
-        named = [one for one in pods.ids.elements() if one_of(one, groups)]
+        named = [one for one in pods.ids.elements() if is_one_of(one, groups)]
         inside = {one: _open_to_itself(graph, one) for one in pods.groups(graph)}
         yield from (answer for answer in inside.values() if isinstance(answer, Outcome))
         shared = [one for one, answer in inside.items() if answer is True]
@@ -157,24 +155,24 @@ def cluster_group(graph: Graph) -> Iterator[Outcome]:
 def open_to_the_world(resource: Resource) -> Iterator[Outcome]:
     """Each rule by itself, whosever group it is for; an echo is no door."""
     for one in written_in(resource, "ingress"):
-        web = one_of(one.protocol, NUMBERS) and one.span in WEB
-        if web or one_of(one.protocol, ECHO):
+        web = is_one_of(one.protocol, NUMBERS) and one.span in WEB
+        if web or is_one_of(one.protocol, ECHO):
             continue
         way = [resource.at("type")] if resource.type == OLD else []
         doubts = [*way, *(() if one.every_port else (one.protocol, one.first, one.last))]
         doubt = next((field for field in doubts if field.unknown), None)
         reached = 0
         for cidr in one.ranges:
-            network = network_of(cidr)
+            network = parse_network(cidr.raw)
             if network is None:
                 yield unknown(cidr)
-            elif for_anybody(network) and doubt is not None:
+            elif is_open_range(network) and doubt is not None:
                 yield unknown(doubt)
-            elif for_anybody(network):
+            elif is_open_range(network):
                 yield fail(one.field, f"lets {network} reach {_ports(one)}")
             elif network.version == 4:
                 reached += network.num_addresses
-        if reached >= WORLD:
+        if reached >= OPEN_ADDRESS_COUNT:
             words = f"lets a quarter of the internet or more reach {_ports(one)}"
             yield fail(one.field, words) if doubt is None else unknown(doubt)
 
@@ -194,7 +192,7 @@ def _open(graph: Graph, one: Passing) -> Iterator[Outcome]:
             yield unknown(cidr)
             continue
         every = one.every_port
-        if one_of(cidr, OPEN) and every is not False:
+        if is_one_of(cidr, OPEN) and every is not False:
             yield fail(one.field, "lets everything out to everywhere") if every else unknown(one.protocol)
             continue
         if not _near(graph, cidr):

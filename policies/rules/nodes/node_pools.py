@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 from agentenv.core.nodes.tiers import TIER_LABEL
 from agentenv.policies.rules.registry import Outcome, fail, objects, resources, rule, unknown
-from agentenv.policies.view.fields import Field
+from agentenv.policies.view.fields import Field, is_one_of, scalar
 from agentenv.policies.view.resource import KubernetesObject, Resource
-from agentenv.policies.view.values import one_of, word
 
 KARPENTER, NODE_CLASSES = "karpenter.sh", "karpenter.k8s.aws"
 PROFILE = "aws:eks/fargateProfile:FargateProfile"
@@ -49,7 +48,7 @@ def walled_pool(pool: KubernetesObject) -> Iterator[Outcome]:
 def _taint(template: Field) -> Iterator[Outcome]:
     labels, taints = template.at("metadata", "labels"), template.at("spec", "taints")
     tier = labels.at(TIER_LABEL)
-    hard = [taint for taint in taints.elements() if one_of(taint.at("effect"), HARD)]
+    hard = [taint for taint in taints.elements() if is_one_of(taint.at("effect"), HARD)]
     if taints.holds_unknown():
         yield unknown(taints)
     elif labels.unknown and not hard:
@@ -58,7 +57,7 @@ def _taint(template: Field) -> Iterator[Outcome]:
         own = [taint for taint in hard if taint.at("key").raw == TIER_LABEL]
         if not own:
             yield fail(taints, "pods of any tier are placed on its nodes: they have no taint of their tier")
-        elif tier.known and word(tier) not in {word(taint.at("value")) for taint in own}:
+        elif tier.known and scalar(tier) not in {scalar(taint.at("value")) for taint in own}:
             yield fail(own[0].at("value"), "the taint is another tier's than the label")
     elif not hard and labels.at(POOL).missing:
         yield fail(taints, "sandboxes that say nothing of a tier are placed on its nodes")
@@ -87,7 +86,7 @@ def renewable(pool: KubernetesObject) -> Iterator[Outcome]:
         nodes = budget.at("nodes")
         if nodes.unknown:
             yield unknown(nodes)
-        elif one_of(nodes, {"0", "0%"}) and budget.at("schedule").missing and budget.at("reasons").missing:
+        elif is_one_of(nodes, {"0", "0%"}) and budget.at("schedule").missing and budget.at("reasons").missing:
             yield fail(nodes, "no node may ever be disrupted, for whatever reason")
 
 

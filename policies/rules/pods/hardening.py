@@ -19,8 +19,7 @@ from agentenv.policies.rules.registry import (
     unknown,
 )
 from agentenv.policies.view.cluster.pods import Container, PodSpec, left_out
-from agentenv.policies.view.fields import UNKNOWN
-from agentenv.policies.view.values import number_of
+from agentenv.policies.view.fields import UNKNOWN, number_or_unknown
 
 _API = "Kubernetes API reference"
 _STANDARDS = "Pod Security Standards 1.35"
@@ -178,7 +177,7 @@ def root(pod: PodSpec) -> Iterator[Outcome]:
 
 def _runs_as(container: Container) -> Iterator[Outcome]:
     user, flag = container.effective("runAsUser"), container.effective("runAsNonRoot")
-    number = number_of(user)
+    number = number_or_unknown(user)
     if number is UNKNOWN:
         yield unknown(user)
     elif number == 0:

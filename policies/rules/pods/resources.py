@@ -6,10 +6,8 @@ from collections.abc import Iterator
 
 from agentenv.policies.rules.registry import POD, Outcome, fail, forbid, forbid_switch, once, rule, unknown
 from agentenv.policies.view.cluster.pods import Container, PodSpec, left_out
-from agentenv.policies.view.fields import UNKNOWN, Field
+from agentenv.policies.view.fields import UNKNOWN, Field, is_zero, number_or_unknown, sets_no_limit
 from agentenv.policies.view.graph import Graph
-from agentenv.policies.view.quantities import is_zero, no_bound
-from agentenv.policies.view.values import number_of
 
 # Below this live the users of the node itself, as Checkov has it
 LEAST_OWN_USER = 10_000
@@ -46,7 +44,7 @@ def limits(pod: PodSpec, graph: Graph) -> Iterator[Outcome]:
         elif not kind.missing:
             size = kind.at("sizeLimit")
             # In memory it counts against the memory of who writes
-            if not (kind.at("medium").raw == "Memory" and no_bound(size)):
+            if not (kind.at("medium").raw == "Memory" and sets_no_limit(size)):
                 yield from forbid(size, lambda value: value is None or is_zero(value), "an emptyDir has no size")
 
 
@@ -67,7 +65,7 @@ def _limit(container: Container, name: str, given: Field | None) -> Iterator[Out
 def _given(pod: PodSpec, graph: Graph, name: str) -> Field | None:
     """What the pod, or a LimitRange where it runs, gives its containers; None for nothing."""
     whole = pod.at("resources", "limits", name)
-    if not no_bound(whole):
+    if not sets_no_limit(whole):
         return whole
     unsure: Field | None = None
     for found in graph.objects("", "LimitRange"):
@@ -76,7 +74,7 @@ def _given(pod: PodSpec, graph: Graph, name: str) -> Field | None:
             continue
         for row in found.at("spec", "limits").elements():
             default, kind = row.at("default", name), row.at("type")
-            if no_bound(default) or not (kind.unknown or kind.raw == "Container"):
+            if sets_no_limit(default) or not (kind.unknown or kind.raw == "Container"):
                 continue
             if here.known and there.known and kind.known and default.known:
                 return default
@@ -135,7 +133,7 @@ def read_only_root(pod: PodSpec) -> Iterator[Outcome]:
 def low_user(pod: PodSpec) -> Iterator[Outcome]:
     """The users of the pod, and of each container."""
     for field in (pod.security("runAsUser"), *(container.security("runAsUser") for container in pod.containers)):
-        number = number_of(field)
+        number = number_or_unknown(field)
         if number is UNKNOWN:
             yield unknown(field)
         elif number is not None and 0 < number < LEAST_OWN_USER:

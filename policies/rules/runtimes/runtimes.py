@@ -14,10 +14,9 @@ from agentenv.policies.view.cluster.runtime_classes import (
     strength,
     unnamed,
 )
-from agentenv.policies.view.fields import Field
+from agentenv.policies.view.fields import Field, scalar
 from agentenv.policies.view.graph import Graph
 from agentenv.policies.view.tenants.tenants import STRENGTH, Tenant, account_of, parent_of, tenants, tier_of
-from agentenv.policies.view.values import word
 
 ASSOCIATION = "aws:eks/podIdentityAssociation:PodIdentityAssociation"
 GVISOR = STRENGTH["standard"]
@@ -74,7 +73,7 @@ def runtime_class(graph: Graph) -> Iterator[Outcome]:
     used: set[object] = set()
     for tenant in tenants(graph):
         name = tenant.pod.at("runtimeClassName")
-        used.add(word(name))
+        used.add(scalar(name))
         if name.unknown and classes:
             yield unknown(name)
         if (

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 
 from agentenv.core.capabilities.policies.selectors import matches
 from agentenv.core.capabilities.unknown_values import UNKNOWN, as_mapping
-from agentenv.policies.view.fields import MISSING, Field
+from agentenv.policies.view.fields import MISSING, Field, scalar
 from agentenv.policies.view.graph import Graph
 from agentenv.policies.view.resource import KubernetesObject
-from agentenv.policies.view.values import word
 
 GROUP = "admissionregistration.k8s.io"
 POLICY, BINDING = "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"
@@ -48,7 +47,7 @@ def guards_of(graph: Graph) -> Iterator[Guard]:
     """All in a stack; a policy without a binding guards nothing."""
     named, unsure = _by_policy(graph.objects(GROUP, BINDING))
     for policy in graph.objects(GROUP, POLICY):
-        name = word(policy.name)
+        name = scalar(policy.name)
         candidates = unsure if name is not None else [*unsure, *(one for many in named.values() for one in many)]
         for binding in [*named.get(name, []), *candidates]:
             names = _names(binding, policy, graph)
@@ -86,7 +85,7 @@ def _all(answers: Iterable[bool | None]) -> bool | None:
 def touches(rules: Field, groups: frozenset[str]) -> bool:
     """Whether rows of resources speak of one of those API groups, or of all."""
     rows = rules.elements()
-    return any(word(one) in groups or one.raw == "*" for row in rows for one in row.at("apiGroups").elements())
+    return any(scalar(one) in groups or one.raw == "*" for row in rows for one in row.at("apiGroups").elements())
 
 
 def _by_policy(bindings: list[KubernetesObject]) -> tuple[dict[object, list[KubernetesObject]], list[KubernetesObject]]:
@@ -94,7 +93,7 @@ def _by_policy(bindings: list[KubernetesObject]) -> tuple[dict[object, list[Kube
     named: dict[object, list[KubernetesObject]] = {}
     unsure: list[KubernetesObject] = []
     for binding in bindings:
-        name = word(binding.at("spec", "policyName"))
+        name = scalar(binding.at("spec", "policyName"))
         if name is not None:
             named.setdefault(name, []).append(binding)
         else:

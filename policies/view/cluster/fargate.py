@@ -8,9 +8,8 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from agentenv.core.capabilities.unknown_values import UNKNOWN
-from agentenv.policies.view.cached import once
 from agentenv.policies.view.fields import Field
-from agentenv.policies.view.graph import Graph
+from agentenv.policies.view.graph import Graph, once_per_graph
 from agentenv.policies.view.tenants.namespaces import place_of
 from agentenv.policies.view.tenants.tenants import Tenant
 
@@ -45,12 +44,12 @@ def on_fargate(graph: Graph, tenant: Tenant) -> OnFargate:
     return OnFargate(False) if doubt is None else OnFargate(None, doubt)
 
 
-@once
+@once_per_graph
 def _selectors(graph: Graph) -> list[Field]:
     return [one for profile in graph.of_type(PROFILE) for one in profile.at("selectors").elements()]
 
 
-@once
+@once_per_graph
 def _compute(graph: Graph) -> dict[str, Field]:
     """What the parameters of a class's namespace say of where it runs."""
     found: dict[str, Field] = {}

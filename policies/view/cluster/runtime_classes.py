@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from agentenv.policies.view.cached import once
 from agentenv.policies.view.cluster.pods import PodSpec
 from agentenv.policies.view.fields import Field
-from agentenv.policies.view.graph import Graph
+from agentenv.policies.view.graph import Graph, once_per_graph
 from agentenv.policies.view.resource import KubernetesObject
 from agentenv.policies.view.tenants.tenants import STRENGTH
 
@@ -46,7 +45,7 @@ def of_handler(handler: object) -> int | None:
     return next((strong for begin, strong in HANDLERS.items() if handler.startswith(begin)), None)
 
 
-@once
+@once_per_graph
 def runtime_classes(graph: Graph) -> dict[str, KubernetesObject]:
     """The RuntimeClasses of the stack, by name."""
     found = [thing for thing in graph.objects("node.k8s.io", "RuntimeClass") if not thing.patch]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from agentenv.core.capabilities.sets.address_ranges import is_open_range, parse_network
 from agentenv.policies.view.fields import Field
 from agentenv.policies.view.iam.arn_patterns import ROLES
-from agentenv.policies.view.tenants.wide_ranges import for_anybody, network_of
 
 # Who calls, said in a way that only some can be: what makes a statement for everybody one for some.
 NARROWING: Final = frozenset(
@@ -121,8 +121,8 @@ class Condition:
         return all(str(value.raw).lower() == "false" for value in self.values)
 
     def _near(self) -> bool | None:
-        found = [network_of(value) for value in self.values]
-        if any(one is not None and for_anybody(one) for one in found):
+        found = [parse_network(value.raw) for value in self.values]
+        if any(one is not None and is_open_range(one) for one in found):
             return False
         return None if None in found else True
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from agentenv.core.capabilities.unknown_values import UNKNOWN, Unknown
-from agentenv.policies.view.cached import once
 from agentenv.policies.view.fields import Field
-from agentenv.policies.view.graph import Graph
+from agentenv.policies.view.graph import Graph, once_per_graph
 from agentenv.policies.view.references import Reference, reference
 from agentenv.policies.view.resource import Resource
 from agentenv.policies.view.tenants.namespaces import place_of, space_of
@@ -50,7 +49,7 @@ class Bearer:
         return None if space is None else space.tenants
 
 
-@once
+@once_per_graph
 def bearers(graph: Graph) -> list[Bearer]:
     """All accounts that are given a role."""
     found: list[Bearer] = []

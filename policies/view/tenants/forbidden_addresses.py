@@ -18,9 +18,8 @@ from agentenv.core.capabilities.sets.boxes import (
     union,
 )
 from agentenv.core.capabilities.sets.intervals import Intervals
-from agentenv.policies.view.cached import once
 from agentenv.policies.view.fields import Field
-from agentenv.policies.view.graph import Graph
+from agentenv.policies.view.graph import Graph, once_per_graph
 
 METADATA: Final = ("169.254.0.0/16", "fd00:ec2::/32")
 # Hands a pod the credentials of its own token and no other (EKS documents, Pod Identity); on port 80.
@@ -31,7 +30,7 @@ VPC, PODS = "the VPC", "pods outside the VPC's own range"
 DNS, HTTP = Intervals.single(53), Intervals.single(80)
 
 
-@once
+@once_per_graph
 def forbidden(graph: Graph) -> Mapping[str, BoxSet]:
     """What no sandbox may reach, by what it is."""
     here = graph.situation
@@ -50,7 +49,7 @@ def forbidden(graph: Graph) -> Mapping[str, BoxSet]:
     return {word: boxes - asked for word, boxes in everything.items() if boxes}
 
 
-@once
+@once_per_graph
 def unknown_vpc(graph: Graph) -> tuple[Field | None, BoxSet] | None:
     """What says the range of a VPC that is not known, and all that it could be; no field where nothing speaks of any.
 
@@ -64,26 +63,26 @@ def unknown_vpc(graph: Graph) -> tuple[Field | None, BoxSet] | None:
     return unsaid, _boxes(PRIVATE if unsaid is None else (*PRIVATE, SHARED)) - resolvers(graph)
 
 
-@once
+@once_per_graph
 def neighbours(graph: Graph) -> Mapping[str, Mapping[int, Intervals]]:
     """The addresses that nodes and other pods have, by what they are."""
     found = forbidden(graph)
     return {word: {one: found[word].addresses(one) for one in VERSIONS} for word in (VPC, PODS) if word in found}
 
 
-@once
+@once_per_graph
 def all_forbidden(graph: Graph) -> BoxSet:
     """All of it together: most rules meet none of it, and one look is enough for those."""
     return union(list(forbidden(graph).values())) if forbidden(graph) else NO_BOXES
 
 
-@once
+@once_per_graph
 def forbidden_spans(graph: Graph) -> Mapping[int, Intervals]:
     """The addresses among it, by version."""
     return {version: all_forbidden(graph).addresses(version) for version in VERSIONS}
 
 
-@once
+@once_per_graph
 def resolvers(graph: Graph) -> BoxSet:
     """Port 53 of the resolvers that are named; EKS gives the cluster's own the tenth address of the services."""
     here = graph.situation

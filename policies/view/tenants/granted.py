@@ -14,8 +14,7 @@ from agentenv.core.capabilities.grants import grants_of
 from agentenv.core.capabilities.resolve import resolve
 from agentenv.core.capabilities.sets.boxes import NO_BOXES, BoxSet
 from agentenv.core.classes.names import namespace
-from agentenv.policies.view.cached import once
-from agentenv.policies.view.graph import Graph
+from agentenv.policies.view.graph import Graph, once_per_graph
 from agentenv.policies.view.tenants.reach import Policy
 
 NAMES: Final = frozenset({"api-server", "metadata", "vpc"})
@@ -26,7 +25,7 @@ def granted(graph: Graph, policy: Policy) -> BoxSet:
     return _by_namespace(graph).get(str(policy.namespace), NO_BOXES)
 
 
-@once
+@once_per_graph
 def _by_namespace(graph: Graph) -> Mapping[str, BoxSet]:
     settings = graph.situation.settings
     if settings is None:

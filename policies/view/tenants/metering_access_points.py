@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from agentenv.core.service.home_metering import NAME, TAG
+from agentenv.policies.view.fields import scalar
 from agentenv.policies.view.graph import Graph
 from agentenv.policies.view.references import known_ids
 from agentenv.policies.view.resource import KubernetesObject, Resource
-from agentenv.policies.view.values import word
 
 ACCESS_POINT: Final = "aws:efs/accessPoint:AccessPoint"
 
@@ -23,7 +23,7 @@ def looked_at(graph: Graph, point: Resource) -> bool | None:
     tag = point.at("tags", TAG)
     if tag.unknown:
         return None
-    if word(tag) is None:
+    if scalar(tag) is None:
         return False
     answers: list[bool | None] = []
     for volume in graph.objects("", "PersistentVolume"):

@@ -9,10 +9,9 @@ from typing import Final
 from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
 from agentenv.core.capabilities.sets.pods import NAMESPACE_NAME
 from agentenv.core.capabilities.unknown_values import UNKNOWN, Unknown
-from agentenv.policies.view.cached import once
 from agentenv.policies.view.cluster.pods import PLACES
 from agentenv.policies.view.fields import Field
-from agentenv.policies.view.graph import Graph
+from agentenv.policies.view.graph import Graph, once_per_graph
 from agentenv.policies.view.resource import KubernetesObject
 
 NAMESPACE_TYPES: Final = ("kubernetes:core/v1:Namespace", "kubernetes:core/v1:NamespacePatch")
@@ -70,7 +69,7 @@ def place_of(graph: Graph, thing: KubernetesObject) -> str | Unknown:
     return _title(targets[0].objects[0]) if len(targets) == 1 else UNKNOWN
 
 
-@once
+@once_per_graph
 def spaces(graph: Graph) -> dict[str, Space]:
     """The namespaces that anything of the stack stands in, by name."""
     found: dict[str, Space] = {}

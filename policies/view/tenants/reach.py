@@ -11,9 +11,8 @@ from agentenv.core.capabilities.policies.effective_policy import Direction, effe
 from agentenv.core.capabilities.policies.policy_rules import read_rule
 from agentenv.core.capabilities.sets.reach import Bounds
 from agentenv.core.capabilities.unknown_values import UNKNOWN, Unknown, as_list, as_mapping
-from agentenv.policies.view.cached import once
 from agentenv.policies.view.fields import Field
-from agentenv.policies.view.graph import Graph
+from agentenv.policies.view.graph import Graph, once_per_graph
 from agentenv.policies.view.resource import KubernetesObject
 from agentenv.policies.view.tenants.namespaces import place_of, space_of
 from agentenv.policies.view.tenants.tenants import CLAIMED, Tenant, tenants, tenants_in
@@ -119,7 +118,7 @@ class Policy:
             yield place, read_rule(rule, direction, self.namespace, path)
 
 
-@once
+@once_per_graph
 def policies(graph: Graph) -> list[Policy]:
     """All policies of the stack."""
     made = [
@@ -131,7 +130,7 @@ def policies(graph: Graph) -> list[Policy]:
     return [*made, *(found for tenant in tenants(graph) if (found := _managed(tenant)) is not None)]
 
 
-@once
+@once_per_graph
 def _by_place(graph: Graph) -> dict[str | Unknown, list[Policy]]:
     found: dict[str | Unknown, list[Policy]] = {}
     for policy in policies(graph):
@@ -183,7 +182,7 @@ def reach(graph: Graph, tenant: Tenant, direction: Direction) -> Bounds:
     return effective([{**one, "metadata": {"namespace": "?"}} for one in plain], "?", tenant.labels, direction)
 
 
-@once
+@once_per_graph
 def foreign(graph: Graph) -> list[KubernetesObject]:
     """Policies in another language than Kubernetes's own, which nothing here can read."""
     return [

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
-from agentenv.policies.view.cached import once
 from agentenv.policies.view.fields import Field
-from agentenv.policies.view.graph import Graph
+from agentenv.policies.view.graph import Graph, once_per_graph
 from agentenv.policies.view.resource import KubernetesObject
 
 AGENTS = "agents.x-k8s.io"
@@ -36,7 +35,7 @@ class Room:
         return None
 
 
-@once
+@once_per_graph
 def rooms_of(graph: Graph) -> tuple[Room, ...]:
     """All of them, made once for a graph."""
     return tuple(_rooms(graph))

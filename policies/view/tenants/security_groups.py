@@ -8,14 +8,12 @@ from typing import Final, Literal
 
 from agentenv.core.capabilities.policies.selectors import matches
 from agentenv.core.capabilities.unknown_values import UNKNOWN
-from agentenv.policies.view.cached import once
-from agentenv.policies.view.fields import Field
-from agentenv.policies.view.graph import Graph
+from agentenv.policies.view.fields import Field, is_one_of
+from agentenv.policies.view.graph import Graph, once_per_graph
 from agentenv.policies.view.references import among, reference
 from agentenv.policies.view.resource import KubernetesObject, Resource
 from agentenv.policies.view.tenants.namespaces import place_of
 from agentenv.policies.view.tenants.tenants import Tenant
-from agentenv.policies.view.values import one_of
 
 Way = Literal["egress", "ingress"]
 GROUP: Final = "aws:ec2/securityGroup:SecurityGroup"
@@ -43,12 +41,12 @@ class Passing:
     @property
     def every_port(self) -> bool | None:
         """Whether it is for all protocols, or all ports of one; None where that is not known."""
-        if one_of(self.protocol, {"-1", -1, "all"}):
+        if is_one_of(self.protocol, {"-1", -1, "all"}):
             return True
         fields = (self.protocol, self.first, self.last)
         if any(one.unknown for one in fields):
             return None
-        return one_of(self.protocol, {"tcp", "udp", "6", "17", 6, 17}) and self.span == (0, 65535)
+        return is_one_of(self.protocol, {"tcp", "udp", "6", "17", 6, 17}) and self.span == (0, 65535)
 
     @property
     def span(self) -> tuple[int, int] | None:
@@ -115,7 +113,7 @@ class PodGroups:
         return among(graph, targets, self.ids, *GROUPS)
 
 
-@once
+@once_per_graph
 def pod_groups(graph: Graph) -> list[PodGroups]:
     """All such objects of the stack."""
     return [
@@ -125,7 +123,7 @@ def pod_groups(graph: Graph) -> list[PodGroups]:
     ]
 
 
-@once
+@once_per_graph
 def _rules(graph: Graph) -> dict[tuple[str, str], list[Resource]]:
     found: dict[tuple[str, str], list[Resource]] = {}
     for one, way in _loose(graph):
@@ -135,7 +133,7 @@ def _rules(graph: Graph) -> dict[tuple[str, str], list[Resource]]:
     return found
 
 
-@once
+@once_per_graph
 def _rules_of_nobody(graph: Graph) -> dict[str, Field]:
     return {
         way: one.at("securityGroupId")

@@ -15,10 +15,9 @@ from agentenv.core.capabilities.policies.selectors import matches
 from agentenv.core.capabilities.unknown_values import UNKNOWN, Unknown
 from agentenv.core.classes.names import MODE_LABEL, PARENT, TASK_LABEL, USER_LABEL, WORKSPACE_LABEL
 from agentenv.core.nodes.tiers import TIER_LABEL
-from agentenv.policies.view.cached import once
 from agentenv.policies.view.cluster.pods import PodSpec
 from agentenv.policies.view.fields import Field
-from agentenv.policies.view.graph import Graph
+from agentenv.policies.view.graph import Graph, once_per_graph
 from agentenv.policies.view.resource import KubernetesObject
 from agentenv.policies.view.tenants.namespaces import Labels, labels_of, place_of, space_of, spaces
 
@@ -64,7 +63,7 @@ class Tenant:
         return matches(selector, self.labels)
 
 
-@once
+@once_per_graph
 def tenants(graph: Graph) -> list[Tenant]:
     """The tenants' pods of the stack."""
     found: list[Tenant] = []
@@ -78,7 +77,7 @@ def tenants(graph: Graph) -> list[Tenant]:
     return found
 
 
-@once
+@once_per_graph
 def _by_place(graph: Graph) -> dict[str | Unknown, list[Tenant]]:
     found: dict[str | Unknown, list[Tenant]] = {}
     for tenant in tenants(graph):

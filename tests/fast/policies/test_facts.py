@@ -9,7 +9,7 @@ import pytest
 
 from agentenv.config.sections.cluster import Version
 from agentenv.policies.rules.cluster.control_plane import OLDEST
-from agentenv.policies.view.tags import taggable
+from agentenv.policies.rules.cost.owners import taggable_types
 
 
 def test_every_version_that_settings_offer_is_in_standard_support() -> None:
@@ -23,11 +23,11 @@ def test_what_can_carry_tags_is_what_the_official_schema_says() -> None:
     schema = json.loads((Path(os.environ["AGENTENV_FACTS"]) / "aws-schema.json").read_text(encoding="utf-8"))
     said = {kind for kind, described in schema["resources"].items() if "tags" in described["inputs"]}
     assert len(said) > 40
-    assert {kind for kind in schema["resources"] if kind in taggable()} == said
+    assert {kind for kind in schema["resources"] if kind in taggable_types()} == said
 
 
 def test_tags_that_are_something_else_are_not_asked_for() -> None:
-    assert "aws:efs/fileSystem:FileSystem" in taggable()
+    assert "aws:efs/fileSystem:FileSystem" in taggable_types()
     # A mount target has none, a scaling group lists them, a resource group of DevOps Guru means others
     for kind in ("efs/mountTarget:MountTarget", "autoscaling/group:Group"):
-        assert f"aws:{kind}" not in taggable()
+        assert f"aws:{kind}" not in taggable_types()

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from agentenv.core.capabilities.unknown_values import UNKNOWN
 from agentenv.policies.offline import findings_of, resources_of_objects
+from agentenv.policies.rules.efs.access_points import contains_path, path_segments
 from agentenv.policies.rules.registry import all_rules
 from agentenv.policies.verdicts import Finding, Verdict
 from agentenv.policies.view.fields import Field
 from agentenv.policies.view.iam.statements import like, statements
-from agentenv.policies.view.paths import holds, segments
 from agentenv.policies.view.resource import Resource
 from agentenv.policies.view.tenants.tenants import name_hash
 
@@ -34,15 +34,15 @@ def names(findings: list[Finding]) -> set[str]:
 
 @given(paths)
 def test_segments_are_those_of_the_normal_path(path: str) -> None:
-    assert segments(path) == tuple(part for part in normpath(path).split("/") if part)
+    assert path_segments(path) == tuple(part for part in normpath(path).split("/") if part)
 
 
 @given(paths, paths, paths)
 def test_holding_is_an_order(one: str, other: str, third: str) -> None:
-    a, b, c = segments(one), segments(other), segments(third)
-    assert holds(a, a)
-    assert not (holds(a, b) and holds(b, c)) or holds(a, c)
-    assert not (holds(a, b) and holds(b, a)) or a == b
+    a, b, c = path_segments(one), path_segments(other), path_segments(third)
+    assert contains_path(a, a)
+    assert not (contains_path(a, b) and contains_path(b, c)) or contains_path(a, c)
+    assert not (contains_path(a, b) and contains_path(b, a)) or a == b
 
 
 @given(st.lists(st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=3), min_size=1, max_size=5))

@@ -7,7 +7,7 @@ the rules of a security group and protect nothing.
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address, IPv6Address, ip_network, summarize_address_range
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network, summarize_address_range
 from typing import TYPE_CHECKING
 
 from agentenv.core.capabilities.sets.boxes import ADDRESSES, VERSIONS, Version
@@ -41,6 +41,14 @@ NOT_INTERNET: dict[str, str] = {
 METADATA = ("169.254.169.254", "169.254.170.2", "169.254.170.23", "fd00:ec2::254", "fd00:ec2::23")
 # AWS answers on all of these from the host itself; no grant of a range includes them.
 PROVIDER = ("169.254.0.0/16", "fd00:ec2::/32", "fe80::/10")
+
+# A range with a shorter prefix than this is open to everybody: whole countries are in it. S3 calls a policy public by
+# the same measure (S3 user guide, the meaning of "public").
+SHORTEST_PREFIX = {4: 8, 6: 32}
+# A quarter of all IPv4 addresses: many narrow ranges that add up to this are open to everybody too.
+OPEN_ADDRESS_COUNT = 2**30
+# Not routed on the internet, so not open however large they are.
+_PRIVATE_IPV6 = (IPv6Network("fc00::/7"), IPv6Network("fe80::/10"))
 
 
 def spans(ranges: Iterable[str]) -> Spans:
@@ -103,3 +111,18 @@ def version_of(text: str) -> Version:
 
 def _version_union(several: tuple[Mapping[Version, Intervals], ...], version: Version) -> Intervals:
     return Intervals.of(span for part in several for span in part.get(version, EMPTY).spans)
+
+
+def parse_network(value: object) -> IPv4Network | IPv6Network | None:
+    """Return the range in a text; None for anything that is not a range."""
+    try:
+        return ip_network(value, strict=False) if isinstance(value, str) else None
+    except ValueError:
+        return None
+
+
+def is_open_range(network: IPv4Network | IPv6Network) -> bool:
+    """Return whether a range is so large that it is open to everybody."""
+    if isinstance(network, IPv6Network) and any(network.subnet_of(private) for private in _PRIVATE_IPV6):
+        return False
+    return network.prefixlen < SHORTEST_PREFIX[network.version]
