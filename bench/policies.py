@@ -22,7 +22,7 @@ from agentenv.cli.review.offline import settings_in
 from agentenv.cli.review.preview import Call
 from agentenv.cli.stack_files import stack_file
 from agentenv.cli.stack_yaml import read_document
-from agentenv.policies.packs.reporting import BROKE
+from agentenv.policies.packs.reporting import PACK_ERROR
 from agentenv.rehearsal.stage.cluster import ClusterOptions
 from agentenv.rehearsal.stage.engine import Engine, EngineError
 from agentenv.rehearsal.stage.policy_packs import Packs, prepare
@@ -86,7 +86,7 @@ def _added(packs: Packs, resources: list[Resource], repeat: int, told: dict[str,
         isolation, cost, empty = [held.enter_context(analyzer(folder, told)) for folder in packs.folders]
         for one in (isolation, cost, empty):
             one.review(asked)
-            if BROKE in one.review(asked):
+            if PACK_ERROR in one.review(asked):
                 raise EngineError("preview", 1, "a policy pack broke on the way, and what it costs is not known")
         sides = [lambda one=one: one.review(asked) for one in (isolation, cost, empty)]
         taken = [seconds * 1000 / len(resources) for seconds in best(max(repeat, 3), *sides)]

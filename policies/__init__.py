@@ -1,4 +1,7 @@
-"""Policy as code: `rules/` has one module a family, `isolation/` and `cost/` are the two packs that run them."""
+"""Policy as code: the rules (`rules/`, a folder for each family), and the two packs that run them.
 
-if __name__ != "agentenv.policies":  # a second copy of every module would follow, with classes of its own
-    raise ImportError("import agentenv.policies; the folder policies/ is a part of that package")
+The packs are `isolation/` and `cost/`.
+"""
+
+if __name__ != "agentenv.policies":  # under another name, every module would be loaded twice, with other classes
+    raise ImportError("import agentenv.policies; the folder policies/ is part of that package")

@@ -1,4 +1,4 @@
-"""The reference of the rules and of the packs' configuration: pure functions from the rules' headers to text."""
+"""The reference page of the rules and of the packs' configuration, generated from the rules' headers."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import fields
 
 from agentenv.policies.packs.configuration import camel, schema
-from agentenv.policies.packs.enforcement import ELSEWHERE, PRODUCTION, Strictness
+from agentenv.policies.packs.enforcement import OTHER_ENVIRONMENTS, PRODUCTION, Strictness
 from agentenv.policies.rules.registry import Rule, all_rules
-from agentenv.policies.verdicts import OWN
-from agentenv.policies.view.environment import Situation
+from agentenv.policies.verdicts import PACK_FINDINGS
+from agentenv.policies.view.environment import PolicyContext
 
-WRITTEN_BY = "Written by `python -m agentenv.generate` from the headers in `policies/rules/`; change it there."
+GENERATED_BY = "Written by `python -m agentenv.generate` from the headers in `policies/rules/`; change it there."
 FAMILIES = {
     "POD": "Pods",
     "RT": "Runtimes and tiers",
@@ -28,15 +28,15 @@ FAMILIES = {
 
 
 def policies_page() -> str:
-    """The page of all rules."""
+    """Return the page of all rules."""
     return "\n".join(_lines()).rstrip() + "\n"
 
 
 def _lines() -> Iterator[str]:
     rules = all_rules()
-    yield from ("# Rules about isolation and cost", "", f"<!-- {WRITTEN_BY} -->", "")
-    yield f"{len(rules)} rules, in two packs: those of the family COST are in `policies/cost`, all others in"
-    yield "`policies/isolation`. [docs/policies.md](../policies.md) says how they are run, configured and waived."
+    yield from ("# Rules for isolation and cost", "", f"<!-- {GENERATED_BY} -->", "")
+    yield f"{len(rules)} rules in two packs: the family COST is in `policies/cost`, all others are in"
+    yield "`policies/isolation`. [docs/policies.md](../policies.md) describes how to run, configure and waive them."
     for family, title in FAMILIES.items():
         chosen = [rule for rule in rules if rule.family == family]
         if chosen:
@@ -44,27 +44,29 @@ def _lines() -> Iterator[str]:
             yield from (f"| [{rule.id}](#{rule.id.lower()}) | {rule.severity} | {rule.title} |" for rule in chosen)
             for rule in chosen:
                 yield from _rule(rule)
-    yield from ("", "## Of the packs themselves")
-    for name, own in OWN.items():
-        yield from ("", f"### {name}", "", f"**{own.title}.** {own.severity}.", "", own.why, "", f"*Do:* {own.do}")
+    yield from ("", "## Findings about the packs")
+    for name, header in PACK_FINDINGS.items():
+        yield from ("", f"### {name}", "", f"**{header.title}.** {header.severity}.")
+        yield from ("", header.why, "", f"*Fix:* {header.fix}")
     yield from _configuration()
 
 
 def _rule(rule: Rule) -> Iterator[str]:
-    stage = " Judged when all resources are known." if rule.with_graph else ""
-    yield from ("", f"### {rule.id}", "", f"**{rule.title}.** {rule.severity}. About {rule.about.title}.{stage}")
-    yield from ("", rule.why, "", f"*Do:* {rule.do}")
+    stage = " Evaluated when all resources are known." if rule.with_graph else ""
+    yield from ("", f"### {rule.id}", "", f"**{rule.title}.** {rule.severity}.")
+    yield from ("", f"Applies to {rule.applies_to.title}.{stage}")
+    yield from ("", rule.why, "", f"*Fix:* {rule.fix}")
     if rule.defaults:
         yield from ("", f"*Defaults:* {rule.defaults}")
     if rule.equivalents:
-        same = "; ".join(f"{source} {', '.join(ids)}" for source, ids in rule.equivalents.items())
-        yield from ("", f"*Elsewhere:* {same}.")
-    yield from ("", f"*Since* {rule.since}.")
+        similar = "; ".join(f"{source} {', '.join(ids)}" for source, ids in rule.equivalents.items())
+        yield from ("", f"*Similar rules:* {similar}.")
+    yield from ("", f"*Since* {rule.since}, in [{rule.module}](../../{rule.module}).")
 
 
 def _configuration() -> Iterator[str]:
     yield from ("", "## Configuration", "")
-    yield "`--policy-pack-config FILE` names a file such as this; everything may be left out, and paths are absolute."
+    yield "`--policy-pack-config FILE` names a file such as this. Every key is optional, and paths are absolute."
     yield from (
         "",
         "```json",
@@ -74,20 +76,20 @@ def _configuration() -> Iterator[str]:
         "| key | type | default | meaning |",
         "|---|---|---|---|",
     )
-    defaults = {camel(one.name): one.default for one in fields(Situation)}
-    for key, said in schema().items():
-        # JSON has no tuples, and writes them as lists
+    defaults = {camel(field.name): field.default for field in fields(PolicyContext)}
+    for key, properties in schema().items():
+        # json.dumps shows tuples as lists
         shown = f"`{json.dumps(defaults[key])}`" if key in defaults else ""
-        yield f"| `{key}` | {said['type']} | {shown} | {said.get('description', '')} |"
+        yield f"| `{key}` | {properties['type']} | {shown} | {properties.get('description', '')} |"
     yield from (
         "",
-        "What stops a deployment where nobody says otherwise:",
+        "These severities stop a deployment by default:",
         "",
-        "| environment | a rule fails | it cannot tell |",
+        "| environment | a rule fails | a rule is indeterminate |",
     )
     yield "|---|---|---|"
-    for where, strictness in (("production", PRODUCTION), ("all others", ELSEWHERE)):
-        yield f"| {where} | {_severities(strictness)[0]} | {_severities(strictness)[1]} |"
+    for environment, strictness in (("production", PRODUCTION), ("all others", OTHER_ENVIRONMENTS)):
+        yield f"| {environment} | {_severities(strictness)[0]} | {_severities(strictness)[1]} |"
 
 
 def _severities(strictness: Strictness) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""What a rule says of a resource: the verdicts, and a finding, which is one verdict in one place."""
+"""The verdicts of rules, and findings: one verdict about one field of one resource."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SEVERITIES: Final[tuple[Severity, ...]] = ("Critical", "High", "Medium", "Low")
 
 
 class Verdict(Enum):
-    """The four answers; `INDETERMINATE` is that a value which decides is not known yet, or that the rule broke."""
+    """The verdict of a rule. `INDETERMINATE` means that a deciding value is not known yet, or that the rule failed."""
 
     PASS = "pass"  # noqa: S105
     FAIL = "fail"
@@ -21,64 +21,64 @@ class Verdict(Enum):
 
 
 @dataclass(frozen=True)
-class Own:
-    """A finding about the rules' own running, which is no rule's."""
+class PackFinding:
+    """The header of a finding about a pack itself: its waivers, its configuration or its errors."""
 
     title: str
     severity: Severity
     why: str
-    do: str
+    fix: str
 
 
-OWN: Final[Mapping[str, Own]] = {
-    "WVR-01": Own(
+PACK_FINDINGS: Final[Mapping[str, PackFinding]] = {
+    "WVR-01": PackFinding(
         "A waiver has expired",
         "High",
-        "What somebody answered for, nobody answers for any more.",
-        "Mend what it was for and remove it, or have its owners write another.",
+        "Nobody is responsible for the finding any more.",
+        "Fix the finding and remove the waiver, or have its owners renew it.",
     ),
-    "WVR-02": Own(
-        "A waiver is written wrongly",
+    "WVR-02": PackFinding(
+        "A waiver is invalid",
         "High",
-        "It waives nothing, and somebody believes that it does.",
-        "Write it as docs/policies.md says.",
+        "It waives nothing, although its owners expect it to.",
+        "Write it as docs/policies.md describes.",
     ),
-    "WVR-03": Own(
-        "A waiver waives nothing any more",
+    "WVR-03": PackFinding(
+        "A waiver is unused",
         "Low",
-        "It would waive the next mistake of its kind, unseen.",
+        "It would silently waive the next finding of its rule.",
         "Remove it.",
     ),
-    "PACK-01": Own(
-        "The configuration of a pack is wrong",
+    "PACK-01": PackFinding(
+        "The configuration of a pack is invalid",
         "Critical",
-        "A pack that is configured otherwise than somebody believes judges by other measures.",
-        "Mend the file that --policy-pack-config names.",
+        "The pack evaluates with other settings than its configuration intends.",
+        "Correct the file that --policy-pack-config names.",
     ),
-    "PACK-03": Own(
-        "A pack itself broke",
+    "PACK-03": PackFinding(
+        "A pack failed to run",
         "Critical",
-        "What it had not judged by then, it has not judged.",
-        "Mend what the message names; where it is a mistake of the pack's, tell those who keep it.",
+        "Everything that it had not evaluated by then is not evaluated.",
+        "Fix what the message names; report an error in the pack itself to its maintainers.",
     ),
-    "PACK-02": Own(
-        "A document is not what was promised",
+    "PACK-02": PackFinding(
+        "A document differs from its planned document",
         "High",
-        "At the preview it was judged as its component promised it; what came is another one.",
-        "Make the promise in the component by the same function that makes the document.",
+        "The preview evaluated the planned document; the real one allows or denies something else.",
+        "Create both documents in the component with the same function.",
     ),
 }
 
 
-# That a pack judges otherwise than somebody believes cannot be switched off by what it is configured with
-ALWAYS: Final = frozenset({"PACK-01", "PACK-03"})
+# The configuration cannot disable these: they say that the configuration itself is wrong or the pack incomplete
+ALWAYS_REPORTED: Final = frozenset({"PACK-01", "PACK-03"})
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One verdict of one rule: on which resource, at which of its properties, and in words for who has to act.
+    """One verdict of one rule: about which resource, at which property, and a message for the reader.
 
-    `path` is empty where the verdict is about the resource as a whole, `urn` where it is about the whole stack.
+    `path` is empty if the verdict is about the whole resource, `urn` if it is about the whole stack.
     """
 
     rule: str
@@ -89,7 +89,7 @@ class Finding:
     message: str
 
     def plain(self) -> dict[str, str]:
-        """As JSON has it."""
+        """Return the finding as JSON data."""
         return {
             "id": self.rule,
             "severity": self.severity,

@@ -1,8 +1,8 @@
-"""Waivers: findings that somebody answers for, for a while. Read from `waivers.yaml`, never from the program reviewed.
+"""Waivers: exceptions to rules with owners, a reason and an expiry. Read from `waivers.yaml`, beside the packs.
 
-A waiver is for one rule, in one environment, on one resource or on few that are named alike, for 90 days at most. One
-that has expired waives nothing and is a finding itself; so is one that is written wrongly; one that nothing needs any
-more is an advice. A waived finding is still shown.
+A waiver is for one rule in one environment, for one resource or several with the same name prefix, for at most 90 days.
+An expired or invalid waiver waives nothing and is a finding. An unused one is advisory. Waived findings are still
+shown.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from typing import Final, cast
 
 import yaml
 
-from agentenv.policies.verdicts import OWN, Finding, Severity, Verdict
+from agentenv.policies.verdicts import PACK_FINDINGS, Finding, Severity, Verdict
 
 FILE: Final = Path(__file__).parent / "waivers.yaml"
-MOST_DAYS: Final = 90
+MAX_DAYS: Final = 90
 KEYS: Final = ("id", "rule", "urn", "environment", "reason", "owners", "ticket", "created", "expires")
-EXPIRED, WRONG, UNUSED = "WVR-01", "WVR-02", "WVR-03"
+EXPIRED, INVALID, UNUSED = "WVR-01", "WVR-02", "WVR-03"
 _ID = re.compile(r"[a-z0-9][a-z0-9-]{2,62}")
-# What must stand before a `*`: a pattern that is bounded by nothing waives what nobody has seen
-_LEAST_PREFIX = 3
+# Characters before a `*`: a pattern without a prefix would waive resources that nobody has looked at
+_SHORTEST_PREFIX = 3
 
 
 @dataclass(frozen=True)
 class Waiver:
-    """One waiver, as it was written."""
+    """One waiver from the file."""
 
     id: str
     rule: str
@@ -42,27 +42,27 @@ class Waiver:
     expires: date
 
     def expired(self, today: date) -> bool:
-        """Whether its last day is over."""
+        """Return whether its last day is over."""
         return today > self.expires
 
     def covers(self, finding: Finding) -> bool:
-        """Whether it is for that finding; that of the whole stack has the URN of the stack."""
+        """Return whether it covers a finding. A finding about the whole stack has the URN of the stack."""
         return finding.rule == self.rule and _pattern(self.urn).fullmatch(finding.urn) is not None
 
     @property
-    def place(self) -> str:
-        """Where it stands in the file, by its name."""
+    def path(self) -> str:
+        """Return its path in the file."""
         return f"waivers.{self.id}"
 
     @property
-    def line(self) -> str:
-        """Who answers for it, in a line."""
+    def summary(self) -> str:
+        """Return its expiry, reason, owners and ticket in one line."""
         return f"waived by {self.id} until {self.expires}: {self.reason} ({', '.join(self.owners)}, {self.ticket})"
 
 
 @dataclass(frozen=True)
 class Waived:
-    """A finding that somebody answers for."""
+    """A finding with the waiver that covers it."""
 
     finding: Finding
     waiver: Waiver
@@ -70,86 +70,87 @@ class Waived:
 
 @dataclass(frozen=True)
 class Waivers:
-    """A file of waivers: those that were read, and what is wrong with the others."""
+    """The valid waivers of a file, and the mistakes in the others."""
 
     all: tuple[Waiver, ...] = ()
     wrong: tuple[str, ...] = ()
 
-    def of(self, environment: str) -> tuple[Waiver, ...]:
-        """Those of one environment."""
+    def in_environment(self, environment: str) -> tuple[Waiver, ...]:
+        """Return the waivers of one environment."""
         return tuple(waiver for waiver in self.all if waiver.environment == environment)
 
     def waiver_for(self, finding: Finding, environment: str, today: date) -> Waiver | None:
-        """The waiver that holds for a finding; a pass and what does not apply need none."""
+        """Return the waiver that covers a finding; None for other verdicts than failures and indeterminate ones."""
         if finding.verdict not in {Verdict.FAIL, Verdict.INDETERMINATE}:
             return None
-        return next((one for one in self.of(environment) if not one.expired(today) and one.covers(finding)), None)
+        waivers = (waiver for waiver in self.in_environment(environment) if not waiver.expired(today))
+        return next((waiver for waiver in waivers if waiver.covers(finding)), None)
 
     def split(
         self, findings: Iterable[Finding], environment: str, today: date
     ) -> tuple[tuple[Finding, ...], tuple[Waived, ...]]:
-        """The findings that nobody answers for, and those that somebody does."""
-        left: list[Finding] = []
+        """Return the findings without a waiver, and those with one."""
+        remaining: list[Finding] = []
         waived: list[Waived] = []
         for finding in findings:
             waiver = self.waiver_for(finding, environment, today)
             if waiver is None:
-                left.append(finding)
+                remaining.append(finding)
             else:
                 waived.append(Waived(finding, waiver))
-        return tuple(left), tuple(waived)
+        return tuple(remaining), tuple(waived)
 
     def own_findings(self, environment: str, used: Iterable[str], today: date, stack: str = "") -> tuple[Finding, ...]:
-        """What is to be said of the waivers themselves; `used` are the ids of those that waived something.
+        """Return the findings about the waivers; `used` has the ids of those that waive a finding.
 
-        Said of the stack, with the waiver's place in the file for its path.
+        Their URN is that of the stack, and their path is the waiver's path in the file.
         """
-        found = [_finding(WRONG, stack, _titled(words), words) for words in self.wrong]
-        known = set(used)
-        for waiver in self.of(environment):
+        findings = [_finding(INVALID, stack, _waiver_path(mistake), mistake) for mistake in self.wrong]
+        used_waivers = set(used)
+        for waiver in self.in_environment(environment):
             if waiver.expired(today):
-                words = f"the waiver {waiver.id} of {waiver.rule} expired on {waiver.expires}: mend what it was for"
-                found.append(_finding(EXPIRED, stack, waiver.place, words))
-            elif waiver.id not in known:
-                words = f"the waiver {waiver.id} of {waiver.rule} waives nothing any more: remove it"
-                found.append(_finding(UNUSED, stack, waiver.place, words))
-        return tuple(found)
+                message = f"the waiver {waiver.id} of {waiver.rule} expired on {waiver.expires}: fix its finding"
+                findings.append(_finding(EXPIRED, stack, waiver.path, message))
+            elif waiver.id not in used_waivers:
+                message = f"the waiver {waiver.id} of {waiver.rule} is unused: remove it"
+                findings.append(_finding(UNUSED, stack, waiver.path, message))
+        return tuple(findings)
 
 
 def read_waivers(path: Path, severities: Mapping[str, Severity], today: date | None = None) -> Waivers:
-    """The waivers of a file; `severities` are those of the rules there are. A file that is not there has none."""
+    """Read the waivers of a file; `severities` has the severity of each rule. The default file may be missing."""
     if not path.is_file():
-        return Waivers(wrong=() if path == FILE else (f"there is no file of waivers {path}",))
+        return Waivers(wrong=() if path == FILE else (f"the file of waivers does not exist: {path}",))
     return waivers_of(path.read_text(encoding="utf-8"), severities, today or datetime.now(UTC).date())
 
 
 def waivers_of(text: str, severities: Mapping[str, Severity], today: date) -> Waivers:
-    """The waivers of a text, and each mistake in it with the waiver it is in."""
+    """Parse waivers; each mistake names its waiver."""
     try:
-        said: object = yaml.safe_load(text)
+        document: object = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        place = getattr(error, "problem_mark", None)
-        return Waivers(wrong=(f"the waivers cannot be read as YAML{f', line {place.line + 1}' if place else ''}",))
-    whole = cast("Mapping[object, object]", said) if isinstance(said, Mapping) else {"waivers": said}
-    if strange := [key for key in whole if key != "waivers"]:
+        mark = getattr(error, "problem_mark", None)
+        return Waivers(wrong=(f"the waivers are not valid YAML{f', line {mark.line + 1}' if mark else ''}",))
+    content = cast("Mapping[object, object]", document) if isinstance(document, Mapping) else {"waivers": document}
+    if unknown_keys := [key for key in content if key != "waivers"]:
         return Waivers(
-            wrong=tuple(f"'{key}' is no key of the file: it holds one, waivers, with a list" for key in strange)
+            wrong=tuple(f"'{key}' is not a key of the file: its only key is `waivers`, a list" for key in unknown_keys)
         )
-    rows = whole.get("waivers")
+    rows = content.get("waivers")
     if rows is None:
         return Waivers()
     if not isinstance(rows, list):
-        return Waivers(wrong=("`waivers` has to be a list",))
-    good: list[Waiver] = []
+        return Waivers(wrong=("`waivers` must be a list",))
+    valid: list[Waiver] = []
     wrong: list[str] = []
     for index, row in enumerate(cast("list[object]", rows)):
         title, mistakes, waiver = _read(index, row, severities, today)
-        if waiver is not None and any(other.id == waiver.id for other in good):
-            mistakes = ["its id is another's too"]
+        if waiver is not None and any(other.id == waiver.id for other in valid):
+            mistakes = ["another waiver has the same id"]
         wrong += [f"{title}: {mistake}" for mistake in mistakes]
         if waiver is not None and not mistakes:
-            good.append(waiver)
-    return Waivers(tuple(good), tuple(wrong))
+            valid.append(waiver)
+    return Waivers(tuple(valid), tuple(wrong))
 
 
 def _read(
@@ -157,83 +158,85 @@ def _read(
 ) -> tuple[str, list[str], Waiver | None]:
     title = f"waiver {index + 1}"
     if not isinstance(row, Mapping):
-        return title, [f"it has to be a mapping of {', '.join(KEYS)}"], None
+        return title, [f"it must be a mapping with the keys {', '.join(KEYS)}"], None
     raw = cast("Mapping[str, object]", row)
     if isinstance(raw.get("id"), str):
         title = f"waiver {raw['id']}"
     mistakes = [f"'{key}' is missing" for key in KEYS if not raw.get(key) or not str(raw[key]).strip()]
-    mistakes += [f"'{key}' is no key of a waiver: {', '.join(KEYS)}" for key in raw if key not in KEYS]
+    mistakes += [f"'{key}' is not a key of a waiver; its keys are {', '.join(KEYS)}" for key in raw if key not in KEYS]
     mistakes += [
-        f"'{key}' has to be a text"
+        f"'{key}' must be a string"
         for key in ("id", "rule", "urn", "environment", "reason", "ticket")
         if raw.get(key) and not isinstance(raw[key], str)
     ]
     mistakes += [
-        f"'{key}' has to be a day, such as 2030-01-31"
+        f"'{key}' must be a date, such as 2030-01-31"
         for key in ("created", "expires")
         if raw.get(key) and (not isinstance(raw[key], date) or isinstance(raw[key], datetime))
     ]
     owners = raw.get("owners")
-    people = cast("list[object]", owners) if isinstance(owners, list) else [owners]
-    if not all(isinstance(owner, str) and _person(owner) for owner in people):
-        mistakes.append("'owners' has to be a list of people or teams")
+    named = cast("list[object]", owners) if isinstance(owners, list) else [owners]
+    if not all(isinstance(owner, str) and _normalized(owner) for owner in named):
+        mistakes.append("'owners' must be a list of people or teams")
     if mistakes:
         return title, mistakes, None
-    values = {**raw, "owners": tuple(str(owner) for owner in people)}
-    waiver = Waiver(**values)  # pyright: ignore[reportArgumentType] every key was looked at above
+    values = {**raw, "owners": tuple(str(owner) for owner in named)}
+    waiver = Waiver(**values)  # pyright: ignore[reportArgumentType] every key is checked above
     return title, list(_mistakes(waiver, severities, today)), waiver
 
 
 def _mistakes(waiver: Waiver, severities: Mapping[str, Severity], today: date) -> Iterable[str]:
     checks: tuple[tuple[Callable[[], bool], str], ...] = (
-        (lambda: _ID.fullmatch(waiver.id) is None, "its id has to be of a-z, 0-9 and '-', three at least"),
+        (lambda: _ID.fullmatch(waiver.id) is None, "its id must have at least three characters of a-z, 0-9 and '-'"),
         (lambda: waiver.rule not in severities, f"there is no rule {waiver.rule}"),
-        (lambda: not bounded(waiver.urn), "its urn has to be a whole URN, or one with a '*' in its name"),
-        (lambda: waiver.created > today, "it was made in the future"),
-        (lambda: waiver.expires < waiver.created, "it expires before it was made"),
+        (lambda: not is_bounded(waiver.urn), "its urn must be a full URN, or one with a '*' in its name"),
+        (lambda: waiver.created > today, "it is created in the future"),
+        (lambda: waiver.expires < waiver.created, "it expires before it is created"),
         (
-            lambda: waiver.expires - waiver.created > timedelta(days=MOST_DAYS),
-            f"it holds for more than {MOST_DAYS} days",
+            lambda: waiver.expires - waiver.created > timedelta(days=MAX_DAYS),
+            f"it is valid for more than {MAX_DAYS} days",
         ),
         (
-            lambda: severities.get(waiver.rule) == "Critical" and len({_person(owner) for owner in waiver.owners}) < 2,
+            lambda: (
+                severities.get(waiver.rule) == "Critical" and len({_normalized(owner) for owner in waiver.owners}) < 2
+            ),
             "a Critical rule needs two owners",
         ),
     )
-    return [words for broken, words in checks if broken()]
+    return [message for is_wrong, message in checks if is_wrong()]
 
 
-def _person(owner: str) -> str:
-    """Whom an owner's name means, however it is written."""
+def _normalized(owner: str) -> str:
+    """Return an owner's name without the differences in spelling that mean the same owner."""
     return owner.strip().removeprefix("@").strip().casefold()
 
 
-def bounded(urn: str) -> bool:
-    """Whether a URN or pattern says its stack, project and type, and its name, or the beginning of its name."""
+def is_bounded(urn: str) -> bool:
+    """Return whether a URN or pattern has its stack, project and type, and its name or the beginning of its name."""
     parts = urn.split("::", 3)
     if len(parts) < 4 or not parts[0].startswith("urn:pulumi:") or not all(parts):
         return False
     literal, star, _ = parts[3].partition("*")
     if any(mark in "".join(parts[:3]) for mark in "*?[") or "?" in parts[3]:
         return False
-    return not star or len(literal) >= _LEAST_PREFIX
+    return not star or len(literal) >= _SHORTEST_PREFIX
 
 
 def _pattern(urn: str) -> re.Pattern[str]:
-    """A `*` stands for anything within a name."""
+    """Return the pattern of a waiver's URN; `*` matches anything within a name."""
     return re.compile("[^:]*".join(re.escape(part) for part in urn.split("*")))
 
 
-def _finding(rule: str, urn: str, path: str, words: str) -> Finding:
-    return Finding(rule, OWN[rule].severity, Verdict.FAIL, urn, path, words)
+def _finding(rule: str, urn: str, path: str, message: str) -> Finding:
+    return Finding(rule, PACK_FINDINGS[rule].severity, Verdict.FAIL, urn, path, message)
 
 
-def _titled(words: str) -> str:
-    """The place of the waiver that a mistake is in; nothing where the file itself is wrong."""
-    title = words.partition(": ")[0]
+def _waiver_path(mistake: str) -> str:
+    """Return the path of the waiver with a mistake; empty if the mistake is in the file itself."""
+    title = mistake.partition(": ")[0]
     return f"waivers.{title.removeprefix('waiver ')}" if title.startswith("waiver ") else ""
 
 
-def used_by(waived: Sequence[Waived]) -> set[str]:
-    """The ids of the waivers that waived something."""
-    return {one.waiver.id for one in waived}
+def used_ids(waived: Sequence[Waived]) -> set[str]:
+    """Return the ids of the waivers that waive a finding."""
+    return {each.waiver.id for each in waived}

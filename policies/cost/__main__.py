@@ -2,4 +2,4 @@
 
 from agentenv.policies.packs.pack import serve
 
-serve("cost", "whom things belong to, and what they may cost")
+serve("cost", "owners and costs of resources")

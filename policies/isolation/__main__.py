@@ -2,4 +2,4 @@
 
 from agentenv.policies.packs.pack import serve
 
-serve("isolation", "what keeps sandboxes apart from each other, from the platform and from the cloud")
+serve("isolation", "isolation of sandboxes from each other, from the platform and from AWS")

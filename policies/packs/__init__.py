@@ -1,6 +1,5 @@
-"""What both packs share: how the engine's calls become resources, and findings become what the engine is told.
+"""The code that both packs share: it turns the engine's calls into resources, and findings into violations.
 
-A pack is one policy that collects (it sees each resource's inputs, and judges by the rules that need no more) and one
-policy of the whole stack (which adds who depends on whom, and judges by the rules that need the graph): the SDK reads a
-resource anew for each policy, so that fewer are faster.
+A pack has one resource policy, which runs the rules that need no graph, and one stack policy, which adds the
+dependencies and runs the others. The SDK reads every resource again for each policy, so few policies are faster.
 """

@@ -1,6 +1,6 @@
-"""The packs' configuration: its schema, by which the engine refuses wrong types, and the reading of what was given.
+"""The packs' configuration: its schema, with which the engine rejects wrong types, and the parsed configuration.
 
-Everybody may leave everything out. What the platform says about itself has a key for each field of `Situation`.
+Every key is optional. Each field of `PolicyContext` but `settings` has a key.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from agentenv.core.capabilities.unknown_values import as_list, as_mapping
 from agentenv.core.nodes.tiers import GPU_PLUGIN
-from agentenv.policies.packs.enforcement import LEVELS, Enforcement, Level, Strictness, usual
+from agentenv.policies.packs.enforcement import LEVELS, Enforcement, Level, Strictness, default_strictness
 from agentenv.policies.rules.registry import all_rules
-from agentenv.policies.verdicts import ALWAYS, OWN, SEVERITIES
-from agentenv.policies.view.environment import Situation
+from agentenv.policies.verdicts import ALWAYS_REPORTED, PACK_FINDINGS, SEVERITIES
+from agentenv.policies.view.environment import PolicyContext
 from agentenv.policies.waivers import FILE
 
 if TYPE_CHECKING:
@@ -35,32 +35,32 @@ _SEVERITIES: Final = {"type": "array", "items": {"type": "string", "enum": list(
 
 @dataclass(frozen=True)
 class Configuration:
-    """How a pack runs here."""
+    """The parsed configuration of a pack."""
 
-    situation: Situation
+    context: PolicyContext
     enforcement: Enforcement
     waivers: Path = FILE
-    # Where all findings are written as JSON, passes counted; nowhere when empty
+    # The file for all findings as JSON; none if empty
     record: Path | None = None
-    # What remediation adds where it is missing; `enforcementLevel: remediate` switches it on
+    # What remediation adds if it is missing; `enforcementLevel: remediate` enables it
     tags: Mapping[str, str] = field(default_factory=dict[str, str])
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     mistakes: tuple[str, ...] = ()
 
 
 def camel(name: str) -> str:
-    """A name of Python's as JSON has it."""
+    """Return a Python name in camel case, as JSON has it."""
     first, *rest = name.split("_")
     return first + "".join(word.capitalize() for word in rest)
 
 
 def schema() -> dict[str, dict[str, Any]]:
-    """The properties of the configuration, each with what it may be."""
+    """Return the JSON schema of each key of the configuration."""
     own: dict[str, dict[str, Any]] = {
         "enforcement": {
             "type": "object",
-            "description": "By environment: which severities stop a deployment where a rule fails or cannot tell; "
-            "what is left out stays as it is there.",
+            "description": "By environment: the severities that stop a deployment if a rule fails, and if it is "
+            "indeterminate. A list that is left out keeps its default.",
             "additionalProperties": {
                 "type": "object",
                 "properties": {"fail": _SEVERITIES, "indeterminate": _SEVERITIES},
@@ -69,57 +69,58 @@ def schema() -> dict[str, dict[str, Any]]:
         },
         "rules": {
             "type": "object",
-            "description": "By rule: what becomes of its findings, whatever their severity.",
+            "description": "By rule: the level of its findings, regardless of severity.",
             "additionalProperties": {"type": "string", "enum": list(LEVELS)},
         },
-        "waivers": {"type": "string", "description": "The file of waivers; policies/waivers.yaml when not said."},
-        "record": {"type": "string", "description": "A file to write all findings to, as JSON."},
+        "waivers": {"type": "string", "description": "The file of waivers; policies/waivers.yaml by default."},
+        "record": {"type": "string", "description": "A file for all findings, as JSON."},
         "tags": {"type": "object", "additionalProperties": {"type": "string"}, "description": "Tags to add."},
         "labels": {"type": "object", "additionalProperties": {"type": "string"}, "description": "Labels to add."},
     }
-    told = {
-        camel(one.name): {**_SCHEMAS[str(one.type)], "description": one.metadata["says"]}
-        for one in fields(Situation)
-        if one.name != "settings"
+    context = {
+        camel(each.name): {**_SCHEMAS[str(each.type)], "description": each.metadata["description"]}
+        for each in fields(PolicyContext)
+        if each.name != "settings"
     }
-    return {**told, **own}
+    return {**context, **own}
 
 
-def read(given: Mapping[str, object], environment: str, settings: Settings | None = None) -> Configuration:
-    """The configuration of a pack for a stack; mistakes are told, and leave the careful default in place."""
-    mistakes = list(_strange(given))
-    environment = str(given.get("environment") or environment)
-    situation = replace(from_settings(settings), environment=environment)
-    for one in fields(Situation):
-        key = camel(one.name)
-        if key in given and one.name not in {"environment", "settings"}:
-            value = given[key]
-            situation = replace(situation, **{one.name: tuple(as_list(value) or ()) if _many(value) else value})
-    levels = cast("Mapping[str, Level]", as_mapping(given.get("rules")) or {})
-    known = {*(rule.id for rule in all_rules()), *OWN}
+def read(raw: Mapping[str, object], environment: str, settings: Settings | None = None) -> Configuration:
+    """Parse the configuration of a pack for a stack. A key with a mistake keeps its strict default."""
+    mistakes = _unknown_keys(raw)
+    environment = str(raw.get("environment") or environment)
+    context = replace(from_settings(settings), environment=environment)
+    for each in fields(PolicyContext):
+        key = camel(each.name)
+        if key in raw and each.name not in {"environment", "settings"}:
+            value = raw[key]
+            items = as_list(value)
+            context = replace(context, **{each.name: value if items is None else tuple(items)})
+    levels = cast("Mapping[str, Level]", as_mapping(raw.get("rules")) or {})
+    known = {*(rule.id for rule in all_rules()), *PACK_FINDINGS}
     mistakes += [f"rules: there is no rule {name}" for name in levels if name not in known]
-    mistakes += [f"rules: {name} is always told" for name in levels if name in ALWAYS]
-    by_environment = as_mapping(given.get("enforcement")) or {}
-    strict = {name: _strictness(value, usual(name)) for name, value in by_environment.items()}
-    paths = {key: Path(str(given[key])) for key in ("waivers", "record") if given.get(key)}
-    # A pack is run in its own folder: whoever writes a path thinks of another one
+    mistakes += [f"rules: {name} is always reported" for name in levels if name in ALWAYS_REPORTED]
+    by_environment = as_mapping(raw.get("enforcement")) or {}
+    strict = {name: _strictness(value, default_strictness(name)) for name, value in by_environment.items()}
+    paths = {key: Path(str(raw[key])) for key in ("waivers", "record") if raw.get(key)}
+    # A pack runs in its own folder, to which nobody means a path to be relative
     mistakes += [f"{key}: the path has to be absolute" for key, path in paths.items() if not path.is_absolute()]
     return Configuration(
-        situation,
+        context,
         Enforcement(environment, strict, levels),
         waivers=paths.get("waivers", FILE),
         record=paths["record"] if "record" in paths and paths["record"].is_absolute() else None,
-        tags=_texts(given.get("tags")),
-        labels=_texts(given.get("labels")),
+        tags=_texts(raw.get("tags")),
+        labels=_texts(raw.get("labels")),
         mistakes=tuple(mistakes),
     )
 
 
-def from_settings(settings: Settings | None) -> Situation:
-    """What a stack of ours says about itself in its settings."""
+def from_settings(settings: Settings | None) -> PolicyContext:
+    """Return the context from the stack's own settings, if it is a stack of this project."""
     if settings is None:
-        return Situation()
-    return Situation(
+        return PolicyContext()
+    return PolicyContext(
         settings=settings,
         vpc_ranges=(str(settings.network.cidr), *map(str, settings.network.peers)),
         service_ranges=(str(settings.cluster.service_cidr),),
@@ -127,28 +128,26 @@ def from_settings(settings: Settings | None) -> Situation:
     )
 
 
-def _strange(given: Mapping[str, object]) -> list[str]:
+def _unknown_keys(raw: Mapping[str, object]) -> list[str]:
     known = list(schema())
-    found: list[str] = []
-    for key in given:
+    mistakes: list[str] = []
+    for key in raw:
         if key not in known:
             near = difflib.get_close_matches(key, known, n=1)
-            found.append(f"there is no key '{key}'" + (f"; did you mean '{near[0]}'?" if near else ""))
-    return found
+            mistakes.append(f"there is no key '{key}'" + (f"; did you mean '{near[0]}'?" if near else ""))
+    return mistakes
 
 
-def _strictness(value: object, otherwise: Strictness) -> Strictness:
-    """What was said of an environment; what was not said is as it is there anyway."""
+def _strictness(value: object, default: Strictness) -> Strictness:
+    """Return the strictness of an environment; a list that is left out keeps its default."""
     raw = as_mapping(value) or {}
-    chosen = {key: tuple(one for one in SEVERITIES if one in (as_list(raw.get(key)) or [])) for key in raw}
-    return replace(
-        otherwise, **{key: severities for key, severities in chosen.items() if key in ("fail", "indeterminate")}
-    )
-
-
-def _many(value: object) -> bool:
-    return isinstance(value, list | tuple)
+    chosen = {
+        key: tuple(severity for severity in SEVERITIES if severity in (as_list(raw.get(key)) or []))
+        for key in ("fail", "indeterminate")
+        if key in raw
+    }
+    return replace(default, **chosen)
 
 
 def _texts(value: object) -> dict[str, str]:
-    return {key: str(one) for key, one in (as_mapping(value) or {}).items()}
+    return {key: str(text) for key, text in (as_mapping(value) or {}).items()}

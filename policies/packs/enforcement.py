@@ -1,4 +1,4 @@
-"""Which findings stop a deployment: by severity, verdict and environment, and by rule where somebody says so."""
+"""Which findings stop a deployment: by severity, verdict and environment, unless the configuration names the rule."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ LEVELS: Final[tuple[Level, ...]] = ("mandatory", "advisory", "disabled")
 
 @dataclass(frozen=True)
 class Strictness:
-    """The severities that stop a deployment where a rule fails, and where it cannot tell."""
+    """The severities that stop a deployment if a rule fails, and if it is indeterminate."""
 
     fail: tuple[Severity, ...]
     indeterminate: tuple[Severity, ...]
 
     def stops(self, finding: Finding) -> bool:
-        """Whether that finding stops a deployment."""
+        """Return whether a finding stops a deployment."""
         stopping = self.fail if finding.verdict is Verdict.FAIL else self.indeterminate
         return finding.severity in stopping
 
 
-# In production whoever cannot be told to be safe is taken for unsafe
+# In production, an indeterminate verdict of a severe rule counts as a failure
 PRODUCTION: Final = Strictness(("Critical", "High", "Medium"), ("Critical", "High"))
-ELSEWHERE: Final = Strictness(("Critical", "High"), ())
+OTHER_ENVIRONMENTS: Final = Strictness(("Critical", "High"), ())
 
 
-def usual(environment: str) -> Strictness:
-    """How strict an environment is where nobody says otherwise."""
-    return PRODUCTION if is_production(environment) else ELSEWHERE
+def default_strictness(environment: str) -> Strictness:
+    """Return the strictness of an environment that the configuration does not mention."""
+    return PRODUCTION if is_production(environment) else OTHER_ENVIRONMENTS
 
 
 @dataclass(frozen=True)
 class Enforcement:
-    """How strict an environment is, and which rules are treated otherwise."""
+    """The strictness of an environment, and the levels set for single rules."""
 
     environment: str
     by_environment: Mapping[str, Strictness] = field(default_factory=dict[str, Strictness])
@@ -46,14 +46,14 @@ class Enforcement:
 
     @property
     def strictness(self) -> Strictness:
-        """What stops a deployment in this environment."""
-        return self.by_environment.get(self.environment) or usual(self.environment)
+        """Return what stops a deployment in this environment."""
+        return self.by_environment.get(self.environment) or default_strictness(self.environment)
 
     def level(self, finding: Finding) -> Level:
-        """What becomes of a finding that nobody waived."""
-        said = self.by_rule.get(finding.rule)
-        return said or ("mandatory" if self.strictness.stops(finding) else "advisory")
+        """Return the level of a finding that is not waived."""
+        default: Level = "mandatory" if self.strictness.stops(finding) else "advisory"
+        return self.by_rule.get(finding.rule) or default
 
-    def told(self, findings: Iterable[Finding]) -> list[Finding]:
-        """Those that nobody has switched off; a rule that is off is not asked, but not all findings are a rule's."""
-        return [one for one in findings if self.by_rule.get(one.rule) != "disabled"]
+    def enabled(self, findings: Iterable[Finding]) -> list[Finding]:
+        """Return the findings that are not disabled. Disabled rules do not run, but a pack's own findings remain."""
+        return [finding for finding in findings if self.by_rule.get(finding.rule) != "disabled"]

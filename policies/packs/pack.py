@@ -1,4 +1,4 @@
-"""One pack at work: it collects the resources as they come, judges them, and tells the engine."""
+"""A policy pack: it collects the resources of a deployment, evaluates the rules, and reports to the engine."""
 
 from __future__ import annotations
 
@@ -24,48 +24,48 @@ from pulumi_policy import (
     StackValidationPolicy,
 )
 
-from agentenv.policies.evaluate import judge_graph, judge_resource
+from agentenv.policies.evaluate import evaluate_graph, evaluate_resource
 from agentenv.policies.packs.configuration import Configuration, read, schema
-from agentenv.policies.packs.planned_documents import broken, kept
-from agentenv.policies.packs.remedies import remedied
-from agentenv.policies.packs.reporting import Report, guarded, tell
-from agentenv.policies.packs.sdk_values import Later, plain_mapping
+from agentenv.policies.packs.planned_documents import plan_mismatches, with_planned_documents
+from agentenv.policies.packs.remedies import with_missing_tags
+from agentenv.policies.packs.reporting import Report, report_errors, report_finding
+from agentenv.policies.packs.sdk_values import LazyMapping, plain_mapping
 from agentenv.policies.rules.registry import Rule, all_rules
-from agentenv.policies.verdicts import OWN, Finding, Verdict
-from agentenv.policies.view.environment import Situation
+from agentenv.policies.verdicts import PACK_FINDINGS, Finding, Verdict
+from agentenv.policies.view.environment import PolicyContext
 from agentenv.policies.view.graph import Graph
 from agentenv.policies.view.resource import Resource
-from agentenv.policies.waivers import Waived, Waivers, read_waivers, used_by
+from agentenv.policies.waivers import Waived, Waivers, read_waivers, used_ids
 
 if TYPE_CHECKING:
     from agentenv.config import Settings
 
 Name = Literal["isolation", "cost"]
-WRONG_CONFIGURATION = "PACK-01"
+INVALID_CONFIGURATION = "PACK-01"
 NAMESPACE = "agent-environment"
 
 
 class Pack:
-    """What a pack knows of the run it is in."""
+    """The state of a pack during a deployment."""
 
     def __init__(self, name: Name) -> None:
         self.name = name
         self.rules: tuple[Rule, ...] = tuple(rule for rule in all_rules() if rule.pack == name)
         self._inputs: dict[str, Mapping[str, object]] = {}
-        self._told: dict[str, list[Finding]] = {}
+        self._findings: dict[str, list[Finding]] = {}
         self._waived: dict[str, list[Waived]] = {}
-        self._open: dict[str, list[Finding]] = {}
-        self._given: Mapping[str, object] = {}
-        self._complained = False
+        self._deferred: dict[str, list[Finding]] = {}
+        self._raw_configuration: Mapping[str, object] = {}
+        self._mistakes_reported = False
         self._current: tuple[Mapping[str, object], str, Configuration, tuple[Rule, ...]] | None = None
 
     def collect(self, args: ResourceValidationArgs, report: Report) -> None:
-        """See one resource, and say what is wrong with it by itself."""
-        self._given = args.get_config() or {}
+        """Record one resource, and report the findings of the rules that need no graph."""
+        self._raw_configuration = args.get_config() or {}
         configuration, rules = self.configuration(args.urn)
-        if not self._complained:
-            self._complained = True
-            self._complain(configuration, report)
+        if not self._mistakes_reported:
+            self._mistakes_reported = True
+            self._report_mistakes(configuration, report)
         inputs = plain_mapping(args.props)
         self._inputs[args.urn] = inputs
         resource = Resource(
@@ -75,69 +75,71 @@ class Pack:
             inputs,
             parent=args.opts.parent or "",
             protect=args.opts.protect,
-            situation=configuration.situation,
+            context=configuration.context,
         )
-        found = list(judge_resource(rules, resource))
+        findings = list(evaluate_resource(rules, resource))
         if pulumi.runtime.is_dry_run():
-            # What cannot be told yet may be told by what others say, once everything is here
-            self._open[args.urn] = [one for one in found if one.verdict is Verdict.INDETERMINATE]
-            found = [one for one in found if one.verdict is not Verdict.INDETERMINATE]
-        self._report(args.urn, found, configuration, report)
+            # Once all resources are known, a planned document may decide the indeterminate ones
+            self._deferred[args.urn] = [each for each in findings if each.verdict is Verdict.INDETERMINATE]
+            findings = [each for each in findings if each.verdict is not Verdict.INDETERMINATE]
+        self._report(args.urn, findings, configuration, report)
 
     def conclude(self, args: StackValidationArgs, report: Report) -> None:
-        """See the whole stack, say what is wrong with that, and keep a record of everything where one is wanted."""
-        stack = next((one.urn for one in args.resources if one.resource_type == "pulumi:pulumi:Stack"), "")
-        configuration, rules = self.configuration(stack or next((one.urn for one in args.resources), ""))
-        situation = configuration.situation
-        graph = Graph(kept(self._resource(one, situation) for one in args.resources), situation)
-        found = [*self._settled(graph, rules), *judge_graph(rules, graph)]
+        """Report the findings about the whole stack and about waivers, and write the record if one is configured."""
+        stack = next((each.urn for each in args.resources if each.resource_type == "pulumi:pulumi:Stack"), "")
+        configuration, rules = self.configuration(stack or next((each.urn for each in args.resources), ""))
+        context = configuration.context
+        graph = Graph(with_planned_documents(self._resource(each, context) for each in args.resources), context)
+        findings = [*self._deferred_findings(graph, rules), *evaluate_graph(rules, graph)]
         if self.name == "isolation":
-            found += broken(graph.resources.values())
-        self._report("", (one if one.urn else replace(one, urn=stack) for one in found), configuration, report)
-        # What was seen in an earlier run of the same process is not in this stack any more
-        for seen in (self._inputs, self._told, self._waived, self._open):
-            for urn in set(seen) - {"", *graph.resources}:
-                del seen[urn]
-        self._judge_waivers(configuration, stack, report)
+            findings += plan_mismatches(graph.resources.values())
+        in_stack = (finding if finding.urn else replace(finding, urn=stack) for finding in findings)
+        self._report("", in_stack, configuration, report)
+        # Forget the resources of an earlier run of the same process that are no longer in the stack
+        for by_urn in (self._inputs, self._findings, self._waived, self._deferred):
+            for urn in set(by_urn) - {"", *graph.resources}:
+                del by_urn[urn]
+        self._report_waivers(configuration, stack, report)
         if configuration.record is not None:
             self._write(configuration.record)
-        self._complained = False
+        self._mistakes_reported = False
 
-    def _settled(self, graph: Graph, rules: tuple[Rule, ...]) -> Iterator[Finding]:
-        """What was left open, judged again with what others say of it."""
-        for urn, left in self._open.items():
+    def _deferred_findings(self, graph: Graph, rules: tuple[Rule, ...]) -> Iterator[Finding]:
+        """Yield the deferred findings, evaluated again for resources that have planned documents."""
+        for urn, deferred in self._deferred.items():
             resource = graph.resources.get(urn)
-            if resource is None or not left:
+            if resource is None or not deferred:
                 continue
             if resource.inputs is self._inputs.get(urn):
-                yield from left
+                yield from deferred
                 continue
-            told = {(one.rule, one.path) for one in self._told.get(urn, [])}
-            again = judge_resource(tuple(rule for rule in rules if rule.id in {one.rule for one in left}), resource)
-            yield from (one for one in again if (one.rule, one.path) not in told)
+            reported = {(finding.rule, finding.path) for finding in self._findings.get(urn, [])}
+            ids = {finding.rule for finding in deferred}
+            again = evaluate_resource(tuple(rule for rule in rules if rule.id in ids), resource)
+            yield from (finding for finding in again if (finding.rule, finding.path) not in reported)
 
     def remedy(self, args: ResourceValidationArgs) -> Mapping[str, Any] | None:
-        """Add the tags and labels that are configured and missing; None where nothing is."""
-        self._given = args.get_config() or {}
+        """Return the inputs with the configured tags and labels added; None if none is missing."""
+        self._raw_configuration = args.get_config() or {}
         configuration, _ = self.configuration(args.urn)
-        return remedied(args.resource_type, args.props, configuration.tags, configuration.labels)
+        return with_missing_tags(args.resource_type, args.props, configuration.tags, configuration.labels)
 
     def configuration(self, urn: str) -> tuple[Configuration, tuple[Rule, ...]]:
-        """How the pack is configured, and the rules that are on; the environment is the stack's unless it is said.
+        """Return the pack's configuration and its enabled rules. The environment is the stack's name by default.
 
-        Read again only where something is new: this is asked for every resource.
+        Cached, because it is needed for every resource.
         """
         stack, current = stack_of(urn), self._current
-        if current is None or current[1] != stack or current[0] != self._given:
-            configuration = read(self._given, stack, settings_of(stack))
+        if current is None or current[1] != stack or current[0] != self._raw_configuration:
+            configuration = read(self._raw_configuration, stack, settings_of(stack))
             levels = configuration.enforcement.by_rule
-            wanted = tuple(rule for rule in self.rules if levels.get(rule.id) != "disabled")
-            current = self._current = (self._given, stack, configuration, wanted)
+            enabled = tuple(rule for rule in self.rules if levels.get(rule.id) != "disabled")
+            current = self._current = (self._raw_configuration, stack, configuration, enabled)
         return current[2], current[3]
 
     @cached_property
     def today(self) -> date:
-        """The day of the run, by which waivers expire."""
+        """The day of the run, which decides whether waivers are expired."""
         return datetime.now(UTC).date()
 
     @cached_property
@@ -145,116 +147,114 @@ class Pack:
         return {}
 
     def waivers(self, configuration: Configuration) -> Waivers:
-        """The waivers of a file, read once."""
+        """Return the waivers of the configured file, which is read once."""
         path = configuration.waivers
         if path not in self._files:
             self._files[path] = read_waivers(path, {rule.id: rule.severity for rule in all_rules()})
         return self._files[path]
 
-    def _resource(self, seen: PolicyResource, situation: Situation) -> Resource:
-        """A resource of the whole stack, with the inputs it came with: outputs may say less at a first preview."""
-        inputs = self._inputs.get(seen.urn)
+    def _resource(self, registered: PolicyResource, context: PolicyContext) -> Resource:
+        """Return a resource of the stack with its inputs, because outputs may have less at a first preview."""
+        inputs = self._inputs.get(registered.urn)
         return Resource(
-            seen.urn,
-            seen.resource_type,
-            seen.name,
-            plain_mapping(seen.props) if inputs is None else inputs,
-            parent=seen.parent.urn if seen.parent else "",
-            dependencies=frozenset(one.urn for one in seen.dependencies),
+            registered.urn,
+            registered.resource_type,
+            registered.name,
+            plain_mapping(registered.props) if inputs is None else inputs,
+            parent=registered.parent.urn if registered.parent else "",
+            dependencies=frozenset(each.urn for each in registered.dependencies),
             property_dependencies={
-                key: frozenset(one.urn for one in many) for key, many in seen.property_dependencies.items()
+                key: frozenset(each.urn for each in targets)
+                for key, targets in registered.property_dependencies.items()
             },
-            outputs=Later(seen.props),
-            protect=seen.opts.protect,
-            situation=situation,
+            outputs=LazyMapping(registered.props),
+            protect=registered.opts.protect,
+            context=context,
         )
 
     def _report(self, urn: str, findings: Iterable[Finding], configuration: Configuration, report: Report) -> None:
-        found = configuration.enforcement.told(findings)
-        left, waived = self.waivers(configuration).split(found, configuration.situation.environment, self.today)
-        self._told[urn] = list(left)
+        enabled = configuration.enforcement.enabled(findings)
+        remaining, waived = self.waivers(configuration).split(enabled, configuration.context.environment, self.today)
+        self._findings[urn] = list(remaining)
         self._waived[urn] = list(waived)
-        for finding in left:
+        for finding in remaining:
             if finding.verdict in {Verdict.FAIL, Verdict.INDETERMINATE}:
-                tell(report, finding, configuration.enforcement.level(finding))
-        for one in waived:
-            tell(report, one.finding, "advisory", one.waiver)
+                report_finding(report, finding, configuration.enforcement.level(finding))
+        for each in waived:
+            report_finding(report, each.finding, "advisory", each.waiver)
 
-    def _complain(self, configuration: Configuration, report: Report) -> None:
-        for words in configuration.mistakes:
-            told = f"the configuration of the pack {self.name}: {words}"
-            tell(
-                report,
-                Finding(WRONG_CONFIGURATION, OWN[WRONG_CONFIGURATION].severity, Verdict.FAIL, "", "", told),
-                "mandatory",
-            )
+    def _report_mistakes(self, configuration: Configuration, report: Report) -> None:
+        severity = PACK_FINDINGS[INVALID_CONFIGURATION].severity
+        for mistake in configuration.mistakes:
+            text = f"the configuration of the pack {self.name}: {mistake}"
+            report_finding(report, Finding(INVALID_CONFIGURATION, severity, Verdict.FAIL, "", "", text), "mandatory")
 
-    def _judge_waivers(self, configuration: Configuration, stack: str, report: Report) -> None:
-        """Only the isolation pack speaks of wrong waivers, lest each is told twice; each pack of its own rules'."""
-        known = {rule.id for rule in self.rules}
-        read_ones = self.waivers(configuration)
-        mine = Waivers(
-            tuple(one for one in read_ones.all if one.rule in known),
-            read_ones.wrong if self.name == "isolation" else (),
+    def _report_waivers(self, configuration: Configuration, stack: str, report: Report) -> None:
+        """Report on the waivers of this pack's rules. Only the isolation pack reports invalid ones, so each once."""
+        ids = {rule.id for rule in self.rules}
+        every = self.waivers(configuration)
+        own = Waivers(
+            tuple(waiver for waiver in every.all if waiver.rule in ids),
+            every.wrong if self.name == "isolation" else (),
         )
-        used = {name for waived in self._waived.values() for name in used_by(waived)}
-        findings = mine.own_findings(configuration.situation.environment, used, self.today, stack)
-        findings = self._told["waivers"] = configuration.enforcement.told(findings)
+        used = {name for waived in self._waived.values() for name in used_ids(waived)}
+        findings = own.own_findings(configuration.context.environment, used, self.today, stack)
+        findings = self._findings["waivers"] = configuration.enforcement.enabled(findings)
         for finding in findings:
-            tell(report, finding, configuration.enforcement.level(finding))
+            report_finding(report, finding, configuration.enforcement.level(finding))
 
     def _write(self, path: Path) -> None:
-        told = [finding for findings in self._told.values() for finding in findings]
-        waived = [one for many in self._waived.values() for one in many]
-        counts = Counter(finding.verdict for finding in told)
+        findings = [finding for several in self._findings.values() for finding in several]
+        waived = [each for several in self._waived.values() for each in several]
+        counts = Counter(finding.verdict for finding in findings)
         record = {
             "pack": self.name,
             "passed": counts[Verdict.PASS],
             "failed": counts[Verdict.FAIL],
             "indeterminate": counts[Verdict.INDETERMINATE],
             "waived": len(waived),
-            "findings": [one.plain() for one in told if one.verdict in {Verdict.FAIL, Verdict.INDETERMINATE}],
-            "waivers": [{**one.finding.plain(), "waiver": one.waiver.id} for one in waived],
+            "findings": [each.plain() for each in findings if each.verdict in {Verdict.FAIL, Verdict.INDETERMINATE}],
+            "waivers": [{**each.finding.plain(), "waiver": each.waiver.id} for each in waived],
         }
         path.write_text(json.dumps(record, indent=1), encoding="utf-8")
 
 
 def stack_of(urn: str) -> str:
-    """The stack that a URN is of: the engine tells a pack that replays a state of none."""
+    """Return the stack of a URN. The engine gives none to a pack that analyzes a state file."""
     return urn.removeprefix("urn:pulumi:").partition("::")[0]
 
 
 def settings_of(environment: str) -> Settings | None:
-    """The stack's own settings, where it is one of ours and they are sound."""
+    """Return the stack's own settings; None if it is not a stack of this project or they are invalid."""
     from agentenv.config import Mistakes
     from agentenv.config import read as read_settings
 
     config: dict[str, str] = pulumi.runtime.get_config_env()
-    ours = {key: value for key, value in config.items() if key.startswith((f"{NAMESPACE}:", "aws:region"))}
-    if not any(key.startswith(NAMESPACE) for key in ours):
+    own = {key: value for key, value in config.items() if key.startswith((f"{NAMESPACE}:", "aws:region"))}
+    if not any(key.startswith(NAMESPACE) for key in own):
         return None
     try:
-        return read_settings(ours, environment)
+        return read_settings(own, environment)
     except Mistakes:
         return None
 
 
 def serve(name: Name, description: str) -> None:
-    """Build the pack and answer the engine until it goes; it never returns, so only a pack's `__main__` may call it."""
+    """Serve a pack to the engine. Only a pack's `__main__` may call this, because it never returns."""
     pack = Pack(name)
     policies: list[Policy] = [
         ResourceValidationPolicy(
             name=name,
-            description=f"What is wrong with a resource by itself ({description})",
-            validate=guarded(pack.collect),
-            # The SDK's own type wants an awaitable, and its documentation and code take a mapping too
+            description=f"Rules about single resources: {description}",
+            validate=report_errors(pack.collect),
+            # The SDK's type is an awaitable, but its documentation and code accept a mapping too
             remediate=cast("Any", pack.remedy),
             config_schema=PolicyConfigSchema(schema()),
         ),
         StackValidationPolicy(
             name=f"{name}-of-the-stack",
-            description=f"What is wrong between resources ({description})",
-            validate=guarded(pack.conclude),
+            description=f"Rules about the whole stack: {description}",
+            validate=report_errors(pack.conclude),
         ),
     ]
     PolicyPack(

@@ -1,8 +1,7 @@
-"""What components promise of documents that are not known yet: the resources with what their documents will say.
+"""Use the planned documents of components in place of documents that a preview does not know yet.
 
-A component hands such documents out under `documents`, each for a child of its own. One that is not known is judged as
-promised; when it is known, which is before its resource is made, it is judged as it is, and a promise counts for
-nothing.
+A component lists planned documents in its output `documents`, each for one of its children. An unknown document is
+evaluated as planned. Once it is known, which is before its resource is created, it is evaluated as it is.
 """
 
 from __future__ import annotations
@@ -12,60 +11,60 @@ from dataclasses import replace
 from typing import cast
 
 from agentenv.core.capabilities.unknown_values import UNKNOWN, as_list, as_mapping
-from agentenv.policies.verdicts import OWN, Finding, Verdict
+from agentenv.policies.verdicts import PACK_FINDINGS, Finding, Verdict
 from agentenv.policies.view.resource import Resource
 
 OUTPUT = "documents"
-BROKEN = "PACK-02"
+MISMATCH = "PACK-02"
 
 
-def kept(resources: Iterable[Resource]) -> list[Resource]:
-    """The resources, those that something was promised of as it was promised."""
-    found = list(resources)
-    promised: dict[str, list[Mapping[str, object]]] = {}
-    for resource, promise in _promised(found):
-        promised.setdefault(resource.urn, []).append(promise)
-    return [_kept(one, promised.get(one.urn, [])) for one in found]
+def with_planned_documents(resources: Iterable[Resource]) -> list[Resource]:
+    """Return the resources, with unknown documents replaced by the planned ones."""
+    every = list(resources)
+    plans: dict[str, list[Mapping[str, object]]] = {}
+    for resource, plan in _planned(every):
+        plans.setdefault(resource.urn, []).append(plan)
+    return [_with_plans(resource, plans.get(resource.urn, [])) for resource in every]
 
 
-def _promised(resources: list[Resource]) -> Iterator[tuple[Resource, Mapping[str, object]]]:
-    """Each promise with the resource that it is about: a child of whoever promises."""
-    known = {(one.parent, one.type, one.name): one for one in resources}
-    for resource in resources:
-        for promise in _promises(resource):
-            about = known.get((resource.urn, str(promise.get("type")), str(promise.get("name"))))
-            if about is not None:
-                yield about, promise
+def _planned(resources: list[Resource]) -> Iterator[tuple[Resource, Mapping[str, object]]]:
+    """Yield each planned document with its resource, a child of the component that planned it."""
+    children = {(resource.parent, resource.type, resource.name): resource for resource in resources}
+    for component in resources:
+        for plan in _plans(component):
+            child = children.get((component.urn, str(plan.get("type")), str(plan.get("name"))))
+            if child is not None:
+                yield child, plan
 
 
-def broken(resources: Iterable[Resource]) -> Iterator[Finding]:
-    """Documents that came otherwise than they were promised: in whom or what they allow or deny, and when.
+def plan_mismatches(resources: Iterable[Resource]) -> Iterator[Finding]:
+    """Yield a finding for each document that differs from its plan in whom or what it allows or denies, and when.
 
-    What they name may differ, which is all that was missing when the promise was made.
+    The names in it may differ, because they were unknown when the document was planned.
     """
-    for resource, promise in _promised(list(resources)):
-        key = str(promise.get("property"))
-        came, said = resource.at(key).parsed(), promise.get("says")
-        if came.known and _shape(came.raw) != _shape(said):
-            words = f"{key} does not say what {resource.name}'s component promised at the preview"
-            yield Finding(BROKEN, OWN[BROKEN].severity, Verdict.FAIL, resource.urn, key, words)
+    for resource, plan in _planned(list(resources)):
+        key = str(plan.get("property"))
+        actual = resource.at(key).parsed()
+        if actual.known and _shape(actual.raw) != _shape(plan.get("says")):
+            message = f"{key} differs from the document that the component of {resource.name} planned at the preview"
+            yield Finding(MISMATCH, PACK_FINDINGS[MISMATCH].severity, Verdict.FAIL, resource.urn, key, message)
 
 
 def _shape(document: object) -> object:
     statements = (as_mapping(document) or {}).get("Statement")
-    # One statement may stand without a list
+    # A single statement may be given without a list
     rows = as_list(statements) or [statements]
-    return sorted(repr(_statement(as_mapping(row) or {})) for row in rows)
+    return sorted(repr(_statement_shape(as_mapping(row) or {})) for row in rows)
 
 
-def _statement(row: Mapping[str, object]) -> list[object]:
-    words = [row.get("Effect")]
+def _statement_shape(row: Mapping[str, object]) -> list[object]:
+    parts = [row.get("Effect")]
     for key in ("Action", "NotAction"):
-        given = row.get(key)
-        words.append(sorted(map(str, cast("list[object]", given))) if isinstance(given, list) else [str(given)])
-    words.append(sorted(as_mapping(row.get("Condition")) or {}))
+        actions = row.get(key)
+        parts.append(sorted(map(str, cast("list[object]", actions))) if isinstance(actions, list) else [str(actions)])
+    parts.append(sorted(as_mapping(row.get("Condition")) or {}))
     return [
-        *words,
+        *parts,
         "NotResource" in row,
         "NotPrincipal" in row,
         row.get("Resource") == "*",
@@ -73,17 +72,17 @@ def _statement(row: Mapping[str, object]) -> list[object]:
     ]
 
 
-def _promises(resource: Resource) -> Iterator[Mapping[str, object]]:
-    for promise in as_list(resource.outputs.get(OUTPUT)) or []:
-        plain = as_mapping(promise)
-        if plain:
-            yield plain
+def _plans(component: Resource) -> Iterator[Mapping[str, object]]:
+    for row in as_list(component.outputs.get(OUTPUT)) or []:
+        plan = as_mapping(row)
+        if plan:
+            yield plan
 
 
-def _kept(resource: Resource, promises: list[Mapping[str, object]]) -> Resource:
+def _with_plans(resource: Resource, plans: list[Mapping[str, object]]) -> Resource:
     changed = {
-        str(promise["property"]): promise["says"]
-        for promise in promises
-        if resource.inputs.get(str(promise.get("property"))) is UNKNOWN and as_mapping(promise.get("says"))
+        str(plan["property"]): plan["says"]
+        for plan in plans
+        if resource.inputs.get(str(plan.get("property"))) is UNKNOWN and as_mapping(plan.get("says"))
     }
     return replace(resource, inputs={**resource.inputs, **changed}) if changed else resource

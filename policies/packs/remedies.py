@@ -1,4 +1,4 @@
-"""Adds tags and labels where they are missing: all that a pack changes, and only when it is told to."""
+"""Remediation: add missing tags and labels. A pack changes nothing else, and does this only if it is enabled."""
 
 from __future__ import annotations
 
@@ -8,44 +8,45 @@ from typing import Any, cast
 from pulumi_policy.proxy import UnknownValueError
 from pulumi_policy.secret import Secret
 
-# AWS resources whose tags are a mapping, by what the program itself gave some of them
 _AWS = "aws:"
 _KUBERNETES = "kubernetes:"
 
 
-def remedied(
+def with_missing_tags(
     kind: str, inputs: Mapping[str, Any], tags: Mapping[str, str], labels: Mapping[str, str]
 ) -> Mapping[str, Any] | None:
-    """The inputs with what was missing, or None where nothing was; what is not known yet is left alone."""
+    """Return the inputs with the missing tags or labels; None if nothing is missing or the values are unknown."""
     if kind.startswith(_AWS) and tags:
-        return _added(inputs, ("tags",), tags)
+        return _with_missing(inputs, ("tags",), tags)
     if kind.startswith(_KUBERNETES) and labels and "metadata" in inputs:
-        return _added(inputs, ("metadata", "labels"), labels)
+        return _with_missing(inputs, ("metadata", "labels"), labels)
     return None
 
 
-def _added(inputs: Mapping[str, Any], path: tuple[str, ...], wanted: Mapping[str, str]) -> Mapping[str, Any] | None:
-    here, *rest = path
+def _with_missing(
+    inputs: Mapping[str, Any], path: tuple[str, ...], required: Mapping[str, str]
+) -> Mapping[str, Any] | None:
+    key, *rest = path
     try:
-        present: object = inputs.get(here, dict[str, Any]())
+        present: object = inputs.get(key, dict[str, Any]())
     except UnknownValueError:
         return None
-    if isinstance(_target(inputs).get(here), Secret):
+    if isinstance(_target(inputs).get(key), Secret):
         return None
-    # Only what has tags already is known to take tags: an input that a type lacks would be refused
-    if not isinstance(present, Mapping) or (here == "tags" and here not in inputs):
+    # Only a resource that has tags is known to take tags: the engine rejects an input that a type lacks
+    if not isinstance(present, Mapping) or (key == "tags" and key not in inputs):
         return None
     below = cast("Mapping[str, Any]", present)
     if rest:
-        inner = _added(below, tuple(rest), wanted)
-        return None if inner is None else _with(inputs, here, inner)
-    missing = {key: value for key, value in wanted.items() if key not in below}
-    return _with(inputs, here, _merged(below, missing)) if missing else None
+        inner = _with_missing(below, tuple(rest), required)
+        return None if inner is None else _with(inputs, key, inner)
+    missing = {name: value for name, value in required.items() if name not in below}
+    return _with(inputs, key, _merged(below, missing)) if missing else None
 
 
-def _with(whole: Mapping[str, Any], key: str, value: Any) -> dict[str, Any]:
-    """The proxy itself stays for all else: only so do unknown and secret values go back as they came."""
-    raw = cast("Mapping[str, Any]", _target(whole))
+def _with(values: Mapping[str, Any], key: str, value: Any) -> dict[str, Any]:
+    """Return the values with one replaced. The others stay proxies, so that unknown and secret values stay intact."""
+    raw = cast("Mapping[str, Any]", _target(values))
     return {**raw, key: value}
 
 
@@ -54,7 +55,7 @@ def _merged(present: Mapping[str, Any], more: Mapping[str, str]) -> dict[str, An
 
 
 def _target(proxy: Mapping[str, Any]) -> Any:
-    """What the SDK's proxy stands before, which it puts on the wire again unread."""
+    """Return the object behind the SDK's proxy, which the SDK serializes without reading it."""
     try:
         return proxy["__target"]
     except KeyError:

@@ -1,8 +1,8 @@
-"""Tells the engine of findings, each under its own rule, severity and level.
+"""Report findings to the engine, each with its own rule, severity and level.
 
-The engine takes those for each finding, and the SDK sets them for a whole policy. A policy a rule would make the SDK
-read each resource seventy times, so the finding is handed to the SDK and its own words are put on what that made of it.
-Where an SDK does not let us, the policy's level stands, which stops the deployment: strict rather than silent.
+The engine accepts these for each violation, but the SDK sets them for a whole policy. With one policy for each rule,
+the SDK would read each resource over a hundred times. So a finding is reported through the SDK, and the diagnostic that
+the SDK created is changed. If an SDK does not allow this, the policy's own level applies, which stops the deployment.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any
 
 from pulumi.runtime.proto import analyzer_pb2
 
-from agentenv.policies.evaluate import place_of
+from agentenv.policies.evaluate import error_location
 from agentenv.policies.packs.enforcement import Level
 from agentenv.policies.rules.registry import Rule, all_rules
-from agentenv.policies.verdicts import OWN, Finding, Own, Severity, Verdict
+from agentenv.policies.verdicts import PACK_FINDINGS, Finding, PackFinding, Severity, Verdict
 from agentenv.policies.waivers import Waiver
 
 Report = Callable[[str, str | None], None]
-BROKE = "PACK-03"
+PACK_ERROR = "PACK-03"
 REFERENCE = "docs/reference/policies.md"
 _LEVELS: dict[Level, int] = {"mandatory": analyzer_pb2.MANDATORY, "advisory": analyzer_pb2.ADVISORY}
 _SEVERITIES: dict[Severity, int] = {
@@ -31,63 +31,67 @@ _SEVERITIES: dict[Severity, int] = {
 }
 
 
-def tell(report: Report, finding: Finding, level: Level, waiver: Waiver | None = None) -> None:
+def report_finding(report: Report, finding: Finding, level: Level, waiver: Waiver | None = None) -> None:
     """Report one finding."""
-    words = message(finding, waiver)
-    report(words, finding.urn or None)
-    made = _made_by(report)
-    if made is None:
+    text = message(finding, waiver)
+    report(text, finding.urn or None)
+    diagnostic = _last_diagnostic(report)
+    if diagnostic is None:
         return
-    made.policyName = finding.rule
-    made.description = title(finding)
-    made.message = words
-    made.enforcementLevel = _LEVELS[level]
-    made.severity = _SEVERITIES[finding.severity]
+    diagnostic.policyName = finding.rule
+    diagnostic.description = title(finding)
+    diagnostic.message = text
+    diagnostic.enforcementLevel = _LEVELS[level]
+    diagnostic.severity = _SEVERITIES[finding.severity]
 
 
-def guarded(judge: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
-    """The same, but what breaks in it neither ends the engine's run nor is lost: it is a finding.
+def report_errors(validate: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
+    """Wrap a policy's function, so that an error in it becomes a finding and does not end the engine's run.
 
-    Of the error its kind and place are told: its own words may hold a secret's value.
+    The finding has the type and location of the error, and not its message, which may contain the value of a secret.
     """
 
-    def judged(args: Any, report: Report) -> None:
+    def wrapped(args: Any, report: Report) -> None:
         try:
-            judge(args, report)
+            validate(args, report)
         except Exception as error:  # noqa: BLE001 whatever it is
-            words = f"{type(error).__name__} in {place_of(error)}"
+            kind = f"{type(error).__name__} in {error_location(error)}"
             urn = str(getattr(args, "urn", ""))
-            tell(report, Finding(BROKE, OWN[BROKE].severity, Verdict.INDETERMINATE, urn, "", words), "mandatory")
+            report_finding(
+                report,
+                Finding(PACK_ERROR, PACK_FINDINGS[PACK_ERROR].severity, Verdict.INDETERMINATE, urn, "", kind),
+                "mandatory",
+            )
 
-    return judged
+    return wrapped
 
 
 def message(finding: Finding, waiver: Waiver | None = None) -> str:
-    """What a person reads: what is wrong and where, what to do, and where more is written."""
+    """Return the text of a finding: what is wrong and where, how to fix it, and a link to the reference."""
     place = f" at {finding.path}" if finding.path else ""
-    cannot = "cannot tell: " if finding.verdict is Verdict.INDETERMINATE else ""
-    lines = [f"{title(finding)}: {cannot}{finding.message}{place}"]
+    prefix = "cannot tell: " if finding.verdict is Verdict.INDETERMINATE else ""
+    lines = [f"{title(finding)}: {prefix}{finding.message}{place}"]
     rule = header(finding.rule)
     if rule is not None:
-        lines += [rule.do, f"{REFERENCE}#{finding.rule.lower()}"]
+        lines += [rule.fix, f"{REFERENCE}#{finding.rule.lower()}"]
     if waiver is not None:
-        lines.append(waiver.line)
+        lines.append(waiver.summary)
     return "\n".join(lines)
 
 
 def title(finding: Finding) -> str:
-    """The rule's title, its id where nobody knows the rule."""
+    """Return the title of the finding's rule; its id if the rule is unknown."""
     rule = header(finding.rule)
     return finding.rule if rule is None else rule.title
 
 
-def header(name: str) -> Rule | Own | None:
-    """What is written of a rule, or of a finding that is no rule's."""
-    return OWN.get(name) or next((rule for rule in all_rules() if rule.id == name), None)
+def header(name: str) -> Rule | PackFinding | None:
+    """Return the header of a rule or of a pack's own finding."""
+    return PACK_FINDINGS.get(name) or next((rule for rule in all_rules() if rule.id == name), None)
 
 
-def _made_by(report: Report) -> Any:
-    """The last diagnostic of the response that a report goes to, None where it cannot be found."""
+def _last_diagnostic(report: Report) -> Any:
+    """Return the last diagnostic of the response that a report function fills; None if it cannot be found."""
     response = inspect.getclosurevars(report).nonlocals.get("response")
     diagnostics = getattr(response, "diagnostics", None)
     return diagnostics[-1] if diagnostics else None

@@ -1,4 +1,4 @@
-"""Values as the packs' SDK hands them over, made plain: mappings and lists, whole numbers, and what is not known."""
+"""Convert the SDK's values to plain mappings, lists and scalars, with `UNKNOWN` for unknown values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agentenv.core.capabilities.unknown_values import UNKNOWN
 
 
 def plain(value: object) -> object:
-    """A value and all below it; the SDK's proxies raise where something is not known, and we go on behind it."""
+    """Convert a value and everything below it. The SDK's proxies raise for unknown values."""
     if isinstance(value, str) or value is None or isinstance(value, bool):
         return value
     if isinstance(value, float):
@@ -21,23 +21,23 @@ def plain(value: object) -> object:
     if isinstance(value, Sequence):
         items = cast("Sequence[object]", value)
         return [_item(items, index) for index in range(len(items))]
-    # An asset or an archive: there is something, and it is not read here
+    # An asset or an archive, which is not read
     return value if isinstance(value, int) else UNKNOWN
 
 
 def plain_mapping(value: Mapping[str, object]) -> dict[str, object]:
-    """A mapping, such as all inputs of a resource."""
-    found: dict[str, object] = {}
+    """Convert a mapping, such as the inputs of a resource."""
+    converted: dict[str, object] = {}
     for key in value:
         try:
-            found[str(key)] = plain(value[key])
+            converted[str(key)] = plain(value[key])
         except UnknownValueError:
-            found[str(key)] = UNKNOWN
-    return found
+            converted[str(key)] = UNKNOWN
+    return converted
 
 
-class Later(Mapping[str, object]):
-    """A mapping that is made plain key by key, as it is read: few outputs of few resources ever are."""
+class LazyMapping(Mapping[str, object]):
+    """A mapping that converts each value when it is read. Most outputs never are."""
 
     def __init__(self, props: Mapping[str, object]) -> None:
         self._props = props

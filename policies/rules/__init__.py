@@ -1,4 +1,5 @@
-"""The rules, a module a family, and the samples of each; `registry` gathers them from this folder.
+"""The rules and their samples, a folder for each family; `registry` collects them.
 
-A rule is one function over one view. It says what it found by `fail` and `unknown`; saying nothing is a pass.
+The module and samples of each rule are named in docs/reference/policies.md. A rule is one function that yields `fail`
+or `unknown`; if it yields nothing, the resource passes.
 """

@@ -1,4 +1,4 @@
-"""What a rule is: its header, what it is about, and the one function that judges; and the gathering of all of them."""
+"""The definition of a rule: its header, what it applies to, and its check; and the collection of all rules."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Source = Literal["Checkov", "CIS", "Security Hub", "Kyverno", "PSS", "AWS"]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a rule says of one place."""
+    """The verdict of a rule about one field."""
 
     verdict: Verdict
     field: Field
@@ -31,24 +31,24 @@ class Outcome:
 
 
 def fail(field: Field, message: str) -> Outcome:
-    """It is wrong there. The message never shows a value that may be a secret: the engine hands those over in clear."""
+    """Return a failure. The message must show no value that may be secret: the engine passes secrets in clear."""
     return Outcome(Verdict.FAIL, field, message)
 
 
 def unknown(field: Field, message: str = "") -> Outcome:
-    """What decides is not known there."""
+    """Return an indeterminate verdict: the deciding value is not known."""
     return Outcome(Verdict.INDETERMINATE, field, message or f"{field.path or 'the resource'} is not known yet")
 
 
 def not_applicable(field: Field, message: str) -> Outcome:
-    """The rule has nothing to say there, and why."""
+    """Return that the rule does not apply to a field, with the reason."""
     return Outcome(Verdict.NOT_APPLICABLE, field, message)
 
 
 def forbid(field: Field, bad: Callable[[object], bool], message: str) -> Iterator[Outcome]:
-    """Fails where a value is bad, `None` standing for a missing one; says so where it is not known.
+    """Yield a failure if a value is bad (`None` if it is missing), and an unknown if it is not known.
 
-    It is for leaves: nobody can say what is meant by a list or a mapping where a word belongs.
+    The field must be a scalar: a list or a mapping counts as unknown.
     """
     if field.unknown or isinstance(field.raw, list | Mapping):
         yield unknown(field)
@@ -56,8 +56,8 @@ def forbid(field: Field, bad: Callable[[object], bool], message: str) -> Iterato
         yield fail(field, message)
 
 
-def forbid_switch(field: Field, bad: Collection[bool | None], message: str) -> Iterator[Outcome]:
-    """As `forbid`, of a switch: what is neither true nor false (a text that a template fills in) is not known."""
+def forbid_boolean(field: Field, bad: Collection[bool | None], message: str) -> Iterator[Outcome]:
+    """Do the same for a boolean field. A value that is neither true nor false, such as a template, is unknown."""
     value = boolean_or_unknown(field)
     if value is UNKNOWN:
         yield unknown(field, f"{field.path} is neither true nor false" if field.known else "")
@@ -65,77 +65,81 @@ def forbid_switch(field: Field, bad: Collection[bool | None], message: str) -> I
         yield fail(field, message)
 
 
-def once(outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
-    """Says what is said of one place once: a pod's own value counts for each of its containers."""
+def first_of_each_field(outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
+    """Yield the first outcome of each field: a value of the pod applies to all its containers."""
     seen: set[tuple[str, str]] = set()
     for outcome in outcomes:
-        place = (outcome.field.urn, outcome.field.path)
-        if place not in seen:
-            seen.add(place)
+        field = (outcome.field.urn, outcome.field.path)
+        if field not in seen:
+            seen.add(field)
             yield outcome
 
 
 @dataclass(frozen=True, eq=False)
-class About(Generic[View]):
-    """What a rule looks at: its word in the reference, the types it can stand in, and the views of it in a resource."""
+class Scope(Generic[View]):
+    """What rules apply to: its title in the reference, the matching resource types, and the views of a resource."""
 
     title: str
-    stands_in: Callable[[str], bool]
+    matches_type: Callable[[str], bool]
     views: Callable[[Resource], Iterable[View]]
 
 
-POD: About[PodSpec] = About("every pod spec", holds_objects, pods_of)
-# The one view of such a rule is the graph, handed over by the core: no resource has one
-GRAPH: About[Graph] = About("the whole stack", lambda _: False, lambda _: ())
+POD: Scope[PodSpec] = Scope("every pod spec", holds_objects, pods_of)
+# The only view of such a rule is the graph, which `evaluate_graph` passes; no resource matches
+GRAPH: Scope[Graph] = Scope("the whole stack", lambda _: False, lambda _: ())
 
 
-def resources(*types: str) -> About[Resource]:
-    """Resources of those type tokens."""
-    return About(", ".join(f"`{kind}`" for kind in types), frozenset(types).__contains__, lambda resource: (resource,))
+def resources(*types: str) -> Scope[Resource]:
+    """Return the scope of resources with these type tokens."""
+    return Scope(", ".join(f"`{kind}`" for kind in types), frozenset(types).__contains__, lambda resource: (resource,))
 
 
-def objects(group: str, *kinds: str) -> About[KubernetesObject]:
-    """Kubernetes objects of those kinds, in whatever version; the core group is the empty text."""
+def objects(group: str, *kinds: str) -> Scope[KubernetesObject]:
+    """Return the scope of Kubernetes objects of these kinds, in any version. The core group is empty."""
     title = ", ".join(f"{kind} ({group or 'core'})" for kind in kinds)
     endings = tuple(f":{kind}{patch}" for kind in kinds for patch in ("", "Patch"))
 
-    def may_hold(token: str) -> bool:
-        """By the last word of the type; a list may hold anything."""
+    def matches(token: str) -> bool:  # a list may have objects of any kind
         return holds_objects(token) and token.endswith((*endings, "List"))
 
-    return About(title, may_hold, lambda resource: [found for found in resource.objects if found.is_a(group, *kinds)])
+    return Scope(title, matches, lambda resource: [item for item in resource.objects if item.is_a(group, *kinds)])
 
 
-# A rule that takes the graph as its second argument is judged once all resources are known
-Judge = Callable[..., Iterator[Outcome]]
+# A check that takes the graph as its second argument runs once all resources are known
+Check = Callable[..., Iterator[Outcome]]
 
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """A rule with its header."""
+    """A rule: its header and its check."""
 
     id: str
     title: str
     severity: Severity
     why: str
-    do: str
+    fix: str
     equivalents: Mapping[Source, tuple[str, ...]]
     since: str
-    about: About[Any]
-    judge: Judge
+    applies_to: Scope[Any]
+    check: Check
     with_graph: bool
-    # What is so where nothing is said, and who says so
+    # The default of the API if a field is missing, with its source
     defaults: str = ""
 
     @property
     def family(self) -> str:
-        """The letters of its id."""
+        """Return the letters of its id."""
         return self.id.partition("-")[0]
 
     @property
     def pack(self) -> Literal["isolation", "cost"]:
-        """The pack it is in."""
+        """Return its pack."""
         return "cost" if self.family == "COST" else "isolation"
+
+    @property
+    def module(self) -> str:
+        """Return the path of its module in the repository."""
+        return self.check.__module__.removeprefix("agentenv.").replace(".", "/") + ".py"
 
 
 _RULES: dict[str, Rule] = {}
@@ -147,27 +151,27 @@ def rule(
     title: str,
     severity: Severity,
     why: str,
-    do: str,
-    about: About[View],
+    fix: str,
+    applies_to: Scope[View],
     equivalents: Mapping[Source, tuple[str, ...]] | None = None,
     since: str = "0.1",
     defaults: str = "",
 ) -> Callable[[Callable[..., Iterator[Outcome]]], Callable[..., Iterator[Outcome]]]:
-    """Makes a rule of a function `(view)` or `(view, graph)`; with `about=GRAPH`, `(graph)`."""
+    """Register a function as a rule: `(view)`, `(view, graph)`, or `(graph)` with `applies_to=GRAPH`."""
 
-    def made(judge: Judge) -> Judge:
+    def register(check: Check) -> Check:
         if id in _RULES:
-            raise ValueError(f"two rules are called {id}")
-        graph = len(inspect.signature(judge).parameters) == 2 or about is GRAPH
-        _RULES[id] = Rule(id, title, severity, why, do, equivalents or {}, since, about, judge, graph, defaults)
-        return judge
+            raise ValueError(f"two rules have the id {id}")
+        graph = len(inspect.signature(check).parameters) == 2 or applies_to is GRAPH
+        _RULES[id] = Rule(id, title, severity, why, fix, equivalents or {}, since, applies_to, check, graph, defaults)
+        return check
 
-    return made
+    return register
 
 
 @cache
 def all_rules() -> tuple[Rule, ...]:
-    """Every rule of every module of this folder, by id."""
-    for found in pkgutil.walk_packages([str(Path(__file__).parent)], "agentenv.policies.rules."):
-        importlib.import_module(found.name)
+    """Return every rule of the modules in this folder, by id."""
+    for module in pkgutil.walk_packages([str(Path(__file__).parent)], "agentenv.policies.rules."):
+        importlib.import_module(module.name)
     return tuple(_RULES[key] for key in sorted(_RULES))

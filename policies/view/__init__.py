@@ -1,5 +1,5 @@
-"""How rules see resources: every value is there, missing, or not known yet, and knows its own path.
+"""The view that rules have of resources: every value is present, missing or not known yet, and has its path.
 
-`fields` is that value; `situation` what the platform says about itself; `resource` one resource and the Kubernetes
-objects in it; `graph` all of them with what depends on what; `pods` pod specs wherever they stand.
+`fields` has these values, `environment` the facts about the environment, `resource` a resource with its Kubernetes
+objects, and `graph` all resources with their dependencies. The folders have views of clusters, IAM and tenants.
 """

@@ -1,6 +1,6 @@
-"""What the platform says about itself, for rules that cannot tell it from resources: the packs' configuration.
+"""Facts about the environment that rules cannot read from resources, such as address ranges and registries.
 
-Each field but `settings` is a key of the packs' configuration, in camel case there. Every default is the careful one.
+Each field but `settings` is a key of the packs' configuration, in camel case there. The defaults are strict.
 """
 
 from __future__ import annotations
@@ -12,38 +12,40 @@ if TYPE_CHECKING:
     from agentenv.config import Settings
 
 
-def told(default: Any, words: str) -> Any:
-    """A field with its words for the reference."""
-    return field(default=default, metadata={"says": words})
+def _documented(default: Any, description: str) -> Any:
+    """Return a dataclass field with its description for the reference."""
+    return field(default=default, metadata={"description": description})
 
 
 @dataclass(frozen=True)
-class Situation:
-    """One environment as rules need it."""
+class PolicyContext:
+    """The facts about one environment that rules need."""
 
-    environment: str = told("prod", "The environment's name; the stack's where it is not said.")
-    # The stack's own settings, where it is one of ours: its classes, who is whose parent, its ranges
+    environment: str = _documented("prod", "The name of the environment; the stack's name by default.")
+    # The stack's own settings, if it is a stack of this project: its classes, their parents, its ranges
     settings: Settings | None = None
-    vpc_ranges: tuple[str, ...] = told((), "Ranges of the VPC and its peers, which no sandbox may reach.")
-    service_ranges: tuple[str, ...] = told(
+    vpc_ranges: tuple[str, ...] = _documented((), "Ranges of the VPC and its peers, which no sandbox may reach.")
+    service_ranges: tuple[str, ...] = _documented(
         ("172.20.0.0/16", "10.100.0.0/16"), "Ranges of the cluster's Services, which no sandbox may reach."
     )
-    pod_ranges: tuple[str, ...] = told(("100.64.0.0/10",), "Ranges of pods, which no sandbox may reach.")
-    resolvers: tuple[str, ...] = told((), "Who may be asked for names on port 53.")
-    registries: tuple[str, ...] = told((), "Where images may come from, as prefixes of names; everywhere when empty.")
-    required_tags: tuple[str, ...] = told(
-        ("environment", "component", "owner", "cost-center"), "Tags that every taggable AWS resource carries."
+    pod_ranges: tuple[str, ...] = _documented(("100.64.0.0/10",), "Ranges of pods, which no sandbox may reach.")
+    resolvers: tuple[str, ...] = _documented((), "DNS resolvers that sandboxes may query on port 53.")
+    registries: tuple[str, ...] = _documented(
+        (), "Allowed image registries, as prefixes of image names; empty allows all."
     )
-    required_labels: tuple[str, ...] = told(
-        ("sandbox.users.io/class",), "Labels that a sandbox's pod template and its namespace carry."
+    required_tags: tuple[str, ...] = _documented(
+        ("environment", "component", "owner", "cost-center"), "Tags that every taggable AWS resource must have."
     )
-    node_programs: tuple[str, ...] = told(
-        (), "Namespaces of programs that are part of their nodes: as root, with a folder of the node's."
+    required_labels: tuple[str, ...] = _documented(
+        ("sandbox.users.io/class",), "Labels that a sandbox's pod template and its namespace must have."
     )
-    pool_cap: int = told(50, "The most sandboxes that a warm pool may keep.")
-    monthly_cap: float | None = told(None, "The most that an environment may cost a month, in dollars.")
+    node_programs: tuple[str, ...] = _documented(
+        (), "Namespaces of node agents: DaemonSets that run as root and mount directories of the node."
+    )
+    pool_cap: int = _documented(50, "The maximum size of a warm pool.")
+    monthly_cap: float | None = _documented(None, "The maximum monthly cost of the environment, in dollars.")
 
     @property
     def short_lived(self) -> bool:
-        """Whether the environment is deleted before its data is old."""
+        """Return whether the environment is deleted before its data gets old."""
         return self.environment in {"dev", "local", "test"}

@@ -1,9 +1,8 @@
-"""A value of a resource in its place: it is there, it is missing, or it is not known yet.
+"""A value of a resource with its path: it is present, missing or not known yet.
 
-Whatever is read below a value that is not known is not known either, and the elements of a list that is not known are
-one element that is not known: so that a rule which walks down a resource can lose no unknown on its way. A value of a
-shape that nothing can be read from (a text where a mapping belongs) counts as not known: nobody can say what the API
-will make of it.
+Everything below an unknown value is unknown too, and an unknown list has one unknown element. So a rule that walks down
+a resource never loses an unknown value. A value of the wrong type, such as a string instead of a mapping, counts as
+unknown, because its effect in the API is unknown.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ __all__ = [
 
 
 class Missing(Enum):
-    """Its one value stands where nothing is given."""
+    """The type of `MISSING`, the value of a missing field."""
 
     MISSING = "missing"
 
@@ -43,7 +42,7 @@ _ZERO: Final = re.compile(r"[+-]?(0+\.?0*|\.0+)([eE][+-]?\d+|[numkMGTPE]|[KMGTPE
 
 
 class UnknownReached(Exception):
-    """A rule asked for a value that is not known: the core makes an indeterminate finding of it."""
+    """A rule read a value that is not known; its verdict is indeterminate."""
 
     def __init__(self, field: Field) -> None:
         super().__init__(field.path)
@@ -52,10 +51,9 @@ class UnknownReached(Exception):
 
 @dataclass(slots=True, unsafe_hash=True)
 class Field:
-    """One value: whose it is, where, and what it is (plain data, `MISSING` or `UNKNOWN`).
+    """One value: the URN of its resource, its path, and plain data, `MISSING` or `UNKNOWN`.
 
-    Nobody changes one. It is not frozen all the same: a preview makes tens of thousands, and a frozen one takes three
-    times as long to make.
+    Immutable by convention only: a preview creates tens of thousands, and a frozen dataclass takes three times as long.
     """
 
     urn: str
@@ -64,24 +62,24 @@ class Field:
 
     @property
     def missing(self) -> bool:
-        """Nothing is given here; null is nothing."""
+        """Return whether there is no value; null counts as missing."""
         return self.raw is MISSING
 
     @property
     def unknown(self) -> bool:
-        """Something is or will be here, and nobody can say yet what."""
+        """Return whether the value is not known yet."""
         return self.raw is UNKNOWN
 
     @property
     def known(self) -> bool:
-        """A value is here."""
+        """Return whether there is a value and it is known."""
         return self.raw is not MISSING and self.raw is not UNKNOWN
 
     @property
     def value(self) -> object:
-        """The plain value, None where it is missing; `UnknownReached` where it is not known.
+        """Return the plain value, None if it is missing; raise `UnknownReached` if it is not known.
 
-        The property inside it that is not known does not make the whole unknown: this is for leaves.
+        Use it for scalars: a mapping with an unknown property is itself known.
         """
         if self.raw is UNKNOWN:
             raise UnknownReached(self)
@@ -89,7 +87,7 @@ class Field:
 
     @property
     def text(self) -> str | None:
-        """The value where it is a text; None where it is missing."""
+        """Return a string value; None if it is missing."""
         value = self.value
         if value is None or isinstance(value, str):
             return value
@@ -97,28 +95,30 @@ class Field:
 
     @property
     def number(self) -> float | None:
-        """The value where it is a number, or a text that is one; None where it is missing."""
+        """Return a numeric value, or a string with a number; None if it is missing."""
         value = self.value
         if value is None:
             return None
         try:
-            found = (
-                float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else _fail(self)
-            )
+            if isinstance(value, bool) or not isinstance(value, int | float | str):
+                raise UnknownReached(self)
+            number = float(value)
         except (ValueError, OverflowError):
             raise UnknownReached(self) from None
-        # Written as 1e999 or .inf it is a number to Python, and to nobody else
-        return found if math.isfinite(found) else _fail(self)
+        # Python parses 1e999 and .inf, but the APIs do not
+        if not math.isfinite(number):
+            raise UnknownReached(self)
+        return number
 
     def at(self, *keys: str | int) -> Field:
-        """The value below this one; below a list where the key is a number."""
-        found = self
+        """Return the value below this one, by keys of mappings and indexes of lists."""
+        field = self
         for key in keys:
-            found = found._below(key)
-        return found
+            field = field._below(key)
+        return field
 
     def elements(self) -> list[Field]:
-        """The elements of a list; one that is not known where the list is not known."""
+        """Return the elements of a list; one unknown element if the list is not known."""
         if self.missing:
             return []
         raw = self.raw
@@ -128,7 +128,7 @@ class Field:
         return [Field(self.urn, f"{self.path}[*]", UNKNOWN)]
 
     def entries(self) -> Iterator[tuple[str, Field]]:
-        """The keys and values of a mapping; one `*` that is not known where the mapping is not known."""
+        """Yield the keys and values of a mapping; an unknown `*` if the mapping is not known."""
         if self.missing:
             return
         raw = self.raw
@@ -139,14 +139,14 @@ class Field:
         yield "*", Field(self.urn, _join(self.path, "*"), UNKNOWN)
 
     def has(self, key: str) -> bool | None:
-        """Whether a mapping has that key, whatever its value; None where that is not known."""
+        """Return whether a mapping has a key, with any value; None if that is not known."""
         raw = self.raw
         if isinstance(raw, Mapping):
             return cast("Mapping[str, object]", raw).get(key) is not None
         return False if raw is MISSING else None
 
     def parsed(self) -> Field:
-        """The document in a text of JSON; the value itself where it is no text, unknown where it cannot be read."""
+        """Return the document in a JSON string; the value itself if it is not a string, unknown if it is not JSON."""
         if not isinstance(self.raw, str):
             return self
         try:
@@ -155,7 +155,7 @@ class Field:
             return Field(self.urn, self.path, UNKNOWN)
 
     def holds_unknown(self) -> bool:
-        """Whether it, or anything below it, is not known."""
+        """Return whether it, or anything below it, is not known."""
         return _holds_unknown(self.raw)
 
     def _below(self, key: str | int) -> Field:
@@ -167,7 +167,7 @@ class Field:
                 return Field(self.urn, path, _plain(items[key]) if -len(items) <= key < len(items) else MISSING)
         else:
             path = _join(self.path, key)
-            # Nearly all mappings are plain dictionaries, and asking for those takes a tenth of the time
+            # Nearly all mappings are dicts, and this check takes a tenth of the time
             if isinstance(raw, dict) or isinstance(raw, Mapping):  # noqa: SIM101
                 return Field(self.urn, path, _plain(cast("Mapping[str, object]", raw).get(key, MISSING)))
         return Field(self.urn, path, MISSING if raw is MISSING else UNKNOWN)
@@ -178,7 +178,7 @@ def _plain(value: object) -> object:
 
 
 def _join(path: str, key: str) -> str:
-    """A key that has dots or slashes of its own stands in brackets, as the engine writes property paths."""
+    """Append a key to a path. A key with dots or slashes is in brackets, as in the engine's property paths."""
     if not key.isalnum() and any(mark in key for mark in "./[]"):
         return f'{path}["{key}"]'
     return f"{path}.{key}" if path else key
@@ -190,10 +190,6 @@ def _holds_unknown(raw: object) -> bool:
     if isinstance(raw, Mapping):
         return any(map(_holds_unknown, cast("Mapping[str, object]", raw).values()))
     return isinstance(raw, list) and any(map(_holds_unknown, cast("list[object]", raw)))
-
-
-def _fail(field: Field) -> float:
-    raise UnknownReached(field)
 
 
 def scalar(field: Field) -> str | int | float | bool | None:

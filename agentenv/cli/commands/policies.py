@@ -73,7 +73,7 @@ def check(paths: Sequence[Path], rules: Sequence[Rule], *, as_json: bool) -> int
     else:
         sys.stdout.writelines(line + "\n" for line in as_text(findings))
         sys.stdout.writelines(f"{file}: not read: {reason}\n" for file, reason in read.unreadable)
-        sys.stdout.writelines(f"{one.place}: not judged: {one.reason}\n" for one in read.skipped)
+        sys.stdout.writelines(f"{one.location}: not judged: {one.reason}\n" for one in read.skipped)
         words = (f"{answer[key]} {key}" for key in ("passed", "failed", "indeterminate"))
         sys.stdout.write(f"{len(read.resources)} objects, {len(rules)} rules: {', '.join(words)}\n")
         if not read.resources:

@@ -6,8 +6,8 @@ from importlib.metadata import version
 from typing import Final
 
 DESCRIPTIONS: Final = {
-    "cost": "Whom things belong to, and what they may cost",
-    "isolation": "What keeps sandboxes apart from each other, from the platform and from the cloud",
+    "cost": "Owners and costs of resources",
+    "isolation": "Isolation of sandboxes from each other, from the platform and from AWS",
 }
 
 

@@ -21,12 +21,12 @@ from agentenv.cli.stack_yaml import Document
 from agentenv.core.capabilities.unknown_values import UNKNOWN
 from agentenv.policies.offline import findings_of
 from agentenv.policies.packs.enforcement import Enforcement
-from agentenv.policies.packs.planned_documents import kept
+from agentenv.policies.packs.planned_documents import with_planned_documents
 from agentenv.policies.rules.registry import Rule, all_rules
 from agentenv.policies.verdicts import SEVERITIES, Finding, Verdict
-from agentenv.policies.view.environment import Situation
+from agentenv.policies.view.environment import PolicyContext
 from agentenv.policies.view.resource import Resource as Judgeable
-from agentenv.policies.waivers import Waived, Waiver, Waivers, used_by
+from agentenv.policies.waivers import Waived, Waiver, Waivers, used_ids
 
 State = Literal["new", "existing", "waived", "fixed"]
 STATES: Final[tuple[State, ...]] = ("new", "existing", "waived", "fixed")
@@ -84,7 +84,7 @@ class Judged:
 class Bench:
     """Who judges: the rules, what the platform says about itself, who answers for what, and the day."""
 
-    situation: Situation
+    context: PolicyContext
     enforcement: Enforcement
     waivers: Waivers
     today: date
@@ -97,7 +97,7 @@ class Bench:
 
     def judged(self, before: Graph | None, after: Graph) -> list[Judged]:
         """Every finding of both graphs, the worst first; without a graph before, all are new."""
-        environment = self.situation.environment
+        environment = self.context.environment
         were = self._findings(before)
         left, waived = self.waivers.split(self._findings(after), environment, self.today)
         own = self._own(self.waivers, waived, after)
@@ -115,18 +115,18 @@ class Bench:
 
     def _findings(self, graph: Graph | None) -> list[Finding]:
         # Providers and the stack itself too, as the packs see them: who depends on whom goes through them
-        resources = kept(judgeable(one, self.situation) for one in (graph or {}).values())
+        resources = with_planned_documents(judgeable(one, self.context) for one in (graph or {}).values())
         wanted = [one for one in self.rules or all_rules() if self.enforcement.by_rule.get(one.id) != "disabled"]
         stack = _stack(graph or {})
         # What is wrong with the whole is said of the stack, as the packs say it
-        found = [one if one.urn else replace(one, urn=stack) for one in findings_of(resources, self.situation, wanted)]
+        found = [one if one.urn else replace(one, urn=stack) for one in findings_of(resources, self.context, wanted)]
         bad = by_place((one for one in found if one.verdict in _BAD), graph or {})
         return [one for there in bad.values() for one in there]
 
     def _own(self, waivers: Waivers, waived: Sequence[Waived], graph: Graph) -> list[Finding]:
         """What is said of waivers themselves, those of which waived something set aside."""
-        environment = self.situation.environment
-        return self.enforcement.told(waivers.own_findings(environment, used_by(waived), self.today, _stack(graph)))
+        environment = self.context.environment
+        return self.enforcement.enabled(waivers.own_findings(environment, used_ids(waived), self.today, _stack(graph)))
 
     def _one(self, found: Finding, told: State, graph: Graph, waiver: Waiver | None = None) -> Judged:
         rule = next((rule for rule in self.rules or all_rules() if rule.id == found.rule), None)
@@ -136,7 +136,7 @@ class Bench:
             told,
             told in {"new", "existing"} and self.enforcement.level(found) == "mandatory",
             rule.title if rule else "",
-            rule.do if rule else _ABOUT_WAIVERS,
+            rule.fix if rule else _ABOUT_WAIVERS,
             f"{self.links}{f'{REFERENCE}#{found.rule.lower()}' if rule else ABOUT_WAIVERS}",
             [self.waiver_spot(found)] if rule is None else self._spots(found, graph),
             waiver,
@@ -151,7 +151,7 @@ class Bench:
         return Spot(WAIVERS, self.waiver_lines.get(found.path.removeprefix("waivers."), 1))
 
 
-def judgeable(resource: Resource, situation: Situation) -> Judgeable:
+def judgeable(resource: Resource, context: PolicyContext) -> Judgeable:
     """A resource as the rules see it: what is not known yet, and what the engine hides, is unknown to them too."""
     return Judgeable(
         resource.urn,
@@ -163,7 +163,7 @@ def judgeable(resource: Resource, situation: Situation) -> Judgeable:
         dependencies=frozenset(resource.dependencies),
         property_dependencies={key: frozenset(urns) for key, urns in resource.property_dependencies.items()},
         protect=resource.protect,
-        situation=situation,
+        context=context,
     )
 
 

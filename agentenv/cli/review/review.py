@@ -161,7 +161,7 @@ def bench_of(question: Question, settings: Settings | None, today: date) -> Benc
         if document and isinstance(row, dict) and "id" in row
     }
     return Bench(
-        configuration.situation,
+        configuration.context,
         configuration.enforcement,
         # A project may have none; a file that was named has to be there
         read_waivers(path, {rule.id: rule.severity for rule in rules}, today)

@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from agentenv.policies.rules.registry import GRAPH, Outcome, fail, objects, resources, rule, unknown
-from agentenv.policies.view.cluster.admission import BINDING, GROUP, POLICY, WEBHOOKS, Guard, guards_of, touches
+from agentenv.policies.view.cluster.admission import (
+    BINDING,
+    GROUP,
+    POLICY,
+    WEBHOOKS,
+    AdmissionCheck,
+    admission_checks,
+    mentions_groups,
+)
 from agentenv.policies.view.fields import Field, scalar
 from agentenv.policies.view.graph import Graph, once_per_graph
 from agentenv.policies.view.resource import KubernetesObject, Resource
-from agentenv.policies.view.tenants.sandbox_namespaces import AGENTS, EXTENSIONS, rooms_of
+from agentenv.policies.view.tenants.sandbox_namespaces import AGENTS, EXTENSIONS, sandbox_namespaces
 
 RELEASE = "kubernetes:helm.sh/v3:Release"
 ENFORCE = "pod-security.kubernetes.io/enforce"
@@ -20,17 +28,17 @@ GUARDED = ((EXTENSIONS, "sandboxclaims"), (AGENTS, "sandboxes"))
 
 @rule(
     id="CLU-05",
-    title="A namespace with sandboxes admits restricted pods only",
+    title="Namespaces of sandboxes enforce the restricted Pod Security Standard",
     severity="High",
-    why="Pods are made at run time, by the controller and by whoever may: the label is what holds for all of them.",
-    do="Label the namespace pod-security.kubernetes.io/enforce: restricted.",
+    why="Pods are created at run time, by the controller and others. The label applies to all of them.",
+    fix="Label the namespace with pod-security.kubernetes.io/enforce: restricted.",
     equivalents={"CIS": ("4.2.1",), "Kyverno": ("add-psa-labels",)},
-    about=objects("", "Namespace"),
-    defaults="Everything is admitted where no label says otherwise (Kubernetes, pod security admission).",
+    applies_to=objects("", "Namespace"),
+    defaults="All pods are admitted by default (Kubernetes, pod security admission).",
 )
 def pod_security(space: KubernetesObject, graph: Graph) -> Iterator[Outcome]:
     """Namespaces that hold sandboxes; a namespace of something else is its owner's."""
-    if not any(room.space is space for room in rooms_of(graph)):
+    if not any(room.declaration is space for room in sandbox_namespaces(graph)):
         return
     level = space.labels.at(ENFORCE)
     if level.unknown:
@@ -41,18 +49,18 @@ def pod_security(space: KubernetesObject, graph: Graph) -> Iterator[Outcome]:
 
 @rule(
     id="CLU-06",
-    title="No Helm release is installed among sandboxes",
+    title="No Helm release is installed in a namespace of sandboxes",
     severity="Medium",
-    why="What a release installs is in no preview: no rule sees its pods, its roles and its services.",
-    do="Install it elsewhere, or use a Chart, whose objects are resources of the stack.",
-    about=resources(RELEASE),
+    why="A preview does not show the objects of a release, so no rule checks its pods, roles and Services.",
+    fix="Install it in another namespace, or use a Chart, whose objects are resources of the stack.",
+    applies_to=resources(RELEASE),
 )
 def opaque_release(release: Resource, graph: Graph) -> Iterator[Outcome]:
     """By the namespace that the release names, or takes from the Namespace that it names."""
-    rooms, namespace = rooms_of(graph), release.at("namespace")
+    rooms, namespace = sandbox_namespaces(graph), release.at("namespace")
     named = graph.targets(release, "namespace", "kubernetes:core/v1:Namespace")
     if namespace.unknown:
-        if any(room.space is not None and room.space.resource in named for room in rooms):
+        if any(room.declaration is not None and room.declaration.resource in named for room in rooms):
             yield fail(namespace, "nobody can see what it puts among sandboxes")
         elif rooms and not named:
             yield unknown(namespace)
@@ -62,26 +70,27 @@ def opaque_release(release: Resource, graph: Graph) -> Iterator[Outcome]:
 
 @rule(
     id="CLU-13",
-    title="Claims and sandboxes meet an admission policy",
+    title="Admission policies check claims and sandboxes",
     severity="High",
-    why="Claims are made at run time and pass through no deployment: without a policy in the cluster nothing that these"
-    " rules say holds for them.",
-    do="Bind a ValidatingAdmissionPolicy for sandboxclaims and sandboxes, with failurePolicy Fail, by Deny.",
-    about=GRAPH,
+    why="Claims are created at run time and not by a deployment. Without a policy in the cluster, none of these rules"
+    " applies to them.",
+    fix="Bind a ValidatingAdmissionPolicy for sandboxclaims and sandboxes with the action Deny, and set failurePolicy"
+    " to Fail.",
+    applies_to=GRAPH,
 )
 def admission_twins(graph: Graph) -> Iterator[Outcome]:
     """For every namespace of sandboxes that the stack makes; one guard that refuses is enough for a kind."""
-    rooms = [room for room in rooms_of(graph) if room.space is not None]
+    rooms = [room for room in sandbox_namespaces(graph) if room.declaration is not None]
     if not rooms:
         return
-    guards = [guard for guard in guards_of(graph) if guard.closed() is not False]
+    guards = [guard for guard in admission_checks(graph) if guard.fails_closed() is not False]
     hearing = {resource: _hearing(guards, group, resource) for group, resource in GUARDED}
     for room in rooms:
         labels = room.field.at("metadata", "labels")
         lacking: list[str] = []
         unsure = False
         for resource, ones in hearing.items():
-            answers = [(guard.holds_in(labels), heard) for guard, heard in ones]
+            answers = [(guard.matches_namespace(labels), heard) for guard, heard in ones]
             if (True, True) not in answers:
                 lacking.append(resource)
                 unsure = unsure or any(holds is not False for holds, _ in answers)
@@ -93,29 +102,30 @@ def admission_twins(graph: Graph) -> Iterator[Outcome]:
             )
 
 
-def _hearing(guards: list[Guard], group: str, resource: str) -> list[tuple[Guard, bool | None]]:
+def _hearing(guards: list[AdmissionCheck], group: str, resource: str) -> list[tuple[AdmissionCheck, bool | None]]:
     """Those that hear of such a thing, or may; asked once, and not for each namespace."""
-    answers = [(guard, guard.hears(group, resource)) for guard in guards]
-    return [(guard, heard and guard.closed()) for guard, heard in answers if heard is not False]
+    answers = [(guard, guard.matches_create(group, resource)) for guard in guards]
+    return [(guard, heard and guard.fails_closed()) for guard, heard in answers if heard is not False]
 
 
 @rule(
     id="CLU-14",
     title="Admission policies for sandboxes fail closed",
     severity="High",
-    why="A policy that lets pass what it cannot judge, or only warns, is open whenever it is slow or broken.",
-    do="Set failurePolicy to Fail, validationActions to Deny, and parameterNotFoundAction to Deny for what is made.",
-    about=objects(GROUP, POLICY, BINDING, WEBHOOKS),
-    defaults="Fail where failurePolicy is left out (Kubernetes API reference, admissionregistration v1).",
+    why="A policy that ignores errors, or only warns, has no effect whenever it is slow or fails.",
+    fix="Set failurePolicy to Fail, validationActions to Deny, and parameterNotFoundAction to Deny for created"
+    " objects.",
+    applies_to=objects(GROUP, POLICY, BINDING, WEBHOOKS),
+    defaults="failurePolicy is Fail by default (Kubernetes API reference, admissionregistration v1).",
 )
 def fails_open(guard: KubernetesObject, graph: Graph) -> Iterator[Outcome]:
     """Those that hear of the sandbox kinds."""
     if guard.kind == POLICY:
-        if touches(guard.at("spec", "matchConstraints", "resourceRules"), SANDBOXES):
+        if mentions_groups(guard.at("spec", "matchConstraints", "resourceRules"), SANDBOXES):
             yield from _ignores(guard.at("spec", "failurePolicy"))
     elif guard.kind == WEBHOOKS:
         for hook in guard.at("webhooks").elements():
-            if touches(hook.at("rules"), SANDBOXES):
+            if mentions_groups(hook.at("rules"), SANDBOXES):
                 yield from _ignores(hook.at("failurePolicy"))
     elif _about_sandboxes(guard, graph):
         actions = guard.at("spec", "validationActions")
@@ -138,7 +148,7 @@ def _ignores(policy: Field) -> Iterator[Outcome]:
 def _about_sandboxes(binding: KubernetesObject, graph: Graph) -> bool:
     own = binding.at("spec", "matchResources", "resourceRules")
     if not own.missing:
-        return touches(own, SANDBOXES)
+        return mentions_groups(own, SANDBOXES)
     return scalar(binding.at("spec", "policyName")) in _sandbox_policies(graph)
 
 
@@ -147,7 +157,9 @@ def _sandbox_policies(graph: Graph) -> frozenset[object]:
     """The names of policies that hear of the sandbox kinds."""
     found = graph.objects(GROUP, POLICY)
     return frozenset(
-        scalar(one.name) for one in found if touches(one.at("spec", "matchConstraints", "resourceRules"), SANDBOXES)
+        scalar(one.name)
+        for one in found
+        if mentions_groups(one.at("spec", "matchConstraints", "resourceRules"), SANDBOXES)
     )
 
 

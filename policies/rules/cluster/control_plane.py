@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from agentenv.core.capabilities.sets.address_ranges import OPEN_ADDRESS_COUNT, is_open_range, parse_network
-from agentenv.policies.rules.registry import About, Outcome, fail, rule, unknown
-from agentenv.policies.view.cluster.clusters import WORDS, Cluster, clusters_of
+from agentenv.policies.rules.registry import Outcome, Scope, fail, rule, unknown
+from agentenv.policies.view.cluster.clusters import PATHS, Cluster, clusters_in
 from agentenv.policies.view.fields import Field, scalar
 from agentenv.policies.view.graph import Graph
 
-CLUSTER: About[Cluster] = About("every EKS cluster", WORDS.__contains__, clusters_of)
+CLUSTER: Scope[Cluster] = Scope("every EKS cluster", PATHS.__contains__, clusters_in)
 
 LOGS = ("api", "audit", "authenticator", "controllerManager", "scheduler")
 # The oldest minor version of Kubernetes 1 that AWS supports without a surcharge (its Kubernetes release calendar)
@@ -19,18 +19,19 @@ OLDEST = 34
 
 @rule(
     id="CLU-01",
-    title="The API server is not open to the world",
+    title="The API server is not open to the internet",
     severity="Critical",
-    why="A public endpoint puts the cluster one stolen token, or one flaw of the API server, away from everybody.",
-    do="Set endpointPublicAccess to false, or publicAccessCidrs to the ranges of those who deploy and operate.",
+    why="With a public endpoint, one stolen token or one vulnerability of the API server is enough to attack the"
+    " cluster.",
+    fix="Set endpointPublicAccess to false, or publicAccessCidrs to the ranges of operators and deployments.",
     equivalents={"Checkov": ("CKV_AWS_38",), "CIS": ("5.4.1",)},
-    about=CLUSTER,
-    defaults="Public, for 0.0.0.0/0, where nothing is said (EKS API reference, VpcConfigRequest).",
+    applies_to=CLUSTER,
+    defaults="Public, for 0.0.0.0/0, by default (EKS API reference, VpcConfigRequest).",
 )
 def open_endpoint(cluster: Cluster, graph: Graph) -> Iterator[Outcome]:
     """What the ranges allow, alone and together, where the endpoint is public."""
     public, ranges = cluster.at("public"), cluster.at("ranges")
-    if cluster.made_by_another(graph) or public.raw is False:
+    if cluster.has_inner_resource(graph) or public.raw is False:
         return
     said = list(_open(ranges))
     if public.unknown and said:
@@ -58,17 +59,17 @@ def _open(ranges: Field) -> Iterator[Outcome]:
 
 @rule(
     id="CLU-02",
-    title="The control plane writes all its logs",
+    title="All control plane logs are enabled",
     severity="Medium",
-    why="Who ran what in whose sandbox stands in the audit log, and in no other place.",
-    do=f"Set enabledClusterLogTypes to {', '.join(LOGS)}.",
+    why="Only the audit log shows who ran what in a sandbox.",
+    fix=f"Set enabledClusterLogTypes to {', '.join(LOGS)}.",
     equivalents={"Checkov": ("CKV_AWS_37",), "Security Hub": ("EKS.8",), "CIS": ("2.1.1",)},
-    about=CLUSTER,
-    defaults="No log is written where nothing is said (EKS API reference, Logging).",
+    applies_to=CLUSTER,
+    defaults="No logs by default (EKS API reference, Logging).",
 )
 def control_plane_logs(cluster: Cluster, graph: Graph) -> Iterator[Outcome]:
     """All five kinds."""
-    if cluster.made_by_another(graph):
+    if cluster.has_inner_resource(graph):
         return
     logs = cluster.at("logs")
     elements = logs.elements()
@@ -81,17 +82,17 @@ def control_plane_logs(cluster: Cluster, graph: Graph) -> Iterator[Outcome]:
 
 @rule(
     id="CLU-03",
-    title="Access to the cluster is given by access entries alone",
+    title="Access to the cluster is granted only by access entries",
     severity="Medium",
-    why="The aws-auth ConfigMap is a file: whoever edits it can lock everybody out, and no IAM audit sees it.",
-    do="Set authenticationMode to API.",
-    about=CLUSTER,
-    defaults="CONFIG_MAP where nothing is said (EKS API reference, CreateAccessConfigRequest).",
+    why="Anybody who can edit the aws-auth ConfigMap can lock out everybody else, and IAM audits do not show it.",
+    fix="Set authenticationMode to API.",
+    applies_to=CLUSTER,
+    defaults="CONFIG_MAP by default (EKS API reference, CreateAccessConfigRequest).",
 )
 def authentication_mode(cluster: Cluster, graph: Graph) -> Iterator[Outcome]:
     """`API` and nothing beside it."""
     mode = cluster.at("authentication")
-    if cluster.made_by_another(graph):
+    if cluster.has_inner_resource(graph):
         return
     if mode.unknown:
         yield unknown(mode)
@@ -101,18 +102,18 @@ def authentication_mode(cluster: Cluster, graph: Graph) -> Iterator[Outcome]:
 
 @rule(
     id="CLU-07",
-    title="Secrets are encrypted with a key of one's own",
+    title="Secrets are encrypted with a customer managed key",
     severity="Medium",
-    why="Only a key of one's own can be audited, and taken away from a cluster that was broken into.",
-    do="Give the cluster a KMS key: encryptionConfig, for the resources `secrets`.",
+    why="Only a customer managed key can be audited, and revoked if the cluster is compromised.",
+    fix="Set encryptionConfig of the cluster with a KMS key, for the resources `secrets`.",
     equivalents={"Checkov": ("CKV_AWS_58",), "Security Hub": ("EKS.3",), "CIS": ("5.3.1",)},
-    about=CLUSTER,
-    defaults="A key that AWS owns where nothing is said, from Kubernetes 1.28 (EKS user guide, envelope encryption).",
+    applies_to=CLUSTER,
+    defaults="A key of AWS by default, since Kubernetes 1.28 (EKS user guide, envelope encryption).",
 )
 def secrets_key(cluster: Cluster, graph: Graph) -> Iterator[Outcome]:
     """A key that is not known yet is one; a configuration that is not known yet may have none."""
     key = cluster.at("key")
-    if cluster.made_by_another(graph):
+    if cluster.has_inner_resource(graph):
         return
     if key.missing:
         yield fail(key, "the cluster's secrets have no key of their own")
@@ -122,18 +123,18 @@ def secrets_key(cluster: Cluster, graph: Graph) -> Iterator[Outcome]:
 
 @rule(
     id="CLU-08",
-    title="The cluster's version is in standard support",
+    title="The Kubernetes version is in standard support",
     severity="Medium",
-    why="A version that has left standard support gets fixes late, and costs six times as much for them.",
-    do="Upgrade the cluster, one minor version after another.",
+    why="A version in extended support gets fixes late and costs six times as much.",
+    fix="Upgrade the cluster, one minor version at a time.",
     equivalents={"Checkov": ("CKV_AWS_339",), "Security Hub": ("EKS.2",)},
-    about=CLUSTER,
-    defaults="The newest that EKS offers by itself where nothing is said (EKS API reference, CreateCluster).",
+    applies_to=CLUSTER,
+    defaults="The newest version of EKS by default (EKS API reference, CreateCluster).",
 )
 def supported_version(cluster: Cluster, graph: Graph) -> Iterator[Outcome]:
     """By the oldest that is supported when this is written: a newer one is never called old."""
     version = cluster.at("version")
-    if cluster.made_by_another(graph) or version.missing:
+    if cluster.has_inner_resource(graph) or version.missing:
         return
     major, _, minor = (version.text or "").partition(".")
     if not (major.isdigit() and minor.isdigit()):
@@ -144,16 +145,16 @@ def supported_version(cluster: Cluster, graph: Graph) -> Iterator[Outcome]:
 
 @rule(
     id="CLU-09",
-    title="Who made the cluster does not stay its admin",
+    title="The creator of the cluster is not its admin",
     severity="Medium",
-    why="The entry of the creator is in no list of access entries, and outlives the person or pipeline it was.",
-    do="Set accessConfig.bootstrapClusterCreatorAdminPermissions to false and name those who deploy by access entries.",
-    about=CLUSTER,
-    defaults="True where nothing is said (EKS API reference, CreateAccessConfigRequest).",
+    why="The creator's access is not in the list of access entries, and remains after that person or pipeline is gone.",
+    fix="Set accessConfig.bootstrapClusterCreatorAdminPermissions to false, and grant access with access entries.",
+    applies_to=CLUSTER,
+    defaults="True by default (EKS API reference, CreateAccessConfigRequest).",
 )
 def creator_admin(cluster: Cluster) -> Iterator[Outcome]:
     """The component of the eks plugin has no word for it: what it makes has."""
-    if cluster.says("creator"):
+    if cluster.has_setting("creator"):
         creator = cluster.at("creator")
         if creator.unknown:
             yield unknown(creator)
@@ -163,19 +164,19 @@ def creator_admin(cluster: Cluster) -> Iterator[Outcome]:
 
 @rule(
     id="CLU-12",
-    title="Nodes reach the API server inside the VPC",
+    title="The private endpoint of the API server is enabled",
     severity="Medium",
-    why="Without the private endpoint nodes and pods talk to the API server over the internet, and its ranges have"
-    " to let all of them in.",
-    do="Set endpointPrivateAccess to true.",
+    why="Without it, nodes and pods reach the API server over the internet, and publicAccessCidrs must allow all of"
+    " them.",
+    fix="Set endpointPrivateAccess to true.",
     equivalents={"CIS": ("5.4.2",)},
-    about=CLUSTER,
-    defaults="Off where nothing is said (EKS API reference, VpcConfigRequest).",
+    applies_to=CLUSTER,
+    defaults="Off by default (EKS API reference, VpcConfigRequest).",
 )
 def private_endpoint(cluster: Cluster, graph: Graph) -> Iterator[Outcome]:
     """On, whatever the public one is."""
     private = cluster.at("private")
-    if cluster.made_by_another(graph):
+    if cluster.has_inner_resource(graph):
         return
     if private.unknown:
         yield unknown(private)

@@ -55,14 +55,14 @@ ADMIN_POLICIES = ("/AmazonEKSClusterAdminPolicy", "/AmazonEKSAdminPolicy")
 
 @rule(
     id="CLU-04",
-    title="A role has no wildcards, and opens no door into pods or past the cluster's own rules",
+    title="Roles have no wildcards, and no permissions to enter pods or escalate privileges",
     severity="High",
-    why="A wildcard grows with every kind that is ever installed; exec, node proxies and impersonation lead into other"
-    " tenants' sandboxes or to more rights than were given. Whoever reads the Secrets of every namespace, approves"
-    " certificates or changes what admission asks has all that those keep.",
-    do="Name groups, resources and verbs; give exec, nodes/proxy, escalate, bind and impersonate to people only,"
-    " through access entries. Read Secrets in one namespace, or by resourceNames, by which also webhooks, admission"
-    " policies and signers are given.",
+    why="A wildcard includes every kind that is installed later. exec, node proxies and impersonation lead into other"
+    " tenants' sandboxes, or to more permissions. A role that reads the Secrets of all namespaces, approves"
+    " certificates or changes admission policies can bypass them.",
+    fix="Name groups, resources and verbs. Grant exec, nodes/proxy, escalate, bind and impersonate only to people, with"
+    " access entries. Allow Secrets in one namespace or by resourceNames; name webhooks, admission policies and signers"
+    " by resourceNames too.",
     equivalents={
         "Checkov": ("CKV_K8S_49", "CKV_K8S_155", "CKV_K8S_156", "CKV_K8S_157", "CKV_K8S_158", "CKV2_K8S_5"),
         "CIS": ("4.1.2", "4.1.3", "4.1.8"),
@@ -73,7 +73,7 @@ ADMIN_POLICIES = ("/AmazonEKSClusterAdminPolicy", "/AmazonEKSAdminPolicy")
             "restrict-secret-role-verbs",
         ),
     },
-    about=objects(RBAC, "Role", "ClusterRole"),
+    applies_to=objects(RBAC, "Role", "ClusterRole"),
 )
 def powerful_roles(role: KubernetesObject, graph: Graph) -> Iterator[Outcome]:
     """Each rule of the role by itself; one that is only ever bound in namespaces is as good as a namespace's."""
@@ -97,12 +97,12 @@ def powerful_roles(role: KubernetesObject, graph: Graph) -> Iterator[Outcome]:
 
 @rule(
     id="CLU-15",
-    title="A role in a namespace names the Secrets that it reads",
+    title="Roles in a namespace name the Secrets that they can read",
     severity="Medium",
-    why="Whoever has the role has every Secret of the namespace, also those that others will keep there one day.",
-    do="List the Secrets in resourceNames, and leave out list and watch; or mount them, which takes no role at all.",
+    why="Otherwise the role can read every Secret of the namespace, including those that others add later.",
+    fix="List the Secrets in resourceNames, and remove list and watch. Better, mount the Secrets, which needs no role.",
     equivalents={"CIS": ("4.1.2",), "Kyverno": ("restrict-secret-role-verbs",)},
-    about=objects(RBAC, "Role", "ClusterRole"),
+    applies_to=objects(RBAC, "Role", "ClusterRole"),
 )
 def every_secret(role: KubernetesObject, graph: Graph) -> Iterator[Outcome]:
     """What it may do with those that it names is its own affair; one of the whole cluster is CLU-04's."""
@@ -202,12 +202,12 @@ def _unnamed(row: Field, name: str) -> bool:
 
 @rule(
     id="CLU-10",
-    title="Admins of the whole cluster are few, and people or pipelines",
+    title="The cluster has few admins, and no whole account is one",
     severity="Medium",
-    why="Each of them reads every sandbox's files and secrets; nobody watches what a long list does.",
-    do="Give AmazonEKSViewPolicy, and AmazonEKSEditPolicy in the namespaces where somebody works, to all who do not"
-    " operate the cluster.",
-    about=GRAPH,
+    why="Every admin can read the files and secrets of all sandboxes. A long list cannot be reviewed.",
+    fix="Grant AmazonEKSViewPolicy, or AmazonEKSEditPolicy in some namespaces, to everybody who does not operate the"
+    " cluster.",
+    applies_to=GRAPH,
 )
 def cluster_admins(graph: Graph) -> Iterator[Outcome]:
     """By access entries: at cluster scope, with one of the two admin policies."""
@@ -230,16 +230,16 @@ def cluster_admins(graph: Graph) -> Iterator[Outcome]:
 
 @rule(
     id="CLU-11",
-    title="Nothing is bound to cluster-admin inside the cluster",
+    title="No binding grants cluster-admin",
     severity="High",
-    why="Whoever holds cluster-admin owns every sandbox; a service account that has it is one flaw of its pod away.",
-    do="Bind a role that names what is needed; give people who operate the cluster an access entry.",
+    why="cluster-admin controls every sandbox. If a service account has it, one vulnerability of its pod is enough.",
+    fix="Bind a role with the needed permissions. Give operators an access entry.",
     equivalents={
         "CIS": ("4.1.1", "4.1.7"),
         "Kyverno": ("restrict-binding-clusteradmin", "restrict-binding-system-groups"),
     },
-    about=objects(RBAC, "ClusterRoleBinding", "RoleBinding"),
-    defaults="Kubernetes binds it to system:masters itself (its reference, default roles): that binding is no finding.",
+    applies_to=objects(RBAC, "ClusterRoleBinding", "RoleBinding"),
+    defaults="Kubernetes itself binds it to system:masters (default roles and role bindings), which is not a finding.",
 )
 def bound_to_cluster_admin(binding: KubernetesObject, graph: Graph) -> Iterator[Outcome]:
     """The role by its name, or as one that the stack makes itself: Kubernetes makes cluster-admin.

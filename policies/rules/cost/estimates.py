@@ -23,18 +23,18 @@ NOT_OURS = "the stack has no settings of ours to reckon with"
 
 @rule(
     id="COST-21",
-    title="The environment is estimated within its budget",
+    title="The estimated cost is within the budget",
     severity="High",
-    why="A budget tells of what has been spent; by then a month of it may be.",
-    do="See `agentenv estimate` for what costs most, or raise cost.monthlyBudget (or the packs' `monthlyCap`) in a"
-    " change of its own.",
-    about=GRAPH,
+    why="A budget alerts only after money is spent, up to a month's worth.",
+    fix="Run `agentenv estimate` to see what costs most, or raise cost.monthlyBudget (or `monthlyCap` of the packs) in"
+    " a separate change.",
+    applies_to=GRAPH,
 )
 def within_budget(graph: Graph) -> Iterator[Outcome]:
     """For the users that the settings expect; the budget or the packs' cap, whichever is less."""
-    situation = graph.situation
-    settings = situation.settings
-    caps = [] if situation.monthly_cap is None else [Decimal(str(situation.monthly_cap))]
+    context = graph.context
+    settings = context.settings
+    caps = [] if context.monthly_cap is None else [Decimal(str(context.monthly_cap))]
     if settings is not None and settings.cost.monthly_budget is not None:
         caps.append(settings.cost.monthly_budget)
     if settings is None or not caps:
@@ -52,17 +52,16 @@ def within_budget(graph: Graph) -> Iterator[Outcome]:
 
 @rule(
     id="COST-22",
-    title="A user is estimated within the cap a user",
+    title="The estimated cost of a user is within the cap per user",
     severity="Medium",
-    why="What each user costs is what the platform promises; with a cap that no estimate meets, workspaces are put to"
-    " sleep that did nothing wrong.",
-    do="See `agentenv estimate` for what costs most and from how many users on it pays, set cost.expectedUsers to how"
-    " many there will be, or raise cost.perUserCap.",
-    about=GRAPH,
+    why="If the cap is below the estimate, workspaces are suspended although their use is normal.",
+    fix="Run `agentenv estimate` to see what costs most and the break-even number of users. Set cost.expectedUsers to"
+    " the real number, or raise cost.perUserCap.",
+    applies_to=GRAPH,
 )
 def within_cap(graph: Graph) -> Iterator[Outcome]:
     """For the users that the settings expect, each with a share of what is there whoever comes."""
-    settings = graph.situation.settings
+    settings = graph.context.settings
     if settings is None or settings.cost.per_user_cap is None:
         yield not_applicable(_root(), NOT_OURS if settings is None else "nothing says what a user may cost")
         return

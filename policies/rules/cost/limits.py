@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from agentenv.core.classes.names import MODE_LABEL, WORKSPACE_LABEL
-from agentenv.policies.rules.registry import GRAPH, About, Outcome, fail, not_applicable, objects, rule, unknown
+from agentenv.policies.rules.registry import GRAPH, Outcome, Scope, fail, not_applicable, objects, rule, unknown
 from agentenv.policies.view.fields import UNKNOWN, Field, number_or_unknown, scalar, sets_no_limit
 from agentenv.policies.view.graph import Graph
 from agentenv.policies.view.resource import KubernetesObject, holds_objects
-from agentenv.policies.view.tenants.sandbox_namespaces import AGENTS, EXTENSIONS, Room, rooms_of
+from agentenv.policies.view.tenants.sandbox_namespaces import AGENTS, EXTENSIONS, SandboxNamespace, sandbox_namespaces
 
 BUDGET = "aws:budgets/budget:Budget"
 COST_TAG = "aws:costexplorer/costAllocationTag:CostAllocationTag"
@@ -29,7 +29,7 @@ BOUNDS: tuple[tuple[str, frozenset[str]], ...] = (
     ("memory", frozenset({"memory", "requests.memory", "limits.memory"})),
 )
 
-ENDING: About[KubernetesObject] = About(
+ENDING: Scope[KubernetesObject] = Scope(
     "Sandbox and SandboxClaim",
     holds_objects,
     lambda resource: [
@@ -40,13 +40,13 @@ ENDING: About[KubernetesObject] = About(
 
 @rule(
     id="COST-02",
-    title="A namespace with sandboxes has a quota",
+    title="Namespaces of sandboxes have a ResourceQuota",
     severity="High",
-    why="Claims are made by programs: one in a loop takes the whole cluster, and the nodes that are bought for it.",
-    do="Add a ResourceQuota for pods, cpu and memory.",
+    why="Programs create claims. One in a loop can use the whole cluster, and the nodes that are bought for it.",
+    fix="Add a ResourceQuota for pods, cpu and memory.",
     equivalents={"Kyverno": ("add-ns-quota",)},
-    about=GRAPH,
-    defaults="No bound where there is no quota (Kubernetes, resource quotas).",
+    applies_to=GRAPH,
+    defaults="No limit without a quota (Kubernetes, resource quotas).",
 )
 def quota(graph: Graph) -> Iterator[Outcome]:
     """All quotas of a namespace together; each bounds what it names."""
@@ -65,13 +65,13 @@ def quota(graph: Graph) -> Iterator[Outcome]:
 
 @rule(
     id="COST-06",
-    title="A namespace with sandboxes has default limits",
+    title="Namespaces of sandboxes have default limits",
     severity="Medium",
-    why="A container that says nothing of its limits may use a whole node, beside others who pay for theirs.",
-    do="Add a LimitRange of the type Container with default and defaultRequest.",
+    why="A container without limits can use a whole node, at the expense of others.",
+    fix="Add a LimitRange of type Container with default and defaultRequest.",
     equivalents={"Kyverno": ("add-ns-quota",)},
-    about=GRAPH,
-    defaults="No limit where there is no range (Kubernetes, limit ranges).",
+    applies_to=GRAPH,
+    defaults="No limits without a LimitRange (Kubernetes, limit ranges).",
 )
 def limit_range(graph: Graph) -> Iterator[Outcome]:
     """One for containers, with a limit for memory and cpu: a default, or a maximum, which is the default then."""
@@ -92,28 +92,30 @@ def _bounds_containers(row: Field) -> bool:
     return row.at("type").raw == "Container" and not any(sets_no_limit(one) for one in limits)
 
 
-def _within(graph: Graph, kind: str) -> Iterator[tuple[Room, list[KubernetesObject], KubernetesObject | None]]:
+def _within(
+    graph: Graph, kind: str
+) -> Iterator[tuple[SandboxNamespace, list[KubernetesObject], KubernetesObject | None]]:
     """Each namespace that the stack makes for sandboxes, what of that kind is in it, and one that may be."""
     things = graph.objects("", kind)
-    for room in rooms_of(graph):
-        if room.space is not None:
-            where = [(thing, room.holds(thing, graph)) for thing in things]
+    for room in sandbox_namespaces(graph):
+        if room.declaration is not None:
+            where = [(thing, room.contains(thing, graph)) for thing in things]
             unsure = [thing for thing, held in where if held is None]
             yield room, [thing for thing, held in where if held], unsure[0] if unsure else None
 
 
 @rule(
     id="COST-03",
-    title="No pool is over its cap",
+    title="Warm pools are within the cap",
     severity="High",
-    why="Warm sandboxes are paid for while nobody uses them; one zero too many is a month's budget.",
-    do="Lower spec.replicas, or raise the packs' `poolCap` in a change of its own.",
-    about=objects(EXTENSIONS, "SandboxWarmPool"),
-    defaults="One member where nothing is said (agent-sandbox v1.0.3, v1beta1 types).",
+    why="Idle warm sandboxes cost money. One zero too many can cost a month's budget.",
+    fix="Lower spec.replicas, or raise `poolCap` of the packs in a separate change.",
+    applies_to=objects(EXTENSIONS, "SandboxWarmPool"),
+    defaults="One sandbox by default (agent-sandbox v1.0.3, v1beta1 types).",
 )
 def pool_cap(pool: KubernetesObject) -> Iterator[Outcome]:
     """Each pool by itself."""
-    replicas, cap = pool.at("spec", "replicas"), pool.situation.pool_cap
+    replicas, cap = pool.at("spec", "replicas"), pool.context.pool_cap
     if replicas.unknown:
         yield unknown(replicas)
     elif (replicas.number or 0) > cap:
@@ -124,15 +126,15 @@ def pool_cap(pool: KubernetesObject) -> Iterator[Outcome]:
     id="COST-18",
     title="The pools of a namespace fit its quota",
     severity="Medium",
-    why="A pool that cannot fill takes what claims would have had, and tells nobody.",
-    do="Raise the quota's pods above the members of all pools, or lower the pools.",
-    about=GRAPH,
+    why="A pool that cannot be filled takes quota away from claims, and reports no error.",
+    fix="Raise the quota of pods above the total size of the pools, or reduce the pools.",
+    applies_to=GRAPH,
 )
 def pools_fit(graph: Graph) -> Iterator[Outcome]:
     """Members of all pools against the smallest bound of pods or sandboxes."""
     pools = graph.objects(EXTENSIONS, "SandboxWarmPool")
     for room, quotas, _ in _within(graph, "ResourceQuota"):
-        members = [one.at("spec", "replicas") for one in pools if room.holds(one, graph)]
+        members = [one.at("spec", "replicas") for one in pools if room.contains(one, graph)]
         for one in quotas:
             for key in sorted(BOUNDS[0][1]):
                 bound = one.at("spec", "hard", key)
@@ -148,19 +150,20 @@ def pools_fit(graph: Graph) -> Iterator[Outcome]:
 
 @rule(
     id="COST-09",
-    title="A sandbox ends by itself",
+    title="Sandboxes have an expiry",
     severity="Medium",
-    why="A sandbox that nobody uses any more is paid for until somebody finds it.",
-    do="Set shutdownTime, or ttlSecondsAfterFinished of a claim's lifecycle; suspend what is to stay.",
-    about=ENDING,
-    defaults="It runs for ever where nothing is said (agent-sandbox v1.0.3).",
+    why="A forgotten sandbox costs money until somebody finds it.",
+    fix="Set shutdownTime, or ttlSecondsAfterFinished in the lifecycle of a claim. Suspend sandboxes that have to"
+    " stay.",
+    applies_to=ENDING,
+    defaults="A sandbox runs forever by default (agent-sandbox v1.0.3).",
 )
 def shutdown(thing: KubernetesObject) -> Iterator[Outcome]:
     """A user's workspace ends when its user does, and is suspended meanwhile: it says so by its mode. One that the
     stack file declares ends when it is removed from there."""
     if thing.patch or thing.at("spec", "operatingMode").raw == "Suspended":
         return
-    settings = thing.situation.settings
+    settings = thing.context.settings
     declared = {seat.name for seat in settings.workspaces} if settings is not None else set[str]()
     if thing.kind == "Sandbox" and thing.at("metadata", "labels", WORKSPACE_LABEL).raw in declared:
         yield not_applicable(thing.at("spec", "shutdownTime"), "the stack file declares it")
@@ -181,16 +184,16 @@ def shutdown(thing: KubernetesObject) -> Iterator[Outcome]:
 
 @rule(
     id="COST-07",
-    title="A budget tells somebody before it is spent",
+    title="A budget sends alerts before it is spent",
     severity="High",
-    why="A budget that tells nobody is a number; none at all is a bill.",
-    do="Give the budget notifications with subscribers, one of them below 100% or of the forecast.",
-    about=GRAPH,
-    defaults="A budget tells nobody where no notification is given (AWS Budgets API reference, CreateBudget).",
+    why="Without subscribers, nobody notices that a budget is exceeded.",
+    fix="Add notifications with subscribers to the budget, one of them below 100% or for the forecast.",
+    applies_to=GRAPH,
+    defaults="A budget has no notifications by default (AWS Budgets API reference, CreateBudget).",
 )
 def budget(graph: Graph) -> Iterator[Outcome]:
     """Every budget; and that there is one, in a stack that looks after its costs or has a cap."""
-    budgets, cap = graph.of_type(BUDGET), graph.situation.monthly_cap
+    budgets, cap = graph.of_type(BUDGET), graph.context.monthly_cap
     root = Field("", "", {})
     if not budgets and (cap is not None or graph.of_type(*COST_TYPES)):
         yield fail(root, "no budget watches what the environment costs")
@@ -212,15 +215,15 @@ def _told(row: Field) -> bool:
 
 @rule(
     id="COST-19",
-    title="A budget is within the environment's cap",
+    title="A budget is within the cap of the environment",
     severity="High",
-    why="A budget above the cap stays silent while the cap is passed.",
-    do="Lower limitAmount to the packs' `monthlyCap` or less, or raise the cap in a change of its own.",
-    about=GRAPH,
+    why="A budget above the cap sends no alert when the cap is exceeded.",
+    fix="Set limitAmount to at most `monthlyCap` of the packs, or raise the cap in a separate change.",
+    applies_to=GRAPH,
 )
 def budget_cap(graph: Graph) -> Iterator[Outcome]:
     """Monthly budgets of costs, as that is what the cap is."""
-    cap = graph.situation.monthly_cap
+    cap = graph.context.monthly_cap
     for one in graph.of_type(BUDGET) if cap is not None else ():
         amount = one.at("limitAmount")
         if one.at("timeUnit").raw != "MONTHLY" or one.at("budgetType").raw != "COST":
@@ -234,13 +237,13 @@ def budget_cap(graph: Graph) -> Iterator[Outcome]:
 
 @rule(
     id="COST-08",
-    title="The tags that costs are split by are active",
+    title="Cost allocation tags are active",
     severity="Medium",
-    why="A tag is on no bill before it is activated, and never for the time before.",
-    do="Add a CostAllocationTag with the status Active for each of environment, component, owner and cost-center, or"
-    " say that the account that pays has them (cost.costTags: active).",
-    about=GRAPH,
-    defaults="No tag is active (AWS Billing user guide, user-defined cost allocation tags).",
+    why="A tag is in no bill before it is activated, and never for the time before.",
+    fix="Add a CostAllocationTag with the status Active for each of environment, component, owner and cost-center. If"
+    " the paying account has activated them, set cost.costTags to active.",
+    applies_to=GRAPH,
+    defaults="No tag is active by default (AWS Billing user guide, user-defined cost allocation tags).",
 )
 def cost_tags(graph: Graph) -> Iterator[Outcome]:
     """In a stack that looks after its costs; one that is said to be inactive anywhere."""
@@ -252,8 +255,8 @@ def cost_tags(graph: Graph) -> Iterator[Outcome]:
         elif row.at("status").raw != "Active":
             yield fail(row.at("status"), "the tag is on no bill")
     named = {scalar(row.at("tagKey")) for row in rows}
-    lacks = [key for key in graph.situation.required_tags if key not in named]
-    settings = graph.situation.settings
+    lacks = [key for key in graph.context.required_tags if key not in named]
+    settings = graph.context.settings
     if not graph.of_type(*COST_TYPES):
         yield not_applicable(root, "nothing in this stack looks after its costs")
     elif lacks and settings is not None and settings.cost.cost_tags == "active":

@@ -7,13 +7,13 @@ from functools import cache, reduce
 from pathlib import Path
 
 from agentenv.core.classes.names import USER_LABEL
-from agentenv.policies.rules.nodes.instances import MACHINE
-from agentenv.policies.rules.registry import GRAPH, About, Outcome, fail, objects, rule, unknown
-from agentenv.policies.view.cluster.instances import INSTANCE, TEMPLATE, Machine
+from agentenv.policies.rules.nodes.instances import INSTANCE_SOURCE
+from agentenv.policies.rules.registry import GRAPH, Outcome, Scope, fail, objects, rule, unknown
+from agentenv.policies.view.cluster.instances import INSTANCE, TEMPLATE, InstanceSource
 from agentenv.policies.view.fields import Field, scalar
 from agentenv.policies.view.graph import Graph
 from agentenv.policies.view.resource import KubernetesObject, Resource
-from agentenv.policies.view.tenants.sandbox_namespaces import EXTENSIONS, rooms_of
+from agentenv.policies.view.tenants.sandbox_namespaces import EXTENSIONS, sandbox_namespaces
 
 STARTED = ("instance", "volume")
 EBS = "ebs.csi.aws.com"
@@ -28,7 +28,7 @@ def taggable_types() -> frozenset[str]:
     return frozenset(_TAGGABLE_FILE.read_text(encoding="utf-8").split())
 
 
-TAGGED: About[Resource] = About(
+TAGGED: Scope[Resource] = Scope(
     "every AWS resource that can carry tags",
     lambda kind: kind.startswith("aws:") and (kind in taggable_types() or kind == SCALING_GROUP),
     lambda resource: (resource,),
@@ -37,16 +37,17 @@ TAGGED: About[Resource] = About(
 
 @rule(
     id="COST-01",
-    title="An AWS resource says whose it is",
+    title="AWS resources have the required tags",
     severity="High",
-    why="What has no tags is nobody's: its cost stands on no team's bill, and nobody dares to remove it.",
-    do="Give it the tags environment, component, owner and cost-center; our components take them as `ownership`.",
-    about=TAGGED,
-    defaults="None but those that the provider is told to give to everything (its `defaultTags`).",
+    why="The cost of a resource without tags is on no team's bill, and nobody dares to remove it.",
+    fix="Add the tags environment, component, owner and cost-center. The components of this project take them as"
+    " `ownership`.",
+    applies_to=TAGGED,
+    defaults="Only the `defaultTags` of the provider.",
 )
 def tags(resource: Resource, graph: Graph) -> Iterator[Outcome]:
     """Every key that is asked for, with something in it."""
-    wanted = resource.situation.required_tags
+    wanted = resource.context.required_tags
     given = resource.at("tags")
     if resource.type == SCALING_GROUP:
         yield from _of_group(given, wanted)
@@ -71,22 +72,22 @@ def _of_group(given: Field, wanted: tuple[str, ...]) -> Iterator[Outcome]:
 
 @rule(
     id="COST-04",
-    title="A sandbox says whose it is",
+    title="Sandboxes have the required labels",
     severity="High",
-    why="Labels are how the ledger, and AWS's own split of costs, tell whose a pod was: without them its time"
-    " is nobody's.",
-    do="Label namespaces and pod templates of sandboxes with what the packs' `requiredLabels` say, and claims"
-    f" with the user (spec.additionalPodMetadata.labels, {USER_LABEL}).",
-    about=GRAPH,
+    why="The ledger, and AWS's split cost allocation, use labels to assign the cost of a pod. Without them, its cost"
+    " has no owner.",
+    fix="Add `requiredLabels` of the packs to namespaces and pod templates of sandboxes, and the user to claims"
+    f" (spec.additionalPodMetadata.labels, {USER_LABEL}).",
+    applies_to=GRAPH,
 )
 def labels(graph: Graph) -> Iterator[Outcome]:
     """Namespaces with sandboxes, templates of sandboxes' pods, and claims."""
-    wanted = graph.situation.required_labels
-    spaces = [room.space.labels for room in rooms_of(graph) if room.space is not None]
+    wanted = graph.context.required_labels
+    namespaces = [room.declaration.labels for room in sandbox_namespaces(graph) if room.declaration is not None]
     templates = [pod.labels for pod in graph.pods if pod.sandbox and not pod.patch]
     claims = [claim for claim in graph.objects(EXTENSIONS, "SandboxClaim") if not claim.patch]
     for field, keys in [
-        *((field, wanted) for field in (*spaces, *templates)),
+        *((field, wanted) for field in (*namespaces, *templates)),
         *((claim.at("spec", "additionalPodMetadata", "labels"), (USER_LABEL,)) for claim in claims),
     ]:
         if field.unknown:
@@ -97,18 +98,19 @@ def labels(graph: Graph) -> Iterator[Outcome]:
 
 @rule(
     id="COST-05",
-    title="Nodes and their disks say whose they are",
+    title="Nodes and their disks have the required tags",
     severity="High",
-    why="Most of the bill is instances that no stack knows: they have the tags that what starts them gives them, and"
-    " their disks, too.",
-    do="Set spec.tags of an EC2NodeClass, tagSpecifications for instance and volume of a launch template, and"
+    why="Most of the bill is for instances that are not in the stack. They have only the tags of the resource that"
+    " starts them, and so do their disks.",
+    fix="Set spec.tags of an EC2NodeClass, tagSpecifications for instance and volume of a launch template, and"
     " volumeTags of an instance.",
-    about=MACHINE,
-    defaults="None but Karpenter's own. A launch template's own tags are not its instances' (EC2 user guide).",
+    applies_to=INSTANCE_SOURCE,
+    defaults="Only Karpenter's own tags. The tags of a launch template itself do not apply to its instances (EC2 user"
+    " guide).",
 )
-def started(machine: Machine) -> Iterator[Outcome]:
+def started(machine: InstanceSource) -> Iterator[Outcome]:
     """What is started: instances, and their volumes."""
-    wanted = machine.situation.required_tags
+    wanted = machine.context.required_tags
     if machine.patch:
         return
     if machine.node_class:
@@ -138,12 +140,12 @@ def _judged(given: Field, wanted: tuple[str, ...], who: str) -> Iterator[Outcome
 
 @rule(
     id="COST-20",
-    title="Volumes that are made on demand say whose they are",
+    title="Dynamically provisioned volumes have tags",
     severity="Medium",
-    why="A disk that a claim was given stays when its namespace is gone, and then is nobody's.",
-    do="Add tagSpecification_1 and further to the parameters of the StorageClass, or extraVolumeTags to the driver.",
-    about=objects("storage.k8s.io", "StorageClass"),
-    defaults="The driver's own tags, which name a claim and no owner (Amazon EBS CSI driver, parameters).",
+    why="A disk for a claim can remain after its namespace is deleted, and then has no owner.",
+    fix="Add tagSpecification_1 and further parameters to the StorageClass, or extraVolumeTags to the driver.",
+    applies_to=objects("storage.k8s.io", "StorageClass"),
+    defaults="The driver's own tags, with the claim but no owner (Amazon EBS CSI driver, parameters).",
 )
 def volumes_on_demand(storage: KubernetesObject, graph: Graph) -> Iterator[Outcome]:
     """Disks of EBS: access points of EFS are told by their path, and cost nothing themselves."""
@@ -171,4 +173,4 @@ def _default_tags(graph: Graph) -> frozenset[str]:
     for provider in graph.of_type(PROVIDER):
         tags = provider.at("defaultTags").parsed().at("tags")
         keys.append(frozenset() if tags.unknown else frozenset(key for key, _ in tags.entries()))
-    return reduce(frozenset.intersection, keys) if keys else frozenset()
+    return reduce(lambda left, right: left & right, keys) if keys else frozenset()

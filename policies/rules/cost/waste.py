@@ -9,7 +9,7 @@ from agentenv.core.classes.names import USER_LABEL
 from agentenv.policies.rules.cluster.control_plane import CLUSTER
 from agentenv.policies.rules.registry import GRAPH, Outcome, fail, not_applicable, objects, resources, rule, unknown
 from agentenv.policies.view.cluster.clusters import Cluster
-from agentenv.policies.view.cluster.images import image_of
+from agentenv.policies.view.cluster.images import parse_image
 from agentenv.policies.view.fields import Field
 from agentenv.policies.view.graph import Graph
 from agentenv.policies.view.resource import KubernetesObject, Resource
@@ -24,13 +24,13 @@ METRICS = "kube-state-metrics"
 
 @rule(
     id="COST-10",
-    title="Logs are kept for a time that was chosen",
+    title="Log groups have a retention",
     severity="Medium",
-    why="A log group without retention keeps everything for ever, and every month costs more than the last.",
-    do="Set retentionInDays to what an audit asks for.",
+    why="A log group without retention keeps all logs forever, and costs more every month.",
+    fix="Set retentionInDays to what audits require.",
     equivalents={"Checkov": ("CKV_AWS_66",), "Security Hub": ("CloudWatch.16",)},
-    about=resources(LOG_GROUP),
-    defaults="For ever where nothing is said (CloudWatch Logs API reference, PutRetentionPolicy).",
+    applies_to=resources(LOG_GROUP),
+    defaults="Forever by default (CloudWatch Logs API reference, PutRetentionPolicy).",
 )
 def retention(group: Resource) -> Iterator[Outcome]:
     """Some number of days."""
@@ -43,17 +43,17 @@ def retention(group: Resource) -> Iterator[Outcome]:
 
 @rule(
     id="COST-11",
-    title="The control plane's logs have a group with retention",
+    title="The log group of the control plane has a retention",
     severity="Medium",
-    why="Where the group is missing EKS makes one itself, which keeps everything for ever, unencrypted and untagged.",
-    do="Make the log group /aws/eks/<cluster>/cluster before the cluster.",
-    about=CLUSTER,
-    defaults="EKS makes the group where there is none (EKS user guide, control plane logs).",
+    why="If the group is missing, EKS creates one that keeps logs forever, without encryption and tags.",
+    fix="Create the log group /aws/eks/<cluster>/cluster before the cluster.",
+    applies_to=CLUSTER,
+    defaults="EKS creates a missing group (EKS user guide, control plane logs).",
 )
 def control_plane_group(cluster: Cluster, graph: Graph) -> Iterator[Outcome]:
     """By its name, which EKS gives."""
     logs, name = cluster.at("logs"), cluster.at("name")
-    if cluster.made_by_another(graph) or not logs.elements():
+    if cluster.has_inner_resource(graph) or not logs.elements():
         return
     groups = [group.at("name") for group in graph.of_type(LOG_GROUP)]
     if name.known and any(group.raw == f"/aws/eks/{name.raw}/cluster" for group in groups):
@@ -67,12 +67,13 @@ def control_plane_group(cluster: Cluster, graph: Graph) -> Iterator[Outcome]:
 
 @rule(
     id="COST-12",
-    title="Metrics of pods say whose they are",
+    title="Pod metrics have the label of the owner",
     severity="Medium",
-    why="Without its label on kube_pod_labels no time of a pod can be told to be anybody's.",
-    do=f"Set metricLabelsAllowlist to pods=[{USER_LABEL},agents.x-k8s.io/claim-uid,agents.x-k8s.io/warm-pool-sandbox].",
-    about=GRAPH,
-    defaults="No label of a pod is in its metrics where none is allowed (kube-state-metrics, command line arguments).",
+    why="Without this label in kube_pod_labels, the use of a pod cannot be assigned to a user.",
+    fix="Set metricLabelsAllowlist to "
+    f"pods=[{USER_LABEL},agents.x-k8s.io/claim-uid,agents.x-k8s.io/warm-pool-sandbox].",
+    applies_to=GRAPH,
+    defaults="Metrics have no labels of pods by default (kube-state-metrics, command line arguments).",
 )
 def metric_labels(graph: Graph) -> Iterator[Outcome]:
     """The add-on by its configuration, a Deployment by its arguments, a Helm release by its values."""
@@ -86,7 +87,7 @@ def metric_labels(graph: Graph) -> Iterator[Outcome]:
     for pod in graph.pods:
         for container in pod.containers:
             image = container.at("image").raw
-            if isinstance(image, str) and image_of(image).path.endswith(METRICS):
+            if isinstance(image, str) and parse_image(image).path.endswith(METRICS):
                 yield from _allowed(container.at("args"))
 
 
@@ -100,19 +101,19 @@ def _allowed(field: Field) -> Iterator[Outcome]:
 
 @rule(
     id="COST-13",
-    title="The cluster does not slip into extended support",
+    title="The cluster does not enter extended support",
     severity="Medium",
-    why="A version in extended support costs six times as much, from one day to the next.",
-    do="Set upgradePolicy.supportType to STANDARD: the version is upgraded at the end of its support.",
-    about=CLUSTER,
-    defaults="EXTENDED where nothing is said (EKS API reference, UpgradePolicyRequest).",
+    why="Extended support costs six times as much, from one day to the next.",
+    fix="Set upgradePolicy.supportType to STANDARD, so that EKS upgrades the version at the end of its support.",
+    applies_to=CLUSTER,
+    defaults="EXTENDED by default (EKS API reference, UpgradePolicyRequest).",
 )
 def extended_support(cluster: Cluster, graph: Graph) -> Iterator[Outcome]:
     """A stack file that asks for it slips into nothing; what it costs is in its estimate."""
     support = cluster.at("support")
-    if cluster.made_by_another(graph):
+    if cluster.has_inner_resource(graph):
         return
-    settings = graph.situation.settings
+    settings = graph.context.settings
     if settings is not None and settings.cluster.support_policy == "extended":
         yield not_applicable(support, "the stack file asks for extended support")
         return
@@ -124,12 +125,12 @@ def extended_support(cluster: Cluster, graph: Graph) -> Iterator[Outcome]:
 
 @rule(
     id="COST-14",
-    title="Nodes that nobody needs are given back",
+    title="Empty nodes are removed",
     severity="Medium",
     why="An empty node costs as much as a full one.",
-    do="Set disruption.consolidateAfter to minutes.",
-    about=objects("karpenter.sh", "NodePool"),
-    defaults="At once, empty or underused, where nothing is said (Karpenter's NodePool reference).",
+    fix="Set disruption.consolidateAfter to minutes.",
+    applies_to=objects("karpenter.sh", "NodePool"),
+    defaults="Immediately, if empty or underused, by default (Karpenter's NodePool reference).",
 )
 def consolidation(pool: KubernetesObject) -> Iterator[Outcome]:
     """Karpenter does it by itself, unless it is told never to."""
@@ -142,12 +143,12 @@ def consolidation(pool: KubernetesObject) -> Iterator[Outcome]:
 
 @rule(
     id="COST-15",
-    title="Traffic to S3 does not go through NAT",
+    title="Traffic to S3 does not use NAT",
     severity="Medium",
-    why="Layers of images come from S3: each one through NAT is paid by the gigabyte, and a gateway endpoint is free.",
-    do="Add a VPC endpoint of the type Gateway for S3 to the route tables of the private subnets.",
-    about=GRAPH,
-    defaults="No endpoint where none is made (VPC user guide, gateway endpoints).",
+    why="Layers of images come from S3. NAT charges for each gigabyte, and a gateway endpoint is free.",
+    fix="Add a VPC endpoint of type Gateway for S3 to the route tables of the private subnets.",
+    applies_to=GRAPH,
+    defaults="No endpoint by default (VPC user guide, gateway endpoints).",
 )
 def s3_endpoint(graph: Graph) -> Iterator[Outcome]:
     """In a stack that makes NAT gateways."""
@@ -166,17 +167,17 @@ def s3_endpoint(graph: Graph) -> Iterator[Outcome]:
 
 @rule(
     id="COST-16",
-    title="Files that nobody reads move to cheaper storage",
+    title="Files that are not read move to infrequent access",
     severity="Low",
-    why="Homes of people who are away cost twelve times what they would in infrequent access.",
-    do="Add a lifecycle policy transitionToIa to the file system.",
-    about=resources(EFS),
-    defaults="Files stay where they are where no policy is given (EFS API reference, PutLifecycleConfiguration).",
+    why="Homes of absent users cost twelve times as much in standard storage.",
+    fix="Add the lifecycle policy transitionToIa to the file system.",
+    applies_to=resources(EFS),
+    defaults="Files do not move by default (EFS API reference, PutLifecycleConfiguration).",
 )
 def efs_lifecycle(system: Resource) -> Iterator[Outcome]:
     """Some time after which files move. Where no file gets old, none would."""
     policies = system.at("lifecyclePolicies")
-    if system.situation.short_lived:
+    if system.context.short_lived:
         yield not_applicable(policies, "no file gets old in this environment")
         return
     if any(not one.at("transitionToIa").missing and one.known for one in policies.elements()):
@@ -189,12 +190,12 @@ def efs_lifecycle(system: Resource) -> Iterator[Outcome]:
 
 @rule(
     id="COST-17",
-    title="A repository forgets old images",
+    title="Old images are deleted from a repository",
     severity="Low",
-    why="Every build stays, and is paid for, until somebody deletes it by hand.",
-    do="Add a LifecyclePolicy to the repository.",
-    about=resources(ECR),
-    defaults="Images are kept for ever where no policy is given (ECR user guide, lifecycle policies).",
+    why="Otherwise every build is stored, and paid for, until somebody deletes it.",
+    fix="Add a LifecyclePolicy to the repository.",
+    applies_to=resources(ECR),
+    defaults="Images are kept forever by default (ECR user guide, lifecycle policies).",
 )
 def ecr_lifecycle(repository: Resource, graph: Graph) -> Iterator[Outcome]:
     """One that names the repository, by its name or by what it hangs on."""

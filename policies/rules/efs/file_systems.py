@@ -1,4 +1,4 @@
-"""EFS, file systems: what encrypts one, who may mount it and how, where it answers, and whether it is kept."""
+"""EFS rules about file systems: encryption, mount policies, mount targets, backups and zones."""
 
 from __future__ import annotations
 
@@ -9,233 +9,237 @@ from agentenv.policies.rules.registry import GRAPH, Outcome, fail, forbid, resou
 from agentenv.policies.view.fields import Field, is_one_of
 from agentenv.policies.view.graph import Graph
 from agentenv.policies.view.iam.statements import Statement, statements, unknown_in
-from agentenv.policies.view.references import Reference, among, reference
+from agentenv.policies.view.references import Reference, reference, with_listed
 from agentenv.policies.view.resource import Resource
-from agentenv.policies.view.tenants.security_groups import GROUPS, Passing, may_have_more, passing
+from agentenv.policies.view.tenants.security_groups import GROUPS, GroupRule, group_rules, rule_of_unknown_group
 
 FILE_SYSTEM, POLICY = "aws:efs/fileSystem:FileSystem", "aws:efs/fileSystemPolicy:FileSystemPolicy"
 BACKUP, TARGET, SUBNET = "aws:efs/backupPolicy:BackupPolicy", "aws:efs/mountTarget:MountTarget", "aws:ec2/subnet:Subnet"
 SELECTION: Final = "aws:backup/selection:Selection"
 MOUNT, ROOT = "elasticfilesystem:ClientMount", "elasticfilesystem:ClientRootAccess"
 NFS: Final = (2049, 2049)
-OPEN: Final = frozenset({"0.0.0.0/0", "::/0"})
+ALL_ADDRESSES: Final = frozenset({"0.0.0.0/0", "::/0"})
 
 
 @rule(
     id="EFS-01",
-    title="A file system is encrypted with a key of one's own",
+    title="File systems are encrypted with a customer managed key",
     severity="High",
-    why="Everybody's files are on it. With AWS's own key nobody can say who may decrypt them, nor take that back.",
-    do="Set encrypted to true and kmsKeyId to a key of the environment's.",
+    why="The file system has the files of all users. With AWS's own key, access to decryption can be neither controlled"
+    " nor revoked.",
+    fix="Set encrypted to true and kmsKeyId to a key of the environment.",
     equivalents={"Checkov": ("CKV_AWS_42", "CKV_AWS_184"), "Security Hub": ("EFS.1",)},
-    about=resources(FILE_SYSTEM),
-    defaults="Not encrypted where nothing is said, and with AWS's key where only that is (EFS API reference,"
+    applies_to=resources(FILE_SYSTEM),
+    defaults="Not encrypted by default, and with AWS's key if only encrypted is set (EFS API reference,"
     " CreateFileSystem).",
 )
 def encrypted(system: Resource) -> Iterator[Outcome]:
-    """Both have to be said."""
+    """Check both fields."""
     flag, key = system.at("encrypted"), system.at("kmsKeyId")
     yield from forbid(flag, lambda value: value is not True, "is not encrypted")
     if flag.raw is True and (key.missing or key.raw == ""):
-        yield fail(key, "is encrypted with AWS's key and not with one of one's own")
+        yield fail(key, "is encrypted with AWS's key and not with a customer managed one")
 
 
 @rule(
     id="EFS-06",
-    title="A file system is mounted by access points, encrypted, and never as root",
+    title="Clients mount a file system through an access point, with TLS and not as root",
     severity="Critical",
-    why="Without a policy every client in the VPC mounts the whole file system as root.",
-    do="Give it a policy that denies mounting without an access point, without TLS and as root, or that allows it only"
-    " with all three.",
+    why="Without a policy, every client in the VPC can mount the whole file system as root.",
+    fix="Add a policy that denies mounting without an access point, without TLS and as root, or that allows it only"
+    " with all three conditions.",
     equivalents={"AWS": ("EFS documents: using IAM to control file system access",)},
-    about=GRAPH,
-    defaults="Full access for whoever reaches a mount target, where there is no policy; where there is one, a role's"
-    " own policies allow as well (EFS documents).",
+    applies_to=GRAPH,
+    defaults="Without a policy, every client that reaches a mount target has full access. With one, the policies of a"
+    " role can also allow it (EFS documents).",
 )
-def mounted_as_meant(graph: Graph) -> Iterator[Outcome]:
-    """What denies for everybody counts for all; else each statement that allows has to have the condition itself."""
-    named = {one: reference(graph, one, ("fileSystemId",), FILE_SYSTEM) for one in graph.of_type(POLICY)}
+def mount_policy(graph: Graph) -> Iterator[Outcome]:
+    """Check that everybody is denied, or that each allowing statement has the condition."""
+    references = {policy: reference(graph, policy, ("fileSystemId",), FILE_SYSTEM) for policy in graph.of_type(POLICY)}
     for system in graph.of_type(FILE_SYSTEM):
-        yield from _has_one(named, system, "has no policy: whoever reaches it mounts all of it, as root")
-    for policy in named:
+        yield from _has_reference(references, system, "has no policy: every client can mount all of it as root")
+    for policy in references:
         document = policy.at("policy")
         if document.missing or unknown_in(document) is not None:
             yield unknown(document)
             continue
         every = statements(document)
-        if doubtful := next((one.field for one in every if one.field.unknown or one.allows is None), None):
-            yield unknown(doubtful)
-        allowing = [one for one in every if one.allows and one.does(MOUNT) is not False]
-        by_point, by_tls = _denied(every, MOUNT, _without_point), _denied(every, MOUNT, _without_tls)
-        if not by_point and not all(map(_by_point, allowing)):
-            yield fail(document, "lets a client mount it without an access point")
-        if not by_tls and not all(map(_by_tls, allowing)):
-            yield fail(document, "lets a client mount it without TLS")
-        if not allowing and not (by_point and by_tls) and not doubtful:
-            what = " and ".join(word for word, said in (("an access point", by_point), ("TLS", by_tls)) if not said)
-            yield fail(document, f"leaves it to the roles' own policies who mounts it without {what}")
-        rooted = [one for one in every if one.allows and one.does(ROOT) is not False]
-        if rooted and not _denied(every, ROOT, _always):
-            yield fail(document, "lets a client be root")
-        if any(one.for_anybody() and not _by_point(one) for one in allowing):
-            yield fail(document, "lets anybody mount it, whoever it is")
+        unknown_fields = (each.field for each in every if each.field.unknown or each.allows is None)
+        if doubt := next(unknown_fields, None):
+            yield unknown(doubt)
+        allowing = [each for each in every if each.allows and each.does(MOUNT) is not False]
+        denies_no_point = _is_denied(every, MOUNT, _without_access_point)
+        denies_no_tls = _is_denied(every, MOUNT, _without_tls)
+        if not denies_no_point and not all(map(_requires_access_point, allowing)):
+            yield fail(document, "allows a client to mount it without an access point")
+        if not denies_no_tls and not all(map(_requires_tls, allowing)):
+            yield fail(document, "allows a client to mount it without TLS")
+        if not allowing and not (denies_no_point and denies_no_tls) and not doubt:
+            conditions = (("an access point", denies_no_point), ("TLS", denies_no_tls))
+            missing = " and ".join(name for name, is_denied in conditions if not is_denied)
+            yield fail(document, f"does not deny mounting without {missing}, which the policies of roles can allow")
+        root = [each for each in every if each.allows and each.does(ROOT) is not False]
+        if root and not _is_denied(every, ROOT, _is_unconditional):
+            yield fail(document, "allows root access of clients")
+        if any(each.for_anybody() and not _requires_access_point(each) for each in allowing):
+            yield fail(document, "allows everybody to mount it")
 
 
 @rule(
     id="EFS-09",
-    title="A file system answers the nodes on its port only, in private subnets",
+    title="Mount targets accept only port 2049 from nodes, in private subnets",
     severity="High",
-    why="A mount target that more can reach than the nodes is a second way to everybody's files.",
-    do="Give its mount targets a security group that takes port 2049 from the nodes' group only, in subnets without a"
-    " way to the internet.",
+    why="Every other client that can reach a mount target can try to read the files of all users.",
+    fix="Use a security group that allows port 2049 only from the group of the nodes, in subnets without a route to the"
+    " internet.",
     equivalents={"Security Hub": ("EFS.6",)},
-    about=GRAPH,
-    defaults="A mount target without security groups is in the VPC's default group (EFS API reference,"
-    " CreateMountTarget). A subnet gives no public addresses where nothing is said (EC2 API reference).",
+    applies_to=GRAPH,
+    defaults="A mount target without security groups is in the default group of the VPC (EFS API reference,"
+    " CreateMountTarget). A subnet assigns no public addresses by default (EC2 API reference).",
 )
-def answers_nodes_only(graph: Graph) -> Iterator[Outcome]:
-    """Each group once, however many targets are in it."""
-    judged: set[str] = set()
+def mount_targets(graph: Graph) -> Iterator[Outcome]:
+    """Check the groups of mount targets, each once, and their subnets."""
+    checked: set[str] = set()
     for target in graph.of_type(TARGET):
-        given = target.at("securityGroups")
-        if given.missing or (given.known and not given.elements()):
-            yield fail(given, "is in the VPC's default security group")
-        found = among(graph, graph.targets(target, "securityGroups", *GROUPS), given, *GROUPS)
-        if not found and given.holds_unknown():
-            yield unknown(given)
-        for group in found:
-            if group.urn not in judged:
-                judged.add(group.urn)
-                yield from _let_in(graph, group)
-        subnet = reference(graph, target, ("subnetId",), SUBNET)
-        for one in subnet.targets:
-            public = one.at("mapPublicIpOnLaunch")
+        ids = target.at("securityGroups")
+        if ids.missing or (ids.known and not ids.elements()):
+            yield fail(ids, "is in the default security group of the VPC")
+        groups = with_listed(graph, graph.targets(target, "securityGroups", *GROUPS), ids, *GROUPS)
+        if not groups and ids.holds_unknown():
+            yield unknown(ids)
+        for group in groups:
+            if group.urn not in checked:
+                checked.add(group.urn)
+                yield from _group_ingress(graph, group)
+        for subnet in reference(graph, target, ("subnetId",), SUBNET).targets:
+            public = subnet.at("mapPublicIpOnLaunch")
             if public.unknown:
                 yield unknown(public)
             elif public.raw is True:
-                yield fail(target.at("subnetId"), f"is in the public subnet '{one.name}'")
+                yield fail(target.at("subnetId"), f"is in the public subnet '{subnet.name}'")
 
 
 @rule(
     id="EFS-10",
-    title="A file system is backed up",
+    title="File systems are backed up",
     severity="Medium",
-    why="A file system is deleted, or emptied by somebody's program, in seconds; then the backup is all there is.",
-    do="Add a BackupPolicy with status ENABLED, or a backup selection that names it.",
+    why="A file system can be deleted, or emptied by a program, in seconds. Then only a backup is left.",
+    fix="Add a BackupPolicy with status ENABLED, or a backup selection with the file system.",
     equivalents={"Security Hub": ("EFS.2",)},
-    about=GRAPH,
-    defaults="Not backed up where nothing is said, but for file systems of one zone (EFS API reference,"
-    " CreateFileSystem, Backup).",
+    applies_to=GRAPH,
+    defaults="Not backed up by default, except file systems in one zone (EFS API reference, CreateFileSystem, Backup).",
 )
 def backed_up(graph: Graph) -> Iterator[Outcome]:
-    """Where something could be missed: an environment that is thrown away has nothing to keep."""
-    if graph.situation.short_lived:
+    """Check environments that are not short-lived."""
+    if graph.context.short_lived:
         return
-    named = {one: reference(graph, one, ("fileSystemId",), FILE_SYSTEM) for one in graph.of_type(BACKUP)}
-    selected = {target for one in graph.of_type(SELECTION) for target in graph.targets(one, "resources", FILE_SYSTEM)}
+    references = {policy: reference(graph, policy, ("fileSystemId",), FILE_SYSTEM) for policy in graph.of_type(BACKUP)}
+    selections = graph.of_type(SELECTION)
+    selected = {system for each in selections for system in graph.targets(each, "resources", FILE_SYSTEM)}
     for system in graph.of_type(FILE_SYSTEM):
-        if system in selected or any(_by_tag(one, system) for one in graph.of_type(SELECTION)):
+        if system in selected or any(_selects_by_tag(each, system) for each in selections):
             continue
         if not system.at("availabilityZoneName").missing:
             continue
-        yield from _has_one(named, system, "has no backup policy")
-    for policy in named:
+        yield from _has_reference(references, system, "has no backup policy")
+    for policy in references:
         status = policy.at("backupPolicy", "status")
         yield from forbid(status, lambda value: value not in ("ENABLED", "ENABLING"), "is not backed up")
 
 
 @rule(
     id="EFS-11",
-    title="A file system of production is in more than one zone",
+    title="File systems of production are in several zones",
     severity="Medium",
-    why="A file system of one zone is gone with its zone, and every workspace with it.",
-    do="Leave availabilityZoneName out, so that the file system is a regional one.",
-    about=resources(FILE_SYSTEM),
-    defaults="Regional where nothing is said (EFS API reference, CreateFileSystem).",
+    why="If its only zone fails, a file system is lost with all workspaces.",
+    fix="Remove availabilityZoneName, so that the file system is regional.",
+    applies_to=resources(FILE_SYSTEM),
+    defaults="Regional by default (EFS API reference, CreateFileSystem).",
 )
 def regional(system: Resource) -> Iterator[Outcome]:
-    """Elsewhere one zone is a way to save money."""
-    if system.situation.environment == "prod":
+    """Check production only: elsewhere, one zone saves money."""
+    if system.context.environment == "prod":
         yield from forbid(system.at("availabilityZoneName"), lambda value: value is not None, "is in one zone only")
 
 
-def _has_one(named: dict[Resource, Reference], system: Resource, words: str) -> Iterator[Outcome]:
-    answers = [one.names(system) for one in named.values()]
+def _has_reference(references: dict[Resource, Reference], system: Resource, message: str) -> Iterator[Outcome]:
+    answers = [each.refers_to(system) for each in references.values()]
     if True in answers:
         return
-    doubtful = next((one.field for one in named.values() if one.names(system) is None), None)
-    yield fail(system.root, words) if doubtful is None else unknown(doubtful)
+    doubt = next((each.field for each in references.values() if each.refers_to(system) is None), None)
+    yield fail(system.root, message) if doubt is None else unknown(doubt)
 
 
-def _denied(every: list[Statement], action: str, when: Callable[[Statement], bool]) -> bool:
-    """Whether everybody is refused the action, at least in that case."""
-    return any(
-        one.denies and one.everybody and not one.has("NotPrincipal") and one.does(action) and when(one) for one in every
-    )
+def _is_denied(every: list[Statement], action: str, in_case: Callable[[Statement], bool]) -> bool:
+    """Return whether a statement denies everybody the action, at least in a case."""
+    denying = (each for each in every if each.denies and each.everybody and not each.has("NotPrincipal"))
+    return any(each.does(action) and in_case(each) for each in denying)
 
 
-def _always(one: Statement) -> bool:
-    return not one.conditional
+def _is_unconditional(statement: Statement) -> bool:
+    return not statement.conditional
 
 
-def _by_tag(selection: Resource, system: Resource) -> bool:
+def _selects_by_tag(selection: Resource, system: Resource) -> bool:
     return any(
         isinstance(tag.at("key").raw, str) and system.at("tags", str(tag.at("key").raw)).raw == tag.at("value").raw
         for tag in selection.at("selectionTags").elements()
     )
 
 
-def _without_point(one: Statement) -> bool:
-    if not one.conditional:
+def _without_access_point(statement: Statement) -> bool:
+    if not statement.conditional:
         return True
-    return len(one.conditions) == 1 and any(
-        found.operator.lower() == "null" and _all(found.values, "true")
-        for found in one.compares("elasticfilesystem:AccessPointArn")
+    return len(statement.conditions) == 1 and any(
+        condition.operator.lower() == "null" and _all(condition.values, "true")
+        for condition in statement.compares("elasticfilesystem:AccessPointArn")
     )
 
 
-def _without_tls(one: Statement) -> bool:
-    if not one.conditional:
+def _without_tls(statement: Statement) -> bool:
+    if not statement.conditional:
         return True
-    return len(one.conditions) == 1 and any(
-        found.operator.lower() in {"bool", "boolifexists"} and _all(found.values, "false")
-        for found in one.compares("aws:SecureTransport")
+    return len(statement.conditions) == 1 and any(
+        condition.operator.lower() in {"bool", "boolifexists"} and _all(condition.values, "false")
+        for condition in statement.compares("aws:SecureTransport")
     )
 
 
-def _by_point(one: Statement) -> bool:
+def _requires_access_point(statement: Statement) -> bool:
     return any(
-        (found.equals and not any(str(value.raw).strip("*") == "" for value in found.values))
-        or (found.operator.lower() == "null" and _all(found.values, "false"))
-        for found in one.compares("elasticfilesystem:AccessPointArn")
+        (condition.equals and not any(str(value.raw).strip("*") == "" for value in condition.values))
+        or (condition.operator.lower() == "null" and _all(condition.values, "false"))
+        for condition in statement.compares("elasticfilesystem:AccessPointArn")
     )
 
 
-def _by_tls(one: Statement) -> bool:
+def _requires_tls(statement: Statement) -> bool:
     return any(
-        found.operator.lower() == "bool" and _all(found.values, "true") for found in one.compares("aws:SecureTransport")
+        condition.operator.lower() == "bool" and _all(condition.values, "true")
+        for condition in statement.compares("aws:SecureTransport")
     )
 
 
-def _all(values: list[Field], word: str) -> bool:
-    return bool(values) and all(str(value.raw).lower() == word for value in values)
+def _all(values: list[Field], text: str) -> bool:
+    return bool(values) and all(str(value.raw).lower() == text for value in values)
 
 
-def _let_in(graph: Graph, group: Resource) -> Iterator[Outcome]:
-    for one in passing(graph, group, "ingress"):
-        yield from _opens_more(one)
-    if nobody := may_have_more(graph, "ingress"):
-        yield unknown(nobody, "whose rule it is is not known yet")
+def _group_ingress(graph: Graph, group: Resource) -> Iterator[Outcome]:
+    for group_rule in group_rules(graph, group, "ingress"):
+        yield from _more_than_nfs(group_rule)
+    if field := rule_of_unknown_group(graph, "ingress"):
+        yield unknown(field, "the group of the rule is not known yet")
 
 
-def _opens_more(one: Passing) -> Iterator[Outcome]:
-    for cidr in one.ranges:
+def _more_than_nfs(group_rule: GroupRule) -> Iterator[Outcome]:
+    for cidr in group_rule.ranges:
         if cidr.unknown:
             yield unknown(cidr)
-        elif is_one_of(cidr, OPEN):
-            yield fail(one.field, "lets the whole internet at the file system")
+        elif is_one_of(cidr, ALL_ADDRESSES):
+            yield fail(group_rule.field, "allows ingress from the internet")
             return
-    if one.every_port is None:
-        yield unknown(next(field for field in (one.protocol, one.first, one.last) if field.unknown))
-    elif one.every_port or one.span != NFS:
-        yield fail(one.field, "lets more in than port 2049")
+    if group_rule.all_ports is None:
+        fields = (group_rule.protocol, group_rule.first, group_rule.last)
+        yield unknown(next(field for field in fields if field.unknown))
+    elif group_rule.all_ports or group_rule.port_range != NFS:
+        yield fail(group_rule.field, "allows ingress on other ports than 2049")

@@ -1,4 +1,4 @@
-"""EFS, volumes: how the cluster comes to an access point, and that nobody else comes to the same one."""
+"""EFS rules about volumes and StorageClasses: each volume is one access point of one tenant."""
 
 from __future__ import annotations
 
@@ -19,125 +19,125 @@ EFS_NAME: Final = ".efs."
 
 @rule(
     id="EFS-07",
-    title="A volume is one access point, of one claim, by TLS",
+    title="An EFS volume is one access point, for one claim, over TLS",
     severity="Critical",
-    why="A volume without an access point is the whole file system, one without a claim is taken by whoever claims"
-    " first, and one handle in two volumes is one folder of two tenants.",
-    do="Write volumeHandle as fs-…::fsap-…, set claimRef to the namespace and name of its claim, and leave"
-    " encryptInTransit alone.",
-    about=GRAPH,
-    defaults="The driver encrypts in transit where nothing is said (aws-efs-csi-driver 3.4.1, README); a volume without"
-    " claimRef binds any claim that fits (Kubernetes documents, Persistent Volumes).",
+    why="A volume without an access point is the whole file system. One without a claimRef binds to any claim. Two"
+    " volumes with one handle share a directory between tenants.",
+    fix="Set volumeHandle to fs-…::fsap-…, set claimRef to the namespace and name of its claim, and do not set"
+    " encryptInTransit.",
+    applies_to=GRAPH,
+    defaults="The driver encrypts in transit by default (aws-efs-csi-driver 3.4.1, README). A volume without claimRef"
+    " binds any matching claim (Kubernetes documents, Persistent Volumes).",
 )
 def one_access_point(graph: Graph) -> Iterator[Outcome]:
-    """While ids are not known, a handle is as good as what it hangs on."""
+    """Check each volume. Unknown handles are compared by their dependencies."""
     first: dict[object, KubernetesObject] = {}
-    for thing in graph.objects("", "PersistentVolume"):
-        if thing.patch:
+    for item in graph.objects("", "PersistentVolume"):
+        if item.patch:
             continue
-        nfs = thing.at("spec", "nfs", "server")
+        nfs = item.at("spec", "nfs", "server")
         if isinstance(nfs.raw, str) and EFS_NAME in nfs.raw:
-            yield fail(nfs, "mounts the file system past its access points")
-        elif nfs.unknown and not thing.at("spec").unknown:
+            yield fail(nfs, "mounts the file system without an access point")
+        elif nfs.unknown and not item.at("spec").unknown:
             yield unknown(nfs)
-        driver = thing.at("spec", "csi", "driver")
+        driver = item.at("spec", "csi", "driver")
         if driver.raw != DRIVER:
             if driver.unknown:
                 yield unknown(driver)
             continue
-        volume = _Volume(graph, thing)
-        yield from volume.faults()
-        point = volume.point
-        if point is not None and first.setdefault(point, thing) is not thing:
-            yield fail(volume.handle, "is the handle of another volume too")
+        volume = _Volume(graph, item)
+        yield from volume.outcomes()
+        point = volume.access_point
+        if point is not None and first.setdefault(point, item) is not item:
+            yield fail(volume.handle, "is also the handle of another volume")
 
 
 @rule(
     id="EFS-08",
-    title="A StorageClass makes folders of one class's ids, new ones and closed ones",
+    title="A StorageClass creates new, closed directories with the ids of its class",
     severity="High",
-    why="Ids out of a range differ from those that a sandbox runs as, and are given again; a folder that is used again,"
-    " or open to others, is a way to somebody else's files.",
-    do="Set uid and gid to the class's, directoryPerms to 700 or 750, and leave ensureUniqueDirectory and"
-    " reuseAccessPoint as they are.",
-    about=objects("storage.k8s.io", "StorageClass"),
-    defaults="ensureUniqueDirectory is true, reuseAccessPoint false, and ids come out of a range where nothing is said;"
-    " directoryPerms has to be given (aws-efs-csi-driver 3.4.1, README).",
+    why="Ids from a range differ from the ids of the sandboxes, and are used again. A directory that is reused or open"
+    " to others exposes somebody else's files.",
+    fix="Set uid and gid to those of the class and directoryPerms to 700 or 750. Do not set ensureUniqueDirectory and"
+    " reuseAccessPoint.",
+    applies_to=objects("storage.k8s.io", "StorageClass"),
+    defaults="ensureUniqueDirectory is true, reuseAccessPoint is false, and ids come from a range by default."
+    " directoryPerms is required (aws-efs-csi-driver 3.4.1, README).",
 )
-def storage_class(thing: KubernetesObject) -> Iterator[Outcome]:
-    """Parameters are texts, whatever they say."""
-    provisioner, given = thing.at("provisioner"), thing.at("parameters")
-    if provisioner.raw != DRIVER or thing.patch:
+def storage_class(item: KubernetesObject) -> Iterator[Outcome]:
+    """Check the parameters, which are all strings."""
+    provisioner, parameters = item.at("provisioner"), item.at("parameters")
+    if provisioner.raw != DRIVER or item.patch:
         if provisioner.unknown:
             yield unknown(provisioner)
         return
-    if given.at("provisioningMode").missing:
-        # For volumes that somebody makes by hand: it gives no folder to anybody
+    if parameters.at("provisioningMode").missing:
+        # A class for static volumes creates no directories
         return
     for key in ("uid", "gid"):
         yield from forbid(
-            given.at(key),
+            parameters.at(key),
             lambda value: value is None or str(value) in {"", "0"},
-            f"{key} is root's or none of the class's",
+            f"{key} is missing or that of root",
         )
-    yield from forbid(given.at("ensureUniqueDirectory"), _is("false"), "may give a folder that somebody had")
-    yield from forbid(given.at("reuseAccessPoint"), _is("true"), "gives the same access point again")
-    mode = given.at("directoryPerms")
+    yield from forbid(parameters.at("ensureUniqueDirectory"), _is("false"), "may reuse an existing directory")
+    yield from forbid(parameters.at("reuseAccessPoint"), _is("true"), "reuses access points")
+    mode = parameters.at("directoryPerms")
     bits = others_bits(mode.raw) if mode.known else None
     if mode.unknown or (mode.known and bits is None):
         yield unknown(mode)
     elif bits:
-        yield fail(mode, "folders are open to others than their owner and group")
-    yield from _encrypted(given.at("encryptInTransit"))
+        yield fail(mode, "directories are open to users other than their owner and group")
+    yield from _encrypted(parameters.at("encryptInTransit"))
 
 
 @dataclass(frozen=True)
 class _Volume:
     graph: Graph
-    thing: KubernetesObject
+    item: KubernetesObject
 
     @property
     def handle(self) -> Field:
-        return self.thing.at("spec", "csi", "volumeHandle")
+        return self.item.at("spec", "csi", "volumeHandle")
 
     @property
-    def point(self) -> object:
-        """Whatever tells its access point from others; None where nobody can say."""
-        targets = self.graph.targets(self.thing.resource, "spec", ACCESS_POINT)
+    def access_point(self) -> object:
+        """Return an identity of its access point; None if that is not known."""
+        targets = self.graph.targets(self.item.resource, "spec", ACCESS_POINT)
         if isinstance(self.handle.raw, str):
             return self.handle.raw.rpartition(":")[2] if "fsap-" in self.handle.raw else self.handle.raw
         return targets[0].urn if len(targets) == 1 else None
 
-    def faults(self) -> Iterator[Outcome]:
-        options = [one.raw for one in self.thing.at("spec", "mountOptions").elements()]
-        by_option = any(isinstance(one, str) and one.startswith("accesspoint=fsap-") for one in options)
-        targets = self.graph.targets(self.thing.resource, "spec", ACCESS_POINT, FILE_SYSTEM)
+    def outcomes(self) -> Iterator[Outcome]:
+        options = [option.raw for option in self.item.at("spec", "mountOptions").elements()]
+        by_option = any(isinstance(option, str) and option.startswith("accesspoint=fsap-") for option in options)
+        targets = self.graph.targets(self.item.resource, "spec", ACCESS_POINT, FILE_SYSTEM)
         if self.handle.unknown and not by_option:
             if not targets:
                 yield unknown(self.handle)
-            elif not any(one.type == ACCESS_POINT for one in targets):
-                yield fail(self.handle, "is a file system, and no access point of it")
-        elif not by_option and not self._names_a_point():
-            yield fail(self.handle, "is a file system, and no access point of it")
-        yield from _encrypted(self.thing.at("spec", "csi", "volumeAttributes", "encryptInTransit"))
-        claim = self.thing.at("spec", "claimRef")
+            elif not any(target.type == ACCESS_POINT for target in targets):
+                yield fail(self.handle, "is a file system and not an access point")
+        elif not by_option and not self._names_access_point():
+            yield fail(self.handle, "is a file system and not an access point")
+        yield from _encrypted(self.item.at("spec", "csi", "volumeAttributes", "encryptInTransit"))
+        claim = self.item.at("spec", "claimRef")
         if claim.unknown:
             yield unknown(claim)
         elif claim.missing or not (claim.has("name") and claim.has("namespace")):
-            yield fail(claim, "is for whoever claims it first")
+            yield fail(claim, "binds to any claim")
 
-    def _names_a_point(self) -> bool:
+    def _names_access_point(self) -> bool:
         last = self.handle.raw.rpartition(":")[2] if isinstance(self.handle.raw, str) else ""
-        points = self.graph.targets(self.thing.resource, "spec", ACCESS_POINT)
+        points = self.graph.targets(self.item.resource, "spec", ACCESS_POINT)
         return last.startswith("fsap-") or any(last in known_ids(point) for point in points)
 
 
 def _encrypted(field: Field) -> Iterator[Outcome]:
-    yield from forbid(field, _is("false"), "is not encrypted on the way")
+    yield from forbid(field, _is("false"), "is not encrypted in transit")
 
 
-def _is(word: str) -> Callable[[object], bool]:
-    def same(value: object) -> bool:
-        return str(value).lower() == word
+def _is(text: str) -> Callable[[object], bool]:
+    def equals(value: object) -> bool:
+        return str(value).lower() == text
 
-    return same
+    return equals

@@ -35,12 +35,12 @@ from agentenv.policies.view.iam.roles import (
     arns_of,
     attached,
     aws_policy,
-    bearers,
     documents_of,
     inline,
+    role_assignments,
 )
 from agentenv.policies.view.iam.statements import Statement, statements, unknown_in
-from agentenv.policies.view.references import among, reference
+from agentenv.policies.view.references import reference, with_listed
 from agentenv.policies.view.resource import Resource
 
 # Broad whatever their name says; those that end in FullAccess are besides.
@@ -114,12 +114,12 @@ ENTRY: Final = "aws:eks/accessEntry:AccessEntry"
 
 @rule(
     id="IAM-05",
-    title="No role may do more than it was made for",
+    title="IAM policies grant only what is needed",
     severity="Critical",
-    why="A star in a policy is every action and every resource that there is or will be, and with the passing of roles"
-    " or the writing of policies a caller becomes whoever it likes.",
-    do="List actions and resources one by one, and conditions where a resource cannot be named; set a"
-    " permissionsBoundary on roles that sandboxes take on.",
+    why="A wildcard includes every action and resource, also future ones. With permissions to pass roles or write"
+    " policies, a caller can get any permission.",
+    fix="List actions and resources, and add conditions if a resource cannot be named. Set a permissionsBoundary on the"
+    " roles of sandboxes.",
     equivalents={
         "Checkov": (
             "CKV_AWS_62",
@@ -133,9 +133,8 @@ ENTRY: Final = "aws:eks/accessEntry:AccessEntry"
         ),
         "Security Hub": ("IAM.1", "IAM.21"),
     },
-    about=resources(ROLE, POLICY, *INLINE, *ATTACHMENTS, *EXCLUSIVE),
-    defaults="A policy allows nothing that it does not say, and a role has no boundary where nothing is said (IAM"
-    " documents).",
+    applies_to=resources(ROLE, POLICY, *INLINE, *ATTACHMENTS, *EXCLUSIVE),
+    defaults="A policy allows nothing by default, and a role has no boundary by default (IAM documents).",
 )
 def rights(resource: Resource, graph: Graph) -> Iterator[Outcome]:
     """Statements that allow, each by itself; what another one denies, people forget."""
@@ -159,14 +158,15 @@ def rights(resource: Resource, graph: Graph) -> Iterator[Outcome]:
 
 @rule(
     id="IAM-07",
-    title="The role of nodes allows what a kubelet needs, and no more",
+    title="The role of nodes has only the permissions that a kubelet needs",
     severity="High",
-    why="What a node's role may do, everybody may who gets out of one container, or whose container reaches metadata.",
-    do="Attach AmazonEKSWorkerNodePolicy, AmazonEC2ContainerRegistryPullOnly and the CNI's policy only; give what runs"
-    " on nodes roles of its own.",
+    why="After a container escape, or with access to instance metadata, a program has the permissions of the node's"
+    " role.",
+    fix="Attach only AmazonEKSWorkerNodePolicy, AmazonEC2ContainerRegistryPullOnly and the policy of the CNI. Use"
+    " separate roles for programs on nodes.",
     equivalents={"AWS": ("EKS best practices: restrict access to the instance profile",)},
-    about=GRAPH,
-    defaults="A role has no policies where nothing is attached.",
+    applies_to=GRAPH,
+    defaults="A role has no policies by default.",
 )
 def node_role(graph: Graph) -> Iterator[Outcome]:
     """A role is the nodes' where a node group, an instance profile, a node class or an access entry names it."""
@@ -237,7 +237,7 @@ def _boundary(graph: Graph, role: Resource) -> Iterator[Outcome]:
     boundary = role.at("permissionsBoundary")
     if not boundary.missing and boundary.raw != "":
         return
-    answers = [(one.role.names(role), one.tenants(graph)) for one in bearers(graph)]
+    answers = [(one.role.refers_to(role), one.is_for_tenants(graph)) for one in role_assignments(graph)]
     if (True, True) in answers or _trusts_sandboxes(role):
         yield fail(boundary, "is a role of sandboxes that nothing bounds")
     elif (None, True) in answers or (True, None) in answers:
@@ -264,11 +264,11 @@ def _of_nodes(graph: Graph, role: Resource) -> bool | Field:
     users += [(one, "role") for one in graph.of_type(PROFILE)]
     users += [(one, "principalArn") for one in graph.of_type(ENTRY) if str(one.at("type").raw).startswith("EC2")]
     named_by = [reference(graph, one, (key,), ROLE) for one, key in users]
-    answers = [one.names(role) for one in named_by]
+    answers = [one.refers_to(role) for one in named_by]
     if True in answers:
         return True
     for thing in graph.objects("karpenter.k8s.aws", "EC2NodeClass"):
-        named = among(graph, graph.targets(thing.resource, "spec", ROLE), _listed(thing.at("spec", "role")), ROLE)
+        named = with_listed(graph, graph.targets(thing.resource, "spec", ROLE), _listed(thing.at("spec", "role")), ROLE)
         if role in named:
             return True
     if None in answers and (arns := [*attached(graph, role), *inline(graph, role)]):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from agentenv.policies.rules.registry import Outcome, fail, forbid_switch, resources, rule, unknown
+from agentenv.policies.rules.registry import Outcome, fail, forbid_boolean, resources, rule, unknown
 from agentenv.policies.view.fields import Field, is_one_of
-from agentenv.policies.view.iam.conditions import says_whose
+from agentenv.policies.view.iam.conditions import names_owner
 from agentenv.policies.view.resource import Resource
 
 BUCKETS: Final = ("aws:s3/bucket:Bucket", "aws:s3/bucketV2:BucketV2")
@@ -37,19 +37,18 @@ GROUPS: Final = ("/groups/global/AllUsers", "/groups/global/AuthenticatedUsers")
 
 @rule(
     id="IAM-11",
-    title="No bucket and no function is everybody's by a word",
+    title="Buckets and functions are not public by an ACL, permission or URL",
     severity="Critical",
-    why="An ACL for everybody, or a function's permission for every principal, needs no policy to let the world in, and"
-    " stands where nobody looks for one.",
-    do="Leave acl and grants out; give a function's permission a principal, or a sourceArn with the account, and its"
-    " address the authorizationType AWS_IAM.",
+    why="A public ACL, or a permission of a function for every principal, makes it public without a policy, where"
+    " reviews easily miss it.",
+    fix="Remove acl and grants. Set a principal, or a sourceArn with the account, in permissions of functions, and the"
+    " authorizationType AWS_IAM in function URLs.",
     equivalents={
         "Checkov": ("CKV_AWS_20", "CKV_AWS_57", "CKV_AWS_258", "CKV_AWS_301"),
         "Security Hub": ("S3.2", "S3.3", "Lambda.1"),
     },
-    about=resources(*BUCKETS, *ACLS, *OBJECTS, PERMISSION, LAYER, URL),
-    defaults="Private, and nobody but the account, where nothing is said (S3 user guide, canned ACLs; Lambda API"
-    " reference, AddPermission).",
+    applies_to=resources(*BUCKETS, *ACLS, *OBJECTS, PERMISSION, LAYER, URL),
+    defaults="Private to the account by default (S3 user guide, canned ACLs; Lambda API reference, AddPermission).",
 )
 def public_by_a_word(resource: Resource) -> Iterator[Outcome]:
     """The word of an ACL, each of its grants, the principal of a permission, and who may call an address."""
@@ -79,23 +78,23 @@ def public_by_a_word(resource: Resource) -> Iterator[Outcome]:
 
 @rule(
     id="IAM-12",
-    title="What would make a bucket public stays blocked",
+    title="Public access to buckets is blocked",
     severity="High",
-    why="AWS blocks it for every new bucket: a block that is taken away leaves one careless policy or ACL between the"
-    " bucket and the world.",
-    do=f"Set {', '.join(SWITCHES)} to true, or leave the resource out.",
+    why="AWS blocks public access to every new bucket. Without the block, one wrong policy or ACL makes a bucket"
+    " public.",
+    fix=f"Set {', '.join(SWITCHES)} to true, or remove the resource.",
     equivalents={
         "Checkov": ("CKV_AWS_53", "CKV_AWS_54", "CKV_AWS_55", "CKV_AWS_56"),
         "Security Hub": ("S3.8",),
     },
-    about=resources(*BLOCKS),
-    defaults="All four are on for a new bucket, and off where this resource does not say so (S3 user guide, blocking"
-    " public access; plugin documents).",
+    applies_to=resources(*BLOCKS),
+    defaults="All four are true for a new bucket, and false if this resource omits them (S3 user guide, blocking public"
+    " access; provider documents).",
 )
 def public_access_block(block: Resource) -> Iterator[Outcome]:
     """Each of the four switches."""
     for key in SWITCHES:
-        yield from forbid_switch(block.at(key), {False, None}, f"{key} is off")
+        yield from forbid_boolean(block.at(key), {False, None}, f"{key} is off")
 
 
 def _permission(resource: Resource) -> Iterator[Outcome]:
@@ -111,4 +110,4 @@ def _permission(resource: Resource) -> Iterator[Outcome]:
 
 
 def _says_whose(field: Field, key: str) -> bool:
-    return isinstance(field.raw, str) and says_whose(key, field.raw)
+    return isinstance(field.raw, str) and names_owner(key, field.raw)

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from agentenv.core.capabilities.unknown_values import UNKNOWN
-from agentenv.policies.rules.registry import GRAPH, POD, Outcome, fail, forbid, forbid_switch, objects, rule, unknown
+from agentenv.policies.rules.registry import GRAPH, POD, Outcome, fail, forbid, forbid_boolean, objects, rule, unknown
 from agentenv.policies.view.cluster.pods import PodSpec
 from agentenv.policies.view.fields import Field, boolean_or_unknown, is_one_of, scalar
 from agentenv.policies.view.graph import Graph, once_per_graph
 from agentenv.policies.view.resource import KubernetesObject
-from agentenv.policies.view.tenants.namespaces import place_of, space_of, spaces
-from agentenv.policies.view.tenants.tenants import account_of, tenants
+from agentenv.policies.view.tenants.namespaces import find_namespace, namespace_of, namespaces
+from agentenv.policies.view.tenants.tenants import service_account_of, tenants
 
 RBAC: Final = "rbac.authorization.k8s.io"
 API: Final = frozenset({"https://kubernetes.default.svc", "kubernetes.default.svc"})
@@ -28,27 +28,26 @@ HARMLESS: Final = frozenset({"system:basic-user", "system:discovery", "system:pu
 
 @rule(
     id="IAM-01",
-    title="No pod carries a token for the API that it does not need",
+    title="Pods have no token for the API server that they do not need",
     severity="High",
-    why="A token in a pod is its account's key to the API server for whoever is in the pod.",
-    do="Set automountServiceAccountToken to false on the pod or on its service account, and give projected tokens an"
-    " audience.",
+    why="A program in the pod can use the token to call the API server as the pod's service account.",
+    fix="Set automountServiceAccountToken to false on the pod or its service account, and set an audience for projected"
+    " tokens.",
     equivalents={
         "Checkov": ("CKV_K8S_38",),
         "CIS": ("5.1.6",),
         "Kyverno": ("restrict-automount-sa-token",),
     },
-    about=POD,
-    defaults="Mounted where neither pod nor account says otherwise (Kubernetes API reference, PodSpec); not for pods of"
-    " a SandboxTemplate, for which the controller says no (agent-sandbox v1.0.3). A projected token is for the API"
-    " where no audience is given.",
+    applies_to=POD,
+    defaults="Mounted by default (Kubernetes API reference, PodSpec), but not in pods of a SandboxTemplate"
+    " (agent-sandbox v1.0.3). The default audience of a projected token is the API server.",
 )
 def token(pod: PodSpec, graph: Graph) -> Iterator[Outcome]:
     """A workload of the platform whose account is bound to a role in the same stack needs its token."""
     flag = pod.at("automountServiceAccountToken")
     tenant = _tenant(graph, pod)
     if boolean_or_unknown(flag) is UNKNOWN:
-        yield from forbid_switch(flag, (), "")
+        yield from forbid_boolean(flag, (), "")
     elif flag.raw is not False and not (pod.patch and flag.missing) and (tenant or not _bound(graph, pod)):
         account = _account(graph, pod)
         said = None if account is None else account.at("automountServiceAccountToken")
@@ -72,20 +71,20 @@ def token(pod: PodSpec, graph: Graph) -> Iterator[Outcome]:
 
 @rule(
     id="IAM-02",
-    title="Sandboxes run as an account of their class's own",
+    title="Sandboxes run as the service account of their class",
     severity="High",
-    why="Whatever is given to the default account, or to one that others share, is given to every sandbox.",
-    do="Create a service account for the class in its namespace and name it in serviceAccountName; bind nothing to the"
-    " default account.",
+    why="Permissions of the default service account, or of a shared one, apply to all its sandboxes.",
+    fix="Create a service account for the class in its namespace, and set it in serviceAccountName. Bind nothing to the"
+    " default service account.",
     equivalents={"Checkov": ("CKV_K8S_41", "CKV_K8S_42"), "CIS": ("5.1.5",)},
-    about=GRAPH,
-    defaults="The account `default` where nothing is said, with a token (Kubernetes API reference, PodSpec).",
+    applies_to=GRAPH,
+    defaults="The service account `default`, with a token, by default (Kubernetes API reference, PodSpec).",
 )
 def own_account(graph: Graph) -> Iterator[Outcome]:
     """And the default account itself, where the stack speaks of it."""
     first: dict[tuple[object, object], object] = {}
     for tenant in tenants(graph):
-        account = account_of(tenant.pod)
+        account = service_account_of(tenant.pod)
         field = tenant.pod.at("serviceAccountName")
         if account is UNKNOWN:
             yield unknown(field)
@@ -102,21 +101,21 @@ def own_account(graph: Graph) -> Iterator[Outcome]:
 
 @rule(
     id="IAM-03",
-    title="No role in the cluster for sandboxes or for everybody",
+    title="Neither sandboxes nor everybody have a role in the cluster",
     severity="Critical",
-    why="A role that a sandbox's account has, or that everybody has, is one that any code of any tenant has.",
-    do="Remove the binding; let the platform's own accounts do what has to be done in the cluster.",
+    why="Any code of any tenant can use a role of sandboxes or of everybody.",
+    fix="Remove the binding, and let the platform's own service accounts do the work in the cluster.",
     equivalents={"CIS": ("5.1.5", "5.1.8"), "Kyverno": ("restrict-binding-system-groups",)},
-    about=GRAPH,
-    defaults="A service account has no rights of its own but what everybody has (Kubernetes documents, RBAC).",
+    applies_to=GRAPH,
+    defaults="A service account has only the permissions of everybody by default (Kubernetes documents, RBAC).",
 )
 def no_roles(graph: Graph) -> Iterator[Outcome]:
     """Subjects by name, and the groups that accounts are in without being named."""
-    accounts = {(one.namespace, account_of(one.pod)) for one in tenants(graph)}
+    accounts = {(one.namespace, service_account_of(one.pod)) for one in tenants(graph)}
     for binding in _bindings(graph):
         if is_one_of(binding.at("roleRef", "name"), HARMLESS):
             continue
-        here = place_of(graph, binding) if binding.kind == "RoleBinding" else UNKNOWN
+        here = namespace_of(graph, binding) if binding.kind == "RoleBinding" else UNKNOWN
         for subject in binding.at("subjects").elements():
             kind, name, space = subject.at("kind"), subject.at("name"), subject.at("namespace")
             if kind.unknown or name.unknown:
@@ -135,13 +134,13 @@ def no_roles(graph: Graph) -> Iterator[Outcome]:
 
 @rule(
     id="IAM-10",
-    title="No token of an account that lasts for ever",
+    title="No Secret has a token that never expires",
     severity="High",
-    why="A token in a Secret never expires and is tied to no pod: whoever has read it once has it for good.",
-    do="Remove the Secret; ask for tokens with an end by the TokenRequest API, or by a projected volume.",
+    why="A token in a Secret never expires and is not bound to a pod, so a copy works forever.",
+    fix="Remove the Secret. Use the TokenRequest API or a projected volume, whose tokens expire.",
     equivalents={"CIS": ("5.1.6",), "Kyverno": ("deny-secret-service-account-token-type",)},
-    about=objects("", "Secret"),
-    defaults="Since Kubernetes 1.24 no such Secret is made where nobody asks for it (Kubernetes documents).",
+    applies_to=objects("", "Secret"),
+    defaults="Kubernetes creates no such Secret since 1.24 (Kubernetes documents).",
 )
 def lasting_token(secret: KubernetesObject) -> Iterator[Outcome]:
     """By its type, in whatever namespace: what it is for says an annotation that may change."""
@@ -154,7 +153,7 @@ def _default_account(graph: Graph) -> Iterator[Outcome]:
     for thing in graph.objects("", "ServiceAccount"):
         if thing.name.raw == "default" and not thing.patch:
             flag = thing.at("automountServiceAccountToken")
-            yield from forbid_switch(flag, {True, None}, "every pod that names no account carries its token")
+            yield from forbid_boolean(flag, {True, None}, "every pod that names no account carries its token")
     for binding in _bindings(graph):
         for subject in binding.at("subjects").elements():
             if subject.at("kind").raw == "ServiceAccount" and subject.at("name").raw == "default":
@@ -178,26 +177,26 @@ def _group(graph: Graph, name: Field) -> Iterator[Outcome]:
 
 
 def _of_tenants(graph: Graph, place: object) -> bool:
-    space = space_of(graph, place) if isinstance(place, str) else None
-    return space is not None and space.tenants
+    space = find_namespace(graph, place) if isinstance(place, str) else None
+    return space is not None and space.has_tenants
 
 
 def _tenant(graph: Graph, pod: PodSpec) -> bool:
     if pod.sandbox:
         return True
-    name = place_of(graph, pod.owner)
-    return isinstance(name, str) and name in spaces(graph) and spaces(graph)[name].tenants
+    name = namespace_of(graph, pod.owner)
+    return isinstance(name, str) and name in namespaces(graph) and namespaces(graph)[name].has_tenants
 
 
 def _account(graph: Graph, pod: PodSpec) -> KubernetesObject | None:
-    return _accounts(graph).get((place_of(graph, pod.owner), account_of(pod)))
+    return _accounts(graph).get((namespace_of(graph, pod.owner), service_account_of(pod)))
 
 
 def _bound(graph: Graph, pod: PodSpec) -> bool:
     """Whether anything is bound to its account: then it has work to do in the cluster."""
-    account = account_of(pod)
+    account = service_account_of(pod)
     found = _subjects(graph)
-    return account != "default" and (found.unknown or (place_of(graph, pod.owner), account) in found.accounts)
+    return account != "default" and (found.unknown or (namespace_of(graph, pod.owner), account) in found.accounts)
 
 
 def _bindings(graph: Graph) -> list[KubernetesObject]:
@@ -207,7 +206,9 @@ def _bindings(graph: Graph) -> list[KubernetesObject]:
 @once_per_graph
 def _accounts(graph: Graph) -> dict[tuple[object, object], KubernetesObject]:
     return {
-        (place_of(graph, one), scalar(one.name)): one for one in graph.objects("", "ServiceAccount") if not one.patch
+        (namespace_of(graph, one), scalar(one.name)): one
+        for one in graph.objects("", "ServiceAccount")
+        if not one.patch
     }
 
 
@@ -219,5 +220,5 @@ def _subjects(graph: Graph) -> _Bound:
         for subject in binding.at("subjects").elements():
             space = subject.at("namespace")
             unknown_ones = unknown_ones or subject.unknown or space.unknown
-            found.add((place_of(graph, binding) if space.missing else scalar(space), scalar(subject.at("name"))))
+            found.add((namespace_of(graph, binding) if space.missing else scalar(space), scalar(subject.at("name"))))
     return _Bound(frozenset(found), unknown_ones)

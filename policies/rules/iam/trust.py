@@ -8,7 +8,7 @@ from typing import Final
 from agentenv.policies.rules.registry import GRAPH, Outcome, fail, resources, rule, unknown
 from agentenv.policies.view.graph import Graph
 from agentenv.policies.view.iam.conditions import Condition
-from agentenv.policies.view.iam.roles import ROLE, bearers, documents_of, inline
+from agentenv.policies.view.iam.roles import ROLE, documents_of, inline, role_assignments
 from agentenv.policies.view.iam.statements import Statement, statements, unknown_in
 from agentenv.policies.view.resource import Resource
 
@@ -36,15 +36,15 @@ TYPES: Final = {
 
 @rule(
     id="IAM-04",
-    title="A role for tokens is for one account's tokens, made for AWS",
+    title="A role for web identities trusts the tokens of one service account, with an audience",
     severity="Critical",
-    why="A role whose trust names no subject, or a pattern of them, is anybody's who has any token of the issuer; one"
-    " without an audience takes tokens that were made for somebody else.",
-    do="Compare the issuer's :sub with system:serviceaccount:<namespace>:<name> and its :aud with sts.amazonaws.com,"
-    " both by StringEquals.",
+    why="If the trust policy names no subject, or a pattern, any token of the issuer can assume the role. Without an"
+    " audience, it accepts tokens for other services.",
+    fix="Compare the issuer's :sub with system:serviceaccount:<namespace>:<name> and its :aud with sts.amazonaws.com,"
+    " both with StringEquals.",
     equivalents={"Checkov": ("CKV_AWS_358",), "AWS": ("EKS documents: IAM roles for service accounts",)},
-    about=resources(ROLE),
-    defaults="A trust policy compares nothing that it does not name (IAM documents). In StringEquals a star is a star.",
+    applies_to=resources(ROLE),
+    defaults="A trust policy checks only the keys that it names (IAM documents). StringEquals has no wildcards.",
 )
 def one_account(role: Resource) -> Iterator[Outcome]:
     """Each statement that lets tokens in."""
@@ -69,13 +69,12 @@ def one_account(role: Resource) -> Iterator[Outcome]:
 
 @rule(
     id="IAM-08",
-    title="No role is for everybody to take on",
+    title="No role can be assumed by everybody",
     severity="Critical",
-    why="A role that trusts every principal is every AWS customer's.",
-    do="Name the account, the role or the service in Principal, and say for which of one's own resources by"
-    " aws:SourceAccount.",
+    why="A role that trusts every principal can be assumed by every AWS customer.",
+    fix="Name the account, role or service in Principal, and limit services with aws:SourceAccount.",
     equivalents={"Checkov": ("CKV_AWS_60",), "Security Hub": ("IAM.21",)},
-    about=resources(ROLE),
+    applies_to=resources(ROLE),
 )
 def trusts_everybody(role: Resource) -> Iterator[Outcome]:
     """By the principals of each statement; conditions that say who make it somebody's."""
@@ -84,16 +83,17 @@ def trusts_everybody(role: Resource) -> Iterator[Outcome]:
 
 @rule(
     id="IAM-09",
-    title="No key, queue, bucket or repository lets everybody in",
+    title="Resource policies do not allow everybody",
     severity="Critical",
-    why="A policy for every principal, without a condition that says who, is for every AWS customer.",
-    do="Name principals, or compare aws:PrincipalOrgID, aws:SourceAccount, kms:CallerAccount or the like.",
+    why="A policy for every principal, without a condition on the caller, allows every AWS customer.",
+    fix="Name principals, or compare aws:PrincipalOrgID, aws:SourceAccount, kms:CallerAccount or similar keys.",
     equivalents={
         "Checkov": ("CKV_AWS_32", "CKV_AWS_33", "CKV_AWS_70", "CKV_AWS_168", "CKV_AWS_169"),
         "Security Hub": ("KMS.5", "SQS.3"),
     },
-    about=resources(*TYPES),
-    defaults="A key without a policy is its account's, by IAM (KMS documents); the others are their owner's.",
+    applies_to=resources(*TYPES),
+    defaults="A key without a policy belongs to its account, through IAM (KMS documents). Other resources belong to"
+    " their owner.",
 )
 def open_policy(resource: Resource) -> Iterator[Outcome]:
     """Statements that deny may be for everybody."""
@@ -102,43 +102,41 @@ def open_policy(resource: Resource) -> Iterator[Outcome]:
 
 @rule(
     id="IAM-06",
-    title="A role that several accounts share tells them apart by tags",
+    title="A role that several service accounts share checks their session tags",
     severity="High",
-    why="Whoever takes on a shared role may do what it may, for all of the accounts, unless its policy compares the"
-    " tags of the session.",
-    do="Make a role for each class, or leave session tags on and compare aws:PrincipalTag/kubernetes-namespace in its"
-    " policies.",
+    why="Otherwise each of the service accounts can access the resources of all.",
+    fix="Use a role for each class, or keep session tags enabled and compare aws:PrincipalTag/kubernetes-namespace in"
+    " the policies of the role.",
     equivalents={"AWS": ("EKS documents: grant Pods access based on tags",)},
-    about=GRAPH,
-    defaults="Pod Identity gives session tags where nothing is said; a role taken on by a token has none (EKS"
-    " documents).",
+    applies_to=GRAPH,
+    defaults="Pod Identity adds session tags by default. Sessions of web identities have none (EKS documents).",
 )
 def shared_role(graph: Graph) -> Iterator[Outcome]:
     """By who bears a role: its associations, and the annotations of accounts."""
     by_role: dict[str, list[tuple[object, object]]] = {}
-    for one in bearers(graph):
-        if one.by_agent is not None:
-            flag = one.by_agent.at("disableSessionTags")
+    for one in role_assignments(graph):
+        if one.association is not None:
+            flag = one.association.at("disableSessionTags")
             if flag.unknown:
                 yield unknown(flag)
             elif flag.raw is True:
                 yield fail(flag, "sessions carry no tags, so nothing tells one account's from another's")
         if one.role.key is None:
-            if one.role.field.unknown and len(bearers(graph)) > 1 and one.tenants(graph) is not False:
+            if one.role.field.unknown and len(role_assignments(graph)) > 1 and one.is_for_tenants(graph) is not False:
                 yield unknown(one.role.field, "whether another account has the same role is not known yet")
             continue
         mine = (one.namespace, one.account.raw)
         others = by_role.setdefault(one.role.key, [])
         if others and mine not in others and _of_sandboxes(graph, one.role.key):
-            if one.by_agent is None:
+            if one.association is None:
                 yield fail(one.role.field, "is a role that another account has too, and tokens carry no tags")
             else:
-                yield from _compares_tags(graph, one.role.targets, one.by_agent)
+                yield from _compares_tags(graph, one.role.targets, one.association)
         others.append(mine)
 
 
 def _of_sandboxes(graph: Graph, role: str) -> bool:
-    return any(one.tenants(graph) for one in bearers(graph) if one.role.key == role)
+    return any(one.is_for_tenants(graph) for one in role_assignments(graph) if one.role.key == role)
 
 
 def _compares_tags(graph: Graph, roles: tuple[Resource, ...], association: Resource) -> Iterator[Outcome]:

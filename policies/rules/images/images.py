@@ -1,176 +1,169 @@
-"""IMG: what containers are made of, and the registries that keep it."""
+"""IMG rules about images of containers, and about their registries."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from agentenv.policies.rules.registry import POD, Outcome, fail, not_applicable, resources, rule, unknown
-from agentenv.policies.view.cluster.images import Image, image_of
+from agentenv.policies.view.cluster.images import Image, parse_image
 from agentenv.policies.view.cluster.pods import PodSpec
 from agentenv.policies.view.fields import Field, is_one_of, scalar
 from agentenv.policies.view.graph import Graph
+from agentenv.policies.view.iam.conditions import one_or_more
 from agentenv.policies.view.resource import Resource
 
 REPOSITORY = "aws:ecr/repository:Repository"
 SCANNING = "aws:ecr/registryScanningConfiguration:RegistryScanningConfiguration"
-# Tags there are never moved: images are promoted by digest, and a promoted tag stays (Kubernetes, registry.k8s.io)
-STEADY = ("registry.k8s.io",)
+# Registries whose tags never change: images are promoted by digest (Kubernetes, registry.k8s.io)
+IMMUTABLE_REGISTRIES = ("registry.k8s.io",)
 
 
 def _images(pod: PodSpec) -> Iterator[tuple[Field, Image | None, str]]:
-    """The image of each container and of each volume that is one, None where it is not known.
+    """Yield the image of each container and image volume; None if it is not known.
 
-    A container without one gets it later, or never starts.
+    A container without an image is skipped: it gets one later, or never starts.
     """
-    named = [(container.at("image"), container.title) for container in pod.containers]
-    named += [(volume.at("image", "reference"), "a volume") for volume in pod.at("volumes").elements() if volume.known]
-    for name, title in named:
+    names = [(container.at("image"), container.title) for container in pod.containers]
+    names += [(volume.at("image", "reference"), "a volume") for volume in pod.at("volumes").elements() if volume.known]
+    for name, title in names:
         if name.unknown:
             yield name, None, title
         elif isinstance(name.raw, str) and name.raw:
-            yield name, image_of(name.raw), title
+            yield name, parse_image(name.raw), title
 
 
 @rule(
     id="IMG-01",
-    title="An image is named by its digest",
+    title="Images are pinned by digest",
     severity="High",
-    why="What a tag means is up to whoever may push: the same pod is another program tomorrow, and nobody has"
-    " decided so.",
-    do="Write the digest behind the name: `registry.example.com/sandbox@sha256:…`.",
+    why="Anybody who can push to the registry can change what a tag means, without a change of the stack.",
+    fix="Append the digest to the name: `registry.example.com/sandbox@sha256:…`.",
     equivalents={"Checkov": ("CKV_K8S_43",), "Kyverno": ("require-image-checksum",), "CIS": ("5.5.1",)},
-    about=POD,
-    defaults="Tags of registry.k8s.io do not move once they are published, so a version there is enough for"
-    " anything but a sandbox.",
+    applies_to=POD,
+    defaults="Tags of registry.k8s.io do not change once they are published, so a tag there is enough for pods other"
+    " than sandboxes.",
 )
 def pinned(pod: PodSpec) -> Iterator[Outcome]:
-    """Every container; the platform's own may have a version of a registry whose tags stay."""
+    """Check every image. Pods of the platform may use a tag of a registry with immutable tags."""
     for field, image, title in _images(pod):
         if image is None:
             yield unknown(field)
-        elif not image.pinned and not (_steady(image) and not pod.sandbox):
-            yield fail(field, f"the image of {title} is not named by a digest")
+        elif not image.pinned and not (_has_fixed_tag(image) and not pod.sandbox):
+            yield fail(field, f"the image of {title} has no digest")
 
 
-def _steady(image: Image) -> bool:
-    return image.tag not in {None, "latest"} and image.registry in STEADY
+def _has_fixed_tag(image: Image) -> bool:
+    return image.tag not in {None, "latest"} and image.registry in IMMUTABLE_REGISTRIES
 
 
 @rule(
     id="IMG-02",
-    title="Images come from registries that are known",
+    title="Images come from allowed registries",
     severity="High",
-    why="An image of a registry that nobody keeps is code of somebody whom nobody knows.",
-    do="Copy the image into a registry of the list, or add its registry to the packs' `registries`.",
+    why="An image from an unknown registry is code from an unknown source.",
+    fix="Copy the image into an allowed registry, or add its registry to `registries` in the configuration of the"
+    " packs.",
     equivalents={"Kyverno": ("restrict-image-registries",)},
-    about=POD,
-    defaults="Every registry where the packs are given no list.",
+    applies_to=POD,
+    defaults="All registries are allowed if the configuration has no list.",
 )
 def registry(pod: PodSpec) -> Iterator[Outcome]:
-    """By registry and path, as the container runtime reads the name."""
-    known = pod.situation.registries
-    if not known:
-        yield not_applicable(pod.root, "no list of registries is given")
+    """Compare the registry and path of each image with the list."""
+    allowed = pod.context.registries
+    if not allowed:
+        yield not_applicable(pod.root, "no list of registries is configured")
         return
     for field, image, title in _images(pod):
         if image is None:
             yield unknown(field)
-        elif not any(image.comes_from(one) for one in known):
+        elif not any(image.is_in(prefix) for prefix in allowed):
             yield fail(field, f"the image of {title} comes from {image.registry}, which is not on the list")
 
 
 @rule(
     id="IMG-03",
-    title="A repository's tags stay what they are",
+    title="Tags of a repository are immutable",
     severity="High",
-    why="Whoever may push can put another program under a tag that is in use.",
-    do="Set imageTagMutability to IMMUTABLE.",
+    why="Otherwise, anybody who can push can replace the image of a tag that is in use.",
+    fix="Set imageTagMutability to IMMUTABLE.",
     equivalents={"Checkov": ("CKV_AWS_51",), "Security Hub": ("ECR.2",)},
-    about=resources(REPOSITORY),
-    defaults="MUTABLE where nothing is said (ECR API reference, CreateRepository).",
+    applies_to=resources(REPOSITORY),
+    defaults="MUTABLE by default (ECR API reference, CreateRepository).",
 )
 def immutable_tags(repository: Resource) -> Iterator[Outcome]:
-    """Exclusions are tags that move, unless they are named one by one."""
+    """Check the setting and its exclusions, which must not have wildcards."""
     mutability = repository.at("imageTagMutability")
     if mutability.unknown:
         yield unknown(mutability)
     elif not is_one_of(mutability, {"IMMUTABLE", "IMMUTABLE_WITH_EXCLUSION"}):
-        yield fail(mutability, "its tags may be moved")
+        yield fail(mutability, "its tags are mutable")
     elif mutability.raw == "IMMUTABLE_WITH_EXCLUSION":
         for row in repository.at("imageTagMutabilityExclusionFilters").elements():
             if row.at("filter").known and "*" in str(row.at("filter").raw):
-                yield fail(row.at("filter"), "a pattern of tags may be moved")
+                yield fail(row.at("filter"), "tags that match a pattern are mutable")
 
 
 @rule(
     id="IMG-04",
-    title="A repository's images are scanned",
+    title="Images of a repository are scanned",
     severity="Medium",
-    why="A known flaw in the image is in every sandbox.",
-    do="Set imageScanningConfiguration.scanOnPush, or scan the whole registry by a RegistryScanningConfiguration.",
+    why="A known vulnerability in the image is in every sandbox.",
+    fix="Set imageScanningConfiguration.scanOnPush, or scan the whole registry with a RegistryScanningConfiguration.",
     equivalents={"Checkov": ("CKV_AWS_163",), "Security Hub": ("ECR.1",), "CIS": ("5.1.1",)},
-    about=resources(REPOSITORY),
-    defaults="No scan where nothing is said (ECR API reference, ImageScanningConfiguration).",
+    applies_to=resources(REPOSITORY),
+    defaults="No scan by default (ECR API reference, ImageScanningConfiguration).",
 )
 def scanned(repository: Resource, graph: Graph) -> Iterator[Outcome]:
-    """By the repository's own setting, or by the registry's."""
+    """Check the setting of the repository, or that of the registry."""
     scan = repository.at("imageScanningConfiguration", "scanOnPush")
-    if any(one.at("rules").elements() for one in graph.of_type(SCANNING)):
+    if any(each.at("rules").elements() for each in graph.of_type(SCANNING)):
         return
     if scan.unknown:
         yield unknown(scan)
     elif scan.raw is not True:
-        yield fail(scan, "nobody looks for flaws in what is pushed")
+        yield fail(scan, "pushed images are not scanned")
 
 
 @rule(
     id="IMG-05",
-    title="An image has a version",
+    title="Images have a version",
     severity="Medium",
-    why="`latest`, which is also what no tag means, is a different program on every node that pulls it.",
-    do="Name a version, and better the digest.",
+    why="`latest`, which is the default tag, may be a different image on every node.",
+    fix="Use a version, or better a digest.",
     equivalents={"Checkov": ("CKV_K8S_14",), "Kyverno": ("disallow-latest-tag",)},
-    about=POD,
-    defaults="`latest` where neither tag nor digest is given (Kubernetes, images).",
+    applies_to=POD,
+    defaults="`latest` without a tag or digest (Kubernetes, images).",
 )
 def version(pod: PodSpec) -> Iterator[Outcome]:
-    """A digest is one, whatever the tag beside it says."""
+    """Check the tag of images without a digest."""
     for field, image, title in _images(pod):
         if image is None:
             yield unknown(field)
         elif image.digest is None and image.tag in {None, "", "latest"}:
-            yield fail(field, f"the image of {title} is whatever is latest")
+            yield fail(field, f"the image of {title} has no version")
 
 
 @rule(
     id="IMG-06",
-    title="A repository is not everybody's",
+    title="A repository is not public",
     severity="High",
-    why="A policy for everybody lets any account of AWS pull the images, or push into them.",
-    do="Name the accounts or roles in Principal, or bound it by a Condition such as aws:PrincipalOrgID.",
+    why="A policy for everybody lets every AWS account pull images, or push them.",
+    fix="Name the accounts or roles in Principal, or add a Condition such as aws:PrincipalOrgID.",
     equivalents={"Checkov": ("CKV_AWS_32",)},
-    about=resources("aws:ecr/repositoryPolicy:RepositoryPolicy"),
+    applies_to=resources("aws:ecr/repositoryPolicy:RepositoryPolicy"),
 )
 def public_repository(policy: Resource) -> Iterator[Outcome]:
-    """A statement that allows, for everybody, without a condition."""
+    """Check for statements that allow everybody without a condition."""
     document = policy.at("policy").parsed()
     if document.unknown:
         yield unknown(document)
         return
     statements = document.at("Statement")
-    for statement in statements.elements() if isinstance(statements.raw, list) else [statements]:
+    for statement in one_or_more(statements):
         principal = statement.at("Principal")
-        named = (
-            {scalar(one) for one in _several(principal.at("AWS"))}
-            if isinstance(principal.raw, dict)
-            else {scalar(principal)}
-        )
-        open_to_all = "*" in named or statement.at("NotPrincipal").known
+        values = one_or_more(principal.at("AWS")) if isinstance(principal.raw, dict) else [principal]
+        open_to_all = "*" in {scalar(value) for value in values} or statement.at("NotPrincipal").known
         if statement.at("Effect").raw == "Allow" and open_to_all and not statement.at("Condition").known:
-            yield fail(document, "a statement allows it to everybody")
+            yield fail(document, "a statement allows everybody")
         elif statement.holds_unknown() and statement.at("Effect").raw != "Deny":
             yield unknown(document)
-
-
-def _several(field: Field) -> list[Field]:
-    return field.elements() if isinstance(field.raw, list) else [field]

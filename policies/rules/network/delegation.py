@@ -1,4 +1,4 @@
-"""NET, delegation: a class that another one may start reaches no more than that one."""
+"""NET rules about child classes, which must not reach more than their parent."""
 
 from __future__ import annotations
 
@@ -18,16 +18,15 @@ PARTS: dict[Direction, str] = {"Egress": "egress", "Ingress": "ingress"}
 
 @rule(
     id="NET-15",
-    title="A child reaches no more than its parent",
+    title="A child class reaches no more than its parent",
     severity="Critical",
-    why="A sandbox that may start another one speaks through it: whatever the child reaches is the parent's too, past"
-    " all that the parent was held to.",
-    do="Narrow the child's policy to what its parent has, or give it no parent.",
-    about=GRAPH,
-    defaults="A class has no parent where nothing is said.",
+    why="A sandbox that may start a child can use it as a proxy, and so reach everything that the child reaches.",
+    fix="Narrow the policy of the child to what its parent may reach, or remove the parent.",
+    applies_to=GRAPH,
+    defaults="A class has no parent by default.",
 )
 def within_parent(graph: Graph) -> Iterator[Outcome]:
-    """The union of the child's policies less the union of the parent's; unknown in the child counts as everything."""
+    """Compare the union of the policies of both. An unknown part of the child counts as everything."""
     for tenant in tenants(graph):
         parent = parent_of(graph, tenant)
         if parent.missing or not tenant.pod.sandbox:
@@ -35,17 +34,20 @@ def within_parent(graph: Graph) -> Iterator[Outcome]:
         if parent.unknown:
             yield unknown(parent)
             continue
-        other = next((one for one in tenants(graph) if one.class_name == parent.raw and one.pod.sandbox), None)
+        parents = (each for each in tenants(graph) if each.class_name == parent.raw and each.pod.sandbox)
+        other = next(parents, None)
         if other is None:
             yield unknown(parent, f"no sandbox of the class '{parent.raw}' is in the stack")
             continue
         if on_fargate(graph, tenant).answer or on_fargate(graph, other).answer:
-            yield not_applicable(tenant.root, "on Fargate groups bind, which are compared where classes are declared")
+            yield not_applicable(
+                tenant.root, "on Fargate, security groups apply, which are compared when classes are declared"
+            )
             continue
         for direction, part in PARTS.items():
-            mine, theirs = (Uncertain.between(reach(graph, one, direction)) for one in (tenant, other))
-            found = decide_reach(mine, theirs, part)
-            if found is not None and found.answer is Answer.NO:
-                yield fail(tenant.root, f"{found.words} ('{parent.raw}')")
-            elif found is not None:
-                yield unknown(tenant.root, found.words)
+            child, limit = (Uncertain.between(reach(graph, each, direction)) for each in (tenant, other))
+            violation = decide_reach(child, limit, part)
+            if violation is not None and violation.answer is Answer.NO:
+                yield fail(tenant.root, f"{violation.words} ('{parent.raw}')")
+            elif violation is not None:
+                yield unknown(tenant.root, violation.words)

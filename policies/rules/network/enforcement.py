@@ -1,4 +1,4 @@
-"""NET, the cluster's part: a NetworkPolicy binds nobody where the network add-on does not enforce it."""
+"""NET rules about the VPC CNI add-on, which has to enforce NetworkPolicies."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from agentenv.policies.view.references import reference
 from agentenv.policies.view.resource import Resource
 
 CLUSTER, ADDON = "aws:eks/cluster:Cluster", "aws:eks/addon:Addon"
-# Charts and operators that bring another network agent, whose settings are its own
-OTHERS: Final = ("cilium", "calico", "tigera-operator")
+# Charts and operators of other network agents
+OTHER_AGENTS: Final = ("cilium", "calico", "tigera-operator")
 
 
 @dataclass(frozen=True)
 class Cni:
-    """How one cluster's network add-on is configured: where it says so, and what it says."""
+    """The configuration of a cluster's VPC CNI: the add-on or the cluster, and the parsed configuration."""
 
     cluster: Resource | None
-    place: Field
+    root: Field
     configuration: Field
 
     @property
-    def by_name(self) -> str:
-        """What a message calls it."""
+    def title(self) -> str:
+        """Return its name for messages."""
         return "the VPC CNI add-on" if self.configuration.path else "a cluster without the VPC CNI add-on"
 
 
@@ -36,41 +36,41 @@ class Cni:
     id="NET-08",
     title="The VPC CNI enforces NetworkPolicies",
     severity="Critical",
-    why="With the switch off every NetworkPolicy is accepted, stored and ignored.",
-    do='Give the vpc-cni add-on the configuration {"enableNetworkPolicy": "true"}.',
+    why="If enforcement is off, NetworkPolicies are accepted, stored and ignored.",
+    fix='Set the configuration of the vpc-cni add-on to {"enableNetworkPolicy": "true"}.',
     equivalents={"CIS": ("5.4.4",), "AWS": ("EKS best practices: network policy",)},
-    about=GRAPH,
-    defaults="Off where nothing is said, and EKS installs the VPC CNI by itself where there is no add-on (EKS"
-    " documents). Auto Mode has its own agent.",
+    applies_to=GRAPH,
+    defaults="Off by default. Without the add-on, EKS installs the VPC CNI itself (EKS documents). Auto Mode has its"
+    " own agent.",
 )
 def enforced(graph: Graph) -> Iterator[Outcome]:
-    """Each cluster of the stack by itself."""
+    """Check each cluster of the stack."""
     for cni in _cnis(graph):
         if cni.cluster is not None and cni.cluster.at("computeConfig", "enabled").raw is True:
-            yield not_applicable(cni.place, "Auto Mode: NodeClass says what is enforced")
-        elif other := _other_agent(graph):
-            yield not_applicable(other.root, "another network agent enforces policies")
+            yield not_applicable(cni.root, "in Auto Mode, the NodeClass configures enforcement")
+        elif agent := _other_agent(graph):
+            yield not_applicable(agent.root, "another network agent enforces policies")
         else:
             switch = cni.configuration.at("enableNetworkPolicy")
             if switch.unknown:
                 yield unknown(switch)
             elif not _true(switch):
-                yield fail(switch if cni.configuration.path else cni.place, f"{cni.by_name} ignores NetworkPolicies")
+                yield fail(switch if cni.configuration.path else cni.root, f"{cni.title} ignores NetworkPolicies")
 
 
 @rule(
     id="NET-09",
-    title="The VPC CNI lets nothing through before policies are found",
+    title="The VPC CNI blocks traffic of new pods until their policies are applied",
     severity="High",
-    why="In the standard mode a new pod may reach everything until its policies have been read, which takes a second or"
-    " more: enough to fetch a node's credentials.",
-    do='Give the vpc-cni add-on {"env": {"NETWORK_POLICY_ENFORCING_MODE": "strict"}}.',
+    why="In standard mode, a new pod can reach everything until its policies are applied. This takes a second or more,"
+    " which is enough to get the node's credentials.",
+    fix='Set the configuration of the vpc-cni add-on to {"env": {"NETWORK_POLICY_ENFORCING_MODE": "strict"}}.',
     equivalents={"AWS": ("EKS best practices: network policy",)},
-    about=GRAPH,
-    defaults="The mode is standard where nothing is said (VPC CNI 1.23, README).",
+    applies_to=GRAPH,
+    defaults="The mode is standard by default (VPC CNI 1.23, README).",
 )
 def strict(graph: Graph) -> Iterator[Outcome]:
-    """Only where policies are enforced at all: otherwise the other rule speaks."""
+    """Check clusters that enforce policies; NET-08 is about the others."""
     for cni in _cnis(graph):
         switch, mode = (
             cni.configuration.at("enableNetworkPolicy"),
@@ -81,22 +81,22 @@ def strict(graph: Graph) -> Iterator[Outcome]:
         if mode.unknown:
             yield unknown(mode)
         elif mode.raw != "strict":
-            yield fail(mode, "new pods are open until their policies are found")
+            yield fail(mode, "new pods can reach everything until their policies are applied")
 
 
 @rule(
     id="NET-13",
-    title="A cluster of IPv6 has no way out by IPv4 beside its policies",
+    title="An IPv6 cluster has no IPv4 egress, to which its policies would not apply",
     severity="High",
-    why="Pods of an IPv6 cluster are given an IPv4 way out through their node, and the network agent holds policies"
-    " against their IPv6 addresses only.",
-    do='Give the vpc-cni add-on {"env": {"ENABLE_V4_EGRESS": "false"}}.',
-    about=GRAPH,
-    defaults="A cluster is of IPv4, and one of IPv6 lets pods out by IPv4 where nothing is said (EKS documents; VPC CNI"
-    " README, ENABLE_V4_EGRESS).",
+    why="Pods of an IPv6 cluster can also send IPv4 through their node, and the network agent applies policies only to"
+    " their IPv6 addresses.",
+    fix='Set the configuration of the vpc-cni add-on to {"env": {"ENABLE_V4_EGRESS": "false"}}.',
+    applies_to=GRAPH,
+    defaults="A cluster is of IPv4, and one of IPv6 lets pods out by IPv4 by default (EKS documents; VPC CNI README,"
+    " ENABLE_V4_EGRESS).",
 )
-def second_way_out(graph: Graph) -> Iterator[Outcome]:
-    """By the family of the cluster."""
+def ipv4_egress(graph: Graph) -> Iterator[Outcome]:
+    """Check clusters of the IPv6 family."""
     for cni in _cnis(graph):
         if cni.cluster is None:
             continue
@@ -108,42 +108,37 @@ def second_way_out(graph: Graph) -> Iterator[Outcome]:
         if family.unknown or switch.unknown:
             yield unknown(family if family.unknown else switch)
         else:
-            yield fail(switch if cni.configuration.path else family, "its pods have a way out that no policy binds")
+            yield fail(switch if cni.configuration.path else family, "its pods have IPv4 egress without policies")
 
 
 @once_per_graph
 def _cnis(graph: Graph) -> list[Cni]:
-    """One for each cluster, and for each add-on whose cluster is not of the stack."""
-    addons = [
-        one for one in graph.of_type(ADDON) if one.at("addonName").unknown or one.at("addonName").raw == "vpc-cni"
-    ]
-    named = {addon: reference(graph, addon, ("clusterName",), CLUSTER) for addon in addons}
-    found: list[Cni] = []
+    """Return one for each cluster, and for each add-on whose cluster is not in the stack."""
+    addons = [addon for addon in graph.of_type(ADDON) if addon.at("addonName").raw in (UNKNOWN, "vpc-cni")]
+    references = {addon: reference(graph, addon, ("clusterName",), CLUSTER) for addon in addons}
+    cnis: list[Cni] = []
     for cluster in graph.of_type(CLUSTER):
-        mine = [addon for addon in addons if _of(named[addon].names(cluster), addon)]
-        if not mine:
-            found.append(Cni(cluster, cluster.root, Field(cluster.urn, "", {})))
-        found += [Cni(cluster, addon.root, _configuration(addon)) for addon in mine]
-    seen = {cni.place.urn for cni in found}
-    found += [Cni(None, one.root, _configuration(one)) for one in addons if one.urn not in seen]
-    return found
-
-
-def _of(answer: bool | None, addon: Resource) -> bool:
-    """An add-on whose name is not known counts as none; one whose cluster is not known may be any's."""
-    return answer is not False and addon.at("addonName").raw == "vpc-cni"
+        # An add-on with an unknown cluster may be for any; one with an unknown name does not count
+        named = [addon for addon in addons if addon.at("addonName").raw == "vpc-cni"]
+        own = [addon for addon in named if references[addon].refers_to(cluster) is not False]
+        if not own:
+            cnis.append(Cni(cluster, cluster.root, Field(cluster.urn, "", {})))
+        cnis += [Cni(cluster, addon.root, _configuration(addon)) for addon in own]
+    seen = {cni.root.urn for cni in cnis}
+    cnis += [Cni(None, addon.root, _configuration(addon)) for addon in addons if addon.urn not in seen]
+    return cnis
 
 
 def _configuration(addon: Resource) -> Field:
-    """EKS takes it as JSON or as YAML."""
+    """Parse the configuration, which EKS accepts as JSON or YAML."""
     field = addon.at("configurationValues")
     if not isinstance(field.raw, str):
         return field
     try:
-        read = next(values(field.raw), None)
+        parsed = next(values(field.raw), None)
     except ManifestError:
-        read = UNKNOWN
-    return Field(field.urn, field.path, {} if read is None else read)
+        parsed = UNKNOWN
+    return Field(field.urn, field.path, {} if parsed is None else parsed)
 
 
 def _true(field: Field) -> bool:
@@ -152,13 +147,13 @@ def _true(field: Field) -> bool:
 
 @once_per_graph
 def _other_agent(graph: Graph) -> Resource | None:
-    for one in graph.of_type(
+    for release in graph.of_type(
         "kubernetes:helm.sh/v3:Release", "kubernetes:helm.sh/v4:Chart", "kubernetes:helm.sh/v3:Chart"
     ):
-        chart = one.at("chart").raw
-        if isinstance(chart, str) and chart.rpartition("/")[2] in OTHERS:
-            return one
-    for thing in graph.objects("apps", "DaemonSet"):
-        if is_one_of(thing.name, {"cilium", "calico-node"}):
-            return thing.resource
+        chart = release.at("chart").raw
+        if isinstance(chart, str) and chart.rpartition("/")[2] in OTHER_AGENTS:
+            return release
+    for daemon_set in graph.objects("apps", "DaemonSet"):
+        if is_one_of(daemon_set.name, {"cilium", "calico-node"}):
+            return daemon_set.resource
     return None

@@ -1,4 +1,4 @@
-"""NET, the way in, and what policies amount to: who may reach a sandbox, and whether a policy does what it seems to."""
+"""NET rules about ingress to sandboxes, and about policies that do not have the intended effect."""
 
 from __future__ import annotations
 
@@ -15,9 +15,17 @@ from agentenv.policies.view.cluster.fargate import on_fargate
 from agentenv.policies.view.fields import Field, is_one_of
 from agentenv.policies.view.graph import Graph
 from agentenv.policies.view.resource import KubernetesObject
-from agentenv.policies.view.tenants.forbidden_addresses import neighbours, unknown_vpc
-from agentenv.policies.view.tenants.namespaces import Space, place_of, space_of, spaces
-from agentenv.policies.view.tenants.reach import Policy, about_tenants, covered, foreign, policies, policies_in
+from agentenv.policies.view.tenants.forbidden_addresses import node_and_pod_addresses, possible_vpc
+from agentenv.policies.view.tenants.namespaces import Labels, Namespace, find_namespace, namespace_of, namespaces
+from agentenv.policies.view.tenants.reach import (
+    Policy,
+    applies_to_tenants,
+    is_covered,
+    is_unspecified,
+    policies,
+    policies_in,
+    unsupported_policies,
+)
 from agentenv.policies.view.tenants.tenants import Tenant, tenants, tenants_in
 
 ROUTES = ("Gateway", "HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute", "UDPRoute")
@@ -25,262 +33,267 @@ ROUTES = ("Gateway", "HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute", "UDPRoute
 
 @rule(
     id="NET-06",
-    title="No sandbox is reached by anybody or by another tenant",
+    title="Sandboxes are not reachable by everybody or by other tenants",
     severity="High",
-    why="Whoever may connect to a sandbox may speak to every program in it, and they trust each other: an empty"
-    " selector lets everybody in, one that fits sandboxes the other tenants, and a range of the VPC every node and"
-    " every pod.",
-    do="Name in `from` the namespace and the pods of the router that people come through, and nobody else; let a load"
-    " balancer, whose addresses are the VPC's, send to the router and not to sandboxes.",
+    why="Any caller that can connect to a sandbox can use the programs in it, which trust each other. An empty selector"
+    " allows every pod, a broad one allows other tenants, and a range of the VPC allows every node and pod.",
+    fix="Name the namespace and the pods of the router in `from`, and nothing else. Send traffic of a load balancer,"
+    " whose addresses are in the VPC, to the router and not to sandboxes.",
     equivalents={"CIS": ("5.3.2",), "Kyverno": ("restrict-networkpolicy-empty-podselector",)},
-    about=GRAPH,
-    defaults="A missing or empty `from` is everybody (Kubernetes API reference, NetworkPolicyIngressRule). Any private"
-    " range may be the VPC's where nothing says which is.",
+    applies_to=GRAPH,
+    defaults="A missing or empty `from` allows everybody (Kubernetes API reference, NetworkPolicyIngressRule). If the"
+    " VPC is not known, any private range may be its range.",
 )
-def let_in(graph: Graph) -> Iterator[Outcome]:
-    """Peers by selectors are held against the labels of all sandboxes of the stack."""
+def open_ingress(graph: Graph) -> Iterator[Outcome]:
+    """Compare the selectors of peers with the labels of all sandboxes of the stack."""
     for policy in policies(graph):
-        mine = about_tenants(graph, policy)
-        if mine is False or policy.default or policy.governs("Ingress") is False:
+        for_tenants = applies_to_tenants(graph, policy)
+        if for_tenants is False or policy.default or policy.governs("Ingress") is False:
             continue
-        for one in policy.spec.at("ingress").elements():
-            peers = one.at("from")
+        for ingress in policy.spec.at("ingress").elements():
+            peers, ports = ingress.at("from"), ingress.at("ports")
             if peers.unknown:
-                yield from (unknown(peers),) if mine or one.at("ports").unknown or one.at("ports").missing else ()
-            elif not peers.elements() and (mine or not one.at("ports").elements()):
-                # A rule that says nothing at all is open, whosever it is
-                yield fail(one, "lets everybody in")
-            for peer in peers.elements() if peers.known and mine else []:
+                yield from (unknown(peers),) if for_tenants or ports.unknown or ports.missing else ()
+            elif not peers.elements() and (for_tenants or not ports.elements()):
+                # An empty rule allows everything, for any pods
+                yield fail(ingress, "allows ingress from everybody")
+            for peer in peers.elements() if peers.known and for_tenants else []:
                 yield from _peer(graph, policy, peer)
 
 
 @rule(
     id="NET-07",
-    title="A policy for sandboxes selects some, and speaks of the way out",
+    title="A policy for sandboxes selects some, and restricts egress",
     severity="High",
-    why="A policy whose selector fits no pod looks like isolation and is none, and one that names ingress only leaves"
-    " every way out open.",
-    do="Write the podSelector after the labels of the template's pods, and name both policyTypes.",
-    about=GRAPH,
-    defaults="A policy without policyTypes is about ingress, and about egress only where it has rules for it"
-    " (Kubernetes API reference, NetworkPolicySpec).",
+    why="A policy whose selector matches no pod looks like isolation but has no effect. One with only the policy type"
+    " Ingress allows all egress.",
+    fix="Match the podSelector to the labels of the template's pods, and name both policyTypes.",
+    applies_to=GRAPH,
+    defaults="A policy without policyTypes applies to ingress, and to egress only if it has egress rules (Kubernetes"
+    " API reference, NetworkPolicySpec).",
 )
-def idle_policy(graph: Graph) -> Iterator[Outcome]:
-    """A policy may select by what claims bring; and another policy may speak of the way out."""
+def ineffective_policy(graph: Graph) -> Iterator[Outcome]:
+    """Check the selector, also with the labels of claims, and whether any policy restricts egress."""
     for policy in policies(graph):
-        here = [one for one in tenants_in(graph, policy.namespace) if one.namespace == policy.namespace]
-        if policy.managed or not here:
+        pods = [tenant for tenant in tenants_in(graph, policy.namespace) if tenant.namespace == policy.namespace]
+        if policy.managed or not pods:
             continue
-        selected = [one for one in here if policy.selects(one) is not False]
-        if not any(policy.may_select_claimed(one) for one in here):
-            if not any(policy.selects(other) for other in _others(graph, policy)):
+        selected = [tenant for tenant in pods if policy.selects(tenant) is not False]
+        if not any(policy.may_select_claimed(tenant) for tenant in pods):
+            if not any(policy.selects(other) for other in _platform_pods(graph, policy)):
                 yield fail(policy.spec.at("podSelector"), "selects no pod of its namespace")
-        elif selected and all(policy.selects(one) is None for one in selected):
+        elif selected and all(policy.selects(tenant) is None for tenant in selected):
             yield unknown(policy.spec.at("podSelector"), "whether it selects any pod of its namespace is not known yet")
-        open_ = [one for one in selected if policy.selects(one) and covered(graph, one, "Egress")[0] is False]
-        if policy.governs("Egress") is None and open_:
+        open_pods = [
+            tenant for tenant in selected if policy.selects(tenant) and is_covered(graph, tenant, "Egress")[0] is False
+        ]
+        if policy.governs("Egress") is None and open_pods:
             yield unknown(policy.spec.at("policyTypes"))
-        elif policy.governs("Egress") is False and open_ and not on_fargate(graph, open_[0]).answer:
-            yield fail(policy.spec.at("policyTypes"), "binds the way in only, and no other policy binds the way out")
+        elif policy.governs("Egress") is False and open_pods and not on_fargate(graph, open_pods[0]).answer:
+            yield fail(policy.spec.at("policyTypes"), "restricts ingress only, and no other policy restricts egress")
 
 
 @rule(
     id="NET-10",
-    title="One namespace, one network policy",
+    title="All sandboxes of a namespace have the same policies",
     severity="High",
-    why="The VPC CNI's agent tells pods apart by their name less its last part: two pods of one namespace that differ"
-    " only there share one set of rules, whoever's policy was read last.",
-    do="Give every pool with a policy of its own a namespace of its own.",
+    why="The agent of the VPC CNI identifies pods by their name without its last part. Pods of a namespace that differ"
+    " only there share one set of rules, those of the policy that was read last.",
+    fix="Use a separate namespace for every pool with its own policy.",
     equivalents={"AWS": ("aws-network-policy-agent issue 327",)},
-    about=GRAPH,
-    defaults="A claim that finds its pool empty names its sandbox after itself, as anybody likes (agent-sandbox"
-    " v1.0.3).",
+    applies_to=GRAPH,
+    defaults="A claim that finds its pool empty names the sandbox after itself, so its name can be anything"
+    " (agent-sandbox v1.0.3).",
 )
-def told_apart(graph: Graph) -> Iterator[Outcome]:
-    """Sandboxes of one namespace have to be under the same policies."""
+def same_policies(graph: Graph) -> Iterator[Outcome]:
+    """Compare the policies of the sandboxes in each namespace."""
     first: dict[str, frozenset[object]] = {}
     for tenant in tenants(graph):
         if not isinstance(tenant.namespace, str) or not tenant.pod.sandbox or on_fargate(graph, tenant).answer:
             continue
         answers = {policy: policy.selects(tenant) for policy in policies_in(graph, tenant.namespace)}
-        if doubtful := [policy for policy, answer in answers.items() if answer is None]:
+        if undecided := [policy for policy, answer in answers.items() if answer is None]:
             if len(answers) > 1:
-                yield unknown(doubtful[0].spec.at("podSelector"), "which policies bind it is not known yet")
+                yield unknown(undecided[0].spec.at("podSelector"), "which policies select it is not known yet")
             continue
-        mine = frozenset(_same(policy) for policy, answer in answers.items() if answer)
-        if first.setdefault(tenant.namespace, mine) != mine:
-            yield fail(tenant.root, "its policies are not those of the other sandboxes in its namespace")
+        selecting = frozenset(_identity(policy) for policy, answer in answers.items() if answer)
+        if first.setdefault(tenant.namespace, selecting) != selecting:
+            yield fail(tenant.root, "its policies differ from those of the other sandboxes in its namespace")
 
 
 @rule(
     id="NET-14",
-    title="Nothing opens a door from outside to a sandbox",
+    title="Nothing exposes sandboxes outside of the cluster",
     severity="High",
-    why="A load balancer, a port of every node or an address of somebody's choice leads past the router that asks who"
-    " is there; an external IP also draws other people's traffic.",
-    do="Reach sandboxes through the router only; use services of type ClusterIP without externalIPs.",
+    why="A load balancer, a node port or an external IP bypasses the router, which authenticates callers. An external"
+    " IP can also capture the traffic of others.",
+    fix="Expose sandboxes only through the router. Use Services of type ClusterIP without externalIPs.",
     equivalents={"Kyverno": ("restrict-nodeport", "no-loadbalancer-service", "restrict-external-ips")},
-    about=GRAPH,
-    defaults="A service is of type ClusterIP where nothing is said (Kubernetes API reference, ServiceSpec).",
+    applies_to=GRAPH,
+    defaults="A Service is of type ClusterIP by default (Kubernetes API reference, ServiceSpec).",
 )
-def doors(graph: Graph) -> Iterator[Outcome]:
-    """External addresses anywhere; the rest among sandboxes, and where nobody said which namespace it is for."""
-    for thing in graph.objects("", "Service"):
-        addresses = thing.at("spec", "externalIPs")
+def external_access(graph: Graph) -> Iterator[Outcome]:
+    """Check external IPs of all Services, and other external access to namespaces of sandboxes."""
+    for service in graph.objects("", "Service"):
+        addresses = service.at("spec", "externalIPs")
         if addresses.unknown:
             yield unknown(addresses)
         elif addresses.elements():
-            yield fail(addresses, "has external addresses of its own choice")
-        kind = thing.at("spec", "type")
+            yield fail(addresses, "has external IPs")
+        kind = service.at("spec", "type")
         if kind.missing or is_one_of(kind, {"ClusterIP", "ExternalName"}):
             continue
-        mine = _for_tenants(graph, thing)
-        if mine is False:
+        for_tenants = _is_for_tenants(graph, service)
+        if for_tenants is False:
             continue
-        if kind.unknown or mine is None:
-            yield unknown(kind if kind.unknown else thing.namespace)
+        if kind.unknown or for_tenants is None:
+            yield unknown(kind if kind.unknown else service.namespace)
         elif is_one_of(kind, {"LoadBalancer", "NodePort"}):
-            yield fail(kind, f"a {kind.raw} leads from outside to sandboxes")
-    ways = [*graph.objects("networking.k8s.io", "Ingress"), *graph.objects("gateway.networking.k8s.io", *ROUTES)]
-    for thing in ways:
-        space = space_of(graph, place_of(graph, thing))
-        if space is not None and space.tenants:
-            yield fail(thing.at("spec"), "is a way from outside to sandboxes, past the router")
+            yield fail(kind, f"a {kind.raw} exposes sandboxes outside of the cluster")
+    routes = [*graph.objects("networking.k8s.io", "Ingress"), *graph.objects("gateway.networking.k8s.io", *ROUTES)]
+    for route in routes:
+        namespace = find_namespace(graph, namespace_of(graph, route))
+        if namespace is not None and namespace.has_tenants:
+            yield fail(route.at("spec"), "exposes sandboxes outside of the cluster, bypassing the router")
 
 
 @rule(
     id="NET-18",
-    title="Whatever starts in a namespace of sandboxes is denied everything at first",
+    title="Namespaces of sandboxes deny all traffic by default",
     severity="High",
-    why="A pod that no policy selects is open, so one that somebody starts with other labels has no walls at all.",
-    do="Add a NetworkPolicy with an empty podSelector, or with the class's label, and both policyTypes to every"
+    why="A pod that no policy selects is open, so a pod with other labels has no network isolation at all.",
+    fix="Add a NetworkPolicy with an empty podSelector, or with the label of the class, and both policyTypes to every"
     " namespace of sandboxes.",
     equivalents={"CIS": ("5.3.2",), "Kyverno": ("add-networkpolicy",)},
-    about=GRAPH,
-    defaults="A namespace has no NetworkPolicy of its own (Kubernetes documents, Network Policies).",
+    applies_to=GRAPH,
+    defaults="A namespace has no NetworkPolicy by default (Kubernetes documents, Network Policies).",
 )
-def denied_at_first(graph: Graph) -> Iterator[Outcome]:
-    """By the namespaces of the stack itself: what others made, others have to see to."""
-    for name, space in spaces(graph).items():
-        if space.made_by is None or not space.tenants or space.made_by.patch:
+def default_deny(graph: Graph) -> Iterator[Outcome]:
+    """Check the namespaces that the stack declares."""
+    for name, namespace in namespaces(graph).items():
+        if namespace.declaration is None or not namespace.has_tenants or namespace.declaration.patch:
             continue
-        here = [one for one in tenants_in(graph, name) if one.namespace == name]
-        if any(on_fargate(graph, one).answer for one in here):
+        pods = [tenant for tenant in tenants_in(graph, name) if tenant.namespace == name]
+        if any(on_fargate(graph, tenant).answer for tenant in pods):
             continue
-        standing = [policy for policy in policies_in(graph, name) if not policy.managed]
-        answers = [_denies(policy, space) for policy in standing]
+        declared = [policy for policy in policies_in(graph, name) if not policy.managed]
+        selects_all = [_selects_all(policy, namespace) for policy in declared]
         for direction in ("Egress", "Ingress"):
-            found = {_and(answer, policy.governs(direction)) for policy, answer in zip(standing, answers, strict=True)}
-            if True in found:
+            pairs = zip(declared, selects_all, strict=True)
+            answers = {_and(answer, policy.governs(direction)) for policy, answer in pairs}
+            if True in answers:
                 continue
-            if None in found or foreign(graph):
-                yield unknown(space.made_by.root, "whether a policy denies everything at first is not known yet")
+            if None in answers or unsupported_policies(graph):
+                yield unknown(namespace.declaration.root, "whether a policy denies all traffic is not known yet")
             else:
-                yield fail(space.made_by.root, "no policy of it selects every pod and binds both directions")
+                yield fail(namespace.declaration.root, "none of its policies selects every pod in both directions")
             break
 
 
-def _denies(policy: Policy, space: Space) -> bool | None:
-    """Whether it selects every pod of the namespace, or every pod that says it is of the namespace's class."""
+def _selects_all(policy: Policy, namespace: Namespace) -> bool | None:
+    """Return whether a policy selects every pod of the namespace, or every pod with the label of its class."""
     if policy.namespace is UNKNOWN:
         return None
     selector = policy.spec.at("podSelector")
-    pod = {} if space.labels is UNKNOWN else {key: value for key, value in space.labels.items() if key == CLASS_LABEL}
-    if not pod and space.name.startswith("sandbox-"):
-        pod = {CLASS_LABEL: space.name.removeprefix("sandbox-")}
+    pod: Labels = {}
+    if namespace.labels is not UNKNOWN and CLASS_LABEL in namespace.labels:
+        pod = {CLASS_LABEL: namespace.labels[CLASS_LABEL]}
+    if not pod and namespace.name.startswith("sandbox-"):
+        pod = {CLASS_LABEL: namespace.name.removeprefix("sandbox-")}
     return matches(None if selector.missing else selector.raw, pod)
 
 
-def _others(graph: Graph, policy: Policy) -> list[Tenant]:
-    """Pods of its namespace that are nobody's sandbox."""
+def _platform_pods(graph: Graph, policy: Policy) -> list[Tenant]:
+    """Return the pods in the namespace of a policy that are not sandboxes."""
     known = {tenant.pod for tenant in tenants(graph)}
     return [
         Tenant(
             pod, policy.namespace, {key: value.raw for key, value in pod.labels.entries() if isinstance(value.raw, str)}
         )
         for pod in graph.pods
-        if pod not in known and place_of(graph, pod.owner) == policy.namespace
+        if pod not in known and namespace_of(graph, pod.owner) == policy.namespace
     ]
 
 
 def _peer(graph: Graph, policy: Policy, peer: Field) -> Iterator[Outcome]:
     if not peer.at("ipBlock").missing:
-        yield from _block(graph, peer.at("ipBlock"))
+        yield from _ip_block(graph, peer.at("ipBlock"))
         return
-    space, pods = peer.at("namespaceSelector"), peer.at("podSelector")
-    if not space.missing and _fits_all(space) and _fits_all(pods):
-        yield fail(space, "lets the pods of every namespace in")
+    namespaces_, pods = peer.at("namespaceSelector"), peer.at("podSelector")
+    if not namespaces_.missing and _selects_everything(namespaces_) and _selects_everything(pods):
+        yield fail(namespaces_, "allows ingress from the pods of every namespace")
         return
     doubt: Field | None = None
-    named = space.at("matchLabels", NAMESPACE_NAME).raw
-    place = named if isinstance(named, str) else policy.namespace if space.missing else UNKNOWN
+    name = namespaces_.at("matchLabels", NAMESPACE_NAME).raw
+    place = name if isinstance(name, str) else policy.namespace if namespaces_.missing else UNKNOWN
     for tenant in tenants_in(graph, place):
-        answer = _and(_in_space(graph, policy, space, tenant), tenant.selected_by(None if pods.missing else pods.raw))
+        in_namespace = _matches_namespace(graph, policy, namespaces_, tenant)
+        answer = _and(in_namespace, tenant.selected_by(None if pods.missing else pods.raw))
         if answer:
-            yield fail(peer, "lets other sandboxes in")
+            yield fail(peer, "allows ingress from other sandboxes")
             return
         if answer is None:
             doubt = doubt or tenant.pod.labels
-    unread = next((one for one in (space, pods) if one.holds_unknown()), doubt)
-    if space.missing and _fits_all(pods):
-        yield fail(peer, "lets every pod of the namespace in")
-    elif unread is not None:
-        yield unknown(unread)
+    unknown_field = next((field for field in (namespaces_, pods) if field.holds_unknown()), doubt)
+    if namespaces_.missing and _selects_everything(pods):
+        yield fail(peer, "allows ingress from every pod of the namespace")
+    elif unknown_field is not None:
+        yield unknown(unknown_field)
 
 
-def _block(graph: Graph, block: Field) -> Iterator[Outcome]:
-    """Addresses: with the VPC CNI those of the VPC are every node's and every other tenant's."""
+def _ip_block(graph: Graph, block: Field) -> Iterator[Outcome]:
+    """Check a range. With the VPC CNI, the addresses of the VPC are those of nodes and other tenants."""
     cidr = block.at("cidr")
     network = parse_network(cidr.raw)
     if network is None:
         yield unknown(cidr)
         return
     if is_open_range(network):
-        yield fail(cidr, "lets every address in")
+        yield fail(cidr, "allows ingress from every address")
         return
     addresses = Intervals.single(int(network[0]), int(network[-1]))
-    for one in block.at("except").elements():
-        left_out = parse_network(one.raw)
-        if left_out is not None and left_out.version == network.version:
-            addresses -= Intervals.single(int(left_out[0]), int(left_out[-1]))
-    met = [word for word, theirs in neighbours(graph).items() if addresses & theirs[network.version]]
-    if met:
-        yield fail(cidr, f"lets {' and '.join(met)} in: nodes and other tenants")
-    elif (vpc := unknown_vpc(graph)) is not None and addresses & vpc[1].addresses(network.version):
-        words = "whether it lets the VPC in depends on its range, which"
-        yield unknown(vpc[0] or cidr, f"{words} {'is not known yet' if vpc[0] else 'nothing here says'}")
+    for exception in block.at("except").elements():
+        excluded = parse_network(exception.raw)
+        if excluded is not None and excluded.version == network.version:
+            addresses -= Intervals.single(int(excluded[0]), int(excluded[-1]))
+    by_description = node_and_pod_addresses(graph)
+    included = [description for description, others in by_description.items() if addresses & others[network.version]]
+    if included:
+        yield fail(cidr, f"allows ingress from {' and '.join(included)}: nodes and other tenants")
+    elif (vpc := possible_vpc(graph)) is not None and addresses & vpc[1].addresses(network.version):
+        reason = "is not known yet" if vpc[0] else "neither the stack nor the configuration has"
+        yield unknown(vpc[0] or cidr, f"whether it allows the VPC depends on its range, which {reason}")
 
 
-def _fits_all(selector: Field) -> bool:
+def _selects_everything(selector: Field) -> bool:
     if selector.missing:
         return True
-    said = [*selector.at("matchLabels").entries(), *selector.at("matchExpressions").elements()]
-    return not said and not selector.unknown
+    terms = [*selector.at("matchLabels").entries(), *selector.at("matchExpressions").elements()]
+    return not terms and not selector.unknown
 
 
-def _in_space(graph: Graph, policy: Policy, selector: Field, tenant: Tenant) -> bool | None:
+def _matches_namespace(graph: Graph, policy: Policy, selector: Field, tenant: Tenant) -> bool | None:
     if selector.missing:
-        unknown_place = UNKNOWN in (policy.namespace, tenant.namespace)
-        return None if unknown_place else policy.namespace == tenant.namespace
-    space = space_of(graph, tenant.namespace)
-    return None if space is None else matches(selector.raw, space.labels)
+        is_unknown = UNKNOWN in (policy.namespace, tenant.namespace)
+        return None if is_unknown else policy.namespace == tenant.namespace
+    namespace = find_namespace(graph, tenant.namespace)
+    return None if namespace is None else matches(selector.raw, namespace.labels)
 
 
-def _for_tenants(graph: Graph, thing: KubernetesObject) -> bool | None:
-    place = place_of(graph, thing)
-    space = space_of(graph, place)
-    if space is None:
+def _is_for_tenants(graph: Graph, item: KubernetesObject) -> bool | None:
+    namespace = find_namespace(graph, namespace_of(graph, item))
+    if namespace is None:
         return None
-    # What names no namespace is for whoever applies it, unless it stands beside what is plainly its own
-    return space.tenants or (place == "default" and space.made_by is None and not space.pods)
+    # An object without a namespace is applied to any namespace
+    return namespace.has_tenants or is_unspecified(namespace)
 
 
-def _same(policy: Policy) -> object:
-    """Managed policies of the same words are the same policy."""
+def _identity(policy: Policy) -> object:
+    """Return what makes two policies the same: managed ones with equal rules are."""
     return repr(policy.spec.raw) if policy.managed else policy
 
 
-def _and(one: bool | None, other: bool | None) -> bool | None:
-    if one is False or other is False:
+def _and(first: bool | None, second: bool | None) -> bool | None:
+    if first is False or second is False:
         return False
-    return None if one is None or other is None else True
+    return None if first is None or second is None else True

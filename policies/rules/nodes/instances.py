@@ -5,24 +5,24 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from agentenv.policies.rules.registry import About, Outcome, fail, resources, rule, unknown
+from agentenv.policies.rules.registry import Outcome, Scope, fail, resources, rule, unknown
 from agentenv.policies.view.cluster.instances import (
     AWS_TYPES,
     INSTANCE,
     NODE_GROUP,
     TEMPLATE,
-    Machine,
-    flag,
-    machines_of,
+    InstanceSource,
+    boolean,
+    instance_sources,
 )
 from agentenv.policies.view.fields import Field
 from agentenv.policies.view.graph import Graph
 from agentenv.policies.view.resource import Resource, holds_objects
 
-MACHINE: About[Machine] = About(
+INSTANCE_SOURCE: Scope[InstanceSource] = Scope(
     "every EC2NodeClass, launch template, launch configuration and instance",
     lambda kind: kind in AWS_TYPES or holds_objects(kind),
-    machines_of,
+    instance_sources,
 )
 DEFAULT_ENCRYPTION = "aws:ebs/encryptionByDefault:EncryptionByDefault"
 # A parameter that AWS points at another image with every release
@@ -31,18 +31,17 @@ MOVING_PARAMETER = re.compile(r"resolve:ssm:/aws/service/.*(recommended|latest)"
 
 @rule(
     id="NODE-01",
-    title="The metadata service answers tokens only, and no pod",
+    title="Instance metadata requires tokens and is not reachable from pods",
     severity="Critical",
-    why="A pod that reaches its node's metadata service has the node's credentials, and with them other"
-    " tenants' images, addresses and interfaces.",
-    do="Set httpTokens to required and httpPutResponseHopLimit to 1; give node groups a launch template that says so.",
+    why="A pod that reaches the instance metadata of its node gets the node's credentials, and with them other tenants'"
+    " images, addresses and interfaces.",
+    fix="Set httpTokens to required and httpPutResponseHopLimit to 1. Use a launch template with both for node groups.",
     equivalents={"Checkov": ("CKV_AWS_79", "CKV_AWS_341"), "Security Hub": ("EC2.8", "EC2.170"), "CIS": ("5.4.2",)},
-    about=MACHINE,
-    defaults="Karpenter requires tokens and sets one hop (EC2NodeClass reference). For instances and launch"
-    " templates the image decides, and Amazon Linux 2023 allows two hops (EC2 user guide, instance metadata"
-    " options).",
+    applies_to=INSTANCE_SOURCE,
+    defaults="Karpenter requires tokens and one hop (EC2NodeClass reference). For instances and launch templates, the"
+    " image decides; Amazon Linux 2023 allows two hops (EC2 user guide, instance metadata options).",
 )
-def metadata_service(machine: Machine) -> Iterator[Outcome]:
+def metadata_service(machine: InstanceSource) -> Iterator[Outcome]:
     """Both options; a service that is switched off answers nobody."""
     options = machine.metadata
     silent = machine.node_class or machine.patch
@@ -61,40 +60,40 @@ def metadata_service(machine: Machine) -> Iterator[Outcome]:
 
 @rule(
     id="NODE-03",
-    title="Nobody logs in to a node, or reaches it from the internet",
+    title="Nodes have no SSH keys and no public addresses",
     severity="High",
-    why="Whoever is on a node is in all of its sandboxes.",
-    do="Leave out keyName and remoteAccess, set associatePublicIpAddress to false, and use Session Manager"
-    " where a person has to look.",
+    why="Anybody on a node has access to all its sandboxes.",
+    fix="Remove keyName and remoteAccess, set associatePublicIpAddress to false, and use Session Manager to debug a"
+    " node.",
     equivalents={"Checkov": ("CKV_AWS_88", "CKV_AWS_100"), "Security Hub": ("EC2.9", "EC2.25"), "CIS": ("5.4.3",)},
-    about=MACHINE,
-    defaults="No key, and the address that the subnet gives where nothing is said (EC2 API reference).",
+    applies_to=INSTANCE_SOURCE,
+    defaults="No key, and the public address setting of the subnet, by default (EC2 API reference).",
 )
-def ways_in(machine: Machine) -> Iterator[Outcome]:
+def ways_in(machine: InstanceSource) -> Iterator[Outcome]:
     """Addresses of the internet, and keys; a subnet that gives addresses is the network's affair."""
     for address in machine.public_addresses():
         if address.unknown:
             yield unknown(address)
-        elif flag(address) is True:
+        elif boolean(address) is True:
             yield fail(address, "its instances get addresses of the internet")
-    if machine.login.unknown:
-        yield unknown(machine.login)
-    elif machine.login.known:
-        yield fail(machine.login, "whoever has the SSH key is in every node")
+    if machine.ssh_key.unknown:
+        yield unknown(machine.ssh_key)
+    elif machine.ssh_key.known:
+        yield fail(machine.ssh_key, "whoever has the SSH key is in every node")
 
 
 @rule(
     id="NODE-05",
-    title="A node's disks are encrypted",
+    title="Disks of nodes are encrypted",
     severity="High",
-    why="Images, logs and the scratch files of every sandbox are on them.",
-    do="Set encrypted to true for each disk, with a KMS key of the environment.",
+    why="They contain images, logs and temporary files of every sandbox.",
+    fix="Set encrypted to true for each disk, with a KMS key of the environment.",
     equivalents={"Checkov": ("CKV_AWS_8", "CKV_AWS_3"), "Security Hub": ("EC2.7",)},
-    about=MACHINE,
-    defaults="Karpenter encrypts the root disk where no disks are given (EC2NodeClass reference). AWS encrypts"
-    " none, unless the account does so by itself (EC2 user guide, EBS encryption by default).",
+    applies_to=INSTANCE_SOURCE,
+    defaults="Karpenter encrypts the root disk if no disks are given (EC2NodeClass reference). AWS encrypts none,"
+    " unless the account encrypts by default (EC2 user guide, EBS encryption by default).",
 )
-def encrypted_disks(machine: Machine, graph: Graph) -> Iterator[Outcome]:
+def encrypted_disks(machine: InstanceSource, graph: Graph) -> Iterator[Outcome]:
     """Each disk; for a launch template without any, the one of the image."""
     if any(one.at("enabled").raw is not False for one in graph.of_type(DEFAULT_ENCRYPTION)):
         return
@@ -105,20 +104,19 @@ def encrypted_disks(machine: Machine, graph: Graph) -> Iterator[Outcome]:
         encrypted = disk.at("encrypted")
         if encrypted.unknown:
             yield unknown(encrypted)
-        elif flag(encrypted) is not True and not machine.patch:
+        elif boolean(encrypted) is not True and not machine.patch:
             yield fail(encrypted, "the disk is not encrypted")
 
 
 @rule(
     id="NODE-07",
-    title="A node starts from an image that was chosen",
+    title="Node images are pinned",
     severity="High",
-    why="An image that is chosen by its newest version, or by whoever published under a name, changes every"
-    " node without a preview.",
-    do="Pin the alias to a version (`al2023@v20261103`), or name the image's id and owner.",
-    about=MACHINE,
+    why="The newest image, or any image with a certain name, can change every node without a preview.",
+    fix="Pin the alias to a version (`al2023@v20261103`), or set the id and owner of the image.",
+    applies_to=INSTANCE_SOURCE,
 )
-def pinned_image(machine: Machine) -> Iterator[Outcome]:
+def pinned_image(machine: InstanceSource) -> Iterator[Outcome]:
     """An alias at its latest, a name without its owner, or a parameter that moves."""
     if not machine.node_class:
         image = machine.root.at("ami" if machine.kind == INSTANCE else "imageId")
@@ -141,14 +139,14 @@ def pinned_image(machine: Machine) -> Iterator[Outcome]:
 
 @rule(
     id="NODE-08",
-    title="A node group starts from a launch template of one's own, and opens no door",
+    title="Node groups have their own launch template, and no SSH access",
     severity="High",
-    why="EKS's own template lets pods reach the metadata service; remoteAccess opens SSH, to everybody where no"
-    " group is named.",
-    do="Give the group a launch template with one hop and encrypted disks, and leave out remoteAccess.",
+    why="With EKS's default template, pods reach instance metadata. remoteAccess allows SSH, from everywhere if it"
+    " names no group.",
+    fix="Give the group a launch template with one hop and encrypted disks, and remove remoteAccess.",
     equivalents={"Checkov": ("CKV_AWS_100",), "CIS": ("5.4.3",)},
-    about=resources(NODE_GROUP),
-    defaults="A template of EKS's own with two hops where none is given (EKS user guide, managed node groups).",
+    applies_to=resources(NODE_GROUP),
+    defaults="A template of EKS with two hops by default (EKS user guide, managed node groups).",
 )
 def node_group(group: Resource) -> Iterator[Outcome]:
     """The template is looked at where it stands; here only that there is one."""

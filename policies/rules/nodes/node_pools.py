@@ -19,13 +19,13 @@ WILDCARDS = frozenset("*?")
 
 @rule(
     id="NODE-02",
-    title="A node pool is one tier's, bounded, and renewed",
+    title="Node pools have one tier, limits and an expiry",
     severity="High",
-    why="On a pool without its tier's taint sandboxes of another tier, or of none, share a kernel with what is there;"
-    " without limits one loop buys nodes for ever; a node that never expires never gets its fixes.",
-    do=f"Give the pool the taint {TIER_LABEL}=<tier>:NoSchedule along with the label, spec.limits, and an expireAfter.",
-    about=objects(KARPENTER, "NodePool"),
-    defaults="No taint, no limit, and expireAfter 720h where nothing is said (Karpenter's NodePool reference).",
+    why="Without the taint of its tier, sandboxes of different tiers share a kernel. Without limits, a loop can buy any"
+    " number of nodes. A node that never expires never gets fixes.",
+    fix=f"Set the taint {TIER_LABEL}=<tier>:NoSchedule and the same label, spec.limits, and expireAfter.",
+    applies_to=objects(KARPENTER, "NodePool"),
+    defaults="No taint, no limits, and expireAfter 720h by default (Karpenter's NodePool reference).",
 )
 def walled_pool(pool: KubernetesObject) -> Iterator[Outcome]:
     """A pool for the platform's own work says so by its label, and has no tier."""
@@ -65,13 +65,13 @@ def _taint(template: Field) -> Iterator[Outcome]:
 
 @rule(
     id="NODE-06",
-    title="Old nodes can be replaced",
+    title="Expired nodes can be replaced",
     severity="Medium",
-    why="A node that nothing may end keeps its flaws: a pod that refuses disruption holds it for ever.",
-    do="Give the pool a terminationGracePeriod, and budgets that allow disruption at some time.",
-    about=objects(KARPENTER, "NodePool"),
-    defaults="Nodes expire after 720h and wait for their pods without end where no grace period is given; a"
-    " tenth of them may be disrupted at once where no budget is (Karpenter's NodePool reference).",
+    why="A pod that blocks disruption keeps an expired node, without fixes, forever.",
+    fix="Set terminationGracePeriod of the pool, and budgets that sometimes allow disruption.",
+    applies_to=objects(KARPENTER, "NodePool"),
+    defaults="Nodes expire after 720h, and wait for their pods without a limit if there is no grace period. By default,"
+    " 10% may be disrupted at once (Karpenter's NodePool reference).",
 )
 def renewable(pool: KubernetesObject) -> Iterator[Outcome]:
     """A budget of nothing that holds at all times and for all reasons blocks everything but expiry."""
@@ -92,11 +92,12 @@ def renewable(pool: KubernetesObject) -> Iterator[Outcome]:
 
 @rule(
     id="NODE-04",
-    title="A Fargate profile selects by name",
+    title="Fargate profiles select namespaces and labels without wildcards",
     severity="High",
-    why="NetworkPolicy is not enforced on Fargate: a namespace that a wildcard catches loses its walls without a word.",
-    do="Name each namespace and label value of a selector in full.",
-    about=resources(PROFILE),
+    why="NetworkPolicies do not apply on Fargate. A namespace that a wildcard matches by mistake loses its isolation"
+    " silently.",
+    fix="Write each namespace and label value of a selector in full.",
+    applies_to=resources(PROFILE),
 )
 def fargate_wildcards(profile: Resource) -> Iterator[Outcome]:
     """Namespaces, and values of labels."""
@@ -110,12 +111,12 @@ def fargate_wildcards(profile: Resource) -> Iterator[Outcome]:
 
 @rule(
     id="NODE-09",
-    title="A node class selects its network by name",
+    title="Node classes select their subnets and security groups by name",
     severity="High",
-    why="A selector that fits every subnet or group of the account puts sandboxes into public subnets, or"
-    " behind groups that were opened for something else.",
-    do="Select subnets and security groups by ids, or by a tag with a value of its own.",
-    about=objects(NODE_CLASSES, "EC2NodeClass"),
+    why="A selector that matches every subnet or group of the account can place sandboxes in public subnets, or in"
+    " groups that were opened for other purposes.",
+    fix="Select subnets and security groups by ids, or by a tag with a specific value.",
+    applies_to=objects(NODE_CLASSES, "EC2NodeClass"),
 )
 def network_selectors(node_class: KubernetesObject) -> Iterator[Outcome]:
     """Each term has an id, a name, or a tag whose value is said."""

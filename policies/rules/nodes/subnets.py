@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from agentenv.policies.rules.registry import GRAPH, Outcome, fail, rule, unknown
-from agentenv.policies.view.cluster.instances import NODE_CLASS_GROUP, NODE_GROUP, flag
+from agentenv.policies.view.cluster.instances import NODE_CLASS_GROUP, NODE_GROUP, boolean
 from agentenv.policies.view.fields import Field
 from agentenv.policies.view.graph import Graph
 from agentenv.policies.view.resource import Resource
@@ -15,13 +15,14 @@ SUBNET = "aws:ec2/subnet:Subnet"
 
 @rule(
     id="NODE-10",
-    title="No node stands where the internet reaches it",
+    title="Nodes are not in public subnets",
     severity="High",
-    why="A subnet that gives its instances public addresses puts every node of a group on the internet.",
-    do="Name private subnets, or set mapPublicIpOnLaunch to false; for Karpenter, associatePublicIPAddress, too.",
+    why="A subnet that assigns public addresses exposes every node of a group to the internet.",
+    fix="Use private subnets, or set mapPublicIpOnLaunch to false; for Karpenter, also set associatePublicIPAddress to"
+    " false.",
     equivalents={"Checkov": ("CKV_AWS_130",), "Security Hub": ("EC2.15",)},
-    about=GRAPH,
-    defaults="A subnet gives no public addresses where nothing is said (VPC user guide, subnet settings).",
+    applies_to=GRAPH,
+    defaults="A subnet assigns no public addresses by default (VPC user guide, subnet settings).",
 )
 def public_subnets(graph: Graph) -> Iterator[Outcome]:
     """Node groups by what their subnets hang on, Karpenter's node classes by the tags that they select."""
@@ -39,7 +40,7 @@ def public_subnets(graph: Graph) -> Iterator[Outcome]:
 
 
 def _judged(field: Field, subnets: list[Resource]) -> Iterator[Outcome]:
-    sure = [one for one in subnets if one.at("mapPublicIpOnLaunch").known and flag(one.at("mapPublicIpOnLaunch"))]
+    sure = [one for one in subnets if one.at("mapPublicIpOnLaunch").known and boolean(one.at("mapPublicIpOnLaunch"))]
     if sure:
         yield fail(field, f"the subnet {sure[0].name} gives its nodes addresses of the internet")
     elif any(one.at("mapPublicIpOnLaunch").unknown for one in subnets):

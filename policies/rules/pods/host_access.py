@@ -1,4 +1,4 @@
-"""POD: what is put into a pod from outside, and which of the node's protections it asks to do without."""
+"""POD rules about volumes, environment variables and probes, and about disabled protections of the node."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from agentenv.policies.rules.registry import (
     POD,
     Outcome,
     fail,
+    first_of_each_field,
     forbid,
-    forbid_switch,
+    forbid_boolean,
     not_applicable,
-    once,
     rule,
     unknown,
 )
@@ -21,7 +21,7 @@ from agentenv.policies.view.fields import Field
 
 _API = "Kubernetes API reference"
 _STANDARDS = "Pod Security Standards 1.35"
-# Whatever is of another kind brings in the node's files, or a server that nobody here looks after
+# Volumes of other kinds mount files of the node, or of an unknown server
 VOLUMES = frozenset(
     {
         "configMap",
@@ -55,7 +55,7 @@ SYSCTLS = frozenset(
 )
 SELINUX_TYPES = frozenset({None, "", "container_t", "container_init_t", "container_kvm_t", "container_engine_t"})
 _APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
-# The last words of a variable's name that mean a secret itself, and not where one is to be found
+# Endings of variable names that mean a secret itself, and not its location
 SECRET_NAME = re.compile(
     r"(^|[_.-])(PASSWORD|PASSWD|PASSPHRASE|SECRET|SECRET_?KEY|TOKEN|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|CREDENTIALS?)$",
     re.IGNORECASE,
@@ -64,28 +64,28 @@ SECRET_NAME = re.compile(
 
 @rule(
     id="POD-03",
-    title="No volume of the node's or of an unknown server's",
+    title="Pods mount no volume of the node or of an unknown server",
     severity="Critical",
-    why="A hostPath is the node's own file system, down to the container runtime's socket; the other kinds are mounted"
-    " by the node with the node's own rights.",
-    do="Use emptyDir, a PersistentVolumeClaim, or a ConfigMap or Secret of the pod's own namespace.",
+    why="A hostPath is the file system of the node, including the socket of the container runtime. The node mounts the"
+    " other kinds with its own privileges.",
+    fix="Use an emptyDir, a PersistentVolumeClaim, or a ConfigMap or Secret of the pod's namespace.",
     equivalents={
         "Checkov": ("CKV_K8S_27",),
         "PSS": ("baseline", "restricted"),
         "Kyverno": ("disallow-host-path", "restrict-volume-types"),
     },
-    about=POD,
+    applies_to=POD,
     defaults="A volume without a kind is an emptyDir.",
 )
 def volumes(pod: PodSpec) -> Iterator[Outcome]:
-    """The kind of each volume; in a sandbox no raw devices either."""
+    """Check the kind of each volume. Sandboxes must have no raw block devices either."""
     for volume in pod.at("volumes").elements():
         if volume.unknown:
             yield unknown(volume)
             continue
         for kind, source in volume.entries():
-            if kind == "hostPath" and pod.of_node and not source.missing:
-                yield not_applicable(source, "the program is part of its node")
+            if kind == "hostPath" and pod.is_node_agent and not source.missing:
+                yield not_applicable(source, "the pod is a node agent")
             elif kind not in VOLUMES and kind not in {"name", "$patch"} and not source.missing:
                 yield fail(source, f"a volume is of the kind {kind}")
     for container in pod.containers if pod.sandbox else ():
@@ -93,39 +93,39 @@ def volumes(pod: PodSpec) -> Iterator[Outcome]:
             if device.unknown:
                 yield unknown(device)
             else:
-                yield fail(device, f"{container.title} has a raw device")
+                yield fail(device, f"{container.title} has a raw block device")
 
 
 @rule(
     id="POD-08",
-    title="The kernel's usual masks stay on",
+    title="Kernel protections are not disabled",
     severity="Medium",
-    why="An unmasked /proc, a sysctl of the node's, a host process on Windows or processes shared between containers"
-    " each take away a wall that everything else counts on.",
-    do="Leave out procMount, shareProcessNamespace and windowsOptions.hostProcess, and every sysctl that Kubernetes"
-    " does not call safe.",
+    why="An unmasked /proc, an unsafe sysctl, a host process on Windows and a shared process namespace each remove"
+    " isolation that other rules rely on.",
+    fix="Remove procMount, shareProcessNamespace and windowsOptions.hostProcess, and every sysctl that Kubernetes does"
+    " not list as safe.",
     equivalents={
         "PSS": ("baseline",),
         "Kyverno": ("disallow-proc-mount", "restrict-sysctls", "disallow-host-process"),
     },
-    about=POD,
-    defaults=f"All masks on, no sysctls, processes apart where nothing is said ({_API}, PodSecurityContext). Safe"
-    f" sysctls: {_STANDARDS}, and the two that 1.37 adds, which an older kubelet refuses by itself.",
+    applies_to=POD,
+    defaults=f"A masked /proc, no sysctls and separate processes by default ({_API}, PodSecurityContext). Safe"
+    f" sysctls: {_STANDARDS}, and the two that 1.37 adds, which an older kubelet rejects.",
 )
 def masks(pod: PodSpec) -> Iterator[Outcome]:
-    """The pod's switches, its sysctls, and each container's."""
-    yield from forbid_switch(pod.at("shareProcessNamespace"), {True}, "its containers see each other's processes")
-    yield from forbid_switch(pod.security("windowsOptions").at("hostProcess"), {True}, "the pod is a host process")
+    """Check the fields of the pod, its sysctls, and each container."""
+    yield from forbid_boolean(pod.at("shareProcessNamespace"), {True}, "its containers share a process namespace")
+    yield from forbid_boolean(pod.security("windowsOptions").at("hostProcess"), {True}, "the pod is a host process")
     for sysctl in pod.security("sysctls").elements():
         name = sysctl.at("name")
-        yield from forbid(name, lambda value: value not in SYSCTLS, f"the sysctl {name.raw} is the node's")
+        yield from forbid(name, lambda value: value not in SYSCTLS, f"the sysctl {name.raw} is not safe")
     for container in pod.containers:
         yield from forbid(
             container.security("procMount"),
             lambda value: value not in {None, "", "Default"},
             f"{container.title} has an unmasked /proc",
         )
-        yield from forbid_switch(
+        yield from forbid_boolean(
             container.security("windowsOptions").at("hostProcess"),
             {True},
             f"{container.title} is a host process",
@@ -134,27 +134,27 @@ def masks(pod: PodSpec) -> Iterator[Outcome]:
 
 @rule(
     id="POD-10",
-    title="No secrets in the environment",
+    title="Environment variables contain no secrets",
     severity="Medium",
-    why="Every process of the container inherits its environment, crash reports and debug pages print it, and whoever"
-    " may read the pod reads what is written into it.",
-    do="Mount the secret as a file, or better give the pod an identity of its own and no secret at all.",
+    why="Every process of the container inherits its environment, and crash reports and debug pages print it. Anybody"
+    " who can read the pod can read the values in it.",
+    fix="Mount the secret as a file. Better, give the pod an IAM role, so that it needs no secret.",
     equivalents={
         "Checkov": ("CKV_K8S_35",),
         "CIS": ("4.4.1",),
         "Kyverno": ("secrets-not-from-env-vars",),
     },
-    about=POD,
+    applies_to=POD,
 )
 def secrets_in_environment(pod: PodSpec) -> Iterator[Outcome]:
-    """Variables from Secrets, and values that are written down under the name of a secret."""
+    """Check variables from Secrets, and literal values of variables that are named like a secret."""
     for container in pod.containers:
         for source in container.at("envFrom").elements():
             reference = source.at("secretRef")
             if reference.unknown:
                 yield unknown(reference)
             elif not reference.missing:
-                yield fail(reference, f"{container.title} has a whole Secret in its environment")
+                yield fail(reference, f"{container.title} has all values of a Secret in its environment")
         for variable in container.at("env").elements():
             yield from _variable(container, variable)
 
@@ -164,27 +164,27 @@ def _variable(container: Container, variable: Field) -> Iterator[Outcome]:
     if reference.unknown:
         yield unknown(reference)
     elif not reference.missing:
-        yield fail(reference, f"{container.title} has a Secret's value in its environment")
+        yield fail(reference, f"{container.title} has a value of a Secret in its environment")
     elif name.unknown:
         yield unknown(name)
     elif isinstance(name.raw, str) and SECRET_NAME.search(name.raw):
-        # Its value is nobody's business here, and not shown
-        yield from forbid(value, bool, f"{container.title} has the value of {name.raw} written down")
+        # The value is not shown
+        yield from forbid(value, bool, f"{container.title} has a literal value for {name.raw}")
 
 
 @rule(
     id="POD-12",
-    title="Probes and hooks stay in the pod",
+    title="Probes and hooks call only their own pod",
     severity="Medium",
-    why="The kubelet makes these calls from the node: one that names a host makes the node knock where the pod itself"
-    " may not, its own loopback and the metadata address among them.",
-    do="Leave out host in every probe and lifecycle hook; the pod's own address is meant then.",
+    why="The kubelet makes these calls from the node. With another host, the node calls addresses that the pod must not"
+    " reach, such as the node's loopback and instance metadata.",
+    fix="Remove host from every probe and lifecycle hook. The kubelet then calls the pod's own address.",
     equivalents={"PSS": ("baseline",)},
-    about=POD,
-    defaults=f"The pod's own address where nothing is said ({_STANDARDS}, since 1.34).",
+    applies_to=POD,
+    defaults=f"The pod's own address by default ({_STANDARDS}, since 1.34).",
 )
 def probes(pod: PodSpec) -> Iterator[Outcome]:
-    """Three probes and two hooks, by HTTP and TCP."""
+    """Check three probes and two hooks, with HTTP and TCP."""
     handlers = (
         ("livenessProbe",),
         ("readinessProbe",),
@@ -194,37 +194,37 @@ def probes(pod: PodSpec) -> Iterator[Outcome]:
     )
     for container in pod.containers:
         for handler in handlers:
-            called = container.at(*handler)
+            call = container.at(*handler)
             outcomes = [
                 outcome
-                for way in ("httpGet", "tcpSocket")
+                for protocol in ("httpGet", "tcpSocket")
                 for outcome in forbid(
-                    called.at(way, "host"), bool, f"{container.title} has the node call another host than itself"
+                    call.at(protocol, "host"), bool, f"{container.title} lets the node call another host than the pod"
                 )
             ]
-            # A probe that is not known is said once, and not once a way
-            yield from once([unknown(called)] if called.unknown else outcomes)
+            # An unknown probe is reported once, and not for each protocol
+            yield from first_of_each_field([unknown(call)] if call.unknown else outcomes)
 
 
 @rule(
     id="POD-14",
-    title="AppArmor and SELinux are not switched off",
+    title="AppArmor and SELinux are not disabled",
     severity="High",
-    why="Both hold where everything else has failed; a pod that is unconfined, or that chooses a label of the host's,"
-    " does without.",
-    do="Leave both out, or use RuntimeDefault or a Localhost profile; choose no SELinux user, role or type.",
+    why="Both still protect the node when other isolation fails. An unconfined pod, or one with an SELinux label of the"
+    " host, has no such protection.",
+    fix="Remove both, or use RuntimeDefault or a Localhost profile. Set no SELinux user, role or type.",
     equivalents={
         "PSS": ("baseline",),
         "Kyverno": ("restrict-apparmor-profiles", "disallow-selinux"),
     },
-    about=POD,
-    defaults=f"The runtime's own profile and label where nothing is said ({_STANDARDS}).",
+    applies_to=POD,
+    defaults=f"The runtime's own profile and label by default ({_STANDARDS}).",
 )
 def mandatory_access(pod: PodSpec) -> Iterator[Outcome]:
-    """What the pod says, what each container says, and the older annotations."""
+    """Check the pod, each container, and the older annotations."""
     contexts = [("the pod", pod.at("securityContext"))]
     contexts += [(container.title, container.at("securityContext")) for container in pod.containers]
-    for whose, context in contexts:
+    for title, context in contexts:
         if context.unknown:
             yield unknown(context)
             continue
@@ -232,20 +232,20 @@ def mandatory_access(pod: PodSpec) -> Iterator[Outcome]:
         yield from forbid(
             context.at("appArmorProfile", "type"),
             lambda value: value not in {None, "RuntimeDefault", "Localhost"},
-            f"{whose} is not confined by AppArmor",
+            f"{title} is not confined by AppArmor",
         )
-        yield from once(
+        yield from first_of_each_field(
             [
-                *forbid(options.at("type"), lambda value: value not in SELINUX_TYPES, f"{whose} has a type of its own"),
-                *forbid(options.at("user"), bool, f"{whose} has an SELinux user of its own"),
-                *forbid(options.at("role"), bool, f"{whose} has an SELinux role of its own"),
+                *forbid(options.at("type"), lambda value: value not in SELINUX_TYPES, f"{title} sets an SELinux type"),
+                *forbid(options.at("user"), bool, f"{title} sets an SELinux user"),
+                *forbid(options.at("role"), bool, f"{title} sets an SELinux role"),
             ]
         )
     for key, value in pod.annotations.entries():
         if pod.annotations.unknown:
             yield unknown(pod.annotations)
         elif key.startswith(_APPARMOR):
-            yield from forbid(value, _unconfined, f"{key} switches AppArmor off")
+            yield from forbid(value, _unconfined, f"{key} disables AppArmor")
 
 
 def _unconfined(value: object) -> bool:

@@ -1,28 +1,28 @@
-"""POD: what a sandbox's pod must not ask of the platform, by its metadata and by where it wants to run."""
+"""POD rules about the metadata and the scheduling of sandboxes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from agentenv.policies.rules.registry import POD, Outcome, fail, forbid, forbid_switch, rule, unknown
-from agentenv.policies.view.cluster.pods import PodSpec, left_out
+from agentenv.policies.rules.registry import POD, Outcome, fail, forbid, forbid_boolean, rule, unknown
+from agentenv.policies.view.cluster.pods import PodSpec, unchanged_by_patch
 
-# What runtimes read from a pod's annotations, and some of them obey
+# Annotations that container runtimes read
 RUNTIMES = ("dev.gvisor.", "io.katacontainers.", "io.kubernetes.cri", "container.apparmor.security.beta")
 SCHEDULERS = frozenset({None, "default-scheduler", "fargate-scheduler"})
 
 
 @rule(
     id="POD-11",
-    title="No key of the sandbox controller in a pod's metadata",
+    title="Pod templates have no labels or annotations of the sandbox controller",
     severity="High",
-    why="The controller finds the pods of a sandbox by its own keys: a template that brings them can take over another"
-    " sandbox's pod.",
-    do="Remove every label and annotation under agents.x-k8s.io from the pod template; the controller sets them.",
-    about=POD,
+    why="The controller finds the pods of a sandbox by these keys. A template with such keys can take over the pod of"
+    " another sandbox.",
+    fix="Remove every label and annotation of agents.x-k8s.io from the pod template. The controller sets them.",
+    applies_to=POD,
 )
 def controller_keys(pod: PodSpec) -> Iterator[Outcome]:
-    """Labels and annotations of the pod template."""
+    """Check the labels and annotations of the pod template."""
     for field in (pod.labels, pod.annotations):
         for key, value in field.entries():
             if field.unknown:
@@ -33,41 +33,43 @@ def controller_keys(pod: PodSpec) -> Iterator[Outcome]:
 
 @rule(
     id="POD-17",
-    title="A sandbox finds its place by the scheduler",
+    title="Sandboxes are placed by the scheduler",
     severity="High",
-    why="A pod that names its node, tolerates every taint or has a system priority runs beside the platform's own pods,"
-    " or in their stead.",
-    do="Remove nodeName and schedulerName, tolerate the taint of the class's tier by its key, and use a priority class"
-    " of sandboxes.",
-    about=POD,
-    defaults="The scheduler chooses, no taint is tolerated and the priority is 0 where nothing is said. Judged where"
-    " users' programs run: Sandbox, SandboxTemplate, and namespaces that begin with sandbox-.",
+    why="A pod that names its node, tolerates every taint or has a system priority can run beside the platform's pods,"
+    " or evict them.",
+    fix="Remove nodeName and schedulerName, tolerate only the taint of the class's tier, and use a priority class for"
+    " sandboxes.",
+    applies_to=POD,
+    defaults="The default scheduler, no tolerations and priority 0 by default. Only pods that run code of users are"
+    " checked: Sandbox, SandboxTemplate, and namespaces whose name starts with sandbox-.",
 )
 def placement(pod: PodSpec) -> Iterator[Outcome]:
-    """Each way past the scheduler."""
-    if not pod.strangers:
+    """Check each field that bypasses the scheduler."""
+    if not pod.runs_user_code:
         return
     yield from forbid(pod.at("nodeName"), bool, "the pod names its node")
     yield from forbid(pod.at("schedulerName"), lambda value: value not in SCHEDULERS, "the pod has its own scheduler")
     yield from forbid(
-        pod.at("priorityClassName"), lambda value: str(value or "").startswith("system-"), "it has a system priority"
+        pod.at("priorityClassName"),
+        lambda value: str(value or "").startswith("system-"),
+        "the pod has a system priority",
     )
     for toleration in pod.at("tolerations").elements():
-        yield from forbid(toleration.at("key"), lambda value: not value, "it tolerates every taint")
+        yield from forbid(toleration.at("key"), lambda value: not value, "the pod tolerates every taint")
 
 
 @rule(
     id="POD-18",
-    title="No annotation configures a sandbox's runtime",
+    title="No annotation configures the container runtime of a sandbox",
     severity="High",
-    why="gVisor, Kata and the container runtime read settings from annotations, and some of them open the wall: a host"
-    " device, another kernel, no confinement.",
-    do="Remove the annotation; what a class's runtime is, its RuntimeClass says.",
-    about=POD,
+    why="gVisor, Kata and containerd read settings from annotations. Some of them remove isolation: a host device,"
+    " another kernel, no confinement.",
+    fix="Remove the annotation, and configure the runtime of a class in its RuntimeClass.",
+    applies_to=POD,
 )
 def runtime_annotations(pod: PodSpec) -> Iterator[Outcome]:
-    """The annotations of pods in which users' programs run."""
-    if not pod.strangers:
+    """Check the annotations of pods that run code of users."""
+    if not pod.runs_user_code:
         return
     for key, value in pod.annotations.entries():
         if pod.annotations.unknown:
@@ -78,15 +80,15 @@ def runtime_annotations(pod: PodSpec) -> Iterator[Outcome]:
 
 @rule(
     id="POD-19",
-    title="A sandbox is not told of its neighbours",
+    title="The environment of a sandbox does not list the Services of its namespace",
     severity="Low",
-    why="Every Service of the namespace comes into each pod's environment: the names of what else runs there.",
-    do="Set enableServiceLinks to false.",
-    about=POD,
-    defaults="Told where nothing is said (Kubernetes API reference, PodSpec).",
+    why="By default, the environment of each pod has variables for every Service of its namespace.",
+    fix="Set enableServiceLinks to false.",
+    applies_to=POD,
+    defaults="Enabled by default (Kubernetes API reference, PodSpec).",
 )
 def service_links(pod: PodSpec) -> Iterator[Outcome]:
-    """One switch of the pod's."""
+    """Check one field of the pod."""
     links = pod.at("enableServiceLinks")
-    if pod.sandbox and not left_out(pod, links):
-        yield from forbid_switch(links, {True, None}, "the pod's environment lists every Service")
+    if pod.sandbox and not unchanged_by_patch(pod, links):
+        yield from forbid_boolean(links, {True, None}, "the pod's environment lists every Service")

@@ -1,4 +1,4 @@
-"""POD: volumes of the cluster, which a pod comes to by a claim of its own namespace: what they may be made of."""
+"""POD rules about PersistentVolumes, which a pod can mount with a claim of its namespace."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from agentenv.policies.rules.efs.volumes import EFS_NAME
 from agentenv.policies.rules.registry import Outcome, fail, objects, rule, unknown
 from agentenv.policies.view.graph import Graph
 from agentenv.policies.view.resource import KubernetesObject
-from agentenv.policies.view.tenants.namespaces import space_of
+from agentenv.policies.view.tenants.namespaces import find_namespace
 
-# A folder or a device of some node, or a server that the node mounts with its own rights; what providers of clouds
-# look after is in none of them
+# A directory or a device of a node, or a server that the node mounts with its own privileges; no managed cloud volume
 SOURCES: Final = (
     "hostPath",
     "local",
@@ -32,21 +31,21 @@ SOURCES: Final = (
 
 @rule(
     id="POD-20",
-    title="No volume of the cluster is a node's own folder, or an unknown server's",
+    title="No PersistentVolume is a directory of a node or on an unknown server",
     severity="Critical",
-    why="A claim is allowed to every sandbox, and binds whatever volume fits and is not another claim's: one that is a"
-    " folder of a node leads out of the sandbox as a hostPath does, past the rule about those.",
-    do="Make volumes by a CSI driver, whose StorageClass says of what; remove hostPath, local and nfs, or say in"
-    " claimRef whose claim in a namespace of the platform it is for.",
+    why="Every sandbox may create a claim, which binds any matching free volume. A volume that is a directory of a node"
+    " breaks isolation like a hostPath, without a hostPath in the pod.",
+    fix="Create volumes with a CSI driver and a StorageClass. Remove hostPath, local and nfs, or set claimRef to a"
+    " claim in a namespace of the platform.",
     equivalents={"Kyverno": ("limit-hostpath-type-pv",)},
-    about=objects("", "PersistentVolume"),
-    defaults="A volume has just the one source that it names (Kubernetes API reference, PersistentVolumeSpec), and"
-    " binds no other claim than the one in its claimRef (Kubernetes documents, Persistent Volumes).",
+    applies_to=objects("", "PersistentVolume"),
+    defaults="A volume has exactly one source (Kubernetes API reference, PersistentVolumeSpec), and binds only the"
+    " claim in its claimRef (Kubernetes documents, Persistent Volumes).",
 )
-def of_a_node(volume: KubernetesObject, graph: Graph) -> Iterator[Outcome]:
-    """By its source; a file system of EFS that is mounted as plain NFS is another rule's."""
-    taken = _of_the_platform(graph, volume)
-    if taken:
+def node_volumes(volume: KubernetesObject, graph: Graph) -> Iterator[Outcome]:
+    """Check the source of the volume. EFS-07 is about EFS file systems that are mounted with plain NFS."""
+    reserved = _reserved_for_platform(graph, volume)
+    if reserved:
         return
     if volume.at("spec").unknown:
         yield unknown(volume.at("spec"))
@@ -57,16 +56,16 @@ def of_a_node(volume: KubernetesObject, graph: Graph) -> Iterator[Outcome]:
         if source.unknown:
             yield unknown(source)
         elif not source.missing and not (kind == "nfs" and isinstance(server, str) and EFS_NAME in server):
-            whose = volume.at("spec", "claimRef")
-            yield unknown(whose) if taken is None else fail(source, f"the volume is of the kind {kind}")
+            claim = volume.at("spec", "claimRef")
+            yield unknown(claim) if reserved is None else fail(source, f"the volume is of the kind {kind}")
 
 
-def _of_the_platform(graph: Graph, volume: KubernetesObject) -> bool | None:
-    """Whether no sandbox's claim can ever bind it: it is one claim's already, elsewhere."""
-    place, name = (volume.at("spec", "claimRef", key) for key in ("namespace", "name"))
-    if volume.at("spec").unknown or place.missing or name.missing:
+def _reserved_for_platform(graph: Graph, volume: KubernetesObject) -> bool | None:
+    """Return whether the volume is reserved for a claim outside of sandboxes, so that no sandbox can bind it."""
+    namespace, name = (volume.at("spec", "claimRef", key) for key in ("namespace", "name"))
+    if volume.at("spec").unknown or namespace.missing or name.missing:
         return False
-    if not (isinstance(place.raw, str) and isinstance(name.raw, str)):
+    if not (isinstance(namespace.raw, str) and isinstance(name.raw, str)):
         return None
-    space = space_of(graph, place.raw)
-    return bool(place.raw and name.raw) and space is not None and not space.tenants
+    found = find_namespace(graph, namespace.raw)
+    return bool(namespace.raw and name.raw) and found is not None and not found.has_tenants

@@ -1,4 +1,4 @@
-"""RT: what stands between a sandbox and its node, and whether it is as strong as its tier says."""
+"""RT rules about RuntimeClasses and tiers: whether a sandbox is isolated from its node as its tier requires."""
 
 from __future__ import annotations
 
@@ -7,68 +7,77 @@ from collections.abc import Iterator
 from agentenv.policies.rules.registry import GRAPH, Outcome, fail, rule, unknown
 from agentenv.policies.view.cluster.fargate import on_fargate
 from agentenv.policies.view.cluster.runtime_classes import (
+    EKS_RUNTIME_CLASSES,
     HANDLERS,
-    OF_EKS,
-    of_handler,
+    handler_strength,
+    isolation_strength,
     runtime_classes,
-    strength,
-    unnamed,
+    unnamed_runtime_class,
 )
 from agentenv.policies.view.fields import Field, scalar
 from agentenv.policies.view.graph import Graph
-from agentenv.policies.view.tenants.tenants import STRENGTH, Tenant, account_of, parent_of, tenants, tier_of
+from agentenv.policies.view.tenants.tenants import (
+    TIER_STRENGTH,
+    Tenant,
+    parent_of,
+    service_account_of,
+    tenants,
+    tier_of,
+)
 
 ASSOCIATION = "aws:eks/podIdentityAssociation:PodIdentityAssociation"
-GVISOR = STRENGTH["standard"]
+GVISOR = TIER_STRENGTH["standard"]
 
 
 @rule(
     id="RT-01",
-    title="A sandbox's wall is as strong as its tier says",
+    title="The runtime of a sandbox isolates as strongly as its tier requires",
     severity="Critical",
-    why="A sandbox of tier standard or untrusted without its RuntimeClass runs on the node's own kernel, where one hole"
-    " in it is everybody's.",
-    do="Set runtimeClassName to gvisor for tier standard, and to kata or isolated-sandbox for tier untrusted.",
-    about=GRAPH,
-    defaults="A pod without runtimeClassName runs under the runtime's default handler, which is runc (Kubernetes"
-    " documents, Runtime Class). A pod on Fargate has a machine of its own (EKS documents).",
+    why="Without its RuntimeClass, a sandbox of tier standard or untrusted shares the kernel of the node. One kernel"
+    " vulnerability then affects all tenants there.",
+    fix="Set runtimeClassName to gvisor for tier standard, and to kata or isolated-sandbox for tier untrusted.",
+    applies_to=GRAPH,
+    defaults="A pod without runtimeClassName uses the default handler, which is runc (Kubernetes documents, Runtime"
+    " Class). A pod on Fargate has its own virtual machine (EKS documents).",
 )
-def wall_as_tier(graph: Graph) -> Iterator[Outcome]:
-    """The handler decides, where the stack has the RuntimeClass; else its name."""
+def runtime_matches_tier(graph: Graph) -> Iterator[Outcome]:
+    """Compare the handler of the RuntimeClass if the stack has it, else its name."""
     for tenant in tenants(graph):
         tier, name = tier_of(graph, tenant), tenant.pod.at("runtimeClassName")
         if tier.missing or tier.raw == "verified":
             continue
-        has, wants = strength(graph, tenant.pod), _strength_of(tier)
-        where = on_fargate(graph, tenant)
-        if where.answer or has == STRENGTH["untrusted"] or (wants is not None and has is not None and has >= wants):
+        actual, required = isolation_strength(graph, tenant.pod), _tier_strength(tier)
+        fargate = on_fargate(graph, tenant)
+        if fargate.answer or actual == TIER_STRENGTH["untrusted"]:
+            continue
+        if required is not None and actual is not None and actual >= required:
             continue
         if tier.unknown:
             yield unknown(tier)
-        elif wants is None:
+        elif required is None:
             continue
-        elif where.answer is None and where.because is not None:
-            yield unknown(where.because)
-        elif has is None:
-            yield unknown(name, "what stands behind this RuntimeClass is not known")
+        elif fargate.answer is None and fargate.reason is not None:
+            yield unknown(fargate.reason)
+        elif actual is None:
+            yield unknown(name, "the handler of this RuntimeClass is not known")
         else:
-            word = "no RuntimeClass" if name.missing else "a RuntimeClass that is weaker"
-            yield fail(name, f"is of tier {tier.raw} and has {word}")
+            problem = "no RuntimeClass" if name.missing else "a RuntimeClass that is weaker"
+            yield fail(name, f"is of tier {tier.raw} and has {problem}")
 
 
 @rule(
     id="RT-02",
-    title="A RuntimeClass exists, is no plain runc, and brings its pods to its nodes",
+    title="RuntimeClasses exist, isolate their pods, and select their nodes",
     severity="High",
-    why="A pod of a RuntimeClass that is not there never starts, one whose handler is runc has no wall, and one without"
-    " scheduling lands on nodes that do not have the handler.",
-    do="Declare the RuntimeClass with the handler of its wall, and with the node selector and tolerations of its"
+    why="A pod with a missing RuntimeClass never starts. The handler runc does not isolate from the kernel. Without"
+    " scheduling, pods are placed on nodes that lack the handler.",
+    fix="Declare the RuntimeClass with a handler that isolates, and with the node selector and tolerations of its"
     " nodes.",
-    about=GRAPH,
-    defaults="Without scheduling every node is taken to have the handler (Kubernetes API reference, RuntimeClass).",
+    applies_to=GRAPH,
+    defaults="Without scheduling, every node is expected to have the handler (Kubernetes API reference, RuntimeClass).",
 )
-def runtime_class(graph: Graph) -> Iterator[Outcome]:
-    """Missing ones only where the stack makes others: elsewhere they may be somebody else's to make."""
+def runtime_classes_of_sandboxes(graph: Graph) -> Iterator[Outcome]:
+    """Check the classes of the stack. A missing one is a failure only if the stack creates others."""
     classes = runtime_classes(graph)
     used: set[object] = set()
     for tenant in tenants(graph):
@@ -77,112 +86,112 @@ def runtime_class(graph: Graph) -> Iterator[Outcome]:
         if name.unknown and classes:
             yield unknown(name)
         if (
-            not (classes or unnamed(graph))
+            not (classes or unnamed_runtime_class(graph))
             or not isinstance(name.raw, str)
             or name.raw in classes
-            or name.raw in {*OF_EKS, ""}
+            or name.raw in {*EKS_RUNTIME_CLASSES, ""}
         ):
             continue
-        if nobody := unnamed(graph):
-            yield unknown(nobody, "whether it is the RuntimeClass of a sandbox is not known yet")
+        if unnamed := unnamed_runtime_class(graph):
+            yield unknown(unnamed, "whether it is the RuntimeClass of a sandbox is not known yet")
         else:
             yield fail(name, f"there is no RuntimeClass '{name.raw}' in the stack")
-    for name, thing in classes.items():
-        walls = name in used or any(name.startswith(begin) for begin in HANDLERS)
-        handler = thing.at("handler")
-        if handler.unknown and walls:
+    for name, runtime_class in classes.items():
+        for_sandboxes = name in used or any(name.startswith(prefix) for prefix in HANDLERS)
+        handler = runtime_class.at("handler")
+        if handler.unknown and for_sandboxes:
             yield unknown(handler)
-        strong = of_handler(handler.raw)
-        if not walls and not strong:
+        strength = handler_strength(handler.raw)
+        if not for_sandboxes and not strength:
             continue
-        if strong == 0 and (name in used or of_handler(name)):
+        if strength == 0 and (name in used or handler_strength(name)):
             yield fail(handler, f"'{name}' runs containers on the node's kernel")
-        for part in (thing.at("scheduling"), thing.at("scheduling", "nodeSelector")):
+        for part in (runtime_class.at("scheduling"), runtime_class.at("scheduling", "nodeSelector")):
             if part.unknown:
                 yield unknown(part)
                 break
             if part.missing or part.raw == {}:
-                yield fail(part, f"'{name}' does not say which nodes have it")
+                yield fail(part, f"'{name}' does not select the nodes that have its handler")
                 break
 
 
 @rule(
     id="RT-03",
-    title="No RuntimeClass for a pod on Fargate",
+    title="Pods on Fargate have no RuntimeClass",
     severity="High",
-    why="Fargate knows no RuntimeClasses: the pod never starts, or whoever made it so relies on a wall that is not"
-    " there.",
-    do="Leave runtimeClassName out of classes on Fargate; each of their pods has a machine of its own.",
+    why="Fargate does not support RuntimeClasses. The pod never starts, or runs without the isolation that the class"
+    " seems to add.",
+    fix="Remove runtimeClassName from classes on Fargate. Each of their pods has its own virtual machine.",
     equivalents={"AWS": ("EKS documents: AWS Fargate considerations",)},
-    about=GRAPH,
+    applies_to=GRAPH,
 )
 def no_class_on_fargate(graph: Graph) -> Iterator[Outcome]:
-    """By the selectors of profiles."""
+    """Compare the selectors of Fargate profiles."""
     for tenant in tenants(graph):
-        name, where = tenant.pod.at("runtimeClassName"), on_fargate(graph, tenant)
-        if name.missing or name.raw == "" or where.answer is False:
+        name, fargate = tenant.pod.at("runtimeClassName"), on_fargate(graph, tenant)
+        if name.missing or name.raw == "" or fargate.answer is False:
             continue
-        if name.unknown or where.answer is None:
-            yield unknown(name if name.unknown or where.because is None else where.because)
+        if name.unknown or fargate.answer is None:
+            yield unknown(name if name.unknown or fargate.reason is None else fargate.reason)
         else:
             yield fail(name, "runs on Fargate, which has no RuntimeClasses")
 
 
 @rule(
     id="RT-04",
-    title="A sandbox says its tier, and is no weaker than its parent",
+    title="A sandbox declares its tier, and is isolated at least as strongly as its parent",
     severity="High",
-    why="Nobody can hold a wall against a tier that is not said, and a child with a weaker wall is a way out for its"
-    " parent.",
-    do="Label the template's pods with sandbox.users.io/tier: verified, standard or untrusted, as strong as the"
+    why="Without a tier, the isolation of a sandbox cannot be checked. A child that is isolated less lets its parent"
+    " bypass its own isolation.",
+    fix="Label the template's pods with sandbox.users.io/tier: verified, standard or untrusted, as strong as the"
     " parent's or stronger.",
-    about=GRAPH,
-    defaults="A sandbox has the node's kernel where nothing is said (agent-sandbox v1.0.3 sets no RuntimeClass).",
+    applies_to=GRAPH,
+    defaults="A sandbox shares the node's kernel by default (agent-sandbox v1.0.3 sets no RuntimeClass).",
 )
-def tier_is_said(graph: Graph) -> Iterator[Outcome]:
-    """A sandbox that says nothing and still has a wall of its own is left alone."""
+def tier_is_declared(graph: Graph) -> Iterator[Outcome]:
+    """Check the label. A sandbox without a tier passes if its runtime isolates it anyway."""
     for tenant in tenants(graph):
-        tier, has = tier_of(graph, tenant), strength(graph, tenant.pod)
+        tier, actual = tier_of(graph, tenant), isolation_strength(graph, tenant.pod)
         if not tenant.pod.sandbox:
             continue
-        if tier.known and _strength_of(tier) is None:
-            yield fail(tier, "is no tier: verified, standard or untrusted")
-        elif tier.missing and not on_fargate(graph, tenant).answer and not has:
-            if has is None and tenant.pod.at("runtimeClassName").unknown:
+        if tier.known and _tier_strength(tier) is None:
+            yield fail(tier, "is not a tier: verified, standard or untrusted")
+        elif tier.missing and not on_fargate(graph, tenant).answer and not actual:
+            if actual is None and tenant.pod.at("runtimeClassName").unknown:
                 yield unknown(tenant.pod.at("runtimeClassName"))
             else:
-                yield fail(tier, "says no tier, and shares its node's kernel")
+                yield fail(tier, "has no tier, and shares its node's kernel")
         yield from _weaker_than_parent(graph, tenant, tier)
 
 
 @rule(
     id="RT-05",
-    title="No Pod Identity where a pod cannot reach the agent",
+    title="Pods that cannot reach the Pod Identity agent have no Pod Identity association",
     severity="High",
-    why="Pods under gVisor and on Fargate never get the credentials of their association: what they call AWS with is"
-    " whatever else they find, the node's role first of all.",
-    do="Give such a class its role by its service account's token (IRSA) instead of an association.",
+    why="Pods under gVisor and on Fargate never get the credentials of their association. They call AWS with any other"
+    " credentials that they find, such as the node's.",
+    fix="Use IAM roles for service accounts (IRSA) for such a class instead of an association.",
     equivalents={"AWS": ("EKS documents: EKS Pod Identity considerations",)},
-    about=GRAPH,
+    applies_to=GRAPH,
 )
-def agent_out_of_reach(graph: Graph) -> Iterator[Outcome]:
-    """By namespace and service account."""
+def unreachable_agent(graph: Graph) -> Iterator[Outcome]:
+    """Compare the namespace and service account of each association with the pods."""
     for association in graph.of_type(ASSOCIATION):
-        space, account = association.at("namespace"), association.at("serviceAccount")
+        namespace, account = association.at("namespace"), association.at("serviceAccount")
         for tenant in tenants(graph):
-            here = _same(space, tenant.namespace), _same(account, account_of(tenant.pod))
-            has, where = strength(graph, tenant.pod), on_fargate(graph, tenant)
-            if False in here or (where.answer is False and has not in (GVISOR, None)):
+            matches = _equal(namespace, tenant.namespace), _equal(account, service_account_of(tenant.pod))
+            strength, fargate = isolation_strength(graph, tenant.pod), on_fargate(graph, tenant)
+            if False in matches or (fargate.answer is False and strength not in (GVISOR, None)):
                 continue
-            if not where.answer and has != GVISOR:
+            if not fargate.answer and strength != GVISOR:
                 name = tenant.pod.at("runtimeClassName")
-                yield unknown(name if where.because is None else where.because)
+                yield unknown(name if fargate.reason is None else fargate.reason)
                 break
-            if None in here:
-                yield unknown(space if space.unknown else account)
+            if None in matches:
+                yield unknown(namespace if namespace.unknown else account)
             else:
-                word = "on Fargate" if where.answer else "under gVisor"
-                yield fail(association.root, f"is for an account whose pods run {word}")
+                runtime = "on Fargate" if fargate.answer else "under gVisor"
+                yield fail(association.root, f"is for a service account whose pods run {runtime}")
             break
 
 
@@ -191,26 +200,26 @@ def _weaker_than_parent(graph: Graph, tenant: Tenant, tier: Field) -> Iterator[O
     if parent.unknown:
         yield unknown(parent)
         return
-    mine = _strength_of(tier) if tier.known else strength(graph, tenant.pod)
+    own = _tier_strength(tier) if tier.known else isolation_strength(graph, tenant.pod)
     for other in tenants(graph) if parent.known else []:
         if other.class_name != parent.raw or other.owner is tenant.owner:
             continue
-        said = tier_of(graph, other)
-        theirs = _strength_of(said) if said.known else strength(graph, other.pod)
-        if mine is None or theirs is None:
-            yield unknown(tier if mine is None else said)
-        elif mine < theirs:
-            yield fail(tier, "is walled off less than its parent")
+        other_tier = tier_of(graph, other)
+        strength = _tier_strength(other_tier) if other_tier.known else isolation_strength(graph, other.pod)
+        if own is None or strength is None:
+            yield unknown(tier if own is None else other_tier)
+        elif own < strength:
+            yield fail(tier, "is isolated less than its parent")
         else:
             continue
         return
 
 
-def _strength_of(tier: Field) -> int | None:
-    return STRENGTH.get(tier.raw) if isinstance(tier.raw, str) else None
+def _tier_strength(tier: Field) -> int | None:
+    return TIER_STRENGTH.get(tier.raw) if isinstance(tier.raw, str) else None
 
 
-def _same(said: Field, found: object) -> bool | None:
-    if not isinstance(said.raw, str) or not isinstance(found, str):
+def _equal(field: Field, value: object) -> bool | None:
+    if not isinstance(field.raw, str) or not isinstance(value, str):
         return None
-    return said.raw == found
+    return field.raw == value

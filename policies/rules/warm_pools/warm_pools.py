@@ -1,4 +1,4 @@
-"""WP: pools of warm sandboxes, the templates that their members are made of, and the claims that take them."""
+"""WP rules about warm pools, their templates, and claims."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from agentenv.policies.view.graph import Graph
 from agentenv.policies.view.resource import KubernetesObject
 from agentenv.policies.view.tenants.sandbox_namespaces import EXTENSIONS
 
-# Labels and annotations that say whose a sandbox is
+# Labels and annotations with the owner of a sandbox
 TENANT_KEYS = frozenset({USER_LABEL, WORKSPACE_LABEL, TASK_LABEL, MODE_LABEL})
-# The names under which programs are told whose they are; what a shell sets by itself (USER, HOME) is none of them
+# Variables with the identity of an owner; a shell sets USER and HOME itself
 TENANT_NAMES = re.compile(
     r"(\w+_)?((USER|TENANT|CUSTOMER|OWNER|WORKSPACE|SESSION|ACCOUNT|CLAIM)_(ID|UID|UUID|EMAIL|NAME)|TENANT|CUSTOMER)",
     re.IGNORECASE,
@@ -23,40 +23,40 @@ TENANT_NAMES = re.compile(
 
 @rule(
     id="WP-01",
-    title="A template knows no tenant",
+    title="Templates contain nothing of a tenant",
     severity="Critical",
-    why="Each member of a pool is made of the template, before anybody claims it: what it brings of one tenant,"
-    " the next one gets.",
-    do="Leave users, their secrets and their volumes out of the template: a claim's additionalPodMetadata says"
-    " whose it is, and volumeClaimTemplates give each member a volume of its own.",
-    about=objects(EXTENSIONS, "SandboxTemplate"),
+    why="Every sandbox of a pool is created from the template before it is claimed. Data of one tenant in it is exposed"
+    " to the next one.",
+    fix="Remove users, their secrets and their volumes from the template. Claims set the owner in"
+    " additionalPodMetadata, and volumeClaimTemplates give each sandbox its own volume.",
+    applies_to=objects(EXTENSIONS, "SandboxTemplate"),
 )
 def tenant_in_template(template: KubernetesObject, graph: Graph) -> Iterator[Outcome]:
-    """Labels and annotations, variables, volumes, and the account."""
+    """Check labels, annotations, variables, volumes and the service account."""
     pod = template.at("spec", "podTemplate")
-    for words in (pod.at("metadata", "labels"), pod.at("metadata", "annotations")):
-        if words.unknown:
-            yield unknown(words)
+    for metadata in (pod.at("metadata", "labels"), pod.at("metadata", "annotations")):
+        if metadata.unknown:
+            yield unknown(metadata)
             continue
-        for key, value in words.entries():
+        for key, value in metadata.entries():
             if key in TENANT_KEYS:
-                yield fail(value, f"'{key}' makes every member of a pool one tenant's")
+                yield fail(value, f"'{key}' assigns every sandbox of a pool to one tenant")
     for volume in pod.at("spec", "volumes").elements():
         claim = volume.at("persistentVolumeClaim", "claimName")
         if volume.unknown:
             yield unknown(volume)
         elif not claim.missing and volume.at("persistentVolumeClaim", "readOnly").raw is not True:
-            yield fail(claim, "every member of a pool writes to one and the same volume")
+            yield fail(claim, "every sandbox of a pool writes to the same volume")
     for kind in ("containers", "initContainers"):
         for container in pod.at("spec", kind).elements():
             yield from _variables(template, container, graph)
     account = pod.at("spec", "serviceAccountName")
-    if _of_a_tenant(template, "ServiceAccount", account, graph):
-        yield fail(account, "the account is one tenant's")
+    if _belongs_to_tenant(template, "ServiceAccount", account, graph):
+        yield fail(account, "the service account belongs to one tenant")
 
 
 def _variables(template: KubernetesObject, container: Field, graph: Graph) -> Iterator[Outcome]:
-    """A secret that all share is another rule's affair; one that is a tenant's own is in every member, too."""
+    """Check for secrets of a tenant. POD-10 is about other secrets."""
     variables = container.at("env")
     if variables.unknown:
         yield unknown(variables)
@@ -66,93 +66,94 @@ def _variables(template: KubernetesObject, container: Field, graph: Graph) -> It
         if variable.unknown or name.unknown:
             yield unknown(name)
         elif isinstance(name.raw, str) and TENANT_NAMES.fullmatch(name.raw) and variable.at("valueFrom").missing:
-            yield fail(name, f"the variable {name.raw} says to every member of a pool whose it is")
-        elif _of_a_tenant(template, "Secret", secret, graph):
-            yield fail(secret, f"every member of a pool is born with one tenant's {name.raw}")
+            yield fail(name, f"the variable {name.raw} has the same owner in every sandbox of a pool")
+        elif _belongs_to_tenant(template, "Secret", secret, graph):
+            yield fail(secret, f"every sandbox of a pool has {name.raw} of one tenant")
     for source in container.at("envFrom").elements():
         secret = source.at("secretRef", "name")
-        if _of_a_tenant(template, "Secret", secret, graph):
-            yield fail(secret, "every member of a pool is born with one tenant's secret")
+        if _belongs_to_tenant(template, "Secret", secret, graph):
+            yield fail(secret, "every sandbox of a pool has a secret of one tenant")
 
 
-def _of_a_tenant(template: KubernetesObject, kind: str, name: Field, graph: Graph) -> bool:
-    """Whether an object of the template's namespace says that it is somebody's."""
-    for one in graph.objects("", kind) if name.known else ():
-        if one.name.raw == name.raw and one.namespace.raw == template.namespace.raw:
-            marks = (one.labels, one.at("metadata", "annotations"))
-            return any(mark.at("sandbox.users.io/user").known for mark in marks)
+def _belongs_to_tenant(template: KubernetesObject, kind: str, name: Field, graph: Graph) -> bool:
+    """Return whether an object in the template's namespace has the label or annotation of an owner."""
+    for item in graph.objects("", kind) if name.known else ():
+        if item.name.raw == name.raw and item.namespace.raw == template.namespace.raw:
+            metadata = (item.labels, item.at("metadata", "annotations"))
+            return any(each.at("sandbox.users.io/user").known for each in metadata)
     return False
 
 
 @rule(
     id="WP-02",
-    title="Whoever claims a sandbox gets what its template says now",
+    title="Claims get sandboxes of the current template, unmodified",
     severity="High",
-    why="OnReplenish hands out members that were made before the template was hardened; Overrides lets a claim"
-    " put its own variables and volumes in the place of the template's.",
-    do="Set updateStrategy.type to Recreate, or give each version of a template a pool of its own (label"
-    f" {RELEASE_LABEL}); leave the injection policies at Disallowed, or Allowed where claims have to add something.",
-    about=objects(EXTENSIONS, "SandboxWarmPool", "SandboxTemplate"),
+    why="With OnReplenish, claims get sandboxes from before the template was changed. With Overrides, a claim can"
+    " replace the variables and volumes of the template.",
+    fix="Set updateStrategy.type to Recreate, or use a pool for each release of a template (label"
+    f" {RELEASE_LABEL}). Keep the injection policies at Disallowed, or Allowed if claims have to add something.",
+    applies_to=objects(EXTENSIONS, "SandboxWarmPool", "SandboxTemplate"),
     defaults="OnReplenish for pools, Disallowed for both injection policies (agent-sandbox v1.0.3, v1beta1 types).",
 )
-def stale_or_overridden(thing: KubernetesObject) -> Iterator[Outcome]:
-    """A pool by its strategy, a template by its policies."""
-    if thing.kind == "SandboxTemplate":
+def stale_or_overridden(item: KubernetesObject) -> Iterator[Outcome]:
+    """Check the strategy of a pool, or the policies of a template."""
+    if item.kind == "SandboxTemplate":
         for key in ("envVarsInjectionPolicy", "volumeClaimTemplatesPolicy"):
-            policy = thing.at("spec", key)
+            policy = item.at("spec", key)
             if policy.unknown:
                 yield unknown(policy)
             elif policy.raw == "Overrides":
-                yield fail(policy, "a claim may replace what the template says")
+                yield fail(policy, "a claim may override the template")
         return
-    strategy = thing.at("spec", "updateStrategy", "type")
-    if thing.labels.known and not thing.labels.at(RELEASE_LABEL).missing:
-        return  # Another version has a pool of its own, so no member of this one grows stale
+    strategy = item.at("spec", "updateStrategy", "type")
+    if item.labels.known and not item.labels.at(RELEASE_LABEL).missing:
+        return  # Each release has its own pool, so the sandboxes of a pool are never stale
     if strategy.unknown:
         yield unknown(strategy)
-    elif strategy.raw != "Recreate" and not (thing.patch and strategy.missing):
-        yield fail(strategy, "members that were made before a change of the template are still handed out")
+    elif strategy.raw != "Recreate" and not (item.patch and strategy.missing):
+        yield fail(strategy, "claims still get sandboxes from before a change of the template")
 
 
 @rule(
     id="WP-03",
-    title="A pool has its template, and a claim its pool",
+    title="The template of a pool and the pool of a claim exist",
     severity="Medium",
-    why="A pool without a template stays empty, and a claim without a pool waits for ever: nobody is told.",
-    do="Name a template, or a pool, of the same namespace.",
-    about=objects(EXTENSIONS, "SandboxWarmPool", "SandboxClaim"),
+    why="A pool without its template stays empty, and a claim without its pool waits forever. Neither reports an"
+    " error.",
+    fix="Name a template, or a pool, in the same namespace.",
+    applies_to=objects(EXTENSIONS, "SandboxWarmPool", "SandboxClaim"),
 )
-def dangling(thing: KubernetesObject, graph: Graph) -> Iterator[Outcome]:
-    """Only where the stack has any of that kind: what it does not make may stand already."""
-    pool = thing.kind == "SandboxWarmPool"
-    kind, words = ("SandboxTemplate", "sandboxTemplateRef") if pool else ("SandboxWarmPool", "warmPoolRef")
-    name, there = thing.at("spec", words, "name"), graph.objects(EXTENSIONS, kind)
-    if name.missing and not thing.patch:
+def dangling(item: KubernetesObject, graph: Graph) -> Iterator[Outcome]:
+    """Check the name if the stack has objects of that kind: others may exist already."""
+    pool = item.kind == "SandboxWarmPool"
+    kind, key = ("SandboxTemplate", "sandboxTemplateRef") if pool else ("SandboxWarmPool", "warmPoolRef")
+    name, candidates = item.at("spec", key, "name"), graph.objects(EXTENSIONS, kind)
+    if name.missing and not item.patch:
         yield fail(name, f"it names no {kind}")
-    if not name.known or not isinstance(thing.namespace.raw, str):
-        if name.unknown and not graph.targets(thing.resource, "spec"):
+    if not name.known or not isinstance(item.namespace.raw, str):
+        if name.unknown and not graph.targets(item.resource, "spec"):
             yield unknown(name)
         return
-    known = [one for one in there if isinstance(one.name.raw, str) and isinstance(one.namespace.raw, str)]
-    if known and len(known) == len(there):
-        same = [one for one in known if one.name.raw == name.raw]
-        if not any(one.namespace.raw == thing.namespace.raw for one in same):
-            where = " (there is one in another namespace)" if same else ""
-            yield fail(name, f"there is no {kind} of that name in its namespace{where}")
+    known = [each for each in candidates if isinstance(each.name.raw, str) and isinstance(each.namespace.raw, str)]
+    if known and len(known) == len(candidates):
+        named = [each for each in known if each.name.raw == name.raw]
+        if not any(each.namespace.raw == item.namespace.raw for each in named):
+            hint = " (there is one in another namespace)" if named else ""
+            yield fail(name, f"there is no {kind} with that name in its namespace{hint}")
 
 
 @rule(
     id="WP-04",
-    title="A claim takes a warm sandbox",
+    title="Claims do not force a cold start",
     severity="Low",
-    why="A claim with variables or volumes of its own passes the pool by: it starts cold, and the pool is paid for"
+    why="A claim with variables or volumes cannot use a warm sandbox. It starts cold, and the pool is paid for"
     " nothing.",
-    do="Leave out env and volumeClaimTemplates: hand over what a sandbox needs once it is claimed.",
-    about=objects(EXTENSIONS, "SandboxClaim"),
-    defaults="Neither is set by itself; either forces a cold start (agent-sandbox v1.0.3).",
+    fix="Remove env and volumeClaimTemplates, and pass data to the sandbox after it is claimed.",
+    applies_to=objects(EXTENSIONS, "SandboxClaim"),
+    defaults="Neither is set by default; each forces a cold start (agent-sandbox v1.0.3).",
 )
 def cold_claim(claim: KubernetesObject) -> Iterator[Outcome]:
-    """Either of the two, if it holds anything."""
+    """Check that both are missing or empty."""
     for key in ("env", "volumeClaimTemplates"):
         field = claim.at("spec", key)
         if field.unknown:

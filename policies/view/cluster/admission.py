@@ -1,6 +1,6 @@
-"""What the API server asks before it takes an object: admission policies with their bindings, and webhooks.
+"""Admission checks of the API server: admission policies with their bindings, and webhooks.
 
-Claims are made at run time and never pass through a deployment, so these are the only rules that they meet.
+Claims are created at run time and not by a deployment, so only these checks apply to them.
 """
 
 from __future__ import annotations
@@ -20,42 +20,44 @@ WEBHOOKS = "ValidatingWebhookConfiguration"
 
 
 @dataclass(frozen=True, eq=False)
-class Guard:
-    """A policy with one of its bindings, or a webhook: all that has to be so for it to refuse something."""
+class AdmissionCheck:
+    """A policy with one of its bindings, or a webhook: the conditions under which it rejects an object."""
 
-    scopes: tuple[Field, ...]  # every `resourceRules` or `rules` that has to match; one that is missing matches all
-    spaces: tuple[Field, ...]  # every `namespaceSelector`, likewise
-    failure: Field
-    refuses: bool | None  # None where that is not known yet
+    resource_rules: tuple[Field, ...]  # every `resourceRules` or `rules` that must match; a missing one matches all
+    namespace_selectors: tuple[Field, ...]  # likewise
+    failure_policy: Field
+    denies: bool | None  # None if that is not known yet
 
-    def closed(self) -> bool | None:
-        """Whether it refuses what it does not like, and all while it cannot judge."""
-        if self.refuses is False or (self.failure.known and self.failure.raw != "Fail"):
+    def fails_closed(self) -> bool | None:
+        """Return whether it rejects violations, and every request if it cannot be evaluated."""
+        if self.denies is False or (self.failure_policy.known and self.failure_policy.raw != "Fail"):
             return False
-        return None if self.refuses is None or self.failure.unknown else True
+        return None if self.denies is None or self.failure_policy.unknown else True
 
-    def hears(self, group: str, resource: str) -> bool | None:
-        """Whether it hears of such a thing being made, in whatever namespace."""
-        return _all(_hears(scope, group, resource) for scope in self.scopes)
+    def matches_create(self, group: str, resource: str) -> bool | None:
+        """Return whether it matches the creation of a resource, in any namespace."""
+        return _all(_matches_create(rules, group, resource) for rules in self.resource_rules)
 
-    def holds_in(self, labels: Field) -> bool | None:
-        """Whether it holds in a namespace with those labels."""
-        return _all(_selects(space, labels) for space in self.spaces)
+    def matches_namespace(self, labels: Field) -> bool | None:
+        """Return whether it matches a namespace with these labels."""
+        return _all(_selects(selector, labels) for selector in self.namespace_selectors)
 
 
-def guards_of(graph: Graph) -> Iterator[Guard]:
-    """All in a stack; a policy without a binding guards nothing."""
-    named, unsure = _by_policy(graph.objects(GROUP, BINDING))
+def admission_checks(graph: Graph) -> Iterator[AdmissionCheck]:
+    """Yield the admission checks of a stack. A policy without a binding has no effect."""
+    by_policy, unnamed = _by_policy(graph.objects(GROUP, BINDING))
     for policy in graph.objects(GROUP, POLICY):
         name = scalar(policy.name)
-        candidates = unsure if name is not None else [*unsure, *(one for many in named.values() for one in many)]
-        for binding in [*named.get(name, []), *candidates]:
-            names = _names(binding, policy, graph)
-            if names is False:
+        named = (
+            by_policy.get(name, []) if name is not None else [item for items in by_policy.values() for item in items]
+        )
+        for binding in [*named, *unnamed]:
+            binds = _binds(binding, policy, graph)
+            if binds is False:
                 continue
-            refuses = "Deny" in [one.raw for one in binding.at("spec", "validationActions").elements()]
-            said = None if binding.at("spec", "validationActions").holds_unknown() else refuses
-            yield Guard(
+            actions = binding.at("spec", "validationActions")
+            denies = None if actions.holds_unknown() else "Deny" in [action.raw for action in actions.elements()]
+            yield AdmissionCheck(
                 (
                     policy.at("spec", "matchConstraints", "resourceRules"),
                     binding.at("spec", "matchResources", "resourceRules"),
@@ -65,15 +67,15 @@ def guards_of(graph: Graph) -> Iterator[Guard]:
                     binding.at("spec", "matchResources", "namespaceSelector"),
                 ),
                 policy.at("spec", "failurePolicy"),
-                None if names is None else said,
+                None if binds is None else denies,
             )
     for configuration in graph.objects(GROUP, WEBHOOKS):
         for hook in configuration.at("webhooks").elements():
-            yield Guard((hook.at("rules"),), (hook.at("namespaceSelector"),), hook.at("failurePolicy"), True)
+            yield AdmissionCheck((hook.at("rules"),), (hook.at("namespaceSelector"),), hook.at("failurePolicy"), True)
 
 
 def _all(answers: Iterable[bool | None]) -> bool | None:
-    """No is stronger than not known yet."""
+    """Return False if any answer is; else None if any is not known."""
     verdict: bool | None = True
     for answer in answers:
         if answer is False:
@@ -82,26 +84,26 @@ def _all(answers: Iterable[bool | None]) -> bool | None:
     return verdict
 
 
-def touches(rules: Field, groups: frozenset[str]) -> bool:
-    """Whether rows of resources speak of one of those API groups, or of all."""
-    rows = rules.elements()
-    return any(scalar(one) in groups or one.raw == "*" for row in rows for one in row.at("apiGroups").elements())
+def mentions_groups(rules: Field, groups: frozenset[str]) -> bool:
+    """Return whether resource rules name one of these API groups, or all."""
+    named = [group for rule in rules.elements() for group in rule.at("apiGroups").elements()]
+    return any(scalar(group) in groups or group.raw == "*" for group in named)
 
 
 def _by_policy(bindings: list[KubernetesObject]) -> tuple[dict[object, list[KubernetesObject]], list[KubernetesObject]]:
-    """Bindings by the policy that they name, and those of which that is not known: of many, few belong together."""
-    named: dict[object, list[KubernetesObject]] = {}
-    unsure: list[KubernetesObject] = []
+    """Return bindings by the name of their policy, and those whose policy is not known."""
+    by_policy: dict[object, list[KubernetesObject]] = {}
+    unnamed: list[KubernetesObject] = []
     for binding in bindings:
         name = scalar(binding.at("spec", "policyName"))
         if name is not None:
-            named.setdefault(name, []).append(binding)
+            by_policy.setdefault(name, []).append(binding)
         else:
-            unsure.append(binding)
-    return named, unsure
+            unnamed.append(binding)
+    return by_policy, unnamed
 
 
-def _names(binding: KubernetesObject, policy: KubernetesObject, graph: Graph) -> bool | None:
+def _binds(binding: KubernetesObject, policy: KubernetesObject, graph: Graph) -> bool | None:
     named, name = binding.at("spec", "policyName"), policy.name
     if named.known and name.known:
         return named.raw == name.raw
@@ -109,14 +111,14 @@ def _names(binding: KubernetesObject, policy: KubernetesObject, graph: Graph) ->
     return policy.resource in targets if targets else None
 
 
-def _hears(rules: Field, group: str, resource: str) -> bool | None:
-    """Whether rows of resources speak of that being made."""
+def _matches_create(rules: Field, group: str, resource: str) -> bool | None:
+    """Return whether resource rules match the creation of a resource."""
     if rules.missing:
         return True
     verdict: bool | None = False
-    for row in rules.elements():
-        wanted = (("apiGroups", group), ("resources", resource), ("operations", "CREATE"))
-        answers = [_lists(row.at(key), value) for key, value in wanted]
+    for rule in rules.elements():
+        required = (("apiGroups", group), ("resources", resource), ("operations", "CREATE"))
+        answers = [_lists(rule.at(key), value) for key, value in required]
         if all(answer is True for answer in answers):
             return True
         if False not in answers:
@@ -125,7 +127,7 @@ def _hears(rules: Field, group: str, resource: str) -> bool | None:
 
 
 def _lists(field: Field, value: str) -> bool | None:
-    values = [one.raw for one in field.elements()]
+    values = [element.raw for element in field.elements()]
     if value in values or "*" in values or (field.path.endswith("resources") and "*/*" in values):
         return True
     return None if UNKNOWN in values else False
@@ -134,8 +136,8 @@ def _lists(field: Field, value: str) -> bool | None:
 def _selects(selector: Field, labels: Field) -> bool | None:
     if selector.raw is MISSING:
         return True
-    found: Mapping[str, object] = as_mapping(None if labels.missing else labels.raw) or {}
+    values: Mapping[str, object] = as_mapping(None if labels.missing else labels.raw) or {}
     if labels.unknown or selector.unknown:
         return True if selector.raw == {} else None
-    plain = {key: value if isinstance(value, str) else UNKNOWN for key, value in found.items()}
+    plain = {key: value if isinstance(value, str) else UNKNOWN for key, value in values.items()}
     return matches(selector.raw, plain)

@@ -1,4 +1,4 @@
-"""EKS clusters, whether the aws plugin's resource or the eks plugin's component says what they are."""
+"""EKS clusters, as the resource of the aws provider or the component of the eks provider."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from agentenv.policies.view.resource import Resource
 
 RESOURCE, COMPONENT = "aws:eks/cluster:Cluster", "eks:index:Cluster"
 
-# Where each of the two says it; what a component has no word for it leaves to the resource that it makes
-WORDS: dict[str, dict[str, tuple[str, ...]]] = {
+# The path of each setting in both types; the component leaves the others to its own resource
+PATHS: dict[str, dict[str, tuple[str, ...]]] = {
     RESOURCE: {
         "public": ("vpcConfig", "endpointPublicAccess"),
         "ranges": ("vpcConfig", "publicAccessCidrs"),
@@ -41,30 +41,30 @@ WORDS: dict[str, dict[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, eq=False)
 class Cluster:
-    """One cluster, by the words above."""
+    """A cluster with the settings above."""
 
     resource: Resource
 
     @property
     def root(self) -> Field:
-        """All it says."""
+        """Return all its inputs."""
         return self.resource.root
 
-    def says(self, word: str) -> bool:
-        """Whether its type has a word for that."""
-        return word in WORDS[self.resource.type]
+    def has_setting(self, name: str) -> bool:
+        """Return whether its type has a setting."""
+        return name in PATHS[self.resource.type]
 
-    def at(self, word: str) -> Field:
-        """What it says of that."""
-        return self.resource.at(*WORDS[self.resource.type][word])
+    def at(self, name: str) -> Field:
+        """Return the value of a setting."""
+        return self.resource.at(*PATHS[self.resource.type][name])
 
-    def made_by_another(self, graph: Graph) -> bool:
-        """Whether it is a component whose own resource is in the graph, and is looked at instead."""
+    def has_inner_resource(self, graph: Graph) -> bool:
+        """Return whether it is a component whose resource is in the graph, where the rules evaluate it instead."""
         if self.resource.type != COMPONENT:
             return False
-        return any(self.resource in graph.parents(one) for one in graph.of_type(RESOURCE))
+        return any(self.resource in graph.parents(resource) for resource in graph.of_type(RESOURCE))
 
 
-def clusters_of(resource: Resource) -> Iterator[Cluster]:
-    """The cluster in a resource of one of those types."""
+def clusters_in(resource: Resource) -> Iterator[Cluster]:
+    """Yield the cluster of a resource with one of these types."""
     yield Cluster(resource)

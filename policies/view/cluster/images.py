@@ -1,18 +1,18 @@
-"""Names of container images, read as container runtimes read them."""
+"""Names of container images, parsed as container runtimes do."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
-# One that is too short is refused by every runtime: nothing else can be had under it either
+# Runtimes reject a digest that is too short, so it is as good as a full one
 _DIGEST = re.compile(r"sha(256|384|512):[0-9a-f]+")
 _HUB = "docker.io"
 
 
 @dataclass(frozen=True)
 class Image:
-    """`registry/path:tag@digest`; the registry and the path are given as they are meant, not as they are written."""
+    """`registry/path:tag@digest`, with the default registry and path filled in."""
 
     registry: str
     path: str
@@ -20,24 +20,23 @@ class Image:
     digest: str | None
 
     @property
-    def place(self) -> str:
-        """Where it comes from, without its version."""
+    def repository(self) -> str:
+        """Return its registry and path."""
         return f"{self.registry}/{self.path}"
 
     @property
     def pinned(self) -> bool:
-        """Whether nothing else can ever be had under that name."""
+        """Return whether the name always means the same image."""
         return self.digest is not None and _DIGEST.fullmatch(self.digest) is not None
 
-    def comes_from(self, prefix: str) -> bool:
-        """Whether its place is that registry or path, or below it: `a.io/team` does not begin `a.io/teamwork`."""
-        wanted = prefix.rstrip("/")
-        return self.place == wanted or self.place.startswith(f"{wanted}/")
+    def is_in(self, prefix: str) -> bool:
+        """Return whether it is in a registry or path: `a.io/team` is not a prefix of `a.io/teamwork`."""
+        path = prefix.rstrip("/")
+        return self.repository == path or self.repository.startswith(f"{path}/")
 
 
-def image_of(name: str) -> Image:
-    """The parts of a name; the hub of Docker where no registry is written, which no name of a host can be left"
-    " out of."""
+def parse_image(name: str) -> Image:
+    """Parse a name. Without a registry, it is an image of Docker Hub."""
     rest, _, digest = name.strip().partition("@")
     head, slash, tail = rest.partition("/")
     if slash and ("." in head or ":" in head or head == "localhost"):

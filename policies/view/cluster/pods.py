@@ -1,4 +1,4 @@
-"""Pod specs wherever they stand, and the containers of every kind in them."""
+"""Pod specs in any kind of object, and their containers."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, cast
 
-from agentenv.policies.view.environment import Situation
+from agentenv.policies.view.environment import PolicyContext
 from agentenv.policies.view.fields import Field
 from agentenv.policies.view.resource import KubernetesObject, Resource
 
-# Where the pod (what has `metadata` and `spec`) stands in an object, by its kind
-PLACES: dict[str, tuple[str, ...]] = {
+# The path of the pod (with `metadata` and `spec`) in each kind of object
+TEMPLATE_PATHS: dict[str, tuple[str, ...]] = {
     "Pod": (),
     "PodTemplate": ("template",),
     "Deployment": ("spec", "template"),
@@ -26,20 +26,20 @@ PLACES: dict[str, tuple[str, ...]] = {
     "Sandbox": ("spec", "podTemplate"),
     "SandboxTemplate": ("spec", "podTemplate"),
 }
-# Groups of Kubernetes' own, whose other kinds start no pods; those of others may, wherever they have containers
+# Other kinds in these API groups start no pods; kinds in unknown groups may, at any path with containers
 _OWN_GROUPS = frozenset({"", "apps", "batch", "autoscaling", "policy"})
-_DEEPEST = 8
+_MAX_DEPTH = 8
 
 ContainerKind = Literal["containers", "initContainers", "ephemeralContainers"]
-# Where a workflow's step has its only container, and what only containers have beside an image
-ALONE = ("container", "script")
-_OF_CONTAINERS = frozenset(
+# Keys with the only container of a workflow's step, and keys that only containers have beside an image
+SINGLE_CONTAINER_KEYS = ("container", "script")
+_CONTAINER_KEYS = frozenset(
     {"securityContext", "command", "args", "env", "envFrom", "ports", "resources", "volumeMounts", "imagePullPolicy"}
 )
 KINDS: tuple[ContainerKind, ...] = ("containers", "initContainers", "ephemeralContainers")
-_OF_BARE = frozenset({*KINDS, *ALONE, "sidecars"})
-# What a workflow says once for the pods of all its steps; a step that says it too is meant instead
-_FOR_ALL = frozenset(
+_BARE_SPEC_KEYS = frozenset({*KINDS, *SINGLE_CONTAINER_KEYS, "sidecars"})
+# Keys that a workflow sets for the pods of all its steps, unless a step sets them itself
+_INHERITED_KEYS = frozenset(
     {"automountServiceAccountToken", "hostNetwork", "securityContext", "serviceAccountName", "tolerations", "volumes"}
 )
 
@@ -53,177 +53,178 @@ class Container:
     root: Field
 
     def at(self, *keys: str | int) -> Field:
-        """A value of it."""
+        """Return a field of the container."""
         return self.root.at(*keys)
 
     @property
     def title(self) -> str:
-        """What it is called in a message."""
+        """Return its name for messages."""
         name = self.at("name").raw
         return f"container '{name}'" if isinstance(name, str) else "a container"
 
     def security(self, key: str) -> Field:
-        """A value of its own security context."""
+        """Return a field of its own security context."""
         return self.at("securityContext", key)
 
     def effective(self, key: str) -> Field:
-        """A value of its security context, or where it has none the pod's: as the kubelet has it."""
+        """Return a field of its security context, or of the pod's if it has none, as the kubelet does."""
         own = self.security(key)
         return own if not own.missing else self.pod.security(key)
 
 
 @dataclass(frozen=True, eq=False)
 class PodSpec:
-    """A pod, or the template of one. `root` has its `metadata` and `spec`, `spec` is the pod spec itself.
+    """A pod or a pod template. `root` has its `metadata` and `spec`, `spec` is the pod spec.
 
-    In other people's kinds a pod spec also stands without a `spec` around it: it is `bare`, and its own root. What
-    stands `around` it, the nearest first, then says what it leaves out.
+    In custom kinds, a pod spec may have no `spec` around it: it is `bare`, and its own root. The mappings around it
+    (`enclosing`, the nearest first) then have the fields that it omits.
     """
 
     owner: KubernetesObject
     root: Field
     bare: bool = False
-    around: tuple[Field, ...] = ()
+    enclosing: tuple[Field, ...] = ()
 
     @cached_property
     def spec(self) -> Field:
-        """The pod spec."""
+        """Return the pod spec."""
         return self.root if self.bare else self.root.at("spec")
 
     @property
     def urn(self) -> str:
-        """Whose pod it is."""
+        """Return the URN of its resource."""
         return self.owner.urn
 
     @property
-    def situation(self) -> Situation:
-        """The platform's words about itself."""
-        return self.owner.situation
+    def context(self) -> PolicyContext:
+        """Return the facts about the environment."""
+        return self.owner.context
 
     @property
     def namespace(self) -> Field:
-        """Where its pods run: where the object is."""
+        """Return the namespace of its pods, which is that of the object."""
         return self.owner.namespace
 
     @property
-    def of_node(self) -> bool:
-        """Whether it is a program of its node: the platform names the namespaces of those, and no sandbox is one."""
-        here = self.namespace.raw in self.situation.node_programs
-        return here and self.owner.kind == "DaemonSet" and not self.strangers
+    def is_node_agent(self) -> bool:
+        """Return whether it is a node agent: a DaemonSet in one of the configured namespaces, and never a sandbox."""
+        in_namespace = self.namespace.raw in self.context.node_programs
+        return in_namespace and self.owner.kind == "DaemonSet" and not self.runs_user_code
 
     @property
     def labels(self) -> Field:
-        """The labels of its pods."""
+        """Return the labels of its pods."""
         return self.root.at("metadata", "labels")
 
     @property
     def annotations(self) -> Field:
-        """The annotations of its pods."""
+        """Return the annotations of its pods."""
         return self.root.at("metadata", "annotations")
 
     @property
     def patch(self) -> bool:
-        """Whether only what is said changes, so that what is missing says nothing."""
+        """Return whether it is a patch, which does not change missing fields."""
         return self.owner.patch
 
     @property
     def sandbox(self) -> bool:
-        """Whether it is a sandbox's pod, or a pod of one."""
+        """Return whether it is the pod of a sandbox."""
         return self.owner.kind in {"Sandbox", "SandboxTemplate"}
 
     @property
-    def strangers(self) -> bool:
-        """Whether what runs in it is a user's: a sandbox, or anything else in the namespace of a class."""
+    def runs_user_code(self) -> bool:
+        """Return whether it runs code of users: a sandbox, or any pod in the namespace of a class."""
         namespace = self.namespace.raw
         return self.sandbox or (isinstance(namespace, str) and namespace.startswith("sandbox-"))
 
     @property
-    def windows(self) -> bool:
-        """Whether it says that it runs on Windows, where Linux's own fields mean nothing."""
+    def on_windows(self) -> bool:
+        """Return whether it runs on Windows, where the fields of Linux have no effect."""
         return self.at("os", "name").raw == "windows"
 
     def at(self, *keys: str | int) -> Field:
-        """A value of the pod spec."""
-        if self.around and keys and keys[0] in _FOR_ALL:
-            found = (one for one in (self.spec, *self.around) if not one.at(keys[0]).missing)
-            return next(found, self.spec).at(*keys)
+        """Return a field of the pod spec."""
+        if self.enclosing and keys and keys[0] in _INHERITED_KEYS:
+            candidates = (field for field in (self.spec, *self.enclosing) if not field.at(keys[0]).missing)
+            return next(candidates, self.spec).at(*keys)
         return self.spec.at(*keys)
 
     def security(self, key: str) -> Field:
-        """A value of the pod's security context."""
+        """Return a field of the pod's security context."""
         return self.at("securityContext", key)
 
     @cached_property
     def containers(self) -> tuple[Container, ...]:
-        """All containers: those that stay, those that run before, and those that were put in to look around."""
+        """Return all containers, init containers and ephemeral containers."""
         found = [Container(self, kind, element) for kind in KINDS for element in self.spec.at(kind).elements()]
         if self.bare:
-            alone = (self.spec.at(key) for key in ALONE)
-            found += [Container(self, "containers", one) for one in alone if _looks_like_one(one.raw)]
-            found += [Container(self, "containers", one) for one in self.spec.at("sidecars").elements()]
+            single = [self.spec.at(key) for key in SINGLE_CONTAINER_KEYS]
+            bare = [*filter(lambda field: _is_container(field.raw), single), *self.spec.at("sidecars").elements()]
+            found += [Container(self, "containers", field) for field in bare]
         return tuple(found)
 
 
-def left_out(pod: PodSpec, field: Field) -> bool:
-    """Whether a patch does not speak of a value, which then stays what it was."""
+def unchanged_by_patch(pod: PodSpec, field: Field) -> bool:
+    """Return whether a patch omits a field, which then keeps its value."""
     return pod.patch and field.missing
 
 
 def pods_of(resource: Resource) -> tuple[PodSpec, ...]:
-    """The pod specs in a resource, made once."""
-    if "pods" not in resource.views:
-        resource.views["pods"] = tuple(pod for thing in resource.objects for pod in _pods(thing))
-    return cast("tuple[PodSpec, ...]", resource.views["pods"])
+    """Return the pod specs in a resource, cached."""
+    if "pods" not in resource.cache:
+        resource.cache["pods"] = tuple(pod for item in resource.objects for pod in _pods(item))
+    return cast("tuple[PodSpec, ...]", resource.cache["pods"])
 
 
-def _pods(thing: KubernetesObject) -> Iterator[PodSpec]:
-    place = PLACES.get(thing.kind)
-    root = thing.root if place is None else thing.at(*place)
+def _pods(item: KubernetesObject) -> Iterator[PodSpec]:
+    place = TEMPLATE_PATHS.get(item.kind)
+    root = item.root if place is None else item.at(*place)
     if place is not None and not root.missing:
-        # What scales or labels a controller by a patch need not speak of its pods
-        if not (thing.patch and root.at("spec").missing):
-            yield PodSpec(thing, root)
+        # A patch that scales or labels a controller may omit its pods
+        if not (item.patch and root.at("spec").missing):
+            yield PodSpec(item, root)
         return
-    if thing.group not in _OWN_GROUPS and not thing.group.endswith(".k8s.io"):
-        yield from _templates(thing, thing.root, _DEEPEST)
+    if item.group not in _OWN_GROUPS and not item.group.endswith(".k8s.io"):
+        yield from _templates(item, item.root, _MAX_DEPTH)
 
 
 def _templates(
-    thing: KubernetesObject, field: Field, deepest: int, around: tuple[Field, ...] = ()
+    item: KubernetesObject, field: Field, depth: int, enclosing: tuple[Field, ...] = ()
 ) -> Iterator[PodSpec]:
-    """Whatever looks like a pod's template in a kind that we have never heard of: it has a spec with containers, or
-    containers itself. There may be more of them beside its containers.
+    """Yield the pod templates in an object of an unknown kind: mappings with containers, or with a spec that has some.
+
+    A template may contain further templates beside its containers.
     """
     below: list[Field] = []
     raw = field.raw
     if isinstance(raw, Mapping):
         entries = list(field.entries())
         if isinstance(field.at("spec", "containers").raw, list):
-            yield PodSpec(thing, field)
-            entries = [(key, one) for key, one in entries if key != "spec"]
-            entries += [(key, one) for key, one in field.at("spec").entries() if key not in KINDS]
-        elif _looks_like_spec(field.raw):
-            yield PodSpec(thing, field, bare=True, around=around)
-            entries = [(key, one) for key, one in entries if key not in _OF_BARE]
-        below, around = [one for _, one in entries], (field, *around)
+            yield PodSpec(item, field)
+            entries = [(key, value) for key, value in entries if key != "spec"]
+            entries += [(key, value) for key, value in field.at("spec").entries() if key not in KINDS]
+        elif _is_bare_spec(field.raw):
+            yield PodSpec(item, field, bare=True, enclosing=enclosing)
+            entries = [(key, value) for key, value in entries if key not in _BARE_SPEC_KEYS]
+        below, enclosing = [value for _, value in entries], (field, *enclosing)
     elif isinstance(raw, list):
         below = field.elements()
-    for one in below if deepest else ():
-        yield from _templates(thing, one, deepest - 1, around)
+    for value in below if depth else ():
+        yield from _templates(item, value, depth - 1, enclosing)
 
 
-def _looks_like_spec(raw: object) -> bool:
+def _is_bare_spec(raw: object) -> bool:
     if not isinstance(raw, Mapping):
         return False
-    given = cast("Mapping[str, object]", raw)
-    listed = given.get("containers")
-    several = cast("list[object]", listed) if isinstance(listed, list) else []
-    return any(map(_looks_like_one, several)) or any(_looks_like_one(given.get(key)) for key in ALONE)
+    mapping = cast("Mapping[str, object]", raw)
+    containers = mapping.get("containers")
+    several = cast("list[object]", containers) if isinstance(containers, list) else []
+    return any(map(_is_container, several)) or any(_is_container(mapping.get(key)) for key in SINGLE_CONTAINER_KEYS)
 
 
-def _looks_like_one(raw: object) -> bool:
-    """Whether it can be nothing but a container: other things have images, and names, too."""
+def _is_container(raw: object) -> bool:
+    """Return whether a value can only be a container. An image and a name alone are not enough."""
     if not isinstance(raw, Mapping):
         return False
-    given = cast("Mapping[str, object]", raw)
-    return isinstance(given.get("image"), str) and bool(_OF_CONTAINERS & set(given))
+    mapping = cast("Mapping[str, object]", raw)
+    return isinstance(mapping.get("image"), str) and bool(_CONTAINER_KEYS & set(mapping))

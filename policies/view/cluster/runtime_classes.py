@@ -1,4 +1,4 @@
-"""What stands between a pod and its node: its RuntimeClass, looked up in the stack or known by its name."""
+"""RuntimeClasses of the stack, and how strongly they isolate a pod from its node."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from agentenv.policies.view.cluster.pods import PodSpec
 from agentenv.policies.view.fields import Field
 from agentenv.policies.view.graph import Graph, once_per_graph
 from agentenv.policies.view.resource import KubernetesObject
-from agentenv.policies.view.tenants.tenants import STRENGTH
+from agentenv.policies.view.tenants.tenants import TIER_STRENGTH
 
-# How strong a handler of the container runtime is: containers on the node's kernel, a kernel in user space, or a
-# machine of their own. Prefixes, since installers add what hypervisor it is with.
+# The isolation of each handler: containers on the node's kernel (0), a kernel in user space (1), or a virtual machine
+# (2). The keys are prefixes, because installers append the hypervisor.
 HANDLERS: Final = {
     "runc": 0,
     "crun": 0,
@@ -23,36 +23,36 @@ HANDLERS: Final = {
     "isolated-sandbox": 2,
     "firecracker": 2,
 }
-# EKS has this one itself where Nitro sandboxes are on (EKS documents).
-OF_EKS: Final = frozenset({"isolated-sandbox"})
+# EKS creates this class if Nitro sandboxes are enabled (EKS documents).
+EKS_RUNTIME_CLASSES: Final = frozenset({"isolated-sandbox"})
 
 
-def strength(graph: Graph, pod: PodSpec) -> int | None:
-    """How strong a pod's wall is, as tiers are; None where that is not known."""
+def isolation_strength(graph: Graph, pod: PodSpec) -> int | None:
+    """Return how strongly a pod is isolated, comparable to `TIER_STRENGTH`; None if that is not known."""
     name = pod.at("runtimeClassName")
     if name.missing or name.raw == "":
-        return STRENGTH["verified"]
+        return TIER_STRENGTH["verified"]
     if not isinstance(name.raw, str):
         return None
-    found = runtime_classes(graph).get(name.raw)
-    return of_handler(name.raw if found is None else found.at("handler").raw)
+    runtime_class = runtime_classes(graph).get(name.raw)
+    return handler_strength(name.raw if runtime_class is None else runtime_class.at("handler").raw)
 
 
-def of_handler(handler: object) -> int | None:
-    """How strong a handler is, by what it begins with."""
+def handler_strength(handler: object) -> int | None:
+    """Return the isolation of a handler, by its prefix."""
     if not isinstance(handler, str):
         return None
-    return next((strong for begin, strong in HANDLERS.items() if handler.startswith(begin)), None)
+    return next((strength for prefix, strength in HANDLERS.items() if handler.startswith(prefix)), None)
 
 
 @once_per_graph
 def runtime_classes(graph: Graph) -> dict[str, KubernetesObject]:
-    """The RuntimeClasses of the stack, by name."""
-    found = [thing for thing in graph.objects("node.k8s.io", "RuntimeClass") if not thing.patch]
-    return {thing.name.raw: thing for thing in found if isinstance(thing.name.raw, str)}
+    """Return the RuntimeClasses of the stack, by name."""
+    classes = [item for item in graph.objects("node.k8s.io", "RuntimeClass") if not item.patch]
+    return {item.name.raw: item for item in classes if isinstance(item.name.raw, str)}
 
 
-def unnamed(graph: Graph) -> Field | None:
-    """A RuntimeClass whose name is not known: it may be any."""
-    things = graph.objects("node.k8s.io", "RuntimeClass")
-    return next((thing.name for thing in things if not isinstance(thing.name.raw, str)), None)
+def unnamed_runtime_class(graph: Graph) -> Field | None:
+    """Return the name field of a RuntimeClass whose name is not known; None if there is none."""
+    classes = graph.objects("node.k8s.io", "RuntimeClass")
+    return next((item.name for item in classes if not isinstance(item.name.raw, str)), None)

@@ -91,7 +91,7 @@ class Condition:
             return None
         if service:
             return all(str(value.raw).lower() == "true" for value in self.values)
-        return all(says_whose(self.key, str(value.raw)) for value in self.values)
+        return all(names_owner(self.key, str(value.raw)) for value in self.values)
 
     def binds(self) -> bool | None:
         """Whether it leaves out anything of what whoever has the policy may do otherwise.
@@ -134,7 +134,7 @@ def one_or_more(field: Field) -> list[Field]:
     return field.elements() if isinstance(field.raw, list) else [field]
 
 
-def says_whose(key: str, text: str) -> bool:
+def names_owner(key: str, text: str) -> bool:
     """Whether a value is somebody's: the part that says whose has no star in it, and is there at all."""
     if key in _ARNS and len(parts := text.split(":", 5)) == 6:
         # The account; a bucket's name has none, and is one of all the world

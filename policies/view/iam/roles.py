@@ -11,7 +11,7 @@ from agentenv.policies.view.fields import Field
 from agentenv.policies.view.graph import Graph, once_per_graph
 from agentenv.policies.view.references import Reference, reference
 from agentenv.policies.view.resource import Resource
-from agentenv.policies.view.tenants.namespaces import place_of, space_of
+from agentenv.policies.view.tenants.namespaces import find_namespace, namespace_of
 
 ROLE: Final = "aws:iam/role:Role"
 POLICY: Final = "aws:iam/policy:Policy"
@@ -35,24 +35,24 @@ ROLE_ANNOTATION: Final = "eks.amazonaws.com/role-arn"
 
 
 @dataclass(frozen=True)
-class Bearer:
+class RoleAssignment:
     """An account that a role is given to, by a token of its own or by the agent on the node."""
 
     role: Reference
     namespace: str | Unknown
     account: Field
-    by_agent: Resource | None
+    association: Resource | None
 
-    def tenants(self, graph: Graph) -> bool | None:
+    def is_for_tenants(self, graph: Graph) -> bool | None:
         """Whether sandboxes run as it; None where its namespace is not known."""
-        space = space_of(graph, self.namespace)
-        return None if space is None else space.tenants
+        space = find_namespace(graph, self.namespace)
+        return None if space is None else space.has_tenants
 
 
 @once_per_graph
-def bearers(graph: Graph) -> list[Bearer]:
+def role_assignments(graph: Graph) -> list[RoleAssignment]:
     """All accounts that are given a role."""
-    found: list[Bearer] = []
+    found: list[RoleAssignment] = []
     for one in graph.of_type(ASSOCIATION):
         space = one.at("namespace")
         targets = graph.targets(one, "namespace", "kubernetes:core/v1:Namespace") if space.unknown else []
@@ -60,12 +60,12 @@ def bearers(graph: Graph) -> list[Bearer]:
         if len(targets) == 1:
             made = targets[0].objects[0].name.raw
             name = made if isinstance(made, str) else targets[0].urn
-        found.append(Bearer(reference(graph, one, ("roleArn",), ROLE), name, one.at("serviceAccount"), one))
+        found.append(RoleAssignment(reference(graph, one, ("roleArn",), ROLE), name, one.at("serviceAccount"), one))
     for thing in graph.objects("", "ServiceAccount"):
         field = thing.at("metadata", "annotations", ROLE_ANNOTATION)
         if not field.missing and not thing.patch:
             role = reference(graph, thing.resource, ("metadata", "annotations", ROLE_ANNOTATION), ROLE)
-            found.append(Bearer(role, place_of(graph, thing), thing.name, None))
+            found.append(RoleAssignment(role, namespace_of(graph, thing), thing.name, None))
     return found
 
 
@@ -88,10 +88,10 @@ def attached(graph: Graph, role: Resource) -> Iterator[Field]:
     """The ARNs of what is attached to a role, wherever that is written."""
     yield from role.at("managedPolicyArns").elements()
     for one in graph.of_type(OF_ROLES):
-        if reference(graph, one, ("role",), ROLE).names(role):
+        if reference(graph, one, ("role",), ROLE).refers_to(role):
             yield one.at("policyArn")
     for one in graph.of_type(EXCLUSIVE[0]):
-        if reference(graph, one, ("roleName",), ROLE).names(role):
+        if reference(graph, one, ("roleName",), ROLE).refers_to(role):
             yield from arns_of(one)
 
 
@@ -100,7 +100,7 @@ def inline(graph: Graph, role: Resource) -> Iterator[Resource]:
     if role.at("inlinePolicies").elements():
         yield role
     for one in graph.of_type(ROLE_POLICY):
-        if reference(graph, one, ("role",), ROLE).names(role):
+        if reference(graph, one, ("role",), ROLE).refers_to(role):
             yield one
 
 

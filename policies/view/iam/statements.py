@@ -104,7 +104,7 @@ class Statement:
             for one in one_or_more(value)
         )
 
-    def is_open_range(self, *, by_address: bool = False) -> bool | None:
+    def for_anybody(self, *, by_address: bool = False) -> bool | None:
         """Whether really anybody is let in: everybody, and no condition says who."""
         everybody = self.everybody
         if not everybody:

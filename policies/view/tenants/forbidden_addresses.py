@@ -1,8 +1,8 @@
-"""The addresses that no sandbox may reach, and why; and the resolvers, which it may ask for names."""
+"""The addresses that no sandbox may reach, by reason, and the DNS resolvers that it may query."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Final
 
@@ -14,6 +14,7 @@ from agentenv.core.capabilities.sets.boxes import (
     TCP_AND_UDP,
     VERSIONS,
     BoxSet,
+    Protocol,
     product,
     union,
 )
@@ -22,7 +23,7 @@ from agentenv.policies.view.fields import Field
 from agentenv.policies.view.graph import Graph, once_per_graph
 
 METADATA: Final = ("169.254.0.0/16", "fd00:ec2::/32")
-# Hands a pod the credentials of its own token and no other (EKS documents, Pod Identity); on port 80.
+# Gives a pod only the credentials for its own token, on port 80 (EKS documents, Pod Identity).
 IDENTITY_AGENT: Final = ("169.254.170.23/32", "fd00:ec2::23/128")
 PRIVATE: Final = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")
 SHARED: Final = "100.64.0.0/10"
@@ -31,84 +32,92 @@ DNS, HTTP = Intervals.single(53), Intervals.single(80)
 
 
 @once_per_graph
-def forbidden(graph: Graph) -> Mapping[str, BoxSet]:
-    """What no sandbox may reach, by what it is."""
-    here = graph.situation
-    clusters = [one.at("kubernetesNetworkConfig") for one in graph.of_type("aws:eks/cluster:Cluster")]
-    services = [*here.service_ranges, *_texts(one.at(key) for one in clusters for key in _SERVICES)]
+def forbidden_destinations(graph: Graph) -> Mapping[str, BoxSet]:
+    """Return the destinations that no sandbox may reach, by description."""
+    context = graph.context
     vpcs = graph.of_type("aws:ec2/vpc:Vpc", "aws:ec2/vpcIpv4CidrBlockAssociation:VpcIpv4CidrBlockAssociation")
-    vpc = [*here.vpc_ranges, *_texts(one.at("cidrBlock") for one in vpcs)]
+    vpc = [*context.vpc_ranges, *_texts(resource.at("cidrBlock") for resource in vpcs)]
     agent = _boxes(IDENTITY_AGENT, HTTP, ("TCP",))
-    everything = {
-        "instance metadata and its like": _boxes(METADATA) - agent,
+    by_description = {
+        "link-local addresses such as instance metadata": _boxes(METADATA) - agent,
         VPC: _boxes(vpc),
-        "the cluster's services": _boxes(services),
-        PODS: _boxes(here.pod_ranges),
+        "the cluster's services": _boxes(_service_ranges(graph)),
+        PODS: _boxes(context.pod_ranges),
     }
-    asked = resolvers(graph)
-    return {word: boxes - asked for word, boxes in everything.items() if boxes}
+    allowed = resolvers(graph)
+    return {description: boxes - allowed for description, boxes in by_description.items() if boxes}
 
 
 @once_per_graph
-def unknown_vpc(graph: Graph) -> tuple[Field | None, BoxSet] | None:
-    """What says the range of a VPC that is not known, and all that it could be; no field where nothing speaks of any.
+def possible_vpc(graph: Graph) -> tuple[Field | None, BoxSet] | None:
+    """Return the field with the unknown range of a VPC, and every address that it could have; None if it is known.
 
-    Every pod is in some VPC: manifests by themselves do not say in which.
+    Without a VPC in the stack, such as for manifests alone, there is no field: every pod is in some VPC.
     """
-    said = [one.at("cidrBlock") for one in graph.of_type("aws:ec2/vpc:Vpc")]
-    unsaid = next((one for one in said if not one.known), None)
-    if unsaid is None and (said or graph.situation.vpc_ranges):
+    ranges = [vpc.at("cidrBlock") for vpc in graph.of_type("aws:ec2/vpc:Vpc")]
+    unknown_range = next((field for field in ranges if not field.known), None)
+    if unknown_range is None and (ranges or graph.context.vpc_ranges):
         return None
-    # Of the shared range the platform's own words say whether pods have it
-    return unsaid, _boxes(PRIVATE if unsaid is None else (*PRIVATE, SHARED)) - resolvers(graph)
+    # The configuration has the ranges of pods, so the shared range counts only for an unknown VPC of the stack
+    return unknown_range, _boxes(PRIVATE if unknown_range is None else (*PRIVATE, SHARED)) - resolvers(graph)
 
 
 @once_per_graph
-def neighbours(graph: Graph) -> Mapping[str, Mapping[int, Intervals]]:
-    """The addresses that nodes and other pods have, by what they are."""
-    found = forbidden(graph)
-    return {word: {one: found[word].addresses(one) for one in VERSIONS} for word in (VPC, PODS) if word in found}
+def node_and_pod_addresses(graph: Graph) -> Mapping[str, Mapping[int, Intervals]]:
+    """Return the addresses of nodes and other pods, by description and IP version."""
+    boxes = forbidden_destinations(graph)
+    return {
+        description: {version: boxes[description].addresses(version) for version in VERSIONS}
+        for description in (VPC, PODS)
+        if description in boxes
+    }
 
 
 @once_per_graph
 def all_forbidden(graph: Graph) -> BoxSet:
-    """All of it together: most rules meet none of it, and one look is enough for those."""
-    return union(list(forbidden(graph).values())) if forbidden(graph) else NO_BOXES
+    """Return the union of the forbidden destinations, for a quick check: most rules reach none of them."""
+    return union(list(forbidden_destinations(graph).values())) if forbidden_destinations(graph) else NO_BOXES
 
 
 @once_per_graph
 def forbidden_spans(graph: Graph) -> Mapping[int, Intervals]:
-    """The addresses among it, by version."""
+    """Return the forbidden addresses, by IP version."""
     return {version: all_forbidden(graph).addresses(version) for version in VERSIONS}
 
 
 @once_per_graph
 def resolvers(graph: Graph) -> BoxSet:
-    """Port 53 of the resolvers that are named; EKS gives the cluster's own the tenth address of the services."""
-    here = graph.situation
-    named = _boxes([f"{one}" for one in here.resolvers], DNS, TCP_AND_UDP)
-    clusters = [one.at("kubernetesNetworkConfig") for one in graph.of_type("aws:eks/cluster:Cluster")]
-    services = [*here.service_ranges, *_texts(one.at(key) for one in clusters for key in _SERVICES)]
-    tenths = [str(found[10]) for text in services if (found := _network(text)) is not None and found.num_addresses > 10]
-    return named | _boxes(tenths, DNS, TCP_AND_UDP)
+    """Return port 53 of the configured resolvers and of the cluster's own, which is the tenth address of services."""
+    configured = _boxes(graph.context.resolvers, DNS, TCP_AND_UDP)
+    networks = [network for text in _service_ranges(graph) if (network := _network(text)) is not None]
+    tenth = [str(network[10]) for network in networks if network.num_addresses > 10]
+    return configured | _boxes(tenth, DNS, TCP_AND_UDP)
 
 
-def example(boxes: BoxSet) -> str:
-    """A range out of a set, as people write it."""
+def forbidden_part(graph: Graph, boxes: BoxSet) -> str:
+    """Return a description of the forbidden destinations in a set; empty if there are none."""
+    parts = {description: boxes & others for description, others in forbidden_destinations(graph).items()}
+    return " and ".join(f"{description} ({example_range(part)})" for description, part in parts.items() if part)
+
+
+def example_range(boxes: BoxSet) -> str:
+    """Return one of the ranges in a set, for messages."""
     for version in (4, 6):
-        if found := prefixes(version, boxes.addresses(version)):
-            return found[0]
+        if ranges := prefixes(version, boxes.addresses(version)):
+            return ranges[0]
     return "no address"
 
 
-_SERVICES = ("serviceIpv4Cidr", "serviceIpv6Cidr")
+def _service_ranges(graph: Graph) -> list[str]:
+    clusters = [cluster.at("kubernetesNetworkConfig") for cluster in graph.of_type("aws:eks/cluster:Cluster")]
+    keys = ("serviceIpv4Cidr", "serviceIpv6Cidr")
+    return [*graph.context.service_ranges, *_texts(cluster.at(key) for cluster in clusters for key in keys)]
 
 
-def _boxes(ranges: list[str] | tuple[str, ...], ports: Intervals = ALL_PORTS, protocols: object = PROTOCOLS) -> BoxSet:
-    wanted = PROTOCOLS if protocols is PROTOCOLS else TCP_AND_UDP if protocols is TCP_AND_UDP else ("TCP",)
-    good = [text for text in ranges if _network(text) is not None]
-    found = [product((version,), wanted, addresses, ports) for version, addresses in spans(good).items()]
-    return union(found) if found else NO_BOXES
+def _boxes(ranges: Sequence[str], ports: Intervals = ALL_PORTS, protocols: tuple[Protocol, ...] = PROTOCOLS) -> BoxSet:
+    valid = [text for text in ranges if _network(text) is not None]
+    boxes = [product((version,), protocols, addresses, ports) for version, addresses in spans(valid).items()]
+    return union(boxes) if boxes else NO_BOXES
 
 
 def _texts(fields: Iterator[Field]) -> list[str]:

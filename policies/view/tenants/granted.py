@@ -1,7 +1,7 @@
-"""What a class for vetted callers is granted by name, of what no other sandbox may reach.
+"""The destinations that the settings grant to a class of tier `verified` and that no other sandbox may reach.
 
-Tier `verified` is claimed by nobody who was not vetted, and a stack file names `api-server`, `metadata` and `vpc` only
-where each is meant. The settings say so, not the network policy: one that allows more is a finding as everywhere.
+Only vetted callers can claim tier `verified`, and its settings must name `api-server`, `metadata` and `vpc` explicitly.
+A network policy that allows more than the settings is still a finding.
 """
 
 from __future__ import annotations
@@ -20,20 +20,21 @@ from agentenv.policies.view.tenants.reach import Policy
 NAMES: Final = frozenset({"api-server", "metadata", "vpc"})
 
 
-def granted(graph: Graph, policy: Policy) -> BoxSet:
-    """Return what the class of a policy's namespace is granted by name; nothing for any other namespace."""
+def granted_by_settings(graph: Graph, policy: Policy) -> BoxSet:
+    """Return the destinations that the settings grant by name to the class of a policy's namespace."""
     return _by_namespace(graph).get(str(policy.namespace), NO_BOXES)
 
 
 @once_per_graph
 def _by_namespace(graph: Graph) -> Mapping[str, BoxSet]:
-    settings = graph.situation.settings
+    settings = graph.context.settings
     if settings is None:
         return {}
-    here = cluster_facts_with_existing(settings)
-    found: dict[str, BoxSet] = {}
-    for one in settings.sandbox_classes:
-        named = [grant for grant in one.capabilities if grant.word in NAMES]
-        if one.tier == "verified" and named:
-            found[namespace(one.name)] = certain_reach(resolve(grants_of(named), here)).boxes
-    return found
+    facts = cluster_facts_with_existing(settings)
+    by_namespace: dict[str, BoxSet] = {}
+    for sandbox_class in settings.sandbox_classes:
+        named = [grant for grant in sandbox_class.capabilities if grant.word in NAMES]
+        if sandbox_class.tier == "verified" and named:
+            reach = certain_reach(resolve(grants_of(named), facts))
+            by_namespace[namespace(sandbox_class.name)] = reach.boxes
+    return by_namespace

@@ -1,4 +1,4 @@
-"""Access points by which a job looks at all homes of a class at once, to read only: what one has to be for that."""
+"""Access points of the job that measures homes: which conditions one must meet to count as such."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from agentenv.policies.view.resource import KubernetesObject, Resource
 ACCESS_POINT: Final = "aws:efs/accessPoint:AccessPoint"
 
 
-def looked_at(graph: Graph, point: Resource) -> bool | None:
-    """Whether an access point is for the job that looks how large homes are, and for nothing else; None where that is
-    not known.
+def is_for_metering(graph: Graph, point: Resource) -> bool | None:
+    """Return whether only the job that measures homes can use an access point; None if that is not known.
 
-    Its tag alone says nothing: it has a volume, and every volume that leads to it is read only, and of that job's
-    namespace.
+    The tag alone is not enough: there must be a volume, and all its volumes must be read-only and reserved for the
+    namespace of the job.
     """
     tag = point.at("tags", TAG)
     if tag.unknown:
@@ -27,17 +26,17 @@ def looked_at(graph: Graph, point: Resource) -> bool | None:
         return False
     answers: list[bool | None] = []
     for volume in graph.objects("", "PersistentVolume"):
-        leads = _leads_to(graph, volume, point)
-        if leads is None:
+        uses = _uses(graph, volume, point)
+        if uses is None:
             answers.append(None)
-        elif leads:
-            answers.append(_only_looks(volume))
+        elif uses:
+            answers.append(_is_read_only(volume))
     if False in answers or not answers:
         return False
     return None if None in answers else True
 
 
-def _leads_to(graph: Graph, volume: KubernetesObject, point: Resource) -> bool | None:
+def _uses(graph: Graph, volume: KubernetesObject, point: Resource) -> bool | None:
     targets = graph.targets(volume.resource, "spec", ACCESS_POINT)
     handle = volume.at("spec", "csi", "volumeHandle")
     if point in targets:
@@ -47,10 +46,10 @@ def _leads_to(graph: Graph, volume: KubernetesObject, point: Resource) -> bool |
     return None if handle.unknown and not targets else False
 
 
-def _only_looks(volume: KubernetesObject) -> bool | None:
+def _is_read_only(volume: KubernetesObject) -> bool | None:
     fields = [volume.at("spec", "csi", "readOnly"), volume.at("spec", "claimRef", "namespace")]
-    if any(one.known and one.raw != wanted for one, wanted in zip(fields, (True, NAME), strict=True)):
+    if any(field.known and field.raw != value for field, value in zip(fields, (True, NAME), strict=True)):
         return False
-    if any(one.missing for one in fields) or volume.patch:
+    if any(field.missing for field in fields) or volume.patch:
         return False
-    return None if any(one.unknown for one in fields) else True
+    return None if any(field.unknown for field in fields) else True

@@ -1,4 +1,4 @@
-"""Namespaces: which are there, what their labels say, and which of them sandboxes live in."""
+"""Namespaces of the stack, their labels, and which of them hold sandboxes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
 from agentenv.core.capabilities.sets.pods import NAMESPACE_NAME
 from agentenv.core.capabilities.unknown_values import UNKNOWN, Unknown
-from agentenv.policies.view.cluster.pods import PLACES
+from agentenv.policies.view.cluster.pods import TEMPLATE_PATHS
 from agentenv.policies.view.fields import Field
 from agentenv.policies.view.graph import Graph, once_per_graph
 from agentenv.policies.view.resource import KubernetesObject
@@ -17,7 +17,7 @@ from agentenv.policies.view.resource import KubernetesObject
 NAMESPACE_TYPES: Final = ("kubernetes:core/v1:Namespace", "kubernetes:core/v1:NamespacePatch")
 SANDBOXES, EXTENSIONS = "agents.x-k8s.io", "extensions.agents.x-k8s.io"
 PREFIX = "sandbox-"
-# Where the platform's own work runs, whatever the stack says of it.
+# Namespaces of the platform, which never hold sandboxes.
 SYSTEM: Final = frozenset(
     {
         "kube-system",
@@ -35,75 +35,75 @@ Labels = Mapping[str, str | Unknown] | Unknown
 
 
 @dataclass
-class Space:
-    """One namespace: its own object where the stack makes it, and whether sandboxes live in it."""
+class Namespace:
+    """A namespace: its declaration if the stack creates it, and whether it has sandboxes and other pods."""
 
     name: str
-    made_by: KubernetesObject | None = None
-    sandboxes: bool = False
-    pods: bool = False
+    declaration: KubernetesObject | None = None
+    has_sandboxes: bool = False
+    has_pods: bool = False
     labels: Labels = field(default_factory=dict[str, "str | Unknown"])
 
     @property
-    def tenants(self) -> bool:
-        """Whether what runs in it is somebody's sandbox: by its label, by what stands in it, or else by its name."""
-        if self.sandboxes:
+    def has_tenants(self) -> bool:
+        """Return whether its pods are sandboxes: by its objects, its label or its name."""
+        if self.has_sandboxes:
             return True
         if self.name in SYSTEM:
             return False
-        labelled = self.made_by is not None and self.labels is not UNKNOWN and CLASS_LABEL in self.labels
+        labelled = self.declaration is not None and self.labels is not UNKNOWN and CLASS_LABEL in self.labels
         return labelled or self.name.startswith(PREFIX)
 
     @property
-    def platform(self) -> bool:
-        """Whether it surely is none of theirs: a well-known one, or one that the stack makes for something else."""
-        return not self.tenants and (self.name in SYSTEM or self.made_by is not None or self.pods)
+    def is_platform(self) -> bool:
+        """Return whether it certainly has no sandboxes: it is well known, or the stack uses it for something else."""
+        return not self.has_tenants and (self.name in SYSTEM or self.declaration is not None or self.has_pods)
 
 
-def place_of(graph: Graph, thing: KubernetesObject) -> str | Unknown:
-    """The namespace an object stands in; one that has no name yet goes by its resource."""
-    given = thing.namespace.raw
-    if isinstance(given, str):
-        return given
-    targets = graph.targets(thing.resource, "metadata", *NAMESPACE_TYPES)
-    return _title(targets[0].objects[0]) if len(targets) == 1 else UNKNOWN
+def namespace_of(graph: Graph, item: KubernetesObject) -> str | Unknown:
+    """Return the namespace of an object: its name, or the URN of its resource if the name is not known yet."""
+    name = item.namespace.raw
+    if isinstance(name, str):
+        return name
+    targets = graph.targets(item.resource, "metadata", *NAMESPACE_TYPES)
+    return _name_or_urn(targets[0].objects[0]) if len(targets) == 1 else UNKNOWN
 
 
 @once_per_graph
-def spaces(graph: Graph) -> dict[str, Space]:
-    """The namespaces that anything of the stack stands in, by name."""
-    found: dict[str, Space] = {}
-    for thing in graph.objects("", "Namespace"):
-        name = _title(thing)
-        found[name] = Space(name, thing, labels=labels_of(thing.labels, {NAMESPACE_NAME: name}))
-    for thing in _standing(graph):
-        name = place_of(graph, thing)
+def namespaces(graph: Graph) -> dict[str, Namespace]:
+    """Return the namespaces of all objects of the stack, by name."""
+    by_name: dict[str, Namespace] = {}
+    for declaration in graph.objects("", "Namespace"):
+        name = _name_or_urn(declaration)
+        by_name[name] = Namespace(name, declaration, labels=labels_of(declaration.labels, {NAMESPACE_NAME: name}))
+    for item in _sandboxes_and_pods(graph):
+        name = namespace_of(graph, item)
         if name is UNKNOWN:
             continue
-        one = found.setdefault(name, Space(name, labels={NAMESPACE_NAME: name}))
-        one.sandboxes = one.sandboxes or thing.group in {SANDBOXES, EXTENSIONS}
-        one.pods = one.pods or thing.kind in PLACES
-    return found
+        namespace = by_name.setdefault(name, Namespace(name, labels={NAMESPACE_NAME: name}))
+        namespace.has_sandboxes = namespace.has_sandboxes or item.group in {SANDBOXES, EXTENSIONS}
+        namespace.has_pods = namespace.has_pods or item.kind in TEMPLATE_PATHS
+    return by_name
 
 
-def space_of(graph: Graph, name: str | Unknown) -> Space | None:
-    """A namespace by its name, also one that nothing of the stack stands in."""
-    return None if name is UNKNOWN else spaces(graph).get(name) or Space(name, labels={NAMESPACE_NAME: name})
+def find_namespace(graph: Graph, name: str | Unknown) -> Namespace | None:
+    """Return a namespace by its name, even if the stack has no objects in it; None if the name is not known."""
+    return None if name is UNKNOWN else namespaces(graph).get(name) or Namespace(name, labels={NAMESPACE_NAME: name})
 
 
-def labels_of(given: Field, more: Mapping[str, str | Unknown] | None = None) -> Labels:
-    """The labels in a field, each known or not."""
-    if given.unknown:
+def labels_of(field: Field, more: Mapping[str, str | Unknown] | None = None) -> Labels:
+    """Return the labels in a field; each value may be unknown."""
+    if field.unknown:
         return UNKNOWN
-    return {**(more or {}), **dict(_labels(given))}
+    return {**(more or {}), **dict(_labels(field))}
 
 
-def _labels(given: Field) -> Iterator[tuple[str, str | Unknown]]:
-    for key, value in given.entries():
+def _labels(field: Field) -> Iterator[tuple[str, str | Unknown]]:
+    for key, value in field.entries():
         yield key, value.raw if isinstance(value.raw, str) else UNKNOWN
 
 
-def _standing(graph: Graph) -> Iterator[KubernetesObject]:
+def _sandboxes_and_pods(graph: Graph) -> Iterator[KubernetesObject]:
     for group, kinds in (
         (SANDBOXES, ("Sandbox",)),
         (EXTENSIONS, ("SandboxTemplate", "SandboxWarmPool", "SandboxClaim")),
@@ -112,5 +112,5 @@ def _standing(graph: Graph) -> Iterator[KubernetesObject]:
     yield from (pod.owner for pod in graph.pods)
 
 
-def _title(thing: KubernetesObject) -> str:
-    return thing.name.raw if isinstance(thing.name.raw, str) else thing.urn
+def _name_or_urn(item: KubernetesObject) -> str:
+    return item.name.raw if isinstance(item.name.raw, str) else item.urn

@@ -1,4 +1,4 @@
-"""What tenants' pods may reach, and be reached by: all NetworkPolicies that select one together, read rule by rule."""
+"""What sandboxes can reach, and be reached by, under all NetworkPolicies that select them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ from agentenv.core.capabilities.unknown_values import UNKNOWN, Unknown, as_list,
 from agentenv.policies.view.fields import Field
 from agentenv.policies.view.graph import Graph, once_per_graph
 from agentenv.policies.view.resource import KubernetesObject
-from agentenv.policies.view.tenants.namespaces import place_of, space_of
-from agentenv.policies.view.tenants.tenants import CLAIMED, Tenant, tenants, tenants_in
+from agentenv.policies.view.tenants.namespaces import Namespace, find_namespace, namespace_of
+from agentenv.policies.view.tenants.tenants import CLAIM_LABELS, Tenant, tenants, tenants_in
 
-SIDES: Final[Mapping[Direction, str]] = {"Egress": "to", "Ingress": "from"}
-# What the controller writes for a template that says nothing (agent-sandbox v1.0.3, sandboxtemplate_controller.go).
-DEFAULT: Final[Mapping[str, object]] = {
+# The policy of a template without one (agent-sandbox v1.0.3, sandboxtemplate_controller.go).
+DEFAULT_RULES: Final[Mapping[str, object]] = {
     "ingress": [
         {
             "from": [
@@ -48,18 +47,18 @@ DEFAULT: Final[Mapping[str, object]] = {
 
 @dataclass(frozen=True, eq=False)
 class Policy:
-    """A policy as it will stand in the cluster: a NetworkPolicy, or the one that a template is given."""
+    """A policy in the cluster: a NetworkPolicy, or the policy that the controller creates for a template."""
 
     owner: KubernetesObject
     spec: Field
     namespace: str | Unknown
     plain: Mapping[str, object]
-    # The policy that the controller makes, and whether it had to think of the rules itself
+    # Whether the controller creates it, and whether with its default rules
     managed: bool = False
     default: bool = False
 
     def selects(self, tenant: Tenant) -> bool | None:
-        """Whether it selects a tenant's pod, as the pod is once somebody has claimed it, or before."""
+        """Return whether it selects a sandbox's pod, before or after it is claimed."""
         if self.managed:
             return tenant.owner is self.owner
         if UNKNOWN in (self.namespace, tenant.namespace):
@@ -71,34 +70,34 @@ class Policy:
         return tenant.selected_by((as_mapping(self.plain.get("spec")) or {}).get("podSelector"))
 
     def may_select_claimed(self, tenant: Tenant) -> bool:
-        """Whether it selects, or may select, the pod with the labels that a claim brings."""
+        """Return whether it may select the pod with the labels of a claim."""
         if tenant.labels is UNKNOWN:
             return self.selects(tenant) is not False
-        claimed: dict[str, str | Unknown] = {**dict.fromkeys(CLAIMED, UNKNOWN), **tenant.labels}
+        claimed: dict[str, str | Unknown] = {**dict.fromkeys(CLAIM_LABELS, UNKNOWN), **tenant.labels}
         return self.selects(Tenant(tenant.pod, tenant.namespace, claimed)) is not False
 
     def governs(self, direction: Direction) -> bool | None:
-        """Whether it speaks of a direction: without types of ingress, and of egress where it has rules for it."""
-        return self._governed[direction]
+        """Return whether it applies to a direction: by default to ingress, and to egress if it has egress rules."""
+        return self._directions[direction]
 
     @cached_property
-    def _governed(self) -> Mapping[Direction, bool | None]:
+    def _directions(self) -> Mapping[Direction, bool | None]:
         if self.managed:
             return {"Egress": True, "Ingress": True}
         types = self.spec.at("policyTypes")
-        if types.unknown or any(one.unknown for one in types.elements()):
+        if types.unknown or any(element.unknown for element in types.elements()):
             return {"Egress": None, "Ingress": None}
-        named = [one.raw for one in types.elements()]
+        named = [element.raw for element in types.elements()]
         egress = self.spec.at("egress")
-        spoken = None if egress.unknown else bool(egress.elements())
+        has_egress = None if egress.unknown else bool(egress.elements())
         return {
-            "Egress": "Egress" in named if named else spoken,
+            "Egress": "Egress" in named if named else has_egress,
             "Ingress": "Ingress" in named if named else True,
         }
 
     @cached_property
-    def ways_out(self) -> tuple[tuple[Field, Bounds], ...]:
-        """Each rule of egress with what it allows."""
+    def egress_rules(self) -> tuple[tuple[Field, Bounds], ...]:
+        """Return each egress rule with the destinations that it allows."""
         return tuple(self._rules("Egress"))
 
     def _rules(self, direction: Direction) -> Iterator[tuple[Field, Bounds]]:
@@ -107,61 +106,66 @@ class Policy:
         if self.spec.unknown:
             yield self.spec, read_rule(UNKNOWN, direction, self.namespace, self.spec.path)
             return
-        listed = as_list((as_mapping(self.plain.get("spec")) or {}).get(direction.lower()))
+        rules = as_list((as_mapping(self.plain.get("spec")) or {}).get(direction.lower()))
         field = self.spec.at(direction.lower())
-        if listed is None:
+        if rules is None:
             yield field, read_rule(UNKNOWN, direction, self.namespace, field.path)
             return
-        for index, rule in enumerate(listed):
+        for index, rule in enumerate(rules):
             path = f"{field.path}[{index}]"
-            place = self.spec if self.default else Field(field.urn, path, rule)
-            yield place, read_rule(rule, direction, self.namespace, path)
+            reported = self.spec if self.default else Field(field.urn, path, rule)
+            yield reported, read_rule(rule, direction, self.namespace, path)
 
 
 @once_per_graph
 def policies(graph: Graph) -> list[Policy]:
-    """All policies of the stack."""
-    made = [
-        _policy(graph, thing)
+    """Return all policies of the stack."""
+    declared = [
+        _policy(graph, item)
         for group in ("networking.k8s.io", "extensions")
-        for thing in graph.objects(group, "NetworkPolicy")
-        if not thing.patch
+        for item in graph.objects(group, "NetworkPolicy")
+        if not item.patch
     ]
-    return [*made, *(found for tenant in tenants(graph) if (found := _managed(tenant)) is not None)]
+    return [*declared, *(policy for tenant in tenants(graph) if (policy := _managed_policy(tenant)) is not None)]
 
 
 @once_per_graph
-def _by_place(graph: Graph) -> dict[str | Unknown, list[Policy]]:
-    found: dict[str | Unknown, list[Policy]] = {}
+def _by_namespace(graph: Graph) -> dict[str | Unknown, list[Policy]]:
+    by_namespace: dict[str | Unknown, list[Policy]] = {}
     for policy in policies(graph):
-        found.setdefault(policy.namespace, []).append(policy)
-    return found
+        by_namespace.setdefault(policy.namespace, []).append(policy)
+    return by_namespace
 
 
 def policies_in(graph: Graph, namespace: str | Unknown) -> list[Policy]:
-    """Those that are, or may be, in that namespace."""
+    """Return the policies that are, or may be, in a namespace."""
     if namespace is UNKNOWN:
         return policies(graph)
-    return [*_by_place(graph).get(namespace, []), *_by_place(graph).get(UNKNOWN, [])]
+    return [*_by_namespace(graph).get(namespace, []), *_by_namespace(graph).get(UNKNOWN, [])]
 
 
-def about_tenants(graph: Graph, policy: Policy) -> bool | None:
-    """Whether a policy is about tenants; None where it stands alone, in a namespace of which nothing says what it is.
+def applies_to_tenants(graph: Graph, policy: Policy) -> bool | None:
+    """Return whether a policy is for sandboxes; None if nothing in the stack describes its namespace.
 
-    One that names no namespace is for whoever applies it, wherever that is, and counts as being about them.
+    A policy without a namespace counts as one for sandboxes, because it is applied to any namespace.
     """
     if policy.managed:
         return True
-    space = space_of(graph, policy.namespace)
-    if space is None or space.tenants or (space.name == "default" and space.made_by is None and not space.pods):
+    space = find_namespace(graph, policy.namespace)
+    if space is None or space.has_tenants or is_unspecified(space):
         return True
     if any(policy.selects(tenant) for tenant in tenants_in(graph, policy.namespace)):
         return True
-    return False if space.platform else None
+    return False if space.is_platform else None
 
 
-def covered(graph: Graph, tenant: Tenant, direction: Direction) -> tuple[bool | None, Field | None]:
-    """Whether any policy binds a pod in that direction; None where it depends on the field."""
+def is_unspecified(space: Namespace) -> bool:
+    """Return whether a namespace is only the default of objects without one."""
+    return space.name == "default" and space.declaration is None and not space.has_pods
+
+
+def is_covered(graph: Graph, tenant: Tenant, direction: Direction) -> tuple[bool | None, Field | None]:
+    """Return whether any policy applies to a pod in a direction; None, with the field, if that depends on the field."""
     doubt: Field | None = None
     for policy in policies_in(graph, tenant.namespace):
         selected = policy.selects(tenant)
@@ -174,17 +178,17 @@ def covered(graph: Graph, tenant: Tenant, direction: Direction) -> tuple[bool | 
 
 
 def reach(graph: Graph, tenant: Tenant, direction: Direction) -> Bounds:
-    """What a pod may reach under all policies together, or be reached by."""
-    here = policies_in(graph, tenant.namespace)
-    plain = [policy.plain for policy in here if policy.selects(tenant) is not False]
+    """Return what a pod can reach, or be reached by, under all policies."""
+    in_namespace = policies_in(graph, tenant.namespace)
+    plain = [policy.plain for policy in in_namespace if policy.selects(tenant) is not False]
     if isinstance(tenant.namespace, str):
         return effective(plain, tenant.namespace, tenant.labels, direction)
-    return effective([{**one, "metadata": {"namespace": "?"}} for one in plain], "?", tenant.labels, direction)
+    return effective([{**policy, "metadata": {"namespace": "?"}} for policy in plain], "?", tenant.labels, direction)
 
 
 @once_per_graph
-def foreign(graph: Graph) -> list[KubernetesObject]:
-    """Policies in another language than Kubernetes's own, which nothing here can read."""
+def unsupported_policies(graph: Graph) -> list[KubernetesObject]:
+    """Return network policies of other kinds, which the rules cannot read."""
     return [
         *graph.objects("cilium.io", "CiliumNetworkPolicy", "CiliumClusterwideNetworkPolicy"),
         *graph.objects("projectcalico.org", "NetworkPolicy", "GlobalNetworkPolicy"),
@@ -194,32 +198,32 @@ def foreign(graph: Graph) -> list[KubernetesObject]:
     ]
 
 
-def _policy(graph: Graph, thing: KubernetesObject) -> Policy:
-    namespace = place_of(graph, thing)
-    metadata = {"name": thing.name.raw, "namespace": namespace}
-    # As `effective` reads it: no selector, or an empty one, selects every pod
-    plain: dict[str, object] = {"metadata": metadata, "spec": thing.at("spec").raw}
-    return Policy(thing, thing.at("spec"), namespace, plain)
+def _policy(graph: Graph, item: KubernetesObject) -> Policy:
+    namespace = namespace_of(graph, item)
+    metadata = {"name": item.name.raw, "namespace": namespace}
+    # To `effective`, no selector or an empty one selects every pod
+    plain: dict[str, object] = {"metadata": metadata, "spec": item.at("spec").raw}
+    return Policy(item, item.at("spec"), namespace, plain)
 
 
-def _managed(tenant: Tenant) -> Policy | None:
+def _managed_policy(tenant: Tenant) -> Policy | None:
     owner = tenant.owner
     if owner.kind != "SandboxTemplate":
         return None
     management = owner.at("spec", "networkPolicyManagement")
     if management.raw == "Unmanaged" or management.unknown:
         return None
-    given = owner.at("spec", "networkPolicy")
-    rules: Any = DEFAULT if given.missing else given.raw
+    field = owner.at("spec", "networkPolicy")
+    raw: Any = DEFAULT_RULES if field.missing else field.raw
     spec: object = UNKNOWN
-    if not given.unknown:
-        own = cast("Mapping[str, object]", as_mapping(rules) or {})
-        spec = {"policyTypes": ["Ingress", "Egress"], "ingress": own.get("ingress"), "egress": own.get("egress")}
+    if not field.unknown:
+        rules = cast("Mapping[str, object]", as_mapping(raw) or {})
+        spec = {"policyTypes": ["Ingress", "Egress"], "ingress": rules.get("ingress"), "egress": rules.get("egress")}
     plain: dict[str, object] = {"metadata": {"namespace": tenant.namespace}, "spec": spec}
-    return Policy(owner, given, tenant.namespace, plain, managed=True, default=given.missing)
+    return Policy(owner, field, tenant.namespace, plain, managed=True, default=field.missing)
 
 
-def _both(one: bool | None, other: bool | None) -> bool | None:
-    if False in (one, other):
+def _both(first: bool | None, second: bool | None) -> bool | None:
+    if False in (first, second):
         return False
-    return None if None in (one, other) else True
+    return None if None in (first, second) else True

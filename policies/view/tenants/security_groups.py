@@ -1,4 +1,4 @@
-"""Security groups: the rules in each, wherever they are written, and the groups that pods are put into."""
+"""Security groups: the rules of each, inline or as resources, and the groups of pods."""
 
 from __future__ import annotations
 
@@ -10,47 +10,45 @@ from agentenv.core.capabilities.policies.selectors import matches
 from agentenv.core.capabilities.unknown_values import UNKNOWN
 from agentenv.policies.view.fields import Field, is_one_of
 from agentenv.policies.view.graph import Graph, once_per_graph
-from agentenv.policies.view.references import among, reference
+from agentenv.policies.view.references import reference, with_listed
 from agentenv.policies.view.resource import KubernetesObject, Resource
-from agentenv.policies.view.tenants.namespaces import place_of
+from agentenv.policies.view.tenants.namespaces import namespace_of
 from agentenv.policies.view.tenants.tenants import Tenant
 
-Way = Literal["egress", "ingress"]
+RuleDirection = Literal["egress", "ingress"]
 GROUP: Final = "aws:ec2/securityGroup:SecurityGroup"
 DEFAULT_GROUP: Final = "aws:ec2/defaultSecurityGroup:DefaultSecurityGroup"
 GROUPS: Final = (GROUP, DEFAULT_GROUP)
-OLD: Final = "aws:ec2/securityGroupRule:SecurityGroupRule"
-NEW: Final[dict[Way, str]] = {
+COMBINED_RULE: Final = "aws:ec2/securityGroupRule:SecurityGroupRule"
+SEPARATE_RULES: Final[dict[RuleDirection, str]] = {
     "egress": "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule",
     "ingress": "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule",
 }
 
 
 @dataclass(frozen=True)
-class Passing:
-    """One rule of a group: its ports, its protocol, and the ranges at the other end."""
+class GroupRule:
+    """A rule of a security group: its ports, its protocol, and the ranges of the peers."""
 
     field: Field
     protocol: Field
     first: Field
     last: Field
     ranges: tuple[Field, ...]
-    # Whether the other end is a group, or a list that AWS keeps
-    named: bool
 
     @property
-    def every_port(self) -> bool | None:
-        """Whether it is for all protocols, or all ports of one; None where that is not known."""
+    def all_ports(self) -> bool | None:
+        """Return whether it allows all protocols, or all ports of one; None if that is not known."""
         if is_one_of(self.protocol, {"-1", -1, "all"}):
             return True
         fields = (self.protocol, self.first, self.last)
-        if any(one.unknown for one in fields):
+        if any(field.unknown for field in fields):
             return None
-        return is_one_of(self.protocol, {"tcp", "udp", "6", "17", 6, 17}) and self.span == (0, 65535)
+        return is_one_of(self.protocol, {"tcp", "udp", "6", "17", 6, 17}) and self.port_range == (0, 65535)
 
     @property
-    def span(self) -> tuple[int, int] | None:
-        """The ports, where they are known; all of them where none are given."""
+    def port_range(self) -> tuple[int, int] | None:
+        """Return the range of ports, all if none is given; None if it is not known."""
         try:
             first = 0 if self.first.missing else int(str(self.first.raw).removesuffix(".0"))
             last = 65535 if self.last.missing else int(str(self.last.raw).removesuffix(".0"))
@@ -59,43 +57,42 @@ class Passing:
         return (0, 65535) if (first, last) == (-1, -1) else (first, last)
 
 
-def passing(graph: Graph, group: Resource, way: Way) -> Iterator[Passing]:
-    """The rules of a group: in itself, and those that others add to it."""
-    for one in group.at(way).elements():
-        yield _inline(one)
-    for one in _rules(graph).get((group.urn, way), []):
-        yield _old(one) if one.type == OLD else _new(one)
+def group_rules(graph: Graph, group: Resource, direction: RuleDirection) -> Iterator[GroupRule]:
+    """Yield the rules of a group: inline ones, and those of other resources."""
+    yield from map(_inline_rule, group.at(direction).elements())
+    for rule in _rules_by_group(graph).get((group.urn, direction), []):
+        yield _inline_rule(rule.root) if rule.type == COMBINED_RULE else _separate_rule(rule)
 
 
-def written_in(resource: Resource, way: Way) -> Iterator[Passing]:
-    """The rules that a resource itself writes: a group its own, whosever group another's are for."""
+def rules_declared_in(resource: Resource, direction: RuleDirection) -> Iterator[GroupRule]:
+    """Yield the rules that a resource declares, for any group."""
     if resource.type in GROUPS:
-        yield from map(_inline, resource.at(way).elements())
-    elif resource.type == NEW[way]:
-        yield _new(resource)
-    elif resource.type == OLD and resource.at("type").raw in (way, UNKNOWN):
-        yield _old(resource)
+        yield from map(_inline_rule, resource.at(direction).elements())
+    elif resource.type == SEPARATE_RULES[direction]:
+        yield _separate_rule(resource)
+    elif resource.type == COMBINED_RULE and resource.at("type").raw in (direction, UNKNOWN):
+        yield _inline_rule(resource.root)
 
 
-def may_have_more(graph: Graph, way: Way) -> Field | None:
-    """A rule of which nobody can say whose it is."""
-    return _rules_of_nobody(graph).get(way)
+def rule_of_unknown_group(graph: Graph, direction: RuleDirection) -> Field | None:
+    """Return the group field of a rule whose group is not known; None if there is none."""
+    return _rules_without_group(graph).get(direction)
 
 
 @dataclass(frozen=True)
 class PodGroups:
-    """An object that puts pods into groups."""
+    """A SecurityGroupPolicy, which assigns pods to groups."""
 
     owner: KubernetesObject
     namespace: object
 
     @property
     def ids(self) -> Field:
-        """The groups."""
+        """Return the ids of the groups."""
         return self.owner.at("spec", "securityGroups", "groupIds")
 
     def selects(self, tenant: Tenant) -> bool | None:
-        """Whether it is for a pod; by its labels, by its account's, or by both."""
+        """Return whether it selects a pod, by the labels of the pod, of its service account, or both."""
         if self.namespace is UNKNOWN or tenant.namespace is UNKNOWN:
             return None
         if self.namespace != tenant.namespace:
@@ -104,73 +101,65 @@ class PodGroups:
         if pods.missing and accounts.missing:
             return False
         answer = True if pods.missing else matches(pods.raw, tenant.labels)
-        # The labels of the account are its object's, which may stand anywhere
+        # The labels of the service account are not looked up
         return answer if accounts.missing or answer is False else None
 
     def groups(self, graph: Graph) -> list[Resource]:
-        """The groups of the stack that it names; while ids are not known, those that it hangs on."""
+        """Return its groups in the stack, by their ids or, while these are unknown, by its dependencies."""
         targets = graph.targets(self.owner.resource, "spec", *GROUPS)
-        return among(graph, targets, self.ids, *GROUPS)
+        return with_listed(graph, targets, self.ids, *GROUPS)
 
 
 @once_per_graph
 def pod_groups(graph: Graph) -> list[PodGroups]:
-    """All such objects of the stack."""
+    """Return the SecurityGroupPolicies of the stack."""
     return [
-        PodGroups(thing, place_of(graph, thing))
-        for thing in graph.objects("vpcresources.k8s.aws", "SecurityGroupPolicy")
-        if not thing.patch
+        PodGroups(item, namespace_of(graph, item))
+        for item in graph.objects("vpcresources.k8s.aws", "SecurityGroupPolicy")
+        if not item.patch
     ]
 
 
 @once_per_graph
-def _rules(graph: Graph) -> dict[tuple[str, str], list[Resource]]:
-    found: dict[tuple[str, str], list[Resource]] = {}
-    for one, way in _loose(graph):
-        key = reference(graph, one, ("securityGroupId",), *GROUPS).key
+def _rules_by_group(graph: Graph) -> dict[tuple[str, str], list[Resource]]:
+    by_group: dict[tuple[str, str], list[Resource]] = {}
+    for rule, direction in _rule_resources(graph):
+        key = reference(graph, rule, ("securityGroupId",), *GROUPS).key
         if key is not None:
-            found.setdefault((key, way), []).append(one)
-    return found
+            by_group.setdefault((key, direction), []).append(rule)
+    return by_group
 
 
 @once_per_graph
-def _rules_of_nobody(graph: Graph) -> dict[str, Field]:
+def _rules_without_group(graph: Graph) -> dict[str, Field]:
     return {
-        way: one.at("securityGroupId")
-        for one, way in _loose(graph)
-        # What hangs on a cluster, or on a component, is a group that those made
-        if reference(graph, one, ("securityGroupId",), *GROUPS).key is None
-        and not graph.targets(one, "securityGroupId")
+        direction: rule.at("securityGroupId")
+        for rule, direction in _rule_resources(graph)
+        # A rule that depends on a cluster or a component is for a group that those created
+        if reference(graph, rule, ("securityGroupId",), *GROUPS).key is None
+        and not graph.targets(rule, "securityGroupId")
     }
 
 
-def _loose(graph: Graph) -> Iterator[tuple[Resource, str]]:
-    for way, kind in NEW.items():
-        yield from ((one, way) for one in graph.of_type(kind))
-    for one in graph.of_type(OLD):
-        way = one.at("type").raw
-        yield from ((one, word) for word in ("egress", "ingress") if way in (word, UNKNOWN))
+def _rule_resources(graph: Graph) -> Iterator[tuple[Resource, str]]:
+    for direction, kind in SEPARATE_RULES.items():
+        yield from ((rule, direction) for rule in graph.of_type(kind))
+    for rule in graph.of_type(COMBINED_RULE):
+        kind = rule.at("type").raw
+        yield from ((rule, direction) for direction in ("egress", "ingress") if kind in (direction, UNKNOWN))
 
 
-def _inline(one: Field) -> Passing:
-    ranges = (*one.at("cidrBlocks").elements(), *one.at("ipv6CidrBlocks").elements())
-    named = not (one.at("securityGroups").missing and one.at("self").missing and one.at("prefixListIds").missing)
-    return Passing(one, _small(one.at("protocol")), one.at("fromPort"), one.at("toPort"), ranges, named)
+def _inline_rule(field: Field) -> GroupRule:
+    ranges = (*field.at("cidrBlocks").elements(), *field.at("ipv6CidrBlocks").elements())
+    return GroupRule(field, _lower_case(field.at("protocol")), field.at("fromPort"), field.at("toPort"), ranges)
 
 
-def _old(one: Resource) -> Passing:
-    ranges = (*one.at("cidrBlocks").elements(), *one.at("ipv6CidrBlocks").elements())
-    named = not (one.at("sourceSecurityGroupId").missing and one.at("self").missing)
-    return Passing(one.root, _small(one.at("protocol")), one.at("fromPort"), one.at("toPort"), ranges, named)
+def _separate_rule(rule: Resource) -> GroupRule:
+    ranges = tuple(field for key in ("cidrIpv4", "cidrIpv6") if not (field := rule.at(key)).missing)
+    return GroupRule(rule.root, _lower_case(rule.at("ipProtocol")), rule.at("fromPort"), rule.at("toPort"), ranges)
 
 
-def _new(one: Resource) -> Passing:
-    ranges = tuple(field for key in ("cidrIpv4", "cidrIpv6") if not (field := one.at(key)).missing)
-    named = not one.at("referencedSecurityGroupId").missing
-    return Passing(one.root, _small(one.at("ipProtocol")), one.at("fromPort"), one.at("toPort"), ranges, named)
-
-
-def _small(protocol: Field) -> Field:
-    """As the provider reads it, to which TCP is tcp."""
+def _lower_case(protocol: Field) -> Field:
+    """Return the protocol in lower case, as the provider reads it."""
     raw = protocol.raw
     return Field(protocol.urn, protocol.path, raw.lower()) if isinstance(raw, str) else protocol

@@ -13,7 +13,7 @@ from agentenv.components.environment import Environment
 from agentenv.components.platform_arguments import capacity_layout, cluster_layout, sandbox_controller
 from agentenv.config import Settings, read
 from agentenv.core.capabilities.unknown_values import UNKNOWN
-from agentenv.policies.packs.planned_documents import broken, kept
+from agentenv.policies.packs.planned_documents import plan_mismatches, with_planned_documents
 from tests.fast.components.graph import CALLER, Graph, registered
 from tests.fast.config.stack_samples import settings
 
@@ -123,7 +123,7 @@ def test_every_example_builds(name: str) -> None:
     assert made.one("eks:index:Cluster").inputs["version"] == told.cluster.version
     assert len(made.of("NodePool")) > 1
     assert len(made.of("Addon")) == 7
-    assert list(broken(made.resources())) == []
+    assert list(plan_mismatches(made.resources())) == []
     pods = [one.inputs["spec"]["template"]["spec"] for kind in ("Deployment", "DaemonSet") for one in made.of(kind)]
     images = {container["image"] for pod in pods for container in pod["containers"]}
     # A tag of a copy may be moved, so an image keeps its digest wherever it is copied to.
@@ -136,7 +136,7 @@ def test_at_a_first_preview_every_document_of_iam_is_planned(name: str) -> None:
     _, made = build(name, preview=True)
     unknown = {
         (one.name, key)
-        for one in kept(made.resources())
+        for one in with_planned_documents(made.resources())
         for key in ("assumeRolePolicy", "policy")
         if one.type.startswith("aws:") and one.inputs.get(key) is UNKNOWN
     }

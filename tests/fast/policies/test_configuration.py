@@ -29,15 +29,19 @@ def test_what_is_not_said_of_an_environment_stays_as_it_is_there(given: dict[str
 
 
 def test_who_says_what_a_failure_does_says_nothing_of_what_cannot_be_told() -> None:
-    usual = levels({})
+    default_strictness = levels({})
     told = levels({"prod": {"fail": ["Critical", "High"]}})
-    assert told == {**usual, ("Medium", "fail"): "advisory"}
+    assert told == {**default_strictness, ("Medium", "fail"): "advisory"}
     assert told["Critical", "indeterminate"] == "mandatory"
     told = levels({"prod": {"indeterminate": []}})
-    assert told == {**usual, ("Critical", "indeterminate"): "advisory", ("High", "indeterminate"): "advisory"}
+    assert told == {
+        **default_strictness,
+        ("Critical", "indeterminate"): "advisory",
+        ("High", "indeterminate"): "advisory",
+    }
 
 
 @pytest.mark.parametrize("name", ["PACK-01", "PACK-03"])
 def test_a_pack_that_judges_otherwise_than_believed_is_always_told(name: str) -> None:
-    assert read({"rules": {name: "disabled"}}, "prod").mistakes == (f"rules: {name} is always told",)
+    assert read({"rules": {name: "disabled"}}, "prod").mistakes == (f"rules: {name} is always reported",)
     assert read({"rules": {"WVR-03": "disabled", "PACK-02": "disabled"}}, "prod").mistakes == ()

@@ -161,4 +161,4 @@ def test_a_list_of_nothing_is_nothing(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "nothing was judged" in printed
     code, printed = check("apiVersion: v1\nkind: List\nitems: {}\n", tmp_path, capsys)
     assert code == 1
-    assert "its items are no list" in printed
+    assert "its items are not a list" in printed

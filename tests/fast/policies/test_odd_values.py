@@ -52,7 +52,7 @@ def test_no_value_breaks_a_rule(rule: str) -> None:
             for path in leaves(resource.inputs):
                 changed = list(sample.resources)
                 changed[index] = replace(resource, inputs=put(dict(resource.inputs), path, next(odds)))
-                found = findings_of(changed, sample.situation, [RULES[rule]])
-                assert [one.message for one in found if "itself broke" in one.message] == [], path
+                found = findings_of(changed, sample.context, [RULES[rule]])
+                assert [one.message for one in found if "failed to run" in one.message] == [], path
                 tried += 1
     assert tried

@@ -66,7 +66,7 @@ def test_nothing_to_judge_is_no_pass(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert answer(["policies", "check", str(tmp_path)]) == 1
     printed = capsys.readouterr().out
     assert "nothing was judged" in printed
-    assert "small.yaml#0: not judged: no kind is written 'pod'" in printed
+    assert "small.yaml#0: not judged: 'pod' is not a valid kind" in printed
     assert main([str(tmp_path)]) == 1
     # What is no object beside one that is does not fail the check
     (tmp_path / "good.yaml").write_text(pod("fine", "false"), encoding="utf-8")

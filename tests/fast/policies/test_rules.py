@@ -28,7 +28,7 @@ def test_a_rule_has_samples_and_a_header(rule: str) -> None:
     assert header.title[0].isupper()
     assert not header.title.endswith(".")
     assert header.why.endswith(".")
-    assert header.do.endswith(".")
+    assert header.fix.endswith(".")
 
 
 def test_no_samples_are_left_of_a_rule_that_went() -> None:
@@ -37,9 +37,9 @@ def test_no_samples_are_left_of_a_rule_that_went() -> None:
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: f"{sample.rule} {sample.name}")
 def test_a_sample_leads_to_exactly_its_findings(sample: Sample) -> None:
-    findings = findings_of(sample.resources, sample.situation, [RULES[sample.rule]])
+    findings = findings_of(sample.resources, sample.context, [RULES[sample.rule]])
     assert Counter(_seen(sample, one) for one in findings if one.verdict is not Verdict.PASS) == sample.expected
-    assert all("itself broke" not in one.message for one in findings)
+    assert all("failed to run" not in one.message for one in findings)
     # A good sample that the rule never looks at would prove nothing
     assert findings
     wanted = WANTED[sample.sort]

@@ -14,7 +14,7 @@ from agentenv.core.capabilities.unknown_values import UNKNOWN
 from agentenv.policies.offline import findings_of
 from agentenv.policies.rules.registry import all_rules
 from agentenv.policies.verdicts import Verdict
-from agentenv.policies.view.cluster.pods import PLACES, pods_of
+from agentenv.policies.view.cluster.pods import TEMPLATE_PATHS, pods_of
 from agentenv.policies.view.fields import MISSING, Field, UnknownReached
 from agentenv.policies.view.resource import Resource
 
@@ -81,7 +81,7 @@ def test_reading_a_leaf_that_is_not_known_says_so() -> None:
     assert field({"a": "{"}).at("a").parsed().unknown
 
 
-PLACED = [(kind, place) for kind, place in PLACES.items() if place]
+PLACED = [(kind, place) for kind, place in TEMPLATE_PATHS.items() if place]
 
 
 @pytest.mark.parametrize(("kind", "place"), PLACED)
@@ -170,7 +170,7 @@ def test_what_is_not_known_in_one_part_hides_nothing_in_another(hidden: set[tupl
             inner = inner[key] if inner is not UNKNOWN else UNKNOWN
         if inner is not UNKNOWN:
             inner[place[-1]] = UNKNOWN
-    covered = tuple(parts(place) for place in hidden)
+    is_covered = tuple(parts(place) for place in hidden)
     # What the pod's own security context leaves out is said once for all containers that leave it out too
-    expected = {one for one in failed(WEAK) if not one[1].startswith((*covered, "spec.securityContext"))}
+    expected = {one for one in failed(WEAK) if not one[1].startswith((*is_covered, "spec.securityContext"))}
     assert expected <= failed(spec)

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from agentenv.policies.verdicts import Finding, Severity, Verdict
-from agentenv.policies.waivers import FILE, Waivers, bounded, read_waivers, used_by, waivers_of
+from agentenv.policies.waivers import FILE, Waivers, is_bounded, read_waivers, used_ids, waivers_of
 
 TODAY = datetime.date(2030, 6, 15)
 SEVERITIES: dict[str, Severity] = {"POD-01": "Critical", "POD-09": "High"}
@@ -39,27 +39,27 @@ def finding(urn: str = str(GOOD["urn"]), rule: str = "POD-09", verdict: Verdict 
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"expires": TODAY + datetime.timedelta(days=61)}, "it holds for more than 90 days"),
-        ({"created": TODAY + datetime.timedelta(days=1)}, "it was made in the future"),
-        ({"expires": TODAY - datetime.timedelta(days=40)}, "it expires before it was made"),
+        ({"expires": TODAY + datetime.timedelta(days=61)}, "it is valid for more than 90 days"),
+        ({"created": TODAY + datetime.timedelta(days=1)}, "it is created in the future"),
+        ({"expires": TODAY - datetime.timedelta(days=40)}, "it expires before it is created"),
         ({"rule": "POD-99"}, "there is no rule POD-99"),
         ({"rule": "POD-01"}, "a Critical rule needs two owners"),
         ({"rule": "POD-01", "owners": ["me", "me"]}, "a Critical rule needs two owners"),
         ({"rule": "POD-01", "owners": ["me", " Me "]}, "a Critical rule needs two owners"),
         ({"rule": "POD-01", "owners": ["me", "@me"]}, "a Critical rule needs two owners"),
-        ({"owners": ["@"]}, "'owners' has to be a list"),
-        ({"owners": [" "]}, "'owners' has to be a list"),
+        ({"owners": ["@"]}, "'owners' must be a list"),
+        ({"owners": [" "]}, "'owners' must be a list"),
         ({"ticket": " "}, "'ticket' is missing"),
         ({"reason": "\n"}, "'reason' is missing"),
-        ({"urn": "*"}, "its urn has to be"),
-        ({"urn": f"{STACK}kubernetes:apps/v1:*::reports"}, "its urn has to be"),
-        ({"urn": f"{STACK}kubernetes:apps/v1:Deployment::re*"}, "its urn has to be"),
-        ({"id": "A"}, "its id has to be"),
+        ({"urn": "*"}, "its urn must be"),
+        ({"urn": f"{STACK}kubernetes:apps/v1:*::reports"}, "its urn must be"),
+        ({"urn": f"{STACK}kubernetes:apps/v1:Deployment::re*"}, "its urn must be"),
+        ({"id": "A"}, "its id must"),
         ({"reason": ""}, "'reason' is missing"),
-        ({"reason": ["a"]}, "'reason' has to be a text"),
-        ({"owners": [1]}, "'owners' has to be a list"),
-        ({"expires": "soon"}, "'expires' has to be a day"),
-        ({"until": TODAY}, "'until' is no key"),
+        ({"reason": ["a"]}, "'reason' must be a string"),
+        ({"owners": [1]}, "'owners' must be a list"),
+        ({"expires": "soon"}, "'expires' must be a date"),
+        ({"until": TODAY}, "'until' is not a key"),
     ],
 )
 def test_a_waiver_that_is_written_wrongly_waives_nothing(changed: dict[str, Any], said: str) -> None:
@@ -71,7 +71,7 @@ def test_a_waiver_that_is_written_wrongly_waives_nothing(changed: dict[str, Any]
 def test_two_waivers_of_one_id_are_a_mistake() -> None:
     waivers = read(GOOD, GOOD)
     assert len(waivers.all) == 1
-    assert waivers.wrong == ("waiver disk-of-reports: its id is another's too",)
+    assert waivers.wrong == ("waiver disk-of-reports: another waiver has the same id",)
 
 
 @pytest.mark.parametrize("text", ["a: [", "waivers: 3", "waivers: [3]", "- 3", "waivrs: []", "{waivers: [], more: 1}"])
@@ -99,7 +99,7 @@ def test_a_pattern_stays_within_a_name() -> None:
     assert waivers.waiver_for(finding(f"{prefix}reports::more"), "prod", TODAY) is None
     # What stands in a URN for itself stands for itself here too
     assert waivers.waiver_for(finding(prefix.replace(".", "x") + "rep"), "prod", TODAY) is not None
-    assert not bounded("urn:pulumi:prod::agents::a?b::reports")
+    assert not is_bounded("urn:pulumi:prod::agents::a?b::reports")
 
 
 def test_expired_wrong_and_unused_ones_are_findings() -> None:
@@ -109,9 +109,9 @@ def test_expired_wrong_and_unused_ones_are_findings() -> None:
     waivers = read(GOOD, old, elsewhere, unused, {**GOOD, "id": "wrong", "rule": "X"})
     left, waived = waivers.split([finding(), finding("other")], "prod", TODAY)
     assert [one.urn for one in left] == ["other"]
-    assert used_by(waived) == {"disk-of-reports"}
-    assert "waived by disk-of-reports until 2030-08-14" in waived[0].waiver.line
-    said = [(one.rule, one.severity) for one in waivers.own_findings("prod", used_by(waived), TODAY)]
+    assert used_ids(waived) == {"disk-of-reports"}
+    assert "waived by disk-of-reports until 2030-08-14" in waived[0].waiver.summary
+    said = [(one.rule, one.severity) for one in waivers.own_findings("prod", used_ids(waived), TODAY)]
     assert said == [("WVR-02", "High"), ("WVR-01", "High"), ("WVR-03", "Low")]
 
 

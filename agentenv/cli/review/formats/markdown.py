@@ -199,7 +199,7 @@ def _where(one: Judged) -> str:
     unknown = " (not known yet)" if found.verdict.value == "indeterminate" else ""
     place = f" {code(found.path)}" if found.path else ""
     spot = f", {code(str(one.spots[0]))}" if one.spots and one.state != "fixed" else ""
-    waiver = f" {plain(one.waiver.line)}." if one.waiver else ""
+    waiver = f" {plain(one.waiver.summary)}." if one.waiver else ""
     message = f": {plain(words.message(one))}" if words.message(one) else ""
     return f"{code(one.name)}{place}{spot}{unknown}{message}{'.' if waiver and message else ''}{waiver}"
 

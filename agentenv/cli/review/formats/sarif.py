@@ -69,7 +69,7 @@ def _rules(ids: Sequence[str], shown: Iterable[Judged]) -> list[dict[str, Any]]:
 def _descriptor(rule: str, known: Rule | None, said: Judged | None) -> dict[str, Any]:
     severity: Severity = known.severity if known else said.finding.severity if said else "Critical"
     title = known.title if known else said.finding.message if said else "A resource that holds data would not stay"
-    do = known.do if known else said.do if said else "Leave it, or allow the loss in policies/allowed_losses.yaml"
+    do = known.fix if known else said.do if said else "Leave it, or allow the loss in policies/allowed_losses.yaml"
     reference = f"{REFERENCE}#{rule.lower()}" if rule != LOSS else "docs/review.md"
     return {
         "id": rule,
@@ -95,7 +95,7 @@ def _result(one: Judged, index: dict[str, int]) -> dict[str, Any]:
         "properties": {"verdict": found.verdict.value, "urn": found.urn, "blocks": one.blocks},
     }
     if one.waiver is not None:
-        result["suppressions"] = [{"kind": "external", "status": "accepted", "justification": one.waiver.line}]
+        result["suppressions"] = [{"kind": "external", "status": "accepted", "justification": one.waiver.summary}]
     return result
 
 

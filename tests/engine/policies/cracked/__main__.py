@@ -7,7 +7,7 @@ from agentenv.policies.rules.registry import POD, Outcome, rule
 from agentenv.policies.view.cluster.pods import PodSpec
 
 
-@rule(id="ZZZ-01", title="Cracked", severity="Critical", why="It breaks.", do="Mend it.", about=POD)
+@rule(id="ZZZ-01", title="Cracked", severity="Critical", why="It breaks.", fix="Mend it.", applies_to=POD)
 def cracked(pod: PodSpec) -> Iterator[Outcome]:
     """The error's words would show what is in the pod."""
     raise KeyError(pod.annotations.at("token").value)

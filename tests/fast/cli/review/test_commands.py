@@ -130,7 +130,7 @@ def test_the_packs_configuration_is_read_and_refused_with_its_mistakes(project: 
     question = reviewing.Question(project, "prod", offline=True, packs_config=path)
     path.write_text(json.dumps({"poolCap": 7, "rules": {"POD-01": "advisory"}}), encoding="utf-8")
     bench = reviewing.bench_of(question, None, date(2026, 3, 1))
-    assert bench.situation.pool_cap == 7
+    assert bench.context.pool_cap == 7
     assert bench.enforcement.level(judged().finding) == "advisory"
     for text, said in (("{", "not JSON"), ("[]", "one JSON object"), ('{"poolcap": 7}', "did you mean 'poolCap'")):
         path.write_text(text, encoding="utf-8")

@@ -17,7 +17,7 @@ from agentenv.cli.stack_yaml import parse
 from agentenv.policies.packs.enforcement import Enforcement
 from agentenv.policies.rules.registry import Outcome, Rule, fail, resources, unknown
 from agentenv.policies.verdicts import Severity
-from agentenv.policies.view.environment import Situation
+from agentenv.policies.view.environment import PolicyContext
 from agentenv.policies.view.resource import Resource as Judgeable
 from agentenv.policies.waivers import Waiver, Waivers
 from tests.fast.cli.review.resources import FILE_SYSTEM, LATER, TODAY, at, of, resource, urn, waiver
@@ -45,13 +45,13 @@ def encrypted(view: Judgeable) -> Iterator[Outcome]:
 
 
 def rule(name: str = "EFS-01", severity: Severity = "Critical") -> Rule:
-    about = resources(FILE_SYSTEM)
-    return Rule(name, "Files are encrypted", severity, "Because.", "Encrypt it.", {}, "0.1", about, encrypted, False)
+    files = resources(FILE_SYSTEM)
+    return Rule(name, "Files are encrypted", severity, "Because.", "Encrypt it.", {}, "0.1", files, encrypted, False)
 
 
 def bench(environment: str = "prod", *waivers: Waiver, rules: tuple[Rule, ...] = (), **more: Any) -> Bench:
     return Bench(
-        Situation(environment=environment),
+        PolicyContext(environment=environment),
         Enforcement(environment),
         Waivers(tuple(waivers)),
         TODAY,
@@ -103,7 +103,7 @@ def holes(view: Judgeable) -> Iterator[Outcome]:
 
 def told(before: str, after: str) -> list[tuple[str, str, bool]]:
     """What is said of a change of the holes in one place, with whether each blocks."""
-    rules = (replace(rule(), judge=holes),)
+    rules = (replace(rule(), check=holes),)
     graphs = (of(fs("a", before)) if before else of(), of(fs("a", after)))
     return [(one.finding.message, one.state, one.blocks) for one in judged(*graphs, rules=rules)]
 
@@ -118,7 +118,7 @@ def test_each_thing_that_is_wrong_in_one_place_is_told() -> None:
 
 
 def test_each_in_one_place_has_a_fingerprint_of_its_own_and_the_first_keeps_it() -> None:
-    rules = (replace(rule(), judge=holes),)
+    rules = (replace(rule(), check=holes),)
     marks = [
         {one.finding.message: one.fingerprint for one in judged(then, of(fs("a", now)), rules=rules)}
         for then, now in ((None, "tls"), (of(fs("a", "tls")), "root tls"))
@@ -151,7 +151,7 @@ def pod(**containers: bool) -> Graph:
 def test_an_element_that_moves_in_its_list_stays_what_it_was(
     before: Graph, after: Graph, expected: dict[str, int]
 ) -> None:
-    rules = (replace(rule("POD-01"), about=resources(CONTAINERS), judge=privileged),)
+    rules = (replace(rule("POD-01"), applies_to=resources(CONTAINERS), check=privileged),)
     found = judged(before, after, rules=rules)
     assert {one.state: int(one.finding.path.split("[")[1][0]) for one in found} == expected
     marks = {one.fingerprint for one in [*found, *judged(None, before, rules=rules)]}
@@ -269,7 +269,7 @@ def test_rules_see_who_depends_on_whom() -> None:
     one = resource(
         FILE_SYSTEM, "a", {"kmsKeyId": LATER}, dependencies=("k",), property_dependencies={"kmsKeyId": ("k",)}
     )
-    seen = judgeable(one, Situation())
+    seen = judgeable(one, PolicyContext())
     assert seen.at("kmsKeyId").unknown
     assert seen.property_dependencies == {"kmsKeyId": frozenset({"k"})}
 

@@ -8,7 +8,7 @@ import pytest
 
 from agentenv.components._lib.arguments import ArgumentError
 from agentenv.core.ledger.table import create_table
-from agentenv.policies.packs.planned_documents import broken
+from agentenv.policies.packs.planned_documents import plan_mismatches
 from tests.fast.components.graph import ACCOUNT, REGION, Graph, registered
 from tests.fast.components.shapes import OWNERSHIP
 
@@ -61,8 +61,12 @@ def test_the_table_is_encrypted_restorable_and_forgets() -> None:
         (key["AttributeName"], key["KeyType"]) for key in expected["KeySchema"]
     ]
     assert not {"hashKey", "rangeKey"} & set(index)  # deprecated
-    kept = service([PLAIN], keep_data=True).one("Table", "ledger")
-    assert (kept.inputs["deletionProtectionEnabled"], kept.protect, kept.retain) == (True, True, True)
+    with_planned_documents = service([PLAIN], keep_data=True).one("Table", "ledger")
+    assert (
+        with_planned_documents.inputs["deletionProtectionEnabled"],
+        with_planned_documents.protect,
+        with_planned_documents.retain,
+    ) == (True, True, True)
 
 
 def test_without_an_exchange_the_service_gives_out_nothing_and_keeps_no_secrets() -> None:
@@ -101,7 +105,7 @@ def test_the_planned_policies_have_the_shape_of_the_real_ones(addresses: list[st
         ("service-class-builder", "policy"),
         ("service-work", "policy"),
     }
-    assert list(broken(made.resources())) == []
+    assert list(plan_mismatches(made.resources())) == []
 
 
 def test_a_role_that_works_from_nowhere_is_not_made() -> None:
