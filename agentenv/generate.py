@@ -1,6 +1,6 @@
-"""Writes the generated files anew, or with --check says which of them are not as they would be written.
+"""Write the generated files, or with --check list those that are out of date.
 
-A row a file: where it stands, and the pure function that returns its text.
+Each has a row: its path, and the pure function that returns its text.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from agentenv.policies.reference import policies_page
 
 @dataclass(frozen=True)
 class Generated:
-    """A file, and what it has to hold."""
+    """A generated file: its path and the function for its text."""
 
     path: str
     text: Callable[[], str]
@@ -45,12 +45,15 @@ FILES = (
         Generated(f"policies/{pack}/PulumiPolicy.yaml", functools.partial(policy_pack_text, pack))
         for pack in DESCRIPTIONS
     ),
-    *(Generated(f"{FOLDER}/{shown.name}.json", functools.partial(dashboard_text, shown.name)) for shown in DASHBOARDS),
+    *(
+        Generated(f"{FOLDER}/{layout.name}.json", functools.partial(dashboard_text, layout.name))
+        for layout in DASHBOARDS
+    ),
 )
 
 
 def write(folder: Path) -> list[str]:
-    """Write what has changed, and tell which files that were."""
+    """Write the files that have changed, and return their paths."""
     changed = drifted(folder)
     for file in FILES:
         if file.path in changed:
@@ -61,12 +64,12 @@ def write(folder: Path) -> list[str]:
 
 
 def drifted(folder: Path) -> list[str]:
-    """The files that are missing or hold something else."""
+    """Return the paths of the files that are missing or out of date."""
     return [file.path for file in FILES if _present(folder / file.path) != file.text()]
 
 
 def difference(folder: Path, path: str) -> str:
-    """The first lines in which a file differs from what it has to hold."""
+    """Return the first differences between a file and its generated text."""
     file = next(file for file in FILES if file.path == path)
     present = _present(folder / path).splitlines()
     lines = difflib.unified_diff(present, file.text().splitlines(), "is", "should be", lineterm="", n=0)
@@ -78,7 +81,7 @@ def _present(path: Path) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Write, or check and tell by the exit code."""
+    """Write the files, or with --check return 1 if one is out of date."""
     parser = argparse.ArgumentParser(prog="python -m agentenv.generate", description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a file is not up to date")
     check = parser.parse_args(arguments).check
@@ -87,10 +90,10 @@ def main(arguments: list[str] | None = None) -> int:
         for path in write(folder):
             sys.stdout.write(f"wrote {path}\n")
         return 0
-    found = drifted(folder)
-    for path in found:
+    outdated = drifted(folder)
+    for path in outdated:
         sys.stdout.write(f"{path} is not up to date; run python -m agentenv.generate\n{difference(folder, path)}\n")
-    return 1 if found else 0
+    return 1 if outdated else 0
 
 
 if __name__ == "__main__":

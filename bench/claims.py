@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from agentenv.cli.main import Refusal
+from agentenv.cli.main import CommandError
 from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
 from agentenv.core.classes.names import HOME
 from agentenv.core.workspaces.claims import claim
@@ -22,7 +22,7 @@ from agentenv.rehearsal.controlplane.client import Client, until
 from agentenv.rehearsal.scenario import pool_probe
 from agentenv.rehearsal.stage.cluster import ClusterOptions
 from agentenv.rehearsal.stage.stage import stage
-from agentenv.rehearsal.tools.progress import telling
+from agentenv.rehearsal.tools.progress import terminal_progress
 from bench.timing import percentile
 
 POOL = 10
@@ -36,10 +36,10 @@ def measure(repeat: int) -> dict[str, Any]:
     """Bring the local stack up, and claim from a pool on its nodes and from its own."""
     root = Path(__file__).resolve().parent.parent
     count = repeat * PER_REPEAT
-    with stage(telling(), cluster=ClusterOptions()) as opened:
+    with stage(terminal_progress(), cluster=ClusterOptions()) as opened:
         opened.project(root, "local").up()
         if opened.cluster is None:
-            raise Refusal("there is no cluster on this stage")
+            raise CommandError("there is no cluster on this stage")
         client = opened.cluster.plane.client
         slots, slot_rate = slots_claimed(client, stacks_pool(client), count)
         with pool_probe.temporary_pool(client, POOL) as pool:
@@ -64,7 +64,7 @@ def stacks_pool(client: Client) -> Object:
     pools = client.get(f"/apis/{pool_probe.EXTENSIONS}/sandboxwarmpools")["items"]
     found = [pool for pool in pools if pool["spec"].get("replicas") and CLASS_LABEL in pool["metadata"]["labels"]]
     if not found:
-        raise Refusal("the stack has no pool of a class")
+        raise CommandError("the stack has no pool of a class")
     return found[0]
 
 
@@ -93,7 +93,7 @@ def slots_claimed(client: Client, pool: Object, count: int) -> tuple[list[float]
         after=lambda one: handles.append(_bound(client, one)),
     )
     if len(set(handles)) != count:
-        raise Refusal(f"{count} claims had {len(set(handles))} access points")
+        raise CommandError(f"{count} claims had {len(set(handles))} access points")
     return times, count / (time.monotonic() - began)
 
 
@@ -128,7 +128,7 @@ def _timed(
         after(one)
         client.delete(path)
         if not until(lambda path=path: client.find(path) is None, _PATIENCE_SECONDS):
-            raise Refusal(f"{path} did not go again")
+            raise CommandError(f"{path} did not go again")
     return times
 
 
@@ -137,10 +137,10 @@ def _bound(client: Client, made: Object) -> str:
     space = made["metadata"]["namespace"]
     sandbox = client.get(client.path(made))["status"]["sandbox"]["name"]
     if sandbox == made["metadata"]["name"]:
-        raise Refusal(f"{sandbox} was started cold although its pool was full")
+        raise CommandError(f"{sandbox} was started cold although its pool was full")
     home = client.get(f"/api/v1/namespaces/{space}/persistentvolumeclaims/{HOME}-{sandbox}")
     if home["status"]["phase"] != "Bound":
-        raise Refusal(f"{sandbox} is Ready and its storage {home['status']['phase']}")
+        raise CommandError(f"{sandbox} is Ready and its storage {home['status']['phase']}")
     volume = client.get(f"/api/v1/persistentvolumes/{home['spec']['volumeName']}")
     return volume["spec"]["csi"]["volumeHandle"]
 
@@ -159,7 +159,7 @@ class Watched:
         """Wait for that one, and say when it was."""
         with self._news:
             if not self._news.wait_for(lambda: name in self._told, _PATIENCE_SECONDS):
-                raise Refusal(f"{self._path}/{name} did not become Ready within {_PATIENCE_SECONDS:.0f} s")
+                raise CommandError(f"{self._path}/{name} did not become Ready within {_PATIENCE_SECONDS:.0f} s")
             return self._told[name]
 
     def end(self) -> None:
@@ -176,7 +176,7 @@ class Watched:
 
 def _full(client: Client, pool: Object) -> None:
     if not until(lambda: pool_probe.ready_members(client, pool) == pool["spec"]["replicas"], _PATIENCE_SECONDS):
-        raise Refusal(f"{client.path(pool)} did not fill up again")
+        raise CommandError(f"{client.path(pool)} did not fill up again")
 
 
 def _figures(times: list[float]) -> dict[str, float]:

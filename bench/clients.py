@@ -11,11 +11,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from agentenv.cli.main import Refusal
+from agentenv.cli.main import CommandError
 from agentenv.rehearsal.stage import run_folders
 from agentenv.rehearsal.stage.cluster import ClusterOptions
 from agentenv.rehearsal.stage.stage import stage
-from agentenv.rehearsal.tools.progress import telling
+from agentenv.rehearsal.tools.progress import terminal_progress
 from bench.crowd import hold_off
 
 PINNED = Path(__file__).with_name("clients.txt")
@@ -30,9 +30,9 @@ def measure(repeat: int) -> dict[str, Any]:
     root = Path(__file__).resolve().parent.parent
     python = _installed()
     found: dict[str, dict[str, float]] = {}
-    with stage(telling(), cluster=ClusterOptions()) as opened:
+    with stage(terminal_progress(), cluster=ClusterOptions()) as opened:
         if opened.cluster is None:
-            raise Refusal("there is no cluster on this stage")
+            raise CommandError("there is no cluster on this stage")
         opened.project(root, "local").up()
         plane = opened.cluster.plane
         hold_off(plane.client)
@@ -42,7 +42,7 @@ def measure(repeat: int) -> dict[str, Any]:
                 call = [str(python), "-m", SIDE, name, str(plane.kubeconfig()), str(PER_REPEAT)]
                 ended = subprocess.run(call, capture_output=True, text=True, check=False, env=environment, cwd=root)
                 if ended.returncode:
-                    raise Refusal(f"{name}: {ended.stderr.strip()[-600:]}")
+                    raise CommandError(f"{name}: {ended.stderr.strip()[-600:]}")
                 figures = json.loads(ended.stdout.splitlines()[-1])
                 best = found.setdefault(name, figures)
                 for key, value in figures.items():
@@ -64,6 +64,6 @@ def _installed() -> Path:
     ):
         ended = subprocess.run(call, capture_output=True, text=True, check=False)
         if ended.returncode:
-            raise Refusal(f"the clients cannot be had: {ended.stderr.strip()[-600:]}")
+            raise CommandError(f"the clients cannot be had: {ended.stderr.strip()[-600:]}")
     shutil.copy(PINNED, stamp)
     return python

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agentenv.cli.main import Refusal
+from agentenv.cli.main import CommandError
 from agentenv.core.classes.names import EXTENSIONS, HOME, SANDBOXES, USER_LABEL, namespace
 from agentenv.core.workspaces.claims import claim
 from agentenv.core.workspaces.seats import CLASS_TAG, USER_TAG
@@ -37,7 +37,7 @@ def hold_off(client: Client) -> None:
         return not client.get(CONTROLLER)["status"].get("replicas")
 
     if not until(gone, _PATIENCE_SECONDS):
-        raise Refusal("the controller of sandboxes does not stop")
+        raise CommandError("the controller of sandboxes does not stop")
 
 
 def claims(client: Client, class_name: str, numbers: range) -> None:
@@ -148,7 +148,7 @@ def _made(client: Client, thing: Object) -> Object:
         except ApiError as refusal:
             if refusal.reason != "Conflict":
                 raise
-    raise Refusal(f"{thing['kind']} {thing['metadata']['name']} cannot be counted in its quota")
+    raise CommandError(f"{thing['kind']} {thing['metadata']['name']} cannot be counted in its quota")
 
 
 def count(client: Client, class_name: str) -> int:

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from agentenv.cli.main import Refusal
+from agentenv.cli.main import CommandError
 from agentenv.core.service.rbac import NAME
 from agentenv.rehearsal.controlplane.client import Client, until
 from agentenv.rehearsal.controlplane.pods import listen_addresses
@@ -46,7 +46,7 @@ def take_over(client: Client, folder: Path) -> None:
 
     if not until(passed, _PATIENCE_SECONDS):
         found = _passes(client, folder, _leader(client))
-        raise Refusal(f"the replica that leads has made these passes in {_PATIENCE_SECONDS:.0f} s: {found}")
+        raise CommandError(f"the replica that leads has made these passes in {_PATIENCE_SECONDS:.0f} s: {found}")
 
 
 def passes(client: Client, folder: Path) -> dict[str, int]:

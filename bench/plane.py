@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from agentenv.cli.main import Refusal
+from agentenv.cli.main import CommandError
 from agentenv.rehearsal.controlplane.plane import ControlPlane
 from agentenv.rehearsal.stage.cluster import ClusterOptions
 from agentenv.rehearsal.stage.stage import stage
-from agentenv.rehearsal.tools.progress import telling
+from agentenv.rehearsal.tools.progress import terminal_progress
 
 _REST_SECONDS = 5.0
 _STORE = ("etcd", "kube-apiserver")
@@ -20,9 +20,9 @@ def measure(repeat: int) -> dict[str, Any]:
     ups: list[tuple[float, float]] = []
     used: dict[str, float] = {}
     for _ in range(repeat):
-        with stage(telling(), cluster=ClusterOptions()) as opened:
+        with stage(terminal_progress(), cluster=ClusterOptions()) as opened:
             if opened.cluster is None:
-                raise Refusal("there is no cluster on this stage")
+                raise CommandError("there is no cluster on this stage")
             plane: ControlPlane = opened.cluster.plane
             ups.append((plane.seconds, plane.server_seconds))
             time.sleep(_REST_SECONDS)

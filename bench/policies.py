@@ -27,7 +27,7 @@ from agentenv.rehearsal.stage.cluster import ClusterOptions
 from agentenv.rehearsal.stage.engine import Engine, EngineError
 from agentenv.rehearsal.stage.policy_packs import Packs, prepare
 from agentenv.rehearsal.stage.stage import Stage, stage
-from agentenv.rehearsal.tools.progress import Progress, telling
+from agentenv.rehearsal.tools.progress import Progress, terminal_progress
 from bench import checkov
 from bench.analyzing import analyzer, previewing, questions
 from bench.timing import best
@@ -49,7 +49,7 @@ LATER = "known-later"
 def measure(repeat: int) -> dict[str, Any]:
     """Each pack adds 0.3 ms or less to a resource."""
     root = Path(__file__).resolve().parent.parent
-    news = telling()
+    news = terminal_progress()
     with stage(news) as opened:
         program = _program(opened, root)
         found = Call(program.pulumi, program.project, root, STACK, program.environment).preview()

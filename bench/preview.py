@@ -16,11 +16,11 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import Any
 
-from agentenv.cli.main import Refusal
+from agentenv.cli.main import CommandError
 from agentenv.rehearsal.stage.cluster import ClusterOptions
 from agentenv.rehearsal.stage.engine import Engine
 from agentenv.rehearsal.stage.stage import Stage, stage
-from agentenv.rehearsal.tools.progress import telling
+from agentenv.rehearsal.tools.progress import terminal_progress
 from bench import crowd, stacks
 from bench.timing import best
 
@@ -90,7 +90,7 @@ class Recorded:
 
 def measure(repeat: int) -> dict[str, Any]:
     """All of it on one stage; the program's preview is at most one and a half times the engine's."""
-    with stage(telling(), cluster=ClusterOptions()) as opened:
+    with stage(terminal_progress(), cluster=ClusterOptions()) as opened:
         standing = stacks.project(opened, stacks.local(seats=_SEATS_RECORDED))
         standing.up()
         local, seats = record(standing.state())
@@ -137,7 +137,7 @@ def _first(opened: Stage, local: Recorded, seats: Recorded, repeat: int) -> dict
 def _users(opened: Stage, standing: Engine, repeat: int) -> dict[str, Any]:
     """A preview of what stands, with refresh, while few people have a claim and while many have."""
     if opened.cluster is None:
-        raise Refusal("there is no cluster on this stage")
+        raise CommandError("there is no cluster on this stage")
     client, name = opened.cluster.plane.client, stacks.local()[stacks.CLASSES][0]["name"]
     taken: list[tuple[float, list[Any]]] = []
     crowd.hold_off(client)
@@ -146,13 +146,13 @@ def _users(opened: Stage, standing: Engine, repeat: int) -> dict[str, Any]:
         crowd.claims(client, name, range(there, users))
         there = crowd.count(client, name)
         if there != users:
-            raise Refusal(f"{users} claims were made, and {there} are there")
+            raise CommandError(f"{users} claims were made, and {there} are there")
         found: list[Any] = []
         (shortest,) = best(repeat, lambda found=found: found.append(standing.preview("--refresh").changed_resources()))
         taken.append((shortest, found))
     (few_s, few), (many_s, many) = taken
     if few[-1] != many[-1]:
-        raise Refusal(f"a preview says something else with {MANY} claims: {many[-1]} instead of {few[-1]}")
+        raise CommandError(f"a preview says something else with {MANY} claims: {many[-1]} instead of {few[-1]}")
     return {
         "users_10_s": round(few_s, 2),
         "users_10000_s": round(many_s, 2),

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from agentenv.rehearsal.stage.stage import stage
-from agentenv.rehearsal.tools.progress import telling
+from agentenv.rehearsal.tools.progress import terminal_progress
 from bench.timing import best
 
 
@@ -36,7 +36,7 @@ def _rehearse() -> dict[str, Any]:
 
 
 def _empty() -> None:
-    with stage(telling()) as opened:
+    with stage(terminal_progress()) as opened:
         folder = opened.run.folder / "empty"
         folder.mkdir()
         (folder / "__main__.py").write_text('"""Makes nothing."""\n', encoding="utf-8")

@@ -25,7 +25,7 @@ from typing import Any
 import psutil
 import yaml
 
-from agentenv.cli.main import Refusal
+from agentenv.cli.main import CommandError
 from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
 from agentenv.core.classes.names import KEPT, SANDBOXES
 from agentenv.core.workspaces.claims import claim
@@ -35,7 +35,7 @@ from agentenv.rehearsal.scenario.service_probe import Service
 from agentenv.rehearsal.stage import processes
 from agentenv.rehearsal.stage.cluster import ClusterOptions
 from agentenv.rehearsal.stage.stage import Stage, stage
-from agentenv.rehearsal.tools.progress import telling
+from agentenv.rehearsal.tools.progress import terminal_progress
 from agentenv.service.aws import clients as aws
 from bench import crowd, leading
 from bench.claims import Watched, stacks_pool
@@ -62,9 +62,9 @@ _PATIENCE_SECONDS = 120.0
 
 def measure(repeat: int) -> dict[str, Any]:
     """All of the figures, of one stage."""
-    with stage(telling(), cluster=ClusterOptions(heap=HEAP)) as opened, ExitStack() as ending:
+    with stage(terminal_progress(), cluster=ClusterOptions(heap=HEAP)) as opened, ExitStack() as ending:
         if opened.cluster is None:
-            raise Refusal("there is no cluster on this stage")
+            raise CommandError("there is no cluster on this stage")
         _up(opened)
         client, folder = opened.cluster.plane.client, opened.cluster.plane.layout.folder
         callers = [ending.enter_context(service_probe.service_client(client, folder)) for _ in range(CALLERS)]
@@ -121,7 +121,7 @@ def _asleep(client: Client, pool: Object, service: Service) -> Object:
         return told == "suspended" and any((one["type"], one["status"]) == ("Suspended", "True") for one in rows)
 
     if not kept or not until(sleeps, _PATIENCE_SECONDS):
-        raise Refusal(f"{name} does not go to sleep")
+        raise CommandError(f"{name} does not go to sleep")
     return client.get(path)
 
 
@@ -140,14 +140,16 @@ def _grow(client: Client, pool: Object) -> None:
 def _full(client: Client, pool: Object) -> None:
     if not until(lambda: pool_probe.ready_members(client, pool) >= BURST, _PATIENCE_SECONDS):
         found = pool_probe.ready_members(client, pool)
-        raise Refusal(f"the pool has {found} of {BURST} sandboxes after {_PATIENCE_SECONDS:.0f} s")
+        raise CommandError(f"the pool has {found} of {BURST} sandboxes after {_PATIENCE_SECONDS:.0f} s")
 
 
 def _still(client: Client, pool: Object, alone: tuple[int, ...]) -> None:
     """Wait until what the turn before left behind is gone, too: nobody works for it in the next one's time."""
     _full(client, pool)
     if not until(lambda: _there(client, pool) == alone, _PATIENCE_SECONDS):
-        raise Refusal(f"of what was made {_there(client, pool)} is there after {_PATIENCE_SECONDS:.0f} s, not {alone}")
+        raise CommandError(
+            f"of what was made {_there(client, pool)} is there after {_PATIENCE_SECONDS:.0f} s, not {alone}"
+        )
     client.get("/debug/pprof/heap", gc="1")
 
 
@@ -236,7 +238,7 @@ def _requests(pool: Object, callers: list[Service], rate: float, count: int) -> 
 def _ask(service: Service, pool: Object) -> str:
     found = service.request("POST", "/v1/workspaces?wait=60", {"class": _class_of(pool), "key": secrets.token_hex(6)})
     if found["state"] != "running":
-        raise Refusal(f"a workspace is {found['state']}: {found.get('why')}")
+        raise CommandError(f"a workspace is {found['state']}: {found.get('why')}")
     return found["id"]
 
 
@@ -258,9 +260,9 @@ def _burst(client: Client, pool: Object, callers: list[Service]) -> dict[str, in
 
 def _pages(boss: Service) -> list[float]:
     """What pages of a hundred take, over all of them in turn."""
-    counted = until(lambda: len(_page(boss, None)[0]) == PAGES, _PATIENCE_SECONDS)
-    if not counted:
-        raise Refusal("the service does not see the workspaces that there are")
+    complete = until(lambda: len(_page(boss, None)[0]) == PAGES, _PATIENCE_SECONDS)
+    if not complete:
+        raise CommandError("the service does not see the workspaces that there are")
     took: list[float] = []
     after: str | None = None
     while len(took) < CROWD // PAGES:
@@ -268,7 +270,7 @@ def _pages(boss: Service) -> list[float]:
         found, after = _page(boss, after)
         took.append((time.monotonic() - began) * 1000)
         if not found:
-            raise Refusal("the service sees fewer workspaces than there are")
+            raise CommandError("the service sees fewer workspaces than there are")
         # Slower than one may ask in a minute, so that none of them is turned away.
         time.sleep(0.25)
     return took
@@ -287,7 +289,7 @@ def _at_rest(opened: Stage, passes: Callable[[], Mapping[str, int]]) -> tuple[fl
     """
     replicas = [one for one in processes.marked(opened.run.id) if _serves(one)]
     if not replicas:
-        raise Refusal("there is no process of the service")
+        raise CommandError("there is no process of the service")
     began, before, made = time.monotonic(), [_used(one) for one in replicas], passes()
 
     def again() -> bool:
@@ -295,7 +297,7 @@ def _at_rest(opened: Stage, passes: Callable[[], Mapping[str, int]]) -> tuple[fl
         return all(now.get(name, 0) > made.get(name, 0) for name in leading.PASSES)
 
     if not until(again, _REST_SECONDS, every=_LOOK_SECONDS):
-        raise Refusal(f"of the passes {made} not each was made again within {_REST_SECONDS:.0f} s: {passes()}")
+        raise CommandError(f"of the passes {made} not each was made again within {_REST_SECONDS:.0f} s: {passes()}")
     seconds = time.monotonic() - began
     shares = [(_used(one) - spent) / seconds for one, spent in zip(replicas, before, strict=True)]
     return max(peak_kib(one.pid) for one in replicas) * 1024 / 1e6, max(shares)

@@ -28,7 +28,7 @@ from xml.etree import ElementTree as ET
 
 from agentenv.rehearsal import tools
 from agentenv.rehearsal.tools import catalog
-from agentenv.rehearsal.tools.progress import telling
+from agentenv.rehearsal.tools.progress import terminal_progress
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
@@ -109,7 +109,7 @@ def build_tools() -> Result:
     """Everything that the engine and live tests run: a build beside them would try their patience."""
     began = time.monotonic()
     try:
-        box = tools.ensure([row.name for row in catalog.RECIPES], telling(sys.stdout))
+        box = tools.ensure([row.name for row in catalog.RECIPES], terminal_progress(sys.stdout))
     except tools.ToolError as failure:
         return Result("tools", False, time.monotonic() - began, "", str(failure))
     return Result("tools", True, time.monotonic() - began, f"{len(box.tools)} at hand", "")

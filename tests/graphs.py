@@ -1,11 +1,11 @@
-"""Compares the resource graphs of two checkouts, to prove that a move or a new wording changes no resource.
+"""Compare the resource graphs of two checkouts, to prove that a change to names or files changes no resource.
 
     python -m tests.graphs dump before.json                     # this checkout
     python -m tests.graphs dump after.json --root ../moved      # another checkout, under this one's stand-ins
     python -m tests.graphs compare before.json after.json
 
-Every stack file is previewed without an account. Both dumps run under the stand-ins of the checkout that calls, so a
-difference comes from the program alone. Source lines are left out.
+Every stack file is previewed without an account. Both dumps use the stand-ins of the calling checkout, so a difference
+comes from the program alone. Source lines are left out.
 """
 
 from __future__ import annotations
@@ -20,14 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from agentenv.cli.review.graph import Graph
-from agentenv.cli.review.offline import desired
+from agentenv.cli.review.offline import preview_tree
 
 ROOT = Path(__file__).resolve().parent.parent
 Stacks = dict[str, dict[str, Any]]  # by stack, then by URN
-_LONGEST = 160
-_RANDOM = re.compile(r"-[0-9a-f]{7,8}$")  # what a provider appends to the name of a resource that is given none
-
-
+_MAX_LENGTH = 160
+_RANDOM = re.compile(r"-[0-9a-f]{7,8}$")  # the suffix of an auto-named resource
 _ADOPTS = "adopted"  # a preview of it needs the VPC, the cluster and the file system that it adopts
 
 
@@ -45,20 +43,22 @@ def as_json(graph: Graph) -> dict[str, Any]:
     """Return the resources by URN, without the lines of the program that registered them."""
     rows = {urn: {key: value for key, value in asdict(graph[urn]).items() if key != "source"} for urn in sorted(graph)}
     for row in rows.values():
-        # Python's sets of Outputs have no order, and neither has what the engine makes of them.
+        # Python's sets of Outputs have no order, and neither have the dependencies that the engine derives from them.
         row["dependencies"] = sorted(row["dependencies"])
         row["property_dependencies"] = {key: sorted(urns) for key, urns in row["property_dependencies"].items()}
         name = row["urn"].rpartition("::")[2]
-        row["inputs"], row["outputs"] = (named_alike(name, decoded(row[group])) for group in ("inputs", "outputs"))
+        row["inputs"], row["outputs"] = (
+            without_random_suffix(name, decode_json(row[group])) for group in ("inputs", "outputs")
+        )
     return json.loads(json.dumps(rows))
 
 
-def decoded(value: Any) -> Any:
+def decode_json(value: Any) -> Any:
     """Return a value with JSON texts in it parsed, so that a difference is shown at its own path."""
     if isinstance(value, Mapping):
-        return {key: decoded(inner) for key, inner in value.items()}
+        return {key: decode_json(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [decoded(inner) for inner in value]
+        return [decode_json(inner) for inner in value]
     if isinstance(value, str) and value[:1] in {"{", "["}:
         try:
             # As pairs, and with its length: the order of keys and the spacing are part of the text.
@@ -69,8 +69,8 @@ def decoded(value: Any) -> Any:
     return value
 
 
-def named_alike(name: str, values: dict[str, Any]) -> dict[str, Any]:
-    """Return the values with the random end of a generated name replaced: it is another in every preview."""
+def without_random_suffix(name: str, values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values with the random suffix of auto-named resources replaced: it differs in every preview."""
     return {
         key: f"{name}-(random)" if isinstance(value, str) and _RANDOM.sub("", value) == name != value else value
         for key, value in values.items()
@@ -80,9 +80,9 @@ def named_alike(name: str, values: dict[str, Any]) -> dict[str, Any]:
 def differences(before: Stacks, after: Stacks) -> Iterator[str]:
     """Yield a line for each difference: the stack, the URN, the path, and both values."""
     for stack in sorted({*before, *after}):
-        one, other = before.get(stack, {}), after.get(stack, {})
-        for urn in sorted({*one, *other}):
-            for path, old, new in changes(one.get(urn), other.get(urn)):
+        then, now = before.get(stack, {}), after.get(stack, {})
+        for urn in sorted({*then, *now}):
+            for path, old, new in changes(then.get(urn), now.get(urn)):
                 yield f"{stack} {urn} {path or '(resource)'}: {_short(old)} -> {_short(new)}"
 
 
@@ -100,11 +100,11 @@ def changes(before: Any, after: Any, path: str = "") -> Iterator[tuple[str, Any,
 
 def _short(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    return text if len(text) <= _MAX_LENGTH else f"{text[: _MAX_LENGTH - 1]}…"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Dump or compare; exit with 1 where two dumps differ."""
+    """Dump or compare graphs. The exit code is 1 if two dumps differ."""
     parser = argparse.ArgumentParser(prog="python -m tests.graphs", description=(__doc__ or "").partition("\n")[0])
     verbs = parser.add_subparsers(dest="verb", required=True)
     dump = verbs.add_parser("dump", help="preview every stack of a checkout and write its graphs")
@@ -117,7 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parsed = parser.parse_args(arguments)
     if parsed.verb == "dump":
         root = parsed.root.resolve()
-        stacks = {stack: as_json(desired(root, stack).wanted) for stack in parsed.stack or previewable(root)}
+        stacks = {stack: as_json(preview_tree(root, stack).graph) for stack in parsed.stack or previewable(root)}
         parsed.out.write_text(json.dumps(stacks, indent=1, sort_keys=True) + "\n", encoding="utf-8")
         for stack, resources in stacks.items():
             sys.stdout.write(f"{stack}: {len(resources)} resources\n")

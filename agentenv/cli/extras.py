@@ -1,4 +1,4 @@
-"""The extras of the package: which one brings a module that a plain `pip install agent-environment` does not.
+"""The extras of the package: which one installs a module that a plain `pip install agent-environment` does not.
 
 A command that lacks such a module ends with one line that names the extra, not with a traceback.
 """
@@ -25,7 +25,7 @@ EXTRAS: Final = {
 
 
 def extra_of(module: str) -> str | None:
-    """Return the extra that brings a module, None for a module of no extra."""
+    """Return the extra that installs a module, None for a module of no extra."""
     package = module.partition(".")[0]
     return next((extra for extra, modules in EXTRAS.items() if package in modules), None)
 

@@ -1,6 +1,6 @@
-"""Reads the command line and calls one command.
+"""Read the command line and run one command.
 
-A command's module is imported only once its name is known: `agentenv --help` must not pay for Pydantic, boto3 or rich.
+A command's module is imported only when it is called: `agentenv --help` must not import Pydantic, boto3 or rich.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 OK = 0
-FAILED = 1  # the command ran, and its answer is no: errors found, a rehearsal that did not settle
-USAGE = 2  # the call itself is wrong
+FAILED = 1  # the command ran and failed: a stack file has mistakes, a rehearsal did not converge
+USAGE = 2  # the arguments are invalid
 INTERRUPTED = 130
 
 
-class Refusal(Exception):
-    """What a command cannot do, in words for the person who asked; ends with exit code 1 and no traceback."""
+class CommandError(Exception):
+    """A command cannot continue: its message goes to the user, with exit code 1 and without a traceback."""
 
 
 @dataclass(frozen=True)
@@ -40,82 +40,82 @@ COMMANDS = (
         "rehearse", "agentenv.cli.commands.rehearse", "bring the whole environment up and down again on this machine"
     ),
     Command("tools", "agentenv.cli.commands.tools", "list the engine's tools, their versions and where they come from"),
-    Command("preflight", "agentenv.cli.commands.preflight", "ask an AWS account whether it has what a stack needs"),
-    Command("workspace", "agentenv.cli.commands.workspace", "ask for workspaces, look at them, enter them, end them"),
-    Command("releases", "agentenv.cli.commands.releases", "show old releases of sandbox classes, and let them go"),
-    Command("policies", "agentenv.cli.commands.policies", "judge Kubernetes manifests by the isolation and cost rules"),
-    Command("review", "agentenv.cli.commands.review", "say what a pull request changes, and block what must not be"),
-    Command("waivers", "agentenv.cli.commands.waivers", "list the waivers: which ends when, and which nothing needs"),
-    Command("estimate", "agentenv.cli.commands.estimate", "say what an environment costs a month, before it is there"),
+    Command("preflight", "agentenv.cli.commands.preflight", "check whether an AWS account has what a stack needs"),
+    Command("workspace", "agentenv.cli.commands.workspace", "create, list, enter and delete workspaces"),
+    Command("releases", "agentenv.cli.commands.releases", "show old releases of sandbox classes, and retire them"),
+    Command("policies", "agentenv.cli.commands.policies", "check Kubernetes manifests against the policy rules"),
+    Command("review", "agentenv.cli.commands.review", "show what a pull request changes, and block unsafe changes"),
+    Command("waivers", "agentenv.cli.commands.waivers", "list the waivers, their expiry and whether they are used"),
+    Command("estimate", "agentenv.cli.commands.estimate", "estimate the monthly cost of an environment"),
     Command("cost", "agentenv.cli.commands.cost", "divide the bill among owners, to the cent"),
-    Command("prices", "agentenv.cli.commands.prices", "look the prices of a region up anew"),
-    Command("bench", "agentenv.cli.commands.bench", "measure, beside a baseline of the same run"),
+    Command("prices", "agentenv.cli.commands.prices", "refresh the prices of a region"),
+    Command("bench", "agentenv.cli.commands.bench", "run a benchmark and its baseline"),
 )
 
 
 class CommandModule(Protocol):
-    """What a module under `agentenv.cli.commands` offers."""
+    """The interface of a module in `agentenv.cli.commands`."""
 
     add_arguments: Callable[[argparse.ArgumentParser], None]
     run: Callable[[argparse.Namespace], int]
 
 
 def overview() -> str:
-    """The text of `agentenv --help`."""
+    """Return the text of `agentenv --help`."""
     width = max(len(command.name) for command in COMMANDS)
     rows = "\n".join(f"  {command.name:<{width}}  {command.summary}" for command in COMMANDS)
     return (
         "usage: agentenv COMMAND [options]\n\n"
-        "A computer of its own for every user, chat session or agent, as infrastructure code.\n\n"
+        "An isolated workspace for every user, chat session or agent, as infrastructure code.\n\n"
         f"commands:\n{rows}\n\n"
         "options:\n"
-        "  -h, --help   this text, or with a command that command's own\n"
-        "  --version    the version\n\n"
-        "exit codes: 0 done; 1 the answer is no (errors found, or it could not be done); 2 a mistyped call;\n"
+        "  -h, --help   show this text; after a command, the help of that command\n"
+        "  --version    show the version\n\n"
+        "exit codes: 0 success; 1 failure (mistakes found, or the command could not run); 2 invalid arguments;\n"
         "130 interrupted. With --json the last line printed is one JSON object.\n"
     )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code; what the machine refuses, and Ctrl-C, leave no traceback."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    name = f"agentenv {given[0]}" if given else "agentenv"
+    """Run one command and return its exit code. Operating system errors and Ctrl-C leave no traceback."""
+    argv = list(sys.argv[1:] if arguments is None else arguments)
+    name = f"agentenv {argv[0]}" if argv else "agentenv"
     try:
-        code = answer(given)
+        code = dispatch(argv)
         sys.stdout.flush()
     except KeyboardInterrupt:
         sys.stderr.write(f"\n{name}: interrupted\n")
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader went away (`| head`): nobody is left to tell, and Python must not complain at exit either.
+        # The reader has closed the pipe (`| head`). Closing stderr keeps Python from printing an error at exit.
         sys.stderr.close()
         return FAILED
     except OSError as failure:
         sys.stderr.write(f"{name}: {failure}\n")
-        _forget_output()
+        _discard_output()
         return FAILED
     return code
 
 
-def answer(given: Sequence[str]) -> int:
-    """What the first word asks for: the overview, the version, or a command."""
-    if not given or given[0] in {"-h", "--help", "help"}:
+def dispatch(argv: Sequence[str]) -> int:
+    """Print the overview or the version, or run the command that the first argument names."""
+    if not argv or argv[0] in {"-h", "--help", "help"}:
         sys.stdout.write(overview())
-        return OK if given else USAGE
-    if given[0] == "--version":
+        return OK if argv else USAGE
+    if argv[0] == "--version":
         from importlib.metadata import version
 
         sys.stdout.write(f"agentenv {version('agent-environment')}\n")
         return OK
-    command = next((row for row in COMMANDS if row.name == given[0]), None)
+    command = next((row for row in COMMANDS if row.name == argv[0]), None)
     if command is None:
-        sys.stderr.write(unknown(given[0]))
+        sys.stderr.write(unknown_command_message(argv[0]))
         return USAGE
-    return call(command, given[1:])
+    return run_command(command, argv[1:])
 
 
-def unknown(name: str) -> str:
-    """What to say of a command that does not exist."""
+def unknown_command_message(name: str) -> str:
+    """Return the error for a command that does not exist."""
     import difflib
 
     near = difflib.get_close_matches(name, [command.name for command in COMMANDS], n=1)
@@ -123,12 +123,12 @@ def unknown(name: str) -> str:
     return f"agentenv: there is no command '{name}'; {hint}'agentenv --help' lists them\n"
 
 
-def call(command: Command, arguments: Sequence[str]) -> int:
-    """Import a command's module, parse its arguments and run it; a refusal is told, and with `--json` in JSON too."""
+def run_command(command: Command, arguments: Sequence[str]) -> int:
+    """Import a command's module, parse its arguments and run it. Errors are printed, with `--json` in JSON too."""
     from agentenv.cli.extras import extra_of, install
 
     try:
-        return _call(command, arguments)
+        return _parse_and_run(command, arguments)
     except ModuleNotFoundError as missing:
         if (extra := extra_of(missing.name or "")) is None:
             raise
@@ -149,21 +149,21 @@ def command_parser(command: Command, module: CommandModule) -> argparse.Argument
     return parser
 
 
-def _call(command: Command, arguments: Sequence[str]) -> int:
+def _parse_and_run(command: Command, arguments: Sequence[str]) -> int:
     module = cast("CommandModule", importlib.import_module(command.module))
     parser = command_parser(command, module)
     parsed = parser.parse_args(arguments)
     try:
         return module.run(parsed)
-    except Refusal as refusal:
-        sys.stderr.write(f"agentenv {command.name}: {refusal}\n")
+    except CommandError as error:
+        sys.stderr.write(f"agentenv {command.name}: {error}\n")
         if getattr(parsed, "json", False):
-            sys.stdout.write(json.dumps({"error": str(refusal)}) + "\n")
+            sys.stdout.write(json.dumps({"error": str(error)}) + "\n")
         return FAILED
 
 
-def _forget_output() -> None:
-    """Where output cannot be written, Python would try again at exit, and complain of it."""
+def _discard_output() -> None:
+    """Drop output that cannot be written: Python would flush it at exit, and print another error."""
     try:
         sys.stdout.flush()
     except OSError:

@@ -1,29 +1,30 @@
-"""Stack files: where they are, and every mistake in one with the line it stands on."""
+"""Find stack files, read their settings, and list every mistake in them with its line."""
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentenv.cli.main import Refusal
+from agentenv.cli.main import CommandError
+from agentenv.cli.project import root
 from agentenv.cli.stack_yaml import Document, Place, read_document
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from agentenv.config import Mistake, Settings
 
 FOLDER = "stacks"
 STACK_FILE = re.compile(r"Pulumi\.(?P<stack>.+)\.ya?ml")
 
-# What the engine keeps in a stack file beside our configuration.
+# The keys that the engine has in a stack file beside the configuration.
 TOP_LEVEL = ("config", "environment", "secretsprovider", "encryptedkey", "encryptionsalt")
 
 
 @dataclass(frozen=True)
-class Located:
-    """A mistake with the line it stands on."""
+class LocatedMistake:
+    """A mistake in a stack file, with its line."""
 
     line: int
     path: str
@@ -33,34 +34,70 @@ class Located:
 
 
 def all_stack_files(root: Path) -> list[Path]:
-    """Every stack file of the project."""
+    """Return every stack file of the project."""
     found = sorted(path for path in (root / FOLDER).glob("Pulumi.*") if STACK_FILE.fullmatch(path.name))
     if not found:
-        raise Refusal(f"there are no stack files in {root / FOLDER}; one is called Pulumi.<stack>.yaml")
+        raise CommandError(f"there are no stack files in {root / FOLDER}; one is called Pulumi.<stack>.yaml")
     return found
 
 
 def stack_file(root: Path, stack: str) -> Path:
-    """The file of a stack, which may not exist."""
+    """Return the path of a stack's file, which may not exist."""
     return root / FOLDER / f"Pulumi.{stack}.yaml"
 
 
-def stack_of(path: Path) -> str:
-    """The stack that a file belongs to, by its name."""
+def stack_name(path: Path) -> str:
+    """Return the stack that a file belongs to, by the name of the file."""
     match = STACK_FILE.fullmatch(path.name)
     return match["stack"] if match else path.stem
 
 
-def mistakes_in(path: Path, stack: str) -> list[Located]:
-    """Every mistake in a stack file, in the order of its lines."""
+def selected_files(stack: str | None, file: Path | None) -> list[tuple[Path, str]]:
+    """Return the files that --stack or --file select, each with its stack. Without either, all of the project."""
+    if file is not None:
+        if file.exists() and not file.is_file():
+            raise CommandError(f"{file} is not a regular file")  # reading a pipe would block
+        return [(file, stack or stack_name(file))]
+    folder = root()
+    if stack is None:
+        return [(path, stack_name(path)) for path in all_stack_files(folder)]
+    if "/" in stack or "\\" in stack:
+        raise CommandError(f"'{stack}' is not the name of a stack; give --file for a file elsewhere")
+    path = stack_file(folder, stack)
+    if not path.is_file():
+        existing = ", ".join(stack_name(other) for other in all_stack_files(folder))
+        raise CommandError(f"there is no {display_path(path)}; there are stack files for {existing}")
+    return [(path, stack)]
+
+
+def selected_settings(stack: str | None, file: Path | None) -> Settings:
+    """Return the settings of the file that --stack or --file select. A file with mistakes is a `CommandError`."""
+    ((path, name),) = selected_files(stack, file)
+    settings = settings_of_file(path, name)
+    if settings is not None:
+        return settings
+    if mistakes := mistakes_in(path, name):
+        option = f"--file {file}" if file else f"--stack {stack}"
+        raise CommandError(f"{display_path(path)} has {len(mistakes)} mistakes; `agentenv check {option}` lists them")
+    raise CommandError(f"{display_path(path)} takes its region from an ESC environment; set aws:region in the file")
+
+
+def display_path(path: Path) -> str:
+    """Return a path relative to the current folder, where it is below that."""
+    return os.path.relpath(path) if path.resolve().is_relative_to(Path.cwd().resolve()) else str(path)
+
+
+def mistakes_in(path: Path, stack: str) -> list[LocatedMistake]:
+    """Return every mistake in a stack file, in the order of its lines."""
     document = read_document(path)
     found = [
-        Located(wrong.line, _path(wrong.place), wrong.found, wrong.allowed, wrong.hint) for wrong in document.mistakes
+        LocatedMistake(mistake.line, _settings_path(mistake.place), mistake.found, mistake.allowed, mistake.hint)
+        for mistake in document.mistakes
     ]
-    # A text that could not be read to its end says nothing of what stands after it.
-    if document.value is not None and not any(wrong.place == () for wrong in document.mistakes):
+    # Where the text could not be parsed to its end, the settings after that point are unknown.
+    if document.value is not None and not any(mistake.place == () for mistake in document.mistakes):
         reported = {mistake.path for mistake in found}
-        found += [mistake for mistake in _in_values(document, stack) if mistake.path not in reported]
+        found += [mistake for mistake in _setting_mistakes(document, stack) if mistake.path not in reported]
     return sorted(found, key=lambda mistake: mistake.line)
 
 
@@ -77,50 +114,50 @@ def settings_of_file(path: Path, stack: str) -> Settings | None:
         return None
 
 
-def _in_values(document: Document, stack: str) -> list[Located]:
+def _setting_mistakes(document: Document, stack: str) -> list[LocatedMistake]:
     from agentenv.config import Mistakes, read
     from agentenv.config.mistakes import nearest, shown
 
     value = document.value
     if not isinstance(value, dict):
-        return [Located(1, "stack file", shown(value), "a mapping with the key config", "")]
-    found: list[Located] = []
+        return [LocatedMistake(1, "stack file", shown(value), "a mapping with the key config", "")]
+    found: list[LocatedMistake] = []
     for key in value:
         if key not in TOP_LEVEL:
             hint = nearest(str(key), TOP_LEVEL)
             if not hint and ":" in str(key):
                 hint = "it belongs under config, indented"
             line = document.line((key if isinstance(key, str | int) else str(key),))
-            found.append(Located(line, str(key), f"the key {shown(key)}", ", ".join(TOP_LEVEL), hint))
+            found.append(LocatedMistake(line, str(key), f"the key {shown(key)}", ", ".join(TOP_LEVEL), hint))
     config: Any = value.get("config")
     try:
         read({} if config is None else config, stack)
     except Mistakes as mistakes:
-        # An ESC environment may bring the region; it is not read here, because that takes the service that keeps it.
-        elsewhere = ("region",) if value.get("environment") else None
+        # An ESC environment may contain the region. It is not read here, because that takes Pulumi Cloud.
+        from_environment = ("region",) if value.get("environment") else None
         found += [
             _located(document, config, mistake)
             for mistake in mistakes.mistakes
-            if not (mistake.place == elsewhere and mistake.found == "nothing")
+            if not (mistake.place == from_environment and mistake.found == "nothing")
         ]
     return found
 
 
-def _located(document: Document, config: object, mistake: Mistake) -> Located:
+def _located(document: Document, config: object, mistake: Mistake) -> LocatedMistake:
     keys: list[str] = [str(key) for key in config] if isinstance(config, dict) else []
-    first = mistake.path if mistake.path in keys else _key_of(mistake, keys)
+    first = mistake.path if mistake.path in keys else _config_key(mistake, keys)
     line = document.line(("config", first, *mistake.place[1:]) if first else ("config",))
-    return Located(line, mistake.path, mistake.found, mistake.allowed, mistake.hint)
+    return LocatedMistake(line, mistake.path, mistake.found, mistake.allowed, mistake.hint)
 
 
-def _key_of(mistake: Mistake, keys: list[str]) -> str | None:
-    """The key of the configuration that a mistake stands under, in the older spelling too."""
+def _config_key(mistake: Mistake, keys: list[str]) -> str | None:
+    """Return the configuration key that a mistake belongs to, with or without its namespace."""
     name = str(mistake.place[0]) if mistake.place else ""
     return next((key for key in keys if key.rpartition(":")[2] == name), None)
 
 
-def _path(place: Place) -> str:
-    """A place in the text as the paths of the settings are written."""
+def _settings_path(place: Place) -> str:
+    """Return a place in the document as `pulumi config set --path` spells it."""
     tokens = list(place[1:] if place[:1] == ("config",) else place)
     path = "".join(f"[{token}]" if isinstance(token, int) else f".{token}" for token in tokens)
     return path.removeprefix(".") or ("config" if place else "stack file")

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 from agentenv.rehearsal.stage.stage import Stage, stage
-from agentenv.rehearsal.tools.progress import telling
+from agentenv.rehearsal.tools.progress import terminal_progress
 
 
 @pytest.fixture(scope="session")
 def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """The engine's tools and the simulated cloud, shared by the tests of a worker."""
-    with stage(telling(), under=tmp_path_factory.mktemp("runs")) as one:
+    with stage(terminal_progress(), under=tmp_path_factory.mktemp("runs")) as one:
         yield one

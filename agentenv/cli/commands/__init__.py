@@ -1,1 +1,1 @@
-"""One module a command. Each offers `add_arguments(parser)` and `run(args) -> int`, and imports lazily."""
+"""The commands, one module each, with `add_arguments(parser)` and `run(args) -> int`. Imports are lazy."""

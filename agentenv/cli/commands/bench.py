@@ -1,4 +1,4 @@
-"""Measure one thing, beside a baseline of the same run, and print both with their ratio.
+"""Run one benchmark and its baseline, and print both with their ratio.
 
 Machines differ and are noisy: the ratio is what to compare, not the seconds.
 """
@@ -12,29 +12,29 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from agentenv.cli.main import OK, Refusal
+from agentenv.cli.main import OK, CommandError
 
 BENCHES = {
-    "startup": "how long the command itself takes to start, beside a bare Python",
-    "preview": "a preview beside the engine's own price, and with more classes, seats and users",
-    "rehearsal": "a warm rehearsal, beside the same engine calls on an empty program",
-    "plane": "the control plane's start and memory, beside its API server and etcd alone",
-    "claims": "a claim of a warm sandbox, bare and with storage of its own, beside a bare pod",
-    "clients": "Kubernetes clients that the service could speak by",
-    "attribution": "who owes what of a simulated month, beside the truth and OpenCost's way",
-    "policies": "both policy packs over the prod stack, next to an empty pack and beside Checkov",
-    "service": "a workspace by the service beside a raw claim, fifty at once, and ten thousand in its view",
-    "gate": "a warm `make test`, beside its slowest part alone",
+    "startup": "start of the command, compared with a bare Python",
+    "preview": "a preview, compared with the engine alone, and with more classes, seats and users",
+    "rehearsal": "a warm rehearsal, compared with the same engine calls on an empty program",
+    "plane": "start and memory of the control plane, compared with its API server and etcd alone",
+    "claims": "a claim of a warm sandbox, with and without storage, compared with a bare pod",
+    "clients": "Kubernetes clients that the service could use",
+    "attribution": "cost attribution of a simulated month, compared with the exact result and OpenCost",
+    "policies": "both policy packs on the prod stack, compared with an empty pack and with Checkov",
+    "service": "a workspace from the service, compared with a raw claim; 50 at once; 10,000 listed",
+    "gate": "a warm `make test`, compared with plain pytest",
 }
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
-    listed = "\n".join(f"  {name:<10} {summary}" for name, summary in BENCHES.items())
-    parser.epilog = f"benchmarks:\n{listed}"
+    """Declare the options."""
+    rows = "\n".join(f"  {name:<11} {summary}" for name, summary in BENCHES.items())
+    parser.epilog = f"benchmarks:\n{rows}"
     parser.add_argument("name", choices=sorted(BENCHES), metavar="NAME", help="one of the benchmarks below")
     parser.add_argument(
-        "--repeat", type=int, default=3, metavar="N", help="runs of each side; the best counts (default: 3)"
+        "--repeat", type=int, default=3, metavar="N", help="runs of each side, of which the best counts (default: 3)"
     )
     parser.add_argument("--json", action="store_true", help="print the figures as one JSON object on the last line")
 
@@ -42,16 +42,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run one benchmark."""
     if arguments.repeat < 1:
-        raise Refusal(f"--repeat is {arguments.repeat}; it takes a whole number from 1")
+        raise CommandError(f"--repeat is {arguments.repeat}; allowed is a whole number from 1")
     try:
         module = importlib.import_module(f"bench.{arguments.name}")
     except ModuleNotFoundError as missing:
         if missing.name not in {"bench", f"bench.{arguments.name}"}:
             raise
-        raise Refusal(
+        raise CommandError(
             "the benchmarks are part of a checkout, not of the installed package; run this inside one"
         ) from None
-    figures = measured(module, arguments.repeat)
+    figures = measure(module, arguments.repeat)
     for name, value in figures.items():
         sys.stdout.write(f"{name:<22} {value}\n")
     if arguments.json:
@@ -59,8 +59,8 @@ def run(arguments: argparse.Namespace) -> int:
     return OK
 
 
-def measured(module: ModuleType, repeat: int) -> dict[str, Any]:
-    """The benchmark's figures; what keeps a stage from opening, or the engine from ending well, is told in words."""
+def measure(module: ModuleType, repeat: int) -> dict[str, Any]:
+    """Return the benchmark's figures. Errors of the stage and the engine become a `CommandError`."""
     from agentenv.rehearsal.scenario.pool_probe import ProbeFailed
     from agentenv.rehearsal.stage.engine import EngineError
     from agentenv.rehearsal.stage.stage import StageError
@@ -69,4 +69,4 @@ def measured(module: ModuleType, repeat: int) -> dict[str, Any]:
     try:
         return module.measure(repeat)
     except (EngineError, ProbeFailed, StageError, ToolError) as failure:
-        raise Refusal(str(failure)) from failure
+        raise CommandError(str(failure)) from failure

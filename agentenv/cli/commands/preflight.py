@@ -1,11 +1,11 @@
-"""Ask an AWS account whether it has what a stack needs, before anything is made.
+"""Check whether an AWS account has what a stack needs, before anything is created.
 
-Quotas, zones and instance types, versions of the cluster, its add-ons and its nodes' image, what stands already and is
-to be used, and the caller's permissions. Everything is only read. The account is the one that the AWS command line
-would use (AWS_PROFILE and the like), in the stack's region; AWS_ENDPOINT_URL is honoured.
+The checks are quotas, zones and instance types, versions of the cluster, its add-ons and its node image, existing
+resources to adopt, and the caller's permissions. All calls only read. The account is that of the AWS command line
+(AWS_PROFILE and so on), in the stack's region; AWS_ENDPOINT_URL is honoured.
 
-A check whose answer is `?` could not be asked, and says why; it fails nothing. Exit code 1 says that a check failed,
-or that nothing could be asked at all.
+A check marked `?` has no result, with the reason; it fails nothing. Exit code 1 means that a check failed, or that
+AWS answered no call at all.
 """
 
 from __future__ import annotations
@@ -17,68 +17,54 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentenv.cli.main import FAILED, OK, Refusal
+from agentenv.cli.main import FAILED, OK
 
 if TYPE_CHECKING:
     import argparse
 
     from agentenv.cli.preflight.check import Check
-    from agentenv.cli.preflight.checks import Findings
-    from agentenv.config import Settings
+    from agentenv.cli.preflight.checks import PreflightResult
 
 MARKS = {True: "ok", False: "no", None: "?"}
-NARROWEST = 40
+MIN_WIDTH = 40
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument("--stack", "-s", metavar="S", help="whose needs: stacks/Pulumi.<S>.yaml")
+    which.add_argument("--stack", "-s", metavar="S", help="the stack: stacks/Pulumi.<S>.yaml")
     which.add_argument("--file", "-f", metavar="F", type=Path, help="another stack file, Pulumi.<stack>.yaml")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Ask, print, and tell by the exit code."""
-    settings = settings_of(args.stack, args.file)
+    """Run the checks and print them; the exit code is 1 if one failed."""
+    from agentenv.cli.stack_files import selected_settings
+
+    settings = selected_settings(args.stack, args.file)
     from agentenv.cli.preflight.aws_calls import Account
     from agentenv.cli.preflight.checks import preflight
 
-    found = preflight(settings, Account(settings.region))
+    result = preflight(settings, Account(settings.region))
     if args.json:
-        told = {"checks": [check.as_json() for check in found.checks]}
-        sys.stdout.write(json.dumps(told) + "\n")
+        sys.stdout.write(json.dumps({"checks": [check.as_json() for check in result.checks]}) + "\n")
     else:
-        sys.stdout.write(table(found, shutil.get_terminal_size((120, 0)).columns))
-    if found.silence:
-        sys.stderr.write(f"agentenv preflight: nothing could be asked: {found.silence}\n")
+        sys.stdout.write(table(result, shutil.get_terminal_size((120, 0)).columns))
+    if result.error:
+        sys.stderr.write(f"agentenv preflight: AWS answered no call: {result.error}\n")
         return FAILED
-    return FAILED if found.failed else OK
+    return FAILED if result.failed else OK
 
 
-def settings_of(stack: str | None, file: Path | None = None) -> Settings:
-    """The settings of a stack file; one with mistakes is a matter of `agentenv check`."""
-    from agentenv.cli.commands.check import files
-    from agentenv.cli.stack_files import mistakes_in
-    from agentenv.cli.stack_yaml import read_document
-    from agentenv.config import read
-
-    ((path, name),) = files(stack, file)
-    if wrong := mistakes_in(path, name):
-        where = f"--file {file}" if file else f"--stack {stack}"
-        raise Refusal(f"{path.name} has {len(wrong)} mistakes; agentenv check {where} lists them")
-    return read(read_document(path).value["config"], name)
-
-
-def table(found: Findings, width: int) -> str:
-    """The checks for a person: a line each, with the reason below where there is something to say."""
-    lines = [f"asked as {found.caller}"] if found.caller else []
-    name = max((len(check.name) for check in found.checks), default=0)
-    for check in found.checks:
+def table(result: PreflightResult, width: int) -> str:
+    """Return a line for each check, with its reason below."""
+    lines = [f"caller: {result.caller}"] if result.caller else []
+    name = max((len(check.name) for check in result.checks), default=0)
+    for check in result.checks:
         lines.append(f"{MARKS[check.ok]:<3} {check.name:<{name}}  {_amounts(check)}")
-        if check.why and not found.silence:
-            lines += _below(check, width)
-    return "\n".join([*lines, summary(found)]) + "\n"
+        if check.why and not result.error:
+            lines += _reasons(check, width)
+    return "\n".join([*lines, summary(result)]) + "\n"
 
 
 def _amounts(check: Check) -> str:
@@ -87,19 +73,19 @@ def _amounts(check: Check) -> str:
     return f"{check.needed} of {check.limit}" if isinstance(check.limit, int) else f"{check.needed} ({check.limit})"
 
 
-def _below(check: Check, width: int) -> list[str]:
+def _reasons(check: Check, width: int) -> list[str]:
     indent = " " * 6
     return [
         f"{indent}{line}"
-        for said in check.why.splitlines()
-        for line in textwrap.wrap(said, max(width - len(indent), NARROWEST), break_long_words=False)
+        for reason in check.why.splitlines()
+        for line in textwrap.wrap(reason, max(width - len(indent), MIN_WIDTH), break_long_words=False)
     ]
 
 
-def summary(found: Findings) -> str:
-    """How many of each."""
-    count = {ok: sum(check.ok is ok for check in found.checks) for ok in (True, False, None)}
-    parts = [f"{count[True]} of {len(found.checks)} checks passed"]
+def summary(result: PreflightResult) -> str:
+    """Return the number of checks that passed, failed and had no result."""
+    count = {ok: sum(check.ok is ok for check in result.checks) for ok in (True, False, None)}
+    parts = [f"{count[True]} of {len(result.checks)} checks passed"]
     parts += [f"{count[False]} failed"] if count[False] else []
-    parts += [f"{count[None]} could not be asked"] if count[None] else []
+    parts += [f"{count[None]} without a result"] if count[None] else []
     return ", ".join(parts)

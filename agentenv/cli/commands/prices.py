@@ -1,7 +1,7 @@
-"""Look the prices of regions up anew, in AWS's price list and its history of Spot prices.
+"""Refresh the prices of regions from the AWS Price List and the Spot price history.
 
-The file of a region is written whole or not at all, and only after it was read back. It belongs into a commit: an
-estimate says how old its prices are.
+The file of a region is replaced atomically, and only if it can be read back. Commit it: an estimate shows how old its
+prices are.
 """
 
 from __future__ import annotations
@@ -14,27 +14,29 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentenv.cli.main import OK, Refusal
+from agentenv.cli.main import OK, CommandError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from agentenv.cli.prices.refresh import Refreshed
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
-    parser.add_argument("what", choices=["refresh"], help="look all prices of a region up")
+    """Declare the options."""
+    parser.add_argument("what", choices=["refresh"], help="refresh all prices of a region")
     parser.add_argument(
-        "--region", action="append", metavar="R", help="which region; may be given again (default: those with prices)"
+        "--region", action="append", metavar="R", help="a region; can be repeated (default: those with prices)"
     )
-    parser.add_argument("--profile", metavar="P", help="the AWS profile to ask with")
+    parser.add_argument("--profile", metavar="P", help="the AWS profile")
     parser.add_argument("--no-spot", action="store_true", help="leave Spot prices as they are")
-    parser.add_argument("--accept-jumps", action="store_true", help="take prices that changed threefold and more, too")
+    parser.add_argument("--accept-jumps", action="store_true", help="also take prices that changed threefold or more")
     parser.add_argument("--out", type=Path, metavar="DIR", help="write to this folder, not where estimates read prices")
-    parser.add_argument("--json", action="store_true", help="print what was written as one JSON object")
+    parser.add_argument("--json", action="store_true", help="print the changes as one JSON object")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Look up, tell, write."""
+    """Refresh each region: request its prices, write its file, print the changes."""
     from agentenv.cli.prices.price_list import LISTED_IN
     from agentenv.cli.prices.refresh import Sources, refresh
     from agentenv.core import prices
@@ -42,30 +44,29 @@ def run(arguments: argparse.Namespace) -> int:
 
     folder = arguments.out or Path(prices.__file__).parent
     results: list[dict[str, Any]] = []
-    wanted = [region_of(text) for text in arguments.region] if arguments.region else regions()
-    for region in wanted:
+    for region in [check_region(text) for text in arguments.region] if arguments.region else regions():
         sources = Sources(_client(arguments, "pricing", LISTED_IN), _client(arguments, "ec2", region))
         old = price_book(region) if region in regions() else None
-        found = asked(lambda s=sources, r=region, o=old: refresh(
+        refreshed = call_aws(lambda s=sources, r=region, o=old: refresh(
             r, o, s, datetime.now(UTC), jumps=arguments.accept_jumps, live=not arguments.no_spot
         ))  # fmt: skip
         file = folder / f"{region}.toml"
-        write(file, found)
-        sys.stdout.write(told(file, found))
-        results.append(as_json(file, found))
+        write(file, refreshed)
+        sys.stdout.write(as_text(file, refreshed))
+        results.append(as_json(file, refreshed))
     if arguments.json:
         sys.stdout.write(json.dumps({"written": results}) + "\n")
     return OK
 
 
-def region_of(text: str) -> str:
-    """A region by its form; its name becomes a file's."""
+def check_region(text: str) -> str:
+    """Return the name of a region if it is well-formed: it becomes the name of a file."""
     from agentenv.config.mistakes import nearest
     from agentenv.config.regions import KNOWN, REGION
 
     if not re.fullmatch(REGION, text):
         hint = nearest(text, KNOWN) or "write one such as us-east-1"
-        raise Refusal(f"{text!r} is no AWS region; {hint}")
+        raise CommandError(f"{text!r} is not an AWS region; {hint}")
     return text
 
 
@@ -76,50 +77,51 @@ def _client(arguments: argparse.Namespace, service: str, region: str) -> Any:
     try:
         session: Any = boto3.Session(profile_name=arguments.profile)
     except ProfileNotFound as missing:
-        raise Refusal(str(missing)) from missing
+        raise CommandError(str(missing)) from missing
     return session.client(service, region_name=region)
 
 
-def asked(ask: Any) -> Refreshed:
-    """What AWS answers; its refusal, or its silence, in words."""
+def call_aws(request: Callable[[], Refreshed]) -> Refreshed:
+    """Return the result of a request. An error of AWS becomes a `CommandError`."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     try:
-        return ask()
-    except (BotoCoreError, ClientError) as failure:
-        raise Refusal(f"AWS does not say what things cost, and nothing was written: {failure}") from failure
+        return request()
+    except (BotoCoreError, ClientError) as error:
+        raise CommandError(f"AWS returned no prices, and nothing was written: {error}") from error
 
 
-def write(file: Path, found: Refreshed) -> None:
-    """Put the book into its file, if reading it gives the same book."""
-    from agentenv.cli.reports.plots import put
+def write(file: Path, refreshed: Refreshed) -> None:
+    """Write the price book to its file, if reading it back returns the same book."""
+    from agentenv.cli.reports.plots import write_file
     from agentenv.core.prices.book import read_book
     from agentenv.core.prices.write import price_book_text
 
-    text = price_book_text(found.book)
-    if read_book(text) != found.book:
-        raise Refusal(f"{file.name} would not be read as it was meant, and was not written")
-    put(file, text.encode())
+    text = price_book_text(refreshed.book)
+    if read_book(text) != refreshed.book:
+        raise CommandError(f"{file.name} cannot be read back as it is, and was not written")
+    write_file(file, text.encode())
 
 
-def told(file: Path, found: Refreshed) -> str:
-    """What became of a region's prices."""
-    lines = [f"{file.name}: {len(found.changes)} changed, {len(found.kept)} stay as old as they were"]
-    for change in found.changes:
+def as_text(file: Path, refreshed: Refreshed) -> str:
+    """Return the changes of a region's prices as text."""
+    changed, retained = len(refreshed.changes), len(refreshed.retained)
+    lines = [f"{file.name}: {changed} changed, {retained} keep their old price and date"]
+    for change in refreshed.changes:
         old = "new" if change.old is None else f"{change.old.normalize():f}"
         lines.append(f"  {change.name:<26} {old:>12} → {change.new.normalize():f}")
-    lines += [f"  {name:<26} stays: {why}" for name, why in found.kept.items()]
+    lines += [f"  {name:<26} unchanged: {reason}" for name, reason in refreshed.retained.items()]
     return "\n".join(lines) + "\n"
 
 
-def as_json(file: Path, found: Refreshed) -> dict[str, Any]:
-    """The same as data."""
+def as_json(file: Path, refreshed: Refreshed) -> dict[str, Any]:
+    """Return the changes of a region's prices as the command's JSON has them."""
     return {
-        "region": found.book.region,
+        "region": refreshed.book.region,
         "file": str(file),
         "changed": [
-            {"name": one.name, "old": None if one.old is None else float(one.old), "new": float(one.new)}
-            for one in found.changes
+            {"name": change.name, "old": None if change.old is None else float(change.old), "new": float(change.new)}
+            for change in refreshed.changes
         ],
-        "kept": found.kept,
+        "kept": refreshed.retained,
     }

@@ -1,6 +1,6 @@
-"""What a person sees of a rehearsal: a line a step, what the engine is at between them, and a summary.
+"""Show a rehearsal to the user: a line for each step, the engine's progress, and a summary.
 
-It all goes to standard error, so that standard output carries the report alone.
+Everything goes to standard error, so that standard output has the report alone.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rich.status import Status
 from rich.text import Text
 
 from agentenv.rehearsal.stage.stage import StageError
-from agentenv.rehearsal.tools.progress import Progress, telling
+from agentenv.rehearsal.tools.progress import Progress, terminal_progress
 
 if TYPE_CHECKING:
     from agentenv.rehearsal.scenario.scenario import Report
@@ -28,10 +28,10 @@ _LONG_LINES = 40
 
 
 class View:
-    """Listens to a course and to the engine's events, and tells of both."""
+    """Prints the steps of a scenario and the engine's events."""
 
     def __init__(self, *, to_terminal: bool) -> None:
-        self.tools: Progress = telling(sys.stderr)
+        self.tools: Progress = terminal_progress(sys.stderr)
         self._console = Console(stderr=True, highlight=False, soft_wrap=True)
         self._status: Status | None = Status("", console=self._console) if to_terminal else None
         self._step = ""
@@ -47,10 +47,10 @@ class View:
         if self._status:
             self._status.stop()
         if kind is KeyboardInterrupt:
-            self._console.print("everything that was started has been ended")
+            self._console.print("all processes have ended")
 
     def opened(self, stack: str, opened: Stage) -> None:
-        """The stage is open; what it took to build tools was told when they were built."""
+        """Show that the stage is open."""
         self._line("stage", opened.seconds, f"stack '{stack}' against a simulated AWS at {opened.cloud}")
 
     def started(self, step: str) -> None:
@@ -67,7 +67,7 @@ class View:
         self._line(step, seconds, result)
 
     def event(self, verb: str, event: Event) -> None:
-        """Something the engine told of; the moving line shows how far it is."""
+        """Update the progress line with an event of the engine."""
         done = event.get("resOutputsEvent")
         if self._status is None or not done:
             return
@@ -77,47 +77,47 @@ class View:
         text = f"{self._step}: {self._seen} resources, {time.monotonic() - self._began:.0f} s, {verb} {name}"
         self._status.update(Text(text))
 
-    def failed(self, words: str, opened: Stage) -> None:
-        """A step has failed: what was said, and what the endpoint did not know."""
+    def failed(self, message: str, opened: Stage) -> None:
+        """Show that a step has failed, and the operations that the simulated AWS does not have."""
         if self._status:
             self._status.stop()
-        lines = words.splitlines()
+        lines = message.splitlines()
         shown = (
             lines
             if len(lines) <= _LONG_LINES
-            else [*lines[:_LONG_LINES], f"… and {len(lines) - _LONG_LINES} lines more"]
+            else [*lines[:_LONG_LINES], f"… and {len(lines) - _LONG_LINES} more lines"]
         )
         self._console.print(Text(f"\n{self._step or 'rehearsal'} failed: " + "\n".join(shown), style="red"))
         unknown: list[str] = []
-        with suppress(StageError):  # a cloud that does not answer any more has been told of already
+        with suppress(StageError):  # a cloud that has stopped has been reported already
             unknown = opened.query("unknown")
         if unknown:
-            self._console.print(f"the simulated AWS was asked for what it does not know: {', '.join(unknown)}")
+            self._console.print(f"operations that the simulated AWS does not have: {', '.join(unknown)}")
 
     def summary(self, report: Report) -> None:
-        """The figures, and what was kept rather than simulated."""
+        """Print the figures of the rehearsal."""
         self._console.print()
-        self._console.print(f"{report.resources} resources up in {report.up_seconds:.1f} s")
-        self._console.print(f"second up: {report.second_up_changes} changes")
+        self._console.print(f"{report.resources} resources created in {report.up_seconds:.1f} s")
+        self._console.print(f"second update: {report.second_up_changes} changes")
         policy = report.policy
         self._console.print(
-            f"rules: {policy['passed']} passed, {policy['failed']} failed, {policy['indeterminate']} not to be told,"
+            f"rules: {policy['passed']} passed, {policy['failed']} failed, {policy['indeterminate']} indeterminate,"
             f" {policy['waived']} waived"
         )
         for pool in report.pools:
             self._console.print(f"pool {pool['class']}: {pool['ready']} of {pool['size']} sandboxes Ready")
         if report.new_workspace_ms is not None:
-            self._console.print(f"a new workspace: {report.new_workspace_ms:.0f} ms")
+            self._console.print(f"new workspace: {report.new_workspace_ms:.0f} ms")
         if report.drift:
             drift = report.drift
             self._console.print(
-                f"changed by hand: {drift['made']}, noticed {drift['noticed']}, mended {drift['mended']}"
+                f"drift: {drift['made']} manual changes, {drift['noticed']} detected, {drift['mended']} repaired"
             )
         if report.left_after_destroy is not None:
-            stays = f", and {len(report.retained)} on purpose" if report.retained else ""
-            self._console.print(f"left after destroy: {report.left_after_destroy}{stays}")
+            retained = f", and {len(report.retained)} retained" if report.retained else ""
+            self._console.print(f"left after destroy: {report.left_after_destroy}{retained}")
         if report.not_simulated:
-            self._console.print(f"kept, not simulated: {', '.join(report.not_simulated)}")
+            self._console.print(f"stored, not simulated: {', '.join(report.not_simulated)}")
 
-    def _line(self, what: str, seconds: float, result: str) -> None:
-        self._console.print(Text(f"{what:<{_NAME_WIDTH}} {seconds:5.1f} s  {result}"))
+    def _line(self, step: str, seconds: float, result: str) -> None:
+        self._console.print(Text(f"{step:<{_NAME_WIDTH}} {seconds:5.1f} s  {result}"))

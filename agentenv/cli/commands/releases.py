@@ -1,9 +1,9 @@
-"""Show how far old releases of sandbox classes are on their way out, and let them go.
+"""Show the retirement status of old releases of sandbox classes, and retire them.
 
-A changed class has a new release beside the old one. The old one is marked once the new is full, emptied of the members
-that nobody had, and removed when no claim names it; a pass takes each release one step further, so run it until nothing
-is left to do. Sandboxes that somebody has are never touched. With --retire the volumes of claimed sandboxes that nobody
-kept yet are kept first. Passes may run at once, and be ended at any time.
+A changed class has a new release beside the old one. The old release is marked once the pool of the new one is full,
+its unclaimed sandboxes are deleted, and it is deleted when no claim uses it. One run takes each release one step
+further, so repeat it until no step is left. Claimed sandboxes are never changed. With --retire, the volumes of claimed
+sandboxes are retained first. Runs can overlap, and can be interrupted at any time.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentenv.cli.main import FAILED, OK, Refusal
+from agentenv.cli.main import FAILED, OK, CommandError
 
 if TYPE_CHECKING:
     import argparse
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     where = parser.add_mutually_exclusive_group(required=True)
-    where.add_argument("--stack", "-s", metavar="S", help="whose cluster: the stack's output says how to reach it")
-    where.add_argument("--kubeconfig", type=Path, metavar="F", help="a kubeconfig file that leads to the cluster")
-    parser.add_argument("--retire", action="store_true", help="take the steps that may be taken now")
+    where.add_argument("--stack", "-s", metavar="S", help="the stack, whose output has the kubeconfig")
+    where.add_argument("--kubeconfig", type=Path, metavar="F", help="the kubeconfig file of the cluster")
+    parser.add_argument("--retire", action="store_true", help="take the steps that are possible now")
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Look, act if told to, and say what was found and done."""
+    """Show the status of each class, and with --retire take the next steps."""
     import httpx2
     from lightkube import ConfigError
 
@@ -45,26 +45,27 @@ def run(args: argparse.Namespace) -> int:
     from agentenv.service.workspaces.retire_releases import retire_releases
 
     try:
-        cluster = SyncKubeClient.from_kubeconfig(args.kubeconfig) if args.kubeconfig else of_stack(args.stack)
-        kept = retain_all_volumes(cluster) if args.retire else []
-        found = retire_releases(cluster, act=args.retire)
-    except (httpx2.HTTPError, ConfigError, SyncKubeApiError) as failure:
-        raise Refusal(f"the API server did not answer as it should: {failure}") from None
+        cluster = SyncKubeClient.from_kubeconfig(args.kubeconfig) if args.kubeconfig else stack_client(args.stack)
+        retentions = retain_all_volumes(cluster) if args.retire else []
+        retirements = retire_releases(cluster, act=args.retire)
+    except (httpx2.HTTPError, ConfigError, SyncKubeApiError) as error:
+        raise CommandError(f"the request to the API server failed: {error}") from None
     if args.json:
-        sys.stdout.write(json.dumps(as_json(found, kept)) + "\n")
+        sys.stdout.write(json.dumps(as_json(retirements, retentions)) + "\n")
     else:
-        sys.stdout.write("".join(f"{line}\n" for line in lines(found, kept)))
-    refused = any(one.refused for one in found) or any(one.outcome == "refused" for one in kept)
+        sys.stdout.write("".join(f"{line}\n" for line in lines(retirements, retentions)))
+    refused = any(result.refused for result in retirements)
+    refused = refused or any(result.outcome == "refused" for result in retentions)
     return FAILED if refused else OK
 
 
-def of_stack(stack: str) -> SyncKubeClient:
-    """The cluster of a stack that is up."""
+def stack_client(stack: str) -> SyncKubeClient:
+    """Return a client for the cluster of a deployed stack."""
     from agentenv.cli.project import root
     from agentenv.service.kube.sync_client import SyncKubeClient
 
     try:
-        asked = subprocess.run(
+        output = subprocess.run(
             ["pulumi", "stack", "output", "kubeconfig", "--stack", stack, "--non-interactive"],
             cwd=root(),
             capture_output=True,
@@ -72,50 +73,51 @@ def of_stack(stack: str) -> SyncKubeClient:
             check=False,
         )
     except FileNotFoundError:
-        raise Refusal(
-            "pulumi is not on PATH, and knows the stack's cluster; or name a file with --kubeconfig"
+        raise CommandError(
+            "pulumi is not on PATH, and is needed to read the stack's output; or give a file with --kubeconfig"
         ) from None
-    if asked.returncode:
-        raise Refusal(f"the stack has no kubeconfig to offer: {asked.stderr.strip() or 'pulumi says nothing'}")
+    if output.returncode:
+        raise CommandError(f"the stack has no output kubeconfig: {output.stderr.strip() or 'pulumi printed no error'}")
     try:
-        document: Any = json.loads(asked.stdout)
+        document: Any = json.loads(output.stdout)
     except ValueError:
-        raise Refusal(f"the kubeconfig of stack {stack} is not one") from None
+        raise CommandError(f"the output kubeconfig of stack {stack} is not JSON") from None
     return SyncKubeClient.from_kubeconfig_document(document)
 
 
-def as_json(found: Iterable[RetirementResult], kept: Iterable[RetentionResult]) -> dict[str, Any]:
-    """What was found and done, in plain words and lists."""
+def as_json(retirements: Iterable[RetirementResult], retentions: Iterable[RetentionResult]) -> dict[str, Any]:
+    """Return the results as the command's JSON has them."""
     return {
         "classes": [
             {
-                "class": one.sandbox_class,
-                "namespace": one.namespace,
-                "current": dict(one.current),
-                "steps": [asdict(step) for step in one.plan.steps],
-                "done": [asdict(step) for step in one.done],
-                "overtaken": [asdict(step) for step in one.overtaken],
-                "waits": [asdict(wait) for wait in one.plan.waits],
-                "refused": list(one.refused),
+                "class": result.sandbox_class,
+                "namespace": result.namespace,
+                "current": dict(result.current),
+                "steps": [asdict(step) for step in result.plan.steps],
+                "done": [asdict(step) for step in result.done],
+                "overtaken": [asdict(step) for step in result.overtaken],
+                "waits": [asdict(wait) for wait in result.plan.waits],
+                "refused": list(result.refused),
             }
-            for one in found
+            for result in retirements
         ],
-        "kept": [asdict(one) for one in kept if one.outcome != "already"],
+        "kept": [asdict(result) for result in retentions if result.outcome != "already"],
     }
 
 
-def lines(found: Iterable[RetirementResult], kept: Iterable[RetentionResult]) -> Iterable[str]:
-    """The same for a person: a class, its current releases, and a line for each old one."""
-    for one in found:
-        current = "; ".join(f"{channel}: {', '.join(names)}" for channel, names in one.current.items())
-        yield f"{one.sandbox_class}  ({current})"
-        for step in one.plan.steps:
-            mark = "done" if step in one.done else "overtaken" if step in one.overtaken else "would"
-            yield f"  {mark:<9} {step.do} {step.name}: {step.why}"
-        for wait in one.plan.waits:
+def lines(retirements: Iterable[RetirementResult], retentions: Iterable[RetentionResult]) -> Iterable[str]:
+    """Yield each class with its current releases, and a line for each old release."""
+    for result in retirements:
+        current = "; ".join(f"{channel}: {', '.join(names)}" for channel, names in result.current.items())
+        yield f"{result.sandbox_class}  ({current})"
+        for step in result.plan.steps:
+            status = "done" if step in result.done else "overtaken" if step in result.overtaken else "would"
+            yield f"  {status:<9} {step.do} {step.name}: {step.why}"
+        for wait in result.plan.waits:
             yield f"  {'waits':<9} {wait.name}: {wait.why}"
-        for words in one.refused:
-            yield f"  {'refused':<9} {words}"
-    for one in kept:
-        if one.outcome != "already":
-            yield f"{one.namespace}/{one.claim}  {one.outcome} {one.volume}{one.why and f': {one.why}'}"
+        for reason in result.refused:
+            yield f"  {'refused':<9} {reason}"
+    for volume in retentions:
+        if volume.outcome != "already":
+            reason = f": {volume.why}" if volume.why else ""
+            yield f"{volume.namespace}/{volume.claim}  {volume.outcome} {volume.volume}{reason}"

@@ -1,9 +1,9 @@
-"""Say what a pull request changes, before it is merged, and block what must not be.
+"""Show what a pull request changes, and block unsafe changes before it is merged.
 
-What changes and what data would go with it; what the isolation and cost rules find, new and old; what sandboxes may
-reach that they could not; what is needed of the account's quotas. With --offline two revisions are previewed in the
-rehearsal's stand-ins: that takes no account, no state and no secret, so a pull request from a fork can run it.
-Without it the selected stack's real preview is read, with both policy packs. Exit code 1 says that something blocks.
+The review lists changed resources and the data at risk, new and existing findings of the isolation and cost rules,
+changed capabilities of sandboxes, cost, and quotas. With --offline both revisions are previewed with the stand-ins of
+the rehearsal: that needs no account, state or secret, so a pull request from a fork can run it. Otherwise the preview
+of the real stack is read, with both policy packs. Exit code 1 means that something blocks.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentenv.cli.main import FAILED, OK, Refusal
+from agentenv.cli.main import FAILED, OK, CommandError
 
 if TYPE_CHECKING:
     from agentenv.cli.review.formats.report import Report
@@ -24,78 +24,78 @@ FORMATS = {"markdown": "review.md", "sarif": "review.sarif", "json": "review.jso
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("--stack", "-s", metavar="S", required=True, help="which stack: stacks/Pulumi.<S>.yaml")
+    parser.add_argument("--stack", "-s", metavar="S", required=True, help="the stack: stacks/Pulumi.<S>.yaml")
     parser.add_argument("--offline", action="store_true", help="preview both revisions here, without an account")
     parser.add_argument("--base", metavar="REV", help="the revision to compare with, such as origin/main")
-    parser.add_argument("--drift", action="store_true", help="look first at what was changed by hand; not offline")
+    parser.add_argument("--drift", action="store_true", help="detect drift first; not with --offline")
     parser.add_argument(
-        "--format", type=formats, default=[], metavar="F,…", help=f"also write as {', '.join(FORMATS)}; one or more"
+        "--format", type=formats, default=[], metavar="F,…", help=f"write these formats: {', '.join(FORMATS)}"
     )
     parser.add_argument(
-        "--without-waived", action="store_true", help="leave what is waived out of the SARIF: GitHub takes it for open"
+        "--without-waived",
+        action="store_true",
+        help="leave waived findings out of the SARIF: GitHub shows them as open",
     )
-    parser.add_argument("--out", type=Path, metavar="DIR", help="where to: review.md, review.sarif, review.json")
-    parser.add_argument(
-        "--links", default="", metavar="URL", help="what stands before a link to a file of this project"
-    )
-    parser.add_argument("--commit", default="", metavar="SHA", help="which commit this is a review of, as it is to say")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="folder for review.md, review.sarif, review.json")
+    parser.add_argument("--links", default="", metavar="URL", help="prefix of links to files of this project")
+    parser.add_argument("--commit", default="", metavar="SHA", help="the reviewed commit, as the report shows it")
     parser.add_argument("--packs-config", type=Path, metavar="FILE", help="the packs' configuration, as JSON")
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
 
 
 def formats(text: str) -> list[str]:
-    """A list of formats."""
-    found = [word.strip() for word in text.split(",") if word.strip()]
-    for word in found:
-        if word not in FORMATS:
-            raise argparse.ArgumentTypeError(f"'{word}' is no format; there are {', '.join(FORMATS)}")
-    return found
+    """Parse a list of formats."""
+    names = [word.strip() for word in text.split(",") if word.strip()]
+    for name in names:
+        if name not in FORMATS:
+            raise argparse.ArgumentTypeError(f"'{name}' is not a format; allowed are {', '.join(FORMATS)}")
+    return names
 
 
 def run(args: argparse.Namespace) -> int:
-    """Review, write, and tell by the exit code."""
-    from agentenv.cli.commands.check import files
+    """Review, and write and print the report; the exit code is 1 if something blocks."""
     from agentenv.cli.project import root
-    from agentenv.cli.review.review import Question, review
+    from agentenv.cli.review.review import ReviewRequest, review
+    from agentenv.cli.stack_files import selected_files
     from agentenv.rehearsal.stage.stage import StageError
     from agentenv.rehearsal.tools import ToolError
-    from agentenv.rehearsal.tools.progress import telling
+    from agentenv.rehearsal.tools.progress import terminal_progress
 
     if args.offline and args.drift:
-        raise Refusal("--drift asks an account, and --offline asks nobody; give one of them")
+        raise CommandError("--drift needs an account, and --offline uses none; give one of them")
     folder = root()
-    files(args.stack, None)  # refuses a stack without a file before anything is started
+    selected_files(args.stack, None)  # fails for a stack without a file, before anything is started
     links = f"{args.links.rstrip('/')}/" if args.links else ""
-    question = Question(
+    request = ReviewRequest(
         folder, args.stack, args.base, args.offline, args.drift, links, args.packs_config, commit=args.commit
     )
     try:
-        report = review(question, telling())
+        report = review(request, terminal_progress())
     except (StageError, ToolError) as failure:
-        raise Refusal(str(failure)) from failure
-    written = write(report, args.format, args.out, args.stack, waived=not args.without_waived)
+        raise CommandError(str(failure)) from failure
+    files = write(report, args.format, args.out, args.stack, waived=not args.without_waived)
     if not args.json and not (args.format and args.out is None):
         from agentenv.cli.review.formats import terminal
 
         terminal.write(report, sys.stdout)
-    for line in written:
-        sys.stderr.write(f"wrote {line}\n")
+    for file in files:
+        sys.stderr.write(f"wrote {file}\n")
     if args.json:
         sys.stdout.write(json.dumps(report.as_json()) + "\n")
     return FAILED if report.blocking else OK
 
 
-def write(report: Report, chosen: list[str], out: Path | None, stack: str, *, waived: bool = True) -> list[Path]:
-    """Write each format into a folder, or where there is none to standard output; returns the files.
+def write(report: Report, names: list[str], out: Path | None, stack: str, *, waived: bool = True) -> list[Path]:
+    """Write each format into a folder, or without one to standard output, and return the files.
 
-    Of a program that could not be previewed there is no file of SARIF: whoever uploads one without results closes every
-    alert that is open.
+    If the program could not be previewed, no SARIF file is written: uploading one without results would close every
+    open alert.
     """
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
-    found: list[Path] = []
-    for name in chosen:
-        text = rendered(report, name, stack, waived=waived)
+    files: list[Path] = []
+    for name in names:
+        text = render(report, name, stack, waived=waived)
         if out is None:
             sys.stdout.write(text)
         elif name == "sarif" and report.failure:
@@ -103,12 +103,12 @@ def write(report: Report, chosen: list[str], out: Path | None, stack: str, *, wa
         else:
             path = out / FORMATS[name]
             path.write_text(text, encoding="utf-8")
-            found.append(path)
-    return found
+            files.append(path)
+    return files
 
 
-def rendered(report: Report, name: str, stack: str, *, waived: bool = True) -> str:
-    """The review in one format."""
+def render(report: Report, name: str, stack: str, *, waived: bool = True) -> str:
+    """Return the report in one format."""
     from agentenv.cli.review.formats import markdown, sarif
 
     if name == "markdown":

@@ -1,7 +1,7 @@
-"""List the engine's tools and plugins, their versions and where they come from.
+"""List the engine's tools and plugins, with their versions and sources.
 
-What is installed on this machine is used as it is. What is missing is built once into the user's cache
-(AGENTENV_CACHE, else ~/.cache/agentenv), or answered by a stand-in; nothing is built by this command.
+Installed tools are used as they are. A missing tool is built once into the user's cache (AGENTENV_CACHE, else
+~/.cache/agentenv), or replaced by a stand-in. This command builds nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Row:
-    """A tool or plugin as it is shown."""
+    """A tool or plugin in the list."""
 
     name: str
     version: str
@@ -30,7 +30,7 @@ class Row:
     detail: str
 
     def as_json(self) -> dict[str, str | None]:
-        """The row in the words of the command's contract."""
+        """Return the row as the command's JSON has it."""
         path = str(self.path) if self.path is not None else None
         return {**vars(self), "path": path}
 
@@ -44,8 +44,8 @@ def run(args: argparse.Namespace) -> int:
     """Print the list."""
     from agentenv.rehearsal.tools import survey
 
-    found = survey()
-    rows = [*tool_rows(found), *plugin_rows(found)]
+    tools = survey()
+    rows = [*tool_rows(tools), *plugin_rows(tools)]
     if args.json:
         sys.stdout.write(json.dumps({"tools": [row.as_json() for row in rows]}) + "\n")
     else:
@@ -53,8 +53,8 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def tool_rows(found: Iterable[Tool]) -> list[Row]:
-    """The tools, with what it would take to have those that are absent."""
+def tool_rows(tools: Iterable[Tool]) -> list[Row]:
+    """Return a row for each tool, with the build effort of absent ones."""
     from agentenv.rehearsal.tools import catalog, toolbox
 
     return [
@@ -64,41 +64,39 @@ def tool_rows(found: Iterable[Tool]) -> list[Row]:
             tool.source,
             tool.path,
             "; ".join(
-                words
-                for words in (
+                detail
+                for detail in (
                     toolbox.effort(catalog.recipe(tool.name)) if tool.source == "absent" else "",
                     tool.detail,
                 )
-                if words
+                if detail
             ),
         )
-        for tool in found
+        for tool in tools
     ]
 
 
-def plugin_rows(found: Iterable[Tool]) -> list[Row]:
-    """The engine's plugins: the official one where there is one, else the stand-in."""
+def plugin_rows(tools: Iterable[Tool]) -> list[Row]:
+    """Return a row for each plugin of the engine: the official one if it is installed, else the stand-in."""
     from importlib.metadata import version
 
     from agentenv.rehearsal.tools import plugins
 
-    pulumi = next((tool.path for tool in found if tool.name == "pulumi"), None)
+    pulumi = next((tool.path for tool in tools if tool.name == "pulumi"), None)
     rows: list[Row] = []
     for stand_in in plugins.STAND_INS:
-        wanted = plugins.requested_version(stand_in)
-        official = plugins.locate(stand_in.kind, stand_in.name, wanted, pulumi=pulumi)
+        requested = plugins.requested_version(stand_in)
+        official = plugins.locate(stand_in.kind, stand_in.name, requested, pulumi=pulumi)
         if official is not None:
             rows.append(Row(stand_in.program, official.version, official.source, official.path, "official"))
         else:
-            asked = f", in place of {wanted}" if wanted else ""
-            rows.append(
-                Row(stand_in.program, version("agent-environment"), "stand-in", None, f"{stand_in.module}{asked}")
-            )
+            detail = stand_in.module + (f", in place of {requested}" if requested else "")
+            rows.append(Row(stand_in.program, version("agent-environment"), "stand-in", None, detail))
     return rows
 
 
 def table(rows: Sequence[Row]) -> str:
-    """The rows in columns, for people."""
+    """Return the rows as a table."""
     shown = [
         (row.name, row.version, row.source, ", ".join(filter(None, (str(row.path or ""), row.detail)))) for row in rows
     ]

@@ -1,8 +1,8 @@
-"""Ask the workspace service for workspaces, look at them, put them to sleep, wake them, enter them, take them away.
+"""Create, list, suspend, resume, enter and delete workspaces, with the workspace service.
 
-The service is found by --service or AGENTENV_SERVICE, else through the cluster of a kubeconfig; who asks is said by a
-token in AGENTENV_TOKEN or AGENTENV_TOKEN_FILE, or by --account for one of a service account. What enters a sandbox
-(exec, ssh, port-forward, cp) goes by kubectl and the caller's own rights in the cluster.
+The service's address is --service or AGENTENV_SERVICE; otherwise it is reached through the cluster of a kubeconfig. The
+caller's token is in AGENTENV_TOKEN or AGENTENV_TOKEN_FILE, or is requested for the service account of --account. The
+verbs that enter a sandbox (exec, ssh, port-forward, cp) use kubectl and the caller's own permissions in the cluster.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from agentenv.cli.main import OK, Refusal
+from agentenv.cli.main import OK, CommandError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,104 +25,104 @@ ENDED = {"failed", "deleted"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What each of the verbs takes."""
-    parser.epilog = "every verb has a --help of its own, and a --json that prints one JSON object on the last line"
+    """Declare the options of each verb."""
+    parser.epilog = "every verb has its own --help, and --json, which prints one JSON object on the last line"
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
-    _making(verbs)
-    _looking(verbs)
-    _changing(verbs)
-    _entering(verbs)
+    _add_create_verb(verbs)
+    _add_read_verbs(verbs)
+    _add_change_verbs(verbs)
+    _add_access_verbs(verbs)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do what the verb says."""
+    """Run the verb."""
     from agentenv.cli.workspaces.client import Client
-    from agentenv.cli.workspaces.locate import way
+    from agentenv.cli.workspaces.locate import service_endpoint
 
-    with way(args) as found, Client(found.address, found.token) as client:
+    with service_endpoint(args) as endpoint, Client(endpoint.address, endpoint.token) as client:
         return args.do(args, client)
 
 
 def _verb(
     verbs: Any, name: str, help_: str, do: Callable[[argparse.Namespace, Client], int], *, named: bool = True
 ) -> argparse.ArgumentParser:
-    from agentenv.cli.workspaces import locate as finding
+    from agentenv.cli.workspaces import locate
 
-    made: argparse.ArgumentParser = verbs.add_parser(name, help=help_, description=f"{help_[0].upper()}{help_[1:]}.")
+    verb: argparse.ArgumentParser = verbs.add_parser(name, help=help_, description=f"{help_[0].upper()}{help_[1:]}.")
     if named:
-        made.add_argument("workspace", metavar="ID", help="the workspace's id")
-    made.set_defaults(do=do)
-    made.add_argument("--json", action="store_true", help="print one JSON object on the last line")
-    finding.add_arguments(made)
-    return made
+        verb.add_argument("workspace", metavar="ID", help="the workspace's id")
+    verb.set_defaults(do=do)
+    verb.add_argument("--json", action="store_true", help="print one JSON object on the last line")
+    locate.add_arguments(verb)
+    return verb
 
 
-def _making(verbs: Any) -> None:
-    made = _verb(
-        verbs, "create", "ask for a workspace; asked for again by the same key, it is the same", _create, named=False
-    )
-    made.add_argument("--class", dest="class_", required=True, metavar="C", help="the class that it is of")
-    made.add_argument("--mode", choices=("user", "session", "agent"), default="user", help="what it is for (user)")
-    made.add_argument("--key", metavar="K", help="what makes it the same when it is asked for again")
-    made.add_argument("--session", metavar="S", help="the chat of a session")
-    made.add_argument("--agent", metavar="A", help="the agent's name")
-    made.add_argument("--owner", metavar="O", help="for whom, for those who may ask for others")
-    made.add_argument("--parent", metavar="ID", help="a workspace that it may not do more than")
-    made.add_argument("--label", action="append", default=[], metavar="K=V", help="what it is found by")
-    made.add_argument("--budget", metavar="D", help="dollars a month at which it sleeps")
-    made.add_argument("--idle-after", type=int, metavar="S", help="seconds without use until it sleeps")
-    _waiting(made)
+def _add_create_verb(verbs: Any) -> None:
+    create = _verb(verbs, "create", "create a workspace; the same key returns the same workspace", _create, named=False)
+    create.add_argument("--class", dest="class_", required=True, metavar="C", help="its class")
+    create.add_argument("--mode", choices=("user", "session", "agent"), default="user", help="its mode (default: user)")
+    create.add_argument("--key", metavar="K", help="idempotency key: the same key returns the same workspace")
+    create.add_argument("--session", metavar="S", help="the id of the chat session")
+    create.add_argument("--agent", metavar="A", help="the name of the agent")
+    create.add_argument("--owner", metavar="O", help="its owner, if the caller may create for others")
+    create.add_argument("--parent", metavar="ID", help="a workspace whose permissions limit it")
+    create.add_argument("--label", action="append", default=[], metavar="K=V", help="a label")
+    create.add_argument("--budget", metavar="D", help="dollars a month at which it is suspended")
+    create.add_argument("--idle-after", type=int, metavar="S", help="idle seconds until it is suspended")
+    _add_wait_option(create)
 
 
-def _looking(verbs: Any) -> None:
-    listed = _verb(verbs, "list", "list workspaces", _list, named=False)
-    listed.add_argument("--class", dest="class_", metavar="C", help="of one class")
-    listed.add_argument("--state", metavar="S", help="in one state")
-    listed.add_argument("--mode", metavar="M", help="of one mode")
-    listed.add_argument("--task", metavar="T", help="of one task's swarm")
-    listed.add_argument("--owner", metavar="O", help="of one owner, for those who look after them")
-    listed.add_argument("--everybody", action="store_true", help="everybody's, for those who look after them")
-    listed.add_argument("--deleted", action="store_true", help="also those of which only the data is kept")
-    listed.add_argument("--watch", action="store_true", help="again and again, until Ctrl-C")
-    shown = _verb(verbs, "show", "show a workspace, and what happened to it", _show)
-    shown.add_argument("--watch", action="store_true", help="tell of each change, until Ctrl-C")
+def _add_read_verbs(verbs: Any) -> None:
+    list_ = _verb(verbs, "list", "list workspaces", _list, named=False)
+    list_.add_argument("--class", dest="class_", metavar="C", help="of this class")
+    list_.add_argument("--state", metavar="S", help="in this state")
+    list_.add_argument("--mode", metavar="M", help="of this mode")
+    list_.add_argument("--task", metavar="T", help="of this task's swarm")
+    list_.add_argument("--owner", metavar="O", help="of this owner, for operators")
+    list_.add_argument("--everybody", action="store_true", help="of all owners, for operators")
+    list_.add_argument("--deleted", action="store_true", help="also deleted ones with retained data")
+    list_.add_argument("--watch", action="store_true", help="refresh until Ctrl-C")
+    show = _verb(verbs, "show", "show a workspace and its events", _show)
+    show.add_argument("--watch", action="store_true", help="print each change until Ctrl-C")
 
 
-def _changing(verbs: Any) -> None:
-    _verb(verbs, "suspend", "let a workspace sleep: its processes end, its files stay", _suspend)
-    _waiting(_verb(verbs, "resume", "wake a workspace, or have a deleted one back on its data", _resume))
-    changed = _verb(verbs, "update", "change what is said of a workspace", _update)
-    changed.add_argument("--class", dest="class_", metavar="C", help="made anew of that class, on the same data")
-    changed.add_argument("--budget", metavar="D", help="dollars a month, or 'none' for its class's")
-    changed.add_argument("--idle-after", metavar="S", help="seconds of idling until it sleeps, or 'none'")
-    changed.add_argument("--label", action="append", metavar="K=V", help="in place of all labels that it has")
-    changed.add_argument("--share", action="append", metavar="OWNER=ro|rw", help="in place of all who share it")
-    gone = _verb(verbs, "delete", "take a workspace away; its data is kept for a while", _delete)
-    gone.add_argument("--destroy", action="store_true", help="its data, too, and at once")
+def _add_change_verbs(verbs: Any) -> None:
+    _verb(verbs, "suspend", "suspend a workspace: its processes end, its files stay", _suspend)
+    _add_wait_option(_verb(verbs, "resume", "resume a workspace, or restore a deleted one from its data", _resume))
+    update = _verb(verbs, "update", "update a workspace", _update)
+    update.add_argument("--class", dest="class_", metavar="C", help="change its class, with the same data")
+    update.add_argument("--budget", metavar="D", help="dollars a month, or 'none' for that of its class")
+    update.add_argument("--idle-after", metavar="S", help="idle seconds until it is suspended, or 'none'")
+    update.add_argument("--label", action="append", metavar="K=V", help="replace all labels")
+    update.add_argument("--share", action="append", metavar="OWNER=ro|rw", help="replace everybody it is shared with")
+    delete = _verb(verbs, "delete", "delete a workspace; its data is retained for a while", _delete)
+    delete.add_argument("--destroy", action="store_true", help="destroy its data too, immediately")
 
 
-def _entering(verbs: Any) -> None:
-    attached = _verb(verbs, "attach", "hold a workspace, so that it stays awake, until Ctrl-C", _attach)
-    attached.add_argument("--read-only", action="store_true", help="beside whoever else reads")
-    ran = _verb(verbs, "exec", "run a command in a workspace", _exec)
-    ran.add_argument("--read-only", action="store_true", help="hold it as one who reads")
-    ran.add_argument("-i", "--stdin", action="store_true", help="hand it what is typed here")
-    ran.add_argument("-t", "--tty", action="store_true", help="as on a terminal")
-    ran.add_argument("words", nargs="+", metavar="-- COMMAND", help="the command with its arguments")
+def _add_access_verbs(verbs: Any) -> None:
+    attach = _verb(verbs, "attach", "hold a lease on a workspace, so that it is not suspended, until Ctrl-C", _attach)
+    attach.add_argument("--read-only", action="store_true", help="a read-only lease, beside other readers")
+    exec_ = _verb(verbs, "exec", "run a command in a workspace", _exec)
+    exec_.add_argument("--read-only", action="store_true", help="with a read-only lease")
+    exec_.add_argument("-i", "--stdin", action="store_true", help="pass stdin to the command")
+    exec_.add_argument("-t", "--tty", action="store_true", help="stdin is a terminal")
+    exec_.add_argument("words", nargs="+", metavar="-- COMMAND", help="the command with its arguments")
     _verb(verbs, "ssh", "open a shell in a workspace", _ssh)
-    ported = _verb(verbs, "port-forward", "have ports of a workspace here, until Ctrl-C", _forward)
-    ported.add_argument("ports", nargs="+", metavar="[HERE:]THERE", help="such as 3000, or 8080:3000")
-    copied = _verb(verbs, "cp", "copy files into a workspace or out of it", _copy)
-    copied.add_argument("source", metavar="FROM", help="a path here, or one in the workspace that begins with ':'")
-    copied.add_argument("to", metavar="TO", help="the other one")
+    forward = _verb(verbs, "port-forward", "forward local ports to a workspace, until Ctrl-C", _port_forward)
+    forward.add_argument("ports", nargs="+", metavar="[LOCAL:]REMOTE", help="such as 3000, or 8080:3000")
+    copy = _verb(verbs, "cp", "copy files into a workspace or out of it", _copy)
+    copy.add_argument("source", metavar="FROM", help="a local path, or ':' and a path in the workspace")
+    copy.add_argument("to", metavar="TO", help="the other path")
 
 
-def _waiting(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--wait", type=float, default=60.0, metavar="S", help="seconds to wait until it is there (60)")
+def _add_wait_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--wait", type=float, default=60.0, metavar="S", help="seconds to wait until it is running (60)"
+    )
 
 
 def _create(args: argparse.Namespace, client: Client) -> int:
-    asked = {
+    request = {
         "class": args.class_,
         "mode": args.mode,
         "key": args.key,
@@ -134,53 +134,55 @@ def _create(args: argparse.Namespace, client: Client) -> int:
         "budget": args.budget,
         "idle_after": args.idle_after,
     }
-    return _told(args, client.create({key: value for key, value in asked.items() if value is not None}, args.wait))
+    return _print_result(
+        args, client.create({key: value for key, value in request.items() if value is not None}, args.wait)
+    )
 
 
 def _list(args: argparse.Namespace, client: Client) -> int:
     from agentenv.cli.workspaces import tables
 
-    said = {"class": args.class_, "state": args.state, "mode": args.mode, "task": args.task, "owner": args.owner}
-    chosen = {key: value for key, value in said.items() if value}
-    chosen |= {key: "true" for key in ("everybody", "deleted") if getattr(args, key)}
+    options = {"class": args.class_, "state": args.state, "mode": args.mode, "task": args.task, "owner": args.owner}
+    query = {key: value for key, value in options.items() if value}
+    query |= {key: "true" for key in ("everybody", "deleted") if getattr(args, key)}
     if args.watch and not args.json:
-        tables.watch(lambda: list(client.list(chosen)), _WATCH_SECONDS)
+        tables.watch(lambda: list(client.list(query)), _WATCH_SECONDS)
         return OK
-    found = list(client.list(chosen))
+    workspaces = list(client.list(query))
     if args.json:
-        sys.stdout.write(json.dumps({"workspaces": found}) + "\n")
+        sys.stdout.write(json.dumps({"workspaces": workspaces}) + "\n")
     else:
-        tables.listed(found)
+        tables.print_table(workspaces)
     return OK
 
 
 def _show(args: argparse.Namespace, client: Client) -> int:
     from agentenv.cli.workspaces import tables
 
-    found = client.get(args.workspace)
+    workspace = client.get(args.workspace)
     if not args.watch:
         events = client.events(args.workspace)
         if args.json:
-            return _told(args, {**found, "events": events})
-        tables.shown(found, events)
+            return _print_result(args, {**workspace, "events": events})
+        tables.print_details(workspace, events)
         return OK
     before: Document = {}
     while True:
-        if found != before:
-            _line(args, found)
-            before = found
-        if found["state"] in ENDED:
+        if workspace != before:
+            _print_line(args, workspace)
+            before = workspace
+        if workspace["state"] in ENDED:
             return OK
         time.sleep(_WATCH_SECONDS)
-        found = client.get(args.workspace)
+        workspace = client.get(args.workspace)
 
 
 def _suspend(args: argparse.Namespace, client: Client) -> int:
-    return _told(args, client.suspend(args.workspace))
+    return _print_result(args, client.suspend(args.workspace))
 
 
 def _resume(args: argparse.Namespace, client: Client) -> int:
-    return _told(args, client.resume(args.workspace, args.wait))
+    return _print_result(args, client.resume(args.workspace, args.wait))
 
 
 def _update(args: argparse.Namespace, client: Client) -> int:
@@ -190,33 +192,33 @@ def _update(args: argparse.Namespace, client: Client) -> int:
     if args.budget is not None:
         changes["budget"] = None if args.budget == "none" else args.budget
     if args.idle_after is not None:
-        changes["idle_after"] = None if args.idle_after == "none" else _whole(args.idle_after, "idle-after")
+        changes["idle_after"] = None if args.idle_after == "none" else _whole_number(args.idle_after, "idle-after")
     if args.label is not None:
         changes["labels"] = _pairs(args.label, "label")
     if args.share is not None:
         changes["shared"] = _pairs(args.share, "share")
     if not changes:
-        raise Refusal("nothing is to be changed; say what, such as --idle-after 3600")
-    return _told(args, client.update(args.workspace, changes))
+        raise CommandError("there is nothing to update; give an option such as --idle-after 3600")
+    return _print_result(args, client.update(args.workspace, changes))
 
 
 def _delete(args: argparse.Namespace, client: Client) -> int:
-    return _told(args, client.delete(args.workspace, destroy=args.destroy))
+    return _print_result(args, client.delete(args.workspace, destroy=args.destroy))
 
 
 def _attach(args: argparse.Namespace, client: Client) -> int:
-    from agentenv.cli.workspaces.enter import held
+    from agentenv.cli.workspaces.enter import lease
 
-    with held(client, args.workspace, read_only=args.read_only) as found:
-        _line(args, found)
+    with lease(client, args.workspace, read_only=args.read_only) as workspace:
+        _print_line(args, workspace)
         while True:
             time.sleep(_WATCH_SECONDS)
 
 
 def _exec(args: argparse.Namespace, client: Client) -> int:
-    from agentenv.cli.workspaces.enter import run as entered
+    from agentenv.cli.workspaces.enter import run_in_workspace
 
-    return entered(args, client, args.words)
+    return run_in_workspace(args, client, args.words)
 
 
 def _ssh(args: argparse.Namespace, client: Client) -> int:
@@ -225,10 +227,10 @@ def _ssh(args: argparse.Namespace, client: Client) -> int:
     return shell(args, client)
 
 
-def _forward(args: argparse.Namespace, client: Client) -> int:
-    from agentenv.cli.workspaces.enter import forward
+def _port_forward(args: argparse.Namespace, client: Client) -> int:
+    from agentenv.cli.workspaces.enter import port_forward
 
-    return forward(args, client)
+    return port_forward(args, client)
 
 
 def _copy(args: argparse.Namespace, client: Client) -> int:
@@ -237,26 +239,26 @@ def _copy(args: argparse.Namespace, client: Client) -> int:
     return copy(args, client)
 
 
-def _told(args: argparse.Namespace, found: Document) -> int:
-    _line(args, found)
+def _print_result(args: argparse.Namespace, workspace: Document) -> int:
+    _print_line(args, workspace)
     return OK
 
 
-def _line(args: argparse.Namespace, found: Document) -> None:
+def _print_line(args: argparse.Namespace, workspace: Document) -> None:
     from agentenv.cli.workspaces import tables
 
-    sys.stdout.write((json.dumps(found) if args.json else tables.line(found)) + "\n")
+    sys.stdout.write((json.dumps(workspace) if args.json else tables.line(workspace)) + "\n")
     sys.stdout.flush()
 
 
-def _pairs(said: list[str], option: str) -> dict[str, str]:
-    pairs = [one.partition("=") for one in said if one]
-    if wrong := [key for key, sign, _ in pairs if not sign or not key]:
-        raise Refusal(f"--{option} {wrong[0]} is no pair; write KEY=VALUE")
+def _pairs(texts: list[str], option: str) -> dict[str, str]:
+    pairs = [text.partition("=") for text in texts if text]
+    if invalid := [key for key, sign, _ in pairs if not sign or not key]:
+        raise CommandError(f"--{option} {invalid[0]} is not a pair; write KEY=VALUE")
     return {key: value for key, _, value in pairs}
 
 
-def _whole(said: str, option: str) -> int:
-    if not said.isascii() or not said.isdigit():
-        raise Refusal(f"--{option} is {said}; it takes a whole number, or 'none'")
-    return int(said)
+def _whole_number(text: str, option: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise CommandError(f"--{option} is {text}; allowed is a whole number, or 'none'")
+    return int(text)

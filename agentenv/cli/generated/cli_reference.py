@@ -1,4 +1,4 @@
-"""The reference of the command line, from the parsers themselves."""
+"""Generate the reference of the command line from its parsers."""
 
 from __future__ import annotations
 
@@ -14,11 +14,9 @@ _HEADER = """\
 
 <!-- Written by `make generate` from the parsers of agentenv/cli/commands. -->
 
-Exit codes: 0 done; 1 the answer is no, or it could not be done; 2 a mistyped call; 130 interrupted. With `--json` the
-last line printed is one JSON object.
+Exit codes: 0 success; 1 failure; 2 invalid arguments; 130 interrupted. With `--json` the last line printed is one JSON
+object.
 """
-
-
 _TABLE = "| argument | | default |\n|---|---|---|"
 
 

@@ -1,4 +1,4 @@
-"""Turns what dashboards show (agentenv/core/metering) into Grafana's JSON, by Grafana's own builders."""
+"""Convert the dashboards of agentenv/core/metering to Grafana's JSON, with Grafana's builders."""
 
 from __future__ import annotations
 
@@ -10,40 +10,40 @@ from agentenv.core.metering.locations import PROMETHEUS
 if TYPE_CHECKING:
     from agentenv.core.metering.panel import Choice, Dashboard, Panel, Query
 
-_WHOLE = 24  # columns of Grafana's grid
+_COLUMNS = 24  # of Grafana's grid
 _HEIGHTS = {"number": 4, "words": 4}
 _HEIGHT = 8
 
 
 def dashboard_text(name: str) -> str:
-    """The file of the dashboard of that name."""
-    # Only who generates needs the builders, and they are a tenth of a second to import.
+    """Return the file of a dashboard."""
+    # Only the generator needs the builders, and their import takes a tenth of a second.
     from grafana_foundation_sdk.cog.encoder import JSONEncoder
 
-    shown = next(one for one in DASHBOARDS if one.name == name)
-    return JSONEncoder(sort_keys=True, indent=1).encode(_built(shown)) + "\n"
+    layout = next(layout for layout in DASHBOARDS if layout.name == name)
+    return JSONEncoder(sort_keys=True, indent=1).encode(_dashboard(layout)) + "\n"
 
 
-def _built(shown: Dashboard) -> Any:
+def _dashboard(layout: Dashboard) -> Any:
     from grafana_foundation_sdk.builders import dashboard
 
-    made = (
-        dashboard.Dashboard(shown.title)
-        .uid(f"sandboxes-{shown.name}")
-        .description(shown.why)
+    builder = (
+        dashboard.Dashboard(layout.title)
+        .uid(f"sandboxes-{layout.name}")
+        .description(layout.why)
         .tags(["sandboxes"])
-        .time(shown.since, "now")
+        .time(layout.since, "now")
         .refresh("1m")
         .timezone("browser")
         .readonly()
     )
-    for choice in shown.choices:
-        made = made.with_variable(_variable(choice))
-    for section in shown.sections:
-        made = made.with_row(dashboard.Row(section.title))
+    for choice in layout.choices:
+        builder = builder.with_variable(_variable(choice))
+    for section in layout.sections:
+        builder = builder.with_row(dashboard.Row(section.title))
         for panel in section.panels:
-            made = made.with_panel(_panel(panel))
-    return made.build()
+            builder = builder.with_panel(_panel(panel))
+    return builder.build()
 
 
 def _source() -> Any:
@@ -56,7 +56,7 @@ def _variable(choice: Choice) -> Any:
     from grafana_foundation_sdk.builders import dashboard
     from grafana_foundation_sdk.models.dashboard import VariableRefresh, VariableSort
 
-    asked = (
+    builder = (
         dashboard.QueryVariable(choice.name)
         .label(choice.title)
         .datasource(_source())
@@ -64,7 +64,7 @@ def _variable(choice: Choice) -> Any:
         .refresh(VariableRefresh.ON_TIME_RANGE_CHANGED)
         .sort(VariableSort.ALPHABETICAL_ASC)
     )
-    return asked.multi(True).include_all(True).all_value(".+") if choice.every else asked
+    return builder.multi(True).include_all(True).all_value(".+") if choice.every else builder
 
 
 def _panel(panel: Panel) -> Any:
@@ -78,47 +78,47 @@ def _panel(panel: Panel) -> Any:
     )
     from grafana_foundation_sdk.models.text import TextMode
 
-    made: Any
+    builder: Any
     if panel.kind == "words":
-        made = text.Panel().mode(TextMode.MARKDOWN).content(panel.why)
+        builder = text.Panel().mode(TextMode.MARKDOWN).content(panel.why)
     elif panel.kind == "number":
-        made = stat.Panel().reduce_options(ReduceDataOptions().calcs(["lastNotNull"]))
+        builder = stat.Panel().reduce_options(ReduceDataOptions().calcs(["lastNotNull"]))
     elif panel.kind == "ranking":
-        made = table.Panel()
-        for transformation in _ranked(panel):
-            made = made.with_transformation(transformation)
+        builder = table.Panel()
+        for transformation in _ranking_transformations(panel):
+            builder = builder.with_transformation(transformation)
     else:
         legend = VizLegendOptions().display_mode(LegendDisplayMode.LIST).placement(LegendPlacement.BOTTOM)
-        made = timeseries.Panel().legend(legend.show_legend(True))
+        builder = timeseries.Panel().legend(legend.show_legend(True))
         if panel.kind in {"stack", "days"}:
-            made = made.stacking(StackingConfig().mode(StackingMode.NORMAL)).fill_opacity(40)
+            builder = builder.stacking(StackingConfig().mode(StackingMode.NORMAL)).fill_opacity(40)
         if panel.kind == "days":
-            made = made.draw_style(GraphDrawStyle.BARS).fill_opacity(80).interval("1d")
-    made = made.title(panel.title).span(panel.width * _WHOLE // 24).height(_HEIGHTS.get(panel.kind, _HEIGHT))
+            builder = builder.draw_style(GraphDrawStyle.BARS).fill_opacity(80).interval("1d")
+    builder = builder.title(panel.title).span(panel.width * _COLUMNS // 24).height(_HEIGHTS.get(panel.kind, _HEIGHT))
     if panel.kind == "words":
-        return made
-    made = made.description(panel.why).unit(panel.unit).datasource(_source())
+        return builder
+    builder = builder.description(panel.why).unit(panel.unit).datasource(_source())
     for letter, query in zip("ABCDEFGH", panel.queries, strict=False):
-        made = made.with_target(_target(query, letter, panel))
-    return made
+        builder = builder.with_target(_target(query, letter, panel))
+    return builder
 
 
 def _target(query: Query, letter: str, panel: Panel) -> Any:
     from grafana_foundation_sdk.builders import prometheus
     from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
-    asked = prometheus.Dataquery().expr(query.expr).ref_id(letter).datasource(_source())
+    builder = prometheus.Dataquery().expr(query.expr).ref_id(letter).datasource(_source())
     if panel.kind == "ranking":
-        return asked.instant().format(PromQueryFormat.TABLE)
-    asked = asked.instant() if panel.kind == "number" else asked.range()
-    return asked.legend_format(query.legend) if query.legend else asked
+        return builder.instant().format(PromQueryFormat.TABLE)
+    builder = builder.instant() if panel.kind == "number" else builder.range()
+    return builder.legend_format(query.legend) if query.legend else builder
 
 
-def _ranked(panel: Panel) -> list[Any]:
-    """A table of labels and the value, the greatest first."""
+def _ranking_transformations(panel: Panel) -> list[Any]:
+    """Return the transformations for a table of labels and values, in descending order."""
     from grafana_foundation_sdk.models.dashboard import DataTransformerConfig
 
-    order = {name: place for place, name in enumerate((*panel.columns, "Value"))}
+    order = {name: index for index, name in enumerate((*panel.columns, "Value"))}
     organized = {"excludeByName": {"Time": True, "__name__": True}, "indexByName": order, "renameByName": {}}
     return [
         DataTransformerConfig(id_val="organize", options=organized),

@@ -1,4 +1,4 @@
-"""The description of the workspace service's API as it is committed: what the routes say of themselves."""
+"""Generate the OpenAPI document of the workspace service from its routes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 
 
 def openapi_text() -> str:
-    """The OpenAPI document; no cluster is needed for it."""
+    """Return the OpenAPI document. It needs no cluster."""
     from agentenv.service.http.app import application
 
     return json.dumps(application().openapi(), indent=2, sort_keys=True, ensure_ascii=False) + "\n"

@@ -1,4 +1,4 @@
-"""The `PulumiPolicy.yaml` of each policy pack: the engine reads the pack's version there, and nowhere else."""
+"""Generate the `PulumiPolicy.yaml` of each policy pack, the only place where the engine reads the pack's version."""
 
 from __future__ import annotations
 

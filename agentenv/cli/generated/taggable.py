@@ -1,4 +1,4 @@
-"""Which AWS resources can carry tags: read from the provider's own SDK, which is generated from its schema."""
+"""List the AWS resource types that have tags, from the provider's SDK, which is generated from its schema."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from importlib.util import find_spec
 from pathlib import Path
 
 _TOKEN = re.compile(r"super\(\w+, __self__\)\.__init__\(\s*'(aws:[\w/]+:\w+)'")
-# A mapping of texts: two types have inputs called `tags` that are something else
+# A mapping of strings: two types have inputs called `tags` of another type
 _TAGS = re.compile(r"\n\s+tags: pulumi\.Input\[Optional\[Mapping\[")
 
 
 @cache
 def taggable_text() -> str:
-    """The type tokens, one a line, as `policies/taggable.txt` holds them."""
-    found = find_spec("pulumi_aws")
-    if found is None or found.origin is None:
+    """Return the content of `policies/taggable.txt`: a type token in each line."""
+    sdk = find_spec("pulumi_aws")
+    if sdk is None or sdk.origin is None:
         raise RuntimeError("the SDK of the aws plugin is not installed")
-    files = Path(found.origin).parent.rglob("[a-z]*.py")
+    files = Path(sdk.origin).parent.rglob("[a-z]*.py")
     return "".join(sorted(f"{token}\n" for file in files if (token := _token(file)) is not None))
 
 
 def _token(file: Path) -> str | None:
-    """The type that a module of the SDK holds, if it takes tags; the class is read and never imported."""
+    """Return the type of a module of the SDK if it has tags. The module is parsed, not imported."""
     if file.name.startswith("get_"):
         return None
     text = file.read_text(encoding="utf-8")
-    made = _TOKEN.search(text)
-    if made is None:
+    token = _TOKEN.search(text)
+    if token is None:
         return None
-    return made[1] if _TAGS.search(text, text.index("def _internal_init"), made.start()) else None
+    return token[1] if _TAGS.search(text, text.index("def _internal_init"), token.start()) else None

@@ -1,5 +1,5 @@
-"""Preflight: what a stack needs of an AWS account, asked of the account before anything is made.
+"""Preflight: check that an AWS account has what a stack needs, before anything is created.
 
-`needs` and `actions` say what the settings ask for, without a network. Each other module turns some of it into
-questions; `asking` puts one to AWS, and knows what to say when there is no answer. Nothing here changes anything.
+`needs` and `actions` derive the needs from the settings, without a network. The other modules turn them into questions.
+`aws_calls` makes the calls, and explains why a call failed. All calls only read.
 """

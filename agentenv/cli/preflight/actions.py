@@ -1,7 +1,7 @@
-"""What whoever runs `pulumi up` has to be allowed to do: the calls that the components' resources lead to.
+"""The AWS actions that the caller of `pulumi up` needs: the calls that the components' resources cause.
 
-A row a service: a pattern of the resources that the environment has there, and the operations on them. Names that the
-environment chooses stand in the pattern, so that a policy which is limited to them is judged by them.
+Each row has the operations of a service and a pattern of the resources that the environment has there. The pattern has
+the names of the environment, so that a policy limited to those names is simulated correctly.
 """
 
 from __future__ import annotations
@@ -9,22 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from agentenv.cli.preflight import cost_permissions as spending
 from agentenv.config import Settings
 
 
 @dataclass(frozen=True)
 class Actions:
-    """Operations of one service, on one kind of resource."""
+    """Operations of one service on one kind of resource."""
 
     service: str
-    words: tuple[str, ...]
+    operations: tuple[str, ...]
     resource: str = "*"
 
     @property
     def names(self) -> list[str]:
-        """The operations as policies have them."""
-        return [f"{self.service}:{word}" for word in self.words]
+        """Return the actions as IAM policies spell them."""
+        return [f"{self.service}:{operation}" for operation in self.operations]
 
 
 _TAGGED_EC2 = ("CreateTags", "DeleteTags", "DescribeTags")
@@ -101,12 +100,11 @@ EVENTS = (
 
 
 def actions_of(settings: Settings, account: str, partition: str) -> Iterator[Actions]:
-    """Every operation that the stack's own resources lead to; what stands already is neither made nor deleted."""
-    at = f"arn:{partition}:{{}}:{settings.region}:{account}:"
-    ours = settings.environment
+    """Yield every operation for the resources of the stack. Existing resources are not created or deleted."""
+    environment = settings.environment
 
     def arn(service: str, rest: str) -> str:
-        return at.format(service) + rest
+        return f"arn:{partition}:{service}:{settings.region}:{account}:{rest}"
 
     yield Actions("sts", ("GetCallerIdentity",))
     if settings.network.existing is None:
@@ -114,26 +112,78 @@ def actions_of(settings: Settings, account: str, partition: str) -> Iterator[Act
     yield Actions("ec2", (*GROUPS, *_TAGGED_EC2))
     if settings.cluster.existing is None:
         yield Actions("eks", CLUSTER, arn("eks", f"cluster/{settings.cluster_name}"))
-        # The issuer is only known once the cluster is.
+        # The issuer's id is known only after the cluster has been created.
         yield Actions("iam", ISSUER, f"arn:{partition}:iam::{account}:oidc-provider/oidc.eks.{settings.region}")
         yield Actions("iam", ("CreateServiceLinkedRole",), f"arn:{partition}:iam::{account}:role/aws-service-role/*")
     yield Actions("eks", IN_CLUSTER, arn("eks", f"cluster/{settings.cluster_name}"))
-    yield Actions("iam", ROLES, f"arn:{partition}:iam::{account}:role/{ours}-agents")
+    yield Actions("iam", ROLES, f"arn:{partition}:iam::{account}:role/{environment}-agents")
     if settings.network.nat == "none" and settings.network.existing is None:
-        # Elsewhere Karpenter makes it, by its own role.
-        yield Actions("iam", PROFILE, f"arn:{partition}:iam::{account}:instance-profile/{ours}-agents")
+        # In other networks Karpenter creates it with its own role.
+        yield Actions("iam", PROFILE, f"arn:{partition}:iam::{account}:instance-profile/{environment}-agents")
     yield Actions("kms", KEYS, arn("kms", "key/*"))
     if not settings.storage.existing:
         yield Actions("elasticfilesystem", FILES, arn("elasticfilesystem", "file-system/*"))
     yield Actions("elasticfilesystem", IN_FILES, arn("elasticfilesystem", "file-system/*"))
     if settings.workspaces:
-        # Made on a file system, and found again by their tags after their seats are gone.
+        # Created on a file system, and found by their tags after their seats have been removed.
         yield Actions("elasticfilesystem", POINTS[:1], arn("elasticfilesystem", "file-system/*"))
         yield Actions("elasticfilesystem", POINTS[1:], arn("elasticfilesystem", "access-point/*"))
         yield Actions("tag", ("GetResources",))
     yield Actions("logs", ("DescribeLogGroups",), arn("logs", "log-group:*"))
-    yield Actions("logs", LOGS, arn("logs", f"log-group:/agent-environment/{ours}/agents"))
-    yield Actions("sqs", QUEUE, arn("sqs", f"{ours}-agents"))
-    yield Actions("events", EVENTS, arn("events", f"rule/{ours}-agents"))
-    for service, words, resource in spending.rights(settings, account, partition):
-        yield Actions(service, words, resource)
+    yield Actions("logs", LOGS, arn("logs", f"log-group:/agent-environment/{environment}/agents"))
+    yield Actions("sqs", QUEUE, arn("sqs", f"{environment}-agents"))
+    yield Actions("events", EVENTS, arn("events", f"rule/{environment}-agents"))
+    yield from _cost_actions(settings, account, partition)
+
+
+_TAGS = ("TagResource", "UntagResource", "ListTagsForResource")
+BUDGETS = ("ModifyBudget", "ViewBudget", *_TAGS)
+COST_TAGS = ("UpdateCostAllocationTagsStatus", "ListCostAllocationTags")
+ANOMALIES = (
+    *("CreateAnomalyMonitor", "GetAnomalyMonitors", "UpdateAnomalyMonitor", "DeleteAnomalyMonitor"),
+    *("CreateAnomalySubscription", "GetAnomalySubscriptions", "UpdateAnomalySubscription"),
+    *("DeleteAnomalySubscription", *_TAGS),
+)
+EXPORTS = ("CreateExport", "GetExport", "UpdateExport", "DeleteExport", *_TAGS)
+BUCKET = (
+    *("CreateBucket", "DeleteBucket", "ListBucket", "ListBucketVersions", "DeleteObject", "DeleteObjectVersion"),
+    *("GetBucketTagging", "PutBucketTagging", "GetBucketPolicy", "PutBucketPolicy", "DeleteBucketPolicy"),
+    *("GetBucketPublicAccessBlock", "PutBucketPublicAccessBlock"),
+    *("GetBucketOwnershipControls", "PutBucketOwnershipControls"),
+    *("GetEncryptionConfiguration", "PutEncryptionConfiguration"),
+    *("GetLifecycleConfiguration", "PutLifecycleConfiguration"),
+    # The provider reads every property of a bucket, whether or not the program sets it.
+    *("GetAccelerateConfiguration", "GetBucketAcl", "GetBucketCORS", "GetBucketLogging", "GetBucketRequestPayment"),
+    *("GetBucketVersioning", "GetBucketWebsite", "GetBucketObjectLockConfiguration", "GetReplicationConfiguration"),
+)
+CATALOGUE = (
+    *("CreateDatabase", "GetDatabase", "UpdateDatabase", "DeleteDatabase", "GetTags", "TagResource", "UntagResource"),
+    *("CreateTable", "GetTable", "UpdateTable", "DeleteTable", "GetPartitionIndexes"),
+)
+WORKGROUP = (
+    *("CreateWorkGroup", "GetWorkGroup", "UpdateWorkGroup", "DeleteWorkGroup"),
+    *("CreateNamedQuery", "GetNamedQuery", "DeleteNamedQuery", *_TAGS),
+)
+DASHBOARD = ("PutDashboard", "GetDashboard", "DeleteDashboards")
+
+
+def _cost_actions(settings: Settings, account: str, partition: str) -> Iterator[Actions]:
+    """Yield the operations for the cost controls of the stack."""
+    cost, name = settings.cost, f"{settings.environment}-agents-costs"
+    regional = f"{settings.region}:{account}"
+    if cost.monthly_budget is not None:
+        yield Actions("budgets", BUDGETS, f"arn:{partition}:budgets::{account}:budget/{name}-month")
+    if cost.cost_tags == "activate":
+        yield Actions("ce", COST_TAGS)
+    if cost.anomaly_alerts:
+        yield Actions("ce", ANOMALIES)
+    if cost.usage_export:
+        yield Actions("s3", BUCKET, f"arn:{partition}:s3:::{name}-usage-{account}")
+        # IAM also treats an export of the bill as a report.
+        yield Actions("cur", ("PutReportDefinition",))
+        yield Actions("bcm-data-exports", EXPORTS)
+        database = f"{name.replace('-', '_')}_usage"
+        yield Actions("glue", CATALOGUE, f"arn:{partition}:glue:{regional}:database/{database}")
+        yield Actions("athena", WORKGROUP, f"arn:{partition}:athena:{regional}:workgroup/{name}-usage")
+    if cost.platform_dashboard:
+        yield Actions("cloudwatch", DASHBOARD, f"arn:{partition}:cloudwatch::{account}:dashboard/{name}-platform")

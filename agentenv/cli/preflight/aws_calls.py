@@ -1,4 +1,4 @@
-"""Asks AWS, and tells in plain words why there was no answer."""
+"""Call AWS, and explain why a call failed."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, 
 
 T = TypeVar("T")
 
-# A machine without a way to AWS is told so soon, and not after botocore's usual five minutes.
-PATIENCE = Config(connect_timeout=5, read_timeout=30, retries={"mode": "standard", "total_max_attempts": 3})
+# Without a route to AWS the call fails soon, not after the five minutes of botocore's defaults.
+CLIENT_CONFIG = Config(connect_timeout=5, read_timeout=30, retries={"mode": "standard", "total_max_attempts": 3})
 
 
-class Unanswered(Exception):
-    """Why there is no answer; `code` is AWS's own word where AWS refused."""
+class AwsCallError(Exception):
+    """A call failed. The message says why; `code` is the error code of AWS, if AWS responded."""
 
     def __init__(self, why: str, code: str = "") -> None:
         super().__init__(why)
@@ -26,29 +26,29 @@ class Unanswered(Exception):
 
 
 class Account:
-    """The account that a session of boto3 speaks to, in one region. It is only read."""
+    """The AWS account of a boto3 session, in one region. All calls only read."""
 
     def __init__(self, region: str, session: boto3.Session | None = None) -> None:
         self.region = region
         self._session = session
         self._clients: dict[str, Any] = {}
-        self._kept: dict[str, Any] = {}
-        self._making = threading.Lock()
+        self._cache: dict[str, Any] = {}
+        self._lock = threading.Lock()
 
     def client(self, service: str) -> Any:
-        """The client of a service, made once."""
-        with self._making:
+        """Return the client of a service; it is created once."""
+        with self._lock:
             if service not in self._clients:
                 session = self._session or boto3.Session()
-                self._clients[service] = session.client(service, region_name=self.region, config=PATIENCE)  # pyright: ignore[reportCallIssue, reportArgumentType] - the service is a word
+                self._clients[service] = session.client(service, region_name=self.region, config=CLIENT_CONFIG)  # pyright: ignore[reportCallIssue, reportArgumentType] - the service is a word
             return self._clients[service]
 
-    def ask(self, service: str, operation: str, **arguments: Any) -> dict[str, Any]:
-        """One answer, by the operation's name in boto3; `Unanswered` where there is none."""
-        return self._answered(service, operation, lambda client: getattr(client, operation)(**arguments))
+    def call(self, service: str, operation: str, **arguments: Any) -> dict[str, Any]:
+        """Return the response of an operation, by its name in boto3."""
+        return self._call(service, operation, lambda client: getattr(client, operation)(**arguments))
 
-    def all(self, service: str, operation: str, key: str, **arguments: Any) -> list[Any]:
-        """Every item of a list, whatever number of answers it comes in."""
+    def list_all(self, service: str, operation: str, key: str, **arguments: Any) -> list[Any]:
+        """Return every item of a list operation, from all its pages."""
 
         def gather(client: Any) -> list[Any]:
             if not client.can_paginate(operation):
@@ -56,49 +56,49 @@ class Account:
             pages = client.get_paginator(operation).paginate(**arguments)
             return [item for page in pages for item in page.get(key, [])]
 
-        return self._answered(service, operation, gather)
+        return self._call(service, operation, gather)
 
-    def once(self, word: str, find: Callable[[], T]) -> T:
-        """What several questions want to know and is asked once; silence is remembered too."""
-        if word not in self._kept:
+    def cached(self, key: str, find: Callable[[], T]) -> T:
+        """Return a result that several questions need, and call for it once. An error is cached too."""
+        if key not in self._cache:
             try:
-                self._kept[word] = find()
-            except Unanswered as silence:
-                self._kept[word] = silence
-        found = self._kept[word]
-        if isinstance(found, Unanswered):
-            raise Unanswered(str(found), found.code)
-        return found
+                self._cache[key] = find()
+            except AwsCallError as error:
+                self._cache[key] = error
+        result = self._cache[key]
+        if isinstance(result, AwsCallError):
+            raise AwsCallError(str(result), result.code)
+        return result
 
     @cached_property
     def identity(self) -> dict[str, str]:
-        """Who asks: `Account` and `Arn`."""
-        return self.ask("sts", "get_caller_identity")
+        """Return the caller's identity: `Account` and `Arn`."""
+        return self.call("sts", "get_caller_identity")
 
-    def _answered(self, service: str, operation: str, call: Callable[[Any], T]) -> T:
-        asked = f"{service} {''.join(word.capitalize() for word in operation.split('_'))}"
+    def _call(self, service: str, operation: str, call: Callable[[Any], T]) -> T:
+        name = f"{service} {''.join(word.capitalize() for word in operation.split('_'))}"
         try:
             return call(self.client(service))
-        except ClientError as refusal:
-            error: dict[str, str] = refusal.response.get("Error") or {}
-            code = str(error.get("Code", ""))
-            raise Unanswered(f"{asked}: {code}: {_line(error.get('Message', ''))}", code) from None
+        except ClientError as error:
+            details: dict[str, str] = error.response.get("Error") or {}
+            code = str(details.get("Code", ""))
+            raise AwsCallError(f"{name}: {code}: {_line(details.get('Message', ''))}", code) from None
         except (NoCredentialsError, PartialCredentialsError):
-            raise Unanswered("no AWS credentials were found; sign in as for the AWS command line") from None
-        except (BotoCoreError, ValueError) as failure:
-            # Connections that fail, profiles that are not there, endpoints that are no addresses.
-            raise Unanswered(f"{asked}: {_line(str(failure))}") from None
+            raise AwsCallError("no AWS credentials were found; sign in as for the AWS command line") from None
+        except (BotoCoreError, ValueError) as error:
+            # Failed connections, missing profiles, invalid endpoints.
+            raise AwsCallError(f"{name}: {_line(str(error))}") from None
 
 
-def cluster_called(account: Account, name: str) -> dict[str, Any] | None:
-    """The cluster of that name as EKS describes it; None where there is none."""
+def find_cluster(account: Account, name: str) -> dict[str, Any] | None:
+    """Return the description of a cluster, None if it does not exist."""
     try:
-        return account.ask("eks", "describe_cluster", name=name)["cluster"]
-    except Unanswered as silence:
-        if silence.code != "ResourceNotFoundException":
+        return account.call("eks", "describe_cluster", name=name)["cluster"]
+    except AwsCallError as error:
+        if error.code != "ResourceNotFoundException":
             raise
         return None
 
 
 def _line(text: str) -> str:
-    return " ".join(str(text).split()) or "no reason was given"
+    return " ".join(str(text).split()) or "no message"

@@ -1,4 +1,4 @@
-"""A question about an account, its answer, and the check that the two make."""
+"""A question about an account, its answer, and the check that combines both."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from agentenv.cli.preflight.aws_calls import Account, Unanswered
+from agentenv.cli.preflight.aws_calls import Account, AwsCallError
 
 Amount = int | str | None
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What AWS allows or has, whether that is enough, and why; `ok` is None where nobody can tell."""
+    """The limit or value in AWS, whether it is enough, and why. `ok` is None if that is unknown."""
 
     limit: Amount
     ok: bool | None
@@ -22,7 +22,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Question:
-    """What is needed, and how to find out whether it can be had."""
+    """What is needed, and a function that checks whether the account has it."""
 
     name: str
     needed: Amount
@@ -31,7 +31,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Check:
-    """A question with its answer, in the words of the command's contract."""
+    """A question with its answer, as the command's JSON has it."""
 
     name: str
     needed: Amount
@@ -40,23 +40,23 @@ class Check:
     why: str
 
     def as_json(self) -> dict[str, Any]:
-        """The check as the command prints it."""
+        """Return the check as the command prints it."""
         return asdict(self)
 
 
-def checked(questions: Iterable[Question], account: Account) -> list[Check]:
-    """Every question with its answer; one that is not answered takes no other with it."""
-    return [_checked(question, account) for question in questions]
+def run_checks(questions: Iterable[Question], account: Account) -> list[Check]:
+    """Answer every question. A failed call makes its own check unknown, and no other."""
+    return [_run_check(question, account) for question in questions]
 
 
-def unchecked(questions: Iterable[Question], why: str) -> list[Check]:
-    """The questions where nobody can be asked."""
+def unanswered_checks(questions: Iterable[Question], why: str) -> list[Check]:
+    """Return the checks without a result, if no call can be made."""
     return [Check(question.name, question.needed, None, None, why) for question in questions]
 
 
-def _checked(question: Question, account: Account) -> Check:
+def _run_check(question: Question, account: Account) -> Check:
     try:
         answer = question.ask(account)
-    except Unanswered as silence:
-        answer = Answer(None, None, str(silence))
+    except AwsCallError as error:
+        answer = Answer(None, None, str(error))
     return Check(question.name, question.needed, answer.limit, answer.ok, answer.why)

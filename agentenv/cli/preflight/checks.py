@@ -1,48 +1,51 @@
-"""Every question that a stack asks of an account, in the order in which a person would ask them."""
+"""Run every preflight check of a stack, in the order of a report."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
-from agentenv.cli.preflight import access, permissions, quotas, service_image
-from agentenv.cli.preflight import existing as standing
-from agentenv.cli.preflight import subnet_capacity as room
-from agentenv.cli.preflight import versions as builds
-from agentenv.cli.preflight import zones as places
-from agentenv.cli.preflight.aws_calls import Account, Unanswered
-from agentenv.cli.preflight.check import Check, Question, checked, unchecked
+from agentenv.cli.preflight import (
+    access,
+    existing,
+    permissions,
+    quotas,
+    service_image,
+    subnet_capacity,
+    versions,
+    zones,
+)
+from agentenv.cli.preflight.aws_calls import Account, AwsCallError
+from agentenv.cli.preflight.check import Check, Question, run_checks, unanswered_checks
 from agentenv.config import Settings
 
 
 @dataclass(frozen=True)
-class Findings:
-    """The checks, and why nobody could be asked at all where that was so."""
+class PreflightResult:
+    """The checks, the caller, and the error if AWS answered no call."""
 
     checks: list[Check]
     caller: str
-    silence: str = ""
+    error: str = ""
 
     @property
     def failed(self) -> bool:
-        """Whether something is surely not as it has to be."""
+        """Return whether a check has failed."""
         return any(check.ok is False for check in self.checks)
 
 
 def questions(settings: Settings) -> list[Question]:
-    """All of them; which there are follows from the settings alone."""
+    """Return all questions, which depend on the settings alone."""
     return [
         question
-        for module in (places, builds, quotas, room, standing, service_image, access, permissions)
+        for module in (zones, versions, quotas, subnet_capacity, existing, service_image, access, permissions)
         for question in module.questions(settings)
     ]
 
 
-def preflight(settings: Settings, account: Account) -> Findings:
-    """Ask everything, if there is anybody who answers."""
-    asked: Iterable[Question] = questions(settings)
+def preflight(settings: Settings, account: Account) -> PreflightResult:
+    """Run all checks, unless AWS does not even answer who the caller is."""
     try:
         caller = account.identity["Arn"]
-    except Unanswered as silence:
-        return Findings(unchecked(asked, str(silence)), "", str(silence))
-    return Findings(checked(asked, account), caller)
+    except AwsCallError as error:
+        return PreflightResult(unanswered_checks(questions(settings), str(error)), "", str(error))
+    return PreflightResult(run_checks(questions(settings), account), caller)

@@ -1,4 +1,4 @@
-"""What the settings of a stack need of an account, as numbers: pure functions, and the reckoning in words."""
+"""Compute from the settings what a stack needs of an account: cores, profiles, access points, gateways."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from agentenv.core.nodes.tiers import wall_of
 from agentenv.core.service.home_metering import home_folders
 from agentenv.core.values.quantities import Quantity
 
-# A node has two cores at the least, and its daemons take about one of them.
+# A node has at least two cores, and its daemons use about one of them.
 NODE_CORES, NODE_SHARE = 2, Decimal(1)
-# The smallest instances with a graphics processor have four cores for each.
+# The smallest GPU instances have four cores for each GPU.
 CORES_A_GPU = 4
-# Two nodes: for the storage driver, the metrics server and kube-state-metrics, and one to move to.
+# Two nodes: one for the storage driver, the metrics server and kube-state-metrics, and a spare one.
 SYSTEM_CORES = 4
-# What is on Fargate in every environment, in cores: CoreDNS, Karpenter and the agent-sandbox controller, two of each.
+# On Fargate in every environment: two replicas each of CoreDNS, Karpenter and the agent-sandbox controller.
 CONTROLLER_CORES = Decimal("2.0")
 CONTROLLER_PROFILES = 3
 
-# Words that instance families begin with, as EC2 counts their cores together; the first that fits decides.
+# Prefixes of instance families whose cores EC2 counts together; the first match decides.
 GROUPS = (
     ("inf", "Inf"),
     ("trn", "Trn"),
@@ -46,111 +46,111 @@ STANDARD = "Standard (A, C, D, H, I, M, R, T, Z)"
 
 @dataclass(frozen=True)
 class Cores:
-    """Cores of one kind of instance, bought in one way."""
+    """Cores of one group of instance families, with one purchase option."""
 
     group: str
     capacity: str
     amount: int
-    reckoned: str
+    basis: str
 
 
 def group_of(family: str) -> str:
-    """The instances whose cores EC2 counts together with those of a family."""
-    return next((group for word, group in GROUPS if family.startswith(word)), STANDARD)
+    """Return the group of a family: EC2 counts the cores of a group together."""
+    return next((group for prefix, group in GROUPS if family.startswith(prefix)), STANDARD)
 
 
 def pools_of(settings: Settings) -> list[NodePool]:
-    """The node pools that the settings make."""
+    """Return the node pools of the settings."""
     return node_pools(node_layout(settings.capacity), demands(settings))
 
 
-def on_nodes(settings: Settings) -> list[SandboxClass]:
-    """The classes that run on nodes."""
-    return [one for one in settings.sandbox_classes if one.compute == "karpenter"]
+def _node_classes(settings: Settings) -> list[SandboxClass]:
+    """Return the classes that run on nodes."""
+    return [row for row in settings.sandbox_classes if row.compute == "karpenter"]
 
 
 def node_cores(settings: Settings) -> list[Cores]:
-    """The cores that nodes need at the most, by what EC2 counts together and by how they are bought.
+    """Return the most cores that nodes need, by group of families and purchase option.
 
-    Where a class takes both Spot and on-demand, each has to be able to hold it all: Spot may be gone.
+    A class with both Spot and on-demand counts fully for each, because Spot may be unavailable.
     """
     layout = node_layout(settings.capacity)
-    found: dict[tuple[str, str], tuple[int, list[str]]] = {}
+    totals: dict[tuple[str, str], tuple[int, list[str]]] = {}
 
-    def add(families: tuple[str, ...], capacity: str, cores: int, words: str) -> None:
-        before, said = found.get((group_of(families[0]), capacity), (0, []))
-        found[group_of(families[0]), capacity] = (before + cores, [*said, words])
+    def add(families: tuple[str, ...], capacity: str, cores: int, basis: str) -> None:
+        total, bases = totals.get((group_of(families[0]), capacity), (0, []))
+        totals[group_of(families[0]), capacity] = (total + cores, [*bases, basis])
 
-    bought = "on-demand" if layout.system_capacity == "on-demand" else "spot"
-    add(layout.system_families, bought, min(SYSTEM_CORES, _whole(layout.system_cpu_limit)), "two system nodes")
-    for (capacity, families, limit), classes in _kinds(settings, layout).items():
-        asked = sum((_cores(one) for one in classes), Decimal(0))
-        room = settings.capacity.headroom
-        asked += room.pods * room.cpu.value
-        pods = sum(max_sandboxes(one) for one in classes) + room.pods
+    system = "on-demand" if layout.system_capacity == "on-demand" else "spot"
+    add(layout.system_families, system, min(SYSTEM_CORES, _whole_number(layout.system_cpu_limit)), "two system nodes")
+    headroom = settings.capacity.headroom
+    for (capacity, families, limit), classes in _by_capacity(settings, layout).items():
+        requested = sum((_cores(row) for row in classes), Decimal(0)) + headroom.pods * headroom.cpu.value
+        pods = sum(max_sandboxes(row) for row in classes) + headroom.pods
         nodes = max(1, ceil(Decimal(pods) / settings.capacity.pods_per_node))
-        cores = ceil((asked + nodes * NODE_SHARE) / NODE_CORES) * NODE_CORES
-        names = ", ".join(f"{max_sandboxes(one)} of {one.name}" for one in classes)
-        add(families, capacity, min(cores, limit), names + (f", {room.pods} kept free" if room.pods else ""))
-    return [Cores(group, capacity, cores, "; ".join(said)) for (group, capacity), (cores, said) in found.items()]
+        cores = ceil((requested + nodes * NODE_SHARE) / NODE_CORES) * NODE_CORES
+        basis = ", ".join(f"{max_sandboxes(row)} of {row.name}" for row in classes)
+        add(families, capacity, min(cores, limit), basis + (f", {headroom.pods} of headroom" if headroom.pods else ""))
+    return [Cores(group, capacity, cores, "; ".join(bases)) for (group, capacity), (cores, bases) in totals.items()]
 
 
-def _kinds(settings: Settings, layout: NodeLayout) -> dict[tuple[str, tuple[str, ...], int], list[SandboxClass]]:
-    """Classes by the way their nodes are bought, the families of those, and the most that their pools may have."""
+def _by_capacity(settings: Settings, layout: NodeLayout) -> dict[tuple[str, tuple[str, ...], int], list[SandboxClass]]:
+    """Return the classes by purchase option, instance families, and the CPU limit of their pools."""
     kinds: dict[tuple[str, tuple[str, ...], int], list[SandboxClass]] = {}
-    for one in on_nodes(settings):
-        word = wall_of(one.tier, one.kernel).word
+    for row in _node_classes(settings):
+        word = wall_of(row.tier, row.kernel).word
         nested = layout.nested_families if word == "kata" else layout.families
-        families = layout.gpu_families if one.gpu else nested
+        families = layout.gpu_families if row.gpu else nested
         pools = len({(processor(family), family.endswith(METAL)) for family in families})
-        for capacity in ("spot", "on-demand") if one.capacity == "both" else (one.capacity,):
-            kinds.setdefault((capacity, families, pools * _whole(layout.cpu_limit)), []).append(one)
+        for capacity in ("spot", "on-demand") if row.capacity == "both" else (row.capacity,):
+            kinds.setdefault((capacity, families, pools * _whole_number(layout.cpu_limit)), []).append(row)
     return kinds
 
 
-def _cores(one: SandboxClass) -> Decimal:
-    """What all sandboxes of a class ask of nodes, with what their wall takes."""
-    wall = Quantity.parse(wall_of(one.tier, one.kernel).overhead.get("cpu", "0")).value
-    each = max(one.resources.cpu.value + wall, Decimal(one.gpu * CORES_A_GPU))
-    return each * max_sandboxes(one)
+def _cores(row: SandboxClass) -> Decimal:
+    """Return the cores that all sandboxes of a class request, with the overhead of their runtime."""
+    overhead = Quantity.parse(wall_of(row.tier, row.kernel).overhead.get("cpu", "0")).value
+    each = max(row.resources.cpu.value + overhead, Decimal(row.gpu * CORES_A_GPU))
+    return each * max_sandboxes(row)
 
 
-def _whole(amount: str) -> int:
+def _whole_number(amount: str) -> int:
     return int(Quantity.parse(amount).value)
 
 
 def fargate_cores(settings: Settings) -> int:
-    """The cores of everything on Fargate at once."""
+    """Return the most cores on Fargate."""
     cores = CONTROLLER_CORES
-    for one in settings.sandbox_classes:
-        if one.compute == "fargate" and (size := size_up(one.resources.cpu.value, one.resources.memory.value)):
-            cores += size.cpu * max_sandboxes(one)
+    for row in settings.sandbox_classes:
+        if row.compute == "fargate" and (size := size_up(row.resources.cpu.value, row.resources.memory.value)):
+            cores += size.cpu * max_sandboxes(row)
     return ceil(cores)
 
 
 def fargate_profiles(settings: Settings) -> int:
-    """The profiles: one for each controller, and one for each class on Fargate. An existing cluster has its CoreDNS."""
+    """Return the number of Fargate profiles: one for each controller and each class on Fargate.
+
+    An existing cluster has its own CoreDNS.
+    """
     controllers = CONTROLLER_PROFILES - (settings.cluster.existing is not None)
-    return controllers + sum(one.compute == "fargate" for one in settings.sandbox_classes)
+    return controllers + sum(row.compute == "fargate" for row in settings.sandbox_classes)
 
 
 def access_points(settings: Settings) -> int:
-    """The access points of the file system that has most of them: homes are spread evenly, and looked at by further
-    ones.
-    """
-    volumes = sum(max_volumes(one) for one in settings.sandbox_classes)
-    looked_at = sum(one.shard == 0 for one in home_folders(settings))
-    return ceil((volumes + len(settings.workspaces)) / settings.storage.file_systems) + looked_at
+    """Return the access points of the fullest file system: homes are spread evenly, and metering adds its own."""
+    volumes = sum(max_volumes(row) for row in settings.sandbox_classes)
+    metering = sum(folder.shard == 0 for folder in home_folders(settings))
+    return ceil((volumes + len(settings.workspaces)) / settings.storage.file_systems) + metering
 
 
-def gateways(settings: Settings) -> int:
-    """The NAT gateways, each with an address of its own."""
+def nat_gateways(settings: Settings) -> int:
+    """Return the number of NAT gateways, each with an Elastic IP address."""
     network = settings.network
     if network.existing is not None or network.nat == "none":
         return 0
     return network.zone_count if network.nat == "per-zone" else 1
 
 
-def families(pools: list[NodePool]) -> Iterator[str]:
-    """Every instance family of the pools, once."""
+def instance_families(pools: list[NodePool]) -> Iterator[str]:
+    """Yield every instance family of the pools, once."""
     yield from dict.fromkeys(family for pool in pools for family in pool.families)

@@ -1,8 +1,8 @@
-"""The service's image: whether the registry has it, and whether its version fits this package."""
+"""Check that the registry has the service's image, and that its version fits this package."""
 
 from __future__ import annotations
 
-from agentenv.cli.preflight.aws_calls import Account, Unanswered
+from agentenv.cli.preflight.aws_calls import Account, AwsCallError
 from agentenv.cli.preflight.check import Answer, Question
 from agentenv.config import Settings
 from agentenv.core.service.image_version import (
@@ -29,29 +29,29 @@ def questions(settings: Settings) -> list[Question]:
 
 
 def _check(account: Account, image: str) -> Answer:
-    in_ecr = ecr_image(image)
-    if in_ecr is None:
-        return _judge(version_of_image(image), f"the registry is not ECR; {_LABEL}")
-    if in_ecr["region"] != account.region:
-        return _judge(version_of_image(image), f"the registry is in {in_ecr['region']}; {_LABEL}")
+    repository = ecr_image(image)
+    if repository is None:
+        return _version_answer(version_of_image(image), f"the registry is not ECR; {_LABEL}")
+    if repository["region"] != account.region:
+        return _version_answer(version_of_image(image), f"the registry is in {repository['region']}; {_LABEL}")
     try:
-        details = account.ask(
+        details = account.call(
             "ecr",
             "describe_images",
-            registryId=in_ecr["account"],
-            repositoryName=in_ecr["repository"],
-            imageIds=[{"imageDigest": in_ecr["digest"]}],
+            registryId=repository["account"],
+            repositoryName=repository["repository"],
+            imageIds=[{"imageDigest": repository["digest"]}],
         )["imageDetails"]
-    except Unanswered as unanswered:
-        if unanswered.code not in {"ImageNotFoundException", "RepositoryNotFoundException"}:
+    except AwsCallError as error:
+        if error.code not in {"ImageNotFoundException", "RepositoryNotFoundException"}:
             raise
-        return Answer(None, ok=False, why=f"{unanswered}; push the image of this release there")
+        return Answer(None, ok=False, why=f"{error}; push the image of this release there")
     tags = [tag for detail in details for tag in detail.get("imageTags", [])]
     versions = [version for tag in tags if (version := version_of_tag(tag)) is not None]
-    return _judge(max(versions, default=None), f"none of its tags is a version; {_LABEL}")
+    return _version_answer(max(versions, default=None), f"none of its tags is a version; {_LABEL}")
 
 
-def _judge(version: tuple[int, int, int] | None, unknown: str) -> Answer:
+def _version_answer(version: tuple[int, int, int] | None, unknown: str) -> Answer:
     if version is None:
         return Answer(None, ok=None, why=unknown)
     too_old = version < OLDEST_IMAGE

@@ -1,10 +1,10 @@
-"""Room for nodes and pods in the subnets that stand already."""
+"""Check that existing subnets have enough free addresses for nodes and pods."""
 
 from __future__ import annotations
 
 from math import ceil
 
-from agentenv.cli.preflight.aws_calls import Account, cluster_called
+from agentenv.cli.preflight.aws_calls import Account, find_cluster
 from agentenv.cli.preflight.check import Answer, Question
 from agentenv.config import Settings
 from agentenv.config.constraints.network import PLATFORM_PODS
@@ -13,34 +13,36 @@ from agentenv.core.values.addresses import PLATFORM_ADDRESSES, PODS_PER_PREFIX, 
 
 
 def questions(settings: Settings) -> list[Question]:
-    """Whether the existing subnets have the addresses; those that are made were divided for it."""
+    """Return the question about existing subnets. New subnets are sized by the address plan."""
     if settings.network.existing is None:
         return []
-    wanted = addresses(settings)
+    needed = needed_addresses(settings)
     ids = list(settings.network.existing.private_subnet_ids)
 
     def ask(account: Account) -> Answer:
-        found = account.once("subnets", lambda: account.all("ec2", "describe_subnets", "Subnets", SubnetIds=ids))
-        free = sum(one["AvailableIpAddressCount"] for one in found)
-        if free >= wanted:
+        subnets = account.cached(
+            "subnets", lambda: account.list_all("ec2", "describe_subnets", "Subnets", SubnetIds=ids)
+        )
+        free = sum(subnet["AvailableIpAddressCount"] for subnet in subnets)
+        if free >= needed:
             return Answer(free, ok=True, why="")
-        if _there(account, settings):
-            return Answer(free, ok=True, why="the cluster is there, and part of what it needs is in use by it")
-        why = "every pod has an address, in blocks of sixteen a node; name larger subnets, or keep fewer sandboxes"
+        if _cluster_exists(account, settings):
+            return Answer(free, ok=True, why="the cluster exists, and already uses part of the addresses")
+        why = "every pod needs an address, in blocks of sixteen a node; use larger subnets, or allow fewer sandboxes"
         return Answer(free, ok=False, why=why)
 
-    return [Question("free addresses of the private subnets", wanted, ask)]
+    return [Question("free addresses of the private subnets", needed, ask)]
 
 
-def addresses(settings: Settings) -> int:
-    """The addresses of everything at its most: pods by whole blocks, a spare one a node, and the platform's own."""
+def needed_addresses(settings: Settings) -> int:
+    """Return the most addresses that are needed: blocks for pods with a spare one for each node, and the platform."""
     pods = PLATFORM_PODS + settings.capacity.headroom.pods + len(settings.workspaces)
-    pods += sum(max_sandboxes(one) for one in settings.sandbox_classes)
+    pods += sum(max_sandboxes(row) for row in settings.sandbox_classes)
     nodes = ceil(pods / settings.capacity.pods_per_node)
     blocks = nodes * (ceil(settings.capacity.pods_per_node / PODS_PER_PREFIX) + WARM_PREFIXES)
     return PLATFORM_ADDRESSES + nodes + blocks * PODS_PER_PREFIX
 
 
-def _there(account: Account, settings: Settings) -> bool:
-    found = cluster_called(account, settings.cluster_name)
-    return found is not None and (found.get("tags") or {}).get("environment") == settings.environment
+def _cluster_exists(account: Account, settings: Settings) -> bool:
+    cluster = find_cluster(account, settings.cluster_name)
+    return cluster is not None and (cluster.get("tags") or {}).get("environment") == settings.environment

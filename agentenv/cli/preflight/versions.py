@@ -1,11 +1,11 @@
-"""Versions: whether EKS still offers the cluster's, the builds of its add-ons, and the image of its nodes."""
+"""Check that EKS offers the cluster's version, the builds of its add-ons, and the image of its nodes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from agentenv.cli.preflight import needs
-from agentenv.cli.preflight.aws_calls import Account, Unanswered
+from agentenv.cli.preflight.aws_calls import Account, AwsCallError
 from agentenv.cli.preflight.check import Answer, Question
 from agentenv.config import Settings
 from agentenv.core.adoption.cluster import OUR_ADDONS
@@ -17,7 +17,7 @@ PROCESSORS = {"arm64": "arm64", "amd64": "x86_64"}
 
 
 def questions(settings: Settings) -> list[Question]:
-    """The cluster's version, a question an add-on, and one an image."""
+    """Return the questions about the cluster's version, each add-on, and each node image."""
     version = settings.cluster.version
     builds = addon_builds(settings.cluster)
     if settings.cluster.existing is not None:
@@ -25,21 +25,21 @@ def questions(settings: Settings) -> list[Question]:
     pools = needs.pools_of(settings)
     alias = node_layout(settings.capacity).image
     images = sorted({path for pool in pools if (path := image_parameter(pool, version, alias))})
-    made = [
-        Question("the cluster's version", version, lambda account: _version(account, version)),
-        *(Question(f"add-on {name}", build, _addon_asker(name, build, version)) for name, build in builds.items()),
+    found = [
+        Question("the cluster's version", version, lambda account: _check_version(account, version)),
+        *(Question(f"add-on {name}", build, _check_addon(name, build, version)) for name, build in builds.items()),
         *(
-            Question(f"node image for {path.split('/')[7]}, {path.split('/')[8]}", alias, _image_asker(path))
+            Question(f"node image for {path.split('/')[7]}, {path.split('/')[8]}", alias, _check_image(path))
             for path in images
         ),
     ]
     if any(pool.node_class.wall is not None and pool.node_class.wall.word == "nitro" for pool in pools):
-        made.append(Question("node image with the Nitro runtime", "one of our own, so tagged", _nitro))
-    return made
+        found.append(Question("node image with the Nitro runtime", "a tagged image of your own", _check_nitro_image))
+    return found
 
 
 def image_parameter(pool: NodePool, version: str, alias: str) -> str:
-    """The public parameter of a pool's image, where Karpenter looks for the alias; empty for one of our own."""
+    """Return the public SSM parameter that Karpenter reads for a pool's image alias. It is empty for a custom image."""
     if pool.node_class.wall is not None and pool.node_class.wall.word == "nitro":
         return ""
     _, _, release = alias.partition("@")
@@ -48,62 +48,62 @@ def image_parameter(pool: NodePool, version: str, alias: str) -> str:
     return f"/aws/service/eks/optimized-ami/{version}/amazon-linux-2023/{processor}/{variant}/{name}/image_id"
 
 
-def _version(account: Account, version: str) -> Answer:
-    found = account.all("eks", "describe_cluster_versions", "clusterVersions", includeAll=True)
-    states = {one["clusterVersion"]: one.get("versionStatus") or one.get("status", "") for one in found}
+def _check_version(account: Account, version: str) -> Answer:
+    versions = account.list_all("eks", "describe_cluster_versions", "clusterVersions", includeAll=True)
+    states = {row["clusterVersion"]: row.get("versionStatus") or row.get("status", "") for row in versions}
     state = str(states.get(version, "")).lower().replace("_", " ")
     if not state:
         return Answer(", ".join(sorted(states)), ok=False, why="EKS does not offer it; choose another")
     if "unsupported" in state:
-        return Answer(state, ok=False, why="EKS makes no such cluster any more; choose a newer version")
-    return Answer(state, ok=True, why="six times as dear as a newer one" if "extended" in state else "")
+        return Answer(state, ok=False, why="EKS no longer creates clusters of this version; choose a newer one")
+    return Answer(state, ok=True, why="extended support costs six times as much" if "extended" in state else "")
 
 
-def _addon_asker(name: str, build: str, version: str) -> Callable[[Account], Answer]:
+def _check_addon(name: str, build: str, version: str) -> Callable[[Account], Answer]:
     def ask(account: Account) -> Answer:
-        found = account.all("eks", "describe_addon_versions", "addons", addonName=name, kubernetesVersion=version)
-        offered = [one for addon in found if addon["addonName"] == name for one in addon["addonVersions"]]
-        builds = [one["addonVersion"] for one in offered]
-        usual = next(
+        addons = account.list_all("eks", "describe_addon_versions", "addons", addonName=name, kubernetesVersion=version)
+        offered = [row for addon in addons if addon["addonName"] == name for row in addon["addonVersions"]]
+        builds = [row["addonVersion"] for row in offered]
+        default = next(
             (
-                one["addonVersion"]
-                for one in offered
-                if any(fits.get("defaultVersion") for fits in one.get("compatibilities", []))
+                row["addonVersion"]
+                for row in offered
+                if any(version.get("defaultVersion") for version in row.get("compatibilities", []))
             ),
             builds[0] if builds else None,
         )
         if build in builds:
-            return Answer(usual, ok=True, why="")
-        why = f"EKS does not offer this build for {version}; cluster.addonVersions takes another, such as {usual}"
-        return Answer(usual, ok=False, why=why if usual else f"EKS does not offer this add-on for {version}")
+            return Answer(default, ok=True, why="")
+        why = f"EKS does not offer this build for {version}; set another in cluster.addonVersions, such as {default}"
+        return Answer(default, ok=False, why=why if default else f"EKS does not offer this add-on for {version}")
 
     return ask
 
 
-def _image_asker(path: str) -> Callable[[Account], Answer]:
+def _check_image(path: str) -> Callable[[Account], Answer]:
     def ask(account: Account) -> Answer:
         try:
-            image = account.ask("ssm", "get_parameter", Name=path)["Parameter"]["Value"]
-        except Unanswered as silence:
-            if silence.code != "ParameterNotFound":
+            image = account.call("ssm", "get_parameter", Name=path)["Parameter"]["Value"]
+        except AwsCallError as error:
+            if error.code != "ParameterNotFound":
                 raise
-            return Answer(None, ok=False, why="AWS has no such release; capacity.ami takes another, for this version")
+            return Answer(None, ok=False, why="AWS has no such release; set another for this version in capacity.ami")
         try:
-            found = account.all("ec2", "describe_images", "Images", ImageIds=[image])
-        except Unanswered as silence:
-            if not silence.code.startswith("InvalidAMIID"):
+            images = account.list_all("ec2", "describe_images", "Images", ImageIds=[image])
+        except AwsCallError as error:
+            if not error.code.startswith("InvalidAMIID"):
                 raise
-            found = []
-        if not found:
-            return Answer(image, ok=False, why="the image that it names is gone; set a newer release in capacity.ami")
+            images = []
+        if not images:
+            return Answer(image, ok=False, why="its image no longer exists; set a newer release in capacity.ami")
         return Answer(image, ok=True, why="")
 
     return ask
 
 
-def _nitro(account: Account) -> Answer:
-    marked = [{"Name": "tag:sandbox.users.io/wall", "Values": ["nitro"]}]
-    found = account.all("ec2", "describe_images", "Images", Owners=["self"], Filters=marked)
-    if not found:
+def _check_nitro_image(account: Account) -> Answer:
+    tagged = [{"Name": "tag:sandbox.users.io/wall", "Values": ["nitro"]}]
+    images = account.list_all("ec2", "describe_images", "Images", Owners=["self"], Filters=tagged)
+    if not images:
         return Answer(0, ok=False, why="AWS has no public one: build an image and tag it sandbox.users.io/wall=nitro")
-    return Answer(len(found), ok=True, why="")
+    return Answer(len(images), ok=True, why="")

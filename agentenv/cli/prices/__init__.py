@@ -1,1 +1,1 @@
-"""Looks prices up: which lines of AWS's price list are which of ours, how they are asked for, what is made of them."""
+"""Refresh the price books from the AWS Price List and the Spot price history."""

@@ -1,4 +1,4 @@
-"""Asks AWS what things cost: the price list, what instances are, and what Spot was sold for last. Page after page."""
+"""Request prices from AWS: the price list, the properties of instance types, and the latest Spot prices."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from decimal import Decimal
 from statistics import median
 from typing import Any
 
-# A price list is served in few regions, for all of them.
+# The Price List API has endpoints in few regions, each with the prices of all regions.
 LISTED_IN = "us-east-1"
-# As many names as one call for Spot prices takes without being too long.
+# Instance types in one request for Spot prices.
 NAMES_A_CALL = 50
 
 
 @dataclass(frozen=True)
-class Listed:
-    """A line of the list: what it is, and its lowest tier that costs anything."""
+class PriceListLine:
+    """A line of the price list, with the price of its lowest tier that is not free."""
 
     usage: str
     attributes: Mapping[str, str]
@@ -26,8 +26,8 @@ class Listed:
 
 
 @dataclass(frozen=True)
-class Shape:
-    """What a type of instance is."""
+class InstanceType:
+    """The properties of an instance type."""
 
     vcpu: int
     memory: Decimal  # GiB
@@ -37,30 +37,30 @@ class Shape:
 
 
 class PriceList:
-    """The price list; what was asked once is not asked again."""
+    """The price list, with a cache of its responses."""
 
     def __init__(self, pricing: Any) -> None:
         self._pricing = pricing
-        self._known: dict[tuple[str, tuple[tuple[str, str], ...]], list[Listed]] = {}
+        self._cache: dict[tuple[str, tuple[tuple[str, str], ...]], list[PriceListLine]] = {}
 
-    def lines(self, service: str, matching: Mapping[str, str]) -> list[Listed]:
-        """The lines of a service with these attributes that are paid as one goes."""
+    def lines(self, service: str, matching: Mapping[str, str]) -> list[PriceListLine]:
+        """Return the on-demand lines of a service with these attributes."""
         key = service, tuple(sorted(matching.items()))
-        if key not in self._known:
-            self._known[key] = list(self._asked(service, matching))
-        return self._known[key]
+        if key not in self._cache:
+            self._cache[key] = list(self._request(service, matching))
+        return self._cache[key]
 
-    def _asked(self, service: str, matching: Mapping[str, str]) -> Iterator[Listed]:
+    def _request(self, service: str, matching: Mapping[str, str]) -> Iterator[PriceListLine]:
         filters = [{"Type": "TERM_MATCH", "Field": name, "Value": value} for name, value in matching.items()]
         pages = self._pricing.get_paginator("get_products").paginate(
             ServiceCode=service, Filters=filters, FormatVersion="aws_v1"
         )
         for page in pages:
             for text in page["PriceList"]:
-                yield from _listed(json.loads(text))
+                yield from _parse_lines(json.loads(text))
 
 
-def _listed(line: Mapping[str, Any]) -> Iterator[Listed]:
+def _parse_lines(line: Mapping[str, Any]) -> Iterator[PriceListLine]:
     product: Mapping[str, Any] = line["product"]
     attributes: dict[str, str] = {**product["attributes"], "productFamily": product.get("productFamily", "")}
     for term in line.get("terms", {}).get("OnDemand", {}).values():
@@ -70,33 +70,33 @@ def _listed(line: Mapping[str, Any]) -> Iterator[Listed]:
             if amount > 0:
                 tiers.append((Decimal(tier.get("beginRange", "0")), amount))
         if tiers:
-            # What is free at first is free once an account, and not for an environment.
-            yield Listed(attributes.get("usagetype", ""), attributes, min(tiers)[1])
+            # A free tier applies once for each account, so an environment does not count on it.
+            yield PriceListLine(attributes.get("usagetype", ""), attributes, min(tiers)[1])
 
 
-def shapes(ec2: Any, names: Iterable[str]) -> dict[str, Shape]:
-    """What instances are; those that a region does not have are left out."""
+def instance_types(ec2: Any, names: Iterable[str]) -> dict[str, InstanceType]:
+    """Return the properties of instance types, without those that the region does not have."""
     pages = ec2.get_paginator("describe_instance_types").paginate(
         Filters=[{"Name": "instance-type", "Values": sorted({f"{name.partition('.')[0]}.*" for name in names})}]
     )
-    wanted = set(names)
-    found: dict[str, Shape] = {}
+    requested = set(names)
+    found: dict[str, InstanceType] = {}
     for page in pages:
-        for one in page["InstanceTypes"]:
-            if one["InstanceType"] in wanted:
-                network = one["NetworkInfo"]
-                found[one["InstanceType"]] = Shape(
-                    one["VCpuInfo"]["DefaultVCpus"],
-                    Decimal(one["MemoryInfo"]["SizeInMiB"]) / 1024,
+        for row in page["InstanceTypes"]:
+            if row["InstanceType"] in requested:
+                network = row["NetworkInfo"]
+                found[row["InstanceType"]] = InstanceType(
+                    row["VCpuInfo"]["DefaultVCpus"],
+                    Decimal(row["MemoryInfo"]["SizeInMiB"]) / 1024,
                     network["MaximumNetworkInterfaces"],
                     network["Ipv4AddressesPerInterface"],
-                    sum(gpu["Count"] for gpu in one.get("GpuInfo", {}).get("Gpus", [])),
+                    sum(gpu["Count"] for gpu in row.get("GpuInfo", {}).get("Gpus", [])),
                 )
     return found
 
 
-def spot(ec2: Any, names: Sequence[str], now: datetime) -> dict[str, Decimal]:
-    """What an hour on Spot costs at this moment: the middle of a region's zones, where a launch may end up in any."""
+def spot_prices(ec2: Any, names: Sequence[str], now: datetime) -> dict[str, Decimal]:
+    """Return the current Spot price of an hour: the median of the zones, because a launch can be in any of them."""
     found: dict[str, dict[str, tuple[datetime, Decimal]]] = {}
     for first in range(0, len(names), NAMES_A_CALL):
         pages = ec2.get_paginator("describe_spot_price_history").paginate(
@@ -106,8 +106,8 @@ def spot(ec2: Any, names: Sequence[str], now: datetime) -> dict[str, Decimal]:
             EndTime=now,
         )
         for page in pages:
-            for one in page["SpotPriceHistory"]:
-                zones = found.setdefault(one["InstanceType"], {})
-                seen = one["Timestamp"], Decimal(one["SpotPrice"])
-                zones[one["AvailabilityZone"]] = max(seen, zones.get(one["AvailabilityZone"], seen))
+            for row in page["SpotPriceHistory"]:
+                zones = found.setdefault(row["InstanceType"], {})
+                price = row["Timestamp"], Decimal(row["SpotPrice"])
+                zones[row["AvailabilityZone"]] = max(price, zones.get(row["AvailabilityZone"], price))
     return {name: median(price for _, price in zones.values()) for name, zones in found.items()}

@@ -1,1 +1,1 @@
-"""Files that people read: reports of cost, plots of estimates, exports."""
+"""Reports: the cost report, plots of estimates, and the FOCUS export."""

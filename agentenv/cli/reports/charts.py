@@ -1,4 +1,4 @@
-"""The geometry of a report's drawings: plain numbers, which a template puts into SVG."""
+"""Compute the geometry of the charts in a report, for the SVG of its template."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from agentenv.core.attribution.types import PARTS
 
 @dataclass(frozen=True)
 class Box:
-    """A rectangle, in what colour, and what it says when it is pointed at."""
+    """A rectangle with a colour and a tooltip."""
 
     x: float
     y: float
     width: float
     height: float
     colour: str
-    says: str
+    tooltip: str
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Tick:
 
 @dataclass(frozen=True)
 class Chart:
-    """A drawing: its size, the frame of its figures, and what is in it."""
+    """A chart: its size, plot area, bars and axis ticks."""
 
     width: float
     height: float
@@ -43,7 +43,7 @@ class Chart:
     boxes: Sequence[Box]
     across: Sequence[Tick]
     up: Sequence[Tick]
-    mark: Tick | None = None  # a line across the figures, upright
+    mark: Tick | None = None  # a vertical line
 
 
 WIDTH, LEFT, RIGHT, TOP, BOTTOM = 960.0, 44.0, 18.0, 10.0, 26.0
@@ -51,8 +51,8 @@ BINS = 40
 
 
 def days_chart(days: Sequence[DayView], height: float = 250) -> Chart:
-    """Dollars a day, a bar of its parts on top of each other."""
-    most = max((one.total for one in days), default=Decimal(1))
+    """Return a stacked bar chart of dollars a day, by parts of the bill."""
+    most = max((day.total for day in days), default=Decimal(1))
     steps, top = scale(float(most))
     floor, room = height - BOTTOM, height - BOTTOM - TOP
     step = (WIDTH - LEFT - RIGHT) / max(len(days), 1)
@@ -65,8 +65,8 @@ def days_chart(days: Sequence[DayView], height: float = 250) -> Chart:
                 continue
             size = amount / top * room
             base -= size
-            says = f"{day.day}: {_dollars(day.parts[part])} of {_dollars(day.total)}"
-            boxes.append(Box(LEFT + step * (number + 0.1), base, step * 0.8, size, part, says))
+            tooltip = f"{day.day}: {_dollars(day.parts[part])} of {_dollars(day.total)}"
+            boxes.append(Box(LEFT + step * (number + 0.1), base, step * 0.8, size, part, tooltip))
     every = max(math.ceil(len(days) / 10), 1)
     across = [
         Tick(LEFT + step * (number + 0.5), f"{int(day.day[8:])} {month_abbr[int(day.day[5:7])]}")
@@ -78,10 +78,10 @@ def days_chart(days: Sequence[DayView], height: float = 250) -> Chart:
 
 
 def owners_chart(owners: Sequence[OwnerView], cap: Decimal | None, height: float = 210) -> Chart:
-    """How many owners cost how much: a histogram, with the cap across it."""
-    totals = [float(one.total) for one in owners]
+    """Return a histogram of owners by cost, with a line at the cap."""
+    totals = [float(row.total) for row in owners]
     steps, top = scale(max([*totals, float(cap or 0)], default=1.0), about=10)
-    # The cap is where a bin ends: nobody above it stands with those below.
+    # A bin ends at the cap, so that no bin has owners on both sides of it.
     wide = float(cap) / max(round(float(cap) / (top / BINS)), 1) if cap else top / BINS
     counts = [0] * math.ceil(top / wide)
     for total in totals:
@@ -95,9 +95,9 @@ def owners_chart(owners: Sequence[OwnerView], cap: Decimal | None, height: float
             low, high = number * wide, (number + 1) * wide
             over = cap is not None and low >= float(cap) - 1e-9
             size = count / most * room
-            says = f"{count} owe ${low:.2f} to ${high:.2f}"
+            tooltip = f"{count} owe ${low:.2f} to ${high:.2f}"
             boxes.append(
-                Box(LEFT + step * number + 1, floor - size, step - 2, size, "over" if over else "within", says)
+                Box(LEFT + step * number + 1, floor - size, step - 2, size, "over" if over else "within", tooltip)
             )
     return Chart(
         WIDTH, height, LEFT, floor, boxes,
@@ -108,12 +108,12 @@ def owners_chart(owners: Sequence[OwnerView], cap: Decimal | None, height: float
 
 
 def scale(most: float, about: int = 4) -> tuple[list[float], float]:
-    """Round marks from nothing to a most, and where the axis ends: at the first mark that is not below it."""
+    """Return round axis ticks from zero, and the end of the axis: the first tick that is not below the maximum."""
     if most <= 0:
         return [0.0, 1.0], 1.0
     rough = most / about
     power = 10.0 ** math.floor(math.log10(rough))
-    step = next(power * one for one in (1, 2, 2.5, 5, 10) if power * one >= rough * 0.999999)
+    step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= rough * 0.999999)
     count = math.ceil(most / step - 1e-9)
     return [round(step * number, 10) for number in range(count + 1)], step * count
 

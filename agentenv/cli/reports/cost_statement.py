@@ -1,4 +1,4 @@
-"""Brings a bill and a ledger together: from where the command line says, as one statement."""
+"""Create a cost statement from a bill and a ledger, from the sources that the command line names."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from agentenv.cli.main import Refusal
-from agentenv.cli.reports.cost_view import About
-from agentenv.cli.reports.sources import Line, asked_lines, bill_lines, ledger_rows, table_rows
+from agentenv.cli.main import CommandError
+from agentenv.cli.reports.cost_view import ReportContext
+from agentenv.cli.reports.sources import Line, athena_lines, bill_lines, ledger_rows, table_rows
 from agentenv.config import Settings
 from agentenv.core.attribution.attribute import attribute
 from agentenv.core.attribution.bill import Bill, BillScope, moment, read_bill, text
@@ -21,47 +21,49 @@ from agentenv.core.prices.book import price_book, regions
 
 
 @dataclass(frozen=True)
-class Costed:
-    """A statement, and what it was made of."""
+class CostReport:
+    """A statement, with the ledger rows and the context that it was created from."""
 
     statement: Statement
     rows: Sequence[Row]
-    about: About
+    context: ReportContext
     region: str | None
 
 
-def cost(arguments: argparse.Namespace, since: datetime, until: datetime) -> Costed:
-    """Read both, keep what is of the time, divide."""
+def cost_report(arguments: argparse.Namespace, since: datetime, until: datetime) -> CostReport:
+    """Read the bill and the ledger, limit both to the period, and attribute the costs."""
     settings = _settings(arguments) if arguments.stack or arguments.file else None
     region = settings.region if settings else None
-    rows = within(_rows(arguments, region, since, until), since, until)
-    whose = _whose(arguments, settings)
-    lines = of_time(_lines(arguments, region, since, until), since, until)
-    bill = read_bill(lines, rows, _sizes(), whose)
-    charges = [part for charge in bill.charges if (part := part_of(charge, since, until)) is not None]
+    rows = rows_in_period(_rows(arguments, region, since, until), since, until)
+    scope = _bill_scope(arguments, settings)
+    lines = lines_in_period(_lines(arguments, region, since, until), since, until)
+    bill = read_bill(lines, rows, _instance_sizes(), scope)
+    charges = [part for charge in bill.charges if (part := charge_in_period(charge, since, until)) is not None]
     if not charges:
-        raise Refusal(_nothing(bill, since, until))
+        raise CommandError(_empty_bill_message(bill, since, until))
     environment = settings.environment if settings else "the whole bill"
-    about = About(
+    context = ReportContext(
         environment, since, until,
         cap=settings.cost.per_user_cap if settings else None,
         budget=settings.cost.monthly_budget if settings else None,
         left_out=bill.left_out, remarks=_remarks(bill, rows),
     )  # fmt: skip
-    return Costed(attribute(charges, rows, bill.warm, bill.places), rows, about, region)
+    return CostReport(attribute(charges, rows, bill.warm, bill.places), rows, context, region)
 
 
 def _settings(arguments: argparse.Namespace) -> Settings:
-    from agentenv.cli.commands.preflight import settings_of
+    from agentenv.cli.stack_files import selected_settings
 
-    return settings_of(arguments.stack, arguments.file)
+    return selected_settings(arguments.stack, arguments.file)
 
 
-def _whose(arguments: argparse.Namespace, settings: Settings | None) -> BillScope:
-    """Which lines of the bill are meant: an account may have other environments, and other clusters."""
+def _bill_scope(arguments: argparse.Namespace, settings: Settings | None) -> BillScope:
+    """Return which lines of the bill belong to the environment: an account may have others, and other clusters."""
     if arguments.whole_account or settings is None:
         if arguments.cluster:
-            raise Refusal("--cluster says which pods are an environment's: name its --stack, without --whole-account")
+            raise CommandError(
+                "--cluster selects the pods of one environment: give its --stack, without --whole-account"
+            )
         return BillScope()
     return BillScope(settings.environment, arguments.cluster or settings.cluster_name)
 
@@ -70,8 +72,8 @@ def _lines(arguments: argparse.Namespace, region: str | None, since: datetime, u
     if arguments.bill:
         return bill_lines(arguments.bill)
     if arguments.database and arguments.workgroup:
-        return asked_lines(_client("athena", region), arguments.database, arguments.workgroup, (since, until))
-    raise Refusal("say where the bill is: --bill PATH, or --database D --workgroup W for Athena")
+        return athena_lines(_client("athena", region), arguments.database, arguments.workgroup, (since, until))
+    raise CommandError("the bill is missing: give --bill PATH, or --database D --workgroup W for Athena")
 
 
 def _rows(arguments: argparse.Namespace, region: str | None, since: datetime, until: datetime) -> list[Row]:
@@ -79,44 +81,44 @@ def _rows(arguments: argparse.Namespace, region: str | None, since: datetime, un
         return ledger_rows(arguments.ledger)
     if arguments.table:
         return table_rows(_client("dynamodb", region), arguments.table, since, until)
-    raise Refusal("say where the ledger is: --ledger FILE, or --table T for its DynamoDB table")
+    raise CommandError("the ledger is missing: give --ledger FILE, or --table T for its DynamoDB table")
 
 
 def _client(service: str, region: str | None) -> object:
     from agentenv.service.aws.clients import client
 
     if region is None:
-        raise Refusal(f"to ask {service}, name the --stack: its settings say in which region")
+        raise CommandError(f"{service} needs a region: give the --stack, whose settings have it")
     return client(service, region)
 
 
-def of_time(lines: Iterable[Line], since: datetime, until: datetime) -> Iterator[Line]:
-    """The lines of a time; one that cannot be read is refused, for without it the sum would not be the bill."""
+def lines_in_period(lines: Iterable[Line], since: datetime, until: datetime) -> Iterator[Line]:
+    """Yield the lines of a period. An invalid line is an error: without it the sum would not be the bill."""
     for number, line in enumerate(lines, 1):
         try:
-            meant, readable = is_within(line, since, until), _has_cost(line)
+            selected, valid = is_in_period(line, since, until), _has_cost(line)
         except (ValueError, ArithmeticError):
-            meant, readable = True, False
-        if not readable:
-            raise Refusal(f"line {number} of the bill cannot be read: {_told(line)}")
-        if meant:
+            selected, valid = True, False
+        if not valid:
+            raise CommandError(f"line {number} of the bill is invalid: {_line_text(line)}")
+        if selected:
             yield line
 
 
 def _has_cost(line: Line) -> bool:
-    """Whether it says what it costs; a pod's line need not, for its instance's does."""
+    """Return whether a line has a cost. The line of a pod need not have one, because its instance has it."""
     if text(line, "split_line_item_parent_resource_id"):
         return True
     return Decimal(text(line, "line_item_unblended_cost")).is_finite()
 
 
-def _told(line: Line) -> str:
+def _line_text(line: Line) -> str:
     names = ("line_item_usage_start_date", "line_item_usage_end_date", "line_item_unblended_cost")
     return ", ".join(f"{name} is {line.get(name) or 'empty'}" for name in names)
 
 
-def within(rows: Iterable[Row], since: datetime, until: datetime) -> list[Row]:
-    """The rows of a time; what reaches over its edges is cut there, with its amounts."""
+def rows_in_period(rows: Iterable[Row], since: datetime, until: datetime) -> list[Row]:
+    """Return the rows of a period. A row that extends beyond it is cut, with its amounts in proportion."""
     found: list[Row] = []
     for row in rows:
         began, ended = max(row.began, since), min(row.ended, until)
@@ -139,14 +141,14 @@ def within(rows: Iterable[Row], since: datetime, until: datetime) -> list[Row]:
     return found
 
 
-def is_within(line: Line, since: datetime, until: datetime) -> bool:
-    """Whether a line is of a time, or reaches into it."""
+def is_in_period(line: Line, since: datetime, until: datetime) -> bool:
+    """Return whether a line overlaps a period."""
     began, ended = moment(line, "line_item_usage_start_date"), moment(line, "line_item_usage_end_date")
     return began < until and max(ended, began + timedelta(hours=1)) > since
 
 
-def part_of(charge: Charge, since: datetime, until: datetime) -> Charge | None:
-    """The part of a charge that is in a time: a month's tax counts for a week with a week's share."""
+def charge_in_period(charge: Charge, since: datetime, until: datetime) -> Charge | None:
+    """Return the share of a charge in a period: a week has a week's share of a monthly tax."""
     began, ended = max(charge.began, since), min(charge.ended, until)
     if began >= ended:
         return None
@@ -159,29 +161,27 @@ def part_of(charge: Charge, since: datetime, until: datetime) -> Charge | None:
     )  # fmt: skip
 
 
-def _sizes() -> dict[str, tuple[int, Decimal]]:
-    """What types of instances hold, which is the same in every region."""
+def _instance_sizes() -> dict[str, tuple[int, Decimal]]:
+    """Return the cores and memory of instance types, which are the same in every region."""
     found: dict[str, tuple[int, Decimal]] = {}
     for region in regions():
-        found |= {name: (one.vcpu, one.memory) for name, one in price_book(region).instances.items()}
+        found |= {name: (instance.vcpu, instance.memory) for name, instance in price_book(region).instances.items()}
     return found
 
 
 def _remarks(bill: Bill, rows: Sequence[Row]) -> tuple[str, ...]:
     found: list[str] = []
     if bill.unknown_types:
-        found.append(
-            f"it is not known what {', '.join(sorted(bill.unknown_types))} holds: nothing of those counts as idle"
-        )
+        found.append(f"the size of {', '.join(sorted(bill.unknown_types))} is unknown: these have no idle share")
     if not bill.places.nodes:
         found.append("the bill has no split cost data: all nodes count as one, and warm slots as idle")
     if not rows:
-        found.append("the ledger has no rows in this time: nothing is anybody's")
+        found.append("the ledger has no rows in this period: no cost has an owner")
     if any(row.source.endswith("/requested") for row in rows):
-        found.append("some homes were not measured yet: the size that was asked for counts")
+        found.append("some homes have not been measured yet: their requested size counts")
     return tuple(found)
 
 
-def _nothing(bill: Bill, since: datetime, until: datetime) -> str:
-    reason = f"; ${bill.left_out:,.2f} on it are not this environment's" if bill.left_out else ""
-    return f"the bill has no lines from {since:%Y-%m-%d} to {until - timedelta(days=1):%Y-%m-%d}{reason}"
+def _empty_bill_message(bill: Bill, since: datetime, until: datetime) -> str:
+    others = f"; ${bill.left_out:,.2f} of that bill does not belong to this environment" if bill.left_out else ""
+    return f"the bill has no lines from {since:%Y-%m-%d} to {until - timedelta(days=1):%Y-%m-%d}{others}"

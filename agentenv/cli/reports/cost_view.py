@@ -1,4 +1,4 @@
-"""What a cost report shows: the figures of a statement as people look at them, all in cents that add up to the bill."""
+"""Compute the figures of a cost report from a statement, all in cents that add up to the bill."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ NOTHING = Decimal(0)
 
 
 @dataclass(frozen=True)
-class About:
-    """What the figures are of."""
+class ReportContext:
+    """The environment, period and limits of a report."""
 
     environment: str
     since: datetime
@@ -38,7 +38,7 @@ class PartView:
     meaning: str
     metered: bool
     amount: Decimal
-    share: Decimal  # of the bill, in per cent
+    share: Decimal  # percent of the bill
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class OwnerView:
     parts: Mapping[Part, Decimal]
     classes: str
     hours: Decimal
-    gib: Decimal  # kept on average
+    gib: Decimal  # stored on average
     over: bool
 
 
@@ -73,42 +73,42 @@ class ClassView:
     compute: Decimal
     idle: Decimal
     pool: Decimal
-    an_hour: Decimal | None  # of the three together
+    an_hour: Decimal | None  # of the three amounts together
 
 
 @dataclass(frozen=True)
 class View:
-    """Everything that is shown."""
+    """All figures of the report."""
 
-    about: About
+    context: ReportContext
     bill: Decimal
     parts: Sequence[PartView]
     owners: Sequence[OwnerView]
     days: Sequence[DayView]
     classes: Sequence[ClassView]
-    metered: Decimal  # per cent
+    metered: Decimal  # percent
     median: Decimal
-    asleep: int  # owners who had files and no sandbox
+    asleep: int  # owners with files and without a running sandbox
     over: int
-    nobody: Decimal
-    estimated: Decimal  # per cent of held hours of which only requests are known
+    unowned: Decimal
+    estimated: Decimal  # percent of the hours with requests instead of usage
 
     @property
     def month(self) -> Decimal:
-        """What a month of thirty days costs at this rate."""
-        seconds = Decimal((self.about.until - self.about.since).total_seconds())
+        """Return the cost of thirty days at this rate."""
+        seconds = Decimal((self.context.until - self.context.since).total_seconds())
         return cents(self.bill * 30 * 86_400 / seconds)
 
 
-def view(statement: Statement, rows: Sequence[Row], about: About) -> View:
-    """The figures."""
+def cost_view(statement: Statement, rows: Sequence[Row], context: ReportContext) -> View:
+    """Compute the figures of a report."""
     lines, bill = statement.lines(), cents(statement.bill)
-    owners = _owners(lines, rows, about)
+    owners = _owners(lines, rows, context)
     hours = sum((row.seconds for row in rows if row.pod != NO_POD), NOTHING)
-    guessed = sum((row.seconds for row in rows if row.pod != NO_POD and row.source.startswith("requests")), NOTHING)
-    totals = sorted(one.total for one in owners)
+    requested = sum((row.seconds for row in rows if row.pod != NO_POD and row.source.startswith("requests")), NOTHING)
+    totals = sorted(row.total for row in owners)
     return View(
-        about=about,
+        context=context,
         bill=bill,
         parts=_parts(statement.parts(), bill),
         owners=owners,
@@ -116,18 +116,18 @@ def view(statement: Statement, rows: Sequence[Row], about: About) -> View:
         classes=_classes(statement, rows),
         metered=(statement.metered_share() * 100).quantize(Decimal("0.1")),
         median=totals[len(totals) // 2] if totals else NOTHING,
-        asleep=sum(not one.hours for one in owners),
-        over=sum(one.over for one in owners),
-        nobody=sum((amount for (owner, _), amount in lines.items() if owner == NOBODY), NOTHING),
-        estimated=(guessed / hours * 100).quantize(Decimal("0.1")) if hours else NOTHING,
+        asleep=sum(not row.hours for row in owners),
+        over=sum(row.over for row in owners),
+        unowned=sum((amount for (owner, _), amount in lines.items() if owner == NOBODY), NOTHING),
+        estimated=(requested / hours * 100).quantize(Decimal("0.1")) if hours else NOTHING,
     )
 
 
 def _parts(amounts: Mapping[Part, Decimal], bill: Decimal) -> list[PartView]:
-    """The parts: those that are metered, then those that are shared, each by size."""
+    """Return the metered parts, then the shared parts, each in descending order."""
     ordered: list[Part] = [
-        *sorted(METERED, key=lambda one: -amounts[one]),
-        *sorted(SHARED, key=lambda one: -amounts[one]),
+        *sorted(METERED, key=lambda part: -amounts[part]),
+        *sorted(SHARED, key=lambda part: -amounts[part]),
     ]
     return [
         PartView(part, TITLES[part], MEANINGS[part], part in METERED, amounts[part], _percent(amounts[part], bill))
@@ -135,35 +135,35 @@ def _parts(amounts: Mapping[Part, Decimal], bill: Decimal) -> list[PartView]:
     ]
 
 
-def _owners(lines: Mapping[tuple[str, Part], Decimal], rows: Sequence[Row], about: About) -> list[OwnerView]:
+def _owners(lines: Mapping[tuple[str, Part], Decimal], rows: Sequence[Row], context: ReportContext) -> list[OwnerView]:
     parts: defaultdict[str, dict[Part, Decimal]] = defaultdict(dict)
     for (owner, part), amount in lines.items():
         if owner != NOBODY:
             parts[owner][part] = amount
     seconds: defaultdict[str, Decimal] = defaultdict(lambda: NOTHING)
-    kept: defaultdict[str, Decimal] = defaultdict(lambda: NOTHING)
+    stored: defaultdict[str, Decimal] = defaultdict(lambda: NOTHING)
     classes: defaultdict[str, set[str]] = defaultdict(set)
     for row in rows:
         classes[row.owner].add(row.sandbox_class)
-        kept[row.owner] += row.storage_gib_hours
+        stored[row.owner] += row.storage_gib_hours
         if row.pod != NO_POD:
             seconds[row.owner] += row.seconds
-    long = Decimal((about.until - about.since).total_seconds()) / 3600
+    period_hours = Decimal((context.until - context.since).total_seconds()) / 3600
     found: list[OwnerView] = []
-    for owner, of in parts.items():
-        total = sum(of.values(), NOTHING)
+    for owner, amounts in parts.items():
+        total = sum(amounts.values(), NOTHING)
         found.append(
             OwnerView(
                 owner=owner,
                 total=total,
-                parts={part: of.get(part, NOTHING) for part in PARTS},
+                parts={part: amounts.get(part, NOTHING) for part in PARTS},
                 classes=", ".join(sorted(classes[owner])),
                 hours=(seconds[owner] / 3600).quantize(Decimal("0.1")),
-                gib=(kept[owner] / long).quantize(Decimal("0.01")),
-                over=about.cap is not None and total > about.cap,
+                gib=(stored[owner] / period_hours).quantize(Decimal("0.01")),
+                over=context.cap is not None and total > context.cap,
             )
         )
-    return sorted(found, key=lambda one: (-one.total, one.owner))
+    return sorted(found, key=lambda row: (-row.total, row.owner))
 
 
 def _days(statement: Statement, bill: Decimal) -> list[DayView]:

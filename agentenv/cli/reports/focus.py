@@ -1,4 +1,4 @@
-"""Writes rows of FOCUS as CSV or Parquet, by the file's ending, after they have been held against its rules."""
+"""Validate FOCUS rows, and write them as CSV or Parquet by the extension of the file."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from agentenv.cli.main import Refusal
-from agentenv.cli.reports.plots import put
+from agentenv.cli.main import CommandError
+from agentenv.cli.reports.plots import write_file
 from agentenv.core.focus.columns import BY_NAME
 from agentenv.core.focus.rows import FocusRow, Value
 from agentenv.core.focus.validation import breaches
@@ -20,15 +20,15 @@ ENDINGS = (".csv", ".parquet")
 
 
 def write_focus(rows: Sequence[FocusRow], bill: Decimal, file: Path) -> None:
-    """Write the rows, whole or not at all; rows that are not FOCUS, or not the bill, are refused."""
+    """Write the rows atomically. Rows that are not valid FOCUS, or do not add up to the bill, are a `CommandError`."""
     ending = file.suffix.lower()
     if ending not in ENDINGS:
-        raise Refusal(f"FOCUS is written as {' or '.join(ENDINGS)}; {file.name} ends in neither")
+        raise CommandError(f"FOCUS is written as {' or '.join(ENDINGS)}; {file.name} ends in neither")
     if not rows:
-        raise Refusal("there is nothing to export: the bill has no lines in this time")
+        raise CommandError("there is nothing to export: the bill has no lines in this period")
     if found := breaches(rows, bill):
-        raise Refusal("this is not FOCUS, and was not written:\n  " + "\n  ".join(found))
-    put(file, _csv(rows) if ending == ".csv" else _parquet(rows))
+        raise CommandError("the rows are not valid FOCUS, and were not written:\n  " + "\n  ".join(found))
+    write_file(file, _csv(rows) if ending == ".csv" else _parquet(rows))
 
 
 def _csv(rows: Sequence[FocusRow]) -> bytes:
@@ -45,7 +45,7 @@ def _text(value: Value) -> str:
     if isinstance(value, datetime):
         return value.strftime("%Y-%m-%dT%H:%M:%SZ")
     if isinstance(value, Decimal):
-        # Never with an exponent, and always with a point: a reader takes the column for what it is.
+        # Without an exponent and with a decimal point, so that readers infer a decimal column.
         text = f"{value:f}"
         return text if "." in text else f"{text}.0"
     return str(value).lower() if isinstance(value, bool) else value
@@ -56,7 +56,7 @@ def _parquet(rows: Sequence[FocusRow]) -> bytes:
         import pyarrow as arrow
         from pyarrow import parquet
     except ImportError:
-        raise Refusal("Parquet needs pyarrow: pip install 'agent-environment[reports]', or write a .csv") from None
+        raise CommandError("Parquet needs pyarrow: pip install 'agent-environment[reports]', or write a .csv") from None
     library: Any = arrow
     types = {
         "decimal": library.decimal128(38, 12),
@@ -67,7 +67,7 @@ def _parquet(rows: Sequence[FocusRow]) -> bytes:
     fields = [
         library.field(
             name,
-            types[BY_NAME[name].type] if name in BY_NAME else _of_own(library, name),
+            types[BY_NAME[name].type] if name in BY_NAME else _custom_type(library, name),
             nullable=BY_NAME[name].nullable if name in BY_NAME else True,
         )
         for name in rows[0]
@@ -79,6 +79,6 @@ def _parquet(rows: Sequence[FocusRow]) -> bytes:
     return stream.getvalue()
 
 
-def _of_own(library: Any, name: str) -> Any:
-    """Custom columns are text, but for those that say whether something is so."""
+def _custom_type(library: Any, name: str) -> Any:
+    """Return the type of a custom column: boolean if its name begins with `x_Is`, otherwise string."""
     return library.bool_() if name.startswith("x_Is") else library.string()

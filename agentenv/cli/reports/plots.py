@@ -1,6 +1,6 @@
-"""Draws what an estimate says: dollars a user and month over the number of users, a line for each way of using it.
+"""Plot an estimate: dollars a user and month over the number of users, with a line for each number of active hours.
 
-The drawing is a PNG, an SVG, or an HTML page with the drawing and its figures in it, by the file's ending.
+The plot is a PNG, an SVG, or an HTML page with the plot and its figures, by the extension of the file.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from agentenv.cli.main import Refusal
+from agentenv.cli.main import CommandError
 
 ENDINGS = (".html", ".png", ".svg")
-# Told apart by people who do not see every colour, and by their dashes in print.
+# Distinct for people with colour blindness; dashes distinguish the lines in print.
 COLOURS = ("#0b62a8", "#c2410c", "#0f766e", "#7c3aed", "#854d0e", "#be185d")
 DASHES = ("-", "--", "-.", ":")
 INK, FAINT = "#1f2933", "#d5dae1"
@@ -25,47 +25,47 @@ Points = Sequence[tuple[int, Decimal]]
 
 
 def plot_estimate(by_hours: Mapping[Decimal, Points], cap: Decimal | None, title: str, file: Path) -> None:
-    """Draw dollars a user over users, a line for each number of active hours a month, and the cap across them."""
+    """Plot dollars a user over users, with a line for each number of active hours, and a line at the cap."""
     ending = file.suffix.lower()
     if ending not in ENDINGS:
-        raise Refusal(f"a plot is written as {', '.join(ENDINGS)}; {file.name} ends in none of them")
+        raise CommandError(f"a plot is written as {', '.join(ENDINGS)}; {file.name} ends in none of them")
     if not any(by_hours.values()):
-        raise Refusal("there is nothing to plot: no number of users was given")
+        raise CommandError("there is nothing to plot: there is no number of users")
     if ending == ".html":
-        content = _page(by_hours, cap, title, _drawn(by_hours, cap, title, "svg").decode()).encode()
+        content = _page(by_hours, cap, title, _render(by_hours, cap, title, "svg").decode()).encode()
     else:
-        content = _drawn(by_hours, cap, title, ending[1:])
-    put(file, content)
+        content = _render(by_hours, cap, title, ending[1:])
+    write_file(file, content)
 
 
-def put(file: Path, content: bytes) -> None:
-    """Write a file whole or not at all: who reads it meanwhile sees the old one."""
-    beside = file.with_name(f".{file.name}.part")
+def write_file(file: Path, content: bytes) -> None:
+    """Replace a file atomically: a reader sees the old content or the new."""
+    partial = file.with_name(f".{file.name}.part")
     try:
-        beside.write_bytes(content)
-        beside.replace(file)
+        partial.write_bytes(content)
+        partial.replace(file)
     except OSError as failure:
-        raise Refusal(f"{file} cannot be written: {failure.strerror or failure}") from failure
+        raise CommandError(f"{file} cannot be written: {failure.strerror or failure}") from failure
     finally:
         with contextlib.suppress(OSError):
-            beside.unlink(missing_ok=True)
+            partial.unlink(missing_ok=True)
 
 
 def pyplot() -> Any:
-    """Matplotlib without a window; its absence is told with what to install."""
+    """Import Matplotlib without a display. If it is missing, the error names the extra."""
     try:
         import matplotlib as mpl
     except ImportError:
-        raise Refusal("plots need matplotlib: pip install 'agent-environment[reports]'") from None
+        raise CommandError("plots need matplotlib: pip install 'agent-environment[reports]'") from None
     mpl.use("agg")
     from matplotlib import pyplot as plot
 
     return plot
 
 
-def _drawn(by_hours: Mapping[Decimal, Points], cap: Decimal | None, title: str, form: str) -> bytes:
+def _render(by_hours: Mapping[Decimal, Points], cap: Decimal | None, title: str, form: str) -> bytes:
     plot = pyplot()
-    # The same figures give the same bytes: no date, and ids that are not drawn by lot.
+    # Reproducible output: no date, and no random ids.
     with plot.rc_context({"svg.hashsalt": "estimate", "svg.fonttype": "path", "font.size": 10}):
         figure, axes = plot.subplots(figsize=(8.2, 4.8), dpi=144)
         for number, (hours, points) in enumerate(sorted(by_hours.items())):
@@ -76,7 +76,7 @@ def _drawn(by_hours: Mapping[Decimal, Points], cap: Decimal | None, title: str, 
                 f"cap ${cap:.2f}", (0.005, float(cap)), xycoords=("axes fraction", "data"),
                 xytext=(2, 4), textcoords="offset points", color=INK,
             )  # fmt: skip
-        _dress(axes, title)
+        _style_axes(axes, title)
         stream = io.BytesIO()
         figure.savefig(stream, format=form, bbox_inches="tight", metadata={} if form == "png" else {"Date": None})
         plot.close(figure)
@@ -93,7 +93,7 @@ def _line(axes: Any, number: int, hours: Decimal, points: Points) -> None:
     axes.annotate(f"${up[-1]:.2f}", (across[-1], up[-1]), xytext=(6, -3), textcoords="offset points", color=colour)
 
 
-def _dress(axes: Any, title: str) -> None:
+def _style_axes(axes: Any, title: str) -> None:
     from matplotlib.ticker import FuncFormatter
 
     def users(value: float, _: int) -> str:
@@ -106,7 +106,7 @@ def _dress(axes: Any, title: str) -> None:
     axes.set_yscale("log")
     axes.xaxis.set_major_formatter(FuncFormatter(users))
     axes.yaxis.set_major_formatter(FuncFormatter(money))
-    axes.yaxis.set_minor_formatter(FuncFormatter(_at_some(money)))
+    axes.yaxis.set_minor_formatter(FuncFormatter(_minor_labels(money)))
     axes.tick_params(which="both", colors=INK, labelsize=8.5)
     axes.grid(which="major", color=FAINT, linewidth=0.8)
     axes.grid(which="minor", axis="y", color=FAINT, linewidth=0.3)
@@ -118,8 +118,8 @@ def _dress(axes: Any, title: str) -> None:
     axes.legend(frameon=False, labelcolor=INK, fontsize=9)
 
 
-def _at_some(money: Any) -> Any:
-    """Labels of 2 and 5 between the powers of ten, where there is room for them."""
+def _minor_labels(money: Any) -> Any:
+    """Return a formatter that labels 2, 3 and 5 between the powers of ten."""
 
     def labelled(value: float, place: int) -> str:
         digit = f"{value:.0e}"[0]
@@ -129,14 +129,14 @@ def _at_some(money: Any) -> Any:
 
 
 def _page(by_hours: Mapping[Decimal, Points], cap: Decimal | None, title: str, drawing: str) -> str:
-    """A page of its own: the drawing, and every figure in it as text."""
+    """Return an HTML page with the plot and a table of its figures."""
     svg = drawing[drawing.index("<svg") :]
     users = sorted({number for points in by_hours.values() for number, _ in points})
     head = "".join(f"<th>{number:,}</th>" for number in users)
     rows: list[str] = []
     for hours, points in sorted(by_hours.items()):
-        of = dict(points)
-        cells = "".join(_cell(of.get(number), cap) for number in users)
+        by_users = dict(points)
+        cells = "".join(_cell(by_users.get(number), cap) for number in users)
         rows.append(f"<tr><th>{hours.normalize():f} h</th>{cells}</tr>")
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'

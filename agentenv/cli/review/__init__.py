@@ -1,6 +1,6 @@
-"""What a pull request changes, said before it is merged.
+"""The review of a pull request before it is merged.
 
-Data flows one way: two graphs of desired resources (`offline` makes both here, `selected` reads them from a stack's
-preview) become changes, losses, findings, capabilities and quota needs, these become one `Report`, and the report is
-written in four formats. Nothing but `offline` and `selected` starts a process.
+Data flows one way. Two graphs of resources (from `offline`, or from `stack_preview` for a real stack) become changes,
+losses, findings, capabilities and quota needs. These become one `Report`, which is written in four formats. Only
+`offline`, `preview`, `revision` and `stack_preview` start processes.
 """

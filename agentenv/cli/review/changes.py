@@ -1,4 +1,4 @@
-"""What happens to each resource, and how sure that is."""
+"""The changes of resources: create, update, replace and delete, and how certain each is."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from agentenv.cli.review.graph import Graph
 
 Operation = Literal["create", "update", "replace", "delete"]
 OPERATIONS: Final[tuple[Operation, ...]] = ("create", "update", "replace", "delete")
-# Whose word it is: the engine's own, what the two graphs show, a table of what cannot be changed in place, what the
-# replacement of something else brings along, or a kind of resource that no table knows.
+# The source of a change: the engine's preview, a comparison of both graphs, a table of inputs that force replacement,
+# the replacement of a dependency, or a resource type without a table.
 Sureness = Literal["engine", "shown", "table", "follows", "guess"]
 SURENESS: Final[Mapping[Sureness, str]] = {
     "engine": "",
     "shown": "",
     "table": "",
-    "follows": "because what it hangs on is replaced",
-    "guess": "no table says whether this kind of resource can be changed in place",
+    "follows": "because its dependency is replaced",
+    "guess": "no table shows whether this resource type can be updated in place",
 }
 
-# The engine's own words for a step, by what a person calls it; a replacement is several steps of one resource
-_WORDS: Final[Mapping[str, Operation]] = {
+# The operation of each step type of the engine. A replacement has several steps for one resource.
+_OPERATIONS: Final[Mapping[str, Operation]] = {
     "create": "create",
     "import": "create",
     "update": "update",
@@ -40,34 +40,34 @@ _WEIGHT: Final = {operation: weight for weight, operation in enumerate(("update"
 
 @dataclass(frozen=True)
 class Change:
-    """One resource that does not stay as it is."""
+    """A resource that changes."""
 
     operation: Operation
     urn: str
     type: str
-    keys: tuple[str, ...] = ()  # the inputs that differ; of a replacement, those that make it one
+    keys: tuple[str, ...] = ()  # the changed inputs; for a replacement, those that force it
     sureness: Sureness = "engine"
 
     @property
     def name(self) -> str:
-        """Its name in the program."""
+        """Return its name in the program."""
         return self.urn.rsplit("::", 1)[-1]
 
     @property
     def why(self) -> str:
-        """What makes it so, in words: the inputs, and how far to trust that."""
-        said = [", ".join(self.keys)] if self.keys else []
-        return "; ".join([*said, *([SURENESS[self.sureness]] if SURENESS[self.sureness] else [])])
+        """Return the changed inputs, and how certain the change is."""
+        parts = [", ".join(self.keys), SURENESS[self.sureness]]
+        return "; ".join(part for part in parts if part)
 
 
-def told(steps: Iterable[Mapping[str, Any]], before: Graph, after: Graph) -> list[Change]:
-    """What the engine says that it would do, one change a resource."""
+def changes_from_steps(steps: Iterable[Mapping[str, Any]], before: Graph, after: Graph) -> list[Change]:
+    """Return the changes of a preview, one for each resource."""
     found: dict[str, Change] = {}
     for step in steps:
-        operation = _WORDS.get(step["op"])
+        operation = _OPERATIONS.get(step["op"])
         urn = step["urn"]
         resource = after.get(urn) or before.get(urn)
-        if operation is None or resource is None or resource.plumbing:
+        if operation is None or resource is None or resource.internal:
             continue
         known = found.get(urn)
         keys = _keys(step, operation) or (known.keys if known else ())
@@ -83,7 +83,7 @@ def _keys(step: Mapping[str, Any], operation: Operation) -> tuple[str, ...]:
     return tuple(dict.fromkeys(paths or reasons or step.get("diffReasons") or ()))
 
 
-def counted(changes: Iterable[Change]) -> dict[str, int]:
-    """How many of each operation."""
-    found = Counter(change.operation for change in changes)
-    return {operation: found[operation] for operation in OPERATIONS}
+def operation_counts(changes: Iterable[Change]) -> dict[str, int]:
+    """Return the number of changes by operation."""
+    counts = Counter(change.operation for change in changes)
+    return {operation: counts[operation] for operation in OPERATIONS}

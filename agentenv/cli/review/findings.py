@@ -1,7 +1,7 @@
-"""What the rules say of both graphs, joined: what is new, what was there before, what is mended, what is waived.
+"""Evaluate the policy rules on both graphs, and join the findings: new, existing, waived and fixed.
 
-The same rules, today's, judge both graphs, so that a finding is new only if the change brings it. `identity` says what
-a finding is known again by.
+The current rules evaluate both graphs, so that a finding is new only if the change causes it. `fingerprints` identifies
+the same finding in both.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any, Final, Literal
 
-from agentenv.cli.review.fingerprints import Key, by_place, key, mended, state
-from agentenv.cli.review.formats.values import masked
+from agentenv.cli.review.fingerprints import Key, finding_key, finding_state, fixed_findings, group_by_key
+from agentenv.cli.review.formats.values import mask_secrets
 from agentenv.cli.review.graph import STACK_TYPE, Graph, Resource, is_unknown
-from agentenv.cli.review.locations import Spot, spots
+from agentenv.cli.review.locations import Location, locations
 from agentenv.cli.stack_yaml import Document
 from agentenv.core.capabilities.unknown_values import UNKNOWN
 from agentenv.policies.offline import findings_of
@@ -25,64 +25,65 @@ from agentenv.policies.packs.planned_documents import with_planned_documents
 from agentenv.policies.rules.registry import Rule, all_rules
 from agentenv.policies.verdicts import SEVERITIES, Finding, Verdict
 from agentenv.policies.view.environment import PolicyContext
-from agentenv.policies.view.resource import Resource as Judgeable
+from agentenv.policies.view.resource import Resource as PolicyResource
 from agentenv.policies.waivers import Waived, Waiver, Waivers, used_ids
 
 State = Literal["new", "existing", "waived", "fixed"]
 STATES: Final[tuple[State, ...]] = ("new", "existing", "waived", "fixed")
 WAIVERS: Final = "policies/waivers.yaml"
-ABOUT_WAIVERS: Final = "docs/policies.md#waivers"
+WAIVER_DOCS: Final = "docs/policies.md#waivers"
 REFERENCE: Final = "docs/reference/policies.md"
-SECRET: Final = "[secret]"  # noqa: S105 - what the engine writes in place of one
+SECRET: Final = "[secret]"  # noqa: S105 - the engine's placeholder
 _BAD: Final = frozenset({Verdict.FAIL, Verdict.INDETERMINATE})
-_ABOUT_WAIVERS: Final = f"mend what it was for, or remove the entry in {WAIVERS}"
+_WAIVER_FIX: Final = f"fix what it was for, or remove the entry in {WAIVERS}"
 
 
 @dataclass(frozen=True)
-class Judged:
-    """A finding with everything that a reviewer wants to know of it."""
+class ReviewFinding:
+    """A finding with its state, its remedy and its locations."""
 
     finding: Finding
     state: State
     blocks: bool
     title: str = ""
-    do: str = ""
+    fix: str = ""
     link: str = ""
-    spots: list[Spot] = field(default_factory=list)
+    locations: list[Location] = field(default_factory=list)
     waiver: Waiver | None = None
-    place: str = ""  # the path by names, where it has some
-    number: int = 1  # which of the findings of its rule in that place
+    stable_path: str = ""  # the path with names instead of indexes
+    number: int = 1  # among the findings of its rule with the same path
 
     @property
     def fingerprint(self) -> str:
-        """What it is known by from one review to the next, whatever its words and whichever line it stands on."""
-        said = self.finding
-        parts = [said.rule, said.urn, self.place or said.path, *([str(self.number)] if self.number > 1 else [])]
+        """Return an id that stays the same from one review to the next, if only the message or the line changes."""
+        finding = self.finding
+        parts = [finding.rule, finding.urn, self.stable_path or finding.path]
+        parts += [str(self.number)] if self.number > 1 else []
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
     @property
     def name(self) -> str:
-        """The resource's name in the program, or what stands for the whole stack."""
+        """Return the resource's name in the program, or a name for the whole stack."""
         return self.finding.urn.rsplit("::", 1)[-1] or "the stack"
 
     def as_json(self) -> dict[str, Any]:
-        """The finding in the words of the command's contract, and more."""
+        """Return the finding as the command's JSON has it."""
         return {
             **self.finding.plain(),
             "state": self.state,
             "blocks": self.blocks,
             "title": self.title,
-            "do": self.do,
+            "do": self.fix,
             "reference": self.link,
             "fingerprint": self.fingerprint,
-            "places": [str(spot) for spot in self.spots],
+            "places": [str(location) for location in self.locations],
             "waiver": self.waiver.id if self.waiver else None,
         }
 
 
 @dataclass(frozen=True)
-class Bench:
-    """Who judges: the rules, what the platform says about itself, who answers for what, and the day."""
+class RuleEvaluator:
+    """Evaluates the rules on both graphs, with the enforcement and the waivers of an environment."""
 
     context: PolicyContext
     enforcement: Enforcement
@@ -90,76 +91,84 @@ class Bench:
     today: date
     stack_file: str
     document: Document
-    links: str = ""  # what stands before the path of the reference
-    waivers_before: Waivers | None = None  # those of the base, where there is one
+    links: str = ""  # the prefix of links to the reference
+    waivers_before: Waivers | None = None  # those of the base revision
     waiver_lines: Mapping[str, int] = field(default_factory=dict)  # by the waiver's id
-    rules: Sequence[Rule] | None = None  # all of them, unless told
+    rules: Sequence[Rule] | None = None  # the default is all rules
 
-    def judged(self, before: Graph | None, after: Graph) -> list[Judged]:
-        """Every finding of both graphs, the worst first; without a graph before, all are new."""
+    def evaluate(self, before: Graph | None, after: Graph) -> list[ReviewFinding]:
+        """Return every finding of both graphs, the most severe first. Without a graph before, all are new."""
         environment = self.context.environment
-        were = self._findings(before)
-        left, waived = self.waivers.split(self._findings(after), environment, self.today)
-        own = self._own(self.waivers, waived, after)
+        previous = self._findings(before)
+        open_, waived = self.waivers.split(self._findings(after), environment, self.today)
+        about_waivers = self._waiver_findings(self.waivers, waived, after)
         if before and self.waivers_before is not None:
-            answered = self.waivers_before.split(were, environment, self.today)[1]
-            were += self._own(self.waivers_before, answered, before)
+            waived_before = self.waivers_before.split(previous, environment, self.today)[1]
+            previous += self._waiver_findings(self.waivers_before, waived_before, before)
         else:
-            were += own  # nobody can tell whether the change brings them
-        then = by_place(were, before or after)
-        found = [self._one(one, state(one, then.get(key(one, after), ())), after) for one in [*left, *own]]
-        found += [self._one(one.finding, "waived", after, one.waiver) for one in waived]
-        now = by_place([*left, *(one.finding for one in waived), *own], after)
-        found += [self._one(one, "fixed", before or {}) for one in mended(then, now)]
-        return sorted(_numbered(found), key=_order)
+            previous += about_waivers  # without a base it is unknown whether the change causes them
+        then = group_by_key(previous, before or after)
+        found: list[ReviewFinding] = []
+        for finding in [*open_, *about_waivers]:
+            state = finding_state(finding, then.get(finding_key(finding, after), ()))
+            found.append(self._review_finding(finding, state, after))
+        found += [self._review_finding(row.finding, "waived", after, row.waiver) for row in waived]
+        now = group_by_key([*open_, *(row.finding for row in waived), *about_waivers], after)
+        found += [self._review_finding(finding, "fixed", before or {}) for finding in fixed_findings(then, now)]
+        return sorted(_with_numbers(found), key=_order)
 
     def _findings(self, graph: Graph | None) -> list[Finding]:
-        # Providers and the stack itself too, as the packs see them: who depends on whom goes through them
-        resources = with_planned_documents(judgeable(one, self.context) for one in (graph or {}).values())
-        wanted = [one for one in self.rules or all_rules() if self.enforcement.by_rule.get(one.id) != "disabled"]
-        stack = _stack(graph or {})
-        # What is wrong with the whole is said of the stack, as the packs say it
-        found = [one if one.urn else replace(one, urn=stack) for one in findings_of(resources, self.context, wanted)]
-        bad = by_place((one for one in found if one.verdict in _BAD), graph or {})
-        return [one for there in bad.values() for one in there]
+        # Providers and the stack are included, as in the packs: dependencies go through them
+        resources = with_planned_documents(
+            policy_resource(resource, self.context) for resource in (graph or {}).values()
+        )
+        rules = [rule for rule in self.rules or all_rules() if self.enforcement.by_rule.get(rule.id) != "disabled"]
+        stack = _stack_urn(graph or {})
+        # A finding without a resource belongs to the stack, as in the packs
+        found = [row if row.urn else replace(row, urn=stack) for row in findings_of(resources, self.context, rules)]
+        groups = group_by_key((row for row in found if row.verdict in _BAD), graph or {})
+        return [row for group in groups.values() for row in group]
 
-    def _own(self, waivers: Waivers, waived: Sequence[Waived], graph: Graph) -> list[Finding]:
-        """What is said of waivers themselves, those of which waived something set aside."""
+    def _waiver_findings(self, waivers: Waivers, waived: Sequence[Waived], graph: Graph) -> list[Finding]:
+        """Return the findings about the waivers themselves: expired, invalid or unused."""
         environment = self.context.environment
-        return self.enforcement.enabled(waivers.own_findings(environment, used_ids(waived), self.today, _stack(graph)))
-
-    def _one(self, found: Finding, told: State, graph: Graph, waiver: Waiver | None = None) -> Judged:
-        rule = next((rule for rule in self.rules or all_rules() if rule.id == found.rule), None)
-        said = Finding(found.rule, found.severity, found.verdict, found.urn, found.path, masked(found.message))
-        return Judged(
-            said,
-            told,
-            told in {"new", "existing"} and self.enforcement.level(found) == "mandatory",
-            rule.title if rule else "",
-            rule.fix if rule else _ABOUT_WAIVERS,
-            f"{self.links}{f'{REFERENCE}#{found.rule.lower()}' if rule else ABOUT_WAIVERS}",
-            [self.waiver_spot(found)] if rule is None else self._spots(found, graph),
-            waiver,
-            key(found, graph)[2],
+        return self.enforcement.enabled(
+            waivers.own_findings(environment, used_ids(waived), self.today, _stack_urn(graph))
         )
 
-    def _spots(self, found: Finding, graph: Graph) -> list[Spot]:
-        return spots(graph.get(found.urn), found.path, self.stack_file, self.document)
+    def _review_finding(
+        self, found: Finding, state: State, graph: Graph, waiver: Waiver | None = None
+    ) -> ReviewFinding:
+        rule = next((rule for rule in self.rules or all_rules() if rule.id == found.rule), None)
+        return ReviewFinding(
+            replace(found, message=mask_secrets(found.message)),
+            state,
+            state in {"new", "existing"} and self.enforcement.level(found) == "mandatory",
+            rule.title if rule else "",
+            rule.fix if rule else _WAIVER_FIX,
+            f"{self.links}{f'{REFERENCE}#{found.rule.lower()}' if rule else WAIVER_DOCS}",
+            [self.waiver_location(found)] if rule is None else self._locations(found, graph),
+            waiver,
+            finding_key(found, graph)[2],
+        )
 
-    def waiver_spot(self, found: Finding) -> Spot:
-        """The line of the waiver that a finding about waivers names."""
-        return Spot(WAIVERS, self.waiver_lines.get(found.path.removeprefix("waivers."), 1))
+    def _locations(self, found: Finding, graph: Graph) -> list[Location]:
+        return locations(graph.get(found.urn), found.path, self.stack_file, self.document)
+
+    def waiver_location(self, found: Finding) -> Location:
+        """Return the line of the waiver that a finding about waivers names."""
+        return Location(WAIVERS, self.waiver_lines.get(found.path.removeprefix("waivers."), 1))
 
 
-def judgeable(resource: Resource, context: PolicyContext) -> Judgeable:
-    """A resource as the rules see it: what is not known yet, and what the engine hides, is unknown to them too."""
-    return Judgeable(
+def policy_resource(resource: Resource, context: PolicyContext) -> PolicyResource:
+    """Return a resource as the rules see it. Values that the engine does not know, or hides, are unknown to them."""
+    return PolicyResource(
         resource.urn,
         resource.type,
         resource.name,
-        _plain(resource.inputs),
+        _policy_value(resource.inputs),
         parent=resource.parent,
-        outputs=_plain(resource.outputs),
+        outputs=_policy_value(resource.outputs),
         dependencies=frozenset(resource.dependencies),
         property_dependencies={key: frozenset(urns) for key, urns in resource.property_dependencies.items()},
         protect=resource.protect,
@@ -167,40 +176,40 @@ def judgeable(resource: Resource, context: PolicyContext) -> Judgeable:
     )
 
 
-def _plain(value: Any) -> Any:
+def _policy_value(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _plain(inner) for key, inner in value.items()}
+        return {key: _policy_value(inner) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_plain(inner) for inner in value]
+        return [_policy_value(inner) for inner in value]
     return UNKNOWN if is_unknown(value) or value == SECRET else value
 
 
-def _stack(graph: Graph) -> str:
-    return next((one.urn for one in graph.values() if one.type == STACK_TYPE), "")
+def _stack_urn(graph: Graph) -> str:
+    return next((resource.urn for resource in graph.values() if resource.type == STACK_TYPE), "")
 
 
-def _numbered(found: list[Judged]) -> Iterator[Judged]:
-    """Each with its number in its place: what was there before keeps the number that it had."""
-    seen: Counter[Key] = Counter()
-    for one in sorted(found, key=lambda one: ("existing", "waived", "new", "fixed").index(one.state)):
-        where = (one.finding.rule, one.finding.urn, one.place)
-        seen[where] += 1
-        yield replace(one, number=seen[where])
+def _with_numbers(findings: list[ReviewFinding]) -> Iterator[ReviewFinding]:
+    """Number the findings of a rule with the same path. An existing finding keeps the number that it had."""
+    counts: Counter[Key] = Counter()
+    for row in sorted(findings, key=lambda row: ("existing", "waived", "new", "fixed").index(row.state)):
+        key = (row.finding.rule, row.finding.urn, row.stable_path)
+        counts[key] += 1
+        yield replace(row, number=counts[key])
 
 
-def _order(judged: Judged) -> tuple[Any, ...]:
-    found = judged.finding
+def _order(row: ReviewFinding) -> tuple[Any, ...]:
+    finding = row.finding
     return (
-        not judged.blocks,
-        STATES.index(judged.state),
-        SEVERITIES.index(found.severity),
-        found.rule,
-        found.urn,
-        found.path,
+        not row.blocks,
+        STATES.index(row.state),
+        SEVERITIES.index(finding.severity),
+        finding.rule,
+        finding.urn,
+        finding.path,
     )
 
 
-def worst(findings: Iterable[Judged]) -> str:
-    """How many of each severity, the worst first."""
-    every = [judged.finding.severity for judged in findings]
-    return ", ".join(f"{every.count(one)} {one}" for one in SEVERITIES if one in every)
+def severity_counts(findings: Iterable[ReviewFinding]) -> str:
+    """Return the number of findings by severity, the most severe first."""
+    severities = [row.finding.severity for row in findings]
+    return ", ".join(f"{severities.count(row)} {row}" for row in SEVERITIES if row in severities)

@@ -1,7 +1,7 @@
-"""What a finding is known by from one review to the next: its rule, its resource, its place, and which it is there.
+"""Identify the same finding in two graphs, by its rule, its resource and its stable path.
 
-A place is a path with the names of a list's elements for their numbers: a container that is put before another one
-makes neither of them another one. Several things may be wrong in one place, and each of them counts.
+A stable path has the names of list elements instead of their indexes, so that an inserted container does not change
+the findings of the others. Several findings can have the same path, and each of them counts.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from agentenv.policies.verdicts import Finding, Verdict
 from agentenv.rehearsal.providers.kubernetes.values import parse_path
 
 Key = tuple[str, str, str]
-Places = Mapping[Key, list[Finding]]
-# What elements of a list are called by where they have names: Kubernetes' objects, and statements of policies
+FindingsByKey = Mapping[Key, list[Finding]]
+# The keys with the names of list elements: in Kubernetes objects, and in policy statements
 _NAMES: Final = ("name", "Sid")
 
 
-def key(finding: Finding, graph: Graph) -> Key:
-    """The rule, the resource and the place."""
+def finding_key(finding: Finding, graph: Graph) -> Key:
+    """Return the rule, the resource and the stable path of a finding."""
     resource = graph.get(finding.urn)
-    return finding.rule, finding.urn, place(finding.path, resource.inputs) if resource else finding.path
+    return finding.rule, finding.urn, stable_path(finding.path, resource.inputs) if resource else finding.path
 
 
-def place(path: str, inputs: Any) -> str:
-    """A path, with names for numbers where the elements have some."""
+def stable_path(path: str, inputs: Any) -> str:
+    """Return a path with names instead of indexes, for elements with names."""
     text, value = "", inputs
     for step in parse_path(path):
         if isinstance(value, str):
@@ -43,35 +43,35 @@ def place(path: str, inputs: Any) -> str:
 
 
 def _document(text: str) -> Any:
-    """What a text of JSON says; rules read on in it."""
+    """Parse a JSON document in a string: paths of findings continue in it."""
     try:
         return json.loads(text)
     except ValueError:
         return None
 
 
-def by_place(findings: Iterable[Finding], graph: Graph) -> dict[Key, list[Finding]]:
-    """Findings by their place, in each what is sure to be wrong first; what is said twice is there once."""
-    found: dict[Key, list[Finding]] = {}
-    for one in findings:
-        there = found.setdefault(key(one, graph), [])
-        if all((one.verdict, one.message) != (other.verdict, other.message) for other in there):
-            there.append(one)
-    for there in found.values():
-        there.sort(key=lambda one: one.verdict is not Verdict.FAIL)
-    return found
+def group_by_key(findings: Iterable[Finding], graph: Graph) -> dict[Key, list[Finding]]:
+    """Group findings by their key without duplicates, and failures before indeterminate findings."""
+    groups: dict[Key, list[Finding]] = {}
+    for finding in findings:
+        group = groups.setdefault(finding_key(finding, graph), [])
+        if all((finding.verdict, finding.message) != (other.verdict, other.message) for other in group):
+            group.append(finding)
+    for group in groups.values():
+        group.sort(key=lambda finding: finding.verdict is not Verdict.FAIL)
+    return groups
 
 
-def state(finding: Finding, there: Iterable[Finding]) -> Literal["new", "existing"]:
-    """Existing only if it was as bad in its place before: what was not known and now is wrong is new."""
+def finding_state(finding: Finding, previous: Iterable[Finding]) -> Literal["new", "existing"]:
+    """Return whether a finding existed before. A failure that was indeterminate before is new."""
     if finding.verdict is Verdict.FAIL:
-        there = [one for one in there if (one.verdict, one.message) == (Verdict.FAIL, finding.message)]
-    return "existing" if list(there) else "new"
+        previous = [row for row in previous if (row.verdict, row.message) == (Verdict.FAIL, finding.message)]
+    return "existing" if list(previous) else "new"
 
 
-def mended(then: Places, now: Places) -> Iterator[Finding]:
-    """What is no longer found; what only is said otherwise in its place is not mended."""
-    for where, there in then.items():
-        here = now.get(where, [])
-        gone = [one for one in there if one.message not in {other.message for other in here}]
-        yield from gone[: max(0, len(there) - len(here))]
+def fixed_findings(then: FindingsByKey, now: FindingsByKey) -> Iterator[Finding]:
+    """Yield the findings that no longer exist. A finding with only another message is not fixed."""
+    for key, before in then.items():
+        after = now.get(key, [])
+        missing = [row for row in before if row.message not in {other.message for other in after}]
+        yield from missing[: max(0, len(before) - len(after))]

@@ -1,7 +1,7 @@
-"""The resources that a program wants or a state holds, as the engine's preview tells of them.
+"""The graph of resources of a program or a state, as the engine's preview has it.
 
-Read from the digest of `pulumi preview --json`, which unlike the event log says what each property depends on, whether
-a resource is protected or retained, and which line of the program registered it.
+It is read from the digest of `pulumi preview --json`. Unlike the event log, the digest has the dependencies of each
+property, the protect and retain options, and the line of the program that registered the resource.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 STACK_TYPE = "pulumi:pulumi:Stack"
 PROVIDERS = "pulumi:providers:"
-# What the engine writes where a value comes to be only once something is made: a mark for each kind of value
+# The engine's placeholders for unknown values, one for each type of value
 UNKNOWN = frozenset(
     {
         "04da6b54-80e4-46f7-96ec-b56ff0331ba9",
@@ -30,7 +30,7 @@ _POSITION = "project://"
 
 @dataclass(frozen=True)
 class Source:
-    """The line of the program that registered a resource, from the project's folder."""
+    """The line of the program that registered a resource, relative to the project's folder."""
 
     file: str
     line: int
@@ -38,7 +38,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Resource:
-    """One resource, wanted or there."""
+    """A resource of a program or a state."""
 
     urn: str
     type: str
@@ -52,22 +52,22 @@ class Resource:
     property_dependencies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     aliases: tuple[str, ...] = ()
     outputs: Mapping[str, Any] = field(default_factory=dict)
-    ignores: tuple[str, ...] = ()  # inputs whose changes the program lets be
-    replaced_by: tuple[str, ...] = ()  # and those whose changes it wants replaced
+    ignores: tuple[str, ...] = ()  # the option ignoreChanges
+    replaced_by: tuple[str, ...] = ()  # the option replaceOnChanges
     source: Source | None = None
 
     @property
     def name(self) -> str:
-        """The name in the program."""
+        """Return the name in the program."""
         return self.urn.rsplit("::", 1)[-1]
 
     @property
-    def plumbing(self) -> bool:
-        """Whether it is the stack itself or a provider, which nobody looks for in a review."""
+    def internal(self) -> bool:
+        """Return whether it is the stack or a provider, which a review does not show."""
         return self.type == STACK_TYPE or self.type.startswith(PROVIDERS)
 
     def as_json(self) -> dict[str, Any]:
-        """All of it, as `from_json` reads it."""
+        """Return the resource as JSON, which `from_json` reads."""
         return asdict(self)
 
 
@@ -75,7 +75,7 @@ Graph = dict[str, Resource]
 
 
 def from_json(row: Mapping[str, Any]) -> Resource:
-    """A resource that was written by `as_json`."""
+    """Return the resource from the JSON of `as_json`."""
     source = row["source"]
     return Resource(
         **{
@@ -91,9 +91,9 @@ def from_json(row: Mapping[str, Any]) -> Resource:
 def from_state(
     state: Mapping[str, Any], project: Path, root: Path, outputs: Mapping[str, Any] | None = None
 ) -> Resource:
-    """A resource from a step's state; positions in it are told from the `project` folder, and kept from the `root`.
+    """Return the resource of a step's state. Its positions are relative to `project`, and become relative to `root`.
 
-    What a component hands out comes after its step, and so from elsewhere.
+    The outputs of a component are registered after its step, so they are a separate argument.
     """
     return Resource(
         urn=state["urn"],
@@ -117,26 +117,26 @@ def from_state(
 
 
 def graph(resources: Iterable[Resource]) -> Graph:
-    """Resources by URN, in the order in which they came."""
+    """Return resources by URN, in their order."""
     return {resource.urn: resource for resource in resources}
 
 
 def is_unknown(value: object) -> bool:
-    """Whether a value is the mark of one that is not known yet."""
+    """Return whether a value is the placeholder of an unknown value."""
     return isinstance(value, str) and value in UNKNOWN
 
 
 def unknown_paths(value: object, path: str = "") -> list[str]:
-    """Every place in a value that is not known yet."""
+    """Return the path of every unknown value in a value."""
     if isinstance(value, Mapping):
-        return [one for key, inner in value.items() for one in unknown_paths(inner, f"{path}.{key}" if path else key)]
+        return [row for key, inner in value.items() for row in unknown_paths(inner, f"{path}.{key}" if path else key)]
     if isinstance(value, list):
-        return [one for index, inner in enumerate(value) for one in unknown_paths(inner, f"{path}[{index}]")]
+        return [row for index, inner in enumerate(value) for row in unknown_paths(inner, f"{path}[{index}]")]
     return [path] if is_unknown(value) else []
 
 
 def _source(state: Mapping[str, Any], project: Path, root: Path) -> Source | None:
-    """The innermost line of the program itself: what is in an installed package is nobody's to mend here."""
+    """Return the innermost line of the project's own files, without those of installed packages."""
     frames = [state.get("sourcePosition"), *(frame.get("sourcePosition") for frame in state.get("stackTrace") or ())]
     for position in frames:
         if not position or not position.startswith(_POSITION):

@@ -1,4 +1,4 @@
-"""Where somebody mends what a finding is about: a line of the stack file, else the one that made the resource."""
+"""Find where to fix a finding: a line of the stack file, or the line that registered the resource."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agentenv.cli.stack_yaml import Document, Place
 from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
 
 PREFIX = "agent-environment:"
-# Which section of a stack file a component is made from
+# The section of the stack file for each component
 SECTIONS: Mapping[str, str] = {
     "Network": "network",
     "AdoptedNetwork": "network",
@@ -28,7 +28,7 @@ SECTIONS: Mapping[str, str] = {
     "CostControls": "cost",
     "StorageMetering": "cost",
 }
-# Which setting decides over a property, by a word in its path
+# The setting for a property, by a word in its path
 SETTINGS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("runtimeClassName", ("tier",)),
     ("image", ("image",)),
@@ -44,8 +44,8 @@ NAMESPACE = "sandbox-"
 
 
 @dataclass(frozen=True)
-class Spot:
-    """A line of a file of the repository."""
+class Location:
+    """A line of a file in the repository."""
 
     file: str
     line: int = 1
@@ -54,22 +54,22 @@ class Spot:
         return f"{self.file}:{self.line}"
 
 
-def spots(resource: Resource | None, path: str, stack_file: str, document: Document) -> list[Spot]:
-    """Where to look, the best place first; the stack file as a whole where nothing better is known."""
-    found: list[Spot] = []
-    if resource is not None and (place := _place(resource, path, document)) is not None:
-        found.append(Spot(stack_file, document.line(place)))
+def locations(resource: Resource | None, path: str, stack_file: str, document: Document) -> list[Location]:
+    """Return the locations to fix, the best first, with the whole stack file as the fallback."""
+    result: list[Location] = []
+    if resource is not None and (place := _settings_place(resource, path, document)) is not None:
+        result.append(Location(stack_file, document.line(place)))
     if resource is not None and resource.source is not None:
-        found.append(Spot(resource.source.file, resource.source.line))
-    return found or [Spot(stack_file)]
+        result.append(Location(resource.source.file, resource.source.line))
+    return result or [Location(stack_file)]
 
 
-def _place(resource: Resource, path: str, document: Document) -> Place | None:
-    """The place in the stack file that a resource is made from, where the file says anything of it."""
+def _settings_place(resource: Resource, path: str, document: Document) -> Place | None:
+    """Return the settings of a resource in the stack file, None if the file has none."""
     config = document.value.get("config") if isinstance(document.value, dict) else None
     if not isinstance(config, dict):
         return None
-    place = _entry(resource, config)
+    place = _section_place(resource, config)
     if place is None:
         return None
     for word, below in SETTINGS:
@@ -78,44 +78,51 @@ def _place(resource: Resource, path: str, document: Document) -> Place | None:
     return place
 
 
-def _entry(resource: Resource, config: Mapping[str, Any]) -> Place | None:
+def _section_place(resource: Resource, config: Mapping[str, Any]) -> Place | None:
     if (name := class_of(resource)) is not None:
-        place = _named(config, "sandboxClasses", name)
+        place = _named_entry(config, "sandboxClasses", name)
         if place is not None:
             return place
-    component = _component(resource)
+    component = _innermost_component(resource)
     if component is None or (section := SECTIONS.get(component[0])) is None:
         return None
     if section == "workspaces":
         return next(
-            (place for word in _tails(component[1]) if (place := _named(config, section, word)) is not None), None
+            (
+                place
+                for word in _name_suffixes(component[1])
+                if (place := _named_entry(config, section, word)) is not None
+            ),
+            None,
         )
     return ("config", PREFIX + section) if PREFIX + section in config else None
 
 
 def class_of(resource: Resource) -> str | None:
-    """The class that a resource is part of, as its namespace, labels or tags say."""
+    """Return the sandbox class of a resource, from its labels, tags or namespace."""
     inputs = resource.inputs
     metadata = inputs.get("metadata")
     metadata = metadata if isinstance(metadata, Mapping) else {}
-    for said in (metadata.get("labels"), inputs.get("tags")):
-        if isinstance(said, Mapping) and isinstance(found := said.get(CLASS_LABEL) or said.get("sandbox-class"), str):
-            return found
+    for labels in (metadata.get("labels"), inputs.get("tags")):
+        if isinstance(labels, Mapping) and isinstance(
+            result := labels.get(CLASS_LABEL) or labels.get("sandbox-class"), str
+        ):
+            return result
     namespace = metadata.get("namespace") or (metadata.get("name") if inputs.get("kind") == "Namespace" else None)
     if isinstance(namespace, str) and namespace.startswith(NAMESPACE):
         return namespace.removeprefix(NAMESPACE)
     return None
 
 
-def _component(resource: Resource) -> tuple[str, str] | None:
-    """The innermost component of ours that a resource is in, as its URN says: its kind, and its name if it is one."""
-    kinds = resource.urn.split("::")[2].split("$") if resource.urn.count("::") >= 3 else []
-    ours = [kind.rpartition(":")[2] for kind in kinds if kind.startswith("agent-environment:index:")]
-    names = (resource.parent or resource.urn).rsplit("::", 1)[-1]
-    return (ours[-1], names) if ours else None
+def _innermost_component(resource: Resource) -> tuple[str, str] | None:
+    """Return the type of the innermost component of the package that has a resource, and the name of its parent."""
+    types = resource.urn.split("::")[2].split("$") if resource.urn.count("::") >= 3 else []
+    components = [type_.rpartition(":")[2] for type_ in types if type_.startswith("agent-environment:index:")]
+    name = (resource.parent or resource.urn).rsplit("::", 1)[-1]
+    return (components[-1], name) if components else None
 
 
-def _named(config: Mapping[str, Any], section: str, name: str) -> Place | None:
+def _named_entry(config: Mapping[str, Any], section: str, name: str) -> Place | None:
     rows = config.get(PREFIX + section)
     for index, row in enumerate(rows if isinstance(rows, list) else ()):
         if isinstance(row, dict) and row.get("name") == name:
@@ -123,7 +130,7 @@ def _named(config: Mapping[str, Any], section: str, name: str) -> Place | None:
     return None
 
 
-def _tails(name: str) -> list[str]:
-    """`agents-seat-ann` as `agents-seat-ann`, `seat-ann`, `ann`: components are called after what they are for."""
+def _name_suffixes(name: str) -> list[str]:
+    """Return `agents-seat-ann`, `seat-ann` and `ann` for `agents-seat-ann`, which ends in the name of its seat."""
     parts = name.split("-")
     return ["-".join(parts[start:]) for start in range(len(parts))]

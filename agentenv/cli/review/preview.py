@@ -1,9 +1,8 @@
-"""One preview under the engine: its digest, its event log, and the two graphs that it compares."""
+"""Run a preview with the engine, and read its digest, its event log, and the two graphs that it compares."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import tempfile
@@ -14,19 +13,19 @@ from typing import Any
 
 from agentenv.cli.review.graph import Graph, from_state, graph
 
-_MORE = re.compile(r"\S")
-_QUIET = ("--non-interactive", "--color", "never")
-# Steps that end with nothing that the program wants; of a refresh it is not said whether it wants the thing
-_NOT_WANTED = frozenset({"delete", "delete-replaced", "discard", "discard-replaced", "refresh"})
+_NON_SPACE = re.compile(r"\S")
+_OPTIONS = ("--non-interactive", "--color", "never")
+# Steps after which the program does not have the resource. For a refresh step that is unknown.
+_REMOVING_STEPS = frozenset({"delete", "delete-replaced", "discard", "discard-replaced", "refresh"})
 
 
 class PreviewFailed(Exception):
-    """The engine did not get to the end of the program; the message is what it said."""
+    """The program could not be previewed. The message has the errors of the engine."""
 
 
 @dataclass(frozen=True)
 class PolicyEvent:
-    """What a policy pack said of a resource."""
+    """A violation of a policy pack."""
 
     pack: str
     policy: str
@@ -36,13 +35,13 @@ class PolicyEvent:
 
     @property
     def mandatory(self) -> bool:
-        """Whether the engine stops at it."""
+        """Return whether it blocks the update."""
         return self.level == "mandatory"
 
 
 @dataclass(frozen=True)
 class Preview:
-    """What one preview found."""
+    """The result of a preview."""
 
     code: int
     steps: list[dict[str, Any]]
@@ -53,13 +52,13 @@ class Preview:
 
     @property
     def refused(self) -> bool:
-        """Whether the engine would not go on."""
+        """Return whether the engine would refuse the update."""
         return self.code != 0
 
 
 @dataclass(frozen=True)
 class Call:
-    """How the engine is called: where, on which stack, under which variables."""
+    """How to call the engine: the folder, the stack and the environment variables."""
 
     pulumi: Path
     project: Path
@@ -68,19 +67,19 @@ class Call:
     environment: Mapping[str, str]
 
     def preview(self, *options: str) -> Preview:
-        """Preview an update: every resource that is wanted, those too that stay as they are."""
+        """Preview an update, with unchanged resources."""
         return self._run("preview", "--show-sames", *options)
 
-    def refreshed(self) -> Preview:
-        """Preview what a refresh would take into the state."""
+    def refresh_preview(self) -> Preview:
+        """Preview a refresh."""
         return self._run("refresh", "--preview-only")
 
     def _run(self, verb: str, *options: str) -> Preview:
         with tempfile.TemporaryDirectory(prefix="agentenv-review-") as scratch:
             events = Path(scratch) / "events"
-            given = [str(self.pulumi), verb, "--stack", self.stack, *_QUIET, "--json", "--event-log", str(events)]
-            ended = subprocess.run(
-                [*given, *options],
+            command = [str(self.pulumi), verb, "--stack", self.stack, *_OPTIONS, "--json", "--event-log", str(events)]
+            result = subprocess.run(
+                [*command, *options],
                 cwd=self.project,
                 env={**self.environment, "PULUMI_DEBUG_COMMANDS": "true"},  # without it there is no event log
                 stdin=subprocess.DEVNULL,
@@ -89,17 +88,16 @@ class Call:
                 check=False,
             )
             log = events.read_text(encoding="utf-8").splitlines() if events.exists() else []
-        return read(ended.returncode, ended.stdout, log, self.project, self.root, said=ended.stderr)
+        return read_preview(result.returncode, result.stdout, log, self.project, self.root, stderr=result.stderr)
 
 
-def read(code: int, digest: str, log: list[str], project: Path, root: Path, *, said: str = "") -> Preview:
-    """A preview from its digest and its event log; `PreviewFailed` where the program itself did not get to its end."""
-    steps, told = _digest(digest)
+def read_preview(code: int, digest: str, log: list[str], project: Path, root: Path, *, stderr: str = "") -> Preview:
+    """Return the preview of a digest and an event log. `PreviewFailed` if the program did not run to its end."""
+    steps, errors = _read_digest(digest)
     policies: list[PolicyEvent] = []
     outputs: dict[str, dict[str, Any]] = {}
-    errors: list[str] = list(told)
     for line in log:
-        event = _parsed(line)
+        event = _parse_event(line)
         if policy := event.get("policyEvent"):
             policies.append(
                 PolicyEvent(
@@ -115,13 +113,14 @@ def read(code: int, digest: str, log: list[str], project: Path, root: Path, *, s
             outputs[ended["metadata"]["urn"]] = new.get("outputs") or outputs.get(ended["metadata"]["urn"]) or {}
         elif (diagnostic := event.get("diagnosticEvent")) and diagnostic.get("severity") == "error":
             errors.append(diagnostic["message"].strip())
-    # The digest says again what the log said, with a word before it
+    # The digest repeats the errors of the log, with a prefix
     errors = list(dict.fromkeys(error.removeprefix("error: ") for error in errors if error))
     if steps is None or (not steps and code):
-        # Whatever its code: nobody knows then what it would do
-        raise PreviewFailed("\n".join(errors) or said.strip() or digest.strip() or f"the engine ended with {code}")
+        # Without steps the changes are unknown, whatever the exit code
+        message = "\n".join(errors) or stderr.strip() or digest.strip() or f"the engine ended with exit code {code}"
+        raise PreviewFailed(message)
     before = [step["oldState"] for step in steps if step.get("oldState")]
-    after = [step["newState"] for step in steps if step.get("newState") and step["op"] not in _NOT_WANTED]
+    after = [step["newState"] for step in steps if step.get("newState") and step["op"] not in _REMOVING_STEPS]
     return Preview(
         code,
         steps,
@@ -132,34 +131,29 @@ def read(code: int, digest: str, log: list[str], project: Path, root: Path, *, s
     )
 
 
-def _digest(text: str) -> tuple[list[dict[str, Any]] | None, list[str]]:
-    """The steps, and the errors that the digest tells; None where there is no digest to be read.
+def _read_digest(text: str) -> tuple[list[dict[str, Any]] | None, list[str]]:
+    """Return the steps and the errors of a digest, or None for the steps if there is no digest.
 
-    The engine and the program may have printed other things before it, with braces in them: it is what ends the text.
+    The engine and the program can print other text before it, even with braces. The digest ends the text.
     """
     for start in re.finditer(r"^\{", text, re.MULTILINE):
         try:
-            found, end = json.JSONDecoder().raw_decode(text, start.start())
+            document, end = json.JSONDecoder().raw_decode(text, start.start())
         except ValueError:
             continue
-        if _MORE.search(text, end):
+        if _NON_SPACE.search(text, end):
             continue
-        rows = found.get("diagnostics") or ()
-        told = [row.get("message", "").strip() for row in rows if row.get("severity") == "error"]
-        if told or "steps" in found or "duration" in found:  # of an empty stack it says how long that took, and no more
-            return found.get("steps") or [], told
+        rows = document.get("diagnostics") or ()
+        errors = [row.get("message", "").strip() for row in rows if row.get("severity") == "error"]
+        if errors or "steps" in document or "duration" in document:  # the digest of an empty stack has a duration alone
+            return document.get("steps") or [], errors
     return None, []
 
 
-def _parsed(line: str) -> dict[str, Any]:
-    """An event; a last line that was only half written is none."""
+def _parse_event(line: str) -> dict[str, Any]:
+    """Parse an event. An incomplete last line is ignored."""
     try:
-        found = json.loads(line)
+        event = json.loads(line)
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
-
-
-def inherited() -> dict[str, str]:
-    """The variables of whoever calls, for a preview of a real stack."""
-    return dict(os.environ)
+    return event if isinstance(event, dict) else {}

@@ -1,4 +1,4 @@
-"""What the environment takes of the account's quotas, before and after; with an account to ask, of how much."""
+"""Compare the quota needs of both revisions, and with an account its limits."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from agentenv.config import Settings
 
 
 @dataclass(frozen=True)
-class Need:
-    """One quota: how much is needed before and after, and how much there is, None where nobody was asked."""
+class QuotaNeed:
+    """The need of one quota before and after, and its limit, None if no account was asked."""
 
     name: str
     before: int | None
@@ -22,33 +22,35 @@ class Need:
 
     @property
     def changed(self) -> bool:
-        """Whether another amount is needed."""
+        """Return whether the need changes."""
         return self.before != self.after
 
     def as_json(self) -> dict[str, Any]:
-        """As the report prints it."""
+        """Return the need as the report's JSON has it."""
         return vars(self).copy()
 
 
-def needs(before: Settings | None, after: Settings | None, *, ask: bool = False) -> list[Need]:
-    """The quotas of both revisions; with `ask`, the account's limits too."""
-    then = {one.name: _whole(one.needed) for one in quotas.questions(before)} if before else {}
+def quota_needs(before: Settings | None, after: Settings | None, *, ask: bool = False) -> list[QuotaNeed]:
+    """Return the quota needs of both revisions; with `ask`, also the account's limits."""
+    then = {row.name: _number(row.needed) for row in quotas.questions(before)} if before else {}
     if after is None:
-        return [Need(name, amount, None) for name, amount in then.items()]
-    asked = quotas.questions(after)
-    found = [Need(one.name, then.get(one.name), _whole(one.needed)) for one in asked]
+        return [QuotaNeed(name, amount, None) for name, amount in then.items()]
+    questions = quotas.questions(after)
+    found = [QuotaNeed(row.name, then.get(row.name), _number(row.needed)) for row in questions]
     if ask:
         from agentenv.cli.preflight.aws_calls import Account
-        from agentenv.cli.preflight.check import checked
+        from agentenv.cli.preflight.check import run_checks
 
         account = Account(after.region)
         found = [
-            Need(need.name, need.before, need.after, check.limit, check.ok, check.why)
-            for need, check in zip(found, checked(asked, account), strict=True)
+            QuotaNeed(need.name, need.before, need.after, check.limit, check.ok, check.why)
+            for need, check in zip(found, run_checks(questions, account), strict=True)
         ]
-    gone = [Need(name, amount, None) for name, amount in then.items() if name not in {need.name for need in found}]
-    return [*found, *gone]
+    removed = [
+        QuotaNeed(name, amount, None) for name, amount in then.items() if name not in {need.name for need in found}
+    ]
+    return [*found, *removed]
 
 
-def _whole(amount: object) -> int | None:
+def _number(amount: object) -> int | None:
     return amount if isinstance(amount, int) else None

@@ -1,4 +1,4 @@
-"""What each class may reach after a change that it could not before, and the other way round, in plain words."""
+"""Compare what each class may reach before and after a change, as text."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from agentenv.core.capabilities.grants import RefusedGrantError
 from agentenv.core.capabilities.sets.description import destination
 from agentenv.core.capabilities.sets.reach import NOTHING, Reach, Uncertain, worlds
 
-# What is compared besides the network: the settings that decide what a sandbox is held by and what it may do
-_WALLS = ("tier", "kernel", "compute", "runtime_class", "enforced_by")
+# Also compared: the settings of a class for isolation
+_ISOLATION_SETTINGS = ("tier", "kernel", "compute", "runtime_class", "enforced_by")
 
 
 @dataclass
 class ClassChange:
-    """What changes for the sandboxes of one class."""
+    """The gained and lost capabilities of one class."""
 
     name: str
     gained: list[str] = field(default_factory=list)
@@ -26,16 +26,16 @@ class ClassChange:
 
     @property
     def changed(self) -> bool:
-        """Whether anything does."""
+        """Return whether a capability changes."""
         return bool(self.gained or self.lost)
 
 
-def reaching(before: Settings | None, after: Settings | None) -> list[ClassChange]:
-    """The classes whose capabilities change, in the order of the stack file; a class that goes loses all."""
-    old = {one.name: one for one in before.sandbox_classes} if before else {}
-    new = {one.name: one for one in after.sandbox_classes} if after else {}
-    found = [_class(name, old.get(name), new.get(name), before, after) for name in dict.fromkeys([*new, *old])]
-    return [change for change in found if change.changed]
+def capability_changes(before: Settings | None, after: Settings | None) -> list[ClassChange]:
+    """Return the classes whose capabilities change, in the order of the stack file. A removed class loses all."""
+    old = {row.name: row for row in before.sandbox_classes} if before else {}
+    new = {row.name: row for row in after.sandbox_classes} if after else {}
+    changes = [_class(name, old.get(name), new.get(name), before, after) for name in dict.fromkeys([*new, *old])]
+    return [change for change in changes if change.changed]
 
 
 def _class(
@@ -43,46 +43,46 @@ def _class(
 ) -> ClassChange:
     change = ClassChange(name)
     was, now = _egress(old, before), _egress(new, after)
-    change.gained += _words(now, was, _written(new) - _written(old))
-    change.lost += _words(was, now, _written(old) - _written(new))
+    change.gained += _reach_difference(now, was, _grant_texts(new) - _grant_texts(old))
+    change.lost += _reach_difference(was, now, _grant_texts(old) - _grant_texts(new))
     if old is None or new is None:
         (change.lost if new is None else change.gained).append("the class itself")
         return change
-    for setting in _WALLS:
-        one, other = getattr(old, setting), getattr(new, setting)
-        if one != other:
-            change.gained.append(f"{setting} {other}")
-            change.lost.append(f"{setting} {one}")
+    for setting in _ISOLATION_SETTINGS:
+        then, value = getattr(old, setting), getattr(new, setting)
+        if then != value:
+            change.gained.append(f"{setting} {value}")
+            change.lost.append(f"{setting} {then}")
     policies = set(new.identity.policies), set(old.identity.policies)
     change.gained += [f"AWS policy {arn}" for arn in sorted(policies[0] - policies[1])]
     change.lost += [f"AWS policy {arn}" for arn in sorted(policies[1] - policies[0])]
     return change
 
 
-def _egress(one: SandboxClass | None, settings: Settings | None) -> Uncertain:
-    if one is None or settings is None:
+def _egress(row: SandboxClass | None, settings: Settings | None) -> Uncertain:
+    if row is None or settings is None:
         return Uncertain.known(NOTHING)
     try:
-        return egress_of(one, cluster_facts(settings))
-    except RefusedGrantError:  # what cannot be granted opens nothing, and `agentenv check` refuses it
+        return egress_of(row, cluster_facts(settings))
+    except RefusedGrantError:  # an invalid capability opens nothing, and `agentenv check` reports it
         return Uncertain.known(NOTHING)
 
 
-def _written(one: SandboxClass | None) -> set[str]:
-    return {_grant(grant) for grant in one.capabilities} if one else set()
+def _grant_texts(row: SandboxClass | None) -> set[str]:
+    return {_grant_text(grant) for grant in row.capabilities} if row else set()
 
 
-def _grant(grant: Grant) -> str:
-    """A capability as people write it."""
+def _grant_text(grant: Grant) -> str:
+    """Return a capability as text."""
     if grant.word:
         return grant.word
-    what = str(grant.cidr or grant.domain or f"the class {grant.class_}")
+    target = str(grant.cidr or grant.domain or f"the class {grant.class_}")
     ports = f" on {grant.protocol} {', '.join(map(str, grant.ports))}" if grant.ports else f" on {grant.protocol}"
-    return what + ports
+    return target + ports
 
 
-def _words(wider: Uncertain, narrower: Uncertain, names: set[str]) -> list[str]:
-    """What the one reaches and the other does not, whatever is not known yet: the words for it, and an example."""
+def _reach_difference(wider: Uncertain, narrower: Uncertain, names: set[str]) -> list[str]:
+    """Describe what one reach has beyond the other, under any value of the unknown facts, with an example."""
     facts = wider.facts | narrower.facts
     example = ""
     for world in worlds(facts):
@@ -91,6 +91,6 @@ def _words(wider: Uncertain, narrower: Uncertain, names: set[str]) -> list[str]:
             example = destination(more)
             break
     if not example:
-        # A word that opens nothing that was not open before is still worth a line
+        # A capability that opens nothing new is listed too
         return [f"{name} (reaches nothing more)" for name in sorted(names)]
-    return [f"{', '.join(sorted(names)) or 'without a word of its own'}: for example {example}"]
+    return [f"{', '.join(sorted(names)) or 'no new capability'}: for example {example}"]

@@ -1,4 +1,4 @@
-"""Puts a review together: both graphs, then everything that follows from them."""
+"""Create a review: preview both revisions, then derive everything else from the two graphs."""
 
 from __future__ import annotations
 
@@ -10,23 +10,21 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
-from agentenv.cli.main import Refusal
-from agentenv.cli.review import offline, revision
-from agentenv.cli.review import stack_preview as selected
-from agentenv.cli.review.allowed_losses import FILE as ALLOWED
+from agentenv.cli.main import CommandError
+from agentenv.cli.review import allowed_losses, offline, revision, stack_preview
 from agentenv.cli.review.allowed_losses import Allowance, read_allowances
-from agentenv.cli.review.changes import Change, told
-from agentenv.cli.review.compare import compared, unknown_in_both
+from agentenv.cli.review.changes import Change, changes_from_steps
+from agentenv.cli.review.compare import compare_graphs, count_unknown_in_both
 from agentenv.cli.review.cost import Estimator, costs
-from agentenv.cli.review.findings import WAIVERS, Bench
-from agentenv.cli.review.formats.report import Compared, Report, counts
-from agentenv.cli.review.formats.values import differences, masked
+from agentenv.cli.review.findings import WAIVERS, RuleEvaluator
+from agentenv.cli.review.formats.report import Comparison, Report, plural
+from agentenv.cli.review.formats.values import differences, mask_secrets
 from agentenv.cli.review.graph import Graph
-from agentenv.cli.review.losses import losses, unguarded
-from agentenv.cli.review.offline import NOTHING, Desired
+from agentenv.cli.review.losses import losses, unprotected
+from agentenv.cli.review.offline import NOTHING, DesiredState
 from agentenv.cli.review.preview import Call, Preview, PreviewFailed
-from agentenv.cli.review.quotas import needs
-from agentenv.cli.review.reach_changes import reaching
+from agentenv.cli.review.quotas import quota_needs
+from agentenv.cli.review.reach_changes import capability_changes
 from agentenv.cli.stack_files import FOLDER, mistakes_in, stack_file
 from agentenv.cli.stack_yaml import read_document
 from agentenv.config import Settings
@@ -37,14 +35,14 @@ from agentenv.rehearsal.tools.progress import Progress
 
 _WATCHED = ("policies", "agentenv/cli/review", ".github/workflows")
 _GUESSES = (
-    "Offline: nothing was asked of an account or a state. Updates and replacements are told from both programs and "
-    "from tables of what cannot be changed in place; what was changed by hand is not seen."
+    "Offline: no account and no state was used. Updates and replacements are predicted from both programs and from "
+    "tables of inputs that force replacement. Drift is not detected."
 )
 
 
 @dataclass(frozen=True)
-class Question:
-    """What is to be reviewed."""
+class ReviewRequest:
+    """What to review, and how."""
 
     root: Path
     stack: str
@@ -53,106 +51,107 @@ class Question:
     drift: bool = False
     links: str = ""
     packs_config: Path | None = None
-    commit: str = ""  # as whoever asks calls it: a pipeline often has a merge of it checked out
+    commit: str = ""  # for the report: a pipeline often has a merge commit checked out
     today: date | None = None
-    call: Call | None = None  # the engine to ask instead of the one on PATH
+    call: Call | None = None  # replaces the engine on PATH
     estimator: Estimator | None = None
     rules: Sequence[Rule] | None = None
 
 
-def review(question: Question, progress: Progress | None = None) -> Report:
-    """The whole review; what keeps the program from being previewed is told in it, and blocks."""
+def review(request: ReviewRequest, progress: Progress | None = None) -> Report:
+    """Review a change. If the program cannot be previewed, the report has the error, and blocks."""
     began = time.monotonic()
-    report = Report(Compared(question.stack, _base_words(question), question.offline, commit=question.commit))
+    report = Report(Comparison(request.stack, _base_text(request), request.offline, commit=request.commit))
     try:
-        _fill(question, report, question.today or datetime.now(UTC).date(), progress)
+        _create_report(request, report, request.today or datetime.now(UTC).date(), progress)
     except PreviewFailed as failure:
-        report.failure = masked(str(failure))
-    report.compared = replace(report.compared, seconds=time.monotonic() - began)
+        report.failure = mask_secrets(str(failure))
+    report.comparison = replace(report.comparison, seconds=time.monotonic() - began)
     return report
 
 
-def _fill(question: Question, report: Report, today: date, progress: Progress | None) -> None:
+def _create_report(request: ReviewRequest, report: Report, today: date, progress: Progress | None) -> None:
     allowances: list[Allowance] = []
     try:
-        allowances = read_allowances(question.root, today)
-    except Refusal as wrong:  # what is written wrongly allows nothing, and the rest is worth telling
-        report.refused += str(wrong).splitlines()
-    if mistakes := mistakes_in(stack_file(question.root, question.stack), question.stack):
-        report.failure = "\n".join(_mistake(question, one) for one in mistakes)
+        allowances = read_allowances(request.root, today)
+    except CommandError as error:  # an invalid file allows nothing, and the rest of the review is still useful
+        report.refused += str(error).splitlines()
+    if mistakes := mistakes_in(stack_file(request.root, request.stack), request.stack):
+        report.failure = "\n".join(_mistake(request, mistake) for mistake in mistakes)
         return
-    found = _offline(question, report, progress) if question.offline else _selected(question, report)
-    _follow(question, report, found, allowances, today)
+    graphs = _preview_offline(request, report, progress) if request.offline else _preview_stack(request, report)
+    _add_derived(request, report, graphs, allowances, today)
 
 
 @dataclass(frozen=True)
-class _Found:
-    """What both revisions want; `known` is the graph that findings are compared with, None where all are new."""
+class _Graphs:
+    """The graphs of both revisions. `known` is the one that findings are compared with, None if all are new."""
 
     known: Graph | None
-    before: Desired
-    after: Desired
+    before: DesiredState
+    after: DesiredState
     preview: Preview | None = None
 
 
-def _offline(question: Question, report: Report, progress: Progress | None) -> _Found:
-    before, after = offline.both(question.root, question.stack, question.base, progress)
-    report.changes = compared(before.wanted, after.wanted)
-    if question.base is None:
-        report.notes.append("No base was given: everything counts as new, and nothing can be told of what would go.")
-        return _Found(None, before, after)
+def _preview_offline(request: ReviewRequest, report: Report, progress: Progress | None) -> _Graphs:
+    before, after = offline.preview_both(request.root, request.stack, request.base, progress)
+    report.changes = compare_graphs(before.graph, after.graph)
+    if request.base is None:
+        report.notes.append("Without --base every resource counts as new, and deletions are unknown.")
+        return _Graphs(None, before, after)
     report.notes.append(_GUESSES)
-    if blind := unknown_in_both(before.wanted, after.wanted):
-        report.notes.append(
-            f"{blind} values are unknown in both revisions until things are made, and were taken for unchanged."
-        )
-    return _Found(before.wanted, before, after)
+    if unknown := count_unknown_in_both(before.graph, after.graph):
+        report.notes.append(f"{unknown} values are unknown in both revisions, and count as unchanged.")
+    return _Graphs(before.graph, before, after)
 
 
-def _selected(question: Question, report: Report) -> _Found:
-    call = question.call or selected.call_of(question.root, question.stack)
-    packs = question.root / "policies"
-    found = selected.selected(call, packs, _packs_config(question.packs_config), drift=question.drift)
-    preview = found.preview
-    report.changes = told(preview.steps, preview.before, preview.after)
-    report.drift = found.drift
-    if question.base is None:
-        report.notes.append("No base was given: capabilities and quotas are told without what was before.")
-    before = Desired(_settings_before(question), preview.before)
-    after = Desired(offline.settings_in(question.root, question.stack), preview.after)
-    return _Found(preview.before, before, after, preview)
+def _preview_stack(request: ReviewRequest, report: Report) -> _Graphs:
+    call = request.call or stack_preview.engine_call(request.root, request.stack)
+    packs = request.root / "policies"
+    result = stack_preview.preview_stack(call, packs, _packs_config(request.packs_config), drift=request.drift)
+    preview = result.preview
+    report.changes = changes_from_steps(preview.steps, preview.before, preview.after)
+    report.drift = result.drift
+    if request.base is None:
+        report.notes.append("Without --base the capabilities and quotas before the change are unknown.")
+    before = DesiredState(_settings_before(request), preview.before)
+    after = DesiredState(offline.settings_in(request.root, request.stack), preview.after)
+    return _Graphs(preview.before, before, after, preview)
 
 
-def _follow(question: Question, report: Report, found: _Found, allowances: list[Allowance], today: date) -> None:
-    """Everything that follows from two graphs and two sets of settings."""
-    before, after = found.before, found.after
-    report.values = _values(report.changes, before.wanted, after.wanted)
-    report.losses = losses(report.changes, before.wanted, allowances, today)
-    report.unguarded = unguarded(before.wanted, after.wanted)
-    report.findings = bench_of(question, after.settings, today).judged(found.known, after.wanted)
-    report.capabilities = reaching(before.settings, after.settings) if question.base else []
-    report.needs = needs(before.settings, after.settings, ask=not question.offline)
-    report.costs = costs(before.settings, after.settings, question.estimator)
-    if found.preview is not None:
-        report.refused += [masked(line) for line in selected.refusals(found.preview, report.findings)]
-    if question.base:
-        of_commit = revision.commit(question.root, question.base)
-        touched = revision.changed_files(question.root, of_commit, *_WATCHED)
-        if touched:
-            named = [name for name in (WAIVERS, ALLOWED) if name in touched]
-            rest = len(touched) - len(named)
-            others = [f"{counts(rest, 'file')} under {', '.join(_WATCHED)}"] if rest else []
-            report.notes.append(f"This change edits what judges it: {', '.join([*named, *others])}.")
+def _add_derived(
+    request: ReviewRequest, report: Report, graphs: _Graphs, allowances: list[Allowance], today: date
+) -> None:
+    """Add everything that follows from the two graphs and the settings of both revisions."""
+    before, after = graphs.before, graphs.after
+    report.values = _value_differences(report.changes, before.graph, after.graph)
+    report.losses = losses(report.changes, before.graph, allowances, today)
+    report.unprotected = unprotected(before.graph, after.graph)
+    report.findings = rule_evaluator(request, after.settings, today).evaluate(graphs.known, after.graph)
+    report.capabilities = capability_changes(before.settings, after.settings) if request.base else []
+    report.needs = quota_needs(before.settings, after.settings, ask=not request.offline)
+    report.costs = costs(before.settings, after.settings, request.estimator)
+    if graphs.preview is not None:
+        refusals = stack_preview.engine_refusals(graphs.preview, report.findings)
+        report.refused += [mask_secrets(line) for line in refusals]
+    if request.base:
+        of_commit = revision.commit(request.root, request.base)
+        files = revision.changed_files(request.root, of_commit, *_WATCHED)
+        if files:
+            named = [name for name in (WAIVERS, allowed_losses.FILE) if name in files]
+            rest = len(files) - len(named)
+            others = [f"{plural(rest, 'file')} under {', '.join(_WATCHED)}"] if rest else []
+            report.notes.append(f"This change edits the review itself: {', '.join([*named, *others])}.")
 
 
-def bench_of(question: Question, settings: Settings | None, today: date) -> Bench:
-    """Who judges, as the packs would in the same environment."""
-    given = _packs_config(question.packs_config) or {}
-    configuration = read_configuration(given, question.stack, settings)
+def rule_evaluator(request: ReviewRequest, settings: Settings | None, today: date) -> RuleEvaluator:
+    """Return the evaluator of the rules, with the same configuration as the packs."""
+    packs_config = _packs_config(request.packs_config) or {}
+    configuration = read_configuration(packs_config, request.stack, settings)
     if configuration.mistakes:
-        raise Refusal("the packs' configuration: " + "; ".join(configuration.mistakes))
-    path = configuration.waivers if "waivers" in given else question.root / WAIVERS
-    rules = question.rules or all_rules()
+        raise CommandError("the packs' configuration: " + "; ".join(configuration.mistakes))
+    path = configuration.waivers if "waivers" in packs_config else request.root / WAIVERS
+    rules = request.rules or all_rules()
     document = read_document(path) if path.is_file() else None
     rows: Any = document.value.get("waivers") if document and isinstance(document.value, dict) else None
     lines = {
@@ -160,62 +159,62 @@ def bench_of(question: Question, settings: Settings | None, today: date) -> Benc
         for index, row in enumerate(rows or [])
         if document and isinstance(row, dict) and "id" in row
     }
-    return Bench(
+    return RuleEvaluator(
         configuration.context,
         configuration.enforcement,
-        # A project may have none; a file that was named has to be there
+        # A project need not have the file, but a configured file must exist
         read_waivers(path, {rule.id: rule.severity for rule in rules}, today)
-        if path.is_file() or "waivers" in given
+        if path.is_file() or "waivers" in packs_config
         else Waivers(),
         today,
-        f"{FOLDER}/{stack_file(question.root, question.stack).name}",
-        read_document(stack_file(question.root, question.stack)),
-        question.links,
-        None if "waivers" in given else _waivers_before(question, rules, today),
+        f"{FOLDER}/{stack_file(request.root, request.stack).name}",
+        read_document(stack_file(request.root, request.stack)),
+        request.links,
+        None if "waivers" in packs_config else _waivers_before(request, rules, today),
         lines,
-        question.rules,
+        request.rules,
     )
 
 
-def _waivers_before(question: Question, rules: Sequence[Rule], today: date) -> Waivers | None:
-    """The waivers of the base, as they are today; None without a base."""
-    if question.base is None:
+def _waivers_before(request: ReviewRequest, rules: Sequence[Rule], today: date) -> Waivers | None:
+    """Return the waivers of the base revision, evaluated today; None without a base."""
+    if request.base is None:
         return None
-    text = revision.text_of(question.root, revision.commit(question.root, question.base), WAIVERS)
+    text = revision.file_text(request.root, revision.commit(request.root, request.base), WAIVERS)
     return waivers_of(text or "", {rule.id: rule.severity for rule in rules}, today)
 
 
-def _values(changes: list[Change], before: Graph, after: Graph) -> Mapping[str, list[tuple[str, str, str]]]:
+def _value_differences(changes: list[Change], before: Graph, after: Graph) -> Mapping[str, list[tuple[str, str, str]]]:
     return {change.urn: differences(change, before, after) for change in changes if change.keys}
 
 
 def _packs_config(path: Path | None) -> Mapping[str, Any] | None:
-    """The packs' configuration, which is one for both."""
+    """Return the configuration of the packs, which both share."""
     if path is None:
         return None
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise Refusal(f"{path} is not JSON: {error}") from None
-    if not isinstance(found, dict):
-        raise Refusal(f"{path} has to hold one JSON object: the packs' configuration")
-    return found
+        raise CommandError(f"{path} is not JSON: {error}") from None
+    if not isinstance(document, dict):
+        raise CommandError(f"{path} must contain one JSON object: the packs' configuration")
+    return document
 
 
-def _settings_before(question: Question) -> Settings | None:
-    """The settings of the base, where one was given and has the stack."""
-    if question.base is None:
+def _settings_before(request: ReviewRequest) -> Settings | None:
+    """Return the settings of the base revision, None without a base or without the stack."""
+    if request.base is None:
         return NOTHING.settings
-    return offline.settings_at(question.root, question.stack, question.base)
+    return offline.settings_at(request.root, request.stack, request.base)
 
 
-def _base_words(question: Question) -> str:
-    if not question.offline:
+def _base_text(request: ReviewRequest) -> str:
+    if not request.offline:
         return "the stack's state"
-    return question.base or "nothing"
+    return request.base or "nothing"
 
 
-def _mistake(question: Question, mistake: Any) -> str:
+def _mistake(request: ReviewRequest, mistake: Any) -> str:
     hint = f"; {mistake.hint}" if mistake.hint else ""
-    place = f"{FOLDER}/{stack_file(question.root, question.stack).name}:{mistake.line}"
+    place = f"{FOLDER}/{stack_file(request.root, request.stack).name}:{mistake.line}"
     return f"{place}  {mistake.path}: found {mistake.found}; allowed is {mistake.allowed}{hint}"

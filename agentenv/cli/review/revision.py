@@ -1,4 +1,4 @@
-"""A revision of the repository: which commit a name means, its files in a folder of their own, what differs from it."""
+"""Read a revision of the repository: its commit, its files, and the files that differ from it."""
 
 from __future__ import annotations
 
@@ -7,41 +7,41 @@ import subprocess
 import tarfile
 from pathlib import Path
 
-from agentenv.cli.main import Refusal
+from agentenv.cli.main import CommandError
 
 
 def commit(root: Path, revision: str) -> str:
-    """The commit that a branch, tag or hash names."""
+    """Return the commit of a branch, tag or hash."""
     if revision.startswith("-"):
-        raise Refusal(f"'{revision}' is not a revision")
+        raise CommandError(f"'{revision}' is not a revision")
     ended = _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
     if ended.returncode:
-        said = ended.stderr.decode(errors="replace").strip()
-        raise Refusal(
-            f"git knows no revision '{revision}' here{': ' + said if said else ''}; "
-            "in a pipeline, check out with the whole history"
+        detail = ended.stderr.decode(errors="replace").strip()
+        raise CommandError(
+            f"git has no revision '{revision}' here{': ' + detail if detail else ''}; "
+            "in a pipeline, check out the whole history"
         )
     return ended.stdout.decode().strip()
 
 
 def unpack(root: Path, of_commit: str, folder: Path) -> Path:
-    """The files of a commit, in a folder; nothing of the working tree is touched."""
+    """Extract the files of a commit into a folder, without a change to the working tree."""
     archived = _git(root, "archive", "--format=tar", of_commit)
     if archived.returncode:
-        raise Refusal(f"git cannot unpack {of_commit}: {archived.stderr.decode(errors='replace').strip()}")
+        raise CommandError(f"git cannot unpack {of_commit}: {archived.stderr.decode(errors='replace').strip()}")
     with tarfile.open(fileobj=io.BytesIO(archived.stdout)) as archive:
         archive.extractall(folder, filter="data")
     return folder
 
 
-def text_of(root: Path, of_commit: str, name: str) -> str | None:
-    """A file of a commit; None where it has none of that name."""
+def file_text(root: Path, of_commit: str, name: str) -> str | None:
+    """Return the content of a file of a commit, None if it does not exist."""
     shown = _git(root, "show", f"{of_commit}:./{name}")
     return None if shown.returncode else shown.stdout.decode(errors="replace")
 
 
 def changed_files(root: Path, of_commit: str, *folders: str) -> list[str]:
-    """The files under some folders that are not as they were in a commit, those that git does not know yet included."""
+    """Return the files under the folders that differ from a commit, with untracked files."""
     differing = _git(root, "diff", "--name-only", "--relative", of_commit, "--", *folders)
     unknown = _git(root, "ls-files", "--others", "--exclude-standard", "--", *folders)
     lines = (differing.stdout + unknown.stdout).decode(errors="replace").splitlines()
@@ -52,4 +52,4 @@ def _git(root: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
     try:
         return subprocess.run(["git", *arguments], cwd=root, capture_output=True, check=False)
     except FileNotFoundError:
-        raise Refusal("git is needed to compare with another revision, and there is none on PATH") from None
+        raise CommandError("git is not on PATH, and is needed to compare with another revision") from None

@@ -1,8 +1,9 @@
-"""The preview of a real stack: with its state, its account and both packs, so that what is mandatory blocks."""
+"""Preview a real stack, with its state, its account and both policy packs."""
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -10,39 +11,41 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from agentenv.cli.main import Refusal
-from agentenv.cli.review.changes import Change, told
-from agentenv.cli.review.findings import Judged
-from agentenv.cli.review.preview import Call, Preview, inherited
+from agentenv.cli.main import CommandError
+from agentenv.cli.review.changes import Change, changes_from_steps
+from agentenv.cli.review.findings import ReviewFinding
+from agentenv.cli.review.preview import Call, Preview
 
 PACKS: Final = ("isolation", "cost")
-_SAID_ANYWAY: Final = ("preview failed",)
+_GENERIC_ERRORS: Final = ("preview failed",)
 
 
 @dataclass(frozen=True)
-class Selected:
-    """What the engine says of a stack, and what it finds changed by hand; None where nobody looked."""
+class StackPreview:
+    """The preview of a stack, and its drift, None if it was not checked."""
 
     preview: Preview
     drift: list[Change] | None
 
 
-def call_of(root: Path, stack: str) -> Call:
-    """The engine of whoever calls, with their login, account and plugins."""
+def engine_call(root: Path, stack: str) -> Call:
+    """Return the call of the engine on PATH, with the caller's login, account and plugins."""
     pulumi = shutil.which("pulumi")
     if pulumi is None:
-        raise Refusal(
+        raise CommandError(
             "the Pulumi CLI is not on PATH; --offline --base REV reviews without a stack, an account or a CLI"
         )
-    return Call(Path(pulumi), root, root, stack, inherited())
+    return Call(Path(pulumi), root, root, stack, dict(os.environ))
 
 
-def selected(call: Call, packs: Path, settings: Mapping[str, Any] | None = None, *, drift: bool = False) -> Selected:
-    """Preview the stack with the packs under `packs`; with `drift`, look first at what is really there.
+def preview_stack(
+    call: Call, packs: Path, settings: Mapping[str, Any] | None = None, *, drift: bool = False
+) -> StackPreview:
+    """Preview the stack with the packs under `packs`; with `drift`, detect drift first.
 
-    The packs are then asked apart: a preview that refreshes shows the engine's stack policies what it deletes, too.
-    What either would do is told: an update that does not look first goes by the state, also where somebody has put
-    right by hand what can only be replaced; of what is gone nothing can be lost any more.
+    With `drift` the packs run in a second preview, because a preview with a refresh also shows deleted resources to the
+    stack policies. The steps of both count: an update without a refresh follows the state, even if a manual change has
+    already done what the update would replace. Steps for deleted resources are left out, because nothing can be lost.
     """
     with tempfile.TemporaryDirectory(prefix="agentenv-packs-") as scratch:
         options: list[str] = []
@@ -53,28 +56,29 @@ def selected(call: Call, packs: Path, settings: Mapping[str, Any] | None = None,
             file.write_text(json.dumps({name: settings}), encoding="utf-8")
             options += ["--policy-pack-config", str(file)]
         if not drift:
-            return Selected(call.preview(*options), None)
-        looked = call.refreshed()
-        wanted, judged = call.preview("--refresh"), call.preview(*options)
-    errors = list(dict.fromkeys([*wanted.errors, *judged.errors]))
-    changed = told(looked.steps, looked.before, looked.after)
-    gone = {change.urn for change in changed if change.operation == "delete"}
-    steps = [*wanted.steps, *(step for step in judged.steps if step["urn"] not in gone)]
-    preview = replace(wanted, code=wanted.code or judged.code, steps=steps, policies=judged.policies, errors=errors)
-    return Selected(preview, changed)
+            return StackPreview(call.preview(*options), None)
+        refresh = call.refresh_preview()
+        refreshed, with_packs = call.preview("--refresh"), call.preview(*options)
+    errors = list(dict.fromkeys([*refreshed.errors, *with_packs.errors]))
+    changes = changes_from_steps(refresh.steps, refresh.before, refresh.after)
+    deleted = {change.urn for change in changes if change.operation == "delete"}
+    steps = [*refreshed.steps, *(step for step in with_packs.steps if step["urn"] not in deleted)]
+    code = refreshed.code or with_packs.code
+    preview = replace(refreshed, code=code, steps=steps, policies=with_packs.policies, errors=errors)
+    return StackPreview(preview, changes)
 
 
-def refusals(preview: Preview, findings: list[Judged]) -> list[str]:
-    """What the engine stops at that no finding says already: its own errors, and mandatory policies we did not find."""
+def engine_refusals(preview: Preview, findings: list[ReviewFinding]) -> list[str]:
+    """Return what stops the engine beside the findings: its own errors, and mandatory violations without a finding."""
     if not preview.refused:
         return []
-    known = {(one.finding.rule, one.finding.urn) for one in findings if one.blocks}
-    said = [
+    known = {(row.finding.rule, row.finding.urn) for row in findings if row.blocks}
+    violations = [
         f"{event.policy}: {' '.join(event.message.split())} ({event.urn.rsplit('::', 1)[-1]})"
         for event in preview.policies
         if event.mandatory and (event.policy, event.urn) not in known
     ]
-    errors = [error for error in preview.errors if error not in _SAID_ANYWAY]
-    if not said and not errors and not known:
-        errors = preview.errors or [f"it ended with {preview.code}"]
-    return list(dict.fromkeys([*said, *errors]))
+    errors = [error for error in preview.errors if error not in _GENERIC_ERRORS]
+    if not violations and not errors and not known:
+        errors = preview.errors or [f"the engine ended with exit code {preview.code}"]
+    return list(dict.fromkeys([*violations, *errors]))

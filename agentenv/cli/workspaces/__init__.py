@@ -1,1 +1,1 @@
-"""The service's client on the command line: where it is, who asks, what is said, and the ways into a workspace."""
+"""The command line's client of the workspace service: its address, requests and output, and access to sandboxes."""

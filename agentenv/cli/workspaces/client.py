@@ -1,4 +1,4 @@
-"""Speaks to the workspace service over HTTP: one request a call, and a refusal in the service's own words."""
+"""The HTTP client of the workspace service. A problem of the service becomes a `CommandError`."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from urllib.parse import SplitResult, quote, urlsplit
 
 import httpx2
 
-from agentenv.cli.main import Refusal
+from agentenv.cli.main import CommandError
 
 Document = dict[str, Any]
 
-_PATIENCE_SECONDS = 90.0
+_TIMEOUT_SECONDS = 90.0
 _PAGE = 100
-_ANOTHER = "the service answered {}; is it the workspace service that is at that address?"
+_UNEXPECTED = "the response with status {} is not from the workspace service; check the address"
 _LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 
 
 class Client:
-    """The service at an address, as the bearer of a token."""
+    """A client for the service at an address, with a bearer token."""
 
     def __init__(self, address: str, token: str, transport: httpx2.BaseTransport | None = None) -> None:
         parts = urlsplit(address)
         if parts.scheme not in {"http", "https"} or not parts.hostname or not _has_port(parts):
-            raise Refusal(f"{address} is no address of a service, such as https://workspaces.example.com")
+            raise CommandError(f"{address} is not a service address, such as https://workspaces.example.com")
         if not token.isascii() or not token.isprintable():
-            raise Refusal("the token has signs that no token has; it is one line of letters, digits and signs of ASCII")
+            raise CommandError("the token contains invalid characters; a token is one line of printable ASCII")
         if parts.scheme == "http" and parts.hostname not in _LOOPBACK and not parts.hostname.endswith(".svc"):
-            raise Refusal(f"{address} is in clear, and whoever reads a token on the way is its bearer; use https")
+            raise CommandError(f"{address} is not encrypted, and would expose the token; use https")
         self._http = httpx2.Client(
             base_url=address.rstrip("/"),
             headers={"Authorization": f"Bearer {token}", "User-Agent": "agentenv"},
-            timeout=_PATIENCE_SECONDS,
-            # A token is for this address and no other.
+            timeout=_TIMEOUT_SECONDS,
+            # The token must not be sent to another address.
             follow_redirects=False,
             trust_env=parts.hostname not in _LOOPBACK,
             transport=transport,
@@ -45,93 +45,93 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self._http.close()
 
-    def create(self, asked: Mapping[str, Any], wait: float) -> Document:
-        """Ask for a workspace."""
-        return self._ask("POST", "/v1/workspaces", {"wait": _seconds(wait)}, dict(asked))
+    def create(self, request: Mapping[str, Any], wait: float) -> Document:
+        """Create a workspace, and wait until it is running."""
+        return self._request("POST", "/v1/workspaces", {"wait": _seconds(wait)}, dict(request))
 
     def get(self, name: str, wait: float = 0) -> Document:
-        """A workspace as it is, or once it is on its way no more."""
-        return self._ask("GET", _path(name), {"wait": _seconds(wait)} if wait else {})
+        """Return a workspace, after waiting for it to settle."""
+        return self._request("GET", _path(name), {"wait": _seconds(wait)} if wait else {})
 
-    def list(self, chosen: Mapping[str, Any]) -> Iterator[Document]:
-        """Workspaces, page by page."""
+    def list(self, query: Mapping[str, Any]) -> Iterator[Document]:
+        """Yield workspaces, page by page."""
         after: str | None = None
         while True:
             more = {"after": after} if after else {}
-            page = self._ask("GET", "/v1/workspaces", {**chosen, **more, "limit": str(_PAGE)})
+            page = self._request("GET", "/v1/workspaces", {**query, **more, "limit": str(_PAGE)})
             yield from page["items"]
             after = page.get("after")
             if not after:
                 return
 
     def update(self, name: str, changes: Mapping[str, Any]) -> Document:
-        """Change what is said of it."""
-        return self._ask("PATCH", _path(name), {}, dict(changes))
+        """Update a workspace."""
+        return self._request("PATCH", _path(name), {}, dict(changes))
 
     def suspend(self, name: str) -> Document:
-        """Let it sleep."""
-        return self._ask("POST", f"{_path(name)}/suspend")
+        """Suspend a workspace."""
+        return self._request("POST", f"{_path(name)}/suspend")
 
     def resume(self, name: str, wait: float) -> Document:
-        """Wake it."""
-        return self._ask("POST", f"{_path(name)}/resume", {"wait": _seconds(wait)})
+        """Resume a workspace, and wait until it is running."""
+        return self._request("POST", f"{_path(name)}/resume", {"wait": _seconds(wait)})
 
     def delete(self, name: str, *, destroy: bool) -> Document:
-        """Take it away."""
-        return self._ask("DELETE", _path(name), {"destroy": "true"} if destroy else {})
+        """Delete a workspace, and with `destroy` its data."""
+        return self._request("DELETE", _path(name), {"destroy": "true"} if destroy else {})
 
     def attach(self, name: str, holder: str, mode: str, seconds: int | None = None) -> Document:
-        """Hold it, or say that one still does."""
+        """Create or renew a lease on a workspace."""
         body: Document = {"mode": mode, **({"seconds": seconds} if seconds else {})}
-        return self._ask("PUT", f"{_path(name)}/leases/{quote(holder, safe='')}", {}, body)
+        return self._request("PUT", f"{_path(name)}/leases/{quote(holder, safe='')}", {}, body)
 
     def detach(self, name: str, holder: str) -> Document:
-        """Let go of it."""
-        return self._ask("DELETE", f"{_path(name)}/leases/{quote(holder, safe='')}")
+        """Delete a lease."""
+        return self._request("DELETE", f"{_path(name)}/leases/{quote(holder, safe='')}")
 
     def events(self, name: str) -> list[Document]:
-        """What happened to it."""
-        return self._ask("GET", f"{_path(name)}/events")["items"]
+        """Return the events of a workspace."""
+        return self._request("GET", f"{_path(name)}/events")["items"]
 
-    def _ask(
+    def _request(
         self, method: str, path: str, query: Mapping[str, Any] | None = None, body: Document | None = None
     ) -> Document:
         try:
-            answer = self._http.request(method, path, params=dict(query or {}), json=body)
-        except httpx2.HTTPError as failure:
-            raise Refusal(f"the service does not answer: {failure}") from failure
-        if not answer.is_success:
-            raise Refusal(told(answer))
-        said = _document(answer)
-        if said is None:
-            raise Refusal(_ANOTHER.format(answer.status_code))
-        return said
+            response = self._http.request(method, path, params=dict(query or {}), json=body)
+        except httpx2.HTTPError as error:
+            raise CommandError(f"the request to the service failed: {error}") from error
+        if not response.is_success:
+            raise CommandError(problem_text(response))
+        document = _document(response)
+        if document is None:
+            raise CommandError(_UNEXPECTED.format(response.status_code))
+        return document
 
 
-def told(answer: httpx2.Response) -> str:
-    """A refusal as a person reads it: what is wrong, and what to do."""
-    words = _document(answer)
-    if words is None:
-        return _ANOTHER.format(answer.status_code)
-    parts = [str(words[key]) for key in ("title", "detail", "way_out") if words.get(key)]
-    return "; ".join(parts) or f"the service answered {answer.status_code}"
+def problem_text(response: httpx2.Response) -> str:
+    """Return the title, detail and fix of a problem response."""
+    problem = _document(response)
+    if problem is None:
+        return _UNEXPECTED.format(response.status_code)
+    parts = [str(problem[key]) for key in ("title", "detail", "way_out") if problem.get(key)]
+    return "; ".join(parts) or f"the service responded with status {response.status_code}"
 
 
 def _has_port(parts: SplitResult) -> bool:
-    """Whether what is after the colon is a port, or there is none."""
+    """Return whether the port of an address is valid or absent."""
     try:
         return parts.port != 0
     except ValueError:
         return False
 
 
-def _document(answer: httpx2.Response) -> Document | None:
-    """What was answered, None where it is not in the service's form: a proxy's page, another program's."""
+def _document(response: httpx2.Response) -> Document | None:
+    """Return the JSON object of a response, None if it has another form: the page of a proxy, another service."""
     try:
-        said: Any = answer.json()
+        document: Any = response.json()
     except ValueError:
         return None
-    return said if isinstance(said, dict) else None  # pyright: ignore[reportUnknownVariableType] - JSON's keys are text
+    return document if isinstance(document, dict) else None  # pyright: ignore[reportUnknownVariableType] - keys are str
 
 
 def _path(name: str) -> str:

@@ -1,7 +1,7 @@
-"""The ways into a workspace: commands, a shell, ports and files, by kubectl and with the caller's own rights.
+"""Enter a workspace: commands, a shell, ports and files, with kubectl and the caller's own permissions.
 
-Nobody's rights are lent: who may enter a sandbox is said in the cluster, and the guardrails hold everybody else off. A
-workspace that is entered is held, so that it does not fall asleep under its user, and woken first where it sleeps.
+No permissions are lent: the cluster's RBAC and the guardrails decide who may enter a sandbox. A workspace is resumed
+first if it is suspended, and a lease keeps it from being suspended while it is in use.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from agentenv.cli.main import Refusal
+from agentenv.cli.main import CommandError
 from agentenv.cli.workspaces.locate import kubectl
 from agentenv.core.classes.names import SANDBOX, namespace
 
@@ -27,83 +27,83 @@ if TYPE_CHECKING:
 LEASE_SECONDS = 120
 _HEARTBEAT_SECONDS = 40.0
 _PORTS = re.compile(r"(?:(\d{1,5}):)?(\d{1,5})")
-# A login shell if there is one, in the home that outlives the sandbox.
+# A login shell if the image has one, in the home that outlives the sandbox.
 SHELL = ("sh", "-c", 'cd; exec "${SHELL:-sh}" -l')
 
 
-def run(args: argparse.Namespace, client: Client, words: list[str]) -> int:
-    """Run a command in it; its exit code is ours."""
-    with held(client, args.workspace, args.read_only) as found:
+def run_in_workspace(args: argparse.Namespace, client: Client, words: list[str]) -> int:
+    """Run a command in a workspace, and return its exit code."""
+    with lease(client, args.workspace, args.read_only) as workspace:
         interactive = ["-i", "-t"] if args.tty else ["-i"] if args.stdin else []
-        return _call(kubectl(args, "exec", *interactive, *_pod(found), "-c", SANDBOX, "--", *words))
+        return _run(kubectl(args, "exec", *interactive, *_pod(workspace), "-c", SANDBOX, "--", *words))
 
 
 def shell(args: argparse.Namespace, client: Client) -> int:
-    """A shell in it."""
-    with held(client, args.workspace, read_only=False) as found:
-        return _call(kubectl(args, "exec", "-i", "-t", *_pod(found), "-c", SANDBOX, "--", *SHELL))
+    """Open a shell in a workspace."""
+    with lease(client, args.workspace, read_only=False) as workspace:
+        return _run(kubectl(args, "exec", "-i", "-t", *_pod(workspace), "-c", SANDBOX, "--", *SHELL))
 
 
-def forward(args: argparse.Namespace, client: Client) -> int:
-    """Its ports on this machine, until Ctrl-C."""
-    ports = [_ports(said) for said in args.ports]
-    with held(client, args.workspace, read_only=True) as found:
-        return _call(kubectl(args, "port-forward", *_pod(found), *ports))
+def port_forward(args: argparse.Namespace, client: Client) -> int:
+    """Forward local ports to a workspace, until Ctrl-C."""
+    ports = [_port_pair(text) for text in args.ports]
+    with lease(client, args.workspace, read_only=True) as workspace:
+        return _run(kubectl(args, "port-forward", *_pod(workspace), *ports))
 
 
 def copy(args: argparse.Namespace, client: Client) -> int:
-    """Files into it, or out of it: the side that begins with `:` is the workspace's."""
+    """Copy files into a workspace, or out of it: the path that begins with `:` is in the workspace."""
     inward, outward = args.to.startswith(":"), args.source.startswith(":")
     if inward == outward:
-        raise Refusal("one of the two is in the workspace and begins with ':', such as :/home/agent/notes.txt")
-    with held(client, args.workspace, read_only=outward) as found:
-        space, pod = namespace(found["class"]), found["sandbox"]
-        source, to = (f"{space}/{pod}{one}" if one.startswith(":") else one for one in (args.source, args.to))
-        return _call(kubectl(args, "cp", "-c", SANDBOX, source, to))
+        raise CommandError("exactly one path must begin with ':', such as :/home/agent/notes.txt in the workspace")
+    with lease(client, args.workspace, read_only=outward) as workspace:
+        prefix = f"{namespace(workspace['class'])}/{workspace['sandbox']}"
+        source, to = (f"{prefix}{path}" if path.startswith(":") else path for path in (args.source, args.to))
+        return _run(kubectl(args, "cp", "-c", SANDBOX, source, to))
 
 
 @contextmanager
-def held(client: Client, name: str, read_only: bool) -> Iterator[Document]:
-    """A workspace that is awake and held, for as long as this is in it."""
-    found = client.get(name)
-    if found["state"] == "suspended":
-        found = client.resume(name, 60)
-    if found["state"] != "running" or not found.get("sandbox"):
-        raise Refusal(f"{name} is {found['state']}: {found.get('why') or 'it cannot be entered'}")
+def lease(client: Client, name: str, read_only: bool) -> Iterator[Document]:
+    """Resume a workspace if it is suspended, and hold a lease on it."""
+    workspace = client.get(name)
+    if workspace["state"] == "suspended":
+        workspace = client.resume(name, 60)
+    if workspace["state"] != "running" or not workspace.get("sandbox"):
+        raise CommandError(f"{name} is {workspace['state']}: {workspace.get('why') or 'it cannot be entered'}")
     holder, mode, ended = f"cli-{secrets.token_hex(4)}", "ro" if read_only else "rw", threading.Event()
     client.attach(name, holder, mode, LEASE_SECONDS)
 
-    def beat() -> None:
+    def renew() -> None:
         while not ended.wait(_HEARTBEAT_SECONDS):
-            # One that fails is made up for by the next: a lease lasts three of them.
-            with contextlib.suppress(Refusal):
+            # A failed renewal is repeated in time: a lease lasts three intervals.
+            with contextlib.suppress(CommandError):
                 client.attach(name, holder, mode, LEASE_SECONDS)
 
-    beating = threading.Thread(target=beat, name="lease", daemon=True)
-    beating.start()
+    renewal = threading.Thread(target=renew, name="lease", daemon=True)
+    renewal.start()
     try:
-        yield found
+        yield workspace
     finally:
         ended.set()
-        beating.join(_HEARTBEAT_SECONDS)
-        with contextlib.suppress(Refusal):
+        renewal.join(_HEARTBEAT_SECONDS)
+        with contextlib.suppress(CommandError):
             client.detach(name, holder)
 
 
-def _pod(found: Document) -> list[str]:
-    """A sandbox's pod is called what the sandbox is."""
-    return ["-n", namespace(found["class"]), found["sandbox"]]
+def _pod(workspace: Document) -> list[str]:
+    """Return the namespace and the name of the sandbox's pod, which is that of the sandbox."""
+    return ["-n", namespace(workspace["class"]), workspace["sandbox"]]
 
 
-def _ports(said: str) -> str:
-    found = _PORTS.fullmatch(said)
-    if not found or not all(0 < int(one) < 65536 for one in found.groups() if one):
-        raise Refusal(f"{said} is no port; write 3000, or 8080:3000 for another one here")
-    return said
+def _port_pair(text: str) -> str:
+    match = _PORTS.fullmatch(text)
+    if not match or not all(0 < int(port) < 65536 for port in match.groups() if port):
+        raise CommandError(f"{text} is not a port; write 3000, or 8080:3000 for another local port")
+    return text
 
 
-def _call(command: list[str]) -> int:
+def _run(command: list[str]) -> int:
     try:
         return subprocess.run(command, check=False).returncode
     except FileNotFoundError:
-        raise Refusal("kubectl is not on PATH, and is the way into a sandbox") from None
+        raise CommandError("kubectl is not on PATH, and is needed to enter a sandbox") from None

@@ -1,7 +1,7 @@
-"""Where the service is, and whose token is shown to it: said in options, in the environment, or by a kubeconfig.
+"""Find the service's address and the caller's token: from options, the environment, or a kubeconfig.
 
-With a kubeconfig the service is reached through the API server, and a token of a service account is asked for, made for
-the service alone and for an hour. Both are done by kubectl, with whatever way into the cluster the kubeconfig has.
+With a kubeconfig, kubectl forwards a local port to the service. With --account, kubectl creates a token of that service
+account, with the service as its audience, for one hour.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentenv.cli.main import Refusal
+from agentenv.cli.main import CommandError
 
 if TYPE_CHECKING:
     import argparse
@@ -27,96 +27,99 @@ _FORWARDED = re.compile(r"Forwarding from 127\.0\.0\.1:(\d+)")
 
 
 @dataclass(frozen=True)
-class Way:
-    """The service's address, and what says who asks."""
+class ServiceEndpoint:
+    """The service's address and the caller's token."""
 
     address: str
     token: str
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options that say where and who."""
-    where = parser.add_argument_group("where the service is, and who asks")
-    where.add_argument("--service", metavar="URL", help=f"its address; {SERVICE}, or through the cluster")
-    where.add_argument("--token-file", type=Path, metavar="F", help=f"a file with a token; {TOKEN_FILE}, {TOKEN}")
-    where.add_argument("--kubeconfig", type=Path, metavar="F", help="the way to the cluster; KUBECONFIG when left out")
-    where.add_argument("--context", metavar="C", help="which context of the kubeconfig")
-    where.add_argument("--account", metavar="NAMESPACE/NAME", help="ask for a token of this service account")
-    where.add_argument("--audience", default=AUDIENCE, metavar="A", help=f"whom that token is for ({AUDIENCE})")
+    """Declare the options for the address and the token."""
+    group = parser.add_argument_group("service and caller")
+    group.add_argument("--service", metavar="URL", help=f"the service's address (default: {SERVICE}, or the cluster)")
+    group.add_argument("--token-file", type=Path, metavar="F", help=f"a token file (default: {TOKEN_FILE}, {TOKEN})")
+    group.add_argument("--kubeconfig", type=Path, metavar="F", help="the kubeconfig file (default: KUBECONFIG)")
+    group.add_argument("--context", metavar="C", help="the context of the kubeconfig")
+    group.add_argument("--account", metavar="NAMESPACE/NAME", help="create a token of this service account")
+    group.add_argument("--audience", default=AUDIENCE, metavar="A", help=f"the audience of that token ({AUDIENCE})")
 
 
 @contextmanager
-def way(args: argparse.Namespace, environment: Mapping[str, str] | None = None) -> Iterator[Way]:
-    """The way to the service, for as long as it is used."""
-    around = os.environ if environment is None else environment
-    token = token_of(args, around)
-    if address := args.service or around.get(SERVICE):
-        yield Way(address, token)
+def service_endpoint(
+    args: argparse.Namespace, environment: Mapping[str, str] | None = None
+) -> Iterator[ServiceEndpoint]:
+    """Yield the service's address and the caller's token. A forwarded port is closed afterwards."""
+    variables = os.environ if environment is None else environment
+    token = read_token(args, variables)
+    if address := args.service or variables.get(SERVICE):
+        yield ServiceEndpoint(address, token)
         return
-    with forwarded(args) as address:
-        yield Way(address, token)
+    with port_forward(args) as address:
+        yield ServiceEndpoint(address, token)
 
 
-def token_of(args: argparse.Namespace, around: Mapping[str, str]) -> str:
-    """The token: of an account where one is named, else from a file or the environment."""
+def read_token(args: argparse.Namespace, variables: Mapping[str, str]) -> str:
+    """Return a token of the service account if one is given, else from a file or the environment."""
     if args.account:
         namespace, slash, name = args.account.partition("/")
         if not slash or not name:
-            raise Refusal(f"{args.account} is no service account; write NAMESPACE/NAME")
-        asked = ["create", "token", name, "-n", namespace, f"--audience={args.audience}", "--duration=1h"]
-        return _asked(kubectl(args, *asked))
-    if file := args.token_file or (Path(around[TOKEN_FILE]) if around.get(TOKEN_FILE) else None):
+            raise CommandError(f"{args.account} is not a service account; write NAMESPACE/NAME")
+        options = ["-n", namespace, f"--audience={args.audience}", "--duration=1h"]
+        return _create_token(kubectl(args, "create", "token", name, *options))
+    if file := args.token_file or (Path(variables[TOKEN_FILE]) if variables.get(TOKEN_FILE) else None):
         try:
-            found = file.read_text(encoding="ascii").strip()
-        except (OSError, UnicodeDecodeError) as failure:
-            raise Refusal(f"the token cannot be read: {failure}") from failure
+            token = file.read_text(encoding="ascii").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise CommandError(f"the token cannot be read: {error}") from error
     else:
-        found = around.get(TOKEN, "").strip()
-    if not found:
-        raise Refusal(f"there is no token; set {TOKEN} or {TOKEN_FILE}, or name a service account with --account")
-    return found
+        token = variables.get(TOKEN, "").strip()
+    if not token:
+        raise CommandError(f"there is no token; set {TOKEN} or {TOKEN_FILE}, or give a service account with --account")
+    return token
 
 
-def kubectl(args: argparse.Namespace, *words: str) -> list[str]:
-    """A call of kubectl, with the kubeconfig and context that were named."""
-    told = ["kubectl"]
+def kubectl(args: argparse.Namespace, *arguments: str) -> list[str]:
+    """Return a kubectl command with the kubeconfig and context of the options."""
+    command = ["kubectl"]
     if args.kubeconfig:
-        told.append(f"--kubeconfig={args.kubeconfig}")
+        command.append(f"--kubeconfig={args.kubeconfig}")
     if args.context:
-        told.append(f"--context={args.context}")
-    return [*told, *words]
+        command.append(f"--context={args.context}")
+    return [*command, *arguments]
 
 
 @contextmanager
-def forwarded(args: argparse.Namespace) -> Iterator[str]:
-    """The service's address on this machine, through the API server."""
+def port_forward(args: argparse.Namespace) -> Iterator[str]:
+    """Forward a local port to the service, and yield its local address."""
     command = kubectl(args, "port-forward", "-n", _NAMESPACE, f"service/{_NAMESPACE}", ":http")
     try:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     except FileNotFoundError:
-        raise _no_kubectl() from None
+        raise _kubectl_error() from None
     try:
-        said: list[str] = []
+        lines: list[str] = []
         for line in process.stdout or ():
-            if found := _FORWARDED.search(line):
-                yield f"http://127.0.0.1:{found[1]}"
+            if match := _FORWARDED.search(line):
+                yield f"http://127.0.0.1:{match[1]}"
                 return
-            said.append(line.strip())
-        raise Refusal(f"the service cannot be reached through the cluster: {' '.join(said) or 'kubectl says nothing'}")
+            lines.append(line.strip())
+        output = " ".join(lines) or "kubectl printed no error"
+        raise CommandError(f"the service cannot be reached through the cluster: {output}")
     finally:
         process.terminate()
         process.wait()
 
 
-def _asked(command: list[str]) -> str:
+def _create_token(command: list[str]) -> str:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        output = subprocess.run(command, capture_output=True, text=True, check=False)
     except FileNotFoundError:
-        raise _no_kubectl() from None
-    if done.returncode:
-        raise Refusal(f"the cluster gives no token: {done.stderr.strip() or 'kubectl says nothing'}")
-    return done.stdout.strip()
+        raise _kubectl_error() from None
+    if output.returncode:
+        raise CommandError(f"the token cannot be created: {output.stderr.strip() or 'kubectl printed no error'}")
+    return output.stdout.strip()
 
 
-def _no_kubectl() -> Refusal:
-    return Refusal(f"kubectl is not on PATH, and leads to the cluster; or set {SERVICE} and {TOKEN}")
+def _kubectl_error() -> CommandError:
+    return CommandError(f"kubectl is not on PATH, and is needed to reach the cluster; or set {SERVICE} and {TOKEN}")

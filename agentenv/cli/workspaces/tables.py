@@ -1,4 +1,4 @@
-"""Workspaces as people read them: a table, a line, a page."""
+"""Print workspaces as a table, a line or a page of details."""
 
 from __future__ import annotations
 
@@ -13,69 +13,78 @@ if TYPE_CHECKING:
     from agentenv.cli.workspaces.client import Document
 
 _COLOURS = {"running": "green", "suspended": "cyan", "creating": "yellow", "failed": "red", "deleting": "yellow"}
-_PARTS = ("owner", "class", "mode", "state", "created", "created_by", "task", "sandbox", "labels", "shared", "leases")
-_MORE = ("last_active", "busy_until", "wake_at", "idle_after", "deadline", "budget", "session", "parent", "cold", "why")
-_ENDS = ("suspended_because", "deleted_at", "destroy_after")
+_KEYS = ("owner", "class", "mode", "state", "created", "created_by", "task", "sandbox", "labels", "shared", "leases")
+_OPTIONAL_KEYS = (
+    "last_active",
+    "busy_until",
+    "wake_at",
+    "idle_after",
+    "deadline",
+    "budget",
+    "session",
+    "parent",
+    "cold",
+    "why",
+)
+_END_KEYS = ("suspended_because", "deleted_at", "destroy_after")
 
 
-def listed(found: Sequence[Document]) -> None:
-    """The table of several."""
+def print_table(workspaces: Sequence[Document]) -> None:
+    """Print workspaces as a table."""
     from rich.console import Console
 
-    Console(highlight=False).print(_table(found))
+    Console(highlight=False).print(_table(workspaces))
 
 
-def watch(look: Callable[[], list[Document]], every: float) -> None:
-    """The same table, kept true until Ctrl-C."""
+def watch(list_workspaces: Callable[[], list[Document]], interval: float) -> None:
+    """Print workspaces as a table, and refresh it until Ctrl-C."""
     from rich.live import Live
 
-    with Live(_table(look()), auto_refresh=False) as screen:
+    with Live(_table(list_workspaces()), auto_refresh=False) as screen:
         while True:
-            time.sleep(every)
-            screen.update(_table(look()), refresh=True)
+            time.sleep(interval)
+            screen.update(_table(list_workspaces()), refresh=True)
 
 
-def shown(found: Document, events: Sequence[Document]) -> None:
-    """All of one, and what happened to it."""
+def print_details(workspace: Document, events: Sequence[Document]) -> None:
+    """Print the details of a workspace, and its events."""
     from rich.console import Console
     from rich.table import Table
 
     console = Console(highlight=False)
-    told = Table(box=None, show_header=False, pad_edge=False)
-    for key in ("id", *_PARTS, *_MORE, *_ENDS):
-        if found.get(key) not in (None, "", [], {}):
-            told.add_row(key.replace("_", " "), _plain(found[key]))
-    console.print(told)
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for key in ("id", *_KEYS, *_OPTIONAL_KEYS, *_END_KEYS):
+        if workspace.get(key) not in (None, "", [], {}):
+            table.add_row(key.replace("_", " "), _value_text(workspace[key]))
+    console.print(table)
     for event in events:
         console.print(
             f"{event.get('at') or ''}  {event.get('reason') or ''}  {event.get('message') or ''}", markup=False
         )
 
 
-def line(found: Document) -> str:
-    """One in a line."""
-    more = found.get("why") or found.get("suspended_because") or found.get("cold")
-    return f"{found['id']}  {found['class']}  {found['state']}" + (f"  ({more})" if more else "")
+def line(workspace: Document) -> str:
+    """Return a workspace as one line."""
+    reason = workspace.get("why") or workspace.get("suspended_because") or workspace.get("cold")
+    return f"{workspace['id']}  {workspace['class']}  {workspace['state']}" + (f"  ({reason})" if reason else "")
 
 
-def _table(found: Sequence[Document]) -> Table:
+def _table(workspaces: Sequence[Document]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    made = Table(box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
     for name in ("ID", "CLASS", "MODE", "STATE", "OWNER", "AGE", "HELD BY", ""):
-        made.add_column(name, no_wrap=name in {"ID", "STATE"})
-    for one in found:
-        state = one["state"]
-        holders = ", ".join(lease["holder"].rpartition("/")[2] for lease in one.get("leases") or ())
-        because = one.get("suspended_because") or one.get("why") or ""
-        words = (one["id"], one["class"], one["mode"])
-        told = [Text(word) for word in words]
-        colour = Text(state, style=_COLOURS.get(state, ""))
-        made.add_row(
-            *told, colour, *(Text(word) for word in (one["owner"], _age(one.get("created")), holders, because))
+        table.add_column(name, no_wrap=name in {"ID", "STATE"})
+    for row in workspaces:
+        holders = ", ".join(lease["holder"].rpartition("/")[2] for lease in row.get("leases") or ())
+        reason = row.get("suspended_because") or row.get("why") or ""
+        table.add_row(
+            *(Text(row[key]) for key in ("id", "class", "mode")),
+            Text(row["state"], style=_COLOURS.get(row["state"], "")),
+            *(Text(text) for text in (row["owner"], _age(row.get("created")), holders, reason)),
         )
-    return made
+    return table
 
 
 def _age(created: Any) -> str:
@@ -88,9 +97,9 @@ def _age(created: Any) -> str:
     return f"{max(seconds, 0)}s"
 
 
-def _plain(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{key}={inner}" for key, inner in value.items())  # pyright: ignore[reportUnknownVariableType]
     if isinstance(value, list):
-        return ", ".join(_plain(one) for one in value)  # pyright: ignore[reportUnknownVariableType]
+        return ", ".join(_value_text(item) for item in value)  # pyright: ignore[reportUnknownVariableType]
     return str(value)

@@ -169,7 +169,7 @@ class _BarTask:
         pass  # the bar's clock runs by itself
 
 
-def telling(stream: TextIO | None = None) -> Progress:
+def terminal_progress(stream: TextIO | None = None) -> Progress:
     """Return the Progress for a stream: standard error by default."""
     output = stream or sys.stderr
     return Terminal(output) if output.isatty() else Lines(output)

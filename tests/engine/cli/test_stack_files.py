@@ -15,7 +15,7 @@ import pytest
 from agentenv.cli.stack_yaml import read_document
 from agentenv.config import read
 from agentenv.rehearsal import tools
-from agentenv.rehearsal.tools.progress import telling
+from agentenv.rehearsal.tools.progress import terminal_progress
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -77,7 +77,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     (folder / "stacks").mkdir()
     for path in (ROOT / "stacks").glob("Pulumi.*.yaml"):
         shutil.copy(path, folder / "stacks")
-    return Project(folder, tools.ensure(["pulumi"], telling()).path("pulumi"))
+    return Project(folder, tools.ensure(["pulumi"], terminal_progress()).path("pulumi"))
 
 
 @pytest.mark.parametrize("stack", ["local", "dev", "staging", "prod", "full", "adopted"])

@@ -14,7 +14,7 @@ from agentenv.cli.preflight import access
 from agentenv.cli.preflight import existing as standing
 from agentenv.cli.preflight import subnet_capacity as room
 from agentenv.cli.preflight.aws_calls import Account
-from agentenv.cli.preflight.check import Check, checked
+from agentenv.cli.preflight.check import Check, run_checks
 from agentenv.cli.stack_files import stack_file
 from agentenv.cli.stack_yaml import read_document
 from agentenv.config import Settings, read
@@ -25,7 +25,7 @@ from agentenv.rehearsal.stage.engine import Engine
 from agentenv.rehearsal.stage.policy_packs import prepare
 from agentenv.rehearsal.stage.stage import Stage, stage
 from agentenv.rehearsal.tools import ensure
-from agentenv.rehearsal.tools.progress import telling
+from agentenv.rehearsal.tools.progress import terminal_progress
 from tests.existing import Ground
 from tests.fast.config.stack_samples import config, settings
 
@@ -41,7 +41,7 @@ STAYS = {
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Stage]:
     """A stage with a control plane of its own: an environment leaves guardrail parameters in a cluster it adopted."""
-    with stage(telling(), under=tmp_path, cluster=ClusterOptions()) as one:
+    with stage(terminal_progress(), under=tmp_path, cluster=ClusterOptions()) as one:
         yield one
 
 
@@ -77,7 +77,7 @@ def found_wrong(ground: Ground, told: Settings) -> list[Check]:
     """What preflight has to say against what stands, and against whoever asks."""
     account = Account("us-east-1", ground)  # pyright: ignore[reportArgumentType] - all of a session that is used
     asked = [*standing.questions(told), *access.questions(told), *room.questions(told)]
-    return [check for check in checked(asked, account) if check.ok is not True]
+    return [check for check in run_checks(asked, account) if check.ok is not True]
 
 
 def test_an_environment_lives_in_what_stands_and_leaves_it_as_it_was(served: Stage, ground: Ground) -> None:
@@ -111,7 +111,7 @@ def filled_in(ground: Ground, group: str, files: str) -> dict[str, Any]:
     config = copy.deepcopy(read_document(stack_file(ROOT, NAME)).value["config"])
     config["agent-environment:network"]["existing"] = ground.existing()
     config["agent-environment:storage"] |= {"existing": [files], "mountGroup": group}
-    manifests = ensure(["agent-sandbox-manifests"], telling()).path("agent-sandbox-manifests")
+    manifests = ensure(["agent-sandbox-manifests"], terminal_progress()).path("agent-sandbox-manifests")
     config["agent-environment:cluster"]["sandboxController"]["manifests"] = str(manifests)
     return config
 

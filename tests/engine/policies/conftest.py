@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from agentenv.policies.rules.registry import all_rules
-from agentenv.rehearsal.tools import ensure, telling
+from agentenv.rehearsal.tools import ensure, terminal_progress
 from tests.engine.rehearsal.conftest import Engine, alone
 
 PACKS = Path(__file__).parents[3] / "policies"
@@ -92,7 +92,7 @@ class Reviewed:
 @pytest.fixture(scope="module")
 def reviewed(tmp_path_factory: pytest.TempPathFactory) -> Reviewed:
     """One stack for a module's tests: they do no more than look."""
-    toolbox = ensure(["pulumi", "language-python-exec"], telling())
+    toolbox = ensure(["pulumi", "language-python-exec"], terminal_progress())
     folder = tmp_path_factory.mktemp("reviewed")
     engine = alone(folder, toolbox.path("pulumi"), toolbox.path("language-python-exec"))
     engine.environment["PULUMI_DEBUG_COMMANDS"] = "true"  # the engine hides its event log otherwise

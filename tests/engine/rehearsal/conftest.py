@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agentenv.rehearsal.tools import ensure, plugins, telling
+from agentenv.rehearsal.tools import ensure, plugins, terminal_progress
 
 PLAIN_PATH = "/usr/bin:/bin"
 
@@ -44,13 +44,13 @@ class Engine:
 @pytest.fixture(scope="session")
 def pulumi() -> Path:
     """The CLI; built at the first use on a machine, which takes minutes."""
-    return ensure(["pulumi"], telling()).path("pulumi")
+    return ensure(["pulumi"], terminal_progress()).path("pulumi")
 
 
 @pytest.fixture(scope="session")
 def executor() -> Path:
     """What the stand-in language host runs programs with."""
-    return ensure(["language-python-exec"], telling()).path("language-python-exec")
+    return ensure(["language-python-exec"], terminal_progress()).path("language-python-exec")
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 
 from agentenv.rehearsal import tools
 from agentenv.rehearsal.tools import go_compiler
-from agentenv.rehearsal.tools.progress import telling
+from agentenv.rehearsal.tools.progress import terminal_progress
 from agentenv.rehearsal.tools.versions import Version
 
 SOURCES = Path(__file__).resolve().parents[3] / "workspaced"
@@ -24,7 +24,7 @@ def go() -> tuple[str, dict[str, str]]:
     """Return the compiler of the rehearsal's tools and its environment, with gVisor's runsc on PATH."""
     compiler = go_compiler.find(Version(1, 26, 0), print)
     environment = compiler.environment()
-    runsc = tools.ensure(["runsc"], telling(sys.stderr)).path("runsc")
+    runsc = tools.ensure(["runsc"], terminal_progress(sys.stderr)).path("runsc")
     return str(compiler.path), environment | {"PATH": f"{runsc.parent}{os.pathsep}{environment['PATH']}"}
 
 

@@ -36,5 +36,5 @@ def test_a_stage_that_does_not_open_is_a_refusal() -> None:
         raise StageError("the disk is full")
 
     module.__dict__["measure"] = measure
-    with pytest.raises(cli.Refusal, match="the disk is full"):
+    with pytest.raises(cli.CommandError, match="the disk is full"):
         bench.measured(module, 1)

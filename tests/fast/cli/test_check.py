@@ -166,7 +166,7 @@ def test_what_is_no_file_is_not_waited_for(tmp_path: Path, capsys: pytest.Captur
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     assert cli.main(["check", "--file", str(pipe)]) == 1
-    assert "is not a file to read" in capsys.readouterr().err
+    assert "is not a regular file" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -18,9 +18,9 @@ from botocore.stub import Stubber
 from moto import mock_aws
 
 from agentenv.cli.commands.cost import period
-from agentenv.cli.main import FAILED, OK, Refusal, main
-from agentenv.cli.reports.cost_statement import part_of, within
-from agentenv.cli.reports.sources import asked_lines, ledger_rows, statement, table_rows
+from agentenv.cli.main import FAILED, OK, CommandError, main
+from agentenv.cli.reports.cost_statement import charge_in_period, rows_in_period
+from agentenv.cli.reports.sources import athena_lines, athena_query, ledger_rows, table_rows
 from agentenv.core.attribution.types import Charge
 from agentenv.core.ledger.rows import Row
 from agentenv.core.ledger.table import create_table
@@ -112,11 +112,11 @@ def test_what_is_missing_is_asked_for(
     for given, told in (
         ([], "--ledger FILE"),
         (["--ledger", str(ledger)], "--bill PATH"),
-        (["--table", "t", "--bill", str(bill)], "name the --stack"),
+        (["--table", "t", "--bill", str(bill)], "give the --stack"),
         (["--ledger", str(ledger), "--bill", str(bill), "--since", "2020-01-01", "--until", "2020-01-02"], "no lines"),
-        (["--ledger", str(bill), "--bill", str(bill)], "is no row of the ledger"),
-        (["--ledger", str(ledger), "--bill", str(ledger)], "is no bill"),
-        (["--ledger", str(ledger), "--bill", str(bill), "--since", "tomorrow"], "is no day"),
+        (["--ledger", str(bill), "--bill", str(bill)], "is not a row of the ledger"),
+        (["--ledger", str(ledger), "--bill", str(ledger)], "is not a bill"),
+        (["--ledger", str(ledger), "--bill", str(bill), "--since", "tomorrow"], "is not a day"),
     ):
         assert main(["cost", "report", *given]) == FAILED
         assert told in capsys.readouterr().err
@@ -127,7 +127,7 @@ def test_a_file_without_the_columns_of_a_bill_is_refused(
 ) -> None:
     (tmp_path / "other.csv").write_text("a,b\n1,2\n")
     assert main(["cost", "report", "--ledger", str(files[1]), "--bill", str(tmp_path)]) == FAILED
-    assert "is no CUR 2.0 export: it has no line_item_line_item_type" in capsys.readouterr().err
+    assert "is not a CUR 2.0 export: it has no line_item_line_item_type" in capsys.readouterr().err
 
 
 HEAD = (
@@ -140,10 +140,10 @@ HOUR_OF = "2026-10-06T00:00:00Z,2026-10-06T01:00:00Z,Usage,NatGateway-Hours,Amaz
 @pytest.mark.parametrize(
     ("name", "content", "told"),
     [
-        ("cut.parquet", b"PAR1", "is no Parquet, or is cut off"),
-        ("other.csv", (HEAD + "\xff").encode("latin-1"), "is no CSV in UTF-8"),
-        ("words.csv", f"{HEAD}{HOUR_OF},much\n".encode(), "line 1 of the bill cannot be read"),
-        ("nan.csv", f"{HEAD}{HOUR_OF},0.045\n{HOUR_OF},NaN\n".encode(), "line 2 of the bill cannot be read"),
+        ("cut.parquet", b"PAR1", "is not Parquet, or is truncated"),
+        ("other.csv", (HEAD + "\xff").encode("latin-1"), "is not CSV in UTF-8"),
+        ("words.csv", f"{HEAD}{HOUR_OF},much\n".encode(), "line 1 of the bill is invalid"),
+        ("nan.csv", f"{HEAD}{HOUR_OF},0.045\n{HOUR_OF},NaN\n".encode(), "line 2 of the bill is invalid"),
         ("never.csv", f"{HEAD}never,{HOUR_OF[21:]},0.045\n".encode(), "line_item_usage_start_date is never"),
         ("cut.csv", f"{HEAD}{HOUR_OF}\n".encode(), "line_item_unblended_cost is empty"),
     ],
@@ -167,7 +167,7 @@ def test_what_is_no_text_is_no_ledger_and_what_cannot_be_written_is_named(
     ledger.write_bytes(b"\xff\xfe")
     given = ["cost", "report", "--since", "2026-10-06", "--until", "2026-10-07", "--bill", str(bill)]
     assert main([*given, "--ledger", str(ledger)]) == FAILED
-    assert "ledger.jsonl:1 is no row of the ledger" in capsys.readouterr().err
+    assert "ledger.jsonl:1 is not a row of the ledger" in capsys.readouterr().err
     ledger.write_text("")
     page = tmp_path / "nowhere" / "cost.html"
     assert main([*given, "--ledger", str(ledger), "--html", str(page)]) == FAILED
@@ -209,7 +209,7 @@ def test_rows_are_read_from_the_ledgers_table(
         Ledger(client, "ledger").put(row)
     found = table_rows(client, "ledger", START, START + 30 * DAY)
     assert sorted(found, key=str) == sorted(rows, key=str)
-    with pytest.raises(Refusal, match="cannot be read"):
+    with pytest.raises(CommandError, match="cannot be read"):
         table_rows(client, "another", START, START + DAY)
 
 
@@ -231,7 +231,7 @@ def athena(*states: str) -> tuple[Any, Stubber]:
     client: Any = boto3.client("athena", region_name="us-east-1", aws_access_key_id="a", aws_secret_access_key="b")
     stub = Stubber(client)
     asked = {
-        "QueryString": statement(START, START + DAY),
+        "QueryString": athena_query(START, START + DAY),
         "QueryExecutionContext": {"Database": "usage"},
         "WorkGroup": "usage-prod",
     }
@@ -249,7 +249,7 @@ def test_athena_is_asked_until_it_answers_page_after_page() -> None:
     stub.add_response("get_query_results", more, {"QueryExecutionId": "q-1", "NextToken": "more"})
     waited: list[float] = []
     with stub:
-        lines = list(asked_lines(client, "usage", "usage-prod", (START, START + DAY), waited.append))
+        lines = list(athena_lines(client, "usage", "usage-prod", (START, START + DAY), waited.append))
     assert lines == [
         {"line_item_usage_type": "NatGateway-Bytes", "line_item_unblended_cost": None},
         {"line_item_usage_type": "Hours", "line_item_unblended_cost": "0.1"},
@@ -260,16 +260,16 @@ def test_athena_is_asked_until_it_answers_page_after_page() -> None:
 
 def test_athenas_refusal_is_told() -> None:
     client, stub = athena("FAILED")
-    with stub, pytest.raises(Refusal, match="too much to read"):
-        list(asked_lines(client, "usage", "usage-prod", (START, START + DAY), lambda _: None))
+    with stub, pytest.raises(CommandError, match="too much to read"):
+        list(athena_lines(client, "usage", "usage-prod", (START, START + DAY), lambda _: None))
 
 
 def test_athena_that_will_not_be_asked_is_told() -> None:
     client: Any = boto3.client("athena", region_name="us-east-1", aws_access_key_id="a", aws_secret_access_key="b")
     stub = Stubber(client)
     stub.add_client_error("start_query_execution", "InvalidRequestException", "there is no such workgroup")
-    with stub, pytest.raises(Refusal, match=r"Athena cannot be asked: .* no such workgroup"):
-        list(asked_lines(client, "usage", "usage-prod", (START, START + DAY), lambda _: None))
+    with stub, pytest.raises(CommandError, match=r"the request to Athena failed: .* no such workgroup"):
+        list(athena_lines(client, "usage", "usage-prod", (START, START + DAY), lambda _: None))
 
 
 NOW = datetime(2026, 11, 2, 15, tzinfo=UTC)
@@ -278,10 +278,10 @@ NOW = datetime(2026, 11, 2, 15, tzinfo=UTC)
 def test_a_time_is_whole_days_to_yesterday() -> None:
     assert period("30d", None, NOW) == (datetime(2026, 10, 3, tzinfo=UTC), datetime(2026, 11, 2, tzinfo=UTC))
     assert period("2026-10-01", "2026-10-01", NOW) == (START, START + DAY)
-    with pytest.raises(Refusal, match="is not before the end"):
+    with pytest.raises(CommandError, match="is not before the end"):
         period("2026-10-02", "2026-10-01", NOW)
     for since, until in (("30d", "0001-01-05"), ("30d", "9999-12-31")):
-        with pytest.raises(Refusal, match="calendars end"):
+        with pytest.raises(CommandError, match="outside the calendar"):
             period(since, until, NOW)
 
 
@@ -290,13 +290,13 @@ def test_what_reaches_over_the_edges_is_cut_there() -> None:
         owner="u-1", claim="c", pod="p", began=START - DAY, ended=START + DAY, sandbox_class="s", workspace="w",
         cpu_seconds=Decimal(100), storage_gib_hours=Decimal(48),
     )  # fmt: skip
-    (cut,) = within([row, Row(**{**_fields(row), "ended": START})], START, START + 2 * DAY)
+    (cut,) = rows_in_period([row, Row(**{**_fields(row), "ended": START})], START, START + 2 * DAY)
     assert (cut.began, cut.cpu_seconds, cut.storage_gib_hours) == (START, Decimal(50), Decimal(24))
     tax = Charge(kind="fixed", began=START, ended=START + 30 * DAY, amount=Decimal(30))
-    part = part_of(tax, START + DAY, START + 8 * DAY)
+    part = charge_in_period(tax, START + DAY, START + 8 * DAY)
     assert part is not None
     assert (part.amount, part.ended) == (Decimal(7), START + 8 * DAY)
-    assert part_of(tax, START - DAY, START) is None
+    assert charge_in_period(tax, START - DAY, START) is None
 
 
 def _fields(row: Row) -> dict[str, Any]:

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from agentenv.cli.main import FAILED, OK, main
-from agentenv.cli.reports.cost_statement import of_time, part_of
-from agentenv.cli.reports.sources import statement
+from agentenv.cli.reports.cost_statement import charge_in_period, lines_in_period
+from agentenv.cli.reports.sources import athena_query
 from agentenv.core.attribution.bill import read_bill
 from agentenv.core.ledger.rows import Row, row_to_item
 from agentenv.core.usage_export.columns import COLUMNS
@@ -125,7 +125,7 @@ def test_a_cluster_that_would_say_nothing_is_refused(
     more: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(report(tmp_path, PROD, *more, "--cluster", OURS)) == FAILED
-    assert "--cluster says which pods are an environment's" in capsys.readouterr().err
+    assert "--cluster selects the pods of one environment" in capsys.readouterr().err
 
 
 MONTH = {"line_item_usage_start_date": "2026-10-01T00:00:00Z", "line_item_usage_end_date": "2026-11-01T00:00:00Z"}
@@ -158,7 +158,7 @@ def from_athena(lines: Lines) -> Lines:
     duckdb, sqlglot = pytest.importorskip("duckdb"), pytest.importorskip("sqlglot")
     types = {"string": "VARCHAR", "double": "DOUBLE", "timestamp": "TIMESTAMP", "map<string,string>": "JSON"}
     columns = {"billing_period": "VARCHAR", **{one.name: types[one.type] for one in COLUMNS}}
-    (text,) = sqlglot.transpile(statement(SINCE, UNTIL), read="athena", write="duckdb")
+    (text,) = sqlglot.transpile(athena_query(SINCE, UNTIL), read="athena", write="duckdb")
     with duckdb.connect() as connection:
         connection.execute(f"CREATE TABLE usage ({', '.join(f'{name} {kind}' for name, kind in columns.items())})")
         for each in lines:
@@ -171,8 +171,8 @@ def from_athena(lines: Lines) -> Lines:
 
 def charged(lines: Lines) -> list[tuple[datetime, Decimal]]:
     """What is charged of lines in the time."""
-    charges = read_bill(of_time(lines, SINCE, UNTIL), [], {}).charges
-    return sorted((part.began, part.amount) for one in charges if (part := part_of(one, SINCE, UNTIL)))
+    charges = read_bill(lines_in_period(lines, SINCE, UNTIL), [], {}).charges
+    return sorted((part.began, part.amount) for one in charges if (part := charge_in_period(one, SINCE, UNTIL)))
 
 
 def test_athena_is_asked_for_the_lines_that_are_taken_of_files() -> None:
@@ -184,4 +184,4 @@ def test_athena_is_asked_for_the_lines_that_are_taken_of_files() -> None:
 
 
 def test_of_a_time_before_all_bills_athena_is_asked_as_well() -> None:
-    assert "BETWEEN '2006-02' AND" in statement(datetime.min.replace(tzinfo=UTC), UNTIL)
+    assert "BETWEEN '2006-02' AND" in athena_query(datetime.min.replace(tzinfo=UTC), UNTIL)

@@ -70,8 +70,8 @@ def test_a_person_is_told_every_line_every_assumption_and_the_age_of_prices(
     for one in found["assumptions"]:
         assert one["says"] in text
     assert "days ago" in text
-    assert "against HEAD" in text
-    assert "what moves the cost of a user most" in text
+    assert "compared with HEAD" in text
+    assert "change of the cost of a user" in text
     assert f"from {found['break_even_users']} users on" in text
 
 
@@ -127,12 +127,12 @@ def test_whatever_may_be_assumed_is_reckoned(end: int, capsys: pytest.CaptureFix
     [
         (["--users", "0"], "allowed is 1 to"),
         (["--users", "100,99999999999"], "99999999999 users cannot be estimated; allowed is 1 to"),
-        (["--users", "many"], "no list of numbers"),
+        (["--users", "many"], "not a list of numbers"),
         (["--active-hours", "731"], "a month has 730 hours"),
-        (["--active-hours", "x"], "no number of hours"),
-        (["--active-hours", "nan"], "no number of hours"),
-        (["--active-hours", "inf"], "no number of hours"),
-        (["--mix", "a"], "no pair"),
+        (["--active-hours", "x"], "not a number of hours"),
+        (["--active-hours", "nan"], "not a number of hours"),
+        (["--active-hours", "inf"], "not a number of hours"),
+        (["--mix", "a"], "not NAME=VALUE"),
     ],
 )
 def test_a_mistyped_call_is_told(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -72,15 +72,15 @@ def test_a_module_that_no_extra_brings_is_a_fault_and_not_hidden(monkeypatch: py
     module.__dict__.update(add_arguments=lambda _: None, run=run)
     monkeypatch.setitem(sys.modules, "faulty", module)
     with pytest.raises(ModuleNotFoundError, match="nowhere"):
-        cli.call(cli.Command("faulty", "faulty", ""), [])
+        cli.run_command(cli.Command("faulty", "faulty", ""), [])
 
 
 def test_the_extra_is_named_in_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def lacking(*_: object) -> int:
         raise ModuleNotFoundError("No module named 'lightkube.core'", name="lightkube.core")
 
-    monkeypatch.setattr(cli, "_call", lacking)
-    assert cli.call(cli.Command("releases", "", ""), ["--json"]) == cli.FAILED
+    monkeypatch.setattr(cli, "_parse_and_run", lacking)
+    assert cli.run_command(cli.Command("releases", "", ""), ["--json"]) == cli.FAILED
     said = capsys.readouterr()
     assert said.err == "agentenv releases: lightkube.core is not installed: pip install 'agent-environment[service]'\n"
     assert said.out == '{"error": "lightkube.core is not installed: pip install \'agent-environment[service]\'"}\n'

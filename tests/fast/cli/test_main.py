@@ -55,7 +55,7 @@ def played(monkeypatch: pytest.MonkeyPatch, outcome: BaseException | int) -> int
 
 def test_exit_codes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert played(monkeypatch, cli.OK) == cli.OK
-    assert played(monkeypatch, cli.Refusal("there is no such thing")) == cli.FAILED
+    assert played(monkeypatch, cli.CommandError("there is no such thing")) == cli.FAILED
     assert capsys.readouterr().err == "agentenv some: there is no such thing\n"
     assert played(monkeypatch, KeyboardInterrupt()) == cli.INTERRUPTED
 

@@ -64,7 +64,7 @@ def test_a_server_that_does_not_answer_is_a_refusal(tmp_path: Path, capfd: pytes
     file = kubeconfig(tmp_path, "https://127.0.0.1:1")
     assert main(["releases", "--kubeconfig", str(file), "--json"]) == FAILED
     out, err = capfd.readouterr()
-    assert "did not answer" in err
+    assert "the request to the API server failed" in err
     assert "error" in json.loads(out.splitlines()[-1])
     assert "not-to-be-seen" not in out + err
     assert "Traceback" not in err
@@ -80,7 +80,7 @@ def test_a_kubeconfig_that_is_not_there_is_a_refusal(tmp_path: Path, capfd: pyte
     [
         (None, "not on PATH"),
         ("echo 'no stack named dev' >&2; exit 255", "no stack named dev"),
-        ("echo 'not: json'", "is not one"),
+        ("echo 'not: json'", "is not JSON"),
     ],
 )
 def test_a_stack_that_says_nothing_of_its_cluster_is_a_refusal(

@@ -12,7 +12,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentenv.cli.stack_yaml import DEEPEST, parse, read_document, resolve
+from agentenv.cli.stack_yaml import MAX_DEPTH, parse, read_document, resolve
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_every_place_has_its_line() -> None:
         ("a: 1\n? [b]\n: 2\n", 2, "a mapping or list as a key"),
         ("a: 1\nb: \x07\n", 2, "the character U+0007"),
         ("a: 1\n<<: 5\n", 2, "<< with something else"),
-        ("[" * (DEEPEST + 5), 1, "more nesting"),
+        ("[" * (MAX_DEPTH + 5), 1, "more nesting"),
         ("[" * 200_000, 1, "more nesting"),
     ],
 )

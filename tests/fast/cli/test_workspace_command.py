@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from agentenv.cli.main import FAILED, OK, Refusal, answer
+from agentenv.cli.main import FAILED, OK, CommandError, dispatch
 from agentenv.cli.workspaces.client import Client
 
 TOKEN = "a-token-of-somebody"
@@ -107,7 +107,7 @@ def kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def ask(*words: str) -> int:
-    return answer(["workspace", *words])
+    return dispatch(["workspace", *words])
 
 
 def test_a_workspace_is_asked_for_with_what_was_said_and_nothing_else(
@@ -165,20 +165,20 @@ def test_a_refusal_is_told_with_what_to_do(stub: Stub, capsys: pytest.CaptureFix
 
 @pytest.mark.parametrize("address", ["http://workspaces.example.com", "ftp://127.0.0.1", "workspaces.example.com"])
 def test_no_token_is_sent_in_clear_or_to_no_service(address: str) -> None:
-    with pytest.raises(Refusal):
+    with pytest.raises(CommandError):
         Client(address, TOKEN)
 
 
 def test_what_is_no_port_no_token_or_no_service_is_told(stub: Stub, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(Refusal, match="is no address of a service"):
+    with pytest.raises(CommandError, match="is not a service address"):
         Client("https://127.0.0.1:workspaces", TOKEN)
     for token in ("t\u00f6ken", "two\nlines"):
-        with pytest.raises(Refusal, match="the token has signs") as refused:
+        with pytest.raises(CommandError, match="the token contains invalid characters") as refused:
             Client(stub.address, token)
         assert token not in str(refused.value)
     stub.page = b"<html>a proxy's page</html>"
     assert ask("list") == FAILED
-    assert "answered 200; is it the workspace service that is at that address?" in capsys.readouterr().err
+    assert "the response with status 200 is not from the workspace service" in capsys.readouterr().err
 
 
 def test_a_token_comes_from_a_file_or_from_the_cluster(
@@ -219,9 +219,9 @@ def test_a_command_runs_in_a_workspace_that_is_awake_and_held(
     words, git = kubectl.read_text().splitlines(), ["git", "checkout", "--", "a"]
     assert words == ["exec", "-i", "-n", "sandbox-standard", "standard-abc12", "-c", "sandbox", "--", *git]
     assert stub.paths("POST") == ["/v1/workspaces/w-1/resume"]
-    [put], [gone] = stub.paths("PUT"), stub.paths("DELETE")
-    assert put == gone
-    assert put.startswith("/v1/workspaces/w-1/leases/cli-")
+    [write_file], [gone] = stub.paths("PUT"), stub.paths("DELETE")
+    assert write_file == gone
+    assert write_file.startswith("/v1/workspaces/w-1/leases/cli-")
 
 
 def test_ports_and_files_go_by_the_callers_own_rights(stub: Stub, kubectl: Path) -> None:

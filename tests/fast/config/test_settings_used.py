@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from agentenv.cli.stack_files import all_stack_files, stack_of
+from agentenv.cli.stack_files import all_stack_files, stack_name
 from agentenv.cli.stack_yaml import read_document
 from agentenv.config import read, vocabulary
 from agentenv.config.mistakes import NAMESPACE
@@ -32,7 +32,7 @@ Config = dict[str, Any]
 @pytest.fixture(scope="module")
 def stacks() -> dict[str, Config]:
     """The configuration of each stack file."""
-    return {stack_of(path): read_document(path).value["config"] for path in all_stack_files(ROOT)}
+    return {stack_name(path): read_document(path).value["config"] for path in all_stack_files(ROOT)}
 
 
 def alternatives(node: Schema) -> list[Schema]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agentenv.cli.main import answer
+from agentenv.cli.main import dispatch
 from agentenv.policies.offline import main
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\n"
@@ -40,7 +40,7 @@ BROKEN = {
 def check(text: str | bytes, folder: Path, capsys: pytest.CaptureFixture[str], *more: str) -> tuple[int, str]:
     file = folder / "pod.yaml"
     file.write_bytes(text if isinstance(text, bytes) else text.encode("utf-16-le" if text[:1] == "\ufeff" else "utf-8"))
-    code = answer(["policies", "check", str(file), *more])
+    code = dispatch(["policies", "check", str(file), *more])
     assert main([str(file)]) == code or more
     printed = capsys.readouterr()
     assert "Traceback" not in printed.err

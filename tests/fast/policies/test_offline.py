@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentenv.cli.main import answer
+from agentenv.cli.main import dispatch
 from agentenv.policies.offline import findings_of_manifests, main, read_files, resources_of_manifests, source_of
 from agentenv.policies.rules.registry import all_rules
 from agentenv.policies.verdicts import Verdict
@@ -54,23 +54,23 @@ NO_OBJECTS = {
 
 def test_nothing_to_judge_is_no_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "empty.yaml").write_text("---\n", encoding="utf-8")
-    assert answer(["policies", "check", str(tmp_path), "--json"]) == 1
+    assert dispatch(["policies", "check", str(tmp_path), "--json"]) == 1
     said = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert (said["objects"], said["passed"], said["skipped"]) == (0, 0, [])
     for name, (text, _) in NO_OBJECTS.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
-    assert answer(["policies", "check", str(tmp_path), "--json"]) == 1
+    assert dispatch(["policies", "check", str(tmp_path), "--json"]) == 1
     said = json.loads(capsys.readouterr().out.splitlines()[-1])
     places = sorted(f"{tmp_path / name}{place}" for name, (_, place) in NO_OBJECTS.items())
     assert sorted(one["file"] for one in said["skipped"]) == places
-    assert answer(["policies", "check", str(tmp_path)]) == 1
+    assert dispatch(["policies", "check", str(tmp_path)]) == 1
     printed = capsys.readouterr().out
     assert "nothing was judged" in printed
     assert "small.yaml#0: not judged: 'pod' is not a valid kind" in printed
     assert main([str(tmp_path)]) == 1
     # What is no object beside one that is does not fail the check
     (tmp_path / "good.yaml").write_text(pod("fine", "false"), encoding="utf-8")
-    assert answer(["policies", "check", str(tmp_path), "--rules", "POD-01"]) == 0
+    assert dispatch(["policies", "check", str(tmp_path), "--rules", "POD-01"]) == 0
 
 
 def test_aliases_that_grow_without_end_are_not_read(tmp_path: Path) -> None:
@@ -97,23 +97,23 @@ def test_the_command_says_what_fails_and_what_it_could_not_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "good.yaml").write_text(pod("fine", "false"), encoding="utf-8")
-    assert answer(["policies", "check", str(tmp_path), "--rules", "POD-01", "--json"]) == 0
+    assert dispatch(["policies", "check", str(tmp_path), "--rules", "POD-01", "--json"]) == 0
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["passed"] == 1
     (tmp_path / "bad.yml").write_text(pod("bad", "true"), encoding="utf-8")
     (tmp_path / "chart.yaml").write_text("a: {{ .Values.a }}\n", encoding="utf-8")
-    assert answer(["policies", "check", str(tmp_path), "--rules", "pod-01", "--json"]) == 1
+    assert dispatch(["policies", "check", str(tmp_path), "--rules", "pod-01", "--json"]) == 1
     said = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert (said["objects"], said["passed"], said["failed"], said["indeterminate"]) == (2, 1, 1, 0)
     assert [(one["id"], one["file"]) for one in said["findings"]] == [("POD-01", f"{tmp_path / 'bad.yml'}#0")]
     assert [one["file"] for one in said["unreadable"]] == [str(tmp_path / "chart.yaml")]
-    assert answer(["policies", "check", str(tmp_path)]) == 1
+    assert dispatch(["policies", "check", str(tmp_path)]) == 1
     assert "bad.yml#0: bad: Critical POD-01: a container is privileged (spec.containers" in capsys.readouterr().out
     assert main([str(tmp_path / "good.yaml")]) in {0, 1}
     assert json.loads(capsys.readouterr().out)["unreadable"] == []
 
 
 def test_the_command_refuses_rules_and_files_that_there_are_not(capsys: pytest.CaptureFixture[str]) -> None:
-    assert answer(["policies", "check", ".", "--rules", "POD-98"]) == 1
+    assert dispatch(["policies", "check", ".", "--rules", "POD-98"]) == 1
     assert "there is no rule or family POD-98" in capsys.readouterr().err
-    assert answer(["policies", "check", "no-such-file"]) == 1
+    assert dispatch(["policies", "check", "no-such-file"]) == 1
     assert "there is no file or folder no-such-file" in capsys.readouterr().err

@@ -16,7 +16,7 @@ import pytest
 from agentenv.rehearsal import tools
 from agentenv.rehearsal.stage import processes, run_folders
 from agentenv.rehearsal.stage.cluster import TOOLS
-from agentenv.rehearsal.tools.progress import telling
+from agentenv.rehearsal.tools.progress import terminal_progress
 
 AGENTENV = str(Path(sys.executable).parent / "agentenv")
 
@@ -24,7 +24,7 @@ AGENTENV = str(Path(sys.executable).parent / "agentenv")
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A cache of its own for the run folders, with the tools that the machine's cache already has."""
-    tools.ensure(["pulumi", "language-python-exec", *TOOLS], telling())
+    tools.ensure(["pulumi", "language-python-exec", *TOOLS], terminal_progress())
     folder = tmp_path_factory.mktemp("cache")
     (folder / "tools").symlink_to(run_folders.cache() / "tools", target_is_directory=True)
     return folder
@@ -95,7 +95,7 @@ def test_a_kept_rehearsal_can_be_used_and_ended(cache: Path) -> None:
 
 
 def tools_pulumi() -> Path:
-    return tools.ensure(["pulumi"], telling()).path("pulumi")
+    return tools.ensure(["pulumi"], terminal_progress()).path("pulumi")
 
 
 def test_a_rehearsal_killed_in_the_middle_leaves_nothing(cache: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from agentenv.rehearsal.controlplane.plane import ControlPlane
-from agentenv.rehearsal.tools import ensure, plugins, telling
+from agentenv.rehearsal.tools import ensure, plugins, terminal_progress
 
 PLAIN_PATH = "/usr/bin:/bin"
 
@@ -62,7 +62,7 @@ class Engine:
 
 def engine_in(tmp_path: Path, plane: ControlPlane) -> Engine:
     """An engine that finds our stand-ins only."""
-    tools = ensure(["pulumi", "language-python-exec"], telling())
+    tools = ensure(["pulumi", "language-python-exec"], terminal_progress())
     folders = {name: tmp_path / name for name in ("shims", "home", "state", "program", "cli")}
     for folder in folders.values():
         folder.mkdir()

@@ -18,7 +18,7 @@ from agentenv.rehearsal.providers.kubernetes.releases import TOKEN, Releases
 from agentenv.rehearsal.providers.kubernetes.urns import Resource, resource
 from agentenv.rehearsal.providers.kubernetes.values import UNKNOWN, PropertyMap
 from agentenv.rehearsal.providers.kubernetes.words import InitFailed, InvalidRequest
-from agentenv.rehearsal.tools import catalog, ensure, telling
+from agentenv.rehearsal.tools import catalog, ensure, terminal_progress
 from tests.live.kubernetes.driving import Deployed, Driver
 
 FILES = {
@@ -57,7 +57,7 @@ FILES = {
 
 @pytest.fixture(scope="session", autouse=True)
 def helm() -> Path:
-    return ensure(["helm"], telling()).path("helm")
+    return ensure(["helm"], terminal_progress()).path("helm")
 
 
 @pytest.fixture
@@ -219,7 +219,7 @@ def test_the_rehearsals_own_charts_are_found_by_name_and_version(
 ) -> None:
     monkeypatch.delenv(unsimulated.FILE_VARIABLE, raising=False)
     row = catalog.recipe("karpenter-crd-chart")
-    ensure([row.name], telling())
+    ensure([row.name], terminal_progress())
     charts.known.cache_clear()
     version = row.version.removeprefix("v")
     address = "oci://public.ecr.aws/karpenter/karpenter-crd"
@@ -242,7 +242,7 @@ def test_the_rehearsals_own_charts_are_found_by_name_and_version(
 
 def test_a_chart_from_a_source_tree_says_the_version_it_is_published_under() -> None:
     row = catalog.recipe("karpenter-chart")
-    ensure([row.name], telling())
+    ensure([row.name], terminal_progress())
     charts.known.cache_clear()
     version = row.version.removeprefix("v")
     result = charts.find("oci://public.ecr.aws/karpenter/karpenter", version)

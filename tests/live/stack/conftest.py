@@ -8,11 +8,11 @@ import pytest
 
 from agentenv.rehearsal.stage.cluster import ClusterOptions
 from agentenv.rehearsal.stage.stage import Stage, stage
-from agentenv.rehearsal.tools.progress import telling
+from agentenv.rehearsal.tools.progress import terminal_progress
 
 
 @pytest.fixture(scope="session")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """The engine's tools, the simulated cloud, and a control plane that its clusters are."""
-    with stage(telling(), under=tmp_path_factory.mktemp("runs"), cluster=ClusterOptions()) as one:
+    with stage(terminal_progress(), under=tmp_path_factory.mktemp("runs"), cluster=ClusterOptions()) as one:
         yield one

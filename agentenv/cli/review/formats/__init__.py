@@ -1,1 +1,1 @@
-"""A review as Markdown, on a terminal, and as SARIF."""
+"""Write a review as Markdown, on a terminal, and as SARIF."""

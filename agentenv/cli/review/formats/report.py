@@ -1,81 +1,78 @@
-"""Everything that a review says, before it is written in any form."""
+"""The content of a review, independent of its format."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentenv.cli.review.changes import Change, counted
+from agentenv.cli.review.changes import Change, operation_counts
 from agentenv.cli.review.cost import Costs
-from agentenv.cli.review.findings import STATES, Judged
+from agentenv.cli.review.findings import STATES, ReviewFinding, severity_counts
 from agentenv.cli.review.losses import Loss
-from agentenv.cli.review.quotas import Need
+from agentenv.cli.review.quotas import QuotaNeed
 from agentenv.cli.review.reach_changes import ClassChange
 
 
 @dataclass(frozen=True)
-class Compared:
-    """What was compared with what."""
+class Comparison:
+    """The reviewed stack and commit, and the base that they are compared with."""
 
     stack: str
-    base: str  # in words: a revision, the stack's state, nothing
+    base: str  # a revision, "the stack's state" or "nothing"
     offline: bool
     seconds: float = 0.0
-    commit: str = ""  # what was reviewed, where somebody said it
+    commit: str = ""  # the reviewed commit, if it is known
 
 
 @dataclass
 class Report:
-    """The whole of it."""
+    """The whole review."""
 
-    compared: Compared
+    comparison: Comparison
     changes: list[Change] = field(default_factory=list)
     values: Mapping[str, list[tuple[str, str, str]]] = field(default_factory=dict)  # by URN: property, before, after
     losses: list[Loss] = field(default_factory=list)
-    unguarded: list[str] = field(default_factory=list)
-    findings: list[Judged] = field(default_factory=list)
+    unprotected: list[str] = field(default_factory=list)
+    findings: list[ReviewFinding] = field(default_factory=list)
     capabilities: list[ClassChange] = field(default_factory=list)
     costs: Costs = field(default_factory=Costs)
-    needs: list[Need] = field(default_factory=list)
-    drift: list[Change] | None = None  # None: nobody looked
+    needs: list[QuotaNeed] = field(default_factory=list)
+    drift: list[Change] | None = None  # None: not checked
     notes: list[str] = field(default_factory=list)
-    failure: str = ""  # why the program could not be previewed at all
-    refused: list[str] = field(
-        default_factory=list
-    )  # beside the findings: by the engine, or for what is written wrongly
+    failure: str = ""  # why the program could not be previewed
+    # Errors beside the findings: of the engine, or of an invalid file
+    refused: list[str] = field(default_factory=list)
 
     @property
     def blocking(self) -> list[str]:
-        """Why it may not be merged, in words; empty where it may."""
+        """Return why the change must not be merged; empty if it may."""
         reasons = ["the program cannot be previewed"] if self.failure else []
         lost = [loss for loss in self.losses if loss.blocks]
         if lost:
-            reasons.append(f"{counts(len(lost), 'resource')} with data would be replaced or deleted")
-        found = [judged for judged in self.findings if judged.blocks]
-        if found:
-            worst = Counter(judged.finding.severity for judged in found)
-            words = ", ".join(f"{count} {severity}" for severity, count in worst.items())
-            reasons.append(f"{counts(len(found), 'finding')} that {'blocks' if len(found) == 1 else 'block'}: {words}")
+            reasons.append(f"{plural(len(lost), 'resource')} with data would be replaced or deleted")
+        findings = [finding for finding in self.findings if finding.blocks]
+        if findings:
+            count = f"{plural(len(findings), 'finding')} that {'blocks' if len(findings) == 1 else 'block'}"
+            reasons.append(f"{count}: {severity_counts(findings)}")
         if self.refused:
             reasons.append("the update is refused")
         return reasons
 
-    def of_state(self, state: str) -> list[Judged]:
-        """The findings that are new, existing, fixed or waived."""
-        return [judged for judged in self.findings if judged.state == state]
+    def of_state(self, state: str) -> list[ReviewFinding]:
+        """Return the findings that are new, existing, fixed or waived."""
+        return [finding for finding in self.findings if finding.state == state]
 
     def as_json(self) -> dict[str, Any]:
-        """The object that the command's contract names, and more."""
+        """Return the review as the command's JSON has it."""
         return {
-            "stack": self.compared.stack,
-            "base": self.compared.base,
-            "commit": self.compared.commit or None,
-            "offline": self.compared.offline,
-            "seconds": round(self.compared.seconds, 1),
+            "stack": self.comparison.stack,
+            "base": self.comparison.base,
+            "commit": self.comparison.commit or None,
+            "offline": self.comparison.offline,
+            "seconds": round(self.comparison.seconds, 1),
             "blocking": self.blocking,
-            "changes": counted(self.changes),
+            "changes": operation_counts(self.changes),
             "resources": [
                 {
                     "operation": change.operation,
@@ -99,21 +96,21 @@ class Report:
                 }
                 for loss in self.losses
             ],
-            "unprotected": self.unguarded,
-            "findings": [judged.as_json() for judged in self.findings],
+            "unprotected": self.unprotected,
+            "findings": [finding.as_json() for finding in self.findings],
             "summary": {state: len(self.of_state(state)) for state in STATES},
             "capabilities": [vars(change) for change in self.capabilities],
             "cost": self.costs.as_json(),
             "quotas": [need.as_json() for need in self.needs],
             "drift": None
             if self.drift is None
-            else [{"operation": one.operation, "urn": one.urn} for one in self.drift],
+            else [{"operation": change.operation, "urn": change.urn} for change in self.drift],
             "notes": self.notes,
             "error": self.failure or None,
             "refused": self.refused,
         }
 
 
-def counts(number: int, noun: str) -> str:
-    """`1 resource`, `2 resources`."""
+def plural(number: int, noun: str) -> str:
+    """Return `1 resource` or `2 resources`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,7 +1,7 @@
-"""The review as SARIF 2.1.0, which code scanning shows beside the lines that are to be mended.
+"""Write the review as SARIF 2.1.0, which code scanning shows beside the lines to fix.
 
-Waived findings are there with their suppression, mended ones are not: nothing is wrong any more. A resource with data
-that would go is a result of a rule of its own, so that it shows where the rest shows.
+Waived findings have a suppression, and fixed findings are left out. A resource with data that would be lost is a result
+of its own rule, so that code scanning shows it too.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 from typing import Any, Final
 
-from agentenv.cli.review.findings import REFERENCE, Judged
-from agentenv.cli.review.formats import text as words
+from agentenv.cli.review.findings import REFERENCE, ReviewFinding
+from agentenv.cli.review.formats import sentences
 from agentenv.cli.review.formats.report import Report
-from agentenv.cli.review.locations import Spot
+from agentenv.cli.review.locations import Location
 from agentenv.cli.review.losses import Loss
 from agentenv.policies.rules.registry import Rule, all_rules
 from agentenv.policies.verdicts import Severity, Verdict
@@ -27,12 +27,12 @@ _BASELINE: Final = {"new": "new", "existing": "unchanged", "waived": "unchanged"
 
 
 def as_sarif(report: Report, stack_file: str, *, waived: bool = True) -> dict[str, Any]:
-    """One run with a result a finding; `waived` says whether those are among them that somebody answers for."""
-    shown = [one for one in report.findings if one.state != "fixed" and (waived or one.waiver is None)]
-    lost = [loss for loss in report.losses if loss.blocks]
-    ids = sorted({one.finding.rule for one in shown} | ({LOSS} if lost else set()))
+    """Return one run with a result for each finding; `waived` includes the waived findings."""
+    findings = [row for row in report.findings if row.state != "fixed" and (waived or row.waiver is None)]
+    losses = [loss for loss in report.losses if loss.blocks]
+    ids = sorted({row.finding.rule for row in findings} | ({LOSS} if losses else set()))
     index = {rule: number for number, rule in enumerate(ids)}
-    results = [_result(one, index) for one in shown] + [_loss(one, index, stack_file) for one in lost]
+    results = [_result(row, index) for row in findings] + [_loss(loss, index, stack_file) for loss in losses]
     return {
         "version": VERSION,
         "runs": [
@@ -41,10 +41,10 @@ def as_sarif(report: Report, stack_file: str, *, waived: bool = True) -> dict[st
                     "driver": {
                         "name": "agentenv review",
                         "semanticVersion": version("agent-environment"),
-                        "rules": _rules(ids, shown),
+                        "rules": _rules(ids, findings),
                     }
                 },
-                "automationDetails": {"id": f"agentenv-review/{report.compared.stack}/"},
+                "automationDetails": {"id": f"agentenv-review/{report.comparison.stack}/"},
                 "columnKind": "utf16CodeUnits",
                 "invocations": [
                     {
@@ -60,53 +60,53 @@ def as_sarif(report: Report, stack_file: str, *, waived: bool = True) -> dict[st
     }
 
 
-def _rules(ids: Sequence[str], shown: Iterable[Judged]) -> list[dict[str, Any]]:
-    known = {rule.id: rule for rule in all_rules()}
-    said = {one.finding.rule: one for one in shown}
-    return [_descriptor(rule, known.get(rule), said.get(rule)) for rule in ids]
+def _rules(ids: Sequence[str], findings: Iterable[ReviewFinding]) -> list[dict[str, Any]]:
+    rules = {rule.id: rule for rule in all_rules()}
+    by_rule = {row.finding.rule: row for row in findings}
+    return [_descriptor(id_, rules.get(id_), by_rule.get(id_)) for id_ in ids]
 
 
-def _descriptor(rule: str, known: Rule | None, said: Judged | None) -> dict[str, Any]:
-    severity: Severity = known.severity if known else said.finding.severity if said else "Critical"
-    title = known.title if known else said.finding.message if said else "A resource that holds data would not stay"
-    do = known.fix if known else said.do if said else "Leave it, or allow the loss in policies/allowed_losses.yaml"
-    reference = f"{REFERENCE}#{rule.lower()}" if rule != LOSS else "docs/review.md"
+def _descriptor(id_: str, rule: Rule | None, row: ReviewFinding | None) -> dict[str, Any]:
+    severity: Severity = rule.severity if rule else row.finding.severity if row else "Critical"
+    title = rule.title if rule else row.finding.message if row else "A resource with data would be deleted"
+    fix = rule.fix if rule else row.fix if row else "Keep it, or allow the loss in policies/allowed_losses.yaml"
+    reference = f"{REFERENCE}#{id_.lower()}" if id_ != LOSS else "docs/review.md"
     return {
-        "id": rule,
+        "id": id_,
         "shortDescription": {"text": title},
-        "fullDescription": {"text": f"{title}. {known.why}" if known else title},
-        "help": {"text": f"{do} See {reference}.", "markdown": f"{do}\n\nSee `{reference}`."},
+        "fullDescription": {"text": f"{title}. {rule.why}" if rule else title},
+        "help": {"text": f"{fix} See {reference}.", "markdown": f"{fix}\n\nSee `{reference}`."},
         "defaultConfiguration": {"level": _LEVELS[severity]},
         "properties": {"tags": ["security"], "security-severity": _SCORES[severity]},
     }
 
 
-def _result(one: Judged, index: dict[str, int]) -> dict[str, Any]:
-    found = one.finding
-    unknown = "Not known yet: " if found.verdict is Verdict.INDETERMINATE else ""
-    place = f" {found.path}" if found.path else ""
+def _result(row: ReviewFinding, index: dict[str, int]) -> dict[str, Any]:
+    finding = row.finding
+    unknown = "Not known yet: " if finding.verdict is Verdict.INDETERMINATE else ""
+    path = f" {finding.path}" if finding.path else ""
     result = {
-        **_base(found.rule, index, f"{unknown}{one.name}{place}: {found.message or one.title}", one.fingerprint),
-        # SARIF's own kind for what nobody can tell has no level, and code scanning would not show it
-        "level": _LEVELS[found.severity] if found.verdict is Verdict.FAIL else "warning",
-        "baselineState": _BASELINE[one.state],
-        "locations": [_location(one.spots[0], found.urn)] if one.spots else [],
-        "relatedLocations": [{"id": number, **_location(spot)} for number, spot in enumerate(one.spots[1:], 1)],
-        "properties": {"verdict": found.verdict.value, "urn": found.urn, "blocks": one.blocks},
+        **_base(finding.rule, index, f"{unknown}{row.name}{path}: {finding.message or row.title}", row.fingerprint),
+        # Results of the kind `open` have no level in SARIF, and code scanning does not show them
+        "level": _LEVELS[finding.severity] if finding.verdict is Verdict.FAIL else "warning",
+        "baselineState": _BASELINE[row.state],
+        "locations": [_location(row.locations[0], finding.urn)] if row.locations else [],
+        "relatedLocations": [{"id": number, **_location(line)} for number, line in enumerate(row.locations[1:], 1)],
+        "properties": {"verdict": finding.verdict.value, "urn": finding.urn, "blocks": row.blocks},
     }
-    if one.waiver is not None:
-        result["suppressions"] = [{"kind": "external", "status": "accepted", "justification": one.waiver.summary}]
+    if row.waiver is not None:
+        result["suppressions"] = [{"kind": "external", "status": "accepted", "justification": row.waiver.summary}]
     return result
 
 
 def _loss(loss: Loss, index: dict[str, int], stack_file: str) -> dict[str, Any]:
-    text = f"{loss.change.operation} {loss.change.name}: {words.loss_line(loss)}"
+    text = f"{loss.change.operation} {loss.change.name}: {sentences.loss_line(loss)}"
     return {
         **_base(LOSS, index, text, f"{LOSS}:{loss.change.urn}"),
         "kind": "fail",
         "level": "error",
         "baselineState": "new",
-        "locations": [_location(Spot(stack_file), loss.change.urn)],
+        "locations": [_location(Location(stack_file), loss.change.urn)],
         "properties": {"verdict": "fail", "urn": loss.change.urn, "blocks": True},
     }
 
@@ -116,15 +116,15 @@ def _base(rule: str, index: dict[str, int], text: str, fingerprint: str) -> dict
         "ruleId": rule,
         "ruleIndex": index[rule],
         "message": {"text": text},
-        # The second is what code scanning goes by; without it, it would take the line, which moves
+        # Code scanning uses the second; without it, it would compute one from the line, which moves
         "partialFingerprints": {"agentenv/v1": fingerprint, "primaryLocationLineHash": f"{fingerprint}:1"},
     }
 
 
-def _location(spot: Spot, urn: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "physicalLocation": {"artifactLocation": {"uri": spot.file}, "region": {"startLine": spot.line}}
+def _location(location: Location, urn: str = "") -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "physicalLocation": {"artifactLocation": {"uri": location.file}, "region": {"startLine": location.line}}
     }
     if urn:
-        found["logicalLocations"] = [{"fullyQualifiedName": urn, "kind": "resource"}]
-    return found
+        document["logicalLocations"] = [{"fullyQualifiedName": urn, "kind": "resource"}]
+    return document

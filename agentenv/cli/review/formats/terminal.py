@@ -1,4 +1,4 @@
-"""The review on a terminal: the same order as in Markdown, with colour where there is any."""
+"""Write the review on a terminal, in the same order as in Markdown, with colour if there is any."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ from typing import TextIO
 from rich.console import Console
 from rich.text import Text
 
-from agentenv.cli.review.findings import Judged
-from agentenv.cli.review.formats import text as words
+from agentenv.cli.review.changes import SURENESS
+from agentenv.cli.review.findings import ReviewFinding, severity_counts
+from agentenv.cli.review.formats import sentences
 from agentenv.cli.review.formats.report import Report
 
-_MOST_CHANGES = 40  # more than this nobody reads on a terminal
+_MAX_CHANGES = 40  # on a terminal
 _COLOURS = {"create": "green", "update": "yellow", "replace": "magenta", "delete": "red"}
 _SEVERITY = {"Critical": "bold red", "High": "red", "Medium": "yellow", "Low": "blue"}
-_WIDEST = 120
-_NARROWEST = 30
+_MAX_WIDTH = 120
+_MIN_WIDTH = 30
 
 
 def write(report: Report, stream: TextIO, width: int | None = None) -> None:
-    """Write it all."""
+    """Write the whole review."""
     console = Console(file=stream, highlight=False)
-    # Where nobody looks a line is one line: a pipe may want to find things in it
-    console.width = width or (min(console.width, _WIDEST) if console.is_terminal else sys.maxsize)
+    # Without a terminal lines are not wrapped, so that a pipe can search them
+    console.width = width or (min(console.width, _MAX_WIDTH) if console.is_terminal else sys.maxsize)
     _Terminal(console).report(report)
 
 
@@ -33,8 +34,8 @@ class _Terminal:
         self._console = console
 
     def report(self, report: Report) -> None:
-        self._line(f"Review of {words.title(report)}", "bold")
-        self._line(words.verdict(report), "bold red" if report.blocking else "bold green")
+        self._line(f"Review of {sentences.title(report)}", "bold")
+        self._line(sentences.verdict(report), "bold red" if report.blocking else "bold green")
         if report.failure:
             self._heading("The program cannot be previewed")
             for line in report.failure.splitlines():
@@ -47,7 +48,7 @@ class _Terminal:
         self._rest(report)
         self._changes(report)
         if report.notes:
-            self._heading("How far to trust this")
+            self._heading("Limits of this review")
             for note in report.notes:
                 self._item(note)
 
@@ -57,43 +58,43 @@ class _Terminal:
         self._heading("Data at risk")
         for loss in report.losses:
             self._item(
-                f"{loss.change.operation} {loss.change.name}: {words.loss_line(loss)}", "red" if loss.blocks else ""
+                f"{loss.change.operation} {loss.change.name}: {sentences.loss_line(loss)}", "red" if loss.blocks else ""
             )
             self._line(f"      {loss.change.urn}", "dim")
         if any(loss.blocks for loss in report.losses):
-            self._line("    allow each by URN and until a day in policies/allowed_losses.yaml, or leave it")
+            self._line("    allow each in policies/allowed_losses.yaml by URN and with an expiry, or do not change it")
 
     def _findings(self, report: Report) -> None:
         if not report.findings:
             self._heading("Findings: none")
             return
-        self._heading(f"Findings: {words.found(report)}")
-        shown: Sequence[Judged] = [one for one in report.findings if one.blocks or one.state == "new"]
-        for first, every in words.told_once(shown):
-            found = first.finding
-            text = Text(f"  {found.rule} ", style="bold")
-            text.append(words.marks(first), style=_SEVERITY[found.severity])
-            text.append(_clean(f": {first.title or found.message}"))
+        self._heading(f"Findings: {sentences.finding_counts(report)}")
+        urgent: Sequence[ReviewFinding] = [row for row in report.findings if row.blocks or row.state == "new"]
+        for first, group in sentences.group_by_rule(urgent):
+            finding = first.finding
+            text = Text(f"  {finding.rule} ", style="bold")
+            text.append(sentences.labels(first), style=_SEVERITY[finding.severity])
+            text.append(_escape(f": {first.title or finding.message}"))
             self._print(text, 4)
-            for one in every:
-                unknown = " (not known yet)" if one.finding.verdict.value == "indeterminate" else ""
-                spot = f"  {one.spots[0]}" if one.spots else ""
-                self._item(f"{one.name} {one.finding.path}{unknown}{spot}", indent=4)
-                if words.message(one):
-                    self._line(f"        {words.message(one)}", "dim")
-            if first.do:
-                self._line(f"    do: {first.do}")
+            for row in group:
+                unknown = " (not known yet)" if row.finding.verdict.value == "indeterminate" else ""
+                location = f"  {row.locations[0]}" if row.locations else ""
+                self._item(f"{row.name} {row.finding.path}{unknown}{location}", indent=4)
+                if sentences.message(row):
+                    self._line(f"        {sentences.message(row)}", "dim")
+            if first.fix:
+                self._line(f"    do: {first.fix}")
             self._line(f"    see {first.link}", "dim")
         for state in ("existing", "waived", "fixed"):
-            rest = [one for one in report.of_state(state) if one not in shown]
+            rest = [row for row in report.of_state(state) if row not in urgent]
             if rest:
-                names = ", ".join(dict.fromkeys(one.finding.rule for one in rest))
-                self._item(f"{state}: {words.worst(rest)} ({names})", indent=2)
+                rules = ", ".join(dict.fromkeys(row.finding.rule for row in rest))
+                self._item(f"{state}: {severity_counts(rest)} ({rules})", indent=2)
 
     def _capabilities(self, report: Report) -> None:
         if not report.capabilities:
             return
-        self._heading("What sandboxes may reach")
+        self._heading("Capabilities of sandboxes")
         for change in report.capabilities:
             for gained in change.gained:
                 self._item(f"{change.name} gains {gained}", "yellow")
@@ -101,12 +102,12 @@ class _Terminal:
                 self._item(f"{change.name} loses {lost}")
 
     def _rest(self, report: Report) -> None:
-        if report.unguarded:
-            self._heading("No longer protected, so that a later change could take it")
-            for urn in report.unguarded:
+        if report.unprotected:
+            self._heading("No longer protected: a later change could delete these")
+            for urn in report.unprotected:
                 self._item(urn)
         if report.drift is not None:
-            self._heading(f"Changed by hand since the last update: {words.figures(report.drift)}")
+            self._heading(f"Drift since the last update: {sentences.figures(report.drift)}")
             for change in report.drift:
                 self._item(f"{change.operation} {change.name}")
         needs = [need for need in report.needs if need.changed or need.ok is False]
@@ -114,31 +115,31 @@ class _Terminal:
             self._heading("Quotas")
             for need in needs:
                 limit = "" if need.ok is None else f" of {need.limit}{', too few' if not need.ok else ''}"
-                before = "nothing" if need.before is None else need.before
-                after = "nothing" if need.after is None else need.after
+                before = "none" if need.before is None else need.before
+                after = "none" if need.after is None else need.after
                 self._item(f"{need.name.removeprefix('quota: ')}: {before} -> {after}{limit}")
-        self._heading(f"Cost: {words.cost_line(report.costs)}")
+        self._heading(f"Cost: {sentences.cost_line(report.costs)}")
         for part, then, now in report.costs.parts:
             self._item(f"{part}: {then:.2f} -> {now:.2f} ({now - then:+.2f})")
         if report.costs.after is not None:
-            self._line(f"  {words.cost_basis(report.costs)}", "dim")
+            self._line(f"  {sentences.cost_basis(report.costs)}", "dim")
 
     def _changes(self, report: Report) -> None:
-        self._heading(f"Changes: {words.figures(report.changes)}")
-        left = _MOST_CHANGES
-        for component, changes in words.grouped(report.changes).items():
-            rows = words.runs(changes, report.values)
-            self._line(f"  {component}: {words.figures(changes)}")
+        self._heading(f"Changes: {sentences.figures(report.changes)}")
+        left = _MAX_CHANGES
+        for component, changes in sentences.grouped(report.changes).items():
+            rows = sentences.grouped_rows(changes, report.values)
+            self._line(f"  {component}: {sentences.figures(changes)}")
             for change, names in rows[: max(left, 0)]:
-                sure = f"  ({words.sure(change)})" if words.sure(change) else ""
-                text = Text(f"    {words.MARKS[change.operation]} ", style=_COLOURS[change.operation])
-                text.append(_clean(f"{words.short_type(change.type)} {', '.join(names)}{sure}"))
+                sureness = f"  ({SURENESS[change.sureness]})" if SURENESS[change.sureness] else ""
+                text = Text(f"    {sentences.MARKS[change.operation]} ", style=_COLOURS[change.operation])
+                text.append(_escape(f"{sentences.short_type(change.type)} {', '.join(names)}{sureness}"))
                 self._print(text, 6)
                 for path, before, after in report.values.get(change.urn, ()):
                     self._line(f"        {path}: {before} -> {after}" if before or after else f"        {path}", "dim")
             left -= len(rows)
         if left < 0:
-            self._line(f"    … and {-left} rows more; --format json has them all")
+            self._line(f"    … and {-left} more rows; --format json has them all")
 
     def _heading(self, text: str) -> None:
         self._console.print()
@@ -148,10 +149,10 @@ class _Terminal:
         self._line(f"{' ' * indent}- {text}", style)
 
     def _line(self, text: str, style: str = "") -> None:
-        self._print(Text(_clean(text), style=style), len(text) - len(text.lstrip(" -")))
+        self._print(Text(_escape(text), style=style), len(text) - len(text.lstrip(" -")))
 
     def _print(self, text: Text, indent: int) -> None:
-        """A line, wrapped under its own beginning; what is one word stays one, so that it can be copied."""
+        """Print a line, with wrapped parts indented. A word is never broken, so that it can be copied."""
         for number, line in enumerate(text.divide(_breaks(text.plain, self._console.width, indent))):
             line.rstrip()
             shown = line if number == 0 else Text(" " * indent).append_text(line)
@@ -159,18 +160,18 @@ class _Terminal:
 
 
 def _breaks(text: str, width: int, indent: int) -> list[int]:
-    """Where a line is broken: behind spaces, so that what follows fits under the beginning of its words."""
+    """Return where a line is broken: after spaces, so that each indented part fits the width."""
     found: list[int] = []
     start, space, room = 0, 0, width
     for place, character in enumerate(text):
         if place - start >= room and space > start:
             found.append(space)
-            start, room = space, max(width - indent, _NARROWEST)
+            start, room = space, max(width - indent, _MIN_WIDTH)
         if character == " " and place >= indent:
             space = place + 1
     return found
 
 
-def _clean(text: str) -> str:
-    """The text without characters that would steer a terminal."""
+def _escape(text: str) -> str:
+    """Escape the characters that would control a terminal."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

@@ -1,7 +1,7 @@
-"""Values as a review may show them: short, on one line, and never one that may be a secret.
+"""Format values for a review: short, on one line, and without anything that may be a secret.
 
-What the engine knows to be secret it has masked already. The rest is shown only where the name of the property and the
-value itself speak against its being one: a value that is hidden without need costs a look into the code.
+The engine has masked the secrets that it knows. Other values are shown only if neither the name of the property nor the
+value looks like a secret.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from agentenv.rehearsal.providers.kubernetes.values import parse_path
 HIDDEN = "(hidden)"
 LATER = "(known once it is made)"
 NOTHING = "(nothing)"
-LONGEST = 60
+MAX_LENGTH = 60
 _CONTEXT = 12  # characters before the first that differs
 
 _WORDS = (
     r"secret|passw(?:or)?d|passphrase|pwd|token|credential|private[_-]?key|signing[_-]?key|access[_-]?key|api[_-]?key"
 )
-_TELLING = re.compile(
+_SENSITIVE_NAME = re.compile(
     r"secret|passw|passphrase|pwd|token|credential|private|kubeconfig|signing|key(data|material|string|value)?s?$|"
     r"connection_?string|user_?data|auth|cookie|containerdefinitions|"
-    # What programs are called with, and what anybody writes on objects, holds anything
+    # Arguments, environment variables and annotations can contain anything
     r"^(env|environment|stringdata|data|binarydata|variables|args?|arguments|command|entrypoint|annotations|pass)$",
     re.IGNORECASE,
 )
-# Keys that name something: of tables, tags and selectors, or by which others are found
-_NAMING = re.compile(
+# Keys that are identifiers: of tables, tags and selectors, or references to other resources
+_IDENTIFIER_NAME = re.compile(
     r"(kms|hash|range|sort|partition|tag|topology|label|object|s3|public|ssh)_?key$|^keys?$", re.IGNORECASE
 )
 _SECRET_TYPES = re.compile(r":Secret(Patch)?$|secretsmanager|ssm/parameter", re.IGNORECASE)
@@ -45,17 +45,17 @@ _SECRETS = re.compile(
     r"|(?<=://)[^/\s:@]*:[^/\s@]+(?=@)",
     re.DOTALL,
 )
-# What is said to be one: `password=…`, `"token": "…"`, `--api-key …`, `Authorization: Bearer …`. A colon alone is none:
-# `secretsmanager:GetSecretValue` is an action, and not a secret; nor is where one is to be found, or what it is called
-_NOT_ITSELF = r"(?![\w-]{0,40}?(?:names?|refs?|file|path|arn|less)[\"']?(?![\w-]))"
-_SAID = re.compile(
+# A labelled secret: `password=…`, `"token": "…"`, `--api-key …`, `Authorization: Bearer …`. A colon alone does not
+# label one: `secretsmanager:GetSecretValue` is an action. The file or the name of a secret is not a secret either
+_NOT_A_REFERENCE = r"(?![\w-]{0,40}?(?:names?|refs?|file|path|arn|less)[\"']?(?![\w-]))"
+_ASSIGNED = re.compile(
     rf"""(?ix)
     (?P<before>
         authorization["']?[ \t]*[:=][ \t]*["']?(?:[a-z]+[ \t]+)?
       | \bbearer[ \t]+(?=\S*\d|\S{{20}})
-      | (?<![\w-])--?[\w-]{{0,40}}?(?:{_WORDS}){_NOT_ITSELF}[\w-]{{0,40}}(?:[ \t]+|=)
+      | (?<![\w-])--?[\w-]{{0,40}}?(?:{_WORDS}){_NOT_A_REFERENCE}[\w-]{{0,40}}(?:[ \t]+|=)
       | (?:passw(?:or)?d|passphrase|pwd)["']?[ \t]*:[ \t]*
-      | (?:{_WORDS}){_NOT_ITSELF}[\w-]{{0,40}}(?:[ \t]*=[ \t]*|:[ \t]+|["'][ \t]*:[ \t]*)
+      | (?:{_WORDS}){_NOT_A_REFERENCE}[\w-]{{0,40}}(?:[ \t]*=[ \t]*|:[ \t]+|["'][ \t]*:[ \t]*)
     )
     (?!(?:true|false|null|none)\b)
     (?P<value>"[^"]*" | '[^']*' | [^\s&"',;]+)
@@ -63,41 +63,41 @@ _SAID = re.compile(
 )
 
 
-def masked(text: str) -> str:
-    """A text that somebody else wrote, with what looks like a secret taken out."""
-    return _SAID.sub(_without, _SECRETS.sub(HIDDEN, text))
+def mask_secrets(text: str) -> str:
+    """Mask everything in a text that looks like a secret."""
+    return _ASSIGNED.sub(_mask_value, _SECRETS.sub(HIDDEN, text))
 
 
-def _without(found: re.Match[str]) -> str:
-    """What is said before a value, and not the value; a value that is hidden already stays so."""
-    return found["before"] + HIDDEN
+def _mask_value(match: re.Match[str]) -> str:
+    """Return the label of a secret with a masked value."""
+    return match["before"] + HIDDEN
 
 
 def differences(change: Change, before: Graph, after: Graph) -> list[tuple[str, str, str]]:
-    """The properties that a change names, each with the value before and after."""
+    """Return the changed properties, each with its value before and after."""
     old, new = before.get(change.urn), after.get(change.urn)
     if change.operation not in {"update", "replace"} or old is None or new is None:
         return [(key, "", "") for key in change.keys]
-    return [(key, *_apart(shown(old, key), shown(new, key))) for key in change.keys]
+    return [(key, *_difference(displayed_value(old, key), displayed_value(new, key))) for key in change.keys]
 
 
-def _apart(old: str, new: str) -> tuple[str, str]:
-    """Two values from where they begin to differ; nothing where nobody can tell how they do."""
+def _difference(old: str, new: str) -> tuple[str, str]:
+    """Cut two values to where they differ. Values without a visible difference become empty."""
     if old == new:
         return "", ""
     pairs = zip(old, new, strict=False)
-    same = next((at for at, (one, other) in enumerate(pairs) if one != other), min(len(old), len(new)))
-    start = max(same - _CONTEXT, 0) if max(len(old), len(new)) > LONGEST else 0
+    same = next((at for at, (before, after) in enumerate(pairs) if before != after), min(len(old), len(new)))
+    start = max(same - _CONTEXT, 0) if max(len(old), len(new)) > MAX_LENGTH else 0
     return _cut(old, start), _cut(new, start)
 
 
 def _cut(text: str, start: int) -> str:
-    end = start + LONGEST - 1
+    end = start + MAX_LENGTH - 1
     return f"{'…' if start else ''}{text[start:end]}{'…' if len(text) > end else ''}"
 
 
-def shown(resource: Resource, path: str) -> str:
-    """The value at a path of a resource's inputs, as it may be shown, however long."""
+def displayed_value(resource: Resource, path: str) -> str:
+    """Return the value at a path of a resource's inputs, masked if it may be a secret."""
     steps = parse_path(path)
     value: Any = resource.inputs
     for step in steps:
@@ -111,20 +111,20 @@ def shown(resource: Resource, path: str) -> str:
         return NOTHING
     if is_unknown(value):
         return LATER
-    if _SECRET_TYPES.search(resource.type) or any(_telling(str(step)) for step in steps):
+    if _SECRET_TYPES.search(resource.type) or any(_may_be_secret(str(step)) for step in steps):
         return HIDDEN
-    return _plain(value)
+    return _value_text(value)
 
 
-def _telling(name: str) -> bool:
-    """Whether what is called so may be a secret."""
-    return _TELLING.search(name) is not None and _NAMING.search(name) is None
+def _may_be_secret(name: str) -> bool:
+    """Return whether a property with this name may be a secret."""
+    return _SENSITIVE_NAME.search(name) is not None and _IDENTIFIER_NAME.search(name) is None
 
 
-def _plain(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float | str):
-        return " ".join(masked(str(value)).split())
+        return " ".join(mask_secrets(str(value)).split())
     count = len(value) if isinstance(value, list | Mapping) else 1
     return f"({count} {'items' if isinstance(value, list) else 'keys'})"

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from agentenv.cli.review.findings import Judged
+from agentenv.cli.review.findings import ReviewFinding
 from agentenv.cli.review.preview import Call, Preview
-from agentenv.cli.review.review import Question, bench_of
-from agentenv.cli.review.stack_preview import refusals, selected
+from agentenv.cli.review.review import ReviewRequest, rule_evaluator
+from agentenv.cli.review.stack_preview import engine_refusals, preview_stack
 from agentenv.rehearsal.stage.stage import Stage
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -38,12 +38,12 @@ def call(opened: Stage, *cases: str) -> Call:
     return Call(engine.pulumi, engine.project, ROOT, "prod", engine.environment)
 
 
-def judged(preview: Preview, config: Path | None = None) -> list[Judged]:
-    question = Question(ROOT, "prod", packs_config=config)
-    return bench_of(question, None, date.today()).judged(None, preview.after)  # noqa: DTZ011 - the packs' own clock
+def judged(preview: Preview, config: Path | None = None) -> list[ReviewFinding]:
+    question = ReviewRequest(ROOT, "prod", packs_config=config)
+    return rule_evaluator(question, None, date.today()).evaluate(None, preview.after)  # noqa: DTZ011 - the packs' own clock
 
 
-def told(findings: list[Judged]) -> Told:
+def changes_from_steps(findings: list[ReviewFinding]) -> Told:
     return {(one.finding.urn.rsplit("::", 1)[-1], one.finding.rule) for one in findings if one.blocks}
 
 
@@ -59,13 +59,13 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def broken(opened: Stage, config: Path) -> Preview:
     """The first preview of the branch, with both packs."""
     settings = json.loads(config.read_text(encoding="utf-8"))
-    return selected(call(opened, *(case for case, _, _ in CASES)), ROOT / "policies", settings).preview
+    return preview_stack(call(opened, *(case for case, _, _ in CASES)), ROOT / "policies", settings).preview
 
 
 @pytest.fixture(scope="module")
 def sound(opened: Stage) -> Told:
     """What is refused of the same program where nothing is broken: by rules of which none is any case's."""
-    return told(judged(call(opened).preview()))
+    return changes_from_steps(judged(call(opened).preview()))
 
 
 def by_engine(preview: Preview) -> Told:
@@ -99,4 +99,4 @@ def test_the_review_finds_without_the_packs_exactly_what_the_packs_find(broken: 
     ours = {(one.finding.urn, one.finding.rule) for one in found if one.blocks}
     theirs = {(event.urn, event.policy) for event in broken.policies if event.mandatory}
     assert ours == theirs
-    assert refusals(broken, found) == []
+    assert engine_refusals(broken, found) == []

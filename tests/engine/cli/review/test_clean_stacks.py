@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agentenv.cli.review.offline import desired
-from agentenv.cli.review.review import Question, bench_of
+from agentenv.cli.review.offline import preview_tree
+from agentenv.cli.review.review import ReviewRequest, rule_evaluator
 
 ROOT = Path(__file__).resolve().parents[4]
 
@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[4]
     ("stack", "least"), [("dev", 100), ("staging", 100), ("prod", 200), ("local", 50), ("full", 300)]
 )
 def test_nothing_is_found_in_a_stack_of_this_repository(stack: str, least: int) -> None:
-    wanted = desired(ROOT, stack)
-    found = bench_of(Question(ROOT, stack, offline=True), wanted.settings, datetime.now(UTC).date())
-    assert len(wanted.wanted) > least
-    assert [one.as_json() for one in found.judged(None, wanted.wanted)] == []
+    wanted = preview_tree(ROOT, stack)
+    found = rule_evaluator(ReviewRequest(ROOT, stack, offline=True), wanted.settings, datetime.now(UTC).date())
+    assert len(wanted.graph) > least
+    assert [one.as_json() for one in found.evaluate(None, wanted.graph)] == []

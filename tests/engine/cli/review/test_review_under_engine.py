@@ -15,7 +15,7 @@ import pytest
 from agentenv.cli.main import main
 from agentenv.cli.review import offline
 from agentenv.cli.review.preview import Call
-from agentenv.cli.review.review import Question, review
+from agentenv.cli.review.review import ReviewRequest, review
 from agentenv.rehearsal.scenario.scenario import client
 from agentenv.rehearsal.stage.engine import Engine
 from agentenv.rehearsal.stage.stage import Stage
@@ -101,24 +101,24 @@ def test_two_revisions_are_compared_each_by_its_own_code(
     monkeypatch.chdir(repository.folder)
     asked = ["review", "--stack", "dev", "--offline", "--base", "HEAD", "--json"]
     assert main([*asked, "--format", "markdown,sarif,json", "--out", "out"]) == 1
-    told: dict[str, Any] = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert told["changes"] == {"create": 1, "update": 0, "replace": 2, "delete": 1}
-    changed = {row["urn"].rsplit("::", 1)[-1]: (row["operation"], row["sureness"]) for row in told["resources"]}
+    document: dict[str, Any] = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert document["changes"] == {"create": 1, "update": 0, "replace": 2, "delete": 1}
+    changed = {row["urn"].rsplit("::", 1)[-1]: (row["operation"], row["sureness"]) for row in document["resources"]}
     assert changed == {
         "homes": ("replace", "table"),
         "ann": ("replace", "follows"),
         "new": ("create", "shown"),
         "old": ("delete", "shown"),
     }
-    assert [row["urn"].rsplit("::", 1)[-1] for row in told["losses"]] == ["homes", "ann"]
-    assert told["cost"]["after"] is not None
-    assert told["cost"]["note"] == ""
-    assert told["capabilities"][0]["gained"][0].startswith("web: for example")
-    fresh = [row for row in told["findings"] if row["id"] == "EFS-01" and row["state"] == "new"]
+    assert [row["urn"].rsplit("::", 1)[-1] for row in document["losses"]] == ["homes", "ann"]
+    assert document["cost"]["after"] is not None
+    assert document["cost"]["note"] == ""
+    assert document["capabilities"][0]["gained"][0].startswith("web: for example")
+    fresh = [row for row in document["findings"] if row["id"] == "EFS-01" and row["state"] == "new"]
     assert fresh[0]["places"] == ["components/homes.py:5"]
     out = repository.folder / "out"
     assert sorted(path.name for path in out.iterdir()) == ["review.json", "review.md", "review.sarif"]
-    assert json.loads((out / "review.json").read_text(encoding="utf-8"))["changes"] == told["changes"]
+    assert json.loads((out / "review.json").read_text(encoding="utf-8"))["changes"] == document["changes"]
 
     # What a commit wants is known from then on: its program is not run again
     def run_again(*_: object) -> None:
@@ -126,8 +126,8 @@ def test_two_revisions_are_compared_each_by_its_own_code(
 
     monkeypatch.setattr(offline, "desired", run_again)
     assert len(list(kept.iterdir())) == 1
-    known = offline.of_base(repository.folder, "dev", "HEAD", repository.folder / "unpacked")
-    assert {resource.name: resource.inputs.get("encrypted") for resource in known.wanted.values()}["homes"] is True
+    known = offline.preview_base(repository.folder, "dev", "HEAD", repository.folder / "unpacked")
+    assert {resource.name: resource.inputs.get("encrypted") for resource in known.graph.values()}["homes"] is True
 
 
 def brought_up(opened: Stage, repository: Repository, monkeypatch: pytest.MonkeyPatch) -> tuple[Engine, Call]:
@@ -151,7 +151,7 @@ def test_a_stack_that_stands_is_previewed_with_the_packs_and_looked_at_for_drift
     by_urn = {row["type"]: row for row in standing.state()}
     queue = by_urn["aws:sqs/queue:Queue"]["id"]
     client("sqs", call.environment).tag_queue(QueueUrl=queue, Tags={"owner": "somebody"})
-    question = Question(repository.folder, "dev", base="HEAD", drift=True, call=call)
+    question = ReviewRequest(repository.folder, "dev", base="HEAD", drift=True, call=call)
     found = review(question)
 
     assert found.drift is not None
@@ -193,13 +193,13 @@ def test_what_stays_as_it_is_is_judged_and_what_goes_is_not(
     for drift in (False, True):
         if drift:
             client("sqs", call.environment).tag_queue(QueueUrl=queue, Tags={"owner": "somebody"})
-        found = review(Question(repository.folder, "dev", drift=drift, call=call))
+        found = review(ReviewRequest(repository.folder, "dev", drift=drift, call=call))
         assert {change.name: change.operation for change in found.changes} == {"goes": "delete"}
         states = {(one.finding.rule, one.name): one.state for one in found.findings}
         assert states["EFS-01", "homes"] == "existing", drift
         assert states["COST-01", "stays"] == "existing", drift
         assert states["COST-01", "goes"] == "fixed", drift
-        assert [urn.rsplit("::", 1)[-1] for urn in found.unguarded] == ["homes"], drift
+        assert [urn.rsplit("::", 1)[-1] for urn in found.unprotected] == ["homes"], drift
         assert found.refused == [], drift
 
 
@@ -207,7 +207,7 @@ def test_a_stack_that_has_nothing_yet_is_looked_at_for_drift_too(opened: Stage, 
     engine = opened.project(repository.folder, "dev")
     around = {**engine.environment, "PYTHONPATH": str(repository.folder)}
     found = review(
-        Question(
+        ReviewRequest(
             repository.folder,
             "dev",
             drift=True,

@@ -8,7 +8,7 @@ import pytest
 
 from agentenv.cli.preflight import access, quotas
 from agentenv.cli.preflight.aws_calls import Account
-from agentenv.cli.preflight.check import Check, checked
+from agentenv.cli.preflight.check import Check, run_checks
 from tests.fast.cli.preflight.conftest import Written
 from tests.fast.cli.preflight.test_permissions import ACCOUNT, EXISTING, ROLE, session
 from tests.fast.config.stack_samples import settings
@@ -18,7 +18,7 @@ POLICY = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
 
 
 def asked(account: Account, sections: dict[str, Any]) -> Check:
-    return checked(access.questions(settings(sections)), account)[0]
+    return run_checks(access.questions(settings(sections)), account)[0]
 
 
 @pytest.mark.parametrize(
@@ -86,5 +86,5 @@ def test_profiles_of_others_count_in_a_cluster_that_stands(written: Written) -> 
     written.write("eks").add_response(
         "list_fargate_profiles", {"fargateProfileNames": theirs}, {"clusterName": "shared"}
     )
-    check = checked([question], written.account())[0]
+    check = run_checks([question], written.account())[0]
     assert (check.ok, check.limit) == (False, 10)

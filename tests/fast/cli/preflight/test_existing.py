@@ -11,7 +11,7 @@ import pytest
 from agentenv.cli.preflight import existing as standing
 from agentenv.cli.preflight import subnet_capacity as room
 from agentenv.cli.preflight.aws_calls import Account
-from agentenv.cli.preflight.check import Check, checked
+from agentenv.cli.preflight.check import Check, run_checks
 from agentenv.config import Settings
 from tests.existing import Ground, tags
 from tests.fast.cli.preflight.conftest import REGION, Written
@@ -33,7 +33,7 @@ def told(ground: Ground, **more: Any) -> Settings:
 
 def asked(ground: Ground, name: str, found: Settings) -> Check:
     (question,) = [one for one in (*standing.questions(found), *room.questions(found)) if one.name.startswith(name)]
-    return checked([question], Account(REGION, ground))[0]  # pyright: ignore[reportArgumentType] - all of a session that is used
+    return run_checks([question], Account(REGION, ground))[0]  # pyright: ignore[reportArgumentType] - all of a session that is used
 
 
 def network(ground: Ground, **more: Any) -> Check:
@@ -82,10 +82,10 @@ def test_a_subnet_that_is_public_or_leads_nowhere(ground: Ground) -> None:
     mixed = {"existing": ground.existing(privateSubnetIds=[open_, shut, ground.private[1]], publicSubnetIds=[])}
     lines = network(ground, network=mixed).why.splitlines()
     # The one of the first zone is tagged and was left out.
-    assert [line for line in lines if line.startswith(f"{open_} leads to the internet by its own gateway")]
+    assert [line for line in lines if line.startswith(f"{open_} has a default route to an internet gateway")]
     assert [line for line in lines if line.startswith(f"{open_} assigns public addresses")]
-    assert [line for line in lines if line.startswith(f"{shut} has no way out")]
-    assert "has no way out" not in network(ground, network={**mixed, "nat": "none"}).why
+    assert [line for line in lines if line.startswith(f"{shut} has no default route")]
+    assert "has no default route" not in network(ground, network={**mixed, "nat": "none"}).why
 
 
 def test_a_vpc_without_names(ground: Ground) -> None:

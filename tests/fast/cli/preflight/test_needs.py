@@ -88,7 +88,7 @@ def test_homes_are_spread_over_the_file_systems() -> None:
     ("network", "count"), [({}, 1), ({"nat": "per-zone", "zones": 3}, 3), ({"nat": "single", "zones": 3}, 1)]
 )
 def test_each_nat_gateway_has_an_address(network: dict[str, Any], count: int) -> None:
-    assert needs.gateways(settings({"network": network})) == count
+    assert needs.nat_gateways(settings({"network": network})) == count
 
 
 def test_what_stands_already_is_not_needed_again() -> None:

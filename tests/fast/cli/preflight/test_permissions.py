@@ -11,7 +11,7 @@ import pytest
 
 from agentenv.cli.preflight import permissions
 from agentenv.cli.preflight.actions import POINTS, PROFILE, Actions, actions_of
-from agentenv.cli.preflight.check import Check, checked
+from agentenv.cli.preflight.check import Check, run_checks
 from agentenv.config.sections.network import PLATFORM_ENDPOINTS
 from tests.fast.cli.preflight.conftest import Written
 from tests.fast.config.stack_samples import sandbox, settings
@@ -56,7 +56,7 @@ def queue(written: Written, **decisions: str) -> Check:
 
 def asked(written: Written, service: str) -> Check:
     (question,) = [one for one in permissions.questions(settings()) if one.name == f"permissions: {service}"]
-    return checked([question], written.account())[0]
+    return run_checks([question], written.account())[0]
 
 
 def session(written: Written) -> None:
@@ -129,7 +129,7 @@ def test_no_operation_is_named_twice_and_each_is_one_that_aws_has() -> None:
         known: set[str] = {*loader.get_service_model(services.get(service, service)).operation_names}  # pyright: ignore[reportGeneralTypeIssues] - a cached property of botocore's own kind
         # What policies know and no client calls.
         known |= {"iam": {"PassRole"}}.get(service, set())
-        words = {word for row in rows if row.service == service for word in row.words}
+        words = {word for row in rows if row.service == service for word in row.operations}
         assert words <= known, (service, words - known)
 
 
@@ -169,7 +169,7 @@ def test_what_costs_are_controlled_with_is_asked_for_where_it_is() -> None:
         # Policies have words of their own for budgets and for most of a bucket's settings.
         if row.service not in {"budgets", "s3"}:
             known: set[str] = {*Session().get_service_model(row.service).operation_names}  # pyright: ignore[reportGeneralTypeIssues] - a cached property of botocore's own kind
-            assert set(row.words) <= known, row.service
+            assert set(row.operations) <= known, row.service
     named = {row.service: row.resource for row in added}
     assert named["budgets"].endswith(":budget/dev-agents-costs-month")
     assert named["s3"] == f"arn:aws:s3:::dev-agents-costs-usage-{ACCOUNT}"

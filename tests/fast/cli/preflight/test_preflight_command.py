@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -37,7 +38,7 @@ def test_without_credentials_every_check_says_so(nowhere: None, capsys: pytest.C
     assert len(checks) > 35
     assert all(set(check) == {"name", "needed", "limit", "ok", "why"} for check in checks)
     assert all(check["ok"] is None and "no AWS credentials" in check["why"] for check in checks)
-    assert said.err.startswith("agentenv preflight: nothing could be asked: no AWS credentials were found")
+    assert said.err.startswith("agentenv preflight: AWS answered no call: no AWS credentials were found")
 
 
 def test_without_a_network_the_address_is_told(
@@ -47,7 +48,7 @@ def test_without_a_network_the_address_is_told(
     assert preflight("--stack", "local") == cli.FAILED
     said = capsys.readouterr()
     assert "127.0.0.1:9" in said.err
-    assert "could not be asked" in said.out.splitlines()[-1]
+    assert "without a result" in said.out.splitlines()[-1]
     assert "Traceback" not in said.err + said.out
 
 
@@ -82,7 +83,7 @@ def test_the_table_is_for_people(
     monkeypatch.setenv("AWS_ENDPOINT_URL", cloud)
     preflight("--stack", "local")
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("asked as arn:aws:")
+    assert lines[0].startswith("caller: arn:aws:")
     assert any(line.startswith("ok  zones") and line.endswith("2 of 6") for line in lines)
     assert "checks passed" in lines[-1]
 
@@ -90,3 +91,10 @@ def test_the_table_is_for_people(
 def test_a_stack_that_there_is_not_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert preflight("--stack", "nowhere") == cli.FAILED
     assert "there is no stacks/Pulumi.nowhere.yaml" in capsys.readouterr().err
+
+
+def test_a_region_of_an_esc_environment_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "Pulumi.dev.yaml"
+    file.write_text("environment: [team]\n", encoding="utf-8")
+    assert preflight("--file", str(file)) == cli.FAILED
+    assert "set aws:region in the file" in capsys.readouterr().err

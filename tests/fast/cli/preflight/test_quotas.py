@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from agentenv.cli.preflight import quotas
-from agentenv.cli.preflight.aws_calls import Unanswered
-from agentenv.cli.preflight.check import Check, Question, checked
+from agentenv.cli.preflight.aws_calls import AwsCallError
+from agentenv.cli.preflight.check import Check, Question, run_checks
 from tests.fast.cli.preflight.conftest import Written
 from tests.fast.config.stack_samples import VETTED, sandbox, settings
 
 
 def asked(written: Written, name: str, **sections: Any) -> Check:
     (question,) = [one for one in quotas.questions(settings(sections)) if one.name.startswith(f"quota: {name}")]
-    return checked([question], written.account())[0]
+    return run_checks([question], written.account())[0]
 
 
 def limit(written: Written, service: str, code: str, value: float) -> None:
@@ -33,7 +33,7 @@ def tagged(environment: str) -> list[dict[str, str]]:
     [(1, 5, (4, 0), True), (1, 5, (5, 0), False), (1, 5, (5, 1), True), (3, 5, (4, 1), False), (3, 5, (3, 1), True)],
 )
 def test_a_number_has_to_fit_beside_what_others_have(needed: int, quota: int, used: tuple[int, int], ok: bool) -> None:
-    assert quotas.judged(needed, quota, used).ok is ok
+    assert quotas.quota_answer(needed, quota, used).ok is ok
 
 
 def test_vpcs_of_others_count_against_the_quota(written: Written) -> None:
@@ -41,7 +41,7 @@ def test_vpcs_of_others_count_against_the_quota(written: Written) -> None:
     written.write("ec2").add_response("describe_vpcs", {"Vpcs": [{"VpcId": "a"}, {"VpcId": "b"}]})
     found = asked(written, "VPCs")
     assert (found.needed, found.limit, found.ok) == (1, 2, False)
-    assert found.why == "2 in use: 1 too few; ask for a higher quota, or give some back"
+    assert found.why == "2 in use: 1 too few; request a higher quota, or free some"
 
 
 def test_a_vpc_that_is_ours_already_is_not_needed_twice(written: Written) -> None:
@@ -94,17 +94,17 @@ def test_what_may_not_be_asked_is_unknown_and_says_so(written: Written) -> None:
     ("standing", "ok", "words"),
     [
         ((), True, ""),
-        ((9_000, 0), True, "9000 on the fullest, 0 of them with an owner"),
-        ((9_990, 9_000), True, "9990 on the fullest, 9000 of them with an owner"),
-        ((9_990, 9_001), None, "too few if more than 9000 of those are kept for owners that left"),
+        ((9_000, 0), True, "9000 on the fullest file system, 0 of them with an owner"),
+        ((9_990, 9_000), True, "9990 on the fullest file system, 9000 of them with an owner"),
+        ((9_990, 9_001), None, "too few if more than 9000 of those are retained after their workspaces"),
         ((10_000, 9_001), False, "full; add a file system"),
     ],
 )
 def test_homes_that_are_kept_take_room_of_those_to_come(standing: Any, ok: bool | None, words: str) -> None:
-    found = quotas.room_for_homes(1_000, 10_000, standing)
+    found = quotas.access_point_answer(1_000, 10_000, standing)
     assert (found.limit, found.ok) == (10_000, ok)
     assert words in found.why
-    assert quotas.room_for_homes(10_001, 10_000, standing).ok is False
+    assert quotas.access_point_answer(10_001, 10_000, standing).ok is False
 
 
 def test_access_points_are_counted_on_the_environments_own_file_systems(written: Written) -> None:
@@ -117,7 +117,7 @@ def test_access_points_are_counted_on_the_environments_own_file_systems(written:
         files.add_response("describe_access_points", {"AccessPoints": owned}, {"FileSystemId": id_})
     written.write("service-quotas").add_response("list_service_quotas", {"Quotas": []})
     found = asked(written, "access points", sandboxClasses=[sandbox()])
-    assert (found.ok, found.why) == (True, "3 on the fullest, 1 of them with an owner")
+    assert (found.ok, found.why) == (True, "3 on the fullest file system, 1 of them with an owner")
 
 
 def system(id_: str, tags: list[dict[str, str]]) -> dict[str, Any]:
@@ -144,8 +144,8 @@ def test_what_was_asked_once_is_not_asked_again_and_silence_stays(written: Writt
     stub.add_client_error("describe_instances", "UnauthorizedOperation", "no")
     account = written.account()
     for _ in range(2):
-        with pytest.raises(Unanswered, match="UnauthorizedOperation"):
-            account.once("x", lambda: account.all("ec2", "describe_instances", "Reservations"))
+        with pytest.raises(AwsCallError, match="UnauthorizedOperation"):
+            account.cached("x", lambda: account.list_all("ec2", "describe_instances", "Reservations"))
 
 
 def test_every_group_of_cores_has_its_quota() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agentenv.cli.preflight.check import Check, checked
+from agentenv.cli.preflight.check import Check, run_checks
 from agentenv.cli.preflight.service_image import questions
 from tests.fast.cli.preflight.conftest import Written
 from tests.fast.config.stack_samples import settings
@@ -17,7 +17,7 @@ REPOSITORY = "111122223333.dkr.ecr.us-east-1.amazonaws.com/team/service"
 
 def check_image(session: Written, image: str) -> Check:
     (question,) = questions(settings({"service": {"image": image}}))
-    return checked([question], session.account())[0]
+    return run_checks([question], session.account())[0]
 
 
 def describe_images(session: Written, tags: list[str]) -> None:

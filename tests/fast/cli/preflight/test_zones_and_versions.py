@@ -9,7 +9,7 @@ import pytest
 from agentenv.cli.preflight import needs
 from agentenv.cli.preflight import versions as builds
 from agentenv.cli.preflight import zones as places
-from agentenv.cli.preflight.check import Check, Question, checked
+from agentenv.cli.preflight.check import Check, Question, run_checks
 from agentenv.core.nodes.node_pools import NodePool
 from tests.fast.cli.preflight.conftest import Written
 from tests.fast.config.stack_samples import config, sandbox, settings
@@ -17,7 +17,7 @@ from tests.fast.config.stack_samples import config, sandbox, settings
 
 def one(questions: list[Question], name: str, written: Written) -> Check:
     (question,) = [question for question in questions if question.name.startswith(name)]
-    return checked([question], written.account())[0]
+    return run_checks([question], written.account())[0]
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_a_region_that_there_is_not(written: Written) -> None:
     regions = [{"RegionName": "us-east-1", "OptInStatus": "opted-in"}]
     written.write("ec2").add_response("describe_regions", {"Regions": regions})
     found = one(places.questions(read(config(region="us-east-9"), "dev")), "the region", written)
-    assert (found.ok, found.why) == (False, "there is no such region; near it are us-east-1")
+    assert (found.ok, found.why) == (False, "there is no such region; similar regions: us-east-1")
 
 
 def test_zones_are_counted_or_looked_for_by_name(simulated: Written) -> None:
@@ -46,7 +46,7 @@ def test_zones_are_counted_or_looked_for_by_name(simulated: Written) -> None:
     named = settings({"network": {"zones": ["us-east-1a", "us-east-1z"]}})
     found = one(places.questions(named), "zones", simulated)
     assert found.ok is False
-    assert found.why.startswith("us-east-1z cannot be had")
+    assert found.why.startswith("us-east-1z not available to this account")
 
 
 def test_every_pool_of_the_defaults_is_offered_somewhere_in_each_zone(simulated: Written) -> None:
@@ -60,7 +60,7 @@ def test_a_family_that_nobody_offers_is_told(simulated: Written) -> None:
     told = settings({"capacity": {"system": {"families": ["m9z"]}}})
     found = one(places.questions(told), "instances of system", simulated)
     assert (found.ok, found.limit) == (False, "us-east-1a: none; us-east-1b: none")
-    assert "nothing of it is offered in us-east-1a, us-east-1b" in found.why
+    assert "none of these is offered in us-east-1a, us-east-1b" in found.why
 
 
 def pool() -> NodePool:
@@ -69,9 +69,9 @@ def pool() -> NodePool:
 
 def test_each_zone_needs_one_family_of_a_pool_and_what_lacks_is_told() -> None:
     assert pool().families == ("t4g", "m7g")
-    half = places.judged(pool(), ["a", "b"], [("a", "t4g"), ("b", "m7g")])
+    half = places.offering_answer(pool(), ["a", "b"], [("a", "t4g"), ("b", "m7g")])
     assert (half.ok, half.why) == (True, "not in every zone: m7g, t4g")
-    assert places.judged(pool(), ["a", "b"], [("a", "t4g"), ("a", "m7g")]).ok is False
+    assert places.offering_answer(pool(), ["a", "b"], [("a", "t4g"), ("a", "m7g")]).ok is False
 
 
 def test_types_of_bare_metal_are_asked_for_as_such(written: Written) -> None:
@@ -95,7 +95,7 @@ def test_types_of_bare_metal_are_asked_for_as_such(written: Written) -> None:
 def test_the_pinned_builds_are_what_eks_offers(simulated: Written) -> None:
     asked = [question for question in builds.questions(settings()) if question.name.startswith("add-on ")]
     assert len(asked) == 7
-    assert [check for check in checked(asked, simulated.account()) if check.ok is not True] == []
+    assert [check for check in run_checks(asked, simulated.account()) if check.ok is not True] == []
 
 
 def test_a_build_that_is_gone_is_told_with_the_one_to_take(simulated: Written) -> None:
@@ -103,7 +103,7 @@ def test_a_build_that_is_gone_is_told_with_the_one_to_take(simulated: Written) -
     found = one(builds.questions(told), "add-on coredns", simulated)
     assert found.ok is False
     assert found.needed == "v1.0.0-eksbuild.1"
-    assert f"cluster.addonVersions takes another, such as {found.limit}" in found.why
+    assert f"set another in cluster.addonVersions, such as {found.limit}" in found.why
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_the_image_is_looked_for_where_karpenter_looks(written: Written) -> None
     )
 
 
-@pytest.mark.parametrize(("there", "said"), [(None, "no such release"), ([], "is gone")])
+@pytest.mark.parametrize(("there", "said"), [(None, "no such release"), ([], "no longer exists")])
 def test_an_image_that_is_not_there(written: Written, there: list[dict[str, str]] | None, said: str) -> None:
     found = image(written, there)
     assert found.ok is False

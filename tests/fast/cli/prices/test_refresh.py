@@ -13,10 +13,10 @@ import pytest
 from botocore.stub import ANY, Stubber
 
 from agentenv.cli.commands import prices as command
-from agentenv.cli.main import FAILED, OK, Refusal, main
+from agentenv.cli.main import FAILED, OK, CommandError, main
 from agentenv.cli.prices.catalog import CATALOG
-from agentenv.cli.prices.price_list import PriceList, shapes, spot
-from agentenv.cli.prices.refresh import JUMP, Refreshed, Sources, refresh, wanted_instances
+from agentenv.cli.prices.price_list import PriceList, instance_types, spot_prices
+from agentenv.cli.prices.refresh import MAX_CHANGE, Refreshed, Sources, instance_names, refresh
 from agentenv.core.prices.book import PriceBook, price_book, read_book
 from agentenv.core.prices.names import PRICES
 
@@ -72,7 +72,7 @@ def test_spot_is_the_middle_of_the_zones_last_prices() -> None:
     stub.add_response("describe_spot_price_history", {"SpotPriceHistory": pages[0], "NextToken": "n"}, asked)
     stub.add_response("describe_spot_price_history", {"SpotPriceHistory": pages[1]}, {**asked, "NextToken": "n"})
     with stub:
-        assert spot(client, ["m7g.large"], NOW) == {"m7g.large": Decimal("0.04")}
+        assert spot_prices(client, ["m7g.large"], NOW) == {"m7g.large": Decimal("0.04")}
     stub.assert_no_pending_responses()
 
 
@@ -87,7 +87,7 @@ def test_what_an_instance_is_is_asked_of_the_region() -> None:
     other = {**told, "InstanceType": "g6.48xlarge"}
     stub.add_response("describe_instance_types", {"InstanceTypes": [told, other]}, {"Filters": ANY})
     with stub:
-        ((name, shape),) = shapes(client, ["g6.xlarge"]).items()
+        ((name, shape),) = instance_types(client, ["g6.xlarge"]).items()
     assert (name, shape.vcpu, shape.memory, shape.gpus) == ("g6.xlarge", 4, Decimal(16), 1)
 
 
@@ -98,10 +98,10 @@ class Listing:
         self.lines: dict[str, list[str]] = {}
         for name, wanted in CATALOG.items():
             amount = book.prices[name].rate.dollars
-            if wanted.beside:
-                amount -= book.prices[wanted.beside].rate.dollars
+            if wanted.on_top_of:
+                amount -= book.prices[wanted.on_top_of].rate.dollars
             usage = "EUC1-" + wanted.usage.replace("\\", "").split("(")[0]
-            text = product(usage, ("0", str(amount * factor / wanted.times)), **wanted.attributes)
+            text = product(usage, ("0", str(amount * factor / wanted.factor)), **wanted.attributes)
             line = json.loads(text)
             line["product"]["productFamily"] = wanted.attributes.get("productFamily", "")
             self.lines.setdefault(self.key(wanted.service, wanted.attributes), []).append(json.dumps(line))
@@ -153,12 +153,12 @@ def looked_up(book: PriceBook | None, listing: Listing, **how: bool) -> Refreshe
 
 def test_every_price_is_looked_for() -> None:
     assert CATALOG.keys() == PRICES.keys()
-    assert {"m7g.large", "c8i.4xlarge", "g6.xlarge"} <= set(wanted_instances())
+    assert {"m7g.large", "c8i.4xlarge", "g6.xlarge"} <= set(instance_names())
 
 
 def test_prices_that_are_the_same_get_a_new_date_and_nothing_else(book: PriceBook) -> None:
     found = looked_up(book, Listing(book), live=False)
-    assert (found.changes, found.kept) == ([], {})
+    assert (found.changes, found.retained) == ([], {})
     assert {one.date for one in found.book.prices.values()} == {NOW.date()}
     assert {name: one.rate for name, one in found.book.prices.items()} == {
         name: one.rate for name, one in book.prices.items()
@@ -175,12 +175,12 @@ def test_spot_prices_have_their_own_date(book: PriceBook) -> None:
 def test_what_changes_is_told_and_what_jumps_is_not_taken(book: PriceBook) -> None:
     dearer = looked_up(book, Listing(book, Decimal("1.1")), live=False)
     assert {change.name for change in dearer.changes} >= set(PRICES)
-    jumped = looked_up(book, Listing(book, Decimal(JUMP + 1)), live=False)
+    jumped = looked_up(book, Listing(book, Decimal(MAX_CHANGE + 1)), live=False)
     assert jumped.changes == []
     assert jumped.book.prices == book.prices
-    assert "--accept-jumps" in jumped.kept["nat.gateway"]
-    taken = looked_up(book, Listing(book, Decimal(JUMP + 1)), live=False, jumps=True)
-    assert taken.book.rate("nat.gateway").dollars == book.rate("nat.gateway").dollars * (JUMP + 1)
+    assert "--accept-jumps" in jumped.retained["nat.gateway"]
+    taken = looked_up(book, Listing(book, Decimal(MAX_CHANGE + 1)), live=False, jumps=True)
+    assert taken.book.rate("nat.gateway").dollars == book.rate("nat.gateway").dollars * (MAX_CHANGE + 1)
 
 
 def test_what_is_missing_or_not_clear_stays_as_old_as_it_was(book: PriceBook) -> None:
@@ -189,8 +189,8 @@ def test_what_is_missing_or_not_clear_stays_as_old_as_it_was(book: PriceBook) ->
     key = listing.key("AmazonEKS", {})
     listing.lines[key].append(product("EUC1-AmazonEKS-Hours:perCluster", ("0", "0.2")))
     found = looked_up(book, listing, live=False)
-    assert found.kept.keys() == {"backup.efs", "eks.cluster"}
-    assert "several lines" in found.kept["eks.cluster"]
+    assert found.retained.keys() == {"backup.efs", "eks.cluster"}
+    assert "several lines" in found.retained["eks.cluster"]
     assert found.book.prices["backup.efs"] == book.prices["backup.efs"]
 
 
@@ -198,7 +198,7 @@ def test_a_region_without_prices_gets_all_or_none(book: PriceBook) -> None:
     listing = Listing(book)
     assert looked_up(None, listing).book.prices.keys() == PRICES.keys()
     del listing.lines[listing.key("AWSBackup", {})]
-    with pytest.raises(Refusal, match=r"nothing was written: backup\.efs: no line of AWSBackup"):
+    with pytest.raises(CommandError, match=r"nothing was written: backup\.efs: no line of AWSBackup"):
         looked_up(None, listing)
 
 
@@ -220,7 +220,7 @@ def test_nothing_half_is_left_when_writing_fails(
 
     found = looked_up(book, Listing(book))
     monkeypatch.setattr(Path, "replace", broken)
-    with pytest.raises(Refusal, match=r"us-east-1\.toml cannot be written: no room"):
+    with pytest.raises(CommandError, match=r"us-east-1\.toml cannot be written: no room"):
         command.write(file, found)
     assert [one.name for one in tmp_path.iterdir()] == ["us-east-1.toml"]
     assert file.read_text() == "as it was"
@@ -245,7 +245,7 @@ def test_what_is_no_region_is_refused_before_anybody_is_asked(
 ) -> None:
     monkeypatch.setattr(command, "_client", lambda *_: pytest.fail("somebody was asked"))
     assert main(["prices", "refresh", "--region", "us-east-1", "--region", region, "--out", str(tmp_path)]) == FAILED
-    assert f"{region!r} is no AWS region" in capsys.readouterr().err
+    assert f"{region!r} is not an AWS region" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 

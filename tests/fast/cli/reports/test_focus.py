@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyarrow import parquet
 
-from agentenv.cli.main import Refusal
+from agentenv.cli.main import CommandError
 from agentenv.cli.reports.focus import write_focus
 from agentenv.core.attribution.attribute import attribute
 from agentenv.core.focus.rows import FocusContext, FocusRow, focus_rows, metered_quantities
@@ -21,9 +21,9 @@ from bench.month.whole import month
 @pytest.fixture(scope="module")
 def exported() -> tuple[Decimal, list[FocusRow]]:
     known = record(month(5, 2), 2)
-    statement = attribute(known.charges, known.rows, known.warm, known.places)
-    return statement.bill, list(
-        focus_rows(statement, metered_quantities(known.rows), FocusContext("dev", "111122223333"))
+    athena_query = attribute(known.charges, known.rows, known.warm, known.places)
+    return athena_query.bill, list(
+        focus_rows(athena_query, metered_quantities(known.rows), FocusContext("dev", "111122223333"))
     )
 
 
@@ -56,10 +56,10 @@ def test_what_is_not_focus_or_not_the_bill_is_not_written(
     exported: tuple[Decimal, list[FocusRow]], tmp_path: Path
 ) -> None:
     bill, rows = exported
-    with pytest.raises(Refusal, match="and the bill"):
+    with pytest.raises(CommandError, match="and the bill"):
         write_focus(rows, bill + 1, tmp_path / "cost.csv")
-    with pytest.raises(Refusal, match="neither"):
+    with pytest.raises(CommandError, match="neither"):
         write_focus(rows, bill, tmp_path / "cost.json")
-    with pytest.raises(Refusal, match="nothing to export"):
+    with pytest.raises(CommandError, match="nothing to export"):
         write_focus([], bill, tmp_path / "cost.csv")
     assert list(tmp_path.iterdir()) == []

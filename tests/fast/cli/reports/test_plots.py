@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from agentenv.cli.main import Refusal
-from agentenv.cli.reports.plots import plot_estimate, put
+from agentenv.cli.main import CommandError
+from agentenv.cli.reports.plots import plot_estimate, write_file
 
 BY_HOURS = {
     Decimal(40): [(10, Decimal("19.10")), (1000, Decimal("1.42"))],
@@ -44,13 +44,13 @@ def test_a_page_has_the_drawing_and_every_figure_and_loads_nothing(tmp_path: Pat
 def test_what_cannot_be_drawn_is_refused(
     by_hours: dict[Decimal, list[tuple[int, Decimal]]], name: str, told: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(Refusal, match=told):
+    with pytest.raises(CommandError, match=told):
         plot_estimate(by_hours, None, "prod", tmp_path / name)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_that_cannot_be_put_leaves_the_old_one_and_nothing_beside(tmp_path: Path) -> None:
     (tmp_path / "taken").mkdir()
-    with pytest.raises(Refusal, match="taken cannot be written: Is a directory"):
-        put(tmp_path / "taken", b"new")
+    with pytest.raises(CommandError, match="taken cannot be written: Is a directory"):
+        write_file(tmp_path / "taken", b"new")
     assert [one.name for one in tmp_path.iterdir()] == ["taken"]

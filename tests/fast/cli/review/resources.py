@@ -7,10 +7,10 @@ from typing import Any
 
 from agentenv.cli.review.changes import Change
 from agentenv.cli.review.cost import Costs
-from agentenv.cli.review.findings import Judged
-from agentenv.cli.review.formats.report import Compared, Report
+from agentenv.cli.review.findings import ReviewFinding
+from agentenv.cli.review.formats.report import Comparison, Report
 from agentenv.cli.review.graph import UNKNOWN, Graph, Resource, Source, graph
-from agentenv.cli.review.locations import Spot
+from agentenv.cli.review.locations import Location
 from agentenv.policies.verdicts import Finding, Severity, Verdict
 from agentenv.policies.waivers import Waiver
 
@@ -51,7 +51,7 @@ def depending(on: Resource, key: str, kind: str, name: str, inputs: dict[str, An
 
 def judged(
     rule: str = "POD-01", severity: Severity = "Critical", state: Any = "new", *, blocks: bool = True, **more: Any
-) -> Judged:
+) -> ReviewFinding:
     """A finding on a file system called `fs`."""
     finding = Finding(
         rule,
@@ -63,12 +63,12 @@ def judged(
     )
     values: dict[str, Any] = {
         "title": "Nothing is bad",
-        "do": "Do better.",
+        "fix": "Do better.",
         "link": "docs/reference/policies.md#pod-01",
-        "spots": [Spot("stacks/Pulumi.prod.yaml", 7), Spot("components/storage/storage.py", 120)],
+        "locations": [Location("stacks/Pulumi.prod.yaml", 7), Location("components/storage/storage.py", 120)],
         **more,
     }
-    return Judged(finding, state, blocks, **values)
+    return ReviewFinding(finding, state, blocks, **values)
 
 
 def waiver(**more: Any) -> Waiver:
@@ -90,7 +90,7 @@ def waiver(**more: Any) -> Waiver:
 
 def report(**more: Any) -> Report:
     """A review of prod against main."""
-    return Report(Compared("prod", "main", offline=True), **{"costs": Costs(), **more})
+    return Report(Comparison("prod", "main", offline=True), **{"costs": Costs(), **more})
 
 
 def created(count: int) -> list[Change]:

@@ -13,11 +13,11 @@ import pytest
 
 from agentenv.cli.commands import review as command
 from agentenv.cli.commands import waivers
-from agentenv.cli.main import Refusal, main
+from agentenv.cli.main import CommandError, main
 from agentenv.cli.review import offline
 from agentenv.cli.review import review as reviewing
 from agentenv.cli.review.formats.report import Report
-from agentenv.cli.review.offline import Desired
+from agentenv.cli.review.offline import DesiredState
 from tests.fast.cli.review.resources import FILE_SYSTEM, judged, of, report, resource, urn, waiver
 from tests.fast.cli.review.test_markdown import whole
 
@@ -113,29 +113,29 @@ def test_a_real_review_wants_the_engine_on_path(monkeypatch: pytest.MonkeyPatch,
 
 def test_a_format_that_is_none_is_refused() -> None:
     assert command.formats("sarif, json") == ["sarif", "json"]
-    with pytest.raises(argparse.ArgumentTypeError, match="there are markdown, sarif, json"):
+    with pytest.raises(argparse.ArgumentTypeError, match="allowed are markdown, sarif, json"):
         command.formats("pdf")
 
 
 def test_the_contract(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = report(findings=[judged()]).as_json()
-    assert set(told["changes"]) == {"create", "update", "replace", "delete"}
-    assert set(told["cost"]) >= {"before", "after", "per_user"}
-    assert {"id", "severity", "verdict", "urn", "message"} <= set(told["findings"][0])
+    changes_from_steps = report(findings=[judged()]).as_json()
+    assert set(changes_from_steps["changes"]) == {"create", "update", "replace", "delete"}
+    assert set(changes_from_steps["cost"]) >= {"before", "after", "per_user"}
+    assert {"id", "severity", "verdict", "urn", "message"} <= set(changes_from_steps["findings"][0])
 
 
 @pytest.mark.usefixtures("project")
 def test_the_packs_configuration_is_read_and_refused_with_its_mistakes(project: Path) -> None:
     path = project / "packs.json"
-    question = reviewing.Question(project, "prod", offline=True, packs_config=path)
+    question = reviewing.ReviewRequest(project, "prod", offline=True, packs_config=path)
     path.write_text(json.dumps({"poolCap": 7, "rules": {"POD-01": "advisory"}}), encoding="utf-8")
-    bench = reviewing.bench_of(question, None, date(2026, 3, 1))
+    bench = reviewing.rule_evaluator(question, None, date(2026, 3, 1))
     assert bench.context.pool_cap == 7
     assert bench.enforcement.level(judged().finding) == "advisory"
     for text, said in (("{", "not JSON"), ("[]", "one JSON object"), ('{"poolcap": 7}', "did you mean 'poolCap'")):
         path.write_text(text, encoding="utf-8")
-        with pytest.raises(Refusal, match=said):
-            reviewing.bench_of(question, None, date(2026, 3, 1))
+        with pytest.raises(CommandError, match=said):
+            reviewing.rule_evaluator(question, None, date(2026, 3, 1))
 
 
 def entry(name: str, created: date, expires: date, of_name: str = "fs") -> str:
@@ -154,7 +154,7 @@ def test_waivers_are_listed_with_when_they_end_and_whether_they_are_used(
     text = "waivers:\n" + entry("later-one", today, later) + entry("soon-one", today, soon, "gone")
     (project / "policies" / "waivers.yaml").write_text(text, encoding="utf-8")
     wanted = of(resource(FILE_SYSTEM, "fs", {"encrypted": False}))
-    monkeypatch.setattr(offline, "desired", lambda *_: Desired(None, wanted))
+    monkeypatch.setattr(offline, "preview_tree", lambda *_: DesiredState(None, wanted))
     assert main(["waivers", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["waivers"]
     assert [(row["id"], row["rule"], row["expires"], row["used"], row["days_left"]) for row in rows] == [
@@ -162,7 +162,7 @@ def test_waivers_are_listed_with_when_they_end_and_whether_they_are_used(
         ("later-one", "EFS-01", later.isoformat(), True, 30),
     ]
     assert main(["waivers", "--fast"]) == 0
-    assert "not looked whether it is used" in capsys.readouterr().out
+    assert "use not checked" in capsys.readouterr().out
 
 
 def test_an_expired_or_wrong_waiver_fails(project: Path, capsys: Any) -> None:
@@ -171,7 +171,7 @@ def test_an_expired_or_wrong_waiver_fails(project: Path, capsys: Any) -> None:
     (project / "policies" / "waivers.yaml").write_text(text, encoding="utf-8")
     assert main(["waivers", "--fast"]) == 1
     said = capsys.readouterr().out
-    assert "wrong: waiver half: 'rule' is missing" in said
+    assert "invalid: waiver half: 'rule' is missing" in said
     assert "expired on" in said
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from agentenv.cli.review.changes import Change, counted, told
-from agentenv.cli.review.compare import compared, unknown_in_both
+from agentenv.cli.review.changes import Change, changes_from_steps, operation_counts
+from agentenv.cli.review.compare import compare_graphs, count_unknown_in_both
 from agentenv.cli.review.graph import Resource
 from tests.fast.cli.review.resources import ACCESS_POINT, FILE_SYSTEM, LATER, depending, of, resource, urn
 
@@ -16,15 +16,15 @@ def operations(changes: list[Change]) -> dict[str, tuple[str, tuple[str, ...], s
 
 def test_what_comes_goes_and_stays() -> None:
     same, gone, new = (resource(FILE_SYSTEM, name, {"encrypted": True}) for name in ("same", "gone", "new"))
-    found = compared(of(same, gone), of(same, new))
+    found = compare_graphs(of(same, gone), of(same, new))
     assert operations(found) == {"new": ("create", (), "shown"), "gone": ("delete", (), "shown")}
-    assert counted(found) == {"create": 1, "update": 0, "replace": 0, "delete": 1}
+    assert operation_counts(found) == {"create": 1, "update": 0, "replace": 0, "delete": 1}
 
 
 def test_the_services_own_table_tells_an_update_from_a_replacement() -> None:
     before = of(resource(FILE_SYSTEM, "a", {"encrypted": False}), resource(FILE_SYSTEM, "b", {"tags": {"x": "1"}}))
     after = of(resource(FILE_SYSTEM, "a", {"encrypted": True}), resource(FILE_SYSTEM, "b", {"tags": {"x": "2"}}))
-    assert operations(compared(before, after)) == {
+    assert operations(compare_graphs(before, after)) == {
         "a": ("replace", ("encrypted",), "table"),
         "b": ("update", ("tags.x",), "table"),
     }
@@ -36,7 +36,7 @@ def test_another_spelling_is_no_change() -> None:
         '{"Statement":{"Action":["a:B"],"Effect":"Allow"}}',
     )
     kind = "aws:iam/policy:Policy"
-    assert not compared(of(resource(kind, "p", {"policy": one})), of(resource(kind, "p", {"policy": other})))
+    assert not compare_graphs(of(resource(kind, "p", {"policy": one})), of(resource(kind, "p", {"policy": other})))
 
 
 def test_what_cannot_change_in_a_cluster_is_replaced() -> None:
@@ -45,13 +45,13 @@ def test_what_cannot_change_in_a_cluster_is_replaced() -> None:
     before = resource(kind, "class", {**base, "parameters": {"gidRangeStart": "1"}})
     after = resource(kind, "class", {**base, "parameters": {"gidRangeStart": "2"}})
     labelled = resource(kind, "class", {**before.inputs, "metadata": {"name": "efs", "labels": {"a": "b"}}})
-    assert operations(compared(of(before), of(after)))["class"][0] == "replace"
-    assert operations(compared(of(before), of(labelled)))["class"][0] == "update"
+    assert operations(compare_graphs(of(before), of(after)))["class"][0] == "replace"
+    assert operations(compare_graphs(of(before), of(labelled)))["class"][0] == "update"
 
 
 def test_a_kind_that_no_table_knows_is_guessed_and_says_so() -> None:
     kind = "random:index/randomId:RandomId"
-    found = compared(of(resource(kind, "r", {"length": 1})), of(resource(kind, "r", {"length": 2})))
+    found = compare_graphs(of(resource(kind, "r", {"length": 1})), of(resource(kind, "r", {"length": 2})))
     assert operations(found) == {"r": ("update", ("length",), "guess")}
     assert "no table" in found[0].why
 
@@ -60,7 +60,7 @@ def test_what_hangs_on_something_replaced_is_replaced_with_it() -> None:
     old, new = (resource(FILE_SYSTEM, "fs", {"encrypted": flag}) for flag in (False, True))
     door = depending(new, "fileSystemId", ACCESS_POINT, "home", {"tags": {}})
     tagged = depending(new, "description", "aws:kms/key:Key", "key", {})
-    found = operations(compared(of(old, door, tagged), of(new, door, tagged)))
+    found = operations(compare_graphs(of(old, door, tagged), of(new, door, tagged)))
     assert found["home"] == ("replace", ("fileSystemId",), "follows")
     assert found["key"] == ("update", ("description",), "follows")
 
@@ -68,7 +68,7 @@ def test_what_hangs_on_something_replaced_is_replaced_with_it() -> None:
 def test_what_hangs_on_something_that_stays_does_not_move() -> None:
     old, new = (resource(FILE_SYSTEM, "fs", {"tags": {"x": value}}) for value in "12")
     door = depending(new, "fileSystemId", ACCESS_POINT, "home", {})
-    assert list(operations(compared(of(old, door), of(new, door)))) == ["fs"]
+    assert list(operations(compare_graphs(of(old, door), of(new, door)))) == ["fs"]
 
 
 def test_a_name_that_the_engine_makes_up_is_no_change_wherever_it_stands() -> None:
@@ -76,27 +76,27 @@ def test_a_name_that_the_engine_makes_up_is_no_change_wherever_it_stands() -> No
     before = of(resource(kind, "role", {"name": "role-0a1b2c3"}), resource(kind, "other", {"path": "role-0a1b2c3"}))
     after = of(resource(kind, "role", {"name": "role-3c2b1a0"}), resource(kind, "other", {"path": "role-3c2b1a0"}))
     chosen = of(resource(kind, "role", {"name": "role-for-people"}), *list(after.values())[1:])
-    assert compared(before, after) == []
-    assert operations(compared(before, chosen))["role"][0] == "replace"
+    assert compare_graphs(before, after) == []
+    assert operations(compare_graphs(before, chosen))["role"][0] == "replace"
 
 
 def test_what_moved_and_says_so_is_the_same() -> None:
     old = resource(FILE_SYSTEM, "old", {"encrypted": True})
     moved = resource(FILE_SYSTEM, "new", {"encrypted": True}, aliases=(old.urn,))
-    assert compared(of(old), of(moved)) == []
-    assert len(compared(of(old), of(resource(FILE_SYSTEM, "new", {"encrypted": True})))) == 2
+    assert compare_graphs(of(old), of(moved)) == []
+    assert len(compare_graphs(of(old), of(resource(FILE_SYSTEM, "new", {"encrypted": True})))) == 2
 
 
 def test_values_unknown_in_both_are_counted() -> None:
     one = resource(FILE_SYSTEM, "fs", {"kmsKeyId": LATER, "tags": {"a": LATER, "b": "c"}})
     other = resource(FILE_SYSTEM, "fs", {"kmsKeyId": LATER, "tags": {"a": "known", "b": "c"}})
-    assert unknown_in_both(of(one), of(one)) == 2
-    assert unknown_in_both(of(one), of(other)) == 1
+    assert count_unknown_in_both(of(one), of(one)) == 2
+    assert count_unknown_in_both(of(one), of(other)) == 1
 
 
 def test_providers_and_the_stack_are_not_shown() -> None:
     kinds = ("pulumi:pulumi:Stack", "pulumi:providers:aws")
-    assert compared(of(), of(*(Resource(urn(kind, "x"), kind) for kind in kinds))) == []
+    assert compare_graphs(of(), of(*(Resource(urn(kind, "x"), kind) for kind in kinds))) == []
 
 
 def test_the_engines_steps_of_one_resource_are_one_change() -> None:
@@ -107,13 +107,15 @@ def test_the_engines_steps_of_one_resource_are_one_change() -> None:
         {"op": "delete-replaced", "urn": fs.urn},
         {"op": "same", "urn": urn(FILE_SYSTEM, "other")},
     ]
-    assert told(steps, of(fs), of(fs)) == [Change("replace", fs.urn, FILE_SYSTEM, ("encrypted",), "engine")]
+    assert changes_from_steps(steps, of(fs), of(fs)) == [
+        Change("replace", fs.urn, FILE_SYSTEM, ("encrypted",), "engine")
+    ]
 
 
 def test_of_a_replacement_only_what_makes_it_one_is_named() -> None:
     fs = resource(FILE_SYSTEM, "fs")
     detailed = {"tags.x": {"kind": "update"}, "encrypted": {"kind": "update-replace"}}
-    found = told([{"op": "replace", "urn": fs.urn, "detailedDiff": detailed}], of(fs), of(fs))
+    found = changes_from_steps([{"op": "replace", "urn": fs.urn, "detailedDiff": detailed}], of(fs), of(fs))
     assert found[0].keys == ("encrypted",)
 
 
@@ -122,7 +124,7 @@ def test_what_the_program_lets_be_is_no_change_and_what_it_wants_replaced_is() -
         inputs = {"apiVersion": "a/v1", "kind": "Pool", "metadata": {"name": "p"}, "spec": {"replicas": replicas}}
         return resource("kubernetes:a/v1:Pool", "p", inputs, **more)
 
-    assert operations(compared(of(pool(1)), of(pool(2))))["p"][0] == "update"
-    assert compared(of(pool(1)), of(pool(2, ignores=("spec.replicas",)))) == []
-    assert compared(of(pool(1)), of(pool(2, ignores=("spec.rep",)))) != []
-    assert operations(compared(of(pool(1)), of(pool(2, replaced_by=("spec",)))))["p"][0] == "replace"
+    assert operations(compare_graphs(of(pool(1)), of(pool(2))))["p"][0] == "update"
+    assert compare_graphs(of(pool(1)), of(pool(2, ignores=("spec.replicas",)))) == []
+    assert compare_graphs(of(pool(1)), of(pool(2, ignores=("spec.rep",)))) != []
+    assert operations(compare_graphs(of(pool(1)), of(pool(2, replaced_by=("spec",)))))["p"][0] == "replace"

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from agentenv.cli.review import fingerprints as identity
-from agentenv.cli.review.findings import Bench, Judged, judgeable
+from agentenv.cli.review import fingerprints
+from agentenv.cli.review.findings import ReviewFinding, RuleEvaluator, policy_resource
 from agentenv.cli.review.graph import Graph, Resource
-from agentenv.cli.review.locations import Spot, class_of, spots
+from agentenv.cli.review.locations import Location, class_of, locations
 from agentenv.cli.stack_yaml import parse
 from agentenv.policies.packs.enforcement import Enforcement
 from agentenv.policies.rules.registry import Outcome, Rule, fail, resources, unknown
@@ -49,8 +49,8 @@ def rule(name: str = "EFS-01", severity: Severity = "Critical") -> Rule:
     return Rule(name, "Files are encrypted", severity, "Because.", "Encrypt it.", {}, "0.1", files, encrypted, False)
 
 
-def bench(environment: str = "prod", *waivers: Waiver, rules: tuple[Rule, ...] = (), **more: Any) -> Bench:
-    return Bench(
+def bench(environment: str = "prod", *waivers: Waiver, rules: tuple[Rule, ...] = (), **more: Any) -> RuleEvaluator:
+    return RuleEvaluator(
         PolicyContext(environment=environment),
         Enforcement(environment),
         Waivers(tuple(waivers)),
@@ -66,12 +66,12 @@ def fs(name: str, value: object) -> Resource:
     return resource(FILE_SYSTEM, name, {"encrypted": value})
 
 
-def states(found: list[Judged]) -> dict[str, str]:
+def states(found: list[ReviewFinding]) -> dict[str, str]:
     return {one.name: one.state for one in found}
 
 
-def judged(before: Graph | None, after: Graph, **more: Any) -> list[Judged]:
-    return bench(**more).judged(before, after)
+def judged(before: Graph | None, after: Graph, **more: Any) -> list[ReviewFinding]:
+    return bench(**more).evaluate(before, after)
 
 
 def test_new_existing_and_mended_are_told_apart() -> None:
@@ -101,7 +101,7 @@ def holes(view: Judgeable) -> Iterator[Outcome]:
         yield unknown(field) if word == "later" else fail(field, word)
 
 
-def told(before: str, after: str) -> list[tuple[str, str, bool]]:
+def messages(before: str, after: str) -> list[tuple[str, str, bool]]:
     """What is said of a change of the holes in one place, with whether each blocks."""
     rules = (replace(rule(), check=holes),)
     graphs = (of(fs("a", before)) if before else of(), of(fs("a", after)))
@@ -109,12 +109,15 @@ def told(before: str, after: str) -> list[tuple[str, str, bool]]:
 
 
 def test_each_thing_that_is_wrong_in_one_place_is_told() -> None:
-    assert told("", "tls root") == [("tls", "new", True), ("root", "new", True)]
-    assert told("tls", "tls root") == [("root", "new", True), ("tls", "existing", True)]
-    assert told("tls root", "root") == [("root", "existing", True), ("tls", "fixed", False)]
+    assert messages("", "tls root") == [("tls", "new", True), ("root", "new", True)]
+    assert messages("tls", "tls root") == [("root", "new", True), ("tls", "existing", True)]
+    assert messages("tls root", "root") == [("root", "existing", True), ("tls", "fixed", False)]
     # Another hole than the one that was there is not there before, and what was sure is not hidden by a doubt
-    assert told("tls", "anybody") == [("anybody", "new", True)]
-    assert [row[:2] for row in told("", "tls later")] == [("tls", "new"), ("encrypted is not known yet", "new")]
+    assert messages("tls", "anybody") == [("anybody", "new", True)]
+    assert [row[:2] for row in messages("", "tls later")] == [
+        ("tls", "new"),
+        ("encrypted is not known yet", "new"),
+    ]
 
 
 def test_each_in_one_place_has_a_fingerprint_of_its_own_and_the_first_keeps_it() -> None:
@@ -171,12 +174,12 @@ def test_an_element_that_moves_in_its_list_stays_what_it_was(
 def test_a_place_is_called_by_names(path: str, expected: str) -> None:
     policy = '{"Statement": [{"Sid": "Mount"}]}'
     inputs = {"spec": {"containers": [{"name": "a"}, {"name": "b", "env": [{}]}]}, "policy": policy}
-    assert identity.place(path, inputs) == expected
+    assert fingerprints.stable_path(path, inputs) == expected
 
 
 def test_in_prod_alone_what_nobody_can_tell_blocks() -> None:
     for environment, blocks in (("prod", True), ("dev", False)):
-        (one,) = bench(environment).judged(None, of(fs("a", LATER)))
+        (one,) = bench(environment).evaluate(None, of(fs("a", LATER)))
         assert one.blocks is blocks
         assert one.finding.verdict.value == "indeterminate"
 
@@ -188,55 +191,55 @@ def test_a_hidden_secret_cannot_be_told_either() -> None:
 
 def test_a_waived_finding_is_shown_and_blocks_nothing() -> None:
     given = waiver(rule="EFS-01")
-    (one,) = bench("prod", given).judged(None, of(fs("fs", False)))
+    (one,) = bench("prod", given).evaluate(None, of(fs("fs", False)))
     assert (one.state, one.blocks, one.waiver) == ("waived", False, given)
 
 
 def test_an_expired_waiver_waives_nothing_and_is_found_itself_with_its_line() -> None:
     given = waiver(rule="EFS-01", expires=date(2026, 2, 20))
-    found = bench("prod", given, waiver_lines={"for-now": 12, "for": 3}).judged(None, of(fs("fs", False)))
+    found = bench("prod", given, waiver_lines={"for-now": 12, "for": 3}).evaluate(None, of(fs("fs", False)))
     by_rule = {one.finding.rule: one for one in found}
     assert by_rule["EFS-01"].state == "new"
     assert by_rule["WVR-01"].blocks
-    assert by_rule["WVR-01"].spots == [Spot("policies/waivers.yaml", 12)]
+    assert by_rule["WVR-01"].locations == [Location("policies/waivers.yaml", 12)]
 
 
 def test_an_unused_waiver_is_advice() -> None:
-    (one,) = bench("prod", waiver(rule="EFS-01")).judged(None, of(fs("fs", True)))
+    (one,) = bench("prod", waiver(rule="EFS-01")).evaluate(None, of(fs("fs", True)))
     assert (one.finding.rule, one.blocks) == ("WVR-03", False)
 
 
 def test_a_rule_that_is_switched_off_says_nothing() -> None:
     quiet = replace(bench(), enforcement=Enforcement("prod", by_rule={"EFS-01": "disabled"}))
-    assert quiet.judged(None, of(fs("fs", False))) == []
+    assert quiet.evaluate(None, of(fs("fs", False))) == []
 
 
 def test_each_waiver_that_is_wrong_has_a_fingerprint_and_a_line_of_its_own() -> None:
     given = [waiver(id=name, rule="EFS-01") for name in ("first-one", "second-one")]
-    found = bench("prod", *given, waiver_lines={"first-one": 3, "second-one": 12}).judged(None, of(fs("fs", True)))
-    assert [spot.line for one in found for spot in one.spots] == [3, 12]
+    found = bench("prod", *given, waiver_lines={"first-one": 3, "second-one": 12}).evaluate(None, of(fs("fs", True)))
+    assert [spot.line for one in found for spot in one.locations] == [3, 12]
     assert len({one.fingerprint for one in found}) == 2
 
 
 def test_a_wrong_waiver_is_new_where_the_change_brings_it() -> None:
     then, added = waiver(id="then", rule="EFS-01"), waiver(id="added", rule="EFS-01", expires=date(2026, 2, 20))
     graph = of(fs("fs", True))
-    found = bench("prod", then, added, waivers_before=Waivers((then,))).judged(graph, graph)
+    found = bench("prod", then, added, waivers_before=Waivers((then,))).evaluate(graph, graph)
     assert {one.finding.path: one.state for one in found} == {"waivers.then": "existing", "waivers.added": "new"}
-    found = bench("prod", then, waivers_before=Waivers((then, added))).judged(graph, graph)
+    found = bench("prod", then, waivers_before=Waivers((then, added))).evaluate(graph, graph)
     assert {one.finding.path: one.state for one in found} == {"waivers.then": "existing", "waivers.added": "fixed"}
     # It was needed, and what needs it no longer does so by this change
-    found = bench("prod", then, waivers_before=Waivers((then,))).judged(of(fs("fs", False)), graph)
+    found = bench("prod", then, waivers_before=Waivers((then,))).evaluate(of(fs("fs", False)), graph)
     assert {one.finding.rule: one.state for one in found} == {"WVR-03": "new", "EFS-01": "fixed"}
     # Without a base nobody can tell
-    assert [one.state for one in bench("prod", then).judged(None, graph)] == ["existing"]
+    assert [one.state for one in bench("prod", then).evaluate(None, graph)] == ["existing"]
 
 
 def test_what_is_said_of_waivers_can_be_switched_off_too() -> None:
     quiet = replace(
         bench("prod", waiver(rule="EFS-01")), enforcement=Enforcement("prod", by_rule={"WVR-03": "disabled"})
     )
-    assert quiet.judged(None, of(fs("fs", True))) == []
+    assert quiet.evaluate(None, of(fs("fs", True))) == []
 
 
 def test_the_fingerprint_is_of_the_place_and_not_of_the_words() -> None:
@@ -248,16 +251,16 @@ def test_the_fingerprint_is_of_the_place_and_not_of_the_words() -> None:
 
 
 def test_a_finding_says_what_to_do_and_never_a_secret() -> None:
-    (one,) = bench(links="../blob/main/").judged(None, of(fs("a", False)))
-    assert one.do == "Encrypt it."
+    (one,) = bench(links="../blob/main/").evaluate(None, of(fs("a", False)))
+    assert one.fix == "Encrypt it."
     assert one.link == "../blob/main/docs/reference/policies.md#efs-01"
     assert "hunter2" not in str(one.as_json())
 
 
 def test_the_contract_of_a_finding() -> None:
     (one,) = judged(None, of(fs("a", False)))
-    told = one.as_json()
-    assert {key: told[key] for key in ("id", "severity", "verdict", "urn")} == {
+    messages = one.as_json()
+    assert {key: messages[key] for key in ("id", "severity", "verdict", "urn")} == {
         "id": "EFS-01",
         "severity": "Critical",
         "verdict": "fail",
@@ -269,7 +272,7 @@ def test_rules_see_who_depends_on_whom() -> None:
     one = resource(
         FILE_SYSTEM, "a", {"kmsKeyId": LATER}, dependencies=("k",), property_dependencies={"kmsKeyId": ("k",)}
     )
-    seen = judgeable(one, PolicyContext())
+    seen = policy_resource(one, PolicyContext())
     assert seen.at("kmsKeyId").unknown
     assert seen.property_dependencies == {"kmsKeyId": frozenset({"k"})}
 
@@ -286,7 +289,7 @@ def test_a_document_that_is_not_known_yet_is_judged_as_its_component_promised_it
 
 
 def place(thing: Resource, path: str = "") -> str:
-    return str(spots(thing, path, "stack.yaml", parse(STACK_FILE))[0])
+    return str(locations(thing, path, "stack.yaml", parse(STACK_FILE))[0])
 
 
 def in_class(name: str, path: str = "") -> str:
@@ -318,8 +321,10 @@ def test_a_seat_is_found_by_its_name() -> None:
 
 
 def test_the_line_of_the_program_is_told_beside() -> None:
-    both = spots(at(resource(FILE_SYSTEM, "fs"), "components/storage/storage.py", 122), "", "s.yaml", parse(STACK_FILE))
-    assert [str(one) for one in both] == ["s.yaml:2", "components/storage/storage.py:122"]
+    found = locations(
+        at(resource(FILE_SYSTEM, "fs"), "components/storage/storage.py", 122), "", "s.yaml", parse(STACK_FILE)
+    )
+    assert [str(one) for one in found] == ["s.yaml:2", "components/storage/storage.py:122"]
 
 
 @pytest.mark.parametrize(

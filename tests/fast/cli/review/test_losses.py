@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from agentenv.cli.main import Refusal
+from agentenv.cli.main import CommandError
 from agentenv.cli.review.allowed_losses import FILE, Allowance, read_allowances
 from agentenv.cli.review.changes import Change
 from agentenv.cli.review.graph import Resource
-from agentenv.cli.review.losses import held_by, losses, unguarded
+from agentenv.cli.review.losses import data_lost_with, losses, unprotected
 from tests.fast.cli.review.resources import ACCESS_POINT, FILE_SYSTEM, TODAY, of, resource, urn
 
 
@@ -44,13 +44,13 @@ def test_what_holds_data_blocks_when_it_goes(held: Resource, operation: str) -> 
     change = Change("replace" if operation == "replace" else "delete", held.urn, held.type)
     (loss,) = losses([change], of(held), [], TODAY)
     assert loss.blocks
-    assert loss.lost == held_by(held)
+    assert loss.lost == data_lost_with(held)
 
 
 def test_a_release_that_is_left_to_those_who_have_it_is_no_loss() -> None:
     for kind in ("SandboxTemplate", "SandboxWarmPool"):
         made = kubernetes(kind, "extensions.agents.x-k8s.io/v1beta1")
-        assert held_by(Resource(**{**vars(made), "retain": True})) is None
+        assert data_lost_with(Resource(**{**vars(made), "retain": True})) is None
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_what_loses_its_protection_is_told() -> None:
         resource(FILE_SYSTEM, "a", protect=True), resource(FILE_SYSTEM, "b", retain=True), resource("x:y:Z", "c")
     )
     after = of(resource(FILE_SYSTEM, "a"), resource(FILE_SYSTEM, "b", retain=True), resource("x:y:Z", "c"))
-    assert unguarded(before, after) == [urn(FILE_SYSTEM, "a")]
+    assert unprotected(before, after) == [urn(FILE_SYSTEM, "a")]
 
 
 def written(folder: Path, text: str) -> Path:
@@ -145,11 +145,11 @@ def test_the_file_is_read(tmp_path: Path) -> None:
         ("losses:\n" + ENTRY.format(urn="fs", until="2026-03-20"), "not the whole URN"),
         ("losses:\n" + ENTRY.format(urn="urn:pulumi:a::b::c::d", until="2026-04-20"), "more than 30 days away"),
         ("losses:\n" + ENTRY.format(urn="urn:pulumi:a::b::c::d", until="soon"), "no day such as"),
-        ("losses:\n  - {urn: u, reason: r, owner: o, until: 2026-03-20, forever: true}\n", "'forever' is no key"),
+        ("losses:\n  - {urn: u, reason: r, owner: o, until: 2026-03-20, forever: true}\n", "'forever' is not a key"),
         ("losses: [\n", "policies/allowed_losses.yaml:"),
     ],
 )
 def test_what_is_wrong_in_the_file_is_refused_with_its_line(tmp_path: Path, text: str, said: str) -> None:
-    with pytest.raises(Refusal, match=r"policies/allowed_losses.yaml:[0-9]+") as refused:
+    with pytest.raises(CommandError, match=r"policies/allowed_losses.yaml:[0-9]+") as refused:
         read_allowances(written(tmp_path, text), TODAY)
     assert said in str(refused.value)

@@ -12,10 +12,10 @@ from markdown_it import MarkdownIt
 from agentenv.cli.review.allowed_losses import Allowance
 from agentenv.cli.review.changes import Change
 from agentenv.cli.review.cost import costs
-from agentenv.cli.review.formats.markdown import MOST, as_markdown, code, marker, plain
+from agentenv.cli.review.formats.markdown import MAX_BYTES, as_markdown, code, marker, plain
 from agentenv.cli.review.formats.report import Report
 from agentenv.cli.review.losses import Loss
-from agentenv.cli.review.quotas import Need
+from agentenv.cli.review.quotas import QuotaNeed
 from agentenv.cli.review.reach_changes import ClassChange
 from agentenv.config import read
 from agentenv.policies.verdicts import Verdict
@@ -36,7 +36,7 @@ def whole() -> Report:
             judged("EFS-03", "High", "fixed", blocks=False),
         ],
         capabilities=[ClassChange("standard", ["web: for example 1.0.0.0"], ["git"])],
-        needs=[Need("quota: EFS file systems", 1, 3), Need("quota: VPCs", 1, 1)],
+        needs=[QuotaNeed("quota: EFS file systems", 1, 3), QuotaNeed("quota: VPCs", 1, 1)],
         notes=["Offline."],
     )
 
@@ -52,16 +52,16 @@ def test_what_decides_stands_on_top_and_the_rest_is_folded() -> None:
     assert order == [
         "Data at risk",
         "Findings",
-        "There before, and not of this change: 1 Low",
+        "Existing before this change: 1 Low",
         "Waived: 1 High",
-        "Mended by this change: 1 High",
-        "What sandboxes may reach",
+        "Fixed by this change: 1 High",
+        "Capabilities of sandboxes",
         "Quotas: 1 need changed",
         "Every change: 2 to create, 1 to replace",
-        "How far to trust this",
+        "Limits of this review",
     ]
     assert text.count("<details>") == text.count("</details>") == 6
-    assert "the stack file is not understood here" in text
+    assert "this version cannot read the settings of the stack file" in text
 
 
 def test_a_finding_says_where_and_what_to_do_and_links_to_its_rule() -> None:
@@ -79,7 +79,7 @@ def test_a_finding_that_nobody_can_tell_says_so() -> None:
 def test_the_comment_says_which_commit_it_is_of() -> None:
     assert "\nCompared with `main`, offline" in as_markdown(report())
     given = report()
-    given.compared = replace(given.compared, commit="abc123")
+    given.comparison = replace(given.comparison, commit="abc123")
     assert "\n`abc123` compared with `main`, offline" in as_markdown(given)
 
 
@@ -136,7 +136,7 @@ def test_it_always_fits_and_says_what_it_cut(count: int) -> None:
     given.changes += created(count)
     given.findings += [judged(urn=urn(FILE_SYSTEM, f"é{number}")) for number in range(count)]
     text = as_markdown(given)
-    assert len(text.encode()) <= MOST
+    assert len(text.encode()) <= MAX_BYTES
     assert text.count("<details>") == text.count("</details>")
     assert ("Cut to fit a comment: " in text) is (count > 1000)
     if count > 1000:
@@ -151,7 +151,7 @@ def test_no_endless_line_takes_the_room_of_the_others(letter: str) -> None:
     given.findings = [judged(message=letter * 90_000, urn=urn(FILE_SYSTEM, f"fs-{number}")) for number in range(3)]
     given.refused = [letter * 90_000]
     text = as_markdown(given)
-    assert len(text.encode()) <= MOST
+    assert len(text.encode()) <= MAX_BYTES
     for said in ("Data at risk", "Every change", *(f"`fs-{number}`" for number in range(3))):
         assert said in text
     assert "…" in text
@@ -164,7 +164,7 @@ def test_of_a_failure_that_is_too_long_the_end_is_kept_and_the_fence_closed(leng
     lines = [f"{number} {letter * length}" for number in range(1000)]
     given.failure = "\n".join([*lines, "ValueError: no homes today"])
     text = as_markdown(given)
-    assert len(text.encode()) <= MOST
+    assert len(text.encode()) <= MAX_BYTES
     assert "\nValueError: no homes today\n```\n" in text
     assert re.search(r"```\n\n_… \d+ before these, cut to fit", text) or length == 10
     assert "Data at risk" in text
@@ -196,7 +196,7 @@ def test_costs_are_told_by_the_parts_that_change() -> None:
     each = read({"aws:region": "us-east-1", "agent-environment:network": {"nat": "per-zone"}}, "dev")
     text = as_markdown(report(costs=costs(one, each)))
     assert "| NAT gateways | 36.50 | 73.00 | +36.50 |" in text
-    assert "| **in all** | " in text
+    assert "| **total** | " in text
     assert "For 100 users with 40 active hours a month" in text
     same = as_markdown(report(costs=costs(each, each)))
-    assert "| nothing changes | | | |" in same
+    assert "| no change | | | |" in same

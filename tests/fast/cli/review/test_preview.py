@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from agentenv.cli.review.changes import told
+from agentenv.cli.review.changes import changes_from_steps
 from agentenv.cli.review.graph import Source, from_json, from_state, unknown_paths
-from agentenv.cli.review.preview import Call, PreviewFailed, read
-from agentenv.cli.review.stack_preview import refusals, selected
+from agentenv.cli.review.preview import Call, PreviewFailed, read_preview
+from agentenv.cli.review.stack_preview import engine_refusals, preview_stack
 from tests.fast.cli.review.resources import FILE_SYSTEM, LATER, judged, urn
 
 FS = urn(FILE_SYSTEM, "fs")
@@ -43,7 +43,7 @@ def test_both_graphs_are_read() -> None:
         {"op": "update", "urn": FS, "oldState": state(inputs={"encrypted": False}), "newState": state()},
         {"op": "delete", "urn": "urn:pulumi:a::b::c:d:E::gone", "oldState": {"urn": "gone", "type": "c:d:E"}},
     ]
-    found = read(0, f"warning: something\n{digest(*steps)}", [], Path("/p"), Path("/p"))
+    found = read_preview(0, f"warning: something\n{digest(*steps)}", [], Path("/p"), Path("/p"))
     assert found.before[FS].inputs == {"encrypted": False}
     assert found.after[FS].inputs == {"encrypted": True}
     assert list(found.after) == [FS]
@@ -55,7 +55,7 @@ def test_what_is_replaced_is_there_after() -> None:
         {"op": "create-replacement", "urn": FS, "oldState": state(), "newState": state()},
         {"op": "delete-replaced", "urn": FS, "oldState": state()},
     ]
-    assert list(read(0, digest(*steps), [], Path("/p"), Path("/p")).after) == [FS]
+    assert list(read_preview(0, digest(*steps), [], Path("/p"), Path("/p")).after) == [FS]
 
 
 @pytest.mark.parametrize(
@@ -71,18 +71,18 @@ def test_what_is_replaced_is_there_after() -> None:
 )
 def test_what_is_printed_before_the_digest_hides_none_of_it(before: str) -> None:
     steps = digest({"op": "delete", "urn": FS, "oldState": state()})
-    assert list(read(0, f"{before}{steps}", [], Path("/p"), Path("/p")).before) == [FS]
+    assert list(read_preview(0, f"{before}{steps}", [], Path("/p"), Path("/p")).before) == [FS]
 
 
 @pytest.mark.parametrize("said", ["", "nothing to tell", "{half", '{"a": 1}', 'Loading ${x} {"steps": []}'])
 @pytest.mark.parametrize("code", [0, 1])
 def test_a_digest_that_cannot_be_read_is_no_good_news(said: str, code: int) -> None:
     with pytest.raises(PreviewFailed):
-        read(code, said, [], Path("/p"), Path("/p"))
+        read_preview(code, said, [], Path("/p"), Path("/p"))
 
 
 def test_a_stack_of_which_nothing_is_there_or_wanted_has_no_steps() -> None:
-    assert read(0, '{"config": {}, "duration": 1}', [], Path("/p"), Path("/p")).steps == []
+    assert read_preview(0, '{"config": {}, "duration": 1}', [], Path("/p"), Path("/p")).steps == []
 
 
 def test_what_was_looked_at_afresh_is_not_therefore_wanted() -> None:
@@ -90,7 +90,7 @@ def test_what_was_looked_at_afresh_is_not_therefore_wanted() -> None:
         {"op": "refresh", "urn": FS, "oldState": state(), "newState": state(inputs={"encrypted": False})},
         {"op": "delete", "urn": FS, "oldState": state(inputs={"encrypted": False})},
     ]
-    found = read(0, digest(*steps), [], Path("/p"), Path("/p"))
+    found = read_preview(0, digest(*steps), [], Path("/p"), Path("/p"))
     assert list(found.after) == []
     assert found.before[FS].inputs == {"encrypted": False}
 
@@ -98,7 +98,7 @@ def test_what_was_looked_at_afresh_is_not_therefore_wanted() -> None:
 def test_policies_and_errors_come_from_the_log_and_a_half_line_is_left_out() -> None:
     error = json.dumps({"diagnosticEvent": {"severity": "error", "message": " it is protected\n"}})
     warning = json.dumps({"diagnosticEvent": {"severity": "warning", "message": "a plugin from PATH"}})
-    found = read(
+    found = read_preview(
         255,
         digest({"op": "create", "urn": FS, "newState": state()}),
         [policy(), error, warning, '{"pol'],
@@ -107,20 +107,20 @@ def test_policies_and_errors_come_from_the_log_and_a_half_line_is_left_out() -> 
     )
     assert [(one.policy, one.mandatory, one.urn) for one in found.policies] == [("EFS-01", True, FS)]
     assert found.errors == ["it is protected"]
-    told = {
+    changes_from_steps = {
         "steps": [{"op": "create", "urn": FS, "newState": state()}],
         "diagnostics": [{"severity": "error", "message": "error: it is protected"}],
     }
-    assert read(255, json.dumps(told), [error], Path(), Path()).errors == ["it is protected"]
+    assert read_preview(255, json.dumps(changes_from_steps), [error], Path(), Path()).errors == ["it is protected"]
     assert found.refused
 
 
 def test_a_program_that_does_not_run_is_told_in_the_engines_words() -> None:
     error = json.dumps({"diagnosticEvent": {"severity": "error", "message": "the stack has a mistake"}})
     with pytest.raises(PreviewFailed, match="the stack has a mistake"):
-        read(255, "", [error], Path(), Path())
+        read_preview(255, "", [error], Path(), Path())
     with pytest.raises(PreviewFailed, match="no stack named"):
-        read(255, "", [], Path(), Path(), said="error: no stack named 'prod'")
+        read_preview(255, "", [], Path(), Path(), stderr="error: no stack named 'prod'")
 
 
 def test_where_a_resource_comes_from_is_the_innermost_line_of_the_program(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_the_engine_is_asked_with_both_packs_and_the_drift_first(tmp_path: Path)
     fake.write_text(f"#!/bin/sh\necho \"$@\" >> {asked}\ncat <<'END'\n{steps}\nEND\n", encoding="utf-8")
     fake.chmod(0o755)
     call = Call(fake, tmp_path, tmp_path, "prod", dict(os.environ))
-    found = selected(call, Path("/policies"), {"poolCap": 3}, drift=True)
+    found = preview_stack(call, Path("/policies"), {"poolCap": 3}, drift=True)
     refresh, wanted, preview = asked.read_text(encoding="utf-8").splitlines()
     assert refresh.startswith("refresh --stack prod")
     assert "--preview-only" in refresh
@@ -165,22 +165,22 @@ def test_the_engine_is_asked_with_both_packs_and_the_drift_first(tmp_path: Path)
     assert "--show-sames" in wanted
     assert found.drift is not None
     assert [change.operation for change in found.drift] == ["update"]
-    selected(call, Path("/policies"))
+    preview_stack(call, Path("/policies"))
     assert "refresh" not in asked.read_text(encoding="utf-8").splitlines()[-1]
 
 
 def test_what_the_engine_refuses_is_told_once() -> None:
     log = [policy(), policy(name="EFS-02"), policy("advisory", name="EFS-03")]
     steps = digest({"op": "create", "urn": FS, "newState": state()})
-    preview = read(255, steps, log, Path(), Path())
+    preview = read_preview(255, steps, log, Path(), Path())
     known = judged("EFS-01", urn=FS)
-    assert refusals(preview, [known]) == ["EFS-02: not encrypted (fs)"]
-    assert refusals(read(0, steps, log, Path(), Path()), []) == []
-    assert refusals(read(255, steps, [], Path(), Path()), []) == ["it ended with 255"]
+    assert engine_refusals(preview, [known]) == ["EFS-02: not encrypted (fs)"]
+    assert engine_refusals(read_preview(0, steps, log, Path(), Path()), []) == []
+    assert engine_refusals(read_preview(255, steps, [], Path(), Path()), []) == ["the engine ended with exit code 255"]
 
 
 def test_a_revision_is_unpacked_and_what_differs_is_told(tmp_path: Path) -> None:
-    from agentenv.cli.main import Refusal
+    from agentenv.cli.main import CommandError
     from agentenv.cli.review import revision
 
     def git(*arguments: str) -> str:
@@ -202,30 +202,30 @@ def test_a_revision_is_unpacked_and_what_differs_is_told(tmp_path: Path) -> None
     assert (folder / "policies" / "a").read_text(encoding="utf-8") == "1"
     assert revision.changed_files(tmp_path, head, "policies") == ["policies/a", "policies/b"]
     for wrong in ("nothing-like-it", "--all"):
-        with pytest.raises(Refusal, match="revision"):
+        with pytest.raises(CommandError, match="revision"):
             revision.commit(tmp_path, wrong)
 
 
 def test_a_program_that_does_not_run_blocks_in_its_own_words(monkeypatch: pytest.MonkeyPatch) -> None:
     from agentenv.cli.review import offline
-    from agentenv.cli.review.review import Question, review
+    from agentenv.cli.review.review import ReviewRequest, review
 
     def fails(*_: object) -> None:
         raise PreviewFailed("ValueError: no homes today, with password=hunter2")
 
-    monkeypatch.setattr(offline, "desired", fails)
-    found = review(Question(Path(__file__).resolve().parents[4], "dev", offline=True))
+    monkeypatch.setattr(offline, "preview_tree", fails)
+    found = review(ReviewRequest(Path(__file__).resolve().parents[4], "dev", offline=True))
     assert "no homes today" in found.failure
     assert "hunter2" not in found.failure
     assert found.blocking == ["the program cannot be previewed"]
 
 
 def test_a_stack_file_with_mistakes_is_told_with_its_lines_and_nothing_is_run(tmp_path: Path) -> None:
-    from agentenv.cli.review.review import Question, review
+    from agentenv.cli.review.review import ReviewRequest, review
 
     (tmp_path / "stacks").mkdir()
     (tmp_path / "stacks" / "Pulumi.dev.yaml").write_text("config:\n  aws:region: nowhere\n", encoding="utf-8")
-    found = review(Question(tmp_path, "dev", offline=True))
+    found = review(ReviewRequest(tmp_path, "dev", offline=True))
     assert "stacks/Pulumi.dev.yaml:2" in found.failure
     assert found.blocking
 
@@ -236,13 +236,13 @@ def test_what_a_component_hands_out_comes_from_the_log() -> None:
         json.dumps({"resOutputsEvent": {"metadata": {"urn": FS, "new": {"outputs": outputs}}}})
         for outputs in ({}, {"documents": [1]}, {})
     ]
-    assert read(0, digest(made), events, Path(), Path()).after[FS].outputs == {"documents": [1]}
+    assert read_preview(0, digest(made), events, Path(), Path()).after[FS].outputs == {"documents": [1]}
 
 
 def test_what_is_allowed_wrongly_allows_nothing_and_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from agentenv.cli.review import offline
     from agentenv.cli.review.offline import NOTHING
-    from agentenv.cli.review.review import Question, review
+    from agentenv.cli.review.review import ReviewRequest, review
 
     for name in ("stacks", "policies"):
         (tmp_path / name).mkdir()
@@ -250,8 +250,8 @@ def test_what_is_allowed_wrongly_allows_nothing_and_blocks(tmp_path: Path, monke
     admins = '  agent-environment:cluster: {admins: ["arn:aws:iam::111122223333:role/platform"]}\n'
     (tmp_path / "stacks" / "Pulumi.dev.yaml").write_text(stack + admins, encoding="utf-8")
     (tmp_path / "policies" / "allowed_losses.yaml").write_text("losses: [a]\n", encoding="utf-8")
-    monkeypatch.setattr(offline, "both", lambda *_: (NOTHING, NOTHING))
-    found = review(Question(tmp_path, "dev", offline=True))
+    monkeypatch.setattr(offline, "preview_both", lambda *_: (NOTHING, NOTHING))
+    found = review(ReviewRequest(tmp_path, "dev", offline=True))
     assert found.blocking == ["the update is refused"]
     assert found.refused == ["policies/allowed_losses.yaml:1: an entry is a mapping of urn, reason, owner, until"]
 
@@ -272,5 +272,5 @@ def test_what_only_an_update_that_does_not_look_would_do_is_told_where_it_is_sti
     fake.write_text(f'#!/bin/sh\ncase "$*" in {which} esac\n', encoding="utf-8")
     fake.chmod(0o755)
     call = Call(fake, tmp_path, tmp_path, "prod", dict(os.environ))
-    preview = selected(call, Path("/policies"), drift=True).preview
-    assert [one.operation for one in told(preview.steps, preview.before, preview.after)] == expected
+    preview = preview_stack(call, Path("/policies"), drift=True).preview
+    assert [one.operation for one in changes_from_steps(preview.steps, preview.before, preview.after)] == expected

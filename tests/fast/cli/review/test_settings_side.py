@@ -6,9 +6,9 @@ import json
 from decimal import Decimal
 from typing import Any
 
-from agentenv.cli.review.cost import NONE, costs
-from agentenv.cli.review.quotas import needs
-from agentenv.cli.review.reach_changes import reaching
+from agentenv.cli.review.cost import UNREADABLE, costs
+from agentenv.cli.review.quotas import quota_needs
+from agentenv.cli.review.reach_changes import capability_changes
 from agentenv.config import Settings, read
 from agentenv.core.cost.estimate import Estimate, estimate
 
@@ -36,60 +36,67 @@ def standard(*capabilities: object, **more: Any) -> dict[str, Any]:
 
 def test_what_is_gained_is_said_with_an_example() -> None:
     before, after = settings(standard("dns")), settings(standard("dns", {"cidr": "198.51.100.0/24", "ports": [5432]}))
-    (change,) = reaching(before, after)
+    (change,) = capability_changes(before, after)
     assert change.name == "standard"
     assert change.lost == []
     assert change.gained == [
         "198.51.100.0/24 on tcp 5432: for example 198.51.100.0 on TCP port 5432 (of 198.51.100.0 to 198.51.100.255)"
     ]
-    (back,) = reaching(after, before)
+    (back,) = capability_changes(after, before)
     assert (back.gained, back.lost) == ([], change.gained)
 
 
 def test_a_word_that_opens_nothing_more_says_so() -> None:
-    (change,) = reaching(settings(standard("dns", "web", "git")), settings(standard("dns", "web", "git", "packages")))
+    (change,) = capability_changes(
+        settings(standard("dns", "web", "git")), settings(standard("dns", "web", "git", "packages"))
+    )
     assert change.gained == ["packages (reaches nothing more)"]
 
 
 def test_what_reaches_the_same_in_other_words_is_no_change() -> None:
     halves = [{"cidr": f"198.51.100.{start}/25", "ports": [443]} for start in (0, 128)]
     whole = {"cidr": "198.51.100.0/24", "ports": [443]}
-    (change,) = reaching(settings(standard(*halves)), settings(standard(whole)))
+    (change,) = capability_changes(settings(standard(*halves)), settings(standard(whole)))
     assert all("reaches nothing more" in line for line in [*change.gained, *change.lost])
 
 
 def test_a_weaker_wall_is_a_gain() -> None:
     before = settings(standard(tier="untrusted", storage={"kind": "none"}))
-    (change,) = reaching(before, settings(standard(tier="standard", storage={"kind": "none"})))
+    (change,) = capability_changes(before, settings(standard(tier="standard", storage={"kind": "none"})))
     assert "tier standard" in change.gained
     assert "tier untrusted" in change.lost
 
 
 def test_classes_that_come_and_go_are_told() -> None:
     before, after = settings(standard("dns")), settings({"name": "other", "capabilities": ["dns"]})
-    assert [(change.name, bool(change.gained), bool(change.lost)) for change in reaching(before, after)] == [
+    assert [(change.name, bool(change.gained), bool(change.lost)) for change in capability_changes(before, after)] == [
         ("other", True, False),
         ("standard", False, True),
     ]
-    assert reaching(before, before) == []
+    assert capability_changes(before, before) == []
 
 
 def test_quotas_are_told_before_and_after() -> None:
     before = settings(standard(maxSandboxes=10))
     after = settings(standard(maxSandboxes=1000), storage={"fileSystems": 3})
-    found = {need.name: need for need in needs(before, after)}
+    found = {need.name: need for need in quota_needs(before, after)}
     systems = found["quota: EFS file systems"]
     assert (systems.before, systems.after, systems.limit, systems.ok) == (1, 3, None, None)
     assert found["quota: access points of a file system"].after == 334
     assert not found["quota: EKS clusters in the region"].changed
-    assert all(need.before is None for need in needs(None, after))
+    assert all(need.before is None for need in quota_needs(None, after))
 
 
 def test_where_nobody_knows_the_prices_there_is_no_figure_and_it_says_so() -> None:
-    told = costs(None, elsewhere("sa-east-1")).as_json()
-    assert (told["before"], told["after"], told["per_user"], told["parts"]) == (None, None, None, [])
-    assert "no prices of sa-east-1" in told["note"]
-    assert costs(None, None).note == NONE
+    document = costs(None, elsewhere("sa-east-1")).as_json()
+    assert (
+        document["before"],
+        document["after"],
+        document["per_user"],
+        document["parts"],
+    ) == (None, None, None, [])
+    assert "no prices of sa-east-1" in document["note"]
+    assert costs(None, None).note == UNREADABLE
 
 
 def test_costs_of_both_are_told_for_the_users_of_the_later_one() -> None:

@@ -31,11 +31,11 @@ def test_the_terminal_has_it_all_in_that_order() -> None:
         "Blocked",
         "Data at risk",
         "Findings:",
-        "What sandboxes may reach",
+        "Capabilities of sandboxes",
         "Quotas",
         "Cost:",
         "Changes:",
-        "How far",
+        "Limits",
     ]
     places = [text.index(word) for word in order]
     assert places == sorted(places)
@@ -44,7 +44,7 @@ def test_the_terminal_has_it_all_in_that_order() -> None:
         "POD-01 Critical, blocks: Nothing is bad",
         "do: Do better.",
         "encrypted: false -> true",
-        "Cost: no figure: the stack file is not understood here",
+        "Cost: no figure: this version cannot read the settings of the stack file",
     ):
         assert said in text
 
@@ -61,9 +61,9 @@ def test_nothing_in_it_steers_the_terminal() -> None:
 
 
 def test_of_many_changes_the_first_are_shown_and_the_rest_counted() -> None:
-    shown = lines(report(changes=created(100)))
-    assert any("… and 60 rows more; --format json has them all" in line for line in shown)
-    assert len(shown) < 60
+    displayed_value = lines(report(changes=created(100)))
+    assert any("… and 60 more rows; --format json has them all" in line for line in displayed_value)
+    assert len(displayed_value) < 60
 
 
 def test_a_run_of_sarif_is_well_formed() -> None:
@@ -113,7 +113,7 @@ def test_what_nobody_can_tell_is_a_warning_that_says_so() -> None:
 
 def test_fingerprints_stay_when_words_and_lines_move() -> None:
     one = results(report(findings=[judged()]))["POD-01"]["partialFingerprints"]
-    other = results(report(findings=[judged(message="said otherwise", spots=[])]))["POD-01"]["partialFingerprints"]
+    other = results(report(findings=[judged(message="said otherwise", locations=[])]))["POD-01"]["partialFingerprints"]
     elsewhere = results(report(findings=[judged(path="kmsKeyId")]))["POD-01"]["partialFingerprints"]
     assert one == other
     assert one != elsewhere

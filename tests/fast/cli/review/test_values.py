@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agentenv.cli.review.changes import Change
-from agentenv.cli.review.formats.values import HIDDEN, differences, masked, shown
+from agentenv.cli.review.formats.values import HIDDEN, differences, displayed_value, mask_secrets
 from tests.fast.cli.review.resources import LATER, of, resource
 
 KIND = "aws:sns/topic:Topic"
@@ -40,12 +40,12 @@ KIND = "aws:sns/topic:Topic"
     ],
 )
 def test_a_value_is_shown_short_or_not_at_all(inputs: dict[str, object], path: str, expected: str) -> None:
-    assert shown(resource(KIND, "t", inputs), path) == expected
+    assert displayed_value(resource(KIND, "t", inputs), path) == expected
 
 
 def test_nothing_of_a_secret_is_shown() -> None:
     secret = resource("kubernetes:core/v1:Secret", "s", {"metadata": {"name": "x"}})
-    assert shown(secret, "metadata.name") == HIDDEN
+    assert displayed_value(secret, "metadata.name") == HIDDEN
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_nothing_of_a_secret_is_shown() -> None:
     ],
 )
 def test_what_looks_like_a_secret_is_taken_out_of_anybodys_words(secret: str) -> None:
-    said = masked(f"it failed with {secret} and more")
+    said = mask_secrets(f"it failed with {secret} and more")
     assert HIDDEN in said
     assert "hunter2" not in said
     assert "MIIE" not in said
@@ -106,7 +106,7 @@ def test_what_looks_like_a_secret_is_taken_out_of_anybodys_words(secret: str) ->
     ],
 )
 def test_words_about_secrets_are_no_secrets(text: str) -> None:
-    assert masked(text) == text
+    assert mask_secrets(text) == text
 
 
 def test_a_long_value_is_shown_where_it_differs() -> None:

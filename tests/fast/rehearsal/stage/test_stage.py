@@ -12,7 +12,7 @@ from agentenv.rehearsal import tools
 from agentenv.rehearsal.stage import run_folders
 from agentenv.rehearsal.stage.engine import Engine
 from agentenv.rehearsal.stage.stage import Stage, StageError, stage
-from agentenv.rehearsal.tools.progress import telling
+from agentenv.rehearsal.tools.progress import terminal_progress
 from agentenv.rehearsal.tools.toolbox import Toolbox
 
 
@@ -45,7 +45,7 @@ def test_too_little_room_is_told_before_anything_starts(tmp_path: Path, monkeypa
     monkeypatch.setattr(shutil, "disk_usage", lambda _: almost_full)
     with (
         pytest.raises(StageError, match=r"50 MB are free .* needs 100; .*AGENTENV_CACHE"),
-        stage(telling(), under=tmp_path),
+        stage(terminal_progress(), under=tmp_path),
     ):
         raise AssertionError("it opened")
     assert list(tmp_path.iterdir()) == []

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from agentenv.rehearsal.tools.progress import Lines, Terminal, span, telling
+from agentenv.rehearsal.tools.progress import Lines, Terminal, span, terminal_progress
 
 
 def test_a_log_gets_a_line_now_and_then() -> None:
@@ -47,7 +47,7 @@ def test_a_terminal_shows_names_that_look_like_markup() -> None:
 
 
 def test_what_is_no_terminal_gets_lines() -> None:
-    assert isinstance(telling(io.StringIO()), Lines)
+    assert isinstance(terminal_progress(io.StringIO()), Lines)
 
 
 @pytest.mark.parametrize(

@@ -335,7 +335,7 @@ def command(folder: Path, line: str) -> User:
     return User(exec=call)
 
 
-def telling(folder: Path) -> str:
+def terminal_progress(folder: Path) -> str:
     """A command that tells the token of now, and leaves a mark each time."""
     mark, token = shlex.quote(str(folder / "calls")), shlex.quote(str(folder / "token"))
     return f'echo x >> {mark}; printf \'{{"status":{{"token":"%s"}}}}\' "$(cat {token})"'
@@ -343,7 +343,7 @@ def telling(folder: Path) -> str:
 
 @played
 async def test_a_command_is_asked_again_where_its_token_no_longer_counts(tmp_path: Path) -> None:
-    user = command(tmp_path, telling(tmp_path))
+    user = command(tmp_path, terminal_progress(tmp_path))
     async with Server(said(), said(), DENIED, said(), then=DENIED) as server, connected(server, user) as one:
         await one.request("GET", "/")
         await one.request("GET", "/")
@@ -356,7 +356,7 @@ async def test_a_command_is_asked_again_where_its_token_no_longer_counts(tmp_pat
 
 @played
 async def test_a_command_that_fails_leaves_no_connection_open(tmp_path: Path) -> None:
-    once = f"{telling(tmp_path)}; test $(wc -l < {shlex.quote(str(tmp_path / 'calls'))}) = 1"
+    once = f"{terminal_progress(tmp_path)}; test $(wc -l < {shlex.quote(str(tmp_path / 'calls'))}) = 1"
     unfinished = only(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 9\r\n\r\n{")
     async with Server(said(), unfinished) as server, connected(server, command(tmp_path, once)) as one:
         await one.request("GET", "/")
