@@ -37,4 +37,4 @@ def test_a_stage_that_does_not_open_is_a_refusal() -> None:
 
     module.__dict__["measure"] = measure
     with pytest.raises(cli.CommandError, match="the disk is full"):
-        bench.measured(module, 1)
+        bench.measure(module, 1)

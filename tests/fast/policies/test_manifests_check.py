@@ -74,7 +74,7 @@ def test_a_critical_rule_that_cannot_tell_fails(field: str, tmp_path: Path, caps
     code, printed = check(text, tmp_path, capsys, "--rules", "POD-01")
     assert code == 1
     line = printed.splitlines()[0]
-    assert "pod.yaml#0: web: Critical POD-01 cannot tell, and so fails: " in line
+    assert "pod.yaml#0: web: Critical POD-01 is indeterminate, and so fails: " in line
     assert UNDECIDED[field] in line
     assert "write the value that Kubernetes documents" in line
 
@@ -82,7 +82,7 @@ def test_a_critical_rule_that_cannot_tell_fails(field: str, tmp_path: Path, caps
 def test_a_low_rule_that_cannot_tell_does_not_fail(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = CONTAINER.replace("FIELD", "readOnlyRootFilesystem: 'true'")
     code, printed = check(text, tmp_path, capsys, "--rules", "POD-15")
-    assert (code, "Low POD-15 cannot tell: " in printed) == (0, True)
+    assert (code, "Low POD-15 is indeterminate: " in printed) == (0, True)
 
 
 MANY = ", ".join(["*a{0}"] * 30)
@@ -158,7 +158,7 @@ def test_a_document_that_cannot_be_read_does_not_hide_the_others(
 def test_a_list_of_nothing_is_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, printed = check("apiVersion: v1\nkind: List\nitems: []\n", tmp_path, capsys)
     assert code == 1
-    assert "nothing was judged" in printed
+    assert "nothing was checked" in printed
     code, printed = check("apiVersion: v1\nkind: List\nitems: {}\n", tmp_path, capsys)
     assert code == 1
     assert "its items are not a list" in printed

@@ -65,8 +65,8 @@ def test_nothing_to_judge_is_no_pass(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert sorted(one["file"] for one in said["skipped"]) == places
     assert dispatch(["policies", "check", str(tmp_path)]) == 1
     printed = capsys.readouterr().out
-    assert "nothing was judged" in printed
-    assert "small.yaml#0: not judged: 'pod' is not a valid kind" in printed
+    assert "nothing was checked" in printed
+    assert "small.yaml#0: not checked: 'pod' is not a valid kind" in printed
     assert main([str(tmp_path)]) == 1
     # What is no object beside one that is does not fail the check
     (tmp_path / "good.yaml").write_text(pod("fine", "false"), encoding="utf-8")
