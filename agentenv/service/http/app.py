@@ -80,6 +80,8 @@ def application(lifespan: Any = None, metrics: Metrics | None = None) -> FastAPI
         redoc_url=None,
         redirect_slashes=False,
         separate_input_output_schemas=False,
+        # FastAPI's own telemetry would record paths with ids; `request_log` records routes.
+        telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
         generate_unique_id_function=lambda route: route.name,
     )
     responses.install_handlers(app)
