@@ -17,8 +17,8 @@ def has_passed(moment: datetime, now: datetime) -> bool:
 
 
 def is_ahead(moment: datetime | None, now: datetime) -> bool:
-    """Whether a moment is still to come by some clock."""
-    return moment is not None and now - moment < SKEW
+    """Return whether a timestamp is still to come by some clock, and near enough to be believed."""
+    return moment is not None and now - moment < SKEW and moment - now <= FURTHEST + SKEW
 
 
 def latest_past(moments: Iterable[datetime | None], now: datetime) -> datetime | None:

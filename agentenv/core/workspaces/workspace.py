@@ -16,8 +16,6 @@ from decimal import Decimal
 from enum import Enum
 from typing import Final, Literal, get_args
 
-from agentenv.core.values.timestamps import format_timestamp
-
 State = Literal["creating", "running", "suspended", "failed", "deleting", "deleted"]
 Mode = Literal["user", "session", "agent"]
 Access = Literal["rw", "ro"]
@@ -161,16 +159,17 @@ class CreateRequest:
 
     @property
     def fingerprint(self) -> str:
-        """What tells one request from another under the same key; who sent it does not matter."""
+        """Return a digest of what two requests with the same key have to agree on, whoever sends them.
+
+        Labels and deadline are not part of it: a repeated request often has later ones, and means the same workspace.
+        """
         told = (
             self.class_name,
             self.mode,
             self.task,
             self.channel,
-            sorted(self.labels.items()),
             sorted(self.shared.items()),
             self.idle_after,
-            format_timestamp(self.deadline) if self.deadline else None,
             None if self.budget is None else str(self.budget.normalize()),
             self.archive,
             self.parent,

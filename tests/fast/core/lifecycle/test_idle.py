@@ -53,6 +53,12 @@ def test_a_lease_that_ran_out_was_use_until_then() -> None:
     assert not sleeps(busy_until=NOW - 2 * MINUTE)
 
 
+def test_a_busy_until_or_lease_of_years_does_not_keep_it_running() -> None:
+    assert sleeps(busy_until=NOW + 1000 * DAY)
+    assert sleeps(leases=(lease(1000 * DAY),))
+    assert not sleeps(busy_until=NOW + FURTHEST)
+
+
 def test_what_another_source_saw_counts_and_one_that_cannot_tell_keeps_it_awake() -> None:
     assert not sleeps(Activity("traffic", NOW - MINUTE))
     assert sleeps(Activity("traffic", NOW - HOUR), Activity("work"))

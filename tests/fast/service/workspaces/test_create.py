@@ -234,7 +234,7 @@ def test_the_same_key_for_something_else_is_refused() -> None:
         again = await stage.backend.create(asked(), wait=5)
         assert (again.existed, again.workspace.id) == (True, first.workspace.id)
         with pytest.raises(Problem) as told:
-            await stage.backend.create(asked(labels={"a": "b"}), wait=5)
+            await stage.backend.create(asked(idle_after=timedelta(hours=1)), wait=5)
         assert told.value.kind == "key-reused"
 
     on_stage(act)
