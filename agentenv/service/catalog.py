@@ -103,8 +103,8 @@ class Catalog:
         """Return a class by name; raise a `Problem` where there is none."""
         sandbox_class = self.classes.get(name)
         if sandbox_class is None:
-            known = ", ".join(sorted(self.classes)) or "none"
-            raise Problem("class-unknown", f"there is no class {name!r}", f"ask for one of these: {known}")
+            # Without the names of the others: not every caller may use every class.
+            raise Problem("class-unknown", f"there is no class {name!r}", "choose one that GET /v1/classes lists")
         return sandbox_class
 
     def refuse_beyond(self, child: str, parent: str) -> None:

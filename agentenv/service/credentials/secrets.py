@@ -13,14 +13,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from agentenv.core.iam.identity_exchange import ExchangeError
 from agentenv.service.aws.clients import AwsRefusedError, AwsUnavailableError
 from agentenv.service.credentials.vault import MAX_BYTES, StoredSecret, Vault
-from agentenv.service.http.dependencies import CurrentCaller, Dependencies, RequestDependencies
+from agentenv.service.http.dependencies import AuthenticatedRoute, CurrentCaller, Dependencies, RequestDependencies
 from agentenv.service.http.problems import Problem, not_found
 from agentenv.service.http.responses import problems
 from agentenv.service.telemetry.logs import audit
 
 _Result = TypeVar("_Result")
 
-router = APIRouter(prefix="/v1/secrets", tags=["identity"])
+router = APIRouter(prefix="/v1/secrets", tags=["identity"], route_class=AuthenticatedRoute)
 Named = Annotated[str, Path(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 
 

@@ -1,6 +1,6 @@
 """Limit the size of request bodies.
 
-A body is read before its caller is known. Without a limit anybody who reaches the service could fill its memory.
+Without a limit any caller, and any sandbox that requests credentials, could fill the memory of the service.
 """
 
 from __future__ import annotations

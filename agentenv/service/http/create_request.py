@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import cast
 
+from agentenv.core.lifecycle.clock_skew import FURTHEST
 from agentenv.core.workspaces.workspace import CreateRequest, Workspace
 from agentenv.service.catalog import Class
-from agentenv.service.http.auth.callers import Caller
+from agentenv.service.http.auth.callers import Caller, is_owner_id
 from agentenv.service.http.auth.permissions import require, require_class_access
 from agentenv.service.http.dependencies import Dependencies
 from agentenv.service.http.problems import Problem
@@ -38,6 +40,7 @@ async def create_request(
         # Otherwise operators, who may not attach, would have a way into a workspace.
         detail = "only the owner of a workspace sets `shared` and `parent`"
         raise Problem("not-allowed", detail, "leave them out, or have the owner create it")
+    check_owner_ids(dependencies, [*body.shared, *([body.owner] if body.owner else [])])
     check_budget_change(caller, None, body.budget, of_class.budget, own=True)
     check_deadline(body.deadline, dependencies.now())
     if body.parent is not None:
@@ -131,6 +134,23 @@ def check_deadline(deadline: datetime | None, now: datetime) -> None:
     if deadline is not None and deadline < now + SHORTEST_LIFE:
         detail = "the deadline is in the past, or within a minute"
         raise Problem("too-late", detail, "leave it out, or choose a later deadline")
+
+
+def check_busy_until(busy_until: datetime | None, now: datetime) -> None:
+    """Raise a `Problem` for a `busy_until` that is too far ahead: a job renews it while it runs."""
+    if busy_until is not None and busy_until > now + FURTHEST:
+        hours = int(FURTHEST.total_seconds() // 3600)
+        detail = f"`busy_until` is more than {hours} hours ahead"
+        raise Problem("malformed", detail, "choose an earlier time, and renew it while the job runs")
+
+
+def check_owner_ids(dependencies: Dependencies, owners: Iterable[str]) -> None:
+    """Raise a `Problem` for an id that no caller can have; a configured claim may give callers any id."""
+    if dependencies.catalog.settings.service.owner_claim is not None:
+        return
+    for owner in owners:
+        if not is_owner_id(owner):
+            raise Problem("malformed", f"{owner!r} is not the id of an owner", "use the `owner` of GET /v1/me")
 
 
 def timedelta_of(seconds: int | None) -> timedelta | None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Protocol, cast
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, cast
 
 from fastapi import Depends, Request, Security
+from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 
 from agentenv.core.workspaces.workspace import Workspace
@@ -16,6 +17,8 @@ from agentenv.service.http.auth.rate_limits import RateLimiter
 from agentenv.service.http.problems import Problem
 
 if TYPE_CHECKING:
+    from starlette.responses import Response
+
     from agentenv.core.ledger.budgets import MonthlySpend, Policy
     from agentenv.service.catalog import Catalog
     from agentenv.service.credentials.exchange import Exchange
@@ -74,21 +77,37 @@ def dependencies_of(request: Request) -> Dependencies:
     return cast("Dependencies", request.app.state.dependencies)
 
 
-# For the OpenAPI document only: `caller` reads the header itself.
+class AuthenticatedRoute(APIRoute):
+    """A route that authenticates its caller before it reads and validates anything else of the request."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return the handler of the route."""
+        handler = super().get_route_handler()
+
+        async def authenticate_first(request: Request) -> Response:
+            request.state.caller = await _authenticate(request)
+            dependencies_of(request).limits.take(request.state.caller.owner)
+            return await handler(request)
+
+        return authenticate_first
+
+
+async def _authenticate(request: Request) -> Caller:
+    source = request.client.host if request.client else "unknown"
+    authenticator = dependencies_of(request).authenticator
+    return await authenticator.caller(request.headers.get("authorization"), source)
+
+
+# For the OpenAPI document only: the route reads the header itself.
 _BEARER = HTTPBearer(
     auto_error=False,
     description="A token of the environment's issuer, or of a Kubernetes service account for the service's audience.",
 )
 
 
-async def caller(request: Request, _declared: Annotated[object, Security(_BEARER)] = None) -> Caller:
-    """Return the caller of a request: authenticated by token, rate limited, and recorded for the audit log."""
-    dependencies = dependencies_of(request)
-    source = request.client.host if request.client else "unknown"
-    authenticated = await dependencies.authenticator.caller(request.headers.get("authorization"), source)
-    request.state.caller = authenticated
-    dependencies.limits.take(authenticated.owner)
-    return authenticated
+def caller(request: Request, _declared: Annotated[object, Security(_BEARER)] = None) -> Caller:
+    """Return the caller of a request to an `AuthenticatedRoute`."""
+    return cast("Caller", request.state.caller)
 
 
 CurrentCaller = Annotated[Caller, Depends(caller)]

@@ -17,6 +17,7 @@ from pydantic import (
 )
 
 from agentenv.core.workspaces.workspace import Access, Because, CreateResult, Event, Lease, Mode, State, Workspace
+from agentenv.service.http.swarm_tasks import task_of
 from agentenv.service.http.values import Dollars, Id, Labels, Line, Moment, Name, Owner, Seconds, Shared
 
 
@@ -105,7 +106,9 @@ class WorkspaceUpdate(Shape):
     idle_after: Seconds | None = None
     deadline: Moment | None = None
     budget: Dollars | None = None
-    busy_until: Annotated[Moment | None, Field(description="It is not suspended for idling before this time.")] = None
+    busy_until: Annotated[
+        Moment | None, Field(description="It is not suspended for idling before this time, a day ahead at most.")
+    ] = None
     wake_at: Annotated[Moment | None, Field(description="When it is resumed.")] = None
 
 
@@ -172,7 +175,7 @@ class WorkspaceShape(Shape):
             state=workspace.state,
             created=workspace.created,
             created_by=workspace.created_by,
-            task=workspace.task,
+            task=task_of(workspace),
             sandbox=workspace.sandbox,
             addresses=list(workspace.addresses),
             labels=dict(workspace.labels),

@@ -6,13 +6,13 @@ import asyncio
 
 from fastapi import APIRouter
 
-from agentenv.service.http.dependencies import CurrentCaller, RequestDependencies
+from agentenv.service.http.dependencies import AuthenticatedRoute, CurrentCaller, RequestDependencies
 from agentenv.service.http.problems import Problem
 from agentenv.service.http.responses import problems
 from agentenv.service.http.schemas import EndedWorkspaces, SessionEnded
 from agentenv.service.workspaces.archives import end_session
 
-router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
+router = APIRouter(prefix="/v1/sessions", tags=["sessions"], route_class=AuthenticatedRoute)
 
 
 @router.post("/ended", operation_id="endSession", responses=problems(401, 403, 422, 429, 503))

@@ -275,6 +275,13 @@ def _problem(failure: BaseException) -> BaseException:
     return Problem(kind, str(failure), way_out, retry_after=retry_after)
 
 
+def task_of(workspace: Workspace) -> str | None:
+    """Return the task of a workspace as its owner named it."""
+    name = workspace.task
+    task = name.rpartition("-")[0] if name else ""
+    return task if task and task_name(workspace.owner, task) == name else name
+
+
 def task_name(owner: str, task: str) -> str:
     """Return the name of a task in the cluster: unique per owner."""
     digest = b32encode(hashlib.sha256(f"{len(owner)}:{owner}:{task}".encode()).digest()).decode().lower()

@@ -11,13 +11,13 @@ from fastapi import APIRouter, Path, Query, Response
 from agentenv.core.workspaces.workspace import Workspace
 from agentenv.service.http.auth.permissions import require_class_access
 from agentenv.service.http.create_request import check_budget_left, check_deadline
-from agentenv.service.http.dependencies import CurrentCaller, Dependencies, RequestDependencies
+from agentenv.service.http.dependencies import AuthenticatedRoute, CurrentCaller, Dependencies, RequestDependencies
 from agentenv.service.http.problems import Problem
 from agentenv.service.http.responses import POLL_SECONDS, PROBLEMS, problems
 from agentenv.service.http.schemas import SwarmCreate, SwarmShape
 from agentenv.service.http.swarm_tasks import SwarmStatus, SwarmTasks
 
-router = APIRouter(prefix="/v1/swarms", tags=["swarms"])
+router = APIRouter(prefix="/v1/swarms", tags=["swarms"], route_class=AuthenticatedRoute)
 SETTLED_AT_ONCE = 4
 Task = Annotated[str, Path(pattern=r"^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$", description="The task.")]
 

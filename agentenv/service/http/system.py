@@ -5,11 +5,11 @@ from __future__ import annotations
 from fastapi import APIRouter, Response
 
 from agentenv.service.http.auth.permissions import claimable
-from agentenv.service.http.dependencies import CurrentCaller, RequestDependencies
+from agentenv.service.http.dependencies import AuthenticatedRoute, CurrentCaller, RequestDependencies
 from agentenv.service.http.responses import problems
 from agentenv.service.http.schemas import CallerShape, ClassList, ClassShape
 
-router = APIRouter(prefix="/v1", tags=["around"])
+router = APIRouter(prefix="/v1", tags=["around"], route_class=AuthenticatedRoute)
 health = APIRouter(include_in_schema=False)
 
 

@@ -15,14 +15,16 @@ from agentenv.service.http.auth.permissions import require, require_class_access
 from agentenv.service.http.create_request import (
     check_budget_change,
     check_budget_left,
+    check_busy_until,
     check_class_budget,
     check_deadline,
+    check_owner_ids,
     create_request,
     planned_workspace,
     restore_check,
     timedelta_of,
 )
-from agentenv.service.http.dependencies import CurrentCaller, Dependencies, RequestDependencies
+from agentenv.service.http.dependencies import AuthenticatedRoute, CurrentCaller, Dependencies, RequestDependencies
 from agentenv.service.http.problems import Problem
 from agentenv.service.http.responses import PROBLEMS, problems, set_create_headers
 from agentenv.service.http.schemas import (
@@ -34,9 +36,10 @@ from agentenv.service.http.schemas import (
     WorkspaceShape,
     WorkspaceUpdate,
 )
+from agentenv.service.http.swarm_tasks import task_name
 from agentenv.service.http.values import ID, Line, Name, Owner
 
-router = APIRouter(prefix="/v1/workspaces", tags=["workspaces"])
+router = APIRouter(prefix="/v1/workspaces", tags=["workspaces"], route_class=AuthenticatedRoute)
 
 LONGEST_WAIT = 60.0
 Named = Annotated[str, Path(pattern=ID, description="The workspace's id.")]
@@ -54,7 +57,7 @@ class ListQuery(BaseModel):
     class_: Annotated[Name | None, Field(alias="class")] = None
     state: State | None = None
     mode: Mode | None = None
-    task: Name | None = None
+    task: Annotated[Name | None, Field(description="The task of a swarm of `owner`, by default the caller's.")] = None
     label: Annotated[
         list[Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,63}=[A-Za-z0-9._-]{0,63}$")]],
         Field(max_length=16, description="key=value; a workspace needs all of them."),
@@ -120,6 +123,8 @@ async def list_(
         raise Problem(
             "not-allowed", "only operators list other owners' workspaces", "leave out `owner` and `everybody`"
         )
+    if query.task and query.everybody and query.owner is None:
+        raise Problem("malformed", "`task` names a task of one owner", "name the `owner`, or leave out `everybody`")
     page = await dependencies.backend.list(
         Filter(
             reader=None if query.everybody or query.owner else caller.owner,
@@ -127,7 +132,7 @@ async def list_(
             class_name=query.class_,
             state=query.state,
             mode=query.mode,
-            task=query.task,
+            task=task_name(query.owner or caller.owner, query.task) if query.task else None,
             labels=dict(label.split("=", 1) for label in query.label),
             deleted=query.deleted,
         ),
@@ -183,7 +188,9 @@ async def update(
         # It starts in the other class, whatever suspended it, so that class's limits apply.
         budget = changed.budget if "budget" in fields else workspace.budget
         await check_budget_left(dependencies, replace(workspace, class_name=of_class.name, budget=budget))
+    check_owner_ids(dependencies, changed.shared or {})
     check_deadline(changed.deadline, dependencies.now())
+    check_busy_until(changed.busy_until, dependencies.now())
     result = await dependencies.backend.update(
         id_,
         Changes(

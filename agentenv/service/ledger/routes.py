@@ -14,12 +14,12 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from agentenv.core.ledger.budgets import Policy, format_dollars, row_cost
 from agentenv.core.ledger.rows import NOTHING, Row
 from agentenv.service.aws.clients import AwsUnavailableError
-from agentenv.service.http.dependencies import CurrentCaller, RequestDependencies
+from agentenv.service.http.dependencies import AuthenticatedRoute, CurrentCaller, RequestDependencies
 from agentenv.service.http.problems import Problem, not_found
 from agentenv.service.http.responses import problems
 from agentenv.service.http.values import Owner
 
-router = APIRouter(prefix="/v1/usage", tags=["usage"])
+router = APIRouter(prefix="/v1/usage", tags=["usage"], route_class=AuthenticatedRoute)
 MAX_RANGE = timedelta(days=92)
 
 

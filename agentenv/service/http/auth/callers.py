@@ -7,6 +7,7 @@ nobody gets another's by choosing a name. An issuer with opaque ids of its own m
 from __future__ import annotations
 
 import hashlib
+import re
 from base64 import b32encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from typing import Any, Literal, cast
 
 Role = Literal["user", "operator", "admin"]
 Source = Literal["token", "account"]
+_OWNER_ID = re.compile(r"u-[a-z2-7]{26}")
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,11 @@ def owner_id(issuer: str, subject: str) -> str:
     """Return the owner id for a subject of an issuer."""
     subject_bytes = f"{len(issuer)}:{issuer}:{subject}".encode("utf-8", "surrogatepass")
     return "u-" + b32encode(hashlib.sha256(subject_bytes).digest()).decode().lower()[:26]
+
+
+def is_owner_id(text: str) -> bool:
+    """Return whether a text has the form of `owner_id`."""
+    return _OWNER_ID.fullmatch(text) is not None
 
 
 def with_implied_roles(role: Role) -> frozenset[Role]:

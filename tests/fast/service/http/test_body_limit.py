@@ -1,23 +1,37 @@
-"""Nobody has the service keep more of a request than any request needs, least of all somebody whom it does not know."""
+"""The service reads no body of an unauthenticated request, and no more of others than the limit."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from agentenv.service.http.app import application
+from agentenv.service.http.auth.callers import Caller
+from agentenv.service.http.auth.rate_limits import RateLimiter
 from agentenv.service.http.body_limit import MAX_BYTES
+from agentenv.service.http.problems import UnauthenticatedError
 
 PART = 65_536
+TOKEN = (b"authorization", b"Bearer good")
 
 
-def sent(method: str, path: str, *headers: tuple[bytes, bytes], parts: int) -> tuple[int, dict[str, Any], int]:
-    """What is answered to somebody who sends so many parts of a body: its status, the answer, and what was read."""
+class Authenticator:
+    """Accepts one token."""
+
+    async def caller(self, authorization: str | None, _source: str) -> Caller:
+        if authorization != "Bearer good":
+            raise UnauthenticatedError("the token is invalid")
+        return Caller("u-1", frozenset({"user"}), "token")
+
+
+def send_parts(method: str, path: str, *headers: tuple[bytes, bytes], parts: int) -> tuple[int, dict[str, Any], int]:
+    """Send a body of many parts; return the response's status and document, and the number of parts read."""
     read = 0
-    said: list[Any] = []
+    messages: list[Any] = []
 
     async def receive() -> dict[str, Any]:
         nonlocal read
@@ -25,7 +39,7 @@ def sent(method: str, path: str, *headers: tuple[bytes, bytes], parts: int) -> t
         return {"type": "http.request", "body": b"x" * PART, "more_body": read < parts}
 
     async def send(message: Any) -> None:
-        said.append(message)
+        messages.append(message)
 
     scope: dict[str, Any] = {
         "type": "http",
@@ -38,23 +52,31 @@ def sent(method: str, path: str, *headers: tuple[bytes, bytes], parts: int) -> t
         "server": ("127.0.0.1", 8080),
         "scheme": "http",
     }
-    asyncio.run(application()(scope, receive, send))
-    body = b"".join(one.get("body", b"") for one in said[1:])
-    return said[0]["status"], json.loads(body), read
+    app = application()
+    app.state.dependencies = SimpleNamespace(authenticator=Authenticator(), limits=RateLimiter(10), exchange=None)
+    asyncio.run(app(scope, receive, send))
+    body = b"".join(message.get("body", b"") for message in messages[1:])
+    return messages[0]["status"], json.loads(body), read
 
 
 @pytest.mark.parametrize(
     ("method", "path"), [("POST", "/v1/workspaces"), ("PUT", "/v1/secrets/one"), ("POST", "/v1/identity/sts")]
 )
-def test_a_body_without_an_end_is_not_kept(method: str, path: str) -> None:
-    code, told, read = sent(method, path, parts=1000)
+def test_an_endless_body_is_refused(method: str, path: str) -> None:
+    code, document, read = send_parts(method, path, TOKEN, parts=1000)
     assert code in {413, 422}
-    assert told["way_out"]
+    assert document["way_out"]
     assert read <= MAX_BYTES // PART + 1
 
 
-def test_one_that_says_itself_that_it_is_too_long_is_not_begun_with() -> None:
+def test_a_body_with_a_declared_length_beyond_the_limit_is_not_read() -> None:
     length = (b"content-length", str(1000 * PART).encode())
-    code, told, read = sent("POST", "/v1/workspaces", length, parts=1000)
+    code, document, read = send_parts("POST", "/v1/workspaces", TOKEN, length, parts=1000)
     assert (code, read) == (413, 0)
-    assert str(MAX_BYTES) in told["detail"]
+    assert str(MAX_BYTES) in document["detail"]
+
+
+@pytest.mark.parametrize(("method", "path"), [("POST", "/v1/workspaces"), ("PUT", "/v1/secrets/one")])
+def test_a_body_without_a_token_is_not_read(method: str, path: str) -> None:
+    code, _document, read = send_parts(method, path, parts=1000)
+    assert (code, read) == (401, 0)
