@@ -6,13 +6,16 @@ A new tool is a row here; a new set of pinned modules is a folder.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 
 from agentenv.rehearsal.tools.errors import UnknownTool
 from agentenv.rehearsal.tools.versions import Version, need
 
 HERE = Path(__file__).parent
+WORKSPACED = HERE.parents[2] / "workspaced"
 
 _PULUMI = "v3.259.0"
 _KUBERNETES = "v1.35.4"
@@ -33,6 +36,7 @@ class Program:
     stamp: str = ""  # the linker variable for the version, if the program has one
     stamps: tuple[str, ...] = ()  # further ones, as variable=value
     pinned: str = ""  # the version of its module, where that differs
+    sources: Path | None = None  # the folder of a checkout that has its sources, instead of a pinned module
     tags: tuple[str, ...] = ()  # build tags
     least: str = ""  # the minimum version of an installed program
     only_minor: bool = False  # whether newer minor versions are refused
@@ -46,6 +50,7 @@ class Program:
         """Return the build flags; they are part of the cache key."""
         stamps = (*([f"{self.stamp}={self.version}"] if self.stamp else []), *self.stamps)
         tags = ("-tags", ",".join(self.tags)) if self.tags else ()
+        tags = (*tags, "-buildvcs=false") if self.sources else tags
         return ("-trimpath", *tags, "-ldflags", " ".join(("-s -w", *(f"-X {stamp}" for stamp in stamps))))
 
     def takes(self, version: Version) -> bool:
@@ -138,6 +143,18 @@ RECIPES: tuple[Recipe, ...] = (
         version_arguments=("--version",),
         minutes=1,
         go_room_mb=900,
+    ),
+    # Built from this checkout, so that a rehearsal runs what the checkout has. A wheel has no sources of it.
+    Program(
+        name="workspaced",
+        group="workspaced",
+        version=f"v{version('agent-environment')}",
+        package="./cmd/workspaced",
+        stamp="main.version",
+        sources=WORKSPACED,
+        minutes=0.3,
+        room_mb=50,
+        go_room_mb=300,
     ),
     Program(
         name="kwok",
@@ -233,16 +250,29 @@ def recipe(name: str) -> Recipe:
 
 def folder(row: Recipe) -> Path:
     """Return the folder that pins the recipe's modules."""
-    return HERE / row.group
+    return row.sources if isinstance(row, Program) and row.sources else HERE / row.group
+
+
+def has_sources(row: Recipe) -> bool:
+    """Return whether the recipe can be built: a program of the checkout only inside one."""
+    return (folder(row) / "go.mod").is_file()
 
 
 def key(row: Recipe) -> str:
     """Return the recipe's cache key: it changes whenever the result might."""
     digest = hashlib.sha256()
-    for name in ("go.mod", "go.sum"):
-        digest.update((folder(row) / name).read_bytes())
+    for path in _inputs(row):
+        digest.update(path.read_bytes())
     digest.update("\0".join((row.name, row.version, *row.flags())).encode())
     return f"{row.name}-{row.version}-{digest.hexdigest()[:12]}"
+
+
+def _inputs(row: Recipe) -> Iterator[Path]:
+    """Yield the files that decide the result."""
+    for name in ("go.mod", "go.sum"):
+        yield folder(row) / name
+    if isinstance(row, Program) and row.sources:
+        yield from (path for path in sorted(row.sources.rglob("*.go")) if not path.name.endswith("_test.go"))
 
 
 def least_go(row: Recipe) -> Version:

@@ -14,6 +14,10 @@ class UnknownTool(ToolError):
     """No recipe has that name."""
 
 
+class NoSources(ToolError):
+    """The tool is built from a checkout, and this installation is none."""
+
+
 class NoCompiler(ToolError):
     """There is no Go compiler that is new enough."""
 

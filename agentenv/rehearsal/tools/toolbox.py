@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from agentenv.rehearsal.tools import build, cache, catalog, go_compiler, plugins, program_versions
 from agentenv.rehearsal.tools.catalog import ModuleFile, Program, Recipe
-from agentenv.rehearsal.tools.errors import BuildFailed, UnknownTool
+from agentenv.rehearsal.tools.errors import BuildFailed, NoSources, ToolError, UnknownTool
 from agentenv.rehearsal.tools.progress import span
 from agentenv.rehearsal.tools.versions import need
 
@@ -37,6 +37,7 @@ class Toolbox:
     """Tools that are available."""
 
     tools: Mapping[str, Tool] = field(default_factory=dict)
+    missing: Mapping[str, str] = field(default_factory=dict)  # the optional ones that are not available, and why
 
     def path(self, name: str) -> Path:
         """Return the path of a tool."""
@@ -54,16 +55,23 @@ def survey() -> list[Tool]:
     return list(tools.values())
 
 
-def ensure(names: Sequence[str], progress: Progress) -> Toolbox:
-    """Find the tools, and build the missing ones."""
+def ensure(names: Sequence[str], progress: Progress, optional: Sequence[str] = ()) -> Toolbox:
+    """Find the tools, and build the missing ones; without an `optional` one the toolbox says why it lacks it."""
     tools: dict[str, Tool] = {}
-    for name in names:
+    missing: dict[str, str] = {}
+    for name in (*names, *optional):
         row = catalog.recipe(name)
         tool = find(row, _engine(tools))
         if tool.detail:
             progress.note(tool.detail)
-        tools[name] = tool if tool.path is not None else _make(row, progress)
-    return Toolbox(tools)
+        try:
+            tools[name] = tool if tool.path is not None else _make(row, progress)
+        except ToolError as error:
+            if name not in optional:
+                raise
+            progress.note(f"{name} is not available: {error}")
+            missing[name] = str(error)
+    return Toolbox(tools, missing)
 
 
 def find(row: Recipe, pulumi: Path | None = None) -> Tool:
@@ -72,7 +80,11 @@ def find(row: Recipe, pulumi: Path | None = None) -> Tool:
     `pulumi` is the engine that will run, as the official plugins beside it count.
     """
     skipped: list[str] = []
-    on_path = _on_path(row, skipped) if isinstance(row, Program) else _beside_official(row, pulumi)
+    on_path: tuple[Path, str] | None = None
+    if isinstance(row, ModuleFile):
+        on_path = _beside_official(row, pulumi)
+    elif row.sources is None or not catalog.has_sources(row):  # a checkout runs its own sources
+        on_path = _on_path(row, skipped)
     detail = "; ".join(skipped)
     if on_path is not None:
         path, version = on_path
@@ -85,6 +97,8 @@ def find(row: Recipe, pulumi: Path | None = None) -> Tool:
 
 def effort(row: Recipe) -> str:
     """Return what it would take to get an absent tool."""
+    if not catalog.has_sources(row):
+        return "is built from a checkout of the project"
     verb = "built" if isinstance(row, Program) else "fetched"
     return f"would be {verb}, about {span(row.minutes * 60)}"
 
@@ -116,11 +130,13 @@ def _beside_official(row: ModuleFile, pulumi: Path | None) -> tuple[Path, str] |
 
 
 def _cached(row: Recipe) -> Path | None:
-    return cache.lookup(catalog.key(row), row.name)
+    return cache.lookup(catalog.key(row), row.name) if catalog.has_sources(row) else None
 
 
 def _make(row: Recipe, progress: Progress) -> Tool:
     """Build a tool into the cache, or wait for another process that is building it."""
+    if not catalog.has_sources(row):
+        raise NoSources(f"{row.name} is built from a checkout of the project, and this is none: put it on PATH")
     key = catalog.key(row)
     # Before anything is created, so that an error leaves nothing behind.
     go = go_compiler.find(catalog.least_go(row), progress.note)

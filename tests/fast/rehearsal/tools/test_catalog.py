@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from agentenv.rehearsal.tools import cache, catalog, ensure, toolbox
 from agentenv.rehearsal.tools.catalog import ModuleFile, Program
+from agentenv.rehearsal.tools.errors import NoSources
 from agentenv.rehearsal.tools.progress import Silent
 from agentenv.rehearsal.tools.versions import need
 from tests.fast.rehearsal.tools import fake_go
@@ -25,18 +27,26 @@ def _pinned(row: catalog.Recipe, package: str) -> str:
     return required[max(holders, key=len)]
 
 
-@pytest.mark.parametrize("row", catalog.RECIPES, ids=lambda row: row.name)
+PROGRAMS = [row for row in catalog.RECIPES if isinstance(row, Program)]
+PINNED = [row for row in catalog.RECIPES if not (isinstance(row, Program) and row.sources)]
+
+
+@pytest.mark.parametrize("row", PINNED, ids=lambda row: row.name)
 def test_a_row_names_the_version_that_its_folder_pins(row: catalog.Recipe) -> None:
     package = row.package if isinstance(row, Program) else row.module
     assert _pinned(row, package) == (row.pinned or row.version)
 
 
-@pytest.mark.parametrize("row", [row for row in catalog.RECIPES if isinstance(row, Program)], ids=lambda row: row.name)
+@pytest.mark.parametrize("row", PROGRAMS, ids=lambda row: row.name)
 def test_programs_are_small_and_know_nothing_of_where_they_were_built(row: Program) -> None:
     trim, *tags, name, linked = row.flags()
     assert (trim, name) == ("-trimpath", "-ldflags")
-    assert tags == (["-tags", ",".join(row.tags)] if row.tags else [])
     assert linked.startswith("-s -w")
+    if row.sources:
+        assert tags == ["-buildvcs=false"]
+        assert (row.sources / row.package).is_dir()
+        return
+    assert tags == (["-tags", ",".join(row.tags)] if row.tags else [])
     assert f"tool {row.package}" in (catalog.folder(row) / "go.mod").read_text().replace("tool (\n\t", "tool ") or (
         f"\t{row.package}\n" in (catalog.folder(row) / "go.mod").read_text()
     )
@@ -103,3 +113,43 @@ def test_a_folder_of_a_module_is_kept_whole_and_fetched_again_when_damaged(
     member.write_text("kind: Two\n", encoding="utf-8")
     assert cache.lookup(catalog.key(row), row.name) is None
     assert ensure([row.name], Silent()).path(row.name).joinpath("crds", "one.yaml").read_text() == "kind: One\n"
+
+
+@pytest.fixture
+def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A program of a checkout, as the row of workspaced names it."""
+    folder = tmp_path / "workspaced"
+    (folder / "cmd").mkdir(parents=True)
+    for name in ("go.mod", "go.sum", "cmd/main.go", "cmd/main_test.go"):
+        (folder / name).write_text(name, encoding="utf-8")
+    rows = tuple(replace(row, sources=folder) if row.name == "workspaced" else row for row in catalog.RECIPES)
+    monkeypatch.setattr(catalog, "RECIPES", rows)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setenv("AGENTENV_CACHE", str(tmp_path / "cache"))
+    return folder
+
+
+def test_a_program_of_the_checkout_is_built_again_when_its_sources_change(sources: Path) -> None:
+    before = catalog.key(catalog.recipe("workspaced"))
+    (sources / "cmd" / "main_test.go").write_text("another test", encoding="utf-8")
+    assert catalog.key(catalog.recipe("workspaced")) == before
+    (sources / "cmd" / "main.go").write_text("another program", encoding="utf-8")
+    assert catalog.key(catalog.recipe("workspaced")) != before
+
+
+def test_without_a_checkout_a_program_of_it_is_taken_from_path_or_named_as_missing(
+    sources: Path, tmp_path: Path
+) -> None:
+    installed = tmp_path / "bin" / "workspaced"
+    installed.parent.mkdir()
+    installed.write_text(fake_go.program(catalog.recipe("workspaced").version), encoding="utf-8")
+    installed.chmod(0o755)
+    assert toolbox.find(catalog.recipe("workspaced")).source == "absent", "a checkout runs its own sources"
+    (sources / "go.mod").unlink()
+    assert ensure([], Silent(), optional=["workspaced"]).path("workspaced") == installed
+    installed.unlink()
+    assert toolbox.effort(catalog.recipe("workspaced")) == "is built from a checkout of the project"
+    box = ensure([], Silent(), optional=["workspaced"])
+    assert "built from a checkout" in box.missing["workspaced"]
+    with pytest.raises(NoSources):
+        ensure(["workspaced"], Silent())
