@@ -28,6 +28,7 @@ from agentenv.rehearsal.controlplane.client import Client, Credentials, until
 from agentenv.rehearsal.controlplane.nodes import fargate, fargate_nodes, karpenter_nodes
 from agentenv.rehearsal.controlplane.pods import real_pods
 from agentenv.rehearsal.controlplane.ports import HOST
+from agentenv.rehearsal.controlplane.sandboxes.launcher import SandboxLauncher
 from agentenv.rehearsal.controlplane.storage import efs_driver
 
 Object = dict[str, Any]
@@ -78,7 +79,8 @@ def main(file: Path) -> int:
         handlers = {REVIEW: reviewer.review, FARGATE: lambda review: _admit(account, review)}
     server = webhooks.serve(settings.port, Path(settings.certificate), Path(settings.key), handlers)
     programs = {name: Path(path) for name, path in settings.programs.items()}
-    keeper = real_pods.ProcessManager(client, folder, programs, ca, account)
+    sandboxes = SandboxLauncher(client, folder, programs, account)
+    keeper = real_pods.ProcessManager(client, folder, programs, ca, account, sandbox=sandboxes.pod)
     if _server_is_up(client, ended):
         if account is not None and reviewer is not None:
             threading.Thread(target=account.warm, daemon=True).start()

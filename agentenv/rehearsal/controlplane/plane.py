@@ -28,6 +28,7 @@ from agentenv.rehearsal.controlplane.nodes.kwok_nodes import NodeShape
 from agentenv.rehearsal.controlplane.pods import real_pods
 from agentenv.rehearsal.controlplane.ports import HOST, Ports
 from agentenv.rehearsal.controlplane.programs import Keys, Layout
+from agentenv.rehearsal.controlplane.sandboxes import launcher
 from agentenv.rehearsal.stage import processes
 from agentenv.rehearsal.tools.toolbox import Toolbox
 
@@ -59,6 +60,7 @@ class ControlPlane:
     processes: Mapping[str, subprocess.Popen[bytes]] = field(repr=False)
     seconds: float  # to start
     server_seconds: float  # of those, until the API server was ready
+    missing: Mapping[str, str] = field(default_factory=dict)  # the tools that it lacks, and why
     keep_running: bool = False  # whether it stays up at the end; it is then ended by the run's mark
 
     @property
@@ -84,6 +86,10 @@ class ControlPlane:
     def client_as(self, credentials: Credentials) -> Client:
         """Return a client with these credentials; anonymous with empty ones."""
         return Client(self.server, self.layout.keys.ca, credentials)
+
+    def not_simulated(self) -> list[str]:
+        """Return what of sandboxes is not simulated here."""
+        return launcher.not_simulated(self.layout.folder, self.missing)
 
     def kubeconfig(self) -> Path:
         """Return the administrator's kubeconfig file."""
@@ -120,11 +126,13 @@ def control_plane(
     *,
     cluster: str = "",
     issuer: str = "https://oidc.eks.us-east-1.amazonaws.com/id/REHEARSAL",
+    sandboxes: bool = False,
 ) -> Iterator[ControlPlane]:
     """Run a control plane in `folder`, which is deleted at the end.
 
     `environment` carries the run's mark, and the address and keys of the simulated AWS account if there is one. The
-    token webhook takes tokens for `cluster`, or for whichever cluster the account has.
+    token webhook takes tokens for `cluster`, or for whichever cluster the account has. With `sandboxes`, pods that
+    workspaced starts run as processes if the toolbox has what they need; else they are simulated as others are.
     """
     if processes.MARK not in environment:
         raise ValueError(f"the environment of a control plane has to carry {processes.MARK}")
@@ -134,9 +142,13 @@ def control_plane(
         started: dict[str, subprocess.Popen[bytes]] = {}
         plane: ControlPlane | None = None
         try:
-            server_ready_at = _start(toolbox, layout, environment, cluster, started) - began
+            run_sandboxes = sandboxes and launcher.WORKSPACED in toolbox.tools and sys.platform == "linux"
+            server_ready_at = (
+                _start(toolbox, layout, environment, cluster, started, run_sandboxes=run_sandboxes) - began
+            )
             admin = Credentials(*layout.users["admin"])
-            plane = ControlPlane(layout, admin, started, time.monotonic() - began, server_ready_at)
+            missing = toolbox.missing if sandboxes else {}
+            plane = ControlPlane(layout, admin, started, time.monotonic() - began, server_ready_at, missing)
             yield plane
         finally:
             if plane is None or not plane.keep_running:
@@ -182,6 +194,8 @@ def _start(
     environment: Mapping[str, str],
     cluster: str,
     started: dict[str, subprocess.Popen[bytes]],
+    *,
+    run_sandboxes: bool,
 ) -> float:
     """Start every program; wait until the server is ready, both leases are held and the controllers run.
 
@@ -199,7 +213,7 @@ def _start(
         sys.executable,
         "-m",
         "agentenv.rehearsal.controlplane.eks_controllers",
-        str(_write_settings(toolbox, layout, cluster)),
+        str(_write_settings(toolbox, layout, cluster, run_sandboxes=run_sandboxes)),
     ]
     start("attendant", command, environment)
     client = Client(layout.server, layout.keys.ca, Credentials(*layout.users["admin"]))
@@ -207,7 +221,7 @@ def _start(
     server_ready_at = time.monotonic()
     for definition in preinstalled.definitions():
         client.apply(definition, "eks")
-    rules = kwok_stages.stages([row.image for row in real_pods.PROCESS_IMAGES])
+    rules = kwok_stages.stages([row.image for row in real_pods.PROCESS_IMAGES], sandboxes=run_sandboxes)
     (layout.folder / "stages.yaml").write_text(rules, encoding="utf-8")
     start("kube-controller-manager", programs.controller_manager(toolbox.path("kube-controller-manager"), layout))
     start("kube-scheduler", programs.scheduler(toolbox.path("kube-scheduler"), layout))
@@ -224,8 +238,9 @@ def _start(
     return server_ready_at
 
 
-def _write_settings(toolbox: Toolbox, layout: Layout, cluster: str) -> Path:
+def _write_settings(toolbox: Toolbox, layout: Layout, cluster: str, *, run_sandboxes: bool) -> Path:
     keys, credentials = layout.keys, layout.users["attendant"]
+    names = [*real_pods.TOOLS, *(name for name in launcher.TOOLS if run_sandboxes and name in toolbox.tools)]
     settings = eks_controllers.ControllerSettings(
         server=layout.server,
         port=layout.ports["attendant"],
@@ -236,7 +251,7 @@ def _write_settings(toolbox: Toolbox, layout: Layout, cluster: str) -> Path:
         client_certificate=str(credentials[0]),
         client_key=str(credentials[1]),
         cluster=cluster,
-        programs={name: str(toolbox.path(name)) for name in real_pods.TOOLS},
+        programs={name: str(toolbox.path(name)) for name in names},
     )
     return settings.write(layout.folder / "duty.json")
 

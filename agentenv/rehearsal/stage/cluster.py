@@ -82,7 +82,7 @@ def rehearsal_cluster(
     toolbox: Toolbox, folder: Path, environment: Mapping[str, str], cloud: str
 ) -> Iterator[RehearsalCluster]:
     """Run the control plane in `folder`; `environment` is what the engine sees, the run's mark included."""
-    with control_plane(toolbox, folder, environment) as plane:
+    with control_plane(toolbox, folder, environment, sandboxes=True) as plane:
         _register(plane, cloud)
         yield RehearsalCluster(plane, cluster_census.census(plane.client))
 

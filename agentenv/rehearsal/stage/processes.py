@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import psutil
@@ -33,6 +33,17 @@ def start(arguments: list[str], *, environment: Mapping[str, str], log: Path, fo
             # The rehearsal handles Ctrl-C itself: it ends its servers last, after the engine
             start_new_session=True,
         )
+
+
+def stop(process: subprocess.Popen[bytes], grace: float, terminate: Callable[[], None] | None = None) -> int:
+    """End a started process, with SIGTERM first and SIGKILL after a grace period; return its exit code."""
+    if process.poll() is None:
+        (terminate or process.terminate)()
+    try:
+        return process.wait(grace)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.wait()
 
 
 def marked(run: str) -> list[psutil.Process]:

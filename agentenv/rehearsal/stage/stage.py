@@ -23,6 +23,7 @@ import yaml
 from agentenv.rehearsal import tools
 from agentenv.rehearsal.controlplane.plane import PlaneFailed
 from agentenv.rehearsal.controlplane.ports import DIRECTLY
+from agentenv.rehearsal.controlplane.sandboxes.launcher import TOOLS as SANDBOX_TOOLS
 from agentenv.rehearsal.providers.common import unsimulated
 from agentenv.rehearsal.stage import cleanup_process, processes, run_folders
 from agentenv.rehearsal.stage.cluster import TOOLS, ClusterOptions, RehearsalCluster, rehearsal_cluster
@@ -117,8 +118,9 @@ class Stage:
             raise StageError(f"the simulated cloud does not answer: {failure}\n{self.cloud_log_tail()}") from failure
 
     def not_simulated(self) -> list[str]:
-        """Return what plugins did not simulate, sorted."""
-        return sorted({row["what"] for row in unsimulated.read_records(not_simulated_file(self.run.folder))})
+        """Return what plugins and sandboxes did not simulate, sorted."""
+        by_plugins = {row["what"] for row in unsimulated.read_records(not_simulated_file(self.run.folder))}
+        return sorted(by_plugins.union(self.cluster.plane.not_simulated() if self.cluster else ()))
 
     def cloud_log_tail(self) -> str:
         """Return the end of the simulated cloud's log."""
@@ -161,7 +163,9 @@ def stage(
     default. With `cluster` options, a control plane is started; without, nothing answers at a cluster's address.
     """
     run_folders.sweep(under)
-    toolbox = tools.ensure(["pulumi", "language-python-exec", *(TOOLS if cluster else ())], progress)
+    toolbox = tools.ensure(
+        ["pulumi", "language-python-exec", *(TOOLS if cluster else ())], progress, SANDBOX_TOOLS if cluster else ()
+    )
     began = time.monotonic()
     try:
         run = run_folders.create(under)

@@ -1,7 +1,7 @@
 """The stages in which kwok moves nodes and pods, as kubelets would.
 
 Pods become Ready as soon as they are bound, those of Jobs succeed, and deleted ones disappear at once. The pods that
-`agentenv/rehearsal/controlplane/pods/real_pods.py` runs as processes are excluded by image from each stage.
+`agentenv/rehearsal/controlplane/pods/real_pods.py` runs as processes are excluded from each stage.
 """
 
 from __future__ import annotations
@@ -101,9 +101,18 @@ containerStatuses:
 """
 
 
-def stages(excluded_images: Sequence[str]) -> str:
-    """Return kwok's configuration; `excluded_images` are patterns of the images that it excludes."""
+# A container that workspaced starts, as `sandbox_pod.runs_workspaced` knows it.
+_WORKSPACED = '.spec.containers[0].command // [] | ((.[0] // "" | endswith("/workspaced")) and .[1] == "run")'
+
+
+def stages(excluded_images: Sequence[str], *, sandboxes: bool = False) -> str:
+    """Return kwok's configuration; `excluded_images` are patterns of the images that it excludes.
+
+    With `sandboxes` it excludes the pods that workspaced starts.
+    """
     exclusions = [_exclude(pattern) for pattern in excluded_images]
+    if sandboxes:
+        exclusions.append(_matches(_WORKSPACED, "true", negated=True))
     documents = [
         _stage("node-up", "Node", [_matches(_READY, "True", negated=True)], {"statusTemplate": _NODE}),
         _stage(

@@ -27,7 +27,7 @@ def environment(pod: Object, address: str) -> dict[str, str]:
         if source is None:
             variables[row["name"]] = expand(row.get("value") or "", variables)
         elif "fieldRef" in source:
-            variables[row["name"]] = _field(pod, source["fieldRef"]["fieldPath"], address)
+            variables[row["name"]] = field(pod, source["fieldRef"]["fieldPath"], address)
         else:
             kinds = ", ".join(source)
             raise CannotStart(f"the variable {row['name']} comes from {kinds}, which is not simulated here")
@@ -76,7 +76,8 @@ def _flag_name(text: str) -> str:
     return text.lstrip("-").partition("=")[0] if text.startswith("-") else ""
 
 
-def _field(pod: Object, path: str, address: str) -> str:
+def field(pod: Object, path: str, address: str) -> str:
+    """Return a field of the pod, as the downward API has it."""
     if path == "status.podIP":
         return address
     if keyed := _KEYED.fullmatch(path):

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
-import subprocess
 import threading
 import time
 import urllib.error
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +14,7 @@ from agentenv.rehearsal.controlplane import kubeconfig
 from agentenv.rehearsal.controlplane.auth.account import Account
 from agentenv.rehearsal.controlplane.auth.pod_credentials import ROLE, STS
 from agentenv.rehearsal.controlplane.client import ApiError, Client, until
-from agentenv.rehearsal.controlplane.pods import container, listen_addresses, volumes
+from agentenv.rehearsal.controlplane.pods import container, listen_addresses, status, volumes
 from agentenv.rehearsal.controlplane.pods.container import CannotStart
 from agentenv.rehearsal.controlplane.ports import DIRECTLY, HOST, Ports
 from agentenv.rehearsal.stage import processes
@@ -29,7 +27,6 @@ Object = dict[str, Any]
 _LOG = logging.getLogger(__name__)
 _PROBE_SECONDS = 0.1
 _FAILURE_THRESHOLD = 3  # consecutive failed probes until a pod is not ready
-_TOKEN_SECONDS = 3600
 _BACKOFF_SECONDS = (1.0, 2.0, 5.0, 10.0, 30.0)
 _GRACE_SECONDS = 10.0
 _DELETE_SECONDS = 30.0
@@ -62,6 +59,7 @@ class PodProcess:
         self._log = folder / "logs" / f"{metadata['name']}.log"
         self._stopping = threading.Event()
         self._silent = False
+        self._grace = _GRACE_SECONDS
         self._restarts = 0
         self._thread = threading.Thread(target=self._run_until_stopped, name=metadata["name"], daemon=True)
 
@@ -69,9 +67,10 @@ class PodProcess:
         """Start in the background."""
         self._thread.start()
 
-    def stop(self, *, silently: bool = False) -> None:
-        """Stop the process; unless silently, the pod is then deleted."""
+    def stop(self, *, silently: bool = False, grace: float | None = None) -> None:
+        """Stop the process within its grace period; unless silently, the pod is then deleted."""
         self._silent = silently
+        self._grace = _SHORT_GRACE_SECONDS if silently else _GRACE_SECONDS if grace is None else grace
         self._stopping.set()
 
     def wait(self) -> None:
@@ -129,7 +128,7 @@ class PodProcess:
                     if time.monotonic() > renew_at:
                         renew_at = self._renew_token()
             finally:
-                code = _end(process, _SHORT_GRACE_SECONDS if self._silent else _GRACE_SECONDS)
+                code = processes.stop(process, self._grace)
         if not self._stopping.is_set():
             _LOG.warning("%s ended with %d; see %s", self._path, code, self._log)
             self._report_status(
@@ -172,9 +171,9 @@ class PodProcess:
         """Write the pod's service account tokens, and return the time to renew them."""
         spec, metadata = self._pod["spec"], self._pod["metadata"]
         account = spec.get("serviceAccountName") or "default"
-        file = self._token("token", account)
+        file = self._write_token("token")
         if self._image.module is not None:
-            self._token("aws-token", account, STS)
+            self._write_token("aws-token", STS)
         kubeconfig.write(
             self._folder / "kubeconfig",
             server=self._client.server,
@@ -183,17 +182,11 @@ class PodProcess:
             token_file=file,
             namespace=metadata["namespace"],
         )
-        return time.monotonic() + _TOKEN_SECONDS * 0.8
+        return time.monotonic() + volumes.TOKEN_SECONDS * 0.8
 
-    def _token(self, name: str, account: str, *audiences: str) -> Path:
-        """Write a new token of the service account, bound to the pod, to a file of that name."""
-        metadata = self._pod["metadata"]
-        bound = {"kind": "Pod", "apiVersion": "v1", "name": metadata["name"], "uid": metadata["uid"]}
-        spec = {"expirationSeconds": _TOKEN_SECONDS, "boundObjectRef": bound}
-        token_spec = {**spec, "audiences": list(audiences)} if audiences else spec
-        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": token_spec}
-        path = f"/api/v1/namespaces/{metadata['namespace']}/serviceaccounts/{account}/token"
-        token = self._client.request("POST", path, body)["status"]["token"]
+    def _write_token(self, name: str, *audiences: str) -> Path:
+        """Write a new token of the service account to a file of that name."""
+        token = volumes.request_token(self._client, self._pod, *audiences)
         file = self._folder / name
         temporary = self._folder / f"{name}.new"
         temporary.touch(mode=0o600)
@@ -210,46 +203,18 @@ class PodProcess:
         self, *, ready: bool, waiting: tuple[str, str] | None = None, ended_with: int | None = None
     ) -> bool:
         """Report the status as a kubelet would; return whether the server took it or the pod no longer exists."""
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        main = self._pod["spec"]["containers"][0]
-        ready_status = {True: "True", False: "False"}[ready]
-        state: Object = {"running": {"startedAt": now}}
-        if waiting is not None:
-            state = {"waiting": {"reason": waiting[0], "message": waiting[1]}}
-        container_status: Object = {
-            "name": main["name"],
-            "image": main["image"],
-            "imageID": "",
-            "restartCount": self._restarts,
-            "ready": ready,
-            "started": waiting is None,
-            "state": state,
-        }
-        if ended_with is not None:
-            container_status["lastState"] = {
-                "terminated": {"exitCode": ended_with % 256, "reason": "Error", "finishedAt": now}
-            }
-        conditions = [
-            {"type": kind, "status": value, "lastTransitionTime": now}
-            for kind, value in (("Initialized", "True"), ("ContainersReady", ready_status), ("Ready", ready_status))
-        ]
-        status: Object = {
-            "phase": "Running" if ready or self._restarts or waiting is None else "Pending",
-            "podIP": self._address(),
-            "podIPs": [{"ip": self._address()}],
-            "conditions": conditions,
-            "containerStatuses": [container_status],
-        }
+        state = status.running() if waiting is None else status.waiting(*waiting)
+        last = None if ended_with is None else status.terminated(ended_with)
+        main = status.container(
+            self._pod["spec"]["containers"][0], state, ready=ready, restarts=self._restarts, last=last
+        )
+        phase = "Running" if ready or self._restarts or waiting is None else "Pending"
+        document = status.pod(phase, self._address(), [main], ready=ready)
         try:
-            # A strategic merge keeps the scheduler's own condition
-            kind = "application/strategic-merge-patch+json"
-            self._client.request("PATCH", f"{self._path}/status", {"status": status}, content=kind)
+            return status.report(self._client, self._path, document)
         except ApiError as error:
-            if error.status == 404:
-                return True
             _LOG.warning("%s: its status could not be reported: %s", self._path, error)
             return False
-        return True
 
 
 def _is_ready(address: str) -> bool:
@@ -258,13 +223,3 @@ def _is_ready(address: str) -> bool:
             return response.status == 200
     except (urllib.error.URLError, OSError):
         return False
-
-
-def _end(process: subprocess.Popen[bytes], grace: float) -> int:
-    if process.poll() is None:
-        process.terminate()
-    try:
-        return process.wait(grace)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        return process.wait()

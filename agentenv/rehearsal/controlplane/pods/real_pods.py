@@ -12,10 +12,10 @@ import logging
 import re
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from agentenv.rehearsal.controlplane.auth.account import Account
 from agentenv.rehearsal.controlplane.client import Client
@@ -80,57 +80,80 @@ def process_image(pod: Object) -> ProcessImage | None:
     return None
 
 
+class PodRunner(Protocol):
+    """Runs one pod."""
+
+    def start(self) -> None:
+        """Start in the background."""
+        ...
+
+    def stop(self, *, silently: bool = False, grace: float | None = None) -> None:
+        """End the pod's process within a grace period; unless silently, the pod is then deleted."""
+        ...
+
+    def wait(self) -> None:
+        """Wait until the process has ended."""
+        ...
+
+
 class ProcessManager:
-    """Starts and stops the pod processes of one plane."""
+    """Starts and stops the pod processes of one plane; `sandbox` returns the runner of a pod that is a sandbox."""
 
     def __init__(
-        self, client: Client, folder: Path, programs: Mapping[str, Path], ca: Path, account: Account | None = None
+        self,
+        client: Client,
+        folder: Path,
+        programs: Mapping[str, Path],
+        ca: Path,
+        account: Account | None = None,
+        *,
+        sandbox: Callable[[Object], PodRunner | None] = lambda _: None,
     ) -> None:
         self._client = client
         self._folder = folder
         self._programs = {**programs, PYTHON: Path(sys.executable)}
         self._account = account
         self._ca = ca
-        self._processes: dict[str, PodProcess] = {}
+        self._sandbox = sandbox
+        self._runners: dict[str, PodRunner] = {}
 
     def run(self, ended: threading.Event) -> None:
         """Watch the pods that are bound to a node until told to end."""
         for kind, pod in self._client.watch("/api/v1/pods", ended, fieldSelector="spec.nodeName!="):
-            row = process_image(pod)
-            if row is None:
-                continue
-            uid = pod["metadata"]["uid"]
-            pod_process = self._processes.get(uid)
-            leaving = kind == "DELETED" or "deletionTimestamp" in pod["metadata"]
-            if pod_process is not None and leaving:
-                pod_process.stop()
+            metadata = pod["metadata"]
+            leaving = kind == "DELETED" or "deletionTimestamp" in metadata
+            runner = self._runners.get(metadata["uid"])
+            if runner is not None and leaving:
+                runner.stop(grace=metadata.get("deletionGracePeriodSeconds"))
                 if kind == "DELETED":
-                    del self._processes[uid]
-            elif pod_process is None and not leaving:
-                program = self._programs.get(row.program)
-                if program is None:
-                    _LOG.error("%s runs %s, which this plane does not have", pod["metadata"]["name"], row.program)
+                    del self._runners[metadata["uid"]]
+            elif runner is None and kind != "DELETED" and (runner := self._runner(pod)) is not None:
+                if leaving:
+                    # Bound and deleted before it was seen: only this kubelet can complete the deletion
+                    self._client.delete(pod_path(pod), gracePeriodSeconds=0)
                     continue
-                self._processes[uid] = PodProcess(
-                    self._client,
-                    row,
-                    pod,
-                    program=program,
-                    folder=self._folder,
-                    ca=self._ca,
-                    account=self._account,
-                )
-                self._processes[uid].start()
-            elif pod_process is None and kind != "DELETED":
-                # Bound and deleted before it was seen: only this kubelet can complete the deletion
-                self._client.delete(pod_path(pod), gracePeriodSeconds=0)
+                self._runners[metadata["uid"]] = runner
+                runner.start()
+
+    def _runner(self, pod: Object) -> PodRunner | None:
+        """Return a new runner of the pod; None for a pod that kwok simulates."""
+        row = process_image(pod)
+        if row is None:
+            return self._sandbox(pod)
+        program = self._programs.get(row.program)
+        if program is None:
+            _LOG.error("%s runs %s, which this plane does not have", pod["metadata"]["name"], row.program)
+            return None
+        return PodProcess(
+            self._client, row, pod, program=program, folder=self._folder, ca=self._ca, account=self._account
+        )
 
     def close(self) -> None:
         """Stop every process; the pods remain until the server ends."""
-        for pod_process in self._processes.values():
-            pod_process.stop(silently=True)
-        for pod_process in self._processes.values():
-            pod_process.wait()
+        for runner in self._runners.values():
+            runner.stop(silently=True)
+        for runner in self._runners.values():
+            runner.wait()
 
 
 def pod_path(pod: Object) -> str:

@@ -200,6 +200,12 @@ def access_point(handle: str) -> str | None:
     return match["point"] if match else None
 
 
+def root_path(handle: str) -> tuple[str, str] | None:
+    """Return the file system of a handle, and the path in it that the handle names."""
+    match = _HANDLE.fullmatch(handle)
+    return None if match is None else (match["system"], match["path"] or "/")
+
+
 def _invalid(message: str) -> ProvisioningError:
     return ProvisioningError("InvalidArgument", message)
 

@@ -1,0 +1,83 @@
+"""The sandboxes of one plane: which runtime starts them, what they share, and what of them is not simulated."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from agentenv.rehearsal.controlplane.auth.account import Account
+from agentenv.rehearsal.controlplane.client import Client
+from agentenv.rehearsal.controlplane.sandboxes import detect
+from agentenv.rehearsal.controlplane.sandboxes.homes import FileSystems
+from agentenv.rehearsal.controlplane.sandboxes.relay import Relay
+from agentenv.rehearsal.controlplane.sandboxes.sandbox_pod import Host, SandboxPod, runs_workspaced
+
+Object = dict[str, Any]
+
+WORKSPACED, RUNSC = "workspaced", "runsc"
+TOOLS = (WORKSPACED, RUNSC)
+_RECORD = "sandboxes.json"
+_LOG = logging.getLogger(__name__)
+_NOT_SIMULATED = (
+    "sandboxes: the way out of their network, whatever capabilities grant",
+    "sandboxes: images (they have this machine's programs), limits of processor, memory and disk",
+)
+
+
+class SandboxLauncher:
+    """Starts the pods of sandbox classes, once a runtime has been chosen."""
+
+    def __init__(self, client: Client, folder: Path, programs: Mapping[str, Path], account: Account | None) -> None:
+        self._client = client
+        self._folder = folder
+        self._programs = programs
+        self._account = account
+        self._host: Host | None = None
+        self._chosen = threading.Event()
+        if WORKSPACED in programs:
+            threading.Thread(target=self._choose, name="sandbox runtime", daemon=True).start()
+
+    def pod(self, pod: Object) -> SandboxPod | None:
+        """Return the runner of a pod; None for one that is no sandbox, or where none can run."""
+        if WORKSPACED not in self._programs or not runs_workspaced(pod):
+            return None
+        self._chosen.wait()
+        return SandboxPod(self._host, pod) if self._host is not None else None
+
+    def _choose(self) -> None:
+        workspaced = self._programs[WORKSPACED]
+        try:
+            runtime, passed_over = detect.choose(workspaced, self._programs.get(RUNSC), self._folder)
+            write_record(self._folder, runtime.not_simulated if runtime else (), passed_over)
+            if runtime is None:
+                _LOG.error("No sandbox can run here: %s", "; ".join(passed_over))
+            else:
+                _LOG.info("Sandboxes run in %s", runtime.name)
+                file_systems = FileSystems(self._client, self._folder / "file-systems", self._account)
+                self._host = Host(self._client, self._folder, workspaced, runtime, Relay(), file_systems)
+        except Exception:  # noqa: BLE001 - pods wait for the choice
+            _LOG.exception("The runtime of sandboxes could not be chosen")
+        finally:
+            self._chosen.set()
+
+
+def write_record(plane: Path, not_simulated: tuple[str, ...], passed_over: tuple[str, ...]) -> None:
+    """Record what of sandboxes is not simulated, for the summary of the rehearsal."""
+    record = {"not_simulated": not_simulated, "passed_over": passed_over}
+    (plane / _RECORD).write_text(json.dumps(record), encoding="utf-8")
+
+
+def not_simulated(plane: Path, missing: Mapping[str, str]) -> list[str]:
+    """Return what of sandboxes a plane does not simulate, and why; `missing` are the tools that it lacks."""
+    if WORKSPACED in missing:
+        return [f"sandboxes: whatever runs in them ({missing[WORKSPACED]})"]
+    try:
+        record = json.loads((plane / _RECORD).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return []
+    why = f" ({'; '.join(record['passed_over'])})" if record["passed_over"] else ""
+    return [*_NOT_SIMULATED, *(f"sandboxes: {line}{why}" for line in record["not_simulated"])]

@@ -1,0 +1,80 @@
+"""The volumes of a sandbox's pod, as folders of this machine.
+
+What a kubelet writes (ConfigMaps, Secrets, the downward API, tokens) is written here, and written again while the pod
+runs, so that a rotated key arrives. Volumes of kinds that are not simulated are refused rather than left out.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from agentenv.rehearsal.controlplane.client import Client
+from agentenv.rehearsal.controlplane.pods import volumes
+from agentenv.rehearsal.controlplane.pods.container import CannotStart
+from agentenv.rehearsal.controlplane.sandboxes.bundle import Mount
+from agentenv.rehearsal.controlplane.sandboxes.homes import FileSystems, Home
+
+Object = dict[str, Any]
+
+
+class PodVolumes:
+    """The volumes of one pod."""
+
+    def __init__(self, client: Client, pod: Object, folder: Path, file_systems: FileSystems, address: str) -> None:
+        self._client = client
+        self._pod = pod
+        self._folder = folder
+        self._file_systems = file_systems
+        self._address = address
+        self._homes: dict[str, Home] = {}
+
+    def create(self) -> None:
+        """Create every volume; one that exists keeps its content, as over a container's restart."""
+        for volume in self._pod["spec"].get("volumes") or ():
+            name = volume["name"]
+            folder = self._folder / name
+            if "persistentVolumeClaim" in volume:
+                claim = volume["persistentVolumeClaim"]["claimName"]
+                self._homes[name] = self._file_systems.home(self._pod["metadata"]["namespace"], claim)
+            elif "emptyDir" in volume:
+                folder.mkdir(parents=True, exist_ok=True)
+                folder.chmod(0o777)
+                self._homes[name] = Home(folder, None)
+            elif (files := volumes.contents(self._client, self._pod, volume, self._address)) is not None:
+                folder.mkdir(parents=True, exist_ok=True)
+                volumes.write_contents(files, folder)
+                self._homes[name] = Home(folder, None)
+            else:
+                kinds = ", ".join(kind for kind in volume if kind != "name")
+                raise CannotStart(f"the volume {name} is of kind {kinds}, which is not simulated here")
+
+    def refresh(self) -> None:
+        """Write again what the API server has of ConfigMaps, Secrets, fields and tokens."""
+        for volume in self._pod["spec"].get("volumes") or ():
+            if (files := volumes.contents(self._client, self._pod, volume, self._address)) is not None:
+                volumes.write_contents(files, self._folder / volume["name"])
+
+    def mounts(self, container: Object) -> tuple[Mount, ...]:
+        """Return the mounts of a container, outer paths first."""
+        rows = sorted(container.get("volumeMounts") or (), key=lambda row: row["mountPath"].count("/"))
+        return tuple(
+            Mount(self._source(row), row["mountPath"].rstrip("/"), read_only=bool(row.get("readOnly"))) for row in rows
+        )
+
+    def folder(self, name: str) -> Path:
+        """Return the folder of a volume."""
+        return self._homes[name].folder
+
+    def _source(self, mount: Object) -> Path:
+        home = self._homes.get(mount["name"])
+        if home is None:
+            raise CannotStart(f"there is no volume {mount['name']} for {mount['mountPath']}")
+        path = mount.get("subPath")
+        if not path:
+            return home.folder
+        existing = home.folder / path
+        source = existing if existing.is_file() else home.below(path)
+        if not source.resolve().is_relative_to(home.folder.resolve()):
+            raise CannotStart(f"the sub-path {path} leads out of its volume")
+        return source

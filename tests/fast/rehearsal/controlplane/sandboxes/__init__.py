@@ -1,0 +1,1 @@
+"""The parts of running sandboxes that need no control plane."""

@@ -1,0 +1,1 @@
+"""Pods of sandbox classes that run as processes of this machine."""

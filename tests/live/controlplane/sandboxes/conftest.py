@@ -1,0 +1,77 @@
+"""A control plane whose sandboxes run, beside the one of the other live tests."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentenv.rehearsal.controlplane.client import Client, until
+from agentenv.rehearsal.controlplane.nodes.kwok_nodes import NodeShape
+from agentenv.rehearsal.controlplane.plane import PROGRAMS, ControlPlane, control_plane
+from agentenv.rehearsal.controlplane.sandboxes.launcher import TOOLS
+from agentenv.rehearsal.stage import processes
+from agentenv.rehearsal.tools import ensure
+from agentenv.rehearsal.tools.progress import Lines
+from tests.live.controlplane.sandboxes.pods import Output, Signer, keys_configmap, run, sandbox_pod
+from tests.live.controlplane.things import PATIENCE, is_ready, namespace
+
+Object = dict[str, Any]
+
+SPACE = "sandbox-live"
+
+
+@dataclass
+class Ground:
+    """The plane, the namespace of a class in it, and the service's key."""
+
+    plane: ControlPlane
+    run_id: str
+    signer: Signer
+
+    @property
+    def client(self) -> Client:
+        return self.plane.client
+
+    def path(self, name: str) -> str:
+        return f"/api/v1/namespaces/{SPACE}/pods/{name}"
+
+    def start(self, name: str, *command: str, **more: Any) -> Object:
+        """Create a sandbox and return its pod once it is Ready."""
+        self.client.create(sandbox_pod(SPACE, name, *command, **more))
+        return self.ready(name)
+
+    def ready(self, name: str) -> Object:
+        assert until(lambda: is_ready(self.client, self.path(name)), PATIENCE), self.client.find(self.path(name))
+        return self.client.get(self.path(name))
+
+    def delete(self, name: str) -> None:
+        """Delete a pod, and wait until it is gone."""
+        self.client.delete(self.path(name))
+        assert until(lambda: self.client.find(self.path(name)) is None, PATIENCE)
+
+    def run(self, pod: Object, script: str) -> Output:
+        return run(pod, self.signer, script)
+
+
+@pytest.fixture(scope="module")
+def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
+    run_id = f"test-{secrets.token_hex(4)}"
+    toolbox = ensure(PROGRAMS, Lines(sys.stderr), TOOLS)
+    environment = {**{k: v for k, v in os.environ.items() if not k.startswith("AWS_")}, processes.MARK: run_id}
+    folder: Path = tmp_path_factory.mktemp("sandboxes") / "plane"
+    try:
+        with control_plane(toolbox, folder, environment, sandboxes=True) as plane:
+            plane.add_nodes([NodeShape("n1", "us-east-1a", "m7g.xlarge", "4", "14Gi", pods=100)])
+            namespace(plane.client, SPACE)
+            signer = Signer()
+            plane.client.create(keys_configmap(SPACE, signer))
+            yield Ground(plane, run_id, signer)
+    finally:
+        processes.end(run_id)

@@ -1,0 +1,200 @@
+"""A sandbox's pod runs workspaced, is reached at its own address, and its end is what Kubernetes says it is."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from agentenv.rehearsal.controlplane.client import until
+from agentenv.rehearsal.stage import processes
+from tests.live.controlplane.sandboxes.conftest import SPACE, Ground
+from tests.live.controlplane.sandboxes.pods import PORT, UID, Signer, keys_configmap, run, sandbox_pod
+from tests.live.controlplane.things import PATIENCE
+
+if TYPE_CHECKING:
+    import psutil
+
+Object = dict[str, Any]
+
+
+def processes_of(ground: Ground) -> set[psutil.Process]:
+    """Return the processes of every sandbox of the plane, also those that do not carry the run's mark."""
+    runtimes = [process for process in processes.marked(ground.run_id) if "runsc" in process.name()]
+    return {child for process in runtimes for child in (process, *process.children(recursive=True))}
+
+
+@pytest.fixture(autouse=True)
+def no_pods(ground: Ground) -> Iterator[None]:
+    """Leave no pod to the next test."""
+    yield
+    pods = ground.client.get(ground.path("")[:-1])["items"]
+    for pod in pods:
+        ground.client.delete(ground.path(pod["metadata"]["name"]))
+    assert until(lambda: not ground.client.get(ground.path("")[:-1])["items"], PATIENCE)
+
+
+def container_of(pod: Object) -> Object:
+    return pod["status"]["containerStatuses"][0]
+
+
+def test_a_command_runs_as_the_templates_user_in_its_home(ground: Ground) -> None:
+    pod = ground.start("first")
+    script = "id -u; whoami; pwd; cat /etc/podinfo/uid; echo; uname -n; touch /etc/x 2>&1 | wc -l; cat /proc/net/dev"
+    uid, user, home, pod_uid, hostname, refused, *interfaces = ground.run(pod, script).stdout.splitlines()
+    assert (uid, user, home, pod_uid, hostname) == (str(UID), "user", "/home/agent", pod["metadata"]["uid"], "first")
+    assert refused.strip() == "1"
+    assert not [line for line in interfaces if "eth" in line]
+
+
+def test_a_pod_is_reached_at_its_own_address_with_its_own_token(ground: Ground) -> None:
+    first, second = ground.start("one"), ground.start("two")
+    assert first["status"]["podIP"] != second["status"]["podIP"]
+    assert run(first, ground.signer, "true").code == 0
+    with pytest.raises(PermissionError, match="wrong_audience"):
+        run({**first, "metadata": second["metadata"]}, ground.signer, "true")
+    with pytest.raises(PermissionError, match="bad_signature"):
+        run(first, Signer(), "true")
+    ground.delete("one")
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((first["status"]["podIP"], PORT))
+    ground.delete("two")
+    assert not processes_of(ground)
+
+
+def test_a_home_outlives_its_pods_and_other_volumes_do_not(ground: Ground) -> None:
+    access = {"accessModes": ["ReadWriteMany"], "storageClassName": "", "resources": {"requests": {"storage": "1Gi"}}}
+    claim = {"metadata": {"name": "home-1", "namespace": SPACE}, "spec": {**access, "volumeName": "home-1"}}
+    volume = {
+        "accessModes": ["ReadWriteMany"],
+        "capacity": {"storage": "1Gi"},
+        "csi": {"driver": "efs.csi.aws.com", "volumeHandle": "fs-0123456789abcdef0:/classes/live/home-1"},
+    }
+    ground.client.create(
+        {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "home-1"}, "spec": volume}
+    )
+    ground.client.create({"apiVersion": "v1", "kind": "PersistentVolumeClaim", **claim})
+    folder = ground.plane.layout.folder / "file-systems" / "fs-0123456789abcdef0" / "classes" / "live" / "home-1"
+    (folder / "current").mkdir(parents=True)
+    os.chown(folder / "current", UID, UID)
+    home = {"persistentVolumeClaim": {"claimName": "home-1"}}
+    pod = ground.start("sleeper", home=home)
+    trap = "trap 'echo ended > ended; exit' TERM; touch trapped; while :; do sleep 0.1; done"
+    start = f'(setsid sh -c "{trap}" > /dev/null 2>&1 &)'
+    script = f"echo mine > file; touch /tmp/file; {start}; until [ -e trapped ]; do sleep 0.1; done"
+    assert ground.run(pod, script).code == 0
+    ground.delete("sleeper")
+    again = ground.start("sleeper", home=home)
+    assert ground.run(again, "cat file ended; ls /tmp/file; echo > other").stdout == "mine\nended\n"
+    ground.delete("sleeper")
+    assert (folder / "current" / "other").is_file()
+
+
+def test_a_container_that_ends_is_started_again_with_its_exit_code_in_the_status(ground: Ground) -> None:
+    script = "[ -e /tmp/again ] && exec sleep 600; touch /tmp/again; exit 7"
+    ground.client.create(sandbox_pod(SPACE, "restarts", "/bin/sh", "-c", script))
+
+    def restarted() -> Object | None:
+        pod = ground.client.get(ground.path("restarts"))
+        status = next(iter(pod["status"].get("containerStatuses") or ()), {})
+        return pod if status.get("restartCount") == 1 and status["ready"] else None
+
+    pod = until(restarted, PATIENCE)
+    assert container_of(pod)["lastState"]["terminated"]["exitCode"] == 7
+
+
+@pytest.mark.parametrize(("code", "phase", "reason"), [(0, "Succeeded", "Completed"), (3, "Failed", "Error")])
+def test_a_pod_that_is_never_restarted_ends_with_its_container(
+    ground: Ground, code: int, phase: str, reason: str
+) -> None:
+    name = f"ends-{code}"
+    ground.client.create(sandbox_pod(SPACE, name, "/bin/sh", "-c", f"exit {code}", restartPolicy="Never"))
+    assert until(lambda: ground.client.get(ground.path(name))["status"]["phase"] == phase, PATIENCE)
+    terminated = container_of(ground.client.get(ground.path(name)))["state"]["terminated"]
+    assert (terminated["exitCode"], terminated["reason"]) == (code, reason)
+
+
+def test_a_killed_sandbox_leaves_no_process_and_is_started_again(ground: Ground) -> None:
+    """The cleanup process of a killed rehearsal finds `runsc` by its mark, and nothing else of a sandbox."""
+    ground.start("killed")
+    [runtime] = [process for process in processes_of(ground) if "run" in process.cmdline()]
+    others = processes_of(ground) - {runtime}
+    assert others
+    runtime.kill()
+    assert until(lambda: not any(process.is_running() for process in others), PATIENCE), "its kernel runs on"
+
+    def restarted() -> bool:
+        status = container_of(ground.client.get(ground.path("killed")))
+        return status["restartCount"] == 1 and status["ready"]
+
+    assert until(restarted, PATIENCE)
+    assert container_of(ground.client.get(ground.path("killed")))["lastState"]["terminated"]["exitCode"] == 137
+
+
+def test_what_a_pod_lacks_is_in_its_status_until_it_is_there(ground: Ground) -> None:
+    extra = {"name": "extra", "configMap": {"name": "extra"}}
+    pod = sandbox_pod(SPACE, "waits")
+    pod["spec"]["volumes"].append(extra)
+    ground.client.create(pod)
+
+    def waiting() -> str:
+        statuses = ground.client.get(ground.path("waits"))["status"].get("containerStatuses") or [{}]
+        return statuses[0].get("state", {}).get("waiting", {}).get("message", "")
+
+    assert until(lambda: 'configmap "extra" not found' in waiting(), PATIENCE)
+    metadata = {"name": "extra", "namespace": SPACE}
+    ground.client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {}})
+    ground.ready("waits")
+
+
+def test_a_rotated_key_arrives(ground: Ground) -> None:
+    pod = ground.start("rotates")
+    before, ground.signer = ground.signer, Signer()
+    ground.client.apply(keys_configmap(SPACE, ground.signer))
+
+    def admitted() -> bool:
+        try:
+            return ground.run(pod, "true").code == 0
+        except PermissionError:
+            return False
+
+    assert until(admitted, PATIENCE, every=0.2)
+    with pytest.raises(PermissionError):
+        run(pod, before, "true")
+
+
+def test_bytes_arrive_whole_in_both_directions(ground: Ground) -> None:
+    pod = ground.start("bytes")
+    data = bytes(range(256)) * 40_000
+    headers = {"X-Workspace-Token": ground.signer.token(pod["metadata"]["uid"])}
+    connection = http.client.HTTPConnection(pod["status"]["podIP"], PORT, timeout=PATIENCE)
+    connection.request("POST", "/files?path=data", data, {**headers, "Content-Type": "application/octet-stream"})
+    response = connection.getresponse()
+    assert (response.status, bool(response.read())) == (200, True)
+    connection.request("GET", "/files?path=data", headers=headers)
+    assert connection.getresponse().read() == data
+    connection.close()
+
+
+def test_ten_sandboxes_cost_little(ground: Ground, record_property: Callable[[str, float], None]) -> None:
+    names = [f"ten-{number}" for number in range(10)]
+    began = time.monotonic()
+    for name in names:
+        ground.client.create(sandbox_pod(SPACE, name))
+    pods = [ground.ready(name) for name in names]
+    seconds = time.monotonic() - began
+    memory = sum(process.memory_full_info().pss for process in processes_of(ground)) / 2**20
+    record_property("ms_per_sandbox", seconds * 100)
+    record_property("mb_per_sandbox", memory / 10)
+    print(f"{seconds * 100:.0f} ms and {memory / 10:.0f} MB for each of ten sandboxes")
+    assert len({pod["status"]["podIP"] for pod in pods}) == 10
+    assert {ground.run(pod, "echo hello").stdout for pod in pods} == {"hello\n"}
+    for name in names:
+        ground.client.delete(ground.path(name))
+    assert until(lambda: not any(ground.client.find(ground.path(name)) for name in names), PATIENCE)
+    assert not processes_of(ground)
