@@ -82,7 +82,7 @@ def command_with_mounts(arguments: Sequence[str], folders: Mapping[Path, Path], 
 def replace_paths(text: str, folders: Mapping[Path, Path]) -> str:
     """Return an argument with mounted paths replaced by the actual ones, for programs that take paths."""
     for target, source in folders.items():
-        text = text.replace(f"{target}/", f"{source}/")
+        text = str(source) if text == str(target) else text.replace(f"{target}/", f"{source}/")
     return text
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import socket
 import threading
 from collections.abc import Coroutine, Iterator
 from dataclasses import dataclass, field
@@ -21,11 +22,11 @@ _STOP_SECONDS = 5.0
 
 
 @contextlib.contextmanager
-def short_path(socket: Path) -> Iterator[str]:
-    """Yield a path of a socket that is short enough to connect to, however long its folder's own path is."""
-    folder = os.open(socket.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def short_path(path: Path) -> Iterator[str]:
+    """Yield a path of the socket that is short enough to connect to, however long its folder's own path is."""
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        yield f"/proc/self/fd/{folder}/{socket.name}"
+        yield f"/proc/self/fd/{folder}/{path.name}"
     finally:
         os.close(folder)
 
@@ -34,9 +35,9 @@ def short_path(socket: Path) -> Iterator[str]:
 class Entrance:
     """A listening address that leads to one sandbox at a time."""
 
+    listener: socket.socket
     connections: set[_End] = field(default_factory=set)
-    socket: Path | None = None  # None refuses connections
-    server: asyncio.Server | None = None
+    target: Path | None = None  # the socket; None refuses connections
 
 
 class _End(asyncio.Protocol):
@@ -100,11 +101,11 @@ class _Caller(_End):
     async def _connect(self) -> None:
         assert self.transport is not None  # noqa: S101 - set before the task was created
         try:
-            if self._entrance.socket is None:
+            if self._entrance.target is None:
                 raise ConnectionRefusedError
             inner = _End(self._entrance)
             inner.other = self
-            with short_path(self._entrance.socket) as path:
+            with short_path(self._entrance.target) as path:
                 await asyncio.get_running_loop().create_unix_connection(lambda: inner, path)
         except OSError:
             self.transport.abort()
@@ -122,6 +123,7 @@ class Relay:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
+        self._accepted: set[asyncio.Task[Any]] = set()
         self._thread = threading.Thread(target=self._loop.run_forever, name="relay", daemon=True)
         self._thread.start()
 
@@ -129,9 +131,9 @@ class Relay:
         """Listen on a pod's address; OSError if the port is taken. It leads nowhere yet."""
         return self._run(self._open(ip, port))
 
-    def lead_to(self, entrance: Entrance, socket: Path | None) -> None:
+    def lead_to(self, entrance: Entrance, target: Path | None) -> None:
         """Lead an entrance to another sandbox, and end the connections to the one before."""
-        self._run(self._lead_to(entrance, socket))
+        self._run(self._lead_to(entrance, target))
 
     def close(self, entrance: Entrance) -> None:
         """Stop to listen, and end every connection."""
@@ -143,19 +145,30 @@ class Relay:
         self._thread.join(_STOP_SECONDS)
 
     async def _open(self, ip: str, port: int) -> Entrance:
-        entrance = Entrance()
-        entrance.server = await self._loop.create_server(lambda: _Caller(entrance), ip, port, backlog=_BACKLOG)
+        listener = socket.create_server((ip, port), backlog=_BACKLOG)
+        listener.setblocking(False)
+        entrance = Entrance(listener)
+        self._loop.add_reader(listener, self._accept, entrance)
         return entrance
 
-    async def _lead_to(self, entrance: Entrance, socket: Path | None) -> None:
-        entrance.socket = socket
+    def _accept(self, entrance: Entrance) -> None:
+        # Not asyncio's server: that forgets, and never closes, what it accepts while it is closed
+        with contextlib.suppress(BlockingIOError, ConnectionError):
+            connection, _ = entrance.listener.accept()
+            connection.setblocking(False)
+            task = self._loop.create_task(self._loop.connect_accepted_socket(lambda: _Caller(entrance), connection))
+            self._accepted.add(task)
+            task.add_done_callback(self._accepted.discard)
+
+    async def _lead_to(self, entrance: Entrance, target: Path | None) -> None:
+        entrance.target = target
         for end in list(entrance.connections):
             if end.transport is not None:
                 end.transport.abort()
 
     async def _close(self, entrance: Entrance) -> None:
-        if entrance.server is not None:
-            entrance.server.close()
+        self._loop.remove_reader(entrance.listener)
+        entrance.listener.close()
         await self._lead_to(entrance, None)
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:

@@ -2,8 +2,7 @@
 
 Its life is that of a pod under a kubelet. Containers that end are started again with Kubernetes' back-off, as the
 pod's `restartPolicy` says; a deleted pod has its grace period to end in; homes are the same folder afterwards.
-Simplified: one container, init containers other than workspaced's own are reported as completed, and of the probes only
-HTTP requests to workspaced are made.
+Simplified: one container, and of the probes only HTTP requests to workspaced are made.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ from pathlib import Path
 from typing import Any
 
 from agentenv.rehearsal.controlplane.client import ApiError, Client, until
-from agentenv.rehearsal.controlplane.pods import container, status, volumes
+from agentenv.rehearsal.controlplane.pods import container, status
 from agentenv.rehearsal.controlplane.pods.container import CannotStart
-from agentenv.rehearsal.controlplane.sandboxes import addresses, relay, root_folder
+from agentenv.rehearsal.controlplane.sandboxes import addresses, init_containers, relay, root_folder
 from agentenv.rehearsal.controlplane.sandboxes.bundle import SOCKET, SOCKET_FOLDER, Bundle, Mount, Runtime
-from agentenv.rehearsal.controlplane.sandboxes.homes import FileSystems
+from agentenv.rehearsal.controlplane.sandboxes.homes import FileSystems, Owner
 from agentenv.rehearsal.controlplane.sandboxes.mounts import PodVolumes
 from agentenv.rehearsal.controlplane.sandboxes.relay import Entrance, Relay
 from agentenv.rehearsal.stage import processes
@@ -42,7 +41,6 @@ PORT_NAME = "workspaced"
 _BACKOFF_SECONDS = (0.0, 10.0, 20.0, 40.0, 80.0, 160.0, 300.0)
 _RESET_SECONDS = 600.0
 _RETRY_SECONDS = 1.0  # after a failure to start
-_INIT_SECONDS = 30.0
 _START_SECONDS = 1.0  # until a container that is not ready is reported as such
 _REFRESH_SECONDS = 10.0
 _PROBE_SECONDS = 0.02
@@ -225,24 +223,6 @@ class SandboxPod:
         except (ApiError, CannotStart, OSError) as error:
             _LOG.warning("%s: its volumes stay as they were: %s", self._path, error)
 
-    def _run_init_containers(self, pod_volumes: PodVolumes, root: Path, user: tuple[int, int]) -> None:
-        """Run workspaced's own init containers on this machine, with the paths of their mounts replaced."""
-        for init in self._pod["spec"].get("initContainers") or ():
-            program, *arguments = [*(init.get("command") or ("",)), *(init.get("args") or ())]
-            if Path(program).name != "workspaced":
-                continue
-            folders = {Path(mount.target): mount.source for mount in pod_volumes.mounts(init)}
-            if arguments[:1] == ["install"] and Path(arguments[-1]) in folders:
-                _link(self._host.workspaced, folders[Path(arguments[-1])] / "workspaced")
-                continue
-            replaced = [volumes.replace_paths(text, folders) for text in arguments]
-            if arguments[:1] == ["passwd"]:
-                defaults = {"--from": root / "etc/passwd", "--uid": user[0], "--gid": user[1]}
-                replaced[1:1] = [f"{name}={value}" for name, value in defaults.items()]
-            subprocess.run(
-                [str(self._host.workspaced), *replaced], env={}, check=True, capture_output=True, timeout=_INIT_SECONDS
-            )
-
     def _bundle(self, folder: Path, pod_volumes: PodVolumes) -> Bundle:
         metadata, spec = self._pod["metadata"], self._pod["spec"]
         security = {**(spec.get("securityContext") or {}), **(self._container.get("securityContext") or {})}
@@ -251,7 +231,7 @@ class SandboxPod:
         hostname = spec.get("hostname") or metadata["name"]
         root = folder / "root"
         programs = root_folder.create(root, hostname, self._ip)
-        self._run_init_containers(pod_volumes, root, (uid, gid))
+        init_containers.run(self._pod, pod_volumes, self._host.workspaced, root, Owner(uid, gid))
         variables = {"PATH": root_folder.PATH, "HOSTNAME": hostname, **container.environment(self._pod, self._ip)}
         entrance = Mount(folder / "socket", SOCKET_FOLDER)
         if os.geteuid() == 0:
@@ -373,12 +353,3 @@ class SandboxPod:
 def _environment() -> dict[str, str]:
     """Return the runtime's own environment: nothing of the rehearsal's but its mark."""
     return {name: os.environ[name] for name in ("PATH", processes.MARK) if name in os.environ}
-
-
-def _link(program: Path, target: Path) -> None:
-    """Put the program at a path, as the same file where both are on one file system: its memory is then shared."""
-    target.unlink(missing_ok=True)
-    try:
-        os.link(program, target)
-    except OSError:
-        shutil.copy2(program, target)

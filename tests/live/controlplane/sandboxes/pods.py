@@ -13,6 +13,8 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from agentenv.core.classes.pods import home_layout
+
 Object = dict[str, Any]
 
 PORT = 49983
@@ -85,6 +87,13 @@ def sandbox_spec(*command: str, home: Object | None = None, **more: Any) -> Obje
         "securityContext": {"runAsUser": UID, "runAsGroup": UID, "runAsNonRoot": True},
         "initContainers": [
             {"name": "workspaced", "image": "registry.example/workspaced", **install},
+            {
+                "name": "home",
+                "image": "registry.example/gate",
+                "command": ["/bin/sh", "-c", home_layout.script(), "home"],
+                "args": [home_layout.FOLDER],
+                "volumeMounts": [{"name": "home", "mountPath": home_layout.FOLDER}],
+            },
             {"name": "passwd", "image": IMAGE, "command": passwd, "volumeMounts": [_OPT]},
         ],
         "containers": [container],

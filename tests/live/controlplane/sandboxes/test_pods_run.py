@@ -80,8 +80,9 @@ def test_a_home_outlives_its_pods_and_other_volumes_do_not(ground: Ground) -> No
     )
     ground.client.create({"apiVersion": "v1", "kind": "PersistentVolumeClaim", **claim})
     folder = ground.plane.layout.folder / "file-systems" / "fs-0123456789abcdef0" / "classes" / "live" / "home-1"
-    (folder / "current").mkdir(parents=True)
-    os.chown(folder / "current", UID, UID)
+    folder.mkdir(parents=True)
+    os.chown(folder, UID, UID)
+    (folder / "older").write_text("of the old layout\n", encoding="utf-8")
     home = {"persistentVolumeClaim": {"claimName": "home-1"}}
     pod = ground.start("sleeper", home=home)
     trap = "trap 'echo ended > ended; exit' TERM; touch trapped; while :; do sleep 0.1; done"
@@ -90,9 +91,12 @@ def test_a_home_outlives_its_pods_and_other_volumes_do_not(ground: Ground) -> No
     assert ground.run(pod, script).code == 0
     ground.delete("sleeper")
     again = ground.start("sleeper", home=home)
-    assert ground.run(again, "cat file ended; ls /tmp/file; echo > other").stdout == "mine\nended\n"
+    assert ground.run(again, "cat file ended older; ls /tmp/file; echo > other").stdout == (
+        "mine\nended\nof the old layout\n"
+    )
     ground.delete("sleeper")
     assert (folder / "current" / "other").is_file()
+    assert {path.name for path in folder.iterdir()} == {"current", "next", "state"}
 
 
 def test_a_container_that_ends_is_started_again_with_its_exit_code_in_the_status(ground: Ground) -> None:

@@ -111,7 +111,8 @@ def test_a_closed_entrance_ends_its_connections_and_frees_its_port(relay: Relay,
     with socket.create_connection((ip, PORT), SECONDS) as connection:
         connection.sendall(b"begun")
         relay.close(entrance)
-        assert connection.recv(1024) == b""
+        with contextlib.suppress(ConnectionResetError):  # what was sent may not have been read
+            assert connection.recv(1024) == b""
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection((ip, PORT), SECONDS)
     relay.close(relay.open(ip, PORT))
