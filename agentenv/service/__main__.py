@@ -112,11 +112,17 @@ def loops(
     if not configuration.loops:
         yield broken
         return
-    from agentenv.service.loops import run
+    from agentenv.service.loops.runner import run_loops
+
+    async def run_until_stopped() -> None:
+        stopping = asyncio.Event()
+        waiting = asyncio.create_task(asyncio.to_thread(stop.wait))
+        waiting.add_done_callback(lambda _: stopping.set())
+        await run_loops(configuration, metrics, stopping, workspace_snapshot)
 
     def run_guarded() -> None:
         try:
-            run(configuration, metrics, stop, workspace_snapshot)
+            asyncio.run(run_until_stopped())
         except Exception:  # noqa: BLE001 - any failure is logged and ends the process
             _LOG.exception("the loops failed")
         if not stop.is_set():

@@ -7,6 +7,7 @@ systems read-only, and the service itself must never be able to read a home.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import logging
 import re
 import sys
@@ -26,7 +27,7 @@ from agentenv.core.workspaces.records import workspace_of_claim
 from agentenv.service.aws.access_points import AccessPoints, Efs
 from agentenv.service.aws.clients import call, client
 from agentenv.service.home_scan import scan_home
-from agentenv.service.kube.sync_client import CLAIMS, VOLUMES, Document, KubeApi, SyncKubeClient, section
+from agentenv.service.kube.client import CLAIMS, VOLUMES, Document, KubeApi, KubeClient, section
 from agentenv.service.kube.unreadable import readable
 from agentenv.service.ledger.read_holdings import MEASURED
 from agentenv.service.telemetry import logs
@@ -74,17 +75,17 @@ class Measured:
         return {**counted, "missing": list(self.missing), "absent": list(self.absent)}
 
 
-def measure(
+async def measure(
     api: KubeApi, points: AccessPoints, system: FileSystem, now: datetime, most: int = ENTRIES_A_DAY
 ) -> Measured:
     """Measure the homes of a file system that are due, and record their sizes on their volumes."""
     volumes = {
         name: volume
-        for volume, name in readable("PersistentVolume", api.list(VOLUMES), _name_of)
+        async for volume, name in readable("PersistentVolume", api.list(VOLUMES), _name_of)
         if _is_home(volume, system.id)
     }
     paths = {point.id: point.path for point in points.of(system.id)}
-    used = _last_used(api, now)
+    used = await _last_used(api, now)
     known = [_home(volume, used) for volume in volumes.values()]
     # A folder that is not mounted does not stop the homes in other folders from being measured.
     absent = system.absent()
@@ -105,14 +106,14 @@ def measure(
     bytes_ = {home.volume: home.measured for home in known if home.measured is not None}
     bytes_ |= {volume: size.bytes for volume, size in sizes.items()}
     # Once all sizes are known they are scaled to the billed size; before, no share of it is known.
-    _write(
+    await _write(
         api, volumes, sizes, scale_to_metered(bytes_, system.metered) if len(bytes_) == len(volumes) else bytes_, now
     )
     sampled = sum(not size.whole for size in sizes.values())
     return Measured(len(sizes), entries, sampled, tuple(missing), len(waiting) - len(sizes) - len(missing), absent)
 
 
-def _write(
+async def _write(
     api: KubeApi,
     volumes: Mapping[str, Document],
     sizes: Mapping[str, Size],
@@ -127,14 +128,14 @@ def _write(
             ENTRIES: str(size.entries),
             MEASURED_AT: format_whole_seconds(now),
         }
-        if not api.patch(VOLUMES, volumes[volume], {"metadata": {"annotations": annotations}}):
+        if not await api.patch(VOLUMES, volumes[volume], {"metadata": {"annotations": annotations}}):
             _LOG.info("a volume changed while it was measured", extra={"facts": {"volume": volume}})
 
 
-def measured_bytes(api: KubeApi) -> dict[str, int]:
+async def measured_bytes(api: KubeApi) -> dict[str, int]:
     """Return the recorded size of every home, by volume."""
     sizes: dict[str, int] = {}
-    for volume in api.list(VOLUMES):
+    async for volume in api.list(VOLUMES):
         size = counted(section(section(volume, "metadata"), "annotations").get(MEASURED))
         if size is not None:
             sizes[text(section(volume, "metadata"), "name")] = size
@@ -175,10 +176,10 @@ def _home(volume: Document, used: Mapping[str, datetime]) -> Home:
     return Home(name, point, size, measured_at, entries, used_at)
 
 
-def _last_used(api: KubeApi, now: datetime) -> dict[str, datetime]:
+async def _last_used(api: KubeApi, now: datetime) -> dict[str, datetime]:
     """Return when workspaces were last used, by id: a running one is used now."""
     used_at: dict[str, datetime] = {}
-    for _, workspace in readable("SandboxClaim", api.list(CLAIMS), workspace_of_claim):
+    async for _, workspace in readable("SandboxClaim", api.list(CLAIMS), workspace_of_claim):
         if workspace is None:
             continue
         suspended = workspace.state in {"suspended", "deleting"}
@@ -220,22 +221,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     logs.set_up(options.log_level)
     try:
-        cluster, points, efs = SyncKubeClient.from_service_account(), Efs(options.region), client("efs", options.region)
-        return passes(
-            cluster,
-            points,
-            [
-                FileSystem(id_, options.homes / folder, metered(efs, id_), tuple(options.below))
-                for id_, folder in options.file_system
-            ],
-            options.entries,
-        )
+        efs = client("efs", options.region)
+        systems = [
+            FileSystem(id_, options.homes / folder, metered(efs, id_), tuple(options.below))
+            for id_, folder in options.file_system
+        ]
+        return asyncio.run(_measure_all(options.region, systems, options.entries))
     except Exception:  # noqa: BLE001 - any failure is logged, and fails the job
         _LOG.critical("homes cannot be measured", exc_info=True)
         return 1
 
 
-def passes(api: KubeApi, points: AccessPoints, systems: Sequence[FileSystem], most: int) -> int:
+async def _measure_all(region: str, systems: Sequence[FileSystem], most: int) -> int:
+    api = KubeClient.from_kubeconfig(None)
+    try:
+        return await passes(api, Efs(region), systems, most)
+    finally:
+        await api.close()
+
+
+async def passes(api: KubeApi, points: AccessPoints, systems: Sequence[FileSystem], most: int) -> int:
     """Measure each file system; one that is not mounted does not prevent the others from being measured."""
     code = 0
     for system in systems:
@@ -243,7 +248,7 @@ def passes(api: KubeApi, points: AccessPoints, systems: Sequence[FileSystem], mo
             _LOG.error("a file system is not mounted", extra={"facts": {"system": system.id, "at": system.mounted}})
             code = 1
             continue
-        result = measure(api, points, system, datetime.now(UTC), most)
+        result = await measure(api, points, system, datetime.now(UTC), most)
         _LOG.info("homes were measured", extra={"facts": {"system": system.id, **result.facts}})
         for volume in result.missing:
             # A home that was never mounted has no folder; the audit reports missing access points.

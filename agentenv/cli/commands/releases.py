@@ -8,6 +8,7 @@ sandboxes are retained first. Runs can overlap, and can be interrupted at any ti
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
-    from agentenv.service.kube.sync_client import SyncKubeClient
+    from agentenv.service.kube.client import KubeClient
     from agentenv.service.workspaces.retain_volume import RetentionResult
     from agentenv.service.workspaces.retire_releases import RetirementResult
 
@@ -40,15 +41,12 @@ def run(args: argparse.Namespace) -> int:
     import httpx2
     from lightkube import ConfigError
 
-    from agentenv.service.kube.sync_client import SyncKubeApiError, SyncKubeClient
-    from agentenv.service.workspaces.retain_volume import retain_all_volumes
-    from agentenv.service.workspaces.retire_releases import retire_releases
+    from agentenv.service.kube.client import KubeApiError, KubeClient
 
     try:
-        cluster = SyncKubeClient.from_kubeconfig(args.kubeconfig) if args.kubeconfig else stack_client(args.stack)
-        retentions = retain_all_volumes(cluster) if args.retire else []
-        retirements = retire_releases(cluster, act=args.retire)
-    except (httpx2.HTTPError, ConfigError, SyncKubeApiError) as error:
+        cluster = KubeClient.from_kubeconfig(args.kubeconfig) if args.kubeconfig else stack_client(args.stack)
+        retentions, retirements = asyncio.run(_retire(cluster, act=args.retire))
+    except (httpx2.HTTPError, ConfigError, KubeApiError) as error:
         raise CommandError(f"the request to the API server failed: {error}") from None
     if args.json:
         sys.stdout.write(json.dumps(as_json(retirements, retentions)) + "\n")
@@ -59,10 +57,22 @@ def run(args: argparse.Namespace) -> int:
     return FAILED if refused else OK
 
 
-def stack_client(stack: str) -> SyncKubeClient:
+async def _retire(cluster: KubeClient, *, act: bool) -> tuple[list[RetentionResult], list[RetirementResult]]:
+    """Retain the volumes of claimed sandboxes if `act`, and look at every class."""
+    from agentenv.service.workspaces.retain_volume import retain_all_volumes
+    from agentenv.service.workspaces.retire_releases import retire_releases
+
+    try:
+        retentions = await retain_all_volumes(cluster) if act else []
+        return retentions, await retire_releases(cluster, act=act)
+    finally:
+        await cluster.close()
+
+
+def stack_client(stack: str) -> KubeClient:
     """Return a client for the cluster of a deployed stack."""
     from agentenv.cli.project import root
-    from agentenv.service.kube.sync_client import SyncKubeClient
+    from agentenv.service.kube.client import KubeClient
 
     try:
         output = subprocess.run(
@@ -82,7 +92,7 @@ def stack_client(stack: str) -> SyncKubeClient:
         document: Any = json.loads(output.stdout)
     except ValueError:
         raise CommandError(f"the output kubeconfig of stack {stack} is not JSON") from None
-    return SyncKubeClient.from_kubeconfig_document(document)
+    return KubeClient.from_kubeconfig_document(document)
 
 
 def as_json(retirements: Iterable[RetirementResult], retentions: Iterable[RetentionResult]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ so they are short-lived, tagged, usable only in their VPC, and none are issued o
 
 from __future__ import annotations
 
-import threading
+import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -23,7 +23,7 @@ from agentenv.service.credentials.token_bearer import (
     verify_holder,
     verify_token,
 )
-from agentenv.service.kube.sync_client import KubeApi
+from agentenv.service.kube.client import KubeApi
 from agentenv.service.telemetry.logs import audit
 
 # A library that caches credentials requests them once an hour, and a few processes at once after a start.
@@ -58,19 +58,17 @@ class Allowance:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
-        self._lock = threading.Lock()
 
     def take(self, key: str) -> bool:
         """Take a token; return whether there was one."""
-        with self._lock:
-            now = self._clock()
-            left, since = self._left.pop(key, (float(BURST), now))
-            left = min(BURST, left + (now - since) / SECONDS_A_TOKEN)
-            allowed = left >= 1
-            self._left[key] = (left - 1 if allowed else left, now)
-            while len(self._left) > _MAX_CALLERS:
-                self._left.popitem(last=False)
-            return allowed
+        now = self._clock()
+        left, since = self._left.pop(key, (float(BURST), now))
+        left = min(BURST, left + (now - since) / SECONDS_A_TOKEN)
+        allowed = left >= 1
+        self._left[key] = (left - 1 if allowed else left, now)
+        while len(self._left) > _MAX_CALLERS:
+            self._left.popitem(last=False)
+        return allowed
 
 
 class Exchange:
@@ -99,33 +97,33 @@ class Exchange:
         self._clock = clock
         self._allowance = allowance or Allowance()
 
-    def credentials(self, token: str, source: str) -> Credentials:
+    async def credentials(self, token: str, source: str) -> Credentials:
         """Return credentials for a token that is presented from an address."""
         try:
-            verified, credentials = self._credentials(token, source)
+            verified, credentials = await self._credentials(token, source)
         except RefusedExchangeError as refusal:
             self._audit_refusal("identity", source, refusal)
             raise
         self._audit_success("identity", source, verified, credentials)
         return credentials
 
-    def secret(self, token: str, source: str, name: str) -> str:
+    async def secret(self, token: str, source: str, name: str) -> str:
         """Return one of the owner's secrets by name."""
         try:
-            verified, credentials = self._credentials(token, source)
-            value = self._secret(verified, credentials, name)
+            verified, credentials = await self._credentials(token, source)
+            value = await asyncio.to_thread(self._secret, verified, credentials, name)
         except RefusedExchangeError as refusal:
             self._audit_refusal("secret", source, refusal)
             raise
         self._audit_success("secret", source, verified, credentials, secret_name=name)
         return value
 
-    def _credentials(self, token: str, source: str) -> tuple[VerifiedHolder, Credentials]:
+    async def _credentials(self, token: str, source: str) -> tuple[VerifiedHolder, Credentials]:
         # First by address, because a token review costs the API server more than the request costs its sender.
         if not self._allowance.take(f"address {source}"):
             raise RefusedExchangeError("too-many", "too many requests from this address")
-        bearer = verify_token(self._reviewer, token)
-        verified = verify_holder(self._cluster, bearer, source, self._clock())
+        bearer = await verify_token(self._reviewer, token)
+        verified = await verify_holder(self._cluster, bearer, source, self._clock())
         role = self._roles.get(verified.holder.sandbox_class)
         if role is None:
             raise RefusedExchangeError("class", "its class does not have identity `exchange`", **_facts(verified))
@@ -137,7 +135,7 @@ class Exchange:
         except ExchangeError as failure:
             raise RefusedExchangeError("request", str(failure), **_facts(verified)) from failure
         try:
-            response = aws.call(self._sts, "assume_role", **parameters)
+            response = await asyncio.to_thread(aws.call, self._sts, "assume_role", **parameters)
         except aws.AwsRefusedError as refusal:
             raise RefusedExchangeError("sts", _message(refusal), **_facts(verified)) from refusal
         return verified, _credentials_of(response, role.arn)

@@ -13,14 +13,13 @@ Callers are sandboxes with their token: no route here knows users. The source ad
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Annotated, TypeVar
 from urllib.parse import parse_qs
 from xml.sax.saxutils import escape
 
 from fastapi import APIRouter, Header, Path, Request, Response
-from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, ConfigDict, Field
 
 from agentenv.core.values.timestamps import format_whole_seconds
@@ -30,7 +29,7 @@ from agentenv.service.credentials.token_bearer import LONGEST_TOKEN, RefusedExch
 from agentenv.service.http.dependencies import dependencies_of
 from agentenv.service.http.problems import Problem
 from agentenv.service.http.responses import problems
-from agentenv.service.kube.sync_client import SyncKubeApiError
+from agentenv.service.kube.client import KubeApiError
 
 _Result = TypeVar("_Result")
 
@@ -110,14 +109,14 @@ async def sts(request: Request) -> Response:
     return Response(_xml(issued), media_type="text/xml", headers=_HEADERS)
 
 
-async def _exchange(request: Request, operation: Callable[[Exchange, str], _Result]) -> _Result:
+async def _exchange(request: Request, operation: Callable[[Exchange, str], Awaitable[_Result]]) -> _Result:
     """Call the exchange; a refusal becomes a problem that does not reveal what was wrong."""
     exchange = dependencies_of(request).exchange
     if exchange is None:
         detail = "no class of this environment has identity `exchange`"
         raise Problem("not-allowed", detail, "ask the platform team for such a class")
     try:
-        return await run_in_threadpool(operation, exchange, _source(request))
+        return await operation(exchange, _source(request))
     except RefusedExchangeError as refusal:
         match refusal.why:
             case "too-many":
@@ -137,7 +136,7 @@ async def _exchange(request: Request, operation: Callable[[Exchange, str], _Resu
                     "send the token of a claimed sandbox, whose class has identity `exchange`, from its own address"
                 )
                 raise Problem("not-allowed", detail, way_out, code="AccessDenied", message=detail) from refusal
-    except (AwsUnavailableError, SyncKubeApiError, OSError) as failure:
+    except (AwsUnavailableError, KubeApiError, OSError) as failure:
         detail = "the cluster or AWS does not answer"
         raise Problem("unavailable", detail, "retry in a few seconds", retry_after=_RETRY_SECONDS) from failure
 

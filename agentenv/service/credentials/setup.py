@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from agentenv.service.configuration import Configuration
-    from agentenv.service.kube.sync_client import SyncKubeClient
+    from agentenv.service.kube.client import KubeClient
 
 
-def exchange_of(configuration: Configuration, cluster: SyncKubeClient) -> Exchange | None:
+def exchange_of(configuration: Configuration, cluster: KubeClient) -> Exchange | None:
     """Create the exchange, where a class has a role for it."""
     roles = {
         sandbox_class.name: ClassRole(

@@ -17,7 +17,7 @@ from agentenv.core.iam.identity_exchange import AUDIENCE, Holder
 from agentenv.core.values.object_fields import is_text, required, rows, strings, text
 from agentenv.core.values.timestamps import parse_timestamp
 from agentenv.core.workspaces.workspace import DEADLINE
-from agentenv.service.kube.sync_client import CLAIMS, PODS, SANDBOXES, Document, Kind, KubeApi, section
+from agentenv.service.kube.client import CLAIMS, PODS, SANDBOXES, Document, Kind, KubeApi, section
 
 # The fields of a token review for a token that is bound to a pod.
 _POD_NAME, _POD_UID = "authentication.kubernetes.io/pod-name", "authentication.kubernetes.io/pod-uid"
@@ -42,7 +42,7 @@ class RefusedExchangeError(Exception):
 class Reviewer(Protocol):
     """Reviews tokens: the API server."""
 
-    def review(self, token: str, audience: str) -> Document:
+    async def review(self, token: str, audience: str) -> Document:
         """Return the status of a TokenReview."""
         ...
 
@@ -66,11 +66,11 @@ class VerifiedHolder:
     deadline: datetime | None
 
 
-def verify_token(reviewer: Reviewer, token: str) -> Bearer:
+async def verify_token(reviewer: Reviewer, token: str) -> Bearer:
     """Return the pod that a token is bound to."""
     if not token or len(token) > LONGEST_TOKEN or not token.isascii():
         raise RefusedExchangeError("no-token", "the request has no token, or a malformed one")
-    status = reviewer.review(token, AUDIENCE)
+    status = await reviewer.review(token, AUDIENCE)
     if status.get("authenticated") is not True or status.get("error"):
         # Forged, expired, for another audience, or of a deleted pod or account: the API server does not say which.
         raise RefusedExchangeError("token", str(status.get("error") or "the API server does not accept the token"))
@@ -90,10 +90,10 @@ def verify_token(reviewer: Reviewer, token: str) -> Bearer:
     return Bearer(namespace, pods[0], uids[0])
 
 
-def verify_holder(cluster: KubeApi, bearer: Bearer, source: str, now: datetime) -> VerifiedHolder:
+async def verify_holder(cluster: KubeApi, bearer: Bearer, source: str, now: datetime) -> VerifiedHolder:
     """Return whose sandbox a pod is: claimed, running, and requesting from the pod's own address."""
     facts = {"namespace": bearer.namespace, "pod": bearer.pod}
-    pod = cluster.find(PODS, bearer.pod, bearer.namespace)
+    pod = await cluster.find(PODS, bearer.pod, bearer.namespace)
     if pod is None or pod["metadata"]["uid"] != bearer.pod_uid:
         raise RefusedExchangeError("pod", "the token's pod no longer exists", **facts)
     if pod["metadata"].get("deletionTimestamp") or section(pod, "status").get("phase") != "Running":
@@ -102,10 +102,10 @@ def verify_holder(cluster: KubeApi, bearer: Bearer, source: str, now: datetime) 
         raise RefusedExchangeError(
             "address", "the token comes from another address than its pod's", source=source, **facts
         )
-    sandbox = _owner(cluster, pod, SANDBOXES, "Sandbox", bearer.namespace)
+    sandbox = await _owner(cluster, pod, SANDBOXES, "Sandbox", bearer.namespace)
     if sandbox is None:
         raise RefusedExchangeError("sandbox", "no sandbox controls the pod", **facts)
-    claim = _owner(cluster, sandbox, CLAIMS, "SandboxClaim", bearer.namespace)
+    claim = await _owner(cluster, sandbox, CLAIMS, "SandboxClaim", bearer.namespace)
     if claim is None:
         raise RefusedExchangeError("unclaimed", "the sandbox is not claimed", **facts)
     metadata = claim["metadata"]
@@ -135,12 +135,12 @@ def _ends(claim: Document) -> datetime | None:
     return min((end for end in ends if end is not None), default=None)
 
 
-def _owner(cluster: KubeApi, document: Document, kind: Kind, kind_name: str, namespace: str) -> Document | None:
+async def _owner(cluster: KubeApi, document: Document, kind: Kind, kind_name: str, namespace: str) -> Document | None:
     """Return the controller of an object, where it is of a kind; matched by uid, not only by name."""
     for owner in rows(section(document, "metadata"), "ownerReferences"):
         name, uid = text(owner, "name"), text(owner, "uid")
         if owner.get("controller") is True and owner.get("kind") == kind_name and name and uid:
-            controller = cluster.find(kind, name, namespace)
+            controller = await cluster.find(kind, name, namespace)
             if text(section(controller, "metadata"), "uid") == uid:
                 return controller
     return None

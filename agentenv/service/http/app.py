@@ -24,7 +24,6 @@ from agentenv.service.http.dependencies import Dependencies
 from agentenv.service.http.swarm_tasks import SwarmTasks
 from agentenv.service.kube.client import KubeClient
 from agentenv.service.kube.snapshot import WorkspaceSnapshot
-from agentenv.service.kube.sync_client import SyncKubeClient
 from agentenv.service.ledger import routes as usage_routes
 from agentenv.service.ledger.setup import budgets_of, ledger_of, recorder_of
 from agentenv.service.workspaces.backend import KubernetesBackend, running_backend
@@ -102,19 +101,17 @@ async def _dependencies(
     settings = configuration.settings
     catalog = Catalog.of(settings, configuration.vpc_cidrs, configuration.service_cidr)
     kube = KubeClient.from_kubeconfig(configuration.kubeconfig)
-    path = configuration.kubeconfig
-    api = SyncKubeClient.from_kubeconfig(path) if path else SyncKubeClient.from_service_account()
     # Keys are fetched from the issuer itself, whatever proxy the environment names.
     client = httpx2.AsyncClient(trust_env=False)
     issuer = Issuer(settings.service.issuer, settings.service.audience, client) if settings.service.issuer else None
     now = kube.clock.now
-    backend = KubernetesBackend(kube, catalog, metrics, WorkspaceRestorer(api, now=now), now=now)
-    recorder = recorder_of(configuration, api, metrics)
-    budgets = budgets_of(configuration, api, metrics)
+    backend = KubernetesBackend(kube, catalog, metrics, WorkspaceRestorer(kube, now=now), now=now)
+    recorder = recorder_of(configuration, kube, metrics)
+    budgets = budgets_of(configuration, kube, metrics)
 
     async def settle(workspace: Workspace) -> None:
         if recorder is not None:
-            await asyncio.to_thread(recorder.settle, workspace.namespace, workspace.id)
+            await recorder.settle(workspace.namespace, workspace.id)
 
     refreshing = [asyncio.create_task(issuer.keys.refresh())] if issuer is not None else []
     try:
@@ -130,13 +127,13 @@ async def _dependencies(
                 ),
                 limits=RateLimiter(settings.service.requests_per_minute),
                 metrics=metrics,
-                cluster=api,
-                swarm_tasks=SwarmTasks(api, catalog, backend.view, now=now),
+                cluster=kube,
+                swarm_tasks=SwarmTasks(kube.without_retries(), catalog, backend.view, now=now),
                 budgets=budgets,
                 accounts=budgets,
                 settle=settle,
                 ledger=ledger_of(configuration),
-                exchange=exchange_of(configuration, api),
+                exchange=exchange_of(configuration, kube),
                 vault=vault_of(configuration),
                 now=now,
             )
@@ -145,7 +142,6 @@ async def _dependencies(
             task.cancel()
         await client.aclose()
         await kube.close()
-        api.close()
 
 
 async def _report_counts(dependencies: Dependencies) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from agentenv.service.credentials.vault import Vault
     from agentenv.service.http.auth.authenticate import Authenticator
     from agentenv.service.http.swarm_tasks import SwarmTasks
-    from agentenv.service.kube.sync_client import KubeApi
+    from agentenv.service.kube.client import KubeApi
     from agentenv.service.ledger.table import Ledger
     from agentenv.service.telemetry.metrics import Metrics
     from agentenv.service.workspaces.backend import KubernetesBackend
@@ -61,7 +61,7 @@ class Dependencies:
     authenticator: Authenticator
     limits: RateLimiter
     metrics: Metrics
-    cluster: KubeApi | None = None  # for work in threads
+    cluster: KubeApi | None = None
     swarm_tasks: SwarmTasks | None = None
     budgets: Budgets | None = None
     settle: Callable[[Workspace], Awaitable[object]] | None = None  # records its usage until now

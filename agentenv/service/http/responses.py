@@ -14,7 +14,6 @@ from agentenv.core.workspaces.workspace import CreateResult
 from agentenv.service.http.problems import MEDIA_TYPE, Problem
 from agentenv.service.http.schemas import ProblemShape, location
 from agentenv.service.kube.client import KubeApiError
-from agentenv.service.kube.sync_client import SyncKubeApiError
 from agentenv.service.workspaces.create import problem_of
 
 if TYPE_CHECKING:
@@ -71,7 +70,6 @@ def install_handlers(app: FastAPI) -> None:
     """Install the handlers that turn every error into a problem."""
     app.add_exception_handler(Problem, _problem)
     app.add_exception_handler(KubeApiError, _refused)
-    app.add_exception_handler(SyncKubeApiError, _refused_in_a_thread)
     app.add_exception_handler(RequestValidationError, _malformed)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(Exception, _unexpected)
@@ -100,15 +98,6 @@ async def _refused(_request: Request, failure: Exception) -> Response:
         detail = "the service's account lacks a permission in the cluster"
         return problem_response(Problem("unavailable", detail, "tell the platform team", retry_after=60))
     return problem_response(problem_of(failure))
-
-
-async def _refused_in_a_thread(request: Request, failure: Exception) -> Response:
-    assert isinstance(failure, SyncKubeApiError)  # noqa: S101
-    if failure.transient:
-        return problem_response(
-            Problem("unavailable", str(failure), "retry in a few seconds; nothing was lost", retry_after=5)
-        )
-    return await _refused(request, KubeApiError(failure.code, failure.reason, str(failure)))
 
 
 async def _malformed(_request: Request, failure: Exception) -> Response:

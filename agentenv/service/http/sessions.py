@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from fastapi import APIRouter
 
 from agentenv.service.http.dependencies import AuthenticatedRoute, CurrentCaller, RequestDependencies
@@ -22,6 +20,4 @@ async def end(body: SessionEnded, caller: CurrentCaller, dependencies: RequestDe
         raise Problem("not-allowed", "only operators end sessions", "send an operator's token")
     if dependencies.cluster is None:
         raise Problem("unavailable", "this service does not end sessions", "delete the workspace")
-    return EndedWorkspaces(
-        workspaces=await asyncio.to_thread(end_session, dependencies.cluster, body.session, dependencies.now())
-    )
+    return EndedWorkspaces(workspaces=await end_session(dependencies.cluster, body.session, dependencies.now()))

@@ -2,8 +2,6 @@
 
 Only the wait is in memory. A swarm's documents are in Kubernetes, and the reason of a failure is an event. Names follow
 from owner and task: a repeated request continues one whose replica was killed.
-
-Swarms wait on threads of their own, so that requests for workspaces do not wait behind them.
 """
 
 from __future__ import annotations
@@ -12,7 +10,6 @@ import asyncio
 import hashlib
 from base64 import b32encode
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Literal
@@ -22,7 +19,7 @@ from agentenv.core.classes.names import SANDBOX, TASK_LABEL
 from agentenv.core.workspaces.swarms import Swarm, quota_shortfalls, swarm
 from agentenv.core.workspaces.workspace import Filter, Workspace
 from agentenv.service.http.problems import Kind, Problem, not_found
-from agentenv.service.kube.sync_client import CLAIMS, QUOTAS, Document, KubeApi, section
+from agentenv.service.kube.client import CLAIMS, QUOTAS, Document, KubeApi, collect, section
 from agentenv.service.workspaces import swarm_outcome, swarms
 from agentenv.service.workspaces.swarm_events import ENDED, FAILED, last_failure, record_event
 from agentenv.service.workspaces.swarms import SwarmError, Why
@@ -75,7 +72,6 @@ class SwarmTasks:
     ) -> None:
         self._api, self._catalog, self._view, self._now = api, catalog, view, now
         self._creations: dict[str, SwarmCreation] = {}
-        self._threads = ThreadPoolExecutor(MAX_CONCURRENT, "swarm")
 
     async def create(
         self,
@@ -102,11 +98,11 @@ class SwarmTasks:
             raise Problem("refused", str(error), "choose a class with `shared` storage, or a smaller count") from None
         creation = self._creations.get(name)
         if creation is None and fit and not self._members(owner, name):
-            plan = planned(await asyncio.to_thread(self._largest_fit, of_class, planned, count))
+            plan = planned(await self._largest_fit(of_class, planned, count))
             creation = self._creations.get(name)  # another request may have started it meanwhile
         if creation is None:
             self._check_concurrency(owner)
-            future = asyncio.get_running_loop().run_in_executor(self._threads, self._create, plan)
+            future = asyncio.create_task(self._create(plan))
             creation = self._creations[name] = SwarmCreation(owner, of_class.name, len(plan.claims), future)
             future.add_done_callback(lambda finished: self._ended(name, finished))
         else:
@@ -128,35 +124,35 @@ class SwarmTasks:
             return SwarmStatus(task, creation.of_class, creation.count, members, "creating")
         if not members:
             # Another replica may have created it, and this one's watch may be behind.
-            return await asyncio.to_thread(self._read_status, task, name)
-        pool = await asyncio.to_thread(swarm_outcome.pool_of, self._api, members[0].namespace, name)
+            return await self._read_status(task, name)
+        pool = await swarm_outcome.pool_of(self._api, members[0].namespace, name)
         return _status(task, members, pool)
 
     async def end(self, owner: str, task: str, *, destroy: bool = False) -> None:
         """Delete a swarm. Its data is retained like that of workspaces, or destroyed."""
         name = task_name(owner, task)
         members = self._members(owner, name)
-        await asyncio.to_thread(self._end, owner, name, {member.namespace for member in members}, destroy=destroy)
+        await self._end(owner, name, {member.namespace for member in members}, destroy=destroy)
 
     async def destroy_kept(self, owner: str, task: str) -> bool:
         """Request the destruction of a deleted swarm's retained data; return whether there was any."""
         name = task_name(owner, task)
-        return await asyncio.to_thread(swarms.destroy_retained_data, self._api, owner, name, self._now()) > 0
+        return await swarms.destroy_retained_data(self._api, owner, name, self._now()) > 0
 
-    def _end(self, owner: str, name: str, namespaces: set[str], *, destroy: bool) -> None:
-        for pool in swarm_outcome.pools_of(self._api, name):
+    async def _end(self, owner: str, name: str, namespaces: set[str], *, destroy: bool) -> None:
+        for pool in await swarm_outcome.pools_of(self._api, name):
             namespaces = {*namespaces, pool["metadata"]["namespace"]}
         keep_for = timedelta(0) if destroy else self._catalog.settings.storage.retain_deleted_for
         for namespace in sorted(namespaces):
-            swarms.delete_swarm(self._api, namespace, name, keep_for, now=self._now)
-            record_event(self._api, namespace, name, ENDED, "its owner deleted it")
+            await swarms.delete_swarm(self._api, namespace, name, keep_for, now=self._now)
+            await record_event(self._api, namespace, name, ENDED, "its owner deleted it")
         if destroy:
             # Includes the data of members that were deleted before.
-            swarms.destroy_retained_data(self._api, owner, name, self._now())
+            await swarms.destroy_retained_data(self._api, owner, name, self._now())
 
-    def _read_status(self, task: str, name: str) -> SwarmStatus:
+    async def _read_status(self, task: str, name: str) -> SwarmStatus:
         """Return the status from the cluster for a swarm without known members."""
-        for pool in swarm_outcome.pools_of(self._api, name):
+        for pool in await swarm_outcome.pools_of(self._api, name):
             if swarm_outcome.is_given_up(pool):
                 continue
             metadata = pool["metadata"]
@@ -167,13 +163,13 @@ class SwarmTasks:
                 (),
                 "creating",
             )
-            has_claims = any(True for _ in self._api.list(CLAIMS, metadata["namespace"], {TASK_LABEL: name}))
+            has_claims = bool(await collect(self._api.list(CLAIMS, metadata["namespace"], {TASK_LABEL: name})))
             if has_claims or not swarm_outcome.handed_over_count(pool):
                 return status
             return replace(
                 status, state="failed", why="all of its workspaces have ended; its shared volume is retained"
             )
-        reason = last_failure(
+        reason = await last_failure(
             self._api, [sandbox_class.namespace for sandbox_class in self._catalog.classes.values()], name
         )
         if reason is None:
@@ -188,12 +184,12 @@ class SwarmTasks:
             detail = f"{count} swarms {scope} are being created already"
             raise Problem("too-many-requests", detail, "retry when one of them is ready", retry_after=10)
 
-    def _create(self, plan: Swarm) -> dict[str, str]:
+    async def _create(self, plan: Swarm) -> dict[str, str]:
         try:
-            return swarms.create_swarm(self._api, plan, timeout=CREATE_TIMEOUT, now=self._now)
+            return await swarms.create_swarm(self._api, plan, timeout=CREATE_TIMEOUT, now=self._now)
         except SwarmError as error:
             if error.kind in {"being-destroyed", "no-room", "refused"}:
-                record_event(self._api, plan.namespace, plan.task, FAILED, str(error))
+                await record_event(self._api, plan.namespace, plan.task, FAILED, str(error))
             raise
 
     async def _wait_until_seen(self, owner: str, name: str, count: int) -> None:
@@ -206,9 +202,9 @@ class SwarmTasks:
     def _members(self, owner: str, name: str) -> tuple[Workspace, ...]:
         return self._view.list(Filter(owner=owner, task=name), MAX_SHOWN, None).workspaces
 
-    def _largest_fit(self, of_class: Class, planned: Callable[[int], Swarm], count: int) -> int:
+    async def _largest_fit(self, of_class: Class, planned: Callable[[int], Swarm], count: int) -> int:
         """Return the largest count that fits the class's quota."""
-        quota = self._api.find(QUOTAS, SANDBOX, of_class.namespace) or {}
+        quota = await self._api.find(QUOTAS, SANDBOX, of_class.namespace) or {}
         least, most = 0, count
         while least < most:
             middle = (least + most + 1) // 2

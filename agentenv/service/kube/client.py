@@ -1,24 +1,24 @@
-"""The Kubernetes API as coroutines: plain documents over a connection, with patience and no more than that.
+"""The Kubernetes API as coroutines: the kinds that the service knows, and the verbs on their plain documents.
 
-lightkube brings the ways in (kubeconfig, a command for tokens, a pod's account whose token is renewed); what is sent is
-written here, because a service needs of it what its typed calls leave out: the version of a list, bookmarks, deleting
-only what was read, and retries that are told apart from refusals. `docs/decisions/service-client.md` has the figures.
+lightkube provides credentials: kubeconfig, exec plugins, and renewed service account tokens. Requests are built here,
+because a service needs what typed clients leave out: the version of a list, bookmarks, preconditions of deletes, and
+retries of what is transient. `docs/decisions/kubernetes-client.md` has the figures.
 """
 
 from __future__ import annotations
 
 import asyncio
+import builtins
 import json
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import httpx2
 
 from agentenv.core.values.object_fields import Document, parsed_object, rows, section, text
-from agentenv.service.http.problems import Problem
 from agentenv.service.kube.clock import ServerClock
 from agentenv.service.telemetry import traces
 
@@ -31,22 +31,23 @@ if TYPE_CHECKING:
 
 __all__ = ["Document", "section"]
 
+# The field manager of everything that the service writes.
 MANAGER = "workspace-service"
-PAGE = 500
+# A sandbox is twelve kilobytes, and eight times that once parsed. So passes read short pages. An informer keeps a row
+# of each object only, and lists once.
+PAGE, INFORMER_PAGE = 50, 500
 ATTEMPTS = 6
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
-# What passes by itself. A conflict does only where nothing was read: whoever read an old version reads again.
-PASSING = frozenset({429, 500, 502, 503, 504})
 # The API server sends a bookmark each minute: a watch that is silent for longer is broken, and is cut.
 WATCH_SILENCE = 90.0
-# Objects of which only the metadata is sent.
+# Media types by which only the metadata of objects is sent.
 METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 METADATA_ONLY_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of object, by its place in the API."""
+    """A kind of object, by its path in the API."""
 
     api: str
     plural: str
@@ -54,7 +55,7 @@ class Kind:
     namespaced: bool = True
 
     def path(self, namespace: str | None = None, name: str | None = None) -> str:
-        """The path of one of them, of those in a namespace, or of all."""
+        """Return the path of one object, of those in a namespace, or of all."""
         prefix = f"/namespaces/{namespace}" if namespace and self.namespaced else ""
         return f"{self.api}{prefix}/{self.plural}" + (f"/{name}" if name else "")
 
@@ -66,108 +67,199 @@ TEMPLATES = Kind(_EXTENSIONS, "sandboxtemplates", "SandboxTemplate")
 SANDBOXES = Kind("/apis/agents.x-k8s.io/v1beta1", "sandboxes", "Sandbox")
 VOLUME_CLAIMS = Kind("/api/v1", "persistentvolumeclaims", "PersistentVolumeClaim")
 VOLUMES = Kind("/api/v1", "persistentvolumes", "PersistentVolume", namespaced=False)
-CONFIGURATIONS = Kind("/api/v1", "configmaps", "ConfigMap")
-EVENTS = Kind("/api/v1", "events", "Event")
+PODS = Kind("/api/v1", "pods", "Pod")
 QUOTAS = Kind("/api/v1", "resourcequotas", "ResourceQuota")
-TOKEN_REVIEWS = Kind("/apis/authentication.k8s.io/v1", "tokenreviews", "TokenReview", namespaced=False)
+CONFIGURATIONS = Kind("/api/v1", "configmaps", "ConfigMap")
+NAMESPACES = Kind("/api/v1", "namespaces", "Namespace", namespaced=False)
+EVENTS = Kind("/api/v1", "events", "Event")
+LEASES = Kind("/apis/coordination.k8s.io/v1", "leases", "Lease")
+_TOKEN_REVIEWS = Kind("/apis/authentication.k8s.io/v1", "tokenreviews", "TokenReview", namespaced=False)
+
+Item = TypeVar("Item")
+
+# Label values by name; None where the label only has to exist.
+Labels = Mapping[str, str | None]
 
 
 class KubeApiError(Exception):
-    """The API server refused something for good; the message is its own."""
+    """The API server refused a request, with its own message; or it did not answer, which is code 503."""
 
-    def __init__(self, code: int, reason: str, message: str, *, retried: bool = False) -> None:
+    def __init__(self, message: str, code: int = 0, reason: str = "", *, retry_after: float | None = None) -> None:
         super().__init__(message)
+        self.message = message
         self.code = code
         self.reason = reason
-        self.message = message
-        self.retried = retried  # it was sent more than once: it may be our own first try that stands in the way
+        self.retry_after = retry_after
+
+    @property
+    def transient(self) -> bool:
+        """Return whether the server cannot answer now, as opposed to a request that it refuses."""
+        # An admission webhook that fails closed is a 500, too; its message does not change in two seconds.
+        busy = self.code == HTTPStatus.TOO_MANY_REQUESTS or self.code >= HTTPStatus.INTERNAL_SERVER_ERROR
+        return busy and "denied the request" not in self.message
 
 
-class WatchExpiredError(Exception):
-    """A watch or a list cannot go on from where it was."""
+class WatchExpiredError(KubeApiError):
+    """A watch or a list cannot be continued from its version."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, HTTPStatus.GONE, "Expired")
 
 
-class KubeClient:
-    """One API server."""
+class KubeApi(Protocol):
+    """The verbs on Kubernetes objects. A change applies to the version that was read, and to no other."""
+
+    def list(self, kind: Kind, namespace: str | None = None, labels: Labels | None = None) -> AsyncIterator[Document]:
+        """Yield all objects of a kind, of one namespace or of all."""
+        ...
+
+    async def find(self, kind: Kind, name: str, namespace: str | None = None) -> Document | None:
+        """Return an object, or None where it does not exist."""
+        ...
+
+    async def create(self, kind: Kind, document: Mapping[str, Any]) -> Document | None:
+        """Create an object and return it; None where one of its name exists."""
+        ...
+
+    async def patch(self, kind: Kind, existing: Mapping[str, Any], changes: Mapping[str, Any]) -> Document | None:
+        """Merge changes into an object as it was read and return it; None where it changed since, or is gone."""
+        ...
+
+    async def delete(
+        self, kind: Kind, existing: Mapping[str, Any], *, any_version: bool = False, policy: str = "Background"
+    ) -> bool:
+        """Delete an object as it was read; return False where it changed since, or is gone.
+
+        With `any_version` it is deleted in whatever state it is, as long as its uid is the same.
+        """
+        ...
+
+
+class KubeClient(KubeApi):
+    """A client of one API server. Transient errors are retried `attempts` times in all."""
 
     def __init__(
         self,
         client: Connection | httpx2.AsyncClient,
         *,
+        attempts: int = ATTEMPTS,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
         chance: Callable[[], float] = random.random,
         clock: ServerClock | None = None,
     ) -> None:
         self._client = client
-        # By what it answers: whoever has listed anything goes by its time.
+        # Set by the dates of responses.
         self.clock = clock or ServerClock()
+        self._attempts = attempts
         self._pause = pause
         self._chance = chance
 
     @classmethod
-    def from_kubeconfig(cls, path: Path | None) -> KubeClient:
-        """The one that a kubeconfig leads to by its chosen context; as the pod's own account without one."""
+    def from_kubeconfig(cls, path: Path | None, *, attempts: int = ATTEMPTS) -> KubeClient:
+        """Return a client by a kubeconfig's current context; without a path, by the pod's service account."""
         from lightkube import KubeConfig
 
+        config: Any = KubeConfig.from_file(path) if path else KubeConfig.from_service_account()
+        return cls._connected(config, attempts)
+
+    @classmethod
+    def from_kubeconfig_document(cls, document: Mapping[str, Any], *, attempts: int = ATTEMPTS) -> KubeClient:
+        """Return a client by a parsed kubeconfig."""
+        from lightkube import KubeConfig
+
+        untyped: Any = KubeConfig
+        return cls._connected(untyped.from_dict(dict(document)), attempts)
+
+    @classmethod
+    def _connected(cls, config: Any, attempts: int) -> KubeClient:
         from agentenv.service.kube.connection import Connection
 
-        config: Any = KubeConfig.from_file(path) if path else KubeConfig.from_service_account()
-        return cls(Connection(config.get()))
+        return cls(Connection(config.get()), attempts=attempts)
+
+    def without_retries(self) -> KubeClient:
+        """Return a client of the same connection whose caller retries by itself."""
+        return KubeClient(self._client, attempts=1, clock=self.clock)
 
     async def close(self) -> None:
-        """Let go of its connections."""
+        """Close its connections."""
         await self._client.aclose()
 
     async def find(self, kind: Kind, name: str, namespace: str | None = None) -> Document | None:
-        """One of them, as it is now, if it is there."""
+        """Return an object, or None where it does not exist."""
         try:
             return await self.request("GET", kind.path(namespace, name))
         except KubeApiError as error:
-            if error.code == 404:
+            if error.code == HTTPStatus.NOT_FOUND:
                 return None
             raise
 
     async def create(self, kind: Kind, document: Mapping[str, Any]) -> Document | None:
-        """Make it; None where one of its name is there already, which may be what was asked for a moment ago."""
+        """Create an object and return it; None where one of its name exists, perhaps by an earlier attempt."""
         namespace = document["metadata"].get("namespace")
         try:
             return await self.request("POST", kind.path(namespace), document, params={"fieldManager": MANAGER})
-        except KubeApiError as refusal:
-            if refusal.code == 409 and refusal.reason == "AlreadyExists":
+        except KubeApiError as error:
+            if error.code == HTTPStatus.CONFLICT and error.reason == "AlreadyExists":
                 return None
             raise
 
     async def patch(self, kind: Kind, existing: Mapping[str, Any], changes: Mapping[str, Any]) -> Document | None:
-        """Merge changes into what was read; None where it is another by now, or gone."""
+        """Merge changes into an object as it was read and return it; None where it changed since, or is gone.
+
+        The version is that of `existing`; without one, only its uid has to be the same.
+        """
         metadata: Document = existing["metadata"]
         pinned = {key: metadata[key] for key in ("uid", "resourceVersion") if metadata.get(key)}
         merged = {**changes, "metadata": {**changes.get("metadata", {}), **pinned}}
         path = kind.path(metadata.get("namespace"), metadata["name"])
         try:
             return await self.request("PATCH", path, merged, params={"fieldManager": MANAGER})
-        except KubeApiError as refusal:
-            if refusal.code in {404, 409}:
+        except KubeApiError as error:
+            if error.code in {HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT}:
                 return None
             raise
 
-    async def delete(self, kind: Kind, existing: Mapping[str, Any], *, policy: str = "Background") -> bool:
-        """Delete what was read, in whatever state it is by now; False where it is gone, or another of its name."""
+    async def delete(
+        self, kind: Kind, existing: Mapping[str, Any], *, any_version: bool = False, policy: str = "Background"
+    ) -> bool:
+        """Delete an object as it was read; return False where it changed since, or is gone."""
         metadata: Document = existing["metadata"]
+        keys = ("uid",) if any_version else ("uid", "resourceVersion")
         options = {
             "apiVersion": "v1",
             "kind": "DeleteOptions",
             "propagationPolicy": policy,
-            "preconditions": {"uid": metadata["uid"]},
+            "preconditions": {key: metadata[key] for key in keys},
         }
         try:
             await self.request("DELETE", kind.path(metadata.get("namespace"), metadata["name"]), options)
-        except KubeApiError as refusal:
-            if refusal.code in {404, 409}:
+        except KubeApiError as error:
+            if error.code in {HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT}:
                 return False
             raise
         return True
 
+    async def review(self, token: str, audience: str) -> Document:
+        """Return the status of a TokenReview."""
+        review: Document = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenReview",
+            "metadata": {},
+            "spec": {"token": token, "audiences": [audience]},
+        }
+        return section(await self.request("POST", _TOKEN_REVIEWS.path(), review), "status")
+
     async def list(
+        self, kind: Kind, namespace: str | None = None, labels: Labels | None = None, *, fields: str = ""
+    ) -> AsyncIterator[Document]:
+        """Yield all objects of a kind, without their managed fields, which are half of an object."""
+        selector = ",".join(key if value is None else f"{key}={value}" for key, value in (labels or {}).items())
+        async for page, _ in self.pages(kind, namespace, labels=selector, fields=fields, size=PAGE):
+            for document in page:
+                section(document, "metadata").pop("managedFields", None)
+                yield document
+
+    async def pages(
         self,
         kind: Kind,
         namespace: str | None = None,
@@ -175,11 +267,12 @@ class KubeClient:
         labels: str = "",
         fields: str = "",
         metadata_only: bool = False,
-    ) -> AsyncIterator[tuple[list[Document], str]]:
-        """List a kind page by page, each page with the version of the list; `metadata_only` drops spec and status."""
+        size: int = INFORMER_PAGE,
+    ) -> AsyncIterator[tuple[builtins.list[Document], str]]:
+        """Yield pages of objects with the version of the list; `metadata_only` drops spec and status."""
         continue_token = ""
         while True:
-            params = {"limit": str(PAGE)}
+            params = {"limit": str(size)}
             params |= {"labelSelector": labels} if labels else {}
             params |= {"fieldSelector": fields} if fields else {}
             params |= {"continue": continue_token} if continue_token else {}
@@ -187,9 +280,9 @@ class KubeClient:
                 page = await self.request(
                     "GET", kind.path(namespace), params=params, accept=METADATA_ONLY_LIST if metadata_only else ""
                 )
-            except KubeApiError as refusal:
-                if refusal.code == 410:
-                    raise WatchExpiredError(str(refusal)) from refusal
+            except KubeApiError as error:
+                if error.code == HTTPStatus.GONE:
+                    raise WatchExpiredError(str(error)) from error
                 raise
             metadata = section(page, "metadata")
             yield rows(page, "items"), text(metadata, "resourceVersion")
@@ -223,8 +316,8 @@ class KubeClient:
         ) as response:
             if response.status_code != 200:
                 await response.aread()
-                refusal = _error_of(response)
-                raise WatchExpiredError(str(refusal)) if refusal.code == 410 else refusal
+                error = _error_of(response)
+                raise WatchExpiredError(str(error)) if error.code == HTTPStatus.GONE else error
             self.clock.observe_date(response.headers.get("Date"))
             on_open()
             async for line in _lines(response.aiter_raw()):
@@ -244,9 +337,9 @@ class KubeClient:
         params: Mapping[str, str] | None = None,
         accept: str = "",
     ) -> Document:
-        """One request; sent again, a few times and each time later, where that may help.
+        """Send a request, and retry where the error is transient.
 
-        All of them can be: what is made has a name, what is changed and deleted says which one was read.
+        Every request can be repeated: a created object has a name, and a change names the version that was read.
         """
         with traces.client_span(f"{method} {_plural(path)}", {"http.request.method": method}) as span:
             return await self._request(span, method, path, body, params=params, accept=accept)
@@ -265,45 +358,38 @@ class KubeClient:
         kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
         headers = {} if content is None else {"Content-Type": kind}
         headers |= {"Accept": accept} if accept else {}
-        for attempt in range(ATTEMPTS):
-            retry_after: float | None = None
+        for attempt in range(self._attempts):
             if attempt:
                 span.set_attribute("http.request.resend_count", attempt)
             try:
                 response = await self._client.request(method, path, params=params, content=content, headers=headers)
             except httpx2.TransportError as failure:
-                error: Exception = Problem(
-                    "unavailable",
-                    f"the API server does not answer: {type(failure).__name__}",
-                    "try again in a while; nothing was lost",
-                    retry_after=5,
-                )
+                message = f"the API server does not answer: {type(failure).__name__}"
+                error = KubeApiError(message, HTTPStatus.SERVICE_UNAVAILABLE)
                 error.__cause__ = failure
             else:
                 span.set_attribute("http.response.status_code", response.status_code)
-                if response.status_code < 400:
+                if response.status_code < HTTPStatus.BAD_REQUEST:
                     self.clock.observe_date(response.headers.get("Date"))
                     document = parsed_object(response.content) if response.content else {}
                     if document is None:
-                        why = "what the API server answers cannot be read"
-                        raise Problem("unavailable", why, "tell whoever runs the platform", retry_after=60)
+                        message = "the response of the API server cannot be read"
+                        raise KubeApiError(message, HTTPStatus.BAD_GATEWAY, retry_after=60)
                     return document
-                refusal = _error_of(response, retried=attempt > 0)
-                if not _is_transient(method, refusal):
-                    raise refusal
-                retry_after = _retry_after(response)
-                error = Problem(
-                    "unavailable",
-                    f"the API server is too busy: {refusal.message}",
-                    "try again in a while",
-                    retry_after=int(retry_after or 5),
-                )
-            if attempt == ATTEMPTS - 1:
+                error = _error_of(response, method)
+                if not error.transient:
+                    raise error
+            if attempt == self._attempts - 1:
                 raise error
-            # Full jitter: replicas that were turned away together do not come back together.
+            # Full jitter: replicas that were refused together do not retry together.
             longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2**attempt)
-            await self._pause(self._chance() * longest + min(retry_after or 0.0, LONGEST_PAUSE))
-        raise AssertionError("a loop of attempts ends by itself")
+            await self._pause(self._chance() * longest + min(error.retry_after or 0.0, LONGEST_PAUSE))
+        raise AssertionError("the last attempt returns or raises")
+
+
+async def collect(documents: AsyncIterable[Item]) -> list[Item]:
+    """Return all items of an asynchronous iterator."""
+    return [document async for document in documents]
 
 
 async def _lines(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -328,20 +414,16 @@ def _plural(path: str) -> str:
     return segments[0] if segments else "kubernetes"
 
 
-def _error_of(response: httpx2.Response, *, retried: bool = False) -> KubeApiError:
+def _error_of(response: httpx2.Response, method: str = "GET") -> KubeApiError:
     status = parsed_object(response.content) or {}
     message = text(status, "message") or response.text[:300] or response.reason_phrase
-    return KubeApiError(response.status_code, text(status, "reason"), message, retried=retried)
-
-
-def _is_transient(method: str, refusal: KubeApiError) -> bool:
-    if method == "POST" and (refusal.code, refusal.reason) == (HTTPStatus.CONFLICT, "Conflict"):
-        # Nothing of ours was read that could be old: others were counted in its quota at the same moment.
-        return True
-    # An admission webhook that fails closed is a 500, too; what it says does not change in two seconds.
-    return refusal.code in PASSING and "denied the request" not in refusal.message
+    code, reason = response.status_code, text(status, "reason")
+    if method == "POST" and (code, reason) == (HTTPStatus.CONFLICT, "Conflict"):
+        # A create read nothing that could be old: another object was counted in its quota at the same time.
+        code = HTTPStatus.SERVICE_UNAVAILABLE
+    return KubeApiError(message, code, reason, retry_after=_retry_after(response))
 
 
 def _retry_after(response: httpx2.Response) -> float | None:
-    text = response.headers.get("Retry-After", "")
-    return float(text) if text.isdigit() and len(text) < 6 else None
+    value = response.headers.get("Retry-After", "")
+    return float(value) if value.isdigit() and len(value) < 6 else None

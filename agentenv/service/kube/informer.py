@@ -20,7 +20,6 @@ from typing import Any
 import httpx2
 
 from agentenv.core.values.object_fields import section, text
-from agentenv.service.http.problems import Problem
 from agentenv.service.kube.client import WATCH_SILENCE, Document, Kind, KubeApiError, KubeClient, WatchExpiredError
 from agentenv.service.kube.unreadable import REPORTS, Key, Reports, key_of
 
@@ -89,10 +88,11 @@ class Informer:
                 continue
             except WatchExpiredError:
                 self._version = ""
-            except (httpx2.HTTPError, Problem) as failure:
+            except KubeApiError as error:
+                level = logging.WARNING if error.transient else logging.ERROR
+                _LOG.log(level, "%s cannot be watched: %s", self._kind.plural, error.message)
+            except httpx2.HTTPError as failure:
                 _LOG.warning("%s cannot be watched: %r", self._kind.plural, failure)
-            except KubeApiError as refusal:
-                _LOG.error("%s may not be watched: %s", self._kind.plural, refusal.message)
             self.watching = False
             await asyncio.sleep(pause * (0.5 + random.random()))  # noqa: S311 - no secret
             pause = min(pause * 2, LONGEST_PAUSE)
@@ -105,7 +105,7 @@ class Informer:
         began = self._clock()
         seen: set[Key] = set()
         version = ""
-        async for page, page_version in self._kube.list(self._kind, **self._selector):
+        async for page, page_version in self._kube.pages(self._kind, **self._selector):
             version = page_version
             for document in page:
                 seen.add(key_of(document))

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from agentenv.service.kube.sync_client import Document, section
+from agentenv.service.kube.client import Document, section
 
 Path = tuple[str, ...]
 

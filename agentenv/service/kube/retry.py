@@ -1,72 +1,84 @@
-"""An API server that is asked again for as long as it cannot just now: work of many calls is not lost for one of them.
+"""An API that waits for a server that cannot answer now: a task of many requests is not lost for one of them.
 
-Whoever asks one thing of it is better told to come back. Whoever is half way with hundreds has to go on, or to take
-back what was done, and a server that is busy can do neither.
+A single request is better refused, so that its caller retries. A task that is half done with hundreds has to go on, or
+to undo what it did, and a busy server allows neither.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from http import HTTPStatus
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from agentenv.service.kube.sync_client import Document, Kind, KubeApi, SyncKubeApiError
+from agentenv.service.kube.client import Document, Kind, KubeApi, KubeApiError, Labels, collect
 
-Answer = TypeVar("Answer")
+Response = TypeVar("Response")
 
 
 class RetryingApi(KubeApi):
-    """One that waits so many seconds for each answer."""
+    """An API whose requests are retried for so many seconds. The API below must not retry by itself."""
 
     def __init__(
-        self, api: KubeApi, seconds: float, *, every: float, pause: Callable[[float], None], clock: Callable[[], float]
+        self,
+        api: KubeApi,
+        seconds: float,
+        *,
+        every: float,
+        pause: Callable[[float], Awaitable[None]],
+        clock: Callable[[], float],
     ) -> None:
         self._api, self._seconds, self._every = api, seconds, every
         self._pause, self._clock = pause, clock
 
-    def list(
-        self, kind: Kind, namespace: str | None = None, labels: Mapping[str, str | None] | None = None
-    ) -> Iterator[Document]:
-        """All of a kind, read to the end: half a list is none."""
-        return iter(self._retry(lambda: [*self._api.list(kind, namespace, labels)]))
+    async def list(
+        self, kind: Kind, namespace: str | None = None, labels: Labels | None = None
+    ) -> AsyncIterator[Document]:
+        """Yield all objects of a kind, once the list is complete."""
+        for document in await self._retry(lambda: collect(self._api.list(kind, namespace, labels))):
+            yield document
 
-    def find(self, kind: Kind, name: str, namespace: str | None = None) -> Document | None:
-        """One of them, if it is there."""
-        return self._retry(lambda: self._api.find(kind, name, namespace))
+    async def find(self, kind: Kind, name: str, namespace: str | None = None) -> Document | None:
+        """Return an object, or None where it does not exist."""
+        return await self._retry(lambda: self._api.find(kind, name, namespace))
 
-    def create(self, kind: Kind, document: Document) -> bool:
-        """Make it; False where one of its name was there already."""
+    async def create(self, kind: Kind, document: Mapping[str, Any]) -> Document | None:
+        """Create an object and return it; None where one of its name existed before the first attempt."""
         maybe_created = False
 
-        def create() -> bool:
+        async def create() -> Document | None:
             nonlocal maybe_created
             try:
-                # What is there since nobody answered is what was asked for then.
-                return self._api.create(kind, document) or maybe_created
-            except SyncKubeApiError as refusal:
-                maybe_created |= _may_have_succeeded(refusal)
+                created = await self._api.create(kind, document)
+            except KubeApiError as error:
+                maybe_created |= _may_have_succeeded(error)
                 raise
+            if created is None and maybe_created:
+                # An attempt without a response succeeded.
+                return dict(document)
+            return created
 
-        return self._retry(create)
+        return await self._retry(create)
 
-    def patch(self, kind: Kind, existing: Document, changes: Document) -> bool:
-        """Merge changes into what was read; False where it is another by now, be it by these, without an answer."""
-        return self._retry(lambda: self._api.patch(kind, existing, changes))
+    async def patch(self, kind: Kind, existing: Mapping[str, Any], changes: Mapping[str, Any]) -> Document | None:
+        """Merge changes into an object as it was read; None where it changed since, perhaps by an earlier attempt."""
+        return await self._retry(lambda: self._api.patch(kind, existing, changes))
 
-    def delete(self, kind: Kind, existing: Document) -> bool:
-        """Delete what was read; False where it is another by now, or gone."""
-        return self._retry(lambda: self._api.delete(kind, existing))
+    async def delete(
+        self, kind: Kind, existing: Mapping[str, Any], *, any_version: bool = False, policy: str = "Background"
+    ) -> bool:
+        """Delete an object as it was read; return False where it changed since, or is gone."""
+        return await self._retry(lambda: self._api.delete(kind, existing, any_version=any_version, policy=policy))
 
-    def _retry(self, operation: Callable[[], Answer]) -> Answer:
+    async def _retry(self, operation: Callable[[], Awaitable[Response]]) -> Response:
         deadline = self._clock() + self._seconds
         while True:
             try:
-                return operation()
-            except SyncKubeApiError as refusal:
-                if not refusal.transient or self._clock() >= deadline:
+                return await operation()
+            except KubeApiError as error:
+                if not error.transient or self._clock() >= deadline:
                     raise
-            self._pause(self._every)
+            await self._pause(self._every)
 
 
-def _may_have_succeeded(refusal: SyncKubeApiError) -> bool:
-    return refusal.code >= HTTPStatus.INTERNAL_SERVER_ERROR and refusal.reason != "Conflict"
+def _may_have_succeeded(error: KubeApiError) -> bool:
+    return error.code >= HTTPStatus.INTERNAL_SERVER_ERROR and error.reason != "Conflict"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
 from typing import TypeVar
 
 from agentenv.core.values.object_fields import Document, section, text
@@ -62,15 +62,15 @@ def key_of(document: object) -> Key:
     return text(metadata, "namespace"), text(metadata, "name")
 
 
-def readable(
+async def readable(
     kind: str,
-    documents: Iterable[Document],
+    documents: AsyncIterable[Document] | Iterable[Document],
     read: Callable[[Document], Row],
     failures: list[str] | None = None,
     reports: Reports = REPORTS,
-) -> Iterator[tuple[Document, Row]]:
+) -> AsyncIterator[tuple[Document, Row]]:
     """Read each document; one that cannot be read is reported, named in `failures` and left out."""
-    for document in documents:
+    async for document in _each(documents):
         try:
             row = read(document)
         except Exception as failure:  # noqa: BLE001 - whatever is wrong with one, the others are read
@@ -80,6 +80,15 @@ def readable(
                 failures.append(f"{kind} {'/'.join(filter(None, key))} cannot be read: {type(failure).__name__}")
         else:
             yield document, row
+
+
+async def _each(documents: AsyncIterable[Document] | Iterable[Document]) -> AsyncIterator[Document]:
+    if isinstance(documents, AsyncIterable):
+        async for document in documents:
+            yield document
+    else:
+        for document in documents:
+            yield document
 
 
 def _where(failure: BaseException) -> str:

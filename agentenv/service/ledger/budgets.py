@@ -22,7 +22,7 @@ from agentenv.core.values.object_fields import read_amount, required, strings
 from agentenv.core.workspaces.workspace import BUDGET, DOMAIN, SUSPENDED_BECAUSE, Workspace
 from agentenv.service.aws.clients import AwsUnavailableError
 from agentenv.service.http.problems import Problem
-from agentenv.service.kube.sync_client import CLAIMS, EVENTS, Document, KubeApi, SyncKubeApiError, section
+from agentenv.service.kube.client import CLAIMS, EVENTS, Document, KubeApi, KubeApiError, section
 from agentenv.service.kube.unreadable import ODD, readable
 from agentenv.service.ledger.table import Ledger
 from agentenv.service.telemetry.logs import audit
@@ -68,11 +68,11 @@ class Budgets:
         self._clock = clock
         self._recent: dict[str, tuple[float, MonthlySpend]] = {}
 
-    def enforce_all(self) -> BudgetPass:
+    async def enforce_all(self) -> BudgetPass:
         """Enforce the budgets of all running workspaces."""
         awake: dict[str, list[Document]] = {}
         failures: list[str] = []
-        for claim, _ in readable("SandboxClaim", self._cluster.list(CLAIMS), _claim_budget, failures):
+        async for claim, _ in readable("SandboxClaim", self._cluster.list(CLAIMS), _claim_budget, failures):
             about = section(claim, "metadata")
             owner = _labels(claim).get(USER_LABEL)
             suspended = SUSPENDED_BECAUSE in section(about, "annotations")
@@ -80,18 +80,18 @@ class Budgets:
                 awake.setdefault(owner, []).append(claim)
         noticed = suspended = 0
         for owner, claims in awake.items():
-            spent = self._spent(owner)
+            spent = await asyncio.to_thread(self._spent, owner)
             for claim in claims:
                 limited = spent.nearest(*_claim_budget(claim))
                 try:
                     match budget_action(limited, self.policy.notice_at):
                         case "suspend":
-                            suspended += self._suspend(claim, limited)
+                            suspended += await self._suspend(claim, limited)
                         case "notice":
-                            noticed += self._notice(claim, limited)
+                            noticed += await self._notice(claim, limited)
                         case None:
                             pass
-                except SyncKubeApiError as refusal:
+                except KubeApiError as refusal:
                     if refusal.transient:
                         raise
                     failures.append(f"{claim['metadata']['name']}: {refusal}")
@@ -129,23 +129,26 @@ class Budgets:
             of=limited.of,
         )
 
-    def refuse_wake(self, workspace: Workspace, claim: Document) -> bool:
+    async def refuse_wake(self, workspace: Workspace, claim: Document) -> bool:
         """Return whether a workspace whose `wake-at` has come may not be resumed; if so, notify its owner.
 
         Where the ledger does not answer, it may be resumed, as by its owner.
         """
         try:
-            limited = self.spent(workspace.owner).nearest(workspace.id, workspace.class_name, workspace.budget)
+            spent = await asyncio.to_thread(self.spent, workspace.owner)
         except AwsUnavailableError as failure:
             _log_unknown_spending(workspace, failure)
             return False
+        limited = spent.nearest(workspace.id, workspace.class_name, workspace.budget)
         if limited is None or not limited.over:
             return False
         # From now on the budget is why it is suspended, so `wake-at` is not tried again.
-        if suspend(self._cluster, claim, "budget") in {"done", "already"}:
+        if await suspend(self._cluster, claim, "budget") in {"done", "already"}:
             self._metrics.budget("refuse")
             audit("workspace not woken", because="budget", spent=str(limited), **_facts(claim))
-            self._record_event(claim, "BudgetSpent", f"not resumed at wake-at: {limited}", claim["metadata"]["uid"])
+            await self._record_event(
+                claim, "BudgetSpent", f"not resumed at wake-at: {limited}", claim["metadata"]["uid"]
+            )
         return True
 
     def _was_far_from_limits(self, workspace: Workspace) -> bool:
@@ -167,30 +170,32 @@ class Budgets:
         until = self._ledger.now() + timedelta(seconds=1)
         return MonthlySpend(self.policy, self._ledger.of_owner(owner, month_start(until), until, consistent=now))
 
-    def _suspend(self, claim: Document, limited: LimitUsage | None) -> bool:
+    async def _suspend(self, claim: Document, limited: LimitUsage | None) -> bool:
         metadata = claim["metadata"]
         # The claim changed meanwhile; the next pass looks again.
-        if suspend(self._cluster, claim, "budget") != "done":
+        if await suspend(self._cluster, claim, "budget") != "done":
             return False
         self._metrics.budget("suspend")
         self._metrics.suspended(_claim_budget(claim)[1], "budget")
         audit("workspace suspended", because="budget", spent=str(limited), **_facts(claim))
-        self._record_event(claim, "BudgetSpent", f"suspended: {limited}; its files are retained", metadata["uid"])
+        await self._record_event(claim, "BudgetSpent", f"suspended: {limited}; its files are retained", metadata["uid"])
         return True
 
-    def _notice(self, claim: Document, limited: LimitUsage | None) -> bool:
+    async def _notice(self, claim: Document, limited: LimitUsage | None) -> bool:
         month = f"{month_start(self._ledger.now()):%Y-%m}"
         if section(claim["metadata"], "annotations").get(NOTICED) == month:
             return False
-        self._record_event(claim, "BudgetNearlySpent", f"{limited}; at the limit the workspace is suspended", month)
+        await self._record_event(
+            claim, "BudgetNearlySpent", f"{limited}; at the limit the workspace is suspended", month
+        )
         # Last: a pass that was killed before it notifies twice rather than never.
-        if not self._cluster.patch(CLAIMS, claim, {"metadata": {"annotations": {NOTICED: month}}}):
+        if not await self._cluster.patch(CLAIMS, claim, {"metadata": {"annotations": {NOTICED: month}}}):
             return False
         self._metrics.budget("notice")
         audit("budget notice", spent=str(limited), **_facts(claim))
         return True
 
-    def _record_event(self, claim: Document, reason: str, message: str, suffix: str) -> None:
+    async def _record_event(self, claim: Document, reason: str, message: str, suffix: str) -> None:
         """Create an event of the claim under a fixed name, so that it exists once; a failure does not stop the pass."""
         metadata = claim["metadata"]
         now = self._ledger.now()
@@ -215,8 +220,8 @@ class Budgets:
             "count": 1,
         }
         try:
-            self._cluster.create(EVENTS, event)
-        except SyncKubeApiError as refusal:
+            await self._cluster.create(EVENTS, event)
+        except KubeApiError as refusal:
             _LOG.warning("an event was not recorded", extra={"facts": {"why": str(refusal), **_facts(claim)}})
 
 

@@ -6,7 +6,7 @@ sandbox belongs to no owner until it is claimed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -18,7 +18,7 @@ from agentenv.core.values.object_fields import counted, owner_uids, read_amount,
 from agentenv.core.values.quantities import Quantity
 from agentenv.core.values.timestamps import parse_timestamp, parse_whole_second
 from agentenv.core.workspaces.workspace import DELETED_AT
-from agentenv.service.kube.sync_client import Document, section
+from agentenv.service.kube.client import Document, section
 from agentenv.service.kube.unreadable import readable
 
 _NAMESPACE_PREFIX = "sandbox-"
@@ -28,15 +28,18 @@ MEASURED = "sandbox.users.io/measured-bytes"
 _PROVISIONED = "CapacityProvisioned"
 
 
+Documents = AsyncIterable[Document] | Iterable[Document]
+
+
 @dataclass(frozen=True)
 class ListedObjects:
     """The objects of the cluster that the ledger follows from."""
 
-    claims: Iterable[Document]
-    sandboxes: Iterable[Document]
-    pods: Iterable[Document]
-    volume_claims: Iterable[Document]
-    volumes: Iterable[Document]
+    claims: Documents
+    sandboxes: Documents
+    pods: Documents
+    volume_claims: Documents
+    volumes: Documents
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +60,17 @@ class _Home:
     gib: Decimal
 
 
-def holdings(listed: ListedObjects) -> list[Holding]:
+async def holdings(listed: ListedObjects) -> list[Holding]:
     """Return who holds what. Documents are dropped as they are read: there may be tens of thousands."""
     pods: dict[str, list[Pod]] = {}
-    for document, pod in readable("Pod", listed.pods, _pod):
+    async for document, pod in readable("Pod", listed.pods, _pod):
         if pod is not None:
             for owner in owner_uids(document):
                 pods.setdefault(owner, []).append(pod)
-    volumes = dict(row for _, row in readable("PersistentVolume", listed.volumes, _named_volume))
-    homes = dict(row for _, row in readable("PersistentVolumeClaim", listed.volume_claims, _named_home))
+    volume_rows = readable("PersistentVolume", listed.volumes, _named_volume)
+    volumes = {name: volume async for _, (name, volume) in volume_rows}
+    home_rows = readable("PersistentVolumeClaim", listed.volume_claims, _named_home)
+    homes = {name: home async for _, (name, home) in home_rows}
     sandboxes: dict[str, _Sandbox] = {}
     result: list[Holding] = []
     held_volumes: set[str] = set()
@@ -83,15 +88,15 @@ def holdings(listed: ListedObjects) -> list[Holding]:
                 holding = replace(holding, ended=deleted.since)
         result.append(holding)
 
-    for sandbox, sandbox_ in readable("Sandbox", listed.sandboxes, _sandbox):
+    async for sandbox, sandbox_ in readable("Sandbox", listed.sandboxes, _sandbox):
         owners = owner_uids(sandbox)
         sandboxes |= dict.fromkeys(owners, sandbox_)
         labels = strings(section(section(section(sandbox, "spec"), "podTemplate"), "metadata"), "labels")
         # A workspace declared in the stack has an owner but no claim.
         if not owners and labels.get(USER_LABEL):
-            for seat, _ in readable("Sandbox", [sandbox], _holder):
+            async for seat, _ in readable("Sandbox", [sandbox], _holder):
                 add_holding(seat, labels, sandbox_)
-    for claim, uid in readable("SandboxClaim", listed.claims, _holder):
+    async for claim, uid in readable("SandboxClaim", listed.claims, _holder):
         labels = strings(section(section(claim, "spec"), "additionalPodMetadata"), "labels")
         if labels.get(USER_LABEL):
             add_holding(claim, labels, sandboxes.get(uid))

@@ -6,6 +6,7 @@ end of a vanished pod more exact. Without it, the last written row counts.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -15,14 +16,14 @@ from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
 from agentenv.core.ledger.holdings import Span, is_worth_writing, spans
 from agentenv.core.ledger.rows import Row
 from agentenv.service.aws import clients as aws
-from agentenv.service.kube.sync_client import (
+from agentenv.service.kube.client import (
     CLAIMS,
     PODS,
     SANDBOXES,
     VOLUME_CLAIMS,
     VOLUMES,
     KubeApi,
-    SyncKubeApiError,
+    KubeApiError,
     section,
 )
 from agentenv.service.ledger.read_holdings import ListedObjects, holdings, home_of
@@ -68,50 +69,54 @@ class LedgerRecorder:
         self._listing = listing or (lambda: listed(cluster))
         self._seen: dict[str, datetime] = {}
 
-    def record_all(self) -> RecordPass:
+    async def record_all(self) -> RecordPass:
         """Write every row that is due."""
         # First, so that the row of a claim created meanwhile does not look like the row of an ended one.
-        still_open = self._ledger.open_rows()
-        current = holdings(self._listing())
+        still_open = await asyncio.to_thread(self._ledger.open_rows)
+        current = await holdings(self._listing())
         now = self._ledger.now()
         row_spans = spans(current, still_open, now, self._seen)
         self._seen = {span.row.sort_key: span.row.ended for span in row_spans if not span.row.closed}
-        return self._write(row_spans, now, len(current))
+        return await asyncio.to_thread(self._write, row_spans, now, len(current))
 
-    def settle(self, namespace: str, name: str) -> RecordPass | None:
+    async def settle(self, namespace: str, name: str) -> RecordPass | None:
         """Write the rows of one claim as of now, before it is deleted; return None where that fails.
 
         It only makes the last row exact: otherwise the next pass writes it. So the deletion does not depend on it.
         """
         result, reason = None, ""
         try:
-            result = self._settle(namespace, name)
+            result = await self._settle(namespace, name)
             reason = "; ".join(result.failures)
-        except (aws.AwsUnavailableError, SyncKubeApiError, *_ROW_ERRORS) as failure:
+        except (aws.AwsUnavailableError, KubeApiError, *_ROW_ERRORS) as failure:
             reason = str(failure)
         if reason:
             facts = {"workspace": name, "why": reason}
             _LOG.warning("a workspace's usage is recorded by the next pass", extra={"facts": facts})
         return result
 
-    def _settle(self, namespace: str, name: str) -> RecordPass:
-        current = holdings(self._objects_of(namespace, name))
+    async def _settle(self, namespace: str, name: str) -> RecordPass:
+        current = await holdings(await self._objects_of(namespace, name))
         still_open = [
-            row for holding in current for row in self._ledger.of_claim(holding.owner, holding.claim) if not row.closed
+            row
+            for holding in current
+            for row in await asyncio.to_thread(self._ledger.of_claim, holding.owner, holding.claim)
+            if not row.closed
         ]
         now = self._ledger.now()
-        return self._write(spans(current, still_open, now), now, len(current), everything=True)
+        rows = spans(current, still_open, now)
+        return await asyncio.to_thread(self._write, rows, now, len(current), everything=True)
 
-    def _objects_of(self, namespace: str, name: str) -> ListedObjects:
+    async def _objects_of(self, namespace: str, name: str) -> ListedObjects:
         """Return the objects that the rows of one claim follow from."""
         find = self._cluster.find
-        claim = find(CLAIMS, name, namespace)
+        claim = await find(CLAIMS, name, namespace)
         sandbox_name = section(section(claim or {}, "status"), "sandbox").get("name")
-        sandbox = find(SANDBOXES, sandbox_name, namespace) if sandbox_name else None
-        pod = find(PODS, sandbox_name, namespace) if sandbox_name else None
-        home = find(VOLUME_CLAIMS, home_of(sandbox), namespace) if sandbox else None
+        sandbox = await find(SANDBOXES, sandbox_name, namespace) if sandbox_name else None
+        pod = await find(PODS, sandbox_name, namespace) if sandbox_name else None
+        home = await find(VOLUME_CLAIMS, home_of(sandbox), namespace) if sandbox else None
         bound = section(home or {}, "spec").get("volumeName")
-        volume = find(VOLUMES, bound) if bound else None
+        volume = await find(VOLUMES, bound) if bound else None
         return ListedObjects(*([document] if document else [] for document in (claim, sandbox, pod, home, volume)))
 
     def _write(self, row_spans: Iterable[Span], now: datetime, count: int, *, everything: bool = False) -> RecordPass:

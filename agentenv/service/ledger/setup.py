@@ -15,7 +15,7 @@ from agentenv.service.ledger.usage import Meter, Prometheus
 
 if TYPE_CHECKING:
     from agentenv.service.configuration import Configuration
-    from agentenv.service.kube.sync_client import KubeApi
+    from agentenv.service.kube.client import KubeApi
     from agentenv.service.telemetry.metrics import Metrics
 
 _LOG = logging.getLogger(__name__)

@@ -5,6 +5,7 @@ It changes nothing. What it finds is in the log and counted, and an alarm on tha
 
 from __future__ import annotations
 
+import asyncio
 import logging
 
 from agentenv.core.classes.names import HOME_CLASS_LABEL, base_path, namespace
@@ -13,7 +14,7 @@ from agentenv.core.lifecycle.restore import home_class
 from agentenv.core.values.object_fields import required, text
 from agentenv.core.values.posix_ids import class_id, seat_id
 from agentenv.core.workspaces.seats import FOLDER
-from agentenv.service.kube.sync_client import VOLUMES, Document, section
+from agentenv.service.kube.client import VOLUMES, Document, section
 from agentenv.service.kube.unreadable import readable
 from agentenv.service.loops.context import Context
 from agentenv.service.loops.scheduler import PassResult, ShouldContinue
@@ -23,7 +24,7 @@ SEATS = "seat-"
 _LOG = logging.getLogger(__name__)
 
 
-def audit_access_points(context: Context, still: ShouldContinue) -> PassResult:
+async def audit_access_points(context: Context, still: ShouldContinue) -> PassResult:
     """Look at every volume of every class, and at its access point."""
     if context.points is None or not still():
         return PassResult()
@@ -32,8 +33,12 @@ def audit_access_points(context: Context, still: ShouldContinue) -> PassResult:
     listed = readable(
         "PersistentVolume", context.api.list(VOLUMES), lambda violation: _ours(violation, systems), failures
     )
-    volumes = [volume for _, volume in listed if volume is not None]
-    points = {violation.id: violation for system in context.file_systems for violation in context.points.of(system)}
+    volumes = [volume async for _, volume in listed if volume is not None]
+    points = {
+        violation.id: violation
+        for system in context.file_systems
+        for violation in await asyncio.to_thread(context.points.of, system)
+    }
     violations = audit(volumes, points)
     counts: dict[str, int] = {}
     for violation in violations:

@@ -5,9 +5,9 @@ A row a loop: add one here and it runs, is timed and counted, and fails alone.
 
 from __future__ import annotations
 
+from asyncio import Lock
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from threading import Lock
 from typing import TYPE_CHECKING
 
 from agentenv.service.home_metering import measured_bytes
@@ -60,35 +60,35 @@ def loops_with_ledger(
 ) -> Iterator[Loop]:
     """Those that write the ledger and act on it, where there is one, and show what homes were measured to hold."""
 
-    def sizes(_: ShouldContinue) -> PassResult:
-        metrics.volumes(measured_bytes(context.api))
+    async def sizes(_: ShouldContinue) -> PassResult:
+        metrics.volumes(await measured_bytes(context.api))
         return PassResult()
 
     yield Loop("sizes", 300, sizes)
     if recorder is not None:
 
-        def ledger(_: ShouldContinue) -> PassResult:
-            return PassResult(failures=recorder.record_all().failures)
+        async def ledger(_: ShouldContinue) -> PassResult:
+            return PassResult(failures=(await recorder.record_all()).failures)
 
         yield Loop("ledger", RECORD_EVERY.total_seconds(), ledger)
     if budgets is not None:
 
-        def hold(_: ShouldContinue) -> PassResult:
-            result = budgets.enforce_all()
+        async def hold(_: ShouldContinue) -> PassResult:
+            result = await budgets.enforce_all()
             return PassResult(result.noticed + result.suspended, failures=result.failures)
 
         yield Loop("budgets", ENFORCE_EVERY.total_seconds(), hold)
 
 
-def retain_volumes(context: Context, _: ShouldContinue) -> PassResult:
+async def retain_volumes(context: Context, _: ShouldContinue) -> PassResult:
     """Have the volumes of all claimed sandboxes stay, where whoever claimed them was cut short."""
-    results = retain_all_volumes(context.api)
+    results = await retain_all_volumes(context.api)
     refused = tuple(f"{result.claim}: {result.why}" for result in results if result.outcome == "refused")
     return PassResult(sum(result.outcome == "kept" for result in results), failures=refused)
 
 
-def retire_old_releases(context: Context, _: ShouldContinue) -> PassResult:
+async def retire_old_releases(context: Context, _: ShouldContinue) -> PassResult:
     """Let old releases go, a step at a time."""
-    results = retire_releases(context.api, act=True, clock=lambda: context.clock.now().replace(microsecond=0))
+    results = await retire_releases(context.api, act=True, clock=lambda: context.clock.now().replace(microsecond=0))
     refused = tuple(reason for result in results for reason in result.refused)
     return PassResult(sum(len(result.done) for result in results), failures=refused)

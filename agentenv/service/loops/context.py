@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import threading
+import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
@@ -17,7 +17,7 @@ from agentenv.core.values.object_fields import text
 from agentenv.core.workspaces.records import workspace_of_claim
 from agentenv.core.workspaces.workspace import Workspace
 from agentenv.service.aws.access_points import AccessPoints
-from agentenv.service.kube.sync_client import CLAIMS, CONFIGURATIONS, NAMESPACES, Document, KubeApi, section
+from agentenv.service.kube.client import CLAIMS, CONFIGURATIONS, NAMESPACES, Document, KubeApi, section
 from agentenv.service.kube.unreadable import readable
 
 
@@ -71,38 +71,38 @@ class Context:
     file_systems: Sequence[str] = ()
     sources: Sequence[ActivitySource] = ()
     # Has what a workspace used written down before it goes, by its namespace and name; the ledger's next pass else.
-    settle: Callable[[str, str], object] | None = None
+    settle: Callable[[str, str], Awaitable[object]] | None = None
     # Keeps one asleep that may cost no more as its hour comes, and says whether it has; its hour wakes it else.
-    refuse_wake: Callable[[Workspace, Document], bool] | None = None
+    refuse_wake: Callable[[Workspace, Document], Awaitable[bool]] | None = None
     # Whoever is told of changes, and knows of all just now; they are listed else.
     workspace_snapshot: Callable[[], Sequence[Workspace] | None] = lambda: None
     monotonic: Callable[[], float] = time.monotonic
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     _recent: Sequence[Workspace] = ()
     _read: float | None = None
 
-    def limits(self) -> dict[str, Limits]:
+    async def limits(self) -> dict[str, Limits]:
         """How long things last, by class."""
         by_class: dict[str, Limits] = {}
-        for namespace in self.api.list(NAMESPACES, labels={CLASS_LABEL: None}):
+        async for namespace in self.api.list(NAMESPACES, labels={CLASS_LABEL: None}):
             metadata = section(namespace, "metadata")
-            constraints = self.api.find(CONFIGURATIONS, CONSTRAINTS, text(metadata, "name"))
+            constraints = await self.api.find(CONFIGURATIONS, CONSTRAINTS, text(metadata, "name"))
             by_class[text(section(metadata, "labels"), CLASS_LABEL)] = limits(section(constraints, "data"))
         return by_class
 
-    def recent_workspaces(self, age: float) -> Sequence[Workspace]:
+    async def recent_workspaces(self, age: float) -> Sequence[Workspace]:
         """All workspaces, as they were so many seconds ago at most: loops that only look for work share one look.
 
         Whoever then does something to one reads it again.
         """
-        snapshot = self.workspace_snapshot()
-        with self._lock:
+        snapshot = await asyncio.to_thread(self.workspace_snapshot)
+        async with self._lock:
             if snapshot is not None:
                 self._recent, self._read = (), None
                 return snapshot
             if self._read is None or self.monotonic() - self._read > age:
                 began = self.monotonic()
                 listed = readable("SandboxClaim", self.api.list(CLAIMS), workspace_of_claim)
-                self._recent = [workspace for _, workspace in listed if workspace is not None]
+                self._recent = [workspace async for _, workspace in listed if workspace is not None]
                 self._read = began
             return self._recent

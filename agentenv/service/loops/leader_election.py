@@ -18,8 +18,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from agentenv.core.values.timestamps import parse_timestamp
+from agentenv.service.kube.client import LEASES, MANAGER, Document, KubeApi, section
 from agentenv.service.kube.clock import ServerClock
-from agentenv.service.kube.sync_client import LEASES, MANAGER, Document, KubeApi, section
 
 NAME = "workspace-service-loops"
 _LOG = logging.getLogger(__name__)
@@ -64,11 +64,11 @@ class Leader:
         """Whether it may act now: it has the lease, and knows what time it is."""
         return self._holds_lease() and self.clock.known
 
-    def renew(self) -> bool:
+    async def renew(self) -> bool:
         """Renew the lease, or take it if it is free; whether this replica leads then."""
         before = self._monotonic()
         try:
-            held = self._renew_or_take()
+            held = await self._renew_or_take()
         except Exception as error:  # noqa: BLE001 - whoever cannot ask leads until it would have to have asked
             _LOG.warning("the lease of the loops cannot be had", extra={"facts": {"why": str(error)}})
             return self.is_leader()
@@ -77,44 +77,44 @@ class Leader:
             _LOG.warning("nothing is done: the API server does not say when it took the lease of the loops")
         return self.is_leader()
 
-    def resign(self) -> None:
+    async def resign(self) -> None:
         """Let others take it at once."""
         held_lease, self._renewed = self._holds_lease(), None
         if not held_lease:
             return
         try:
-            lease = self._api.find(LEASES, NAME, self._namespace)
+            lease = await self._api.find(LEASES, NAME, self._namespace)
             if lease is not None and _holder(lease) == self._replica:
-                self._api.patch(LEASES, lease, {"spec": {"holderIdentity": "", "leaseDurationSeconds": 1}})
+                await self._api.patch(LEASES, lease, {"spec": {"holderIdentity": "", "leaseDurationSeconds": 1}})
         except Exception as error:  # noqa: BLE001 - it runs out by itself
             _LOG.info("the lease of the loops runs out by itself", extra={"facts": {"why": str(error)}})
 
     def _holds_lease(self) -> bool:
         return self._renewed is not None and self._monotonic() - self._renewed < self.terms.gives_up
 
-    def _renew_or_take(self) -> bool:
-        lease = self._api.find(LEASES, NAME, self._namespace)
+    async def _renew_or_take(self) -> bool:
+        lease = await self._api.find(LEASES, NAME, self._namespace)
         if lease is not None and _holder(lease) == self._replica:
             self._learn_time(lease)
         elif lease is not None and not self._free(lease):
             return False
-        if not self._renew(lease):
+        if not await self._renew(lease):
             return False
         if not self.clock.known:
             # It was just taken, and the next renewal is seconds away.
-            self._learn_time(self._api.find(LEASES, NAME, self._namespace))
+            self._learn_time(await self._api.find(LEASES, NAME, self._namespace))
         return True
 
-    def _renew(self, lease: Document | None) -> bool:
+    async def _renew(self, lease: Document | None) -> bool:
         now = self.clock.local().astimezone(UTC)
         spec = self._spec(lease, now.isoformat(timespec="microseconds").replace("+00:00", "Z"))
         self._last_renewal = None
         if lease is None:
             metadata = {"name": NAME, "namespace": self._namespace}
             document: Document = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata}
-            done = self._api.create(LEASES, {**document, "spec": spec})
+            done = await self._api.create(LEASES, {**document, "spec": spec}) is not None
         else:
-            done = self._api.patch(LEASES, lease, {"spec": spec})
+            done = await self._api.patch(LEASES, lease, {"spec": spec}) is not None
         if done:
             self._last_renewal = (now, self.clock.monotonic())
         return done

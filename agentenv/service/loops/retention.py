@@ -9,7 +9,7 @@ time it is destroys nothing.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from types import MappingProxyType
@@ -24,7 +24,7 @@ from agentenv.core.lifecycle.retention import HOLD, Home, RetentionDecision, is_
 from agentenv.core.values.object_fields import required, strings, text
 from agentenv.core.values.timestamps import format_timestamp, parse_timestamp
 from agentenv.core.workspaces.workspace import ARCHIVE_ENDED, DELETED_AT, DESTROY_AFTER, DESTROY_REQUESTED
-from agentenv.service.kube.sync_client import CLAIMS, VOLUMES, Document, SyncKubeApiError, section
+from agentenv.service.kube.client import CLAIMS, VOLUMES, Document, KubeApiError, collect, section
 from agentenv.service.kube.unreadable import ODD, readable
 from agentenv.service.loops.context import Context
 from agentenv.service.loops.scheduler import PassResult, ShouldContinue
@@ -39,14 +39,14 @@ RECORDS_KEPT = timedelta(days=400)
 _LOG = logging.getLogger(__name__)
 
 
-def apply_retention(context: Context, still: ShouldContinue) -> PassResult:
+async def apply_retention(context: Context, still: ShouldContinue) -> PassResult:
     """See to every kept volume."""
-    return _Pass(context, still).take()
+    return await _Pass(context, still).take()
 
 
-def destroy_on_request(context: Context, still: ShouldContinue) -> PassResult:
+async def destroy_on_request(context: Context, still: ShouldContinue) -> PassResult:
     """Destroy what was requested to be destroyed, as soon as its volume is released."""
-    return _Pass(context, still).requested()
+    return await _Pass(context, still).requested()
 
 
 class _Pass:
@@ -58,18 +58,18 @@ class _Pass:
         self._failures: list[str] = []
         self._steps = 0
 
-    def take(self) -> PassResult:
-        limits = self._context.limits()
+    async def take(self) -> PassResult:
+        limits = await self._context.limits()
         candidates: list[tuple[Document, Home]] = []
         existing: set[str] = set()
-        for volume, home in self._homes():
+        async for volume, home in self._homes():
             existing.add(home.volume)
             # Of most of ten thousand nothing can become: they are not held.
             if not is_in_use(home):
                 candidates.append((volume, home))
         # After the volumes: a workspace that came back meanwhile is among them.
         deleting: dict[tuple[str, str | None, str | None], bool] = {}
-        for claim in self._api.list(CLAIMS):
+        async for claim in self._api.list(CLAIMS):
             metadata = section(claim, "metadata")
             labels = strings(metadata, "labels")
             for key in labels.keys() & {WORKSPACE_LABEL, TASK_LABEL}:
@@ -85,46 +85,45 @@ class _Pass:
             key, name = _needed_by(home)
             holder = (key, home.owner, name)
             now = replace(home, wanted=holder in deleting, going=deleting.get(holder, False))
-            self._decide(volume, now, limits.get(_class_of(volume), Limits()))
-        self._steps += self._finish_records(existing)
+            await self._decide(volume, now, limits.get(_class_of(volume), Limits()))
+        self._steps += await self._finish_records(existing)
         return PassResult(self._steps, left, tuple(self._failures))
 
-    def requested(self) -> PassResult:
+    async def requested(self) -> PassResult:
         """See to the volumes of which destruction was requested: nobody waits for a pass over all of them."""
-        for pair in [*self._homes({DESTROY_REQUESTED: None})]:
-            volume, home = pair
+        for volume, home in await collect(self._homes({DESTROY_REQUESTED: None})):
             if self._steps >= MOST or not self._still():
                 break
             if home.phase in {"Released", "Available"} and home.policy != "Delete" and not home.held:
-                claims = self._claims_of(home)
+                claims = await self._claims_of(home)
                 going = all(section(claim, "metadata").get("deletionTimestamp") for claim in claims)
-                self._decide(volume, replace(home, wanted=bool(claims), going=going), Limits())
+                await self._decide(volume, replace(home, wanted=bool(claims), going=going), Limits())
         return PassResult(self._steps, self._steps >= MOST, tuple(self._failures))
 
-    def _decide(self, volume: Document, home: Home, limits: Limits) -> None:
+    async def _decide(self, volume: Document, home: Home, limits: Limits) -> None:
         """Do what is to become of a volume; one that cannot be changed is no reason to leave the others."""
         action = retention_decision(home, limits, self._context.clock.now())
         try:
-            self._steps += self._do(volume, home, action)
-        except SyncKubeApiError as refusal:
+            self._steps += await self._do(volume, home, action)
+        except KubeApiError as refusal:
             if refusal.transient:
                 raise
             self._failures.append(f"{home.volume}: {refusal}")
         except ODD as failure:
             self._failures.append(f"{home.volume} cannot be read: {type(failure).__name__}")
 
-    def _homes(self, marks: Mapping[str, None] = MappingProxyType({})) -> Iterator[tuple[Document, Home]]:
+    async def _homes(self, marks: Mapping[str, None] = MappingProxyType({})) -> AsyncIterator[tuple[Document, Home]]:
         volumes = self._api.list(VOLUMES, labels={USER_LABEL: None, **marks})
-        for volume, home in readable("PersistentVolume", volumes, home_of, self._failures):
+        async for volume, home in readable("PersistentVolume", volumes, home_of, self._failures):
             provisioner = section(section(volume, "metadata"), "annotations").get(MADE_BY)
             if provisioner == DRIVER and home.workspace:
                 yield volume, home
 
-    def _do(self, volume: Document, home: Home, action: RetentionDecision) -> bool:
+    async def _do(self, volume: Document, home: Home, action: RetentionDecision) -> bool:
         moving = section(volume["metadata"], "annotations").get(MOVING_TO)
         if moving and not home.wanted and home.phase in {"Released", "Available"}:
             # Whoever moved it was cut short.
-            restored = restore_workspace(self._api, volume, moving, now=self._context.clock.now)
+            restored = await restore_workspace(self._api, volume, moving, now=self._context.clock.now)
             if restored.outcome == "refused":
                 self._failures.append(f"{home.workspace} does not arrive in class {moving}: {restored.why}")
             return restored.outcome == "made"
@@ -133,23 +132,26 @@ class _Pass:
                 DELETED_AT: format_timestamp(action.deleted_at),
                 DESTROY_AFTER: format_timestamp(action.destroy_after),
             }
-            return self._api.patch(VOLUMES, volume, {"metadata": {"annotations": annotations}})
+            return await self._patch(volume, {"metadata": {"annotations": annotations}})
         if action.do == "undate":
-            return self._api.patch(VOLUMES, volume, UNDATED)
+            return await self._patch(volume, UNDATED)
         if action.do == "release":
-            return self._api.patch(VOLUMES, volume, {"spec": {"claimRef": {"uid": NOBODY}}})
+            return await self._patch(volume, {"spec": {"claimRef": {"uid": NOBODY}}})
         if action.do == "destroy":
-            return self._destroy(volume, home)
+            return await self._destroy(volume, home)
         if action.do == "report":
             self._failures.append(f"{home.volume} stays: {action.why}")
         return False
 
-    def _destroy(self, volume: Document, home: Home) -> bool:
+    async def _patch(self, volume: Document, changes: Document) -> bool:
+        return await self._api.patch(VOLUMES, volume, changes) is not None
+
+    async def _destroy(self, volume: Document, home: Home) -> bool:
         now = self._context.clock.now()
         if not self._context.clock.known:
             _LOG.warning("nothing is destroyed: it is not known what time it is")
             return False
-        if self._claims_of(home):
+        if await self._claims_of(home):
             return False
         facts = {
             "owner": home.owner,
@@ -162,30 +164,30 @@ class _Pass:
             "due": format_timestamp(home.destroy_after) if home.destroy_after else "",
             "by": self._context.replica,
         }
-        if not self._records.write(home.volume, facts, now):
+        if not await self._records.write(home.volume, facts, now):
             return False
-        if not self._api.patch(VOLUMES, volume, {"spec": {"persistentVolumeReclaimPolicy": "Delete"}}):
+        if not await self._patch(volume, {"spec": {"persistentVolumeReclaimPolicy": "Delete"}}):
             return False
         audit("data of a deleted workspace is destroyed", volume=home.volume, **facts)
         return True
 
-    def _claims_of(self, home: Home) -> list[Document]:
+    async def _claims_of(self, home: Home) -> list[Document]:
         """Return the claims of a volume's workspace, wherever they are."""
         key, name = _needed_by(home)
-        return [claim for claim in self._api.list(CLAIMS, labels={key: name}) if _is_of(claim, home)]
+        return [claim async for claim in self._api.list(CLAIMS, labels={key: name}) if _is_of(claim, home)]
 
-    def _finish_records(self, existing: set[str]) -> int:
+    async def _finish_records(self, existing: set[str]) -> int:
         """Complete the records of what is gone."""
         now, finished = self._context.clock.now(), 0
-        for name, facts in [*self._records.unfinished()]:
+        for name, facts in await collect(self._records.unfinished()):
             if name in existing or not self._still():
                 continue
-            if self._api.find(VOLUMES, name) is None and self._records.finish(name, now):
+            if await self._api.find(VOLUMES, name) is None and await self._records.finish(name, now):
                 audit("data of a deleted workspace is gone", volume=name, **facts)
                 finished += 1
         if self._context.clock.known:
-            self._records.close(now)
-            self._records.prune(now - RECORDS_KEPT)
+            await self._records.close(now)
+            await self._records.prune(now - RECORDS_KEPT)
         return finished
 
 

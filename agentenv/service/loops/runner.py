@@ -1,14 +1,15 @@
-"""The loops of one replica: stands for election, and runs them for as long as it leads."""
+"""Take part in the leader election, and run the loops while this replica leads."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
-import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from agentenv.service.aws.access_points import Efs
-from agentenv.service.kube.sync_client import SyncKubeClient
+from agentenv.service.kube.client import KubeClient
 from agentenv.service.ledger.setup import budgets_of, recorder_of
 from agentenv.service.loops.activity_sources import Prometheus
 from agentenv.service.loops.catalog import loops_of, loops_with_ledger, serialized
@@ -24,23 +25,21 @@ if TYPE_CHECKING:
     from agentenv.service.telemetry.metrics import Metrics
 
 TICK = 0.5
-# Passes under way are told to stop by then; what they have begun the next leader goes on with.
+# Running passes have so many seconds to end; the next leader continues what they started.
 END = 10.0
 _LOG = logging.getLogger(__name__)
 
 
-def run_loops(
+async def run_loops(
     configuration: Configuration,
     metrics: Metrics,
-    stop: threading.Event,
+    stop: asyncio.Event,
     workspace_snapshot: Callable[[], Sequence[Workspace] | None],
 ) -> None:
     """Take part in the leader election and run the loops while elected, until stopped."""
-    path = configuration.kubeconfig
-    # One for the election alone: it is not to wait behind a pass.
-    election_client, client = (
-        SyncKubeClient.from_kubeconfig(path) if path else SyncKubeClient.from_service_account() for _ in range(2)
-    )
+    # The election has a connection of its own, and does not wait behind a pass. It retries by its own interval.
+    election_client = KubeClient.from_kubeconfig(configuration.kubeconfig, attempts=1)
+    client = KubeClient.from_kubeconfig(configuration.kubeconfig)
     try:
         leader = Leader(election_client, configuration.namespace, configuration.replica)
         recorder, budgets = recorder_of(configuration, client, metrics), budgets_of(configuration, client, metrics)
@@ -54,23 +53,23 @@ def run_loops(
             workspace_snapshot=workspace_snapshot,
         )
         loops = [*serialized([*loops_of(context), *loops_with_ledger(context, metrics, recorder, budgets)])]
-        lead(leader, Scheduler(loops, lambda: leader.is_leader() and not stop.is_set(), metrics), metrics, stop)
+        await lead(leader, Scheduler(loops, lambda: leader.is_leader() and not stop.is_set(), metrics), metrics, stop)
     finally:
         for connection in (client, election_client):
-            connection.close()
+            await connection.close()
 
 
 def context_of(
     configuration: Configuration,
     metrics: Metrics,
-    api: SyncKubeClient,
+    api: KubeClient,
     leader: Leader,
     *,
     recorder: LedgerRecorder | None,
     budgets: Budgets | None,
     workspace_snapshot: Callable[[], Sequence[Workspace] | None],
 ) -> Context:
-    """What the passes work with."""
+    """Return what the passes work with."""
     points = Efs(configuration.region) if configuration.file_systems else None
     sources = (Prometheus(configuration.prometheus),) if configuration.prometheus else ()
     return Context(
@@ -88,13 +87,12 @@ def context_of(
     )
 
 
-def lead(leader: Leader, scheduler: Scheduler, metrics: Metrics, stop: threading.Event) -> None:
-    """Renew the lease and start passes, in turns."""
-    election = threading.Thread(target=_run_election, args=(leader, stop), name="election", daemon=True)
-    election.start()
+async def lead(leader: Leader, scheduler: Scheduler, metrics: Metrics, stop: asyncio.Event) -> None:
+    """Renew the lease and start passes, until stopped."""
+    election = asyncio.create_task(_run_election(leader, stop), name="election")
     was_leader = False
     try:
-        while not stop.wait(TICK):
+        while not await _stopped(stop, TICK):
             is_leader = leader.is_leader()
             if is_leader != was_leader:
                 metrics.leader(leads=is_leader)
@@ -102,13 +100,24 @@ def lead(leader: Leader, scheduler: Scheduler, metrics: Metrics, stop: threading
                 was_leader = is_leader
             scheduler.turn()
     finally:
-        scheduler.join(END)
-        election.join(leader.terms.renews + 1)
-        leader.resign()
+        # The lease is renewed until the passes have ended.
+        await scheduler.join(END)
+        await scheduler.cancel()
+        election.cancel()
+        await asyncio.gather(election, return_exceptions=True)
+        await leader.resign()
         metrics.leader(leads=False)
 
 
-def _run_election(leader: Leader, stop: threading.Event) -> None:
+async def _run_election(leader: Leader, stop: asyncio.Event) -> None:
     while not stop.is_set():
-        leader.renew()
-        stop.wait(leader.terms.renews)
+        await leader.renew()
+        await _stopped(stop, leader.terms.renews)
+
+
+async def _stopped(stop: asyncio.Event, seconds: float) -> bool:
+    """Wait for so many seconds; return early, and true, where the loops are stopped."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await stop.wait()
+    return stop.is_set()

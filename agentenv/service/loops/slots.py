@@ -5,6 +5,7 @@ What can be put right without losing anything is; the rest is told, in the log a
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +23,7 @@ from agentenv.core.values.object_fields import required, text
 from agentenv.core.values.timestamps import LATEST, format_timestamp, parse_timestamp
 from agentenv.core.workspaces.seats import CLASS_TAG, USER_TAG
 from agentenv.core.workspaces.workspace import DESTROY_REQUESTED, LAST_ACTIVE
-from agentenv.service.kube.sync_client import CLAIMS, POOLS, VOLUME_CLAIMS, VOLUMES, Document, SyncKubeApiError, section
+from agentenv.service.kube.client import CLAIMS, POOLS, VOLUME_CLAIMS, VOLUMES, Document, KubeApiError, collect, section
 from agentenv.service.kube.unreadable import ODD, readable
 from agentenv.service.loops.context import Context
 from agentenv.service.loops.scheduler import PassResult, ShouldContinue
@@ -39,9 +40,9 @@ GOING = "going"  # the phase of a volume that is being taken away
 _LOG = logging.getLogger(__name__)
 
 
-def maintain_slots(context: Context, still: ShouldContinue) -> PassResult:
+async def maintain_slots(context: Context, still: ShouldContinue) -> PassResult:
     """Tag what has an owner, find what has none."""
-    return _Pass(context, still).take()
+    return await _Pass(context, still).take()
 
 
 class _Pass:
@@ -52,35 +53,37 @@ class _Pass:
         self._failures: list[str] = []
         self._steps = 0
 
-    def take(self) -> PassResult:
+    async def take(self) -> PassResult:
         # In this order: whatever is used by something that was read is read after it. Of each no more is held than
         # what decisions look at: there may be ten thousand of everything.
         claims = [
             row
-            for _, row in readable("SandboxClaim", self._api.list(CLAIMS), _claim, self._failures)
+            async for _, row in readable("SandboxClaim", self._api.list(CLAIMS), _claim, self._failures)
             if row is not None
         ]
         homes = self._api.list(VOLUME_CLAIMS, labels={CLASS_LABEL: None})
         volume_claims = [
             row
-            for _, row in readable("PersistentVolumeClaim", homes, _volume_claim, self._failures)
+            async for _, row in readable("PersistentVolumeClaim", homes, _volume_claim, self._failures)
             if row.name.startswith((f"{HOME}-", f"{SHARED}-"))
         ]
         pools = self._api.list(POOLS, labels={TASK_LABEL: None})
-        swarms = {row for _, row in readable("SandboxWarmPool", pools, _task, self._failures)}
+        swarms = {row async for _, row in readable("SandboxWarmPool", pools, _task, self._failures)}
         used_in: dict[str, str] = {}  # the class that each volume is used in, or was
         volumes: list[Volume] = []
         unread = len(self._failures)
-        for document, volume in readable("PersistentVolume", self._api.list(VOLUMES), _our_volume, self._failures):
+        async for document, volume in readable(
+            "PersistentVolume", self._api.list(VOLUMES), _our_volume, self._failures
+        ):
             if volume is not None:
                 volumes.append(volume)
                 used_in[volume.name] = sys.intern(_used_in(document) or home_class(document))
         # What leads to an access point is known only where every volume could be read.
-        points = self._points() if len(self._failures) == unread else None
+        points = await self._points() if len(self._failures) == unread else None
         now = self._context.clock.now()
         if points is not None:
-            self._tag(volumes, used_in, points)
-            self._mark(volumes, points, now)
+            await self._tag(volumes, used_in, points)
+            await self._mark(volumes, points, now)
         stored = Inventory(
             _with_volumes(claims, volume_claims, volumes),
             volume_claims,
@@ -93,25 +96,27 @@ class _Pass:
             facts = {"kind": row.kind, "name": row.name, "why": row.why, "heal": row.heal, **row.about}
             _LOG.warning("something is left over", extra={"facts": facts})
             if row.heal != "nothing" and self._still() and self._steps < MOST:
-                self._heal(row, now)
+                await self._heal(row, now)
         self._context.metrics.findings("slots", _count_by_kind(row.kind for row in rows))
         return PassResult(self._steps, self._steps >= MOST, tuple(self._failures))
 
-    def _points(self) -> dict[str, audits.Point] | None:
+    async def _points(self) -> dict[str, audits.Point] | None:
         if self._context.points is None:
             return None
         try:
             return {
                 point.id: point
                 for system in self._context.file_systems
-                for point in self._context.points.of(system)
+                for point in await asyncio.to_thread(self._context.points.of, system)
                 if _is_home(point.path)
             }
         except Exception as failure:  # noqa: BLE001 - what the cluster says is looked at without it
             self._failures.append(f"EFS: {failure}")
             return None
 
-    def _tag(self, volumes: Sequence[Volume], used_in: Mapping[str, str], points: Mapping[str, audits.Point]) -> None:
+    async def _tag(
+        self, volumes: Sequence[Volume], used_in: Mapping[str, str], points: Mapping[str, audits.Point]
+    ) -> None:
         """Whose an access point is, on itself: the bill and the audit go by it, should the cluster be gone.
 
         One that is tagged as somebody else's stays so, and is found: that may be the only trace of whose files it has.
@@ -126,64 +131,65 @@ class _Pass:
             owners[point.id] = volume.owner
             expected = {USER_TAG: volume.owner, CLASS_TAG: used_in[volume.name]}
             if expected.items() - (point.tags or {}).items():
-                self._add_tags(point.id, expected)
+                await self._add_tags(point.id, expected)
 
-    def _mark(self, volumes: Sequence[Volume], points: Mapping[str, audits.Point], now: datetime) -> None:
+    async def _mark(self, volumes: Sequence[Volume], points: Mapping[str, audits.Point], now: datetime) -> None:
         """Since when an access point has no volume, on itself: a replica that starts anew has not seen it before."""
         used = {volume.point for volume in volumes}
         for point in points.values():
             marked = ORPHAN_TAG in (point.tags or {})
             if point.id not in used and not marked:
-                self._add_tags(point.id, {ORPHAN_TAG: format_timestamp(now)})
+                await self._add_tags(point.id, {ORPHAN_TAG: format_timestamp(now)})
             elif point.id in used and marked and self._can_act():
-                self._remove_orphan_tag(point.id)
+                await self._remove_orphan_tag(point.id)
 
     def _can_act(self) -> bool:
         return self._still() and self._steps < MOST and self._context.points is not None
 
-    def _add_tags(self, point: str, tags: Mapping[str, str]) -> None:
+    async def _add_tags(self, point: str, tags: Mapping[str, str]) -> None:
         if self._can_act() and self._context.points is not None:
             try:
-                self._context.points.tag(point, tags)
+                await asyncio.to_thread(self._context.points.tag, point, tags)
                 self._steps += 1
             except Exception as failure:  # noqa: BLE001 - one that cannot be tagged leaves the others
                 self._failures.append(f"{point}: {failure}")
 
-    def _remove_orphan_tag(self, point: str) -> None:
+    async def _remove_orphan_tag(self, point: str) -> None:
         if self._context.points is not None:
             try:
-                self._context.points.untag(point, [ORPHAN_TAG])
+                await asyncio.to_thread(self._context.points.untag, point, [ORPHAN_TAG])
                 self._steps += 1
             except Exception as failure:  # noqa: BLE001 - nor does one whose mark stays
                 self._failures.append(f"{point}: {failure}")
 
-    def _heal(self, row: Orphan, now: datetime) -> None:
+    async def _heal(self, row: Orphan, now: datetime) -> None:
         space, _, name = row.name.partition("/")
         try:
             if row.kind == "volume-claim-without-swarm":
-                self._steps += self._delete_shared_claim(space, name, row.about)
+                self._steps += await self._delete_shared_claim(space, name, row.about)
             elif row.heal == "remove-volume-claim":
-                self._steps += delete_unused_volume_claim(self._api, space, name, row.about["uid"])
+                self._steps += await delete_unused_volume_claim(self._api, space, name, row.about["uid"])
             elif row.heal == "restore":
-                claim = self._api.find(CLAIMS, name, space)
+                claim = await self._api.find(CLAIMS, name, space)
                 if claim is not None:
-                    self._steps += repair_home(self._api, claim, row.about["has"], row.about["home"], now)
-        except SyncKubeApiError as refusal:
+                    self._steps += await repair_home(self._api, claim, row.about["has"], row.about["home"], now)
+        except KubeApiError as refusal:
             if refusal.transient:
                 raise
             self._failures.append(f"{row.name}: {refusal}")
         except ODD as failure:
             self._failures.append(f"{row.name} cannot be read: {type(failure).__name__}")
 
-    def _delete_shared_claim(self, namespace_: str, name: str, about: Mapping[str, str]) -> bool:
+    async def _delete_shared_claim(self, namespace_: str, name: str, about: Mapping[str, str]) -> bool:
         """Delete the claim of what a task shared, once more looked for; the loop of retention dates its volume."""
         task = {TASK_LABEL: about["task"]}
-        if any(True for kind in (CLAIMS, POOLS) for _ in self._api.list(kind, namespace_, task)):
-            return False
-        orphans = self._api.find(VOLUME_CLAIMS, name, namespace_)
+        for kind in (CLAIMS, POOLS):
+            if await collect(self._api.list(kind, namespace_, task)):
+                return False
+        orphans = await self._api.find(VOLUME_CLAIMS, name, namespace_)
         if orphans is None or text(section(orphans, "metadata"), "uid") != about["uid"]:
             return False
-        delete_claim(self._api, orphans, None, self._context.clock.now())
+        await delete_claim(self._api, orphans, None, self._context.clock.now())
         return True
 
 

@@ -8,8 +8,9 @@ waiting.
 
 from __future__ import annotations
 
+import asyncio
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import datetime
 
 from agentenv.core.lifecycle.deadline import EndDecision, end_decision
@@ -18,7 +19,7 @@ from agentenv.core.lifecycle.limits import Limits
 from agentenv.core.lifecycle.wake import wake_decision
 from agentenv.core.workspaces.records import workspace_of_claim
 from agentenv.core.workspaces.workspace import Workspace
-from agentenv.service.kube.sync_client import CLAIMS, Document, SyncKubeApiError
+from agentenv.service.kube.client import CLAIMS, Document, KubeApiError
 from agentenv.service.kube.unreadable import ODD, readable
 from agentenv.service.loops.activity_sources import ActivitySources
 from agentenv.service.loops.context import Context
@@ -32,9 +33,9 @@ AGE = 20.0
 _NONE = Limits()
 
 
-def suspend_idle(context: Context, still: ShouldContinue) -> PassResult:
+async def suspend_idle(context: Context, still: ShouldContinue) -> PassResult:
     """Put to sleep who idles, and finish what was begun."""
-    limits, now = context.limits(), context.clock.now()
+    limits, now = await context.limits(), context.clock.now()
     sources = ActivitySources(context.sources, limits, now)
     seen: dict[str, Sequence[Activity]] = {}
 
@@ -44,70 +45,73 @@ def suspend_idle(context: Context, still: ShouldContinue) -> PassResult:
         started = workspace.suspended_because is not None
         return started or _rest(workspace, limits, seen.get(workspace.id, ()), now).sleep
 
-    def with_activity(candidates: Sequence[Workspace]) -> Iterator[Workspace]:
+    async def with_activity(candidates: Sequence[Workspace]) -> AsyncIterator[Workspace]:
         for first in range(0, len(candidates), MOST):
             if first and not still():
                 return
             batch = candidates[first : first + MOST]
-            seen.update(sources.seen(batch))
-            yield from filter(is_idle, batch)
+            seen.update(await asyncio.to_thread(sources.seen, batch))
+            for workspace in filter(is_idle, batch):
+                yield workspace
 
-    def suspend_one(workspace: Workspace, claim: Document) -> bool:
+    async def suspend_one(workspace: Workspace, claim: Document) -> bool:
         because = workspace.suspended_because
         if because is None or because == "idle":
             at = context.clock.now()
             decision = _rest(workspace, limits, seen.get(workspace.id, ()), at)
             if not decision.sleep:
                 # It was begun and not finished, and is used by now.
-                return because is not None and resume(context.api, claim, at) == "done"
-        suspended = suspend(context.api, claim, because or "idle") == "done"
+                return because is not None and await resume(context.api, claim, at) == "done"
+        suspended = await suspend(context.api, claim, because or "idle") == "done"
         if suspended:
             context.metrics.suspended(workspace.class_name, because or "idle")
         return suspended
 
-    candidates = [workspace for workspace in context.recent_workspaces(AGE) if is_idle(workspace)]
-    return _each(context, still, with_activity(_rotated(candidates, now)), suspend_one)
+    candidates = [workspace for workspace in await context.recent_workspaces(AGE) if is_idle(workspace)]
+    return await _each(context, still, with_activity(_rotated(candidates, now)), suspend_one)
 
 
-def wake_due(context: Context, still: ShouldContinue) -> PassResult:
+async def wake_due(context: Context, still: ShouldContinue) -> PassResult:
     """Wake whose hour it is, and who should not be asleep."""
     now = context.clock.now()
-    candidates = [workspace for workspace in context.recent_workspaces(AGE) if _acts(workspace, now)]
+    candidates = [workspace for workspace in await context.recent_workspaces(AGE) if _acts(workspace, now)]
 
-    def resume_one(workspace: Workspace, claim: Document) -> bool:
+    async def resume_one(workspace: Workspace, claim: Document) -> bool:
         decision = wake_decision(workspace, context.clock.now())
         if decision.wake:
             # Who sleeps for no reason was asked for already, and that was looked at then.
-            if decision.forget and context.refuse_wake is not None and context.refuse_wake(workspace, claim):
+            if decision.forget and context.refuse_wake is not None and await context.refuse_wake(workspace, claim):
                 return True
-            return resume(context.api, claim, context.clock.now()) == "done"
-        return decision.forget and clear_wake_time(context.api, claim)
+            return await resume(context.api, claim, context.clock.now()) == "done"
+        return decision.forget and await clear_wake_time(context.api, claim)
 
-    return _each(context, still, _rotated(candidates, now), resume_one)
+    return await _each(context, still, _each_of(_rotated(candidates, now)), resume_one)
 
 
-def end_expired(context: Context, still: ShouldContinue) -> PassResult:
+async def end_expired(context: Context, still: ShouldContinue) -> PassResult:
     """End whose time is over: at a deadline it sleeps, at the end of its class's life it goes and its data stays."""
-    limits = context.limits()
+    limits = await context.limits()
 
     def decision_of(workspace: Workspace) -> EndDecision:
         class_limits = limits.get(workspace.class_name, _NONE)
         return end_decision(workspace, class_limits, context.clock.now())
 
-    candidates = [workspace for workspace in context.recent_workspaces(AGE) if decision_of(workspace).do != "nothing"]
+    candidates = [
+        workspace for workspace in await context.recent_workspaces(AGE) if decision_of(workspace).do != "nothing"
+    ]
 
-    def end_one(workspace: Workspace, claim: Document) -> bool:
+    async def end_one(workspace: Workspace, claim: Document) -> bool:
         decision = decision_of(workspace)
         if decision.do == "delete" and decision.keep_for is not None:
             if context.settle is not None:
-                context.settle(workspace.namespace, workspace.id)
-            return delete_workspace(context.api, claim, decision.keep_for, context.clock.now()) == "done"
-        if decision.do == "suspend" and suspend(context.api, claim, "deadline") == "done":
+                await context.settle(workspace.namespace, workspace.id)
+            return await delete_workspace(context.api, claim, decision.keep_for, context.clock.now()) == "done"
+        if decision.do == "suspend" and await suspend(context.api, claim, "deadline") == "done":
             context.metrics.suspended(workspace.class_name, "deadline")
             return True
         return False
 
-    return _each(context, still, _rotated(candidates, context.clock.now()), end_one)
+    return await _each(context, still, _each_of(_rotated(candidates, context.clock.now())), end_one)
 
 
 def _acts(workspace: Workspace, now: datetime) -> bool:
@@ -120,19 +124,19 @@ def _rest(workspace: Workspace, limits: dict[str, Limits], seen: Sequence[Activi
     return idle_decision(workspace, class_limits, seen, now)
 
 
-def _each(
+async def _each(
     context: Context,
     still: ShouldContinue,
-    workspaces: Iterable[Workspace],
-    action: Callable[[Workspace, Document], bool],
+    workspaces: AsyncIterator[Workspace],
+    action: Callable[[Workspace, Document], Awaitable[bool]],
 ) -> PassResult:
     """Do it to each, as it is now; one that cannot be is no reason to leave the others."""
     steps = 0
     failures: list[str] = []
-    for workspace, claim in _reread(context, still, workspaces, failures):
+    async for workspace, claim in _reread(context, still, workspaces, failures):
         try:
-            steps += action(workspace, claim)
-        except SyncKubeApiError as refusal:
+            steps += await action(workspace, claim)
+        except KubeApiError as refusal:
             if refusal.transient:
                 raise
             failures.append(f"{workspace.id}: {refusal}")
@@ -143,23 +147,30 @@ def _each(
     return PassResult(steps, steps >= MOST, tuple(failures))
 
 
+async def _each_of(workspaces: Sequence[Workspace]) -> AsyncIterator[Workspace]:
+    for workspace in workspaces:
+        yield workspace
+
+
 def _rotated(workspaces: Sequence[Workspace], now: datetime) -> Sequence[Workspace]:
     # Nothing is remembered from one pass to the next, so what time it is says where to begin.
     start = random.Random(now.timestamp()).randrange(len(workspaces)) if workspaces else 0  # noqa: S311 - no secret
     return [*workspaces[start:], *workspaces[:start]]
 
 
-def _reread(
-    context: Context, still: ShouldContinue, workspaces: Iterable[Workspace], failures: list[str]
-) -> Iterator[tuple[Workspace, Document]]:
-    for workspace in workspaces:
+async def _reread(
+    context: Context, still: ShouldContinue, workspaces: AsyncIterator[Workspace], failures: list[str]
+) -> AsyncIterator[tuple[Workspace, Document]]:
+    async for workspace in workspaces:
         if not still():
             return
-        document = context.api.find(CLAIMS, workspace.id, workspace.namespace)
-        for claim, current in readable("SandboxClaim", [document] if document else [], workspace_of_claim, failures):
+        document = await context.api.find(CLAIMS, workspace.id, workspace.namespace)
+        async for claim, current in readable(
+            "SandboxClaim", [document] if document else [], workspace_of_claim, failures
+        ):
             if current is None or current.claim_uid != workspace.claim_uid:
                 continue
             # A sandbox that is not there yet, or another claim's, is for the next pass.
-            if sandbox_of(context.api, claim) is None and current.state in {"running", "suspended"}:
+            if await sandbox_of(context.api, claim) is None and current.state in {"running", "suspended"}:
                 continue
             yield current, claim

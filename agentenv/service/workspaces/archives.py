@@ -11,29 +11,29 @@ from datetime import datetime
 from agentenv.core.classes.names import MODE_LABEL
 from agentenv.core.values.timestamps import format_timestamp
 from agentenv.core.workspaces.workspace import ARCHIVE, ARCHIVE_ENDED
-from agentenv.service.kube.sync_client import CLAIMS, VOLUMES, Document, Kind, KubeApi, section
+from agentenv.service.kube.client import CLAIMS, VOLUMES, Document, Kind, KubeApi, collect, section
 
 SESSIONS = {MODE_LABEL: "session"}
 
 
-def end_session(api: KubeApi, archive: str, now: datetime) -> int:
+async def end_session(api: KubeApi, archive: str, now: datetime) -> int:
     """Say that a chat left the archive; how many sessions were told. Saying it again changes nothing."""
     marked = 0
     for kind in (CLAIMS, VOLUMES):
-        for document in [*api.list(kind, labels=SESSIONS)]:
+        for document in await collect(api.list(kind, labels=SESSIONS)):
             if section(document["metadata"], "annotations").get(ARCHIVE) == archive:
-                marked += _mark_ended(api, kind, document, now)
+                marked += await _mark_ended(api, kind, document, now)
     return marked
 
 
-def _mark_ended(api: KubeApi, kind: Kind, document: Document, now: datetime) -> bool:
+async def _mark_ended(api: KubeApi, kind: Kind, document: Document, now: datetime) -> bool:
     """Tell one, however often others write to it meanwhile."""
     metadata = document["metadata"]
     current: Document | None = document
     while current is not None and current["metadata"]["uid"] == metadata["uid"]:
         if ARCHIVE_ENDED in section(current["metadata"], "annotations"):
             return False
-        if api.patch(kind, current, {"metadata": {"annotations": {ARCHIVE_ENDED: format_timestamp(now)}}}):
+        if await api.patch(kind, current, {"metadata": {"annotations": {ARCHIVE_ENDED: format_timestamp(now)}}}):
             return True
-        current = api.find(kind, metadata["name"], metadata.get("namespace"))
+        current = await api.find(kind, metadata["name"], metadata.get("namespace"))
     return False

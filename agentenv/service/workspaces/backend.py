@@ -326,7 +326,7 @@ class KubernetesBackend:
     async def _delete_claim(self, workspace: Workspace, claim: Document) -> None:
         """Have a claim go, or be gone."""
         for attempt in range(ATTEMPTS):
-            if await self._kube.delete(CLAIMS, claim, policy="Foreground"):
+            if await self._kube.delete(CLAIMS, claim, any_version=True, policy="Foreground"):
                 return
             current = await self._kube.find(CLAIMS, workspace.id, workspace.namespace)
             if (

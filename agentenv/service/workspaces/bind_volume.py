@@ -21,7 +21,7 @@ from agentenv.core.lifecycle.restore import (
 )
 from agentenv.core.values.object_fields import required, text
 from agentenv.core.values.timestamps import format_timestamp
-from agentenv.service.kube.sync_client import VOLUME_CLAIMS, VOLUMES, Document, KubeApi, section
+from agentenv.service.kube.client import VOLUME_CLAIMS, VOLUMES, Document, KubeApi, section
 
 Outcome = Literal["made", "there", "waiting", "overtaken", "refused"]
 DESTROYED = "its data is being destroyed"
@@ -37,7 +37,7 @@ class RestoreError(Exception):
         self.outcome: Outcome = outcome
 
 
-def reserve_volume(api: KubeApi, volume: Document, space: str, name: str, now: Callable[[], datetime]) -> None:
+async def reserve_volume(api: KubeApi, volume: Document, space: str, name: str, now: Callable[[], datetime]) -> None:
     """Have a kept volume wait for the volume claim of a name."""
     if section(volume, "metadata").get("deletionTimestamp") or being_destroyed(volume):
         raise RestoreError("refused", DESTROYED)
@@ -45,7 +45,7 @@ def reserve_volume(api: KubeApi, volume: Document, space: str, name: str, now: C
     phase = text(section(volume, "status"), "phase")
     if phase == "Bound":
         # By its uid: an earlier claim of the name may be gone, and the volume about to be released.
-        volume_claim = api.find(VOLUME_CLAIMS, name, space)
+        volume_claim = await api.find(VOLUME_CLAIMS, name, space)
         if volume_claim is not None and text(ref, "uid") == required(volume_claim, "metadata", "uid"):
             return
         raise RestoreError("waiting", f"{text(ref, 'namespace')}/{text(ref, 'name')} still has its volume")
@@ -54,13 +54,13 @@ def reserve_volume(api: KubeApi, volume: Document, space: str, name: str, now: C
     changes = bind_patch(volume, space, name)
     if changes:
         changes.setdefault("metadata", {})["annotations"] = {RETURNING_SINCE: format_timestamp(now())}
-    if changes and not api.patch(VOLUMES, volume, changes):
+    if changes and not await api.patch(VOLUMES, volume, changes):
         raise RestoreError("overtaken", "its volume was changed at the same time")
 
 
-def reserved_volume(api: KubeApi, volume: Document) -> Document:
+async def reserved_volume(api: KubeApi, volume: Document) -> Document:
     """Return the volume as it is once it was led, unless its destruction was requested meanwhile."""
-    current = api.find(VOLUMES, required(volume, "metadata", "name"))
+    current = await api.find(VOLUMES, required(volume, "metadata", "name"))
     if current is None:
         raise RestoreError("refused", "its volume is gone")
     if destroy_requested(current):
@@ -68,16 +68,16 @@ def reserved_volume(api: KubeApi, volume: Document) -> Document:
     return current
 
 
-def create_bound_claim(api: KubeApi, volume: Document, document: Document) -> None:
+async def create_bound_claim(api: KubeApi, volume: Document, document: Document) -> None:
     """Create the volume claim, which names the volume and so never gets another."""
     metadata = document["metadata"]
-    api.create(VOLUME_CLAIMS, document)
-    created = api.find(VOLUME_CLAIMS, metadata["name"], metadata["namespace"])
+    await api.create(VOLUME_CLAIMS, document)
+    created = await api.find(VOLUME_CLAIMS, metadata["name"], metadata["namespace"])
     if text(section(created, "spec"), "volumeName") != required(volume, "metadata", "name"):
         raise RestoreError("overtaken", "its volume claim was made by somebody else")
 
 
-def clear_deletion_dates(api: KubeApi, deleted: Document) -> Document | None:
+async def clear_deletion_dates(api: KubeApi, deleted: Document) -> Document | None:
     """Take the dates of a deletion off a volume, if they are still those that were `read`; else return what it is now.
 
     Whoever is killed before this is made up for by the loop of retention. So is one that is overtaken too often: just
@@ -85,14 +85,14 @@ def clear_deletion_dates(api: KubeApi, deleted: Document) -> Document | None:
     """
     dates = deletion_dates(deleted)
     for _ in range(MAX_CONFLICTS):
-        volume = api.find(VOLUMES, required(deleted, "metadata", "name"))
+        volume = await api.find(VOLUMES, required(deleted, "metadata", "name"))
         # Other dates than were read are of somebody who has deleted or moved it since.
         if volume is None or deletion_dates(volume) != dates:
             return volume
         changes = {**UNDATED, **_retained_again(volume)}
         metadata = section(volume, "metadata")
         has_marks = any(section(metadata, part).keys() & UNDATED["metadata"][part].keys() for part in _PARTS)
-        if not (has_marks or len(changes) > 1) or api.patch(VOLUMES, volume, changes):
+        if not (has_marks or len(changes) > 1) or await api.patch(VOLUMES, volume, changes):
             return None
     return None
 

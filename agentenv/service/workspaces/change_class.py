@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from agentenv.service.kube.sync_client import Document, KubeApi
+from agentenv.service.kube.client import Document, KubeApi
 from agentenv.service.workspaces.delete import delete_workspace
 from agentenv.service.workspaces.restore import RestoreResult, restore_workspace, retained_volume
 from agentenv.service.workspaces.retain_volume import retain_volume
@@ -17,20 +17,20 @@ from agentenv.service.workspaces.retain_volume import retain_volume
 RETAINED_WHILE_MOVING = timedelta(days=30)
 
 
-def start_class_change(api: KubeApi, claim: Document, to: str, now: datetime) -> RestoreResult:
+async def start_class_change(api: KubeApi, claim: Document, to: str, now: datetime) -> RestoreResult:
     """Let a workspace go, towards another class; `made` once it is on its way."""
     name = claim["metadata"]["name"]
-    retained = retain_volume(api, claim)
+    retained = await retain_volume(api, claim)
     if retained.outcome not in {"kept", "already"}:
         outcome = "refused" if retained.outcome == "refused" else "waiting"
         return RestoreResult(outcome, name, retained.why or "its sandbox has no volume yet")
-    deleted = delete_workspace(api, claim, RETAINED_WHILE_MOVING, now, moving_to=to)
+    deleted = await delete_workspace(api, claim, RETAINED_WHILE_MOVING, now, moving_to=to)
     return RestoreResult("made" if deleted == "done" else "overtaken", name)
 
 
-def finish_class_change(api: KubeApi, owner: str, workspace: str, to: str) -> RestoreResult:
+async def finish_class_change(api: KubeApi, owner: str, workspace: str, to: str) -> RestoreResult:
     """Bring it back in the other class, as soon as all that hung on it has let go of its volume."""
-    volume = retained_volume(api, owner, workspace)
+    volume = await retained_volume(api, owner, workspace)
     if volume is None:
         return RestoreResult("refused", workspace, "there is no volume of it")
-    return restore_workspace(api, volume, to)
+    return await restore_workspace(api, volume, to)

@@ -191,8 +191,8 @@ class WorkspaceCreator:
     async def _claimed(self, document: Document) -> Document | None:
         try:
             return await self._kube.create(CLAIMS, document)
-        except KubeApiError as refusal:
-            raise problem_of(refusal) from None
+        except KubeApiError as error:
+            raise problem_of(error) from None
 
     async def _ready_and_unique(self, claim: Document, created: Workspace, wait: float) -> Workspace:
         waiting = asyncio.ensure_future(self._reader.ready(created, wait))
@@ -209,7 +209,7 @@ class WorkspaceCreator:
         others = await self._reader.claims(claim["metadata"]["name"], beside=namespace)
         if not others:
             return
-        await self._kube.delete(CLAIMS, claim)
+        await self._kube.delete(CLAIMS, claim, any_version=True)
         other = others[0]["metadata"]
         raise Problem(
             "key-reused",
@@ -291,7 +291,10 @@ def claim_of(request: CreateRequest, pool: str, now: datetime) -> Document:
 
 
 def problem_of(refusal: KubeApiError) -> Problem:
-    """A refusal of the API server, as whoever asked is told it."""
+    """Return the problem that the caller is told for an error of the API server."""
+    if refusal.transient:
+        seconds = int(refusal.retry_after or 5)
+        return Problem("unavailable", refusal.message, "retry in a few seconds; nothing was lost", retry_after=seconds)
     if refusal.code == 403 and "exceeded quota" in refusal.message:
         return Problem("no-room", f"the class is full: {refusal.message}", "delete what is not needed", retry_after=30)
     if refusal.code == 404:

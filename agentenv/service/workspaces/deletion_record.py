@@ -55,7 +55,7 @@ class DeletionRecorder:
         if volume_claim is None or metadata.get("ownerReferences"):
             return
         if section(metadata, "labels").get(RETURNING_LABEL) == "true":
-            await self._kube.delete(VOLUME_CLAIMS, volume_claim)
+            await self._kube.delete(VOLUME_CLAIMS, volume_claim, any_version=True)
 
     async def _reserved_volume(self, workspace: Workspace) -> Document | None:
         """The volume of one that returned and has no sandbox yet: its volume claim is there, and names it."""

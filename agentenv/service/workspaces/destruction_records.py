@@ -8,12 +8,12 @@ page is open until its day is over and all that is on it is gone.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 
 from agentenv.core.values.object_fields import parsed_object
 from agentenv.core.values.timestamps import format_timestamp
-from agentenv.service.kube.sync_client import CONFIGURATIONS, Document, KubeApi, section
+from agentenv.service.kube.client import CONFIGURATIONS, Document, KubeApi, collect, section
 
 LABEL, OPEN = "sandbox.users.io/record", "sandbox.users.io/record-open"
 OF = "destroyed"
@@ -30,12 +30,12 @@ class Records:
         self._api = api
         self._namespace = namespace
 
-    def write(self, name: str, facts: dict[str, str], now: datetime) -> bool:
+    async def write(self, name: str, facts: dict[str, str], now: datetime) -> bool:
         """Say that a volume is about to go; False where somebody else wrote at the same time."""
-        if any(name in section(page, "data") for page in self._open()):
+        if any([name in section(page, "data") async for page in self._open()]):
             return True
         text = _text({**facts, "decided": format_timestamp(now)})
-        for page, document_ in self._of_day(now):
+        async for page, document_ in self._of_day(now):
             if document_ is None:
                 metadata = {"name": page, "namespace": self._namespace, "labels": {LABEL: OF, OPEN: "true"}}
                 document: Document = {
@@ -44,59 +44,60 @@ class Records:
                     "metadata": metadata,
                     "data": {name: text},
                 }
-                return self._api.create(CONFIGURATIONS, document)
+                return await self._api.create(CONFIGURATIONS, document) is not None
             if len(section(document_, "data")) < MOST:
                 addition: Document = {"metadata": {"labels": {OPEN: "true"}}, "data": {name: text}}
-                return self._api.patch(CONFIGURATIONS, document_, addition)
+                return await self._api.patch(CONFIGURATIONS, document_, addition) is not None
         return False
 
-    def unfinished(self) -> Iterator[tuple[str, dict[str, str]]]:
+    async def unfinished(self) -> AsyncIterator[tuple[str, dict[str, str]]]:
         """Those of which it is not said yet that they are gone."""
-        for page in self._open():
+        async for page in self._open():
             for name, text in section(page, "data").items():
                 facts = parsed_object(text)
                 if facts is not None and "gone" not in facts:
                     yield name, facts
 
-    def finish(self, name: str, now: datetime) -> bool:
+    async def finish(self, name: str, now: datetime) -> bool:
         """Say that a volume is gone."""
-        for page in self._open():
+        async for page in self._open():
             text = section(page, "data").get(name)
             if text is not None:
                 completed = _text({**(parsed_object(text) or {}), "gone": format_timestamp(now)})
-                return self._api.patch(CONFIGURATIONS, page, {"data": {name: completed}})
+                return await self._api.patch(CONFIGURATIONS, page, {"data": {name: completed}}) is not None
         return False
 
-    def close(self, now: datetime) -> int:
+    async def close(self, now: datetime) -> int:
         """Close the pages of days that are over on which all is gone."""
         closed = 0
-        for page in [*self._open()]:
+        for page in await collect(self._open()):
             today = page["metadata"]["name"].startswith(_day(now))
             rows = [parsed_object(text) for text in section(page, "data").values()]
             # A row that cannot be read keeps its page open: nobody can say that what it is of is gone.
             if not today and all(row is not None and "gone" in row for row in rows):
-                closed += self._api.patch(CONFIGURATIONS, page, {"metadata": {"labels": {OPEN: None}}})
+                changes = {"metadata": {"labels": {OPEN: None}}}
+                closed += await self._api.patch(CONFIGURATIONS, page, changes) is not None
         return closed
 
-    def prune(self, before: datetime) -> int:
+    async def prune(self, before: datetime) -> int:
         """Take away closed pages of that day, and of some days before it."""
         gone = 0
         for back in range(MISSED):
-            for _, page in self._of_day(before - timedelta(days=back)):
+            async for _, page in self._of_day(before - timedelta(days=back)):
                 if page is None:
                     break
                 if OPEN not in section(page["metadata"], "labels"):
-                    gone += self._api.delete(CONFIGURATIONS, page)
+                    gone += await self._api.delete(CONFIGURATIONS, page)
         return gone
 
-    def _open(self) -> Iterator[Document]:
+    def _open(self) -> AsyncIterator[Document]:
         return self._api.list(CONFIGURATIONS, self._namespace, {LABEL: OF, OPEN: "true"})
 
-    def _of_day(self, day: datetime) -> Iterator[tuple[str, Document | None]]:
+    async def _of_day(self, day: datetime) -> AsyncIterator[tuple[str, Document | None]]:
         """The pages of a day by name, and the first one that there is none of yet."""
         for number in range(1, 1000):
             name = _day(day) if number == 1 else f"{_day(day)}-{number}"
-            page = self._api.find(CONFIGURATIONS, name, self._namespace)
+            page = await self._api.find(CONFIGURATIONS, name, self._namespace)
             yield name, page
             if page is None:
                 return

@@ -26,8 +26,8 @@ async def events_of(kube: KubeClient, workspace: Workspace) -> list[Event]:
 
 async def _named(kube: KubeClient, namespace: str, name: str) -> list[Event]:
     rows: list[Event] = []
-    async for page, _ in kube.list(EVENTS, namespace, fields=f"involvedObject.name={name}"):
-        rows += [event for document in page if (event := _event(document))]
+    async for document in kube.list(EVENTS, namespace, fields=f"involvedObject.name={name}"):
+        rows += [event] if (event := _event(document)) else []
     return rows
 
 

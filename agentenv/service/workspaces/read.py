@@ -69,8 +69,8 @@ class WorkspaceReader:
         if self._is_watching() and not self._view.recently_known(id_):
             return None
         retained: list[Document] = []
-        async for page, _ in self._kube.list(VOLUMES, labels=f"{WORKSPACE_LABEL}={id_}"):
-            retained += [document for document in page if _keeps(document, id_)]
+        async for document in self._kube.list(VOLUMES, labels={WORKSPACE_LABEL: id_}):
+            retained += [document] if _keeps(document, id_) else []
         return max(retained, key=_deleted_at, default=None)
 
     async def get(self, id_: str) -> Workspace | None:

@@ -12,17 +12,17 @@ from agentenv.core.classes.names import TASK_LABEL, WORKSPACE_LABEL
 from agentenv.core.lifecycle.restore import MOVING_TO, destroy_requested
 from agentenv.core.values.timestamps import format_timestamp
 from agentenv.core.workspaces.workspace import DELETED_AT, DESTROY_AFTER, RECORD
-from agentenv.service.kube.sync_client import CLAIMS, VOLUMES, Document, KubeApi, section
+from agentenv.service.kube.client import CLAIMS, VOLUMES, Document, KubeApi, section
 
 # Its own home says so as long as it is on its way; it is not destroyed for being there.
 RETAINED_WHILE_MOVING = timedelta(days=30)
 LEFT = "-left"
 
 
-def repair_home(api: KubeApi, claim: Document, has: str, home: str, now: datetime) -> bool:
+async def repair_home(api: KubeApi, claim: Document, has: str, home: str, now: datetime) -> bool:
     """Let a claim go, so that it is brought back on `home`; what it `has` is kept under another name."""
     metadata, annotations = claim["metadata"], section(claim["metadata"], "annotations")
-    home_volume, current_volume = api.find(VOLUMES, home), api.find(VOLUMES, has)
+    home_volume, current_volume = await api.find(VOLUMES, home), await api.find(VOLUMES, has)
     if home_volume is None or current_volume is None or TASK_LABEL in section(metadata, "labels"):
         return False
     name = section(home_volume["metadata"], "labels").get(WORKSPACE_LABEL, "")
@@ -44,7 +44,7 @@ def repair_home(api: KubeApi, claim: Document, has: str, home: str, now: datetim
     if current_volume["spec"]["persistentVolumeReclaimPolicy"] != "Retain":
         changes["spec"] = {"persistentVolumeReclaimPolicy": "Retain"}
     return (
-        api.patch(VOLUMES, home_volume, {"metadata": {"annotations": record}})
-        and api.patch(VOLUMES, current_volume, changes)
-        and api.delete(CLAIMS, claim)
+        await api.patch(VOLUMES, home_volume, {"metadata": {"annotations": record}}) is not None
+        and await api.patch(VOLUMES, current_volume, changes) is not None
+        and await api.delete(CLAIMS, claim)
     )

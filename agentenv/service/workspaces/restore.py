@@ -29,7 +29,7 @@ from agentenv.core.values.posix_ids import class_id
 from agentenv.core.values.timestamps import parse_timestamp
 from agentenv.core.workspaces.swarms import REQUESTED_COUNT
 from agentenv.core.workspaces.workspace import DELETED_AT
-from agentenv.service.kube.sync_client import (
+from agentenv.service.kube.client import (
     CLAIMS,
     CONFIGURATIONS,
     POOLS,
@@ -39,7 +39,7 @@ from agentenv.service.kube.sync_client import (
     VOLUMES,
     Document,
     KubeApi,
-    SyncKubeApiError,
+    KubeApiError,
     section,
 )
 from agentenv.service.workspaces import shared_volumes, swarm_outcome
@@ -65,18 +65,18 @@ class RestoreResult:
     why: str = ""
 
 
-def retained_volume(api: KubeApi, owner: str, workspace: str) -> Document | None:
+async def retained_volume(api: KubeApi, owner: str, workspace: str) -> Document | None:
     """The volume on which a deleted workspace's files are; of several the one that was deleted last."""
     volumes = [
         volume
-        for volume in api.list(VOLUMES, labels={USER_LABEL: owner, WORKSPACE_LABEL: workspace})
+        async for volume in api.list(VOLUMES, labels={USER_LABEL: owner, WORKSPACE_LABEL: workspace})
         if section(volume, "status").get("phase") in {"Released", "Available", "Bound"}
         and volume["spec"].get("persistentVolumeReclaimPolicy") == "Retain"
     ]
     return max(volumes, key=_deleted_at, default=None)
 
 
-def restore_workspace(
+async def restore_workspace(
     api: KubeApi,
     volume: Document,
     class_name: str | None = None,
@@ -94,10 +94,10 @@ def restore_workspace(
     name = section(volume["metadata"], "labels").get(WORKSPACE_LABEL, "")
     within = class_name or target_class(volume)
     try:
-        return _Restore(api, volume, within, channel, shape=shape, now=now, into=into).take()
+        return await _Restore(api, volume, within, channel, shape=shape, now=now, into=into).take()
     except RestoreError as stop:
         return RestoreResult(stop.outcome, name, str(stop))
-    except SyncKubeApiError as refusal:
+    except KubeApiError as refusal:
         return RestoreResult("waiting" if refusal.transient else "refused", name, str(refusal))
 
 
@@ -128,26 +128,26 @@ class _Restore:
         self._task = labels.get(TASK_LABEL, "")
         self._shared: tuple[Document, Document, Document] | None = None
 
-    def take(self) -> RestoreResult:
+    async def take(self) -> RestoreResult:
         if not self._owner or not self._name:
             raise RestoreError("refused", "the volume is nobody's")
-        if self._claim_exists():
+        if await self._claim_exists():
             # What is on its way out with its data is not kept by being looked at.
             if not destroy_requested(self._volume):
-                self._clear_deletion_dates()
+                await self._clear_deletion_dates()
             return RestoreResult("there", self._name)
-        template = self._into or self._template()
-        self._check_leftovers()
-        self._create_templates(template)
-        self._bind_volume(template)
-        created = self._api.create(CLAIMS, self._claim(template))
+        template = self._into or await self._template()
+        await self._check_leftovers()
+        await self._create_templates(template)
+        await self._bind_volume(template)
+        created = await self._api.create(CLAIMS, self._claim(template)) is not None
         # Whoever takes away what nobody claims may have come in between.
-        self._create_templates(template)
-        self._clear_deletion_dates(created=created)
+        await self._create_templates(template)
+        await self._clear_deletion_dates(created=created)
         return RestoreResult("made" if created else "there", self._name)
 
-    def _claim_exists(self) -> bool:
-        claim = self._api.find(CLAIMS, self._name, self._space)
+    async def _claim_exists(self) -> bool:
+        claim = await self._api.find(CLAIMS, self._name, self._space)
         if claim is None:
             return False
         if section(claim["metadata"], "labels").get(USER_LABEL) != self._owner:
@@ -156,13 +156,14 @@ class _Restore:
             raise RestoreError("waiting", "what is left of it is on its way out")
         return True
 
-    def _template(self) -> Document:
+    async def _template(self) -> Document:
         """The template of the class's current release, on the volume's own file system where there is one."""
-        constraints = self._api.find(CONFIGURATIONS, CONSTRAINTS, self._space)
+        constraints = await self._api.find(CONFIGURATIONS, CONSTRAINTS, self._space)
         data = section(constraints or {}, "data")
         releases = data.get(RELEASES_KEY, "")
         templates = [
-            self._api.find(TEMPLATES, name, self._space) for name in current_pools(releases).get(self._channel, [])
+            await self._api.find(TEMPLATES, name, self._space)
+            for name in current_pools(releases).get(self._channel, [])
         ]
         usable = [
             template
@@ -180,11 +181,11 @@ class _Restore:
             self._shared = task_objects(chosen, self._task, self._owner)
         return chosen
 
-    def _check_leftovers(self) -> None:
+    async def _check_leftovers(self) -> None:
         """Of an earlier sandbox of that name, whose volume claim has the name of the one to come."""
-        if self._api.find(SANDBOXES, self._name, self._space) is not None:
+        if await self._api.find(SANDBOXES, self._name, self._space) is not None:
             raise RestoreError("waiting", "its earlier sandbox is on its way out")
-        volume_claim = self._api.find(VOLUME_CLAIMS, home_name(self._name), self._space)
+        volume_claim = await self._api.find(VOLUME_CLAIMS, home_name(self._name), self._space)
         if volume_claim is None:
             return
         if volume_claim["metadata"].get("deletionTimestamp"):
@@ -192,38 +193,38 @@ class _Restore:
         if volume_claim["spec"].get("volumeName") != self._volume["metadata"]["name"]:
             raise RestoreError("refused", f"{home_name(self._name)} is there, with another volume")
 
-    def _bind_volume(self, template: Document) -> None:
+    async def _bind_volume(self, template: Document) -> None:
         """Make the volume claim, which names the volume and so never gets another."""
         name = home_name(self._name)
-        reserve_volume(self._api, self._volume, self._space, name, self._now)
-        self._volume = reserved_volume(self._api, self._volume)
+        await reserve_volume(self._api, self._volume, self._space, name, self._now)
+        self._volume = await reserved_volume(self._api, self._volume)
         capacity = section(section(_home(template), "resources"), "requests").get("storage")
-        create_bound_claim(self._api, self._volume, volume_claim(self._volume, self._space, self._name, capacity))
+        await create_bound_claim(self._api, self._volume, volume_claim(self._volume, self._space, self._name, capacity))
 
-    def _create_templates(self, template: Document) -> None:
+    async def _create_templates(self, template: Document) -> None:
         """A template with what its task shares, or with the ids of the class that its home was made in."""
         created_class = home_class(self._volume)
         if self._shared is not None:
-            self._create_shared_objects(*self._shared)
+            await self._create_shared_objects(*self._shared)
         if created_class == self._class or self._into is not None:
             return
         for kind, document in zip(
             (TEMPLATES, POOLS), home_class_template(template, created_class, class_id(created_class)), strict=True
         ):
-            self._api.create(kind, document)
+            await self._api.create(kind, document)
 
-    def _create_shared_objects(self, volume_claim: Document, template: Document, pool: Document) -> None:
+    async def _create_shared_objects(self, volume_claim: Document, template: Document, pool: Document) -> None:
         """Make what the sandboxes of a task have in common, where it is not there."""
-        existing = swarm_outcome.pool_of(self._api, self._space, self._task)
+        existing = await swarm_outcome.pool_of(self._api, self._space, self._task)
         if existing is not None and swarm_outcome.is_given_up(existing):
             raise RestoreError("waiting", "the swarm of its task is on its way out")
-        shared_volumes.ensure(self._api, volume_claim, self._now)
-        self._api.create(TEMPLATES, template)
+        await shared_volumes.ensure(self._api, volume_claim, self._now)
+        await self._api.create(TEMPLATES, template)
         if existing is None:
-            retained, _ = shared_volumes.of_task(self._api, self._owner, self._task)
+            retained, _ = await shared_volumes.of_task(self._api, self._owner, self._task)
             requested = text(section(section(retained, "metadata"), "annotations"), REQUESTED_COUNT)
             pool["metadata"]["annotations"] = {REQUESTED_COUNT: requested} if requested else {}
-        self._api.create(POOLS, pool)
+        await self._api.create(POOLS, pool)
 
     def _claim(self, template: Document) -> Document:
         created_class = home_class(self._volume)
@@ -235,27 +236,27 @@ class _Restore:
             claim["spec"]["warmPoolRef"]["name"] = self._shared[2]["metadata"]["name"]
         return claim
 
-    def _delete_claim(self) -> None:
+    async def _delete_claim(self) -> None:
         """Delete the claim again: destruction was requested before it was there, and that wins."""
-        while (claim := self._api.find(CLAIMS, self._name, self._space)) is not None:
-            if section(claim, "metadata").get("deletionTimestamp") or self._api.delete(CLAIMS, claim):
+        while (claim := await self._api.find(CLAIMS, self._name, self._space)) is not None:
+            if section(claim, "metadata").get("deletionTimestamp") or await self._api.delete(CLAIMS, claim):
                 break
         raise RestoreError("refused", DESTROYED)
 
-    def _clear_deletion_dates(self, *, created: bool = False) -> None:
+    async def _clear_deletion_dates(self, *, created: bool = False) -> None:
         """It was not deleted, after all."""
         if self._into is not None:
             return
         if self._shared is not None:
-            shared_volumes.mark_restored(self._api, self._shared[0])
-        current = clear_deletion_dates(self._api, self._volume)
+            await shared_volumes.mark_restored(self._api, self._shared[0])
+        current = await clear_deletion_dates(self._api, self._volume)
         if created and current is not None and destroy_requested(current):
-            self._delete_claim()
+            await self._delete_claim()
 
 
-def delete_unused_volume_claim(api: KubeApi, space: str, volume_claim_name: str, uid: str) -> bool:
+async def delete_unused_volume_claim(api: KubeApi, space: str, volume_claim_name: str, uid: str) -> bool:
     """Take away a volume claim that was made for somebody who never came; the volume and its files stay."""
-    volume_claim = api.find(VOLUME_CLAIMS, volume_claim_name, space)
+    volume_claim = await api.find(VOLUME_CLAIMS, volume_claim_name, space)
     if (
         volume_claim is None
         or volume_claim["metadata"]["uid"] != uid
@@ -265,12 +266,12 @@ def delete_unused_volume_claim(api: KubeApi, space: str, volume_claim_name: str,
     if section(volume_claim["metadata"], "labels").get(RETURNING_LABEL) != "true":
         return False
     claimed = volume_claim_name.removeprefix(f"{HOME}-")
-    if api.find(CLAIMS, claimed, space) is not None:
+    if await api.find(CLAIMS, claimed, space) is not None:
         return False
-    volume = api.find(VOLUMES, volume_claim["spec"].get("volumeName", ""))
+    volume = await api.find(VOLUMES, volume_claim["spec"].get("volumeName", ""))
     if volume is not None and volume["spec"]["persistentVolumeReclaimPolicy"] != "Retain":
         return False
-    return api.delete(VOLUME_CLAIMS, volume_claim)
+    return await api.delete(VOLUME_CLAIMS, volume_claim)
 
 
 def _home(template: Document) -> Document:

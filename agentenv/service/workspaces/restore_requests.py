@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Literal, ParamSpec, TypeVar
+from typing import Literal
 
 from agentenv.core.classes.names import cold_pool
 from agentenv.core.lifecycle.restore import MOVING_TO
@@ -19,7 +19,7 @@ from agentenv.core.workspaces.records import workspace_of_claim
 from agentenv.core.workspaces.workspace import DELETED_AT, LAST_ACTIVE, Workspace
 from agentenv.service.catalog import Class
 from agentenv.service.http.problems import Problem
-from agentenv.service.kube.sync_client import CLAIMS, Document, KubeApi, SyncKubeApiError, section
+from agentenv.service.kube.client import CLAIMS, Document, KubeApi, section
 from agentenv.service.workspaces import change_class as change_class_steps
 from agentenv.service.workspaces.pool_selection import Choice
 from agentenv.service.workspaces.restore import RestoreResult, restore_workspace, retained_volume
@@ -27,15 +27,10 @@ from agentenv.service.workspaces.restore_protocol import refuse_destroyed, resto
 
 TIMEOUT_SECONDS = 60.0
 PAUSE = 0.1
-# How often one thing is asked of an API server that cannot just now: for some three seconds.
-ATTEMPTS = 6
-
-_Params = ParamSpec("_Params")
-_Result = TypeVar("_Result")
 
 
 class WorkspaceRestorer:
-    """Of one cluster; `api` is asked in threads."""
+    """Of one cluster."""
 
     def __init__(
         self,
@@ -57,14 +52,14 @@ class WorkspaceRestorer:
         if workspace is None:
             raise Problem("refused", "the claim is nobody's", "make a workspace of your own")
         for _ in self._attempts():
-            current = await self._call(self._api.find, CLAIMS, workspace.id, workspace.namespace)
+            current = await self._api.find(CLAIMS, workspace.id, workspace.namespace)
             if (
                 current is None
                 or current["metadata"]["uid"] != workspace.claim_uid
                 or current["metadata"].get("deletionTimestamp")
             ):
                 break
-            started = await self._call(change_class_steps.start_class_change, self._api, current, to.name, self._now())
+            started = await change_class_steps.start_class_change(self._api, current, to.name, self._now())
             if started.outcome == "made":
                 break
             self._raise_refusal(started)
@@ -78,9 +73,9 @@ class WorkspaceRestorer:
     async def _restore_until(self, owner: str, name: str, to: str | None, within: str) -> Workspace:
         last = RestoreResult("waiting", name, "it has not been looked for")
         for _ in self._attempts():
-            last = await self._call(self._step, owner, name, to)
+            last = await self._step(owner, name, to)
             if last.outcome in {"made", "there"}:
-                claim = await self._call(self._api.find, CLAIMS, name, f"sandbox-{within}")
+                claim = await self._api.find(CLAIMS, name, f"sandbox-{within}")
                 workspace = workspace_of_claim(claim) if claim else None
                 if workspace is not None:
                     return workspace
@@ -88,8 +83,8 @@ class WorkspaceRestorer:
             await asyncio.sleep(PAUSE)
         raise Problem("busy", last.why or "it is on its way", "ask again: it goes on from here", retry_after=5)
 
-    def _step(self, owner: str, name: str, to: str | None) -> RestoreResult:
-        volume = retained_volume(self._api, owner, name)
+    async def _step(self, owner: str, name: str, to: str | None) -> RestoreResult:
+        volume = await retained_volume(self._api, owner, name)
         if volume is None:
             return RestoreResult("refused", name, "its data is not there any more")
         refuse_destroyed(volume, name)
@@ -97,7 +92,7 @@ class WorkspaceRestorer:
         if to is not None and DELETED_AT in annotations and annotations.get(MOVING_TO) != to:
             # Two ways at once would end in two claims for the one volume.
             return RestoreResult("refused", name, "it was deleted, or sent to a third class, at the same time")
-        return restore_workspace(self._api, volume, to, shape=self._fresh, now=self._now)
+        return await restore_workspace(self._api, volume, to, shape=self._fresh, now=self._now)
 
     def _fresh(self, claim: Document) -> Document:
         """It was asked for now: it does not fall asleep again for what was before it was deleted."""
@@ -108,25 +103,6 @@ class WorkspaceRestorer:
     def _raise_refusal(self, result: RestoreResult) -> None:
         if result.outcome == "refused":
             raise Problem("refused", result.why, "ask whoever operates the platform: what is kept is not touched")
-
-    async def _call(
-        self, operation: Callable[_Params, _Result], *arguments: _Params.args, **options: _Params.kwargs
-    ) -> _Result:
-        """What the API server answers; asked again, a few times and each time later, while it cannot.
-
-        All of it can be asked again: each step goes on from wherever the one before it came to.
-        """
-        for attempt in range(ATTEMPTS):
-            try:
-                return await asyncio.to_thread(operation, *arguments, **options)
-            except SyncKubeApiError as refusal:
-                if not refusal.transient:
-                    raise
-                if attempt == ATTEMPTS - 1:
-                    why = "ask again: it goes on from here"
-                    raise Problem("unavailable", str(refusal), why, retry_after=5) from refusal
-            await asyncio.sleep(PAUSE * 2**attempt)
-        raise AssertionError("a loop of attempts ends by itself")
 
     def _attempts(self) -> range:
         """So many tries as there is timeout for."""

@@ -8,8 +8,9 @@ that says it is somebody else's is never handed over, however a sandbox came by 
 
 from __future__ import annotations
 
+import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -17,8 +18,7 @@ from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
 from agentenv.core.classes.names import CONSTRAINTS, HOME, KEPT, MODE_LABEL, TASK_LABEL, USER_LABEL, WORKSPACE_LABEL
 from agentenv.core.values.object_fields import owner_uids, required, strings, text
 from agentenv.core.workspaces.records import has_other_owner
-from agentenv.service.kube.project_fields import project_fields
-from agentenv.service.kube.sync_client import (
+from agentenv.service.kube.client import (
     CLAIMS,
     CONFIGURATIONS,
     NAMESPACES,
@@ -27,9 +27,10 @@ from agentenv.service.kube.sync_client import (
     VOLUMES,
     Document,
     KubeApi,
-    SyncKubeApiError,
+    KubeApiError,
     section,
 )
+from agentenv.service.kube.project_fields import project_fields
 from agentenv.service.kube.unreadable import ODD, key_of, readable
 from agentenv.service.telemetry.logs import audit
 from agentenv.service.workspaces import shared_volumes
@@ -48,8 +49,15 @@ PROJECTED_FIELDS = (
 # Nobody learns whose it is.
 FOREIGN_VOLUME = "its volume says that it is somebody else's"
 
-Find = Callable[..., Document | None]
 Outcome = Literal["kept", "already", "waiting", "overtaken", "refused"]
+
+
+class HomeObjects(NamedTuple):
+    """A sandbox, the claim of its home and the volume of that, as far as they exist."""
+
+    sandbox: Document | None = None
+    volume_claim: Document | None = None
+    volume: Document | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,37 +72,35 @@ class RetentionResult:
     foreign: bool = False  # refused because the volume is somebody else's
 
 
-def retain_all_volumes(cluster: KubeApi) -> list[RetentionResult]:
+async def retain_all_volumes(cluster: KubeApi) -> list[RetentionResult]:
     """See to every claim of every class whose sandboxes have volumes."""
     results: list[RetentionResult] = []
-    for namespace_object in cluster.list(NAMESPACES, labels={CLASS_LABEL: None}):
+    async for namespace_object in cluster.list(NAMESPACES, labels={CLASS_LABEL: None}):
         namespace = namespace_object["metadata"]["name"]
-        constraints = cluster.find(CONFIGURATIONS, CONSTRAINTS, namespace)
+        constraints = await cluster.find(CONFIGURATIONS, CONSTRAINTS, namespace)
         if section(constraints or {}, "data").get("storage") in WITH_SLOTS:
-            listed = _ClassObjects(cluster, namespace)
+            listed = await _ClassObjects.read(cluster, namespace)
             # No list is left half read for as long as changes take, nor are ten thousand claims held for it.
+            claims = readable("SandboxClaim", cluster.list(CLAIMS, namespace), listed.settled_result)
             pending = [
                 row if isinstance(row, RetentionResult) else project_fields(claim, PROJECTED_FIELDS)
-                for claim, row in readable(
-                    "SandboxClaim",
-                    cluster.list(CLAIMS, namespace),
-                    lambda claim, listed=listed: _settled_result(claim, listed),
-                )
+                async for claim, row in claims
             ]
             results += [
-                row if isinstance(row, RetentionResult) else retain_volume(cluster, row, listed.find) for row in pending
+                row if isinstance(row, RetentionResult) else await retain_volume(cluster, row, listed)
+                for row in pending
             ]
-            for shared in cluster.list(VOLUME_CLAIMS, namespace, {TASK_LABEL: None, USER_LABEL: None}):
-                results += _shared(cluster, namespace, shared)
+            async for shared in cluster.list(VOLUME_CLAIMS, namespace, {TASK_LABEL: None, USER_LABEL: None}):
+                results += await _shared(cluster, namespace, shared)
     return results
 
 
-def _shared(cluster: KubeApi, namespace: str, volume_claim: Document) -> list[RetentionResult]:
+async def _shared(cluster: KubeApi, namespace: str, volume_claim: Document) -> list[RetentionResult]:
     """See to what the sandboxes of a task share; whether it was refused, or cannot be read."""
     _, name = key_of(volume_claim)
     try:
-        shared_volumes.retain(cluster, volume_claim)
-    except SyncKubeApiError as refusal:
+        await shared_volumes.retain(cluster, volume_claim)
+    except KubeApiError as refusal:
         if refusal.transient:
             raise
         return [RetentionResult(namespace, name, "refused", why=str(refusal))]
@@ -103,19 +109,8 @@ def _shared(cluster: KubeApi, namespace: str, volume_claim: Document) -> list[Re
     return []
 
 
-def _settled_result(claim: Document, listed: _ClassObjects) -> RetentionResult | None:
-    """How it stands with a claim of which nothing is to be done; None where something is."""
-    namespace, name = required(claim, "metadata", "namespace"), required(claim, "metadata", "name")
-    volume = _volume_of(listed.find, claim)
-    if isinstance(volume, str):
-        return RetentionResult(namespace, name, "waiting", why=volume)
-    if _is_marked(claim) and not _changes(claim, volume):
-        return RetentionResult(namespace, name, "already", volume["metadata"]["name"])
-    return None
-
-
-def retain_volume(cluster: KubeApi, claim: Document, find: Find | None = None) -> RetentionResult:
-    """Have the volume of a claim's sandbox stay; `find` is where to look things up, if not one by one.
+async def retain_volume(cluster: KubeApi, claim: Document, listed: _ClassObjects | None = None) -> RetentionResult:
+    """Retain the volume of a claim's sandbox, which is looked up in `listed` where that is given.
 
     Only a claim of which this says `kept` or `already` may be handed over. What is done is done again without harm, and
     the claim is marked last: a pass that was killed is made up for by the next. The mark is for others to read; whether
@@ -123,19 +118,20 @@ def retain_volume(cluster: KubeApi, claim: Document, find: Find | None = None) -
     """
     metadata: Document = claim["metadata"]
     namespace, name = metadata["namespace"], metadata["name"]
-    volume = _volume_of(find or cluster.find, claim)
+    home = listed.home(claim) if listed else await read_home(cluster, namespace, _sandbox_name(claim))
+    volume = _volume_of(claim, home)
     if isinstance(volume, str):
         return RetentionResult(namespace, name, "waiting", why=volume)
     try:
-        return _retain(cluster, claim, volume)
-    except SyncKubeApiError as refusal:
+        return await _retain(cluster, claim, volume)
+    except KubeApiError as refusal:
         if refusal.transient:
             raise
         # One that cannot be kept is no reason to lose the others.
         return RetentionResult(namespace, name, "refused", volume["metadata"]["name"], str(refusal))
 
 
-def _retain(cluster: KubeApi, claim: Document, volume: Document) -> RetentionResult:
+async def _retain(cluster: KubeApi, claim: Document, volume: Document) -> RetentionResult:
     metadata: Document = claim["metadata"]
     namespace, name = metadata["namespace"], metadata["name"]
     volume_name = volume["metadata"]["name"]
@@ -144,10 +140,10 @@ def _retain(cluster: KubeApi, claim: Document, volume: Document) -> RetentionRes
         audit_foreign_volume(volume, owner, namespace, name)
         return RetentionResult(namespace, name, "refused", volume_name, FOREIGN_VOLUME, foreign=True)
     changes = _changes(claim, volume)
-    if changes and not cluster.patch(VOLUMES, volume, changes):
+    if changes and not await cluster.patch(VOLUMES, volume, changes):
         return RetentionResult(namespace, name, "overtaken", volume_name, "its volume was changed at the same time")
     is_marked = _is_marked(claim)
-    if not is_marked and not cluster.patch(CLAIMS, claim, {"metadata": {"annotations": {KEPT: "true"}}}):
+    if not is_marked and not await cluster.patch(CLAIMS, claim, {"metadata": {"annotations": {KEPT: "true"}}}):
         return RetentionResult(namespace, name, "overtaken", volume_name, "it was changed at the same time")
     return RetentionResult(namespace, name, "already" if is_marked and not changes else "kept", volume_name)
 
@@ -158,29 +154,43 @@ class _ClassObjects:
     A row for each, and not the documents: of ten thousand workspaces those are half a gigabyte.
     """
 
-    def __init__(self, cluster: KubeApi, namespace: str) -> None:
-        self._owners: dict[str, tuple[str, ...]] = dict(
-            row for _, row in readable("Sandbox", cluster.list(SANDBOXES, namespace), _owned_by)
-        )
-        self._bound: dict[str, tuple[str, str]] = dict(
-            row for _, row in readable("PersistentVolumeClaim", cluster.list(VOLUME_CLAIMS, namespace), _bound_to)
-        )
-        self._volumes = {
-            row.name: row
-            for _, row in readable("PersistentVolume", cluster.list(VOLUMES), _Volume.of)
-            if row.namespace in {"", namespace}
-        }
+    def __init__(
+        self,
+        owners: Mapping[str, tuple[str, ...]],
+        bound: Mapping[str, tuple[str, str]],
+        volumes: Mapping[str, _Volume],
+    ) -> None:
+        self._owners, self._bound, self._volumes = owners, bound, volumes
 
-    def find(self, kind: object, name: str, namespace: str | None = None) -> Document | None:  # noqa: ARG002 - the same
-        """Of one of them, what keeping looks at."""
-        if kind is SANDBOXES:
-            uids = self._owners.get(name)
-            return None if uids is None else {"metadata": {"ownerReferences": [{"uid": uid} for uid in uids]}}
-        if kind is VOLUME_CLAIMS and name in self._bound:
-            uid, volume = self._bound[name]
-            return {"metadata": {"uid": uid}, "spec": {"volumeName": volume}}
-        row = self._volumes.get(name) if kind is VOLUMES else None
-        return row.document(name) if row else None
+    @classmethod
+    async def read(cls, cluster: KubeApi, namespace: str) -> _ClassObjects:
+        """Return what a namespace has."""
+        sandboxes = readable("Sandbox", cluster.list(SANDBOXES, namespace), _owned_by)
+        owners = {name: uids async for _, (name, uids) in sandboxes}
+        claims = readable("PersistentVolumeClaim", cluster.list(VOLUME_CLAIMS, namespace), _bound_to)
+        bound = {name: volume async for _, (name, volume) in claims}
+        volumes = readable("PersistentVolume", cluster.list(VOLUMES), _Volume.of)
+        return cls(owners, bound, {row.name: row async for _, row in volumes if row.namespace in {"", namespace}})
+
+    def home(self, claim: Document) -> HomeObjects:
+        """Return what the home of a claim's sandbox consists of, with the fields that retention reads."""
+        sandbox_name = _sandbox_name(claim)
+        uids = self._owners.get(sandbox_name)
+        sandbox = None if uids is None else {"metadata": {"ownerReferences": [{"uid": uid} for uid in uids]}}
+        uid, volume_name = self._bound.get(f"{HOME}-{sandbox_name}", ("", ""))
+        row = self._volumes.get(volume_name)
+        volume_claim = {"metadata": {"uid": uid}, "spec": {"volumeName": volume_name}} if uid else None
+        return HomeObjects(sandbox, volume_claim, row.document(volume_name) if row else None)
+
+    def settled_result(self, claim: Document) -> RetentionResult | None:
+        """Return the result for a claim for which nothing is to be done; None where something is."""
+        namespace, name = required(claim, "metadata", "namespace"), required(claim, "metadata", "name")
+        volume = _volume_of(claim, self.home(claim))
+        if isinstance(volume, str):
+            return RetentionResult(namespace, name, "waiting", why=volume)
+        if _is_marked(claim) and not _changes(claim, volume):
+            return RetentionResult(namespace, name, "already", volume["metadata"]["name"])
+        return None
 
 
 def _owned_by(sandbox: Document) -> tuple[str, tuple[str, ...]]:
@@ -223,16 +233,26 @@ class _Volume(NamedTuple):
         }
 
 
-def _volume_of(find: Find, claim: Document) -> Document | str:
-    """The volume that a claim's sandbox has as its home, or why there is none yet."""
-    namespace = required(claim, "metadata", "namespace")
-    sandbox_name = text(section(section(claim, "status"), "sandbox"), "name")
-    sandbox = find(SANDBOXES, sandbox_name, namespace) if sandbox_name else None
+async def read_home(api: KubeApi, namespace: str, sandbox_name: str) -> HomeObjects:
+    """Read what the home of a sandbox consists of."""
+    if not sandbox_name:
+        return HomeObjects()
+    sandbox, volume_claim = await asyncio.gather(
+        api.find(SANDBOXES, sandbox_name, namespace), api.find(VOLUME_CLAIMS, f"{HOME}-{sandbox_name}", namespace)
+    )
+    volume_name = text(section(volume_claim, "spec"), "volumeName")
+    return HomeObjects(sandbox, volume_claim, await api.find(VOLUMES, volume_name) if volume_name else None)
+
+
+def _sandbox_name(claim: Document) -> str:
+    return text(section(section(claim, "status"), "sandbox"), "name")
+
+
+def _volume_of(claim: Document, home: HomeObjects) -> Document | str:
+    """Return the volume that is the home of a claim's sandbox, or why there is none yet."""
+    sandbox, volume_claim, volume = home
     if sandbox is None or required(claim, "metadata", "uid") not in owner_uids(sandbox):
         return "it has no sandbox yet"
-    volume_claim = find(VOLUME_CLAIMS, f"{HOME}-{sandbox_name}", namespace)
-    volume_name = text(section(volume_claim, "spec"), "volumeName")
-    volume = find(VOLUMES, volume_name) if volume_name else None
     if volume_claim is None or volume is None:
         return "its sandbox has no volume yet"
     # By uid: a claim of the same name may have been there before, and its volume may be somebody else's.

@@ -6,7 +6,7 @@ that version only, and the next pass sees how far this one came.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -27,7 +27,7 @@ from agentenv.core.classes.retirement import (
 )
 from agentenv.core.values.object_fields import UnreadableError, number, required, rows, text
 from agentenv.core.values.timestamps import parse_timestamp
-from agentenv.service.kube.sync_client import (
+from agentenv.service.kube.client import (
     CLAIMS,
     CONFIGURATIONS,
     NAMESPACES,
@@ -35,8 +35,10 @@ from agentenv.service.kube.sync_client import (
     SANDBOXES,
     TEMPLATES,
     Document,
+    Kind,
     KubeApi,
-    SyncKubeApiError,
+    KubeApiError,
+    collect,
     section,
 )
 from agentenv.service.kube.unreadable import readable
@@ -74,13 +76,15 @@ def now() -> datetime:
     return datetime.now(UTC).replace(microsecond=0)
 
 
-def retire_releases(cluster: KubeApi, *, act: bool, clock: Callable[[], datetime] = now) -> list[RetirementResult]:
+async def retire_releases(
+    cluster: KubeApi, *, act: bool, clock: Callable[[], datetime] = now
+) -> list[RetirementResult]:
     """Look at every class, and take the steps that may be taken if `act`."""
     results: list[RetirementResult] = []
-    for namespace_object in sorted(cluster.list(NAMESPACES, labels={CLASS_LABEL: None}), key=_name):
+    for namespace_object in sorted(await collect(cluster.list(NAMESPACES, labels={CLASS_LABEL: None})), key=_name):
         class_name = text(section(section(namespace_object, "metadata"), "labels"), CLASS_LABEL)
         try:
-            documents = _read(cluster, _name(namespace_object), clock())
+            documents = await _read(cluster, _name(namespace_object), clock())
         except UnreadableError as failure:
             # What cannot be read may name any pool: nothing of this class goes, and the other classes go on.
             results.append(RetirementResult(_name(namespace_object), class_name, {}, Plan(), refused=(str(failure),)))
@@ -90,35 +94,35 @@ def retire_releases(cluster: KubeApi, *, act: bool, clock: Callable[[], datetime
         retirement = plan(documents.state, clock())
         current = {channel: [*names] for channel, names in documents.state.current.items()}
         result = RetirementResult(_name(namespace_object), class_name, current, retirement)
-        results.append(_take_steps(cluster, result, documents, clock()) if act else result)
+        results.append(await _take_steps(cluster, result, documents, clock()) if act else result)
     return results
 
 
-def _read(cluster: KubeApi, namespace: str, at: datetime) -> _ClassDocuments | None:
+async def _read(cluster: KubeApi, namespace: str, at: datetime) -> _ClassDocuments | None:
     """All of a class; None where nothing says which of its releases the stack names.
 
     `UnreadableError` where anything of it cannot be read.
     """
-    templates = {_name(document): document for document in cluster.list(TEMPLATES, namespace)}
-    pools = {_name(document): document for document in cluster.list(POOLS, namespace)}
-    members = _members(cluster, namespace)
+    templates = {_name(document): document async for document in cluster.list(TEMPLATES, namespace)}
+    pools = {_name(document): document async for document in cluster.list(POOLS, namespace)}
+    members = await _members(cluster, namespace)
     failures: list[str] = []
-    claims = [row for _, row in readable("SandboxClaim", cluster.list(CLAIMS, namespace), _claim, failures)]
+    claims = [row async for _, row in readable("SandboxClaim", cluster.list(CLAIMS, namespace), _claim, failures)]
     # Last: a deployment changes it before it makes anything that it names. So whatever was seen above and is new, is
     # named in it.
-    constraints = _constraints(cluster, namespace)
+    constraints = await _constraints(cluster, namespace)
     current = _current(constraints)
     if current is None:
         return None
     hours = parse_pool_hours(text(constraints, HOURS_KEY))
-    of_pools = readable("SandboxWarmPool", pools.values(), lambda document: _pool(document, members), failures)
-    of_templates = readable(
+    pool_rows = readable("SandboxWarmPool", pools.values(), lambda document: _pool(document, members), failures)
+    template_rows = readable(
         "SandboxTemplate", templates.values(), lambda document: Template(*_marks(document)), failures
     )
     state = ClassState(
         current,
-        [row for _, row in of_pools],
-        [row for _, row in of_templates],
+        [row async for _, row in pool_rows],
+        [row async for _, row in template_rows],
         claims,
         hours.size_at(at) if hours else None,
     )
@@ -127,8 +131,8 @@ def _read(cluster: KubeApi, namespace: str, at: datetime) -> _ClassDocuments | N
     return _ClassDocuments(state, pools, templates)
 
 
-def _constraints(cluster: KubeApi, namespace: str) -> Document:
-    return section(cluster.find(CONFIGURATIONS, CONSTRAINTS, namespace) or {}, "data")
+async def _constraints(cluster: KubeApi, namespace: str) -> Document:
+    return section(await cluster.find(CONFIGURATIONS, CONSTRAINTS, namespace) or {}, "data")
 
 
 def _current(constraints: Document) -> dict[str, list[str]] | None:
@@ -136,7 +140,7 @@ def _current(constraints: Document) -> dict[str, list[str]] | None:
     return current_pools(releases) if releases else None
 
 
-def _take_steps(
+async def _take_steps(
     cluster: KubeApi, result: RetirementResult, documents: _ClassDocuments, at: datetime
 ) -> RetirementResult:
     done: list[Step] = []
@@ -144,32 +148,40 @@ def _take_steps(
     refused: list[str] = []
     for step in result.plan.steps:
         # A deployment may have come back to this release since: it would find it empty, or gone.
-        if _current(_constraints(cluster, result.namespace)) != documents.state.current:
+        if _current(await _constraints(cluster, result.namespace)) != documents.state.current:
             overtaken.append(step)
             continue
         try:
-            (done if _step(cluster, documents, step, at) else overtaken).append(step)
-        except SyncKubeApiError as refusal:
+            (done if await _step(cluster, documents, step, at) else overtaken).append(step)
+        except KubeApiError as refusal:
             refused.append(f"{step.do} {step.name}: {refusal}")
     return replace(result, done=tuple(done), overtaken=tuple(overtaken), refused=tuple(refused))
 
 
-def _step(cluster: KubeApi, documents: _ClassDocuments, step: Step, at: datetime) -> bool:
+async def _step(cluster: KubeApi, documents: _ClassDocuments, step: Step, at: datetime) -> bool:
     """Take one step; False where what it is about has changed since it was read."""
     pool, template = documents.pools.get(step.name), documents.templates.get(step.name)
     if step.do in {"mark", "unmark"}:
         marking: Document = {"metadata": {"annotations": {RETIRING: at.isoformat() if step.do == "mark" else None}}}
         targets = [(TEMPLATES, template), (POOLS, pool)]
-        return all(cluster.patch(kind, target, marking) for kind, target in targets if target is not None)
+        return await _mark(cluster, targets, marking)
     if step.do == "scale" and pool is not None:
-        return cluster.patch(POOLS, pool, {"spec": {"replicas": step.members}})
+        return await cluster.patch(POOLS, pool, {"spec": {"replicas": step.members}}) is not None
     if step.do == "empty" and pool is not None:
-        return cluster.patch(POOLS, pool, {"spec": {"replicas": 0}})
+        return await cluster.patch(POOLS, pool, {"spec": {"replicas": 0}}) is not None
     if step.do == "remove-pool" and pool is not None:
-        return cluster.delete(POOLS, pool)
+        return await cluster.delete(POOLS, pool)
     if step.do == "restore-pool" and (template_ := _template_of(documents, step.name)) is not None:
-        return cluster.create(POOLS, _restored(template_, step.name, at))
-    return step.do == "remove-template" and template is not None and cluster.delete(TEMPLATES, template)
+        return await cluster.create(POOLS, _restored(template_, step.name, at)) is not None
+    return step.do == "remove-template" and template is not None and await cluster.delete(TEMPLATES, template)
+
+
+async def _mark(cluster: KubeApi, targets: Sequence[tuple[Kind, Document | None]], marking: Document) -> bool:
+    """Annotate objects one after the other; return False at the first that has changed since it was read."""
+    for kind, target in targets:
+        if target is not None and not await cluster.patch(kind, target, marking):
+            return False
+    return True
 
 
 def _template_of(documents: _ClassDocuments, pool: str) -> Document | None:
@@ -195,10 +207,10 @@ def _restored(template: Document, name: str, at: datetime) -> Document:
     }
 
 
-def _members(cluster: KubeApi, namespace: str) -> dict[str, int]:
+async def _members(cluster: KubeApi, namespace: str) -> dict[str, int]:
     """How many sandboxes are in each pool, by its uid."""
     counts: dict[str, int] = {}
-    for sandbox in cluster.list(SANDBOXES, namespace, {IN_POOL: None}):
+    async for sandbox in cluster.list(SANDBOXES, namespace, {IN_POOL: None}):
         for owner in rows(section(sandbox, "metadata"), "ownerReferences"):
             if owner.get("kind") == "SandboxWarmPool":
                 uid = text(owner, "uid")

@@ -14,7 +14,7 @@ from agentenv.core.values.object_fields import required, strings, text
 from agentenv.core.values.timestamps import parse_timestamp
 from agentenv.core.workspaces.records import has_other_owner
 from agentenv.core.workspaces.workspace import DELETED_AT
-from agentenv.service.kube.sync_client import VOLUME_CLAIMS, VOLUMES, Document, KubeApi, section
+from agentenv.service.kube.client import VOLUME_CLAIMS, VOLUMES, Document, KubeApi, collect, section
 from agentenv.service.workspaces.bind_volume import (
     RestoreError,
     clear_deletion_dates,
@@ -26,11 +26,12 @@ from agentenv.service.workspaces.bind_volume import (
 ATTEMPTS = 10
 
 
-def of_task(api: KubeApi, owner: str, task: str) -> tuple[Document | None, dict[str, Document]]:
+async def of_task(api: KubeApi, owner: str, task: str) -> tuple[Document | None, dict[str, Document]]:
     """Return the kept shared volume of a task, and its kept homes by workspace: of several the latest deleted."""
     shared: Document | None = None
     homes: dict[str, Document] = {}
-    for volume in sorted(api.list(VOLUMES, labels={USER_LABEL: owner, TASK_LABEL: task}), key=_deleted_at):
+    volumes = await collect(api.list(VOLUMES, labels={USER_LABEL: owner, TASK_LABEL: task}))
+    for volume in sorted(volumes, key=_deleted_at):
         workspace = text(section(section(volume, "metadata"), "labels"), WORKSPACE_LABEL)
         if workspace:
             homes[workspace] = volume
@@ -39,12 +40,12 @@ def of_task(api: KubeApi, owner: str, task: str) -> tuple[Document | None, dict[
     return shared, homes
 
 
-def retain(api: KubeApi, volume_claim: Document, annotations: dict[str, str] | None = None) -> Document | None:
+async def retain(api: KubeApi, volume_claim: Document, annotations: dict[str, str] | None = None) -> Document | None:
     """Have the volume of a task's claim stay, and say whose it is; None where it has none that could."""
     labels = strings(section(volume_claim, "metadata"), "labels")
     owner, task = labels.get(USER_LABEL), labels.get(TASK_LABEL)
     for _ in range(ATTEMPTS):
-        volume = _bound(api, volume_claim)
+        volume = await _bound(api, volume_claim)
         if volume is None or not owner or not task or has_other_owner(volume, owner):
             return None
         metadata = section(volume, "metadata")
@@ -55,21 +56,23 @@ def retain(api: KubeApi, volume_claim: Document, annotations: dict[str, str] | N
         changes: Document = {"metadata": {"labels": dict(missing_labels), "annotations": dict(missing_annotations)}}
         if not _retained(volume):
             changes["spec"] = {"persistentVolumeReclaimPolicy": "Retain"}
-        if not (missing_labels or missing_annotations or "spec" in changes) or api.patch(VOLUMES, volume, changes):
+        if not (missing_labels or missing_annotations or "spec" in changes) or await api.patch(
+            VOLUMES, volume, changes
+        ):
             return volume
     return None
 
 
-def is_retained(api: KubeApi, volume_claim: Document) -> bool:
+async def is_retained(api: KubeApi, volume_claim: Document) -> bool:
     """Return whether the volume of a task's claim stays when the claim goes."""
-    volume = _bound(api, volume_claim)
+    volume = await _bound(api, volume_claim)
     return volume is not None and _retained(volume)
 
 
-def ensure(api: KubeApi, document: Document, now: Callable[[], datetime]) -> None:
+async def ensure(api: KubeApi, document: Document, now: Callable[[], datetime]) -> None:
     """Create the claim of a task's shared volume where it is not there: on what was kept of it, if anything was."""
     metadata = document["metadata"]
-    existing = api.find(VOLUME_CLAIMS, metadata["name"], metadata["namespace"])
+    existing = await api.find(VOLUME_CLAIMS, metadata["name"], metadata["namespace"])
     labels = metadata["labels"]
     if existing is not None:
         existing_metadata = section(existing, "metadata")
@@ -78,27 +81,27 @@ def ensure(api: KubeApi, document: Document, now: Callable[[], datetime]) -> Non
         if existing_metadata.get("deletionTimestamp"):
             raise RestoreError("waiting", "what its task shared is on its way out")
         return
-    volume, _ = of_task(api, labels[USER_LABEL], labels[TASK_LABEL])
+    volume, _ = await of_task(api, labels[USER_LABEL], labels[TASK_LABEL])
     if volume is None or text(section(section(volume, "spec"), "claimRef"), "namespace") != metadata["namespace"]:
-        api.create(VOLUME_CLAIMS, document)
+        await api.create(VOLUME_CLAIMS, document)
         return
     if being_destroyed(volume):
         raise RestoreError("waiting", "what its task shared is being destroyed")
-    reserve_volume(api, volume, metadata["namespace"], metadata["name"], now)
-    volume = reserved_volume(api, volume)
-    create_bound_claim(api, volume, shared_volume_claim(document, volume))
+    await reserve_volume(api, volume, metadata["namespace"], metadata["name"], now)
+    volume = await reserved_volume(api, volume)
+    await create_bound_claim(api, volume, shared_volume_claim(document, volume))
 
 
-def mark_restored(api: KubeApi, document: Document) -> None:
+async def mark_restored(api: KubeApi, document: Document) -> None:
     """Take the dates of its deletion off a task's shared volume, whose claim is there again."""
     metadata = document["metadata"]
-    volume_claim = api.find(VOLUME_CLAIMS, metadata["name"], metadata["namespace"])
-    volume = _bound(api, volume_claim) if volume_claim else None
+    volume_claim = await api.find(VOLUME_CLAIMS, metadata["name"], metadata["namespace"])
+    volume = await _bound(api, volume_claim) if volume_claim else None
     if volume is not None and RETURNING_SINCE in section(section(volume, "metadata"), "annotations"):
-        clear_deletion_dates(api, volume)
+        await clear_deletion_dates(api, volume)
 
 
-def delete_claim(api: KubeApi, volume_claim: Document, keep_for: timedelta | None, now: datetime) -> None:
+async def delete_claim(api: KubeApi, volume_claim: Document, keep_for: timedelta | None, now: datetime) -> None:
     """Delete the claim of a task's shared volume: first the volume is kept, and dated where it is known for how long.
 
     One without dates gets them from the loop of retention. What is on its way out was left already.
@@ -108,26 +111,26 @@ def delete_claim(api: KubeApi, volume_claim: Document, keep_for: timedelta | Non
     name, space, uid = (required(volume_claim, "metadata", key) for key in ("name", "namespace", "uid"))
     created = parse_timestamp(section(volume_claim, "metadata").get("creationTimestamp"))
     for _ in range(ATTEMPTS):
-        volume = retain(api, volume_claim)
+        volume = await retain(api, volume_claim)
         if volume is None or keep_for is None:
             break
-        current = api.find(VOLUMES, required(volume, "metadata", "name"))
+        current = await api.find(VOLUMES, required(volume, "metadata", "name"))
         if current is None:
             break
         annotations, labels = deletion_patch(current, created, now, keep_for)
-        if api.patch(VOLUMES, current, {"metadata": {"annotations": annotations, "labels": labels}}):
+        if await api.patch(VOLUMES, current, {"metadata": {"annotations": annotations, "labels": labels}}):
             break
-    current = api.find(VOLUME_CLAIMS, name, space)
+    current = await api.find(VOLUME_CLAIMS, name, space)
     while current is not None and text(metadata := section(current, "metadata"), "uid") == uid:
-        if metadata.get("deletionTimestamp") or api.delete(VOLUME_CLAIMS, current):
+        if metadata.get("deletionTimestamp") or await api.delete(VOLUME_CLAIMS, current):
             return
-        current = api.find(VOLUME_CLAIMS, name, space)
+        current = await api.find(VOLUME_CLAIMS, name, space)
 
 
-def _bound(api: KubeApi, volume_claim: Document) -> Document | None:
+async def _bound(api: KubeApi, volume_claim: Document) -> Document | None:
     """Return the volume of a volume claim, by its uid: one of its name may have been there before."""
     name, uid = text(section(volume_claim, "spec"), "volumeName"), required(volume_claim, "metadata", "uid")
-    volume = api.find(VOLUMES, name) if name else None
+    volume = await api.find(VOLUMES, name) if name else None
     return volume if text(section(section(volume, "spec"), "claimRef"), "uid") == uid else None
 
 

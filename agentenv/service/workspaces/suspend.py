@@ -14,72 +14,72 @@ from typing import Literal
 from agentenv.core.values.object_fields import owner_uids, text
 from agentenv.core.values.timestamps import format_timestamp
 from agentenv.core.workspaces.workspace import LAST_ACTIVE, SUSPENDED_BECAUSE, WAKE_AT, Because
-from agentenv.service.kube.sync_client import CLAIMS, SANDBOXES, Document, KubeApi, section
+from agentenv.service.kube.client import CLAIMS, SANDBOXES, Document, KubeApi, section
 
 RUNNING, ASLEEP = "Running", "Suspended"
 Outcome = Literal["done", "already", "overtaken", "no-sandbox"]
 
 
-def sandbox_of(api: KubeApi, claim: Document) -> Document | None:
+async def sandbox_of(api: KubeApi, claim: Document) -> Document | None:
     """The sandbox that a claim has now; one of that name that is another claim's is none."""
     name = text(section(section(claim, "status"), "sandbox"), "name")
-    sandbox = api.find(SANDBOXES, name, claim["metadata"]["namespace"]) if name else None
+    sandbox = await api.find(SANDBOXES, name, claim["metadata"]["namespace"]) if name else None
     return sandbox if claim["metadata"]["uid"] in owner_uids(sandbox) else None
 
 
-def suspend(api: KubeApi, claim: Document, because: Because) -> Outcome:
+async def suspend(api: KubeApi, claim: Document, because: Because) -> Outcome:
     """Let a claim's sandbox sleep, if the claim is still as it was read."""
-    sandbox = sandbox_of(api, claim)
+    sandbox = await sandbox_of(api, claim)
     if sandbox is None:
         return "no-sandbox"
-    if section(claim["metadata"], "annotations").get(SUSPENDED_BECAUSE) != because and not _annotate(
+    if section(claim["metadata"], "annotations").get(SUSPENDED_BECAUSE) != because and not await _annotate(
         api, claim, {SUSPENDED_BECAUSE: because}
     ):
         return "overtaken"
     if section(sandbox, "spec").get("operatingMode") == ASLEEP:
         return "already"
-    applied = _set_operating_mode(api, sandbox, ASLEEP)
-    current = api.find(CLAIMS, claim["metadata"]["name"], claim["metadata"]["namespace"])
+    applied = await _set_operating_mode(api, sandbox, ASLEEP)
+    current = await api.find(CLAIMS, claim["metadata"]["name"], claim["metadata"]["namespace"])
     if current is not None and current["metadata"]["uid"] == claim["metadata"]["uid"]:
         reason = section(current["metadata"], "annotations").get(SUSPENDED_BECAUSE)
-        if reason is None and (sandbox_ := sandbox_of(api, current)) is not None:
+        if reason is None and (sandbox_ := await sandbox_of(api, current)) is not None:
             # Somebody came between the two writes, and found it awake still.
-            _set_operating_mode(api, sandbox_, RUNNING)
+            await _set_operating_mode(api, sandbox_, RUNNING)
             return "overtaken"
     return "done" if applied else "overtaken"
 
 
-def resume(api: KubeApi, claim: Document, now: datetime) -> Outcome:
+async def resume(api: KubeApi, claim: Document, now: datetime) -> Outcome:
     """Wake a claim's sandbox; the hour that was set for it is over with that."""
-    sandbox = sandbox_of(api, claim)
+    sandbox = await sandbox_of(api, claim)
     if sandbox is None:
         return "no-sandbox"
     annotations = section(claim["metadata"], "annotations")
     changes = {SUSPENDED_BECAUSE: None, WAKE_AT: None, LAST_ACTIVE: format_timestamp(now)}
-    if annotations.keys() & {SUSPENDED_BECAUSE, WAKE_AT} and not _annotate(api, claim, changes):
+    if annotations.keys() & {SUSPENDED_BECAUSE, WAKE_AT} and not await _annotate(api, claim, changes):
         return "overtaken"
     if section(sandbox, "spec").get("operatingMode") != ASLEEP:
         return "already"
-    return "done" if _set_operating_mode(api, sandbox, RUNNING) else "overtaken"
+    return "done" if await _set_operating_mode(api, sandbox, RUNNING) else "overtaken"
 
 
-def clear_wake_time(api: KubeApi, claim: Document) -> bool:
+async def clear_wake_time(api: KubeApi, claim: Document) -> bool:
     """Take away an hour that is over."""
-    return _annotate(api, claim, {WAKE_AT: None})
+    return await _annotate(api, claim, {WAKE_AT: None})
 
 
-def _annotate(api: KubeApi, claim: Document, notes: Mapping[str, str | None]) -> bool:
-    return api.patch(CLAIMS, claim, {"metadata": {"annotations": dict(notes)}})
+async def _annotate(api: KubeApi, claim: Document, notes: Mapping[str, str | None]) -> bool:
+    return await api.patch(CLAIMS, claim, {"metadata": {"annotations": dict(notes)}}) is not None
 
 
-def _set_operating_mode(api: KubeApi, sandbox: Document, mode: str) -> bool:
+async def _set_operating_mode(api: KubeApi, sandbox: Document, mode: str) -> bool:
     """Tell a sandbox, however often its controller writes to it meanwhile."""
     metadata = sandbox["metadata"]
     current: Document | None = sandbox
     while current is not None and current["metadata"]["uid"] == metadata["uid"]:
         if section(current, "spec").get("operatingMode") == mode:
             return True
-        if api.patch(SANDBOXES, current, {"spec": {"operatingMode": mode}}):
+        if await api.patch(SANDBOXES, current, {"spec": {"operatingMode": mode}}):
             return True
-        current = api.find(SANDBOXES, metadata["name"], metadata["namespace"])
+        current = await api.find(SANDBOXES, metadata["name"], metadata["namespace"])
     return False

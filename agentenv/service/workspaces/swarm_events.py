@@ -9,13 +9,13 @@ from datetime import UTC, datetime
 
 from agentenv.core.classes.names import TASK_LABEL
 from agentenv.core.values.object_fields import text
-from agentenv.service.kube.sync_client import EVENTS, KubeApi, SyncKubeApiError
+from agentenv.service.kube.client import EVENTS, KubeApi, KubeApiError
 
 FAILED, ENDED = "SwarmFailed", "SwarmEnded"
 _LOG = logging.getLogger(__name__)
 
 
-def record_event(
+async def record_event(
     cluster: KubeApi,
     namespace: str,
     task: str,
@@ -40,14 +40,14 @@ def record_event(
         "count": 1,
     }
     try:
-        cluster.create(EVENTS, event)
-    except SyncKubeApiError as refusal:
+        await cluster.create(EVENTS, event)
+    except KubeApiError as refusal:
         _LOG.warning("an event was not told", extra={"facts": {"why": str(refusal), "task": task}})
 
 
-def last_failure(cluster: KubeApi, namespaces: Iterable[str], task: str) -> str | None:
+async def last_failure(cluster: KubeApi, namespaces: Iterable[str], task: str) -> str | None:
     """Why the last swarm of a task did not come up; None where it did, or nobody knows any more."""
-    events = [event for namespace in namespaces for event in cluster.list(EVENTS, namespace, {TASK_LABEL: task})]
+    events = [event for namespace in namespaces async for event in cluster.list(EVENTS, namespace, {TASK_LABEL: task})]
     # Of what happened in the same second, that it was taken away is what counts.
     latest = max(events, key=lambda event: (text(event, "lastTimestamp"), event.get("reason") == ENDED), default=None)
     return None if latest is None or latest.get("reason") == ENDED else text(latest, "message")

@@ -11,17 +11,17 @@ from typing import Literal
 from agentenv.core.classes.names import TASK_LABEL
 from agentenv.core.values.object_fields import counted, text
 from agentenv.core.workspaces.swarms import ABANDONED, ASSIGNED_COUNT, REQUESTED_COUNT
-from agentenv.service.kube.sync_client import POOLS, Document, KubeApi, section
+from agentenv.service.kube.client import POOLS, Document, KubeApi, collect, section
 
 
-def pool_of(cluster: KubeApi, namespace: str, task: str) -> Document | None:
+async def pool_of(cluster: KubeApi, namespace: str, task: str) -> Document | None:
     """The pool on which it is noted: the oldest of the task, for there is one for each release it was asked of."""
-    return min(cluster.list(POOLS, namespace, {TASK_LABEL: task}), key=_age, default=None)
+    return min(await collect(cluster.list(POOLS, namespace, {TASK_LABEL: task})), key=_age, default=None)
 
 
-def pools_of(cluster: KubeApi, task: str) -> list[Document]:
+async def pools_of(cluster: KubeApi, task: str) -> list[Document]:
     """All of a task's pools, of whatever class."""
-    return sorted(cluster.list(POOLS, labels={TASK_LABEL: task}), key=_age)
+    return sorted(await collect(cluster.list(POOLS, labels={TASK_LABEL: task})), key=_age)
 
 
 def is_given_up(pool: Document) -> bool:
@@ -39,39 +39,41 @@ def requested_count(pool: Document) -> int:
     return _count(pool, REQUESTED_COUNT)
 
 
-def mark_handed_over(cluster: KubeApi, namespace: str, task: str, uid: str, count: int) -> bool:
+async def mark_handed_over(cluster: KubeApi, namespace: str, task: str, uid: str, count: int) -> bool:
     """Note that so many are somebody's; False where it was given up or taken away meanwhile."""
-    while (pool := _same_pool(cluster, namespace, task, uid)) is not None and not is_given_up(pool):
+    while (pool := await _same_pool(cluster, namespace, task, uid)) is not None and not is_given_up(pool):
         annotations = {key: str(count) for key in (ASSIGNED_COUNT, REQUESTED_COUNT) if _count(pool, key) < count}
-        if not annotations or _annotate(cluster, pool, annotations):
+        if not annotations or await _annotate(cluster, pool, annotations):
             return True
     return False
 
 
-def mark_given_up(cluster: KubeApi, namespace: str, task: str, uid: str) -> Literal["given-up", "handed-over", "gone"]:
+async def mark_given_up(
+    cluster: KubeApi, namespace: str, task: str, uid: str
+) -> Literal["given-up", "handed-over", "gone"]:
     """Note that nobody is to have it, unless somebody has, or somebody else has taken it away."""
-    while (pool := _same_pool(cluster, namespace, task, uid)) is not None:
+    while (pool := await _same_pool(cluster, namespace, task, uid)) is not None:
         if handed_over_count(pool):
             return "handed-over"
-        if is_given_up(pool) or _annotate(cluster, pool, {ABANDONED: "true"}):
+        if is_given_up(pool) or await _annotate(cluster, pool, {ABANDONED: "true"}):
             return "given-up"
     return "gone"
 
 
-def mark_deleted(cluster: KubeApi, namespace: str, task: str) -> None:
+async def mark_deleted(cluster: KubeApi, namespace: str, task: str) -> None:
     """Note that it ends, whoever has it: nobody adds to it any more, or is told that it is there."""
-    while (pool := pool_of(cluster, namespace, task)) is not None and not is_given_up(pool):
-        if _annotate(cluster, pool, {ABANDONED: "true"}):
+    while (pool := await pool_of(cluster, namespace, task)) is not None and not is_given_up(pool):
+        if await _annotate(cluster, pool, {ABANDONED: "true"}):
             return
 
 
-def _same_pool(cluster: KubeApi, namespace: str, task: str, uid: str) -> Document | None:
-    pool = pool_of(cluster, namespace, task)
+async def _same_pool(cluster: KubeApi, namespace: str, task: str, uid: str) -> Document | None:
+    pool = await pool_of(cluster, namespace, task)
     return pool if pool is not None and pool["metadata"]["uid"] == uid else None
 
 
-def _annotate(cluster: KubeApi, pool: Document, annotations: dict[str, str]) -> bool:
-    return cluster.patch(POOLS, pool, {"metadata": {"annotations": annotations}})
+async def _annotate(cluster: KubeApi, pool: Document, annotations: dict[str, str]) -> bool:
+    return await cluster.patch(POOLS, pool, {"metadata": {"annotations": annotations}}) is not None
 
 
 def _count(pool: Document, key: str) -> int:

@@ -1,19 +1,26 @@
-"""An in-memory API server: documents with versions, where a change of an old version is refused."""
+"""An in-memory API server: documents with versions, where a change of an old version is refused.
+
+Tests read and change it directly. `run` calls the service's coroutines with its verbs as coroutines.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import asyncio
+import atexit
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from typing import Any
 
-from agentenv.service.kube.sync_client import Document, KubeApi
+from agentenv.core.values.object_fields import section, text
+from agentenv.service.kube.client import Document, Kind, KubeApi, Labels, collect
 
 
 class Killed(Exception):
     """Simulates that the process is killed."""
 
 
-class FakeApiServer(KubeApi):
+class FakeApiServer:
     """Stores documents by kind, namespace and name; `before` is called with the number of each change, before it."""
 
     def __init__(self) -> None:
@@ -76,8 +83,74 @@ class FakeApiServer(KubeApi):
 
     def _is_current(self, kind: Any, existing: Document) -> bool:
         current = self.objects.get(_key(kind, existing))
-        version = existing["metadata"]["resourceVersion"]
-        return current is not None and current["metadata"]["resourceVersion"] == version
+        metadata = existing["metadata"]
+        pinned = {key: metadata[key] for key in ("uid", "resourceVersion") if key in metadata}
+        return current is not None and pinned.items() <= current["metadata"].items()
+
+
+class Api(KubeApi):
+    """The verbs of an in-memory API server, as coroutines."""
+
+    def __init__(self, server: Any) -> None:
+        self.server = server
+
+    async def list(
+        self, kind: Kind, namespace: str | None = None, labels: Labels | None = None
+    ) -> AsyncIterator[Document]:
+        for document in self.server.list(kind, namespace, labels):
+            yield document
+
+    async def find(self, kind: Kind, name: str, namespace: str | None = None) -> Document | None:
+        return self.server.find(kind, name, namespace)
+
+    async def create(self, kind: Kind, document: Mapping[str, Any]) -> Document | None:
+        return self._current(kind, document) if self.server.create(kind, dict(document)) else None
+
+    async def patch(self, kind: Kind, existing: Mapping[str, Any], changes: Mapping[str, Any]) -> Document | None:
+        return self._current(kind, existing) if self.server.patch(kind, dict(existing), dict(changes)) else None
+
+    async def delete(
+        self, kind: Kind, existing: Mapping[str, Any], *, any_version: bool = False, policy: str = "Background"
+    ) -> bool:
+        assert policy in {"Background", "Foreground"}
+        metadata = {key: value for key, value in existing["metadata"].items() if key != "resourceVersion"}
+        return self.server.delete(kind, {**existing, "metadata": metadata} if any_version else dict(existing))
+
+    def _current(self, kind: Kind, document: Mapping[str, Any]) -> Document:
+        metadata = section(document, "metadata")
+        key = (kind, text(metadata, "namespace"), text(metadata, "name"))
+        return dict(self.server.objects.get(key) or document)
+
+
+# One event loop for all of them: a new one for each call would take longer than most calls.
+_RUNNER = asyncio.Runner()
+atexit.register(_RUNNER.close)
+
+
+def run(operation: Callable[..., Any], /, *arguments: Any, **options: Any) -> Any:
+    """Return what a coroutine or an asynchronous iterator of the service returns.
+
+    An in-memory API server among its arguments is passed as its verbs, and a `pause` as a coroutine.
+    """
+
+    async def call() -> Any:
+        positional = [Api(argument) if isinstance(argument, FakeApiServer) else argument for argument in arguments]
+        if (pause := options.get("pause")) is not None:
+
+            async def paused(seconds: float) -> None:
+                pause(seconds)
+
+            options["pause"] = paused
+        result = operation(*positional, **options)
+        return await (collect(result) if isinstance(result, AsyncIterator) else result)
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return _RUNNER.run(call())
+    # Another client, at a moment that the in-memory API server chose.
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, call()).result()
 
 
 def _key(kind: Any, document: Document) -> tuple[Any, str, str]:

@@ -7,7 +7,7 @@ from typing import Any
 from agentenv.core.classes.storage_classes import DRIVER
 from agentenv.core.values.timestamps import format_timestamp
 from agentenv.core.workspaces.workspace import DELETED_AT
-from agentenv.service.kube.sync_client import (
+from agentenv.service.kube.client import (
     CLAIMS,
     CONFIGURATIONS,
     NAMESPACES,

@@ -28,9 +28,9 @@ from agentenv.service.home_metering import (
     passes,
 )
 from agentenv.service.home_scan import scan_home
-from agentenv.service.kube.sync_client import CLAIMS, VOLUMES
+from agentenv.service.kube.client import CLAIMS, VOLUMES
 from agentenv.service.ledger.read_holdings import MEASURED
-from tests.fast.service.fake_api_server import FakeApiServer
+from tests.fast.service.fake_api_server import FakeApiServer, run
 
 NOW = datetime(2026, 11, 20, 3, tzinfo=UTC)
 SYSTEM = "fs-1"
@@ -97,14 +97,14 @@ def test_homes_are_measured_and_scaled_to_the_bill(homes: Path) -> None:
         api.put(VOLUMES, volume(name))
     api.put(VOLUMES, volume("elsewhere", "fs-2"))
     points = Listed(one="/sandboxes/standard/one", two="/sandboxes/standard/two")
-    done = measure(api, points, FileSystem(SYSTEM, homes, 2 * (one + two)), NOW)
+    done = run(measure, api, points, FileSystem(SYSTEM, homes, 2 * (one + two)), NOW)
     assert (done.homes, done.sampled, done.missing, done.waiting) == (2, 0, (), 0)
     assert notes(api, "one") == {
         MEASURED: str(2 * one), FOUND: str(one), ENTRIES: "11", MEASURED_AT: format_whole_seconds(NOW),
     }  # fmt: skip
     assert notes(api, "two")[MEASURED] == str(2 * two)
     assert notes(api, "elsewhere") == {}
-    assert measured_bytes(api) == {"one": 2 * one, "two": 2 * two}
+    assert run(measured_bytes, api) == {"one": 2 * one, "two": 2 * two}
 
 
 def test_who_sleeps_is_measured_too_but_not_every_day(homes: Path) -> None:
@@ -114,14 +114,14 @@ def test_who_sleeps_is_measured_too_but_not_every_day(homes: Path) -> None:
     for name in ("one", "two"):
         api.put(VOLUMES, volume(name))
     api.put(CLAIMS, claim("one"))  # two's is gone, or sleeps
-    assert measure(api, points, FileSystem(SYSTEM, homes, 1), NOW).homes == 2
+    assert run(measure, api, points, FileSystem(SYSTEM, homes, 1), NOW).homes == 2
     grown = files(homes / "one/more", 64) + 1
     tomorrow = NOW + timedelta(days=1)
-    assert measure(api, points, FileSystem(SYSTEM, homes, grown * 10), tomorrow).homes == 1
+    assert run(measure, api, points, FileSystem(SYSTEM, homes, grown * 10), tomorrow).homes == 1
     assert notes(api, "one")[MEASURED_AT] == format_whole_seconds(tomorrow)
     assert notes(api, "two")[MEASURED_AT] == format_whole_seconds(NOW)
     later = NOW + SUSPENDED_SCAN_INTERVAL
-    measure(api, points, FileSystem(SYSTEM, homes, 1), later)
+    run(measure, api, points, FileSystem(SYSTEM, homes, 1), later)
     assert notes(api, "two")[MEASURED_AT] == format_whole_seconds(later)
 
 
@@ -133,18 +133,18 @@ def test_a_day_has_so_many_entries_and_what_waits_is_told(homes: Path) -> None:
     for name in names:
         api.put(VOLUMES, volume(name))
     points = Listed(**{name: f"/{name}" for name in names})
-    done = measure(api, points, FileSystem(SYSTEM, homes, 10**6), NOW, 25)
+    done = run(measure, api, points, FileSystem(SYSTEM, homes, 10**6), NOW, 25)
     assert (done.homes, done.waiting) == (2, 4)
     # Not all are known yet: what was found stands as it is.
     assert notes(api, "h0")[MEASURED] == notes(api, "h0")[FOUND]
-    assert measure(api, points, FileSystem(SYSTEM, homes, 10**6), NOW, 10**6).homes == 4
+    assert run(measure, api, points, FileSystem(SYSTEM, homes, 10**6), NOW, 10**6).homes == 4
 
 
 def test_a_home_that_is_not_there_is_told_and_keeps_what_was_known(homes: Path) -> None:
     homes.mkdir()
     api = FakeApiServer()
     api.put(VOLUMES, volume("gone"))
-    done = measure(api, Listed(), FileSystem(SYSTEM, homes, 1), NOW)
+    done = run(measure, api, Listed(), FileSystem(SYSTEM, homes, 1), NOW)
     assert done.missing == ("gone",)
     assert notes(api, "gone") == {}
 
@@ -198,13 +198,14 @@ def test_a_class_that_is_not_mounted_keeps_nobody_else_from_being_measured(homes
     points = Listed(one="/classes/standard/one", two="/classes/untrusted/two", other="/elsewhere/other")
     below = ("/classes/standard", "/classes/untrusted")
     assert (
-        passes(api, points, [FileSystem(SYSTEM, homes, 1, below), FileSystem("fs-2", homes / "nowhere", 1)], 1000) == 1
+        run(passes, api, points, [FileSystem(SYSTEM, homes, 1, below), FileSystem("fs-2", homes / "nowhere", 1)], 1000)
+        == 1
     )
     assert notes(api, "one")[FOUND] == str(own)
     assert notes(api, "two") == notes(api, "other") == {}
     (homes / "classes/untrusted").mkdir()
     # Nobody has mounted that home yet: nothing of it is there, and nothing is wrong.
-    assert passes(api, points, [FileSystem(SYSTEM, homes, 1, below)], 1000) == 0
+    assert run(passes, api, points, [FileSystem(SYSTEM, homes, 1, below)], 1000) == 0
 
 
 def test_by_what_it_looks_it_is_not_itself_looked_at(homes: Path) -> None:
@@ -215,7 +216,7 @@ def test_by_what_it_looks_it_is_not_itself_looked_at(homes: Path) -> None:
     looks["spec"]["claimRef"] = {"namespace": "storage-metering", "name": "looks"}
     api.put(VOLUMES, looks)
     points = Listed(one="/classes/standard/one", looks="/classes/standard")
-    done = measure(api, points, FileSystem(SYSTEM, homes, 10**6, ("/classes/standard",)), NOW)
+    done = run(measure, api, points, FileSystem(SYSTEM, homes, 10**6, ("/classes/standard",)), NOW)
     assert done.homes == 1
     assert notes(api, "looks") == {}
     # All homes are known, and so brought to what is billed.

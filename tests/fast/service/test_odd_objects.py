@@ -32,8 +32,8 @@ from agentenv.core.workspaces.swarms import Swarm, quota_shortfalls
 from agentenv.service import home_metering as metering
 from agentenv.service.credentials import token_bearer as bearer
 from agentenv.service.http.problems import Problem
+from agentenv.service.kube.client import CLAIMS, CONFIGURATIONS, PODS, SANDBOXES, VOLUME_CLAIMS, VOLUMES, Document
 from agentenv.service.kube.project_fields import project_fields
-from agentenv.service.kube.sync_client import CLAIMS, CONFIGURATIONS, PODS, SANDBOXES, VOLUME_CLAIMS, VOLUMES, Document
 from agentenv.service.kube.unreadable import AGAIN_AFTER, MOST_A_MINUTE, Reports, readable
 from agentenv.service.kube.view import ClusterView
 from agentenv.service.ledger import budgets
@@ -51,6 +51,7 @@ from agentenv.service.workspaces.assigned_sandbox import SandboxAssignments
 from agentenv.service.workspaces.restore_protocol import refuse_destroyed
 from tests.fast.odd_objects import ANY, odd
 from tests.fast.service.fake_api_server import FakeApiServer as Server
+from tests.fast.service.fake_api_server import run
 from tests.fast.service.ledger import documents
 from tests.fast.service.loops.cluster import SPACE, START, House
 
@@ -191,7 +192,7 @@ def led(one: Any) -> None:
     server = Server()
     server.put(VOLUME_CLAIMS, deepcopy(SAMPLES["shared volume claim"]))
     with contextlib.suppress(binding.RestoreError):
-        binding.reserve_volume(server, one, SPACE, "shared-t-1", lambda: NOW)
+        run(binding.reserve_volume, server, one, SPACE, "shared-t-1", lambda: NOW)
 
 
 def volume_of_task(one: Any) -> None:
@@ -199,14 +200,14 @@ def volume_of_task(one: Any) -> None:
     claim = SAMPLES["shared volume claim"]
     server: Any = Server()
     server.list = lambda *_, **__: iter([one, SAMPLES[VOLUMES]])
-    shared_volumes.of_task(server, "u-1", "t-1")
+    run(shared_volumes.of_task, server, "u-1", "t-1")
     server.find = lambda kind, *_: one if kind is VOLUMES else claim
     server.patch = server.delete = lambda *_: True
-    shared_volumes.retain(server, claim, {"a": "1"})
-    shared_volumes.is_retained(server, claim)
-    shared_volumes.mark_restored(server, claim)
-    shared_volumes.delete_claim(server, claim, timedelta(days=30), NOW)
-    swarms.destroy_retained_data(server, "u-1", "t-1", NOW)
+    run(shared_volumes.retain, server, claim, {"a": "1"})
+    run(shared_volumes.is_retained, server, claim)
+    run(shared_volumes.mark_restored, server, claim)
+    run(shared_volumes.delete_claim, server, claim, timedelta(days=30), NOW)
+    run(swarms.destroy_retained_data, server, "u-1", "t-1", NOW)
 
 
 def claim_of_task(one: Any) -> None:
@@ -214,12 +215,12 @@ def claim_of_task(one: Any) -> None:
     server: Any = Server()
     server.find = lambda kind, *_: SAMPLES["shared volume"] if kind is VOLUMES else one
     server.patch = server.delete = lambda *_: True
-    keeping._shared(server, SPACE, one)
+    run(keeping._shared, server, SPACE, one)
     with contextlib.suppress(binding.RestoreError):
-        shared_volumes.ensure(server, SAMPLES["shared volume claim"], lambda: NOW)
-    shared_volumes.mark_restored(server, SAMPLES["shared volume claim"])
-    shared_volumes.delete_claim(server, one, None, NOW)
-    shared_volumes.delete_claim(server, one, timedelta(0), NOW)
+        run(shared_volumes.ensure, server, SAMPLES["shared volume claim"], lambda: NOW)
+    run(shared_volumes.mark_restored, server, SAMPLES["shared volume claim"])
+    run(shared_volumes.delete_claim, server, one, None, NOW)
+    run(shared_volumes.delete_claim, server, one, timedelta(0), NOW)
 
 
 def left_member(one: Any) -> None:
@@ -227,7 +228,7 @@ def left_member(one: Any) -> None:
     server: Any = Server()
     server.find, server.list = lambda *_: one, lambda *_, **__: iter([one])
     with contextlib.suppress(swarms.SwarmError):
-        swarms._refuse_destroyed(server, SWARM)
+        run(swarms._refuse_destroyed, server, SWARM)
 
 
 def audited(one: Any) -> None:
@@ -237,7 +238,7 @@ def audited(one: Any) -> None:
 def kept(one: Any) -> None:
     keeping._changes(one, SAMPLES[VOLUMES])
     keeping._is_marked(one)
-    keeping._settled_result(project_fields(one, keeping.PROJECTED_FIELDS), keeping._ClassObjects(Server(), SPACE))
+    keeping._ClassObjects({}, {}, {}).settled_result(project_fields(one, keeping.PROJECTED_FIELDS))
 
 
 def kept_volume(one: Any) -> None:
@@ -276,7 +277,7 @@ def measured(one: Any) -> None:
 def measured_bytes(one: Any) -> None:
     server: Any = Server()
     server.list = lambda *_: iter([one])
-    for size in metering.measured_bytes(server).values():
+    for size in run(metering.measured_bytes, server).values():
         float(size)
 
 
@@ -301,7 +302,7 @@ def swarm_member(one: Any) -> None:
 def why_no_swarm(one: Any) -> None:
     server: Any = Server()
     server.list = lambda *_: iter([one, SAMPLES["event"]])
-    swarm_events.last_failure(server, ["a"], "task")
+    run(swarm_events.last_failure, server, ["a"], "task")
 
 
 def happened(one: Any) -> None:
@@ -322,7 +323,7 @@ def made_in(one: Any) -> None:
 
 def whose_pod(one: Any) -> None:
     bearer._addresses(one)
-    bearer._owner(Server(), one, SANDBOXES, "Sandbox", SPACE)
+    run(bearer._owner, Server(), one, SANDBOXES, "Sandbox", SPACE)
 
 
 def whose_claim(one: Any) -> None:
@@ -335,9 +336,9 @@ def holding(kind: Any) -> Callable[[Any], object]:
     def held_by(one: Any) -> None:
         every: dict[Any, Any] = {**SAMPLES, kind: one}
         kinds = (CLAIMS, SANDBOXES, PODS, VOLUME_CLAIMS, VOLUMES)
-        facts.holdings(facts.ListedObjects(*([every[of]] for of in kinds)))
+        run(facts.holdings, facts.ListedObjects(*([every[of]] for of in kinds)))
 
-    held_by.__name__ = f"holdings_{kind.__name__}"
+    held_by.__name__ = f"holdings_{kind.kind}"
     return held_by
 
 
@@ -383,10 +384,12 @@ def test_a_reader_takes_any_object(reader: Reader) -> None:
 
 
 def review_token(one: Any) -> None:
-    server: Any = Server()
-    server.review = lambda *_: one["status"] if isinstance(one.get("status"), dict) else {}
+    class Reviews:
+        async def review(self, *_: Any) -> Document:
+            return one["status"] if isinstance(one.get("status"), dict) else {}
+
     with contextlib.suppress(bearer.RefusedExchangeError):
-        bearer.verify_token(server, "token")
+        run(bearer.verify_token, Reviews(), "token")
 
 
 REVIEW = {
@@ -411,7 +414,7 @@ def test_any_owner_of_any_sandbox_is_looked_for_without_harm(owners: Any) -> Non
     server = Server()
     server.put(SANDBOXES, {"metadata": {"name": "s", "namespace": SPACE, "ownerReferences": owners}})
     claim = {"metadata": {"namespace": SPACE, "uid": "u"}, "status": {"sandbox": {"name": "s"}}}
-    assert sleeping.sandbox_of(server, claim) is None
+    assert run(sleeping.sandbox_of, server, claim) is None
 
 
 def test_what_cannot_be_read_is_left_out_and_named_and_the_others_are_read() -> None:
@@ -423,7 +426,7 @@ def test_what_cannot_be_read_is_left_out_and_named_and_the_others_are_read() -> 
     listed: list[Document] = [
         {"metadata": {"namespace": "here", "name": f"o-{value}"}, "value": value} for value in (1, 0, 1)
     ]
-    rows = [one["metadata"]["name"] for one, _ in readable("Thing", listed, read, failures, Reports())]
+    rows = [one["metadata"]["name"] for one, _ in run(readable, "Thing", listed, read, failures, Reports())]
     assert rows == ["o-1", "o-1"]
     assert failures == ["Thing here/o-0 cannot be read: ZeroDivisionError"]
 

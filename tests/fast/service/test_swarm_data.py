@@ -16,7 +16,7 @@ from agentenv.core.lifecycle.orphaned_storage import SETTLED
 from agentenv.core.lifecycle.restore import MOVING_TO
 from agentenv.core.workspaces.swarms import Swarm, swarm
 from agentenv.core.workspaces.workspace import DELETED_AT, DESTROY_AFTER, DESTROY_REQUESTED
-from agentenv.service.kube.sync_client import (
+from agentenv.service.kube.client import (
     CLAIMS,
     CONFIGURATIONS,
     POOLS,
@@ -36,7 +36,7 @@ from agentenv.service.workspaces.delete import delete_workspace
 from agentenv.service.workspaces.restore import restore_workspace, retained_volume
 from agentenv.service.workspaces.retain_volume import retain_all_volumes
 from agentenv.service.workspaces.swarms import SwarmError, create_swarm, delete_swarm, destroy_retained_data
-from tests.fast.service.fake_api_server import Killed
+from tests.fast.service.fake_api_server import Api, Killed, run
 from tests.fast.service.loops.cluster import START, Hour, Told, always
 from tests.fast.service.simulated_cluster import NAMESPACE, SimulatedCluster
 
@@ -58,7 +58,8 @@ def asked(count: int = 3, class_name: str = "box") -> Swarm:
 
 def made(shelf: SimulatedCluster, of: Swarm | None = None) -> dict[str, str]:
     began = shelf.waited
-    return create_swarm(
+    return run(
+        create_swarm,
         shelf,
         of or asked(),
         timeout=5,
@@ -69,7 +70,7 @@ def made(shelf: SimulatedCluster, of: Swarm | None = None) -> dict[str, str]:
 
 
 def deleted(shelf: SimulatedCluster, keep_for: timedelta = KEPT, now: datetime = START) -> None:
-    delete_swarm(shelf, NAMESPACE, "t-1", keep_for, now=lambda: now, pause=shelf.pause)
+    run(delete_swarm, shelf, NAMESPACE, "t-1", keep_for, now=lambda: now, pause=shelf.pause)
 
 
 def deletions(shelf: SimulatedCluster) -> dict[str, str]:
@@ -87,9 +88,9 @@ def volumes(shelf: SimulatedCluster) -> dict[str, str]:
 def passes(shelf: SimulatedCluster, later: timedelta = timedelta(0)) -> dict[str, Mapping[str, int]]:
     """A pass of the loops that may change what a swarm has; what they find."""
     told = Told()
-    context = Context(shelf, Hour(lambda: START + later), told, "default", "r1")
+    context = Context(Api(shelf), Hour(lambda: START + later), told, "default", "r1")
     for one in (apply_retention, destroy_on_request, maintain_slots):
-        assert one(context, always).failures == ()
+        assert run(one, context, always).failures == ()
     return told.found
 
 
@@ -149,7 +150,7 @@ def test_destroyed_later_each_volume_keeps_the_timestamp_of_its_deletion(shelf: 
     """From then on its data is paid for, until it is gone."""
     deleted(shelf)
     before = deletions(shelf)
-    assert destroy_retained_data(shelf, "u-1", "t-1", START + timedelta(days=3)) == len(before) == 4
+    assert run(destroy_retained_data, shelf, "u-1", "t-1", START + timedelta(days=3)) == len(before) == 4
     assert deletions(shelf) == before
     assert all(DESTROY_REQUESTED in one["metadata"]["labels"] for one in shelf.list(VOLUMES))
 
@@ -173,7 +174,7 @@ def test_of_one_that_is_larger_than_before_the_further_members_have_new_homes(sh
     assert len(made(shelf, asked(5))) == 5
     assert volumes(shelf) == before
     assert len(shelf.names(VOLUMES)) == 6
-    pool = swarm_outcome.pool_of(shelf, NAMESPACE, "t-1")
+    pool = run(swarm_outcome.pool_of, shelf, NAMESPACE, "t-1")
     assert pool is not None
     assert (swarm_outcome.requested_count(pool), swarm_outcome.handed_over_count(pool)) == (5, 5)
 
@@ -270,8 +271,14 @@ def test_a_pass_that_comes_while_it_returns_leaves_its_dates(shelf: SimulatedClu
         came.append(all(shelf.deleted().values()))
 
     with pytest.raises(SwarmError):
-        create_swarm(
-            shelf, asked(), timeout=5, pause=passing, clock=lambda: shelf.waited, now=lambda: START + timedelta(days=1)
+        run(
+            create_swarm,
+            shelf,
+            asked(),
+            timeout=5,
+            pause=passing,
+            clock=lambda: shelf.waited,
+            now=lambda: START + timedelta(days=1),
         )
     assert set(came) == {True}
     assert shelf.deleted() == dict.fromkeys(before.values(), True)
@@ -299,7 +306,7 @@ def test_two_that_return_it_at_the_same_time_have_one(shelf: SimulatedCluster) -
 
 def test_a_member_that_was_deleted_alone_returns_with_the_swarm(shelf: SimulatedCluster) -> None:
     before = volumes(shelf)
-    assert delete_workspace(shelf, shelf.find(CLAIMS, "t-1-1", NAMESPACE) or {}, KEPT, START) == "done"
+    assert run(delete_workspace, shelf, shelf.find(CLAIMS, "t-1-1", NAMESPACE) or {}, KEPT, START) == "done"
     assert [name for name, dated in shelf.deleted().items() if dated] == [before["t-1-1"]]
     passes(shelf, timedelta(days=20))
     assert [name for name, dated in shelf.deleted().items() if dated] == [before["t-1-1"]]
@@ -308,9 +315,9 @@ def test_a_member_that_was_deleted_alone_returns_with_the_swarm(shelf: Simulated
 
 
 def resumed(shelf: SimulatedCluster, name: str) -> str:
-    volume = retained_volume(shelf, "u-1", name)
+    volume = run(retained_volume, shelf, "u-1", name)
     assert volume is not None
-    outcome = restore_workspace(shelf, volume, now=lambda: START).outcome
+    outcome = run(restore_workspace, shelf, volume, now=lambda: START).outcome
     shelf.pause(0)
     return outcome
 
@@ -328,7 +335,7 @@ def test_a_member_that_is_resumed_alone_has_what_its_task_shares(shelf: Simulate
     released(shelf)
     before = volumes(shelf)
     if stands:
-        assert delete_workspace(shelf, shelf.find(CLAIMS, "t-1-1", NAMESPACE) or {}, KEPT, START) == "done"
+        assert run(delete_workspace, shelf, shelf.find(CLAIMS, "t-1-1", NAMESPACE) or {}, KEPT, START) == "done"
     else:
         deleted(shelf)
     assert resumed(shelf, "t-1-1") == "made"
@@ -345,7 +352,7 @@ def test_a_member_that_is_resumed_alone_has_what_its_task_shares(shelf: Simulate
     # And the others, when the swarm is asked for again.
     made(shelf)
     assert volumes(shelf) == before
-    pool = swarm_outcome.pool_of(shelf, NAMESPACE, "t-1") or {}
+    pool = run(swarm_outcome.pool_of, shelf, NAMESPACE, "t-1") or {}
     assert swarm_outcome.requested_count(pool) == 3
 
 
@@ -377,8 +384,8 @@ def test_killed_at_every_step_of_a_members_return_asking_again_brings_it_back() 
 
 def test_a_member_does_not_return_to_a_swarm_that_is_on_its_way_out(shelf: SimulatedCluster) -> None:
     released(shelf)
-    assert delete_workspace(shelf, shelf.find(CLAIMS, "t-1-1", NAMESPACE) or {}, KEPT, START) == "done"
-    swarm_outcome.mark_deleted(shelf, NAMESPACE, "t-1")
+    assert run(delete_workspace, shelf, shelf.find(CLAIMS, "t-1-1", NAMESPACE) or {}, KEPT, START) == "done"
+    run(swarm_outcome.mark_deleted, shelf, NAMESPACE, "t-1")
     assert resumed(shelf, "t-1-1") == "waiting"
     assert shelf.names(CLAIMS) == ["t-1-0", "t-1-2"]
 
@@ -411,7 +418,7 @@ def test_what_was_shared_stays_while_a_member_is_there(shelf: SimulatedCluster) 
 def test_what_nobody_shares_any_more_is_let_go_of_and_kept_for_its_time(shelf: SimulatedCluster) -> None:
     shared = volumes(shelf)["shared"]
     for name in NAMES:
-        assert delete_workspace(shelf, shelf.find(CLAIMS, name, NAMESPACE) or {}, KEPT, START) == "done"
+        assert run(delete_workspace, shelf, shelf.find(CLAIMS, name, NAMESPACE) or {}, KEPT, START) == "done"
     # Its pool stands until the loop of releases has taken it away: somebody may ask for it again.
     passes(shelf, SETTLED * 2)
     assert shelf.names(VOLUME_CLAIMS) == ["shared-t-1"]
@@ -434,7 +441,7 @@ def test_what_a_swarm_shares_is_kept_also_where_whoever_made_it_was_killed() -> 
     volume = shelf.objects[VOLUMES, "", volumes(shelf)["shared"]]
     volume["spec"]["persistentVolumeReclaimPolicy"] = "Delete"
     volume["metadata"].pop("labels")
-    retain_all_volumes(shelf)
+    run(retain_all_volumes, shelf)
     kept = shelf.objects[VOLUMES, "", volumes(shelf)["shared"]]
     assert kept["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
     assert kept["metadata"]["labels"]["sandbox.users.io/task"] == "t-1"
@@ -449,9 +456,9 @@ def test_of_one_that_nobody_had_nothing_is_kept() -> None:
 
 def test_destruction_that_was_requested_wins_over_asking_for_it_again(shelf: SimulatedCluster) -> None:
     before = volumes(shelf)
-    assert delete_workspace(shelf, shelf.find(CLAIMS, "t-1-1", NAMESPACE) or {}, KEPT, START) == "done"
+    assert run(delete_workspace, shelf, shelf.find(CLAIMS, "t-1-1", NAMESPACE) or {}, KEPT, START) == "done"
     deleted(shelf, timedelta(0))
-    assert destroy_retained_data(shelf, "u-1", "t-1", START) == len(before)
+    assert run(destroy_retained_data, shelf, "u-1", "t-1", START) == len(before)
     assert all(DESTROY_REQUESTED in one["metadata"]["labels"] for one in shelf.list(VOLUMES))
     with pytest.raises(SwarmError, match="being destroyed") as refused:
         made(shelf)
@@ -505,7 +512,7 @@ def test_a_member_whose_earlier_claim_is_on_its_way_out_is_waited_for(shelf: Sim
             assert shelf.delete(CLAIMS, going)
         pause(seconds)
 
-    found = create_swarm(shelf, asked(), timeout=9, pause=passing, clock=lambda: shelf.waited, now=lambda: START)
+    found = run(create_swarm, shelf, asked(), timeout=9, pause=passing, clock=lambda: shelf.waited, now=lambda: START)
     assert list(found) == NAMES
     assert volumes(shelf) == before
 
@@ -513,7 +520,7 @@ def test_a_member_whose_earlier_claim_is_on_its_way_out_is_waited_for(shelf: Sim
 def test_the_ledger_has_what_was_shared_by_its_own_name(shelf: SimulatedCluster) -> None:
     """Ends of rows are found by owner and workspace: what two tasks shared is not one and the same."""
     deleted(shelf)
-    held = holdings(ListedObjects([], [], [], [], shelf.list(VOLUMES)))
+    held = run(holdings, ListedObjects([], [], [], [], shelf.list(VOLUMES)))
     assert {(one.owner, one.workspace, one.task) for one in held} == {
         ("u-1", name, "t-1") for name in (*NAMES, "shared-t-1")
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -90,13 +91,18 @@ def test_a_pass_is_a_trace_of_its_own_and_says_how_it_failed(kept: InMemorySpanE
         def loop(self, name: str) -> Any:
             return traces.span(f"metrics of {name}")
 
-    def broken(_: Any) -> PassResult:
+    async def good(_: Any) -> PassResult:
+        return PassResult(3)
+
+    async def broken(_: Any) -> PassResult:
         raise ValueError("a secret")
 
-    loops = [Loop("good", 10, lambda _: PassResult(3)), Loop("bad", 10, broken)]
-    scheduler = Scheduler(loops, lambda: True, Counting())
-    scheduler.turn()
-    assert scheduler.join(20)
+    async def play() -> None:
+        scheduler = Scheduler([Loop("good", 10, good), Loop("bad", 10, broken)], lambda: True, Counting())
+        scheduler.turn()
+        assert await scheduler.join(20)
+
+    asyncio.run(play())
     spans = kept.get_finished_spans()
     assert told(named(spans, "loop good")) == {"steps": 3}
     bad = named(spans, "loop bad")

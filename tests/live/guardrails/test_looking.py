@@ -16,10 +16,11 @@ from agentenv.core.service import home_metering as plan
 from agentenv.core.service.rbac import role
 from agentenv.rehearsal.controlplane.client import Client, until
 from agentenv.service.home_metering import FOUND, FileSystem, passes
-from agentenv.service.kube.sync_client import VOLUMES, SyncKubeApiError, SyncKubeClient
+from agentenv.service.kube.client import VOLUMES, KubeApiError
 from agentenv.service.ledger.read_holdings import MEASURED
 from tests.live.controlplane.things import PATIENCE
 from tests.live.guardrails.stage import CLASS, PROVISIONER, SHARED, Guarded, Object, volume
+from tests.live.service.blocking import Blocking, run
 
 RBAC = "rbac.authorization.k8s.io"
 HOMES = {"one": f"/classes/{CLASS}/one", "two": f"/classes/{SHARED}/two"}
@@ -110,20 +111,20 @@ def test_its_account_measures_homes_and_may_do_nothing_else(guarded: Guarded, ad
         (home / "file").write_bytes(b"x" * 50_000)
         handle = {"driver": "efs.csi.aws.com", "volumeHandle": f"{guarded.file_system}::{_point(name)}"}
         guarded.speak_as(PROVISIONER).create(volume(guarded, f"home-{name}", csi=handle))
-    cluster = SyncKubeClient.from_kubeconfig_document(_speaking_as_it(guarded))
+    cluster = Blocking.from_kubeconfig_document(_speaking_as_it(guarded))
     below = tuple(f"/classes/{name}" for name in (CLASS, SHARED))
     system = FileSystem(guarded.file_system, tmp_path, 10**6, below)
     try:
-        assert passes(cluster, Points(), [system], 10_000) == 0
+        assert run(passes, cluster, Points(), [system], 10_000) == 0
         for name in HOMES:
             notes = admin.get(f"/api/v1/persistentvolumes/home-{name}")["metadata"]["annotations"]
             assert int(notes[FOUND]) > 50_000
             assert notes[MEASURED].isdecimal()
         home = cluster.find(VOLUMES, "home-one")
         assert home is not None
-        with pytest.raises(SyncKubeApiError, match="volume-kept"):
+        with pytest.raises(KubeApiError, match="volume-kept"):
             cluster.patch(VOLUMES, home, {"spec": {"claimRef": {"name": "home-of-somebody"}}})
-        with pytest.raises(SyncKubeApiError, match="forbidden"):
+        with pytest.raises(KubeApiError, match="forbidden"):
             cluster.delete(VOLUMES, home)
     finally:
         cluster.close()

@@ -18,12 +18,12 @@ from agentenv.core.nodes.tiers import CAPACITY_LABEL, labels, taints, wall_of
 from agentenv.rehearsal.controlplane.client import Client
 from agentenv.rehearsal.controlplane.nodes.kwok_nodes import NodeShape
 from agentenv.rehearsal.tools.toolbox import Toolbox
-from agentenv.service.kube.sync_client import SyncKubeClient
 from tests.fast.components.graph import REGION as STACKS_REGION
 from tests.fast.components.graph import registered
 from tests.fast.components.node_shapes import cluster_addons
 from tests.live.conftest import CLUSTER, REGION, World
 from tests.live.controlplane.installed import installed
+from tests.live.service.blocking import Blocking
 
 Object = dict[str, Any]
 
@@ -38,7 +38,7 @@ class Box:
 
     name: str
     client: Client
-    cluster: SyncKubeClient
+    cluster: Blocking
     system: str
     size: int = 2
     storage: str = "slot"
@@ -142,7 +142,7 @@ def system(world: World, ground: Client) -> str:
 @pytest.fixture
 def box(world: World, ground: Client, system: str) -> Iterator[Box]:
     """A class that nobody else has. Its namespace goes by itself, which nobody waits for."""
-    cluster = SyncKubeClient.from_kubeconfig(world.plane.kubeconfig())
+    cluster = Blocking.from_kubeconfig(world.plane.kubeconfig())
     made = Box(f"box{uuid.uuid4().hex[:6]}", ground, cluster, system)
     yield made
     ground.delete(f"/api/v1/namespaces/{made.space}")

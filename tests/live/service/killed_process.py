@@ -5,19 +5,21 @@ Run as `python -m tests.live.service.killed_process KUBECONFIG ACTION NAMESPACE 
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
 import sys
-import time
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any, TypeVar
 
 from agentenv.config import read
 from agentenv.core.classes.plan import plans
 from agentenv.core.classes.releases import releases_of
 from agentenv.core.workspaces.swarms import swarm
-from agentenv.service.kube.sync_client import CLAIMS, Document, Kind, SyncKubeClient
+from agentenv.service.kube.client import CLAIMS, Document, Kind, KubeClient
 from agentenv.service.workspaces import change_class as moving
 from agentenv.service.workspaces import swarms
 from agentenv.service.workspaces.delete import delete_workspace
@@ -26,79 +28,82 @@ from agentenv.service.workspaces.restore import restore_workspace, retained_volu
 from agentenv.service.workspaces.retain_volume import retain_volume
 from agentenv.service.workspaces.suspend import resume, suspend
 
+Done = TypeVar("Done")
 OWNER = "u-4711"
 
 
-class Dying(SyncKubeClient):
+class Dying(KubeClient):
     """An API server after whose nth change this process is no more; what somebody overtook was none."""
 
     left = 0
 
-    def create(self, kind: Kind, document: Document) -> bool:
-        return self._counted(super().create(kind, document))
+    async def create(self, kind: Kind, document: Mapping[str, Any]) -> Document | None:
+        return self._counted(await super().create(kind, document))
 
-    def patch(self, kind: Kind, existing: Document, changes: Document) -> bool:
-        return self._counted(super().patch(kind, existing, changes))
+    async def patch(self, kind: Kind, existing: Mapping[str, Any], changes: Mapping[str, Any]) -> Document | None:
+        return self._counted(await super().patch(kind, existing, changes))
 
-    def delete(self, kind: Kind, existing: Document) -> bool:
-        return self._counted(super().delete(kind, existing))
+    async def delete(
+        self, kind: Kind, existing: Mapping[str, Any], *, any_version: bool = False, policy: str = "Background"
+    ) -> bool:
+        return self._counted(await super().delete(kind, existing, any_version=any_version, policy=policy))
 
-    def _counted(self, done: bool) -> bool:
-        self.left -= done
+    def _counted(self, done: Done) -> Done:
+        self.left -= bool(done)
         if done and self.left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
         return done
 
 
-def main(arguments: list[str]) -> int:
+async def main(arguments: list[str]) -> int:
     kubeconfig, action, space, name, step, *more = arguments
-    api = Dying.from_kubeconfig(Path(kubeconfig))
+    api = Dying.from_kubeconfig(Path(kubeconfig), attempts=1)
     assert isinstance(api, Dying)
     api.left = int(step)
     if action == "swarm":
         # Its class as a stack file has it, and how many.
         config = {"aws:region": "us-east-1", "agent-environment:sandboxClasses": [json.loads(more[0])]}
         (plan,) = plans(read(config, "dev"))
-        swarms.create_swarm(api, swarm(plan, releases_of(plan)[0], name, int(more[1]), owner=OWNER), timeout=60)
+        await swarms.create_swarm(api, swarm(plan, releases_of(plan)[0], name, int(more[1]), owner=OWNER), timeout=60)
         return 0
     if action == "end-swarm":
-        swarms.delete_swarm(api, space, name, timedelta(days=30))
+        await swarms.delete_swarm(api, space, name, timedelta(days=30))
         return 0
     if action == "restart":
-        volume = retained_volume(api, OWNER, name)
+        volume = await retained_volume(api, OWNER, name)
         assert volume is not None
-        restore_workspace(api, volume, more[0] if more else None)
+        await restore_workspace(api, volume, more[0] if more else None)
         return 0
     for _ in range(100):
-        claim = api.find(CLAIMS, name, space)
+        claim = await api.find(CLAIMS, name, space)
         if claim is None:
             return 3
         # Whoever asks tries again what its controller overtook; a change that was made is not made twice.
-        if once(api, action, claim, more) not in {"overtaken", "waiting"}:
+        if await once(api, action, claim, more) not in {"overtaken", "waiting"}:
             return 0
-        time.sleep(0.1)
+        await asyncio.sleep(0.1)
     return 4
 
 
-def once(api: SyncKubeClient, action: str, claim: Document, more: list[str]) -> str:
+async def once(api: KubeClient, action: str, claim: Document, more: list[str]) -> str:
     """Try it once; what came of it."""
     now = datetime.now(UTC)
     match action:
         case "keep":
-            return retain_volume(api, claim).outcome
+            return (await retain_volume(api, claim)).outcome
         case "suspend":
-            return suspend(api, claim, "idle")
+            return await suspend(api, claim, "idle")
         case "wake":
-            return resume(api, claim, now)
+            return await resume(api, claim, now)
         case "delete" | "destroy":
-            return delete_workspace(api, claim, timedelta(days=30 if action == "delete" else 0), now)
+            return await delete_workspace(api, claim, timedelta(days=30 if action == "delete" else 0), now)
         case "move":
-            return moving.start_class_change(api, claim, more[0], now).outcome
+            return (await moving.start_class_change(api, claim, more[0], now)).outcome
         case "restore":
-            return "done" if repair_home(api, claim, more[0], more[1], now) else "overtaken"
+            return "done" if await repair_home(api, claim, more[0], more[1], now) else "overtaken"
         case _:
             raise ValueError(action)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(asyncio.run(main(sys.argv[1:])))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,7 +19,17 @@ from agentenv.core.workspaces import claims
 from agentenv.core.workspaces.workspace import LAST_ACTIVE
 from agentenv.rehearsal.controlplane.client import until
 from agentenv.service.aws.access_points import Efs
-from agentenv.service.kube.sync_client import CLAIMS, SANDBOXES, VOLUME_CLAIMS, VOLUMES, Document, KubeApi, section
+from agentenv.service.kube.client import (
+    CLAIMS,
+    SANDBOXES,
+    VOLUME_CLAIMS,
+    VOLUMES,
+    Document,
+    Kind,
+    KubeApi,
+    Labels,
+    section,
+)
 from agentenv.service.loops.audit import audit_access_points
 from agentenv.service.loops.catalog import retain_volumes
 from agentenv.service.loops.context import Context
@@ -31,6 +41,7 @@ from agentenv.service.workspaces.retain_volume import retain_volume
 from tests.fast.service.loops.cluster import Hour
 from tests.live.conftest import REGION, World
 from tests.live.controlplane.things import PATIENCE, becomes_ready
+from tests.live.service.blocking import Blocking, run
 from tests.live.service.conftest import EXTENSIONS, Box
 
 OWNER = "u-4711"
@@ -57,24 +68,28 @@ class Mine(KubeApi):
     def __init__(self, api: KubeApi, *spaces: str) -> None:
         self.api, self.spaces = api, spaces
 
-    def list(self, kind: Any, namespace: str | None = None, labels: Mapping[str, str | None] | None = None) -> Any:
-        for one in self.api.list(kind, namespace, labels):
+    async def list(
+        self, kind: Kind, namespace: str | None = None, labels: Labels | None = None
+    ) -> AsyncIterator[Document]:
+        async for one in self.api.list(kind, namespace, labels):
             about = one["metadata"]
             where = about.get("namespace") or section(one.get("spec") or {}, "claimRef").get("namespace")
             if (where or about["name"]) in {*self.spaces, "default"}:
                 yield one
 
-    def find(self, kind: Any, name: str, namespace: str | None = None) -> Document | None:
-        return self.api.find(kind, name, namespace)
+    async def find(self, kind: Kind, name: str, namespace: str | None = None) -> Document | None:
+        return await self.api.find(kind, name, namespace)
 
-    def create(self, kind: Any, document: Document) -> bool:
-        return self.api.create(kind, document)
+    async def create(self, kind: Kind, document: Mapping[str, Any]) -> Document | None:
+        return await self.api.create(kind, document)
 
-    def patch(self, kind: Any, existing: Document, changes: Document) -> bool:
-        return self.api.patch(kind, existing, changes)
+    async def patch(self, kind: Kind, existing: Mapping[str, Any], changes: Mapping[str, Any]) -> Document | None:
+        return await self.api.patch(kind, existing, changes)
 
-    def delete(self, kind: Any, existing: Document) -> bool:
-        return self.api.delete(kind, existing)
+    async def delete(
+        self, kind: Kind, existing: Mapping[str, Any], *, any_version: bool = False, policy: str = "Background"
+    ) -> bool:
+        return await self.api.delete(kind, existing, any_version=any_version, policy=policy)
 
 
 class Stage:
@@ -82,7 +97,7 @@ class Stage:
 
     def __init__(self, box: Box, world: World, *others: Box) -> None:
         self.box, self.world = box, world
-        self.api = Mine(box.cluster, box.space, *(one.space for one in others))
+        self.api = Blocking(Mine(box.cluster.api, box.space, *(one.space for one in others)))
         self.counted = Counted()
         self.points = Efs(
             REGION,
@@ -93,7 +108,7 @@ class Stage:
 
     def context(self, later: timedelta = timedelta(0), api: KubeApi | None = None) -> Context:
         clock = Hour(lambda: datetime.now(UTC) + later)
-        return Context(api or self.api, clock, self.counted, "default", "r1", self.points, [self.box.system])
+        return Context(api or self.api.api, clock, self.counted, "default", "r1", self.points, [self.box.system])
 
     def loops(self, later: timedelta = timedelta(0)) -> list[tuple[str, ...]]:
         """A pass of each loop; what failed in them."""
@@ -107,7 +122,7 @@ class Stage:
             maintain_slots,
             audit_access_points,
         )
-        return [done.failures for one in passes if (done := one(context, lambda: True)).failures]
+        return [done.failures for one in passes if (done := run(one, context, lambda: True)).failures]
 
     def done_by_loops(self, holds: Callable[[], bool], later: timedelta = timedelta(0)) -> bool:
         """Whether passes bring something about: what a controller overtook in one is the next one's."""
@@ -131,7 +146,7 @@ class Stage:
         # The controller writes to a claim that it has just seen to.
         if keep_it:
             assert until(
-                lambda: retain_volume(self.api, self.claim(name) or {}).outcome in {"kept", "already"}, PATIENCE
+                lambda: run(retain_volume, self.api, self.claim(name) or {}).outcome in {"kept", "already"}, PATIENCE
             )
         return name
 
@@ -141,7 +156,7 @@ class Stage:
 
         def gone() -> bool:
             claim = self.claim(name)
-            return claim is None or delete_workspace(self.api, claim, kept, at or datetime.now(UTC)) == "done"
+            return claim is None or run(delete_workspace, self.api, claim, kept, at or datetime.now(UTC)) == "done"
 
         assert until(gone, PATIENCE)
         assert until(lambda: self.phase(volume) == "Released" and self.claim(name) is None, PATIENCE)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agentenv.rehearsal.controlplane.client import until
-from agentenv.service.kube.sync_client import CONFIGURATIONS, VOLUMES
+from agentenv.service.kube.client import CONFIGURATIONS, VOLUMES
 from agentenv.service.loops.leader_election import NAME
 from agentenv.service.loops.retention import destroy_on_request
 from agentenv.service.workspaces.restore import restore_workspace
@@ -19,6 +19,7 @@ from tests.fast.service.http.auth.issuer import FakeIssuer
 from tests.fast.service.loops.cluster import always
 from tests.live.conftest import World
 from tests.live.controlplane.things import PATIENCE
+from tests.live.service.blocking import run
 from tests.live.service.conftest import IMAGES, Box
 from tests.live.service.replicas import Company, Told
 from tests.live.service.stage import Stage
@@ -78,13 +79,14 @@ def test_a_return_at_the_same_moment_does_not_win(world: World, box: Box) -> Non
 
     def come() -> str:
         start.wait(10)
-        return restore_workspace(stage.api, document).outcome
+        return run(restore_workspace, stage.api, document).outcome
 
     with ThreadPoolExecutor(1) as hands:
         coming = hands.submit(come)
         start.wait(10)
         assert until(
-            lambda: not destroy_on_request(stage.context(), always).failures and stage.phase(volume) == "gone", PATIENCE
+            lambda: not run(destroy_on_request, stage.context(), always).failures and stage.phase(volume) == "gone",
+            PATIENCE,
         )
         assert coming.result() == "refused"
     assert (stage.claim(name), stage.homes(name)) == (None, [])

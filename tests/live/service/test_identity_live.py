@@ -20,6 +20,7 @@ from agentenv.service.credentials.token_bearer import RefusedExchangeError
 from agentenv.service.credentials.vault import Vault
 from tests.live.conftest import REGION, World
 from tests.live.controlplane.things import PATIENCE
+from tests.live.service.blocking import run
 from tests.live.service.conftest import EXTENSIONS, IMAGES, Box
 from tests.live.service.stage import OWNER, Stage
 
@@ -59,7 +60,7 @@ class Trading:
     def refused(self, token: str, address: str | None = None) -> str:
         """Why nothing is exchanged."""
         with pytest.raises(RefusedExchangeError) as refusal:
-            self.exchange.credentials(token, self.address() if address is None else address)
+            run(self.exchange.credentials, token, self.address() if address is None else address)
         return refusal.value.why
 
 
@@ -80,9 +81,8 @@ def trading(world: World, box: Box) -> Iterator[Trading]:
     rights = _text(role_rights(PLACE, "vpc-1", []))
     iam.put_role_policy(RoleName=f"{box.name}-exchange", PolicyName="rights", PolicyDocument=rights)
     vault = world.aws("secretsmanager")
-    exchange = Exchange(
-        box.cluster, box.cluster, world.aws("sts"), {box.name: ClassRole(role)}, PLACE, vault=lambda _: vault
-    )
+    api: Any = box.cluster.api
+    exchange = Exchange(api, api, world.aws("sts"), {box.name: ClassRole(role)}, PLACE, vault=lambda _: vault)
     yield Trading(world, box, stage, exchange, name)
     stage.clear()
 
@@ -98,13 +98,13 @@ def test_only_a_claimed_pods_own_token_from_its_own_address_while_it_is_claimed(
     (volume,) = (one for one in trading.pod()["spec"]["volumes"] if one["name"] == "identity")
     assert volume["projected"]["sources"][0]["serviceAccountToken"]["audience"] == AUDIENCE
 
-    given = trading.exchange.credentials(own, address)
+    given = run(trading.exchange.credentials, own, address)
     assert given.session.endswith(f"-exchange/{trading.name}")
     assert 3500 < given.expiration.timestamp() - time.time() <= 3600
     Vault(trading.world.aws("secretsmanager"), PLACE).put(OWNER, "token", "a secret's value")
-    assert trading.exchange.secret(own, address, "token") == "a secret's value"
+    assert run(trading.exchange.secret, own, address, "token") == "a secret's value"
     with pytest.raises(RefusedExchangeError, match="ResourceNotFound"):
-        trading.exchange.secret(own, address, "another")
+        run(trading.exchange.secret, own, address, "another")
 
     # Somebody else brings it, from where they are.
     idle = next(one["metadata"]["name"] for one in trading.box.all("sandboxes", _AGENTS) if _free(one))
@@ -126,9 +126,10 @@ def test_only_a_claimed_pods_own_token_from_its_own_address_while_it_is_claimed(
     assert trading.refused("") == "no-token"
 
     # Another class has another role, or none.
-    elsewhere = Exchange(trading.box.cluster, trading.box.cluster, trading.world.aws("sts"), {}, PLACE)
+    api: Any = trading.box.cluster.api
+    elsewhere = Exchange(api, api, trading.world.aws("sts"), {}, PLACE)
     with pytest.raises(RefusedExchangeError, match="no identity of this kind"):
-        elsewhere.credentials(own, address)
+        run(elsewhere.credentials, own, address)
 
     # The claim ends: from that moment nothing is exchanged, though the token lasts and its pod may still be there.
     path = f"{EXTENSIONS}/namespaces/{trading.box.space}/sandboxclaims/{trading.name}"
@@ -139,13 +140,13 @@ def test_only_a_claimed_pods_own_token_from_its_own_address_while_it_is_claimed(
 
 def test_who_is_to_sleep_or_is_over_time_gets_nothing(trading: Trading) -> None:
     own, address = trading.token(trading.sandbox), trading.address()
-    trading.exchange.credentials(own, address)
+    run(trading.exchange.credentials, own, address)
     path = f"{EXTENSIONS}/namespaces/{trading.box.space}/sandboxclaims/{trading.name}"
     note = {"metadata": {"annotations": {"sandbox.users.io/deadline": "2026-01-01T00:00:00Z"}}}
     trading.box.client.merge(path, note)
     assert trading.refused(own, address) == "ended"
     trading.box.client.merge(path, {"metadata": {"annotations": {"sandbox.users.io/deadline": None}}})
-    trading.exchange.credentials(own, address)
+    run(trading.exchange.credentials, own, address)
     box = f"{_AGENTS}/namespaces/{trading.box.space}/sandboxes/{trading.sandbox}"
     trading.box.client.merge(box, {"spec": {"operatingMode": "Suspended"}})
     assert until(lambda: _why(trading, own, address) in {"ended", "pod", "token"}, PATIENCE)
@@ -164,7 +165,7 @@ def _free(sandbox: dict[str, Any]) -> bool:
 
 def _why(trading: Trading, token: str, address: str) -> str:
     try:
-        trading.exchange.credentials(token, address)
+        run(trading.exchange.credentials, token, address)
     except RefusedExchangeError as refusal:
         return refusal.why
     return ""

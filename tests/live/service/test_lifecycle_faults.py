@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 import uuid
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -17,8 +18,8 @@ from agentenv.core.nodes.tiers import CAPACITY_LABEL, labels, taints, wall_of
 from agentenv.core.workspaces.workspace import DELETED_AT, DESTROY_AFTER, SUSPENDED_BECAUSE
 from agentenv.rehearsal.controlplane.client import Client, until
 from agentenv.rehearsal.controlplane.nodes.kwok_nodes import NodeShape
+from agentenv.service.kube.client import CONFIGURATIONS, LEASES, KubeClient, section
 from agentenv.service.kube.clock import ServerClock
-from agentenv.service.kube.sync_client import CONFIGURATIONS, LEASES, SyncKubeClient, section
 from agentenv.service.loops.leader_election import NAME, Leader, LeaseTimes
 from agentenv.service.loops.retention import apply_retention
 from agentenv.service.loops.runner import lead
@@ -29,6 +30,7 @@ from agentenv.service.telemetry.metrics import Metrics
 from agentenv.service.workspaces.restore import restore_workspace, retained_volume
 from tests.live.conftest import World
 from tests.live.controlplane.things import PATIENCE, becomes_ready
+from tests.live.service.blocking import Blocking, run, start
 from tests.live.service.conftest import EXTENSIONS, IMAGES, Box
 from tests.live.service.gate import gate
 from tests.live.service.stage import OWNER, Mine, Stage
@@ -44,7 +46,7 @@ def always() -> bool:
 @pytest.fixture(scope="module")
 def box(world: World, ground: Client, system: str) -> Iterator[Box]:
     """One class for all of them: each has workspaces of its own."""
-    cluster = SyncKubeClient.from_kubeconfig(world.plane.kubeconfig())
+    cluster = Blocking.from_kubeconfig(world.plane.kubeconfig())
     made = Box(f"box{uuid.uuid4().hex[:6]}", ground, cluster, system, most=30)
     yield made
     ground.delete(f"/api/v1/namespaces/{made.space}")
@@ -77,12 +79,12 @@ def test_of_many_who_bring_it_back_at_once_it_comes_back_once(stage: Stage, pool
     volume = stage.let_go(name)
 
     def replica(_: int) -> str:
-        cluster = SyncKubeClient.from_kubeconfig(world.plane.kubeconfig())
+        cluster = Blocking.from_kubeconfig(world.plane.kubeconfig())
         try:
             while True:
-                found = retained_volume(cluster, OWNER, name)
+                found = run(retained_volume, cluster, OWNER, name)
                 assert found is not None
-                outcome = restore_workspace(cluster, found).outcome
+                outcome = run(restore_workspace, cluster, found).outcome
                 if outcome in {"made", "there", "refused"}:
                     return outcome
         finally:
@@ -108,12 +110,12 @@ def test_whoever_comes_back_as_the_data_is_about_to_go_has_it_or_is_told(stage: 
             # Its time is over by all clocks, and nobody's way back that began now is.
             context = stage.context(timedelta(minutes=2))
             start.wait(PATIENCE)
-            apply_retention(context, always)
+            run(apply_retention, context, always)
 
         def come(start: threading.Barrier = start, document: object = document) -> str:
             start.wait(PATIENCE)
             assert isinstance(document, dict)
-            return restore_workspace(stage.api, document).outcome
+            return run(restore_workspace, stage.api, document).outcome
 
         with ThreadPoolExecutor(2) as hands:
             going, coming = hands.submit(destroy), hands.submit(come)
@@ -134,12 +136,12 @@ def test_data_goes_when_it_is_due_and_its_access_point_with_it_and_the_record_st
     name = stage.make(pool)
     volume = stage.let_go(name)
     at = point(stage.document(volume) or {})
-    assert apply_retention(stage.context(timedelta(days=29)), always).steps == 0
+    assert run(apply_retention, stage.context(timedelta(days=29)), always).steps == 0
     assert (stage.phase(volume), at in points(world, stage.box.system)) == ("Released", True)
-    assert until(lambda: apply_retention(stage.context(MONTHS), always).steps == 1, PATIENCE)
+    assert until(lambda: run(apply_retention, stage.context(MONTHS), always).steps == 1, PATIENCE)
     assert until(lambda: stage.phase(volume) == "gone" and at not in points(world, stage.box.system), PATIENCE)
-    assert apply_retention(stage.context(MONTHS), always).steps == 1
-    pages = stage.api.api.list(CONFIGURATIONS, "default", {"sandbox.users.io/record": "destroyed"})
+    assert run(apply_retention, stage.context(MONTHS), always).steps == 1
+    pages = stage.box.cluster.list(CONFIGURATIONS, "default", {"sandbox.users.io/record": "destroyed"})
     rows = {key: json.loads(text) for page in pages for key, text in section(page, "data").items()}
     assert (rows[volume]["owner"], rows[volume]["workspace"]) == (OWNER, name)
     assert rows[volume]["handle"].endswith(at)
@@ -152,9 +154,9 @@ def test_data_that_was_deleted_by_a_clock_that_is_months_behind_is_kept_for_its_
     name = stage.make(pool)
     volume = stage.let_go(name, at=datetime.now(UTC) - MONTHS)
     for later in (timedelta(minutes=2), timedelta(days=29)):
-        assert apply_retention(stage.context(later), always).steps == 0
+        assert run(apply_retention, stage.context(later), always).steps == 0
     assert (stage.document(volume) or {})["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
-    assert until(lambda: apply_retention(stage.context(timedelta(days=31)), always).steps == 1, PATIENCE)
+    assert until(lambda: run(apply_retention, stage.context(timedelta(days=31)), always).steps == 1, PATIENCE)
     assert until(lambda: stage.phase(volume) == "gone", PATIENCE)
 
 
@@ -164,7 +166,7 @@ def test_a_claim_that_was_deleted_by_hand_leaves_data_that_is_kept_for_its_time(
     stage.box.client.delete(f"{EXTENSIONS}/namespaces/{stage.box.space}/sandboxclaims/{name}")
     assert until(lambda: stage.phase(volume) == "Released" and stage.claim(name) is None, PATIENCE)
     # The driver may be writing to what was just let go of.
-    assert until(lambda: apply_retention(stage.context(MONTHS), always).steps == 1, PATIENCE)
+    assert until(lambda: run(apply_retention, stage.context(MONTHS), always).steps == 1, PATIENCE)
     notes = (stage.document(volume) or {})["metadata"]["annotations"]
     # From the moment in which it was seen, not from one that nobody knows.
     kept = datetime.fromisoformat(notes[DESTROY_AFTER]) - datetime.fromisoformat(notes[DELETED_AT])
@@ -177,18 +179,18 @@ def test_a_replica_whose_clock_is_months_ahead_goes_by_the_servers(stage: Stage,
     name, standing = stage.make(pool), stage.make(pool)
     volume = stage.let_go(name)
     clock = ServerClock(lambda: datetime.now(UTC) + MONTHS)
-    leader = Leader(stage.api, "default", "ahead", clock=clock)
+    leader = Leader(stage.api.api, "default", "ahead", clock=clock)
     context = stage.context()
     context.clock = clock
     # From the first moment in which it leads: no second renewal has to come before.
     for _ in range(2):
-        assert leader.renew()
+        assert run(leader.renew)
         assert clock.known
         assert abs(clock.now() - datetime.now(UTC)) < timedelta(seconds=5)
-        assert [one(context, always).steps for one in (apply_retention, suspend_idle, end_expired)] == [0, 0, 0]
+        assert [run(one, context, always).steps for one in (apply_retention, suspend_idle, end_expired)] == [0, 0, 0]
     assert (stage.phase(volume), leader.is_leader()) == ("Released", True)
     assert (stage.mode(standing), stage.notes(standing).get(SUSPENDED_BECAUSE)) == ("Running", None)
-    leader.resign()
+    run(leader.resign)
     assert ((stage.api.find(LEASES, NAME, "default") or {})["spec"]["holderIdentity"]) == ""
 
 
@@ -197,14 +199,13 @@ def test_two_replicas_and_a_server_that_is_gone_for_a_while(
 ) -> None:
     name = stage.make(pool)
     volume = stage.volume(name)
-    stop, metrics = threading.Event(), [Metrics(), Metrics()]
+    stop, metrics = asyncio.Event(), [Metrics(), Metrics()]
     with gate(world.plane.kubeconfig(), tmp_path) as (way, through):
-        running: list[threading.Thread] = []
+        running: list[Future[None]] = []
         for number in range(2):
             # One cannot reach the server for a while, and the other always can.
-            api = Mine(
-                SyncKubeClient.from_kubeconfig(through if number == 0 else world.plane.kubeconfig()), stage.box.space
-            )
+            way_in = through if number == 0 else world.plane.kubeconfig()
+            api = Mine(KubeClient.from_kubeconfig(way_in, attempts=1), stage.box.space)
             context = stage.context(timedelta(minutes=2), api)
             leader = Leader(api, "default", f"r{number}", terms=LeaseTimes(renews=0.5))
             loops = [
@@ -212,8 +213,7 @@ def test_two_replicas_and_a_server_that_is_gone_for_a_while(
                 Loop("retention", 0.2, lambda still, context=context: apply_retention(context, still)),
             ]
             scheduler = Scheduler(loops, leader.is_leader, metrics[number])
-            running.append(threading.Thread(target=lead, args=(leader, scheduler, metrics[number], stop), daemon=True))
-            running[-1].start()
+            running.append(start(lead, leader, scheduler, metrics[number], stop))
             assert until(lambda: any(leads(one) for one in metrics), PATIENCE)
         assert [leads(one) for one in metrics] == [True, False]
         assert until(lambda: passes(metrics[0]) > 2, PATIENCE)
@@ -240,11 +240,15 @@ def test_two_replicas_and_a_server_that_is_gone_for_a_while(
         way.open()
         assert until(lambda: stage.notes(name).get(SUSPENDED_BECAUSE) == "idle", PATIENCE)
         assert until(lambda: stage.mode(name) == "Suspended", PATIENCE)
-        stop.set()
+        run(_set, stop)
         for one in running:
-            one.join(PATIENCE)
+            one.result(PATIENCE)
         assert [leads(one) for one in metrics] == [False, False]
     assert (stage.volume(name), stage.phase(volume)) == (volume, "Bound")
+
+
+async def _set(stop: asyncio.Event) -> None:
+    stop.set()
 
 
 def leads(metrics: Metrics) -> bool:
@@ -332,11 +336,11 @@ def test_slots_are_tagged_at_the_claim_and_what_nothing_leads_to_is_told_and_lef
         RootDirectory={"Path": f"/classes/{stage.box.name}/nobody"},
     )["AccessPointId"]
     try:
-        maintain_slots(stage.context(), always)
+        run(maintain_slots, stage.context(), always)
         assert stage.counted.found["slots"].get("point-without-volume") is None
         assert tags(world, at) >= {("sandbox-user", OWNER), ("sandbox-class", stage.box.name)}
         assert ORPHAN_TAG in {key for key, _ in tags(world, lone)}
-        maintain_slots(stage.context(SETTLED + timedelta(minutes=1)), always)
+        run(maintain_slots, stage.context(SETTLED + timedelta(minutes=1)), always)
         assert stage.counted.found["slots"]["point-without-volume"] >= 1
         assert lone in points(world, stage.box.system)
         # A volume that leads there, with another path and other ids than its own, is found by the audit.

@@ -17,11 +17,11 @@ from agentenv.core.lifecycle import retention
 from agentenv.core.lifecycle import wake as waking
 from agentenv.core.workspaces.workspace import DELETED_AT, DESTROY_REQUESTED, SUSPENDED_BECAUSE
 from agentenv.rehearsal.controlplane.client import Client, until
-from agentenv.service.kube.sync_client import SyncKubeClient
 from agentenv.service.loops.retention import destroy_on_request
 from agentenv.service.workspaces.restore import restore_workspace, retained_volume
 from tests.live.conftest import World
 from tests.live.controlplane.things import PATIENCE, becomes_ready
+from tests.live.service.blocking import Blocking, run
 from tests.live.service.conftest import EXTENSIONS, IMAGES, Box
 from tests.live.service.stage import OWNER, Stage
 
@@ -32,7 +32,7 @@ LATER = retention.UNFINISHED + timedelta(minutes=1)
 @pytest.fixture(scope="module")
 def box(world: World, ground: Client, system: str) -> Iterator[Box]:
     """One class for all of them: each has workspaces of its own."""
-    cluster = SyncKubeClient.from_kubeconfig(world.plane.kubeconfig())
+    cluster = Blocking.from_kubeconfig(world.plane.kubeconfig())
     made = Box(f"box{uuid.uuid4().hex[:6]}", ground, cluster, system, most=30)
     yield made
     ground.delete(f"/api/v1/namespaces/{made.space}")
@@ -167,7 +167,7 @@ def test_killed_while_it_is_deleted_with_its_data(stage: Stage, pool: str) -> No
 
 def destroyed(stage: Stage, volume: str) -> bool:
     """Whether a volume is gone, after a pass of the loop that alone destroys it by now."""
-    assert destroy_on_request(stage.context(), lambda: True).failures == ()
+    assert run(destroy_on_request, stage.context(), lambda: True).failures == ()
     return stage.phase(volume) == "gone"
 
 
@@ -206,8 +206,8 @@ def until_it_runs(stage: Stage, name: str, step: int, *more: str) -> bool:
 
 
 def back(stage: Stage, name: str, within: str | None = None) -> bool:
-    volume = retained_volume(stage.api, OWNER, name)
-    return volume is not None and restore_workspace(stage.api, volume, within).outcome in {"made", "there"}
+    volume = run(retained_volume, stage.api, OWNER, name)
+    return volume is not None and run(restore_workspace, stage.api, volume, within).outcome in {"made", "there"}
 
 
 def stands(stage: Stage, name: str, volume: str, space: str = "") -> None:

@@ -17,7 +17,7 @@ import pytest
 from agentenv.rehearsal.controlplane.client import until
 from agentenv.service.__main__ import EXIT_FAILED
 from agentenv.service.kube import view
-from agentenv.service.kube.sync_client import CLAIMS
+from agentenv.service.kube.client import CLAIMS
 from tests.fast.service.http.auth.issuer import FakeIssuer
 from tests.live.conftest import World
 from tests.live.controlplane.things import PATIENCE

@@ -21,10 +21,10 @@ from hypothesis import strategies as some
 from agentenv.core.ledger.table import create_table
 from agentenv.rehearsal.controlplane.client import Client, until
 from agentenv.service.http.auth.token_reviews import CACHE_SECONDS
-from agentenv.service.kube.sync_client import SyncKubeClient
 from tests.fast.service.http.auth.issuer import AUDIENCE, FakeIssuer, SigningKey
 from tests.live.conftest import REGION, World
 from tests.live.controlplane.things import PATIENCE
+from tests.live.service.blocking import Blocking
 from tests.live.service.conftest import IMAGES, Box
 from tests.live.service.serving import Served, configuration, serving
 
@@ -51,7 +51,7 @@ class Stage:
 
 @pytest.fixture(scope="module")
 def stage(world: World, ground: Client, system: str) -> Iterator[Stage]:
-    cluster = SyncKubeClient.from_kubeconfig(world.plane.kubeconfig())
+    cluster = Blocking.from_kubeconfig(world.plane.kubeconfig())
     box = Box(f"box{uuid.uuid4().hex[:6]}", ground, cluster, system, more=VETTED)
     pool = box.deploy(IMAGES[0])
     assert until(lambda: box.full(pool), PATIENCE)

@@ -18,6 +18,7 @@ from agentenv.service.workspaces.retain_volume import retain_all_volumes
 from agentenv.service.workspaces.retire_releases import RetirementResult, now, retire_releases
 from tests.live.conftest import World
 from tests.live.controlplane.things import PATIENCE, becomes_ready, is_ready
+from tests.live.service.blocking import run
 from tests.live.service.conftest import EXTENSIONS, IMAGES, Box
 
 Object = dict[str, Any]
@@ -50,7 +51,7 @@ def acts(box: Box, clock: Callable[[], datetime]) -> list[str]:
     """The steps of a pass; what a controller overtook is the next one's, as it is in the loop."""
     steps: list[str] = []
     for _ in range(20):
-        passed = one(retire_releases(box.cluster, act=True, clock=clock), box)
+        passed = one(run(retire_releases, box.cluster, act=True, clock=clock), box)
         steps += [step.do for step in passed.done]
         if not passed.overtaken:
             return sorted(steps)
@@ -81,7 +82,7 @@ def slots(box: Box) -> dict[str, str]:
 def test_a_class_through_a_new_release(box: Box, world: World) -> None:
     old = box.deploy(IMAGES[0])
     assert until(lambda: box.full(old), PATIENCE), box.pool(old)
-    assert done(retire_releases(box.cluster, act=True, clock=later), box) == []
+    assert done(run(retire_releases, box.cluster, act=True, clock=later), box) == []
     mine = take(box, old, "mine")
     pod, home = box.get("pods", mine, "/api/v1"), kept_home(box, mine)
     assert until(lambda: box.full(old), PATIENCE)
@@ -100,7 +101,7 @@ def test_a_class_through_a_new_release(box: Box, world: World) -> None:
     assert point(home) in points(world, box.system)
 
     # Nobody who has a sandbox notices, and its release stays for as long as it is claimed.
-    assert done(retire_releases(box.cluster, act=True, clock=later), box) == []
+    assert done(run(retire_releases, box.cluster, act=True, clock=later), box) == []
     assert box.get("pods", mine, "/api/v1")["metadata"]["uid"] == pod["metadata"]["uid"]
     claimed = f"{EXTENSIONS}/namespaces/{box.space}/sandboxclaims/mine"
     assert is_ready(box.client, claimed)
@@ -111,7 +112,7 @@ def test_a_class_through_a_new_release(box: Box, world: World) -> None:
     assert acts(box, later) == ["remove-template"]
     assert box.pool(old) is None
     assert [row["metadata"]["name"] for row in box.all("sandboxtemplates")] == [new]
-    assert one(retire_releases(box.cluster, act=False), box).plan.steps == ()
+    assert one(run(retire_releases, box.cluster, act=False), box).plan.steps == ()
     assert point(home) in points(world, box.system)
     box.client.delete(f"/api/v1/persistentvolumes/{home['metadata']['name']}")
 
@@ -122,7 +123,7 @@ def kept_home(box: Box, sandbox: str) -> Object:
 
     def kept() -> bool:
         # Its controller writes to a claim that has just become ready.
-        return [one.outcome for one in retain_all_volumes(box.cluster) if one.namespace == box.space] == ["kept"]
+        return [one.outcome for one in run(retain_all_volumes, box.cluster) if one.namespace == box.space] == ["kept"]
 
     assert until(kept, PATIENCE)
     home = volume(box, sandbox)
@@ -134,7 +135,7 @@ def kept_home(box: Box, sandbox: str) -> Object:
 def marked_once_by_many(box: Box, world: World, old: str, new: str) -> None:
     """Two passes at once, by people who know nothing of each other, and one by the command."""
     with ThreadPoolExecutor(2) as hands:
-        together = [hands.submit(retire_releases, box.cluster, act=True) for _ in range(2)]
+        together = [hands.submit(run, retire_releases, box.cluster, act=True) for _ in range(2)]
         steps = {step for passed in together for step in done(passed.result(), box)}
     assert steps == {"mark"}
     said = command(world, "--json")
@@ -149,7 +150,7 @@ def wakes_from_its_own_release(box: Box, sandbox: str, home: Object) -> None:
     pods = f"/api/v1/namespaces/{box.space}/pods/{sandbox}"
     turn(box, where, "Suspended")
     assert until(lambda: box.client.find(pods) is None, PATIENCE)
-    assert done(retire_releases(box.cluster, act=True, clock=later), box) == []
+    assert done(run(retire_releases, box.cluster, act=True, clock=later), box) == []
     turn(box, where, "Running")
     assert until(lambda: box.client.find(pods), PATIENCE)
     assert becomes_ready(box.client, where)
@@ -185,7 +186,7 @@ def test_a_release_that_comes_back_is_used_again(box: Box) -> None:
     assert box.deploy(IMAGES[0]) == old
     assert until(lambda: box.full(old), PATIENCE)
     assert acts(box, later) == ["mark", "mark", "unmark"]
-    assert done(retire_releases(box.cluster, act=True, clock=later), box) == []
+    assert done(run(retire_releases, box.cluster, act=True, clock=later), box) == []
     assert "sandbox.users.io/retiring" not in (box.pool(old) or {})["metadata"].get("annotations", {})
     assert acts(box, lambda: later() + SETTLED) == ["empty", "remove-pool"]
     # Whoever had one of the first members has it still, and nobody else does.

@@ -12,12 +12,13 @@ from agentenv.core.values.posix_ids import class_id
 from agentenv.core.workspaces import claims
 from agentenv.core.workspaces.workspace import Workspace
 from agentenv.rehearsal.controlplane.client import until
-from agentenv.service.kube.sync_client import CLAIMS, VOLUMES
+from agentenv.service.kube.client import CLAIMS, VOLUMES
 from agentenv.service.workspaces.restore import RestoreResult, restore_workspace, retained_volume
 from agentenv.service.workspaces.restore_requests import WorkspaceRestorer
 from agentenv.service.workspaces.retain_volume import retain_all_volumes
 from tests.live.conftest import World
 from tests.live.controlplane.things import PATIENCE, becomes_ready, condition
+from tests.live.service.blocking import run
 from tests.live.service.conftest import EXTENSIONS, IMAGES, Box
 from tests.live.service.test_releases_live import SANDBOXES, point, points
 
@@ -33,7 +34,7 @@ def make(box: Box, pool: str, name: str, owner: str = OWNER) -> str:
 
     def kept() -> bool:
         # Its controller writes to a claim that has just become ready.
-        return {one.outcome for one in retain_all_volumes(box.cluster) if one.claim == name} <= {"kept", "already"}
+        return {one.outcome for one in run(retain_all_volumes, box.cluster) if one.claim == name} <= {"kept", "already"}
 
     assert until(kept, PATIENCE)
     return volume_of(box, name)
@@ -53,7 +54,7 @@ def gone(box: Box, name: str) -> None:
 
 def released(box: Box, name: str) -> None:
     def is_released() -> bool:
-        found = retained_volume(box.cluster, OWNER, name)
+        found = run(retained_volume, box.cluster, OWNER, name)
         return found is not None and found["status"]["phase"] == "Released"
 
     assert until(is_released, PATIENCE)
@@ -66,9 +67,9 @@ def back(box: Box, name: str, within: str | None = None) -> RestoreResult:
     found: list[RestoreResult] = []
 
     def stands() -> bool:
-        volume = retained_volume(box.cluster, OWNER, name)
+        volume = run(retained_volume, box.cluster, OWNER, name)
         assert volume is not None
-        found.append(restore_workspace(box.cluster, volume, within))
+        found.append(run(restore_workspace, box.cluster, volume, within))
         return found[-1].outcome in {"made", "there"}
 
     assert until(stands, PATIENCE), found[-1]
@@ -110,7 +111,7 @@ def test_a_deleted_workspace_comes_back_on_its_own_volume_and_not_on_a_warm_slot
     pvc = box.get("persistentvolumeclaims", f"home-{name}", "/api/v1")
     assert pvc["metadata"]["ownerReferences"][0]["kind"] == "Sandbox"
     assert until(
-        lambda: [one.outcome for one in retain_all_volumes(box.cluster) if one.claim == name] == ["kept"], PATIENCE
+        lambda: [one.outcome for one in run(retain_all_volumes, box.cluster) if one.claim == name] == ["kept"], PATIENCE
     )
 
     # Once more, and again: it goes with its sandbox as a slot does, and its volume stays.
@@ -175,11 +176,11 @@ def test_whoever_asks_over_the_api_waits_until_it_has_moved_and_come_back(box: B
         assert until(lambda: box.full(pool), PATIENCE)
         name = f"w-{uuid.uuid4().hex[:8]}"
         volume = make(box, pool, name)
-        home = WorkspaceRestorer(box.cluster)
+        home = WorkspaceRestorer(box.cluster.api)
         to: Any = SimpleNamespace(name=other.name)
         claim = box.cluster.find(CLAIMS, name, box.space)
         assert claim is not None
-        moved = asyncio.run(home.change_class(claim, to))
+        moved = run(home.change_class, claim, to)
         assert (moved.id, moved.class_name, moved.owner) == (name, other.name, OWNER)
         ready(other, name)
         assert volume_of(other, name) == volume
@@ -200,9 +201,9 @@ def test_nobody_comes_back_on_anothers_volume(box: Box) -> None:
     assert until(lambda: box.full(pool), PATIENCE)
     name = f"w-{uuid.uuid4().hex[:8]}"
     volume = make(box, pool, name)
-    assert retained_volume(box.cluster, "u-9", name) is None
+    assert run(retained_volume, box.cluster, "u-9", name) is None
     # While its sandbox stands, its volume is not for anybody else: it stands, and nothing is made.
     found = box.cluster.find(VOLUMES, volume)
     assert found is not None
-    assert restore_workspace(box.cluster, found).outcome == "there"
+    assert run(restore_workspace, box.cluster, found).outcome == "there"
     assert [row["metadata"]["name"] for row in box.all("sandboxclaims")] == [name]

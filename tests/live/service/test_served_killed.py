@@ -22,13 +22,13 @@ from agentenv.core.ledger.table import create_table
 from agentenv.core.values.timestamps import parse_timestamp
 from agentenv.core.workspaces.workspace import DELETED_AT, SUSPENDED_BECAUSE
 from agentenv.rehearsal.controlplane.client import Client, until
-from agentenv.service.kube.sync_client import SyncKubeClient
 from agentenv.service.ledger.record import LedgerRecorder
 from agentenv.service.ledger.table import Ledger
 from agentenv.service.ledger.usage import Meter
 from tests.fast.service.http.auth.issuer import FakeIssuer
 from tests.live.conftest import World
 from tests.live.controlplane.things import PATIENCE, condition
+from tests.live.service.blocking import Blocking, run
 from tests.live.service.conftest import IMAGES, Box
 from tests.live.service.front import Front
 from tests.live.service.replicas import Company, Replica, Told
@@ -115,7 +115,7 @@ WAIT = {"wait": 60}
 
 @pytest.fixture(scope="module")
 def scene(world: World, ground: Client, system: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    api = SyncKubeClient.from_kubeconfig(world.plane.kubeconfig())
+    api = Blocking.from_kubeconfig(world.plane.kubeconfig())
     box = Box(f"box{uuid.uuid4().hex[:6]}", ground, api, system, most=30, more=VETTED)
     pool = box.deploy(IMAGES[0])
     name = f"ledger-{box.name}"
@@ -221,7 +221,7 @@ def taken_away(scene: Scene, owner: str, front: Front, step: int) -> bool:
     assert kept["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
     assert (scene.stage.homes(name), scene.stage.claim(name)) == ([volume], None)
     # What it used is there once, until it was deleted.
-    LedgerRecorder(scene.stage.api, scene.ledger, Meter()).record_all()
+    run(LedgerRecorder(scene.stage.api.api, scene.ledger, Meter()).record_all)
     rows = [row for row in scene.rows(label) if row.claim == claim]
     assert rows
     assert all(row.closed for row in rows)

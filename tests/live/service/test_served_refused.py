@@ -21,13 +21,14 @@ from agentenv.core.values.timestamps import parse_timestamp
 from agentenv.core.workspaces.workspace import DELETED_AT, LAST_ACTIVE
 from agentenv.rehearsal.controlplane.client import Client, until
 from agentenv.service.aws import clients as aws
-from agentenv.service.kube.sync_client import VOLUMES, SyncKubeClient, section
+from agentenv.service.kube.client import VOLUMES, section
 from agentenv.service.ledger.record import LedgerRecorder
 from agentenv.service.ledger.table import Ledger
 from agentenv.service.ledger.usage import Meter
 from tests.fast.service.http.auth.issuer import FakeIssuer
 from tests.live.conftest import REGION, World
 from tests.live.controlplane.things import PATIENCE
+from tests.live.service.blocking import Blocking, run
 from tests.live.service.conftest import IMAGES, Box
 from tests.live.service.front import CONFLICT, THROTTLED, TOO_MANY, Answer, Front
 from tests.live.service.gate import gate
@@ -46,7 +47,7 @@ GONE_SECONDS = 30.0
 @pytest.fixture(scope="module")
 def stage(world: World, ground: Client, system: str) -> Iterator[Stage]:
     """A class for all of them: each has owners of its own."""
-    api = SyncKubeClient.from_kubeconfig(world.plane.kubeconfig())
+    api = Blocking.from_kubeconfig(world.plane.kubeconfig())
     box = Box(f"box{uuid.uuid4().hex[:6]}", ground, api, system, most=30, more=VETTED)
     pool = box.deploy(IMAGES[0])
     assert until(lambda: box.full(pool), PATIENCE)
@@ -168,15 +169,15 @@ def test_a_table_that_is_throttled_loses_no_row_and_keeps_nobody_waiting_for_it(
     with replica.client(company.issuer, "throttled") as ann:
         made = answered(ann, "POST", "/v1/workspaces", 201, json={"class": stage.box.name}, params=WAIT)
         owner, claim = made["owner"], (stage.claim(made["id"]) or {})["metadata"]["uid"]
-        recorder = LedgerRecorder(stage.api, throttled, Meter())
+        recorder = LedgerRecorder(stage.api.api, throttled, Meter())
         # More than anybody tries: the pass is given up, and there is nothing of it or what there should be.
         table.refuse(100, THROTTLED)
         with pytest.raises(aws.AwsUnavailableError):
-            recorder.record_all()
+            run(recorder.record_all)
         # At first only: the pass goes through, as often as it is made.
         table.refuse(1, THROTTLED)
-        assert until(lambda: recorder.record_all() and once(ledger, owner, claim), PATIENCE, every=0.5)
-        assert recorder.record_all().failures == ()
+        assert until(lambda: run(recorder.record_all) and once(ledger, owner, claim), PATIENCE, every=0.5)
+        assert run(recorder.record_all).failures == ()
         assert once(ledger, owner, claim)
         assert table.refusals > 3
         # Whoever takes one away is not kept waiting for good, and not refused.
@@ -184,7 +185,7 @@ def test_a_table_that_is_throttled_loses_no_row_and_keeps_nobody_waiting_for_it(
         answered(ann, "DELETE", f"/v1/workspaces/{made['id']}", 202)
         assert becomes(ann, f"/v1/workspaces/{made['id']}", "deleted")
         table.refuse(0, THROTTLED)
-        LedgerRecorder(stage.api, ledger, Meter()).record_all()
+        run(LedgerRecorder(stage.api.api, ledger, Meter()).record_all)
         assert once(ledger, owner, claim)
     replica.close()
     table.close()

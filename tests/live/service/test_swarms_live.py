@@ -14,7 +14,7 @@ from agentenv.core.classes.releases import releases_of
 from agentenv.core.workspaces.swarms import Swarm, member, swarm
 from agentenv.core.workspaces.workspace import DELETED_AT
 from agentenv.rehearsal.controlplane.client import until
-from agentenv.service.kube.sync_client import VOLUME_CLAIMS, VOLUMES, section
+from agentenv.service.kube.client import VOLUME_CLAIMS, VOLUMES, section
 from agentenv.service.loops.retention import apply_retention
 from agentenv.service.loops.slots import maintain_slots
 from agentenv.service.workspaces.restore import restore_workspace, retained_volume
@@ -22,6 +22,7 @@ from agentenv.service.workspaces.swarms import SwarmError, create_swarm, delete_
 from tests.fast.service.loops.cluster import always
 from tests.live.conftest import World
 from tests.live.controlplane.things import PATIENCE, becomes_ready
+from tests.live.service.blocking import run
 from tests.live.service.conftest import EXTENSIONS, IMAGES, Box
 from tests.live.service.stage import OWNER, Stage
 
@@ -37,7 +38,7 @@ def stage(box: Box, world: World) -> Iterator[Stage]:
     assert until(lambda: box.get("resourcequotas", "sandbox", "/api/v1").get("status", {}).get("hard"), PATIENCE)
     made = Stage(box, world)
     yield made
-    delete_swarm(box.cluster, box.space, TASK, KEPT)
+    run(delete_swarm, box.cluster, box.space, TASK, KEPT)
     made.clear()
 
 
@@ -49,7 +50,7 @@ def asked(box: Box, task: str = TASK, count: int = 3) -> Swarm:
 def test_a_swarm_comes_up_whole_shares_a_volume_and_goes(stage: Stage) -> None:
     box = stage.box
     (own,) = [row["metadata"]["name"] for row in box.all("sandboxtemplates")]
-    sandboxes = create_swarm(box.cluster, asked(box), timeout=PATIENCE)
+    sandboxes = run(create_swarm, box.cluster, asked(box), timeout=PATIENCE)
     assert list(sandboxes) == ["crawl-0", "crawl-1", "crawl-2"]
     pods = [box.get("pods", name, "/api/v1") for name in sandboxes.values()]
     volumes = [mounted(pod) for pod in pods]
@@ -64,9 +65,9 @@ def test_a_swarm_comes_up_whole_shares_a_volume_and_goes(stage: Stage) -> None:
     assert len(handles) == 4
 
     with pytest.raises(SwarmError, match=r"no room for 3 more: .*pods: 3 of 1"):
-        create_swarm(box.cluster, asked(box, "more"), timeout=1)
+        run(create_swarm, box.cluster, asked(box, "more"), timeout=1)
     assert len(box.all("sandboxclaims")) == 3
-    delete_swarm(box.cluster, box.space, TASK, KEPT)
+    run(delete_swarm, box.cluster, box.space, TASK, KEPT)
     assert until(lambda: not box.all("persistentvolumeclaims", "/api/v1"), PATIENCE)
     assert box.all("sandboxclaims") == []
     # What is left is the class's own.
@@ -75,19 +76,20 @@ def test_a_swarm_comes_up_whole_shares_a_volume_and_goes(stage: Stage) -> None:
 
 def test_deleted_and_created_again_it_has_the_data_that_was_kept(stage: Stage) -> None:
     box = stage.box
-    create_swarm(box.cluster, asked(box), timeout=PATIENCE)
+    run(create_swarm, box.cluster, asked(box), timeout=PATIENCE)
     before = volumes_of(stage)
     assert len({*before.values()}) == 4
-    delete_swarm(box.cluster, box.space, TASK, KEPT)
+    run(delete_swarm, box.cluster, box.space, TASK, KEPT)
     # At once, and before any pass.
     assert dated(stage) == {*before.values()}
-    create_swarm(box.cluster, asked(box), timeout=PATIENCE)
+    run(create_swarm, box.cluster, asked(box), timeout=PATIENCE)
     assert (volumes_of(stage), dated(stage)) == (before, set())
     for name in ("crawl-0", "crawl-1", "crawl-2"):
         assert mounted(box.get("pods", name, "/api/v1"))["shared"] == "shared-crawl"
     for later in (timedelta(0), timedelta(hours=1)):
         context = stage.context(later)
-        assert (apply_retention(context, always).failures, maintain_slots(context, always).failures) == ((), ())
+        assert run(apply_retention, context, always).failures == ()
+        assert run(maintain_slots, context, always).failures == ()
         assert not stage.counted.found["slots"].keys() & {"workspace-off-its-home", "volume-claim-without-swarm"}
     assert len(box.all("sandboxclaims")) == 3
     assert volumes_of(stage) == before
@@ -95,41 +97,41 @@ def test_deleted_and_created_again_it_has_the_data_that_was_kept(stage: Stage) -
 
 def test_a_member_that_is_resumed_alone_mounts_what_was_kept_of_its_task(stage: Stage) -> None:
     box = stage.box
-    create_swarm(box.cluster, asked(box), timeout=PATIENCE)
+    run(create_swarm, box.cluster, asked(box), timeout=PATIENCE)
     before = volumes_of(stage)
     for whole in (True, False):
         if whole:
             stage.let_go("crawl-1")
         else:
-            delete_swarm(box.cluster, box.space, TASK, KEPT)
+            run(delete_swarm, box.cluster, box.space, TASK, KEPT)
         assert until(lambda: came_back(stage, "crawl-1"), PATIENCE, every=0.5)
         where = f"{EXTENSIONS}/namespaces/{box.space}/sandboxclaims/crawl-1"
         assert becomes_ready(box.client, where), box.client.get(where)
         assert mounted(box.get("pods", "crawl-1", "/api/v1"))["shared"] == "shared-crawl"
         assert {volumes_of(stage, 2)[key] for key in ("crawl-1", "shared")} == {before["crawl-1"], before["shared"]}
         assert not dated(stage) & {before["crawl-1"], before["shared"]}
-    create_swarm(box.cluster, asked(box), timeout=PATIENCE)
+    run(create_swarm, box.cluster, asked(box), timeout=PATIENCE)
     assert (volumes_of(stage), dated(stage)) == (before, set())
 
 
 @pytest.mark.parametrize("action", ["end-swarm", "swarm"])
 def test_killed_while_it_is_deleted_or_returns(stage: Stage, action: str) -> None:
     box, two = stage.box, asked(stage.box, count=2)
-    create_swarm(box.cluster, two, timeout=PATIENCE)
+    run(create_swarm, box.cluster, two, timeout=PATIENCE)
     before = volumes_of(stage, 2)
     more = [] if action == "end-swarm" else [json.dumps(box.said(IMAGES[0])), "2"]
     # Each step of it is killed in tests/fast; here every third, by `kill -9`.
     step, killed = 1, True
     while killed:
         if action == "swarm":
-            delete_swarm(box.cluster, box.space, TASK, KEPT)
+            run(delete_swarm, box.cluster, box.space, TASK, KEPT)
         killed = stage.kill(action, TASK, step, *more)
         assert (
-            apply_retention(stage.context(), always).failures,
-            maintain_slots(stage.context(), always).failures,
+            run(apply_retention, stage.context(), always).failures,
+            run(maintain_slots, stage.context(), always).failures,
         ) == ((), ())
         if action == "end-swarm":
-            delete_swarm(box.cluster, box.space, TASK, KEPT)
+            run(delete_swarm, box.cluster, box.space, TASK, KEPT)
             assert dated(stage) == {*before.values()}
         assert until(lambda: whole(stage, two), PATIENCE)
         assert (volumes_of(stage, 2), dated(stage)) == (before, set())
@@ -140,7 +142,7 @@ def test_killed_while_it_is_deleted_or_returns(stage: Stage, action: str) -> Non
 def whole(stage: Stage, of: Swarm) -> bool:
     """Whether it is there, by asking again for as long as an earlier one is on its way out."""
     try:
-        return len(create_swarm(stage.box.cluster, of, timeout=PATIENCE)) == len(of.claims)
+        return len(run(create_swarm, stage.box.cluster, of, timeout=PATIENCE)) == len(of.claims)
     except SwarmError as error:
         if error.kind != "busy":
             raise
@@ -148,9 +150,9 @@ def whole(stage: Stage, of: Swarm) -> bool:
 
 
 def came_back(stage: Stage, name: str) -> bool:
-    volume = retained_volume(stage.api, OWNER, name)
+    volume = run(retained_volume, stage.api, OWNER, name)
     assert volume is not None
-    return restore_workspace(stage.api, volume).outcome in {"made", "there"}
+    return run(restore_workspace, stage.api, volume).outcome in {"made", "there"}
 
 
 def volumes_of(stage: Stage, count: int = 3) -> dict[str, str]:

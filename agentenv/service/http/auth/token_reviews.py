@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from agentenv.core.values.object_fields import text
 from agentenv.service.http.problems import UnauthenticatedError
-from agentenv.service.kube.client import TOKEN_REVIEWS, Document, KubeClient, section
+from agentenv.service.kube.client import KubeClient, section
 
 CACHE_SECONDS = 10.0
 MAX_CACHED = 10_000
@@ -72,13 +72,7 @@ class TokenReviewer:
         return account
 
     async def _review(self, token: str) -> Account | None:
-        review: Document = {
-            "apiVersion": "authentication.k8s.io/v1",
-            "kind": "TokenReview",
-            "metadata": {},
-            "spec": {"token": token, "audiences": [self._audience]},
-        }
-        status = section(await self._kube.request("POST", TOKEN_REVIEWS.path(), review), "status")
+        status = await self._kube.review(token, self._audience)
         audiences: object = status.get("audiences")
         if (
             status.get("authenticated") is not True

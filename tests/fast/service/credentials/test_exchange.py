@@ -42,8 +42,8 @@ from agentenv.service.credentials.exchange import BURST, Allowance, ClassRole, E
 from agentenv.service.credentials.token_bearer import RefusedExchangeError
 from agentenv.service.credentials.vault import Vault
 from agentenv.service.http import responses as answers
-from agentenv.service.kube.sync_client import CLAIMS, PODS, SANDBOXES, Document, SyncKubeClient
-from tests.fast.service.fake_api_server import FakeApiServer
+from agentenv.service.kube.client import CLAIMS, PODS, SANDBOXES, Document, KubeClient
+from tests.fast.service.fake_api_server import Api, FakeApiServer, run
 from tests.fast.service.ledger import documents
 
 ROLE = "arn:aws:iam::123456789012:role/class-standard"
@@ -71,7 +71,7 @@ class Says:
             **changes,
         }
 
-    def review(self, token: str, audience: str) -> Document:
+    async def review(self, token: str, audience: str) -> Document:
         assert audience == AUDIENCE
         return self.status if token == "the-token" else {"authenticated": False, "error": "no such token"}
 
@@ -100,12 +100,13 @@ def api() -> FakeApiServer:
 def exchange(api: FakeApiServer, reviewer: Says | None = None, sts: Any = None, **more: Any) -> Exchange:
     roles = {"standard": ClassRole(ROLE, (POLICY,))}
     more.setdefault("clock", lambda: NOW)
-    return Exchange(api, reviewer or Says(), sts or Sts(), roles, PLACE, **more)
+    cluster = Api(api) if isinstance(api, FakeApiServer) else api
+    return Exchange(cluster, reviewer or Says(), sts or Sts(), roles, PLACE, **more)
 
 
 def why(of: Exchange, token: str = "the-token", address: str = ADDRESS) -> str:  # noqa: S107 - it is none
     try:
-        of.credentials(token, address)
+        run(of.credentials, token, address)
     except RefusedExchangeError as refusal:
         return refusal.why
     return ""
@@ -165,7 +166,7 @@ def test_a_session_lasts_no_longer_than_its_workspace_as_far_as_sts_can() -> Non
 
 def test_a_claimed_sandbox_gets_its_owners_session(api: FakeApiServer) -> None:
     sts = Sts()
-    given = exchange(api, sts=sts).credentials("the-token", ADDRESS)
+    given = run(exchange(api, sts=sts).credentials, "the-token", ADDRESS)
     assert given.session.endswith("/w-1")
     assert sts.asked[0]["RoleArn"] == ROLE
     assert "s3cr3t" not in repr(given)
@@ -239,7 +240,7 @@ def test_what_the_cluster_says_now_decides(change: tuple[Any, str, tuple[str, ..
 
 
 def test_a_class_without_a_role_gives_none(api: FakeApiServer) -> None:
-    assert why(Exchange(api, Says(), Sts(), {"other": ClassRole(ROLE)}, PLACE)) == "class"
+    assert why(Exchange(Api(api), Says(), Sts(), {"other": ClassRole(ROLE)}, PLACE)) == "class"
 
 
 def test_who_asks_too_often_waits(api: FakeApiServer) -> None:
@@ -265,12 +266,12 @@ def test_what_sts_refuses_is_refused_and_its_trouble_is_not(api: FakeApiServer) 
     assert why(exchange(api, sts=refusing)) == "sts"
     refusing.code = "Throttling"
     with pytest.raises(aws.AwsUnavailableError):
-        exchange(api, sts=refusing).credentials("the-token", ADDRESS)
+        run(exchange(api, sts=refusing).credentials, "the-token", ADDRESS)
 
 
 def test_the_audit_says_who_and_never_what(api: FakeApiServer, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "service.audit")
-    exchange(api).credentials("the-token", ADDRESS)
+    run(exchange(api).credentials, "the-token", ADDRESS)
     why(exchange(api), address="10.40.1.8")
     given, refused = (record for record in caplog.records if record.name == "service.audit")
     assert (given.getMessage(), refused.getMessage()) == ("identity given", "identity refused")
@@ -325,15 +326,17 @@ def test_while_the_cluster_is_away_whoever_asks_is_told_to_ask_again(api: FakeAp
             "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
             "current-context": "a",
         }
-    gone: Any = SyncKubeClient.from_kubeconfig_document(config)
-    for ours in (exchange(api, gone), exchange(gone)):
-        client = TestClient(application(ours), client=(ADDRESS, 4000), raise_server_exceptions=False)
-        answer = client.get("/v1/identity/credentials", headers={"Authorization": "the-token"})
-        assert (answer.status_code, answer.headers["Retry-After"]) == (503, "2")
-        asked = {"Action": "AssumeRoleWithWebIdentity", "WebIdentityToken": "the-token"}
-        answer = client.post("/v1/identity/sts", data=asked)
-        assert (answer.status_code, "<Code>Throttling</Code>" in answer.text) == (503, True)
-    gone.close()
+    for reviews in (True, False):
+        gone: Any = KubeClient.from_kubeconfig_document(config)
+        ours = exchange(api, gone) if reviews else exchange(gone)
+        with TestClient(application(ours), client=(ADDRESS, 4000), raise_server_exceptions=False) as client:
+            answer = client.get("/v1/identity/credentials", headers={"Authorization": "the-token"})
+            assert (answer.status_code, answer.headers["Retry-After"]) == (503, "2")
+            asked = {"Action": "AssumeRoleWithWebIdentity", "WebIdentityToken": "the-token"}
+            answer = client.post("/v1/identity/sts", data=asked)
+            assert (answer.status_code, "<Code>Throttling</Code>" in answer.text) == (503, True)
+            assert client.portal is not None
+            client.portal.call(gone.close)
 
 
 def test_other_actions_of_sts_are_told_where_to_go(api: FakeApiServer) -> None:
@@ -406,13 +409,13 @@ def test_secrets_are_their_owners(monkeypatch: pytest.MonkeyPatch, api: FakeApiS
         vault.put("u-1", "token", "two")
         assert [(one.name, one.reference) for one in vault.all("u-1")] == [("token", "sandbox-secrets/dev/u-1/token")]
         ours = exchange(api, vault=lambda _: client)
-        assert ours.secret("the-token", ADDRESS, "token") == "two"
+        assert run(ours.secret, "the-token", ADDRESS, "token") == "two"
         for name in ("other", "../u-10/token", "u-10/token", "*"):
             with pytest.raises(RefusedExchangeError) as refusal:
-                ours.secret("the-token", ADDRESS, name)
+                run(ours.secret, "the-token", ADDRESS, name)
             assert refusal.value.why == "secret"
         assert vault.delete("u-1", "token")
         assert not vault.delete("u-1", "nothing")
         assert vault.all("u-1") == []
         vault.put("u-1", "token", "three")
-        assert ours.secret("the-token", ADDRESS, "token") == "three"
+        assert run(ours.secret, "the-token", ADDRESS, "token") == "three"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from fastapi import FastAPI
@@ -13,11 +14,11 @@ from fastapi.testclient import TestClient
 from agentenv.core.workspaces.records import workspace_of_volume
 from agentenv.core.workspaces.workspace import DELETED_AT, CreateRequest
 from agentenv.service.http import responses as answers
-from agentenv.service.http.problems import Problem
-from agentenv.service.kube.client import CLAIMS, Document, Kind, KubeClient
-from agentenv.service.kube.sync_client import SyncKubeApiError
+from agentenv.service.kube.client import CLAIMS, Document, Kind, KubeApiError, KubeClient
 from agentenv.service.workspaces import restore_requests as homecoming
+from agentenv.service.workspaces.create import problem_of
 from agentenv.service.workspaces.restore_requests import WorkspaceRestorer
+from tests.fast.service.fake_api_server import Api
 from tests.fast.service.workspaces.stage import staged
 from tests.fast.service.workspaces.test_restore_requests import house
 
@@ -25,14 +26,14 @@ from tests.fast.service.workspaces.test_restore_requests import house
 @pytest.mark.parametrize(
     ("failure", "status"),
     [
-        (SyncKubeApiError("it does not answer", 503), 503),
-        (SyncKubeApiError("too many", 429), 503),
-        (SyncKubeApiError("may not", 403), 503),
-        (SyncKubeApiError("exceeded quota", 403, "Forbidden"), 503),
-        (SyncKubeApiError("odd", 422, "Invalid"), 409),
+        (KubeApiError("it does not answer", 503), 503),
+        (KubeApiError("too many", 429), 503),
+        (KubeApiError("may not", 403), 503),
+        (KubeApiError("exceeded quota", 403, "Forbidden"), 503),
+        (KubeApiError("odd", 422, "Invalid"), 409),
     ],
 )
-def test_what_the_api_server_says_to_a_thread_is_told_like_the_rest(failure: SyncKubeApiError, status: int) -> None:
+def test_an_error_of_the_api_server_is_a_problem(failure: KubeApiError, status: int) -> None:
     app = FastAPI()
     answers.install_handlers(app)
 
@@ -51,7 +52,7 @@ def failing(times: int, code: int) -> Callable[[int], None]:
 
     def before(number: int) -> None:
         if number <= times:
-            raise SyncKubeApiError("just now it cannot", code)
+            raise KubeApiError("just now it cannot", code)
 
     return before
 
@@ -62,7 +63,7 @@ def test_somebody_comes_back_through_a_server_that_is_busy(code: int) -> None:
     shelf.before = failing(3, code)
     kept = workspace_of_volume(volume)
     assert kept is not None
-    back = asyncio.run(WorkspaceRestorer(shelf, timeout=5).restore(volume, kept))
+    back = asyncio.run(WorkspaceRestorer(Api(shelf), timeout=5).restore(volume, kept))
     assert back.id == "w-1"
 
 
@@ -75,13 +76,14 @@ def test_nobody_waits_for_a_server_that_is_gone_until_patience_is_over(monkeypat
 
     def gone(*_: object, **__: object) -> None:
         asked.append(1)
-        raise SyncKubeApiError("the API server does not answer", 503)
+        raise KubeApiError("the API server does not answer", 503)
 
     monkeypatch.setattr(shelf, "list", gone)
-    with pytest.raises(Problem) as told:
-        asyncio.run(WorkspaceRestorer(shelf, timeout=1).restore(volume, kept))
-    assert (told.value.kind, told.value.retry_after is not None) == ("unavailable", True)
-    assert len(asked) == homecoming.ATTEMPTS
+    with pytest.raises(KubeApiError) as refused:
+        asyncio.run(WorkspaceRestorer(Api(shelf), timeout=1).restore(volume, kept))
+    # The client itself has retried by then.
+    assert (refused.value.transient, len(asked)) == (True, 1)
+    assert problem_of(refused.value).kind == "unavailable"
 
 
 def test_a_claim_is_made_though_its_quota_was_counted_by_others_at_the_same_moment() -> None:
@@ -99,11 +101,11 @@ def test_one_that_is_changed_while_it_is_deleted_goes_all_the_same(monkeypatch: 
     removed = KubeClient.delete
     conflicts = [True, True]
 
-    async def overtaken(kube: KubeClient, kind: Kind, read: Document, *, policy: str = "Background") -> bool:
+    async def overtaken(kube: KubeClient, kind: Kind, read: Document, **options: Any) -> bool:
         if kind is CLAIMS and conflicts:
             conflicts.pop()
             return False
-        return await removed(kube, kind, read, policy=policy)
+        return await removed(kube, kind, read, **options)
 
     monkeypatch.setattr(KubeClient, "delete", overtaken)
 

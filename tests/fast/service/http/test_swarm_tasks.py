@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any
@@ -25,7 +24,7 @@ from agentenv.service.http.swarm_tasks import (
     task_name,
 )
 from agentenv.service.http.swarms import delete
-from agentenv.service.kube.sync_client import (
+from agentenv.service.kube.client import (
     CLAIMS,
     POOLS,
     QUOTAS,
@@ -33,11 +32,11 @@ from agentenv.service.kube.sync_client import (
     VOLUME_CLAIMS,
     VOLUMES,
     Document,
-    SyncKubeApiError,
+    KubeApiError,
 )
 from agentenv.service.kube.view import ClusterView
 from agentenv.service.workspaces import swarm_outcome
-from tests.fast.service.fake_api_server import FakeApiServer
+from tests.fast.service.fake_api_server import Api, FakeApiServer
 from tests.fast.service.workspaces.stage import settings_of
 
 SPACE = "sandbox-box"
@@ -50,19 +49,25 @@ class Slow(FakeApiServer):
 
     def __init__(self) -> None:
         super().__init__()
-        self.let = threading.Event()
+        self.let = asyncio.Event()
 
     def find(self, kind: Any, name: str, namespace: str | None = None) -> Document | None:
-        self.let.wait(20)
         if kind is QUOTAS:
             return {"status": {"hard": {"pods": "0"}, "used": {"pods": "0"}}}
         return super().find(kind, name, namespace)
 
-    def list(
-        self, kind: Any, namespace: str | None = None, labels: Mapping[str, str | None] | None = None
-    ) -> Iterator[Document]:
-        self.let.wait(20)
-        return super().list(kind, namespace, labels)
+
+class SlowApi(Api):
+    """The verbs of it."""
+
+    async def find(self, kind: Any, name: str, namespace: str | None = None) -> Document | None:
+        await self.server.let.wait()
+        return await super().find(kind, name, namespace)
+
+    async def list(self, kind: Any, namespace: str | None = None, labels: Any = None) -> AsyncIterator[Document]:
+        await self.server.let.wait()
+        async for document in super().list(kind, namespace, labels):
+            yield document
 
 
 def ask(
@@ -81,13 +86,13 @@ def ask(
 
 def test_swarms_that_take_their_time_hold_up_nobody_else() -> None:
     slow = Slow()
-    swarming = SwarmTasks(slow, CATALOG, ClusterView())
+    swarming = SwarmTasks(SlowApi(slow), CATALOG, ClusterView())
 
     async def play() -> None:
         for number in range(MAX_CONCURRENT):
             told: SwarmStatus = await ask(swarming, f"u-{number // MAX_PER_OWNER}", f"t-{number}")
             assert told.state == "creating"
-        # What others wait for: budgets, the ledger, whoever comes back.
+        # What other requests wait for: the event loop, and its threads.
         async with asyncio.timeout(10):
             await asyncio.to_thread(lambda: None)
         for owner in ("u-0", "u-99"):
@@ -106,7 +111,7 @@ def test_swarms_that_take_their_time_hold_up_nobody_else() -> None:
 
 def test_one_owner_does_not_take_the_place_of_all() -> None:
     slow = Slow()
-    swarming = SwarmTasks(slow, CATALOG, ClusterView())
+    swarming = SwarmTasks(SlowApi(slow), CATALOG, ClusterView())
 
     async def play() -> None:
         for number in range(MAX_PER_OWNER):
@@ -154,7 +159,7 @@ def test_why_there_is_none_is_told_by_every_replica_until_there_is_one() -> None
     shelf = Coming(able=0)
 
     async def play() -> None:
-        here, there = (SwarmTasks(shelf, CATALOG, shelf.view) for _ in range(2))
+        here, there = (SwarmTasks(Api(shelf), CATALOG, shelf.view) for _ in range(2))
         with pytest.raises(Problem, match="no node"):
             await ask(here, "u-0", "t-0", wait=20)
         for one in (here, there):
@@ -200,7 +205,7 @@ class Busy(FakeApiServer):
     def patch(self, kind: Any, existing: Document, changes: Document) -> bool:
         if kind is VOLUMES and self.busy:
             self.busy -= 1
-            raise SyncKubeApiError("too many requests", 429)
+            raise KubeApiError("too many requests", 429)
         return super().patch(kind, existing, changes)
 
 
@@ -209,7 +214,7 @@ def test_a_server_that_is_busy_for_a_moment_costs_nobody_their_swarm(monkeypatch
     monkeypatch.setattr("agentenv.service.workspaces.swarms.PAUSE", 0.01)
     shelf = Busy()
     view = ClusterView()
-    swarming = SwarmTasks(shelf, CATALOG, view)
+    swarming = SwarmTasks(Api(shelf), CATALOG, view)
 
     async def play() -> None:
         making = asyncio.ensure_future(ask(swarming, "u-0", "t-0", wait=20))
@@ -227,7 +232,7 @@ def test_a_server_that_is_busy_for_a_moment_costs_nobody_their_swarm(monkeypatch
 def test_of_one_whose_volume_cannot_be_kept_nobody_is_told_that_it_is_there() -> None:
     shelf = Busy()
     shelf.busy, shelf.whose = 0, {"sandbox.users.io/user": "u-9"}
-    swarming = SwarmTasks(shelf, CATALOG, ClusterView())
+    swarming = SwarmTasks(Api(shelf), CATALOG, ClusterView())
 
     async def play() -> None:
         with pytest.raises(Problem, match=r"volume of t-0-\S+ cannot be kept") as refused:
@@ -245,11 +250,11 @@ def test_one_runs_once_it_was_handed_over() -> None:
 
         def patch(self, kind: Any, existing: Document, changes: Document) -> bool:
             if kind is POOLS and not self.able_to_note:
-                raise SyncKubeApiError("too many requests", 429)
+                raise KubeApiError("too many requests", 429)
             return super().patch(kind, existing, changes)
 
     shelf = Unable()
-    swarming = SwarmTasks(shelf, CATALOG, shelf.view)
+    swarming = SwarmTasks(Api(shelf), CATALOG, shelf.view)
 
     async def play() -> None:
         with pytest.raises(Problem, match="goes on with it") as told:
@@ -270,13 +275,13 @@ def test_one_that_is_on_its_way_is_found_wherever_it_is_looked_for() -> None:
     shelf = Coming()
 
     async def play() -> None:
-        swarming = SwarmTasks(slow, CATALOG, ClusterView())
+        swarming = SwarmTasks(SlowApi(slow), CATALOG, ClusterView())
         told = await ask(swarming, "u-0", "t-0")
         assert await swarming.find("u-0", "t-0") == told
         slow.let.set()
-        await ask(SwarmTasks(shelf, CATALOG, shelf.view), "u-0", "t-0", wait=20)
+        await ask(SwarmTasks(Api(shelf), CATALOG, shelf.view), "u-0", "t-0", wait=20)
         # A replica that was not told of its claims yet.
-        late = await SwarmTasks(shelf, CATALOG, ClusterView()).find("u-0", "t-0")
+        late = await SwarmTasks(Api(shelf), CATALOG, ClusterView()).find("u-0", "t-0")
         assert (late.state, late.class_name, late.asked) == ("creating", "box", 1)
 
     try:
@@ -289,7 +294,7 @@ def test_one_whose_workspaces_have_all_ended_can_be_ended() -> None:
     shelf = Coming()
 
     async def play() -> None:
-        swarming = SwarmTasks(shelf, CATALOG, shelf.view)
+        swarming = SwarmTasks(Api(shelf), CATALOG, shelf.view)
         await ask(swarming, "u-0", "t-0", wait=20)
         for claim in [*shelf.list(CLAIMS)]:
             shelf.delete(CLAIMS, claim)
@@ -304,7 +309,7 @@ def test_what_was_asked_is_told_also_where_a_part_of_it_is_gone() -> None:
     shelf = Coming()
 
     async def play() -> None:
-        swarming = SwarmTasks(shelf, CATALOG, shelf.view)
+        swarming = SwarmTasks(Api(shelf), CATALOG, shelf.view)
         await ask(swarming, "u-0", "t-0", wait=20, count=3)
         assert (await swarming.find("u-0", "t-0")).asked == len(shelf.names(CLAIMS)) == 3
         (claim, *_) = shelf.list(CLAIMS)
@@ -324,9 +329,9 @@ def test_one_that_is_on_its_way_out_is_not_told_as_whole() -> None:
     shelf = Coming()
 
     async def play() -> None:
-        swarming = SwarmTasks(shelf, CATALOG, shelf.view)
+        swarming = SwarmTasks(Api(shelf), CATALOG, shelf.view)
         await ask(swarming, "u-0", "t-0", wait=20, count=2)
-        swarm_outcome.mark_deleted(shelf, SPACE, task_name("u-0", "t-0"))
+        await swarm_outcome.mark_deleted(Api(shelf), SPACE, task_name("u-0", "t-0"))
         told = await swarming.find("u-0", "t-0")
         assert (told.asked, told.state, told.why) == (2, "failed", BEING_DELETED)
 
@@ -342,7 +347,7 @@ def test_what_is_kept_of_one_that_was_deleted_can_be_destroyed() -> None:
     about = {"name": "pv-1", "labels": labels, "annotations": notes}
     shelf.put(VOLUMES, {"metadata": about, "spec": spec, "status": {"phase": "Released"}})
     made: Any = Dependencies
-    parts = made(None, CATALOG, None, None, None, swarm_tasks=SwarmTasks(shelf, CATALOG, shelf.view))
+    parts = made(None, CATALOG, None, None, None, swarm_tasks=SwarmTasks(Api(shelf), CATALOG, shelf.view))
     caller = Caller("u-0", with_implied_roles("user"), "token")
 
     async def play() -> None:
@@ -366,10 +371,10 @@ def test_a_task_has_one_swarm_of_one_class() -> None:
     shelf = Coming()
 
     async def play() -> None:
-        swarming = SwarmTasks(shelf, CATALOG, shelf.view)
+        swarming = SwarmTasks(Api(shelf), CATALOG, shelf.view)
         await ask(swarming, "u-0", "t-0", wait=20)
         with pytest.raises(Problem) as refused:
-            await ask(SwarmTasks(shelf, CATALOG, ClusterView()), "u-0", "t-0", wait=20, class_name="other")
+            await ask(SwarmTasks(Api(shelf), CATALOG, ClusterView()), "u-0", "t-0", wait=20, class_name="other")
         assert refused.value.kind == "key-reused"
         assert len(shelf.names(CLAIMS)) == len(shelf.names(POOLS)) == 1
 
@@ -381,7 +386,7 @@ def test_whoever_asks_for_another_is_not_told_of_the_one_on_its_way(said: dict[s
     slow = Slow()
 
     async def play() -> None:
-        swarming = SwarmTasks(slow, CATALOG, ClusterView())
+        swarming = SwarmTasks(SlowApi(slow), CATALOG, ClusterView())
         await ask(swarming, "u-0", "t-0", count=2)
         assert (await ask(swarming, "u-0", "t-0", count=2)).asked == 2
         assert (await ask(swarming, "u-0", "t-0", count=3, fit=True)).asked == 2

@@ -11,7 +11,6 @@ from typing import Any
 import httpx2
 import pytest
 
-from agentenv.service.http.problems import Problem
 from agentenv.service.kube import informer
 from agentenv.service.kube.client import CLAIMS, WATCH_SILENCE, KubeApiError, WatchExpiredError
 from agentenv.service.kube.informer import LONGEST_PAUSE, STALE_AFTER, Informer, Key
@@ -29,7 +28,7 @@ class Told:
         self.turns = list(turns)
         self.since: list[str] = []
 
-    async def list(self, *_: Any, **__: Any) -> AsyncIterator[tuple[Any, str]]:
+    async def pages(self, *_: Any, **__: Any) -> AsyncIterator[tuple[Any, str]]:
         found = self.turns.pop(0)
         if isinstance(found, Exception):
             raise found
@@ -133,7 +132,7 @@ def test_what_went_while_nobody_looked_is_told_as_gone() -> None:
 
 @pytest.mark.parametrize(
     "failure",
-    [httpx2.ConnectError("away"), Problem("unavailable", "away", "wait"), KubeApiError(403, "Forbidden", "no")],
+    [httpx2.ConnectError("away"), KubeApiError("away", 503), KubeApiError("no", 403, "Forbidden")],
 )
 def test_a_server_that_is_away_is_asked_until_it_is_back(failure: Exception) -> None:
     told = Told(failure, failure, failure, [thing("a", 3)])

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from agentenv.core.workspaces.workspace import CreateRequest, Workspace
 from agentenv.service.kube import snapshot as sights
+from agentenv.service.kube.client import CLAIMS
 from agentenv.service.kube.snapshot import WorkspaceSnapshot
-from agentenv.service.kube.sync_client import CLAIMS
+from tests.fast.service.fake_api_server import run
 from tests.fast.service.loops.cluster import House
 from tests.fast.service.workspaces.stage import Stage, staged
 
@@ -118,9 +119,9 @@ def test_loops_look_where_they_are_told_and_list_where_nobody_tells(monkeypatch:
     house = House()
     house.workspace("w-listed")
     lists, listing = list[object](), house.shelf.list
-    monkeypatch.setattr(house.shelf, "list", lambda kind: (lists.append(kind), listing(kind))[1])
+    monkeypatch.setattr(house.shelf, "list", lambda kind, *_: (lists.append(kind), listing(kind))[1])
     said: list[list[Workspace] | None] = [[ONE], None, None, [ONE]]
     context = house.context(workspace_snapshot=lambda: said.pop(0), monotonic=lambda: 0.0)
-    seen = [[one.id for one in context.recent_workspaces(20)] for _ in range(4)]
+    seen = [[one.id for one in run(context.recent_workspaces, 20)] for _ in range(4)]
     assert seen == [["w-1"], ["w-listed"], ["w-listed"], ["w-1"]]
     assert lists == [CLAIMS], "loops share one list"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agentenv.service.kube.sync_client import CLAIMS, PODS, SANDBOXES, VOLUME_CLAIMS, VOLUMES
+from agentenv.service.kube.client import CLAIMS, PODS, SANDBOXES, VOLUME_CLAIMS, VOLUMES
 from tests.fast.service.fake_api_server import FakeApiServer
 
 Document = dict[str, Any]

@@ -20,12 +20,12 @@ from agentenv.core.prices.book import price_book
 from agentenv.core.values.timestamps import format_timestamp
 from agentenv.core.workspaces.workspace import SUSPENDED_BECAUSE, WAKE_AT, Workspace
 from agentenv.service.aws.clients import AwsUnavailableError
-from agentenv.service.kube.sync_client import CLAIMS, EVENTS, SANDBOXES, Document, SyncKubeApiError
+from agentenv.service.kube.client import CLAIMS, EVENTS, SANDBOXES, Document, KubeApiError
 from agentenv.service.ledger.budgets import NOTICED, Budgets
 from agentenv.service.loops.workspace_passes import wake_due
 from agentenv.service.telemetry.metrics import Metrics
 from agentenv.service.workspaces.suspend import suspend
-from tests.fast.service.fake_api_server import FakeApiServer, Killed
+from tests.fast.service.fake_api_server import Api, FakeApiServer, Killed, run
 from tests.fast.service.ledger import documents
 from tests.fast.service.loops.cluster import OWNER, SPACE, House, always
 
@@ -70,7 +70,7 @@ class Book:
 
 def budgets(api: FakeApiServer, book: Book, policy: Policy = POLICY) -> Budgets:
     ledger: Any = book
-    return Budgets(api, ledger, policy, Metrics())
+    return Budgets(Api(api), ledger, policy, Metrics())
 
 
 def workspace(name: str) -> Workspace:
@@ -119,8 +119,8 @@ def test_near_its_limit_an_owner_is_told_once_a_month() -> None:
     api, book = FakeApiServer(), Book(row("2.5"))
     documents.claim(api)
     ours = budgets(api, book)
-    assert ours.enforce_all().noticed == 1
-    assert ours.enforce_all().noticed == 0
+    assert run(ours.enforce_all).noticed == 1
+    assert run(ours.enforce_all).noticed == 0
     assert awake(api)
     assert api.objects[CLAIMS, documents.SPACE, "w-1"]["metadata"]["annotations"][NOTICED] == "2026-11"
     (event,) = (one for (kind, _, _), one in api.objects.items() if kind is EVENTS)
@@ -132,19 +132,19 @@ def test_at_its_limit_all_that_it_holds_sleeps_and_nothing_is_deleted() -> None:
     for owner, name in (("u-1", "w-1"), ("u-1", "w-2"), ("u-3", "w-4")):
         documents.claim(api, owner, name)
     before = {key for key in api.objects if key[0] is not EVENTS}
-    assert budgets(api, book).enforce_all().suspended == 2
+    assert run(budgets(api, book).enforce_all).suspended == 2
     assert [awake(api, name) for name in ("w-1", "w-2", "w-4")] == [False, False, True]
     notes = api.objects[CLAIMS, documents.SPACE, "w-1"]["metadata"]["annotations"]
     assert notes[SUSPENDED_BECAUSE] == "budget"
     assert {key for key in api.objects if key[0] is not EVENTS} == before
-    assert budgets(api, book).enforce_all().suspended == 0
+    assert run(budgets(api, book).enforce_all).suspended == 0
 
 
 def test_a_budget_that_is_no_number_frees_nobody() -> None:
     api, book = FakeApiServer(), Book(row("3"))
     for number, said in enumerate(("NaN", "Infinity", "-1", "much")):
         documents.claim(api, "u-1", f"w-{number}", **{"sandbox.users.io/budget": said})
-    assert budgets(api, book).enforce_all().suspended == 4
+    assert run(budgets(api, book).enforce_all).suspended == 4
 
 
 class Refusing(FakeApiServer):
@@ -156,7 +156,7 @@ class Refusing(FakeApiServer):
 
     def patch(self, kind: Any, existing: Document, changes: Document) -> bool:
         if kind is CLAIMS and existing["metadata"]["name"] == self._name:
-            raise SyncKubeApiError("not this one", self._code)
+            raise KubeApiError("not this one", self._code)
         return super().patch(kind, existing, changes)
 
 
@@ -164,14 +164,14 @@ def test_one_that_is_refused_keeps_nobody_behind_it_awake() -> None:
     api, book = Refusing("w-1", 403), Book(row("3"), row("2.6", "w-3", owner="u-2"))
     for owner, name in (("u-1", "w-1"), ("u-1", "w-2"), ("u-2", "w-3")):
         documents.claim(api, owner, name)
-    held = budgets(api, book).enforce_all()
+    held = run(budgets(api, book).enforce_all)
     assert (held.suspended, held.noticed, held.failures) == (1, 1, ("w-1: not this one",))
     assert [awake(api, name) for name in ("w-1", "w-2", "w-3")] == [True, False, True]
     # A server that cannot just now is not asked about all the others, too.
     api = Refusing("w-1", 503)
     documents.claim(api)
-    with pytest.raises(SyncKubeApiError):
-        budgets(api, book).enforce_all()
+    with pytest.raises(KubeApiError):
+        run(budgets(api, book).enforce_all)
 
 
 @pytest.mark.parametrize("change", range(1, 6))
@@ -186,11 +186,11 @@ def test_a_pass_that_is_killed_is_made_up_for(change: int) -> None:
 
     api.before = dies
     with pytest.raises(Killed):
-        budgets(api, book).enforce_all()
+        run(budgets(api, book).enforce_all)
     api.before = lambda _: None
     # What is marked and not asleep yet is seen to by whoever puts to sleep (`agentenv/core/lifecycle/wake.py`) as it is
     # here.
-    budgets(api, book).enforce_all()
+    run(budgets(api, book).enforce_all)
     marked = [
         name
         for name in ("w-1", "w-2", "w-3")
@@ -217,7 +217,7 @@ def test_nobody_wakes_what_is_over_its_limit_until_it_is_raised_or_the_month_is_
 def asleep_until_noon(house: House) -> None:
     house.workspace("w-1", **{WAKE_AT: format_timestamp(house.now)})
     claim = house.shelf.find(CLAIMS, "w-1", SPACE) or {}
-    assert suspend(house.shelf, claim, "idle") == "done"
+    assert run(suspend, house.shelf, claim, "idle") == "done"
     house.settle()
 
 
@@ -227,7 +227,7 @@ def test_its_hour_does_not_wake_what_may_cost_no_more() -> None:
     held = budgets(house.shelf, book)
     asked = book.asked
     for _ in range(2):
-        wake_due(house.context(refuse_wake=held.refuse_wake), always)
+        run(wake_due, house.context(refuse_wake=held.refuse_wake), always)
         assert (house.mode(), house.notes()[SUSPENDED_BECAUSE]) == ("Suspended", "budget")
         # It was stopped by then, and is not asked about again.
         assert book.asked == asked + 1
@@ -242,7 +242,7 @@ def test_its_hour_wakes_whoever_may_cost_more_and_whoever_nobody_knows_of(away: 
     house, book = House(), Book(row("2.9" if not away else "3", owner=OWNER))
     asleep_until_noon(house)
     book.away = away
-    assert wake_due(house.context(refuse_wake=budgets(house.shelf, book).refuse_wake), always).steps == 1
+    assert run(wake_due, house.context(refuse_wake=budgets(house.shelf, book).refuse_wake), always).steps == 1
     assert (house.mode(), house.notes().get(WAKE_AT)) == ("Running", None)
 
 
@@ -258,7 +258,7 @@ def test_a_ledger_that_is_away_keeps_nobody_from_their_work() -> None:
 def test_whoever_was_far_from_their_limits_is_not_asked_about_again_for_a_minute() -> None:
     book, clock = Book(row("1")), [0.0]
     ledger: Any = book
-    held = Budgets(FakeApiServer(), ledger, POLICY, Metrics(), lambda: clock[0])
+    held = Budgets(Api(FakeApiServer()), ledger, POLICY, Metrics(), lambda: clock[0])
     mine, others = workspace("w-1"), replace(workspace("w-2"), owner="u-2")
 
     def refused(one: Workspace) -> bool:

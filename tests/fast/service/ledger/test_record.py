@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from agentenv.core.ledger.rows import NO_POD, Row
-from agentenv.service.kube.sync_client import VOLUMES
+from agentenv.service.kube.client import VOLUMES
 from agentenv.service.ledger.read_holdings import holdings
 from agentenv.service.ledger.record import LedgerRecorder, listed
 from agentenv.service.ledger.table import Ledger
 from agentenv.service.ledger.usage import Meter
-from tests.fast.service.fake_api_server import FakeApiServer, Killed
+from tests.fast.service.fake_api_server import Api, FakeApiServer, Killed, run
 from tests.fast.service.ledger import documents
 from tests.fast.service.ledger.conftest import TABLE
 
@@ -52,20 +52,20 @@ def kept(ledger: Ledger) -> list[Row]:
 def test_a_day_of_a_workspace(api: FakeApiServer, timed: Timed) -> None:
     """Claimed warm, put to sleep, woken, deleted with its data kept: the rows say who held what from when to when."""
     documents.claim(api)
-    recorder = LedgerRecorder(api, timed, Meter())
+    recorder = LedgerRecorder(Api(api), timed, Meter())
     timed.at = NOON + HOUR
-    recorder.record_all()
+    run(recorder.record_all)
     documents.suspend(api)
     timed.at = NOON + 2.5 * HOUR
-    recorder.record_all()
+    run(recorder.record_all)
     box = api.objects[documents.SANDBOXES, documents.SPACE, "box-w-1"]
     box["spec"]["operatingMode"], box["status"] = "Running", {}
     documents.pod(api, uid="second", placed="2026-11-17T16:00:00Z")
     timed.at = NOON + 5 * HOUR
-    recorder.record_all()
+    run(recorder.record_all)
     documents.delete(api, at="2026-11-17T18:00:00Z")
     timed.at = NOON + 7 * HOUR
-    recorder.record_all()
+    run(recorder.record_all)
     first, asleep, second, data = kept(timed)
     minute = timedelta(minutes=1)
     assert [(row.pod, row.began, row.ended, row.closed) for row in (first, asleep, second, data)] == [
@@ -88,7 +88,7 @@ def test_what_was_measured_counts_and_not_what_was_asked_for(api: FakeApiServer,
     notes = {"sandbox.users.io/measured-bytes": str(2**29)}
     api.objects[VOLUMES, "", "pv-w-1"]["metadata"]["annotations"] = notes
     timed.at = NOON + HOUR + timedelta(minutes=1)
-    LedgerRecorder(api, timed, Meter()).record_all()
+    run(LedgerRecorder(Api(api), timed, Meter()).record_all)
     (row,) = kept(timed)
     assert (row.storage_gib_hours, row.source) == (Decimal("0.5"), "requests/metered")
 
@@ -97,33 +97,33 @@ def test_warm_members_and_pods_without_a_node_are_nobodys(api: FakeApiServer, ti
     documents.claim(api)
     waiting = api.objects[documents.PODS, documents.SPACE, "box-w-1"]
     waiting["status"] = {"phase": "Pending"}
-    assert [one.pods for one in holdings(listed(api))] == [()]
+    assert [one.pods for one in run(holdings, listed(Api(api)))] == [()]
     api.objects[documents.CLAIMS, documents.SPACE, "w-1"]["spec"] = {}
-    assert holdings(listed(api)) == []
+    assert run(holdings, listed(Api(api))) == []
 
 
 def test_fargates_own_size_counts(api: FakeApiServer) -> None:
     documents.claim(api)
     pod = api.objects[documents.PODS, documents.SPACE, "box-w-1"]
     pod["metadata"]["annotations"] = {"CapacityProvisioned": "0.25vCPU 0.5GB"}
-    (held,) = holdings(listed(api))
+    (held,) = run(holdings, listed(Api(api)))
     assert [(one.cores, one.memory_gib) for one in held.pods] == [(Decimal("0.25"), Decimal("0.5"))]
 
 
 def test_a_claim_that_was_settled_loses_nothing_when_all_of_it_goes(api: FakeApiServer, timed: Timed) -> None:
     documents.claim(api)
-    recorder = LedgerRecorder(api, timed, Meter())
+    recorder = LedgerRecorder(Api(api), timed, Meter())
     timed.at = NOON + HOUR
-    recorder.record_all()
+    run(recorder.record_all)
     timed.at += timedelta(minutes=4)
-    recorder.settle(documents.SPACE, "w-1")
+    run(recorder.settle, documents.SPACE, "w-1")
     documents.delete(api, at=None)
     api.objects.pop((VOLUMES, "", "pv-w-1"))
     timed.at += HOUR
-    LedgerRecorder(api, timed, Meter()).record_all()
+    run(LedgerRecorder(Api(api), timed, Meter()).record_all)
     (row,) = kept(timed)
     assert (row.ended, row.closed) == (NOON + HOUR + timedelta(minutes=4), True)
-    nothing = recorder.settle(documents.SPACE, "nobody")
+    nothing = run(recorder.settle, documents.SPACE, "nobody")
     assert nothing is not None
     assert nothing.due == 0
 
@@ -136,9 +136,9 @@ def test_a_claim_that_is_being_deleted_is_charged_until_its_deletion_was_recorde
 ) -> None:
     """A pass may find it at any step of going away; the data is charged from the same timestamp on."""
     documents.claim(api)
-    recorder = LedgerRecorder(api, timed, Meter())
+    recorder = LedgerRecorder(Api(api), timed, Meter())
     timed.at = NOON + HOUR
-    recorder.settle(documents.SPACE, "w-1")
+    run(recorder.settle, documents.SPACE, "w-1")
     deleted = NOON + HOUR + timedelta(seconds=1)
     documents.going(api, at="2026-11-17T13:00:01.216Z")
     if pod.startswith("gone"):
@@ -152,13 +152,13 @@ def test_a_claim_that_is_being_deleted_is_charged_until_its_deletion_was_recorde
         ended = {"terminated": {"finishedAt": "2026-11-17T13:00:09Z"}}
         status |= {"phase": "Succeeded", "containerStatuses": [{"state": ended}]}
     timed.at += timedelta(seconds=20)
-    recorder.settle(documents.SPACE, "w-1")
-    recorder.record_all()
+    run(recorder.settle, documents.SPACE, "w-1")
+    run(recorder.record_all)
     if pod in {"runs", "gone", "finished"}:
         assert [(row.ended, row.closed) for row in kept(timed)] == [(deleted, True)]
     documents.delete(api, at="2026-11-17T13:00:01.216Z")
     timed.at += HOUR
-    recorder.record_all()
+    run(recorder.record_all)
     workspace, data = kept(timed)
     assert (workspace.ended, workspace.closed) == (deleted, True)
     assert (data.began, data.claim) == (deleted, "volume:pv-w-1")
@@ -169,7 +169,7 @@ def test_the_record_of_an_earlier_deletion_ends_no_claim(api: FakeApiServer, tim
     documents.claim(api)
     documents.going(api, at="2026-11-17T12:00:30Z")
     timed.at = NOON + HOUR
-    LedgerRecorder(api, timed, Meter()).record_all()
+    run(LedgerRecorder(Api(api), timed, Meter()).record_all)
     assert [(row.ended, row.closed) for row in kept(timed)] == [(timed.at, False)]
 
 
@@ -178,7 +178,7 @@ def test_a_deletion_that_was_not_finished_ends_no_claim(api: FakeApiServer, time
     documents.going(api, at="2026-11-17T12:30:00Z")
     del api.objects[documents.CLAIMS, documents.SPACE, "w-1"]["metadata"]["deletionTimestamp"]
     timed.at = NOON + HOUR
-    LedgerRecorder(api, timed, Meter()).record_all()
+    run(LedgerRecorder(Api(api), timed, Meter()).record_all)
     assert [(row.ended, row.closed) for row in kept(timed)] == [(timed.at, False)]
 
 
@@ -187,7 +187,7 @@ def test_one_volume_with_a_mistyped_note_keeps_nobodys_rows_away(api: FakeApiSer
         documents.claim(api, f"u-{number}", f"w-{number}")
     documents.delete(api, "w-0", "yesterday")
     timed.at = NOON + HOUR
-    LedgerRecorder(api, timed, Meter()).record_all()
+    run(LedgerRecorder(Api(api), timed, Meter()).record_all)
     assert [row.workspace for row in kept(timed)] == ["w-1"]
 
 
@@ -200,26 +200,26 @@ def test_one_row_that_cannot_be_reckoned_keeps_the_others_from_nothing(api: Fake
     for number in range(2):
         documents.claim(api, f"u-{number}", f"w-{number}")
     timed.at = NOON + HOUR
-    done = LedgerRecorder(api, timed, Meter(Absurd())).record_all()
+    done = run(LedgerRecorder(Api(api), timed, Meter(Absurd())).record_all)
     assert [row.workspace for row in kept(timed)] == ["w-1"]
     assert (done.due, done.written, len(done.failures)) == (2, 1, 1)
     assert done.failures[0].startswith("u-0 claim-w-0#pod-w-0#")
     # It is made up for as soon as it can be.
-    assert LedgerRecorder(api, timed, Meter()).record_all().written == 1
+    assert run(LedgerRecorder(Api(api), timed, Meter()).record_all).written == 1
 
 
 def test_a_size_that_is_none_is_what_was_asked_for(api: FakeApiServer) -> None:
     documents.claim(api)
     pod = api.objects[documents.PODS, documents.SPACE, "box-w-1"]
-    (asked,) = holdings(listed(api))
+    (asked,) = run(holdings, listed(Api(api)))
     for said in ("large", "0.25vCPU", "NaNvCPU 1GB", "-1vCPU 1GB"):
         pod["metadata"]["annotations"] = {"CapacityProvisioned": said}
-        assert holdings(listed(api)) == [asked]
+        assert run(holdings, listed(Api(api))) == [asked]
 
 
 def test_nothing_waits_for_a_ledger_that_is_away(api: FakeApiServer, table: Any) -> None:
     documents.claim(api)
-    assert LedgerRecorder(api, Timed(table, "another"), Meter()).settle(documents.SPACE, "w-1") is None
+    assert run(LedgerRecorder(Api(api), Timed(table, "another"), Meter()).settle, documents.SPACE, "w-1") is None
 
 
 class Dying:
@@ -251,13 +251,13 @@ def course(api: FakeApiServer, ledger: Timed, keeper_of: Any) -> None:
             documents.suspend(api, "w-1", "2026-11-18T06:00:00Z")
         if step == 3:
             documents.delete(api, "w-2", "2026-11-18T12:00:00Z")
-        keeper_of(step).record_all()
+        run(keeper_of(step).record_all)
 
 
 def test_killed_at_any_call_the_next_pass_makes_up_for_it(table: Any, timed: Timed) -> None:
     """However a pass ends, before or after any of its writes: the rows in the end are those of one that did not."""
     whole = FakeApiServer()
-    course(whole, timed, lambda _: LedgerRecorder(whole, timed, Meter()))
+    course(whole, timed, lambda _: LedgerRecorder(Api(whole), timed, Meter()))
     expected = kept(timed)
     assert len(expected) == 11
     calls = 0
@@ -273,11 +273,11 @@ def test_killed_at_any_call_the_next_pass_makes_up_for_it(table: Any, timed: Tim
                 if step == 3:
                     dying.at = timed.at
                     try:
-                        LedgerRecorder(api, dying, Meter()).record_all()
+                        run(LedgerRecorder(Api(api), dying, Meter()).record_all)
                     except Killed:
                         nonlocal calls
                         calls += 1
-                return LedgerRecorder(api, timed, Meter())
+                return LedgerRecorder(Api(api), timed, Meter())
 
             course(api, timed, keeper_of)
             assert kept(timed) == expected, f"killed at call {at}"
@@ -310,8 +310,8 @@ def test_two_replicas_at_once_write_what_one_writes(table: Any, timed: Timed) ->
         one.at = timed.at
         # Its clock is a little behind.
         other.at = timed.at - timedelta(seconds=20)
-        crossing = lambda: LedgerRecorder(api, other, Meter()).record_all()  # noqa: E731
-        return LedgerRecorder(api, one, Meter())
+        crossing = lambda: run(LedgerRecorder(Api(api), other, Meter()).record_all)  # noqa: E731
+        return LedgerRecorder(Api(api), one, Meter())
 
     course(api, timed, keeper_of)
     crossing = None
@@ -336,7 +336,7 @@ def test_a_process_that_is_killed_leaves_a_ledger_that_goes_on(timed: Timed) -> 
         from agentenv.service.ledger.usage import Meter
         from tests.fast.service.ledger import documents
         from tests.fast.service.ledger.test_record import NOON, HOUR, Timed, kept
-        from tests.fast.service.fake_api_server import FakeApiServer
+        from tests.fast.service.fake_api_server import Api, FakeApiServer, run
         os.environ.update(AWS_ACCESS_KEY_ID="test", AWS_SECRET_ACCESS_KEY="test")
         with mock_aws():
             table = aws.client("dynamodb", "us-east-1")
@@ -360,10 +360,10 @@ def test_a_process_that_is_killed_leaves_a_ledger_that_goes_on(timed: Timed) -> 
                             return call
                     dying = Timed(Ending(), "ledger")
                     dying.at = ledger.at
-                    LedgerRecorder(api, dying, Meter()).record_all()
+                    run(LedgerRecorder(Api(api), dying, Meter()).record_all)
                     os._exit(0)
                 assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
-            LedgerRecorder(api, ledger, Meter()).record_all()
+            run(LedgerRecorder(Api(api), ledger, Meter()).record_all)
             rows = kept(ledger)
             assert len(rows) == 6, rows
             assert sum(row.seconds for row in rows) == 3 * (30 * 3600 - 60)

@@ -10,7 +10,7 @@ from typing import Any
 from agentenv.core.classes.storage_classes import DRIVER
 from agentenv.core.values.timestamps import format_timestamp
 from agentenv.core.workspaces.workspace import DELETED_AT, LAST_ACTIVE
-from agentenv.service.kube.sync_client import (
+from agentenv.service.kube.client import (
     CLAIMS,
     CONFIGURATIONS,
     NAMESPACES,
@@ -21,7 +21,7 @@ from agentenv.service.kube.sync_client import (
     section,
 )
 from agentenv.service.loops.context import Context
-from tests.fast.service.fake_api_server import FakeApiServer
+from tests.fast.service.fake_api_server import Api, FakeApiServer
 
 SPACE = "sandbox-box"
 START = datetime(2026, 11, 18, 12, tzinfo=UTC)
@@ -64,7 +64,7 @@ class House:
     def context(self, **said: Any) -> Context:
         clock = said.pop("clock", None) or Hour(lambda: self.now)
         # Nothing is remembered from one pass to the next.
-        return Context(self.shelf, clock, self.told, "default", "r1", **said)
+        return Context(Api(self.shelf), clock, self.told, "default", "r1", **said)
 
     def pass_(self, seconds: float) -> None:
         self.now += timedelta(seconds=seconds)

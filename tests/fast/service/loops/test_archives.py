@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from agentenv.core.values.timestamps import format_timestamp
 from agentenv.core.workspaces.workspace import ARCHIVE, ARCHIVE_ENDED, DELETED_AT, DESTROY_AFTER
-from agentenv.service.kube.sync_client import CLAIMS, VOLUMES
+from agentenv.service.kube.client import CLAIMS, VOLUMES
 from agentenv.service.loops.retention import apply_retention
 from agentenv.service.loops.workspace_passes import end_expired
 from agentenv.service.workspaces.archives import end_session
+from tests.fast.service.fake_api_server import run
 from tests.fast.service.loops.cluster import SPACE, START, House, always
 
 
@@ -24,19 +25,19 @@ def test_sessions_of_a_chat_that_left_the_archive_go_and_their_data_a_week_later
     session(house, "w-1", "chat-1")
     session(house, "w-2", "chat-2")
     house.workspace("w-3", **{ARCHIVE: "chat-1"})
-    assert end_session(house.shelf, "chat-1", house.now) == 1
-    assert end_session(house.shelf, "chat-1", house.now) == 0
+    assert run(end_session, house.shelf, "chat-1", house.now) == 1
+    assert run(end_session, house.shelf, "chat-1", house.now) == 0
     assert ARCHIVE_ENDED not in house.notes(name="w-3")
     house.pass_(60)
-    assert end_expired(house.context(), always).steps == 1
+    assert run(end_expired, house.context(), always).steps == 1
     assert house.shelf.names(CLAIMS) == ["w-2", "w-3"]
     notes = house.notes(VOLUMES, "pv-w-1")
     assert (notes[DELETED_AT], notes[ARCHIVE]) == (format_timestamp(house.now), "chat-1")
     house.shelf.objects[VOLUMES, "", "pv-w-1"]["status"]["phase"] = "Released"
     house.pass_(6 * 86400)
-    assert apply_retention(house.context(), always).steps == 0
+    assert run(apply_retention, house.context(), always).steps == 0
     house.pass_(2 * 86400)
-    assert apply_retention(house.context(), always).steps == 1
+    assert run(apply_retention, house.context(), always).steps == 1
 
 
 def test_a_deleted_session_is_told_too_and_its_data_goes_sooner() -> None:
@@ -45,7 +46,7 @@ def test_a_deleted_session_is_told_too_and_its_data_goes_sooner() -> None:
     house.shelf.objects[VOLUMES, "", "pv-w-9"]["metadata"]["labels"]["sandbox.users.io/mode"] = "session"
     far = {DESTROY_AFTER: "2027-06-01T00:00:00Z"}
     house.shelf.objects[VOLUMES, "", "pv-w-9"]["metadata"]["annotations"] |= far
-    assert apply_retention(house.context(), always).steps == 0
-    assert end_session(house.shelf, "chat-9", house.now) == 1
-    assert apply_retention(house.context(), always).steps == 1
+    assert run(apply_retention, house.context(), always).steps == 0
+    assert run(end_session, house.shelf, "chat-9", house.now) == 1
+    assert run(apply_retention, house.context(), always).steps == 1
     assert house.notes(VOLUMES, "pv-w-9")[DESTROY_AFTER] == "2026-11-25T12:00:00.000Z"

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-import threading
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from agentenv.core.values.timestamps import format_timestamp
-from agentenv.rehearsal.controlplane.client import until
+from agentenv.service.kube.client import CLAIMS, LEASES, MANAGER, Document, KubeApiError
 from agentenv.service.kube.clock import ServerClock
-from agentenv.service.kube.sync_client import CLAIMS, LEASES, Document, SyncKubeApiError
 from agentenv.service.loops.leader_election import NAME, TERMS, Leader
 from agentenv.service.loops.runner import lead
 from agentenv.service.loops.scheduler import Loop, Scheduler
 from agentenv.service.loops.workspace_passes import end_expired, suspend_idle
 from agentenv.service.telemetry.metrics import Metrics
-from tests.fast.service.fake_api_server import FakeApiServer
+from tests.fast.service.fake_api_server import Api, FakeApiServer, run
 from tests.fast.service.loops.cluster import House
 
 START = datetime(2026, 11, 18, 12, tzinfo=UTC)
@@ -34,18 +33,18 @@ class Server(FakeApiServer):
 
     def put(self, kind: Any, document: Document) -> None:
         told = self.time.strftime("%Y-%m-%dT%H:%M:%SZ")
-        document["metadata"]["managedFields"] = [{"manager": "agentenv", "time": told}] if self.tells else []
+        document["metadata"]["managedFields"] = [{"manager": MANAGER, "time": told}] if self.tells else []
         super().put(kind, document)
 
     def patch(self, kind: Any, existing: Document, changes: Document) -> bool:
         done = super().patch(kind, existing, changes)
         if self.loses:
-            raise SyncKubeApiError("its answer never came", 504)
+            raise KubeApiError("its answer never came", 504)
         return done
 
     def find(self, kind: Any, name: str, namespace: str | None = None) -> Document | None:
         if self.down:
-            raise SyncKubeApiError("it is away", 503)
+            raise KubeApiError("it is away", 503)
         return super().find(kind, name, namespace)
 
 
@@ -56,7 +55,7 @@ class Replica:
         self.server, self.ticks = server, 0.0
         self.off = off
         self.clock = ServerClock(lambda: server.time + self.off, monotonic=lambda: self.ticks)
-        self.leader = Leader(server, "default", name, clock=self.clock, monotonic=lambda: self.ticks)
+        self.leader = Leader(Api(server), "default", name, clock=self.clock, monotonic=lambda: self.ticks)
 
 
 def later(server: Server, seconds: float, *replicas: Replica) -> None:
@@ -68,43 +67,43 @@ def later(server: Server, seconds: float, *replicas: Replica) -> None:
 def test_one_leads_and_the_other_does_when_it_is_gone() -> None:
     server = Server()
     one, other = Replica(server, "a"), Replica(server, "b")
-    assert (one.leader.renew(), other.leader.renew()) == (True, False)
+    assert (run(one.leader.renew), run(other.leader.renew)) == (True, False)
     for _ in range(10):
         later(server, 3, one, other)
-        assert (one.leader.renew(), other.leader.renew()) == (True, False)
+        assert (run(one.leader.renew), run(other.leader.renew)) == (True, False)
     # Gone: the other one waits for as long as the lease lasts, since it last saw it change.
     later(server, TERMS.lasts, other)
-    assert not other.leader.renew()
+    assert not run(other.leader.renew)
     later(server, 1, other)
-    assert other.leader.renew()
+    assert run(other.leader.renew)
     lease = server.find(LEASES, NAME, "default")
     assert lease is not None
     assert (lease["spec"]["holderIdentity"], lease["spec"]["leaseTransitions"]) == ("b", 1)
     # Back again, it finds somebody else there.
-    assert not one.leader.renew()
+    assert not run(one.leader.renew)
 
 
 def test_clocks_that_are_hours_apart_make_no_difference() -> None:
     server = Server()
     one = Replica(server, "a", timedelta(hours=5))
     other = Replica(server, "b", -timedelta(hours=7))
-    assert one.leader.renew()
+    assert run(one.leader.renew)
     for _ in range(20):
         later(server, 3, one, other)
-        assert (one.leader.renew(), other.leader.renew()) == (True, False)
+        assert (run(one.leader.renew), run(other.leader.renew)) == (True, False)
 
 
 def test_whoever_cannot_renew_stops_before_anybody_else_begins() -> None:
     server = Server()
     one, other = Replica(server, "a"), Replica(server, "b")
-    one.leader.renew()
-    other.leader.renew()
+    run(one.leader.renew)
+    run(other.leader.renew)
     server.down = True
     times: list[tuple[bool, bool]] = []
     for second in range(int(TERMS.lasts) + 5):
         later(server, 1, one, other)
         server.down = second < TERMS.gives_up + 2
-        times.append((one.leader.is_leader(), other.leader.renew()))
+        times.append((one.leader.is_leader(), run(other.leader.renew)))
         assert times[-1] != (True, True)
     assert times[-1][1]
 
@@ -112,32 +111,32 @@ def test_whoever_cannot_renew_stops_before_anybody_else_begins() -> None:
 def test_of_many_that_want_it_at_once_one_has_it() -> None:
     server = Server()
     replicas = [Replica(server, f"r{number}") for number in range(5)]
-    assert [one.leader.renew() for one in replicas] == [True, False, False, False, False]
+    assert [run(one.leader.renew) for one in replicas] == [True, False, False, False, False]
     # All saw it run out at the same moment; the second to write is told.
     later(server, TERMS.lasts + 1, *replicas)
     waiting = replicas[1:]
-    assert [one.leader.renew() for one in waiting].count(True) == 1
+    assert [run(one.leader.renew) for one in waiting].count(True) == 1
 
 
 def test_one_that_resigns_is_followed_at_once() -> None:
     server = Server()
     one, other = Replica(server, "a"), Replica(server, "b")
-    one.leader.renew()
-    other.leader.renew()
-    one.leader.resign()
+    run(one.leader.renew)
+    run(other.leader.renew)
+    run(one.leader.resign)
     assert not one.leader.is_leader()
-    assert other.leader.renew()
+    assert run(other.leader.renew)
     # Not the leader: nothing of somebody else's is taken away.
-    one.leader.resign()
+    run(one.leader.resign)
     later(server, 3, one, other)
-    assert other.leader.renew()
+    assert run(other.leader.renew)
 
 
 def test_the_servers_clock_is_what_is_decided_by_from_the_first_moment() -> None:
     server = Server()
     ahead = Replica(server, "a", timedelta(minutes=40))
     assert not ahead.clock.known
-    assert ahead.leader.renew()
+    assert run(ahead.leader.renew)
     assert ahead.clock.known
     for off in (40, -40, 0):
         # Whatever becomes of its own clock meanwhile.
@@ -145,25 +144,25 @@ def test_the_servers_clock_is_what_is_decided_by_from_the_first_moment() -> None
         assert abs(ahead.clock.now() - server.time) < timedelta(seconds=1)
         later(server, 3, ahead)
         assert abs(ahead.clock.now() - server.time) < timedelta(seconds=1)
-        assert ahead.leader.renew()
+        assert run(ahead.leader.renew)
 
 
 def test_who_leads_again_goes_by_nothing_that_was_true_of_its_clock_before() -> None:
     server = Server()
     one, other = Replica(server, "a", -timedelta(days=60)), Replica(server, "b")
-    assert one.leader.renew()
+    assert run(one.leader.renew)
     later(server, 3, one, other)
-    assert one.leader.renew()
-    other.leader.renew()
+    assert run(one.leader.renew)
+    run(other.leader.renew)
     # It cannot ask for a while, and its clock is put right meanwhile.
     later(server, TERMS.lasts + 1, one, other)
-    assert other.leader.renew()
+    assert run(other.leader.renew)
     one.off = timedelta(0)
-    assert not one.leader.renew()
+    assert not run(one.leader.renew)
     later(server, TERMS.lasts + 1, one)
     assert not one.clock.known
-    other.leader.resign()
-    assert one.leader.renew()
+    run(other.leader.resign)
+    assert run(one.leader.renew)
     assert abs(one.clock.now() - server.time) < timedelta(seconds=1)
 
 
@@ -171,26 +170,26 @@ def test_nobody_leads_who_was_not_told_what_time_it_is() -> None:
     server = Server()
     one = Replica(server, "a", timedelta(days=60))
     server.tells = False
-    assert not one.leader.renew()
+    assert not run(one.leader.renew)
     assert not one.leader.is_leader()
     # The lease is its own all the same, and goes to the next one when it ends.
     later(server, 3, one)
     server.tells = True
-    assert one.leader.renew()
+    assert run(one.leader.renew)
 
 
 def test_a_renewal_whose_answer_was_lost_tells_nothing_of_the_time() -> None:
     """The server took it, and by then nobody knew when it was sent."""
     server = Server()
     one = Replica(server, "a")
-    assert one.leader.renew()
+    assert run(one.leader.renew)
     server.loses = True
     later(server, 3, one)
-    assert one.leader.renew()
+    assert run(one.leader.renew)
     server.loses = False
     # What is found now is of the renewal that was lost.
     later(server, 6, one)
-    assert one.leader.renew()
+    assert run(one.leader.renew)
     assert abs(one.clock.now() - server.time) < timedelta(seconds=1)
 
 
@@ -201,24 +200,25 @@ def test_a_fresh_leader_whose_clock_is_months_ahead_takes_nobody_for_idle_or_old
     house.limit(maxLifetime=str(10 * 86400))
     attached = [{"holder": "u-1/a", "mode": "rw", "until": format_timestamp(house.now + timedelta(minutes=10))}]
     house.workspace(**{"sandbox.users.io/leases": json.dumps(attached)})
-    leader = Leader(server, "default", "a", clock=ServerClock(lambda: datetime.now(UTC) + timedelta(days=60)))
-    context, metrics, stop = house.context(clock=leader.clock), Metrics(), threading.Event()
+    leader = Leader(Api(server), "default", "a", clock=ServerClock(lambda: datetime.now(UTC) + timedelta(days=60)))
+    context, metrics, stop = house.context(clock=leader.clock), Metrics(), asyncio.Event()
     loops = [
         Loop("idle", 0.1, lambda still: suspend_idle(context, still)),
         Loop("ending", 0.1, lambda still: end_expired(context, still)),
     ]
-    running = threading.Thread(
-        target=lead, args=(leader, Scheduler(loops, leader.is_leader, metrics), metrics, stop), daemon=True
-    )
-    running.start()
 
-    def looked() -> bool:
-        rows = ({"loop": one.name} for one in loops)
+    def passes_made() -> bool:
+        rows = ({"loop": loop.name} for loop in loops)
         return all(metrics.registry.get_sample_value("agentenv_loop_seconds_count", row) for row in rows)
 
-    try:
-        assert until(looked, 60)
-    finally:
-        stop.set()
-        running.join(60)
+    async def leading() -> None:
+        task = asyncio.create_task(lead(leader, Scheduler(loops, leader.is_leader, metrics), metrics, stop))
+        async with asyncio.timeout(60):
+            while not passes_made():
+                assert not task.done()
+                await asyncio.sleep(0.01)
+            stop.set()
+            await task
+
+    asyncio.run(leading())
     assert (house.shelf.names(CLAIMS), house.mode(), house.told.slept) == (["w-1"], "Running", [])

@@ -12,13 +12,13 @@ from agentenv.core.lifecycle.restore import NOBODY
 from agentenv.core.lifecycle.retention import HOLD
 from agentenv.core.values.timestamps import format_timestamp, format_whole_seconds
 from agentenv.core.workspaces.workspace import ARCHIVE_ENDED, DELETED_AT, DESTROY_AFTER, DESTROY_REQUESTED
+from agentenv.service.kube.client import CLAIMS, CONFIGURATIONS, VOLUMES, KubeApiError, section
 from agentenv.service.kube.clock import FRESH, ServerClock
-from agentenv.service.kube.sync_client import CLAIMS, CONFIGURATIONS, VOLUMES, SyncKubeApiError, section
 from agentenv.service.loops.catalog import loops_of
 from agentenv.service.loops.retention import MOST as AT_MOST
 from agentenv.service.loops.retention import apply_retention, destroy_on_request
 from agentenv.service.workspaces.destruction_records import MOST, Records
-from tests.fast.service.fake_api_server import Killed
+from tests.fast.service.fake_api_server import Api, Killed, run
 from tests.fast.service.loops.cluster import SPACE, START, House, always
 
 DAY = timedelta(days=1)
@@ -44,17 +44,17 @@ def record(house: House) -> dict[str, Any]:
 
 
 def test_what_is_due_goes_with_a_record_of_whose_it_was(house: House) -> None:
-    assert apply_retention(house.context(), always).steps == 1
+    assert run(apply_retention, house.context(), always).steps == 1
     assert policy(house) == "Delete"
     told = record(house)
     assert (told["owner"], told["workspace"], told["class"], told["by"]) == ("u-1", "w-9", "box", "r1")
     assert (told["handle"], told["deleted"], "gone" in told) == ("fs-1::fsap-w-9", DATED[DELETED_AT], False)
     # The driver takes it away; then the record says so.
-    assert apply_retention(house.context(), always).steps == 0
+    assert run(apply_retention, house.context(), always).steps == 0
     del house.shelf.objects[VOLUMES, "", "pv-w-9"]
-    assert apply_retention(house.context(), always).steps == 1
+    assert run(apply_retention, house.context(), always).steps == 1
     assert record(house)["gone"] == format_timestamp(START)
-    assert apply_retention(house.context(), always).steps == 0
+    assert run(apply_retention, house.context(), always).steps == 0
 
 
 @pytest.mark.parametrize("change", [1, 2])
@@ -67,29 +67,29 @@ def test_killed_before_either_of_its_writes_it_is_done_by_the_next_pass_and_reco
 
     house.shelf.before = dies
     with pytest.raises(Killed):
-        apply_retention(house.context(), always)
+        run(apply_retention, house.context(), always)
     assert policy(house) == "Retain"
     house.shelf.before = lambda _: None
-    apply_retention(house.context(), always)
+    run(apply_retention, house.context(), always)
     assert (policy(house), bool(record(house))) == ("Delete", True)
 
 
 def test_nothing_goes_while_it_is_not_known_what_time_it_is(house: House) -> None:
     blind = ServerClock(lambda: START)
-    assert apply_retention(house.context(clock=blind), always).steps == 0
+    assert run(apply_retention, house.context(clock=blind), always).steps == 0
     assert (policy(house), record(house)) == ("Retain", {})
     # A replica whose own clock is a month ahead goes by the server's.
     passed = [0.0]
     ahead = ServerClock(lambda: START + 30 * DAY, monotonic=lambda: passed[0])
     ahead.observe(START - 11 * DAY, 0.0)
-    assert apply_retention(house.context(clock=ahead), always).steps == 0
+    assert run(apply_retention, house.context(clock=ahead), always).steps == 0
     assert policy(house) == "Retain"
     # And by what it said a moment ago: what it said long ago is not enough to destroy by.
     ahead.observe(START, 0.0)
     passed[0] = FRESH
-    assert apply_retention(house.context(clock=ahead), always).steps == 0
+    assert run(apply_retention, house.context(clock=ahead), always).steps == 0
     passed[0] = FRESH - 1
-    assert apply_retention(house.context(clock=ahead), always).steps == 1
+    assert run(apply_retention, house.context(clock=ahead), always).steps == 1
 
 
 def test_whoever_comes_back_at_the_last_moment_keeps_it(house: House) -> None:
@@ -102,14 +102,14 @@ def test_whoever_comes_back_at_the_last_moment_keeps_it(house: House) -> None:
             assert house.shelf.patch(VOLUMES, found, {"spec": {"claimRef": {"name": "home-w-9", "uid": None}}})
 
     house.shelf.before = comes
-    assert apply_retention(house.context(), always).steps == 0
+    assert run(apply_retention, house.context(), always).steps == 0
     assert policy(house) == "Retain"
 
 
 def test_a_workspace_that_stands_keeps_its_volume_whatever_the_volume_says(house: House) -> None:
     house.workspace("w-9")
     house.volume("w-9", "Released", **DATED)
-    assert apply_retention(house.context(), always).steps == 0
+    assert run(apply_retention, house.context(), always).steps == 0
     assert policy(house) == "Retain"
 
 
@@ -117,19 +117,19 @@ def test_a_workspace_that_stands_keeps_its_volume_whatever_the_volume_says(house
 def test_what_is_held_or_was_made_by_others_is_left_alone(notes: dict[str, str]) -> None:
     house = House()
     house.volume("w-9", "Released", **{**DATED, **notes})
-    assert apply_retention(house.context(), always).steps == 0
+    assert run(apply_retention, house.context(), always).steps == 0
     assert policy(house) == "Retain"
 
 
 def test_what_was_let_go_of_by_hand_is_dated_and_kept_for_its_whole_time() -> None:
     house = House()
     house.volume("w-9", "Released")
-    assert apply_retention(house.context(), always).steps == 1
+    assert run(apply_retention, house.context(), always).steps == 1
     assert house.notes(VOLUMES, "pv-w-9")[DESTROY_AFTER] == format_timestamp(START + 30 * DAY)
     house.pass_(29 * 86400)
-    assert apply_retention(house.context(), always).steps == 0
+    assert run(apply_retention, house.context(), always).steps == 0
     house.pass_(2 * 86400)
-    assert apply_retention(house.context(), always).steps == 1
+    assert run(apply_retention, house.context(), always).steps == 1
     assert policy(house) == "Delete"
 
 
@@ -144,7 +144,7 @@ def test_what_was_deleted_by_a_clock_that_was_months_behind_is_kept_for_its_whol
     house.shelf.put(VOLUMES, volume)
     for day, after in ((0, "Retain"), (29, "Retain"), (31, "Delete")):
         house.now = START + day * DAY + timedelta(minutes=1)
-        apply_retention(house.context(), always)
+        run(apply_retention, house.context(), always)
         assert policy(house) == after
 
 
@@ -162,12 +162,12 @@ def test_sessions_whose_chat_ended_long_before_they_were_deleted_keep_no_other_f
     dates = {DELETED_AT: format_timestamp(START - DAY), DESTROY_AFTER: format_timestamp(START + 29 * DAY)}
     sessions(house, AT_MOST, **ended, **dates)
     house.volume("w-9", "Released", **DATED)
-    passes = [apply_retention(house.context(), always) for _ in range(3)]
+    passes = [run(apply_retention, house.context(), always) for _ in range(3)]
     assert [(done.steps, done.more) for done in passes] == [(AT_MOST, True), (1, False), (0, False)]
     # The time that sessions are kept goes by from when it was seen that their chat is over.
     assert house.notes(VOLUMES, "pv-a-00")[DESTROY_AFTER] == format_timestamp(START + 7 * DAY)
     house.pass_(8 * 86400)
-    assert apply_retention(house.context(), always).steps == AT_MOST
+    assert run(apply_retention, house.context(), always).steps == AT_MOST
     assert {policy(house, name) for name in house.shelf.names(VOLUMES)} == {"Delete"}
 
 
@@ -178,7 +178,7 @@ def test_a_session_whose_chat_ended_by_a_clock_that_was_months_behind_is_kept_fo
     sessions(house, 1, **{ARCHIVE_ENDED: format_timestamp(START - 60 * DAY)}, **dates)
     for day, after in ((0, "Retain"), (0, "Retain"), (6, "Retain"), (8, "Delete")):
         house.now = START + day * DAY
-        apply_retention(house.context(), always)
+        run(apply_retention, house.context(), always)
         assert policy(house, "pv-a-00") == after
 
 
@@ -188,14 +188,14 @@ def test_a_session_that_was_brought_back_is_not_gone_for_the_end_that_its_chat_h
     house.workspace("w-9")
     over = {ARCHIVE_ENDED: format_timestamp(START - 40 * DAY), **DATED}
     house.volume("w-9", "Bound", **over)
-    assert apply_retention(house.context(), always).steps == 1
+    assert run(apply_retention, house.context(), always).steps == 1
     assert not house.notes(VOLUMES, "pv-w-9").keys() & over.keys()
 
 
 def test_one_that_waited_for_nobody_is_let_go_of_first() -> None:
     house = House()
     house.volume("w-9", "Available", uid="", **DATED)
-    assert apply_retention(house.context(), always).steps == 1
+    assert run(apply_retention, house.context(), always).steps == 1
     found = house.shelf.find(VOLUMES, "pv-w-9") or {}
     assert (found["spec"]["claimRef"]["uid"], policy(house)) == (NOBODY, "Retain")
 
@@ -205,29 +205,29 @@ def test_one_that_is_refused_keeps_none_of_the_others(house: House) -> None:
 
     def refused(number: int) -> None:
         if number == 1:
-            raise SyncKubeApiError("no", 403)
+            raise KubeApiError("no", 403)
 
     house.shelf.before = refused
-    done = apply_retention(house.context(), always)
+    done = run(apply_retention, house.context(), always)
     assert (done.steps, len(done.failures)) == (1, 1)
 
 
 def test_records_fill_one_page_after_the_other_and_old_ones_go_when_all_is_gone(house: House) -> None:
-    records = Records(house.shelf, "default")
+    records = Records(Api(house.shelf), "default")
     for number in range(MOST + 2):
-        assert records.write(f"pv-{number}", {"owner": "u"}, START)
+        assert run(records.write, f"pv-{number}", {"owner": "u"}, START)
     pages = [*house.shelf.list(CONFIGURATIONS, "default")]
     assert sorted(len(page["data"]) for page in pages) == [2, MOST]
     assert sum(len(json.dumps(page)) for page in pages) < 1_000_000
     # Open until its day is over and all on it is gone; then nobody looks at it but to take it away.
-    assert records.close(START + DAY) == 0
+    assert run(records.close, START + DAY) == 0
     small = min(pages, key=lambda page: len(page["data"]))
     for name in small["data"]:
-        assert records.finish(name, START)
-    assert records.close(START) == 0
-    assert records.close(START + DAY) == 1
-    assert len([*records.unfinished()]) == MOST
-    assert records.prune(START + DAY) == 1
+        assert run(records.finish, name, START)
+    assert run(records.close, START) == 0
+    assert run(records.close, START + DAY) == 1
+    assert len([*run(records.unfinished)]) == MOST
+    assert run(records.prune, START + DAY) == 1
     assert len([*house.shelf.list(CONFIGURATIONS, "default")]) == 1
 
 
@@ -240,12 +240,12 @@ def test_a_deletion_that_takes_long_is_not_taken_back() -> None:
     at_once = {DELETED_AT: format_timestamp(START), DESTROY_AFTER: format_timestamp(START)}
     house.volume("w-9", "Bound", **at_once)
     house.pass_(3600)
-    assert apply_retention(house.context(), always).steps == 0
+    assert run(apply_retention, house.context(), always).steps == 0
     assert house.notes(VOLUMES, "pv-w-9").items() >= at_once.items()
     # It came back in another class meanwhile: that one stands.
     again = {**going["metadata"], "namespace": "sandbox-other", "uid": "another"}
     house.shelf.put(CLAIMS, {**going, "metadata": again})
-    assert apply_retention(house.context(), always).steps == 1
+    assert run(apply_retention, house.context(), always).steps == 1
     assert not house.notes(VOLUMES, "pv-w-9").keys() & at_once.keys()
 
 
@@ -261,10 +261,10 @@ def requested() -> House:
 
 def test_requested_destruction_does_not_wait_for_a_pass_over_everybody(requested: House) -> None:
     assert any(one.name == "destroying" and one.every <= 10 for one in loops_of(requested.context()))
-    assert destroy_on_request(requested.context(), always).steps == 1
+    assert run(destroy_on_request, requested.context(), always).steps == 1
     assert (policy(requested), policy(requested, "pv-w-8")) == ("Delete", "Retain")
     assert record(requested)["workspace"] == "w-9"
-    assert destroy_on_request(requested.context(), always).steps == 0
+    assert run(destroy_on_request, requested.context(), always).steps == 0
 
 
 @pytest.mark.parametrize("change", [1, 2])
@@ -275,12 +275,14 @@ def test_requested_destruction_that_was_cut_short_is_done_once_with_its_record(r
 
     requested.shelf.before = dies
     with pytest.raises(Killed):
-        destroy_on_request(requested.context(), always)
+        run(destroy_on_request, requested.context(), always)
     assert policy(requested) == "Retain"
     requested.shelf.before = lambda _: None
     # Whichever of the two loops comes first.
     assert (
-        destroy_on_request(requested.context(), always).steps + apply_retention(requested.context(), always).steps >= 1
+        run(destroy_on_request, requested.context(), always).steps
+        + run(apply_retention, requested.context(), always).steps
+        >= 1
     )
     assert (policy(requested), bool(record(requested))) == ("Delete", True)
 
@@ -288,10 +290,10 @@ def test_requested_destruction_that_was_cut_short_is_done_once_with_its_record(r
 def test_requested_destruction_waits_for_the_volume_and_for_whoever_stands(requested: House) -> None:
     released = requested.shelf.find(VOLUMES, "pv-w-9") or {}
     requested.shelf.put(VOLUMES, {**released, "status": {**released["status"], "phase": "Bound"}})
-    assert destroy_on_request(requested.context(), always).steps == 0
+    assert run(destroy_on_request, requested.context(), always).steps == 0
     requested.workspace("w-9")
     requested.shelf.put(VOLUMES, released)
-    assert destroy_on_request(requested.context(), always).steps == 0
+    assert run(destroy_on_request, requested.context(), always).steps == 0
     assert policy(requested) == "Retain"
 
 
@@ -302,7 +304,7 @@ def test_a_request_to_destroy_that_was_cut_short_is_taken_back_with_the_deletion
     marks = {"annotations": {DELETED_AT: format_timestamp(START)}, "labels": {DESTROY_REQUESTED: "true"}}
     assert house.shelf.patch(VOLUMES, volume, {"metadata": marks})
     house.pass_(3600)
-    assert apply_retention(house.context(), always).steps == 1
+    assert run(apply_retention, house.context(), always).steps == 1
     now = (house.shelf.find(VOLUMES, "pv-w-9") or {})["metadata"]
     assert DESTROY_REQUESTED not in now["labels"]
     assert DELETED_AT not in now["annotations"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+import asyncio
 from collections.abc import Callable
 
 from agentenv.service.loops.scheduler import LONGEST_PAUSE, Loop, PassResult, Scheduler, ShouldContinue
@@ -28,8 +28,12 @@ class Stage:
 
     def turn(self, seconds: float = 0.0) -> None:
         self.clock.time += seconds
-        self.scheduler.turn()
-        assert self.scheduler.join(10)
+
+        async def pass_() -> None:
+            self.scheduler.turn()
+            assert await self.scheduler.join(10)
+
+        asyncio.run(pass_())
 
     def failures(self, loop: str) -> float | None:
         return self.metrics.registry.get_sample_value("agentenv_loop_failures_total", {"loop": loop})
@@ -38,7 +42,7 @@ class Stage:
 def counting(name: str, run: Callable[[], PassResult], every: float = 10.0) -> tuple[Loop, list[str]]:
     passes: list[str] = []
 
-    def one(_: ShouldContinue) -> PassResult:
+    async def one(_: ShouldContinue) -> PassResult:
         passes.append(name)
         return run()
 
@@ -79,25 +83,49 @@ def test_one_that_comes_back_is_asked_as_often_as_before() -> None:
 
 
 def test_one_that_hangs_holds_up_no_other_and_is_not_started_twice() -> None:
-    free, entered = threading.Event(), threading.Event()
+    async def play() -> None:
+        free, entered = asyncio.Event(), asyncio.Event()
 
-    def hang(_: ShouldContinue) -> PassResult:
-        entered.set()
-        free.wait(30)
-        return PassResult()
+        async def hang(_: ShouldContinue) -> PassResult:
+            entered.set()
+            await free.wait()
+            return PassResult()
 
-    good, passes = counting("good", PassResult)
-    stage = Stage(Loop("hung", 1.0, hang), good)
-    stage.scheduler.turn()
-    assert entered.wait(10)
-    entered.clear()
-    for _ in range(3):
-        stage.clock.time += 10.0
+        good, passes = counting("good", PassResult)
+        stage = Stage(Loop("hung", 1.0, hang), good)
         stage.scheduler.turn()
-        assert not stage.scheduler.join(0.05)
-    assert (len(passes), entered.is_set()) == (4, False)
-    free.set()
-    assert stage.scheduler.join(10)
+        await entered.wait()
+        entered.clear()
+        for _ in range(3):
+            stage.clock.time += 10.0
+            stage.scheduler.turn()
+            assert not await stage.scheduler.join(0.05)
+        assert (len(passes), entered.is_set()) == (4, False)
+        free.set()
+        assert await stage.scheduler.join(10)
+
+    asyncio.run(play())
+
+
+def test_a_pass_that_hangs_is_cancelled_in_the_end() -> None:
+    async def play() -> None:
+        entered, ended = asyncio.Event(), asyncio.Event()
+
+        async def hang(_: ShouldContinue) -> PassResult:
+            entered.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.set()
+            return PassResult()
+
+        stage = Stage(Loop("hung", 1.0, hang))
+        stage.scheduler.turn()
+        await entered.wait()
+        await stage.scheduler.cancel()
+        assert ended.is_set()
+
+    asyncio.run(play())
 
 
 def test_one_with_more_to_do_is_asked_again_at_once() -> None:

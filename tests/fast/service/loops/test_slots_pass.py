@@ -8,8 +8,9 @@ from agentenv.core.classes.names import USER_LABEL
 from agentenv.core.lifecycle.access_point_audit import Point
 from agentenv.core.values.timestamps import format_timestamp
 from agentenv.core.workspaces.seats import CLASS_TAG, USER_TAG
-from agentenv.service.kube.sync_client import VOLUMES
+from agentenv.service.kube.client import VOLUMES
 from agentenv.service.loops.slots import ORPHAN_TAG, maintain_slots
+from tests.fast.service.fake_api_server import run
 from tests.fast.service.loops.cluster import OWNER, House, always
 
 PATHS = {
@@ -37,7 +38,7 @@ class Points:
 
 def test_only_a_home_of_a_class_that_no_volume_leads_to_is_marked_as_left_over() -> None:
     points = Points()
-    maintain_slots(House().context(points=points, file_systems=("fs-1",)), always)
+    run(maintain_slots, House().context(points=points, file_systems=("fs-1",)), always)
     assert points.tagged == [("fsap-home", [ORPHAN_TAG])]
 
 
@@ -61,12 +62,12 @@ def test_a_point_that_is_tagged_as_somebody_elses_stays_so_and_is_told() -> None
     house = House()
     house.workspace("w-1")
     points = FakeApiServer("w-1", **{USER_TAG: "u-9", CLASS_TAG: "box"})
-    done = maintain_slots(house.context(points=points, file_systems=("fs-1",)), always)
+    done = run(maintain_slots, house.context(points=points, file_systems=("fs-1",)), always)
     assert points.on["fsap-w-1"] == {USER_TAG: "u-9", CLASS_TAG: "box"}
     assert (done.steps, house.told.found["slots"]) == (0, {"point-of-another": 1})
     # Its own, and of another class by now: only that is written over.
     points.on["fsap-w-1"] = {USER_TAG: OWNER, CLASS_TAG: "other"}
-    assert maintain_slots(house.context(points=points, file_systems=("fs-1",)), always).steps == 1
+    assert run(maintain_slots, house.context(points=points, file_systems=("fs-1",)), always).steps == 1
     assert points.on["fsap-w-1"] == {USER_TAG: OWNER, CLASS_TAG: "box"}
     assert house.told.found["slots"] == {}
 
@@ -80,9 +81,9 @@ def test_a_point_that_two_peoples_volumes_lead_to_is_tagged_once() -> None:
     other["spec"]["csi"]["volumeHandle"] = "fs-1::fsap-w-1"
     house.shelf.put(VOLUMES, other)
     points = FakeApiServer("w-1")
-    assert maintain_slots(house.context(points=points, file_systems=("fs-1",)), always).steps == 1
+    assert run(maintain_slots, house.context(points=points, file_systems=("fs-1",)), always).steps == 1
     first = points.on["fsap-w-1"][USER_TAG]
-    assert maintain_slots(house.context(points=points, file_systems=("fs-1",)), always).steps == 0
+    assert run(maintain_slots, house.context(points=points, file_systems=("fs-1",)), always).steps == 0
     assert points.on["fsap-w-1"][USER_TAG] == first
     assert house.told.found["slots"] == {"point-of-another": 1}
 
@@ -98,6 +99,6 @@ def test_a_mark_that_cannot_be_taken_away_keeps_nothing_from_being_told() -> Non
     points = Denied(**{ORPHAN_TAG: format_timestamp(house.now)})
     house.volume("lone", "Released")
     house.pass_(3600)
-    done = maintain_slots(house.context(points=points, file_systems=("fs-1",)), always)
+    done = run(maintain_slots, house.context(points=points, file_systems=("fs-1",)), always)
     assert done.failures == (f"fsap-home: may not take {ORPHAN_TAG} from fsap-home",)
     assert "slots" in house.told.found

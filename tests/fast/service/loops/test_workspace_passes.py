@@ -21,11 +21,11 @@ from agentenv.core.workspaces.workspace import (
     WAKE_AT,
     Workspace,
 )
-from agentenv.service.kube.sync_client import CLAIMS, VOLUMES, Document, Kind, SyncKubeApiError
+from agentenv.service.kube.client import CLAIMS, VOLUMES, Document, Kind, KubeApiError
 from agentenv.service.loops.activity_sources import CPU, NETWORK, Prometheus
 from agentenv.service.loops.scheduler import PassResult
 from agentenv.service.loops.workspace_passes import MOST, end_expired, suspend_idle, wake_due
-from tests.fast.service.fake_api_server import Killed
+from tests.fast.service.fake_api_server import Killed, run
 from tests.fast.service.loops.cluster import SPACE, START, House, always
 
 HOUR = 3600.0
@@ -39,13 +39,13 @@ def house() -> House:
 
 
 def test_it_sleeps_when_its_time_is_over_and_says_why(house: House) -> None:
-    assert suspend_idle(house.context(), always).steps == 0
+    assert run(suspend_idle, house.context(), always).steps == 0
     house.pass_(HOUR)
-    assert suspend_idle(house.context(), always).steps == 1
+    assert run(suspend_idle, house.context(), always).steps == 1
     assert (house.mode(), house.notes()[SUSPENDED_BECAUSE]) == ("Suspended", "idle")
     assert house.told.slept == [("box", "idle")]
     house.settle()
-    assert suspend_idle(house.context(), always).steps == 0
+    assert run(suspend_idle, house.context(), always).steps == 0
 
 
 @pytest.mark.parametrize("change", [1, 2])
@@ -58,10 +58,10 @@ def test_killed_before_either_of_its_writes_the_next_pass_does_it(house: House, 
 
     house.shelf.before = dies
     with pytest.raises(Killed):
-        suspend_idle(house.context(), always)
+        run(suspend_idle, house.context(), always)
     house.shelf.before = lambda _: None
     assert house.mode() == "Running"
-    assert suspend_idle(house.context(), always).steps == 1
+    assert run(suspend_idle, house.context(), always).steps == 1
     assert (house.mode(), house.told.slept) == ("Suspended", [("box", "idle")])
 
 
@@ -77,7 +77,7 @@ def test_whoever_comes_while_it_is_put_to_sleep_finds_it_awake(house: House, whe
             house.note(leases=lease, last_active=format_timestamp(house.now), suspended_because=None)
 
     house.shelf.before = comes
-    suspend_idle(house.context(), always)
+    run(suspend_idle, house.context(), always)
     assert (house.mode(), house.notes().get(SUSPENDED_BECAUSE)) == ("Running", None)
     assert house.told.slept == []
 
@@ -85,15 +85,15 @@ def test_whoever_comes_while_it_is_put_to_sleep_finds_it_awake(house: House, whe
 def test_a_busy_or_attached_one_is_left_awake(house: House) -> None:
     house.note(busy_until=format_timestamp(START + timedelta(hours=3)))
     house.pass_(HOUR)
-    assert suspend_idle(house.context(), always).steps == 0
+    assert run(suspend_idle, house.context(), always).steps == 0
     house.note(
         busy_until=None, leases=json.dumps([{"holder": "a", "mode": "rw", "until": format_timestamp(house.now)}])
     )
     assert BUSY_UNTIL not in house.notes()
     assert LEASES in house.notes()
-    assert suspend_idle(house.context(), always).steps == 0
+    assert run(suspend_idle, house.context(), always).steps == 0
     house.pass_(HOUR)
-    assert suspend_idle(house.context(), always).steps == 1
+    assert run(suspend_idle, house.context(), always).steps == 1
 
 
 class Sees:
@@ -116,13 +116,13 @@ class Sees:
 
 def test_other_sources_are_asked_only_about_those_that_would_sleep(house: House) -> None:
     quiet, busy, broken = Sees(None), Sees(START), Sees(None, fails=True)
-    assert suspend_idle(house.context(sources=[quiet]), always).steps == 0
+    assert run(suspend_idle, house.context(sources=[quiet]), always).steps == 0
     assert quiet.asked == 0
     house.pass_(HOUR)
-    assert suspend_idle(house.context(sources=[busy]), always).steps == 0
+    assert run(suspend_idle, house.context(sources=[busy]), always).steps == 0
     # One that cannot be asked keeps everybody awake, whatever the others say.
-    assert suspend_idle(house.context(sources=[quiet, broken]), always).steps == 0
-    assert suspend_idle(house.context(sources=[quiet]), always).steps == 1
+    assert run(suspend_idle, house.context(sources=[quiet, broken]), always).steps == 0
+    assert run(suspend_idle, house.context(sources=[quiet]), always).steps == 1
 
 
 def test_prometheus_keeps_awake_who_has_traffic_or_works_and_whom_it_does_not_know() -> None:
@@ -140,7 +140,7 @@ def test_prometheus_keeps_awake_who_has_traffic_or_works_and_whom_it_does_not_kn
         return [({"claim_uid": uid}, levels[name][column]) for name, uid in uids.items()]
 
     house.pass_(HOUR)
-    assert suspend_idle(house.context(sources=[Prometheus("http://x", query)]), always).steps == 1
+    assert run(suspend_idle, house.context(sources=[Prometheus("http://x", query)]), always).steps == 1
     assert {name: house.mode(name) for name in (*levels, "w-unknown")} == {
         "w-net": "Running",
         "w-cpu": "Running",
@@ -155,10 +155,10 @@ def test_a_pass_is_bounded_and_says_that_there_is_more() -> None:
     for number in range(MOST + 3):
         house.workspace(f"w-{number:03}")
     house.pass_(HOUR)
-    first = suspend_idle(house.context(), always)
+    first = run(suspend_idle, house.context(), always)
     assert (first.steps, first.more) == (MOST, True)
     house.settle()
-    last = suspend_idle(house.context(), always)
+    last = run(suspend_idle, house.context(), always)
     assert (last.steps, last.more) == (3, False)
 
 
@@ -168,7 +168,7 @@ def test_those_whom_a_source_keeps_awake_keep_nobody_else_awake() -> None:
         house.workspace(f"w-{number:03}")
     source.quiet = {"w-007", "w-099"}
     house.pass_(HOUR)
-    done = suspend_idle(house.context(sources=[source]), always)
+    done = run(suspend_idle, house.context(sources=[source]), always)
     assert (done.steps, done.more, source.asked) == (2, False, 2)
     assert {house.mode(name) for name in source.quiet} == {"Suspended"}
     assert house.mode("w-008") == "Running"
@@ -179,7 +179,7 @@ def test_a_source_that_is_away_is_waited_for_once_a_pass() -> None:
     for number in range(3 * MOST):
         house.workspace(f"w-{number:03}")
     house.pass_(HOUR)
-    assert suspend_idle(house.context(sources=[source]), always) == PassResult()
+    assert run(suspend_idle, house.context(sources=[source]), always) == PassResult()
     assert source.asked == 1
 
 
@@ -189,19 +189,19 @@ def test_those_who_are_always_refused_keep_none_of_the_others_behind_them() -> N
         house.workspace(f"w-{number:03}", **{WAKE_AT: format_timestamp(START + timedelta(hours=2))})
     house.workspace("w-zzz", **{WAKE_AT: format_timestamp(START + timedelta(hours=2))})
     house.pass_(HOUR)
-    while suspend_idle(house.context(), always).steps:
+    while run(suspend_idle, house.context(), always).steps:
         house.settle()
     house.pass_(2 * HOUR)
     refuses = house.shelf.patch
 
     def patch(kind: Kind, existing: Document, changes: Document) -> bool:
         if kind is CLAIMS and existing["metadata"]["name"] != "w-zzz":
-            raise SyncKubeApiError("a guardrail says no", 403)
+            raise KubeApiError("a guardrail says no", 403)
         return refuses(kind, existing, changes)
 
     house.shelf.patch = patch
     for _ in range(20):
-        done = wake_due(house.context(), always)
+        done = run(wake_due, house.context(), always)
         # Nor is the server asked for all of them in every pass.
         assert (len(done.failures) <= MOST, done.more) == (True, False)
         house.pass_(15)
@@ -214,7 +214,7 @@ def test_whoever_no_longer_leads_stops_where_it_is() -> None:
         house.workspace(f"w-{number}")
     house.pass_(HOUR)
     asked = iter([True, True, False])
-    assert suspend_idle(house.context(), lambda: next(asked)).steps == 2
+    assert run(suspend_idle, house.context(), lambda: next(asked)).steps == 2
 
 
 def test_a_server_that_has_too_much_to_do_is_not_asked_for_the_rest() -> None:
@@ -226,11 +226,11 @@ def test_a_server_that_has_too_much_to_do_is_not_asked_for_the_rest() -> None:
 
     def throttled(number: int) -> None:
         changes.append(number)
-        raise SyncKubeApiError("too many requests", 429)
+        raise KubeApiError("too many requests", 429)
 
     house.shelf.before = throttled
-    with pytest.raises(SyncKubeApiError):
-        suspend_idle(house.context(), always)
+    with pytest.raises(KubeApiError):
+        run(suspend_idle, house.context(), always)
     assert len(changes) == 1
 
 
@@ -242,10 +242,10 @@ def test_one_that_is_refused_keeps_none_of_the_others_from_sleeping() -> None:
 
     def refused(number: int) -> None:
         if number == 1:
-            raise SyncKubeApiError("a guardrail says no", 403)
+            raise KubeApiError("a guardrail says no", 403)
 
     house.shelf.before = refused
-    done = suspend_idle(house.context(), always)
+    done = run(suspend_idle, house.context(), always)
     assert (done.steps, len(done.failures)) == (2, 1)
 
 
@@ -253,15 +253,15 @@ def test_it_wakes_at_its_hour_once() -> None:
     house = House()
     house.workspace(**{WAKE_AT: format_timestamp(START + timedelta(hours=2))})
     house.pass_(HOUR)
-    suspend_idle(house.context(), always)
+    run(suspend_idle, house.context(), always)
     house.settle()
-    assert wake_due(house.context(), always).steps == 0
+    assert run(wake_due, house.context(), always).steps == 0
     house.pass_(HOUR)
-    assert wake_due(house.context(), always).steps == 1
+    assert run(wake_due, house.context(), always).steps == 1
     assert (house.mode(), house.notes().get(WAKE_AT), house.notes().get(SUSPENDED_BECAUSE)) == ("Running", None, None)
     house.settle()
     # Awake it is used from now on, and not put to sleep the next moment.
-    assert (wake_due(house.context(), always).steps, suspend_idle(house.context(), always).steps) == (0, 0)
+    assert (run(wake_due, house.context(), always).steps, run(suspend_idle, house.context(), always).steps) == (0, 0)
 
 
 def test_at_its_deadline_it_is_stopped_however_busy_and_not_woken_by_its_hour() -> None:
@@ -273,10 +273,10 @@ def test_at_its_deadline_it_is_stopped_however_busy_and_not_woken_by_its_hour() 
     }
     house.workspace(**over)
     house.pass_(60)
-    assert end_expired(house.context(), always).steps == 1
+    assert run(end_expired, house.context(), always).steps == 1
     assert (house.mode(), house.notes()[SUSPENDED_BECAUSE]) == ("Suspended", "deadline")
     house.settle()
-    assert (wake_due(house.context(), always).steps, end_expired(house.context(), always).steps) == (0, 0)
+    assert (run(wake_due, house.context(), always).steps, run(end_expired, house.context(), always).steps) == (0, 0)
     assert house.mode() == "Suspended"
 
 
@@ -287,10 +287,10 @@ def test_before_one_goes_for_its_age_what_it_used_is_written_down() -> None:
     house.pass_(2 * HOUR)
     there: list[tuple[str, str, bool]] = []
 
-    def settle(namespace: str, name: str) -> None:
+    async def settle(namespace: str, name: str) -> None:
         there.append((namespace, name, house.shelf.find(CLAIMS, name, namespace) is not None))
 
-    assert end_expired(house.context(settle=settle), always).steps == 1
+    assert run(end_expired, house.context(settle=settle), always).steps == 1
     assert there == [(SPACE, "w-1", True)]
     assert house.shelf.names(CLAIMS) == []
 
@@ -308,11 +308,11 @@ def test_whoever_finishes_a_deletion_comes_to_the_same_timestamp() -> None:
 
     house.shelf.before = killed
     with pytest.raises(Killed):
-        end_expired(house.context(), always)
+        run(end_expired, house.context(), always)
     assert house.shelf.names(CLAIMS) == ["w-1"]
     house.shelf.before = lambda _: None
     house.pass_(20)
-    assert end_expired(house.context(), always).steps == 1
+    assert run(end_expired, house.context(), always).steps == 1
     notes = house.notes(VOLUMES, "pv-w-1")
     assert notes[DELETED_AT] == format_timestamp(recorded)
     assert notes[DESTROY_AFTER] == format_timestamp(recorded + timedelta(days=30))

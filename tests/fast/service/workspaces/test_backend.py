@@ -13,6 +13,7 @@ import pytest
 from agentenv.core.workspaces.workspace import Filter
 from agentenv.service.http.problems import Problem
 from agentenv.service.kube import view
+from agentenv.service.kube.client import KubeApiError
 from agentenv.service.kube.informer import STALE_AFTER, Informer
 from agentenv.service.workspaces.backend import running_backend
 from tests.fast.service.http.application import ApiClient, run_with_api
@@ -143,7 +144,7 @@ def test_an_answer_that_cannot_be_read_is_a_problem(body: bytes) -> None:
 
         async with httpx2.AsyncClient(transport=httpx2.MockTransport(answer), base_url="http://kubernetes") as client:
             stage.kube._client = client
-            with pytest.raises(Problem, match="cannot be read"):
+            with pytest.raises(KubeApiError, match="cannot be read"):
                 await stage.kube.request("GET", "/api/v1/persistentvolumes/x")
 
     on_stage(act)

@@ -14,7 +14,7 @@ import pytest
 
 from agentenv.core.workspaces.workspace import Changes, CreateRequest, Filter
 from agentenv.service.http.problems import Problem
-from agentenv.service.kube.client import CLAIMS
+from agentenv.service.kube.client import CLAIMS, KubeApiError
 from tests.fast.service.workspaces.stage import Stage, staged
 
 
@@ -277,9 +277,9 @@ def test_what_passes_is_tried_again_and_no_more_than_so_often(failure: Any) -> N
         await stage.backend.creator.finish()
         stage.server.failing = [failure] * 100
         before = len(stage.server.requests)
-        with pytest.raises(Problem) as told:
+        with pytest.raises(KubeApiError) as told:
             await stage.kube.find(CLAIMS, "any", "sandbox-standard")
-        assert (told.value.kind, len(stage.server.requests) - before) == ("unavailable", 6)
+        assert (told.value.transient, len(stage.server.requests) - before) == (True, 6)
         stage.server.failing = []
 
     on_stage(act)

@@ -18,7 +18,7 @@ from agentenv.core.workspaces.records import workspace_of_volume
 from agentenv.core.workspaces.workspace import DELETED_AT, DESTROY_AFTER, DESTROY_REQUESTED
 from agentenv.service.catalog import Catalog
 from agentenv.service.http.problems import Problem
-from agentenv.service.kube.sync_client import (
+from agentenv.service.kube.client import (
     CLAIMS,
     CONFIGURATIONS,
     TEMPLATES,
@@ -31,7 +31,7 @@ from agentenv.service.loops.context import Context
 from agentenv.service.loops.retention import MADE_BY, apply_retention
 from agentenv.service.workspaces.restore import restore_workspace
 from agentenv.service.workspaces.restore_requests import WorkspaceRestorer
-from tests.fast.service.fake_api_server import FakeApiServer
+from tests.fast.service.fake_api_server import Api, FakeApiServer, run
 from tests.fast.service.loops.cluster import Hour
 from tests.fast.service.workspaces.stage import settings_of
 
@@ -70,7 +70,7 @@ def test_one_that_goes_elsewhere_meanwhile_is_not_made_twice(meanwhile: dict[str
     claim = claims.claim("one", "one-t", "w-1", owner="u-1", workspace="w-1")
     claim["metadata"]["uid"] = "gone"
     with pytest.raises(Problem, match="at the same time"):
-        asyncio.run(WorkspaceRestorer(shelf, timeout=0.2).change_class(claim, CATALOG.get("two")))
+        asyncio.run(WorkspaceRestorer(Api(shelf), timeout=0.2).change_class(claim, CATALOG.get("two")))
     assert shelf.names(CLAIMS) == []
 
 
@@ -78,7 +78,7 @@ def test_one_that_was_on_its_way_arrives_there_when_it_is_asked_for() -> None:
     shelf, volume = house(**{DELETED_AT: "2026-11-18T20:00:00Z", MOVING_TO: "two"})
     kept = workspace_of_volume(volume)
     assert kept is not None
-    back = asyncio.run(WorkspaceRestorer(shelf, timeout=0.2).restore(volume, kept))
+    back = asyncio.run(WorkspaceRestorer(Api(shelf), timeout=0.2).restore(volume, kept))
     assert (back.id, back.class_name) == ("w-1", "two")
 
 
@@ -108,10 +108,10 @@ def test_data_whose_time_is_over_is_not_given_up_while_somebody_comes_back_to_it
             status = {"phase": phase, "lastPhaseTransitionTime": long_ago[DELETED_AT]}
             shelf.put(VOLUMES, {**(shelf.find(VOLUMES, "pvc-1") or volume), "status": status})
             now = datetime.now(UTC) + timedelta(minutes=minutes)
-            apply_retention(Context(shelf, Hour(lambda: now), Told(), "default", "r1"), lambda: True)
+            run(apply_retention, Context(Api(shelf), Hour(lambda: now), Told(), "default", "r1"), lambda: True)
 
     shelf.before = retention_comes
-    outcome = restore_workspace(shelf, volume).outcome
+    outcome = run(restore_workspace, shelf, volume).outcome
     now = shelf.find(VOLUMES, "pvc-1") or {}
     if change == 1:
         # Nobody had said yet that they were coming.
@@ -136,7 +136,7 @@ def test_a_volume_that_is_written_at_the_same_moment_is_not_left_as_deleted(time
             shelf.put(VOLUMES, {**(shelf.find(VOLUMES, "pvc-1") or volume), "status": {"phase": "Bound"}})
 
     shelf.before = controller
-    assert restore_workspace(shelf, volume).outcome == "made"
+    assert run(restore_workspace, shelf, volume).outcome == "made"
     assert not section((shelf.find(VOLUMES, "pvc-1") or volume)["metadata"], "annotations")
 
 
@@ -150,7 +150,7 @@ def test_one_that_is_deleted_again_before_its_dates_are_gone_keeps_the_new_ones(
             shelf.put(VOLUMES, {**now, "metadata": {**now["metadata"], "annotations": again}})
 
     shelf.before = somebody
-    assert restore_workspace(shelf, volume).outcome == "made"
+    assert run(restore_workspace, shelf, volume).outcome == "made"
     assert (shelf.find(VOLUMES, "pvc-1") or volume)["metadata"]["annotations"] == again
 
 
@@ -167,7 +167,7 @@ def test_destruction_that_was_requested_wins_over_a_return_at_each_step(change: 
             shelf.put(VOLUMES, {**now, "metadata": {**now["metadata"], "annotations": requested, "labels": labels}})
 
     shelf.before = somebody
-    outcomes = [restore_workspace(shelf, shelf.find(VOLUMES, "pvc-1") or volume).outcome for _ in range(2)]
+    outcomes = [run(restore_workspace, shelf, shelf.find(VOLUMES, "pvc-1") or volume).outcome for _ in range(2)]
     assert outcomes[-1] == "refused"
     assert shelf.names(CLAIMS) == []
     now = (shelf.find(VOLUMES, "pvc-1") or volume)["metadata"]
@@ -178,11 +178,11 @@ def test_a_volume_that_is_still_bound_to_a_volume_claim_that_is_gone_is_waited_f
     """A second return is by a volume claim of the same name: bound to the first one, its volume is nobody's yet."""
     shelf, volume = house(**{DELETED_AT: "2026-11-18T20:00:00Z"})
     shelf.put(VOLUMES, {**volume, "status": {"phase": "Bound"}})
-    back = restore_workspace(shelf, shelf.find(VOLUMES, "pvc-1") or volume)
+    back = run(restore_workspace, shelf, shelf.find(VOLUMES, "pvc-1") or volume)
     assert (back.outcome, shelf.names(CLAIMS), shelf.names(VOLUME_CLAIMS)) == ("waiting", [], [])
     # Nor is it that of another volume claim of that name.
     home: Document = {"name": "home-w-1", "namespace": "sandbox-one", "uid": "another"}
     shelf.put(VOLUME_CLAIMS, {"metadata": home, "spec": {"volumeName": "pvc-1"}})
-    assert restore_workspace(shelf, shelf.find(VOLUMES, "pvc-1") or volume).outcome == "waiting"
+    assert run(restore_workspace, shelf, shelf.find(VOLUMES, "pvc-1") or volume).outcome == "waiting"
     shelf.put(VOLUME_CLAIMS, {"metadata": {**home, "uid": "gone"}, "spec": {"volumeName": "pvc-1"}})
-    assert restore_workspace(shelf, shelf.find(VOLUMES, "pvc-1") or volume).outcome == "made"
+    assert run(restore_workspace, shelf, shelf.find(VOLUMES, "pvc-1") or volume).outcome == "made"

@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
-from agentenv.service.kube.sync_client import (
+from agentenv.service.kube.client import (
     CLAIMS,
     CONFIGURATIONS,
     NAMESPACES,
     SANDBOXES,
     VOLUME_CLAIMS,
     VOLUMES,
-    SyncKubeApiError,
+    KubeApiError,
 )
 from agentenv.service.telemetry.logs import AUDIT
 from agentenv.service.workspaces.delete import delete_workspace
 from agentenv.service.workspaces.retain_volume import retain_all_volumes, retain_volume
-from tests.fast.service.fake_api_server import FakeApiServer, Killed
+from tests.fast.service.fake_api_server import FakeApiServer, Killed, run
 
 SPACE = "sandbox-box"
 
@@ -62,27 +62,27 @@ def said(shelf: FakeApiServer) -> str | None:
 
 
 def test_a_claimed_volume_stays_and_says_whose_it_is(shelf: FakeApiServer) -> None:
-    (kept,) = retain_all_volumes(shelf)
+    (kept,) = run(retain_all_volumes, shelf)
     assert (kept.outcome, kept.volume) == ("kept", "pv-1")
     assert (policy(shelf), said(shelf)) == ("Retain", "true")
     volume = shelf.find(VOLUMES, "pv-1")
     assert volume is not None
     assert volume["metadata"]["labels"] == {"sandbox.users.io/user": "u-1", "sandbox.users.io/workspace": "w-1"}
     before = {key: one["metadata"]["resourceVersion"] for key, one in shelf.objects.items()}
-    assert [one.outcome for one in retain_all_volumes(shelf)] == ["already"]
+    assert [one.outcome for one in run(retain_all_volumes, shelf)] == ["already"]
     assert {key: one["metadata"]["resourceVersion"] for key, one in shelf.objects.items()} == before
 
 
 def test_one_claim_can_be_kept_by_itself_before_it_is_handed_over(shelf: FakeApiServer) -> None:
     claim = shelf.find(CLAIMS, "mine", SPACE)
     assert claim is not None
-    assert retain_volume(shelf, claim).outcome == "kept"
+    assert run(retain_volume, shelf, claim).outcome == "kept"
     assert policy(shelf) == "Retain"
 
 
 def test_an_unclaimed_slot_still_goes_with_its_volume(shelf: FakeApiServer) -> None:
     slot(shelf, "box-a-2", "pv-2", owner="a-pool")
-    retain_all_volumes(shelf)
+    run(retain_all_volumes, shelf)
     assert policy(shelf, "pv-2") == "Delete"
 
 
@@ -98,7 +98,7 @@ def test_nothing_is_kept_that_is_not_there_yet_or_is_somebody_elses(shelf: FakeA
         del shelf.objects[(VOLUMES, "", "pv-1")]
     else:
         shelf.objects[(VOLUMES, "", "pv-1")]["spec"]["claimRef"]["uid"] = "one-before"
-    (kept,) = retain_all_volumes(shelf)
+    (kept,) = run(retain_all_volumes, shelf)
     assert kept.outcome == "waiting"
     assert kept.why
     assert said(shelf) is None
@@ -107,10 +107,10 @@ def test_nothing_is_kept_that_is_not_there_yet_or_is_somebody_elses(shelf: FakeA
 
 
 def test_a_claim_that_lost_its_sandbox_keeps_the_next_ones_volume_too(shelf: FakeApiServer) -> None:
-    retain_all_volumes(shelf)
+    run(retain_all_volumes, shelf)
     slot(shelf, "mine", "pv-3")
     shelf.objects[(CLAIMS, SPACE, "mine")]["status"] = {"sandbox": {"name": "mine"}}
-    (kept,) = retain_all_volumes(shelf)
+    (kept,) = run(retain_all_volumes, shelf)
     assert (kept.outcome, kept.volume, policy(shelf, "pv-3")) == ("kept", "pv-3", "Retain")
 
 
@@ -122,9 +122,9 @@ def test_killed_in_between_nothing_is_said_to_be_kept_that_is_not(shelf: FakeApi
 
     shelf.before = killed
     with pytest.raises(Killed):
-        retain_all_volumes(shelf)
+        run(retain_all_volumes, shelf)
     assert said(shelf) is None
-    assert [one.outcome for one in retain_all_volumes(shelf)] == ["kept"]
+    assert [one.outcome for one in run(retain_all_volumes, shelf)] == ["kept"]
     assert (policy(shelf), said(shelf)) == ("Retain", "true")
 
 
@@ -133,10 +133,10 @@ def test_two_at_once_end_as_one_would(shelf: FakeApiServer, change: int) -> None
     def beside(number: int) -> None:
         if number == change:
             shelf.before = lambda _: None
-            retain_all_volumes(shelf)
+            run(retain_all_volumes, shelf)
 
     shelf.before = beside
-    assert [one.outcome for one in retain_all_volumes(shelf)] == ["overtaken"]
+    assert [one.outcome for one in run(retain_all_volumes, shelf)] == ["overtaken"]
     assert (policy(shelf), said(shelf)) == ("Retain", "true")
 
 
@@ -148,21 +148,21 @@ def test_one_that_the_server_refuses_keeps_no_other_from_being_kept(shelf: FakeA
 
     def refusing(number: int) -> None:
         if number == 1:
-            raise SyncKubeApiError("not by you")
+            raise KubeApiError("not by you")
 
     shelf.before = refusing
-    first, other = retain_all_volumes(shelf)
+    first, other = run(retain_all_volumes, shelf)
     assert (first.outcome, first.why, said(shelf)) == ("refused", "not by you", None)
     assert (other.outcome, policy(shelf, "pv-9")) == ("kept", "Retain")
 
 
 def test_a_server_that_cannot_just_now_has_refused_nobody(shelf: FakeApiServer) -> None:
     def busy(_: int) -> None:
-        raise SyncKubeApiError("too many requests", 429)
+        raise KubeApiError("too many requests", 429)
 
     shelf.before = busy
-    with pytest.raises(SyncKubeApiError):
-        retain_all_volumes(shelf)
+    with pytest.raises(KubeApiError):
+        run(retain_all_volumes, shelf)
 
 
 class Streaming(FakeApiServer):
@@ -191,7 +191,7 @@ def test_a_pass_of_keeping_holds_no_documents(shelf: FakeApiServer) -> None:
     slot(streaming, "box-a-1", "pv-1")
     tracemalloc.start()
     try:
-        assert [one.outcome for one in retain_all_volumes(streaming)] == ["kept"]
+        assert [one.outcome for one in run(retain_all_volumes, streaming)] == ["kept"]
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -203,7 +203,7 @@ def test_a_pass_of_keeping_holds_no_documents(shelf: FakeApiServer) -> None:
 @pytest.mark.parametrize("storage", ["none", "scratch", ""])
 def test_a_class_without_volumes_of_its_own_is_left_alone(shelf: FakeApiServer, storage: str) -> None:
     shelf.objects[(CONFIGURATIONS, SPACE, "sandbox-class")]["data"]["storage"] = storage
-    assert retain_all_volumes(shelf) == []
+    assert run(retain_all_volumes, shelf) == []
 
 
 def somebody_elses(shelf: FakeApiServer) -> None:
@@ -219,7 +219,7 @@ def test_somebody_elses_volume_is_not_handed_over_and_stays_theirs(
     somebody_elses(shelf)
     before = shelf.find(VOLUMES, "pv-1")
     with caplog.at_level("INFO", AUDIT):
-        (kept,) = retain_all_volumes(shelf)
+        (kept,) = run(retain_all_volumes, shelf)
     assert (kept.outcome, kept.volume, kept.foreign) == ("refused", "pv-1", True)
     # Whoever asked is told of it, and not of whom.
     assert "somebody else" in kept.why
@@ -241,6 +241,6 @@ def test_a_claim_with_somebody_elses_volume_goes_and_leaves_it_as_it_was(shelf: 
     before, claim = shelf.find(VOLUMES, "pv-1"), shelf.find(CLAIMS, "mine", SPACE)
     assert claim is not None
     now = datetime(2026, 11, 1, tzinfo=UTC)
-    assert delete_workspace(shelf, claim, timedelta(days=1), now) == "done"
+    assert run(delete_workspace, shelf, claim, timedelta(days=1), now) == "done"
     assert shelf.find(CLAIMS, "mine", SPACE) is None
     assert shelf.find(VOLUMES, "pv-1") == before

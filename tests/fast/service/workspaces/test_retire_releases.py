@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from agentenv.core.classes.retirement import SETTLED
-from agentenv.service.kube.sync_client import (
+from agentenv.service.kube.client import (
     CLAIMS,
     CONFIGURATIONS,
     NAMESPACES,
     POOLS,
     SANDBOXES,
     TEMPLATES,
-    SyncKubeApiError,
+    KubeApiError,
 )
 from agentenv.service.workspaces.retire_releases import RetirementResult, retire_releases
-from tests.fast.service.fake_api_server import FakeApiServer, Killed
+from tests.fast.service.fake_api_server import FakeApiServer, Killed, run
 
 SPACE = "sandbox-box"
 START = datetime(2026, 11, 2, 9, tzinfo=UTC)
@@ -68,7 +68,7 @@ class World:
         self.now += SETTLED + timedelta(seconds=1)
 
     def retire(self, *, act: bool = True) -> RetirementResult:
-        (one,) = retire_releases(self.shelf, act=act, clock=lambda: self.now)
+        (one,) = run(retire_releases, self.shelf, act=act, clock=lambda: self.now)
         return one
 
     def passes(self, number: int = 6) -> list[list[str]]:
@@ -127,7 +127,7 @@ def test_without_being_told_to_it_only_looks(world: World) -> None:
 @pytest.mark.parametrize("data", [None, {}, {"releases": ""}])
 def test_a_class_that_says_nothing_of_its_releases_is_left_alone(world: World, data: Any) -> None:
     world.shelf.put(CONFIGURATIONS, {"metadata": {"name": "sandbox-class", "namespace": SPACE}, "data": data})
-    assert retire_releases(world.shelf, act=True, clock=lambda: world.now) == []
+    assert run(retire_releases, world.shelf, act=True, clock=lambda: world.now) == []
 
 
 @pytest.mark.parametrize("change", range(1, 6))
@@ -188,7 +188,7 @@ def test_what_the_server_refuses_is_told_and_stops_nothing_else(world: World) ->
 
     def refusing(number: int) -> None:
         if number == 1:
-            raise SyncKubeApiError("not by you")
+            raise KubeApiError("not by you")
 
     world.shelf.before = refusing
     passed = world.retire()

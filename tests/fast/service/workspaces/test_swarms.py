@@ -14,7 +14,7 @@ from agentenv.core.classes.plan import plans
 from agentenv.core.classes.releases import releases_of
 from agentenv.core.workspaces.swarms import Swarm, member, quota_shortfalls, swarm
 from agentenv.core.workspaces.workspace import SUSPENDED_BECAUSE
-from agentenv.service.kube.sync_client import (
+from agentenv.service.kube.client import (
     CLAIMS,
     POOLS,
     QUOTAS,
@@ -23,11 +23,11 @@ from agentenv.service.kube.sync_client import (
     VOLUME_CLAIMS,
     VOLUMES,
     Document,
-    SyncKubeApiError,
+    KubeApiError,
 )
 from agentenv.service.workspaces import swarm_outcome
 from agentenv.service.workspaces.swarms import SwarmError, create_swarm, delete_swarm
-from tests.fast.service.fake_api_server import FakeApiServer, Killed
+from tests.fast.service.fake_api_server import FakeApiServer, Killed, run
 
 SPACE = "sandbox-box"
 KEPT = timedelta(days=30)
@@ -69,7 +69,7 @@ class Controlled(FakeApiServer):
 
 
 def made(shelf: Controlled, of: Swarm) -> dict[str, str]:
-    return create_swarm(shelf, of, timeout=5, pause=shelf.pause, clock=lambda: shelf.now)
+    return run(create_swarm, shelf, of, timeout=5, pause=shelf.pause, clock=lambda: shelf.now)
 
 
 def test_a_swarm_is_its_members_and_what_they_share() -> None:
@@ -118,7 +118,7 @@ def test_killed_half_way_it_is_made_up_for(change: int) -> None:
         made(shelf, asked())
     shelf.before = lambda _: None
     assert len(made(shelf, asked())) == 3
-    delete_swarm(shelf, SPACE, "t-1", KEPT, pause=shelf.pause)
+    run(delete_swarm, shelf, SPACE, "t-1", KEPT, pause=shelf.pause)
     assert shelf.left == []
 
 
@@ -148,7 +148,7 @@ def test_one_of_which_a_part_is_refused_goes_again() -> None:
 
     def refusing(number: int) -> None:
         if number == 5:
-            raise SyncKubeApiError("exceeded quota: sandbox")
+            raise KubeApiError("exceeded quota: sandbox")
 
     shelf.before = refusing
     with pytest.raises(SwarmError, match="refused a part of it: exceeded quota"):
@@ -164,9 +164,9 @@ def test_a_task_is_its_owners_alone() -> None:
         made(shelf, asked(owner="u-2"))
     assert shelf.left == before
     made(shelf, asked(task="t-2", owner="u-2"))
-    delete_swarm(shelf, SPACE, "t-1", KEPT, pause=shelf.pause)
+    run(delete_swarm, shelf, SPACE, "t-1", KEPT, pause=shelf.pause)
     assert all("t-2" in name for name in shelf.left)
-    delete_swarm(shelf, SPACE, "t-1", KEPT, pause=shelf.pause)
+    run(delete_swarm, shelf, SPACE, "t-1", KEPT, pause=shelf.pause)
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_a_refusal_takes_away_nothing_of_one_that_stands() -> None:
     stood = set(shelf.left)
 
     def refused(_: int) -> None:
-        raise SyncKubeApiError("etcd is busy", 500)
+        raise KubeApiError("etcd is busy", 500)
 
     shelf.before = refused
     with pytest.raises(SwarmError, match="etcd is busy"):
@@ -242,7 +242,7 @@ def test_whoever_gives_up_leaves_what_somebody_else_was_given() -> None:
     given: list[dict[str, str]] = []
     pause = beside(shelf, lambda: given.append(made(shelf, asked(2))))
     with pytest.raises(SwarmError, match="2 of 5"):
-        create_swarm(shelf, asked(5), timeout=5, pause=pause, clock=lambda: shelf.now)
+        run(create_swarm, shelf, asked(5), timeout=5, pause=pause, clock=lambda: shelf.now)
     assert [*given[0]] == ["t-1-0", "t-1-1"] == shelf.names(CLAIMS)
     assert shelf.names(VOLUME_CLAIMS) == ["shared-t-1"]
     assert made(shelf, asked(2)) == given[0]
@@ -252,12 +252,12 @@ def test_whoever_gives_up_leaves_one_that_was_ended_and_made_anew() -> None:
     shelf = Controlled(able=2)
 
     def anew() -> None:
-        delete_swarm(shelf, SPACE, "t-1", KEPT, pause=shelf.pause)
+        run(delete_swarm, shelf, SPACE, "t-1", KEPT, pause=shelf.pause)
         assert shelf.left == []
         made(shelf, asked(2))
 
     with pytest.raises(SwarmError, match="taken away") as told:
-        create_swarm(shelf, asked(5), timeout=5, pause=beside(shelf, anew), clock=lambda: shelf.now)
+        run(create_swarm, shelf, asked(5), timeout=5, pause=beside(shelf, anew), clock=lambda: shelf.now)
     assert told.value.kind == "busy"
     assert shelf.names(CLAIMS) == ["t-1-0", "t-1-1"]
     assert shelf.names(VOLUME_CLAIMS) == ["shared-t-1"]
@@ -270,13 +270,13 @@ def test_what_was_given_up_is_given_to_nobody() -> None:
         # After what is shared and its claims: just before it is noted that they are there.
         if number == 6:
             shelf.before = lambda _: None
-            pool = swarm_outcome.pool_of(shelf, SPACE, "t-1")
+            pool = run(swarm_outcome.pool_of, shelf, SPACE, "t-1")
             assert pool is not None
-            assert swarm_outcome.mark_given_up(shelf, SPACE, "t-1", pool["metadata"]["uid"]) == "given-up"
+            assert run(swarm_outcome.mark_given_up, shelf, SPACE, "t-1", pool["metadata"]["uid"]) == "given-up"
 
     shelf.before = give_up
     with pytest.raises(SwarmError, match="taken away") as told:
-        create_swarm(shelf, asked(2, task="t-1"), timeout=5, pause=shelf.pause, clock=lambda: shelf.now)
+        run(create_swarm, shelf, asked(2, task="t-1"), timeout=5, pause=shelf.pause, clock=lambda: shelf.now)
     assert told.value.kind == "busy"
     # Whoever asks next ends what there is left, and then has one.
     with pytest.raises(SwarmError, match="taken away"):
@@ -328,21 +328,21 @@ class Busy(Controlled):
         self, kind: Any, namespace: str | None = None, labels: Mapping[str, str | None] | None = None
     ) -> Iterator[Document]:
         if self.names(CLAIMS) and self._asked("list", kind):
-            raise SyncKubeApiError("too busy", self.code)
+            raise KubeApiError("too busy", self.code)
         return super().list(kind, namespace, labels)
 
     def create(self, kind: Any, document: Document) -> bool:
         if self._asked("make", kind):
             if not self.heard:
                 super().create(kind, document)
-            raise SyncKubeApiError("too busy", self.code)
+            raise KubeApiError("too busy", self.code)
         return super().create(kind, document)
 
     def patch(self, kind: Any, existing: Document, changes: Document) -> bool:
         if self._asked("change", kind):
             if not self.heard:
                 super().patch(kind, existing, changes)
-            raise SyncKubeApiError("too busy", self.code)
+            raise KubeApiError("too busy", self.code)
         return super().patch(kind, existing, changes)
 
 
@@ -357,7 +357,7 @@ def test_a_server_that_cannot_for_a_moment_costs_nobody_their_swarm(
     shelf = Busy(call, kind, 3, code, heard=heard)
     assert len(made(shelf, asked())) == 3
     assert shelf.times == 0
-    pool = swarm_outcome.pool_of(shelf, SPACE, "t-1")
+    pool = run(swarm_outcome.pool_of, shelf, SPACE, "t-1")
     assert pool is not None
     assert swarm_outcome.handed_over_count(pool) == 3
 
@@ -385,7 +385,7 @@ def test_whoever_meets_a_server_that_cannot_leaves_what_somebody_else_makes() ->
         assert told.value.kind == "unavailable"
         shelf.times = 0
 
-    found = create_swarm(shelf, asked(5), timeout=60, pause=beside(shelf, another), clock=lambda: shelf.now)
+    found = run(create_swarm, shelf, asked(5), timeout=60, pause=beside(shelf, another), clock=lambda: shelf.now)
     assert len(found) == 5
 
 
@@ -442,7 +442,7 @@ def test_all_volumes_are_kept_before_anybody_is_told() -> None:
     made(shelf, asked())
     # What is changed last is its pool.
     assert kept[-1] == 3
-    pool = swarm_outcome.pool_of(shelf, SPACE, "t-1")
+    pool = run(swarm_outcome.pool_of, shelf, SPACE, "t-1")
     assert pool is not None
     assert swarm_outcome.handed_over_count(pool) == 3
 
