@@ -144,9 +144,7 @@ def run(operation: Callable[..., Any], /, *arguments: Any, **options: Any) -> An
         result = operation(*positional, **options)
         return await (collect(result) if isinstance(result, AsyncIterator) else result)
 
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
+    if not _RUNNER.get_loop().is_running():
         return _RUNNER.run(call())
     # Another client, at a moment that the in-memory API server chose.
     with ThreadPoolExecutor(1) as thread:

@@ -328,7 +328,7 @@ def test_a_process_that_is_killed_leaves_a_ledger_that_goes_on(timed: Timed) -> 
     """kill -9 itself, between the first and the last write of a pass, as often as there are writes."""
     program = textwrap.dedent(
         """
-        import os, signal, sys
+        import asyncio, os, signal, sys
         from moto import mock_aws
         from agentenv.core.ledger.table import create_table
         from agentenv.service.aws import clients as aws
@@ -336,7 +336,7 @@ def test_a_process_that_is_killed_leaves_a_ledger_that_goes_on(timed: Timed) -> 
         from agentenv.service.ledger.usage import Meter
         from tests.fast.service.ledger import documents
         from tests.fast.service.ledger.test_record import NOON, HOUR, Timed, kept
-        from tests.fast.service.fake_api_server import Api, FakeApiServer, run
+        from tests.fast.service.fake_api_server import Api, FakeApiServer
         os.environ.update(AWS_ACCESS_KEY_ID="test", AWS_SECRET_ACCESS_KEY="test")
         with mock_aws():
             table = aws.client("dynamodb", "us-east-1")
@@ -360,10 +360,10 @@ def test_a_process_that_is_killed_leaves_a_ledger_that_goes_on(timed: Timed) -> 
                             return call
                     dying = Timed(Ending(), "ledger")
                     dying.at = ledger.at
-                    run(LedgerRecorder(Api(api), dying, Meter()).record_all)
+                    asyncio.run(LedgerRecorder(Api(api), dying, Meter()).record_all())
                     os._exit(0)
                 assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
-            run(LedgerRecorder(Api(api), ledger, Meter()).record_all)
+            asyncio.run(LedgerRecorder(Api(api), ledger, Meter()).record_all())
             rows = kept(ledger)
             assert len(rows) == 6, rows
             assert sum(row.seconds for row in rows) == 3 * (30 * 3600 - 60)
