@@ -42,6 +42,12 @@ KINDS: dict[str, Callable[..., pulumi.Resource]] = {
     "ValidatingAdmissionPolicy": admission.ValidatingAdmissionPolicy,
     "ValidatingAdmissionPolicyBinding": admission.ValidatingAdmissionPolicyBinding,
 }
+# Patch resources are created by server-side apply, so an object that already exists is not an error.
+PATCHES: dict[str, Callable[..., pulumi.Resource]] = {
+    "ValidatingAdmissionPolicy": admission.ValidatingAdmissionPolicyPatch,
+    "ValidatingAdmissionPolicyBinding": admission.ValidatingAdmissionPolicyBindingPatch,
+}
+FIELD_MANAGER = {"pulumi.com/patchFieldManager": "agent-environment"}
 
 
 def create_object(
@@ -58,8 +64,22 @@ def create_object(
             spec=document["spec"],
             opts=child(more),
         )
-    properties = {_snake(key): value for key, value in document.items() if key not in {"apiVersion", "kind"}}
-    return kind(name, **properties, opts=child(more))
+    return kind(name, **_properties(document), opts=child(more))
+
+
+def create_or_take_over(
+    name: str, document: Document, child: ChildOptions, more: pulumi.ResourceOptions | None = None
+) -> Any:
+    """Create an object that outlives its environment, or take over the one that an earlier environment retained.
+
+    Every environment applies it as the same field manager, so one takes over all fields that another left behind.
+    """
+    metadata = {**document["metadata"], "annotations": FIELD_MANAGER}
+    return PATCHES[document["kind"]](name, **_properties({**document, "metadata": metadata}), opts=child(more))
+
+
+def _properties(document: Document) -> dict[str, Any]:
+    return {_snake(key): value for key, value in document.items() if key not in {"apiVersion", "kind"}}
 
 
 def _snake(key: str) -> str:

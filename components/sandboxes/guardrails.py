@@ -9,7 +9,7 @@ from typing import Any, NotRequired, TypedDict
 import pulumi
 
 from agentenv.components._lib.arguments import ArgumentReader
-from agentenv.components._lib.kubernetes_objects import create_object
+from agentenv.components._lib.kubernetes_objects import create_object, create_or_take_over
 from agentenv.components._lib.options import (
     ChildOptions,
     child_options,
@@ -62,7 +62,7 @@ class GuardrailsArgs(TypedDict):
     """The exempt user names. Deployers, who may change admission policies anyway, are not listed."""
 
     outlived: NotRequired[bool]
-    """Whether the cluster outlives the stack; then the policy that keeps parameters readable is retained."""
+    """Whether the cluster outlives the stack; then the parameter anchor is retained, and taken over by the next one."""
 
 
 class Guardrails(pulumi.ComponentResource):
@@ -107,11 +107,15 @@ class Guardrails(pulumi.ComponentResource):
 def _create_parameters_policy(
     name: str, after: list[pulumi.Resource], child_without_dependencies: ChildOptions, *, outlived: bool
 ) -> pulumi.Resource:
-    """Create the policy that keeps the API server watching the parameters of classes; return its binding."""
+    """Create the policy that keeps the API server watching the parameters of classes; return its binding.
+
+    It comes after the PriorityClass, which the API server refuses to create for a second environment in the cluster.
+    """
+    create = create_or_take_over if outlived else create_object
     previous = after
     for suffix, document in zip(("parameters", "parameters-binding"), anchor_documents(), strict=True):
         retained = pulumi.ResourceOptions(depends_on=previous, retain_on_delete=outlived)
-        previous = [create_object(f"{name}-{suffix}", document, child_without_dependencies, retained)]
+        previous = [create(f"{name}-{suffix}", document, child_without_dependencies, retained)]
     return previous[0]
 
 

@@ -99,6 +99,13 @@ def test_an_environment_lives_in_what_stands_and_leaves_it_as_it_was(served: Sta
         engine.destroy()
     assert engine.state() == []
     assert set(served.leftovers()) == before | STAYS
+    try:
+        assert engine.up().changed > 0
+        assert engine.up().changed == 0
+    finally:
+        engine.destroy()
+    assert engine.state() == []
+    assert set(served.leftovers()) == before | STAYS
     # Without its policy the file system would be open to the whole VPC.
     kept = ground.efs.describe_file_system_policy(FileSystemId=files)["Policy"]
     assert "role/dev-agents-cluster-efs-node" in kept

@@ -47,15 +47,36 @@ def test_a_binding_comes_after_its_policy_and_goes_before_it(made: Graph) -> Non
         assert made.comes_before(by_name[binding.inputs["spec"]["policyName"]], binding)
 
 
-def test_what_keeps_parameters_read_comes_first_and_stays_where_the_cluster_does() -> None:
-    for outlived in (False, True):
-        made = graph(outlived=outlived)
-        first = [made.one(kind, "guardrails-parameters") for kind in ("ValidatingAdmissionPolicy",)]
-        first += [made.one("ValidatingAdmissionPolicyBinding", "guardrails-parameters-binding")]
-        others = [one for one in made.of("ValidatingAdmissionPolicy") if one.name != "guardrails-parameters"]
-        assert all(made.comes_before(one, other) for one in first for other in others)
-        assert [bool(one.retain) for one in first] == [outlived] * 2
-        assert not any(one.retain for one in others)
+@pytest.mark.parametrize(("outlived", "suffix"), [(False, ""), (True, "Patch")])
+def test_the_parameter_anchor_comes_first_and_an_outliving_cluster_retains_it(outlived: bool, suffix: str) -> None:
+    resources = graph(outlived=outlived)
+    anchor = [
+        resources.one(f"ValidatingAdmissionPolicy{suffix}", "guardrails-parameters"),
+        resources.one(f"ValidatingAdmissionPolicyBinding{suffix}", "guardrails-parameters-binding"),
+    ]
+    others = [policy for policy in resources.of("ValidatingAdmissionPolicy") if policy.name != "guardrails-parameters"]
+    assert len(others) == len(policies(SYSTEMS))
+    assert all(resources.comes_before(first, other) for first in anchor for other in others)
+    assert [bool(resource.retain) for resource in anchor] == [outlived] * 2
+    assert not any(resource.retain for resource in others)
+    assert [resource.inputs["spec"] for resource in anchor] == [document["spec"] for document in anchor_documents()]
+
+
+def test_only_the_retained_objects_are_taken_over() -> None:
+    """A second environment in the cluster is refused by its PriorityClass, before anything is taken over."""
+    resources = graph(outlived=True)
+    priority = resources.one("PriorityClass")
+    taken_over = [
+        *resources.of("ValidatingAdmissionPolicyPatch"),
+        *resources.of("ValidatingAdmissionPolicyBindingPatch"),
+    ]
+    assert len(taken_over) == 2
+    for resource in taken_over:
+        assert resources.comes_before(priority, resource)
+        assert resource.inputs["metadata"] == {
+            "name": "sandbox-guardrail-parameters",
+            "annotations": {"pulumi.com/patchFieldManager": "agent-environment"},
+        }
 
 
 def test_sandboxes_have_a_priority(made: Graph) -> None:

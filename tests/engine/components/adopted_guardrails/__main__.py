@@ -1,0 +1,19 @@
+"""The guardrails of an environment in an adopted cluster."""
+
+import pulumi
+
+from agentenv.components._lib.kubernetes_provider import api_provider
+from agentenv.components.sandboxes.guardrails import Guardrails
+
+environment = pulumi.get_stack()
+kubeconfig = pulumi.Config("adopted").require("kubeconfig")
+provider = api_provider(environment, kubeconfig, "adopted", pulumi.ResourceOptions(), adopted=True)
+Guardrails(
+    f"{environment}-guardrails",
+    {
+        "ownership": {"environment": environment, "owner": "platform", "cost_center": "sandboxes"},
+        "file_system_ids": ["fs-0123456789abcdef0"],
+        "outlived": True,
+    },
+    pulumi.ResourceOptions(providers=[provider]),
+)
