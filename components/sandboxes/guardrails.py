@@ -18,7 +18,7 @@ from agentenv.components._lib.options import (
 )
 from agentenv.components._lib.tags import Labels, Ownership
 from agentenv.core.guardrails import EKS, Principals, anchor_documents, policies
-from agentenv.core.guardrails.priority import priority_class
+from agentenv.core.guardrails.pods import priority_class
 
 
 class GuardrailHands(TypedDict):

@@ -106,7 +106,7 @@ class StorageMetering(pulumi.ComponentResource):
         access_points: list[efs.AccessPoint] = []
         for measure_pass in passes:
             claims: list[pulumi.Resource] = []
-            for folder in measure_pass.looked:
+            for folder in measure_pass.folders:
                 access_points.append(access_point := self._create_access_point(folder))
                 claims.append(self._create_claim(folder, access_point, in_namespace))
             self._create_job(measure_pass, settings, aws, [network_policy, policy, *rbac, *claims])

@@ -1,5 +1,6 @@
-"""Everything a sandbox class is in a cluster, as plain Kubernetes documents made by pure functions.
+"""The Kubernetes objects of a sandbox class, as plain documents that pure functions return.
 
-`plan` says what a class follows from, `objects` what it comes to; between them a module for each thing. Components
-register the documents, policies judge them, estimates count them and the workspace service claims by them.
+`plan` has the inputs of a class and `objects` all its objects; the other modules return one kind of object each.
+Components register the documents, policies check them, estimates count them, and the workspace service claims from
+their pools.
 """

@@ -1,4 +1,4 @@
-"""What somebody who wrote a class might not expect of it, in plain words: no mistakes, and good to know."""
+"""Notes on a class that a preview shows: consequences of its settings that are not errors."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ HTTPS = 443
 
 
 def class_notes(plan: ClassPlan) -> tuple[str, ...]:
-    """What to tell of a class whenever it is previewed."""
-    of_grants = (f"class {plan.name}: {note}" for note in notes(grants_of(plan.settings.capabilities), plan.cluster))
-    others = (gate_note(plan.settings, plan.cluster), _image_note(plan))
-    return (*of_grants, *(note for note in others if note))
+    """Return the notes that a preview shows for a class."""
+    grant_notes = (f"class {plan.name}: {note}" for note in notes(grants_of(plan.settings.capabilities), plan.cluster))
+    class_notes = (gate_note(plan.settings, plan.cluster), _image_note(plan))
+    return (*grant_notes, *(note for note in class_notes if note))
 
 
 def _image_note(plan: ClassPlan) -> str:
-    """Where no registry can be reached: AWS does not say which way an image takes to Fargate."""
+    """Return a note for a Fargate class that reaches no registry: AWS does not document how Fargate pulls images."""
     reaches = [bounds.most for bounds in egress_of(plan.settings, plan.cluster).worlds.values()]
     if not plan.on_fargate or any(HTTPS in ports for reach in reaches for ports in _open_to_tcp(reach)):
         return ""
     return (
-        f"class {plan.name} on Fargate may reach nothing on TCP 443, and its images are, by all reports, pulled through"
-        " its sandboxes' own interface: grant web, or the range in which their registries have their endpoints"
+        f"class {plan.name} on Fargate may reach nothing on TCP 443, and Fargate is reported to pull images through the"
+        " pod's own network interface: grant web, or the address ranges of the registries' endpoints"
     )
 
 

@@ -1,6 +1,6 @@
-"""What the admission twins of a class hold requests against: a ConfigMap in its namespace, all of it text.
+"""The ConfigMap `sandbox-class` of a class: the parameters that admission policies and the service read.
 
-It says of the class what is decided here and nowhere else; the rules that read it are the same for all classes.
+The policies are the same for all classes; the values that differ between classes are in this ConfigMap.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 Plain = dict[str, Any]
 
 
-# With whose ids a sandbox of the class may run beside its own: on a home that was made in another class.
+# The ids that a sandbox may run with besides its class's own: a home from another class keeps its ids.
 HOME_IDS = "homeIds"
 SUSPEND_AFTER, MAX_LIFETIME = "suspendAfter", "maxLifetime"
 RETAIN_DELETED_FOR, SESSION_RETENTION = "retainDeletedFor", "sessionRetention"
 
 
 def constraints(plan: ClassPlan, file_systems: Any) -> Plain:
-    """The parameters of a class; `file_systems` are the ids of all of them, joined by commas."""
+    """Return the parameters of a class; `file_systems` has the ids of all file systems, joined by commas."""
     wall = plan.wall
     shards = range(plan.shards) if plan.slots else ()
     images = [*(image for _, image in plan.images), *plan.init_images]
@@ -49,7 +49,7 @@ def constraints(plan: ClassPlan, file_systems: Any) -> Plain:
             "storageClasses": ",".join(storage_class(plan.name, shard) for shard in shards),
             "claimEnv": "true" if plan.settings.claim_env else "false",
             "compute": plan.settings.compute,
-            # Fargate gives its pods a priority of its own.
+            # Fargate sets the priority of its pods itself.
             "priorityClassName": "" if plan.on_fargate else SANDBOX,
             HOME_IDS: ",".join(f"{name}:{class_id(name)}" for name in plan.home_sources),
             "seats": ",".join(f"{seat.name}:{seat.uid}" for seat in plan.seats),
@@ -57,16 +57,16 @@ def constraints(plan: ClassPlan, file_systems: Any) -> Plain:
             "images": ",".join(images),
             "pools": plan.name,
             "podLabels": ",".join(f"{key}={value}" for key, value in sorted(pod_labels(plan).items())),
-            # Tokens for others than AWS: those that the workspace service exchanges.
+            # The audience of tokens that the workspace service exchanges.
             "tokenAudiences": audiences(plan),
-            # By these the service lets workspaces sleep and end, and their data go.
+            # With these the service suspends and deletes workspaces, and destroys their data.
             SUSPEND_AFTER: _seconds(plan.settings.suspend_after),
             MAX_LIFETIME: _seconds(plan.settings.max_lifetime),
             RETAIN_DELETED_FOR: _seconds(plan.retain_deleted_for),
             SESSION_RETENTION: _seconds(plan.session_retention),
             "modes": ",".join(plan.settings.modes),
             "claimableBy": claimable_by(plan),
-            # By these old releases are told from current ones, and how large those have to be to take their place.
+            # With these the service knows the current releases, and the sizes at which they replace old ones.
             HOURS_KEY: format_pool_hours(plan.settings.pool),
             RELEASES_KEY: ",".join(
                 f"{release.channel}/{name}" for release in releases_of(plan) for name in release.names
@@ -75,6 +75,6 @@ def constraints(plan: ClassPlan, file_systems: Any) -> Plain:
     }
 
 
-def _seconds(length: timedelta | None) -> str:
-    """A length of time; nothing where there is none."""
-    return "" if length is None else str(int(length.total_seconds()))
+def _seconds(duration: timedelta | None) -> str:
+    """Return a duration in seconds, or an empty text for None."""
+    return "" if duration is None else str(int(duration.total_seconds()))

@@ -1,6 +1,6 @@
-"""What the objects of a class are called, and the labels and annotations by which others find them.
+"""The names of a class's objects, and their labels and annotations.
 
-Whatever is one of a class has the same name in every class: its namespace tells them apart.
+An object of which each class has exactly one has the same name in every class, in the class's namespace.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ if TYPE_CHECKING:
 EXTENSIONS = "extensions.agents.x-k8s.io/v1beta1"
 SANDBOXES = "agents.x-k8s.io/v1beta1"
 
-# The account, quota and limits of every class, the container of every sandbox, and the priority of all of them.
+# The name of each class's service account, ResourceQuota and LimitRange, of a sandbox's container, and of the
+# PriorityClass of all sandboxes.
 SANDBOX = "sandbox"
 CONSTRAINTS = "sandbox-class"
 HOME = "home"
-# Where the sandboxes of a task find what they have in common.
+# The mount path of the volume that the sandboxes of a task share.
 SHARED_PATH = "/shared"
 SCHEDULES = "sandbox-schedules"
 
@@ -30,46 +31,52 @@ USER_LABEL = "sandbox.users.io/user"
 WORKSPACE_LABEL = "sandbox.users.io/workspace"
 MODE_LABEL = "sandbox.users.io/mode"
 TASK_LABEL = "sandbox.users.io/task"
-# By upstream, on sandboxes and pods that a claim has.
+# Set by the agent-sandbox controller on claimed sandboxes and their pods.
 CLAIM_UID_LABEL = "agents.x-k8s.io/claim-uid"
-# With whose ids the files of a home were written, where that is another class than the one it is used in.
+# The class whose uid and gid own the files of a home, if it is not the class that the home is used in.
 HOME_CLASS_LABEL = "sandbox.users.io/home-class"
 ENVIRONMENT_LABEL = "sandbox.users.io/environment"
 OWNER_LABEL = "sandbox.users.io/owner"
 COST_CENTER_LABEL = "sandbox.users.io/cost-center"
 KEPT = "sandbox.users.io/kept"
 CLAIMABLE_BY = "sandbox.users.io/claimable-by"
-# The class whose reach and tier a class stays within: policies hold what was really made against it.
+# The class whose network access and tier bound those of this class; policies compare the deployed objects with it.
 PARENT = "sandbox.users.io/parent"
 
 
 def namespace(class_name: str) -> str:
-    """The namespace of a class."""
+    """Return the namespace of a class."""
     return f"sandbox-{class_name}"
 
 
 def release_name(class_name: str, release: str, shard: int = 0) -> str:
-    """The template and the pool of a release; the first shard has no number, so that a second renames nothing."""
+    """Return the name of a release's template and pool.
+
+    The first shard has no number, so that adding a second one renames nothing.
+    """
     return f"{class_name}-{release}" if shard == 0 else f"{class_name}-{release}-{shard}"
 
 
 def cold_pool(template: str) -> str:
-    """The pool of a template that is always empty: a claim of it gets a sandbox of its own, and so may bring a home."""
+    """Return the name of a template's pool that is always empty.
+
+    A claim on it gets a new sandbox, which may have an existing home.
+    """
     return f"{template}-cold"
 
 
 def storage_class(class_name: str, shard: int = 0) -> str:
-    """The StorageClass of a class; the first shard has no number, so that a second renames nothing."""
+    """Return the name of a class's StorageClass; the first shard has no number, as in `release_name`."""
     return f"efs-{class_name}" if shard == 0 else f"efs-{class_name}-{shard}"
 
 
 def base_path(class_name: str) -> str:
-    """The folder on a file system below which the homes of a class are."""
+    """Return the folder of a file system that has the homes of a class."""
     return f"/classes/{class_name}"
 
 
 def owner_labels(plan: ClassPlan) -> dict[str, str]:
-    """Whose a class is and who pays for it, on everything of it that costs."""
+    """Return the labels of a class's owner and cost center, for every object that causes cost."""
     return {
         ENVIRONMENT_LABEL: label_value(plan.environment),
         OWNER_LABEL: label_value(plan.owner),
@@ -78,7 +85,7 @@ def owner_labels(plan: ClassPlan) -> dict[str, str]:
 
 
 def label_value(text: str) -> str:
-    """A text as a label takes it: a tag of AWS may have spaces and more, and twice the length."""
+    """Return a text as a label value: an AWS tag may have other characters, such as spaces, and twice the length."""
     cleaned = "".join(char if char.isascii() and (char.isalnum() or char in "._-") else "-" for char in text).strip(
         "._-"
     )

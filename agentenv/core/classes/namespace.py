@@ -1,7 +1,7 @@
-"""The room of a class: its namespace, its account, and how much of the cluster it may take.
+"""The namespace of a class, its service account, its ResourceQuota and its LimitRange.
 
-A quota counts what is there, warm and claimed, of every release and of the one that a release replaces: the new pool
-fills before the old one goes, and both have to fit for as long.
+The quota counts warm and claimed sandboxes of every release and of the release that it replaces: the new pool fills
+before the old one is emptied, so both must fit.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ROLE_ANNOTATION = "eks.amazonaws.com/role-arn"
 
 
 def namespace_document(plan: ClassPlan) -> Plain:
-    """The namespace: with the strictest pod security there is, as this version of the cluster knows it."""
+    """Return the namespace, with the restricted Pod Security Standard of the cluster's version."""
     parent = plan.settings.parent
     return {
         "apiVersion": "v1",
@@ -40,16 +40,16 @@ def namespace_document(plan: ClassPlan) -> Plain:
 
 
 def restricted(version: str) -> dict[str, str]:
-    """The labels by which a namespace takes no pod beyond the restricted standard of that version of Kubernetes."""
+    """Return the labels that enforce the restricted Pod Security Standard of a Kubernetes version."""
     return {
-        f"pod-security.kubernetes.io/{mode}{what}": value
+        f"pod-security.kubernetes.io/{mode}{suffix}": value
         for mode in ("enforce", "audit", "warn")
-        for what, value in (("", "restricted"), ("-version", f"v{version}"))
+        for suffix, value in (("", "restricted"), ("-version", f"v{version}"))
     }
 
 
 def account(plan: ClassPlan, role_arn: Any = None) -> Plain:
-    """The account that sandboxes run as. The cluster gives it no rights; AWS may, by the role."""
+    """Return the service account of sandboxes. It has no RBAC permissions; the IAM role may have AWS permissions."""
     annotations = {} if role_arn is None else {ROLE_ANNOTATION: role_arn}
     return {
         "apiVersion": "v1",
@@ -60,10 +60,10 @@ def account(plan: ClassPlan, role_arn: Any = None) -> Plain:
 
 
 def quota(plan: ClassPlan) -> Plain:
-    """How much of everything there may be in the namespace.
+    """Return the ResourceQuota of the namespace.
 
-    Sandboxes are counted by their pods and volumes. Kubernetes would count the objects as well, but it refuses all of a
-    kind that it has not counted yet, and it is minutes before it counts one whose definition is new.
+    It limits pods and volumes, not Sandbox objects: Kubernetes refuses all objects of a kind that it has not counted
+    yet, and it takes minutes until it counts a kind whose definition is new.
     """
     count = max_pods(plan)
     pod = pod_resources(plan)
@@ -72,14 +72,14 @@ def quota(plan: ClassPlan) -> Plain:
         **{f"requests.{name}": value for name, value in format_amounts(_times(pod.requests, count)).items()},
         **{f"limits.{name}": value for name, value in format_amounts(_times(pod.limits, count)).items() if name != GPU},
         **_volumes(plan),
-        # No sandbox has an address of its own, and none is reached from outside but through the service.
+        # Sandboxes have no Services: they are reached through the workspace service only.
         "services": "0",
     }
     return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": _metadata(plan), "spec": {"hard": hard}}
 
 
 def limits(plan: ClassPlan) -> Plain:
-    """How much one container, pod and volume may have, and what a container has that does not say."""
+    """Return the LimitRange: maximums of containers, pods and volumes, and the defaults of containers."""
     container, pod = container_resources(plan), pod_resources(plan)
     rows: list[Plain] = [
         {
@@ -96,17 +96,17 @@ def limits(plan: ClassPlan) -> Plain:
 
 
 def max_pods(plan: ClassPlan) -> int:
-    """How many sandboxes there may be at once: claimed, warm, declared, and warm of releases on their way out."""
+    """Return the maximum number of sandboxes: claimed, warm, declared, and warm of releases that are retired."""
     return max_sandboxes_with_rollover(plan.settings) + len(plan.seats)
 
 
 def claimable_by(plan: ClassPlan) -> str:
-    """Who may claim one, as the service reads it: roles, and claims of tokens, of which one is enough."""
+    """Return who may claim a sandbox, as JSON: roles and token claims, of which one is enough."""
     return json.dumps(plan.settings.claimable_by.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
 
 
 def class_labels(plan: ClassPlan) -> dict[str, str]:
-    """What everything of a class's room is found by."""
+    """Return the labels of all objects in a class's namespace."""
     return {CLASS_LABEL: plan.name, TIER_LABEL: plan.settings.tier, **owner_labels(plan)}
 
 
@@ -123,7 +123,7 @@ def _largest_volume(plan: ClassPlan) -> Decimal:
 
 
 def _required_amounts(amounts: Amounts) -> Amounts:
-    """Amounts less those that a container may do without: whoever has a maximum of something has to ask for it."""
+    """Return the amounts without GPUs: a maximum in a LimitRange would force every container to request them."""
     return {name: value for name, value in amounts.items() if name != GPU}
 
 

@@ -1,4 +1,4 @@
-"""All objects of a class, named by what they are for: what a component registers, in the order of dependence."""
+"""All objects of a class, by purpose. A component registers them in the order of their dependencies."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ Plain = dict[str, Any]
 
 @dataclass(frozen=True)
 class DeploymentValues:
-    """What only a deployment knows. None of it is looked into, so each may be a value that is still to come."""
+    """Values that only a deployment knows. They are not read here, so each may be an output that is not known yet."""
 
     file_systems: Sequence[Any]  # ids, by shard
-    file_systems_joined: Any  # the same, with commas between
-    role_arns: Mapping[str, Any] = field(default_factory=dict[str, Any])  # of classes with a role, by class
-    group_ids: Mapping[str, Any] = field(default_factory=dict[str, Any])  # of classes on Fargate: a list for each
+    file_systems_joined: Any  # the same ids, joined by commas
+    role_arns: Mapping[str, Any] = field(default_factory=dict[str, Any])  # by class, of classes with a role
+    group_ids: Mapping[str, Any] = field(default_factory=dict[str, Any])  # by class on Fargate: security group ids
 
 
 @dataclass(frozen=True)
 class ClassObjects:
-    """The objects of one class, and what was chosen for it."""
+    """The objects of one class, and the chosen size of its pool."""
 
     namespace: Plain
     account: Plain
@@ -51,13 +51,13 @@ class ClassObjects:
     releases: tuple[Release, ...]
     templates: tuple[Plain, ...]
     seat: Plain  # the spec that declared seats are made from
-    pools: tuple[Plain, ...]  # each named like the template that it is of
-    cold_pools: tuple[Plain, ...]  # always empty, one for each template of a class whose sandboxes have homes
-    schedules: Schedules | None  # with them, a pool's `spec.replicas` is theirs
+    pools: tuple[Plain, ...]  # each with the name of its template
+    cold_pools: tuple[Plain, ...]  # always empty, one per template of a class whose sandboxes have homes
+    schedules: Schedules | None  # if present, they own `spec.replicas` of the pools
     pool_choice: PoolChoice
 
     def documents(self) -> tuple[Plain, ...]:
-        """All of them, each after what it needs."""
+        """Return all objects in the order of their dependencies."""
         documents = [self.namespace, self.constraints, self.quota, self.account, self.limits]
         documents += [one for one in (self.keys, self.network_policy, self.group_policy) if one is not None]
         documents += [*self.storage_classes, *self.templates, *self.pools, *self.cold_pools]
@@ -65,10 +65,9 @@ class ClassObjects:
 
 
 def class_objects(plan: ClassPlan, known: DeploymentValues) -> ClassObjects:
-    """The objects of a class.
+    """Return the objects of a class.
 
-    `UnknownClusterFactsError` where its policy depends on facts of a cluster that stood already and that the plan was
-    not given.
+    Raise `UnknownClusterFactsError` if its network policy depends on facts of an existing cluster that are not known.
     """
     return ClassObjects(
         namespace=namespace_document(plan),
@@ -93,7 +92,7 @@ def class_objects(plan: ClassPlan, known: DeploymentValues) -> ClassObjects:
 def _network_policy(plan: ClassPlan) -> Plain:
     egress = reach_of(grants_of(plan.settings.capabilities), plan.cluster)
     document = _labelled(plan, network_policy(plan.name, egress, plan.cluster, plan.ingress))
-    # The server keeps no empty list, and would seem to have lost it; with its type named, none at all says the same.
+    # The server drops empty lists, which would look like drift. With its policy type set, no list means the same.
     return {**document, "spec": {key: value for key, value in document["spec"].items() if value != []}}
 
 

@@ -1,7 +1,7 @@
-"""What everything of a class follows from: its settings, and the few facts of the environment that it depends on.
+"""The plan of a class: its settings, and the facts of the environment that its objects depend on.
 
-Nothing here waits for a deployment. What only a deployment knows, such as the ids of file systems, is in `Known` beside
-it, and never has a part in a name or in the hash of a release.
+A plan needs no deployment. Values that only a deployment knows, such as file system ids, are in
+`objects.DeploymentValues`, and are never part of a name or of a release's hash.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ STABLE = "stable"
 
 @dataclass(frozen=True)
 class PlannedSeat:
-    """A declared workspace of the class: it has an id of its own and takes a part of the class's quota."""
+    """A declared workspace of the class: it has its own uid and counts towards the class's quota."""
 
     name: str
     uid: int
@@ -39,14 +39,14 @@ class PlannedSeat:
 
 @dataclass(frozen=True)
 class ClassPlan:
-    """One class, with all that its objects are made from."""
+    """One class, with all inputs of its objects."""
 
     settings: SandboxClass
     environment: str
     owner: str
     cost_center: str
     version: str  # of Kubernetes
-    shards: int  # file systems that homes are spread over
+    shards: int  # number of file systems with homes
     cluster: ClusterFacts
     ingress: Reach
     gate_image: str
@@ -55,39 +55,37 @@ class ClassPlan:
     kubectl_image: str
     retain_deleted_for: timedelta
     session_retention: timedelta
-    home_sources: tuple[
-        str, ...
-    ] = ()  # other classes whose homes may come here with a workspace that changes its class
+    home_sources: tuple[str, ...] = ()  # classes from which a workspace may change to this one and bring its home
     seats: tuple[PlannedSeat, ...] = ()
 
     @property
     def name(self) -> str:
-        """The class's name."""
+        """Return the name of the class."""
         return self.settings.name
 
     @property
     def uid(self) -> int:
-        """The user and group that its sandboxes run as, and that its access points enforce."""
+        """Return the uid and gid of its sandboxes, which its access points enforce."""
         return class_id(self.name)
 
     @property
     def on_fargate(self) -> bool:
-        """Whether its sandboxes have no node of ours."""
+        """Return whether its sandboxes run on Fargate."""
         return self.settings.compute == "fargate"
 
     @property
     def wall(self) -> Wall | None:
-        """What stands between a sandbox and its node; on Fargate AWS sees to it, and nothing of ours names it."""
+        """Return the isolation between a sandbox and its node; None on Fargate, where AWS provides it."""
         return None if self.on_fargate else wall_of(self.settings.tier, self.settings.kernel)
 
     @property
     def slots(self) -> bool:
-        """Whether every sandbox is born with an access point of its own."""
+        """Return whether every sandbox is created with its own access point."""
         return self.settings.storage.kind in {"slot", "shared"} and not self.on_fargate
 
     @cached_property
     def gate(self) -> dict[str, Any] | None:
-        """The container that waits until the class's policy is felt; none where there is nothing to feel it by."""
+        """Return the init container that waits until the network policy is enforced; None without a probe address."""
         return gate_container(self.settings, self.cluster, self.gate_image)
 
     @property
@@ -99,7 +97,7 @@ class ClassPlan:
 
     @property
     def images(self) -> tuple[tuple[str, str], ...]:
-        """The channels of the class, each with its image; its own settings are the stable one."""
+        """Return each channel of the class with its image; the class's own image is that of the stable channel."""
         return (
             (STABLE, self.settings.image),
             *((release.channel, release.image) for release in self.settings.releases),
@@ -107,13 +105,13 @@ class ClassPlan:
 
 
 def plans(settings: Settings, cluster: ClusterFacts | None = None) -> tuple[ClassPlan, ...]:
-    """All classes of an environment, in their order.
+    """Return the plans of all classes of an environment, in the order of the settings.
 
-    `here` is what is known of its cluster, where that is more than the settings say: a network or a cluster that stood
-    already was divided by somebody else.
+    `cluster` has the facts of the cluster if they are more than the settings say, as for an existing network or
+    cluster.
     """
-    # The public addresses of the API server are left out of no grant: it answers the ranges that it is open for alone,
-    # and the addresses that sandboxes leave the VPC under are not among them.
+    # Grants do not exclude the API server's public addresses: it only accepts its configured ranges, and the addresses
+    # of the NAT gateways are not among them.
     known = cluster or cluster_facts(settings, api=())
     mirrors = Mirrors(settings.network.mirrors.registry)
     return tuple(
@@ -144,7 +142,7 @@ def plans(settings: Settings, cluster: ClusterFacts | None = None) -> tuple[Clas
 
 
 def _shares_homes(source: SandboxClass, sandbox_class: SandboxClass) -> bool:
-    """Whether the homes of one class could be mounted in another: both have them on file systems of the environment."""
+    """Return whether homes of one class can be mounted in another: both are on file systems of the environment."""
     kinds = {sandbox_class.storage.kind, source.storage.kind}
     return (
         source.name != sandbox_class.name

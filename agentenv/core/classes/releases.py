@@ -1,4 +1,4 @@
-"""The releases of a class: which there are, what they are called, and the objects of each."""
+"""The releases of a class: their names, templates and pools."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Plain = dict[str, Any]
 
 @dataclass(frozen=True)
 class Release:
-    """A version of a class, with a template and a pool for each shard."""
+    """A version of a class, with a template and a pool per shard."""
 
     class_name: str
     channel: str
@@ -27,21 +27,21 @@ class Release:
     shards: tuple[int, ...]
 
     def name(self, shard: int = 0) -> str:
-        """The name of its template and its pool."""
+        """Return the name of its template and its pool."""
         return release_name(self.class_name, self.hash, shard)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of its templates and pools, by shard."""
+        """Return the names of its templates and pools, in the order of shards."""
         return tuple(self.name(shard) for shard in self.shards)
 
 
 def releases_of(plan: ClassPlan) -> tuple[Release, ...]:
-    """The releases of a class, the stable one first.
+    """Return the releases of a class, the stable one first.
 
-    The channel is in no hash: a release that is tried as `next` becomes the stable one with its pool full.
+    The channel is not part of the hash, so a release that becomes stable after `next` keeps its full pool.
     """
-    # Only homes are on a shard; without them one pool is enough.
+    # Shards only have homes; without homes one pool is enough.
     shards = tuple(range(plan.shards)) if plan.slots else (0,)
     return tuple(
         Release(plan.name, channel, image, release_hash(plan, image), shards) for channel, image in plan.images
@@ -49,7 +49,7 @@ def releases_of(plan: ClassPlan) -> tuple[Release, ...]:
 
 
 def templates(plan: ClassPlan) -> tuple[Plain, ...]:
-    """The templates of all releases."""
+    """Return the templates of all releases."""
     return tuple(
         template(plan, release, shard, labels(plan, release, shard))
         for release in releases_of(plan)
@@ -58,7 +58,7 @@ def templates(plan: ClassPlan) -> tuple[Plain, ...]:
 
 
 def pools(plan: ClassPlan) -> tuple[Plain, ...]:
-    """The pools of all releases, each named like its template."""
+    """Return the pools of all releases, each with the name of its template."""
     return tuple(
         warm_pool(plan, release.name(shard), members, labels(plan, release, shard))
         for release in releases_of(plan)
@@ -67,9 +67,9 @@ def pools(plan: ClassPlan) -> tuple[Plain, ...]:
 
 
 def cold_pools(plan: ClassPlan) -> tuple[Plain, ...]:
-    """For each template a pool that is always empty, by which whoever comes back starts on the home that was kept.
+    """Return a pool per template that is always empty, from which workspaces with a retained home are restored.
 
-    A warm slot has a home already and takes no other. A class without homes of its own has nothing to come back to.
+    A warm slot already has a home and cannot take another. A class without homes needs no such pool.
     """
     if not plan.slots:
         return ()
@@ -81,7 +81,7 @@ def cold_pools(plan: ClassPlan) -> tuple[Plain, ...]:
 
 
 def labels(plan: ClassPlan, release: Release, shard: int) -> dict[str, str]:
-    """What a template and a pool of a release are found by."""
+    """Return the labels of a release's template and pool."""
     return {
         CLASS_LABEL: plan.name,
         RELEASE_LABEL: release.hash,

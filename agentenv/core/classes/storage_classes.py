@@ -1,7 +1,7 @@
-"""The StorageClasses of a class: how the EFS driver makes an access point for each of its homes.
+"""The StorageClasses of a class: how the EFS CSI driver creates an access point for each home.
 
-A class a shard, since the parameters name the file system. The ids are the class's own: gVisor holds a file's owner and
-mode against the process itself, so they have to be those that its sandboxes run as.
+There is one per shard, because the parameters name the file system. The uid and gid are those of the class's sandboxes,
+because gVisor itself checks the owner and mode of files.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 Plain = dict[str, Any]
 
 DRIVER = "efs.csi.aws.com"
-# The driver marks what it makes, may delete nothing else, and lets nobody add tags of their own as an add-on.
+# The tag that the driver sets on its access points. It deletes no others, and as an add-on it takes no tags of ours.
 DRIVER_MARK = "efs.csi.aws.com/cluster"
-# EFS takes paths of a hundred characters and four folders. Below the class's folder the driver adds the volume's name,
-# pvc- and an id of 36, which no other volume has; a pattern with the claim's name would not fit for long names.
+# EFS limits paths to 100 characters and four folders. Below the class's folder the driver adds the unique name of the
+# volume, pvc- and an id of 36 characters; a pattern with the claim's name would be too long for long names.
 LONGEST_PATH, LONGEST_VOLUME = 100, len("pvc-") + 36
 
 
 def storage_classes(plan: ClassPlan, file_systems: Sequence[Any]) -> tuple[Plain, ...]:
-    """A StorageClass for each file system, by shard; none for a class without homes of its own."""
+    """Return a StorageClass per file system, in the order of shards; none for a class without homes."""
     if not plan.slots:
         return ()
     return tuple(_document(plan, shard, file_systems[shard]) for shard in range(plan.shards))
@@ -49,15 +49,15 @@ def _document(plan: ClassPlan, shard: int, file_system: Any) -> Plain:
             "uid": ids,
             "gid": ids,
             "basePath": base_path(plan.name),
-            # Nobody is ever given a folder that somebody had.
+            # A home never gets the folder of an earlier one.
             "ensureUniqueDirectory": "true",
             "reuseAccessPoint": "false",
         },
-        # The file system's policy takes no mount without TLS and without the role of the node's driver.
+        # The file system policy refuses mounts without TLS or without the role of the node's driver.
         "mountOptions": ["tls", "iam"],
-        # A slot that nobody claimed takes its access point with it; being kept is a part of being claimed.
+        # An unclaimed slot is deleted with its access point; the service retains the volumes of claimed ones.
         "reclaimPolicy": "Delete",
-        # Not only once a pod is placed: any node reaches the file system, and a warm pod would wait for nothing.
+        # Every node reaches the file system, so nothing is gained by waiting until a pod is scheduled.
         "volumeBindingMode": "Immediate",
         "allowVolumeExpansion": False,
     }

@@ -1,7 +1,7 @@
-"""The swarm of a task: several sandboxes of a class that have a volume in common, beside each one's own.
+"""The swarm of a task: several sandboxes of a class that share a volume, besides their own homes.
 
-A warm sandbox cannot take a volume that is chosen later, so a swarm starts cold: from a template of its task, by way of
-a pool that is always empty. Both go when no claim names them any more, like those of a release that is over.
+A warm sandbox cannot mount a volume that is chosen later, so a swarm starts cold: from a template for its task, through
+a pool that is always empty. Both are deleted when no claim names them, like those of an old release.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ SHARED = "shared"
 
 
 def swarm_name(release: Release, task: str) -> str:
-    """The template and the pool of a task."""
+    """Return the name of a task's template and pool."""
     return fit(f"{release.name()}-task-{task}", KINDS["kubernetes-label"].limit)
 
 
 def shared_claim(task: str) -> str:
-    """The claim of what the sandboxes of a task have in common."""
+    """Return the name of the claim of a task's shared volume."""
     return f"{SHARED}-{task}"
 
 
 def shared_volume(plan: ClassPlan, task: str, shard: int = 0) -> Plain:
-    """That claim: an access point of the class's, which all of them mount to read and to write."""
+    """Return the claim of a task's shared volume: an access point of the class that all its sandboxes mount."""
     _check(plan, task)
     return {
         "apiVersion": "v1",
@@ -68,7 +68,7 @@ def shared_volume(plan: ClassPlan, task: str, shard: int = 0) -> Plain:
 
 
 def swarm_template(plan: ClassPlan, release: Release, task: str, shard: int = 0) -> Plain:
-    """The template of a task: its release's, with the volume that its sandboxes have in common."""
+    """Return the template of a task: that of its release, with the shared volume."""
     _check(plan, task)
     document = template(plan, release, shard, _labels(plan, release, task))
     document["metadata"]["name"] = swarm_name(release, task)
@@ -79,11 +79,11 @@ def swarm_template(plan: ClassPlan, release: Release, task: str, shard: int = 0)
 def task_objects(template: Mapping[str, Any], task: str, owner: str) -> tuple[Plain, Plain, Plain]:
     """Return the shared volume's claim, the template and the pool of a task, for a class's template in the cluster.
 
-    By these a member returns alone, after the swarm that it was of is gone.
+    With these a single member is restored after its swarm was deleted.
     """
     about: Plain = template["metadata"]
     labels: dict[str, str] = {**(about.get("labels") or {}), TASK_LABEL: task, USER_LABEL: owner}
-    # Of no channel: nothing in the stack names it.
+    # It has no channel, because the stack does not name it.
     labels.pop(CHANNEL_LABEL, None)
     name = fit(f"{about['name']}-task-{task}", KINDS["kubernetes-label"].limit)
     where: Plain = {"namespace": about["namespace"], "labels": labels}
@@ -109,7 +109,7 @@ def task_objects(template: Mapping[str, Any], task: str, owner: str) -> tuple[Pl
 
 
 def _mount_shared(pod: Plain, task: str) -> None:
-    """Have the pods of a template mount the volume of their task."""
+    """Add the shared volume of a task to a pod template."""
     pod["metadata"]["labels"][TASK_LABEL] = task
     pod["spec"].setdefault("volumes", [])
     pod["spec"]["volumes"].append({"name": SHARED, "persistentVolumeClaim": {"claimName": shared_claim(task)}})
@@ -119,7 +119,7 @@ def _mount_shared(pod: Plain, task: str) -> None:
 
 
 def swarm_pool(plan: ClassPlan, release: Release, task: str) -> Plain:
-    """The pool that its claims name: they get a cold start each, and nothing is kept warm for a task."""
+    """Return the pool that a task's claims name. It is always empty, so each of them starts cold."""
     _check(plan, task)
     return warm_pool(plan, swarm_name(release, task), 0, _labels(plan, release, task))
 
@@ -130,6 +130,6 @@ def _labels(plan: ClassPlan, release: Release, task: str) -> dict[str, str]:
 
 def _check(plan: ClassPlan, task: str) -> None:
     if plan.settings.storage.kind != "shared":
-        raise ValueError(f"class {plan.name} has storage {plan.settings.storage.kind}; a swarm wants one with shared")
+        raise ValueError(f"class {plan.name} has storage {plan.settings.storage.kind}; a swarm needs storage shared")
     if not KINDS["kubernetes-label"].accepts(task):
-        raise ValueError(f"{task!r} is no task: {KINDS['kubernetes-label'].allowed}, 63 at the most")
+        raise ValueError(f"{task!r} is not the name of a task: {KINDS['kubernetes-label'].allowed}, 63 at most")

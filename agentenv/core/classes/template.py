@@ -1,7 +1,7 @@
-"""The SandboxTemplate of a release: the hardened pod, and the volume that each sandbox is born with.
+"""The SandboxTemplate of a release: the hardened pod, and the claim of each sandbox's home.
 
-A template never changes. Its name holds the hash of everything in it, so that a change makes another one beside it:
-upstream rolls no claimed sandbox, and one whose template went away or changed is never Ready again.
+A template never changes. Its name has the hash of its contents, so a change creates another template: the controller
+does not update claimed sandboxes, and one whose template was deleted or changed is never Ready again.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ Plain = dict[str, Any]
 
 
 def release_hash(plan: ClassPlan, image: str) -> str:
-    """What names a release: it differs where anything in the template does, and for nothing else.
+    """Return the hash that names a release: it differs if and only if the template's spec does.
 
-    Taken of the first shard: the others differ from it in the name of a StorageClass, which follows.
+    It is taken from the first shard; the others only differ in the name of their StorageClass.
     """
     text = json.dumps(template_spec(plan, image, pod_labels(plan)), sort_keys=True, separators=(",", ":"))
     return b32encode(hashlib.sha256(text.encode()).digest()).decode().lower()[:HASH_LENGTH]
 
 
 def template(plan: ClassPlan, release: Release, shard: int, labels: Mapping[str, str]) -> Plain:
-    """The document of a release's template for one shard; `labels` are the object's own, which are in no hash."""
+    """Return a release's template for one shard; `labels` are those of the object and not part of the hash."""
     pods = {**pod_labels(plan), RELEASE_LABEL: release.hash}
     return {
         "apiVersion": EXTENSIONS,
@@ -47,14 +47,14 @@ def template(plan: ClassPlan, release: Release, shard: int, labels: Mapping[str,
 
 
 def template_spec(plan: ClassPlan, image: str, labels: Mapping[str, str], shard: int = 0) -> Plain:
-    """What a sandbox of the class is."""
+    """Return the `spec` of a template."""
     homes = [home_claim(plan, shard)] if plan.slots else []
     return {
         "podTemplate": {"metadata": {"labels": dict(labels)}, "spec": pod_spec(plan, image)},
         **({"volumeClaimTemplates": homes} if homes else {}),
-        # Nothing is reached by a name of its own: the service asks for the address.
+        # Sandboxes need no DNS name: the workspace service reads their addresses.
         "service": False,
-        # The one policy of the class is ours. Upstream's would be added to it, and is open to the internet.
+        # The class has its own NetworkPolicy. The controller's would be added to it and allows the internet.
         "networkPolicyManagement": "Unmanaged",
         "envVarsInjectionPolicy": "Allowed" if plan.settings.claim_env else "Disallowed",
         "volumeClaimTemplatesPolicy": "Disallowed",
@@ -68,16 +68,16 @@ def seat_spec(plan: ClassPlan) -> Plain:
 
 
 def pod_labels(plan: ClassPlan) -> dict[str, str]:
-    """The labels of every pod of the class, whatever its release."""
+    """Return the labels of every pod of the class, whatever its release."""
     return {CLASS_LABEL: plan.name, TIER_LABEL: plan.settings.tier, **owner_labels(plan)}
 
 
 def home_claim(plan: ClassPlan, shard: int) -> Plain:
-    """The claim for a home: an access point of its own below the class's folder, made when the sandbox is."""
+    """Return the claim of a home: an access point below the class's folder, created with the sandbox."""
     return {
         "metadata": {"name": HOME, "labels": {CLASS_LABEL: plan.name}},
         "spec": {
-            # A file system of the network: no node holds it, so none has to let go of it first.
+            # EFS volumes are not attached to a node, so none has to detach them first.
             "accessModes": ["ReadWriteMany"],
             "storageClassName": storage_class(plan.name, shard),
             "resources": {"requests": {"storage": str(plan.settings.storage.size)}},

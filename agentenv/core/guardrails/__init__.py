@@ -1,8 +1,8 @@
 """Guardrails: admission policies for requests to the API server that do not come from a deployment.
 
 Each module is a family of policies: the requests that they match and the rules that these must satisfy. `guardrail.py`
-compiles them into ValidatingAdmissionPolicies. `principals.py` names the controllers that are exempt, and
-`class_parameters.py` reads the parameters of a class from the ConfigMap `sandbox-class` in its namespace.
+compiles them into ValidatingAdmissionPolicies; rules read the parameters of a class from the ConfigMap `sandbox-class`
+in its namespace. `principals.py` names the controllers that are exempt.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""What keeps the API server reading the parameters of classes, also while there is no other guardrail.
+"""The parameter anchor: a policy that keeps the API server watching ConfigMaps while there is no other guardrail.
 
-The server looks parameters up in what one watch has told it, and ends that watch with the last policy that has
-parameters of the kind. For a kind of Kubernetes' own it never begins again: policies that are made later find the
-ConfigMaps of then and no other, and refuse everything in the namespace of a class that is younger, until the server
-itself is started anew. That is nothing anybody can do on EKS. So one policy that looks at no request is made first, and
-stays on a cluster that outlives the stack.
+The API server reads policy parameters from an informer. It stops the informer with the last policy that has parameters
+of the kind and, for a built-in kind, never starts it again. Later policies then only find the ConfigMaps of that time,
+and refuse every request in the namespace of a newer class until the API server restarts, which nobody can do on EKS.
+The anchor matches no request. It is created before all other policies, and retained on a cluster that outlives the
+stack.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ _API = "admissionregistration.k8s.io/v1"
 
 
 def anchor_documents() -> tuple[Plain, Plain]:
-    """The policy and its binding: a policy that is not bound has no watch."""
-    nowhere: Plain = {
+    """Return the policy and its binding, without which the API server would not start the informer."""
+    no_requests: Plain = {
         "resourceRules": [
             {
                 "apiGroups": ["sandbox.users.io"],
@@ -35,7 +35,8 @@ def anchor_documents() -> tuple[Plain, Plain]:
     policy: Plain = {
         "failurePolicy": "Ignore",
         "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},
-        "matchConstraints": nowhere,
+        "matchConstraints": no_requests,
+        # Not reworded: clusters have retained policies with this message.
         "validations": [{"expression": "true", "message": "nothing is looked at here"}],
     }
     binding: Plain = {

@@ -1,9 +1,8 @@
-"""What a guardrail is: rules on requests to the API server, and the documents that make the server hold them.
+"""Rules on requests to the API server, and the ValidatingAdmissionPolicies that enforce them.
 
-A policy is what the server looks at together: some kinds of request, and the rules that each of them has to keep. Where
-its rules read the ConfigMap of a class it is bound twice. A request that makes something is refused while the class's
-ConfigMap is missing; one that changes something is then let through, because a namespace that goes loses its ConfigMap
-before its other objects, and finalizers have to come off those.
+A policy has the requests that it matches and the rules that these must satisfy. If its rules read the ConfigMap of a
+class, it has two bindings. Creates are refused while the ConfigMap is missing. Updates are then allowed, because a
+namespace that is deleted loses its ConfigMap before its other objects, whose finalizers must still be removed.
 """
 
 from __future__ import annotations
@@ -20,30 +19,30 @@ Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
 PREFIX = "sandbox-guardrail"
 _API = "admissionregistration.k8s.io/v1"
-# Whoever reads the audit log finds what was refused, to whom and where, whatever the request itself was.
+# The audit log names the user, the operation and the object of every refused request.
 _AUDITED = {
     "who": "request.userInfo.username",
     "what": "request.operation + ' ' + request.resource.resource + '/' + request.?subResource.orValue('') + ' of '"
     " + request.?namespace.orValue('') + '/' + request.?name.orValue('')",
 }
-# What a request lacks is absent and not empty, and an expression that trips over it refuses the request. A collection
-# that is deleted has no name, for one.
+# A field that a request does not have is absent, not empty, and an expression that reads it fails, which refuses the
+# request. For example, the deletion of a collection has no name.
 SUBRESOURCE = "request.?subResource.orValue('')"
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One thing that a request has to keep."""
+    """A rule that requests must satisfy."""
 
     id: str
     why: str
-    holds: str  # CEL, true for a request that keeps it
-    message: str  # what whoever asked is told: how it has to be
+    holds: str  # CEL, true for a request that satisfies it
+    message: str  # for the caller: what the rule requires
 
 
 @dataclass(frozen=True)
 class Watch:
-    """Requests that are looked at."""
+    """A kind of request that a policy matches."""
 
     group: str
     resources: tuple[str, ...]
@@ -53,31 +52,31 @@ class Watch:
 
 @dataclass(frozen=True)
 class Policy:
-    """Rules that are looked at together."""
+    """A ValidatingAdmissionPolicy: the requests that it matches and its rules."""
 
     name: str
     about: str
     watches: tuple[Watch, ...]
     rules: tuple[Rule, ...]
-    in_classes: bool = True  # whether only in the namespaces of classes
-    elsewhere: bool = False  # or only in others
-    within: str = ""  # or only in one, by its name
+    in_classes: bool = True  # whether it matches requests in the namespaces of classes only
+    elsewhere: bool = False  # or in all other namespaces only
+    within: str = ""  # or in the namespace of this name only
     by_class: bool = False  # whether its rules read the class's ConfigMap
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
-    when: Mapping[str, str] = field(default_factory=dict[str, str])  # further conditions, all of which have to hold
+    when: Mapping[str, str] = field(default_factory=dict[str, str])  # match conditions, all of which must hold
 
     @property
     def full_name(self) -> str:
-        """Its name in the cluster."""
+        """Return the name of the policy in the cluster."""
         return f"{PREFIX}-{self.name}"
 
     @property
     def operations(self) -> frozenset[Operation]:
-        """What it looks at being done."""
+        """Return the operations that it matches."""
         return frozenset(operation for watch in self.watches for operation in watch.operations)
 
     def document(self) -> Plain:
-        """The ValidatingAdmissionPolicy."""
+        """Return the ValidatingAdmissionPolicy."""
         spec: Plain = {
             "failurePolicy": "Fail",
             "matchConstraints": self._matching(self.watches),
@@ -96,7 +95,7 @@ class Policy:
         return _object("ValidatingAdmissionPolicy", self.full_name, spec)
 
     def bindings(self) -> list[Plain]:
-        """What puts it into force."""
+        """Return its bindings: one, or one each for creates and updates if it reads a class's ConfigMap."""
         spec: Plain = {"policyName": self.full_name, "validationActions": ["Deny", "Audit"]}
         if not self.by_class:
             return [_object("ValidatingAdmissionPolicyBinding", self.full_name, spec)]
@@ -127,37 +126,37 @@ class Policy:
         ]
         where: Plain = {}
         if self.within:
-            # Kubernetes gives every namespace this label, and lets nobody change it.
+            # The API server sets this label on every namespace.
             where = {"matchLabels": {"kubernetes.io/metadata.name": self.within}}
         elif self.in_classes or self.elsewhere:
             operator = "DoesNotExist" if self.elsewhere else "Exists"
             where = {"matchExpressions": [{"key": CLASS_LABEL, "operator": operator}]}
-        # Said in full, with what the server would fill in: what is read back is then what was written.
+        # With the server's defaults, so that a refresh finds no drift.
         return {"resourceRules": rules, "matchPolicy": "Equivalent", "objectSelector": {}, "namespaceSelector": where}
 
 
 def one_line(cel: str) -> str:
-    """An expression without the line breaks that it is easier read with; the API server would show them as `\\n`."""
+    """Return an expression without line breaks, which the API server would show as `\\n`."""
     return " ".join(cel.split())
 
 
 def all_of(*conditions: str) -> str:
-    """All of them."""
+    """Return a CEL expression that is true if all conditions are."""
     return " && ".join(f"({condition.strip()})" for condition in conditions)
 
 
 def unless(excused: str, holds: str) -> str:
-    """A rule that some requests need not keep."""
+    """Return a CEL expression that is true if a request is excused or satisfies a rule."""
     return f"({excused.strip()}) || ({holds.strip()})"
 
 
 def key_below(*starts: str) -> str:
-    """Whether a `key` begins so."""
+    """Return a CEL expression: whether `key` starts with one of these prefixes."""
     return f"({' || '.join(f'key.startsWith({quoted(start)})' for start in starts)})"
 
 
 def unchanged_marks(owned: str, parts: tuple[str, ...] = ("labels", "annotations")) -> str:
-    """Whether no label and no annotation is added, changed or taken away of whose `key` this is true."""
+    """Return a CEL expression: whether no label or annotation with an owned `key` is added, changed or removed."""
     conditions: list[str] = []
     for part in parts:
         now, before = f"object.metadata.?{part}", f"oldObject.metadata.?{part}"
@@ -169,14 +168,24 @@ def unchanged_marks(owned: str, parts: tuple[str, ...] = ("labels", "annotations
 
 
 def quoted_list(values: tuple[str, ...] | list[str]) -> str:
-    """A list of texts in CEL."""
+    """Return a CEL list of strings."""
     return "[" + ", ".join(quoted(value) for value in values) + "]"
 
 
 def quoted(value: str) -> str:
-    """A text in CEL."""
+    """Return a CEL string."""
     escaped = value.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
+
+
+def parameter(key: str) -> str:
+    """Return a CEL expression for a value of the class's ConfigMap; empty if it has none."""
+    return f"params.?data[?{quoted(key)}].orValue('')"
+
+
+def list_parameter(key: str) -> str:
+    """Return a CEL expression for the items of a comma-separated value of the class's ConfigMap."""
+    return f"{parameter(key)}.split(',').filter(item, item != '')"
 
 
 def _only(watches: tuple[Watch, ...], operation: Operation) -> tuple[Watch, ...]:

@@ -1,7 +1,7 @@
-"""The place where all homes of a class are mounted, to read only, so that somebody can look how large they are.
+"""Guardrails for the namespace of storage metering, whose jobs mount all homes of a class read-only to measure them.
 
-Nothing runs there but the jobs that a deployment declared, and nobody gets into one of them: else whoever may make pods
-or enter them anywhere, as the usual roles for workloads may, would see everybody's files.
+Only the jobs that a deployment declared run there, and nobody may connect to their pods. Otherwise anyone who may
+create pods or exec into them anywhere, as the usual roles for workloads may, would see the files of all owners.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ _CONNECT_SUBRESOURCES = ("pods/exec", "pods/attach", "pods/portforward", "pods/p
 
 
 def policies(principals: Principals) -> tuple[Policy, ...]:
-    """What runs there, and who enters."""
+    """Return the policy for Jobs, pods and connections in the namespace."""
     return (
         Policy(
             name="looking",
-            about=f"Jobs and pods in the namespace `{NAME}`, where homes are looked at, and ways into those.",
+            about=f"Jobs and pods in the namespace `{NAME}`, which mount homes to measure them, and connections to it.",
             watches=(
                 Watch("batch", ("cronjobs", "jobs")),
                 Watch("", ("pods", "pods/ephemeralcontainers")),
@@ -29,19 +29,19 @@ def policies(principals: Principals) -> tuple[Policy, ...]:
             rules=(
                 Rule(
                     "looking-by",
-                    "Whatever runs there can have the homes of all owners mounted.",
+                    "Every pod in the namespace can mount the homes of all owners.",
                     unless(
                         "request.operation == 'CONNECT' || (oldObject != null && object.?spec == oldObject.?spec)",
                         requested_by(*principals.jobs),
                     ),
-                    "what looks into homes is declared by deployers, and started by Kubernetes's own controllers of"
-                    " jobs",
+                    "only deployers and the Job controllers of Kubernetes may create or change Jobs and pods that mount"
+                    " homes for metering",
                 ),
                 Rule(
                     "looking-entered",
-                    "Whoever is in such a pod sees the files of all owners.",
+                    "A connection to such a pod shows the files of all owners.",
                     unless("request.operation != 'CONNECT'", requested_by()),
-                    "nobody but deployers gets into what looks into homes",
+                    "only deployers may connect to pods that mount homes for metering",
                 ),
             ),
         ),

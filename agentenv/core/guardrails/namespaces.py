@@ -1,4 +1,4 @@
-"""The namespace of a class and what it is fenced with: declared by a deployment, and changed by nobody else."""
+"""Guardrails for the namespace of a class and the objects that restrict its sandboxes: only deployers change them."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from agentenv.core.guardrails.principals import Principals, requested_by
 _ALL: tuple[Operation, ...] = ("CREATE", "UPDATE", "DELETE")
 _LEVEL = "pod-security.kubernetes.io/enforce"
 _EITHER_OBJECT = "(object == null ? oldObject : object)"
-# Finalizers come and go with whoever needs them: the network's own controller has one on every policy.
+# Controllers add and remove finalizers: for example, the network policy controller has one on every policy.
 _BOTH_OBJECTS = "object != null && oldObject != null"
-# A namespace that goes takes everything with it, whoever does the work.
+# The deletion of a namespace deletes its objects, whichever controller does it.
 _TERMINATING = "has(namespaceObject.metadata.deletionTimestamp)"
 
 
 def policies(principals: Principals) -> tuple[Policy, ...]:
-    """The namespaces themselves, and the objects in them that are a class's own."""
+    """Return the policies for namespaces of classes, and for the objects of a class in them."""
     return (_namespaces(), _namespace_objects(principals))
 
 
@@ -36,14 +36,14 @@ def _namespaces() -> Policy:
     mine = f"object.metadata.?labels{label}"
     return Policy(
         name="namespaces",
-        about="Namespaces of classes, by the ordinary way, with their status and while they are finalized.",
+        about="Namespaces of classes, with their subresources status and finalize.",
         watches=(Watch("", ("namespaces", "namespaces/status", "namespaces/finalize")),),
         in_classes=False,
         when={
             "a-class": f"{mine}.hasValue() || (oldObject != null && oldObject.metadata.?labels{label}.hasValue())",
         },
         variables={
-            # Only these decide anything; others may have labels of their own.
+            # Only these labels have an effect; others may be changed freely.
             "fences": "object.metadata.?labels.orValue({}).map(key, key + '=' + object.metadata.labels[key])"
             ".filter(pair, pair.startsWith('sandbox.users.io/') || pair.startsWith('pod-security.kubernetes.io/'))",
             "before": "oldObject == null ? [] : oldObject.metadata.?labels.orValue({}).map(key,"
@@ -53,7 +53,7 @@ def _namespaces() -> Policy:
         rules=(
             Rule(
                 "space-walls",
-                "Pod security is the wall that holds where a guardrail does not look.",
+                "Pod Security Admission also enforces what no guardrail checks.",
                 unless(
                     "has(object.metadata.deletionTimestamp)",
                     unless(
@@ -61,20 +61,20 @@ def _namespaces() -> Policy:
                         f"object.metadata.labels[?{quoted(_LEVEL)}].orValue('') == 'restricted'",
                     ),
                 ),
-                f"the namespace of a class has {_LEVEL}: restricted",
+                f"the namespace of a class must have the label {_LEVEL}: restricted",
             ),
             Rule(
                 "space-name",
-                "Which class a namespace belongs to is read from both.",
+                "Both the name and the label of a namespace are used to find its class.",
                 unless(
                     "has(object.metadata.deletionTimestamp)",
                     unless(f"!{mine}.hasValue()", f"object.metadata.name == 'sandbox-' + {mine}.orValue('')"),
                 ),
-                f"the namespace of class X is sandbox-X, with {CLASS_LABEL}: X",
+                f"the namespace of class X must be named sandbox-X and have the label {CLASS_LABEL}: X",
             ),
             Rule(
                 "space-by",
-                "Without its labels a namespace has no guardrails, and with other ones weaker walls.",
+                "Guardrails and Pod Security Admission select namespaces by these labels.",
                 unless(
                     all_of(
                         "oldObject != null",
@@ -83,7 +83,7 @@ def _namespaces() -> Policy:
                     ),
                     requested_by(),
                 ),
-                "namespaces of classes are made by deployers, who alone change their sandbox.users.io and pod-security"
+                "only deployers may create namespaces of classes, and change their sandbox.users.io and pod-security"
                 " labels",
             ),
         ),
@@ -112,7 +112,7 @@ def _namespace_objects(principals: Principals) -> Policy:
 
     return Policy(
         name="fences",
-        about="The objects in a class's namespace that hold its sandboxes in.",
+        about="The objects in a class's namespace that restrict its sandboxes.",
         watches=(
             Watch("networking.k8s.io", ("networkpolicies",), _ALL),
             Watch("vpcresources.k8s.aws", ("securitygrouppolicies",), _ALL),
@@ -125,40 +125,40 @@ def _namespace_objects(principals: Principals) -> Policy:
         rules=(
             rule(
                 "fence-network",
-                "Policies only ever add: a second one beside the class's is more reach, and without one there is no"
-                " saying what holds.",
+                "Network policies are additive: a second one allows more, and without any nothing is restricted.",
                 "request.resource.resource in ['networkpolicies', 'securitygrouppolicies']",
                 "object.spec == oldObject.spec",
-                "network and security group policies of a class are declared by deployers",
+                "only deployers may change network policies and security group policies of a class",
             ),
             rule(
                 "fence-limits",
-                "A quota is what keeps one class from taking the whole cluster, and its bill.",
+                "The quota keeps one class from using the whole cluster, and bounds its cost.",
                 "request.resource.resource in ['resourcequotas', 'limitranges']",
                 "object.spec == oldObject.spec",
-                "quotas and limits of a class are declared by deployers",
+                "only deployers may change ResourceQuotas and LimitRanges of a class",
             ),
             rule(
                 "fence-account",
-                "The role of a sandbox is an annotation of its account.",
+                "The IAM role of sandboxes is an annotation of their service account.",
                 "request.resource.resource in ['serviceaccounts']",
                 "object.metadata.?annotations == oldObject.metadata.?annotations",
-                "accounts of a class are declared by deployers",
+                "only deployers may change service accounts of a class",
                 *principals.accounts,
             ),
             rule(
                 "fence-constraints",
-                "What every other guardrail compares with.",
+                "The other guardrails read their parameters from it.",
                 _configmap(CONSTRAINTS),
                 "object.?data == oldObject.?data",
-                f"the ConfigMap {CONSTRAINTS} is written by deployers",
+                f"only deployers may change the ConfigMap {CONSTRAINTS}",
             ),
             rule(
                 "fence-keys",
-                "By these keys sandboxes tell who may come in: with a key of their own, anybody signs a way into all.",
+                "Sandboxes admit callers with tokens signed by these keys: another key would admit its owner to all of"
+                " them.",
                 _configmap(KEYS),
                 "object.?data == oldObject.?data && object.?binaryData == oldObject.?binaryData",
-                f"the ConfigMap {KEYS} is written by the workspace service and deployers",
+                f"only the workspace service and deployers may change the ConfigMap {KEYS}",
                 principals.service,
             ),
         ),

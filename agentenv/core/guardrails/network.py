@@ -1,4 +1,4 @@
-"""The network of a class: nothing in its namespace opens a way in or out beside its one policy."""
+"""Guardrails for the network of a class: no object in its namespace allows traffic beyond its NetworkPolicy."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ _ALL: tuple[Operation, ...] = ("CREATE", "UPDATE", "DELETE")
 
 
 def policies(principals: Principals) -> tuple[Policy, ...]:
-    """Services, ways in from outside, and reach beside the class's policy."""
+    """Return the policies for Services, Ingresses and routes, and for other kinds of network policies."""
     return (
         _reach(principals),
         Policy(
             name="services",
-            about="Services, when they are made and when their specification changes.",
+            about="Services, on creation and when their spec changes.",
             watches=(Watch("", ("services",)),),
             rules=(
                 Rule(
                     "service-type",
-                    "Such a Service opens a sandbox to the internet or on every node, or gives its name to somewhere"
-                    " else.",
+                    "Other Services expose a sandbox to the internet or on every node, or resolve to an external name.",
                     unless(
                         "oldObject != null && object.spec == oldObject.spec",
                         all_of(
@@ -29,13 +28,13 @@ def policies(principals: Principals) -> tuple[Policy, ...]:
                             "!has(object.spec.externalName) || object.spec.externalName == ''",
                         ),
                     ),
-                    "Services are of type ClusterIP, without external addresses or names",
+                    "Services must be of type ClusterIP, without externalIPs or externalName",
                 ),
             ),
         ),
         Policy(
             name="routes",
-            about="Ingresses and routes of gateways.",
+            about="Ingresses, and objects of the Gateway API.",
             watches=(
                 Watch("networking.k8s.io", ("ingresses",)),
                 Watch("gateway.networking.k8s.io", ("*",)),
@@ -43,9 +42,10 @@ def policies(principals: Principals) -> tuple[Policy, ...]:
             rules=(
                 Rule(
                     "route-by",
-                    "A route brings the internet to a sandbox past the workspace service, which asks who is there.",
+                    "A route from the internet to a sandbox bypasses the workspace service, which authenticates"
+                    " callers.",
                     unless("oldObject != null && object.spec == oldObject.spec", requested_by()),
-                    "ways in from outside are declared by deployers",
+                    "only deployers may create Ingresses and Gateway API objects",
                 ),
             ),
         ),
@@ -53,18 +53,18 @@ def policies(principals: Principals) -> tuple[Policy, ...]:
 
 
 def _reach(principals: Principals) -> Policy:
-    # What has no namespace is about all of them, and is looked at as well.
+    # Cluster-scoped objects apply to all namespaces, so they are matched too.
     deleting = "namespaceObject != null && has(namespaceObject.metadata.deletionTimestamp)"
     return Policy(
         name="reach",
-        about="Kinds beside NetworkPolicy by which EKS and others say what pods may reach, and what EKS makes of all of"
-        " them for its nodes; also those that have no namespace.",
+        about="Other kinds of network policies of EKS and SIG Network, and the PolicyEndpoints that EKS derives for its"
+        " nodes; cluster-scoped ones included.",
         watches=(Watch("networking.k8s.aws", ("*",), _ALL), Watch("policy.networking.k8s.io", ("*",), _ALL)),
         rules=(
             Rule(
                 "reach-by",
-                "Policies only ever add, or go before all others: one of another kind is more reach beside the class's"
-                " own, and what nodes apply is read from none of them but from what EKS makes of them.",
+                "Policies of other kinds add to the class's NetworkPolicy or override it, and nodes enforce the"
+                " PolicyEndpoints, not the policies themselves.",
                 unless(
                     "object != null && oldObject != null && object.?spec == oldObject.?spec",
                     unless(
@@ -72,7 +72,7 @@ def _reach(principals: Principals) -> Policy:
                         requested_by(*principals.collectors, prefixes=[CLOUD]),
                     ),
                 ),
-                "what pods may reach is declared by deployers, and brought to nodes by EKS",
+                "only deployers may create network policies of these kinds, and only EKS PolicyEndpoints",
             ),
         ),
     )

@@ -1,4 +1,4 @@
-"""Owners: whoever a sandbox was given to has it until it ends, and nobody after them."""
+"""Guardrails for owners: the owner of a sandbox never changes, and no one else gets it after them."""
 
 from __future__ import annotations
 
@@ -6,23 +6,20 @@ from agentenv.core.classes.names import USER_LABEL
 from agentenv.core.guardrails.claims import CLAIMS
 from agentenv.core.guardrails.guardrail import Policy, Rule, Watch, all_of, quoted
 
-_REASON = (
-    "With another owner's label a sandbox is accounted to them, and with their name on it their files, or somebody"
-    " else's, look like theirs."
-)
+_REASON = "The label decides to whom a sandbox is accounted, and whose its files are."
 
-# For rules on all that is said of an owner: which label of theirs is held here already, whoever asks.
+# For rules on all labels of an owner: true for the label that the policies here already check.
 OWNER_UNCHANGED = (
     f"(key == {quoted(USER_LABEL)} && oldObject != null && oldObject.metadata.?labels[?key].orValue('') != '')"
 )
 
 
 def policies() -> tuple[Policy, ...]:
-    """One a kind: where the label is differs."""
+    """Return a policy per kind, because the label is in different fields."""
     return (
         _owner_policy(
             "claim-owners",
-            "Owners of claims.",
+            "Owners of SandboxClaims.",
             Watch(CLAIMS.group, CLAIMS.resources, ("UPDATE",)),
             "metadata.?labels",
             "spec.?additionalPodMetadata.?labels",
@@ -36,13 +33,14 @@ def policies() -> tuple[Policy, ...]:
         ),
         _owner_policy(
             "pod-owners",
-            "Owners of pods, also where a status is written.",
+            "Owners of pods, on updates of their status too.",
             Watch("", ("pods", "pods/status"), ("UPDATE",)),
             "metadata.?labels",
         ),
         _owner_policy(
             "volume-owners",
-            "Owners of PersistentVolumes, also where a status is written: whose a kept home is, is read there.",
+            "Owners of PersistentVolumes, on updates of their status too: the service reads there whose a retained"
+            " home is.",
             Watch("", ("persistentvolumes", "persistentvolumes/status"), ("UPDATE",)),
             "metadata.?labels",
             in_classes=False,
@@ -50,11 +48,11 @@ def policies() -> tuple[Policy, ...]:
     )
 
 
-def _owner_policy(name: str, about: str, watch: Watch, *places: str, in_classes: bool = True) -> Policy:
+def _owner_policy(name: str, about: str, watch: Watch, *fields: str, in_classes: bool = True) -> Policy:
     conditions = (
-        f"oldObject.{location}[?{quoted(USER_LABEL)}].orValue('')"
-        f" in ['', object.{location}[?{quoted(USER_LABEL)}].orValue('')]"
-        for location in places
+        f"oldObject.{field}[?{quoted(USER_LABEL)}].orValue('')"
+        f" in ['', object.{field}[?{quoted(USER_LABEL)}].orValue('')]"
+        for field in fields
     )
     return Policy(
         name=name,
@@ -66,7 +64,7 @@ def _owner_policy(name: str, about: str, watch: Watch, *places: str, in_classes:
                 "owner-kept",
                 _REASON,
                 all_of(*conditions),
-                f"the label {USER_LABEL} stays as it was first set; for somebody else make another claim",
+                f"the label {USER_LABEL} must not change once it is set; create another claim for another owner",
             ),
         ),
     )

@@ -1,4 +1,4 @@
-"""Where the shape of a sandbox's pod is written, and what differs there: templates, Sandboxes, pods."""
+"""The three kinds of objects with a sandbox's pod spec: SandboxTemplates, Sandboxes and pods."""
 
 from __future__ import annotations
 
@@ -7,48 +7,56 @@ from dataclasses import dataclass
 from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
 from agentenv.core.classes.pods.aws_identity import FILE
 from agentenv.core.classes.pods.daemon import KEYS
-from agentenv.core.guardrails.class_parameters import list_parameter, parameter
-from agentenv.core.guardrails.guardrail import Operation, Watch, all_of, quoted, quoted_list, unless
+from agentenv.core.guardrails.guardrail import (
+    Operation,
+    Watch,
+    all_of,
+    list_parameter,
+    parameter,
+    quoted,
+    quoted_list,
+    unless,
+)
 from agentenv.core.guardrails.principals import Principals
 from agentenv.core.iam.identity_exchange import TOKEN_SECONDS
 from agentenv.core.nodes.tiers import TIER_LABEL
 
-# Whose tokens EKS's own webhooks put into pods, for the two ways to a role.
+# The audiences of the tokens that EKS's webhooks mount: for IRSA and for Pod Identity.
 AUDIENCES = ("sts.amazonaws.com", "pods.eks.amazonaws.com")
 
 
 @dataclass(frozen=True)
 class PodLocation:
-    """Where the shape of a pod is written."""
+    """A kind of object with a pod spec, and how its rules differ."""
 
     name: str
     about: str
     watch: Watch
     spec: str
     metadata: str
-    same: str  # CEL: whether a change leaves the specification as it was
-    same_metadata: str  # CEL: whether it leaves labels and annotations
-    images: str  # CEL: whether its images are right
+    same: str  # CEL: whether an update leaves the pod spec unchanged
+    same_metadata: str  # CEL: whether it leaves labels and annotations unchanged
+    images: str  # CEL: whether its images are allowed
     images_message: str
-    labels: str  # CEL: whether its labels are right
-    own_volumes: str  # CEL: which volumes it may have beside scratch space, as a condition on `volume`
+    labels: str  # CEL: whether its labels are allowed
+    own_volumes: str  # CEL: which volumes it may have besides sized emptyDirs, as a condition on `volume`
     other_priority: str = ""
 
 
 def pod_locations(principals: Principals) -> tuple[PodLocation, ...]:
-    """The three of them."""
-    written: tuple[Operation, ...] = ("CREATE", "UPDATE")
-    inside, about = "object.spec.podTemplate.spec", "object.spec.podTemplate.?metadata"
-    same = f"oldObject != null && {inside} == oldObject.spec.podTemplate.spec"
+    """Return the locations: templates, Sandboxes and pods."""
+    writes: tuple[Operation, ...] = ("CREATE", "UPDATE")
+    spec, metadata = "object.spec.podTemplate.spec", "object.spec.podTemplate.?metadata"
+    same = f"oldObject != null && {spec} == oldObject.spec.podTemplate.spec"
     same_metadata = "oldObject != null && object.spec.podTemplate.?metadata == oldObject.spec.podTemplate.?metadata"
-    named = _labels(CLASS_LABEL, "class"), _labels(TIER_LABEL, "tier")
-    labelled = all_of(
-        *named,
+    class_labels = _labels(CLASS_LABEL, "class"), _labels(TIER_LABEL, "tier")
+    all_labels = all_of(
+        *class_labels,
         f"{list_parameter('podLabels')}.all(pair,"
         " variables.labels[?pair.split('=')[0]].orValue('') == pair.split('=')[1])",
     )
-    known = f"variables.containers.all(one, one.image in {list_parameter('images')})"
-    # Its own home, by the name that the controller gives it; a swarm's, by the name of its task.
+    class_images = f"variables.containers.all(one, one.image in {list_parameter('images')})"
+    # The claim of its own home, named by the controller; the shared claim of a swarm, named after its task.
     home = "volume.?persistentVolumeClaim.?claimName.orValue('') == 'home-' + object.metadata.name"
     shared = (
         f"{parameter('storage')} == 'shared' && variables.labels[?'sandbox.users.io/task'].orValue('') != '' &&"
@@ -57,7 +65,7 @@ def pod_locations(principals: Principals) -> tuple[PodLocation, ...]:
     )
     projected = "source.?serviceAccountToken"
     sources = "volume.?projected.?sources.orValue([])"
-    # The token of the class's identity as its template mounts it, and nothing beside it.
+    # Exactly the token of the class's identity that its template mounts.
     identity = all_of(
         "volume.all(key, key in ['name', 'projected'])",
         f"{sources}.size() == 1",
@@ -70,7 +78,7 @@ def pod_locations(principals: Principals) -> tuple[PodLocation, ...]:
         )
         + ")",
     )
-    # What workspaced reads: the service's public keys, and the pod's own uid.
+    # The volumes of workspaced: the public keys of the service, and the uid of the pod.
     keys = all_of(
         "volume.all(key, key in ['name', 'configMap'])",
         "volume.?configMap.orValue({}).all(key, key in ['name', 'defaultMode'])",
@@ -82,61 +90,61 @@ def pod_locations(principals: Principals) -> tuple[PodLocation, ...]:
         f"{items}.size() > 0",
         f"{items}.all(item, item.?fieldRef.?fieldPath.orValue('') == 'metadata.uid')",
     )
-    read = f"({identity}) || ({keys}) || ({pod_uid})"
+    daemon_or_identity = f"({identity}) || ({keys}) || ({pod_uid})"
     webhook = all_of(
         f"{sources}.size() > 0",
         f"{sources}.all(source, {projected}.?audience.orValue('') in {quoted_list(AUDIENCES)})",
     )
-    controllers = f"request.userInfo.username == {quoted(principals.sandbox_controller)}"
-    listing = "every image is one of the class's, by its digest"
+    by_controller = f"request.userInfo.username == {quoted(principals.sandbox_controller)}"
+    images_message = "every image must be one of the class's images, by digest"
     return (
         PodLocation(
             "templates",
-            "The pod in a SandboxTemplate, when one is made and when its pod changes.",
-            Watch("extensions.agents.x-k8s.io", ("sandboxtemplates",), written),
-            inside,
-            about,
+            "The pod template of a SandboxTemplate, on creation and when it changes.",
+            Watch("extensions.agents.x-k8s.io", ("sandboxtemplates",), writes),
+            spec,
+            metadata,
             same,
             same_metadata,
-            known,
-            listing,
-            labelled,
-            f"({shared}) || {read}",
+            class_images,
+            images_message,
+            all_labels,
+            f"({shared}) || {daemon_or_identity}",
         ),
         PodLocation(
             "sandboxes",
-            "The pod in a Sandbox, when one is made and when its pod changes.",
-            Watch("agents.x-k8s.io", ("sandboxes",), written),
-            inside,
-            about,
+            "The pod template of a Sandbox, on creation and when it changes.",
+            Watch("agents.x-k8s.io", ("sandboxes",), writes),
+            spec,
+            metadata,
             same,
             same_metadata,
-            # The controller's are of a template that was looked at when it was written; a release that the class has
-            # left behind still fills its pool until the new one is full.
-            unless(controllers, known),
-            listing,
-            all_of(*named, unless(controllers, labelled)),
-            f"({home}) || ({shared}) || {read}",
+            # The controller copies templates, which were checked on creation; an old release still fills its pool
+            # until the new one is full.
+            unless(by_controller, class_images),
+            images_message,
+            all_of(*class_labels, unless(by_controller, all_labels)),
+            f"({home}) || ({shared}) || {daemon_or_identity}",
         ),
         PodLocation(
             "pods",
-            "Pods, when they are made.",
+            "Pods, on creation.",
             Watch("", ("pods",), ("CREATE",)),
             "object.spec",
             "object.metadata",
             "",
             "",
-            # A workspace wakes with the image that it was made with, long after its class has gone on to another.
+            # A workspace resumes with the image that it was created with, even if its class has another one now.
             "variables.containers.all(one, one.image.contains('@sha256:'))",
-            "every image is named by its digest",
-            # The same holds for what its owner was called then, and who paid.
-            all_of(*named),
-            f"({home}) || ({shared}) || {read} || ({webhook})",
+            "every image must be named by its digest",
+            # The same holds for its labels of owner and cost center.
+            all_of(*class_labels),
+            f"({home}) || ({shared}) || {daemon_or_identity} || ({webhook})",
             f" || ({parameter('compute')} == 'fargate' && variables.spec.?priorityClassName.orValue('') =="
             " 'system-node-critical')",
         ),
     )
 
 
-def _labels(key: str, rule_text: str) -> str:
-    return f"variables.labels[?{quoted(key)}].orValue('') == {parameter(rule_text)}"
+def _labels(key: str, parameter_key: str) -> str:
+    return f"variables.labels[?{quoted(key)}].orValue('') == {parameter(parameter_key)}"

@@ -1,7 +1,7 @@
-"""The shape of a sandbox's pod, wherever it is written: in a template, in a Sandbox, and in the pod that comes of it.
+"""Guardrails for the pod spec of sandboxes: in SandboxTemplates, in Sandboxes and in pods.
 
-The same rules for all three, so that what the controller makes is held to them as well. A class that changes its tier
-leaves older sandboxes asleep: their pods would have the wall that the class no longer has.
+All three have the same rules, so the objects of the controller must satisfy them too. If a class changes its tier, its
+older sandboxes stay suspended: their pods would have the runtime class of the old tier.
 """
 
 from __future__ import annotations
@@ -10,19 +10,27 @@ from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
 from agentenv.core.classes.constraints_configmap import HOME_IDS
 from agentenv.core.classes.names import HOME_CLASS_LABEL
 from agentenv.core.classes.pods.daemon import KEYS
-from agentenv.core.guardrails.class_parameters import list_parameter, parameter
-from agentenv.core.guardrails.guardrail import Policy, Rule, all_of, quoted, quoted_list, unless
+from agentenv.core.guardrails.guardrail import (
+    Policy,
+    Rule,
+    all_of,
+    list_parameter,
+    parameter,
+    quoted,
+    quoted_list,
+    unless,
+)
 from agentenv.core.guardrails.pod_locations import PodLocation, pod_locations
 from agentenv.core.guardrails.principals import Principals
 from agentenv.core.nodes.tiers import GPU_TAINT, TIER_LABEL
 
-# What runtimes read from annotations, to another effect than the class's.
+# Prefixes of annotations that configure container runtimes.
 RUNTIMES = ("dev.gvisor.", "io.katacontainers.", "io.kubernetes.cri", "container.apparmor.security.beta")
 SCHEDULERS = ("default-scheduler", "fargate-scheduler")
 
 
 def policies(principals: Principals) -> tuple[Policy, ...]:
-    """The shape, in the three places."""
+    """Return a policy per kind of object with a pod spec."""
     return tuple(
         Policy(
             name=location.name,
@@ -43,17 +51,17 @@ def _variables(location: PodLocation) -> dict[str, str]:
         "labels": f"{location.metadata}.?labels.orValue({{}})",
         "containers": "variables.spec.containers + variables.spec.?initContainers.orValue([])",
         "seat": seat,
-        # A home that was made in another class is mounted with the ids of that one, which EFS enforces.
+        # A home that was created in another class is mounted with the uid and gid of that class, which EFS enforces.
         "lender": f"variables.labels[?{quoted(HOME_CLASS_LABEL)}].orValue('')",
         "lent": f"{list_parameter(HOME_IDS)}.filter(pair, pair.startsWith(variables.lender + ':'))",
-        # A declared workspace has an id of its own.
+        # A declared workspace has its own uid.
         "uid": "variables.seat.size() == 1 ? variables.seat[0].split(':')[1] : (variables.lender == ''"
         f" ? {parameter('uid')} : (variables.lent.size() == 1 ? variables.lent[0].split(':')[1] : 'none'))",
     }
 
 
 def _excused(rule: Rule, location: PodLocation) -> Rule:
-    """The rule, but for changes that leave alone what it looks at."""
+    """Return the rule, with an excuse for updates that leave the fields that it checks unchanged."""
     if not location.same:
         return rule
     same = location.same_metadata if rule.id in {"pod-labels", "pod-annotations"} else location.same
@@ -61,15 +69,15 @@ def _excused(rule: Rule, location: PodLocation) -> Rule:
 
 
 def _rules(location: PodLocation) -> tuple[Rule, ...]:
-    # The server itself makes no pod that has one from the start, and adding one is another request.
+    # The API server refuses new pods with ephemeral containers, and adding one is another request.
     return _of_all(location) if location.name == "pods" else (*_of_all(location), _NO_DEBUG)
 
 
 _NO_DEBUG = Rule(
     "pod-no-debug",
-    "A container that is added later was not looked at, and sees what the others see.",
+    "An ephemeral container is added later, is not checked, and shares the pod with the others.",
     "variables.spec.?ephemeralContainers.orValue([]).size() == 0",
-    "no ephemeral containers",
+    "ephemeralContainers must be empty",
 )
 
 
@@ -77,29 +85,30 @@ def _of_all(location: PodLocation) -> tuple[Rule, ...]:
     return (
         Rule(
             "pod-runtime",
-            "The runtime class is the wall: without it a sandbox shares its node's kernel, whatever its class says.",
+            "The runtime class isolates a sandbox: without it, it shares the kernel of its node, whatever its class"
+            " says.",
             f"variables.spec.?runtimeClassName.orValue('') == {parameter('runtimeClassName')}",
-            "runtimeClassName is that of the class's tier",
+            "runtimeClassName must be that of the class's tier",
         ),
         Rule(
             "pod-account",
-            "A token of Kubernetes inside a sandbox is a way to its API server.",
+            "A service account token in a sandbox gives it access to the API server.",
             all_of(
                 f"variables.spec.?serviceAccountName.orValue('') == {parameter('serviceAccount')}",
                 "variables.spec.?automountServiceAccountToken.orValue(true) == false",
             ),
-            "serviceAccountName is the class's, and automountServiceAccountToken is false",
+            "serviceAccountName must be that of the class, and automountServiceAccountToken must be false",
         ),
         Rule(
             "pod-user",
-            "Homes of one class are told apart from another's by their owner, which gVisor checks by itself.",
+            "The uid and gid of files separate the homes of one class from another's, and gVisor checks them itself.",
             _user(),
-            "runAsNonRoot is true, runAsUser and runAsGroup are the class's id, the declared workspace's or that of the"
-            f" class in {HOME_CLASS_LABEL}, and no container has another",
+            "runAsNonRoot must be true; runAsUser and runAsGroup must be the id of the class, of the declared workspace"
+            f" or of the class in {HOME_CLASS_LABEL}, in all containers",
         ),
         Rule(
             "pod-privileges",
-            "Each of these is a way out of a container.",
+            "Each of these lets a process escape its container.",
             "variables.containers.all(one, "
             + all_of(
                 "!one.?securityContext.?privileged.orValue(false)",
@@ -110,29 +119,29 @@ def _of_all(location: PodLocation) -> tuple[Rule, ...]:
                 "one.?volumeDevices.orValue([]).size() == 0",
             )
             + ")",
-            "every container drops ALL capabilities and adds none, forbids privilege escalation, and has neither"
-            " privileges, devices nor an unmasked /proc",
+            "every container must drop ALL capabilities, add none and forbid privilege escalation, and must not be"
+            " privileged or have volumeDevices or an unmasked /proc",
         ),
         Rule(
             "pod-root",
-            "What is written beside the sized volumes fills the node's disk, and is lost on resume.",
+            "Files outside the sized volumes fill the node's disk, and are lost on resume.",
             "variables.containers.all(one, one.?securityContext.?readOnlyRootFilesystem.orValue(false))",
-            "every container has a read-only root",
+            "readOnlyRootFilesystem must be true in every container",
         ),
         Rule(
             "pod-seccomp",
-            "Without a filter every system call of the kernel is there to be tried.",
+            "Without a seccomp filter a process may use every system call of the kernel.",
             all_of(
                 "variables.spec.?securityContext.?seccompProfile.?type.orValue('') == 'RuntimeDefault'",
                 "variables.containers.all(one,"
                 " one.?securityContext.?seccompProfile.?type.orValue('RuntimeDefault') == 'RuntimeDefault' &&"
                 " one.?securityContext.?appArmorProfile.?type.orValue('RuntimeDefault') == 'RuntimeDefault')",
             ),
-            "the seccomp profile is RuntimeDefault for the pod, and no container has another",
+            "the seccomp profile must be RuntimeDefault for the pod and all containers",
         ),
         Rule(
             "pod-host",
-            "The node's network, processes and ports are everybody's on it.",
+            "All pods on a node share its network, processes and ports.",
             all_of(
                 "!variables.spec.?hostNetwork.orValue(false)",
                 "!variables.spec.?hostPID.orValue(false)",
@@ -142,40 +151,40 @@ def _of_all(location: PodLocation) -> tuple[Rule, ...]:
                 "!has(variables.spec.securityContext.windowsOptions)",
                 "variables.containers.all(one, one.?ports.orValue([]).all(port, port.?hostPort.orValue(0) == 0))",
             ),
-            "nothing of the host: no host network, PID, IPC or port, no shared processes, no sysctls",
+            "hostNetwork, hostPID, hostIPC, hostPort, shareProcessNamespace, sysctls and windowsOptions must not be"
+            " set",
         ),
         Rule(
             "pod-volumes",
-            "A volume of another kind brings in what the class did not choose: the node's files, secrets, somebody"
-            " else's home.",
+            "Other volumes may hold files of the node, secrets or the home of another owner.",
             "variables.spec.?volumes.orValue([]).all(volume,"
             f" (has(volume.emptyDir) && has(volume.emptyDir.sizeLimit)) || ({location.own_volumes}))",
-            "volumes are scratch space with a size limit, the sandbox's own home, the token of its class's identity,"
-            f" and what workspaced reads: the ConfigMap {KEYS} and the pod's uid",
+            "volumes must be emptyDirs with a sizeLimit, the sandbox's own home, the token of its class's identity, or"
+            f" those of workspaced: the ConfigMap {KEYS} and the pod's uid",
         ),
         Rule(
             "pod-labels",
-            "The network policy of a class selects by its label: a pod without it is a pod without the policy.",
+            "The network policy of a class selects pods by these labels.",
             location.labels,
-            f"the pod has the labels {CLASS_LABEL} and {TIER_LABEL} of its class, and a template the class's others"
-            " too",
+            f"the pod must have the labels {CLASS_LABEL} and {TIER_LABEL} of its class, and a template all labels of"
+            " the class",
         ),
         Rule(
             "pod-annotations",
-            "Runtimes read annotations, and some of them open the wall.",
+            "Container runtimes read annotations, some of which weaken the isolation.",
             f"{location.metadata}.?annotations.orValue({{}}).all(key,"
             f" !{quoted_list(RUNTIMES)}.exists(prefix, key.startsWith(prefix)))",
-            f"no annotation begins with {', '.join(RUNTIMES)}",
+            f"no annotation may start with {', '.join(RUNTIMES)}",
         ),
         Rule(
             "pod-images",
-            "An image is what runs: a tag may be another one tomorrow.",
+            "A tag may name another image tomorrow.",
             location.images,
             location.images_message,
         ),
         Rule(
             "pod-placement",
-            "Another tier's nodes have another wall, and nodes of the platform none.",
+            "The nodes of other tiers have another isolation, and nodes of the platform have none.",
             all_of(
                 f"{parameter('compute')} != 'karpenter' ||"
                 f" variables.spec.?nodeSelector[?{quoted(TIER_LABEL)}].orValue('') =="
@@ -185,31 +194,30 @@ def _of_all(location: PodLocation) -> tuple[Rule, ...]:
                 f" (one.?key.orValue('') == {quoted(TIER_LABEL)} && one.?value.orValue('') == {parameter('tier')}) ||"
                 f" one.?key.orValue('') in [{quoted(GPU_TAINT)}, 'eks.amazonaws.com/compute-type'])",
             ),
-            "the node selector names the class's tier, and nothing is tolerated but that tier's taints",
+            "nodeSelector must name the class's tier, and tolerations only the taints of that tier",
         ),
         Rule(
             "pod-node",
-            "Whoever names the node goes past the scheduler, and with it past taints and room.",
+            "A pod with a nodeName bypasses the scheduler, and with it taints and capacity.",
             all_of(
                 "variables.spec.?nodeName.orValue('') == ''",
                 f"variables.spec.?schedulerName.orValue('default-scheduler') in {quoted_list(SCHEDULERS)}",
             ),
-            "the scheduler chooses the node: no nodeName, no scheduler of its own",
+            "nodeName must be empty, and schedulerName must be the default scheduler or that of Fargate",
         ),
         Rule(
             "pod-priority",
-            "A sandbox with more priority ends other people's. On Fargate, where nothing else is on its node, AWS gives"
-            " every pod the same.",
+            "A sandbox with a higher priority preempts others. On Fargate, AWS sets the same priority for every pod.",
             f"variables.spec.?priorityClassName.orValue('') == {parameter('priorityClassName')}"
             f"{location.other_priority}",
-            "priorityClassName is that of all sandboxes",
+            "priorityClassName must be that of sandboxes",
         ),
         Rule(
             "pod-env",
-            "A secret in a variable stands in every process of the sandbox, and in what it prints.",
+            "Every process of the sandbox can read a secret in an environment variable, and may print it.",
             "variables.containers.all(one, one.?envFrom.orValue([]).size() == 0 && one.?env.orValue([]).all(item,"
             " !has(item.valueFrom) || has(item.valueFrom.fieldRef) || has(item.valueFrom.resourceFieldRef)))",
-            "no variable comes from a Secret or a ConfigMap",
+            "environment variables must not come from Secrets or ConfigMaps",
         ),
     )
 

@@ -1,9 +1,11 @@
-"""What runs in a class's namespace: pods that the sandbox controller made of Sandboxes, as it made them."""
+"""Guardrails for pods in a class's namespace: only the sandbox controller creates them, and they stay unchanged."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
-from agentenv.core.classes.names import RELEASE_LABEL
+from agentenv.core.classes.names import RELEASE_LABEL, SANDBOX
 from agentenv.core.guardrails.guardrail import (
     SUBRESOURCE,
     Operation,
@@ -22,13 +24,30 @@ from agentenv.core.guardrails.principals import CLOUD, Principals, requested_by
 from agentenv.core.nodes.tiers import TIER_LABEL
 from agentenv.core.workspaces.workspace import DOMAIN
 
-# Of a kubelet, by which one gets into containers.
-_INTO = ("exec", "run", "attach", "portforward", "cri")
+# Paths of the kubelet that connect to containers.
+_KUBELET_PATHS = ("exec", "run", "attach", "portforward", "cri")
 _FIXED = (CLASS_LABEL, TIER_LABEL, RELEASE_LABEL)
+
+# The default of pods without a priority class. Placeholder pods have less and are preempted; system components have
+# more. No pod in between preempts a sandbox.
+_PRIORITY = 0
+
+
+def priority_class() -> dict[str, Any]:
+    """Return the PriorityClass of sandboxes."""
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": SANDBOX},
+        "value": _PRIORITY,
+        "globalDefault": False,
+        "preemptionPolicy": "PreemptLowerPriority",
+        "description": "Sandboxes: they preempt placeholder pods, and no pod without a priority class preempts them.",
+    }
 
 
 def policies(principals: Principals) -> tuple[Policy, ...]:
-    """Who makes pods, what becomes of them, and who gets into one."""
+    """Return the policies for the creation of pods, for changes of them, and for connections to them."""
     return (_creation(principals), _unchanged(principals), _workloads(), _pod_parts(principals), _connections())
 
 
@@ -36,18 +55,18 @@ def _creation(principals: Principals) -> Policy:
     controller = quoted(principals.sandbox_controller)
     return Policy(
         name="pod-makers",
-        about="Who makes pods.",
+        about="Creation of pods.",
         watches=(Watch("", ("pods",), ("CREATE",)),),
         rules=(
             Rule(
                 "pod-by",
-                "What else runs in the namespace has the class's network and account, and nobody who answers for it.",
+                "Any other pod in the namespace has the class's network access and service account, and no owner.",
                 all_of(
                     f"request.userInfo.username == {controller}",
                     "object.metadata.?ownerReferences.orValue([]).exists(owner, owner.kind == 'Sandbox' &&"
                     " owner.apiVersion.startsWith('agents.x-k8s.io/') && owner.?controller.orValue(false))",
                 ),
-                "pods are made by the sandbox controller, of a Sandbox; make a claim",
+                "only the sandbox controller may create pods, for a Sandbox; create a SandboxClaim",
             ),
         ),
     )
@@ -59,39 +78,40 @@ def _unchanged(principals: Principals) -> Policy:
     )
     return Policy(
         name="pods-kept",
-        about="Changes of pods, by the ordinary way and with their status.",
+        about="Updates of pods and of their status.",
         watches=(Watch("", ("pods", "pods/status"), ("UPDATE",)),),
         rules=(
             Rule(
                 "pod-unchanged",
-                "An image that is exchanged in a running pod was not looked at when it was made.",
+                "An image that is changed in a running pod was not checked on creation.",
                 "object.spec == oldObject.spec",
-                "a pod's specification stays as it was made",
+                "the spec of a pod must not change",
             ),
             Rule(
                 "pod-moved",
-                "Without its label a pod is outside its network policy; with another's it is inside theirs.",
+                "Network policies select pods by these labels.",
                 labels,
-                "a pod keeps the labels of its class, tier and release",
+                "the labels of a pod's class, tier and release must not change",
             ),
             Rule(
                 "pod-given",
-                "From the moment that it has one, a pod is accounted to its owner, and nobody else is ever given it.",
+                "Once a pod has an owner it is accounted to them, and no one else gets it.",
                 unless(
                     unchanged_marks(f"({key_below(DOMAIN)} && !(key in {quoted_list(_FIXED)}) && !{OWNER_UNCHANGED})"),
                     requested_by(principals.sandbox_controller, deployers=False),
                 ),
-                "whose a pod is, and what else it says below sandbox.users.io/, is written by the sandbox controller as"
-                " its claim has it",
+                "only the sandbox controller may set a pod's labels and annotations below sandbox.users.io/, from its"
+                " claim",
             ),
             Rule(
                 "pod-disowned",
-                "A pod that belongs to no Sandbox outlives it, and suspending it ends nothing.",
+                "A pod without an owner reference to its Sandbox keeps running when the Sandbox is suspended or"
+                " deleted.",
                 unless(
                     "object.metadata.?ownerReferences == oldObject.metadata.?ownerReferences",
                     requested_by(principals.sandbox_controller, *principals.collectors, deployers=False),
                 ),
-                "a pod keeps the Sandbox that it belongs to",
+                "the ownerReferences of a pod must not change",
             ),
         ),
     )
@@ -101,7 +121,7 @@ def _workloads() -> Policy:
     both: tuple[Operation, ...] = ("CREATE", "UPDATE")
     return Policy(
         name="workloads",
-        about="Everything that makes pods by itself.",
+        about="Workloads, which create pods.",
         watches=(
             Watch("apps", ("deployments", "statefulsets", "daemonsets", "replicasets"), both),
             Watch("apps", ("deployments/scale", "statefulsets/scale", "replicasets/scale"), ("UPDATE",)),
@@ -112,10 +132,10 @@ def _workloads() -> Policy:
         rules=(
             Rule(
                 "workload-none",
-                "Only sandboxes run where sandboxes do. What was there before may be scaled to nothing and taken away.",
+                "Only sandboxes run in the namespaces of classes. Older workloads may be scaled to zero and deleted.",
                 f"{SUBRESOURCE} == 'scale' ? object.spec.?replicas.orValue(0) == 0 :"
                 " (oldObject != null && (object.spec == oldObject.spec || object.spec.?replicas.orValue(1) == 0))",
-                "no workloads in the namespace of a class; make a claim",
+                "workloads must not be created in the namespace of a class; create a SandboxClaim",
             ),
         ),
     )
@@ -124,7 +144,7 @@ def _workloads() -> Policy:
 def _pod_parts(principals: Principals) -> Policy:
     return Policy(
         name="pod-parts",
-        about="What is changed in a running pod through its subresources.",
+        about="Updates of running pods through their subresources.",
         watches=(
             Watch("", ("pods/ephemeralcontainers", "pods/resize"), ("UPDATE",)),
             Watch("", ("pods/binding", "bindings"), ("CREATE",)),
@@ -132,50 +152,50 @@ def _pod_parts(principals: Principals) -> Policy:
         rules=(
             Rule(
                 "pod-debugged",
-                "A debug container may run any image as any user, beside somebody's files and processes.",
+                "A debug container may run any image as any user, with access to the owner's files and processes.",
                 unless(
                     f"{SUBRESOURCE} != 'ephemeralcontainers'",
                     "object.spec.?ephemeralContainers.orValue([]).size() == 0",
                 ),
-                "no debug containers in a sandbox, for nobody",
+                "ephemeral containers must not be added to a sandbox",
             ),
             Rule(
                 "pod-resized",
-                "What a sandbox may use is what its owner pays for.",
+                "The owner of a sandbox pays for its resources.",
                 unless(f"{SUBRESOURCE} != 'resize'", requested_by()),
-                "sandboxes are resized by deployers",
+                "only deployers may resize sandboxes",
             ),
             Rule(
                 "pod-bound",
-                "Whoever binds a pod chooses its node.",
+                "The binding of a pod chooses its node.",
                 unless(
                     f"{SUBRESOURCE} != 'binding' && request.resource.resource != 'bindings'",
                     requested_by(*principals.schedulers, prefixes=[CLOUD]),
                 ),
-                "pods are bound to nodes by the scheduler",
+                "only the scheduler may bind pods to nodes",
             ),
         ),
     )
 
 
 def _connections() -> Policy:
-    into = f"{quoted_list(_INTO)}.exists(start, object.?path.orValue('').lowerAscii().contains(start))"
-    ways = ("pods/exec", "pods/attach", "pods/portforward", "pods/proxy", "services/proxy")
+    connects = f"{quoted_list(_KUBELET_PATHS)}.exists(start, object.?path.orValue('').lowerAscii().contains(start))"
+    subresources = ("pods/exec", "pods/attach", "pods/portforward", "pods/proxy", "services/proxy")
     return Policy(
         name="doors",
-        about="Ways into a running sandbox through the API server, also by its node.",
-        # A node has no namespace, and is looked at as well; it lets in by its own paths.
-        watches=(Watch("", (*ways, "nodes/proxy"), ("CONNECT",)),),
+        about="Connections to running sandboxes through the API server, and through their nodes.",
+        # Nodes are cluster-scoped, so all of them are matched; the kubelet's own paths connect to containers.
+        watches=(Watch("", (*subresources, "nodes/proxy"), ("CONNECT",)),),
         rules=(
             Rule(
                 "pod-entered",
-                "A sandbox is its owner's own computer. Deployers may get in to help, and the audit log says so. RBAC"
-                " alone would let in everybody who may edit workloads.",
+                "A sandbox belongs to its owner. Deployers may connect to help, which the audit log records. RBAC alone"
+                " would allow everyone who may edit workloads.",
                 unless(
-                    f"request.resource.resource == 'nodes' && !{into}",
+                    f"request.resource.resource == 'nodes' && !{connects}",
                     requested_by(),
                 ),
-                "nobody but deployers gets into a sandbox by the API server; its owner reaches what it serves",
+                "only deployers may connect to a sandbox through the API server; its owner connects to its ports",
             ),
         ),
     )

@@ -1,10 +1,9 @@
-"""Who does what at run time, and how a rule asks whether a request came from one of them.
+"""The users that guardrails exempt, and the CEL that checks whether a request comes from one of them.
 
-A name of a service account proves as much as its places do: whoever may impersonate it, ask for its token, or run or
-enter a pod of it, is it. So nobody but deployers is given such rights in the namespaces where these accounts are;
-operators work in those of classes. Whoever may change the guardrails themselves is a deployer; that is asked of the API
-server's own authorizer, so that it holds for Pulumi's role on a cluster of ours, on one that stood already and in a
-rehearsal, with no list to keep.
+A principal that may impersonate a service account, request its token, or create or exec into its pods can act as it. So
+only deployers get such permissions in the namespaces of these accounts; operators get them in the namespaces of
+classes. A deployer is a principal that may change the guardrails themselves. The API server's authorizer decides that,
+so it holds for the deploying role on created and adopted clusters and in a rehearsal, without a list of names.
 """
 
 from __future__ import annotations
@@ -21,27 +20,27 @@ DEPLOYER = (
 NODES = "system:nodes"
 SCHEDULES = "system:serviceaccounts:sandbox-schedules"
 API_SERVER = "system:apiserver"
-# EKS lets no access entry have a name that begins with this: who has is a controller of EKS.
+# EKS refuses access entries whose user name starts with this, so such users are controllers of EKS.
 CLOUD = "eks:"
 
 
 def account(namespace: str, name: str) -> str:
-    """The user name of a service account."""
+    """Return the user name of a service account."""
     return f"system:serviceaccount:{namespace}:{name}"
 
 
-# What looks how large homes are, and writes it on their volumes.
+# The job that measures homes, and records their sizes on their volumes.
 METER = account(METERING, METERING)
 
 
 def _controllers(*names: str) -> tuple[str, ...]:
-    # The last is who they all are where the controller manager does not give each an account of its own.
+    # The last is the user of all controllers if the controller manager does not use a service account for each.
     return (*(account("kube-system", name) for name in names), "system:kube-controller-manager")
 
 
 @dataclass(frozen=True)
 class Principals:
-    """The user names of the controllers that are exempt from one rule or another, as EKS has them."""
+    """The user names of the controllers that some rules exempt; the defaults are those of EKS."""
 
     sandbox_controller: str = account("agent-sandbox-system", "agent-sandbox-controller")
     service: str = account("workspace-service", "workspace-service")
@@ -57,16 +56,16 @@ EKS = Principals()
 
 
 def requested_by(*users: str, groups: Sequence[str] = (), prefixes: Sequence[str] = (), deployers: bool = True) -> str:
-    """Whether a request came from one of these.
+    """Return a CEL expression: whether a request comes from one of these users, groups or deployers.
 
-    The authorizer comes last: it costs the most, and is asked only about those whom nobody knows by name.
+    The authorizer comes last, because it costs the most.
     """
-    who: list[str] = []
+    conditions: list[str] = []
     if users:
-        who.append(f"request.userInfo.username in {quoted_list(list(dict.fromkeys(users)))}")
-    who += [f"request.userInfo.username.startsWith({quoted(prefix)})" for prefix in prefixes]
+        conditions.append(f"request.userInfo.username in {quoted_list(list(dict.fromkeys(users)))}")
+    conditions += [f"request.userInfo.username.startsWith({quoted(prefix)})" for prefix in prefixes]
     if groups:
-        who.append(f"request.userInfo.?groups.orValue([]).exists(group, group in {quoted_list(list(groups))})")
+        conditions.append(f"request.userInfo.?groups.orValue([]).exists(group, group in {quoted_list(list(groups))})")
     if deployers:
-        who.append(DEPLOYER)
-    return f"({' || '.join(who)})"
+        conditions.append(DEPLOYER)
+    return f"({' || '.join(conditions)})"

@@ -1,4 +1,4 @@
-"""The reference of the guardrails for readers: every policy, what it looks at, and its rules with their reasons."""
+"""The reference page of the guardrails: every policy, the requests that it matches, and its rules with reasons."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ from agentenv.core.guardrails.principals import CLOUD, METER, NODES, SCHEDULES
 WRITTEN_BY = "Written by `python -m agentenv.generate` from `agentenv/core/guardrails/`; change it there."
 
 _ABOUT = """\
-What is made in the cluster at run time never passes through a deployment. These ValidatingAdmissionPolicies hold it to
-the same rules. They look at the namespaces of classes (label `sandbox.users.io/class`) unless said otherwise, refuse
-what does not keep a rule, and write it to the audit log. While the API server cannot evaluate one, what it looks at is
-refused. Rules about a class read the ConfigMap `sandbox-class` in its namespace; while that is missing nothing can be
-made there, and what is there may still be changed and taken away."""
+Objects that are created in the cluster at run time do not pass through a deployment. These ValidatingAdmissionPolicies
+hold them to the same rules. They match requests in the namespaces of classes (label `sandbox.users.io/class`) unless a
+policy says otherwise. A request that violates a rule is refused and recorded in the audit log. If the API server cannot
+evaluate a rule, it refuses the request. Rules about a class read the ConfigMap `sandbox-class` in its namespace. While
+that is missing, nothing can be created there; existing objects can be updated and deleted."""
 _EXEMPT = """\
-Each rule says who may. *Deployers* are those who may make ValidatingAdmissionPolicies, however they were given that:
-the API server's authorizer is asked. They are held to the shape of a sandbox like everybody.
+Each rule names its exemptions. *Deployers* are principals that may create ValidatingAdmissionPolicies, by whatever
+permission: the API server's authorizer decides. The rules on pod specs apply to them too.
 
-Controllers are known by the names of their accounts. Whoever may impersonate such an account, ask for its token, or run
-or enter a pod of it, is it, and no guardrail can tell: so operators may change workloads in the namespaces of classes,
-of metering and of pools' schedules alone. Whoever is given more by other means, such as `edit` everywhere, is as good
-as exempt.
+Controllers are identified by their user names. A principal that may impersonate such a service account, request its
+token, or create or exec into its pods can act as it, and no guardrail can detect that. So operators may change
+workloads in the namespaces of classes, of metering and of pool schedules only. A principal with more permissions, such
+as `edit` in all namespaces, is exempt in effect.
 
-A claim may be made by whoever RBAC lets. Getting into a sandbox (`exec`, `attach`, `port-forward`) is kept to
-deployers, because the usual roles that may edit workloads include it: its owner reaches what it serves."""
+RBAC decides who may create claims. Only deployers may connect to a sandbox (`exec`, `attach`, `port-forward`), because
+the usual roles for workloads include these permissions. The owner of a sandbox connects to its ports."""
 _PRINCIPALS = {
-    "sandbox_controller": "makes pods, Sandboxes and the claims of their homes",
-    "service": "the workspace service: keeps homes, brings owners back to them, scales pools, makes templates of tasks",
-    "provisioner": "makes volumes of access points",
-    "schedulers": f"bind pods, as EKS's own do (`{CLOUD}*`)",
-    "collectors": "take away what is in a namespace that goes, and what belongs to nothing any more",
-    "binders": "bring volumes and their claims together",
-    "accounts": "give a namespace its first account",
-    "jobs": "make the jobs of CronJobs, and their pods",
+    "sandbox_controller": "creates pods, Sandboxes and the claims of their homes",
+    "service": "the workspace service: retains and restores homes, scales pools, creates templates of tasks",
+    "provisioner": "creates the volumes of access points",
+    "schedulers": f"bind pods, as the schedulers of EKS do (`{CLOUD}*`)",
+    "collectors": "delete the objects of deleted namespaces and owners",
+    "binders": "bind volumes to claims",
+    "accounts": "create the default service account of a namespace",
+    "jobs": "create the Jobs of CronJobs, and their pods",
 }
 
 
 def guardrails_page() -> str:
-    """The reference page."""
+    """Return the reference page."""
     policies_ = policies(["fs-0123456789abcdef0"])
     rules = sum(len(policy.rules) for policy in policies_)
     lines = [
@@ -57,11 +57,11 @@ def guardrails_page() -> str:
         "",
         *_EXEMPT.splitlines(),
         "",
-        "| who | user name on EKS | what it does |",
+        "| principal | user name on EKS | purpose |",
         "|---|---|---|",
-        *_who(),
-        f"| nodes | group `{NODES}` | ask for the tokens of pods that run on them |",
-        f"| metering | `{METER}` | writes what homes hold on their volumes |",
+        *_principal_rows(),
+        f"| nodes | group `{NODES}` | request the tokens of pods that run on them |",
+        f"| metering | `{METER}` | records the sizes of homes on their volumes |",
         f"| schedules | group `{SCHEDULES}` | scale pools |",
     ]
     for group in _grouped(policies_):
@@ -69,15 +69,15 @@ def guardrails_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _who() -> Iterator[str]:
-    for one in fields(EKS):
-        users = getattr(EKS, one.name)
-        told = ", ".join(f"`{user}`" for user in ([users] if isinstance(users, str) else users))
-        yield f"| {one.name.replace('_', ' ')} | {told} | {_PRINCIPALS[one.name]} |"
+def _principal_rows() -> Iterator[str]:
+    for field in fields(EKS):
+        users = getattr(EKS, field.name)
+        names = ", ".join(f"`{user}`" for user in ([users] if isinstance(users, str) else users))
+        yield f"| {field.name.replace('_', ' ')} | {names} | {_PRINCIPALS[field.name]} |"
 
 
 def _grouped(policies_: Sequence[Policy]) -> list[list[Policy]]:
-    """Policies that have rules in common are told together; they begin with the same one."""
+    """Return the policies in groups with the same rules, by their first rule."""
     groups: dict[str, list[Policy]] = {}
     for policy in policies_:
         groups.setdefault(policy.rules[0].id, []).append(policy)
@@ -89,10 +89,10 @@ def _section(group: Sequence[Policy]) -> Iterator[str]:
     yield ""
     for policy in group:
         anywhere = not (policy.in_classes or policy.elsewhere or policy.within)
-        where = " Not in the namespaces of classes alone." if anywhere else ""
+        where = " In all namespaces, and cluster-scoped." if anywhere else ""
         yield f"- `{policy.full_name}`: {policy.about}{where} ({_matched(policy)})"
     yield ""
-    yield "| rule | how it has to be | why |"
+    yield "| rule | requirement | reason |"
     yield "|---|---|---|"
     for rule in group[0].rules:
         messages = dict.fromkeys(one.message for policy in group for one in policy.rules if one.id == rule.id)

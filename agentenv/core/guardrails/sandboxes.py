@@ -1,19 +1,18 @@
-"""Sandboxes, templates and pools beside the shape of their pods: who writes them, and what else they say."""
+"""Guardrails for Sandboxes, SandboxTemplates and SandboxWarmPools: their other fields, and who writes them."""
 
 from __future__ import annotations
 
-from agentenv.core.guardrails.class_parameters import list_parameter, parameter
-from agentenv.core.guardrails.guardrail import Policy, Rule, Watch, all_of, quoted, unless
+from agentenv.core.guardrails.guardrail import Policy, Rule, Watch, all_of, list_parameter, parameter, quoted, unless
 from agentenv.core.guardrails.principals import SCHEDULES, Principals, requested_by
 
 EXTENSIONS = "extensions.agents.x-k8s.io"
 _CREATED = "oldObject != null"
-# The finalizer by which the API server leaves behind what belonged to a thing.
-_LEFT = "orphan"
+# The finalizer with which the API server orphans the dependents of a deleted object.
+_ORPHAN = "orphan"
 
 
 def policies(principals: Principals) -> tuple[Policy, ...]:
-    """What is said of them, class by class, and who may."""
+    """Return the policies for Sandboxes, templates and pools."""
     return (
         _storage(),
         _templates(),
@@ -28,7 +27,7 @@ def policies(principals: Principals) -> tuple[Policy, ...]:
 def _storage() -> Policy:
     return Policy(
         name="sandbox-storage",
-        about="The volumes that a Sandbox or a SandboxTemplate asks for.",
+        about="The volume claim templates of Sandboxes and SandboxTemplates.",
         watches=(
             Watch("agents.x-k8s.io", ("sandboxes",)),
             Watch(EXTENSIONS, ("sandboxtemplates",)),
@@ -37,7 +36,7 @@ def _storage() -> Policy:
         rules=(
             Rule(
                 "sandbox-storage",
-                "A class of storage decides the file system, the folder and the owner of what is written.",
+                "The storage class decides the file system, the folder and the owner of files.",
                 unless(
                     _unchanged("?volumeClaimTemplates"),
                     "object.spec.?volumeClaimTemplates.orValue([]).all(one, "
@@ -48,7 +47,8 @@ def _storage() -> Policy:
                     )
                     + ")",
                 ),
-                "volumeClaimTemplates are of the class's own storage classes, and choose neither volume nor source",
+                "volumeClaimTemplates must use the class's storage classes, and must not name a volume or a data"
+                " source",
             ),
         ),
     )
@@ -57,22 +57,22 @@ def _storage() -> Policy:
 def _templates() -> Policy:
     return Policy(
         name="template-choices",
-        about="What a SandboxTemplate says beside its pod.",
+        about="The fields of a SandboxTemplate besides its pod template.",
         watches=(Watch(EXTENSIONS, ("sandboxtemplates",)),),
         by_class=True,
         rules=(
             Rule(
                 "template-network",
-                "Otherwise the controller adds a network policy of its own, and policies only ever add.",
+                "Otherwise the controller adds its own network policy, and network policies are additive.",
                 unless(
                     _unchanged("?networkPolicyManagement"),
                     "object.spec.?networkPolicyManagement.orValue('') == 'Unmanaged'",
                 ),
-                "networkPolicyManagement is Unmanaged",
+                "networkPolicyManagement must be Unmanaged",
             ),
             Rule(
                 "template-injection",
-                "What a template lets in decides what a claim may bring.",
+                "A template decides what claims may add to its pods.",
                 unless(
                     f"{_CREATED} && object.spec == oldObject.spec",
                     all_of(
@@ -81,7 +81,8 @@ def _templates() -> Policy:
                         "object.spec.?volumeClaimTemplatesPolicy.orValue('Disallowed') == 'Disallowed'",
                     ),
                 ),
-                "variables of claims are Disallowed, or Allowed where the class says so, and their volumes Disallowed",
+                "envVarsInjectionPolicy must be Disallowed unless the class allows variables of claims, and"
+                " volumeClaimTemplatesPolicy must be Disallowed",
             ),
         ),
     )
@@ -90,19 +91,19 @@ def _templates() -> Policy:
 def _pools() -> Policy:
     return Policy(
         name="pools",
-        about="Warm pools.",
+        about="SandboxWarmPools.",
         watches=(Watch(EXTENSIONS, ("sandboxwarmpools",)),),
         by_class=True,
         rules=(
             Rule(
                 "pool-name",
-                "Claims may name every pool of the class, and rely on what is in it.",
+                "Claims may name every pool of the class, and trust its template.",
                 unless(
                     f"{_CREATED} && object.spec.sandboxTemplateRef == oldObject.spec.sandboxTemplateRef",
                     f"{list_parameter('pools')}.exists(pool, object.metadata.name.startsWith(pool + '-') &&"
                     " object.spec.sandboxTemplateRef.name.startsWith(pool + '-'))",
                 ),
-                "a pool and its template have names that begin with their class's",
+                "the names of a pool and its template must start with the name of the class",
             ),
         ),
     )
@@ -114,7 +115,7 @@ def _writers(principals: Principals) -> Policy:
     )
     return Policy(
         name="sandbox-writers",
-        about="Who makes Sandboxes, templates and pools.",
+        about="Creation and updates of Sandboxes, SandboxTemplates and SandboxWarmPools.",
         watches=(
             Watch("agents.x-k8s.io", ("sandboxes",)),
             Watch(EXTENSIONS, ("sandboxtemplates", "sandboxwarmpools")),
@@ -122,25 +123,24 @@ def _writers(principals: Principals) -> Policy:
         rules=(
             Rule(
                 "sandbox-by",
-                "A Sandbox that no claim stands behind has no owner, and no pool counts it. Whoever operates the"
-                " cluster may put one to sleep, wake it and end it.",
+                "A Sandbox without a claim has no owner, and no pool counts it. Operators may suspend, resume and"
+                " delete Sandboxes.",
                 unless(
                     "request.resource.resource != 'sandboxes'",
                     unless(
                         f"{_CREATED} && {same} && object.metadata.?ownerReferences =="
                         " oldObject.metadata.?ownerReferences && object.metadata.?labels =="
                         " oldObject.metadata.?labels",
-                        # The collectors take a reference off where an owner goes and leaves what it owned.
+                        # The garbage collector removes the owner reference when an owner is deleted with orphaning.
                         requested_by(principals.sandbox_controller, principals.service, *principals.collectors),
                     ),
                 ),
-                "Sandboxes are made and rewritten by the sandbox controller, the workspace service and deployers;"
-                " others may change operatingMode and the time of shutdown",
+                "only the sandbox controller, the workspace service and deployers may create and change Sandboxes;"
+                " others may change operatingMode and shutdownTime",
             ),
             Rule(
                 "template-by",
-                "Templates and pools are what the stack declares: one beside them would be a class that nobody"
-                " reviewed.",
+                "The stack declares templates and pools: others would be a class that nobody reviewed.",
                 unless(
                     "request.resource.resource == 'sandboxes'",
                     unless(
@@ -148,7 +148,7 @@ def _writers(principals: Principals) -> Policy:
                         requested_by(principals.service),
                     ),
                 ),
-                "templates and pools are made and changed by deployers and the workspace service",
+                "only deployers and the workspace service may create and change templates and pools",
             ),
         ),
     )
@@ -162,20 +162,20 @@ def _scale(principals: Principals) -> Policy:
         rules=(
             Rule(
                 "pool-scale-by",
-                "Every warm sandbox is paid for, and an empty pool makes everybody wait.",
+                "Every warm sandbox costs money, and an empty pool makes callers wait.",
                 requested_by(principals.service, groups=[SCHEDULES]),
-                "pools are scaled by the workspace service, their schedules and deployers",
+                "only the workspace service, the pools' schedules and deployers may scale pools",
             ),
         ),
     )
 
 
 def _endings() -> Policy:
-    left = f"({quoted(_LEFT)} in object.metadata.?finalizers.orValue([]))"
-    before = f"(oldObject != null && {quoted(_LEFT)} in oldObject.metadata.?finalizers.orValue([]))"
+    orphaned = f"({quoted(_ORPHAN)} in object.metadata.?finalizers.orValue([]))"
+    before = f"(oldObject != null && {quoted(_ORPHAN)} in oldObject.metadata.?finalizers.orValue([]))"
     return Policy(
         name="endings",
-        about="How claims, Sandboxes and pools are deleted.",
+        about="Deletion of claims, Sandboxes and pools.",
         watches=(
             Watch("agents.x-k8s.io", ("sandboxes",), ("CREATE", "UPDATE", "DELETE")),
             Watch(EXTENSIONS, ("sandboxclaims", "sandboxwarmpools"), ("CREATE", "UPDATE", "DELETE")),
@@ -183,15 +183,15 @@ def _endings() -> Policy:
         rules=(
             Rule(
                 "ending-whole",
-                "What they leave behind belongs to nobody: the next sandbox of that name takes its home, whoever"
-                " claimed it.",
+                "Orphaned objects have no owner: the next sandbox of the same name mounts the home, whoever claimed"
+                " it.",
                 "request.operation == 'DELETE' ? ("
                 + all_of(
                     "request.?options.?propagationPolicy.orValue('') != 'Orphan'",
                     "!request.?options.?orphanDependents.orValue(false)",
                 )
-                + f") : ({unless(f'!{left}', before)})",
-                "claims, Sandboxes and pools are deleted with all that belongs to them, never with --cascade=orphan",
+                + f") : ({unless(f'!{orphaned}', before)})",
+                "claims, Sandboxes and pools must be deleted with their dependents, not with --cascade=orphan",
             ),
         ),
     )
@@ -200,7 +200,7 @@ def _endings() -> Policy:
 def _elsewhere(principals: Principals) -> Policy:
     return Policy(
         name="elsewhere",
-        about="Claims, Sandboxes, templates and pools in namespaces that are no class's.",
+        about="Claims, Sandboxes, templates and pools in namespaces that are not those of classes.",
         watches=(
             Watch("agents.x-k8s.io", ("sandboxes",)),
             Watch(EXTENSIONS, ("sandboxclaims", "sandboxtemplates", "sandboxwarmpools")),
@@ -210,10 +210,11 @@ def _elsewhere(principals: Principals) -> Policy:
         rules=(
             Rule(
                 "sandbox-elsewhere",
-                "The controller makes whatever pod it is told to, with its own rights: where no guardrail looks at the"
-                " pod, whoever may write a Sandbox may have any pod.",
+                "The controller creates any pod that a Sandbox describes, with its own permissions. Where no guardrail"
+                " checks pods, anyone who may create a Sandbox could create any pod.",
                 unless(f"{_CREATED} && object.spec == oldObject.spec", requested_by(principals.sandbox_controller)),
-                "sandboxes are claimed in the namespace of a class; elsewhere deployers alone make them",
+                "outside the namespaces of classes, only deployers may create these objects; create a SandboxClaim in"
+                " the namespace of a class",
             ),
         ),
     )

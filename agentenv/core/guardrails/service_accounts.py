@@ -1,4 +1,4 @@
-"""What a sandbox is to Kubernetes: nobody. No role is bound to its account, and nobody takes its token."""
+"""Guardrails for service accounts of sandboxes: no role is bound to them, and only nodes request their tokens."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from agentenv.core.guardrails.guardrail import SUBRESOURCE, Policy, Rule, Watch,
 from agentenv.core.guardrails.principals import API_SERVER, NODES, requested_by
 
 _RBAC = "rbac.authorization.k8s.io"
-# All of a cluster's service accounts are in these groups, or everybody is.
-_EVERYBODY = ("system:serviceaccounts", "system:authenticated", "system:unauthenticated")
-# In it are pools' schedules, which may scale pools; it is no class's.
+
+# Groups that include all service accounts, or all users.
+_EVERYONE = ("system:serviceaccounts", "system:authenticated", "system:unauthenticated")
 
 
 def policies() -> tuple[Policy, ...]:
-    """Bindings in the whole cluster, tokens and secrets in the namespaces of classes."""
+    """Return the policies for bindings in the whole cluster, and for tokens and secrets in namespaces of classes."""
+
     subject = all_of(
         f"!(subject.kind == 'ServiceAccount' && subject.?namespace.orValue('').startsWith('sandbox-')"
         f" && subject.namespace != {quoted(SCHEDULES)})",
@@ -21,7 +22,7 @@ def policies() -> tuple[Policy, ...]:
         f" && !subject.name.startsWith('system:serviceaccount:{SCHEDULES}:'))",
         "!(subject.kind == 'Group' && subject.name.startsWith('system:serviceaccounts:sandbox-')"
         f" && subject.name != 'system:serviceaccounts:{SCHEDULES}')",
-        f"!(subject.kind == 'Group' && subject.name in {quoted_list(_EVERYBODY)})",
+        f"!(subject.kind == 'Group' && subject.name in {quoted_list(_EVERYONE)})",
     )
     return (
         Policy(
@@ -32,8 +33,8 @@ def policies() -> tuple[Policy, ...]:
             rules=(
                 Rule(
                     "binding-subject",
-                    "Whatever is bound to a sandbox's account, or to all accounts, is handed to whoever sits in a"
-                    " sandbox. The API server itself keeps the few that Kubernetes comes with.",
+                    "A role that is bound to a sandbox's service account, or to all accounts, gives its permissions to"
+                    " users of sandboxes. The API server maintains the default bindings of Kubernetes.",
                     unless(
                         "oldObject != null && object.?subjects == oldObject.?subjects",
                         unless(
@@ -41,14 +42,14 @@ def policies() -> tuple[Policy, ...]:
                             f"object.?subjects.orValue([]).all(subject, {subject})",
                         ),
                     ),
-                    "no role for the accounts of sandboxes (in namespaces sandbox-*), nor for all accounts or"
-                    " everybody; name the accounts that need it",
+                    "roles must not be bound to service accounts in namespaces sandbox-*, to all service accounts or to"
+                    " all users; name the service accounts that need the role",
                 ),
             ),
         ),
         Policy(
             name="tokens",
-            about="Tokens of accounts of classes.",
+            about="Tokens of service accounts in the namespaces of classes.",
             watches=(
                 Watch("", ("serviceaccounts/token",), ("CREATE",)),
                 Watch("", ("secrets",), ("CREATE", "UPDATE")),
@@ -56,21 +57,22 @@ def policies() -> tuple[Policy, ...]:
             rules=(
                 Rule(
                     "token-by",
-                    "With a sandbox's token somebody else has its role in AWS.",
+                    "A sandbox's token gives its holder the sandbox's IAM role.",
                     unless(
                         f"{SUBRESOURCE} != 'token'",
                         requested_by(groups=[NODES]),
                     ),
-                    "tokens of sandboxes are asked for by their nodes and by deployers",
+                    "only nodes and deployers may request tokens of sandboxes",
                 ),
                 Rule(
                     "token-lasting",
-                    "Such a secret is filled with a token that never ends.",
+                    "Kubernetes fills such a Secret with a token that does not expire.",
                     unless(
                         "request.resource.resource != 'secrets'",
                         "object.?type.orValue('Opaque') != 'kubernetes.io/service-account-token'",
                     ),
-                    "no secrets with lasting tokens in the namespace of a class",
+                    "Secrets of type kubernetes.io/service-account-token must not be created in the namespace of a"
+                    " class",
                 ),
             ),
         ),

@@ -1,7 +1,7 @@
-"""Volumes: what separates homes on a shared file system is who makes volumes and which access point each one names.
+"""Guardrails for volumes: who creates them, and which access points they name, separates homes on a file system.
 
-Nodes mount with one identity for all sandboxes, so whoever chooses a handle chooses whose files are seen. That an
-access point is the right one cannot be seen from here; it is audited against AWS.
+Nodes mount file systems with one IAM identity for all sandboxes, so the volume handle decides whose files are mounted.
+Admission cannot check that an access point is the right one; the service audits that against AWS.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agentenv.core.classes.storage_classes import DRIVER
-from agentenv.core.guardrails.class_parameters import list_parameter
 from agentenv.core.guardrails.guardrail import (
     Policy,
     Rule,
     Watch,
     all_of,
     key_below,
+    list_parameter,
     quoted,
     quoted_list,
     unchanged_marks,
@@ -28,19 +28,20 @@ from agentenv.core.service.home_metering import NAME as METERING
 from agentenv.core.workspaces.workspace import DOMAIN, OWN_LABEL
 
 HANDLE = "^fs-[0-9a-f]{8,40}::fsap-[0-9a-f]{8,40}$"
-# Whatever the storage classes of classes are called, it begins so.
+
+# The prefix of the names of the classes' StorageClasses.
 OF_CLASSES = "efs-"
-# Attributes by which the driver mounts another folder, or by another address.
-_ELSEWHERE = ("path", "mounttargetip", "crossaccount")
-# By this the service knows the home of a workspace from that of a declared seat.
-MADE_BY = "pv.kubernetes.io/provisioned-by"
-# By these upstream knows whose a claim of a volume is, and whether it may be taken.
-OF_CONTROLLER = (DOMAIN, "agents.x-k8s.io/", "extensions.agents.x-k8s.io/")
+# Volume attributes with which the driver mounts another folder, or from another address.
+_FORBIDDEN_ATTRIBUTES = ("path", "mounttargetip", "crossaccount")
+# With this annotation the service distinguishes homes of workspaces from those of declared seats.
+PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
+# Prefixes of the keys with which the controller finds the owner of a volume claim, and whether it may be adopted.
+CONTROLLER_KEYS = (DOMAIN, "agents.x-k8s.io/", "extensions.agents.x-k8s.io/")
 _NEW = "oldObject == null"
 
 
 def policies(principals: Principals, file_systems: Sequence[str]) -> tuple[Policy, ...]:
-    """Volumes and storage classes on our file systems, and claims of volumes in the namespaces of classes."""
+    """Return the policies for volumes and storage classes on the file systems, and for volume claims of classes."""
     return (
         _volumes(principals, file_systems),
         _records(principals),
@@ -58,12 +59,12 @@ def _volumes(principals: Principals, file_systems: Sequence[str]) -> Policy:
     metering = quoted(METERING)
     return Policy(
         name="volumes",
-        about="PersistentVolumes on the environment's file systems, those for the namespace of a class, and those that"
-        " anybody may claim by a storage class of ours.",
+        about="PersistentVolumes on the environment's file systems, those for claims in the namespace of a class, and"
+        " unclaimed ones of a class's storage class.",
         watches=(Watch("", ("persistentvolumes",)),),
         in_classes=False,
         when={
-            # One that waits for whoever asks for its class would be taken for the home of the next sandbox.
+            # An unclaimed volume of the storage class would be bound as the home of the next sandbox.
             "ours": f"{owned} || object.spec.?claimRef.?namespace.orValue('').startsWith('sandbox-') ||"
             f" (object.spec.?storageClassName.orValue('').startsWith({quoted(OF_CLASSES)})"
             " && !has(object.spec.claimRef))"
@@ -71,8 +72,8 @@ def _volumes(principals: Principals, file_systems: Sequence[str]) -> Policy:
         rules=(
             Rule(
                 "volume-handle",
-                "A volume without an access point is the whole file system; one without a claim is anybody's who asks"
-                " first; one that chooses its way of mounting goes past both.",
+                "A volume without an access point is the whole file system, one without a claimRef binds to the first"
+                " claim, and mount options or attributes can bypass both.",
                 unless(
                     f"!({_NEW}) && object.spec.?csi == oldObject.spec.?csi && object.spec.?mountOptions =="
                     " oldObject.spec.?mountOptions && object.spec.?storageClassName =="
@@ -83,42 +84,42 @@ def _volumes(principals: Principals, file_systems: Sequence[str]) -> Policy:
                         f"{handle}.split('::')[0] in {quoted_list(list(file_systems))}",
                         "object.spec.?claimRef.?name.orValue('') != ''",
                         "object.spec.?claimRef.?namespace.orValue('') != ''",
-                        # The driver takes names of attributes in whatever case.
-                        f"{attributes}.all(key, !(key.lowerAscii() in {quoted_list(_ELSEWHERE)}))",
+                        # The driver ignores the case of attribute names.
+                        f"{attributes}.all(key, !(key.lowerAscii() in {quoted_list(_FORBIDDEN_ATTRIBUTES)}))",
                         f"{attributes}.all(key, key.lowerAscii() != 'encryptintransit' || {attributes}[key] == 'true')",
                         "object.spec.?mountOptions.orValue([]).all(option, option in ['tls', 'iam'])",
                     ),
                 ),
-                "a volume is of the EFS driver, names the claim it is for, and its handle is fs-…::fsap-… on a file"
-                " system of the environment, mounted encrypted",
+                "a volume must use the EFS CSI driver, have a claimRef, and have the handle fs-…::fsap-… of a file"
+                " system of the environment, mounted with TLS",
             ),
             Rule(
                 "volume-by",
-                "Whoever makes volumes chooses whose files are in them.",
+                "The creator of a volume chooses whose files it has.",
                 unless(f"!({_NEW})", requested_by(principals.provisioner)),
-                "volumes are made by the driver's provisioner and deployers",
+                "only the driver's provisioner and deployers may create volumes",
             ),
             Rule(
                 "volume-kept",
-                "A volume that is given to another claim is somebody's home in another's hands; one that is no longer"
-                " kept is gone with its sandbox.",
+                "A volume for another claim gives one owner's home to another; one that is not retained is deleted with"
+                " its sandbox.",
                 unless(
                     all_of(
                         f"!({_NEW})",
                         "oldObject.spec.?claimRef.?namespace == object.spec.?claimRef.?namespace",
                         "oldObject.spec.?claimRef.?name == object.spec.?claimRef.?name",
-                        # Without the id that it was bound to it is the next one's who claims by that name.
+                        # Without the uid in its claimRef, the next claim of that name is bound to it.
                         "oldObject.spec.?claimRef.?uid == object.spec.?claimRef.?uid",
                         "oldObject.spec.?persistentVolumeReclaimPolicy == object.spec.?persistentVolumeReclaimPolicy",
                     ),
                     unless(_NEW, requested_by(principals.service, *principals.binders)),
                 ),
-                "whom a volume is for, and whether it is kept, is changed by the workspace service and deployers",
+                "only the workspace service and deployers may change a volume's claimRef and reclaim policy",
             ),
             Rule(
                 "volume-looked-at",
-                "Such a volume holds all homes of a class. Whoever could write to it could write to all of them, and"
-                " given to a claim of a sandbox it would show them all to one owner.",
+                "Such a volume has all homes of a class. A writable one could change all of them, and bound to the"
+                " claim of a sandbox it would show all of them to one owner.",
                 unless(
                     f"object.spec.?claimRef.?namespace.orValue('') != {metering} &&"
                     f" ({_NEW} || oldObject.spec.?claimRef.?namespace.orValue('') != {metering})",
@@ -134,19 +135,20 @@ def _volumes(principals: Principals, file_systems: Sequence[str]) -> Policy:
                         ),
                     ),
                 ),
-                f"a volume for the namespace {METERING} is read only, and is made and given away by deployers alone",
+                f"a volume for the namespace {METERING} must be read-only, and only deployers may create it or change"
+                " its claimRef",
             ),
         ),
     )
 
 
 def _records(principals: Principals) -> Policy:
-    # Every driver says of what it makes that it did.
-    made_by = f"(key == {quoted(MADE_BY)} && !({_NEW}))"
-    owned = f"(({key_below(DOMAIN, OWN_LABEL)} && !{OWNER_UNCHANGED}) || {made_by})"
+    # Every driver sets the annotation on the volumes that it creates.
+    provisioned_by = f"(key == {quoted(PROVISIONED_BY)} && !({_NEW}))"
+    owned = f"(({key_below(DOMAIN, OWN_LABEL)} && !{OWNER_UNCHANGED}) || {provisioned_by})"
     return Policy(
         name="volume-records",
-        about="What a PersistentVolume says of the workspace whose home it is, also where a status is written.",
+        about="The records of a workspace on the PersistentVolume of its home, on updates of its status too.",
         watches=(
             Watch("", ("persistentvolumes",)),
             Watch("", ("persistentvolumes/status",), ("UPDATE",)),
@@ -155,8 +157,8 @@ def _records(principals: Principals) -> Policy:
         rules=(
             Rule(
                 "volume-record",
-                "Of a deleted workspace nothing else is left: by it the service knows who may come back to which files,"
-                " and when they are destroyed.",
+                "These are the only records of a deleted workspace: who may restore its files, and when they are"
+                " destroyed.",
                 unless(
                     unchanged_marks(owned),
                     unless(
@@ -165,8 +167,8 @@ def _records(principals: Principals) -> Policy:
                         requested_by(principals.service),
                     ),
                 ),
-                "labels and annotations of a volume below sandbox.users.io/, and which driver made it, are written by"
-                " the workspace service and deployers, and its size by what measures it",
+                "only the workspace service and deployers may change a volume's labels and annotations below"
+                " sandbox.users.io/ and its provisioner, and only the metering job its recorded size",
             ),
         ),
     )
@@ -175,25 +177,24 @@ def _records(principals: Principals) -> Policy:
 def _storage_classes(file_systems: Sequence[str]) -> Policy:
     return Policy(
         name="storage-classes",
-        about=f"Storage classes on the environment's file systems, and those whose names begin with {OF_CLASSES}.",
+        about=f"StorageClasses on the environment's file systems, and those whose names start with {OF_CLASSES}.",
         watches=(Watch("storage.k8s.io", ("storageclasses",)),),
         in_classes=False,
         when={
-            # One that lacks its file system would take the place of a class's own.
+            # One of that name without a file system would replace a class's own.
             "ours": f"object.?parameters[?'fileSystemId'].orValue('') in {quoted_list(list(file_systems))} ||"
             f" object.metadata.name.startsWith({quoted(OF_CLASSES)})",
         },
         rules=(
             Rule(
                 "storage-class-by",
-                "It decides the folder and the owner of every home that is made by it.",
+                "A StorageClass decides the folder and the owner of every home that is created with it.",
                 unless(
                     f"!({_NEW}) && object.?parameters == oldObject.?parameters &&"
                     " object.?mountOptions == oldObject.?mountOptions",
                     requested_by(),
                 ),
-                f"storage classes on the environment's file systems, and those called {OF_CLASSES}…, are declared by"
-                " deployers",
+                f"only deployers may change StorageClasses on the environment's file systems or named {OF_CLASSES}…",
             ),
         ),
     )
@@ -202,20 +203,20 @@ def _storage_classes(file_systems: Sequence[str]) -> Policy:
 def _claims() -> Policy:
     return Policy(
         name="volume-claims",
-        about="Claims of volumes in the namespace of a class, when they are made.",
+        about="PersistentVolumeClaims in the namespace of a class, on creation.",
         watches=(Watch("", ("persistentvolumeclaims",), ("CREATE",)),),
         by_class=True,
         rules=(
             Rule(
                 "volume-claim-class",
-                "Another storage class is other storage: the cluster's default would be a disk of the node's zone.",
+                "Another storage class is other storage: the cluster's default would be an EBS volume in one zone.",
                 all_of(
                     f"object.spec.?storageClassName.orValue('-') in ({list_parameter('storageClasses')} +"
                     " (object.spec.?volumeName.orValue('') == '' ? [] : ['']))",
                     "!has(object.spec.dataSource) && !has(object.spec.dataSourceRef) && !has(object.spec.selector)",
                 ),
-                "claims of volumes are of the class's own storage classes, or name the volume that was declared for"
-                " them; they have no source",
+                "a volume claim must use the class's storage classes or name the volume that was declared for it, and"
+                " must not have a data source or selector",
             ),
         ),
     )
@@ -224,7 +225,7 @@ def _claims() -> Policy:
 def _choice(principals: Principals) -> Policy:
     return Policy(
         name="volume-claim-writers",
-        about="Who makes claims of volumes in the namespace of a class, and who chooses the volume.",
+        about="Creation and updates of PersistentVolumeClaims in the namespace of a class.",
         watches=(
             Watch("", ("persistentvolumeclaims",)),
             Watch("", ("persistentvolumeclaims/status",), ("UPDATE",)),
@@ -232,32 +233,31 @@ def _choice(principals: Principals) -> Policy:
         rules=(
             Rule(
                 "volume-claim-by",
-                "A claim of a volume that is not a sandbox's is storage that nobody is charged for.",
+                "The storage of a volume claim without a sandbox is accounted to no owner.",
                 unless(f"!({_NEW})", requested_by(principals.sandbox_controller, principals.service)),
-                "claims of volumes are made by the sandbox controller, the workspace service and deployers",
+                "only the sandbox controller, the workspace service and deployers may create volume claims",
             ),
             Rule(
                 "volume-claim-choice",
-                "Whoever chooses the volume chooses whose files are seen.",
+                "The volume decides whose files are mounted.",
                 unless(
                     "object.spec.?volumeName.orValue('') == (oldObject == null ? '' :"
                     " oldObject.spec.?volumeName.orValue(''))",
                     requested_by(principals.service, *principals.binders),
                 ),
-                "the volume of a claim is chosen by Kubernetes's own binder, the workspace service and deployers",
+                "only the volume binder of Kubernetes, the workspace service and deployers may set volumeName",
             ),
             Rule(
                 "volume-claim-kept",
-                "One that belongs to no Sandbox, or says that it may be taken, becomes the home of the next sandbox of"
-                " that name, whoever claims it.",
+                "A volume claim without a Sandbox, or marked as adoptable, becomes the home of the next sandbox of that"
+                " name, whoever claims it.",
                 unless(
                     f"{_NEW} || (object.metadata.?ownerReferences == oldObject.metadata.?ownerReferences &&"
-                    f" {unchanged_marks(key_below(*OF_CONTROLLER))})",
+                    f" {unchanged_marks(key_below(*CONTROLLER_KEYS))})",
                     requested_by(principals.sandbox_controller, principals.service, *principals.collectors),
                 ),
-                "the Sandbox that a claim of a volume belongs to, and its labels and annotations below"
-                " sandbox.users.io/ and agents.x-k8s.io/, are changed by the sandbox controller, the workspace service"
-                " and deployers",
+                "only the sandbox controller, the workspace service and deployers may change a volume claim's"
+                " ownerReferences, and its labels and annotations below sandbox.users.io/ and agents.x-k8s.io/",
             ),
         ),
     )

@@ -1,8 +1,8 @@
-"""Budgets that act: what an owner's month costs so far by the ledger, whose limit that is, and what follows.
+"""Budgets: the month-to-date cost of an owner from the ledger, the limits that apply, and the resulting action.
 
-A workspace is held by its own budget, else by its class's. The cap a user holds all of an owner's workspaces together
-but those of classes that have a budget of their own. Nothing is ever deleted for money: a workspace sleeps, and is not
-woken until its limit is raised or the month is over.
+A workspace has its own budget, else that of its class. The cap per user applies to the sum of an owner's workspaces,
+except those of classes with a budget. Budgets never delete anything: a workspace over its limit is suspended, and does
+not resume until the limit is raised or the month is over.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _CENT = Decimal("0.01")
 
 @dataclass(frozen=True)
 class Rates:
-    """What an hour of each costs in a class, in dollars; of the network, what a GiB does."""
+    """The prices of a class in dollars: per hour of each resource, and per GiB of network traffic."""
 
     core_hour: Decimal
     memory_gib_hour: Decimal
@@ -28,7 +28,7 @@ class Rates:
     network_gib: Decimal = NOTHING
 
     def dollars(self, row: Row) -> Decimal:
-        """What a row costs."""
+        """Return the cost of a row."""
         return (
             row.cpu_seconds / SECONDS_AN_HOUR * self.core_hour
             + row.memory_gib_hours * self.memory_gib_hour
@@ -42,14 +42,14 @@ class Policy:
     """The budgets of an environment."""
 
     rates: Mapping[str, Rates]  # by class
-    class_budgets: Mapping[str, Decimal]  # a workspace, of classes that have one
+    class_budgets: Mapping[str, Decimal]  # by class: the budget of each workspace, for classes that have one
     user_cap: Decimal | None
     notice_at: int  # percent
 
 
 @dataclass(frozen=True)
 class LimitUsage:
-    """What is spent of one limit this month, of one workspace or of all that an owner's cap holds."""
+    """The cost against one limit this month: the budget of a workspace, or the owner's cap."""
 
     spent: Decimal
     limit: Decimal
@@ -57,21 +57,21 @@ class LimitUsage:
 
     @property
     def percent(self) -> int:
-        """How much of it is spent, in whole percents that were reached."""
+        """Return the share of the limit that is spent, in percent, rounded down."""
         return int(self.spent * 100 / self.limit) if self.limit else 100
 
     @property
     def over(self) -> bool:
-        """Whether all of it is spent."""
+        """Return whether the limit is reached."""
         return self.spent >= self.limit
 
     def __str__(self) -> str:
-        whose = {"workspace": "its budget", "class": "its class's budget", "user": "its owner's cap"}[self.of]
-        return f"{format_dollars(self.spent)} of {format_dollars(self.limit)} dollars of {whose} a month"
+        limit = {"workspace": "its budget", "class": "its class's budget", "user": "its owner's cap"}[self.of]
+        return f"{format_dollars(self.spent)} of {format_dollars(self.limit)} dollars of {limit} per month"
 
 
 class MonthlySpend:
-    """What one owner's month costs so far, by its rows."""
+    """The month-to-date cost of one owner, from the rows of the month."""
 
     def __init__(self, policy: Policy, rows: Iterable[Row]) -> None:
         self._policy = policy
@@ -85,28 +85,28 @@ class MonthlySpend:
                 self._capped += dollars
 
     def of(self, workspace: str) -> Decimal:
-        """What one workspace costs."""
+        """Return the cost of one workspace."""
         return self._workspaces.get(workspace, NOTHING)
 
     def limits(self, workspace: str, sandbox_class: str, budget: Decimal | None) -> list[LimitUsage]:
-        """The limits that hold a workspace; `budget` is its own, where it has one."""
-        policy, found = self._policy, list[LimitUsage]()
-        of_class = policy.class_budgets.get(sandbox_class)
+        """Return the limits that apply to a workspace; `budget` is its own, if it has one."""
+        policy, limits = self._policy, list[LimitUsage]()
+        class_budget = policy.class_budgets.get(sandbox_class)
         if budget is not None:
-            found.append(LimitUsage(self.of(workspace), budget, "workspace"))
-        elif of_class is not None:
-            found.append(LimitUsage(self.of(workspace), of_class, "class"))
-        if of_class is None and policy.user_cap is not None:
-            found.append(LimitUsage(self._capped, policy.user_cap, "user"))
-        return found
+            limits.append(LimitUsage(self.of(workspace), budget, "workspace"))
+        elif class_budget is not None:
+            limits.append(LimitUsage(self.of(workspace), class_budget, "class"))
+        if class_budget is None and policy.user_cap is not None:
+            limits.append(LimitUsage(self._capped, policy.user_cap, "user"))
+        return limits
 
     def nearest(self, workspace: str, sandbox_class: str, budget: Decimal | None) -> LimitUsage | None:
-        """The limit that it is nearest to, or furthest beyond; None where nothing holds it."""
-        return max(self.limits(workspace, sandbox_class, budget), key=lambda one: one.percent, default=None)
+        """Return the limit with the largest share spent, or None if no limit applies."""
+        return max(self.limits(workspace, sandbox_class, budget), key=lambda usage: usage.percent, default=None)
 
 
 def budget_action(limited: LimitUsage | None, notice_at: int) -> Action | None:
-    """What is to be done about it."""
+    """Return the action for the nearest limit of a workspace, or None."""
     if limited is None:
         return None
     if limited.over:
@@ -115,13 +115,13 @@ def budget_action(limited: LimitUsage | None, notice_at: int) -> Action | None:
 
 
 def row_cost(rates: Mapping[str, Rates], row: Row) -> Decimal:
-    """What a row costs. A class that is no more is priced like the dearest there is: nothing is free by being old."""
-    known = rates.get(row.sandbox_class)
-    if known is not None:
-        return known.dollars(row)
-    return max((one.dollars(row) for one in rates.values()), default=NOTHING)
+    """Return the cost of a row. A class that no longer exists has the rates of the most expensive one."""
+    class_rates = rates.get(row.sandbox_class)
+    if class_rates is not None:
+        return class_rates.dollars(row)
+    return max((each.dollars(row) for each in rates.values()), default=NOTHING)
 
 
 def format_dollars(amount: Decimal) -> Decimal:
-    """An amount as people are told it."""
+    """Return an amount rounded to cents, for messages."""
     return amount.quantize(_CENT)

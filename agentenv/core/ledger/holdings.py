@@ -1,7 +1,7 @@
-"""What somebody holds at the moment, by the cluster's own facts, and which rows of the ledger follow from it.
+"""The rows of the ledger that follow from the current objects of the cluster.
 
-Nothing here remembers: the same facts and the same open rows give the same rows again, so whoever was killed is made up
-for by the next, and two who do it at once write the same.
+These functions keep no state: the same objects and the same open rows give the same rows. So a replica continues after
+another one was killed, and two at the same time write the same.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ from decimal import Decimal
 from agentenv.core.ledger.rows import NO_POD, NOTHING, VOLUME_PREFIX, Row, split_by_day
 from agentenv.core.lifecycle.clock_skew import SKEW
 
-# A row whose facts are missing was perhaps only not listed yet. After this long it has surely ended.
+# The objects of a row may only not be listed yet. After this time without them it has ended.
 SETTLE_TIME = timedelta(minutes=1)
-# How often a row that grows is written down: what is lost to a crash together with the facts is no more than this. What
-# sleeps costs little, and is not worth more writes.
+# The interval at which open rows are updated, which bounds what a crash loses together with the cluster's objects.
+# Suspended workspaces cost little, so their rows are updated less often.
 UPDATE_INTERVAL = timedelta(minutes=5)
 SUSPENDED_UPDATE_INTERVAL = timedelta(hours=6)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pod:
-    """A pod that somebody held or holds, from when it had a place on a node."""
+    """A pod of a claim, from when it was scheduled to a node."""
 
     uid: str
     began: datetime
     ended: datetime | None = None
-    cores: Decimal = NOTHING  # set aside for it
+    cores: Decimal = NOTHING  # its CPU request
     memory_gib: Decimal = NOTHING
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Holding:
-    """What one claim holds. `asleep_since` says since when it has no pod and keeps its files only."""
+    """The resources of one claim. Since `asleep_since` it has no pod and only its files."""
 
     owner: str
     claim: str
@@ -47,61 +47,62 @@ class Holding:
     pods: tuple[Pod, ...] = ()
     asleep_since: datetime | None = None
     ended: datetime | None = None
-    storage_gib: Decimal = NOTHING  # that were asked for
-    measured_gib: Decimal | None = None  # that were found on it, once somebody has looked
+    storage_gib: Decimal = NOTHING  # requested
+    measured_gib: Decimal | None = None  # as metered, once it was
     volume: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A row to be written, still without amounts, and what they are of. Without a holding only the row is left."""
+    """A row to write, without amounts yet. Its holding and pod are None if they no longer exist."""
 
     row: Row
     holding: Holding | None
     pod: Pod | None
-    before: Row | None  # as it was written last
+    before: Row | None  # as it was last written
 
 
 def spans(
     holdings: Iterable[Holding], still_open: Iterable[Row], now: datetime, seen: Mapping[str, datetime] | None = None
 ) -> list[Span]:
-    """All rows that there have to be by now.
+    """Return all rows that the table must have by now.
 
-    `still_open` has to be read before the holdings: a row of a claim that was made in between would look abandoned.
-    `seen` is when each row's pod was last seen, by its sort key, where anybody remembers: it is later than what was
-    written down.
+    `still_open` must be read before the holdings: a row of a claim that is created in between would look abandoned.
+    `seen` has when the pod of a row was last seen, by the row's sort key, which may be later than the row's end.
     """
     seen = seen or {}
     unclaimed = {(row.claim, row.pod): row for row in sorted(still_open, key=lambda row: row.began)}
     by_claim: dict[str, Holding] = {}
-    found: list[Span] = []
+    rows: list[Span] = []
     for holding in holdings:
         by_claim[holding.claim] = holding
         for pod, began, ended in _intervals(holding):
             before = unclaimed.pop((holding.claim, pod.uid if pod else NO_POD), None)
-            found += _daily_spans(holding, pod, before, (before.began if before else began, ended), now)
-    deleted = {(one.owner, one.workspace): one.since for one in by_claim.values() if _is_retained_data(one)}
+            rows += _daily_spans(holding, pod, before, (before.began if before else began, ended), now)
+    deleted = {
+        (holding.owner, holding.workspace): holding.since for holding in by_claim.values() if _is_retained_data(holding)
+    }
     for row in unclaimed.values():
         last = max(row.ended, seen.get(row.sort_key, row.ended))
         holding = by_claim.get(row.claim)
-        known = deleted.get((row.owner, row.workspace))
+        deleted_at = deleted.get((row.owner, row.workspace))
         end = _end_of(row, holding, last) if holding is not None else None
-        if end is None and known is not None and known >= row.began:
-            end = known
+        if end is None and deleted_at is not None and deleted_at >= row.began:
+            end = deleted_at
         if end is None:
             # Objects are read one after the other: a pod may be gone before its claim is read as being deleted.
             if now - last < SETTLE_TIME:
                 continue
             end = last
         if end - now > SKEW:
-            # By a clock that nobody can go by. What was written already stays.
+            # The clock that wrote it is wrong. A row never becomes shorter.
             end = min(end, max(now, row.ended))
-        found += _close_abandoned(row, end)
-    return found
+        rows += _close_abandoned(row, end)
+    return rows
 
 
 def is_worth_writing(span: Span, now: datetime) -> bool:
-    """Whether a row has something new to say: it is new, it ended, or it grew for long enough."""
+    """Return whether to write a row: it is new, it ended, or its last update is old enough."""
     before = span.before
     if before is None or span.row.closed or before.sort_key != span.row.sort_key:
         return True
@@ -109,7 +110,7 @@ def is_worth_writing(span: Span, now: datetime) -> bool:
 
 
 def _intervals(holding: Holding) -> Iterator[tuple[Pod | None, datetime, datetime | None]]:
-    """What it held: each pod from when it was its own, and the time without one; an end of None is yet to come."""
+    """Yield the intervals of a holding: one per pod, and one without a pod. An end of None is in the future."""
     for pod in holding.pods:
         end = pod.ended if holding.ended is None else min(pod.ended or holding.ended, holding.ended)
         yield pod, max(holding.since, pod.began), end
@@ -118,19 +119,19 @@ def _intervals(holding: Holding) -> Iterator[tuple[Pod | None, datetime, datetim
 
 
 def _is_retained_data(holding: Holding) -> bool:
-    """Whether it is the data of a workspace that was deleted: it says when that was."""
+    """Return whether a holding is the retained data of a deleted workspace; it then has the time of the deletion."""
     return holding.claim.startswith(VOLUME_PREFIX)
 
 
 def _daily_spans(
     holding: Holding, pod: Pod | None, before: Row | None, interval: tuple[datetime, datetime | None], now: datetime
 ) -> Iterator[Span]:
-    """An interval as a row a day; the last one is open while there is no end."""
+    """Yield an interval as one row per day; the last one is open while there is no end."""
     began, ended = interval
     over = ended is not None and ended <= now
     until = ended if ended is not None and over else now
     if before is not None:
-        # What was written stays: a clock that is behind takes nothing back. Only a known end does.
+        # A row never becomes shorter because of a clock that is behind, only because of a known end.
         until = max(until, before.began if over else before.ended)
     blank = Row(
         owner=holding.owner,
@@ -152,17 +153,17 @@ def _daily_spans(
 
 
 def _close_abandoned(row: Row, end: datetime) -> Iterator[Span]:
-    """A row whose pod, or whose claim, is there no more."""
+    """Yield the closed rows of a pod or claim that no longer exists."""
     for start, stop in [*split_by_day(row.began, end)] or [(row.began, row.began)]:
         ended = replace(row, began=start, ended=stop, closed=True)
         yield Span(ended, None, None, row if start == row.began else None)
 
 
 def _end_of(row: Row, holding: Holding, last: datetime) -> datetime | None:
-    """Return when a row of an existing claim ended, from the claim's other facts; None where they do not tell."""
+    """Return when a row of an existing claim ended, from what the claim holds now; None if that is unknown."""
     later = min((pod.began for pod in holding.pods if pod.began >= row.began), default=None)
     if row.pod == NO_POD:
-        # What sleeps does so until its next pod, whether or not anybody looked.
+        # A suspended interval lasts until the next pod, whether or not it was seen.
         return later or (max(row.began, holding.ended) if holding.ended is not None else None)
     asleep = holding.asleep_since
     if asleep is not None and asleep >= row.began and (later is None or asleep <= later):

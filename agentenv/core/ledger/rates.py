@@ -1,8 +1,8 @@
-"""What the ledger's amounts cost in each class: the estimate's own prices, taken apart into what a row has.
+"""The rates of each class: the prices of the estimate, divided into the amounts of a ledger row.
 
-A place on a node is shared by a core as much as by nine gigabytes, as everywhere here. So a row that used what was set
-aside for it costs what the estimate says an hour costs, and one that used more costs more. Fixed costs have no part in
-it: letting a workspace sleep saves none of them.
+The price of a node is divided so that a core weighs as much as nine gigabytes, as everywhere in the project. A row that
+used its requests costs what the estimate says for an hour, and one that used more costs more. Fixed costs are not
+included, because suspending a workspace does not save them.
 """
 
 from __future__ import annotations
@@ -27,34 +27,35 @@ _CORE_WEIGHT = 9
 
 
 def budget_policy(settings: Settings, book: PriceBook | None = None) -> Policy:
-    """The budgets of an environment; `MissingPricesError` where there are no prices of its region."""
+    """Return the budgets of an environment; raise `MissingPricesError` if its region has no prices."""
     return Policy(
         rates=class_rates(settings, book or price_book(settings.region)),
-        class_budgets={one.name: one.budget for one in settings.sandbox_classes if one.budget is not None},
+        class_budgets={each.name: each.budget for each in settings.sandbox_classes if each.budget is not None},
         user_cap=settings.cost.per_user_cap,
         notice_at=settings.cost.notice_at,
     )
 
 
 def class_rates(settings: Settings, book: PriceBook, taken: Assumptions | None = None) -> dict[str, Rates]:
-    """The rates of every class."""
+    """Return the rates of every class."""
     taken = taken or Assumptions()
     context = EstimateContext(settings, book, taken)
-    kind_of = {one.name: kind for kind in kinds(context) for one in kind.classes}
-    kept = total(part.cost for part in homes(context, Decimal(0))).value / taken.home
+    kind_of = {each.name: kind for kind in kinds(context) for each in kind.classes}
+    month_of_a_gib = total(part.cost for part in homes(context, Decimal(0))).value / taken.home
     network = book.rate("nat.traffic").dollars if settings.network.nat != "none" else Decimal(0)
-    found: dict[str, Rates] = {}
-    for one in settings.sandbox_classes:
-        core, memory = _place(one, kind_of.get(one.name), context)
-        # EFS is billed by the hour of a month of 730; what it calls a gigabyte has 1024 megabytes.
-        found[one.name] = Rates(core, memory, kept / HOURS_A_MONTH, network)
-    return found
+    rates: dict[str, Rates] = {}
+    for sandbox_class in settings.sandbox_classes:
+        core, memory = _compute_rates(sandbox_class, kind_of.get(sandbox_class.name), context)
+        # EFS bills hours of a month of 730 hours; its gigabyte is a GiB.
+        rates[sandbox_class.name] = Rates(core, memory, month_of_a_gib / HOURS_A_MONTH, network)
+    return rates
 
 
-def _place(one: SandboxClass, kind: Kind | None, context: EstimateContext) -> tuple[Decimal, Decimal]:
-    """An hour of a core, and of a GiB of memory."""
+def _compute_rates(sandbox_class: SandboxClass, kind: Kind | None, context: EstimateContext) -> tuple[Decimal, Decimal]:
+    """Return the price of an hour of a core, and of a GiB of memory."""
     if kind is None:
-        # The ledger has the size that Fargate gave and bills.
+        # Rows of Fargate pods have the size that AWS bills.
         return context.rate("fargate.vcpu").dollars, context.rate("fargate.memory").dollars
-    hour, weight = place_on_node(one, kind, context.taken.node_fill).rate.dollars, pod_resources(one).weight
+    hour = place_on_node(sandbox_class, kind, context.taken.node_fill).rate.dollars
+    weight = pod_resources(sandbox_class).weight
     return hour / weight * _CORE_WEIGHT, hour / weight

@@ -1,9 +1,9 @@
-"""The ledger: who held what from when to when, and what was used of it.
+"""The rows of the ledger: who held which resources, from when to when, and how much was used.
 
-A row is one claim's one interval in one state: with a pod, or asleep and keeping its files only. Its key follows from
-facts that the cluster keeps (the claim, the pod, when it began), so whoever writes it down writes the same row, and
-writing it again doubles nothing: amounts are of the whole interval and are put there, never added. Intervals are cut at
-midnight UTC, so that a day, and therefore a month, is a sum of whole rows.
+A row is one interval of one claim in one state: with a pod, or suspended with its files only. Its key follows from
+facts of the cluster (the claim, the pod, the start), so every replica writes the same row. Writing a row again does
+not double it: amounts are those of the whole interval, and are replaced, not added. Intervals are divided at midnight
+UTC, so a day and a month are sums of whole rows.
 """
 
 from __future__ import annotations
@@ -16,27 +16,26 @@ from typing import Any, Literal
 
 from agentenv.core.values.timestamps import format_whole_seconds, parse_whole_second
 
-# The pod of an interval in which there was none: a workspace that sleeps, or whose deletion is kept.
+# The pod of an interval without one: of a suspended workspace, or of retained data.
 NO_POD = "-"
-# What stands where a claim does for data that outlived it: the volume it is on.
+# The prefix of the claim in rows of retained data, before the name of the volume.
 VOLUME_PREFIX = "volume:"
 
 NOTHING = Decimal(0)
 SECONDS_AN_HOUR = Decimal(3600)
 BYTES_A_GIB = Decimal(2**30)
-# Amounts have as many places as a store keeps and a bill can want: a microsecond of a core, a KiB for an hour.
+# Amounts have six decimal places: a microsecond of a core, a KiB for an hour.
 _PLACES = Decimal("0.000001")
 
-# Where the amounts come from. `requests` is what was set aside for it, which is what is paid for; `prometheus` is what
-# it used or what was set aside, whichever is more, a minute at a time. Of storage, `metered` is what was found on it,
-# `requested` the size that was asked for.
+# The source of amounts. `requests`: the pod's requests. `prometheus`: for each minute the larger of its usage and its
+# requests. Of storage, `metered` is the measured size and `requested` the size of the claim.
 Usage = Literal["prometheus", "requests", "none"]
 StorageUsage = Literal["metered", "requested", "none"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Amounts:
-    """What an interval used, and where that is known from."""
+    """The amounts of an interval and their sources."""
 
     cpu_seconds: Decimal = NOTHING
     memory_gib_hours: Decimal = NOTHING
@@ -47,13 +46,13 @@ class Amounts:
 
     @property
     def source(self) -> str:
-        """Both, in a word: the first is of processor, memory and network, the second of storage."""
+        """Return both sources: of CPU, memory and network, and of storage."""
         return f"{self.usage}/{self.storage}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Row:
-    """One claim, one interval. An open row is the one that still grows."""
+    """One interval of one claim. An open row has not ended yet."""
 
     owner: str
     claim: str  # its uid
@@ -72,40 +71,40 @@ class Row:
     closed: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what can be no row: a moment without a zone, an end before its beginning, a part with a # in it."""
+        """Raise `ValueError` for timestamps without a time zone, an end before the start, or a key with a #."""
         if self.began.tzinfo is None or self.ended.tzinfo is None:
-            raise ValueError("a row's moments have a time zone")
+            raise ValueError("the timestamps of a row must have a time zone")
         if self.ended < self.began:
             raise ValueError(f"a row ends at {self.ended}, before it began at {self.began}")
         if not self.owner or "#" in self.claim + self.pod:
-            raise ValueError("a row has an owner, and no # in the uids of its claim and pod")
+            raise ValueError("a row must have an owner, and no # in the uids of its claim and pod")
 
     @property
     def sort_key(self) -> str:
-        """Which of its owner's rows it is."""
+        """Return the sort key of the row among those of its owner."""
         return f"{self.claim}#{self.pod}#{format_whole_seconds(self.began)}"
 
     @property
     def seconds(self) -> Decimal:
-        """How long it is."""
+        """Return the length of the interval in seconds."""
         return seconds_between(self.began, self.ended)
 
     @property
     def day(self) -> str:
-        """The day, in UTC, of which all of it is."""
+        """Return the UTC day of the whole interval."""
         return self.began.astimezone(UTC).strftime("%Y-%m-%d")
 
     @property
     def month(self) -> str:
-        """The month, in UTC, of which all of it is."""
+        """Return the UTC month of the whole interval."""
         return self.day[:7]
 
 
 def row_to_item(row: Row, expires: datetime | None = None) -> dict[str, Any]:
-    """A row as the table has it; `expires` is when the table may forget it."""
-    kept = {} if expires is None else {"expires": int(expires.timestamp())}
-    # Of open rows only: an index by it holds those alone.
-    still = {} if row.closed else {"open": "1"}
+    """Return a row as an item of the table; after `expires` the table may delete it."""
+    time_to_live = {} if expires is None else {"expires": int(expires.timestamp())}
+    # Only open rows have the attribute, so its index only has open rows.
+    open_marker = {} if row.closed else {"open": "1"}
     return {
         "owner": row.owner,
         "row": row.sort_key,
@@ -123,13 +122,13 @@ def row_to_item(row: Row, expires: datetime | None = None) -> dict[str, Any]:
         "storage_gib_hours": row.storage_gib_hours,
         "source": row.source,
         "closed": row.closed,
-        **still,
-        **kept,
+        **open_marker,
+        **time_to_live,
     }
 
 
 def row_from_item(item: Mapping[str, Any]) -> Row:
-    """The row that an item of the table is."""
+    """Return the row of an item of the table."""
     return Row(
         owner=str(item["owner"]),
         claim=str(item["claim"]),
@@ -150,18 +149,18 @@ def row_from_item(item: Mapping[str, Any]) -> Row:
 
 
 def midnight_after(when: datetime) -> datetime:
-    """The first midnight, in UTC, that is later."""
+    """Return the next midnight in UTC."""
     day = when.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     return day + timedelta(days=1)
 
 
 def month_start(when: datetime) -> datetime:
-    """When the month that a moment is in began, in UTC."""
+    """Return the start of a timestamp's month in UTC."""
     return when.astimezone(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
 
 
 def split_by_day(began: datetime, ended: datetime) -> Iterator[tuple[datetime, datetime]]:
-    """An interval as its days; nothing where it is none."""
+    """Yield the parts of an interval by UTC day; nothing if it is empty."""
     while began < ended:
         end = min(midnight_after(began), ended)
         yield began, end
@@ -169,11 +168,11 @@ def split_by_day(began: datetime, ended: datetime) -> Iterator[tuple[datetime, d
 
 
 def seconds_between(began: datetime, ended: datetime) -> Decimal:
-    """How many seconds, exactly."""
-    between = ended - began
-    return Decimal(between.days * 86_400 + between.seconds) + Decimal(between.microseconds) / 1_000_000
+    """Return the seconds between two timestamps, exactly."""
+    duration = ended - began
+    return Decimal(duration.days * 86_400 + duration.seconds) + Decimal(duration.microseconds) / 1_000_000
 
 
 def round_amount(amount: Decimal) -> Decimal:
-    """An amount with the places that the table keeps."""
+    """Return an amount rounded to the decimal places of the table."""
     return amount.quantize(_PLACES).normalize() + NOTHING

@@ -1,13 +1,13 @@
-"""The ledger's table: its keys and indexes, as the component makes it and the store reads it."""
+"""The DynamoDB table of the ledger: its keys and indexes, which the component creates and the service reads."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
 OWNER, ROW = "owner", "row"
-# What an owner had in a time, without reading all that they ever had.
+# The index for the rows of an owner in an interval.
 BY_TIME: Final = "by-time"
-# The rows that still grow: only these have the attribute, so the index holds nothing else.
+# The index of open rows: only they have its attribute.
 OPEN_ROWS: Final = "open-rows"
 EXPIRES: Final = "expires"
 
@@ -15,7 +15,7 @@ ATTRIBUTES: Final = {OWNER: "S", ROW: "S", "from": "S", "open": "S"}
 
 
 def create_table(name: str) -> dict[str, Any]:
-    """What DynamoDB is asked for a table like it: by tests, and to make one by hand."""
+    """Return a CreateTable request for the table, for tests and for creating one by hand."""
     return {
         "TableName": name,
         "BillingMode": "PAY_PER_REQUEST",

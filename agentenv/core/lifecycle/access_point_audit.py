@@ -1,7 +1,7 @@
-"""Whether each volume leads where it should: what admission cannot see, as it looks nothing up in AWS.
+"""The audit of access points, which admission policies cannot do because they do not read from AWS.
 
-A volume's access point has to be on the file system of its storage class, at the folder that is the volume's own, with
-the ids of the class that its files were written as; and it may be no other volume's.
+The access point of a volume must be on the file system of its storage class, at the folder of the volume, with the uid
+and gid of the class that its home was created in. It must not be that of another volume.
 """
 
 from __future__ import annotations
@@ -37,30 +37,30 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """Where a volume should lead."""
+    """The expected access point of a volume."""
 
     file_systems: tuple[str, ...]
-    path: str  # its folder; one that ends in `*` is what it begins with
+    path: str  # its folder; with a final `*` a prefix
     uid: int
     gid: int
 
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """A volume on one of our file systems."""
+    """A volume on one of the environment's file systems."""
 
     name: str
     handle: str
-    namespace: str  # of the volume claim that it is for
-    home_class: str  # whose ids its files have
-    sandbox_class: str  # in whose namespace it is used
-    moved: bool = False  # to another class than it was made in
+    namespace: str  # of its volume claim
+    home_class: str  # the class whose uid and gid its files have
+    sandbox_class: str  # the class in whose namespace it is used
+    moved: bool = False  # whether its workspace changed to another class
     expected: Expected | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A volume that does not lead where it should."""
+    """A volume with a wrong access point."""
 
     wrong: Wrong
     volume: str
@@ -68,21 +68,22 @@ class Finding:
 
 
 def audit(volumes: Sequence[Volume], points: Mapping[str, Point]) -> tuple[Finding, ...]:
-    """All that is wrong, in the order of the volumes."""
-    leading: dict[str, list[str]] = {}
+    """Return all findings, in the order of the volumes."""
+    users: dict[str, list[str]] = {}
     for volume in volumes:
-        leading.setdefault(volume.handle.partition("::")[2], []).append(volume.name)
-    return tuple(finding for volume in volumes for finding in _audit_volume(volume, points, leading))
+        users.setdefault(volume.handle.partition("::")[2], []).append(volume.name)
+    return tuple(finding for volume in volumes for finding in _audit_volume(volume, points, users))
 
 
-def _audit_volume(volume: Volume, points: Mapping[str, Point], leading: Mapping[str, list[str]]) -> Iterator[Finding]:
+def _audit_volume(volume: Volume, points: Mapping[str, Point], users: Mapping[str, list[str]]) -> Iterator[Finding]:
     system, _, id_ = volume.handle.partition("::")
     if not id_:
-        yield Finding("no-handle", volume.name, f"{volume.handle or 'nothing'} names no access point")
+        handle = f"the handle {volume.handle}" if volume.handle else "the empty handle"
+        yield Finding("no-handle", volume.name, f"{handle} names no access point")
         return
-    if len(leading[id_]) > 1:
-        others = ", ".join(name for name in leading[id_] if name != volume.name)
-        yield Finding("shared-point", volume.name, f"{id_} is also that of {others}")
+    if len(users[id_]) > 1:
+        others = ", ".join(name for name in users[id_] if name != volume.name)
+        yield Finding("shared-point", volume.name, f"{id_} is also the access point of {others}")
     if volume.home_class != volume.sandbox_class and not volume.moved:
         yield Finding(
             "other-class", volume.name, f"it is of class {volume.home_class} and for a claim in {volume.namespace}"
@@ -95,16 +96,16 @@ def _audit_volume(volume: Volume, points: Mapping[str, Point], leading: Mapping[
         yield Finding("point-not-there-yet", volume.name, f"{id_} is {point.state}")
     expected = volume.expected
     if point.file_system != system or (expected and system not in expected.file_systems):
-        there = f"{id_} is on {point.file_system}, the handle says {system}"
-        yield Finding("other-file-system", volume.name, there)
+        why = f"{id_} is on {point.file_system}, the handle says {system}"
+        yield Finding("other-file-system", volume.name, why)
     if expected is None:
         return
     if not _path_matches(point.path, expected.path):
-        yield Finding("other-path", volume.name, f"{id_} leads to {point.path} instead of {expected.path}")
+        yield Finding("other-path", volume.name, f"{id_} has the path {point.path} instead of {expected.path}")
     if (point.uid, point.gid) != (expected.uid, expected.gid):
         ids = f"{point.uid}:{point.gid} instead of {expected.uid}:{expected.gid}"
-        yield Finding("other-ids", volume.name, f"{id_} writes as {ids}")
+        yield Finding("other-ids", volume.name, f"{id_} enforces {ids}")
 
 
-def _path_matches(path: str, wanted: str) -> bool:
-    return path.startswith(wanted[:-1]) if wanted.endswith("*") else path == wanted
+def _path_matches(path: str, expected: str) -> bool:
+    return path.startswith(expected[:-1]) if expected.endswith("*") else path == expected

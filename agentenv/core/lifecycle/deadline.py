@@ -1,6 +1,7 @@
-"""When a workspace ends: at its deadline it sleeps and stays asleep, at the end of its class's life it goes.
+"""When a workspace ends: at its deadline it is suspended for good, at its class's maximum lifetime it is deleted.
 
-Its data is kept either way. A session goes with its chat's archive, which is told by whoever keeps the chats.
+Its data is retained either way. A session is also deleted when its chat leaves the archive, which the chat application
+reports.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ Do = Literal["nothing", "suspend", "delete"]
 
 @dataclass(frozen=True)
 class EndDecision:
-    """What is to be done about a workspace's end, and how long its data is then kept."""
+    """The action at a workspace's end, and how long its data is then retained."""
 
     do: Do
     why: str
@@ -26,21 +27,21 @@ class EndDecision:
 
 
 def end_decision(workspace: Workspace, limits: Limits, now: datetime) -> EndDecision:
-    """What is to become of a workspace now."""
+    """Return the action for a workspace now."""
     if workspace.state == "deleting":
-        return EndDecision("nothing", "it goes")
-    kept = limits.kept_for(workspace.mode)
-    if kept is not None:
-        # Without a time for its data nothing is taken away: it could never be told when that may go.
+        return EndDecision("nothing", "it is being deleted")
+    retention = limits.kept_for(workspace.mode)
+    if retention is not None:
+        # Without a retention period nothing is deleted, because its data would have no end.
         if limits.max_lifetime is not None and workspace.created is not None:
             over = workspace.created + limits.max_lifetime
             if has_passed(over, now):
-                return EndDecision("delete", f"its class lets one live for {limits.max_lifetime}", kept)
+                return EndDecision("delete", f"its class has a maximum lifetime of {limits.max_lifetime}", retention)
         ended = workspace.archive_ended
         if workspace.mode == "session" and ended is not None and has_passed(ended, now):
-            return EndDecision("delete", "its chat is no longer in the archive", kept)
+            return EndDecision("delete", "its chat is no longer in the archive", retention)
     if workspace.deadline is not None and has_passed(workspace.deadline, now):
         if workspace.state == "suspended" and workspace.suspended_because in {"deadline", "budget"}:
-            return EndDecision("nothing", "it was stopped")
-        return EndDecision("suspend", "its deadline is over")
-    return EndDecision("nothing", "its end is to come")
+            return EndDecision("nothing", "it is already suspended for good")
+        return EndDecision("suspend", "its deadline has passed")
+    return EndDecision("nothing", "its end is in the future")

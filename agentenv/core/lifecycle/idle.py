@@ -1,7 +1,7 @@
-"""When a workspace sleeps: after its class's time in which nobody was attached, nothing went in or out, and no job ran.
+"""When an idle workspace is suspended: after its class's time without attached clients, traffic or jobs.
 
-Whatever cannot be known keeps it awake. What sources there are beside the claim's own annotations is for whoever asks
-to say; each says when it last saw something of a workspace, or that it does not know.
+An unknown activity keeps it running. Besides the claim's annotations, the caller passes sources of activity; each
+reports when it last saw activity of a workspace, or that it does not know.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from agentenv.core.workspaces.workspace import Workspace
 
 @dataclass(frozen=True)
 class Activity:
-    """What one source knows of a workspace: when it was last active, if ever."""
+    """The last activity of a workspace by one source: None for never."""
 
     source: str
     at: datetime | None = None
@@ -26,7 +26,7 @@ class Activity:
 
 @dataclass(frozen=True)
 class IdleDecision:
-    """Whether a workspace is to sleep, why, and when it is worth looking again."""
+    """Whether to suspend a workspace, why, and when to check it again."""
 
     sleep: bool
     why: str
@@ -34,55 +34,61 @@ class IdleDecision:
 
 
 def idle_decision(workspace: Workspace, limits: Limits, seen: Sequence[Activity], now: datetime) -> IdleDecision:
-    """What is to become of a running workspace."""
+    """Return whether to suspend a running workspace."""
     after = workspace.idle_after if workspace.idle_after is not None else limits.suspend_after
     if after is None:
-        return IdleDecision(False, "nobody said after what time it sleeps")
-    if stays := _reason_to_stay(workspace, seen, now):
-        return stays
+        return IdleDecision(False, "it has no idle timeout")
+    if running := _reason_to_run(workspace, seen, now):
+        return running
     last = latest_past(
-        [workspace.created, workspace.turned, workspace.last_active, _last_used(workspace), *(one.at for one in seen)],
+        [
+            workspace.created,
+            workspace.turned,
+            workspace.last_active,
+            _last_used(workspace),
+            *(activity.at for activity in seen),
+        ],
         now,
     )
     if last is None:
-        return IdleDecision(False, "nobody knows since when it is there")
-    at = last + after + SKEW
-    if now < at:
-        return IdleDecision(False, "it was used lately", at)
-    return IdleDecision(True, f"nobody used it for {_format_interval(now - last)}")
+        return IdleDecision(False, "its creation time is unknown")
+    idle_at = last + after + SKEW
+    if now < idle_at:
+        return IdleDecision(False, "it was used recently", idle_at)
+    return IdleDecision(True, f"it was not used for {_format_interval(now - last)}")
 
 
-def _reason_to_stay(workspace: Workspace, seen: Sequence[Activity], now: datetime) -> IdleDecision | None:
-    """Why it is awake, whenever it was used last."""
+def _reason_to_run(workspace: Workspace, seen: Sequence[Activity], now: datetime) -> IdleDecision | None:
+    """Return a decision to keep it running whatever its last use, or None."""
     if workspace.state != "running":
         return IdleDecision(False, f"it is {workspace.state}")
     if workspace.mode == "agent" and workspace.task and workspace.idle_after is None:
-        # A swarm ends with its task; half of it asleep is no swarm.
-        return IdleDecision(False, "it is one of a task's")
+        # A swarm ends with its task; a swarm with suspended members would not work.
+        return IdleDecision(False, "it is a member of a swarm")
     if busy := _busy(workspace, now):
         return busy
-    unknown = [one.source for one in seen if not one.known]
-    return IdleDecision(False, f"{', '.join(unknown)} cannot tell whether it is used") if unknown else None
+    unknown = [activity.source for activity in seen if not activity.known]
+    return IdleDecision(False, f"{', '.join(unknown)} does not know whether it is used") if unknown else None
 
 
 def _busy(workspace: Workspace, now: datetime) -> IdleDecision | None:
     holders = [lease for lease in workspace.leases if is_ahead(lease.until, now)]
     if holders:
-        return IdleDecision(False, f"{len(holders)} are attached", max(lease.until for lease in holders) + SKEW)
+        return IdleDecision(False, f"{len(holders)} attached", max(lease.until for lease in holders) + SKEW)
     if is_ahead(workspace.busy_until, now):
-        return IdleDecision(False, "a job says that it is busy", workspace.busy_until)
+        return IdleDecision(False, "a job reports that it is busy", workspace.busy_until)
     return None
 
 
 def _last_used(workspace: Workspace) -> datetime | None:
-    """When the last of its leases ran out, or its job: until then it was used."""
+    """Return when its last lease or job ended: until then it was used."""
     return max([*(lease.until for lease in workspace.leases), *_optional(workspace.busy_until)], default=None)
 
 
-def _optional(moment: datetime | None) -> list[datetime]:
-    return [] if moment is None else [moment]
+def _optional(timestamp: datetime | None) -> list[datetime]:
+    return [] if timestamp is None else [timestamp]
 
 
-def _format_interval(time: timedelta) -> str:
-    minutes = int(time.total_seconds() // 60)
+def _format_interval(interval: timedelta) -> str:
+    minutes = int(interval.total_seconds() // 60)
     return f"{minutes} minutes" if minutes < 120 else f"{minutes // 60} hours"

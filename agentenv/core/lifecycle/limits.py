@@ -1,4 +1,4 @@
-"""How long things last in a class, as its constraints say it."""
+"""The time limits of a class, from its ConfigMap."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from agentenv.core.classes.constraints_configmap import (
 )
 from agentenv.core.values.object_fields import counted
 
-# Three hundred years: what is longer was not meant, and added to a timestamp would be none.
+# 300 years: a longer duration is a mistake, and would overflow a timestamp.
 _LONGEST = 10**10
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Of one class; what is None has no end, and is never acted on."""
+    """The time limits of one class; None is no limit."""
 
     suspend_after: timedelta | None = None
     max_lifetime: timedelta | None = None
@@ -28,17 +28,17 @@ class Limits:
     session_retention: timedelta | None = None
 
     def kept_for(self, mode: str) -> timedelta | None:
-        """How long the data of a deleted workspace is kept; None where nobody said, and so for ever."""
+        """Return how long the data of a deleted workspace is retained; None is forever."""
         return self.session_retention if mode == "session" else self.retain_deleted_for
 
 
 def limits(data: Mapping[str, str]) -> Limits:
-    """Those of a class, from its constraints."""
+    """Return the limits of a class from the data of its ConfigMap."""
     keys = (SUSPEND_AFTER, MAX_LIFETIME, RETAIN_DELETED_FOR, SESSION_RETENTION)
-    return Limits(*(_length(data.get(key)) for key in keys))
+    return Limits(*(_duration(data.get(key)) for key in keys))
 
 
-def _length(text: object) -> timedelta | None:
-    # Whatever is no length of time is none: nothing ends by it.
+def _duration(text: object) -> timedelta | None:
+    # An invalid duration is no limit.
     seconds = counted(text)
     return timedelta(seconds=seconds) if seconds is not None and seconds < _LONGEST else None

@@ -1,8 +1,7 @@
-"""What is left over: access points, volumes and volume claims that belong to nothing, and workspaces off their home.
+"""Orphaned access points, volumes and volume claims, and workspaces with a volume that is not their home.
 
-Each is found from lists that were read one after the other, so it may only seem so: nothing is said of a thing before
-it has been left alone for a while, and nothing of what is found is destroyed. What can be put right without losing
-anything is; the rest is told.
+The lists are read one after the other, so an object may only seem orphaned: it is reported after it was unchanged for
+a while, and nothing is destroyed. What can be repaired without losing data is repaired; the rest is reported.
 """
 
 from __future__ import annotations
@@ -12,9 +11,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal
 
-# Whoever is making or taking away something has come to an end after this.
+# After this time, operations that create or delete objects have ended.
 SETTLED = timedelta(minutes=15)
-# Somebody who has worked on another home than theirs for longer than this would miss what they did.
+# Somebody who has worked with a wrong home for longer than this would lose work.
 UNNOTICED = timedelta(minutes=10)
 
 Kind = Literal[
@@ -32,17 +31,17 @@ Heal = Literal["nothing", "remove-volume-claim", "restore"]
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """An access point of the driver's, and since when it has been seen without a volume."""
+    """An access point of the driver, and since when it was seen without a volume."""
 
     id: str
     path: str
     missed_since: datetime | None = None
-    user: str = ""  # whose it is, as its tag says
+    user: str = ""  # its owner, by its tag
 
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """A volume of the driver's."""
+    """A volume of the driver."""
 
     name: str
     point: str
@@ -51,22 +50,22 @@ class Volume:
     since: datetime | None  # in that phase
     owner: str = ""
     workspace: str = ""
-    claim_uid: str = ""  # of the volume claim that it is for
+    claim_uid: str = ""  # of its volume claim
     destroy_requested: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class VolumeClaim:
-    """A claim of a volume that is some sandbox's home."""
+    """A claim of a volume: of a home, or of the shared volume of a task."""
 
     namespace: str
     name: str
     made: datetime
     owned: bool  # by a sandbox
     volume: str = ""
-    own: bool = False  # made by the service for somebody who comes back
+    own: bool = False  # created by the service for a restore
     uid: str = ""
-    task: str = ""  # whose sandboxes share it, where it is no home
+    task: str = ""  # for the shared volume of a task
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +86,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """Something that is not as it should be."""
+    """An orphaned object, or a workspace with a wrong volume."""
 
     kind: Kind
     name: str
@@ -98,111 +97,118 @@ class Orphan:
 
 @dataclass(frozen=True)
 class Inventory:
-    """What there is, as it was read: claims first, points last, so that what belongs to something is seen to."""
+    """The objects, read in the order of the fields, so that an object is read after its owner."""
 
     claims: Sequence[Claim] = ()
     volume_claims: Sequence[VolumeClaim] = ()
     volumes: Sequence[Volume] = ()
-    points: Sequence[Point] | None = None  # None where nobody could ask
-    swarms: Collection[tuple[str, str]] = ()  # namespaces and tasks of those that have a pool
+    points: Sequence[Point] | None = None  # None if they could not be read
+    swarms: Collection[tuple[str, str]] = ()  # namespace and task of each swarm with a pool
 
 
-def orphans(shelf: Inventory, now: datetime) -> tuple[Orphan, ...]:
-    """Everything that is left over or off its place."""
-    return (*_claims(shelf, now), *_volume_claims(shelf, now), *_volumes(shelf, now), *_points(shelf, now))
+def orphans(inventory: Inventory, now: datetime) -> tuple[Orphan, ...]:
+    """Return all orphaned objects and all workspaces with a wrong volume."""
+    return (
+        *_claims(inventory, now),
+        *_volume_claims(inventory, now),
+        *_volumes(inventory, now),
+        *_points(inventory, now),
+    )
 
 
-def _settled(moment: datetime | None, now: datetime, settled: timedelta = SETTLED) -> bool:
-    return moment is not None and now - moment >= settled
+def _settled(since: datetime | None, now: datetime) -> bool:
+    return since is not None and now - since >= SETTLED
 
 
-def _claims(shelf: Inventory, now: datetime) -> Iterator[Orphan]:
+def _claims(inventory: Inventory, now: datetime) -> Iterator[Orphan]:
     homes: dict[tuple[str, str], list[Volume]] = {}
-    for volume in shelf.volumes:
+    for volume in inventory.volumes:
         if volume.owner and volume.workspace and not volume.destroy_requested:
             homes.setdefault((volume.owner, volume.workspace), []).append(volume)
-    for claim in shelf.claims:
+    for claim in inventory.claims:
         name = f"{claim.namespace}/{claim.name}"
         if claim.going:
             continue
         if not claim.owner:
             if _settled(claim.made, now):
-                yield Orphan("claim-without-owner", name, "nobody's name is on it")
+                yield Orphan("claim-without-owner", name, "it has no owner")
             continue
         others = [
-            one
-            for one in homes.get((claim.owner, claim.workspace), [])
-            if one.name != claim.volume and one.phase == "Released" and one.policy == "Retain"
+            volume
+            for volume in homes.get((claim.owner, claim.workspace), [])
+            if volume.name != claim.volume and volume.phase == "Released" and volume.policy == "Retain"
         ]
         if claim.volume and others:
             yield _wrong_volume(claim, others, now)
 
 
 def _wrong_volume(claim: Claim, others: Sequence[Volume], now: datetime) -> Orphan:
-    """Its sandbox was lost, and upstream gave it another one with an empty home."""
+    """Return the finding for a claim whose sandbox was lost, and which got another one with an empty home."""
     name, about = f"{claim.namespace}/{claim.name}", {"has": claim.volume}
     if len(others) > 1:
-        names = ", ".join(sorted(one.name for one in others))
-        return Orphan("workspace-off-its-home", name, f"several volumes are its own: {names}", about=about)
+        names = ", ".join(sorted(volume.name for volume in others))
+        return Orphan("workspace-off-its-home", name, f"it has several homes: {names}", about=about)
     (home,) = others
     about |= {"home": home.name}
-    said = f"it has {claim.volume}, and its files are on {home.name}"
+    why = f"it has {claim.volume}, and its home is {home.name}"
     if claim.task:
-        # Others work with it, on what they share: whoever asks for it says which of the two it is to have.
-        return Orphan("workspace-off-its-home", name, f"{said}; it is of the task {claim.task}", about=about)
+        # The swarm shares data with it, so a caller must decide which of the two volumes it gets.
+        return Orphan("workspace-off-its-home", name, f"{why}; it is a member of task {claim.task}", about=about)
     if claim.volume_since is None or home.since is None:
-        return Orphan("workspace-off-its-home", name, said, about=about)
-    # What it has may be a slot that was there for hours when its own was lost; nobody worked in it before.
+        return Orphan("workspace-off-its-home", name, why, about=about)
+    # Its current volume may be that of a slot that was warm for hours; it was not used before the home was lost.
     since = max(claim.volume_since, home.since)
     if now - since < timedelta(seconds=5):
-        return Orphan("workspace-off-its-home", name, said, about=about)
+        return Orphan("workspace-off-its-home", name, why, about=about)
     used = claim.last_active is not None and claim.last_active - since > timedelta(0)
     if used and now - since > UNNOTICED:
-        return Orphan("workspace-off-its-home", name, f"{said}; somebody has worked with what it has", about=about)
-    return Orphan("workspace-off-its-home", name, said, "restore", about)
+        return Orphan("workspace-off-its-home", name, f"{why}; its current volume was used since", about=about)
+    return Orphan("workspace-off-its-home", name, why, "restore", about)
 
 
-def _volume_claims(shelf: Inventory, now: datetime) -> Iterator[Orphan]:
-    claims = {(one.namespace, one.name) for one in shelf.claims}
-    kept = {one.name for one in shelf.volumes if one.policy == "Retain"}
-    tasks = {*shelf.swarms, *((one.namespace, one.task) for one in shelf.claims if one.task)}
-    for one in shelf.volume_claims:
-        if one.owned or not _settled(one.made, now):
+def _volume_claims(inventory: Inventory, now: datetime) -> Iterator[Orphan]:
+    claims = {(claim.namespace, claim.name) for claim in inventory.claims}
+    retained = {volume.name for volume in inventory.volumes if volume.policy == "Retain"}
+    tasks = {*inventory.swarms, *((claim.namespace, claim.task) for claim in inventory.claims if claim.task)}
+    for volume_claim in inventory.volume_claims:
+        if volume_claim.owned or not _settled(volume_claim.made, now):
             continue
-        if one.task:
-            if (one.namespace, one.task) not in tasks:
-                why = f"nobody claims a sandbox of the task {one.task}, which share it"
-                about = {"uid": one.uid, "task": one.task}
-                name = f"{one.namespace}/{one.name}"
+        name = f"{volume_claim.namespace}/{volume_claim.name}"
+        if volume_claim.task:
+            if (volume_claim.namespace, volume_claim.task) not in tasks:
+                why = f"task {volume_claim.task}, whose sandboxes share it, has no claims"
+                about = {"uid": volume_claim.uid, "task": volume_claim.task}
                 yield Orphan("volume-claim-without-swarm", name, why, "remove-volume-claim", about)
             continue
-        if (one.namespace, one.name.removeprefix("home-")) in claims:
+        if (volume_claim.namespace, volume_claim.name.removeprefix("home-")) in claims:
             continue
-        # Its volume is kept whatever becomes of it; of another one that cannot be said.
-        safe = one.own and (not one.volume or one.volume in kept)
-        why = "no sandbox has it, and nobody claims one of that name"
+        # It is only safe to delete it if its volume is retained.
+        safe = volume_claim.own and (not volume_claim.volume or volume_claim.volume in retained)
+        why = "no sandbox owns it, and no claim has its name"
         heal: Heal = "remove-volume-claim" if safe else "nothing"
-        yield Orphan("volume-claim-without-sandbox", f"{one.namespace}/{one.name}", why, heal, {"uid": one.uid})
+        yield Orphan("volume-claim-without-sandbox", name, why, heal, {"uid": volume_claim.uid})
 
 
-def _volumes(shelf: Inventory, now: datetime) -> Iterator[Orphan]:
-    for one in shelf.volumes:
-        if one.phase not in {"Released", "Failed"} or not _settled(one.since, now):
+def _volumes(inventory: Inventory, now: datetime) -> Iterator[Orphan]:
+    for volume in inventory.volumes:
+        if volume.phase not in {"Released", "Failed"} or not _settled(volume.since, now):
             continue
-        if one.policy == "Delete":
-            yield Orphan("volume-stuck", one.name, "the driver should have taken it away", about={"point": one.point})
-        elif not one.owner:
-            yield Orphan("volume-without-owner", one.name, "it is kept, and nobody's", about={"point": one.point})
+        about = {"point": volume.point}
+        if volume.policy == "Delete":
+            yield Orphan("volume-stuck", volume.name, "the driver has not deleted it", about=about)
+        elif not volume.owner:
+            yield Orphan("volume-without-owner", volume.name, "it is retained and has no owner", about=about)
 
 
-def _points(shelf: Inventory, now: datetime) -> Iterator[Orphan]:
-    used = {one.point for one in shelf.volumes}
-    tagged = {one.id: one.user for one in shelf.points or ()}
-    for volume in shelf.volumes:
+def _points(inventory: Inventory, now: datetime) -> Iterator[Orphan]:
+    used = {volume.point for volume in inventory.volumes}
+    tagged = {point.id: point.user for point in inventory.points or ()}
+    for volume in inventory.volumes:
         if volume.owner and (user := tagged.get(volume.point)) and user != volume.owner:
-            # Nobody's home becomes somebody else's: one of the two is not to be believed.
-            why = f"it is tagged as that of {user}, and {volume.name} that leads to it is {volume.owner}'s"
+            # A home never changes its owner, so the tag or the volume is wrong.
+            why = f"its tag names {user} as its owner, and its volume {volume.name} names {volume.owner}"
             yield Orphan("point-of-another", volume.point, why, about={"volume": volume.name})
-    for one in shelf.points or ():
-        if one.id not in used and _settled(one.missed_since, now):
-            yield Orphan("point-without-volume", one.id, f"no volume leads to {one.path}", about={"path": one.path})
+    for point in inventory.points or ():
+        if point.id not in used and _settled(point.missed_since, now):
+            why = f"no volume uses its path {point.path}"
+            yield Orphan("point-without-volume", point.id, why, about={"path": point.path})

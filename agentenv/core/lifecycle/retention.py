@@ -1,9 +1,9 @@
-"""When the data of a deleted workspace goes: once its time is over, its volume is let go by all, and nobody has it.
+"""When the data of a deleted workspace is destroyed: after its retention period, once its volume is released.
 
-The volume is the record: it says whose it is, when it was deleted, and after when it may be destroyed. A volume that
-was let go of in another way (a claim deleted by hand, a namespace that went) gets those dates first. Whatever is odd is
-left as it is and told: what was kept a day too long is a few cents, and what was destroyed is gone. So dates alone are
-not believed either: they were written by some replica's clock, and Kubernetes says since when the volume is let go of.
+The volume is the record: it has its owner, the time of the deletion, and the time after which it may be destroyed. A
+volume that was released in another way (a claim deleted by hand, a deleted namespace) gets those dates first. Anything
+unexpected is reported and left unchanged: a day of storage costs a few cents, and destroyed data is lost. So the dates
+alone do not suffice, because a replica's clock wrote them: Kubernetes also records since when a volume is released.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from typing import Literal
 from agentenv.core.lifecycle.clock_skew import FURTHEST, has_passed
 from agentenv.core.lifecycle.limits import Limits
 
-# Whoever writes this on a volume has it kept, whatever its dates say.
+# A volume with this annotation is retained, whatever its dates.
 HOLD = "sandbox.users.io/hold"
-# A deletion that was cut short is taken for one that was not asked for after this: its workspace stands. A return that
-# was cut short is over after it, too.
+# After this time an interrupted deletion is undone if its workspace exists, and an interrupted restore has ended.
 UNFINISHED = timedelta(minutes=10)
 
 Do = Literal["leave", "date", "undate", "release", "destroy", "report"]
@@ -26,30 +25,30 @@ Do = Literal["leave", "date", "undate", "release", "destroy", "report"]
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """A kept volume, as far as it matters here."""
+    """The fields of a retained volume that decide."""
 
     volume: str
     phase: str
     policy: str = "Retain"
     owner: str = ""
-    workspace: str = ""  # or the volume claim of what a task shares
+    workspace: str = ""  # or the volume claim that the sandboxes of a task share
     mode: str = "user"
     deleted_at: datetime | None = None
     destroy_after: datetime | None = None
     archive_ended: datetime | None = None
-    held: bool = False  # somebody wants it kept
-    claimed: bool = False  # a volume claim names it
-    wanted: bool = False  # its workspace stands
-    going: bool = False  # and is being taken away
-    returning: datetime | None = None  # since when somebody is coming back to it
+    held: bool = False  # whether it has the annotation `HOLD`
+    claimed: bool = False  # whether a volume claim names it
+    wanted: bool = False  # whether its workspace exists
+    going: bool = False  # whether its workspace is being deleted
+    returning: datetime | None = None  # since when its workspace is being restored
     destroy_requested: bool = False
-    task: str = ""  # of what the sandboxes of a task share
-    released_since: datetime | None = None  # by Kubernetes' own clock
+    task: str = ""  # for the shared volume of a task
+    released_since: datetime | None = None  # by the clock of Kubernetes
 
 
 @dataclass(frozen=True)
 class RetentionDecision:
-    """What is to be done with a volume now; the dates that it is to have, for `date`."""
+    """The action for a volume, and for `date` its new dates."""
 
     do: Do
     why: str
@@ -62,9 +61,9 @@ def deletion_time(
 ) -> datetime:
     """Return the timestamp of a deletion: the one that the volume of a workspace has recorded already, else now.
 
-    A deletion is recorded once, so that a replica that finishes or repeats it comes to the same timestamp. A record
-    that may be older than the claim is of another deletion. So is one that the retention loop would take back, unless
-    the claim is `going`.
+    A deletion is recorded once, so that a replica that finishes or repeats it gets the same timestamp. A record that
+    may be older than the claim is of another deletion. So is one that the retention loop would remove, unless the claim
+    is `going`.
     """
     if recorded is None or created is None or (not going and abs(now - recorded) > UNFINISHED):
         return now
@@ -73,86 +72,87 @@ def deletion_time(
 
 
 def retention_decision(home: Home, limits: Limits, now: datetime) -> RetentionDecision:
-    """What is to become of a volume."""
-    of_nobody = not (home.owner and home.workspace)
-    if of_nobody or home.held:
-        return RetentionDecision("leave", "it is nobody's" if of_nobody else "somebody holds it")
+    """Return the action for a volume."""
+    unowned = not (home.owner and home.workspace)
+    if unowned or home.held:
+        return RetentionDecision("leave", "it has no owner" if unowned else f"it has the annotation {HOLD}")
     if home.wanted:
         return _existing_workspace(home, now)
     if home.destroy_requested and home.phase in {"Released", "Available"}:
         return _requested(home)
     if home.claimed or (home.returning is not None and abs(now - home.returning) < UNFINISHED):
-        return RetentionDecision("leave", "a volume claim names it, or is about to")
+        return RetentionDecision("leave", "a volume claim names it, or will soon")
     if home.phase not in {"Released", "Available"}:
         return RetentionDecision("leave", f"it is {home.phase}")
     return _deleted_workspace(home, limits, now)
 
 
 def is_in_use(home: Home) -> bool:
-    """Whether it is left as it is, whether or not its workspace stands: a volume claim has it, and it has no date."""
+    """Return whether a volume needs no action in any case: it is bound to a volume claim and has no dates."""
     return home.phase == "Bound" and home.claimed and home.deleted_at is None and home.destroy_after is None
 
 
 def _existing_workspace(home: Home, now: datetime) -> RetentionDecision:
-    """Dates of a deletion that was cut short, or of one that was taken back, are no longer true."""
+    """Return the action for a volume whose workspace exists: dates of an interrupted deletion are removed."""
     if home.returning is not None and abs(now - home.returning) < UNFINISHED:
-        # A swarm returns as a whole or not at all, and until then each of its volumes is as deleted as before.
-        return RetentionDecision("leave", "its workspace is returning")
+        # A swarm is restored as a whole or not at all; until then its volumes keep their dates.
+        return RetentionDecision("leave", "its workspace is being restored")
     if home.deleted_at is None and home.destroy_after is None:
-        return RetentionDecision("leave", "its workspace stands")
+        return RetentionDecision("leave", "its workspace exists")
     if home.going:
-        # What waits for a node takes as long as that does, and what was asked for with it holds.
-        return RetentionDecision("leave", "its workspace is being taken away")
+        # A deletion that waits for a node may take long, and keeps its dates.
+        return RetentionDecision("leave", "its workspace is being deleted")
     if home.phase == "Bound" and home.deleted_at is not None and now - home.deleted_at > UNFINISHED:
-        return RetentionDecision("undate", "its workspace stands")
-    return RetentionDecision("leave", "its workspace stands, and may be going")
+        return RetentionDecision("undate", "its workspace exists")
+    return RetentionDecision("leave", "its workspace exists, and may be in deletion")
 
 
 def _deleted_workspace(home: Home, limits: Limits, now: datetime) -> RetentionDecision:
-    kept = limits.kept_for(home.mode)
+    retention = limits.kept_for(home.mode)
     deleted, due = home.deleted_at, home.destroy_after
     if deleted is not None and due is not None:
-        return _date(home, kept, deleted, due, now)
-    if kept is None:
-        return RetentionDecision("report", "nobody said how long it is kept")
+        return _date(home, retention, deleted, due, now)
+    if retention is None:
+        return RetentionDecision("report", "its class has no retention period")
     began = deleted or now
-    return RetentionDecision("date", "it has no date yet", began, began + kept)
+    return RetentionDecision("date", "it has no dates yet", began, began + retention)
 
 
 def _requested(home: Home) -> RetentionDecision:
-    """Return what is to become of a volume whose destruction was requested: no clock has a part in it."""
+    """Return the action for a volume whose destruction was requested, whatever the time."""
     if home.phase == "Available":
-        return RetentionDecision("release", "it waits for a volume claim that is not to come")
+        return RetentionDecision("release", "it waits for a volume claim that will not be created")
     if home.policy == "Delete":
-        return RetentionDecision("leave", "the driver is told")
+        return RetentionDecision("leave", "the driver deletes it")
     return RetentionDecision("destroy", "its destruction was requested")
 
 
-def _date(home: Home, kept: timedelta | None, deleted: datetime, due: datetime, now: datetime) -> RetentionDecision:
+def _date(
+    home: Home, retention: timedelta | None, deleted: datetime, due: datetime, now: datetime
+) -> RetentionDecision:
     if due < deleted or deleted - now > FURTHEST:
-        return RetentionDecision("report", f"its dates make no sense: deleted {deleted}, to be destroyed {due}")
+        return RetentionDecision("report", f"its dates are invalid: deleted {deleted}, to be destroyed {due}")
     ended = home.archive_ended
-    if ended is not None and kept is not None and ended - now <= FURTHEST:
-        # Whoever told when its chat was over may have had a clock that was behind. That it is over is seen now, and
-        # from now on it is kept for as long as sessions are.
-        sooner = max(now, ended, deleted) + kept
+    if ended is not None and retention is not None and ended - now <= FURTHEST:
+        # The clock that wrote the end of the chat may have been behind, so the retention of sessions starts now.
+        sooner = max(now, ended, deleted) + retention
         if sooner < due:
             return RetentionDecision("date", "its chat is no longer in the archive", deleted, sooner)
     if not (has_passed(due, now) and has_passed(deleted, now)):
-        return RetentionDecision("leave", f"it is kept until {due}")
+        return RetentionDecision("leave", f"it is retained until {due}")
     return _expire(home, due - deleted, now)
 
 
-def _expire(home: Home, kept: timedelta, now: datetime) -> RetentionDecision:
-    """What is to become of a volume that is past its date."""
+def _expire(home: Home, retention: timedelta, now: datetime) -> RetentionDecision:
+    """Return the action for a volume after its retention period."""
     if home.phase == "Available":
-        # Somebody began to come back on it and never did; the driver takes away what was let go of only.
-        return RetentionDecision("release", "it waits for a volume claim that never came")
+        # A restore was started and not finished; the driver only deletes released volumes.
+        return RetentionDecision("release", "it waits for a volume claim that was never created")
     if home.policy == "Delete":
-        return RetentionDecision("leave", "the driver is told")
+        return RetentionDecision("leave", "the driver deletes it")
     if home.released_since is None:
-        return RetentionDecision("report", "nobody says since when it is let go of")
-    # Whoever wrote the dates may have had a clock that was behind; Kubernetes saw by its own how long it was kept.
-    if not has_passed(home.released_since + kept, now):
-        return RetentionDecision("leave", f"it is kept for {kept} from {home.released_since} on")
-    return RetentionDecision("destroy", f"its time was over {home.destroy_after}")
+        return RetentionDecision("report", "it is unknown since when it is released")
+    # The clock that wrote the dates may have been behind, so the clock of Kubernetes must agree.
+    if not has_passed(home.released_since + retention, now):
+        return RetentionDecision("leave", f"it is retained for {retention} from {home.released_since} on")
+    return RetentionDecision("destroy", f"its retention ended {home.destroy_after}")

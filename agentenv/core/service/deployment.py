@@ -1,7 +1,7 @@
-"""The workspace service as it runs: its Deployment, disruption budget and settings file, as plain documents.
+"""The Deployment, PodDisruptionBudget, ConfigMap and ServiceAccount of the workspace service, as plain documents.
 
-Its pods are for the system's nodes, which are never those of sandboxes. One goes at a time, and none while another is
-not back: the service is asked whenever somebody wants a computer.
+Its pods run on system nodes, never on those of sandboxes. One pod is disrupted at a time, and only while all others are
+ready, because every request for a workspace needs the service.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ METRICS_PORT = 9090
 LABELS = {"app.kubernetes.io/name": NAME}
 PLACE = "/etc/workspace-service"
 FILE = "settings.json"
-# Endpoints are told of a pod's end a moment after it; until then it answers.
+# Endpoints are updated some time after a pod's deletion; until then it still serves requests.
 _LINGER_SECONDS = 5
 _GRACE_SECONDS = 60
 USER = 65532
@@ -28,28 +28,28 @@ USER = 65532
 
 @dataclass(frozen=True)
 class ServiceSettings:
-    """How it is run."""
+    """The settings of the Deployment."""
 
     image: str
     replicas: int
     port: int
     cpu: str
     memory: str
-    flags: Sequence[Any] = ()  # beside those that are always there; values may be known later
+    flags: Sequence[Any] = ()  # additional arguments; they may be outputs that are not known yet
 
 
 def object_metadata(name: str = NAME) -> Plain:
-    """What an object of it is called and labelled."""
+    """Return the metadata of the service's objects."""
     return {"name": name, "namespace": NAME, "labels": LABELS}
 
 
 def configuration(settings: str) -> Plain:
-    """The ConfigMap with the settings file."""
+    """Return the ConfigMap with the settings file."""
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": object_metadata(), "data": {FILE: settings}}
 
 
 def disruption_budget() -> Plain:
-    """How many of its pods may be away at once by somebody's will: one, and a single one may go."""
+    """Return the PodDisruptionBudget: one pod may be evicted at a time, even if it is the only one."""
     spec = {"maxUnavailable": 1, "selector": {"matchLabels": LABELS}, "unhealthyPodEvictionPolicy": "AlwaysAllow"}
     return {
         "apiVersion": "policy/v1",
@@ -60,7 +60,7 @@ def disruption_budget() -> Plain:
 
 
 def deployment(running: ServiceSettings, settings: str) -> Plain:
-    """The Deployment; other settings make its pods start again, because they are read once."""
+    """Return the Deployment. It is rolled out when the settings change, because pods read them only at their start."""
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -96,7 +96,7 @@ def _pod(running: ServiceSettings) -> Plain:
             "runAsNonRoot": True,
             "runAsUser": USER,
             "runAsGroup": USER,
-            "fsGroup": USER,  # the token that is traded for AWS's keys is for the group
+            "fsGroup": USER,  # the token for AWS credentials is readable by the group
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "topologySpreadConstraints": [_spread("topology.kubernetes.io/zone"), _spread("kubernetes.io/hostname")],
@@ -128,7 +128,7 @@ def _container(running: ServiceSettings) -> Plain:
         "livenessProbe": _probe("/healthz", period=20, failures=3),
         "readinessProbe": _probe("/readyz", period=5, failures=2),
         "lifecycle": {"preStop": {"sleep": {"seconds": _LINGER_SECONDS}}},
-        # A core that is free may be used: what is asked for is what it takes at rest.
+        # The request is its usage at rest; it may use a free core.
         "resources": {"requests": amounts, "limits": {"cpu": "1", "memory": running.memory}},
         "securityContext": {
             "allowPrivilegeEscalation": False,
@@ -152,7 +152,7 @@ def _probe(path: str, *, period: int, failures: int) -> Plain:
 
 
 def _spread(over: str) -> Plain:
-    # Where there is one zone or node only, it runs there rather than not at all.
+    # With a single zone or node, all pods run there.
     return {
         "maxSkew": 1,
         "topologyKey": over,
@@ -162,7 +162,7 @@ def _spread(over: str) -> Plain:
 
 
 def service_account(annotations: Mapping[str, Any]) -> Plain:
-    """Who it is in the cluster, and by an annotation to AWS."""
+    """Return the service account; an annotation may bind its IAM role."""
     return {
         "apiVersion": "v1",
         "kind": "ServiceAccount",

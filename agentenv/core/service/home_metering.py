@@ -1,8 +1,8 @@
-"""The daily job that looks how large homes are: what it has mounted, when it runs, and as what.
+"""The daily job that measures homes: its volumes, schedule, permissions and pods.
 
-Whoever looks into homes is nobody else: a namespace, an account and pods of its own. It has each class's folder by an
-access point with the class's ids, and each declared seat's with the seat's, and all of them to read only. Where the
-folder is not there yet, EFS makes it when it is first mounted, as it does for homes, and with the same owner.
+It has its own namespace, service account and pods. It mounts the folder of each class through an access point with the
+class's uid and gid, and that of each declared seat with the seat's, all read-only. If a folder does not exist yet, EFS
+creates it at the first mount with the same owner, as it does for homes.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ if TYPE_CHECKING:
 Plain = dict[str, Any]
 
 NAME = "storage-metering"
-# By this tag an access point says that it is there for this job alone; policies hold it to that.
+# The tag of access points for this job; policies check that only the job uses them.
 TAG = NAME
 HOMES = "/homes"
 USER = 65_532
-# How the annotations of a volume begin that the job writes, and no others.
+# The prefixes of the annotations that the job sets on volumes.
 MEASURES = ("sandbox.users.io/measured-", "sandbox.users.io/found-")
-# The node's driver has a process of its own for each mount, of about twelve megabytes.
+# The node's driver runs a process of about 12 MB for each mount.
 MOST_MOUNTS = 20
-LATE_SECONDS, PATIENCE_SECONDS = 6 * 3600, 3 * 3600
-# Of a volume the driver counts nothing; Kubernetes wants a number.
+LATE_SECONDS, DEADLINE_SECONDS = 6 * 3600, 3 * 3600
+# The driver ignores the capacity, but Kubernetes requires one.
 NOMINAL = "1Gi"
 
 
 @dataclass(frozen=True)
 class HomeFolder:
-    """A folder with homes that one access point leads to."""
+    """A folder with homes, the root of one access point."""
 
     name: str
     shard: int
@@ -51,85 +51,84 @@ class HomeFolder:
 
     @property
     def volume(self) -> str:
-        """Its PersistentVolume, and the claim of it."""
+        """Return the name of its PersistentVolume and PersistentVolumeClaim."""
         return fit(f"{NAME}-{self.shard}-{self.name}", KINDS["kubernetes-label"].limit)
 
 
 @dataclass(frozen=True)
 class ScanJob:
-    """One job: folders of one file system."""
+    """A CronJob that measures folders of one file system."""
 
     name: str
     shard: int
-    looked: tuple[HomeFolder, ...]
+    folders: tuple[HomeFolder, ...]
     cron: str
     entries: int
 
 
 def home_folders(settings: Settings) -> tuple[HomeFolder, ...]:
-    """Where homes are: a folder a class on each file system, and those of seats on the first.
+    """Return the folders with homes: one per class and file system, and one per seat on the first file system.
 
-    None without the service: it gives homes to people, its ledger is what they are measured for, and its image what
-    looks at them.
+    There are none without the workspace service, whose ledger needs the sizes and whose image measures them.
     """
     if not (settings.service.deployed and settings.cost.storage_metering.enabled):
         return ()
-    of_classes = [
-        HomeFolder(f"class-{one.name}", shard, base_path(one.name), one.uid, {TAG: one.name, CLASS_TAG: one.name})
-        for one in plans(settings)
-        if one.slots
-        for shard in range(one.shards)
+    class_folders = [
+        HomeFolder(f"class-{plan.name}", shard, base_path(plan.name), plan.uid, {TAG: plan.name, CLASS_TAG: plan.name})
+        for plan in plans(settings)
+        if plan.slots
+        for shard in range(plan.shards)
     ]
-    of_seats = [
+    seat_folders = [
         HomeFolder(
-            f"seat-{one.name}",
+            f"seat-{seat.name}",
             0,
-            one.path,
-            one.uid,
-            {TAG: one.sandbox_class, CLASS_TAG: one.sandbox_class, USER_TAG: one.user},
+            seat.path,
+            seat.uid,
+            {TAG: seat.sandbox_class, CLASS_TAG: seat.sandbox_class, USER_TAG: seat.user},
         )
-        for one in seat_plans(settings)
+        for seat in seat_plans(settings)
     ]
-    return (*of_classes, *of_seats)
+    return (*class_folders, *seat_folders)
 
 
 def scan_jobs(settings: Settings) -> tuple[ScanJob, ...]:
-    """The jobs; they share the entries of a day."""
+    """Return the jobs, which share the directory entries that may be read per day."""
     groups: list[tuple[str, tuple[HomeFolder, ...]]] = []
-    found = home_folders(settings)
-    for shard in sorted({one.shard for one in found}):
-        here = [one for one in found if one.shard == shard]
-        for number, first in enumerate(range(0, len(here), MOST_MOUNTS)):
+    all_folders = home_folders(settings)
+    for shard in sorted({folder.shard for folder in all_folders}):
+        on_shard = [folder for folder in all_folders if folder.shard == shard]
+        for number, first in enumerate(range(0, len(on_shard), MOST_MOUNTS)):
             name = f"homes-{shard}-{number}" if number else f"homes-{shard}"
-            groups.append((name, tuple(here[first : first + MOST_MOUNTS])))
-    asked = settings.cost.storage_metering
+            groups.append((name, tuple(on_shard[first : first + MOST_MOUNTS])))
+    metering = settings.cost.storage_metering
     return tuple(
         ScanJob(
             name=name,
-            shard=looked[0].shard,
-            looked=looked,
-            cron=f"{_start_minute(settings.environment, name)} {asked.hour} * * *",
-            entries=max(asked.entries_per_day // len(groups), 1),
+            shard=folders[0].shard,
+            folders=folders,
+            cron=f"{_start_minute(settings.environment, name)} {metering.hour} * * *",
+            entries=max(metering.entries_per_day // len(groups), 1),
         )
-        for name, looked in groups
+        for name, folders in groups
     )
 
 
 def _start_minute(environment: str, name: str) -> int:
-    """The same every time, and another for each: environments of one account do not all look at once."""
+    """Return the minute at which a job starts: always the same, and spread over environments and jobs."""
     return hashlib.sha256(f"{environment}/{name}".encode()).digest()[0] % 60
 
 
-def volume(looked: HomeFolder, handle: Any) -> Plain:
-    """The volume of a folder, for this job's claim alone."""
+def volume(folder: HomeFolder, handle: Any) -> Plain:
+    """Return the volume of a folder, reserved for the job's claim."""
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
-        "metadata": {"name": looked.volume, "labels": _labels()},
+        "metadata": {"name": folder.volume, "labels": _labels()},
         "spec": {
             "capacity": {"storage": NOMINAL},
             "volumeMode": "Filesystem",
-            # The driver knows this mode and the one of a single node; that nothing is written is said below.
+            # The driver has no read-only mode for many nodes; `readOnly` below makes the mount read-only.
             "accessModes": ["ReadWriteMany"],
             "persistentVolumeReclaimPolicy": "Retain",
             "storageClassName": "",
@@ -138,36 +137,36 @@ def volume(looked: HomeFolder, handle: Any) -> Plain:
                 "apiVersion": "v1",
                 "kind": "PersistentVolumeClaim",
                 "namespace": NAME,
-                "name": looked.volume,
+                "name": folder.volume,
             },
             "csi": {"driver": DRIVER, "volumeHandle": handle, "readOnly": True},
         },
     }
 
 
-def claim(looked: HomeFolder) -> Plain:
-    """The claim of that volume and of no other."""
+def claim(folder: HomeFolder) -> Plain:
+    """Return the claim of a folder's volume."""
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
-        "metadata": {"name": looked.volume, "namespace": NAME, "labels": _labels()},
+        "metadata": {"name": folder.volume, "namespace": NAME, "labels": _labels()},
         "spec": {
             "accessModes": ["ReadWriteMany"],
             "storageClassName": "",
-            "volumeName": looked.volume,
+            "volumeName": folder.volume,
             "resources": {"requests": {"storage": NOMINAL}},
         },
     }
 
 
-def job(pass_: ScanJob, settings: Settings, file_system: Any, region: Any) -> Plain:
-    """The CronJob of a pass; the file system and the region may be known later."""
+def job(scan_job: ScanJob, settings: Settings, file_system: Any, region: Any) -> Plain:
+    """Return the CronJob; the file system and the region may be outputs that are not known yet."""
     return {
         "apiVersion": "batch/v1",
         "kind": "CronJob",
-        "metadata": {"name": pass_.name, "namespace": NAME, "labels": _labels()},
+        "metadata": {"name": scan_job.name, "namespace": NAME, "labels": _labels()},
         "spec": {
-            "schedule": pass_.cron,
+            "schedule": scan_job.cron,
             "timeZone": "Etc/UTC",
             "concurrencyPolicy": "Forbid",
             "suspend": False,
@@ -176,13 +175,13 @@ def job(pass_: ScanJob, settings: Settings, file_system: Any, region: Any) -> Pl
             "failedJobsHistoryLimit": 2,
             "jobTemplate": {
                 "spec": {
-                    # A second try would have the entries of a second day; what is known stays known until tomorrow.
+                    # A retry would read the entries of another day; the recorded sizes stay until tomorrow.
                     "backoffLimit": 0,
-                    "activeDeadlineSeconds": PATIENCE_SECONDS,
+                    "activeDeadlineSeconds": DEADLINE_SECONDS,
                     "template": {
-                        # A node that was to be given up waits until the looking is done.
+                        # Karpenter does not disrupt the node until the job is done.
                         "metadata": {"labels": _labels(settings), "annotations": {DO_NOT_DISRUPT: "true"}},
-                        "spec": _pod(pass_, settings, file_system, region),
+                        "spec": _pod(scan_job, settings, file_system, region),
                     },
                 }
             },
@@ -190,71 +189,74 @@ def job(pass_: ScanJob, settings: Settings, file_system: Any, region: Any) -> Pl
     }
 
 
-def _pod(pass_: ScanJob, settings: Settings, file_system: Any, region: Any) -> Plain:
+def _pod(scan_job: ScanJob, settings: Settings, file_system: Any, region: Any) -> Plain:
     return {
         "serviceAccountName": NAME,
         "automountServiceAccountToken": True,
         "enableServiceLinks": False,
         "restartPolicy": "Never",
-        # Whoever it is here, to each file system it is whom the access point says.
+        # The access points enforce their own uid and gid.
         "securityContext": pod_security(USER),
-        "containers": [_container(pass_, settings, file_system, region)],
+        "containers": [_container(scan_job, settings, file_system, region)],
         "volumes": [
             *(
-                {"name": one.volume, "persistentVolumeClaim": {"claimName": one.volume, "readOnly": True}}
-                for one in pass_.looked
+                {"name": folder.volume, "persistentVolumeClaim": {"claimName": folder.volume, "readOnly": True}}
+                for folder in scan_job.folders
             ),
             {"name": "scratch", "emptyDir": {"sizeLimit": "16Mi"}},
         ],
     }
 
 
-def _container(pass_: ScanJob, settings: Settings, file_system: Any, region: Any) -> Plain:
+def _container(scan_job: ScanJob, settings: Settings, file_system: Any, region: Any) -> Plain:
     service = settings.service
     return {
         "name": NAME,
         "image": service.image,
         "command": ["python", "-m", "service.metering"],
-        "args": arguments(pass_, service.log_level),
+        "args": arguments(scan_job, service.log_level),
         "env": [{"name": "FILE_SYSTEM", "value": file_system}, {"name": "REGION", "value": region}],
         "resources": {
-            # It lists what the service lists, and so takes what that was given.
+            # It lists the same objects as the service, and so needs as much memory.
             "requests": {"cpu": "50m", "memory": str(service.memory)},
             "limits": {"cpu": "500m", "memory": str(service.memory)},
         },
         "securityContext": container_security(),
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [
-            *({"name": one.volume, "mountPath": mount_path(one), "readOnly": True} for one in pass_.looked),
+            *(
+                {"name": folder.volume, "mountPath": mount_path(folder), "readOnly": True}
+                for folder in scan_job.folders
+            ),
             {"name": "scratch", "mountPath": "/tmp"},  # noqa: S108 - in the container
         ],
     }
 
 
-def mount_path(looked: HomeFolder) -> str:
-    """Where a folder is in the job."""
-    return f"{HOMES}/{_file_system_path(looked.shard)}{looked.path}"
+def mount_path(folder: HomeFolder) -> str:
+    """Return the mount path of a folder in the job."""
+    return f"{HOMES}/{_file_system_path(folder.shard)}{folder.path}"
 
 
 def _file_system_path(shard: int) -> str:
-    """The file system's folder: its id is known later than all the rest, and would hide where things are mounted."""
+    """Return the folder of a file system's mounts, without its id, so that the paths are known at preview."""
     return f"shard-{shard}"
 
 
-def arguments(pass_: ScanJob, log_level: str) -> list[str]:
-    """What the command is told."""
+def arguments(scan_job: ScanJob, log_level: str) -> list[str]:
+    """Return the arguments of the command."""
     return [
         f"--homes={HOMES}",
-        f"--file-system=$(FILE_SYSTEM)={_file_system_path(pass_.shard)}",
+        f"--file-system=$(FILE_SYSTEM)={_file_system_path(scan_job.shard)}",
         "--region=$(REGION)",
-        f"--entries={pass_.entries}",
-        *(f"--below={looked.path}" for looked in pass_.looked),
+        f"--entries={scan_job.entries}",
+        *(f"--below={folder.path}" for folder in scan_job.folders),
         f"--log-level={log_level}",
     ]
 
 
 def rbac_rules() -> list[Plain]:
-    """What it may do in the cluster: read whose turn it is, and write sizes on volumes."""
+    """Return its RBAC rules: it reads claims and volumes, and records sizes on volumes."""
     return [
         {"apiGroups": [""], "resources": ["persistentvolumes"], "verbs": ["get", "list", "patch"]},
         {"apiGroups": ["extensions.agents.x-k8s.io"], "resources": ["sandboxclaims"], "verbs": ["get", "list"]},
@@ -262,8 +264,10 @@ def rbac_rules() -> list[Plain]:
 
 
 def iam_statements(systems: Sequence[str], points: str) -> Plain:
-    """What it may do in AWS: ask where access points lead, and what file systems are metered at. It mounts nothing
-    itself: the node's driver does, as it does for every pod."""
+    """Return its IAM policy: it reads access points and the metered sizes of file systems.
+
+    It needs no mount permission, because the node's driver mounts volumes.
+    """
     return {
         "Version": "2012-10-17",
         "Statement": [
@@ -278,11 +282,11 @@ def iam_statements(systems: Sequence[str], points: str) -> Plain:
 
 
 def _labels(settings: Settings | None = None) -> dict[str, str]:
-    named = {"app.kubernetes.io/name": NAME}
+    name = {"app.kubernetes.io/name": NAME}
     if settings is None:
-        return named
+        return name
     return {
-        **named,
+        **name,
         "sandbox.users.io/environment": label_value(settings.environment),
         "sandbox.users.io/owner": label_value(settings.cost.owner),
         "sandbox.users.io/cost-center": label_value(settings.cost.cost_center),

@@ -1,6 +1,6 @@
-"""What the workspace service may do in AWS, as a policy: write its ledger, look after access points, give out roles.
+"""The IAM policy of the workspace service: it writes the ledger, tags access points and assumes the roles of classes.
 
-It may read no secret and mount no file system. Whoever takes it over has what is written here, and no more.
+It may not read secrets or mount file systems.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from agentenv.core.iam.identity_exchange import SecretsPlace, service_rights
 Plain = dict[str, Any]
 
 SECRETS_FOLDER = "sandbox-secrets"
-# Tags of ours on access points: whose data one leads to. None of those that others go by is the service's to change.
+# The tags of access points that the service may change: those of the owner. It may not change tags that grant access.
 SLOT_TAGS = ("sandbox-*",)
 
 
 def secrets_prefix(environment: str) -> str:
-    """What the names of owners' secrets begin with: no two environments of an account share one."""
+    """Return the prefix of the names of owners' secrets, which is unique to an environment."""
     return f"{SECRETS_FOLDER}/{environment}"
 
 
 def service_policy(
     table: str, systems: Sequence[str], points: str, roles: Sequence[str], secrets: SecretsPlace | None
 ) -> Plain:
-    """The policy of its role: `table` and `systems` by ARN, `points` for the ARNs of access points."""
+    """Return the policy of its role. `table` and `systems` are ARNs, `points` is a pattern of access point ARNs."""
     ledger: Plain = {
         "Sid": "KeepLedger",
         "Effect": "Allow",
-        # It deletes no row: what is over a year old goes by itself.
+        # It deletes no rows: the table's time to live does.
         "Action": ["dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query"],
         "Resource": [table, f"{table}/index/*"],
     }
@@ -46,12 +46,12 @@ def service_policy(
             "Effect": "Allow",
             "Action": ["elasticfilesystem:TagResource", "elasticfilesystem:UntagResource"],
             "Resource": points,
-            # Of what the storage driver made: no seat's, and none that somebody else has in the account.
+            # Only those that the CSI driver created: not those of seats, nor others in the account.
             "Condition": {
                 "ForAllValues:StringLike": {"aws:TagKeys": [*SLOT_TAGS]},
                 "StringEquals": {f"aws:ResourceTag/{DRIVER_MARK}": "true"},
             },
         },
     ]
-    given = service_rights(roles, secrets) if secrets is not None else []
-    return {"Version": "2012-10-17", "Statement": [ledger, *slots, *given]}
+    exchange = service_rights(roles, secrets) if secrets is not None else []
+    return {"Version": "2012-10-17", "Statement": [ledger, *slots, *exchange]}

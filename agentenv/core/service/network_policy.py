@@ -1,8 +1,8 @@
-"""Who reaches the workspace service and whom it reaches: its network policy, and the services in front of it.
+"""The NetworkPolicy of the workspace service, and the Services in front of it.
 
-Inside the cluster it is a service of type ClusterIP, which costs nothing and leaves a pod's own address to be seen: a
-sandbox is given its identity only from there. Under a domain there is one load balancer of the fourth layer beside it,
-made by the cloud's own controller in EKS, with no controller of ours to run.
+Pods use a Service of type ClusterIP, which costs nothing and preserves their address: the credential exchange only
+accepts a sandbox's own address. With a domain there is also a Network Load Balancer, which EKS's own controller
+creates, so the environment runs no controller for it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CIPHERS = "ELBSecurityPolicy-TLS13-1-2-2021-06"
 
 
 def cluster_service(port: int) -> Plain:
-    """The service by which pods find it, and Prometheus its numbers."""
+    """Return the Service for pods, and for Prometheus."""
     ports = [
         {"name": HTTP, "port": port, "targetPort": HTTP, "protocol": "TCP"},
         {"name": METRICS, "port": METRICS_PORT, "targetPort": METRICS, "protocol": "TCP"},
@@ -38,15 +38,15 @@ def cluster_service(port: int) -> Plain:
 
 
 def load_balancer_service(certificate: str, ranges: Sequence[str], *, internal: bool) -> Plain:
-    """The service by which it is reached under its domain: a load balancer ends TLS and keeps callers' addresses."""
-    said = {
+    """Return the Service of the load balancer, which terminates TLS and preserves the addresses of callers."""
+    annotations = {
         "type": "nlb",
         "internal": str(internal).lower(),
         "ssl-cert": certificate,
         "ssl-ports": "443",
         "ssl-negotiation-policy": _CIPHERS,
         "backend-protocol": "tcp",
-        # Else a caller whose zone has no pod of it would get no answer.
+        # Otherwise callers in a zone without a pod of the service would get no response.
         "cross-zone-load-balancing-enabled": "true",
     }
     return {
@@ -54,13 +54,13 @@ def load_balancer_service(certificate: str, ranges: Sequence[str], *, internal: 
         "kind": "Service",
         "metadata": {
             **object_metadata(DOOR),
-            "annotations": {f"{_BALANCER}-{key}": value for key, value in said.items()},
+            "annotations": {f"{_BALANCER}-{key}": value for key, value in annotations.items()},
         },
         "spec": {
             "type": "LoadBalancer",
             "selector": LABELS,
             "ports": [{"name": "https", "port": 443, "targetPort": HTTP, "protocol": "TCP"}],
-            # Callers are limited and recorded by their addresses.
+            # Preserves the addresses of callers, for rate limits and logs.
             "externalTrafficPolicy": "Local",
             "loadBalancerSourceRanges": list(ranges),
         },
@@ -70,36 +70,36 @@ def load_balancer_service(certificate: str, ranges: Sequence[str], *, internal: 
 def service_network_policy(
     port: int, callers: Sequence[str], reached: Sequence[str | None] = (), *, controls_sandboxes: bool = False
 ) -> Plain:
-    """Who comes in and what goes out; nothing else does, for the network is in strict mode.
+    """Return the NetworkPolicy for all pods in the service's namespace.
 
-    The API server and AWS's endpoints have addresses that nobody knows in advance: they are reached at their port. So
-    are the URLs that the settings name: callers' issuer, Prometheus, and where traces go.
+    The addresses of the API server and of AWS endpoints are not known in advance, so egress is limited by port. The
+    same holds for the URLs in `reached`: the callers' issuer, Prometheus and the collector of traces.
     """
     pods: Plain = {"namespaceSelector": {}}
-    inward: list[Plain] = [
+    ingress: list[Plain] = [
         {"from": [pods, *({"ipBlock": {"cidr": cidr}} for cidr in callers)], "ports": [_port(port)]},
         {"from": [pods], "ports": [_port(METRICS_PORT)]},
     ]
     dns = {"namespaceSelector": _in_namespace("kube-system"), "podSelector": {"matchLabels": {"k8s-app": "kube-dns"}}}
     anywhere = {"ipBlock": {"cidr": "0.0.0.0/0", "except": ["169.254.0.0/16"]}}
-    outward: list[Plain] = [
+    egress: list[Plain] = [
         {"to": [dns], "ports": [_port(53, "UDP"), _port(53)]},
         {"to": [anywhere], "ports": [_port(443)]},
     ]
-    further = sorted({(_is_within(url), one) for url in reached if url and (one := _port_of(url)) != 443})
-    outward += [{"to": [pods if within else anywhere], "ports": [_port(one)]} for within, one in further]
+    other_ports = sorted({(_is_within(url), port) for url in reached if url and (port := _port_of(url)) != 443})
+    egress += [{"to": [pods if within else anywhere], "ports": [_port(port)]} for within, port in other_ports]
     if controls_sandboxes:
         classes: Plain = {"namespaceSelector": {"matchExpressions": [{"key": CLASS_LABEL, "operator": "Exists"}]}}
-        outward.append({"to": [classes], "ports": [_port(DAEMON_PORT)]})
+        egress.append({"to": [classes], "ports": [_port(DAEMON_PORT)]})
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
         "metadata": object_metadata(),
         "spec": {
-            "podSelector": {},  # all there is in its namespace
+            "podSelector": {},  # all pods of its namespace
             "policyTypes": ["Ingress", "Egress"],
-            "ingress": inward,
-            "egress": outward,
+            "ingress": ingress,
+            "egress": egress,
         },
     }
 
@@ -114,7 +114,7 @@ def _port_of(url: str) -> int:
 
 
 def _is_within(url: str) -> bool:
-    """Whether it is a service of the cluster's own."""
+    """Return whether a URL is that of a Service in the cluster."""
     host = urlsplit(url).hostname or ""
     return "." not in host or host.endswith((".svc", ".svc.cluster.local"))
 

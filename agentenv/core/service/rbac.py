@@ -1,8 +1,8 @@
-"""What the workspace service may do in the cluster, and nothing beyond: each right with what it is for.
+"""The RBAC rules of the workspace service, each with its purpose.
 
-It reads what it gives away everywhere, for classes come and go; it changes things in the namespaces of classes alone,
-by a binding in each. It sees no secret but its own, no node and no other controller's work, and hands out no right:
-whoever takes it over has what is written here, within the guardrails, which hold it like everybody else.
+It reads in all namespaces, because classes are added and removed, and writes in the namespaces of classes only, through
+a RoleBinding in each. It may read no Secrets but its own and no nodes, and may not grant permissions. The guardrails
+apply to it too.
 """
 
 from __future__ import annotations
@@ -24,50 +24,50 @@ _CLAIMED, _SANDBOXED = EXTENSIONS.partition("/")[0], SANDBOXES.partition("/")[0]
 
 
 def cluster_rules() -> list[Plain]:
-    """By a ClusterRole that is bound for the whole cluster."""
+    """Return the rules of the ClusterRole that is bound in all namespaces."""
     return [
-        # Workspaces are these, wherever their class is.
+        # Workspaces, in the namespaces of all classes.
         _rule(_CLAIMED, ("sandboxclaims", "sandboxtemplates", "sandboxwarmpools"), LOOK),
         _rule(_SANDBOXED, ("sandboxes",), LOOK),
-        # Classes are namespaces; pods say where a sandbox runs, and who asks for its identity.
+        # Classes are namespaces. Pods have the address of a sandbox, with which its credential requests are verified.
         _rule("", ("namespaces", "pods", "persistentvolumeclaims"), LOOK),
-        # What outlives a sandbox is its volume: kept, marked with its owner, bound to the next claim, and at last said
-        # to be kept no longer. The driver makes and deletes it: whoever could make one could lead it anywhere.
+        # Volumes are retained, labelled with their owner, bound to the next claim and at last released for deletion.
+        # Only the driver creates them: a created volume could name any access point.
         _rule("", ("persistentvolumes",), (*LOOK, "patch")),
-        # What a class says of itself, in the one object of that name in each class's namespace.
+        # The ConfigMap of each class.
         {**_rule("", ("configmaps",), LOOK), "resourceNames": [CONSTRAINTS]},
         _rule("storage.k8s.io", ("storageclasses",), LOOK),
-        # Whose token it is.
+        # Verifies the tokens of sandboxes.
         _rule("authentication.k8s.io", ("tokenreviews",), ("create",)),
     ]
 
 
 def class_namespace_rules() -> list[Plain]:
-    """By a ClusterRole that is bound in the namespace of each class."""
+    """Return the rules of the ClusterRole that is bound in the namespace of each class."""
     return [
         _rule(_CLAIMED, ("sandboxclaims",), ("create", "delete", "patch")),
-        # To sleep, and to wake.
+        # Suspend and resume.
         _rule(_SANDBOXED, ("sandboxes",), ("patch",)),
-        # Swarms have a template and a pool of their own; old releases of both go when nobody has a sandbox of them.
+        # Swarms have their own template and pool; those of old releases are deleted when no claim names them.
         _rule(_CLAIMED, ("sandboxtemplates", "sandboxwarmpools"), ("create", "delete", "patch")),
-        # Of those who come back to their files: made beforehand, and taken away where nobody came.
+        # Volume claims of restored workspaces, which are created first, and deleted if the restore does not finish.
         _rule("", ("persistentvolumeclaims",), ("create", "delete")),
-        # Whether there is room for one more.
+        # Whether the quota has capacity for another sandbox.
         _rule("", ("resourcequotas",), LOOK),
-        # The parameters of its guardrails, by which a class says what its sandboxes may be.
+        # The parameters of the class.
         _rule("", ("configmaps",), LOOK),
-        # The public keys by which workspaced knows whom the service lets in.
+        # The public keys with which workspaced verifies tokens of the service.
         {**_rule("", ("configmaps",), ("patch",)), "resourceNames": [KEYS]},
         _rule("", ("events",), ("create", "get", "list")),
     ]
 
 
 def own_namespace_rules() -> list[Plain]:
-    """By a Role in its own namespace: who leads, records of destroyed data, and its signing keys."""
+    """Return the rules of the Role in its own namespace: leader election, destruction records and signing keys."""
     return [
         _rule("coordination.k8s.io", ("leases",), ("create", "get", "list", "patch", "watch")),
         _rule("", ("configmaps",), ("create", "delete", "get", "list", "patch")),
-        # The private keys that it signs tokens for sandboxes with. Others of its namespace it cannot read.
+        # The private keys with which it signs tokens for sandboxes. It cannot read other Secrets of its namespace.
         _rule("", ("secrets",), ("create",)),
         {**_rule("", ("secrets",), ("get", "patch")), "resourceNames": [SIGNING_KEYS]},
     ]
@@ -78,18 +78,18 @@ def _rule(group: str, resources: tuple[str, ...], verbs: tuple[str, ...]) -> Pla
 
 
 def role(kind: str, name: str, rules: list[Plain], namespace: str | None = None) -> Plain:
-    """A Role or a ClusterRole."""
-    about = {"name": name, **({"namespace": namespace} if namespace else {})}
-    return {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": about, "rules": rules}
+    """Return a Role or a ClusterRole."""
+    metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
+    return {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": metadata, "rules": rules}
 
 
 def binding(kind: str, name: str, of: str, of_kind: str, namespace: str | None = None) -> Plain:
-    """A RoleBinding or a ClusterRoleBinding to the service's account."""
-    about = {"name": name, **({"namespace": namespace} if namespace else {})}
+    """Return a RoleBinding or a ClusterRoleBinding of the service's account."""
+    metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
     return {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": kind,
-        "metadata": about,
+        "metadata": metadata,
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": of_kind, "name": of},
         "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": NAME}],
     }

@@ -273,7 +273,7 @@ class _Frame:
 
     @property
     def expects_key(self) -> bool:
-        """Whether the next value is a key."""
+        """Return whether the next value is a key."""
         return isinstance(self.value, dict) and self.key is None and not self.merges
 
 

@@ -1,7 +1,7 @@
-"""The SandboxClaim by which somebody takes a sandbox: the one way it is written, by the service, benches and tests.
+"""The SandboxClaim of a workspace. The service, the benchmarks and the tests all create it here.
 
-Whatever is given to a claim beyond labels and annotations of the pod makes upstream start a cold sandbox, so a claim
-brings variables only where its class says that claims may.
+A claim with more than labels and annotations for its pod makes the controller start a cold sandbox. So a claim only has
+environment variables if its class allows them.
 """
 
 from __future__ import annotations
@@ -25,10 +25,8 @@ from agentenv.core.values.timestamps import format_whole_seconds
 Plain = dict[str, Any]
 
 DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
-# What becomes of a claim when its time is over. Deleted in the foreground it is there until its pod is gone, so that
-# whoever waits for its end knows.
+# With foreground deletion a claim exists until its pod is gone, so its deletion can be awaited.
 DEFAULT_SHUTDOWN_POLICY = "DeleteForeground"
-# A claim without an end is one that nobody would ever miss. The service moves it on for as long as it is used.
 SHUTDOWN_POLICIES = ("Delete", "DeleteForeground", "Retain")
 
 
@@ -45,13 +43,13 @@ def claim(
     outcome: str = DEFAULT_SHUTDOWN_POLICY,
     env: Mapping[str, str] | None = None,
 ) -> Plain:
-    """The claim of a sandbox from a pool.
+    """Return the claim of a sandbox from a pool.
 
-    `owner` is an opaque id. `shutdown` is when it ends at the latest; without one it lives until it is deleted, and the
-    outcome says what an end that is set later does.
+    `owner` is an opaque id. `shutdown` is its latest end; without one it lives until it is deleted. `outcome` is the
+    shutdown policy, also for an end that is set later.
     """
     if outcome not in SHUTDOWN_POLICIES:
-        raise ValueError(f"{outcome} is no outcome of a claim; {', '.join(SHUTDOWN_POLICIES)} are")
+        raise ValueError(f"{outcome} is not a shutdown policy; allowed: {', '.join(SHUTDOWN_POLICIES)}")
     labels = {USER_LABEL: owner, WORKSPACE_LABEL: workspace, MODE_LABEL: mode}
     if task is not None:
         labels[TASK_LABEL] = task
@@ -59,14 +57,14 @@ def claim(
     return {
         "apiVersion": EXTENSIONS,
         "kind": "SandboxClaim",
-        # The claim's own labels go no further than the claim: they are there to find it by.
+        # These labels are on the claim only, for selectors.
         "metadata": {"name": name, "namespace": namespace(class_name), "labels": {CLASS_LABEL: class_name, **labels}},
         "spec": {
             "warmPoolRef": {"name": pool},
             "lifecycle": lifecycle,
             "additionalPodMetadata": {
                 "labels": labels,
-                # From now on somebody would lose what runs in it. An idle member may go with its node.
+                # Karpenter must not evict a claimed sandbox; it may evict unclaimed ones.
                 "annotations": {DO_NOT_DISRUPT: "true"},
             },
             **({"env": _variables(env)} if env else {}),

@@ -1,7 +1,7 @@
-"""Leases on workspaces: who may hold one beside whom, and which of them still count. Pure: the clock is told.
+"""Leases on workspaces: who may hold them at the same time. Pure functions, with the time as an argument.
 
-A workspace of mode `agent` is one agent's: one may write at a time, and nobody reads beside it. The others are held by
-as many as come. A lease that ran out counts for nothing, whether or not anybody has taken it away.
+A workspace of mode `agent` has one lease at a time; others have several. An expired lease is ignored, whether or not it
+was removed.
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ from datetime import datetime
 
 from agentenv.core.workspaces.workspace import Lease, Workspace
 
-# What fits on an object, and more than ever share one computer.
+# More than ever share a workspace, and few enough for an annotation.
 MAX_LEASES = 32
 
 
 class LeaseRefused(ValueError):
-    """Why there can be no such lease now; the message says who holds one."""
+    """A lease is not possible now; the message names the holder."""
 
 
 def attach_lease(workspace: Workspace, lease: Lease, now: datetime) -> tuple[Lease, ...]:
-    """The leases with this one taken or renewed."""
-    others = [one for one in workspace.held(now) if one.holder != lease.holder]
+    """Return the leases with this one added or renewed."""
+    others = [each for each in workspace.held(now) if each.holder != lease.holder]
     if workspace.mode == "agent" and others:
         raise LeaseRefused(f"{others[0].holder} holds it until {others[0].until:%H:%M:%S} UTC, and it is for one agent")
     if len(others) >= MAX_LEASES:
-        raise LeaseRefused(f"{MAX_LEASES} hold it already")
+        raise LeaseRefused(f"it already has {MAX_LEASES} leases")
     return (*others, lease)
 
 
 def detach_lease(leases: Sequence[Lease], holder: str, now: datetime) -> tuple[Lease, ...]:
-    """The leases without a holder's."""
-    return tuple(one for one in leases if one.holder != holder and one.until > now)
+    """Return the leases without that of a holder, and without expired ones."""
+    return tuple(lease for lease in leases if lease.holder != holder and lease.until > now)

@@ -1,7 +1,6 @@
-"""Workspaces as they stand on objects: read from a claim or from the volume of a deleted one, and written to them.
+"""The records of workspaces on Kubernetes objects: on the claim, or on the volume of a deleted workspace.
 
-Reading is lenient: an annotation that somebody spoiled by hand makes a workspace that lacks it, never one that cannot
-be listed or deleted any more.
+Reading is lenient: an invalid annotation reads as missing, so that the workspace can still be listed and deleted.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from agentenv.core.values.object_fields import (
     text,
 )
 from agentenv.core.values.timestamps import format_timestamp, parse_timestamp
-from agentenv.core.workspaces import workspace as words
+from agentenv.core.workspaces import workspace as keys
 from agentenv.core.workspaces.workspace import (
     UNSET,
     Access,
@@ -42,7 +41,7 @@ from agentenv.core.workspaces.workspace import (
 
 Plain = dict[str, Any]
 
-# Reasons of a claim's Ready condition; whatever else it says passes by itself.
+# Reasons of a claim's Ready condition; any other reason is temporary.
 SUSPENDED = "SandboxSuspended"
 FAILED = (
     "ClaimExpired",
@@ -56,144 +55,144 @@ FAILED = (
 
 
 def workspace_of_claim(claim: Mapping[str, Any]) -> Workspace | None:
-    """The workspace of a claim; None where nobody's name is on it, `UnreadableError` where it has none itself."""
-    about = section(claim, "metadata")
-    labels, notes = strings(about, "labels"), strings(about, "annotations")
+    """Return the workspace of a claim, or None if it has no owner; raise `UnreadableError` if it has no name."""
+    metadata = section(claim, "metadata")
+    labels, annotations = strings(metadata, "labels"), strings(metadata, "annotations")
     owner = labels.get(USER_LABEL, "")
     if not owner:
         return None
     sandbox = section(section(claim, "status"), "sandbox")
     addresses: object = sandbox.get("podIPs")
     state, why = _state(claim)
-    read = Workspace(
+    workspace = Workspace(
         id=required(claim, "metadata", "name"),
         owner=owner,
         class_name=labels.get(CLASS_LABEL) or required(claim, "metadata", "namespace").removeprefix("sandbox-"),
         mode=_mode(labels),
         state=state,
-        created=parse_timestamp(about.get("creationTimestamp")),
-        claim_uid=text(about, "uid"),
-        version=text(about, "resourceVersion"),
+        created=parse_timestamp(metadata.get("creationTimestamp")),
+        claim_uid=text(metadata, "uid"),
+        version=text(metadata, "resourceVersion"),
         pool=text(section(section(claim, "spec"), "warmPoolRef"), "name"),
         sandbox=text(sandbox, "name") or None,
         addresses=tuple(filter(is_text, cast("list[object]", addresses))) if isinstance(addresses, list) else (),
         task=labels.get(TASK_LABEL),
-        kept=notes.get(KEPT) == "true",
-        cold=notes.get(words.COLD),
+        kept=annotations.get(KEPT) == "true",
+        cold=annotations.get(keys.COLD),
         why=why,
         turned=parse_timestamp(_condition(claim, "Ready").get("lastTransitionTime")),
     )
-    return _with_annotations(read, labels, notes)
+    return _with_annotations(workspace, labels, annotations)
 
 
 def workspace_of_volume(volume: Mapping[str, Any]) -> Workspace | None:
-    """The deleted workspace whose data a volume keeps; None where it is nobody's, or its workspace stands.
+    """Return the deleted workspace of a volume, or None if it has no owner or its workspace exists.
 
-    `UnreadableError` where the volume has no name.
+    Raise `UnreadableError` if the volume has no name.
     """
-    about = section(volume, "metadata")
-    labels, notes = strings(about, "labels"), strings(about, "annotations")
+    metadata = section(volume, "metadata")
+    labels, annotations = strings(metadata, "labels"), strings(metadata, "annotations")
     owner, name = labels.get(USER_LABEL, ""), labels.get(WORKSPACE_LABEL, "")
-    if not owner or not name or words.DELETED_AT not in notes:
+    if not owner or not name or keys.DELETED_AT not in annotations:
         return None
-    read = Workspace(
+    workspace = Workspace(
         id=name,
         owner=owner,
         class_name=text(section(section(volume, "spec"), "claimRef"), "namespace").removeprefix("sandbox-"),
         mode=_mode(labels),
         state="deleted",
-        created=parse_timestamp(about.get("creationTimestamp")),
-        version=text(about, "resourceVersion"),
+        created=parse_timestamp(metadata.get("creationTimestamp")),
+        version=text(metadata, "resourceVersion"),
         volume=required(volume, "metadata", "name"),
         task=labels.get(TASK_LABEL),
         kept=True,
     )
-    return _with_annotations(read, labels, notes)
+    return _with_annotations(workspace, labels, annotations)
 
 
 def has_other_owner(volume: Mapping[str, Any], owner: str) -> bool:
-    """Whether a volume says that it is somebody else's: it says whose it is for as long as it stands."""
+    """Return whether a volume has the label of another owner."""
     return section(section(volume, "metadata"), "labels").get(USER_LABEL, owner) != owner
 
 
 def is_claim_ready(claim: Mapping[str, Any]) -> bool:
-    """Whether a claim's sandbox can be used."""
+    """Return whether a claim's sandbox can be used."""
     return _condition(claim, "Ready").get("status") == "True" and bool(section(section(claim, "status"), "sandbox"))
 
 
-def claim_annotations(asked: CreateRequest, now: datetime) -> dict[str, str]:
-    """The annotations that a claim is made with."""
-    found = {
-        words.KEY: asked.fingerprint,
-        words.CREATED_BY: asked.created_by,
-        words.LAST_ACTIVE: format_timestamp(now),
-        words.SHARED: _shared(asked.shared) if asked.shared else None,
-        words.IDLE_AFTER: _seconds(asked.idle_after),
-        words.DEADLINE: format_timestamp(asked.deadline) if asked.deadline else None,
-        words.BUDGET: None if asked.budget is None else str(asked.budget),
-        words.ARCHIVE: asked.archive,
-        words.PARENT_WORKSPACE: asked.parent,
+def claim_annotations(request: CreateRequest, now: datetime) -> dict[str, str]:
+    """Return the annotations of a new claim."""
+    annotations = {
+        keys.KEY: request.fingerprint,
+        keys.CREATED_BY: request.created_by,
+        keys.LAST_ACTIVE: format_timestamp(now),
+        keys.SHARED: _shared(request.shared) if request.shared else None,
+        keys.IDLE_AFTER: _seconds(request.idle_after),
+        keys.DEADLINE: format_timestamp(request.deadline) if request.deadline else None,
+        keys.BUDGET: None if request.budget is None else str(request.budget),
+        keys.ARCHIVE: request.archive,
+        keys.PARENT_WORKSPACE: request.parent,
     }
-    return {key: value for key, value in found.items() if value is not None}
+    return {key: value for key, value in annotations.items() if value is not None}
 
 
 def owner_labels_on_object(labels: Mapping[str, str]) -> dict[str, str]:
-    """An owner's own labels as they stand on objects."""
-    return {f"{words.OWN_LABEL}{key}": value for key, value in labels.items()}
+    """Return an owner's own labels with the prefix that they have on objects."""
+    return {f"{keys.OWN_LABEL}{key}": value for key, value in labels.items()}
 
 
-def workspace_patch(read: Workspace, changes: Changes) -> Plain:
-    """The merge of changes into what they are made to, but for the class: that is another claim."""
-    notes: dict[str, str | None] = {}
+def workspace_patch(workspace: Workspace, changes: Changes) -> Plain:
+    """Return the merge patch of a workspace's object, without a change of its class, which needs another claim."""
+    annotations: dict[str, str | None] = {}
     simple: tuple[tuple[str, Any, Callable[[Any], str | None]], ...] = (
-        (words.SHARED, changes.shared, _shared),
-        (words.IDLE_AFTER, changes.idle_after, _seconds),
-        (words.DEADLINE, changes.deadline, format_timestamp),
-        (words.BUDGET, changes.budget, str),
-        (words.ARCHIVE, changes.archive, str),
-        (words.BUSY_UNTIL, changes.busy_until, format_timestamp),
-        (words.WAKE_AT, changes.wake_at, format_timestamp),
-        (words.LAST_ACTIVE, changes.last_active, format_timestamp),
+        (keys.SHARED, changes.shared, _shared),
+        (keys.IDLE_AFTER, changes.idle_after, _seconds),
+        (keys.DEADLINE, changes.deadline, format_timestamp),
+        (keys.BUDGET, changes.budget, str),
+        (keys.ARCHIVE, changes.archive, str),
+        (keys.BUSY_UNTIL, changes.busy_until, format_timestamp),
+        (keys.WAKE_AT, changes.wake_at, format_timestamp),
+        (keys.LAST_ACTIVE, changes.last_active, format_timestamp),
     )
-    for key, value, write in simple:
+    for key, value, to_text in simple:
         if value is not UNSET:
-            notes[key] = None if value is None else write(cast("Any", value))
-    about: Plain = {"annotations": notes} if notes else {}
+            annotations[key] = None if value is None else to_text(cast("Any", value))
+    metadata: Plain = {"annotations": annotations} if annotations else {}
     if not isinstance(changes.labels, Unset):
-        gone = dict.fromkeys(owner_labels_on_object({key: "" for key in read.labels if key not in changes.labels}))
-        about["labels"] = gone | owner_labels_on_object(changes.labels)
-    return {"metadata": about} if about else {}
+        removed = {key: "" for key in workspace.labels if key not in changes.labels}
+        metadata["labels"] = dict.fromkeys(owner_labels_on_object(removed)) | owner_labels_on_object(changes.labels)
+    return {"metadata": metadata} if metadata else {}
 
 
 def format_leases(leases: tuple[Lease, ...]) -> str | None:
-    """Leases as they stand on a claim; none at all take the annotation away."""
-    rows = [{"holder": one.holder, "mode": one.mode, "until": format_timestamp(one.until)} for one in leases]
+    """Return leases as the text of their annotation; None, which removes it, without leases."""
+    rows = [{"holder": lease.holder, "mode": lease.mode, "until": format_timestamp(lease.until)} for lease in leases]
     return json.dumps(rows, separators=(",", ":")) if rows else None
 
 
-def _with_annotations(read: Workspace, labels: Mapping[str, str], notes: Mapping[str, str]) -> Workspace:
-    because = notes.get(words.SUSPENDED_BECAUSE)
+def _with_annotations(workspace: Workspace, labels: Mapping[str, str], annotations: Mapping[str, str]) -> Workspace:
+    because = annotations.get(keys.SUSPENDED_BECAUSE)
     return replace(
-        read,
-        key=notes.get(words.KEY, ""),
-        created_by=notes.get(words.CREATED_BY, ""),
+        workspace,
+        key=annotations.get(keys.KEY, ""),
+        created_by=annotations.get(keys.CREATED_BY, ""),
         labels={
-            key.removeprefix(words.OWN_LABEL): value for key, value in labels.items() if key.startswith(words.OWN_LABEL)
+            key.removeprefix(keys.OWN_LABEL): value for key, value in labels.items() if key.startswith(keys.OWN_LABEL)
         },
-        shared=_read_shared(notes.get(words.SHARED)),
-        leases=_read_leases(notes.get(words.LEASES)),
-        last_active=parse_timestamp(notes.get(words.LAST_ACTIVE)),
-        busy_until=parse_timestamp(notes.get(words.BUSY_UNTIL)),
-        wake_at=parse_timestamp(notes.get(words.WAKE_AT)),
-        idle_after=_read_seconds(notes.get(words.IDLE_AFTER)),
-        deadline=parse_timestamp(notes.get(words.DEADLINE)),
-        budget=read_amount(notes.get(words.BUDGET)),
+        shared=_read_shared(annotations.get(keys.SHARED)),
+        leases=_read_leases(annotations.get(keys.LEASES)),
+        last_active=parse_timestamp(annotations.get(keys.LAST_ACTIVE)),
+        busy_until=parse_timestamp(annotations.get(keys.BUSY_UNTIL)),
+        wake_at=parse_timestamp(annotations.get(keys.WAKE_AT)),
+        idle_after=_read_seconds(annotations.get(keys.IDLE_AFTER)),
+        deadline=parse_timestamp(annotations.get(keys.DEADLINE)),
+        budget=read_amount(annotations.get(keys.BUDGET)),
         suspended_because=cast("Because", because) if because in get_args(Because) else None,
-        deleted_at=parse_timestamp(notes.get(words.DELETED_AT)),
-        destroy_after=parse_timestamp(notes.get(words.DESTROY_AFTER)),
-        archive=notes.get(words.ARCHIVE),
-        archive_ended=parse_timestamp(notes.get(words.ARCHIVE_ENDED)),
-        parent=notes.get(words.PARENT_WORKSPACE),
+        deleted_at=parse_timestamp(annotations.get(keys.DELETED_AT)),
+        destroy_after=parse_timestamp(annotations.get(keys.DESTROY_AFTER)),
+        archive=annotations.get(keys.ARCHIVE),
+        archive_ended=parse_timestamp(annotations.get(keys.ARCHIVE_ENDED)),
+        parent=annotations.get(keys.PARENT_WORKSPACE),
     )
 
 
@@ -216,9 +215,9 @@ def _condition(claim: Mapping[str, Any], kind: str) -> Plain:
 
 
 def _mode(labels: Mapping[str, str]) -> Mode:
-    found = labels.get(MODE_LABEL)
-    for mode in words.MODES:
-        if mode == found:
+    label = labels.get(MODE_LABEL)
+    for mode in keys.MODES:
+        if mode == label:
             return mode
     return "user"
 
@@ -227,30 +226,29 @@ def _shared(shared: Mapping[str, Access]) -> str:
     return json.dumps(dict(sorted(shared.items())), separators=(",", ":"))
 
 
-def _read_shared(note: str | None) -> dict[str, Access]:
-    read = parsed(note)
-    shares = cast("Plain", read) if isinstance(read, dict) else {}
-    return {who: cast("Access", access) for who, access in shares.items() if is_text(who) and _is_access(access)}
+def _read_shared(annotation: str | None) -> dict[str, Access]:
+    value = parsed(annotation)
+    shares = cast("Plain", value) if isinstance(value, dict) else {}
+    return {user: cast("Access", access) for user, access in shares.items() if is_text(user) and _is_access(access)}
 
 
-def _read_leases(note: str | None) -> tuple[Lease, ...]:
-    read = parsed(note)
-    found: list[Lease] = []
-    for row in rows({"leases": read}, "leases"):
+def _read_leases(annotation: str | None) -> tuple[Lease, ...]:
+    leases: list[Lease] = []
+    for row in rows({"leases": parsed(annotation)}, "leases"):
         holder, until = text(row, "holder"), parse_timestamp(row.get("until"))
         if until and holder and _is_access(row.get("mode")):
-            found.append(Lease(holder, cast("Access", row["mode"]), until))
-    return tuple(found)
+            leases.append(Lease(holder, cast("Access", row["mode"]), until))
+    return tuple(leases)
 
 
 def _is_access(value: object) -> bool:
     return isinstance(value, str) and value in get_args(Access)
 
 
-def _seconds(time: timedelta | None) -> str | None:
-    return None if time is None else str(int(time.total_seconds()))
+def _seconds(duration: timedelta | None) -> str | None:
+    return None if duration is None else str(int(duration.total_seconds()))
 
 
-def _read_seconds(note: str | None) -> timedelta | None:
-    seconds = counted(note)
+def _read_seconds(annotation: str | None) -> timedelta | None:
+    seconds = counted(annotation)
     return timedelta(seconds=seconds) if seconds is not None and seconds < 10**9 else None

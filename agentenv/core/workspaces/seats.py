@@ -1,8 +1,8 @@
-"""Declared seats: what a workspace of the stack is made of, and when it may not be made.
+"""Seats: the objects of workspaces that the stack declares, and conflicts between seats.
 
-Everything follows from the seat's own name and owner, so that adding, removing and reordering others changes nothing.
-Uid and gid follow from the name. The path follows from the owner too: whoever gets the name later gets another folder,
-even where nobody noticed that files of somebody else were kept.
+Everything derives from the seat's own name and owner, so adding, removing and reordering seats does not affect others.
+The uid and gid derive from the name. The path derives from the owner too, so a later owner of the same name gets
+another folder, even if the files of the earlier owner are retained.
 """
 
 from __future__ import annotations
@@ -51,33 +51,33 @@ class SeatPlan:
 
     @property
     def uid(self) -> int:
-        """The user and group that it runs as, and that its access point enforces."""
+        """Return its uid and gid, which its access point enforces."""
         return seat_id(self.name)
 
     @property
     def path(self) -> str:
-        """Its folder on the file system."""
+        """Return its folder on the file system."""
         digest = b32encode(hashlib.sha256(self.user.encode()).digest()).decode().lower()[:8]
         return f"{FOLDER}/{self.name}-{digest}"
 
     @property
     def namespace(self) -> str:
-        """Where it runs: beside the other sandboxes of its class, under the same policy and quota."""
+        """Return its namespace, that of its class."""
         return namespace(self.sandbox_class)
 
     @property
     def claim(self) -> str:
-        """Its PersistentVolumeClaim."""
+        """Return the name of its PersistentVolumeClaim."""
         return f"{HOME}-{self.name}"
 
     @property
     def volume(self) -> str:
-        """Its PersistentVolume; such names are the whole cluster's."""
+        """Return the name of its PersistentVolume."""
         return f"seat-{self.name}"
 
     @property
     def labels(self) -> dict[str, str]:
-        """Whose it is, on everything of it."""
+        """Return the labels of its objects."""
         return {
             CLASS_LABEL: self.sandbox_class,
             USER_LABEL: self.user,
@@ -87,13 +87,13 @@ class SeatPlan:
 
     @property
     def tags(self) -> dict[str, str]:
-        """The same on its access point."""
+        """Return the tags of its access point."""
         return {SEAT_TAG: self.name, USER_TAG: self.user, CLASS_TAG: self.sandbox_class}
 
 
 def seat_plans(settings: Settings) -> tuple[SeatPlan, ...]:
-    """The seats that a stack declares, in their order."""
-    classes = {one.name: one for one in settings.sandbox_classes}
+    """Return the seats that a stack declares, in the order of the settings."""
+    classes = {each.name: each for each in settings.sandbox_classes}
     return tuple(
         SeatPlan(
             name=seat.name,
@@ -112,7 +112,7 @@ def _dollars(*amounts: object) -> str | None:
 
 
 def volume(seat: SeatPlan, handle: Any) -> Document:
-    """The volume: kept for this one claim alone, and left as it is when the claim goes."""
+    """Return the volume, which is reserved for its claim and retained when the claim is deleted."""
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
@@ -123,7 +123,7 @@ def volume(seat: SeatPlan, handle: Any) -> Document:
             "accessModes": ["ReadWriteMany"],
             "persistentVolumeReclaimPolicy": "Retain",
             "storageClassName": "",
-            # The file system's policy takes no mount without TLS and without a role that it admits.
+            # The file system policy refuses mounts without TLS or without an allowed role.
             "mountOptions": ["tls", "iam"],
             "claimRef": {
                 "apiVersion": "v1",
@@ -137,7 +137,7 @@ def volume(seat: SeatPlan, handle: Any) -> Document:
 
 
 def claim(seat: SeatPlan) -> Document:
-    """The claim of that volume and of no other."""
+    """Return the claim of the volume."""
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
@@ -152,7 +152,7 @@ def claim(seat: SeatPlan) -> Document:
 
 
 def sandbox(seat: SeatPlan, template: Mapping[str, Any]) -> Document:
-    """The sandbox: the class's own, with the seat's ids and volume. Whether it sleeps is nobody's business here."""
+    """Return the Sandbox: the class's pod template with the seat's ids and volume, without an operating mode."""
     metadata: Document = {"name": seat.name, "namespace": seat.namespace, "labels": seat.labels}
     if seat.budget is not None:
         metadata["annotations"] = {BUDGET: seat.budget}
@@ -160,7 +160,7 @@ def sandbox(seat: SeatPlan, template: Mapping[str, Any]) -> Document:
         "apiVersion": SANDBOXES,
         "kind": "Sandbox",
         "metadata": metadata,
-        # Everything that a sandbox of the class has, but the claims for slots.
+        # All fields of the class's template except volume claims.
         "spec": {
             **{key: template[key] for key in ("service",) if key in template},
             "podTemplate": seat_pod_template(seat, template),
@@ -192,7 +192,7 @@ def _contexts(spec: Document) -> Iterable[Document]:
 
 @dataclass(frozen=True)
 class RetainedSeat:
-    """An access point of a seat that is there: in use, or left over from a seat that nothing declares any more."""
+    """An existing access point of a seat, which may no longer be declared."""
 
     seat: str
     user: str
@@ -200,7 +200,7 @@ class RetainedSeat:
 
 
 def retained_seats(tagged: Mapping[str, Mapping[str, str]]) -> tuple[RetainedSeat, ...]:
-    """The access points of seats among things with their tags, by ARN."""
+    """Return the access points of seats among tagged resources, by ARN."""
     return tuple(
         RetainedSeat(tags[SEAT_TAG], tags.get(USER_TAG, ""), arn)
         for arn, tags in sorted(tagged.items())
@@ -209,31 +209,31 @@ def retained_seats(tagged: Mapping[str, Mapping[str, str]]) -> tuple[RetainedSea
 
 
 def duplicate_seats(seats: Sequence[SeatPlan]) -> list[str]:
-    """What is wrong with seats beside each other, each with the way out."""
-    wrong: list[str] = []
+    """Return the conflicts between declared seats, each with its fix."""
+    conflicts: list[str] = []
     names: dict[str, SeatPlan] = {}
     uids: dict[int, SeatPlan] = {}
     for seat in seats:
         if seat.name in names:
-            wrong.append(f"seat {seat.name} is declared twice: rename the one that has no data yet")
+            conflicts.append(f"seat {seat.name} is declared twice: rename the one that has no data yet")
         elif (other := uids.get(seat.uid)) is not None:
             both = f"seats {other.name} and {seat.name} would both have uid {seat.uid}"
-            wrong.append(f"{both}: rename the one that has no data yet")
+            conflicts.append(f"{both}: rename the one that has no data yet")
         names.setdefault(seat.name, seat)
         uids.setdefault(seat.uid, seat)
-    return wrong
+    return conflicts
 
 
-def conflicting_seats(seats: Sequence[SeatPlan], kept: Sequence[RetainedSeat]) -> list[str]:
-    """Seats whose name meets kept data of somebody else, each with the ways out."""
+def conflicting_seats(seats: Sequence[SeatPlan], retained: Sequence[RetainedSeat]) -> list[str]:
+    """Return the seats whose name has retained data of another owner, each with its fixes."""
     users = {seat.name: seat.user for seat in seats}
-    strange: dict[tuple[str, str], list[str]] = {}
-    for one in kept:
-        if one.seat in users and one.user != users[one.seat]:
-            strange.setdefault((one.seat, one.user), []).append(one.arn.rpartition("/")[2])
+    points_of_others: dict[tuple[str, str], list[str]] = {}
+    for point in retained:
+        if point.seat in users and point.user != users[point.seat]:
+            points_of_others.setdefault((point.seat, point.user), []).append(point.arn.rpartition("/")[2])
     return [
-        f"seat {name} is declared for {users[name]}, and {' and '.join(points)} keeps the data of {user or 'nobody'}"
-        f" under that name: give the seat another name; or declare it for {user or 'its owner'} again; or, once nobody"
-        f" wants that data, delete {' and '.join(points)}"
-        for (name, user), points in sorted(strange.items())
+        f"seat {name} is declared for {users[name]}, and {' and '.join(points)} has the data of {user or 'no owner'}"
+        f" under that name: give the seat another name; or declare it for {user or 'its owner'} again; or, if that data"
+        f" is no longer needed, delete {' and '.join(points)}"
+        for (name, user), points in sorted(points_of_others.items())
     ]

@@ -1,6 +1,6 @@
-"""A swarm as it is asked for: so many sandboxes for one task, made together or not at all.
+"""The objects of a swarm: several sandboxes for one task, created together or not at all.
 
-Whoever attributes what they use counts them as one: all of them carry the task and its owner.
+All of them have the labels of the task and its owner, with which costs are attributed.
 """
 
 from __future__ import annotations
@@ -28,18 +28,17 @@ if TYPE_CHECKING:
 
 Plain = dict[str, Any]
 
-# On a swarm's pool: how many were asked for at first, how many of them are somebody's by now, and that it is on its way
-# out.
+# On a swarm's pool: the requested number of members, the number of assigned ones, and whether it is being deleted.
 REQUESTED_COUNT = f"{DOMAIN}swarm-asked"
 ASSIGNED_COUNT = f"{DOMAIN}swarm-handed-over"
 ABANDONED = f"{DOMAIN}swarm-given-up"
-# Beyond this a class is asked for as a pool, and not as a task.
+# The largest swarm.
 MOST = 500
 
 
 @dataclass(frozen=True)
 class Swarm:
-    """The documents of one task's swarm, in the order in which they are made."""
+    """The objects of one task's swarm, in the order of their creation."""
 
     namespace: str
     task: str
@@ -48,21 +47,20 @@ class Swarm:
     template: Plain
     pool: Plain
     claims: tuple[Plain, ...]
-    keep_for: timedelta  # how long the data of what was deleted of it is kept
-    needs: Amounts  # of what quotas count, by their names for it
+    keep_for: timedelta  # how long the data of deleted members is retained
+    needs: Amounts  # the amounts that a ResourceQuota counts, by its names
 
 
 def swarm(
     plan: ClassPlan, release: Release, task: str, count: int, *, owner: str, shutdown: datetime | None = None
 ) -> Swarm:
-    """A swarm of `count` sandboxes of a class; `ValueError` where there can be none."""
+    """Return a swarm of `count` sandboxes of a class; raise `ValueError` if it is not possible."""
     if not 1 <= count <= MOST:
-        raise ValueError(f"{count} sandboxes are no swarm: 1 to {MOST} are")
-    whose = {USER_LABEL: owner, TASK_LABEL: task}
-    made = [shared_volume(plan, task), swarm_template(plan, release, task), swarm_pool(plan, release, task)]
-    for document in made:
-        document["metadata"]["labels"] |= whose
-    volume, template, pool = made
+        raise ValueError(f"a swarm has 1 to {MOST} sandboxes, not {count}")
+    shared = [shared_volume(plan, task), swarm_template(plan, release, task), swarm_pool(plan, release, task)]
+    for document in shared:
+        document["metadata"]["labels"] |= {USER_LABEL: owner, TASK_LABEL: task}
+    volume, template, pool = shared
     pool["metadata"]["annotations"] = {**pool["metadata"].get("annotations", {}), REQUESTED_COUNT: str(count)}
     members = tuple(
         claims.claim(
@@ -77,14 +75,14 @@ def swarm(
         )
         for number in range(count)
     )
-    kept = plan.retain_deleted_for
-    space = volume["metadata"]["namespace"]
-    return Swarm(space, task, owner, volume, template, pool, members, kept, _needs(plan, count))
+    namespace = volume["metadata"]["namespace"]
+    keep_for = plan.retain_deleted_for
+    return Swarm(namespace, task, owner, volume, template, pool, members, keep_for, _needs(plan, count))
 
 
 def member(task: str, number: int) -> str:
-    """The name of one of a task's sandboxes."""
-    # Of its home, too: that is called home- and this.
+    """Return the name of a member of a task's swarm."""
+    # Short enough for the name of its home, which has the prefix home-.
     return f"{fit(task, KINDS['kubernetes-label'].limit - len('home-') - len('-000'))}-{number}"
 
 
@@ -102,20 +100,20 @@ def _needs(plan: ClassPlan, count: int) -> Amounts:
 
 
 def quota_shortfalls(quota: Mapping[str, Any], needs: Amounts) -> list[str]:
-    """What a ResourceQuota has too little left of, in words for a person; empty where all of it fits."""
+    """Return what a ResourceQuota has too little left of, for messages; empty if everything fits."""
     status = section(quota, "status")
     hard, used = strings(status, "hard"), strings(status, "used")
-    wrong: list[str] = []
+    shortfalls: list[str] = []
     for name, amount in needs.items():
         if name in hard:
             try:
                 left = Quantity.parse(hard[name]).value - Quantity.parse(used.get(name, "0")).value
             except ValueError:
-                continue  # the API server counts by it, and refuses what does not fit
+                continue  # the API server refuses what exceeds it
             if amount > left:
-                told = [_format_amount(name, value) for value in (amount, max(left, Decimal(0)))]
-                wrong.append(f"{name}: {told[0]} of {told[1]} that are left of {hard[name]}")
-    return wrong
+                needed, free = (_format_amount(name, value) for value in (amount, max(left, Decimal(0))))
+                shortfalls.append(f"{name}: {needed} needed, {free} of {hard[name]} left")
+    return shortfalls
 
 
 def _format_amount(name: str, value: Decimal) -> str:

@@ -1,7 +1,7 @@
-"""A workspace as the service knows it: its name, its states, what of it stands on objects, and what may be asked of it.
+"""The types of workspaces: their ids, states, annotations, requests and results.
 
-All of it is kept in Kubernetes: a claim and its annotations while it is there, its volume's labels and annotations once
-it was deleted and its data is kept. How documents are read and written is in `workspace_records`.
+All data of a workspace is in Kubernetes: on its claim while it exists, and on its volume after it was deleted.
+`records.py` reads and writes these objects.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 
 # Annotations of claims, and of the volumes of deleted workspaces.
 DOMAIN = "sandbox.users.io/"
-KEY = f"{DOMAIN}key"  # hash of what was asked for when it was made: the same key for something else is refused
+KEY = f"{DOMAIN}key"  # hash of the create request: another request with the same key is refused
 CREATED_BY = f"{DOMAIN}created-by"
 SHARED = f"{DOMAIN}shared"  # JSON: owner -> rw or ro
 LEASES = f"{DOMAIN}leases"  # JSON: list of {holder, mode, until}
@@ -38,36 +38,36 @@ BUDGET = f"{DOMAIN}budget"  # dollars a month
 SUSPENDED_BECAUSE = f"{DOMAIN}suspended-because"
 DELETED_AT = f"{DOMAIN}deleted-at"
 DESTROY_AFTER = f"{DOMAIN}destroy-after"
-# A label of a deleted one's volume: its destruction was requested, so nobody returns to it.
+# A label of a deleted workspace's volume: its destruction was requested, so it cannot be restored.
 DESTROY_REQUESTED = f"{DOMAIN}destroy-requested"
 ARCHIVE = f"{DOMAIN}archive"  # of a session: its chat
-ARCHIVE_ENDED = f"{DOMAIN}archive-ended"  # when that was taken out of the archive; of a deleted one's volume, too
-PARENT_WORKSPACE = f"{DOMAIN}parent-workspace"  # whose capabilities it may not exceed
-COLD = f"{DOMAIN}cold"  # why it was not warm, where it was not
-# What users call a workspace by; apart from ours, so that nobody writes one of ours.
+ARCHIVE_ENDED = f"{DOMAIN}archive-ended"  # when the chat left the archive; also on the volume of a deleted session
+PARENT_WORKSPACE = f"{DOMAIN}parent-workspace"  # the workspace whose capabilities it may not exceed
+COLD = f"{DOMAIN}cold"  # why it started cold, if it did
+# The prefix of owners' own labels, so that they cannot set those of the service.
 OWN_LABEL = "label.sandbox.users.io/"
 
-# What goes to the volume when a workspace is deleted, so that it comes back as it was.
+# Annotations that are copied to the volume when a workspace is deleted, so that it is restored unchanged.
 RECORD = (KEY, CREATED_BY, SHARED, IDLE_AFTER, DEADLINE, BUDGET, ARCHIVE, PARENT_WORKSPACE)
 
 _PREFIX = "w-"
-_ID_LENGTH = 26  # of base 32: 130 bits, so that none is guessed and no two are alike
+_ID_LENGTH = 26  # of base 32: 130 bits, so that ids are unique and cannot be guessed
 ID: Final = re.compile(rf"{_PREFIX}[a-z2-7]{{{_ID_LENGTH}}}")
 
 
 def workspace_id(owner: str, key: str) -> str:
-    """The id of the workspace that an owner asks for by a key: always the same, so that it is made once."""
-    told = f"{len(owner)}:{owner}:{key}".encode("utf-8", "surrogatepass")
-    return _PREFIX + b32encode(hashlib.sha256(told).digest()).decode().lower()[:_ID_LENGTH]
+    """Return the id of an owner's workspace for a key: always the same, so that it is created once."""
+    text = f"{len(owner)}:{owner}:{key}".encode("utf-8", "surrogatepass")
+    return _PREFIX + b32encode(hashlib.sha256(text).digest()).decode().lower()[:_ID_LENGTH]
 
 
 def claim_name(owner: str, key: str) -> str:
-    """The name of its claim, which is its id: whoever is second to make it finds it there."""
+    """Return the name of its claim, which is its id, so that a repeated request finds the existing claim."""
     return workspace_id(owner, key)
 
 
 class Unset(Enum):
-    """What a change says nothing about; None takes a thing away."""
+    """The value of a field that a change leaves unchanged; None removes the field."""
 
     UNSET = "unset"
 
@@ -77,7 +77,7 @@ UNSET: Final = Unset.UNSET
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """An agent's hold on a workspace, until it is renewed no more."""
+    """A lease on a workspace, until it expires."""
 
     holder: str
     mode: Access
@@ -86,7 +86,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """One workspace as it was read."""
+    """One workspace, as it was read."""
 
     id: str
     owner: str
@@ -94,12 +94,12 @@ class Workspace:
     mode: Mode
     state: State
     created: datetime | None = None
-    claim_uid: str = ""  # also what its ledger goes by
-    version: str = ""  # of what was read
+    claim_uid: str = ""  # also in the ledger
+    version: str = ""  # the resourceVersion of the object
     pool: str = ""
     sandbox: str | None = None
     addresses: tuple[str, ...] = ()
-    volume: str | None = None  # known of deleted ones, and of those just handed over
+    volume: str | None = None  # known for deleted workspaces, and for those just claimed
     task: str | None = None
     key: str = ""
     created_by: str = ""
@@ -109,7 +109,7 @@ class Workspace:
     last_active: datetime | None = None
     busy_until: datetime | None = None
     wake_at: datetime | None = None
-    idle_after: timedelta | None = None  # its class's when it has none of its own
+    idle_after: timedelta | None = None  # None: that of its class
     deadline: datetime | None = None
     budget: Decimal | None = None
     suspended_because: Because | None = None
@@ -119,23 +119,23 @@ class Workspace:
     parent: str | None = None
     kept: bool = False
     cold: str | None = None
-    why: str = ""  # what its conditions say, where it is not running
-    turned: datetime | None = field(default=None, compare=False)  # when it last became ready, or ceased to be
+    why: str = ""  # the message of its conditions, if it is not running
+    turned: datetime | None = field(default=None, compare=False)  # the last transition of its Ready condition
     archive_ended: datetime | None = None  # of a session whose chat has ended
 
     @property
     def namespace(self) -> str:
-        """The namespace of its class."""
+        """Return the namespace of its class."""
         return f"sandbox-{self.class_name}"
 
     def held(self, now: datetime) -> tuple[Lease, ...]:
-        """The leases that have not run out."""
+        """Return the leases that have not expired."""
         return tuple(lease for lease in self.leases if lease.until > now)
 
 
 @dataclass(frozen=True)
 class CreateRequest:
-    """What a workspace is asked for with."""
+    """A request to create a workspace."""
 
     owner: str
     key: str
@@ -154,16 +154,16 @@ class CreateRequest:
 
     @property
     def id(self) -> str:
-        """The id of what it makes."""
+        """Return the id of the workspace that it creates."""
         return workspace_id(self.owner, self.key)
 
     @property
     def fingerprint(self) -> str:
-        """Return a digest of what two requests with the same key have to agree on, whoever sends them.
+        """Return a digest of the fields that must be equal in two requests with the same key, whoever sends them.
 
         Labels and deadline are not part of it: a repeated request often has later ones, and means the same workspace.
         """
-        told = (
+        content = (
             self.class_name,
             self.mode,
             self.task,
@@ -174,12 +174,12 @@ class CreateRequest:
             self.archive,
             self.parent,
         )
-        return hashlib.sha256(repr(told).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        return hashlib.sha256(repr(content).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 @dataclass(frozen=True)
 class Changes:
-    """What of a workspace is to be changed."""
+    """Changes of a workspace."""
 
     class_name: str | Unset = UNSET
     labels: Mapping[str, str] | Unset = UNSET
@@ -195,17 +195,17 @@ class Changes:
 
 @dataclass(frozen=True)
 class CreateResult:
-    """What became of a request to make, wake or move one."""
+    """The result of a request to create, resume or move a workspace."""
 
     workspace: Workspace
-    ready: bool  # it may be used; else there is a place to watch
+    ready: bool  # whether it can be used now
     existed: bool = False
-    cold: str | None = None  # why it was not taken from a pool
+    cold: str | None = None  # why it does not come from a pool
 
 
 @dataclass(frozen=True)
 class Filter:
-    """Which workspaces are meant; what is None is not asked for. `reader` sees their own and what is shared."""
+    """A filter of workspaces; None matches all. A `reader` sees their own workspaces and those shared with them."""
 
     reader: str | None = None
     owner: str | None = None
@@ -214,12 +214,12 @@ class Filter:
     mode: Mode | None = None
     task: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
-    deleted: bool = False  # also those of which only the data is there
+    deleted: bool = False  # whether to include deleted workspaces with retained data
 
 
 @dataclass(frozen=True)
 class Page:
-    """A part of a list, and where the next begins."""
+    """A page of a list, and the last id before the next page."""
 
     workspaces: tuple[Workspace, ...]
     after: str | None = None
@@ -227,7 +227,7 @@ class Page:
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened to a workspace, as Kubernetes tells it."""
+    """A Kubernetes event of a workspace."""
 
     at: datetime
     about: str  # kind/name

@@ -11,7 +11,7 @@ from agentenv.core.classes.names import SCHEDULES
 from agentenv.core.classes.objects import ClassObjects
 from agentenv.core.classes.pools.schedules import schedules_namespace
 from agentenv.core.classes.swarm import shared_volume, swarm_pool, swarm_template
-from agentenv.core.guardrails.priority import priority_class
+from agentenv.core.guardrails.pods import priority_class
 from agentenv.core.nodes.tiers import WALLS, runtime_class
 from agentenv.core.workspaces.claims import claim
 from agentenv.rehearsal.controlplane.client import ApiError, Client, Credentials, until

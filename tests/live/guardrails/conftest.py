@@ -15,8 +15,8 @@ from agentenv.core.classes.namespace import restricted
 from agentenv.core.classes.objects import ClassObjects, DeploymentValues, class_objects
 from agentenv.core.classes.plan import plans
 from agentenv.core.guardrails import anchor_documents, policies
+from agentenv.core.guardrails.pods import priority_class
 from agentenv.core.guardrails.principals import METER
-from agentenv.core.guardrails.priority import priority_class
 from agentenv.core.nodes.tiers import labels as node_labels
 from agentenv.core.nodes.tiers import runtime_class, wall_of
 from agentenv.core.service import home_metering as storage_metering

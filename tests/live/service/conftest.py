@@ -13,7 +13,7 @@ import pytest
 from agentenv.config import read
 from agentenv.core.classes.objects import ClassObjects, DeploymentValues, class_objects
 from agentenv.core.classes.plan import ClassPlan, plans
-from agentenv.core.guardrails.priority import priority_class
+from agentenv.core.guardrails.pods import priority_class
 from agentenv.core.nodes.tiers import CAPACITY_LABEL, labels, taints, wall_of
 from agentenv.rehearsal.controlplane.client import Client
 from agentenv.rehearsal.controlplane.nodes.kwok_nodes import NodeShape

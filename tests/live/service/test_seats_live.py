@@ -141,7 +141,7 @@ def comes_up_with_its_own_ids(stack: Stack) -> str:
 def refused_to_others_and_found_again(stack: Stack, desk: Object, kept: str) -> None:
     """Somebody else is refused under that name before anything is registered; its user has the same folder again."""
     said = stack.engine.fails("preview", **stack.told({**desk, "user": "u-9"}))
-    assert f"{kept} keeps the data of u-1" in said
+    assert f"{kept} has the data of u-1" in said
     assert "Traceback" not in said
     assert "Workspace" not in said
     assert stack.up(desk) == {"create": 5}

@@ -1,7 +1,7 @@
-"""What a sandbox has to be somebody to AWS by the exchange: a token for it in a file, and where to take it.
+"""The pod settings of classes with `identity: exchange`: a token in a file, and the address that exchanges it.
 
-All of it is what SDKs of AWS read from a pod's surroundings, and none of it is a secret or differs between owners: the
-token is the pod's own, and who it is for is looked up when it is exchanged.
+AWS SDKs read all of it from the pod's environment. None of it is a secret or differs between owners: the token is that
+of the pod, and the exchange looks its owner up.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ HOST = "workspace-service.workspace-service.svc"
 
 
 def exchanges(plan: ClassPlan) -> bool:
-    """Whether the sandboxes of a class exchange tokens. Without a service that does it there is nothing to mount."""
+    """Return whether the sandboxes of a class exchange tokens, which needs the workspace service."""
     return plan.settings.identity.kind == "exchange" and plan.cluster.exchange is not None
 
 
 def volumes(plan: ClassPlan) -> list[Plain]:
-    """The volume with the token: made for the exchange and for nothing else, and replaced before it ends."""
+    """Return the projected volume with the token, whose audience is the exchange alone."""
     if not exchanges(plan):
         return []
     token = {"audience": AUDIENCE, "expirationSeconds": TOKEN_SECONDS, "path": FILE}
@@ -34,29 +34,29 @@ def volumes(plan: ClassPlan) -> list[Plain]:
 
 
 def mounts(plan: ClassPlan) -> list[Plain]:
-    """Where it is mounted."""
+    """Return the mount of the token's volume."""
     return [{"name": VOLUME, "mountPath": FOLDER, "readOnly": True}] if exchanges(plan) else []
 
 
 def variables(plan: ClassPlan) -> dict[str, str]:
-    """What SDKs go by: that there is a token, whose role it is for, and who exchanges it."""
+    """Return the environment variables that make AWS SDKs exchange the token."""
     if not exchanges(plan):
         return {}
     address = f"http://{HOST}:{_port(plan)}/v1/identity"
     return {
         "AWS_WEB_IDENTITY_TOKEN_FILE": f"{FOLDER}/{FILE}",
-        # SDKs want one. The exchange decides the role by the class, and knows the account, which nobody does here.
+        # SDKs require a role. The exchange ignores it and chooses the class's role, whose account is not known here.
         "AWS_ROLE_ARN": f"arn:aws:iam::000000000000:role/{plan.name}",
-        # A token goes to the exchange and never to AWS itself, which would not know it.
+        # SDKs send the token to the exchange; AWS does not trust its issuer for this audience.
         "AWS_ENDPOINT_URL_STS": f"{address}/sts",
         "SANDBOX_IDENTITY_URL": address,
-        # There is no instance whose credentials a sandbox could have; asking for them takes seconds.
+        # Sandboxes have no access to instance metadata; SDKs would wait seconds for it.
         "AWS_EC2_METADATA_DISABLED": "true",
     }
 
 
 def audiences(plan: ClassPlan) -> str:
-    """For whom tokens may be put into sandboxes of the class, beside AWS."""
+    """Return the audience of tokens in sandboxes of the class, besides those of AWS; empty if there is none."""
     return AUDIENCE if exchanges(plan) else ""
 
 

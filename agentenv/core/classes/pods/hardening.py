@@ -1,4 +1,4 @@
-"""What every pod and container of ours gives up, whoever made its image."""
+"""The security contexts of all pods and containers of the project."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ Plain = dict[str, Any]
 
 
 def pod_security(uid: int) -> Plain:
-    """Who a pod runs as.
+    """Return the security context of a pod that runs as a uid.
 
-    There is no fsGroup: the access point says whose its files are, and a kubelet that made them somebody else's would
-    walk through all of them at every start.
+    It has no fsGroup: the access point enforces the owner of files, and the kubelet would change the owner of every
+    file at each start.
     """
     return {
         "runAsNonRoot": True,
@@ -22,7 +22,7 @@ def pod_security(uid: int) -> Plain:
 
 
 def container_security() -> Plain:
-    """What a container of a sandbox may do to its node: nothing."""
+    """Return the security context of a container, without any privileges."""
     return {
         "allowPrivilegeEscalation": False,
         "capabilities": {"drop": ["ALL"]},

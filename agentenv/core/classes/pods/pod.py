@@ -1,6 +1,6 @@
-"""The pod of a sandbox, hardened: everything that could be left to a default is said.
+"""The pod of a sandbox, hardened: no security-relevant field is left to its default.
 
-Nothing of it comes from whoever claims one; a claim adds labels and annotations to it and no more.
+A claim only adds labels and annotations to it.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
 from agentenv.core.capabilities.policies.network_policy import dns_settings
 from agentenv.core.classes.names import HOME, SANDBOX
-from agentenv.core.classes.pods import aws_identity as identity
-from agentenv.core.classes.pods import daemon
+from agentenv.core.classes.pods import aws_identity, daemon
 from agentenv.core.classes.pods.environment import TEMPORARY
 from agentenv.core.classes.pods.environment import variables as environment_variables
 from agentenv.core.classes.pods.hardening import container_security, pod_security
@@ -27,19 +26,19 @@ if TYPE_CHECKING:
 
 Plain = dict[str, Any]
 
-# How much longer than its processes a pod may take: workspaced kills what is left, and hands over the last output.
+# The time for workspaced to kill remaining processes and to deliver the last output, after their own grace period.
 STOP_SECONDS = 10
 ZONE = "topology.kubernetes.io/zone"
 LOCAL_DISK = "karpenter.k8s.aws/instance-local-nvme"
 
 
 def pod_spec(plan: ClassPlan, image: str, *, seat: bool = False) -> Plain:
-    """Return the specification of a sandbox's pod, or of a declared seat's; its volume claim comes to it by name."""
+    """Return the spec of a sandbox's pod, or of a declared seat's. The volume of the home is added to it later."""
     home = home_path(plan, seat=seat)
     return {
         "serviceAccountName": SANDBOX,
         "automountServiceAccountToken": False,
-        # Every service of the namespace would be told to it in variables.
+        # Otherwise the kubelet sets variables for every Service of the namespace.
         "enableServiceLinks": False,
         "securityContext": pod_security(plan.uid),
         **dns_settings(granted=any(grant.word == "dns" for grant in plan.settings.capabilities), cluster=plan.cluster),
@@ -47,12 +46,12 @@ def pod_spec(plan: ClassPlan, image: str, *, seat: bool = False) -> Plain:
         **_scheduling(plan),
         **_init_containers(plan, image, home, stored=seat or plan.slots),
         "containers": [_container(plan, image, home, stored=seat or plan.slots)],
-        "volumes": [*_scratch_volumes(plan, home, seat=seat), *daemon.volumes(plan), *identity.volumes(plan)],
+        "volumes": [*_scratch_volumes(plan, home, seat=seat), *daemon.volumes(plan), *aws_identity.volumes(plan)],
     }
 
 
 def home_path(plan: ClassPlan, *, seat: bool = False) -> str | None:
-    """Return where the home is mounted; None for a sandbox without one."""
+    """Return the mount path of the home; None for a sandbox without one."""
     storage = plan.settings.storage
     return None if storage.kind == "none" and not seat else storage.mount_path
 
@@ -70,10 +69,10 @@ def _init_containers(plan: ClassPlan, image: str, home: str | None, *, stored: b
 def _container(plan: ClassPlan, image: str, home: str | None, *, stored: bool) -> Plain:
     settings = plan.settings
     declared = {variable.name: variable.value for variable in settings.env}
-    # The image's own home is on a file system that nobody can write to.
+    # The home in the image is on the read-only root file system.
     variables = {
         **environment_variables(home or TEMPORARY),
-        **identity.variables(plan),
+        **aws_identity.variables(plan),
         **declared,
         **daemon.variables(plan),
     }
@@ -84,7 +83,7 @@ def _container(plan: ClassPlan, image: str, home: str | None, *, stored: bool) -
         **daemon.entry_point(plan),
         "env": [{"name": name, "value": value} for name, value in variables.items()],
         "resources": container_resources(plan).to_kubernetes(),
-        # A sandbox is made larger or smaller without ending what runs in it; on Fargate it has a machine of its size.
+        # A sandbox is resized without a restart; Fargate does not resize pods.
         **({} if plan.on_fargate else {"resizePolicy": _resize_policy()}),
         "securityContext": container_security(),
         **(_probes(plan) or daemon.probes(plan)),
@@ -94,9 +93,9 @@ def _container(plan: ClassPlan, image: str, home: str | None, *, stored: bool) -
 
 
 def _probes(plan: ClassPlan) -> Plain:
-    """When it has started, and when it is ready.
+    """Return the startup and readiness probes.
 
-    There is no probe of its life: a sandbox that is too busy to answer is working, and what runs in it would be lost.
+    There is no liveness probe: a sandbox that is too busy to answer is working, and a restart would lose its processes.
     """
     settings = plan.settings.probe
     if settings is None:
@@ -109,7 +108,7 @@ def _probes(plan: ClassPlan) -> Plain:
         handler = {"tcpSocket": {"port": settings.port}}
     seconds = int(settings.start_within.total_seconds())
     return {
-        # A pool waits for it, and so may a claim: it is asked for often, and no longer once it has answered.
+        # Pools and claims wait for the startup probe, so it is frequent; it ends with its first success.
         "startupProbe": {**handler, "periodSeconds": 1, "timeoutSeconds": 1, "failureThreshold": seconds},
         "readinessProbe": {**handler, "periodSeconds": 10, "timeoutSeconds": 5, "failureThreshold": 3},
     }
@@ -120,14 +119,14 @@ def _resize_policy() -> list[Plain]:
 
 
 def _scheduling(plan: ClassPlan) -> Plain:
-    """Where it runs. Fargate gives each pod a node of its own, and a priority that it sets itself."""
+    """Return the scheduling fields. Fargate gives each pod its own node, and sets its priority."""
     settings, wall = plan.settings, plan.wall
     if wall is None:
         return {}
     spread: Plain = {
         "maxSkew": 1,
         "topologyKey": ZONE,
-        # A zone without room is no reason to keep somebody waiting.
+        # A zone without capacity must not delay a claim.
         "whenUnsatisfiable": "ScheduleAnyway",
         "labelSelector": {"matchLabels": {CLASS_LABEL: plan.name}},
     }
@@ -149,7 +148,7 @@ def _scheduling(plan: ClassPlan) -> Plain:
 
 
 def _scratch_paths(plan: ClassPlan, home: str | None) -> dict[str, Decimal]:
-    """Where a sandbox may write besides its home, with a size each."""
+    """Return the sizes of the writable paths besides the home."""
     amount = plan.settings.resources.ephemeral.value
     return {path: amount * part for path, part in SCRATCH.items() if path != home}
 
@@ -166,7 +165,7 @@ def _scratch_volumes(plan: ClassPlan, home: str | None, *, seat: bool) -> list[P
 
 def _mounts(plan: ClassPlan, home: str | None, *, stored: bool) -> list[Plain]:
     mounts = [{"name": _volume(path), "mountPath": path} for path in _scratch_paths(plan, home)]
-    mounts += [*daemon.mounts(plan), *identity.mounts(plan)]
+    mounts += [*daemon.mounts(plan), *aws_identity.mounts(plan)]
     if home is None:
         return mounts
     return [*mounts, home_mount(home) if stored else {"name": HOME, "mountPath": home}]

@@ -1,4 +1,4 @@
-"""What one sandbox takes: of processor, memory and disk, for its container and for its place on a node."""
+"""The resources of a sandbox: of its container, and of its pod on a node."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 CPU, MEMORY, DISK, GPU = "cpu", "memory", "ephemeral-storage", GPU_TAINT
 Amounts = dict[str, Decimal]
 
-# Of the disk that a sandbox has, by where programs expect to write. The rest is for logs.
+# The share of a sandbox's ephemeral storage that each writable path gets. The rest is for logs.
 SCRATCH = {"/tmp": Decimal("0.5"), "/var/tmp": Decimal("0.125"), "/run": Decimal("0.0625")}  # noqa: S108 - of a sandbox
 
 # The disk of workspaced: it has 12 MiB, and is written beside itself when it is replaced.
@@ -25,25 +25,25 @@ WORKSPACED_DISK = Quantity.parse("32Mi")
 
 @dataclass(frozen=True)
 class ResourceRequirements:
-    """What a container always has, and what it may have for a while."""
+    """The requests and limits of a container or pod."""
 
     requests: Amounts
     limits: Amounts
 
     def to_kubernetes(self) -> dict[str, dict[str, str]]:
-        """As Kubernetes takes it."""
+        """Return the `resources` of a container."""
         return {"requests": format_amounts(self.requests), "limits": format_amounts(self.limits)}
 
 
 def container_resources(plan: ClassPlan) -> ResourceRequirements:
-    """The share of a sandbox's container."""
+    """Return the resources of a sandbox's container."""
     settings = plan.settings.resources
     requests: Amounts = {CPU: settings.cpu.value, MEMORY: settings.memory.value, DISK: disk(plan)}
     if plan.on_fargate:
         whole = size_up(settings.cpu.value, settings.memory.value)
         if whole is None:
             raise ValueError(f"Fargate has no size for {settings.cpu} cores and {settings.memory}")
-        # Whatever size is billed belongs to the sandbox whole, less what Fargate keeps for itself.
+        # The sandbox gets the whole size that is billed, less what Fargate reserves.
         requests |= {CPU: whole.cpu, MEMORY: whole.memory * GIB - OVERHEAD}
         return ResourceRequirements(requests, dict(requests))
     most: Amounts = {
@@ -51,25 +51,25 @@ def container_resources(plan: ClassPlan) -> ResourceRequirements:
         CPU: (settings.burst.cpu or settings.cpu).value,
         MEMORY: (settings.burst.memory or settings.memory).value,
     }
-    # Extended resources are had whole or not at all.
+    # Extended resources cannot be overcommitted: requests equal limits.
     gpus: Amounts = {GPU: Decimal(plan.settings.gpu)} if plan.settings.gpu else {}
     return ResourceRequirements({**requests, **gpus}, {**most, **gpus})
 
 
 def pod_resources(plan: ClassPlan) -> ResourceRequirements:
-    """The share of a pod, as the scheduler and quotas count it: the gate never has more than the sandbox after it."""
+    """Return the resources of a pod, as the scheduler and quotas count them. The gate never needs more."""
     container, over = container_resources(plan), overhead(plan)
     return ResourceRequirements(_added(container.requests, over), _added(container.limits, over))
 
 
 def overhead(plan: ClassPlan) -> Amounts:
-    """What the wall takes of a node beside the sandbox."""
+    """Return the overhead of the runtime class."""
     wall = plan.wall
     return {} if wall is None else {name: Quantity.parse(text).value for name, text in wall.overhead.items()}
 
 
 def disk(plan: ClassPlan) -> Decimal:
-    """Return the disk of a node that a sandbox has: its own, workspaced's, and a home that is lost on stop."""
+    """Return the ephemeral storage of a sandbox: its own, that of workspaced, and that of a scratch home."""
     storage = plan.settings.storage
     return (
         plan.settings.resources.ephemeral.value
@@ -79,7 +79,7 @@ def disk(plan: ClassPlan) -> Decimal:
 
 
 def format_amounts(amounts: Amounts) -> dict[str, str]:
-    """Amounts as Kubernetes takes them."""
+    """Return amounts as Kubernetes quantities."""
     return {name: size(value) if name in {MEMORY, DISK} else cores(value) for name, value in amounts.items()}
 
 

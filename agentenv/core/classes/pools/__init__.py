@@ -1,1 +1,1 @@
-"""Warm pools: their sizes, their schedules, and the objects of them."""
+"""Warm pools: their sizes, their schedules and their objects."""

@@ -1,7 +1,7 @@
-"""How many members a scheduled pool has at which time of the week, as a class's constraints tell it.
+"""The size of a scheduled pool at each time of the week, as it is in the class's ConfigMap.
 
-A schedule's jobs scale a pool when its size changes and at no other time. Whoever has to know what is right in between,
-such as whoever lets a new release take an old one's place, reads it here.
+A schedule's jobs scale a pool only when its size changes. The retirement of releases reads here which size a new pool
+should have in between.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ class PoolHours:
     spans: tuple[tuple[int, int, int], ...]
 
     def size_at(self, now: datetime) -> int:
-        """How many members it has at a moment."""
+        """Return the size of the pool at a time."""
         local = now.astimezone(ZoneInfo(self.timezone))
         return size_of(self.spans, self.base, local.weekday() * DAY + local.hour * 60 + local.minute)
 
 
 def format_pool_hours(pool: Pool) -> str:
-    """The hours of a pool as text; nothing where it has one size all week."""
+    """Return the hours of a pool as text; empty if it has one size all week."""
     if not pool.schedules:
         return ""
     return json.dumps([pool.schedules[0].timezone, base_size(pool), spans(pool)], separators=(",", ":"))
 
 
 def parse_pool_hours(text: str) -> PoolHours | None:
-    """The hours that a text tells; None where it tells none that can be read."""
+    """Return the hours from a text, or None if it has none or is invalid."""
     values: Any = parsed(text)
     try:
         timezone, base, intervals = values

@@ -1,8 +1,8 @@
-"""Office hours of a pool: jobs that scale it when a time of the week with another size begins or ends.
+"""The schedules of a pool: CronJobs that scale it when a time of the week with another size begins or ends.
 
-The jobs run in a namespace of their own, as an account that may read and scale the pools of the class and nothing else.
-A pool that is scheduled belongs to its schedule: whoever declares it leaves its size alone. Until the first switch, and
-after one that was missed by more than the time it may be late, it has the size from before.
+The jobs run in their own namespace, with a service account that may only read and scale the pools of the class.
+The schedule owns the size of a scheduled pool, so its declaration ignores changes of it. Until the first job runs, and
+after one that was missed by more than the starting deadline, the pool keeps its size.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ class SizeChange:
 
     @property
     def cron(self) -> str:
-        """As a CronJob takes it."""
+        """Return the schedule of a CronJob."""
         hour, minute = self.time.split(":")
         return f"{int(minute)} {int(hour)} * * {','.join(str(WEEK.index(day)) for day in self.days)}"
 
 
 @dataclass(frozen=True)
 class Schedules:
-    """What scales the pools of a class: who may, and when it does."""
+    """The CronJobs that scale the pools of a class, with their service account and its RBAC objects."""
 
     account: Plain
     role: Plain
@@ -59,34 +59,35 @@ class Schedules:
     jobs: tuple[Plain, ...]
 
     def documents(self) -> tuple[Plain, ...]:
-        """All of it, each after what it needs."""
+        """Return all objects in the order of their dependencies."""
         return (self.account, self.role, self.binding, *self.jobs)
 
 
 def size_changes(pool: Pool) -> tuple[SizeChange, ...]:
-    """When a pool changes its size, and to what; where one schedule ends as another starts, the start counts."""
-    at: dict[tuple[str, str], int] = {}
+    """Return when a pool changes its size. Where one schedule ends as another starts, the start counts."""
+    sizes: dict[tuple[str, str], int] = {}
     for schedule in pool.schedules:
         for day in schedule.days:
-            at.setdefault(_cron_time(day, schedule.end), base_size(pool))
+            sizes.setdefault(_cron_time(day, schedule.end), base_size(pool))
     for schedule in pool.schedules:
         for day in schedule.days:
-            at[day, schedule.start] = schedule.size
-    days: dict[tuple[str, int], list[str]] = {}
-    for (day, time), members in at.items():
-        days.setdefault((time, members), []).append(day)
+            sizes[day, schedule.start] = schedule.size
+    days_of: dict[tuple[str, int], list[str]] = {}
+    for (day, time), members in sizes.items():
+        days_of.setdefault((time, members), []).append(day)
     return tuple(
-        SizeChange(tuple(sorted(some, key=WEEK.index)), time, members) for (time, members), some in sorted(days.items())
+        SizeChange(tuple(sorted(days, key=WEEK.index)), time, members)
+        for (time, members), days in sorted(days_of.items())
     )
 
 
 def _cron_time(day: str, time: str) -> tuple[str, str]:
-    """The end of a day is the beginning of the next, which is what a CronJob knows it by."""
+    """Return the day and time for a CronJob, in which the end of a day is the beginning of the next."""
     return (WEEK[(WEEK.index(day) + 1) % len(WEEK)], "00:00") if time == "24:00" else (day, time)
 
 
 def schedules(plan: ClassPlan) -> Schedules | None:
-    """What scales a class's pools; None for a class whose pool has one size all week."""
+    """Return the objects that scale a class's pools; None if they have one size all week."""
     changes = size_changes(plan.settings.pool)
     if not changes:
         return None
@@ -106,7 +107,7 @@ def schedules(plan: ClassPlan) -> Schedules | None:
             "kind": "Role",
             "metadata": role,
             "rules": [
-                # kubectl looks at what it is to scale first.
+                # kubectl reads the pool before it scales it.
                 {**pools, "resources": ["sandboxwarmpools"], "verbs": ["get"]},
                 {**pools, "resources": ["sandboxwarmpools/scale"], "verbs": ["get", "patch", "update"]},
             ],
@@ -123,7 +124,7 @@ def schedules(plan: ClassPlan) -> Schedules | None:
 
 
 def schedules_namespace(version: str) -> Plain:
-    """The namespace that the jobs of all classes run in."""
+    """Return the namespace of the jobs of all classes."""
     return {
         "apiVersion": "v1",
         "kind": "Namespace",
@@ -132,7 +133,7 @@ def schedules_namespace(version: str) -> Plain:
 
 
 def _job(plan: ClassPlan, change: SizeChange) -> Plain:
-    # One timezone a pool: times of two would cross each other twice a year.
+    # The schedules of a pool have one time zone, which the settings check: two would overlap twice a year.
     timezone = plan.settings.pool.schedules[0].timezone
     return {
         "apiVersion": "batch/v1",
@@ -173,7 +174,7 @@ def _job_pod(plan: ClassPlan, change: SizeChange) -> Plain:
 
 
 def _scale_container(plan: ClassPlan, members: int, names: Sequence[str]) -> Plain:
-    """The container that gives these pools this size: kubectl takes one size at a time, and its image has no shell."""
+    """Return the container that scales pools to a size: kubectl takes one size, and its image has no shell."""
     amounts = {"cpu": "50m", "memory": "64Mi", "ephemeral-storage": "16Mi"}
     return {
         "name": f"scale-to-{members}",
@@ -193,7 +194,7 @@ def _scale_container(plan: ClassPlan, members: int, names: Sequence[str]) -> Pla
 
 
 def _by_size(plan: ClassPlan, change: SizeChange) -> Iterator[tuple[int, list[str]]]:
-    """The pools by the size that each is to have."""
+    """Yield each new size with the names of its pools."""
     by_size: dict[int, list[str]] = {}
     for release in releases_of(plan):
         for name, members in zip(release.names, divide_members(change.members, len(release.names)), strict=True):
@@ -202,6 +203,6 @@ def _by_size(plan: ClassPlan, change: SizeChange) -> Iterator[tuple[int, list[st
 
 
 def _job_name(plan: ClassPlan, change: SizeChange) -> str:
-    """One of a pool's names: what happens when. Days are in it as a hash, for there may be seven of them."""
+    """Return the name of a CronJob, with the time, the size and a hash of the days, of which there may be seven."""
     days = hashlib.sha256(",".join(change.days).encode()).hexdigest()[:4]
     return fit(f"{plan.name}-{change.time.replace(':', '')}-{change.members}-{days}", LONGEST_JOB)

@@ -1,4 +1,4 @@
-"""The pools of warm sandboxes: how large each is, and what may be expected of it."""
+"""The SandboxWarmPool objects of a class, and the expected miss rate of its pool."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ Plain = dict[str, Any]
 
 @dataclass(frozen=True)
 class PoolChoice:
-    """The size that was chosen for a class's pool, over all its shards.
+    """The chosen size of a class's pool, over all its shards.
 
-    The share of misses is None where nobody said how claims arrive. It holds for whoever claims from a shard that has
-    a member; tied to one shard, a claim would miss more often.
+    The miss rate is None if the settings do not say how claims arrive. It assumes that a claim may use any shard that
+    has a member; claims that are bound to one shard miss more often.
     """
 
     size: int
@@ -31,7 +31,7 @@ class PoolChoice:
 
 
 def pool_choice(pool: Pool) -> PoolChoice:
-    """What was chosen for a pool, and why it may be trusted."""
+    """Return the chosen size of a pool and its expected miss rate."""
     size = base_size(pool)
     if pool.peak_claims_per_hour is None:
         return PoolChoice(size, None)
@@ -39,20 +39,20 @@ def pool_choice(pool: Pool) -> PoolChoice:
 
 
 def shard_sizes(pool: Pool, shards: int) -> tuple[int, ...]:
-    """The size of each shard's pool outside its schedules."""
+    """Return the size of each shard's pool outside its schedules."""
     return divide_members(base_size(pool), shards)
 
 
 def divide_members(members: int, shards: int) -> tuple[int, ...]:
-    """So many members over so many shards, the first ones with one more where they do not come out even."""
-    each, more = divmod(members, shards)
-    return tuple(each + (shard < more) for shard in range(shards))
+    """Return the members of each shard; the first ones have one more if the number does not divide evenly."""
+    each, remainder = divmod(members, shards)
+    return tuple(each + (shard < remainder) for shard in range(shards))
 
 
 def warm_pool(
     plan: ClassPlan, name: str, members: int, labels: Mapping[str, str], template: str | None = None
 ) -> Plain:
-    """The document of one pool, of the template that is named like it unless another is said."""
+    """Return one pool; its template has the same name by default."""
     return {
         "apiVersion": EXTENSIONS,
         "kind": "SandboxWarmPool",
@@ -60,7 +60,7 @@ def warm_pool(
         "spec": {
             "replicas": members,
             "sandboxTemplateRef": {"name": template or name},
-            # A template of ours never changes; of one that was changed by hand no member is handed out.
+            # Templates never change; if one is changed by hand, its members are recreated before they are claimed.
             "updateStrategy": {"type": "Recreate"},
         },
     }

@@ -102,7 +102,7 @@ def test_kept_data_of_somebody_else_ends_the_program_before_anything_is_register
         workspace(user=user)
 
     assert registered(lambda: program("u-1"), standing={SEARCH: found}).of("AccessPoint")
-    with pytest.raises(SeatConflictError, match="fsap-1 keeps the data of u-1"):
+    with pytest.raises(SeatConflictError, match="fsap-1 has the data of u-1"):
         registered(lambda: program("u-2"), standing={SEARCH: found})
 
 

@@ -134,7 +134,7 @@ def test_from_the_template_in_the_cluster_a_task_has_the_objects_that_its_swarm_
 @pytest.mark.parametrize(("kind", "task"), [("slot", "t-1"), ("shared", "T 1"), ("shared", "")])
 def test_no_swarm_of_a_class_without_a_shared_volume_or_of_no_task(kind: str, task: str) -> None:
     plan = plan_of(sandbox(storage={"kind": kind}))
-    with pytest.raises(ValueError, match=r"no task|wants one with shared"):
+    with pytest.raises(ValueError, match=r"not the name of a task|needs storage shared"):
         swarm_template(plan, objects_of(plan).releases[0], task)
 
 
@@ -169,7 +169,7 @@ def test_a_claim_brings_variables_to_the_sandbox_alone() -> None:
 
 @pytest.mark.parametrize(
     ("wrong", "words"),
-    [({"outcome": "Keep"}, "no outcome"), ({"shutdown": datetime(2026, 1, 1)}, "time zone")],  # noqa: DTZ001
+    [({"outcome": "Keep"}, "not a shutdown policy"), ({"shutdown": datetime(2026, 1, 1)}, "time zone")],  # noqa: DTZ001
 )
 def test_a_claim_that_nobody_would_understand_is_not_written(wrong: Object, words: str) -> None:
     with pytest.raises(ValueError, match=words):

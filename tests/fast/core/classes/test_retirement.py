@@ -43,7 +43,7 @@ def test_what_the_stack_names_stays_as_it_is() -> None:
 @pytest.mark.parametrize("successor", [(), (replace(NEW, ready=2),), (replace(NEW, observed=False),)])
 def test_an_old_release_works_on_until_the_new_one_is_full(successor: tuple[Pool, ...]) -> None:
     assert steps(state(OLD, *successor)) == []
-    assert "takes its place" in waits(state(OLD, *successor))
+    assert "replaces it" in waits(state(OLD, *successor))
 
 
 def test_every_shard_of_the_new_release_has_to_be_full() -> None:
@@ -90,7 +90,9 @@ def test_once_marked_it_goes_even_if_the_new_pool_is_claimed_from() -> None:
 
 
 def test_nobody_who_chose_it_before_it_was_marked_is_left_without() -> None:
-    assert "on their way" in waits(state(NEW, replace(MARKED, retiring=NOW - SETTLED + timedelta(seconds=1))))
+    assert "new claims may still name it" in waits(
+        state(NEW, replace(MARKED, retiring=NOW - SETTLED + timedelta(seconds=1)))
+    )
     fresh = claim(made=NOW - timedelta(seconds=5), sandbox=None)
     assert "waits for one of its members" in waits(state(NEW, MARKED, claims=(fresh,)))
     # Nor does one that will never get any hold it up.
@@ -109,7 +111,7 @@ def test_pool_and_template_stay_while_a_claim_names_them_and_then_go_one_after_t
     assert steps(state(NEW, EMPTY, claims=(claim("box-new"),), templates=(TEMPLATE,))) == [("remove-pool", "box-old")]
     assert steps(state(NEW, templates=(TEMPLATE,))) == [("remove-template", "box-old")]
     assert steps(state(NEW, templates=(replace(TEMPLATE, retiring=None),))) == [("mark", "box-old")]
-    assert "on their way" in waits(state(NEW, templates=(replace(TEMPLATE, retiring=NOW),)))
+    assert "new claims may still name it" in waits(state(NEW, templates=(replace(TEMPLATE, retiring=NOW),)))
 
 
 def test_a_claim_that_came_as_its_pool_went_gets_it_back() -> None:

@@ -14,8 +14,8 @@ from agentenv.core.classes.constraints_configmap import constraints
 from agentenv.core.classes.plan import plans
 from agentenv.core.guardrails import EKS, Policy, policies
 from agentenv.core.guardrails.guardrail import CONSTRAINTS
+from agentenv.core.guardrails.pods import priority_class
 from agentenv.core.guardrails.principals import DEPLOYER, requested_by
-from agentenv.core.guardrails.priority import priority_class
 from agentenv.core.guardrails.reference import guardrails_page
 from tests.fast.config.stack_samples import sandbox, settings
 

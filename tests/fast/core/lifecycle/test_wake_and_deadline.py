@@ -38,7 +38,9 @@ def test_what_was_stopped_is_not_woken_by_an_hour_or_by_a_sign(because: str) -> 
 
 
 def test_one_that_is_awake_forgets_its_hour() -> None:
-    assert rung(state="running", suspended_because=None, wake_at=NOW) == WakeDecision(False, "it is awake", forget=True)
+    assert rung(state="running", suspended_because=None, wake_at=NOW) == WakeDecision(
+        False, "it is running", forget=True
+    )
 
 
 @pytest.mark.parametrize(

@@ -68,8 +68,8 @@ def test_environments_do_not_all_look_at_once_and_each_at_the_same_minute_every_
 def test_no_pod_has_more_mounts_than_a_node_bears() -> None:
     seats = [{**SEAT, "name": f"desk-{number}"} for number in range(2 * MOST_MOUNTS)]
     made = scan_jobs(said(workspaces=seats))
-    assert [len(one.looked) for one in made] == [MOST_MOUNTS, MOST_MOUNTS, 2, 2]
-    assert {one.volume for each in made for one in each.looked} == {
+    assert [len(one.folders) for one in made] == [MOST_MOUNTS, MOST_MOUNTS, 2, 2]
+    assert {one.volume for each in made for one in each.folders} == {
         one.volume for one in home_folders(said(workspaces=seats))
     }
     assert len({one.name for one in made}) == 4
@@ -81,7 +81,7 @@ def test_all_is_mounted_to_read_only_where_the_command_looks_for_it() -> None:
     spec = job(first, told, "fs-0123456789abcdef0", "eu-west-1")["spec"]["jobTemplate"]["spec"]["template"]["spec"]
     [container] = spec["containers"]
     mounts = {one["name"]: one for one in container["volumeMounts"] if one["name"] != "scratch"}
-    for one in first.looked:
+    for one in first.folders:
         document = volume(one, "fs-0123456789abcdef0::fsap-0123456789abcdef0")
         assert document["spec"]["csi"]["readOnly"] is True
         assert document["spec"]["claimRef"] == {

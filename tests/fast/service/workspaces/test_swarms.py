@@ -190,7 +190,7 @@ def test_needs_are_held_against_what_is_left() -> None:
         quota_shortfalls(quota, {"requests.cpu": Decimal("0.5"), "pods": Decimal(2), "limits.cpu": Decimal(99)}) == []
     )
     (told,) = quota_shortfalls(quota, {"requests.cpu": Decimal("0.6")})
-    assert told == "requests.cpu: 600m of 500m that are left of 2"
+    assert told == "requests.cpu: 600m needed, 500m of 2 left"
     assert quota_shortfalls({}, {"pods": Decimal(9)}) == []
 
 
