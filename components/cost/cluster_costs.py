@@ -16,7 +16,7 @@ from agentenv.components._lib.namespaces import create_restricted_namespace
 from agentenv.components._lib.options import child_options, child_options_without_dependencies
 from agentenv.components._lib.tags import Labels, Ownership
 from agentenv.components.cost import metering_policies, metering_values
-from agentenv.core.metering import locations as places
+from agentenv.core.metering import locations
 from agentenv.core.metering.rules import rule_file
 from agentenv.core.metering.scraping import scrape_configs
 from agentenv.core.metering.sizes import sizes
@@ -91,7 +91,7 @@ class ClusterCosts(pulumi.ComponentResource):
         mirrors = Mirrors(layout.text("registry") if layout.has("registry") else None)
 
         super().__init__("agent-environment:index:ClusterCosts", name, {}, opts)
-        namespace = create_restricted_namespace(f"{name}-namespace", places.NAMESPACE, child_options(self, opts))
+        namespace = create_restricted_namespace(f"{name}-namespace", locations.NAMESPACE, child_options(self, opts))
         inner, namespace_name = child_options_without_dependencies(self), namespace.metadata.name
 
         def child(more: pulumi.ResourceOptions | None = None) -> pulumi.ResourceOptions:
@@ -102,13 +102,13 @@ class ClusterCosts(pulumi.ComponentResource):
         network_policies = metering_policies.create_network_policies(name, namespace_name, child, service=service)
         config_map = core.ConfigMap(
             f"{name}-configuration",
-            metadata={"name": f"{places.PROMETHEUS}-{metering_values.CONFIGURATION}", "namespace": namespace_name},
+            metadata={"name": f"{locations.PROMETHEUS}-{metering_values.CONFIGURATION}", "namespace": namespace_name},
             data=metering_values.configuration(scrape_configs(service=service), rule_file(tariff)),
             opts=child(),
         )
         dashboards_map = core.ConfigMap(
             f"{name}-dashboards",
-            metadata={"name": places.DASHBOARDS, "namespace": namespace_name},
+            metadata={"name": locations.DASHBOARDS, "namespace": namespace_name},
             data=dashboards(),
             opts=child(),
         )
@@ -129,13 +129,13 @@ class ClusterCosts(pulumi.ComponentResource):
 
         # OpenCost does not start before Prometheus responds, and Grafana shows nothing before it.
         prometheus_release = release(
-            places.PROMETHEUS, metering_values.prometheus(amounts, mirrors), [config_map, *network_policies, *roles]
+            locations.PROMETHEUS, metering_values.prometheus(amounts, mirrors), [config_map, *network_policies, *roles]
         )
-        release(places.OPENCOST, metering_values.opencost(amounts, mirrors, cluster), [prometheus_release])
-        release(places.GRAFANA, metering_values.grafana(amounts, mirrors), [prometheus_release, dashboards_map])
+        release(locations.OPENCOST, metering_values.opencost(amounts, mirrors, cluster), [prometheus_release])
+        release(locations.GRAFANA, metering_values.grafana(amounts, mirrors), [prometheus_release, dashboards_map])
 
         self.namespace = namespace_name
-        self.prometheus_address = pulumi.Output.from_input(places.PROMETHEUS_ADDRESS)
+        self.prometheus_address = pulumi.Output.from_input(locations.PROMETHEUS_ADDRESS)
         self.register_outputs({output: getattr(self, output) for output in ClusterCosts.__annotations__})
 
 

@@ -9,7 +9,7 @@ from pulumi_kubernetes.rbac import v1 as rbac
 
 from agentenv.components._lib.namespace_network_policy import ANYWHERE, API, DNS, Ports
 from agentenv.components._lib.options import ChildOptions
-from agentenv.core.metering import locations as places
+from agentenv.core.metering import locations
 
 Rule = dict[str, Any]
 _APP = "app.kubernetes.io/name"
@@ -49,27 +49,27 @@ _PROMETHEUS_RULES: Sequence[Rule] = (
 def exporters(*, service: bool) -> dict[str, int]:
     """Return the metrics port of pods to scrape, by namespace."""
     ports = {
-        places.MEASURES: places.MEASURES_PORT,
-        places.KARPENTER: places.KARPENTER_PORT,
-        places.SANDBOX_CONTROLLER: places.SANDBOX_CONTROLLER_PORT,
+        locations.MEASURES: locations.MEASURES_PORT,
+        locations.KARPENTER: locations.KARPENTER_PORT,
+        locations.SANDBOX_CONTROLLER: locations.SANDBOX_CONTROLLER_PORT,
     }
-    return {**ports, places.SERVICE: places.SERVICE_PORT} if service else ports
+    return {**ports, locations.SERVICE: locations.SERVICE_PORT} if service else ports
 
 
 def create_roles(name: str, child: ChildOptions, *, service: bool) -> list[pulumi.Resource]:
     """Create the roles and bindings; Prometheus lists pods only in namespaces that it scrapes."""
     created: list[pulumi.Resource] = [
-        *_cluster_role(name, places.PROMETHEUS, _PROMETHEUS_RULES, child),
-        *_cluster_role(name, places.OPENCOST, _OPENCOST_RULES, child),
-        *_namespaced_role(name, places.OPENCOST, places.NAMESPACE, "configmaps", child),
+        *_cluster_role(name, locations.PROMETHEUS, _PROMETHEUS_RULES, child),
+        *_cluster_role(name, locations.OPENCOST, _OPENCOST_RULES, child),
+        *_namespaced_role(name, locations.OPENCOST, locations.NAMESPACE, "configmaps", child),
     ]
     for namespace in exporters(service=service):
-        created += _namespaced_role(name, places.PROMETHEUS, namespace, "pods", child)
+        created += _namespaced_role(name, locations.PROMETHEUS, namespace, "pods", child)
     return created
 
 
 def _cluster_role(name: str, app: str, rules: Sequence[Rule], child: ChildOptions) -> list[pulumi.Resource]:
-    role_name = f"{places.NAMESPACE}-{app}"
+    role_name = f"{locations.NAMESPACE}-{app}"
     role = rbac.ClusterRole(f"{name}-{app}", metadata={"name": role_name}, rules=[*rules], opts=child())  # pyright: ignore[reportArgumentType] - plain data of its shape
     binding = rbac.ClusterRoleBinding(
         f"{name}-{app}",
@@ -82,7 +82,7 @@ def _cluster_role(name: str, app: str, rules: Sequence[Rule], child: ChildOption
 
 
 def _namespaced_role(name: str, app: str, namespace: str, resource: str, child: ChildOptions) -> list[pulumi.Resource]:
-    role_name = f"{places.NAMESPACE}-{app}"
+    role_name = f"{locations.NAMESPACE}-{app}"
     role = rbac.Role(
         f"{name}-{app}-{namespace}",
         metadata={"name": role_name, "namespace": namespace},
@@ -100,7 +100,7 @@ def _namespaced_role(name: str, app: str, namespace: str, resource: str, child: 
 
 
 def _account(app: str) -> rbac.SubjectArgsDict:
-    return {"kind": "ServiceAccount", "name": app, "namespace": places.NAMESPACE}
+    return {"kind": "ServiceAccount", "name": app, "namespace": locations.NAMESPACE}
 
 
 def network_policies(*, service: bool) -> dict[str, Rule]:
@@ -109,27 +109,27 @@ def network_policies(*, service: bool) -> dict[str, Rule]:
     Port forwarding and probes come from the pod's own node, which network policies do not restrict.
     """
     scraped = [_to(_namespace(namespace), port) for namespace, port in exporters(service=service).items()]
-    readers = [_app(places.GRAFANA), _app(places.OPENCOST)]
+    readers = [_app(locations.GRAFANA), _app(locations.OPENCOST)]
     if service:
-        readers.append({**_namespace(places.SERVICE), **_app(places.SERVICE)})
-    to_prometheus = _to(_app(places.PROMETHEUS), places.PROMETHEUS_PORT)
+        readers.append({**_namespace(locations.SERVICE), **_app(locations.SERVICE)})
+    to_prometheus = _to(_app(locations.PROMETHEUS), locations.PROMETHEUS_PORT)
     return {
-        places.PROMETHEUS: _policy(
-            places.PROMETHEUS,
-            [{"from": readers, "ports": [Ports(places.PROMETHEUS_PORT).rule()]}],
+        locations.PROMETHEUS: _policy(
+            locations.PROMETHEUS,
+            [{"from": readers, "ports": [Ports(locations.PROMETHEUS_PORT).rule()]}],
             [
-                _anywhere(*API, *DNS, Ports(places.KUBELET_PORT)),
-                _to(_app(places.OPENCOST), places.OPENCOST_PORT),
+                _anywhere(*API, *DNS, Ports(locations.KUBELET_PORT)),
+                _to(_app(locations.OPENCOST), locations.OPENCOST_PORT),
                 *scraped,
             ],
         ),
-        places.OPENCOST: _policy(
-            places.OPENCOST,
-            [{"from": [_app(places.PROMETHEUS)], "ports": [Ports(places.OPENCOST_PORT).rule()]}],
+        locations.OPENCOST: _policy(
+            locations.OPENCOST,
+            [{"from": [_app(locations.PROMETHEUS)], "ports": [Ports(locations.OPENCOST_PORT).rule()]}],
             # The Kubernetes API, and on the same port the AWS price list.
             [_anywhere(*API, *DNS), to_prometheus],
         ),
-        places.GRAFANA: _policy(places.GRAFANA, [], [_anywhere(*DNS), to_prometheus]),
+        locations.GRAFANA: _policy(locations.GRAFANA, [], [_anywhere(*DNS), to_prometheus]),
     }
 
 

@@ -7,7 +7,7 @@ the only copy of any data: charges are in the ledger, and dashboards are in file
 import json
 from typing import Any
 
-from agentenv.core.metering import locations as places
+from agentenv.core.metering import locations
 from agentenv.core.metering.sizes import Sizes
 from agentenv.core.nodes.mirrors import Mirrors
 from agentenv.core.pinned_versions import releases
@@ -34,9 +34,9 @@ def prometheus(sizes: Sizes, mirrors: Mirrors) -> dict[str, Any]:
         "configmapReload": {"prometheus": off},
         # The chart's own role includes `nodes/proxy`, which allows exec into any pod.
         "rbac": {"create": False},
-        "serviceAccounts": {"server": {"name": places.PROMETHEUS}},
+        "serviceAccounts": {"server": {"name": locations.PROMETHEUS}},
         "server": {
-            "fullnameOverride": places.PROMETHEUS,
+            "fullnameOverride": locations.PROMETHEUS,
             "configMapOverrideName": CONFIGURATION,
             "image": {"repository": repository, "tag": tag},
             "enableServiceLinks": False,
@@ -56,7 +56,7 @@ def prometheus(sizes: Sizes, mirrors: Mirrors) -> dict[str, Any]:
             },
             "containerSecurityContext": _CONTAINER,
             "resources": sizes.prometheus.resources(),
-            "service": {"servicePort": places.PROMETHEUS_PORT},
+            "service": {"servicePort": locations.PROMETHEUS_PORT},
         },
     }
 
@@ -64,9 +64,9 @@ def prometheus(sizes: Sizes, mirrors: Mirrors) -> dict[str, Any]:
 def opencost(sizes: Sizes, mirrors: Mirrors, cluster: str) -> dict[str, Any]:
     """Return the values of OpenCost, without its UI and MCP server; prices come from AWS's public list."""
     return {
-        "fullnameOverride": places.OPENCOST,
+        "fullnameOverride": locations.OPENCOST,
         "rbac": {"enabled": False},
-        "serviceAccount": {"name": places.OPENCOST},
+        "serviceAccount": {"name": locations.OPENCOST},
         "podSecurityContext": {
             "runAsNonRoot": True,
             "runAsUser": 1001,
@@ -84,7 +84,7 @@ def opencost(sizes: Sizes, mirrors: Mirrors, cluster: str) -> dict[str, Any]:
             },
             "prometheus": {
                 "internal": {"enabled": False},
-                "external": {"enabled": True, "url": places.PROMETHEUS_ADDRESS},
+                "external": {"enabled": True, "url": locations.PROMETHEUS_ADDRESS},
             },
             "ui": {"enabled": False},
             "mcp": {"enabled": False},
@@ -101,10 +101,10 @@ def grafana(sizes: Sizes, mirrors: Mirrors) -> dict[str, Any]:
     image, tag = mirrors.image(releases().images["grafana"]).rsplit(":", 1)
     registry, repository = image.split("/", 1)
     return {
-        "fullnameOverride": places.GRAFANA,
+        "fullnameOverride": locations.GRAFANA,
         "image": {"registry": registry, "repository": repository, "tag": tag},
         "rbac": {"create": False},
-        "serviceAccount": {"name": places.GRAFANA},
+        "serviceAccount": {"name": locations.GRAFANA},
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "testFramework": {"enabled": False},
@@ -125,7 +125,7 @@ def grafana(sizes: Sizes, mirrors: Mirrors) -> dict[str, Any]:
             "auth.anonymous": {"enabled": True, "org_role": "Viewer"},
             "auth.basic": {"enabled": False},
             "dashboards": {
-                "default_home_dashboard_path": f"/var/lib/grafana/dashboards/{places.DASHBOARDS}/platform.json"
+                "default_home_dashboard_path": f"/var/lib/grafana/dashboards/{locations.DASHBOARDS}/platform.json"
             },
             "plugins": {"preinstall_disabled": True},
             "security": {"disable_gravatar": True},
@@ -137,10 +137,10 @@ def grafana(sizes: Sizes, mirrors: Mirrors) -> dict[str, Any]:
                 "datasources": [
                     {
                         "name": "Prometheus",
-                        "uid": places.PROMETHEUS,
+                        "uid": locations.PROMETHEUS,
                         "type": "prometheus",
                         "access": "proxy",
-                        "url": places.PROMETHEUS_ADDRESS,
+                        "url": locations.PROMETHEUS_ADDRESS,
                         "isDefault": True,
                         "editable": False,
                         "jsonData": {"timeInterval": "1m"},
@@ -153,16 +153,16 @@ def grafana(sizes: Sizes, mirrors: Mirrors) -> dict[str, Any]:
                 "apiVersion": 1,
                 "providers": [
                     {
-                        "name": places.DASHBOARDS,
+                        "name": locations.DASHBOARDS,
                         "type": "file",
                         "disableDeletion": True,
                         "allowUiUpdates": False,
-                        "options": {"path": f"/var/lib/grafana/dashboards/{places.DASHBOARDS}"},
+                        "options": {"path": f"/var/lib/grafana/dashboards/{locations.DASHBOARDS}"},
                     }
                 ],
             }
         },
-        "dashboardsConfigMaps": {places.DASHBOARDS: places.DASHBOARDS},
+        "dashboardsConfigMaps": {locations.DASHBOARDS: locations.DASHBOARDS},
     }
 
 

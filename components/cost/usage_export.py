@@ -11,8 +11,7 @@ from agentenv.components._lib.aws_context import AwsContext
 from agentenv.components._lib.options import ChildOptions
 from agentenv.components._lib.tags import Labels
 from agentenv.components.cost import cost_iam
-from agentenv.core.usage_export import columns
-from agentenv.core.usage_export import locations as places
+from agentenv.core.usage_export import columns, locations
 from agentenv.core.values.names import named
 
 # Query results are cheap to compute again.
@@ -35,7 +34,7 @@ def create_usage_export(
     export = labels.name("data-export", "usage")
     target = {
         "s3_bucket": bucket,
-        "s3_prefix": places.USAGE,
+        "s3_prefix": locations.USAGE,
         "s3_region": aws.region,
         "s3_output_configurations": [
             {
@@ -117,7 +116,7 @@ def _bucket(
     s3.BucketLifecycleConfiguration(
         name,
         bucket=bucket.bucket,
-        rules=[_ending("usage", places.USAGE, days), _ending("results", places.RESULTS, RESULTS_DAYS)],
+        rules=[_ending("usage", locations.USAGE, days), _ending("results", locations.RESULTS, RESULTS_DAYS)],
         opts=child(data_options),
     )
     policy = s3.BucketPolicy(

@@ -9,8 +9,7 @@ from pulumi_aws import athena, glue
 from agentenv.components._lib.options import ChildOptions
 from agentenv.components._lib.tags import Labels
 from agentenv.components.cost.usage_export import UsageExport
-from agentenv.core.usage_export import columns, queries
-from agentenv.core.usage_export import locations as places
+from agentenv.core.usage_export import columns, locations, queries
 
 TABLE = "usage"
 PARQUET = "org.apache.hadoop.hive.ql.io.parquet"
@@ -44,7 +43,7 @@ def create_usage_queries(
         database_name=database.name,
         description="Cost and usage, one line an hour and resource, and two an hour and pod",
         table_type="EXTERNAL_TABLE",
-        parameters=bucket.apply(lambda bucket_name: places.projection(bucket_name, usage.export)),
+        parameters=bucket.apply(lambda bucket_name: locations.projection(bucket_name, usage.export)),
         partition_keys=[{"name": columns.PARTITION, "type": "string"}],
         storage_descriptor=bucket.apply(lambda bucket_name: _storage_descriptor(bucket_name, usage.export)),  # pyright: ignore[reportArgumentType] - of its shape
         opts=child(),
@@ -62,7 +61,7 @@ def create_usage_queries(
             "bytes_scanned_cutoff_per_query": limit_bytes,
             "engine_version": {"selected_engine_version": "Athena engine version 3"},
             "result_configuration": {
-                "output_location": bucket.apply(lambda bucket_name: f"s3://{bucket_name}/{places.RESULTS}/"),
+                "output_location": bucket.apply(lambda bucket_name: f"s3://{bucket_name}/{locations.RESULTS}/"),
                 "encryption_configuration": {"encryption_option": "SSE_S3"},
             },
         },
@@ -87,7 +86,7 @@ def create_usage_queries(
 
 def _storage_descriptor(bucket: str, export: str) -> dict[str, Any]:
     return {
-        "location": places.data(bucket, export),
+        "location": locations.data(bucket, export),
         "input_format": f"{PARQUET}.MapredParquetInputFormat",
         "output_format": f"{PARQUET}.MapredParquetOutputFormat",
         "ser_de_info": {

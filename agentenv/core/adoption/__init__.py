@@ -3,6 +3,18 @@
 The checks take plain data: the program reads it through the provider, preflight reads it from AWS.
 """
 
-from agentenv.core.adoption.problem import AdoptionProblem
+from __future__ import annotations
 
-__all__ = ["AdoptionProblem"]
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class AdoptionProblem:
+    """A problem of an existing resource: its id, the problem, and the fix."""
+
+    resource: str
+    problem: str
+    fix: str
+
+    def __str__(self) -> str:
+        return f"{self.resource} {self.problem}; {self.fix}"

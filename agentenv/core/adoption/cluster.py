@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentenv.core.adoption.problem import AdoptionProblem
+from agentenv.core.adoption import AdoptionProblem
 
 # The first version that does not confuse the policies of pods with similar names.
 MIN_CNI = (1, 22, 4)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from agentenv.core.adoption.problem import AdoptionProblem
+from agentenv.core.adoption import AdoptionProblem
 
 MOUNT = "elasticfilesystem:ClientMount"
 WRITE = "elasticfilesystem:ClientWrite"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from agentenv.core.adoption.problem import AdoptionProblem
+from agentenv.core.adoption import AdoptionProblem
 from agentenv.core.nodes.node_pools import DISCOVERY_TAG
 
 # EKS needs six free addresses in each subnet of its interfaces, also during updates.

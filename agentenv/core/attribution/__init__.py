@@ -1,1 +1,1 @@
-"""Who owes what of a bill: pure arithmetic over the ledger's rows, the warm slots' time and the bill's lines."""
+"""The attribution of a bill to owners, from the ledger's rows, the time of warm slots and the lines of the bill."""

@@ -1,7 +1,7 @@
-"""Divides an amount so that the parts are it again, to the last grain: by largest remainder, in whole numbers.
+"""Division of an amount into parts that add up to it exactly, by largest remainder, in whole numbers.
 
-Money is counted in grains while it is divided. Rounding each part by itself would lose or find some of it; here what is
-left over after rounding down goes, a grain each, to those who were rounded down most.
+Money is counted in grains while it is divided. Rounding each part by itself would change the sum; here the remainder
+after rounding down is distributed, a grain each, to the parts with the largest remainders.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def apportion(amount: int, weights: Mapping[Key, int]) -> dict[Key, int]:
     """
     total = sum(weights.values())
     if total <= 0 or min(weights.values()) < 0:
-        raise ValueError("there is nothing to divide by: weights are not negative, and not all nothing")
+        raise ValueError("weights must not be negative, and not all zero")
     sign, size = (-1, -amount) if amount < 0 else (1, amount)
     parts: dict[Key, int] = {}
     remainders: list[tuple[int, str, Key]] = []

@@ -20,7 +20,7 @@ from agentenv.core.ledger.rows import Row
 _IDLE = Holder(NOBODY, "")
 _Pots = defaultdict[tuple[str, str], int]  # by day and class
 
-# Charges that are divided by what somebody had of one thing, and the line that they make.
+# The kinds of charges that are divided by usage, and their part of the statement.
 _BY_USE: Mapping[Kind, Part] = {"storage": "storage", "network": "network", "storage_io": "storage_io"}
 
 
@@ -163,4 +163,4 @@ def _sum(several: Iterable[Mapping[Holder, int]]) -> Amounts:
 
 def _of(amounts: Mapping[Holder, int], sandbox_class: str) -> dict[Holder, int]:
     """Return the amounts of a class; of all classes if it is empty."""
-    return {one: amount for one, amount in amounts.items() if sandbox_class in {"", one.sandbox_class}}
+    return {holder: amount for holder, amount in amounts.items() if sandbox_class in {"", holder.sandbox_class}}

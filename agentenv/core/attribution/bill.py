@@ -19,7 +19,7 @@ from agentenv.core.attribution.types import HOUR, Charge, Kind, Places, Warm, we
 from agentenv.core.classes.names import namespace
 from agentenv.core.ledger.rows import NO_POD, Row
 from agentenv.core.nodes.node_pools import SYSTEM
-from agentenv.core.usage_export import usage_types as usage
+from agentenv.core.usage_export import usage_types
 from agentenv.core.usage_export.columns import tag_key
 
 Line = Mapping[str, Any]
@@ -29,7 +29,7 @@ _ROOM = namespace("")
 _POD = re.compile(r":pod/(?P<cluster>[^/]+)/(?P<namespace>[^/]+)/(?P<name>[^/]+)/(?P<uid>[^/]+)$")
 _INSTANCE = re.compile(r"i-[0-9a-f]+")
 _RUNNING = re.compile(r"(?:BoxUsage|SpotUsage|DedicatedUsage)(?::(?P<type>[a-z0-9.-]+))?$")
-_MOVED, _KEPT, _COPIED = (re.compile(one) for one in (usage.MOVED, usage.KEPT, usage.COPIED))
+_MOVED, _KEPT, _COPIED = (re.compile(pattern) for pattern in (usage_types.MOVED, usage_types.KEPT, usage_types.COPIED))
 # A commitment is counted where it was used, and not again where it was paid.
 _FEES = frozenset({"RIFee", "SavingsPlanRecurringFee", "SavingsPlanUpfrontFee", "SavingsPlanNegation"})
 _COVERED = {
@@ -136,11 +136,11 @@ def _kind(line: Line) -> Kind:
     if text(line, "line_item_line_item_type") in {"Tax", "Credit", "Refund"}:
         return "fixed"
     product, called = text(line, "line_item_product_code"), text(line, "line_item_usage_type")
-    if product == usage.FILES:
+    if product == usage_types.FILES:
         return "storage" if _KEPT.search(called) else "storage_io"
-    if product == usage.BACKUPS:
+    if product == usage_types.BACKUPS:
         return "storage" if _COPIED.search(called) else "fixed"
-    return "network" if product != usage.LOGS and _MOVED.search(called) else "fixed"
+    return "network" if product != usage_types.LOGS and _MOVED.search(called) else "fixed"
 
 
 def _charge(kind: Kind, line: Line, supply: str = "", capacity: Decimal = Decimal(0)) -> Charge:
@@ -175,7 +175,7 @@ def _wait(slots: defaultdict[tuple[str, str, datetime], _Waiting], line: Line, p
 
 
 def _warm(slots: Mapping[tuple[str, str, datetime], _Waiting], rows: Sequence[Row]) -> list[Warm]:
-    """What slots had in the time that no row covers; the time of a pod before it was there is not told apart."""
+    """Return the warm time of slots: the time of their pods that no row covers."""
     rows_by_pod: defaultdict[str, list[Row]] = defaultdict(list)
     for row in rows:
         if row.pod != NO_POD:

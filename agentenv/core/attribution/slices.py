@@ -17,7 +17,7 @@ from agentenv.core.ledger.rows import NO_POD, Row
 
 # Weights are whole numbers: millionths of a weight-hour, of a byte, of a GiB-hour, of a second.
 MILLION = 1_000_000
-_POOL = ""  # the owner of what nobody has claimed yet; no owner is called nothing
+_POOL = ""  # the owner of unclaimed sandboxes
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Slices:
     stored: defaultdict[int, Amounts] = field(default_factory=lambda: defaultdict(_amounts))
     moved: defaultdict[int, Amounts] = field(default_factory=lambda: defaultdict(_amounts))
     mounted: defaultdict[int, Amounts] = field(default_factory=lambda: defaultdict(_amounts))
-    # By day: who was there at all, awake or asleep.
+    # By day: the owners with a workspace, running or suspended.
     present: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
 
     def hold(self, group: str, node: str, hour: int, holder: Holder, weight: int) -> None:

@@ -10,15 +10,16 @@ from typing import Literal
 
 HOUR = timedelta(hours=1)
 
-# Who is charged where nobody was there to be. No owner has this name: a label begins with a letter or a digit.
+
+# The owner of costs on days without owners. No owner has this name, because labels start with a letter or a digit.
 NOBODY = "-"
 
-# What a charge is for. `nodes` are divided by what was held of them, `storage` by what was kept, `storage_io` by the
-# time that somebody had files mounted (a file system does not say who read), `network` by bytes, `fixed` by presence.
+# The kinds of charges. `nodes` are divided by the resources held, `storage` and `network` by bytes, `storage_io` by the
+# time that homes were mounted (EFS does not report who read), `fixed` by presence.
 Kind = Literal["nodes", "storage", "storage_io", "network", "fixed"]
 KINDS: tuple[Kind, ...] = ("nodes", "storage", "storage_io", "network", "fixed")
 
-# The lines of what somebody owes. The first three are metered, the others are shares of what is everybody's.
+# The parts of an owner's cost. The first three are metered, the others are shares of common costs.
 Part = Literal["compute", "storage", "network", "storage_io", "idle", "pool", "fixed"]
 PARTS: tuple[Part, ...] = ("compute", "storage", "network", "storage_io", "idle", "pool", "fixed")
 METERED: tuple[Part, ...] = ("compute", "storage", "network")
@@ -43,7 +44,7 @@ MEANINGS: Mapping[Part, str] = {
     "fixed": "control plane, gateways, balancers, controllers, logs: in equal parts by days present",
 }
 
-# Of a node's price: a core weighs as nine gigabytes, as AWS weighs them when it splits a node's cost among pods.
+# The weights of a node's price: a core weighs as much as nine gigabytes, as in AWS split cost allocation data.
 CORE_WEIGHT, GIB_WEIGHT = 9, 1
 
 
@@ -54,10 +55,10 @@ def weight_hours(core_hours: Decimal, gib_hours: Decimal) -> Decimal:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Charge:
-    """A line of a bill: whole hours of something.
+    """A line of a bill, for whole hours.
 
-    Of `nodes`, `group` is which nodes it is one of (a node pool), `supply` the node itself, `capacity` its weight-hours
-    that can be held; none of them where what is billed is what is held, as with Fargate: nothing of that is idle.
+    For `nodes`, `group` is the node pool, `supply` the node, and `capacity` its weight-hours. The capacity is 0 if the
+    billed resources are those held, as on Fargate, where nothing is idle.
     """
 
     kind: Kind
@@ -72,14 +73,14 @@ class Charge:
     def __post_init__(self) -> None:
         """Reject invalid charges."""
         if self.began.tzinfo is None or self.ended <= self.began:
-            raise ValueError("a charge is for a time, in a time zone")
+            raise ValueError("a charge must have an interval with a time zone")
         if any(
             (timestamp.minute, timestamp.second, timestamp.microsecond) != (0, 0, 0)
             for timestamp in (self.began, self.ended)
         ):
-            raise ValueError(f"a charge is for whole hours, and this one is from {self.began} to {self.ended}")
+            raise ValueError(f"a charge must be for whole hours, and this one is from {self.began} to {self.ended}")
         if self.capacity < 0:
-            raise ValueError("nothing has less than no capacity")
+            raise ValueError("the capacity of a charge must not be negative")
 
     def hours(self) -> range:
         """Return the hours of the charge, counted from 1970."""

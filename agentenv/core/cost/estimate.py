@@ -87,7 +87,7 @@ class Model:
     def of(self, users: int) -> Estimate:
         """Return the estimate for a number of users."""
         if users < 1:
-            raise ValueError(f"{users} users; there has to be one at least")
+            raise ValueError(f"{users} users; at least one is required")
         cap = self.context.settings.cost.per_user_cap
         return Estimate(
             self.context.settings.region,
@@ -250,12 +250,12 @@ def _class_cost(
 def _checked(mix: Mapping[str, Decimal], places: Mapping[str, Place]) -> Mapping[str, Decimal]:
     for name, share in mix.items():
         if name not in places:
-            raise ValueError(f"there is no class '{name}'; there are {', '.join(places)}")
+            raise ValueError(f"there is no class '{name}'; the classes are {', '.join(places)}")
         if share < 0:
-            raise ValueError(f"the share of {name} is {share}; allowed is nothing below 0")
+            raise ValueError(f"the share of {name} is {share}; it must not be negative")
     whole = sum(mix.values(), start=Decimal(0))
     if whole != 1:
-        raise ValueError(f"the shares of a user's hours sum to {whole} and not to 1")
+        raise ValueError(f"the shares of a user's hours sum to {whole}, not to 1")
     return mix
 
 
@@ -274,6 +274,6 @@ def _remarks(settings: Settings, shares: Mapping[str, Decimal]) -> list[str]:
         ("cluster", settings.cluster.existing),
     ):
         if existing is not None:
-            remarks.append(f"The {words} stands already, and what it costs by itself is not counted.")
+            remarks.append(f"The {words} already exists; its own cost is not counted.")
     remarks.append("Taxes, support plans, free tiers and committed discounts are not counted.")
     return remarks

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from agentenv.core.cost.context import EstimateContext
 
 
-ENTRY_BYTES = 4096  # what EFS counts an operation on metadata as
+ENTRY_BYTES = 4096  # the billed bytes of a metadata operation
 
 
 def homes(context: EstimateContext, hours: Decimal) -> Iterator[Part]:

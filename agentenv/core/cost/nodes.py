@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from agentenv.core.cost.context import EstimateContext
 
 MIB = Decimal(2**20)
-# Karpenter's own reckoning (VM_MEMORY_OVERHEAD_PERCENT as the chart has it, and its kubelet reservations).
+# As Karpenter computes them (VM_MEMORY_OVERHEAD_PERCENT of its chart, and its kubelet reservations).
 HYPERVISOR = Decimal("0.075")
 GRAVITON_KEPT = 64 * MIB
 KUBELET_MEMORY, KUBELET_MEMORY_A_POD = 255 * MIB, 11 * MIB
 EVICTION_MEMORY, EVICTION_DISK = 100 * MIB, Decimal("0.1")
 KUBELET_DISK = GIB
 KUBELET_CORES = ((1, Decimal("0.06")), (1, Decimal("0.01")), (2, Decimal("0.005")), (10**6, Decimal("0.0025")))
-# What runs on every node, by what its add-on asks for: the CNI with its policy agent, and kube-proxy. The storage
-# driver's and the identity agent's daemons ask for nothing.
+# The requests of DaemonSets: the CNI with its policy agent, and kube-proxy. The CSI driver and the Pod Identity agent
+# have no requests.
 DAEMON_CORES, DAEMON_PODS = Decimal("0.15"), 4
 HALF = Decimal("0.5")
-PREFIX = 16  # addresses that come together, in prefix delegation
-# What a pool demands of its instances at the least (`_SMALLEST` in agentenv/core/nodes/node_pools.py).
+PREFIX = 16  # addresses of a delegated prefix
+# The minimum of a node pool's instances (`_SMALLEST` in agentenv/core/nodes/node_pools.py).
 FEWEST_CORES, LEAST_MEMORY = 2, 3500 * MIB
 
 
@@ -115,11 +115,10 @@ class Machine:
         """Return how many instances hold all of these pods."""
         return self.filled(instance, all_of_them).to_integral_value(rounding=ROUND_CEILING)
 
-    def kept(self, instance: Instance, all_of_them: PodResources) -> Decimal:
-        """How many there are on average for pods among which others come and go.
+    def average(self, instance: Instance, all_of_them: PodResources) -> Decimal:
+        """Return the average number of instances for long-lived pods that share nodes with short-lived ones.
 
-        Nodes are no fuller than they are on average, and the last of them is half empty; there are never fewer than
-        hold what is there for good.
+        Nodes have the average fill, and the last one is half empty. They are never fewer than the pods need.
         """
         filled = self.filled(instance, all_of_them)
         return max(self.needed(instance, all_of_them), filled / self.taken.node_fill + HALF)
@@ -145,15 +144,17 @@ class Machine:
     def for_all(
         self, all_of_them: PodResources, largest: PodResources, *, among_others: bool = False
     ) -> tuple[Instance, Decimal, Rate]:
-        """What is bought for pods that wait together: type, number and the price of an hour of all. Among others that
-        come and go there are more of them, and not a whole number on average."""
+        """Return the instance type, the number and the hourly price of all instances for pending pods.
+
+        With `among_others` it is the average number for long-lived pods, which may be a fraction.
+        """
         fitting = [instance for instance in self.instances if self.holds(instance, largest) >= 1]
         if not fitting:
             raise MissingPricesError(
                 f"none of the instances with prices in {self.book.region} holds a pod of that size"
             )
 
-        number = self.kept if among_others else self.needed
+        number = self.average if among_others else self.needed
 
         def cost(instance: Instance) -> tuple[Decimal, Decimal, str]:
             count = number(instance, all_of_them)

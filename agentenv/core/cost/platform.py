@@ -80,7 +80,7 @@ def _keys(context: EstimateContext) -> Part:
         "disks": True,
         "homes": not settings.storage.existing and settings.storage.kms_key is None,
     }
-    names = [name for name, made in keys.items() if made]
+    names = [name for name, created in keys.items() if created]
     return Part("keys", context.rate("kms.key").all_month() * len(names), f"{len(names)}: {', '.join(names)}")
 
 

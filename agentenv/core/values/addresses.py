@@ -14,6 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from ipaddress import IPv4Network
 
+from agentenv.core.values.errors import InvalidValueError
+
 SMALLEST_VPC, LARGEST_VPC = 28, 16
 SMALLEST_SUBNET = 28
 LARGEST_PUBLIC = 24
@@ -34,14 +36,8 @@ PLATFORM_ADDRESSES = 40
 PODS_PER_NODE = 110
 
 
-class AddressSpaceError(ValueError):
-    """A range that is invalid or too small: what was found, what is allowed, and a hint."""
-
-    def __init__(self, found: str, allowed: str, hint: str) -> None:
-        super().__init__(f"{found}; allowed: {allowed}; {hint}")
-        self.found = found
-        self.allowed = allowed
-        self.hint = hint
+class AddressSpaceError(InvalidValueError):
+    """A range that is invalid or too small."""
 
 
 @dataclass(frozen=True)

@@ -166,7 +166,7 @@ def _past(text: str, start: int, space: Callable[[str], bool]) -> int:
 
 
 def _check_json(value: object) -> None:
-    """Refuse what is nested too deep, and text that no other program can take."""
+    """Raise `_JsonError` for values that are nested too deeply, and for text with half a surrogate pair."""
     level: list[object] = [value]
     for _ in range(MOST_LEVELS + 1):
         below: list[object] = []
@@ -194,7 +194,7 @@ def _json_error(text: str, start: int, error: Exception) -> ManifestError:
 
 
 def _parts(text: str, line: int) -> Iterator[tuple[int, str, ManifestError | None]]:
-    """Split a text as kubectl does: the line on which each part begins, the part, or what is wrong between two."""
+    """Yield the parts of a text as kubectl splits it: the first line of each, and the part or an error."""
     rows = text.removesuffix("\n").split("\n")
     part: list[str] = []
     first = line
@@ -253,7 +253,7 @@ class _Node:
 
 @dataclass(slots=True)
 class _Anchor:
-    """What an anchor stands for; nothing while it is being read."""
+    """The node of an anchor; None while it is being read."""
 
     node: _Node | None = None
 
@@ -290,7 +290,7 @@ class _Builder:
         self._ended = False
 
     def take(self, event: yaml.Event) -> None:
-        """Take the next event."""
+        """Add the next event."""
         line = self._first + (event.start_mark.line if event.start_mark else 0)
         if isinstance(event, yaml.ScalarEvent):
             self._put_scalar(event, line)
@@ -383,7 +383,7 @@ class _Builder:
 
 
 def _merge(frame: _Frame, value: object, line: int) -> None:
-    """Put the keys of one or more mappings in place of those above; of several mappings the first wins."""
+    """Replace the keys so far with those of one or more merged mappings; of several mappings the first wins."""
     merged = cast("list[object]", value) if isinstance(value, list) else [value]
     for mapping in reversed(merged):
         if not isinstance(mapping, dict):
@@ -395,7 +395,7 @@ def _merge(frame: _Frame, value: object, line: int) -> None:
 
 
 def _note(frame: _Frame, key: str, kind: type | None, line: int) -> None:
-    """Refuse two keys that become one text, such as 1 and "1": kubectl takes either, now this and now that."""
+    """Raise `ManifestError` for two keys with the same text, such as 1 and "1", of which kubectl takes any."""
     if key in frame.keys and (kind is None or frame.keys[key] is not kind):
         raise ManifestError(line, f"two keys become the text {key[:40]!r}", "quote both, or remove one")
     frame.keys[key] = kind

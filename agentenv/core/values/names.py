@@ -10,18 +10,14 @@ import re
 from base64 import b32encode
 from dataclasses import dataclass, field
 
+from agentenv.core.values.errors import InvalidValueError
+
 HASH_LENGTH = 8  # of base 32: forty bits, one chance in a million of a collision among a thousand names
 SHORTEST_LIMIT = HASH_LENGTH + 4
 
 
-class InvalidNameError(ValueError):
-    """A name that its service would reject: what was found, what is allowed, and a hint."""
-
-    def __init__(self, found: str, allowed: str, hint: str) -> None:
-        super().__init__(f"{found}; allowed: {allowed}; {hint}")
-        self.found = found
-        self.allowed = allowed
-        self.hint = hint
+class InvalidNameError(InvalidValueError):
+    """A name that its service would reject."""
 
 
 @dataclass(frozen=True)

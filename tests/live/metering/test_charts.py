@@ -10,7 +10,7 @@ import pytest
 from agentenv.components.cost.cluster_costs import dashboards
 from agentenv.components.cost.metering_policies import network_policies
 from agentenv.components.cost.metering_values import CONFIGURATION, grafana, opencost, prometheus
-from agentenv.core.metering import locations as places
+from agentenv.core.metering import locations
 from agentenv.core.metering.sizes import sizes
 from agentenv.core.nodes.mirrors import Mirrors
 from agentenv.core.pinned_versions import releases
@@ -19,8 +19,8 @@ from agentenv.rehearsal.tools import ensure
 from agentenv.rehearsal.tools.progress import Lines
 
 Object = dict[str, Any]
-NAMES = (places.PROMETHEUS, places.OPENCOST, places.GRAFANA)
-PORTS = {places.PROMETHEUS: 9090, places.OPENCOST: 9003, places.GRAFANA: 3000}
+NAMES = (locations.PROMETHEUS, locations.OPENCOST, locations.GRAFANA)
+PORTS = {locations.PROMETHEUS: 9090, locations.OPENCOST: 9003, locations.GRAFANA: 3000}
 
 
 @pytest.fixture(scope="module")
@@ -30,15 +30,15 @@ def rendered() -> dict[str, list[Object]]:
     charts.known.cache_clear()
     amounts, mirrors = sizes(200), Mirrors()
     values = {
-        places.PROMETHEUS: prometheus(amounts, mirrors),
-        places.OPENCOST: opencost(amounts, mirrors, "one"),
-        places.GRAFANA: grafana(amounts, mirrors),
+        locations.PROMETHEUS: prometheus(amounts, mirrors),
+        locations.OPENCOST: opencost(amounts, mirrors, "one"),
+        locations.GRAFANA: grafana(amounts, mirrors),
     }
     found: dict[str, list[Object]] = {}
     for name, given in values.items():
         pinned = releases().charts[name]
         made = charts.render(
-            charts.find(pinned.address, pinned.version), charts.Rendering(name, places.NAMESPACE, given, "1.35.4")
+            charts.find(pinned.address, pinned.version), charts.Rendering(name, locations.NAMESPACE, given, "1.35.4")
         )
         assert (made.definitions, made.hooks) == ([], [])
         found[name] = made.objects
@@ -81,7 +81,7 @@ def test_services_answer_under_the_names_and_ports_that_others_ask(
     assert PORTS[name] in listening
     assert port["targetPort"] in {PORTS[name], listening[PORTS[name]]}
     # Policies are about pods' ports: who asks a service by another one is let through to nothing.
-    if name != places.GRAFANA:
+    if name != locations.GRAFANA:
         assert port["port"] == PORTS[name]
 
 
@@ -104,7 +104,7 @@ def test_pods_hold_to_the_restricted_standard_and_have_what_they_were_given(
 
 
 def test_prometheus_reads_our_map_and_cannot_be_changed_over_its_port(rendered: dict[str, list[Object]]) -> None:
-    spec = _pod(rendered[places.PROMETHEUS])["spec"]
+    spec = _pod(rendered[locations.PROMETHEUS])["spec"]
     assert {"configMap": {"name": f"prometheus-{CONFIGURATION}"}, "name": "config-volume"} in spec["volumes"]
     (container,) = spec["containers"]
     flags = container["args"]
@@ -116,23 +116,23 @@ def test_prometheus_reads_our_map_and_cannot_be_changed_over_its_port(rendered: 
 
 
 def test_grafana_shows_our_dashboards_and_makes_no_admin(rendered: dict[str, list[Object]]) -> None:
-    spec = _pod(rendered[places.GRAFANA])["spec"]
+    spec = _pod(rendered[locations.GRAFANA])["spec"]
     (container,) = spec["containers"]
     told = {one["name"]: one.get("value") for one in container["env"]}
     assert told["GF_SECURITY_DISABLE_INITIAL_ADMIN_CREATION"] == "true"
     assert "GF_SECURITY_ADMIN_PASSWORD" not in told
     assert not [one for one in container["env"] if "secretKeyRef" in one.get("valueFrom", {})]
-    (volume,) = [one for one in spec["volumes"] if one.get("configMap", {}).get("name") == places.DASHBOARDS]
+    (volume,) = [one for one in spec["volumes"] if one.get("configMap", {}).get("name") == locations.DASHBOARDS]
     (mount,) = [one for one in container["volumeMounts"] if one["name"] == volume["name"]]
-    ini = _only(rendered[places.GRAFANA], "ConfigMap")["data"]
+    ini = _only(rendered[locations.GRAFANA], "ConfigMap")["data"]
     assert f"{mount['mountPath']}/platform.json" in ini["grafana.ini"]
     assert "platform.json" in dashboards()
-    assert places.PROMETHEUS_ADDRESS in ini["datasources.yaml"]
+    assert locations.PROMETHEUS_ADDRESS in ini["datasources.yaml"]
     assert not spec.get("automountServiceAccountToken")
 
 
 def test_opencost_asks_our_prometheus(rendered: dict[str, list[Object]]) -> None:
-    (container,) = _pod(rendered[places.OPENCOST])["spec"]["containers"]
+    (container,) = _pod(rendered[locations.OPENCOST])["spec"]["containers"]
     told = {one["name"]: one.get("value") for one in container["env"]}
-    assert told["PROMETHEUS_SERVER_ENDPOINT"].strip() == places.PROMETHEUS_ADDRESS
+    assert told["PROMETHEUS_SERVER_ENDPOINT"].strip() == locations.PROMETHEUS_ADDRESS
     assert told["CLUSTER_ID"] == "one"

@@ -15,7 +15,7 @@ from agentenv.components.cost.metering_values import configuration, grafana, ope
 from agentenv.components.metering_arguments import metering_layout
 from agentenv.core.cost.estimate import model
 from agentenv.core.cost.sandboxes import HEADROOM
-from agentenv.core.metering import locations as places
+from agentenv.core.metering import locations
 from agentenv.core.metering.dashboards import DASHBOARDS
 from agentenv.core.metering.rules import rule_file
 from agentenv.core.metering.scraping import scrape_configs
@@ -46,7 +46,7 @@ def test_charts_are_those_that_are_pinned_and_come_up_one_after_the_other() -> N
     for name, one in charts.items():
         pinned = releases().charts[name]
         assert (one.inputs["chart"], one.inputs["version"]) == (pinned.address, pinned.version)
-        assert one.inputs["namespace"] == places.NAMESPACE
+        assert one.inputs["namespace"] == locations.NAMESPACE
         assert (charts["prometheus"].urn in one.after) is (name != "prometheus")
 
 
@@ -77,14 +77,14 @@ def test_prometheus_finds_pods_only_where_something_is_scraped_and_never_reaches
 
 @pytest.mark.parametrize("service", [True, False])
 def test_nobody_is_scraped_or_let_in_who_is_not_there(*, service: bool) -> None:
-    assert (places.SERVICE in exporters(service=service)) is service
-    assert (places.SERVICE in json.dumps(network_policies(service=service))) is service
-    assert (places.SERVICE in json.dumps(scrape_configs(service=service))) is service
+    assert (locations.SERVICE in exporters(service=service)) is service
+    assert (locations.SERVICE in json.dumps(network_policies(service=service))) is service
+    assert (locations.SERVICE in json.dumps(scrape_configs(service=service))) is service
 
 
 def test_each_is_let_through_to_what_it_asks_and_no_further() -> None:
     doors = network_policies(service=True)
-    assert doors[places.GRAFANA]["ingress"] == []
+    assert doors[locations.GRAFANA]["ingress"] == []
     for spec in doors.values():
         assert spec["policyTypes"] == ["Ingress", "Egress"]
         assert all(rule.get("ports") for rule in [*spec["ingress"], *spec["egress"]])
@@ -92,10 +92,13 @@ def test_each_is_let_through_to_what_it_asks_and_no_further() -> None:
             assert rule["from"], "anybody"
     # Grafana asks for names and for Prometheus: an address outside is none of its business.
     outside = {
-        port["port"] for rule in doors[places.GRAFANA]["egress"] if "ipBlock" in rule["to"][0] for port in rule["ports"]
+        port["port"]
+        for rule in doors[locations.GRAFANA]["egress"]
+        if "ipBlock" in rule["to"][0]
+        for port in rule["ports"]
     }
     assert outside == {53}
-    ports = {port["port"] for rule in doors[places.PROMETHEUS]["egress"] for port in rule["ports"]}
+    ports = {port["port"] for rule in doors[locations.PROMETHEUS]["egress"] for port in rule["ports"]}
     assert ports == {53, 443, 10250, 8080, 9003, 9090}
 
 

@@ -38,7 +38,7 @@ def test_who_has_more_never_gets_less_and_order_makes_no_difference(amount: int,
 
 @pytest.mark.parametrize("weights", [{}, {"a": 0}, {"a": 2, "b": -1}])
 def test_nothing_is_divided_by_nothing(weights: dict[str, int]) -> None:
-    with pytest.raises(ValueError, match="nothing to divide by"):
+    with pytest.raises(ValueError, match="must not be negative, and not all zero"):
         apportion(1, weights)
 
 

@@ -231,7 +231,7 @@ def test_what_stands_already_is_not_paid_twice_and_that_is_said() -> None:
         10,
     )
     assert not {"control plane", "NAT gateways", "flow logs"} & {line.part for line in found.lines}
-    assert any("cluster stands already" in remark for remark in found.remarks)
+    assert any("cluster already exists" in remark for remark in found.remarks)
 
 
 def test_prices_of_another_region_are_never_taken() -> None:
@@ -285,7 +285,7 @@ def test_an_assumption_without_sense_is_refused(given_: dict[str, str], wrong: s
 def test_hours_and_mixes_without_sense_are_refused(asked: dict[str, Any], wrong: str) -> None:
     with pytest.raises(ValueError, match=wrong):
         model(settings({"sandboxClasses": [sandbox()]}), **asked)
-    with pytest.raises(ValueError, match="one at least"):
+    with pytest.raises(ValueError, match="at least one is required"):
         model(settings({})).of(0)
 
 

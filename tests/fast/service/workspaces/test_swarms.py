@@ -123,7 +123,7 @@ def test_killed_half_way_it_is_made_up_for(change: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("used", "word"), [({"pods": "8"}, "pods: 3 of 2"), ({"requests.storage": "90Gi"}, "requests.storage")]
+    ("used", "word"), [({"pods": "8"}, "pods: 3 needed, 2 of"), ({"requests.storage": "90Gi"}, "requests.storage")]
 )
 def test_without_room_for_all_of_it_nothing_is_made(used: dict[str, str], word: str) -> None:
     shelf = Controlled()
