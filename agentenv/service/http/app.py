@@ -17,7 +17,8 @@ from agentenv.service.credentials import secrets
 from agentenv.service.credentials.setup import exchange_of, vault_of
 from agentenv.service.http import body_limit, request_log, responses, sessions, swarms, system, workspaces
 from agentenv.service.http.auth.authenticate import Authenticator
-from agentenv.service.http.auth.issuer import Issuer
+from agentenv.service.http.auth.issuer import Issuer, TokenVerifier
+from agentenv.service.http.auth.keys import KeySet
 from agentenv.service.http.auth.rate_limits import RateLimiter
 from agentenv.service.http.auth.token_reviews import TokenReviewer
 from agentenv.service.http.dependencies import Dependencies
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 VERSION = "1"
+CLUSTER_KEYS = "/openid/v1/jwks"  # Kubernetes lets every service account read them
 COUNT_EVERY = 15.0
 DESCRIPTION = (
     "A computer of its own for every user, chat session or agent. Errors are problem+json (RFC 9457); `way_out` says"
@@ -123,6 +125,10 @@ async def _dependencies(
                     settings.service,
                     issuer,
                     TokenReviewer(kube, settings.service.audience),
+                    # Without times, as those of service account tokens are by the API server's clock
+                    cluster=TokenVerifier(
+                        KeySet(lambda: kube.request("GET", CLUSTER_KEYS)), settings.service.audience, check_time=False
+                    ),
                     owner_claim=settings.service.owner_claim,
                 ),
                 limits=RateLimiter(settings.service.requests_per_minute),

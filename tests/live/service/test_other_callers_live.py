@@ -20,6 +20,7 @@ from hypothesis import strategies as some
 
 from agentenv.core.ledger.table import create_table
 from agentenv.rehearsal.controlplane.client import Client, until
+from agentenv.service.http.auth.authenticate import UNAUTHENTICATED_PER_MINUTE
 from agentenv.service.http.auth.token_reviews import CACHE_SECONDS
 from tests.fast.service.http.auth.issuer import AUDIENCE, FakeIssuer, SigningKey
 from tests.live.conftest import REGION, World
@@ -115,6 +116,18 @@ def test_a_token_of_an_account_that_is_gone_is_refused(stage: Stage, ground: Cli
         assert bot.get("/v1/me").status_code == 200
         ground.delete(f"/api/v1/namespaces/default/serviceaccounts/{name}")
         assert until(lambda: bot.get("/v1/me").status_code == 401, PATIENCE + CACHE_SECONDS)
+
+
+def test_forged_tokens_of_accounts_do_not_lock_out_others(stage: Stage, ground: Client) -> None:
+    head, claims, signature = _account_token(ground, "default", "default", AUDIENCE).split(".")
+    for number in range(UNAUTHENTICATED_PER_MINUTE + 10):
+        forged = f"{signature[:-4]}{number:04d}"
+        with stage.served.bearing(f"{head}.{claims}.{forged}") as attacker:
+            assert attacker.get("/v1/me").status_code == 401
+    name = f"bot-{uuid.uuid4().hex[:6]}"
+    ground.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": "default"}})
+    with stage.served.bearing(_account_token(ground, "default", name, AUDIENCE)) as bot:
+        assert bot.get("/v1/me").status_code == 200
 
 
 def test_what_runs_in_a_sandbox_asks_for_no_workspace(stage: Stage, ground: Client) -> None:

@@ -15,7 +15,7 @@ import jwt
 from agentenv.config.values import OWNER_ID
 from agentenv.core.classes.names import namespace
 from agentenv.service.http.auth.callers import Caller, Role, claim_values, has_claim, owner_id, with_implied_roles
-from agentenv.service.http.auth.issuer import Issuer
+from agentenv.service.http.auth.issuer import Issuer, TokenVerifier, UnknownKeyError
 from agentenv.service.http.auth.rate_limits import RateLimiter
 from agentenv.service.http.auth.token_reviews import Account, TokenReviewer
 from agentenv.service.http.problems import Problem, UnauthenticatedError
@@ -40,10 +40,11 @@ class Authenticator:
         issuer: Issuer | None,
         reviews: TokenReviewer,
         *,
+        cluster: TokenVerifier | None = None,
         owner_claim: str | None = None,
         unauthenticated_limiter: RateLimiter | None = None,
     ) -> None:
-        self._issuer, self._reviews, self._owner_claim = issuer, reviews, owner_claim
+        self._issuer, self._reviews, self._cluster, self._owner_claim = issuer, reviews, cluster, owner_claim
         self._unauthenticated_limiter = unauthenticated_limiter or RateLimiter(UNAUTHENTICATED_PER_MINUTE)
         self._roles_claim = settings.roles_claim
         self._roles: tuple[tuple[Role, frozenset[str]], ...] = (
@@ -54,8 +55,9 @@ class Authenticator:
     async def caller(self, authorization: str | None, source: str = "") -> Caller:
         """Return the caller of an `Authorization` header; raise `UnauthenticatedError` where it is invalid.
 
-        `source` is an address. After too many invalid tokens from it, no more of its tokens are reviewed for a while.
-        Tokens of the issuer cost the API server nothing and are always verified.
+        Tokens of the issuer, and tokens that the cluster has not signed, cost the API server nothing. Others are
+        reviewed, but after too many invalid ones no more for a while: of the same service account, or from the same
+        address `source` where the signature cannot be verified here.
         """
         match = _BEARER.fullmatch(authorization or "")
         if match is None:
@@ -65,14 +67,31 @@ class Authenticator:
         token = match[1]
         if self._issuer is not None and _issuer_of(token) == self._issuer.url:
             return self._of_token(self._issuer.url, await self._issuer.verify(token))
-        if not self._reviews.is_cached(token):
-            self._unauthenticated_limiter.check(source)
+        if self._reviews.is_cached(token):
+            return self._of_account(await self._reviews.review_token(token))
+        sender = await self._sender(token, source)
+        self._unauthenticated_limiter.check(sender)
         try:
             account = await self._reviews.review_token(token)
         except UnauthenticatedError:
-            self._unauthenticated_limiter.take(source)
+            self._unauthenticated_limiter.take(sender)
             raise
         return self._of_account(account)
+
+    async def _sender(self, token: str, source: str) -> str:
+        """Return whom an invalid token counts against; raise a `Problem` for one that the cluster did not sign."""
+        if self._cluster is None:
+            return source
+        try:
+            claims = await self._cluster.verify(token)
+        except UnknownKeyError:
+            return source
+        except UnauthenticatedError:
+            raise
+        except Problem:
+            # The cluster's keys cannot be fetched.
+            return source
+        return f"account {claims['sub']}"
 
     def _of_token(self, issuer: str, claims: Mapping[str, Any]) -> Caller:
         subject = claims["sub"]

@@ -1,4 +1,4 @@
-"""Verify tokens of an OpenID Connect issuer: signature, audience and time.
+"""Verify tokens of an issuer: signature, audience and time.
 
 Only the asymmetric algorithms of `keys.ALGORITHMS` are accepted. A rotated key works at once, because an unknown key id
 causes a fetch; a withdrawn one is refused after the next fetch in the background.
@@ -28,19 +28,15 @@ LEEWAY = 30
 MAX_DOCUMENT_BYTES = 1_000_000
 
 
-class Issuer:
-    """One issuer and its keys."""
+class UnknownKeyError(UnauthenticatedError):
+    """No key of the issuer matches a token."""
 
-    def __init__(
-        self,
-        url: str,
-        audience: str,
-        client: httpx2.AsyncClient,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        _require_https(url)
-        self.url, self._audience, self._client = url, audience, client
-        self.keys = KeySet(self._fetch, clock)
+
+class TokenVerifier:
+    """Verifies tokens by a set of keys: those of one issuer, or of the cluster where none is named."""
+
+    def __init__(self, keys: KeySet, audience: str, issuer: str | None = None, *, check_time: bool = True) -> None:
+        self.keys, self._audience, self._issuer, self._check_time = keys, audience, issuer, check_time
 
     async def verify(self, token: str) -> Mapping[str, Any]:
         """Return the claims of a token; raise `UnauthenticatedError` with the reason where it is invalid."""
@@ -59,16 +55,21 @@ class Issuer:
             raise UnauthenticatedError("the token is not an access token or a plain JWT")
         key = await self.keys.find(key_id if isinstance(key_id, str) else "", str(algorithm))
         if key is None:
-            raise UnauthenticatedError("no key of the issuer matches the token")
+            raise UnknownKeyError("no key of the issuer matches the token")
         try:
             return jwt.decode(
                 token,
                 key.key,
                 algorithms=[str(algorithm)],
                 audience=self._audience,
-                issuer=self.url,
+                issuer=self._issuer,
                 leeway=LEEWAY,
-                options={"require": ["exp", "iat", "iss", "aud", "sub"], "verify_iat": True, "verify_nbf": True},
+                options={
+                    "require": ["exp", "iat", "iss", "aud", "sub"],
+                    "verify_exp": self._check_time,
+                    "verify_iat": self._check_time,
+                    "verify_nbf": self._check_time,
+                },
             )
         except jwt.ExpiredSignatureError:
             raise UnauthenticatedError("the token has expired") from None
@@ -82,6 +83,21 @@ class Issuer:
             raise UnauthenticatedError("the token's signature is invalid") from None
         except (jwt.InvalidTokenError, jwt.InvalidKeyError, TypeError, ValueError, RecursionError):
             raise UnauthenticatedError("the token's claims are missing or invalid") from None
+
+
+class Issuer(TokenVerifier):
+    """An OpenID Connect issuer, whose keys its discovery document leads to."""
+
+    def __init__(
+        self,
+        url: str,
+        audience: str,
+        client: httpx2.AsyncClient,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        _require_https(url)
+        super().__init__(KeySet(self._fetch, clock), audience, url)
+        self.url, self._client = url, client
 
     async def _fetch(self) -> Document:
         discovery = await self._document(f"{self.url.rstrip('/')}/.well-known/openid-configuration")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 import jwt
@@ -16,10 +17,13 @@ from agentenv.core.workspaces.workspace import STATES, Workspace, workspace_id
 from agentenv.service.catalog import Catalog
 from agentenv.service.http.auth.authenticate import UNAUTHENTICATED_PER_MINUTE, Authenticator
 from agentenv.service.http.auth.callers import Caller, has_claim, owner_id, with_implied_roles
+from agentenv.service.http.auth.issuer import TokenVerifier
+from agentenv.service.http.auth.keys import KeySet
 from agentenv.service.http.auth.permissions import ALLOWED, DESCRIPTIONS, claimable, is_allowed, require
 from agentenv.service.http.auth.rate_limits import RateLimiter
 from agentenv.service.http.auth.token_reviews import Account
 from agentenv.service.http.problems import Problem, UnauthenticatedError
+from tests.fast.service.http.auth.issuer import AUDIENCE, FakeIssuer, SigningKey
 
 OWNERS = some.from_regex(OWNER_ID, fullmatch=True)
 IMAGE = "registry.example.com/sandbox@sha256:" + "0" * 64
@@ -169,6 +173,98 @@ def test_from_where_too_many_strangers_came_the_server_is_asked_no_more() -> Non
     assert (told.value.status, reviews.asked) == (429, UNAUTHENTICATED_PER_MINUTE)
     with pytest.raises(UnauthenticatedError):
         asyncio.run(knock("10.0.0.2"))
+
+
+@pytest.fixture
+def cluster() -> Iterator[FakeIssuer]:
+    """The cluster's issuer of service account tokens."""
+    issuer = FakeIssuer()
+    yield issuer
+    issuer.close()
+
+
+def account_token(cluster: FakeIssuer, name: str, **more: Any) -> str:
+    return cluster.token(f"system:serviceaccount:ops:{name}", aud=["another", AUDIENCE], **more)
+
+
+class ReviewedAccounts:
+    """Reviews tokens: valid are those of one service account."""
+
+    def __init__(self, valid: str) -> None:
+        self.valid, self.reviewed = valid, list[str]()
+
+    def is_cached(self, token: str) -> bool:  # noqa: ARG002 - as the real one
+        return False
+
+    async def review_token(self, token: str) -> Account:
+        subject = jwt.decode(token, options={"verify_signature": False})["sub"].rpartition(":")[2]
+        self.reviewed.append(subject)
+        if subject != self.valid:
+            raise UnauthenticatedError("its pod is gone")
+        return Account("ops", subject)
+
+
+def run_with_cluster(
+    cluster: FakeIssuer,
+    act: Callable[[Authenticator, ReviewedAccounts], Coroutine[Any, Any, None]],
+    *,
+    keys: bool = True,
+) -> None:
+    settings = read({"aws:region": "us-east-1"}, "dev").service
+
+    async def fetch() -> dict[str, Any]:
+        if not keys:
+            raise OSError("forbidden")
+        return {"keys": [key.public for key in cluster.keys]}
+
+    reviews: Any = ReviewedAccounts("good")
+    limiter = RateLimiter(UNAUTHENTICATED_PER_MINUTE, clock=lambda: 0.0)
+    verifier = TokenVerifier(KeySet(fetch), AUDIENCE, check_time=False)
+    authenticator = Authenticator(settings, None, reviews, cluster=verifier, unauthenticated_limiter=limiter)
+    asyncio.run(act(authenticator, reviews))
+
+
+async def refused(authenticator: Authenticator, token: str, source: str = "10.0.0.1") -> int:
+    """Return the status of a refusal."""
+    with pytest.raises(Problem) as problem:
+        await authenticator.caller(f"Bearer {token}", source)
+    return problem.value.status
+
+
+@pytest.mark.parametrize("forged", [True, False], ids=["forged tokens", "tokens of deleted pods"])
+def test_invalid_tokens_do_not_lock_out_others_behind_the_same_address(cluster: FakeIssuer, *, forged: bool) -> None:
+    async def act(authenticator: Authenticator, reviews: ReviewedAccounts) -> None:
+        key = SigningKey("first") if forged else None
+        for number in range(2 * UNAUTHENTICATED_PER_MINUTE):
+            code = await refused(authenticator, account_token(cluster, "bad", key=key, jti=str(number)))
+            assert code == (401 if forged or number < UNAUTHENTICATED_PER_MINUTE else 429)
+        caller_ = await authenticator.caller(f"Bearer {account_token(cluster, 'good')}", "10.0.0.1")
+        assert caller_.claims["sub"] == "system:serviceaccount:ops:good"
+        assert reviews.reviewed.count("bad") == (0 if forged else UNAUTHENTICATED_PER_MINUTE)
+
+    run_with_cluster(cluster, act)
+
+
+def test_tokens_for_another_audience_are_not_reviewed_and_expired_ones_are(cluster: FakeIssuer) -> None:
+    async def act(authenticator: Authenticator, reviews: ReviewedAccounts) -> None:
+        assert await refused(authenticator, cluster.token("system:serviceaccount:ops:bad", aud="another")) == 401
+        assert reviews.reviewed == []
+        assert await refused(authenticator, account_token(cluster, "bad", exp=1)) == 401
+        assert reviews.reviewed == ["bad"]
+
+    run_with_cluster(cluster, act)
+
+
+@pytest.mark.parametrize("keys", [True, False], ids=["of an unknown key", "without the cluster's keys"])
+def test_tokens_that_cannot_be_verified_are_limited_by_address(cluster: FakeIssuer, *, keys: bool) -> None:
+    async def act(authenticator: Authenticator, reviews: ReviewedAccounts) -> None:
+        for number in range(UNAUTHENTICATED_PER_MINUTE + 1):
+            token = account_token(cluster, "bad", key=SigningKey("unknown") if keys else None)
+            assert await refused(authenticator, token) == (401 if number < UNAUTHENTICATED_PER_MINUTE else 429)
+        assert len(reviews.reviewed) == UNAUTHENTICATED_PER_MINUTE
+        assert await refused(authenticator, account_token(cluster, "bad"), "10.0.0.2") == 401
+
+    run_with_cluster(cluster, act, keys=keys)
 
 
 def test_a_caller_may_ask_so_often_and_again_after_a_while() -> None:
