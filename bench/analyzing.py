@@ -1,4 +1,4 @@
-"""A policy pack as its own process, asked what the engine would ask it: without the engine's own time in between."""
+"""Run a policy pack as its own process, and send it the engine's requests: without the time of the engine itself."""
 
 from __future__ import annotations
 
@@ -18,64 +18,70 @@ from pulumi.runtime.proto import analyzer_pb2, analyzer_pb2_grpc
 
 from agentenv.cli.review.graph import Resource
 
-# The engine's address, which a pack keeps for its log and never calls while nothing goes wrong
-NOBODY = "127.0.0.1:1"
-LARGEST = 400 * 1024 * 1024
+# The engine's address, which a pack needs for its log, and does not call without an error
+UNUSED_ADDRESS = "127.0.0.1:1"
+MAX_MESSAGE = 400 * 1024 * 1024
 
 
 @dataclass(frozen=True)
 class Analyzer:
-    """A pack that listens."""
+    """A running policy pack."""
 
     stub: Any
 
-    def review(self, questions: Questions) -> list[str]:
-        """Ask about every resource, and then about the whole; the rules of the findings."""
-        found = [said.policyName for one in questions.each for said in self.stub.Analyze(one).diagnostics]
-        return found + [said.policyName for said in self.stub.AnalyzeStack(questions.whole).diagnostics]
+    def analyze(self, requests: Requests) -> list[str]:
+        """Analyze every resource and then the stack, and return the rules of the findings."""
+        found = [
+            diagnostic.policyName
+            for resource in requests.resource_requests
+            for diagnostic in self.stub.Analyze(resource).diagnostics
+        ]
+        return found + [
+            diagnostic.policyName for diagnostic in self.stub.AnalyzeStack(requests.stack_request).diagnostics
+        ]
 
 
 @dataclass(frozen=True)
-class Questions:
-    """What the engine would send of a stack, made beforehand."""
+class Requests:
+    """The engine's requests for a stack, created in advance."""
 
-    each: tuple[Any, ...]
-    whole: Any
+    resource_requests: tuple[Any, ...]
+    stack_request: Any
 
 
-def questions(resources: Sequence[Resource]) -> Questions:
-    """The requests for these resources, with their unknowns as the engine marks them."""
-    each = [
+def requests(resources: Sequence[Resource]) -> Requests:
+    """Create the requests for these resources. Unknown values have the engine's placeholders."""
+    resource_requests = [
         analyzer_pb2.AnalyzeRequest(
-            type=one.type,
-            name=one.name,
-            urn=one.urn,
-            properties=_struct(one.inputs),
-            options=analyzer_pb2.AnalyzerResourceOptions(protect=one.protect, parent=one.parent),
+            type=resource.type,
+            name=resource.name,
+            urn=resource.urn,
+            properties=_struct(resource.inputs),
+            options=analyzer_pb2.AnalyzerResourceOptions(protect=resource.protect, parent=resource.parent),
         )
-        for one in resources
+        for resource in resources
     ]
-    whole = [
+    stack_request = [
         analyzer_pb2.AnalyzerResource(
-            type=one.type,
-            name=one.name,
-            urn=one.urn,
-            properties=_struct(one.inputs),
-            options=analyzer_pb2.AnalyzerResourceOptions(protect=one.protect, parent=one.parent),
-            parent=one.parent,
-            dependencies=one.dependencies,
+            type=resource.type,
+            name=resource.name,
+            urn=resource.urn,
+            properties=_struct(resource.inputs),
+            options=analyzer_pb2.AnalyzerResourceOptions(protect=resource.protect, parent=resource.parent),
+            parent=resource.parent,
+            dependencies=resource.dependencies,
             propertyDependencies={
                 key: analyzer_pb2.AnalyzerPropertyDependencies(urns=urns)
-                for key, urns in one.property_dependencies.items()
+                for key, urns in resource.property_dependencies.items()
             },
         )
-        for one in resources
+        for resource in resources
     ]
-    return Questions(tuple(each), analyzer_pb2.AnalyzeStackRequest(resources=whole))
+    return Requests(tuple(resource_requests), analyzer_pb2.AnalyzeStackRequest(resources=stack_request))
 
 
-def previewing(project: str, stack: str, config: Mapping[str, Any]) -> dict[str, str]:
-    """What the engine tells a pack around a preview of a stack; the configuration as it stands in the stack file."""
+def preview_variables(project: str, stack: str, config: Mapping[str, Any]) -> dict[str, str]:
+    """Return the environment variables that the engine sets for a pack in a preview of a stack."""
     texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in config.items()}
     return {
         "PULUMI_CONFIG": json.dumps(texts),
@@ -87,16 +93,16 @@ def previewing(project: str, stack: str, config: Mapping[str, Any]) -> dict[str,
 
 
 @contextmanager
-def analyzer(folder: Path, around: Mapping[str, str] | None = None) -> Iterator[Analyzer]:
-    """The pack of a folder, for as long as it is needed; `around` is what the engine says of the stack."""
-    # Its port is the one line that it prints, and a pipe would keep that back
-    command = [sys.executable, "-u", "-m", "pulumi.policy", NOBODY, str(folder)]
+def analyzer(folder: Path, variables: Mapping[str, str] | None = None) -> Iterator[Analyzer]:
+    """Start the pack of a folder, with the variables of a stack, and stop it afterwards."""
+    # It prints its port in one line, which a pipe would buffer
+    command = [sys.executable, "-u", "-m", "pulumi.policy", UNUSED_ADDRESS, str(folder)]
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, cwd=folder, env={**os.environ, **(around or {})}
+        command, stdout=subprocess.PIPE, text=True, cwd=folder, env={**os.environ, **(variables or {})}
     ) as process:
         try:
             port = process.stdout.readline().strip() if process.stdout else ""
-            options = [("grpc.max_receive_message_length", LARGEST), ("grpc.max_send_message_length", LARGEST)]
+            options = [("grpc.max_receive_message_length", MAX_MESSAGE), ("grpc.max_send_message_length", MAX_MESSAGE)]
             with grpc.insecure_channel(f"127.0.0.1:{port}", options=options) as channel:
                 stub: Any = analyzer_pb2_grpc.AnalyzerStub(channel)
                 stub.Configure(analyzer_pb2.ConfigureAnalyzerRequest(), wait_for_ready=True, timeout=60)

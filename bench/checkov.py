@@ -1,6 +1,6 @@
-"""Checkov over manifests, in an environment of its own: it wants other versions of what we are made of.
+"""Run Checkov on manifests, in its own virtual environment, because its dependencies conflict with the project's.
 
-Made once, when the benchmark is first run, from the pinned list beside this file; no set-up of ours installs it.
+The environment is created when the benchmark first runs, from the pinned list beside this file.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ PINNED = Path(__file__).with_name("checkov.txt")
 
 
 class NoCheckovError(Exception):
-    """It cannot be had here, and why."""
+    """Checkov cannot be installed or run."""
 
 
-def installed(say: Callable[[str], None]) -> Path:
-    """The command, installed where it is missing."""
+def install(note: Callable[[str], None]) -> Path:
+    """Return the command, and install it if it is missing."""
     folder = run_folders.cache() / "bench" / "checkov"
     command, stamp = folder / "bin" / "checkov", folder / "pinned.txt"
     if command.is_file() and stamp.is_file() and stamp.read_bytes() == PINNED.read_bytes():
         return command
-    say("installing Checkov into an environment of its own")
+    note("installing Checkov into an environment of its own")
     shutil.rmtree(folder, ignore_errors=True)
     uv = str(Path(sys.executable).parent / "uv")
     for call in (
@@ -40,8 +40,8 @@ def installed(say: Callable[[str], None]) -> Path:
     return command
 
 
-def judge(command: Path, manifests: Path) -> None:
-    """One run over a folder, as a person would run it; nothing is fetched and nothing is sent."""
+def scan(command: Path, manifests: Path) -> None:
+    """Scan a folder, without network access."""
     arguments = ["--directory", str(manifests), "--framework", "kubernetes", "--compact", "--quiet", "--soft-fail"]
     call = [str(command), *arguments, "--skip-download", "--output", "json"]
     ended = subprocess.run(call, capture_output=True, text=True, check=False)

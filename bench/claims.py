@@ -1,8 +1,8 @@
-"""Claims against warm pools: bare ones and the local stack's own, whose sandboxes have storage, beside bare pods.
+"""Time claims of warm sandboxes, without and with storage, compared with bare pods.
 
-A claim that finds a warm sandbox should cost the API server's and the controller's words and nothing else, whether the
-sandbox was born with an access point of its own or without; a bare pod costs the scheduler's. All are timed from the
-request to the moment that a watch tells of Ready, one at a time, and a claim is made only while its pool is full.
+A claim of a warm sandbox should take only the calls of the API server and the controller, with or without an access
+point. A bare pod also takes the scheduler. Each is timed from the request to the watch event with Ready, one at a time,
+and a claim is created only while its pool is full.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from bench.timing import percentile
 
 POOL = 10
 PER_REPEAT = 30
-_PATIENCE_SECONDS = 60.0
+_TIMEOUT_SECONDS = 60.0
 
 Object = dict[str, Any]
 
 
 def measure(repeat: int) -> dict[str, Any]:
-    """Bring the local stack up, and claim from a pool on its nodes and from its own."""
+    """Create the local stack, and time claims from a temporary pool and from the stack's own pool."""
     root = Path(__file__).resolve().parent.parent
     count = repeat * PER_REPEAT
     with stage(terminal_progress(), cluster=ClusterOptions()) as opened:
@@ -41,12 +41,12 @@ def measure(repeat: int) -> dict[str, Any]:
         if opened.cluster is None:
             raise CommandError("there is no cluster on this stage")
         client = opened.cluster.plane.client
-        slots, slot_rate = slots_claimed(client, stacks_pool(client), count)
+        slots, slot_rate = time_slot_claims(client, stacks_pool(client), count)
         with pool_probe.temporary_pool(client, POOL) as pool:
             began = time.monotonic()
-            claims = claimed(client, pool, count)
+            claims = time_claims(client, pool, count)
             rate = count / (time.monotonic() - began)
-            pods = podded(client, pool, count)
+            pods = time_pods(client, pool, count)
     raw, bare = _figures(claims), _figures(pods)
     return {
         "raw": raw,
@@ -60,7 +60,7 @@ def measure(repeat: int) -> dict[str, Any]:
 
 
 def stacks_pool(client: Client) -> Object:
-    """The first pool of the stack's first class; its members have storage."""
+    """Return the first pool of the stack's first class, whose sandboxes have storage."""
     pools = client.get(f"/apis/{pool_probe.EXTENSIONS}/sandboxwarmpools")["items"]
     found = [pool for pool in pools if pool["spec"].get("replicas") and CLASS_LABEL in pool["metadata"]["labels"]]
     if not found:
@@ -68,16 +68,18 @@ def stacks_pool(client: Client) -> Object:
     return found[0]
 
 
-def claimed(client: Client, pool: Object, count: int) -> list[float]:
-    """Milliseconds to Ready of so many claims, each against the full pool."""
+def time_claims(client: Client, pool: Object, count: int) -> list[float]:
+    """Return the milliseconds to Ready of each claim, with a full pool."""
     spec = {"warmPoolRef": {"name": pool["metadata"]["name"]}}
-    space = pool["metadata"]["namespace"]
-    about = {"apiVersion": pool_probe.EXTENSIONS, "kind": "SandboxClaim", "spec": spec}
-    return _timed(client, lambda name: _named(about, space, name), count, before=lambda: _full(client, pool))
+    namespace = pool["metadata"]["namespace"]
+    manifest = {"apiVersion": pool_probe.EXTENSIONS, "kind": "SandboxClaim", "spec": spec}
+    return _time_each(
+        client, lambda name: _named(manifest, namespace, name), count, before=lambda: _wait_until_full(client, pool)
+    )
 
 
-def slots_claimed(client: Client, pool: Object, count: int) -> tuple[list[float], float]:
-    """Milliseconds to Ready of so many claims of slots, each with storage that no other had; and how many a second."""
+def time_slot_claims(client: Client, pool: Object, count: int) -> tuple[list[float], float]:
+    """Return the milliseconds to Ready of each claim of a slot with its own storage, and the claims per second."""
     class_name = pool["metadata"]["labels"][CLASS_LABEL]
     handles: list[str] = []
 
@@ -85,31 +87,31 @@ def slots_claimed(client: Client, pool: Object, count: int) -> tuple[list[float]
         return claim(class_name, pool["metadata"]["name"], name, owner="u-bench", workspace=name)
 
     began = time.monotonic()
-    times = _timed(
+    times = _time_each(
         client,
         make,
         count,
-        before=lambda: _full(client, pool),
-        after=lambda one: handles.append(_bound(client, one)),
+        before=lambda: _wait_until_full(client, pool),
+        after=lambda manifest: handles.append(_volume_handle(client, manifest)),
     )
     if len(set(handles)) != count:
         raise CommandError(f"{count} claims had {len(set(handles))} access points")
     return times, count / (time.monotonic() - began)
 
 
-def podded(client: Client, pool: Object, count: int) -> list[float]:
-    """Milliseconds to Ready of so many bare pods, as those of the pool are."""
-    space = pool["metadata"]["namespace"]
-    template = client.get(f"/apis/{pool_probe.EXTENSIONS}/namespaces/{space}/sandboxtemplates")["items"][0]
+def time_pods(client: Client, pool: Object, count: int) -> list[float]:
+    """Return the milliseconds to Ready of bare pods with the pod template of the pool."""
+    namespace = pool["metadata"]["namespace"]
+    template = client.get(f"/apis/{pool_probe.EXTENSIONS}/namespaces/{namespace}/sandboxtemplates")["items"][0]
     pod = {"apiVersion": "v1", "kind": "Pod", "spec": template["spec"]["podTemplate"]["spec"]}
-    return _timed(client, lambda name: _named(pod, space, name), count)
+    return _time_each(client, lambda name: _named(pod, namespace, name), count)
 
 
-def _named(thing: Object, space: str, name: str) -> Object:
-    return {**thing, "metadata": {"name": name, "namespace": space}}
+def _named(manifest: Object, namespace: str, name: str) -> Object:
+    return {**manifest, "metadata": {"name": name, "namespace": namespace}}
 
 
-def _timed(
+def _time_each(
     client: Client,
     make: Callable[[str], Object],
     count: int,
@@ -117,65 +119,65 @@ def _timed(
     after: Callable[[Object], None] = lambda _: None,
 ) -> list[float]:
     times: list[float] = []
-    watched = Watched(client, client.path(make("any"), named=False))
+    ready_watch = ReadyWatch(client, client.path(make("any"), named=False))
     for _ in range(count):
         before()
-        one = make(f"bench-{secrets.token_hex(4)}")
-        path = client.path(one)
+        manifest = make(f"bench-{secrets.token_hex(4)}")
+        path = client.path(manifest)
         began = time.monotonic()
-        client.create(one)
-        times.append((watched.ready(one["metadata"]["name"]) - began) * 1000)
-        after(one)
+        client.create(manifest)
+        times.append((ready_watch.ready(manifest["metadata"]["name"]) - began) * 1000)
+        after(manifest)
         client.delete(path)
-        if not until(lambda path=path: client.find(path) is None, _PATIENCE_SECONDS):
-            raise CommandError(f"{path} did not go again")
+        if not until(lambda path=path: client.find(path) is None, _TIMEOUT_SECONDS):
+            raise CommandError(f"{path} was not deleted in time")
     return times
 
 
-def _bound(client: Client, made: Object) -> str:
-    """The access point of a claim's sandbox, which is bound; and it was taken from the pool, not started cold."""
-    space = made["metadata"]["namespace"]
-    sandbox = client.get(client.path(made))["status"]["sandbox"]["name"]
-    if sandbox == made["metadata"]["name"]:
+def _volume_handle(client: Client, claim_: Object) -> str:
+    """Return the access point of a claim's sandbox. The sandbox must be warm, and its storage bound."""
+    namespace = claim_["metadata"]["namespace"]
+    sandbox = client.get(client.path(claim_))["status"]["sandbox"]["name"]
+    if sandbox == claim_["metadata"]["name"]:
         raise CommandError(f"{sandbox} was started cold although its pool was full")
-    home = client.get(f"/api/v1/namespaces/{space}/persistentvolumeclaims/{HOME}-{sandbox}")
+    home = client.get(f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{HOME}-{sandbox}")
     if home["status"]["phase"] != "Bound":
         raise CommandError(f"{sandbox} is Ready and its storage {home['status']['phase']}")
     volume = client.get(f"/api/v1/persistentvolumes/{home['spec']['volumeName']}")
     return volume["spec"]["csi"]["volumeHandle"]
 
 
-class Watched:
-    """When things of one kind and namespace became Ready, as a watch told of it."""
+class ReadyWatch:
+    """The times at which the objects of one kind and namespace became Ready, from a watch."""
 
     def __init__(self, client: Client, path: str) -> None:
         self._path = path
-        self._told: dict[str, float] = {}
-        self._news = threading.Condition()
+        self._ready_times: dict[str, float] = {}
+        self._changed = threading.Condition()
         self._ended = threading.Event()
         threading.Thread(target=self._follow, args=(client,), daemon=True).start()
 
     def ready(self, name: str) -> float:
-        """Wait for that one, and say when it was."""
-        with self._news:
-            if not self._news.wait_for(lambda: name in self._told, _PATIENCE_SECONDS):
-                raise CommandError(f"{self._path}/{name} did not become Ready within {_PATIENCE_SECONDS:.0f} s")
-            return self._told[name]
+        """Wait until an object is Ready, and return the time."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: name in self._ready_times, _TIMEOUT_SECONDS):
+                raise CommandError(f"{self._path}/{name} did not become Ready within {_TIMEOUT_SECONDS:.0f} s")
+            return self._ready_times[name]
 
     def end(self) -> None:
-        """Be told no longer, from the next change on."""
+        """Stop the watch at its next event."""
         self._ended.set()
 
     def _follow(self, client: Client) -> None:
-        for _, thing in client.watch(self._path, self._ended):
-            if pool_probe.is_ready(thing):
-                with self._news:
-                    self._told.setdefault(thing["metadata"]["name"], time.monotonic())
-                    self._news.notify_all()
+        for _, manifest in client.watch(self._path, self._ended):
+            if pool_probe.is_ready(manifest):
+                with self._changed:
+                    self._ready_times.setdefault(manifest["metadata"]["name"], time.monotonic())
+                    self._changed.notify_all()
 
 
-def _full(client: Client, pool: Object) -> None:
-    if not until(lambda: pool_probe.ready_members(client, pool) == pool["spec"]["replicas"], _PATIENCE_SECONDS):
+def _wait_until_full(client: Client, pool: Object) -> None:
+    if not until(lambda: pool_probe.ready_members(client, pool) == pool["spec"]["replicas"], _TIMEOUT_SECONDS):
         raise CommandError(f"{client.path(pool)} did not fill up again")
 
 

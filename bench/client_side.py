@@ -1,7 +1,7 @@
-"""One Kubernetes client at work, in a process of its own: `python -m bench.client_side NAME KUBECONFIG COUNT`.
+"""Measure one Kubernetes client in its own process: `python -m bench.client_side NAME KUBECONFIG COUNT`.
 
-It prints its figures as JSON. Each makes a claim and reads it, which is what the service does most. Run by
-`bench/clients.py` in an environment that has all of them; none is imported before the clock runs.
+It creates a claim and reads it, the most frequent calls of the service, and prints its figures as JSON. `clients.py`
+runs it in an environment with all clients. A client is imported only after the clock has started.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.memory import peak_kib
+from bench.timing import peak_kib
 
 if TYPE_CHECKING:
     from agentenv.service.kube.client import KubeClient
 
-AT_ONCE = 16
+CONCURRENT = 16
 API, VERSION, PLURAL = "extensions.agents.x-k8s.io", "v1beta1", "sandboxclaims"
 Pair = Callable[[], Awaitable[None]]
 
 
 def claim() -> dict[str, Any]:
-    """A claim that nobody fills."""
+    """Return a claim that no controller handles."""
     return {
         "apiVersion": f"{API}/{VERSION}",
         "kind": "SandboxClaim",
@@ -38,14 +38,14 @@ def claim() -> dict[str, Any]:
 
 
 async def wire(kubeconfig: str) -> Pair:
-    """The service's own verbs over its own connection: aiohttp."""
+    """Use the service's client with its own connection: aiohttp."""
     from agentenv.service.kube.client import KubeClient
 
     return _by(KubeClient.from_kubeconfig(Path(kubeconfig)))
 
 
 async def httpx(kubeconfig: str) -> Pair:
-    """The same verbs over lightkube's connection: httpx2."""
+    """Use the service's client with lightkube's connection: httpx2."""
     from httpx2 import Timeout
     from lightkube import KubeConfig
     from lightkube.config.client_adapter import AsyncClient, ConnectionParams
@@ -61,15 +61,15 @@ def _by(verbs: KubeClient) -> Pair:
     from agentenv.service.kube.client import CLAIMS
 
     async def pair() -> None:
-        made = claim()
-        await verbs.create(CLAIMS, made)
-        await verbs.find(CLAIMS, made["metadata"]["name"], "default")
+        document = claim()
+        await verbs.create(CLAIMS, document)
+        await verbs.find(CLAIMS, document["metadata"]["name"], "default")
 
     return pair
 
 
 async def lightkube(kubeconfig: str) -> Pair:
-    """lightkube's own calls."""
+    """Use lightkube's client."""
     from lightkube import AsyncClient, KubeConfig
     from lightkube.generic_resource import create_namespaced_resource
 
@@ -77,15 +77,15 @@ async def lightkube(kubeconfig: str) -> Pair:
     client: Any = AsyncClient(KubeConfig.from_file(kubeconfig))
 
     async def pair() -> None:
-        made = claim()
-        await client.create(kind(made), namespace="default")
-        await client.get(kind, made["metadata"]["name"], namespace="default")
+        document = claim()
+        await client.create(kind(document), namespace="default")
+        await client.get(kind, document["metadata"]["name"], namespace="default")
 
     return pair
 
 
 async def agent_sandbox(_kubeconfig: str) -> Pair:
-    """The official client of sandboxes: kubernetes_asyncio inside."""
+    """Use the official client of agent-sandbox, which uses kubernetes_asyncio."""
     helper: Any = importlib.import_module("k8s_agent_sandbox.async_k8s_helper").AsyncK8sHelper()
 
     async def pair() -> None:
@@ -97,7 +97,7 @@ async def agent_sandbox(_kubeconfig: str) -> Pair:
 
 
 async def kr8s(kubeconfig: str) -> Pair:
-    """kr8s, whose objects call the server by themselves."""
+    """Use kr8s, whose objects have the API calls as methods."""
     library: Any = importlib.import_module("kr8s.asyncio")
     api: Any = await library.api(kubeconfig=kubeconfig)
     kind: Any = importlib.import_module("kr8s.asyncio.objects").new_class(
@@ -105,9 +105,9 @@ async def kr8s(kubeconfig: str) -> Pair:
     )
 
     async def pair() -> None:
-        made = await kind(claim(), api=api)
-        await made.create()
-        await made.refresh()
+        document = await kind(claim(), api=api)
+        await document.create()
+        await document.refresh()
 
     return pair
 
@@ -121,37 +121,37 @@ CLIENTS: dict[str, Callable[[str], Awaitable[Pair]]] = {
 }
 
 
-async def measured(name: str, kubeconfig: str, count: int) -> dict[str, float]:
-    """Its figures."""
+async def measure(name: str, kubeconfig: str, count: int) -> dict[str, float]:
+    """Return the figures of a client."""
     before = time.monotonic()
     pair = await CLIENTS[name](kubeconfig)
     ready = time.monotonic() - before
     for _ in range(5):
         await pair()
     times: list[float] = []
-    worked = time.process_time()
+    cpu_seconds = time.process_time()
     for _ in range(count):
         began = time.monotonic()
         await pair()
         times.append(time.monotonic() - began)
-    worked = time.process_time() - worked
+    cpu_seconds = time.process_time() - cpu_seconds
     began = time.monotonic()
-    for _ in range(count // AT_ONCE):
-        await asyncio.gather(*(pair() for _ in range(AT_ONCE)))
+    for _ in range(count // CONCURRENT):
+        await asyncio.gather(*(pair() for _ in range(CONCURRENT)))
     together = time.monotonic() - began
     return {
         "pair_ms": round(sorted(times)[len(times) // 2] * 1000, 2),
-        "cpu_ms": round(worked / count * 1000, 2),
-        "at_once_per_second": round(count // AT_ONCE * AT_ONCE / together),
+        "cpu_ms": round(cpu_seconds / count * 1000, 2),
+        "at_once_per_second": round(count // CONCURRENT * CONCURRENT / together),
         "import_s": round(ready, 2),
         "memory_mb": round(peak_kib() / 1024),
     }
 
 
 if __name__ == "__main__":
-    _, asked, config, number = sys.argv
+    _, name, config, number = sys.argv
     os.environ["KUBECONFIG"] = config
-    # Connections are the process's, and go with it.
-    sys.stdout.write(json.dumps(asyncio.run(measured(asked, config, int(number)))) + "\n")
+    # The connections end with the process.
+    sys.stdout.write(json.dumps(asyncio.run(measure(name, config, int(number)))) + "\n")
     sys.stdout.flush()
     os._exit(0)

@@ -1,5 +1,7 @@
-"""Kubernetes clients that the service could speak by: what making and reading a claim costs in this process, and how
-many of them go through at once, against the same API server, in one environment that has all of them."""
+"""Compare Kubernetes clients for the service: the time and CPU of creating and reading a claim, and the throughput.
+
+All use the same API server, and run in one environment with all clients.
+"""
 
 from __future__ import annotations
 
@@ -16,26 +18,26 @@ from agentenv.rehearsal.stage import run_folders
 from agentenv.rehearsal.stage.cluster import ClusterOptions
 from agentenv.rehearsal.stage.stage import stage
 from agentenv.rehearsal.tools.progress import terminal_progress
-from bench.crowd import hold_off
+from bench.crowd import stop_controller
 
 PINNED = Path(__file__).with_name("clients.txt")
-# As a module: as a script, its folder would come first, where `service` is a benchmark.
+# As a module: a script would put its folder first on the path, where `service` is a benchmark.
 SIDE = "bench.client_side"
 NAMES = ("wire", "httpx", "lightkube", "agent-sandbox", "kr8s")
 PER_REPEAT = 100
 
 
 def measure(repeat: int) -> dict[str, Any]:
-    """Each of them in a process of its own, one after the other, several times round; the best of each counts."""
+    """Measure each client in its own process, several times in turn, and return the best figures of each."""
     root = Path(__file__).resolve().parent.parent
-    python = _installed()
+    python = _install()
     found: dict[str, dict[str, float]] = {}
     with stage(terminal_progress(), cluster=ClusterOptions()) as opened:
         if opened.cluster is None:
             raise CommandError("there is no cluster on this stage")
         opened.project(root, "local").up()
         plane = opened.cluster.plane
-        hold_off(plane.client)
+        stop_controller(plane.client)
         environment = {**os.environ, "PYTHONPATH": str(root)}
         for _ in range(repeat):
             for name in NAMES:
@@ -50,8 +52,8 @@ def measure(repeat: int) -> dict[str, Any]:
     return found
 
 
-def _installed() -> Path:
-    """An environment with all of them, made where it is missing."""
+def _install() -> Path:
+    """Return the Python of an environment with all clients, and create it if it is missing."""
     folder = run_folders.cache() / "bench" / "clients"
     python, stamp = folder / "bin" / "python", folder / "pinned.txt"
     if python.is_file() and stamp.is_file() and stamp.read_bytes() == PINNED.read_bytes():
@@ -64,6 +66,6 @@ def _installed() -> Path:
     ):
         ended = subprocess.run(call, capture_output=True, text=True, check=False)
         if ended.returncode:
-            raise CommandError(f"the clients cannot be had: {ended.stderr.strip()[-600:]}")
+            raise CommandError(f"the clients cannot be installed: {ended.stderr.strip()[-600:]}")
     shutil.copy(PINNED, stamp)
     return python

@@ -1,4 +1,4 @@
-"""A warm `make test`, beside the same tests under plain pytest without the checks and the table."""
+"""Time a warm `make test`, compared with plain pytest without the checks and the table."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bench.timing import best
 
 
 def measure(repeat: int) -> dict[str, Any]:
-    """Each once: the gate is long, and its share beside plain pytest is what matters."""
+    """Run each once: the gate takes long, and its ratio to plain pytest is what matters."""
     del repeat
     gate, plain = best(
         1,

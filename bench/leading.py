@@ -1,7 +1,6 @@
-"""The replica that leads, with a crowd there: another takes over, makes all of its passes at once, and what it took at
-its highest is told.
+"""Fail over the leader of the service's loops, and wait until the new leader has run every loop once.
 
-A pass looks at everybody, so a replica that leads holds more than one that answers, for a moment and every ten minutes.
+A loop processes all workspaces, so the leader uses more memory than other replicas, for a moment every ten minutes.
 """
 
 from __future__ import annotations
@@ -31,26 +30,26 @@ PASSES = (
     "ledger",
     "budgets",
 )
-# The first pass over a crowd has a row to write for each of them.
-_PATIENCE_SECONDS = 900.0
+# The first run of the ledger loop writes a row for each workspace.
+_TIMEOUT_SECONDS = 900.0
 
 
 def take_over(client: Client, folder: Path) -> None:
-    """End the replica that leads, and wait until another has made each of its passes."""
+    """Delete the leader's pod, and wait until another replica has run each loop."""
     before = _leader(client)
     client.delete(f"{PODS}/{before}")
 
-    def passed() -> bool:
+    def complete() -> bool:
         now = _leader(client)
         return now not in {"", before} and all(_passes(client, folder, now).get(name) for name in PASSES)
 
-    if not until(passed, _PATIENCE_SECONDS):
+    if not until(complete, _TIMEOUT_SECONDS):
         found = _passes(client, folder, _leader(client))
-        raise CommandError(f"the replica that leads has made these passes in {_PATIENCE_SECONDS:.0f} s: {found}")
+        raise CommandError(f"the new leader has run only these loops in {_TIMEOUT_SECONDS:.0f} s: {found}")
 
 
 def passes(client: Client, folder: Path) -> dict[str, int]:
-    """How many passes of each loop the replica that leads has made."""
+    """Return how often the leader has run each loop."""
     return _passes(client, folder, _leader(client))
 
 
@@ -60,17 +59,17 @@ def _leader(client: Client) -> str:
 
 
 def _passes(client: Client, folder: Path, pod: str) -> dict[str, int]:
-    """How many passes of each loop a replica has made, as its metrics say."""
+    """Return how often a replica has run each loop, from its metrics."""
     found = client.find(f"{PODS}/{pod}") if pod else None
     address = listen_addresses.address(folder, found["metadata"]["uid"], "--metrics-port") if found else None
     if address is None:
         return {}
     try:
-        with DIRECTLY.open(f"{address}/metrics", timeout=5) as answer:
-            told = answer.read().decode()
+        with DIRECTLY.open(f"{address}/metrics", timeout=5) as response:
+            metrics = response.read().decode()
     except OSError:
         return {}
-    return {name: int(float(count)) for name, count in _COUNTS.findall(told)}
+    return {name: int(float(count)) for name, count in _COUNTS.findall(metrics)}
 
 
 _COUNTS = re.compile(r'^agentenv_loop_seconds_count\{loop="([a-z]+)"\} ([0-9.e+]+)$', re.MULTILINE)

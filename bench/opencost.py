@@ -1,13 +1,14 @@
-"""OpenCost's way of allocating, over the same month: its rules as its code has them, on the same samples.
+"""Allocate the costs of a month by OpenCost's rules, as in its code, on the same samples.
 
-- A container's core-hours are its mean allocation (the larger of request and usage, a sample a minute), or its mean
-  request if that is more, times the time that its pod ran in the window; memory alike.
-- A node's price is divided into a price of cores and one of memory, by the ratio of its default prices.
-- Labels of a pod are gathered over the window, and a pod is its last value's: who adopts a slot gets its warm time.
-- By default nothing idle is shared, and what is not a node (files, gateways, control plane) is not allocated. Both can
-  be switched on; idle is then shared by cost, and what is named as shared evenly among who had a pod.
+- A container's core-hours are its mean allocation (the larger of request and usage, sampled each minute), or its mean
+  request if that is larger, times the time that its pod ran in the window. Memory is the same.
+- A node's price is divided between cores and memory, in the ratio of the default prices.
+- A pod belongs to the last value of its label in the window: the owner who adopts a slot gets its warm time.
+- By default idle costs are not shared, and costs beside nodes (files, gateways, control plane) are not allocated. With
+  both options on, idle costs are shared by cost, and the others evenly among the owners of pods.
 
-Where it is told less than here, it is given the better: the true price of each Spot hour, the exact time of each pod.
+Where OpenCost would have less information, it gets the better: the exact price of each Spot hour and the exact time of
+each pod.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from collections import defaultdict
 from bench.month.people import CLASSES
 from bench.month.whole import FIXED, HOUR, Month, seconds_up
 
-# Its default dollars an hour of a core and a GiB; of a node's price only their ratio matters.
+# Its default dollars an hour for a core and a GiB. Only their ratio matters for a node's price.
 CORE, GIB = 0.031611, 0.004237
 
 
 def allocated(month: Month, core: float = CORE, gib: float = GIB) -> dict[str, float]:
-    """Dollars by the value of the owner's label; those of pods that never had one under no name.
+    """Return dollars by the owner's label, with an empty name for pods without one.
 
-    Other weights of cores and memory than its own may be given, to see what is a matter of weights and what is not.
+    Other weights of cores and memory show how much of the error comes from the weights.
     """
     found: dict[str, float] = defaultdict(float)
     rates = _rates(month, core, gib)
@@ -33,8 +34,8 @@ def allocated(month: Month, core: float = CORE, gib: float = GIB) -> dict[str, f
         if hours <= 0:
             continue
         kind = CLASSES[pod.kind]
-        cores = (used.seen_warm.cores + sum(held.cores for held in used.seen.values())) / HOUR
-        memory = (used.seen_warm.gib + sum(held.gib for held in used.seen.values())) / HOUR
+        cores = (used.metered_warm.cores + sum(amounts.cores for amounts in used.metered.values())) / HOUR
+        memory = (used.metered_warm.gib + sum(amounts.gib for amounts in used.metered.values())) / HOUR
         core_rate, gib_rate = rates[pod.node]
         owner = pod.session.owner if pod.session else ""
         found[owner] += max(cores, kind.cores * hours) * core_rate + max(memory, kind.gib * hours) * gib_rate
@@ -42,7 +43,7 @@ def allocated(month: Month, core: float = CORE, gib: float = GIB) -> dict[str, f
 
 
 def allocated_with_shares(month: Month) -> dict[str, float]:
-    """The same with idle shared by cost, and everything else of the bill named as shared, evenly."""
+    """Return dollars by owner, with idle costs shared by cost and all other costs shared evenly."""
     plain = allocated(month)
     nodes = sum(month.node_hours.values())
     rest = sum(month.stored) + sum(month.moved) + sum(month.files) + sum(FIXED.values()) * len(month.stored)
@@ -51,7 +52,7 @@ def allocated_with_shares(month: Month) -> dict[str, float]:
 
 
 def _rates(month: Month, core: float, gib: float) -> dict[str, tuple[float, float]]:
-    """Of each node, dollars an hour of a core and of a GiB, over its life."""
+    """Return for each node the dollars an hour of a core and of a GiB, over its life."""
     dollars: dict[str, float] = defaultdict(float)
     seconds: dict[str, int] = defaultdict(int)
     for (name, hour), amount in month.node_hours.items():

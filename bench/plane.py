@@ -1,4 +1,4 @@
-"""The control plane: how long it takes to come up and what it holds in memory, beside its API server and etcd alone."""
+"""Measure the start and memory of the control plane, compared with its API server and etcd alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _STORE = ("etcd", "kube-apiserver")
 
 
 def measure(repeat: int) -> dict[str, Any]:
-    """The quickest of several starts, and the memory of the last once it has come to rest."""
+    """Return the fastest of several starts, and the memory of the last when it is idle."""
     ups: list[tuple[float, float]] = []
     used: dict[str, float] = {}
     for _ in range(repeat):

@@ -1,8 +1,8 @@
-"""Both policy packs over the prod stack, next to an empty pack of the same shape, and beside Checkov.
+"""Measure both policy packs on the prod stack, compared with an empty pack and with Checkov.
 
-What a pack adds to the SDK's own price of a resource is taken by asking it what the engine asks, without an engine; the
-packs' share of a preview is taken under the real one, of the same program with and without them. Checkov and our own
-rules each judge the stack's Kubernetes objects as manifests, from the command line, start included.
+The time that a pack adds to each resource is measured with the engine's requests, without the engine. The packs' share
+of a preview is measured with the engine, with and without them. Checkov and this project each check the stack's
+Kubernetes objects as manifests, from the command line, including the start.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from agentenv.rehearsal.stage.policy_packs import Packs, prepare
 from agentenv.rehearsal.stage.stage import Stage, stage
 from agentenv.rehearsal.tools.progress import Progress, terminal_progress
 from bench import checkov
-from bench.analyzing import analyzer, previewing, questions
+from bench.analyzing import analyzer, preview_variables, requests
 from bench.timing import best
 
 STACK = "prod"
-# What each of our packs has to find something wrong with
+# A violation for each pack
 CANARIES = (
     Resource(
         "urn:pulumi:prod::bench::kubernetes:core/v1:Pod::bad",
@@ -42,15 +42,15 @@ CANARIES = (
     ),
     Resource("urn:pulumi:prod::bench::aws:ec2/vpc:Vpc::bad", "aws:ec2/vpc:Vpc", {"cidrBlock": "10.0.0.0/16"}),
 )
-# Stands where a value is not known yet: manifests have no such thing
-LATER = "known-later"
+# Replaces unknown values, which manifests do not have
+UNKNOWN_TEXT = "known-later"
 
 
 def measure(repeat: int) -> dict[str, Any]:
-    """Each pack adds 0.3 ms or less to a resource."""
+    """Measure the packs. Each should add 0.3 ms or less to a resource."""
     root = Path(__file__).resolve().parent.parent
-    news = terminal_progress()
-    with stage(news) as opened:
+    progress = terminal_progress()
+    with stage(progress) as opened:
         program = _program(opened, root)
         found = Call(program.pulumi, program.project, root, STACK, program.environment).preview()
         if found.refused:
@@ -60,9 +60,9 @@ def measure(repeat: int) -> dict[str, Any]:
         packs = prepare(sources, opened.run.folder / "packs")
         return {
             "resources": len(resources),
-            **_added(packs, resources, repeat, around(root)),
+            **_added(packs, resources, repeat, pack_variables(root)),
             **_share(program, Packs(packs.folders[:2]), repeat),
-            **_beside_checkov(resources, opened.run.folder / "manifests", repeat, news),
+            **_beside_checkov(resources, opened.run.folder / "manifests", repeat, progress),
         }
 
 
@@ -73,36 +73,37 @@ def _program(opened: Stage, root: Path) -> Engine:
     return opened.project(root, STACK)
 
 
-def around(root: Path) -> dict[str, str]:
-    """What the engine would say of the stack: rules that read its settings have some then."""
+def pack_variables(root: Path) -> dict[str, str]:
+    """Return the engine's variables for the stack, for the rules that read its settings."""
     project = yaml.safe_load((root / "Pulumi.yaml").read_text(encoding="utf-8"))["name"]
-    return previewing(project, STACK, read_document(stack_file(root, STACK)).value["config"])
+    return preview_variables(project, STACK, read_document(stack_file(root, STACK)).value["config"])
 
 
-def _added(packs: Packs, resources: list[Resource], repeat: int, told: dict[str, str]) -> dict[str, Any]:
-    """The packs by turns, each of them warm."""
-    asked = questions(resources)
-    with ExitStack() as held:
-        isolation, cost, empty = [held.enter_context(analyzer(folder, told)) for folder in packs.folders]
-        for one in (isolation, cost, empty):
-            one.review(asked)
-            if PACK_ERROR in one.review(asked):
-                raise EngineError("preview", 1, "a policy pack broke on the way, and what it costs is not known")
-        sides = [lambda one=one: one.review(asked) for one in (isolation, cost, empty)]
-        taken = [seconds * 1000 / len(resources) for seconds in best(max(repeat, 3), *sides)]
-        # A pack that judges nothing would cost nothing
-        judged = questions(CANARIES)
-        if not isolation.review(judged) or not cost.review(judged) or empty.review(judged):
-            raise EngineError("preview", 1, "a policy pack has judged nothing")
+def _added(packs: Packs, resources: list[Resource], repeat: int, variables: dict[str, str]) -> dict[str, Any]:
+    """Return the milliseconds that each pack adds to a resource, measured in turn and warm."""
+    stack_requests = requests(resources)
+    with ExitStack() as stack:
+        isolation, cost, empty = [stack.enter_context(analyzer(folder, variables)) for folder in packs.folders]
+        for pack in (isolation, cost, empty):
+            pack.analyze(stack_requests)
+            if PACK_ERROR in pack.analyze(stack_requests):
+                raise EngineError("preview", 1, "a policy pack failed, so its time is unknown")
+        sides = [lambda pack=pack: pack.analyze(stack_requests) for pack in (isolation, cost, empty)]
+        milliseconds = [seconds * 1000 / len(resources) for seconds in best(max(repeat, 3), *sides)]
+        # A pack that checks nothing would take no time
+        canary_requests = requests(CANARIES)
+        found = [pack.analyze(canary_requests) for pack in (isolation, cost, empty)]
+        if not found[0] or not found[1] or found[2]:
+            raise EngineError("preview", 1, "a policy pack has checked nothing")
     return {
-        "empty_ms_per_resource": round(taken[2], 3),
-        "isolation_added_ms": round(taken[0] - taken[2], 3),
-        "cost_added_ms": round(taken[1] - taken[2], 3),
+        "empty_ms_per_resource": round(milliseconds[2], 3),
+        "isolation_added_ms": round(milliseconds[0] - milliseconds[2], 3),
+        "cost_added_ms": round(milliseconds[1] - milliseconds[2], 3),
     }
 
 
 def _share(program: Engine, packs: Packs, repeat: int) -> dict[str, Any]:
-    """How much of a preview with both packs is theirs, their start included."""
+    """Return the packs' share of a preview, including their start."""
     program.preview()
     plain, packed = best(repeat, program.preview, lambda: program.preview(*packs.options, check=False))
     return {
@@ -112,15 +113,15 @@ def _share(program: Engine, packs: Packs, repeat: int) -> dict[str, Any]:
     }
 
 
-def _beside_checkov(resources: list[Resource], folder: Path, repeat: int, news: Progress) -> dict[str, Any]:
-    """Objects a second, ours over theirs."""
+def _beside_checkov(resources: list[Resource], folder: Path, repeat: int, progress: Progress) -> dict[str, Any]:
+    """Return the objects per second of this project and of Checkov, and their ratio."""
     count = write_manifests(resources, folder)
     try:
-        command = checkov.installed(news.note)
-        checkov.judge(command, folder)
-        ours, theirs = best(repeat, lambda: _judge(folder), lambda: checkov.judge(command, folder))
+        command = checkov.install(progress.note)
+        checkov.scan(command, folder)
+        ours, theirs = best(repeat, lambda: _check(folder), lambda: checkov.scan(command, folder))
     except checkov.NoCheckovError as reason:
-        news.note(f"Checkov cannot be had, so there is nothing to compare with: {reason}")
+        progress.note(f"Checkov is not available, so there is nothing to compare with: {reason}")
         return {"checkov_ratio": None}
     return {
         "manifests": count,
@@ -130,26 +131,26 @@ def _beside_checkov(resources: list[Resource], folder: Path, repeat: int, news: 
     }
 
 
-def _judge(folder: Path) -> None:
-    """Our own rules from the command line; what they find there is another matter."""
+def _check(folder: Path) -> None:
+    """Check a folder with this project's rules from the command line, whatever they find."""
     command = str(Path(sys.executable).parent / "agentenv")
     subprocess.run([command, "policies", "check", "--json", str(folder)], stdout=subprocess.DEVNULL, check=False)
 
 
 def write_manifests(resources: Iterable[Resource], folder: Path) -> int:
-    """The Kubernetes objects among resources as files, and how many those are."""
+    """Write the Kubernetes objects among the resources as files, and return their number."""
     folder.mkdir(parents=True)
-    objects = [one.inputs for one in resources if one.type.startswith("kubernetes:")]
+    objects = [resource.inputs for resource in resources if resource.type.startswith("kubernetes:")]
     found = [inputs for inputs in objects if {"apiVersion", "kind"} <= set(inputs)]
     for number, document in enumerate(found):
-        text = yaml.safe_dump(_known(json.loads(json.dumps(document))), sort_keys=False)
+        text = yaml.safe_dump(_without_unknowns(json.loads(json.dumps(document))), sort_keys=False)
         (folder / f"{number:04}.yaml").write_text(text, encoding="utf-8")
     return len(found)
 
 
-def _known(value: Any) -> Any:
+def _without_unknowns(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _known(inner) for key, inner in value.items()}
+        return {key: _without_unknowns(inner) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_known(inner) for inner in value]
-    return LATER if is_unknown(value) else value
+        return [_without_unknowns(inner) for inner in value]
+    return UNKNOWN_TEXT if is_unknown(value) else value

@@ -1,12 +1,12 @@
-"""A preview of the local stack, beside the engine's own price for the same resources, and with more of everything.
+"""Time a preview of the local stack, compared with the engine alone, and with more classes, seats and users.
 
-The baseline is a program that does nothing but register the same resource types with the same inputs in a loop, through
-the same SDK and plugins, on the same stage: no components of ours, no settings, no look-ups. The cluster is registered
-as the component of the eks plugin, which makes its children in both. What is left between the two is ours. `untyped_s`
-is the same loop without the SDK's classes, which nobody writes, but which shows what their import is.
+The baseline is a program that registers the same resource types with the same inputs in a loop, with the same SDK and
+plugins, on the same stage: without components, settings or look-ups. The cluster is registered as the component of the
+eks plugin, which creates its children in both. The difference is the time of this project. `untyped_s` is the same loop
+without the SDK's classes, which shows the time of their import.
 
-More classes cost what their resources cost; declared workspaces cost hardly more than the engine takes to register
-theirs; and more users, who are claims in the cluster, cost nothing.
+More classes take the time of their resources. Declared workspaces take little more than the engine needs for their
+resources. More users, who are claims in the cluster, take no time.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ import pulumi
 rows = json.loads((Path(__file__).parent / "resources.json").read_text())
 cluster = json.loads((Path(__file__).parent / "cluster.json").read_text())
 '''
-# What is in a cluster is registered through a provider whose cluster is not known yet, as in the program's own preview
+# Resources in the cluster use a provider whose cluster is still unknown, as in the preview of the program
 LOOP = """
 pulumi.ComponentResource(
     "eks:index:Cluster", "cluster", cluster["inputs"], pulumi.ResourceOptions(version=cluster["version"]), True
@@ -80,8 +80,8 @@ CLUSTER = {
 
 
 @dataclass(frozen=True)
-class Recorded:
-    """What a loop registers: resources, and the component that makes those of the cluster."""
+class Recording:
+    """The resources that a loop registers, and the component of the cluster."""
 
     rows: list[dict[str, Any]]
     cluster: dict[str, Any]
@@ -89,20 +89,20 @@ class Recorded:
 
 
 def measure(repeat: int) -> dict[str, Any]:
-    """All of it on one stage; the program's preview is at most one and a half times the engine's."""
+    """Measure everything on one stage. The ratio of the program to the engine should be at most 1.5."""
     with stage(terminal_progress(), cluster=ClusterOptions()) as opened:
-        standing = stacks.project(opened, stacks.local(seats=_SEATS_RECORDED))
-        standing.up()
-        local, seats = record(standing.state())
+        deployed = stacks.project(opened, stacks.local(seats=_SEATS_RECORDED))
+        deployed.up()
+        local, seats = record(deployed.state())
         return {
             "resources": local.resources,
             **_first(opened, local, seats, repeat),
-            **_users(opened, standing, repeat),
+            **_users(opened, deployed, repeat),
         }
 
 
-def _first(opened: Stage, local: Recorded, seats: Recorded, repeat: int) -> dict[str, Any]:
-    """First previews, all by turns: of the local stack, of the same in a loop, and of more classes and more seats."""
+def _first(opened: Stage, local: Recording, seats: Recording, repeat: int) -> dict[str, Any]:
+    """Time first previews in turn: of the local stack, of the loop, and with more classes and seats."""
     copies = [
         {**row, "name": f"{row['name']}-{number}"} for number in range(SEATS // _SEATS_RECORDED) for row in seats.rows
     ]
@@ -115,9 +115,9 @@ def _first(opened: Stage, local: Recorded, seats: Recorded, repeat: int) -> dict
         stacks.project(opened, stacks.local(seats=SEATS)),
         loop(opened, "seats", UNTYPED + TYPED + LOOP, replace(local, rows=[*local.rows, *copies])),
     )
-    for one in engines:
-        one.preview()  # once unmeasured: byte code and the disk's cache are warm for all alike
-    program, typed, untyped, few, many, seated, seated_engine = best(repeat, *(one.preview for one in engines))
+    for engine in engines:
+        engine.preview()  # warm up the byte code and the disk cache for all
+    program, typed, untyped, few, many, seated, seated_engine = best(repeat, *(engine.preview for engine in engines))
     return {
         "program_s": round(program, 2),
         "engine_s": round(typed, 2),
@@ -126,7 +126,7 @@ def _first(opened: Stage, local: Recorded, seats: Recorded, repeat: int) -> dict
         "classes_3_s": round(few, 2),
         "classes_30_s": round(many, 2),
         "classes_ratio": round(many / few, 2),
-        # What the seats add to each
+        # The time that the seats add
         "seats": SEATS,
         "seats_s": round(seated - program, 2),
         "seats_engine_s": round(seated_engine - typed, 2),
@@ -134,25 +134,25 @@ def _first(opened: Stage, local: Recorded, seats: Recorded, repeat: int) -> dict
     }
 
 
-def _users(opened: Stage, standing: Engine, repeat: int) -> dict[str, Any]:
-    """A preview of what stands, with refresh, while few people have a claim and while many have."""
+def _users(opened: Stage, deployed: Engine, repeat: int) -> dict[str, Any]:
+    """Time a preview of the deployed stack with refresh, with few and with many claims."""
     if opened.cluster is None:
         raise CommandError("there is no cluster on this stage")
     client, name = opened.cluster.plane.client, stacks.local()[stacks.CLASSES][0]["name"]
-    taken: list[tuple[float, list[Any]]] = []
-    crowd.hold_off(client)
-    there = 0
+    timings: list[tuple[float, list[Any]]] = []
+    crowd.stop_controller(client)
+    created = 0
     for users in (FEW, MANY):
-        crowd.claims(client, name, range(there, users))
-        there = crowd.count(client, name)
-        if there != users:
-            raise CommandError(f"{users} claims were made, and {there} are there")
+        crowd.claims(client, name, range(created, users))
+        created = crowd.count(client, name)
+        if created != users:
+            raise CommandError(f"{users} claims were created, and {created} exist")
         found: list[Any] = []
-        (shortest,) = best(repeat, lambda found=found: found.append(standing.preview("--refresh").changed_resources()))
-        taken.append((shortest, found))
-    (few_s, few), (many_s, many) = taken
+        (shortest,) = best(repeat, lambda found=found: found.append(deployed.preview("--refresh").changed_resources()))
+        timings.append((shortest, found))
+    (few_s, few), (many_s, many) = timings
     if few[-1] != many[-1]:
-        raise CommandError(f"a preview says something else with {MANY} claims: {many[-1]} instead of {few[-1]}")
+        raise CommandError(f"a preview changes with {MANY} claims: {many[-1]} instead of {few[-1]}")
     return {
         "users_10_s": round(few_s, 2),
         "users_10000_s": round(many_s, 2),
@@ -160,9 +160,9 @@ def _users(opened: Stage, standing: Engine, repeat: int) -> dict[str, Any]:
     }
 
 
-def record(made: list[dict[str, Any]]) -> tuple[Recorded, Recorded]:
-    """Every resource of the local stack with the inputs that it was brought up with, and apart from them the seats'."""
-    own = [row for row in made if row.get("custom") and not row["type"].startswith("pulumi:")]
+def record(state: list[dict[str, Any]]) -> tuple[Recording, Recording]:
+    """Return the resources of the deployed local stack with their inputs, and separately those of the seats."""
+    own = [row for row in state if row.get("custom") and not row["type"].startswith("pulumi:")]
     seats = [row for row in own if "$agent-environment:index:Workspace$" in row["urn"]]
     rest = [row for row in own if row not in seats]
     [cluster] = [row["inputs"] for row in own if row["type"] == "aws:eks/cluster:Cluster"]
@@ -176,10 +176,10 @@ def record(made: list[dict[str, Any]]) -> tuple[Recorded, Recorded]:
     }
     component = {"inputs": inputs, "version": version("pulumi-eks")}
     outside = [row for row in rest if "$eks:index:" not in row["urn"]]
-    return Recorded(_rows(outside), component, len(rest)), Recorded(_rows(seats), component, len(seats))
+    return Recording(_rows(outside), component, len(rest)), Recording(_rows(seats), component, len(seats))
 
 
-def _rows(made: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _rows(state: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [
         {
             "type": row["type"],
@@ -187,12 +187,12 @@ def _rows(made: list[dict[str, Any]]) -> list[dict[str, Any]]:
             "inputs": {key: value for key, value in row.get("inputs", {}).items() if key != "__defaults"},
             "version": version(f"pulumi-{row['type'].partition(':')[0]}"),
         }
-        for number, row in enumerate(made)
+        for number, row in enumerate(state)
     ]
 
 
-def loop(opened: Stage, name: str, text: str, recorded: Recorded) -> Engine:
-    """A program that registers the recorded resources in a loop."""
+def loop(opened: Stage, name: str, text: str, recorded: Recording) -> Engine:
+    """Return a program that registers the recorded resources in a loop."""
     folder = opened.run.folder / name
     folder.mkdir()
     (folder / "resources.json").write_text(json.dumps(recorded.rows), encoding="utf-8")

@@ -1,6 +1,6 @@
-"""A warm rehearsal of the local stack, beside the same engine calls on a program that makes nothing.
+"""Time a warm rehearsal of the local stack, compared with the same engine calls on an empty program.
 
-The baseline is what any rehearsal pays: starting the cloud, and the engine's own start and end for each of its calls.
+The baseline is the fixed time of any rehearsal: the start of the cloud, and the start and end of each engine call.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from bench.timing import best
 
 
 def measure(repeat: int) -> dict[str, Any]:
-    """The command as a person runs it, and the empty course."""
+    """Time the command, and the empty scenario."""
     reports: list[dict[str, Any]] = []
     whole, empty = best(repeat, lambda: reports.append(_rehearse()), _empty)
     return {
@@ -39,7 +39,7 @@ def _empty() -> None:
     with stage(terminal_progress()) as opened:
         folder = opened.run.folder / "empty"
         folder.mkdir()
-        (folder / "__main__.py").write_text('"""Makes nothing."""\n', encoding="utf-8")
+        (folder / "__main__.py").write_text('"""Creates nothing."""\n', encoding="utf-8")
         engine = opened.program(folder, "local")
         for operation in (engine.up, engine.up, engine.refresh, engine.up, engine.destroy):
             operation()

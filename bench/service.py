@@ -1,14 +1,13 @@
-"""A workspace by the service beside the raw claim of the same run; fifty at once; ten thousand in its view.
+"""Time a workspace from the service, compared with a raw claim; a burst of 50; and the service with 10,000 workspaces.
 
-The local stack is brought up, and its pools made larger. Claims and requests come at a rate, whether or not the ones
-before are done: two a second and ten a second, by turns. Both are timed from the request to Ready, the claims by a
-watch, the requests by their answer. Then fifty come at once. At last nobody fills claims any more, ten thousand
-workspaces are made with all that stands for one, another replica takes over the loops, and the service's pages, memory
-at its highest and idle processor time are taken.
+The local stack is created with larger pools. Claims and requests arrive at a fixed rate, two and ten a second in turn,
+whether or not earlier ones are done. Claims are timed to Ready by a watch, requests to their response. Then 50 requests
+arrive at once. Finally the agent-sandbox controller is stopped, 10,000 workspaces are created, another replica takes
+over the loops, and the time of a page, the peak memory and the idle CPU of the service are measured.
 
-A whole cluster is on this machine, so that two things would be measured instead of the service: the pool that fills
-itself again, and the API server's garbage. The stack has its pools wait until a turn is over (`replenishDelay`, which
-is for such bursts), and garbage is collected between turns. Both sides are timed so.
+The whole cluster runs on this machine, so two other things would affect the times: the refill of the pool, and the
+garbage collection of the API server. The pools therefore refill only after a turn (`replenishDelay`, for such bursts),
+and garbage is collected between turns. Both sides are timed in this way.
 """
 
 from __future__ import annotations
@@ -38,46 +37,45 @@ from agentenv.rehearsal.stage.stage import Stage, stage
 from agentenv.rehearsal.tools.progress import terminal_progress
 from agentenv.service.aws import clients as aws
 from bench import crowd, leading
-from bench.claims import Watched, stacks_pool
-from bench.memory import peak_kib
-from bench.timing import percentile
+from bench.claims import ReadyWatch, stacks_pool
+from bench.timing import peak_kib, percentile
 
 Object = dict[str, Any]
 
 RATES = (2, 10)
-A_TURN = {2: 10, 10: 30}  # fewer than the pool holds: what is measured is warm
+PER_TURN = {2: 10, 10: 30}  # fewer than the pool has, so that all are warm
 BURST = 50
-CROWD = 10_000
+WORKSPACES = 10_000
 PAGES = 100
-CALLERS = 4  # one may make some five requests a second
-# Longer than the pause between two of a turn.
+CALLERS = 4  # the rate limit is about five requests a second for each caller
+# Longer than the pause between two requests of a turn.
 REPLENISH = "2s"
-# In per cent: as much as a turn may need. Garbage is collected between turns, and in none of them: on two cores that
-# takes a second, and would fall on either side by chance.
+# GOGC in percent, so that garbage is collected between turns and not during one: on two cores that takes a second, and
+# would affect either side by chance.
 HEAP = 400
-# The audit is made every fifteen minutes, and waits for its turn.
-_REST_SECONDS, _LOOK_SECONDS = 1800.0, 5.0
-_PATIENCE_SECONDS = 120.0
+# The audit loop runs every fifteen minutes.
+_IDLE_TIMEOUT_SECONDS, _POLL_SECONDS = 1800.0, 5.0
+_TIMEOUT_SECONDS = 120.0
 
 
 def measure(repeat: int) -> dict[str, Any]:
-    """All of the figures, of one stage."""
+    """Measure everything on one stage."""
     with stage(terminal_progress(), cluster=ClusterOptions(heap=HEAP)) as opened, ExitStack() as ending:
         if opened.cluster is None:
             raise CommandError("there is no cluster on this stage")
-        _up(opened)
+        _deploy(opened)
         client, folder = opened.cluster.plane.client, opened.cluster.plane.layout.folder
         callers = [ending.enter_context(service_probe.service_client(client, folder)) for _ in range(CALLERS)]
-        boss = ending.enter_context(service_probe.service_client(client, folder, name="bench"))
+        operator = ending.enter_context(service_probe.service_client(client, folder, name="bench"))
         pool = stacks_pool(client)
-        _grow(client, pool)
-        alone = _there(client, pool)
-        by_rate = {rate: _at(client, pool, callers, rate, 2 * repeat, alone=alone) for rate in RATES}
+        _scale_up(client, pool)
+        baseline = _counts(client, pool)
+        by_rate = {rate: _at_rate(client, pool, callers, rate, 2 * repeat, baseline=baseline) for rate in RATES}
         burst = _burst(client, pool, callers)
-        asleep = _asleep(client, pool, callers[0])
-        crowd.hold_off(client)
-        crowd.workspaces(client, _efs(opened), asleep, range(CROWD))
-        listed = _pages(boss)
+        suspended = _suspended_claim(client, pool, callers[0])
+        crowd.stop_controller(client)
+        crowd.workspaces(client, _efs(opened), suspended, range(WORKSPACES))
+        page_times = _pages(operator)
         leading.take_over(client, folder)
         memory, idle = _at_rest(opened, lambda: leading.passes(client, folder))
     slow = by_rate[RATES[0]]
@@ -86,156 +84,154 @@ def measure(repeat: int) -> dict[str, Any]:
         "service": slow["service"],
         "by_rate": {f"{rate}/s": found for rate, found in by_rate.items()},
         "burst": burst,
-        "list_p95_ms": round(percentile(listed, 95), 1),
+        "list_p95_ms": round(percentile(page_times, 95), 1),
         "memory_mb": round(memory, 1),
         "idle_cpu": round(idle, 4),
-        "workspaces": CROWD,
+        "workspaces": WORKSPACES,
     }
 
 
-def _up(opened: Stage) -> None:
-    """The local stack, with room for the crowd and one more who sees everybody's workspaces."""
+def _deploy(opened: Stage) -> None:
+    """Deploy the local stack, with a limit for all workspaces and an operator who can list them."""
     root = Path(__file__).resolve().parent.parent
     settings = yaml.safe_load((root / "Pulumi.yaml").read_text(encoding="utf-8"))
     config = yaml.safe_load((root / "stacks" / "Pulumi.local.yaml").read_text(encoding="utf-8"))["config"]
     config["agent-environment:service"]["operators"] = ["default/bench"]
     config["agent-environment:cluster"]["sandboxController"] = {"flags": {"replenishDelay": REPLENISH}}
-    config["agent-environment:sandboxClasses"][0]["maxSandboxes"] = CROWD + 10 * BURST
+    config["agent-environment:sandboxClasses"][0]["maxSandboxes"] = WORKSPACES + 10 * BURST
     opened.program(root / settings["main"], "local", config, settings).up()
 
 
-def _asleep(client: Client, pool: Object, service: Service) -> Object:
-    """The claim of a workspace that was used, has all that it ever gets, and sleeps."""
-    _full(client, pool)
-    name = _ask(service, pool)
-    space = pool["metadata"]["namespace"]
-    path = f"/apis/{pool_probe.EXTENSIONS}/namespaces/{space}/sandboxclaims/{name}"
-    # Whoever keeps its volume says so a moment later.
-    kept = until(lambda: client.get(path)["metadata"].get("annotations", {}).get(KEPT), _PATIENCE_SECONDS)
+def _suspended_claim(client: Client, pool: Object, service: Service) -> Object:
+    """Return the claim of a workspace that was in use and is suspended, with all its objects."""
+    _wait_until_full(client, pool)
+    name = _create(service, pool)
+    namespace = pool["metadata"]["namespace"]
+    path = f"/apis/{pool_probe.EXTENSIONS}/namespaces/{namespace}/sandboxclaims/{name}"
+    # The annotation of the retained volume follows a moment later.
+    retained = until(lambda: client.get(path)["metadata"].get("annotations", {}).get(KEPT), _TIMEOUT_SECONDS)
     service.request("POST", f"/v1/workspaces/{name}/suspend")
-    sandbox = f"/apis/{SANDBOXES}/namespaces/{space}/sandboxes/{client.get(path)['status']['sandbox']['name']}"
+    sandbox = f"/apis/{SANDBOXES}/namespaces/{namespace}/sandboxes/{client.get(path)['status']['sandbox']['name']}"
 
     def sleeps() -> bool:
         rows = client.get(sandbox)["status"].get("conditions", [])
-        told = service.request("GET", f"/v1/workspaces/{name}")["state"]
-        return told == "suspended" and any((one["type"], one["status"]) == ("Suspended", "True") for one in rows)
+        state = service.request("GET", f"/v1/workspaces/{name}")["state"]
+        return state == "suspended" and any((row["type"], row["status"]) == ("Suspended", "True") for row in rows)
 
-    if not kept or not until(sleeps, _PATIENCE_SECONDS):
-        raise CommandError(f"{name} does not go to sleep")
+    if not retained or not until(sleeps, _TIMEOUT_SECONDS):
+        raise CommandError(f"{name} is not suspended in time")
     return client.get(path)
 
 
 def _efs(opened: Stage) -> Any:
-    """Whoever may make access points in the simulated account."""
+    """Return an EFS client for the simulated account."""
     keys = {name.lower(): opened.environment[name] for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")}
     return aws.client("efs", opened.environment["AWS_REGION"], opened.cloud, **keys)
 
 
-def _grow(client: Client, pool: Object) -> None:
-    """A pool that holds the burst."""
+def _scale_up(client: Client, pool: Object) -> None:
+    """Scale the pool to the size of the burst."""
     client.merge(client.path(pool), {"spec": {"replicas": BURST}})
-    _full(client, pool)
+    _wait_until_full(client, pool)
 
 
-def _full(client: Client, pool: Object) -> None:
-    if not until(lambda: pool_probe.ready_members(client, pool) >= BURST, _PATIENCE_SECONDS):
+def _wait_until_full(client: Client, pool: Object) -> None:
+    if not until(lambda: pool_probe.ready_members(client, pool) >= BURST, _TIMEOUT_SECONDS):
         found = pool_probe.ready_members(client, pool)
-        raise CommandError(f"the pool has {found} of {BURST} sandboxes after {_PATIENCE_SECONDS:.0f} s")
+        raise CommandError(f"the pool has {found} of {BURST} sandboxes after {_TIMEOUT_SECONDS:.0f} s")
 
 
-def _still(client: Client, pool: Object, alone: tuple[int, ...]) -> None:
-    """Wait until what the turn before left behind is gone, too: nobody works for it in the next one's time."""
-    _full(client, pool)
-    if not until(lambda: _there(client, pool) == alone, _PATIENCE_SECONDS):
-        raise CommandError(
-            f"of what was made {_there(client, pool)} is there after {_PATIENCE_SECONDS:.0f} s, not {alone}"
-        )
+def _wait_for_rest(client: Client, pool: Object, baseline: tuple[int, ...]) -> None:
+    """Wait until the objects of the previous turn are deleted, so that their cleanup does not affect the next."""
+    _wait_until_full(client, pool)
+    if not until(lambda: _counts(client, pool) == baseline, _TIMEOUT_SECONDS):
+        found = _counts(client, pool)
+        raise CommandError(f"{found} claims, pods and volumes exist after {_TIMEOUT_SECONDS:.0f} s, not {baseline}")
     client.get("/debug/pprof/heap", gc="1")
 
 
-def _there(client: Client, pool: Object) -> tuple[int, ...]:
-    """How many claims and pods there are in the pool's class, and volumes that have still to be taken away."""
-    space = pool["metadata"]["namespace"]
-    claims = client.get(f"/apis/{pool_probe.EXTENSIONS}/namespaces/{space}/sandboxclaims")["items"]
-    pods = client.get(f"/api/v1/namespaces/{space}/pods")["items"]
+def _counts(client: Client, pool: Object) -> tuple[int, ...]:
+    """Return the number of claims and pods in the pool's class, and of volumes to delete."""
+    namespace = pool["metadata"]["namespace"]
+    claims = client.get(f"/apis/{pool_probe.EXTENSIONS}/namespaces/{namespace}/sandboxclaims")["items"]
+    pods = client.get(f"/api/v1/namespaces/{namespace}/pods")["items"]
     volumes = client.get("/api/v1/persistentvolumes")["items"]
-    return len(claims), len(pods), sum(_going(one) for one in volumes)
+    return len(claims), len(pods), sum(_is_deleting(volume) for volume in volumes)
 
 
-def _going(volume: Object) -> bool:
-    """Whether the driver has still to take it away."""
+def _is_deleting(volume: Object) -> bool:
+    """Return whether the driver still has to delete a volume."""
     return volume["spec"]["persistentVolumeReclaimPolicy"] == "Delete" and volume["status"]["phase"] != "Bound"
 
 
-def _at(
-    client: Client, pool: Object, callers: list[Service], rate: int, turns: int, *, alone: tuple[int, ...]
+def _at_rate(
+    client: Client, pool: Object, callers: list[Service], rate: int, turns: int, *, baseline: tuple[int, ...]
 ) -> dict[str, Any]:
-    """Both sides at a rate, by turns, each against the full pool; `alone` is what is there without a turn."""
+    """Time both sides at a rate, in turn, each with a full pool; `baseline` has the counts between turns."""
     raw: list[float] = []
-    served: list[float] = []
-    watched = Watched(client, f"/apis/{pool_probe.EXTENSIONS}/namespaces/{pool['metadata']['namespace']}/sandboxclaims")
+    requested: list[float] = []
+    ready_watch = ReadyWatch(
+        client, f"/apis/{pool_probe.EXTENSIONS}/namespaces/{pool['metadata']['namespace']}/sandboxclaims"
+    )
     for _ in range(turns):
-        _still(client, pool, alone)
-        raw += _claims(client, pool, watched, rate, A_TURN[rate])
-        _still(client, pool, alone)
-        served += _requests(pool, callers, rate, A_TURN[rate])
-    watched.end()
-    return {"raw": _figures(raw), "service": _figures(served), "count": len(served)}
+        _wait_for_rest(client, pool, baseline)
+        raw += _claims(client, pool, ready_watch, rate, PER_TURN[rate])
+        _wait_for_rest(client, pool, baseline)
+        requested += _requests(pool, callers, rate, PER_TURN[rate])
+    ready_watch.end()
+    return {"raw": _figures(raw), "service": _figures(requested), "count": len(requested)}
 
 
 def _paced(
-    rate: float, count: int, work: Callable[[int], float], ready: Callable[[], object] = lambda: None
+    rate: float, count: int, work: Callable[[int], float], prepare: Callable[[], object] = lambda: None
 ) -> list[float]:
-    """So many pieces of work, each begun at its moment; what each of them took, in milliseconds.
-
-    `ready` is done before that by each thread that works.
-    """
-    with ThreadPoolExecutor(min(count, 64), initializer=ready) as hands:
+    """Start work at a fixed rate, and return the milliseconds of each. Each thread calls `prepare` first."""
+    with ThreadPoolExecutor(min(count, 64), initializer=prepare) as executor:
         began = time.monotonic()
-        asked = []
+        futures = []
         for number in range(count):
             time.sleep(max(0.0, began + number / rate - time.monotonic()))
-            asked.append(hands.submit(work, number))
-        return [one.result() * 1000 for one in asked]
+            futures.append(executor.submit(work, number))
+        return [future.result() * 1000 for future in futures]
 
 
-def _claims(client: Client, pool: Object, watched: Watched, rate: float, count: int) -> list[float]:
-    made: list[str] = []
+def _claims(client: Client, pool: Object, ready_watch: ReadyWatch, rate: float, count: int) -> list[float]:
+    created: list[str] = []
 
-    def one(_: int) -> float:
+    def run(_: int) -> float:
         name = f"raw-{secrets.token_hex(4)}"
         document = claim(_class_of(pool), pool["metadata"]["name"], name, owner="bench", workspace=name)
-        made.append(client.path(document))
+        created.append(client.path(document))
         began = time.monotonic()
         client.create(document)
-        return watched.ready(name) - began
+        return ready_watch.ready(name) - began
 
-    # Each thread has a connection of its own: that one is made is no part of a claim.
-    took = _paced(rate, count, one, lambda: client.get("/version"))
-    _away(client.delete, made)
-    return took
+    # Each thread has its own connection, whose creation is not part of a claim.
+    milliseconds = _paced(rate, count, run, lambda: client.get("/version"))
+    _delete_all(client.delete, created)
+    return milliseconds
 
 
 def _requests(pool: Object, callers: list[Service], rate: float, count: int) -> list[float]:
-    made: list[tuple[Service, str]] = []
-    # Whoever asks for a workspace has looked at theirs before: their tokens are known, as those who claim are.
+    created: list[tuple[Service, str]] = []
+    # The service has authenticated each caller before, as the API server has for the claims.
     for service in callers:
         service.request("GET", "/v1/workspaces?limit=1")
 
-    def one(number: int) -> float:
+    def run(number: int) -> float:
         service = callers[number % len(callers)]
         began = time.monotonic()
-        name = _ask(service, pool)
-        took = time.monotonic() - began
-        made.append((service, name))
-        return took
+        name = _create(service, pool)
+        milliseconds = time.monotonic() - began
+        created.append((service, name))
+        return milliseconds
 
-    took = _paced(rate, count, one)
-    _away(lambda pair: pair[0].request("DELETE", f"/v1/workspaces/{pair[1]}"), made)
-    return took
+    milliseconds = _paced(rate, count, run)
+    _delete_all(lambda pair: pair[0].request("DELETE", f"/v1/workspaces/{pair[1]}"), created)
+    return milliseconds
 
 
-def _ask(service: Service, pool: Object) -> str:
+def _create(service: Service, pool: Object) -> str:
     found = service.request("POST", "/v1/workspaces?wait=60", {"class": _class_of(pool), "key": secrets.token_hex(6)})
     if found["state"] != "running":
         raise CommandError(f"a workspace is {found['state']}: {found.get('why')}")
@@ -243,14 +239,14 @@ def _ask(service: Service, pool: Object) -> str:
 
 
 def _burst(client: Client, pool: Object, callers: list[Service]) -> dict[str, int]:
-    """So many at once as the pool holds: how many are Ready, and how many have a sandbox that another one has."""
-    _full(client, pool)
-    with ThreadPoolExecutor(BURST) as hands:
-        asked = [hands.submit(_ask, callers[number % len(callers)], pool) for number in range(BURST)]
-        names = [one.result() for one in asked]
-    space = pool["metadata"]["namespace"]
-    found = [client.get(f"/apis/{pool_probe.EXTENSIONS}/namespaces/{space}/sandboxclaims/{name}") for name in names]
-    sandboxes = [one["status"]["sandbox"]["name"] for one in found if pool_probe.is_ready(one)]
+    """Request as many workspaces at once as the pool has, and count the ready ones and those with a shared sandbox."""
+    _wait_until_full(client, pool)
+    with ThreadPoolExecutor(BURST) as executor:
+        futures = [executor.submit(_create, callers[number % len(callers)], pool) for number in range(BURST)]
+        names = [future.result() for future in futures]
+    namespace = pool["metadata"]["namespace"]
+    found = [client.get(f"/apis/{pool_probe.EXTENSIONS}/namespaces/{namespace}/sandboxclaims/{name}") for name in names]
+    sandboxes = [row["status"]["sandbox"]["name"] for row in found if pool_probe.is_ready(row)]
     return {
         "asked": BURST,
         "ready": len(sandboxes),
@@ -258,65 +254,66 @@ def _burst(client: Client, pool: Object, callers: list[Service]) -> dict[str, in
     }
 
 
-def _pages(boss: Service) -> list[float]:
-    """What pages of a hundred take, over all of them in turn."""
-    complete = until(lambda: len(_page(boss, None)[0]) == PAGES, _PATIENCE_SECONDS)
+def _pages(operator: Service) -> list[float]:
+    """Return the milliseconds of each page of a hundred, over all workspaces."""
+    complete = until(lambda: len(_page(operator, None)[0]) == PAGES, _TIMEOUT_SECONDS)
     if not complete:
-        raise CommandError("the service does not see the workspaces that there are")
-    took: list[float] = []
+        raise CommandError("the service does not list all workspaces")
+    milliseconds: list[float] = []
     after: str | None = None
-    while len(took) < CROWD // PAGES:
+    while len(milliseconds) < WORKSPACES // PAGES:
         began = time.monotonic()
-        found, after = _page(boss, after)
-        took.append((time.monotonic() - began) * 1000)
+        found, after = _page(operator, after)
+        milliseconds.append((time.monotonic() - began) * 1000)
         if not found:
-            raise CommandError("the service sees fewer workspaces than there are")
-        # Slower than one may ask in a minute, so that none of them is turned away.
+            raise CommandError("the service lists too few workspaces")
+        # Below the rate limit of a caller.
         time.sleep(0.25)
-    return took
+    return milliseconds
 
 
-def _page(boss: Service, after: str | None) -> tuple[list[Object], str | None]:
+def _page(operator: Service, after: str | None) -> tuple[list[Object], str | None]:
     more = f"&after={after}" if after else ""
-    said = boss.request("GET", f"/v1/workspaces?everybody=true&limit={PAGES}{more}")
-    return said["items"], said.get("after")
+    page = operator.request("GET", f"/v1/workspaces?everybody=true&limit={PAGES}{more}")
+    return page["items"], page.get("after")
 
 
 def _at_rest(opened: Stage, passes: Callable[[], Mapping[str, int]]) -> tuple[float, float]:
-    """The most memory that one replica ever had, in MB, and the most of a core that one takes when nobody asks.
+    """Return the peak memory of a replica in MB, and the most CPU of a replica without requests, in cores.
 
-    Over as long as it takes until each loop has made another pass, so that no kind of pass is left out.
+    It measures until each loop has run again, so that every loop is included.
     """
-    replicas = [one for one in processes.marked(opened.run.id) if _serves(one)]
+    replicas = [process for process in processes.marked(opened.run.id) if _is_service(process)]
     if not replicas:
         raise CommandError("there is no process of the service")
-    began, before, made = time.monotonic(), [_used(one) for one in replicas], passes()
+    began, before, created = time.monotonic(), [_cpu_seconds(process) for process in replicas], passes()
 
     def again() -> bool:
         now = passes()
-        return all(now.get(name, 0) > made.get(name, 0) for name in leading.PASSES)
+        return all(now.get(name, 0) > created.get(name, 0) for name in leading.PASSES)
 
-    if not until(again, _REST_SECONDS, every=_LOOK_SECONDS):
-        raise CommandError(f"of the passes {made} not each was made again within {_REST_SECONDS:.0f} s: {passes()}")
+    if not until(again, _IDLE_TIMEOUT_SECONDS, every=_POLL_SECONDS):
+        counts = f"{created} before, {passes()} after {_IDLE_TIMEOUT_SECONDS:.0f} s"
+        raise CommandError(f"not every loop has run again: {counts}")
     seconds = time.monotonic() - began
-    shares = [(_used(one) - spent) / seconds for one, spent in zip(replicas, before, strict=True)]
-    return max(peak_kib(one.pid) for one in replicas) * 1024 / 1e6, max(shares)
+    shares = [(_cpu_seconds(process) - spent) / seconds for process, spent in zip(replicas, before, strict=True)]
+    return max(peak_kib(process.pid) for process in replicas) * 1024 / 1e6, max(shares)
 
 
-def _serves(process: psutil.Process) -> bool:
+def _is_service(process: psutil.Process) -> bool:
     with contextlib.suppress(psutil.Error):
         return process.cmdline()[1:3] == ["-m", "agentenv.service"]
     return False
 
 
-def _used(process: psutil.Process) -> float:
+def _cpu_seconds(process: psutil.Process) -> float:
     spent = process.cpu_times()
     return spent.user + spent.system
 
 
-def _away(end: Callable[[Any], object], things: list[Any]) -> None:
-    with ThreadPoolExecutor(8) as hands:
-        for _ in hands.map(end, things):
+def _delete_all(end: Callable[[Any], object], items: list[Any]) -> None:
+    with ThreadPoolExecutor(8) as executor:
+        for _ in executor.map(end, items):
             pass
 
 
@@ -324,5 +321,5 @@ def _class_of(pool: Object) -> str:
     return pool["metadata"]["labels"][CLASS_LABEL]
 
 
-def _figures(took: list[float]) -> dict[str, float]:
-    return {"p50_ms": round(percentile(took, 50), 1), "p99_ms": round(percentile(took, 99), 1)}
+def _figures(milliseconds: list[float]) -> dict[str, float]:
+    return {"p50_ms": round(percentile(milliseconds, 50), 1), "p99_ms": round(percentile(milliseconds, 99), 1)}

@@ -1,4 +1,4 @@
-"""Stacks to measure with: the local one, with as many classes and declared workspaces as a benchmark wants."""
+"""The local stack for benchmarks, with any number of classes and declared workspaces."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ SEATS = "agent-environment:workspaces"
 
 
 def local(classes: int = 1, seats: int = 0) -> dict[str, Any]:
-    """The configuration of the local stack, with more classes like its first, and workspaces of that one."""
+    """Return the configuration of the local stack, with copies of its first class and workspaces of that class."""
     file = ROOT / "stacks" / f"Pulumi.{STACK}.yaml"
-    said: dict[str, Any] = yaml.safe_load(file.read_text(encoding="utf-8"))["config"]
-    first, *others = said[CLASSES]
+    config: dict[str, Any] = yaml.safe_load(file.read_text(encoding="utf-8"))["config"]
+    first, *others = config[CLASSES]
     others += [{**first, "name": f"class-{number}"} for number in range(1 + len(others), classes)]
     declared = [{"name": f"seat-{number}", "class": first["name"], "user": f"u-{number}"} for number in range(seats)]
-    return {**said, CLASSES: [first, *others], **({SEATS: declared} if declared else {})}
+    return {**config, CLASSES: [first, *others], **({SEATS: declared} if declared else {})}
 
 
-def project(stage: Stage, said: dict[str, Any]) -> Engine:
-    """The program with that configuration, as a project of its own."""
+def project(stage: Stage, config: dict[str, Any]) -> Engine:
+    """Return the program with a configuration, as its own project."""
     settings = yaml.safe_load((ROOT / "Pulumi.yaml").read_text(encoding="utf-8"))
-    return stage.program(ROOT / settings["main"], STACK, said, settings)
+    return stage.program(ROOT / settings["main"], STACK, config, settings)

@@ -1,4 +1,4 @@
-"""How long `agentenv` takes to start, beside a Python that does nothing."""
+"""Time the start of `agentenv`, compared with a bare Python."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from bench.timing import best
 
 
 def measure(repeat: int) -> dict[str, Any]:
-    """`agentenv --help`, `agentenv check --help` and a check of a stack file, each beside `python -c pass`."""
+    """Time `agentenv --help`, `agentenv check --help` and a check of a stack file, and `python -c pass`."""
     command = str(Path(sys.executable).parent / "agentenv")
-    bare, overview, one, check = best(
+    bare, overview, check_help, check = best(
         max(repeat, 5),
         lambda: _quietly([sys.executable, "-c", "pass"]),
         lambda: _quietly([command, "--help"]),
@@ -23,7 +23,7 @@ def measure(repeat: int) -> dict[str, Any]:
     return {
         "python_s": round(bare, 3),
         "help_s": round(overview, 3),
-        "check_help_s": round(one, 3),
+        "check_help_s": round(check_help, 3),
         "check_s": round(check, 3),
         "ratio": round(overview / bare, 2),
     }

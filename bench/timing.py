@@ -1,26 +1,36 @@
-"""How the benchmarks take time: the best of several runs, the two sides by turns so that noise meets both alike."""
+"""Measure the time and memory of the two sides of a benchmark, in turn so that noise affects both alike."""
 
 from __future__ import annotations
 
 import math
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """How long one call takes."""
+    """Return the seconds of one call."""
     began = time.monotonic()
     work()
     return time.monotonic() - began
 
 
 def best(repeat: int, *sides: Callable[[], object]) -> list[float]:
-    """The shortest time of each side."""
-    taken = [[seconds(side) for side in sides] for _ in range(repeat)]
-    return [min(column) for column in zip(*taken, strict=True)]
+    """Return the shortest time of each side."""
+    timings = [[seconds(side) for side in sides] for _ in range(repeat)]
+    return [min(column) for column in zip(*timings, strict=True)]
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The smallest value that at least that share, in per cent, of all values do not exceed."""
+    """Return the smallest value that at least this percentage of the values do not exceed."""
     ordered = sorted(values)
     return ordered[max(math.ceil(len(ordered) * share / 100), 1) - 1]
+
+
+def peak_kib(process: int | str = "self") -> int:
+    """Return the peak memory of a process in KiB, as the kernel counts it, or 0 if that is not available.
+
+    The value of getrusage would include the parent process.
+    """
+    status = Path(f"/proc/{process}/status").read_text(encoding="utf-8")
+    return next((int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:")), 0)

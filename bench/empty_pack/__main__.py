@@ -1,4 +1,4 @@
-"""A pack with one policy for resources and one for the stack, which look at nothing: the SDK's own price."""
+"""A pack with one resource policy and one stack policy without checks: the time of the SDK alone."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pulumi_policy import EnforcementLevel, PolicyPack, ResourceValidationPolicy
 
 
 def nothing(_args: Any, _report: Any) -> None:
-    """Look at nothing."""
+    """Check nothing."""
 
 
 PolicyPack(
     name="empty",
     enforcement_level=EnforcementLevel.MANDATORY,
     policies=[
-        ResourceValidationPolicy(name="empty", description="Looks at no resource", validate=nothing),
-        StackValidationPolicy(name="empty-of-the-stack", description="Looks at no stack", validate=nothing),
+        ResourceValidationPolicy(name="empty", description="Checks no resource", validate=nothing),
+        StackValidationPolicy(name="empty-of-the-stack", description="Checks no stack", validate=nothing),
     ],
 )

@@ -1,5 +1,5 @@
-"""A simulated month of which everything is known: who held what at every instant, and what the bill says of it.
+"""A simulated month with exact knowledge of every sandbox and of the bill.
 
-`people` draws who works when; `cluster` puts their sandboxes on nodes that are bought and lost; `use` draws what runs
-in them; `record` writes down what ledger, meters and bill would know of it; `truth` divides the bill by what was.
+`people` draws the sessions of owners, `cluster` schedules their sandboxes on nodes, and `use` draws their usage.
+`record` derives what the ledger, the metrics and the bill have of it, and `truth` attributes the bill exactly.
 """

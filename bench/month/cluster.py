@@ -1,7 +1,7 @@
-"""Puts sandboxes on nodes: slots that wait, claims that take them, nodes that are bought, emptied and lost.
+"""Simulate a cluster: warm slots, claims that adopt them, and nodes that are added, emptied and interrupted.
 
-Everything happens second by second in the order of time. A node is bought where nothing fits, and given back some
-minutes after it has emptied; a Spot node may be lost with all on it, and who worked there goes on elsewhere.
+Events are processed in the order of time, to the second. A node is added if no other has room, and removed some minutes
+after it is empty. A Spot node can be interrupted with its sandboxes, whose sessions continue on other nodes.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ REPLENISH = 30
 WAKE = 4
 RESTART = 90
 EMPTY_FOR = 300
-LOST_AN_HOUR = 0.006
+INTERRUPTIONS_AN_HOUR = 0.006
 # Name, cores, GiB, dollars an hour on demand.
 TYPES = (("m7g.large", 2, 8, 0.0816), ("m8g.xlarge", 4, 16, 0.17952), ("c7g.2xlarge", 8, 16, 0.29))
-# What of a node pods may have, after the kubelet and the daemons.
+# The share of a node for pods, without the kubelet and daemons.
 ALLOCATABLE = 0.84
 
 
 @dataclass
 class Node:
-    """A machine, while there is one."""
+    """A node, from its start to its end."""
 
     name: str
     kind: str
@@ -45,7 +45,7 @@ class Node:
 
 @dataclass
 class Pod:
-    """A sandbox on a node: born, perhaps warm for a while, then somebody's."""
+    """A sandbox on a node: created, warm for a while, then adopted."""
 
     name: str
     kind: str
@@ -57,10 +57,10 @@ class Pod:
 
 
 class Cluster:
-    """A month of a cluster, as it happened."""
+    """A simulated month of a cluster."""
 
-    def __init__(self, chance: random.Random) -> None:
-        self.chance = chance
+    def __init__(self, random_: random.Random) -> None:
+        self.random_ = random_
         self.nodes: dict[str, Node] = {}
         self.pods: list[Pod] = []
         self.lost = self.cold = 0
@@ -69,29 +69,35 @@ class Cluster:
         self._events: list[tuple[int, int, str, object]] = []
         self._count = itertools.count()
 
-    def run(self, wanted: list[Session]) -> Cluster:
-        """Let the month happen."""
+    def run(self, sessions: list[Session]) -> Cluster:
+        """Simulate the month."""
         for kind in CLASSES.values():
             for _ in range(kind.slots):
                 self._at(0, "slot", kind.name)
-        for one in wanted:
-            self._at(one.began, "want", one)
-        steps = {"slot": self._slot, "want": self._want, "end": self._end, "check": self._check, "lose": self._lose}
+        for session in sessions:
+            self._at(session.began, "want", session)
+        steps = {
+            "slot": self._slot,
+            "want": self._claim,
+            "end": self._end,
+            "check": self._check,
+            "lose": self._interrupt,
+        }
         while self._events:
-            now, _, what, about = heapq.heappop(self._events)
+            now, _, event_type, subject = heapq.heappop(self._events)
             if now >= MONTH:
                 break
-            steps[what](now, about)
+            steps[event_type](now, subject)
         return self
 
-    def _at(self, when: int, what: str, about: object) -> None:
-        heapq.heappush(self._events, (when, next(self._count), what, about))
+    def _at(self, time: int, event_type: str, subject: object) -> None:
+        heapq.heappush(self._events, (time, next(self._count), event_type, subject))
 
     def _slot(self, now: int, kind: object) -> None:
         self._ready[str(kind)].append(self._start(now, str(kind)))
 
-    def _want(self, now: int, session: object) -> None:
-        assert isinstance(session, Session)  # noqa: S101 - what the event is made with
+    def _claim(self, now: int, session: object) -> None:
+        assert isinstance(session, Session)  # noqa: S101 - the type of this event's subject
         ready = self._ready[session.kind]
         if session.fresh and ready:
             pod = ready.popleft()
@@ -103,28 +109,28 @@ class Cluster:
         self._at(session.ended, "end", pod)
 
     def _start(self, now: int, kind: str) -> Pod:
-        asked = CLASSES[kind]
-        fitting = [n for n in self._up.values() if n.free_cores >= asked.cores and n.free_gib >= asked.gib]
-        node = min(fitting, key=lambda one: (one.free_cores, one.name)) if fitting else self._buy(now)
+        requests = CLASSES[kind]
+        fitting = [n for n in self._up.values() if n.free_cores >= requests.cores and n.free_gib >= requests.gib]
+        node = min(fitting, key=lambda session: (session.free_cores, session.name)) if fitting else self._add_node(now)
         pod = Pod(f"p-{len(self.pods):06d}", kind, node.name, now)
         self.pods.append(pod)
         node.pods[pod.name] = pod
-        node.free_cores -= asked.cores
-        node.free_gib -= asked.gib
+        node.free_cores -= requests.cores
+        node.free_gib -= requests.gib
         return pod
 
-    def _buy(self, now: int) -> Node:
-        name, cores, gib, price = self.chance.choice(TYPES)
-        spot = self.chance.random() < 0.85
+    def _add_node(self, now: int) -> Node:
+        name, cores, gib, price = self.random_.choice(TYPES)
+        spot = self.random_.random() < 0.85
         node = Node(f"i-{len(self.nodes):05d}", name, cores, gib, price, spot, now)
         node.free_cores, node.free_gib = cores * ALLOCATABLE, gib * ALLOCATABLE
         self.nodes[node.name] = self._up[node.name] = node
         if spot:
-            self._at(now + 1 + round(self.chance.expovariate(LOST_AN_HOUR) * 3600), "lose", node)
+            self._at(now + 1 + round(self.random_.expovariate(INTERRUPTIONS_AN_HOUR) * 3600), "lose", node)
         return node
 
     def _end(self, now: int, pod: object) -> None:
-        assert isinstance(pod, Pod)  # noqa: S101 - what the event is made with
+        assert isinstance(pod, Pod)  # noqa: S101 - the type of this event's subject
         if pod.ended == MONTH and pod.session:
             self._remove(now, pod)
 
@@ -139,16 +145,16 @@ class Cluster:
             self._at(now + EMPTY_FOR, "check", node)
 
     def _check(self, now: int, node: object) -> None:
-        assert isinstance(node, Node)  # noqa: S101 - what the event is made with
+        assert isinstance(node, Node)  # noqa: S101 - the type of this event's subject
         if not node.pods and now - node.emptied >= EMPTY_FOR:
-            self._give_back(now, node)
+            self._remove_node(now, node)
 
-    def _lose(self, now: int, node: object) -> None:
-        assert isinstance(node, Node)  # noqa: S101 - what the event is made with
+    def _interrupt(self, now: int, node: object) -> None:
+        assert isinstance(node, Node)  # noqa: S101 - the type of this event's subject
         if node.name not in self._up:
             return
         self.lost += 1
-        self._give_back(now, node)
+        self._remove_node(now, node)
         for pod in list(node.pods.values()):
             self._remove(now, pod)
             session = pod.session
@@ -159,6 +165,6 @@ class Cluster:
                 rest = Session(**{**vars(session), "began": now + RESTART, "fresh": False})
                 self._at(now + RESTART - WAKE, "want", rest)
 
-    def _give_back(self, now: int, node: Node) -> None:
+    def _remove_node(self, now: int, node: Node) -> None:
         node.gone = now
         self._up.pop(node.name, None)

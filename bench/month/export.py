@@ -1,4 +1,4 @@
-"""A month as files: the bill's lines as AWS exports them, and the ledger's rows as its table has them."""
+"""Export a month as files: the bill's lines as in AWS's export, and the ledger's rows as in its table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bench.month.record import START, Record
 from bench.month.whole import HOUR, Month, seconds_up
 
 CLUSTER, ENVIRONMENT = "agent-environment-prod", "prod"
-# What is no node, by what it is for or whose it is: the product and the usage that a bill has for it.
+# The product and usage type of charges that are not for nodes, by their kind or service.
 _NAMES = {
     "storage": ("AmazonEFS", "USE1-TimedStorage-ByteHrs"),
     "storage_io": ("AmazonEFS", "USE1-ETDataAccess-Bytes"),
@@ -32,27 +32,27 @@ _NAMES = {
 }
 
 
-def export(month: Month, known: Record, folder: Path) -> tuple[Path, Path]:
+def export(month: Month, record: Record, folder: Path) -> tuple[Path, Path]:
     """Write `bill.csv` and `ledger.jsonl`."""
     bill, ledger = folder / "bill.csv", folder / "ledger.jsonl"
     with bill.open("w", newline="") as stream:
         writer = csv.DictWriter(stream, [column.name for column in COLUMNS], restval="")
         writer.writeheader()
-        writer.writerows(_charged(month, known))
+        writer.writerows(_charged(month, record))
         writer.writerows(_split(month))
     with ledger.open("w") as stream:
-        for row in known.rows:
+        for row in record.rows:
             stream.write(json.dumps(row_to_item(row), default=str) + "\n")
     return bill, ledger
 
 
 def instance(name: str) -> str:
-    """The id of a node as AWS writes it."""
+    """Return the instance id of a node."""
     return f"i-{int(name.removeprefix('i-')):017x}"
 
 
-def _charged(month: Month, known: Record) -> Iterator[dict[str, Any]]:
-    for charge in known.charges:
+def _charged(month: Month, record: Record) -> Iterator[dict[str, Any]]:
+    for charge in record.charges:
         line = {
             "line_item_usage_start_date": _time(charge.began),
             "line_item_usage_end_date": _time(charge.ended),
@@ -81,21 +81,21 @@ def _other(charge: Charge) -> dict[str, Any]:
 
 
 def _split(month: Month) -> Iterator[dict[str, Any]]:
-    """The lines of pods: what each was given in an hour, or used if that was more."""
+    """Yield the lines of pods: the request of each hour, or the usage if that was higher."""
     for pod, used in zip(month.cluster.pods, month.uses, strict=True):
         hours: defaultdict[int, list[float]] = defaultdict(lambda: [0.0, 0.0])
-        for (hour, _), held in used.by_hour.items():
-            hours[hour][0] += held.cores / HOUR
-            hours[hour][1] += held.gib / HOUR
+        for (hour, _), usage in used.by_hour.items():
+            hours[hour][0] += usage.cores / HOUR
+            hours[hour][1] += usage.gib / HOUR
         for hour, amounts in hours.items():
             began = START + timedelta(hours=hour)
-            for what, amount in zip(("vCPU", "GB"), amounts, strict=True):
+            for unit, amount in zip(("vCPU", "GB"), amounts, strict=True):
                 yield {
                     "line_item_usage_start_date": _time(began),
                     "line_item_usage_end_date": _time(began + timedelta(hours=1)),
                     "line_item_line_item_type": "Usage",
                     "line_item_product_code": "AmazonEKS",
-                    "line_item_usage_type": f"USE1-EKS-EC2-{what}-Hours",
+                    "line_item_usage_type": f"USE1-EKS-EC2-{unit}-Hours",
                     "line_item_resource_id": (
                         f"arn:aws:eks:us-east-1:111122223333:pod/{CLUSTER}/sandbox-{pod.kind}/{pod.name}/{pod.name}"
                     ),
@@ -105,5 +105,5 @@ def _split(month: Month) -> Iterator[dict[str, Any]]:
                 }
 
 
-def _time(when: datetime) -> str:
-    return when.strftime("%Y-%m-%dT%H:%M:%SZ")
+def _time(time: datetime) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ")

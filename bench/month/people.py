@@ -1,4 +1,4 @@
-"""Who works when: people whose one workspace sleeps and wakes, chats with a fresh one each, a swarm of agents."""
+"""Draw the owners and their sessions: persistent workspaces, chats with a new workspace each, and a swarm of agents."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SUSPEND_AFTER = 20 * 60
 
 @dataclass(frozen=True)
 class Kind:
-    """A class of sandboxes: what is set aside for one."""
+    """A class of sandboxes, with the requests of one."""
 
     name: str
     cores: float
@@ -22,14 +22,14 @@ class Kind:
 
 
 CLASSES = {
-    one.name: one
-    for one in (Kind("standard", 0.1, 0.5, 14), Kind("reviewer", 0.1, 0.25, 6), Kind("builder", 0.5, 2.0, 3))
+    kind.name: kind
+    for kind in (Kind("standard", 0.1, 0.5, 14), Kind("reviewer", 0.1, 0.25, 6), Kind("builder", 0.5, 2.0, 3))
 }
 
 
 @dataclass(frozen=True)
 class Session:
-    """Somebody wants a sandbox from then to then."""
+    """The use of a sandbox by an owner, from its start to its end."""
 
     owner: str
     claim: str
@@ -37,7 +37,7 @@ class Session:
     began: int
     ended: int
     mode: str
-    fresh: bool  # claims a slot; else it wakes a workspace that sleeps
+    fresh: bool  # claims a slot; otherwise it resumes a suspended workspace
     task: str = ""
 
 
@@ -54,53 +54,55 @@ class Person:
     growth: float  # of the home, a day
 
 
-def people(chance: random.Random, count: int) -> list[Person]:
-    """So many owners: most work forty hours, some hardly, some all the time; a few come in the middle of the month."""
+def people(random_: random.Random, count: int) -> list[Person]:
+    """Draw owners: most are active for forty hours, some hardly, some always; a few join during the month."""
     found: list[Person] = []
     for number in range(count):
-        kind = chance.choices(["standard", "builder"], [9, 1])[0]
-        joined = chance.choices([0, chance.randrange(MONTH * 2 // 3)], [85, 15])[0]
+        kind = random_.choices(["standard", "builder"], [9, 1])[0]
+        joined = random_.choices([0, random_.randrange(MONTH * 2 // 3)], [85, 15])[0]
         found.append(
             Person(
                 name=f"u-{number:04d}",
                 kind=kind,
-                mode=chance.choices(["user", "session"], [55, 45])[0],
+                mode=random_.choices(["user", "session"], [55, 45])[0],
                 joined=joined,
-                hours=min(chance.lognormvariate(3.4, 0.7), 300.0),
-                home_gib=min(chance.lognormvariate(0.4, 0.8), 20.0),
-                growth=chance.uniform(0, 0.02),
+                hours=min(random_.lognormvariate(3.4, 0.7), 300.0),
+                home_gib=min(random_.lognormvariate(0.4, 0.8), 20.0),
+                growth=random_.uniform(0, 0.02),
             )
         )
     return found
 
 
-def sessions(chance: random.Random, everybody: list[Person]) -> list[Session]:
-    """All sessions of a month, and one swarm: sixty reviewers for one owner, for three hours of a working day."""
+def sessions(random_: random.Random, owners: list[Person]) -> list[Session]:
+    """Draw all sessions of a month, and one swarm: sixty reviewers for one owner, for three hours of a working day."""
     found: list[Session] = []
-    for person in everybody:
-        # Asleep all month: their files cost, and nothing else.
-        if chance.random() < 0.06:
+    for person in owners:
+        # Suspended all month: only their files have a cost.
+        if random_.random() < 0.06:
             continue
-        found += _of(chance, person)
+        found += _of(random_, person)
     day = 9 * DAY + 10 * 3600
     end = day + 3 * 3600
-    owner = everybody[len(everybody) // 2].name
+    owner = owners[len(owners) // 2].name
     found += [
-        Session(owner, f"c-swarm-{n:02d}", "reviewer", day + n // 4, end - chance.randrange(1800), "agent", True, "t-1")
+        Session(
+            owner, f"c-swarm-{n:02d}", "reviewer", day + n // 4, end - random_.randrange(1800), "agent", True, "t-1"
+        )
         for n in range(60)
     ]
-    return sorted(found, key=lambda one: (one.began, one.claim))
+    return sorted(found, key=lambda session: (session.began, session.claim))
 
 
-def _of(chance: random.Random, person: Person) -> list[Session]:
+def _of(random_: random.Random, person: Person) -> list[Session]:
     length = 1.4 * 3600
-    wanted = max(1, round(person.hours * 3600 / length * (1 - person.joined / MONTH)))
-    starts = sorted(_start(chance, person) for _ in range(wanted))
+    count_ = max(1, round(person.hours * 3600 / length * (1 - person.joined / MONTH)))
+    starts = sorted(_start(random_, person) for _ in range(count_))
     found: list[Session] = []
     free = 0
     for number, start in enumerate(starts):
         began = max(start, free)
-        ended = began + round(min(max(chance.expovariate(1 / length), 240), 9 * 3600)) + SUSPEND_AFTER
+        ended = began + round(min(max(random_.expovariate(1 / length), 240), 9 * 3600)) + SUSPEND_AFTER
         if ended >= MONTH:
             break
         own = person.mode == "session"
@@ -110,11 +112,11 @@ def _of(chance: random.Random, person: Person) -> list[Session]:
     return found
 
 
-def _start(chance: random.Random, person: Person) -> int:
-    """A moment of a working day, mostly."""
+def _start(random_: random.Random, person: Person) -> int:
+    """Draw a start time, mostly in working hours."""
     while True:
-        moment = chance.randrange(person.joined, MONTH)
+        moment = random_.randrange(person.joined, MONTH)
         hour, weekday = moment % DAY / 3600, moment // DAY % 7
-        likely = (0.15 if weekday >= 5 else 1.0) * (1.0 if 8 <= hour < 18 else 0.12)
-        if chance.random() < likely:
+        probability = (0.15 if weekday >= 5 else 1.0) * (1.0 if 8 <= hour < 18 else 0.12)
+        if random_.random() < probability:
             return moment

@@ -1,7 +1,7 @@
-"""What is known of a month afterwards: the bill's lines, the ledger's rows, the pools' time, and where pods ran.
+"""Derive what is recorded of a month: the bill's lines, the ledger's rows, the pools' time, and the nodes of pods.
 
-The ledger takes its moments from the cluster's own objects, in whole seconds and a little late; amounts are what meters
-saw; homes were measured once a day, at night.
+The times of the ledger come from the cluster's objects, in whole seconds and a little late. Amounts come from metrics,
+and homes are measured once a day, at night.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MICRO = Decimal("0.000001")
 
 @dataclass
 class Record:
-    """What an attribution is given."""
+    """The input of an attribution."""
 
     charges: list[Charge]
     rows: list[Row]
@@ -33,9 +33,9 @@ class Record:
 
 
 def record(month: Month, seed: int) -> Record:
-    """A month as it was written down."""
-    chance = random.Random(seed + 1)  # noqa: S311 - a simulation, to be had again
-    rows, awake = _rows(chance, month)
+    """Return the records of a month."""
+    random_ = random.Random(seed + 1)  # noqa: S311 - a reproducible simulation
+    rows, awake = _rows(random_, month)
     return Record(
         charges=_charges(month),
         rows=rows + _asleep(month, awake),
@@ -74,16 +74,16 @@ def _charges(month: Month) -> list[Charge]:
     return found
 
 
-def _rows(chance: random.Random, month: Month) -> tuple[list[Row], dict[str, list[tuple[int, int]]]]:
-    """The rows of claims with a pod, and when each owner's own home was mounted."""
+def _rows(random_: random.Random, month: Month) -> tuple[list[Row], dict[str, list[tuple[int, int]]]]:
+    """Return the rows of claims with a pod, and when each owner's home was mounted."""
     rows: list[Row] = []
     awake: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for pod, used in zip(month.cluster.pods, month.uses, strict=True):
         if pod.session is None or pod.adopted is None:
             continue
         session = pod.session
-        began = pod.adopted + chance.randrange(3)
-        ended = max(min(pod.ended + chance.randrange(4), MONTH), began + 1)
+        began = pod.adopted + random_.randrange(3)
+        ended = max(min(pod.ended + random_.randrange(4), MONTH), began + 1)
         at_home = session.mode != "agent"
         if at_home:
             awake[session.owner].append((began, ended))
@@ -101,9 +101,9 @@ def _rows(chance: random.Random, month: Month) -> tuple[list[Row], dict[str, lis
                     workspace=session.claim,
                     mode=session.mode,
                     task=session.task,
-                    cpu_seconds=_rounded(used.seen[day].cores),
-                    memory_gib_hours=_rounded(used.seen[day].gib / HOUR),
-                    network_bytes=_rounded(used.seen_bytes[day]),
+                    cpu_seconds=_rounded(used.metered[day].cores),
+                    memory_gib_hours=_rounded(used.metered[day].gib / HOUR),
+                    network_bytes=_rounded(used.metered_bytes[day]),
                     storage_gib_hours=_rounded(size * (last - first) / HOUR),
                     source="prometheus/metered",
                     closed=True,
@@ -113,9 +113,9 @@ def _rows(chance: random.Random, month: Month) -> tuple[list[Row], dict[str, lis
 
 
 def _asleep(month: Month, awake: dict[str, list[tuple[int, int]]]) -> list[Row]:
-    """Rows without a pod: whose home lies there while nobody has it mounted."""
+    """Return the rows without a pod: of homes that are not mounted."""
     rows: list[Row] = []
-    for person in month.everybody:
+    for person in month.owners:
         free = person.joined
         for began, ended in [*sorted(awake.get(person.name, [])), (MONTH, MONTH)]:
             for day in range(free // DAY, -(-began // DAY)):
@@ -142,7 +142,7 @@ def _asleep(month: Month, awake: dict[str, list[tuple[int, int]]]) -> list[Row]:
 
 
 def _measured(month: Month, owner: str, day: int) -> float:
-    """What a home held when it was measured last: at night, and on the day it came by then."""
+    """Return the last measured size of a home: at night, or on its first day at the end of that day."""
     sizes = month.homes[owner]
     return sizes[day - 1] * 0.6 + sizes[day] * 0.4 if day and sizes[day - 1] else sizes[day]
 
@@ -156,14 +156,14 @@ def _warm(month: Month) -> list[Warm]:
     return found
 
 
-def _slot(name: str, kind: str, when: tuple[int, int], used: Use) -> Warm:
+def _slot(name: str, kind: str, interval: tuple[int, int], used: Use) -> Warm:
     return Warm(
         pod=name,
         sandbox_class=kind,
-        began=_moment(when[0]),
-        ended=_moment(when[1]),
-        cpu_seconds=_rounded(used.seen_warm.cores),
-        memory_gib_hours=_rounded(used.seen_warm.gib / HOUR),
+        began=_moment(interval[0]),
+        ended=_moment(interval[1]),
+        cpu_seconds=_rounded(used.metered_warm.cores),
+        memory_gib_hours=_rounded(used.metered_warm.gib / HOUR),
     )
 
 

@@ -1,7 +1,6 @@
-"""Divides a month's costs by what truly was, with arithmetic of its own: the answer that others are measured against.
+"""Attribute a month's costs exactly, by independent arithmetic: the result that others are compared with.
 
-The rules of what is shared are those that are promised (docs/cost-report.md); they are applied to the facts and not to
-what meters saw of them.
+Shared costs follow the documented rules (docs/cost-report.md), applied to the simulation and not to its metrics.
 """
 
 from __future__ import annotations
@@ -10,14 +9,14 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from bench.month.people import DAY, DAYS
-from bench.month.whole import FIXED, HOUR, MOVED_A_BYTE, STORED_A_GIB_DAY, Month, kept, seconds_up
+from bench.month.whole import FIXED, HOUR, MOVED_A_BYTE, STORED_A_GIB_DAY, Month, gib_days, seconds_up
 
 Weights = dict[tuple[str, str], float]  # by owner and class
 
 
 @dataclass
 class Truth:
-    """Dollars of each owner for each part; and what the shared ones came to."""
+    """The exact dollars of each owner and part."""
 
     owed: dict[tuple[str, str], float]
 
@@ -25,19 +24,19 @@ class Truth:
         return sorted({owner for owner, _ in self.owed})
 
     def total(self, owner: str) -> float:
-        return sum(amount for (whose, _), amount in self.owed.items() if whose == owner)
+        return sum(amount for (owner_, _), amount in self.owed.items() if owner_ == owner)
 
     def part(self, part: str) -> float:
         return sum(amount for (_, of), amount in self.owed.items() if of == part)
 
 
 def truth(month: Month) -> Truth:
-    """Who really owes what."""
+    """Compute the exact costs of each owner."""
     owed: dict[tuple[str, str], float] = defaultdict(float)
     compute: list[Weights] = [defaultdict(float) for _ in range(DAYS)]
     idle = [0.0] * DAYS
     pool: dict[tuple[int, str], float] = defaultdict(float)
-    for (node_name, hour), holders in _held(month).items():
+    for (node_name, hour), holders in _usage_by_node(month).items():
         dollars, day = month.node_hours[node_name, hour], hour * HOUR // DAY
         node = month.cluster.nodes[node_name]
         capacity = (9 * node.cores + node.gib) * seconds_up(node, hour)
@@ -53,25 +52,25 @@ def truth(month: Month) -> Truth:
             owed[owner, "compute"] += amount
         _share(owed, "idle", idle[day], compute[day])
     for (day, kind), amount in pool.items():
-        ofclass = {key: weight for key, weight in compute[day].items() if key[1] == kind}
-        everyday = _ever(compute, kind)
-        _share(owed, "pool", amount, ofclass or everyday or compute[day])
+        of_class = {key: weight for key, weight in compute[day].items() if key[1] == kind}
+        all_days = _ever(compute, kind)
+        _share(owed, "pool", amount, of_class or all_days or compute[day])
     _rest(month, owed)
     return Truth(dict(owed))
 
 
-def _held(month: Month) -> dict[tuple[str, int], Weights]:
-    """Of each node and hour, the weight-seconds of each owner; of nobody, the pool's."""
+def _usage_by_node(month: Month) -> dict[tuple[str, int], Weights]:
+    """Return for each node and hour the weight-seconds of each owner, with an empty owner for the pool."""
     found: dict[tuple[str, int], Weights] = {key: defaultdict(float) for key in month.node_hours}
     for pod, used in zip(month.cluster.pods, month.uses, strict=True):
-        for (hour, claimed), held in used.by_hour.items():
+        for (hour, claimed), usage in used.by_hour.items():
             owner = pod.session.owner if claimed and pod.session else ""
-            found[pod.node, hour][owner, pod.kind] += 9 * held.cores + held.gib
+            found[pod.node, hour][owner, pod.kind] += 9 * usage.cores + usage.gib
     return found
 
 
 def _rest(month: Month, owed: dict[tuple[str, str], float]) -> None:
-    """Files, bytes, file access, and what is fixed."""
+    """Add the costs of storage, network, file access and the fixed costs."""
     mounted: list[Weights] = [defaultdict(float) for _ in range(DAYS)]
     present: list[Weights] = [defaultdict(float) for _ in range(DAYS)]
     for pod, used in zip(month.cluster.pods, month.uses, strict=True):
@@ -82,9 +81,9 @@ def _rest(month: Month, owed: dict[tuple[str, str], float]) -> None:
             owed[owner, "network"] += amount * MOVED_A_BYTE
         for day in range(pod.adopted // DAY, -(-pod.ended // DAY)):
             mounted[day][owner, ""] += min(pod.ended, (day + 1) * DAY) - max(pod.adopted, day * DAY)
-    for person in month.everybody:
+    for person in month.owners:
         for day in range(DAYS):
-            amount = kept(person, month.homes[person.name], day)
+            amount = gib_days(person, month.homes[person.name], day)
             owed[person.name, "storage"] += amount * STORED_A_GIB_DAY
             if amount:
                 present[day][person.name, ""] = 1

@@ -1,4 +1,4 @@
-"""A whole month, made from a seed: people, cluster, what ran, what homes held, and what everything cost."""
+"""Simulate a whole month from a seed: owners, cluster, usage, homes and costs."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from bench.month.use import Use, use
 
 HOUR = 3600
 HOURS = MONTH // HOUR
-PLACES = Decimal("1e-10")  # as many as a line of a bill has
-# Dollars a day that are there whoever comes, by service.
+PLACES = Decimal("1e-10")  # as in the lines of a bill
+# Fixed dollars a day, by service.
 FIXED = {
     "Amazon EKS": 24 * 0.10,
     "NAT gateways": 24 * 0.045 * 2,
@@ -30,48 +30,50 @@ FILES_A_DAY = 1.9
 
 @dataclass
 class Month:
-    """What happened and what it cost, in dollars as they are before a bill rounds them."""
+    """A simulated month, with exact costs before the rounding of the bill."""
 
-    everybody: list[Person]
+    owners: list[Person]
     cluster: Cluster
     uses: list[Use]  # of each pod of the cluster
-    homes: dict[str, list[float]]  # GiB, by owner and day; none before they came
+    homes: dict[str, list[float]]  # GiB, by owner and day; 0 before they joined
     node_hours: dict[tuple[str, int], float]
     stored: list[float]
     moved: list[float]
     files: list[float]
 
 
-def month(owners: int, seed: int) -> Month:
-    """The month of a seed."""
-    chance = random.Random(seed)  # noqa: S311 - a simulation, to be had again
-    everybody = people(chance, owners)
-    cluster = Cluster(chance).run(sessions(chance, everybody))
-    uses = [use(chance, pod) for pod in cluster.pods]
-    homes = {person.name: _home(chance, person) for person in everybody}
+def month(count: int, seed: int) -> Month:
+    """Simulate the month of a seed."""
+    random_ = random.Random(seed)  # noqa: S311 - a reproducible simulation
+    owners = people(random_, count)
+    cluster = Cluster(random_).run(sessions(random_, owners))
+    uses = [use(random_, pod) for pod in cluster.pods]
+    homes = {person.name: _home(random_, person) for person in owners}
     moved = [0.0] * DAYS
-    for one in uses:
-        for hour, amount in one.bytes_by_hour.items():
+    for usage in uses:
+        for hour, amount in usage.bytes_by_hour.items():
             moved[hour * HOUR // DAY] += amount * MOVED_A_BYTE
     return Month(
-        everybody=everybody,
+        owners=owners,
         cluster=cluster,
         uses=uses,
         homes=homes,
         node_hours=_node_hours(cluster),
-        stored=[sum(kept(one, homes[one.name], day) for one in everybody) * STORED_A_GIB_DAY for day in range(DAYS)],
+        stored=[
+            sum(gib_days(owner, homes[owner.name], day) for owner in owners) * STORED_A_GIB_DAY for day in range(DAYS)
+        ],
         moved=moved,
-        files=[FILES_A_DAY * chance.uniform(0.7, 1.3) for _ in range(DAYS)],
+        files=[FILES_A_DAY * random_.uniform(0.7, 1.3) for _ in range(DAYS)],
     )
 
 
 def seconds_up(node: Node, hour: int) -> int:
-    """How long of an hour a node was there."""
+    """Return the seconds of an hour in which a node existed."""
     return max(min(node.gone, (hour + 1) * HOUR) - max(node.born, hour * HOUR), 0)
 
 
 def _node_hours(cluster: Cluster) -> dict[tuple[str, int], float]:
-    """What each node cost in each hour: by the second, and on Spot by the market's price."""
+    """Return the cost of each node and hour, by the second, and for Spot by the market price."""
     found: dict[tuple[str, int], float] = {}
     for node in cluster.nodes.values():
         for hour in range(node.born // HOUR, -(-node.gone // HOUR)):
@@ -81,19 +83,19 @@ def _node_hours(cluster: Cluster) -> dict[tuple[str, int], float]:
     return found
 
 
-def _home(chance: random.Random, person: Person) -> list[float]:
+def _home(random_: random.Random, person: Person) -> list[float]:
     size, sizes = person.home_gib, [0.0] * DAYS
     for day in range(person.joined // DAY, DAYS):
         sizes[day] = size
-        size *= 1 + person.growth * chance.random()
+        size *= 1 + person.growth * random_.random()
     return sizes
 
 
-def kept(person: Person, sizes: list[float], day: int) -> float:
-    """GiB-days of a home on a day; on the first there is only what is left of it."""
+def gib_days(person: Person, sizes: list[float], day: int) -> float:
+    """Return the GiB-days of a home on a day: on the first day, only the rest of it."""
     return sizes[day] * min(max((day + 1) - person.joined / DAY, 0.0), 1.0)
 
 
 def billed(dollars: float) -> Decimal:
-    """An amount as a line of a bill has it."""
+    """Round an amount as in a line of a bill."""
     return Decimal(dollars).quantize(PLACES)

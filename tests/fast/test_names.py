@@ -10,12 +10,14 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 REFUSED = {"told", "said", "asked", "doors", "standing", "whoever", "wanted", "written", "made", "given"}
-# Reworded so far. `agentenv/cli`, `policies`, `bench`, the rest of `agentenv/core` and the tests follow.
+# Reworded so far. The rest of `agentenv/core` and the tests follow.
 FOLDERS = (
+    "agentenv/cli",
     "agentenv/config",
     "agentenv/core/capabilities",
     "agentenv/rehearsal",
     "agentenv/service",
+    "bench",
     "components",
     "stacks",
 )

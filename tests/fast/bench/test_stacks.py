@@ -1,4 +1,4 @@
-"""The stacks that are measured are ones that somebody could have, and what is recorded of one is told apart."""
+"""The benchmark stacks are valid, and a recording separates the resources of seats."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from bench.preview import record
 
 
 @pytest.mark.parametrize(("classes", "seats"), [(1, 0), (3, 0), (30, 0), (1, MANY_SEATS)])
-def test_a_stack_with_more_of_everything_is_sound(classes: int, seats: int) -> None:
-    made = read(stacks.local(classes=classes, seats=seats), stacks.STACK)
-    assert len({one.name for one in made.sandbox_classes}) == classes
-    assert len({seat.name for seat in made.workspaces}) == seats
+def test_a_stack_with_more_classes_and_seats_is_valid(classes: int, seats: int) -> None:
+    settings = read(stacks.local(classes=classes, seats=seats), stacks.STACK)
+    assert len({row.name for row in settings.sandbox_classes}) == classes
+    assert len({seat.name for seat in settings.workspaces}) == seats
 
 
-def test_the_resources_of_seats_are_recorded_apart() -> None:
-    above = "urn:pulumi:local::p::agent-environment:index:Environment"
+def test_the_resources_of_seats_are_recorded_separately() -> None:
+    parent = "urn:pulumi:local::p::agent-environment:index:Environment"
 
-    def row(kind: str, called: str, under: str = "", **inputs: object) -> dict[str, object]:
-        return {"custom": True, "type": kind, "urn": f"{above}{under}${kind}::{called}", "id": called, "inputs": inputs}
+    def row(kind: str, id_: str, inside: str = "", **inputs: object) -> dict[str, object]:
+        return {"custom": True, "type": kind, "urn": f"{parent}{inside}${kind}::{id_}", "id": id_, "inputs": inputs}
 
     cluster = {"name": "c", "version": "1.35", "vpcConfig": {"subnetIds": ["s"]}, "tags": {}, "__defaults": []}
     local, seats = record(
@@ -30,12 +30,12 @@ def test_the_resources_of_seats_are_recorded_apart() -> None:
             row("aws:eks/cluster:Cluster", "made-by-the-component", "$eks:index:Cluster", **cluster),
             row("aws:efs/accessPoint:AccessPoint", "seat-0", "$agent-environment:index:Workspace"),
             row("kubernetes:core/v1:PersistentVolume", "seat-0-volume", "$agent-environment:index:Workspace"),
-            {"custom": False, "type": "agent-environment:index:Workspace", "urn": f"{above}::seat-0", "inputs": {}},
+            {"custom": False, "type": "agent-environment:index:Workspace", "urn": f"{parent}::seat-0", "inputs": {}},
             row("pulumi:providers:aws", "default"),
         ]
     )
-    # The component makes its own children again, and they count.
-    assert ([one["type"] for one in local.rows], local.resources) == (["aws:ec2/vpc:Vpc"], 2)
+    # The component creates its own children again, and they count.
+    assert ([row["type"] for row in local.rows], local.resources) == (["aws:ec2/vpc:Vpc"], 2)
     assert local.rows[0]["inputs"] == {"cidrBlock": "10.40.0.0/16"}
     assert local.cluster["inputs"]["vpcId"] == "vpc-1"
-    assert [one["name"] for one in seats.rows] == ["seat-0-0", "seat-0-volume-1"]
+    assert [row["name"] for row in seats.rows] == ["seat-0-0", "seat-0-volume-1"]

@@ -1,4 +1,4 @@
-"""Percentiles are values that were measured, and a benchmark that cannot run says why."""
+"""Percentiles are measured values, and a benchmark that cannot run has an error message."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from agentenv.rehearsal.stage.stage import StageError
 from bench.timing import percentile
 
 
-def test_percentiles_of_a_hundred() -> None:
+def test_percentiles_of_a_hundred_values() -> None:
     values = [float(number) for number in range(1, 101)]
     assert (percentile(values, 50), percentile(values, 99), percentile(values, 100)) == (50, 99, 100)
     assert percentile([7.0], 1) == percentile([7.0], 99) == 7
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=1), st.floats(0.1, 100))
-def test_a_percentile_is_the_smallest_that_enough_values_do_not_exceed(values: list[float], share: float) -> None:
+def test_a_percentile_is_the_smallest_value_that_enough_values_do_not_exceed(values: list[float], share: float) -> None:
     found = percentile(values, share)
     assert found in values
     assert sum(value <= found for value in values) >= len(values) * share / 100
@@ -29,7 +29,7 @@ def test_a_percentile_is_the_smallest_that_enough_values_do_not_exceed(values: l
     assert not below or len(below) < len(values) * share / 100
 
 
-def test_a_stage_that_does_not_open_is_a_refusal() -> None:
+def test_a_stage_that_cannot_open_is_a_command_error() -> None:
     module = types.ModuleType("one")
 
     def measure(_: int) -> dict[str, float]:
