@@ -147,7 +147,9 @@ def control_plane(
                 _start(toolbox, layout, environment, cluster, started, run_sandboxes=run_sandboxes) - began
             )
             admin = Credentials(*layout.users["admin"])
-            missing = toolbox.missing if sandboxes else {}
+            missing = dict(toolbox.missing) if sandboxes else {}
+            if sandboxes and sys.platform != "linux":
+                missing[launcher.WORKSPACED] = "workspaced runs on Linux only"
             plane = ControlPlane(layout, admin, started, time.monotonic() - began, server_ready_at, missing)
             yield plane
         finally:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from agentenv.rehearsal.controlplane.sandboxes import root_folder
 from agentenv.rehearsal.controlplane.sandboxes.bundle import Bundle, Mount, Runtime
 from agentenv.rehearsal.controlplane.sandboxes.gvisor import GVisor
+from agentenv.rehearsal.controlplane.sandboxes.namespaces import Namespaces
+from agentenv.rehearsal.controlplane.sandboxes.plain import PlainProcesses
 from agentenv.rehearsal.stage import processes
 
 _TRY_SECONDS = 30.0
+_USER = 61000
 
 
 def choose(workspaced: Path, runsc: Path | None, folder: Path) -> tuple[Runtime | None, tuple[str, ...]]:
@@ -28,27 +30,27 @@ def choose(workspaced: Path, runsc: Path | None, folder: Path) -> tuple[Runtime 
 
 
 def _runtimes(runsc: Path | None, passed_over: list[str]) -> Iterator[Runtime]:
-    if not sys.platform.startswith("linux"):
-        passed_over.append("workspaced runs on Linux only")
-        return
     if runsc is not None:
         yield GVisor(runsc)
     else:
         passed_over.append("gvisor: runsc is not available")
+    yield Namespaces()
+    yield PlainProcesses()
 
 
 def attempt(runtime: Runtime, workspaced: Path, folder: Path) -> str | None:
-    """Run `workspaced version` in the runtime; return why it failed, or None."""
+    """Let workspaced copy itself into a volume, as another user; return why it failed, or None."""
     shutil.rmtree(folder, ignore_errors=True)
-    (folder / "socket").mkdir(parents=True)
+    for name in ("socket", "volume"):
+        (folder / name).mkdir(parents=True)
+    if os.geteuid() == 0:
+        os.chown(folder / "volume", _USER, _USER)
     programs = root_folder.create(folder / "root", "try", "127.0.0.1")
-    (folder / "root" / "opt").joinpath("workspaced").touch()
-    mounts = (*programs, Mount(workspaced, "/opt/workspaced", read_only=True))
+    (folder / "root" / "opt" / "workspaced").touch()
+    mounts = (*programs, Mount(workspaced, "/opt/workspaced", read_only=True), Mount(folder / "volume", "/mnt"))
     variables = {"PATH": root_folder.PATH}
-    arguments = ("/opt/workspaced", "version")
-    bundle = Bundle(
-        f"try-{os.getpid()}", folder, folder / "root", arguments, variables, mounts, os.geteuid(), os.getegid()
-    )
+    arguments = ("/opt/workspaced", "install", "/mnt")
+    bundle = Bundle(f"try-{os.getpid()}", folder, folder / "root", arguments, variables, mounts, _USER, _USER)
     environment = {name: os.environ[name] for name in ("PATH", processes.MARK) if name in os.environ}
     try:
         result = subprocess.run(
