@@ -22,7 +22,7 @@ from agentenv.core.service.deployment import FILE
 from agentenv.core.service.rbac import NAME
 from agentenv.core.workspaces.claims import claim
 from agentenv.rehearsal.controlplane.client import Client, until
-from agentenv.rehearsal.scenario import service_probe, storage_probe
+from agentenv.rehearsal.scenario import command_probe, service_probe, storage_probe
 from agentenv.rehearsal.scenario.storage_probe import ProbeFailed
 
 Object = dict[str, Any]
@@ -42,29 +42,35 @@ class Measurement:
     new_workspace_ms: float
     slot: storage_probe.Slot | None  # its storage, the same after a suspension; None where its class has none
     through_service: bool = False
+    first_command_ms: float | None = None
 
 
-def measure(client: Client, plane: Path | None = None) -> Measurement:
+def measure(client: Client, plane: Path | None = None, sign: command_probe.Signer | None = None) -> Measurement:
     """Wait until every pool is full, and create a workspace from the first that has members.
 
-    `plane` is the control plane's folder, which records the addresses where pod processes listen.
+    `plane` is the control plane's folder, which records the addresses where pod processes listen. `sign` signs tokens
+    for commands in the workspace, as the stack's service does.
     """
     own = [pool for pool in client.get(_POOLS)["items"] if pool["spec"].get("replicas")]
     if own and plane is not None and service_probe.is_deployed(client):
-        return _measure_through_service(client, own, plane)
+        return _measure_through_service(client, own, plane, sign)
     if own:
         return _measure_with_claim(client, own)
     with temporary_pool(client) as pool:
         return _measure_with_claim(client, [pool])
 
 
-def _measure_through_service(client: Client, pools: list[Object], plane: Path) -> Measurement:
+def _measure_through_service(
+    client: Client, pools: list[Object], plane: Path, sign: command_probe.Signer | None
+) -> Measurement:
     rows = [wait_until_full(client, pool) for pool in pools]
     with service_probe.service_client(client, plane, audience_of(client)) as service:
-        created = service_probe.probe_workspace(client, service, pools[0])
+        created = service_probe.probe_workspace(client, service, pools[0], sign)
     if created.slot is not None:
         storage_probe.check_distinct(created.slot, _next_slot(client, pools[0]))
-    return Measurement(rows, created.milliseconds, created.slot, through_service=True)
+    return Measurement(
+        rows, created.milliseconds, created.slot, through_service=True, first_command_ms=created.first_command_ms
+    )
 
 
 def audience_of(client: Client) -> str | None:

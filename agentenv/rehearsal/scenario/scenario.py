@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from botocore.exceptions import BotoCoreError, ClientError
 
 from agentenv.rehearsal.controlplane.client import ApiError
-from agentenv.rehearsal.scenario import destroy_check, drift, pool_probe, service_probe
+from agentenv.rehearsal.scenario import command_probe, destroy_check, drift, pool_probe, service_probe
 from agentenv.rehearsal.stage.credentials import client
 from agentenv.rehearsal.stage.engine import Engine, Outcome
 from agentenv.rehearsal.stage.policy_packs import VERDICTS, Packs
@@ -50,6 +50,7 @@ class Report:
     )
     pools: list[dict[str, Any]] = field(default_factory=list)
     new_workspace_ms: float | None = None
+    first_command_ms: float | None = None  # from the request for a workspace to the output of a command in it
     not_simulated: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     kept: dict[str, str] | None = None  # how to reach a rehearsal that was left running
@@ -68,6 +69,7 @@ class Scenario:
     listener: Listener
     report: Report = field(default_factory=Report)
     packs: Packs = field(default_factory=Packs)
+    sign: command_probe.Signer | None = None  # signs tokens for commands in workspaces, as the stack's service does
     _not_simulated: list[str] = field(default_factory=list)  # parts of the service that cannot run here
 
     def play(self, *, keep: bool = False) -> Report:
@@ -112,13 +114,16 @@ class Scenario:
             return
         with self._step("workspace") as result:
             plane = self.stage.cluster.plane
-            measurement = pool_probe.measure(plane.client, plane.layout.folder)
+            measurement = pool_probe.measure(plane.client, plane.layout.folder, self.sign)
             if measurement.through_service:
                 self._not_simulated = list(service_probe.NOT_SIMULATED)
             self.report.pools, self.report.new_workspace_ms = measurement.pools, measurement.new_workspace_ms
             pools = ", ".join(f"{row['class']} {row['ready']}/{row['size']}" for row in measurement.pools)
             by = " through the service" if measurement.through_service else ""
             result.append(f"{pools} sandboxes Ready, a new workspace{by} in {measurement.new_workspace_ms:.0f} ms")
+            if measurement.first_command_ms is not None:
+                self.report.first_command_ms = measurement.first_command_ms
+                result.append(f"the first command in it after {measurement.first_command_ms:.0f} ms")
             if measurement.slot is not None:
                 result.append("with files of its own, the same after a sleep")
 

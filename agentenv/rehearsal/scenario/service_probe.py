@@ -24,7 +24,7 @@ from agentenv.core.service.rbac import NAME
 from agentenv.rehearsal.controlplane.client import ApiError, Client, until
 from agentenv.rehearsal.controlplane.pods import listen_addresses
 from agentenv.rehearsal.controlplane.ports import DIRECTLY
-from agentenv.rehearsal.scenario import storage_probe
+from agentenv.rehearsal.scenario import command_probe, storage_probe
 from agentenv.rehearsal.scenario.storage_probe import ProbeFailed, Slot
 
 Object = dict[str, Any]
@@ -32,8 +32,8 @@ Object = dict[str, Any]
 # These need a running container or a real certificate; tests cover them with stubs.
 NOT_SIMULATED = (
     "workspace service: listeners of its load balancer",
-    "storage metering: what its jobs find in homes, for no container runs",
-    "workspaces: exec, ssh, port-forward and cp, for no container runs",
+    "storage metering: what its jobs find in homes, for no container of theirs runs",
+    "kubectl: exec, port-forward, cp and logs, for no kubelet answers",
 )
 DEPLOYMENT = f"/apis/apps/v1/namespaces/{NAME}/deployments/{NAME}"
 _ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
@@ -47,6 +47,7 @@ class CreatedWorkspace:
 
     milliseconds: float
     slot: Slot | None
+    first_command_ms: float | None = None  # None where no command can run in it
 
 
 class Service:
@@ -104,16 +105,25 @@ def service_client(
         client.delete(f"{_ACCOUNTS}/{name}")
 
 
-def probe_workspace(client: Client, service: Service, pool: Object) -> CreatedWorkspace:
-    """Create a workspace of a pool's class, suspend, resume and delete it; its home must stay the same."""
+def probe_workspace(
+    client: Client, service: Service, pool: Object, sign: command_probe.Signer | None = None
+) -> CreatedWorkspace:
+    """Create a workspace of a pool's class, suspend, resume and delete it; its home must stay the same.
+
+    With a signer of tokens, commands run in it where its pod does: one at first, and one after the suspension.
+    """
     request = {"class": pool["metadata"]["labels"][CLASS_LABEL], "mode": _mode(client, pool), "key": "rehearsal"}
     if request["mode"] != "user":
         request[{"session": "session", "agent": "agent"}[request["mode"]]] = "rehearsal"
     began = time.monotonic()
     created = service.request("POST", "/v1/workspaces?wait=60", request)
     milliseconds = (time.monotonic() - began) * 1000
+    first_command_ms: float | None = None
     try:
         _expect_state(created, "running")
+        workspace = _commands(client, created, sign)
+        if workspace is not None:
+            first_command_ms = command_probe.first_command(workspace, began)
         repeated = service.request("POST", "/v1/workspaces?wait=60", request)
         if repeated["id"] != created["id"]:
             raise ProbeFailed(
@@ -126,10 +136,21 @@ def probe_workspace(client: Client, service: Service, pool: Object) -> CreatedWo
         _wait_for_state(service, created, "running")
         if (after := _slot(client, created)) != before:
             raise ProbeFailed(f"a workspace was suspended with {before} and resumed with {after}")
+        if workspace is not None and before is not None:
+            command_probe.check_file(workspace)
     finally:
         service.request("DELETE", f"/v1/workspaces/{created['id']}?destroy=true")
         _wait_until_deleted(client, created)
-    return CreatedWorkspace(round(milliseconds, 1), before)
+    return CreatedWorkspace(round(milliseconds, 1), before, first_command_ms)
+
+
+def _commands(client: Client, workspace: Object, sign: command_probe.Signer | None) -> command_probe.Workspace | None:
+    """Return the workspace as one in which commands run; None without a signer, or where its pod is simulated."""
+    claim = _claim(client, workspace)
+    if sign is None or claim is None:
+        return None
+    commands = command_probe.Workspace(client, claim, sign)
+    return commands if commands.is_running() else None
 
 
 def _mode(client: Client, pool: Object) -> str:

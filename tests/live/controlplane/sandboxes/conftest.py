@@ -16,10 +16,11 @@ from agentenv.rehearsal.controlplane.client import Client, until
 from agentenv.rehearsal.controlplane.nodes.kwok_nodes import NodeShape
 from agentenv.rehearsal.controlplane.plane import PROGRAMS, ControlPlane, control_plane
 from agentenv.rehearsal.controlplane.sandboxes.launcher import TOOLS
+from agentenv.rehearsal.scenario.command_probe import Output
 from agentenv.rehearsal.stage import processes
 from agentenv.rehearsal.tools import ensure
 from agentenv.rehearsal.tools.progress import Lines
-from tests.live.controlplane.sandboxes.pods import Output, Signer, keys_configmap, run, sandbox_pod
+from tests.live.controlplane.sandboxes.pods import Signer, keys_configmap, run, sandbox_pod
 from tests.live.controlplane.things import PATIENCE, is_ready, namespace
 
 Object = dict[str, Any]

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import base64
-import http.client
 import json
-import struct
 import time
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from agentenv.core.classes.pods import home_layout
+from agentenv.rehearsal.scenario.command_probe import Output, run_script
 
 Object = dict[str, Any]
 
@@ -114,48 +113,6 @@ def sandbox_pod(space: str, name: str, *command: str, **more: Any) -> Object:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": sandbox_spec(*command, **more)}
 
 
-@dataclass
-class Output:
-    """What a command printed, and its exit code."""
-
-    stdout: str = ""
-    stderr: str = ""
-    code: int | None = None
-
-
-def run(pod: Object, signer: Signer, script: str, claim: str = "claim-1", seconds: float = 30.0) -> Output:
+def run(pod: Object, signer: Signer, script: str, claim: str = "claim-1") -> Output:
     """Run a shell script in a sandbox, over its pod's address."""
-    config = {"process": {"cmd": "/bin/sh", "args": ["-c", script]}, "stdin": False}
-    body = json.dumps(config).encode()
-    connection = http.client.HTTPConnection(pod["status"]["podIP"], PORT, timeout=seconds)
-    headers = {
-        "Content-Type": "application/connect+json",
-        "Connect-Protocol-Version": "1",
-        "X-Workspace-Token": signer.token(pod["metadata"]["uid"], claim),
-    }
-    try:
-        connection.request("POST", "/process.Process/Start", struct.pack(">BI", 0, len(body)) + body, headers)
-        response = connection.getresponse()
-        if response.status != 200:
-            raise PermissionError(f"{response.status} {response.read()!r}")
-        return _read(response)
-    finally:
-        connection.close()
-
-
-def _read(response: http.client.HTTPResponse) -> Output:
-    output = Output()
-    while head := response.read(5):
-        flags, length = struct.unpack(">BI", head)
-        message = json.loads(response.read(length) or b"{}")
-        if flags & 2:
-            if "error" in message:
-                raise PermissionError(str(message["error"]))
-            return output
-        event = message.get("event", {})
-        for kind in ("stdout", "stderr"):
-            if text := event.get("data", {}).get(kind):
-                setattr(output, kind, getattr(output, kind) + base64.b64decode(text).decode())
-        if "end" in event:
-            output.code = event["end"].get("exitCode", 0)
-    return output
+    return run_script(pod, signer.token(pod["metadata"]["uid"], claim), script)

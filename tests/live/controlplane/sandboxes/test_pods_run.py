@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from agentenv.rehearsal.controlplane.client import until
+from agentenv.rehearsal.scenario.command_probe import CommandRefused
 from agentenv.rehearsal.stage import processes
 from tests.live.controlplane.sandboxes.conftest import SPACE, Ground
 from tests.live.controlplane.sandboxes.pods import PORT, UID, Signer, keys_configmap, run, sandbox_pod
@@ -56,9 +57,9 @@ def test_a_pod_is_reached_at_its_own_address_with_its_own_token(ground: Ground) 
     first, second = ground.start("one"), ground.start("two")
     assert first["status"]["podIP"] != second["status"]["podIP"]
     assert run(first, ground.signer, "true").code == 0
-    with pytest.raises(PermissionError, match="wrong_audience"):
+    with pytest.raises(CommandRefused, match="wrong_audience"):
         run({**first, "metadata": second["metadata"]}, ground.signer, "true")
-    with pytest.raises(PermissionError, match="bad_signature"):
+    with pytest.raises(CommandRefused, match="bad_signature"):
         run(first, Signer(), "true")
     ground.delete("one")
     with pytest.raises(ConnectionRefusedError):
@@ -164,11 +165,11 @@ def test_a_rotated_key_arrives(ground: Ground) -> None:
     def admitted() -> bool:
         try:
             return ground.run(pod, "true").code == 0
-        except PermissionError:
+        except CommandRefused:
             return False
 
     assert until(admitted, PATIENCE, every=0.2)
-    with pytest.raises(PermissionError):
+    with pytest.raises(CommandRefused):
         run(pod, before, "true")
 
 
