@@ -16,8 +16,9 @@ router = APIRouter(prefix="/v1/sessions", tags=["sessions"], route_class=Authent
 @router.post("/ended", operation_id="endSession", responses=problems(401, 403, 422, 429, 503))
 async def end(body: SessionEnded, caller: CurrentCaller, dependencies: RequestDependencies) -> EndedWorkspaces:
     """End the session of an archived chat: its workspace's data is destroyed after the configured retention."""
-    if not caller.is_operator:
-        raise Problem("not-allowed", "only operators end sessions", "send an operator's token")
+    owner = body.owner or caller.owner
+    if not caller.can_see(owner):
+        raise Problem("not-allowed", "only operators end sessions of other owners", "leave out `owner`")
     if dependencies.cluster is None:
         raise Problem("unavailable", "this service does not end sessions", "delete the workspace")
-    return EndedWorkspaces(workspaces=await end_session(dependencies.cluster, body.session, dependencies.now()))
+    return EndedWorkspaces(workspaces=await end_session(dependencies.cluster, owner, body.session, dependencies.now()))

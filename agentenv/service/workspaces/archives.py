@@ -8,19 +8,17 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from agentenv.core.classes.names import MODE_LABEL
+from agentenv.core.classes.names import MODE_LABEL, USER_LABEL
 from agentenv.core.values.timestamps import format_timestamp
 from agentenv.core.workspaces.workspace import ARCHIVE, ARCHIVE_ENDED
 from agentenv.service.kube.client import CLAIMS, VOLUMES, Document, Kind, KubeApi, collect, section
 
-SESSIONS = {MODE_LABEL: "session"}
 
-
-async def end_session(api: KubeApi, archive: str, now: datetime) -> int:
-    """Say that a chat left the archive; how many sessions were told. Saying it again changes nothing."""
+async def end_session(api: KubeApi, owner: str, archive: str, now: datetime) -> int:
+    """Record that an owner's chat left the archive; return the number of its claims and volumes that were changed."""
     marked = 0
     for kind in (CLAIMS, VOLUMES):
-        for document in await collect(api.list(kind, labels=SESSIONS)):
+        for document in await collect(api.list(kind, labels={MODE_LABEL: "session", USER_LABEL: owner})):
             if section(document["metadata"], "annotations").get(ARCHIVE) == archive:
                 marked += await _mark_ended(api, kind, document, now)
     return marked

@@ -9,7 +9,7 @@ from agentenv.service.loops.retention import apply_retention
 from agentenv.service.loops.workspace_passes import end_expired
 from agentenv.service.workspaces.archives import end_session
 from tests.fast.service.fake_api_server import run
-from tests.fast.service.loops.cluster import SPACE, START, House, always
+from tests.fast.service.loops.cluster import OWNER, SPACE, START, House, always
 
 
 def session(house: House, name: str, chat: str) -> None:
@@ -25,8 +25,8 @@ def test_sessions_of_a_chat_that_left_the_archive_go_and_their_data_a_week_later
     session(house, "w-1", "chat-1")
     session(house, "w-2", "chat-2")
     house.workspace("w-3", **{ARCHIVE: "chat-1"})
-    assert run(end_session, house.shelf, "chat-1", house.now) == 1
-    assert run(end_session, house.shelf, "chat-1", house.now) == 0
+    assert run(end_session, house.shelf, OWNER, "chat-1", house.now) == 1
+    assert run(end_session, house.shelf, OWNER, "chat-1", house.now) == 0
     assert ARCHIVE_ENDED not in house.notes(name="w-3")
     house.pass_(60)
     assert run(end_expired, house.context(), always).steps == 1
@@ -47,6 +47,13 @@ def test_a_deleted_session_is_told_too_and_its_data_goes_sooner() -> None:
     far = {DESTROY_AFTER: "2027-06-01T00:00:00Z"}
     house.shelf.objects[VOLUMES, "", "pv-w-9"]["metadata"]["annotations"] |= far
     assert run(apply_retention, house.context(), always).steps == 0
-    assert run(end_session, house.shelf, "chat-9", house.now) == 1
+    assert run(end_session, house.shelf, OWNER, "chat-9", house.now) == 1
     assert run(apply_retention, house.context(), always).steps == 1
     assert house.notes(VOLUMES, "pv-w-9")[DESTROY_AFTER] == "2026-11-25T12:00:00.000Z"
+
+
+def test_a_chat_of_another_owner_with_the_same_id_is_not_ended() -> None:
+    house = House()
+    session(house, "w-1", "chat-1")
+    assert run(end_session, house.shelf, "u-another", "chat-1", house.now) == 0
+    assert ARCHIVE_ENDED not in house.notes(name="w-1")
