@@ -284,10 +284,20 @@ class SwarmShape(Shape):
     workspaces: list[str]
 
 
+class SwarmPage(Shape):
+    """A page of swarms."""
+
+    items: list[SwarmShape]
+    after: Annotated[str | None, Field(description="The `after` of the next page; null on the last page.")]
+
+
 class SessionEnded(Shape):
     """A chat that was archived or deleted."""
 
-    session: Line
+    session: Annotated[Line, Field(description="The id of the chat.")]
+    owner: Annotated[
+        Owner | None, Field(description="The owner of the session, for operators; default: the caller.")
+    ] = None
 
 
 class EndedWorkspaces(Shape):

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 CREATE_TIMEOUT = 300.0
 MAX_SHOWN = 500
+# Workspaces of an owner that are searched for swarms, and swarms that are read at once
+MAX_LISTED, READ_AT_ONCE = 20_000, 4
 # At once, on a replica: of all, and of one owner, who cannot keep the others from theirs.
 MAX_CONCURRENT, MAX_PER_OWNER = 32, 4
 NOT_REPORTED = "its members run, but its creation has not finished: create it again if this stays so"
@@ -127,6 +129,26 @@ class SwarmTasks:
             return await self._read_status(task, name)
         pool = await swarm_outcome.pool_of(self._api, members[0].namespace, name)
         return _status(task, members, pool)
+
+    async def list(self, owner: str, limit: int, after: str | None) -> list[SwarmStatus]:
+        """Return the status of an owner's swarms by task."""
+        names = {name for name, creation in self._creations.items() if creation.owner == owner}
+        workspaces = self._view.list(Filter(owner=owner), MAX_LISTED, None).workspaces
+        names |= {workspace.task for workspace in workspaces if workspace.task}
+        tasks = sorted(task for name in names if task_name(owner, task := name.rpartition("-")[0]) == name)
+        page = [task for task in tasks if task > (after or "")][:limit]
+        slots = asyncio.Semaphore(READ_AT_ONCE)
+
+        async def find(task: str) -> SwarmStatus | None:
+            async with slots:
+                try:
+                    return await self.find(owner, task)
+                except Problem as problem:
+                    if problem.kind != "not-found":
+                        raise
+                    return None  # it ended meanwhile
+
+        return [status for status in await asyncio.gather(*map(find, page)) if status is not None]
 
     async def end(self, owner: str, task: str, *, destroy: bool = False) -> None:
         """Delete a swarm. Its data is retained like that of workspaces, or destroyed."""

@@ -14,12 +14,13 @@ from agentenv.service.http.create_request import check_budget_left, check_deadli
 from agentenv.service.http.dependencies import AuthenticatedRoute, CurrentCaller, Dependencies, RequestDependencies
 from agentenv.service.http.problems import Problem
 from agentenv.service.http.responses import POLL_SECONDS, PROBLEMS, problems
-from agentenv.service.http.schemas import SwarmCreate, SwarmShape
+from agentenv.service.http.schemas import SwarmCreate, SwarmPage, SwarmShape
 from agentenv.service.http.swarm_tasks import SwarmStatus, SwarmTasks
 
 router = APIRouter(prefix="/v1/swarms", tags=["swarms"], route_class=AuthenticatedRoute)
 SETTLED_AT_ONCE = 4
-Task = Annotated[str, Path(pattern=r"^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$", description="The task.")]
+TASK = r"^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$"
+Task = Annotated[str, Path(pattern=TASK, description="The task.")]
 
 
 @router.post(
@@ -58,6 +59,19 @@ async def create(
         response.status_code = 202
         response.headers["Retry-After"] = POLL_SECONDS
     return _shape(status)
+
+
+@router.get("", operation_id="listSwarms", responses=problems(401, 403, 422, 429, 503))
+async def list_(
+    caller: CurrentCaller,
+    dependencies: RequestDependencies,
+    limit: Annotated[int, Query(ge=1, le=100)] = 100,
+    after: Annotated[str | None, Query(pattern=TASK)] = None,
+) -> SwarmPage:
+    """List the caller's swarms by task, a page at a time."""
+    swarms = await _swarm_tasks(dependencies).list(caller.owner, limit + 1, after)
+    items = [_shape(status) for status in swarms[:limit]]
+    return SwarmPage(items=items, after=items[-1].task if len(swarms) > limit else None)
 
 
 @router.get("/{task}", operation_id="getSwarm", responses=problems(401, 403, 404, 422, 429, 503))

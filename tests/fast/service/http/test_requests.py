@@ -10,7 +10,7 @@ import pytest
 from agentenv.core.lifecycle.clock_skew import FURTHEST
 from agentenv.core.workspaces.workspace import Workspace
 from agentenv.service.http.schemas import WorkspaceShape
-from agentenv.service.http.swarm_tasks import task_name
+from agentenv.service.http.swarm_tasks import SwarmTasks, task_name
 from tests.fast.service.http.application import ApiClient, run_with_api
 from tests.fast.service.kube.apiserver import Object
 
@@ -23,6 +23,15 @@ async def create(api: ApiClient, subject: str = "ann", **body: Any) -> Object:
     response = await api.request(subject, "POST", "/workspaces", {"class": "standard", **body}, **VETTED)
     assert response.status_code in {200, 201}, response.text
     return response.json()
+
+
+async def set_task(api: ApiClient, workspace: Object, name: str) -> None:
+    """Make a workspace one of a task, by the labels of its claim."""
+    claim = api.stage.server.objects["sandboxclaims", "sandbox-standard", workspace["id"]]
+    for section in (claim["metadata"], claim["spec"]["additionalPodMetadata"]):
+        section["labels"]["sandbox.users.io/task"] = name
+    api.stage.server.put("sandboxclaims", claim)
+    await api.stage.told(lambda view: (row := view.find(workspace["id"])) and row.task)
 
 
 def test_an_unknown_class_does_not_reveal_the_others() -> None:
@@ -93,11 +102,7 @@ def test_workspaces_are_listed_by_the_name_of_their_task() -> None:
     async def act(api: ApiClient) -> None:
         owner = (await api.request("ann", "GET", "/me")).json()["owner"]
         workspace = await create(api)
-        claim = api.stage.server.objects["sandboxclaims", "sandbox-standard", workspace["id"]]
-        claim["spec"]["additionalPodMetadata"]["labels"]["sandbox.users.io/task"] = task_name(owner, "build-it")
-        claim["metadata"]["labels"]["sandbox.users.io/task"] = task_name(owner, "build-it")
-        api.stage.server.put("sandboxclaims", claim)
-        await api.stage.told(lambda view: (row := view.find(workspace["id"])) and row.task)
+        await set_task(api, workspace, task_name(owner, "build-it"))
 
         async def ids(query: str, subject: str = "ann", **more: Any) -> list[str]:
             response = await api.request(subject, "GET", f"/workspaces?{query}", **more)
@@ -118,3 +123,44 @@ def test_workspaces_are_listed_by_the_name_of_their_task() -> None:
 def test_a_task_of_another_origin_keeps_its_name() -> None:
     workspace = Workspace("w-1", "u-1", "standard", "agent", "running", task="nightly-2026")
     assert WorkspaceShape.of(workspace, datetime.now(UTC)).task == "nightly-2026"
+
+
+def test_sessions_are_ended_by_their_owner_or_an_operator() -> None:
+    async def act(api: ApiClient) -> None:
+        api.dependencies.cluster = api.stage.kube
+        bob = (await api.request("bob", "GET", "/me")).json()["owner"]
+        ann = (await create(api, mode="session", session="chat-1"))["owner"]
+        await create(api, "bob", mode="session", session="chat-1")
+
+        async def end(subject: str, body: Object, **more: Any) -> Any:
+            response = await api.request(subject, "POST", "/sessions/ended", {"session": "chat-1", **body}, **more)
+            return response.json()["workspaces"] if response.status_code == 200 else response.status_code
+
+        assert await end("eve", {"owner": ann}) == 403
+        assert await end("eve", {}) == 0
+        assert await end("oscar", {"owner": ann}, **OPERATOR) == 1
+        assert await end("oscar", {"owner": ann}, **OPERATOR) == 0
+        assert await end("bob", {"owner": bob}) == 1
+
+    run_with_api(act, {"name": "standard", "modes": ["user", "session"]}, operators=("ops",))
+
+
+def test_swarms_are_listed_by_task() -> None:
+    async def act(api: ApiClient) -> None:
+        stage = api.stage
+        api.dependencies.swarm_tasks = SwarmTasks(stage.kube, stage.catalog, stage.backend.view)
+        owner = (await api.request("ann", "GET", "/me")).json()["owner"]
+        names = {f"t-{number}": task_name(owner, f"t-{number}") for number in (1, 2, 3)}
+        for task, name in [*names.items(), ("raw", "raw-task")]:
+            await set_task(api, await create(api, key=task), name)
+
+        async def tasks(subject: str = "ann", query: str = "") -> tuple[list[str], str | None]:
+            page = (await api.request(subject, "GET", f"/swarms{query}")).json()
+            return [row["task"] for row in page["items"]], page["after"]
+
+        assert await tasks() == (["t-1", "t-2", "t-3"], None)
+        assert await tasks(query="?limit=2") == (["t-1", "t-2"], "t-2")
+        assert await tasks(query="?limit=2&after=t-2") == (["t-3"], None)
+        assert await tasks("bob") == ([], None)
+
+    run_with_api(act)
