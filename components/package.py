@@ -1,16 +1,26 @@
-"""The components that are exported to other Pulumi languages."""
+"""The components for other Pulumi languages: turns the dictionaries that arrive from them into plans.
+
+Every component takes the name of an environment and its settings, as a stack file has them under `config`, and the ids
+that other components create. In Python use the components themselves, with `agentenv.core.plan.plan`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NotRequired, TypedDict, TypeVar, cast
 
 import pulumi
 
+from agentenv.components._lib.arguments import ArgumentError
 from agentenv.components.capacity.capacity import Capacity
 from agentenv.components.cluster.adopted_cluster import AdoptedCluster
 from agentenv.components.cluster.cluster import Cluster
 from agentenv.components.cluster.cluster_addons import ClusterAddons
+from agentenv.components.cluster.context import ClusterContext
+from agentenv.components.cluster.irsa import Issuer
 from agentenv.components.cost.cluster_costs import ClusterCosts
 from agentenv.components.cost.cost_controls import CostControls
 from agentenv.components.environment import Environment
 from agentenv.components.network.adopted_network import AdoptedNetwork
-from agentenv.components.network.network import Network
+from agentenv.components.network.network import Network, NetworkContext
 from agentenv.components.sandboxes.agent_sandbox import AgentSandbox
 from agentenv.components.sandboxes.guardrails import Guardrails
 from agentenv.components.sandboxes.sandbox_class import SandboxClass
@@ -19,22 +29,257 @@ from agentenv.components.service.workspace_service import WorkspaceService
 from agentenv.components.storage.adopted_storage import AdoptedStorage
 from agentenv.components.storage.home_metering import StorageMetering
 from agentenv.components.storage.storage import Storage
+from agentenv.config import Mistakes, read
+from agentenv.core.plan import Plan, plan
+
+Component = TypeVar("Component", bound=pulumi.ComponentResource)
+Arguments = Mapping[str, Any]
+
+
+class PlanArgs(TypedDict):
+    """The arguments of a component that needs nothing but the settings of its environment."""
+
+    environment: str
+    """The name of the environment, such as `dev`: tag `environment`, and the first part of every physical name."""
+
+    settings: dict[str, Any]
+    """The settings of the environment, as in a stack file under `config`."""
+
+
+class ClusterArgs(TypedDict):
+    """The arguments of a cluster."""
+
+    environment: str
+    """The name of the environment."""
+
+    settings: dict[str, Any]
+    """The settings of the environment, as in a stack file under `config`."""
+
+    vpc_id: pulumi.Input[str]
+    """The VPC."""
+
+    subnet_ids: list[pulumi.Input[str]]
+    """The private subnets, one per zone, for its network interfaces and for pods on Fargate."""
+
+    nodes_security_group_id: pulumi.Input[str]
+    """The security group of the nodes."""
+
+    endpoints_security_group_id: NotRequired[pulumi.Input[str]]
+    """The security group of the network's interface endpoints, if it has any."""
+
+    logs_key_arn: pulumi.Input[str]
+    """The KMS key of its log groups."""
+
+
+class AdoptedClusterArgs(TypedDict):
+    """The arguments of an adopted cluster."""
+
+    environment: str
+    """The name of the environment."""
+
+    settings: dict[str, Any]
+    """The settings of the environment, as in a stack file under `config`."""
+
+    vpc_id: pulumi.Input[str]
+    """The VPC of the cluster."""
+
+    subnet_ids: list[pulumi.Input[str]]
+    """The private subnets, one per zone, for pods on Fargate."""
+
+    nodes_security_group_id: pulumi.Input[str]
+    """The security group of the environment's nodes."""
+
+
+class ClusterAddonsArgs(TypedDict):
+    """The arguments of the add-ons."""
+
+    environment: str
+    """The name of the environment."""
+
+    settings: dict[str, Any]
+    """The settings of the environment, as in a stack file under `config`."""
+
+    file_system_arns: pulumi.Input[list[pulumi.Input[str]]]
+    """The file systems in which the EFS CSI driver creates access points."""
+
+    efs_node_role_arn: pulumi.Input[str]
+    """The role that mounts them, which their file system policies allow."""
+
+
+class CapacityArgs(TypedDict):
+    """The arguments of capacity."""
+
+    environment: str
+    """The name of the environment."""
+
+    settings: dict[str, Any]
+    """The settings of the environment, as in a stack file under `config`."""
+
+    cluster_endpoint: pulumi.Input[str]
+    """The endpoint of the cluster's API server."""
+
+    issuer_url: pulumi.Input[str]
+    """The URL of its OIDC issuer, which signs service account tokens."""
+
+    issuer_arn: pulumi.Input[str]
+    """The ARN of the issuer's IAM OIDC provider."""
+
+
+class StorageArgs(TypedDict):
+    """The arguments of storage."""
+
+    environment: str
+    """The name of the environment."""
+
+    settings: dict[str, Any]
+    """The settings of the environment, as in a stack file under `config`."""
+
+    vpc_id: pulumi.Input[str]
+    """The VPC of the mount targets."""
+
+    subnet_ids: list[pulumi.Input[str]]
+    """The private subnets, one per zone in order; each gets a mount target of every file system."""
+
+    nodes_security_group_id: pulumi.Input[str]
+    """The security group of the nodes, which may connect."""
+
+    client_role_arns: NotRequired[pulumi.Input[list[pulumi.Input[str]]]]
+    """The roles that may mount, through access points only. Default: none."""
+
+    class_group_ids: NotRequired[dict[str, pulumi.Input[str]]]
+    """The first security group of each Fargate class with declared workspaces, whose pods mount EFS directly."""
+
+
+class CostControlsArgs(TypedDict):
+    """The arguments of cost controls."""
+
+    environment: str
+    """The name of the environment."""
+
+    settings: dict[str, Any]
+    """The settings of the environment, as in a stack file under `config`."""
+
+    file_system_ids: NotRequired[pulumi.Input[list[pulumi.Input[str]]]]
+    """The file systems on the dashboard. Default: none."""
+
+    log_groups: NotRequired[list[pulumi.Input[str]]]
+    """The log groups on the dashboard. Default: none."""
+
+
+class GuardrailsArgs(TypedDict):
+    """The arguments of guardrails."""
+
+    environment: str
+    """The name of the environment."""
+
+    settings: dict[str, Any]
+    """The settings of the environment, as in a stack file under `config`."""
+
+    file_system_ids: pulumi.Input[list[str]]
+    """The file systems of the environment; only the CSI provisioner creates volumes on them."""
+
+
+def _plan(args: Arguments) -> Plan:
+    """Return the plan of a component's environment; raise an error that has all mistakes in its settings."""
+    for key in ("environment", "settings"):
+        if isinstance(args[key], pulumi.Output):
+            raise ArgumentError(key, "an output of another resource", "a plain value: it decides what is created")
+    try:
+        return plan(read(_whole(args["settings"]), args["environment"]))
+    except Mistakes as mistakes:
+        raise ArgumentError("settings", f"mistakes\n{mistakes}", "settings without mistakes") from None
+
+
+def _whole(value: Any) -> Any:
+    """Return a value with whole floats as integers: from other languages every number arrives as a float."""
+    if isinstance(value, dict):
+        return {key: _whole(inner) for key, inner in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [_whole(inner) for inner in cast("list[Any]", value)]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _network(args: Arguments) -> NetworkContext:
+    return NetworkContext(
+        args["vpc_id"],
+        args["subnet_ids"],
+        args["nodes_security_group_id"],
+        args.get("logs_key_arn"),
+        args.get("endpoints_security_group_id"),
+    )
+
+
+def _cluster(args: Arguments, planned: Plan) -> ClusterContext:
+    issuer = Issuer(pulumi.Output.from_input(args["issuer_arn"]), pulumi.Output.from_input(args["issuer_url"]))
+    return ClusterContext(planned.environment.cluster_name, args.get("cluster_endpoint") or "", issuer)
+
+
+def _exported(
+    component: type[Component], shape: type, arguments: Callable[[Plan, Any], tuple[Sequence[Any], Mapping[str, Any]]]
+) -> type[Component]:
+    """Return the component with a constructor that takes a dictionary of this shape.
+
+    `arguments` returns the arguments of the component's own constructor, between its name and its options.
+    """
+
+    def construct(self: Component, name: str, args: Any, opts: pulumi.ResourceOptions | None = None) -> None:
+        positional, named = arguments(_plan(args), args)
+        component.__init__(self, name, *positional, **named, opts=opts)  # pyright: ignore[reportCallIssue] - its own
+
+    construct.__annotations__["args"] = shape
+    # The schema has the descriptions in the component's source, which is found by these names.
+    of_source = {key: getattr(component, key) for key in ("__module__", "__qualname__", "__doc__", "__annotations__")}
+    return cast("type[Component]", type(component.__name__, (component,), {**of_source, "__init__": construct}))
+
+
+def _named(args: Arguments, *names: str) -> Mapping[str, Any]:
+    """Return those of the optional arguments that are set."""
+    return {name: args[name] for name in names if args.get(name) is not None}
+
+
+def _metering(planned: Plan) -> Any:
+    if planned.metering is None:
+        raise ArgumentError("settings", "no metering in the cluster", "cost.dashboards: true")
+    return planned.metering
+
 
 EXPORTED_COMPONENTS: list[type[pulumi.ComponentResource]] = [
-    AdoptedCluster,
-    AdoptedNetwork,
-    AdoptedStorage,
-    AgentSandbox,
-    Capacity,
-    Cluster,
-    ClusterAddons,
-    ClusterCosts,
-    CostControls,
-    Environment,
-    Guardrails,
-    Network,
+    _exported(AdoptedCluster, AdoptedClusterArgs, lambda planned, args: ((planned.cluster, _network(args)), {})),
+    _exported(AdoptedNetwork, PlanArgs, lambda planned, _: ((planned.network,), {})),
+    _exported(
+        AdoptedStorage,
+        StorageArgs,
+        lambda planned, args: (
+            (planned.storage, _network(args)),
+            _named(args, "client_role_arns", "class_group_ids"),
+        ),
+    ),
+    _exported(AgentSandbox, PlanArgs, lambda planned, _: ((planned.sandbox_controller,), {})),
+    _exported(Capacity, CapacityArgs, lambda planned, args: ((planned.capacity, _cluster(args, planned)), {})),
+    _exported(Cluster, ClusterArgs, lambda planned, args: ((planned.cluster, _network(args)), {})),
+    _exported(
+        ClusterAddons,
+        ClusterAddonsArgs,
+        lambda planned, args: ((planned.cluster, args["file_system_arns"], args["efs_node_role_arn"]), {}),
+    ),
+    _exported(ClusterCosts, PlanArgs, lambda planned, _: ((_metering(planned),), {})),
+    _exported(
+        CostControls,
+        CostControlsArgs,
+        lambda planned, args: ((planned.costs,), _named(args, "file_system_ids", "log_groups")),
+    ),
+    _exported(Environment, PlanArgs, lambda planned, _: ((planned,), {})),
+    _exported(Guardrails, GuardrailsArgs, lambda planned, args: ((planned.guardrails, args["file_system_ids"]), {})),
+    _exported(Network, PlanArgs, lambda planned, _: ((planned.network,), {})),
     SandboxClass,
-    Storage,
+    _exported(
+        Storage,
+        StorageArgs,
+        lambda planned, args: (
+            (planned.storage, _network(args)),
+            _named(args, "client_role_arns", "class_group_ids"),
+        ),
+    ),
     StorageMetering,
     Workspace,
     WorkspaceService,

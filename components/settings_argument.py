@@ -13,6 +13,18 @@ from agentenv.components._lib.tags import Ownership
 from agentenv.config import Mistakes, Settings, read
 from agentenv.config.mistakes import NAMESPACE
 from agentenv.config.reader import REGION_KEY
+from agentenv.core.environment import EnvironmentFacts
+
+
+def ownership(environment: EnvironmentFacts) -> Ownership:
+    """Return the ownership argument of a component."""
+    fixed = ("environment", "owner", "cost-center")
+    return {
+        "environment": environment.name,
+        "owner": environment.tags["owner"],
+        "cost_center": environment.tags["cost-center"],
+        "tags": {key: value for key, value in environment.tags.items() if key not in fixed},
+    }
 
 
 def to_argument(settings: Settings) -> dict[str, Any]:

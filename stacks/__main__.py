@@ -3,16 +3,16 @@
 import pulumi
 from configuration import refusal, stack_settings
 
-from agentenv.components.arguments import environment_args
 from agentenv.components.environment import Environment
 from agentenv.config import Mistakes
+from agentenv.core.plan import plan
 
 try:
-    arguments = environment_args(stack_settings())
+    settings = stack_settings()
 except Mistakes as mistakes:
     raise refusal(mistakes) from None
 
-environment = Environment("agents", arguments)
+environment = Environment("agents", plan(settings))
 
 pulumi.export("clusterName", environment.cluster_name)
 pulumi.export("kubeconfig", environment.kubeconfig)

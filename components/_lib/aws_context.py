@@ -1,11 +1,9 @@
-"""The partition, region and account that a component's resources are created in, and its availability zones."""
+"""The partition, region and account that a component's resources are created in."""
 
 from dataclasses import dataclass
 
 import pulumi
 from pulumi_aws import get_caller_identity_output, get_partition_output, get_region_output
-
-from agentenv.components._lib.arguments import ArgumentError, ArgumentReader
 
 
 @dataclass(frozen=True)
@@ -41,14 +39,3 @@ def aws_context(component: pulumi.ComponentResource) -> pulumi.Output[AwsContext
 
 def _account(invoke_options: pulumi.InvokeOptions) -> pulumi.Output[str]:
     return get_caller_identity_output(opts=invoke_options).account_id
-
-
-def read_zones(layout: ArgumentReader) -> tuple[list[pulumi.Input[str]] | None, int]:
-    """Return the names of the availability zones, if the layout sets them, and their number."""
-    names = layout.texts("zone_names")
-    count = layout.whole("zones", 1, 6, default=len(names) or 2)
-    if names and count != len(names):
-        raise ArgumentError(
-            f"{layout.path}.zones", f"{count} beside {len(names)} zone_names", f"{len(names)}, or one of the two only"
-        )
-    return (list(names) if names else None), count

@@ -7,6 +7,7 @@ from typing import Any, NotRequired, TypedDict
 import pulumi
 
 from agentenv.components._lib.arguments import ArgumentError, ArgumentReader
+from agentenv.core.environment import EnvironmentFacts
 from agentenv.core.values.names import KINDS, fit, named
 
 
@@ -40,6 +41,13 @@ class Labels:
     component: str
     base: str
     everywhere: dict[str, pulumi.Input[str]]
+
+    @classmethod
+    def for_component(cls, environment: EnvironmentFacts, component: str, base: str) -> "Labels":
+        """Return the labels of a component in an environment; `base` is the component's resource name."""
+        if not _PLAIN.fullmatch(base):
+            raise ArgumentError("the component's name", f"'{base}'", "letters, digits and '-', a letter or digit first")
+        return cls(environment.name, component, base, {**environment.tags, "component": component})
 
     @classmethod
     def of(cls, reader: ArgumentReader, component: str, base: str) -> "Labels":

@@ -6,78 +6,24 @@ their nodes, node classes, the controller, its CRDs, and only then the resources
 with the Fargate profile of the controller, is passed as `depends_on`.
 """
 
-from typing import NotRequired, TypedDict
-
 import pulumi
 from pulumi_aws import kms
 
 from agentenv.components._lib import iam_policies
-from agentenv.components._lib.arguments import ArgumentReader
 from agentenv.components._lib.aws_context import aws_context
 from agentenv.components._lib.options import ChildOptions, child_options
 from agentenv.components._lib.planned_documents import OUTPUT
-from agentenv.components._lib.tags import Labels, Ownership
-from agentenv.components.capacity.capacity_layout import (
-    CapacityDemand,
-    CapacityHeadroom,
-    CapacityLayout,
-    CapacityMirrors,
-    read_controller,
-    read_demands,
-    read_headroom,
-    read_layout,
-    read_mirrors,
-)
+from agentenv.components._lib.tags import Labels
 from agentenv.components.capacity.headroom import create_headroom
 from agentenv.components.capacity.interruption_queue import interruption_queue
 from agentenv.components.capacity.karpenter import KarpenterContext, create_node_role, install_karpenter
 from agentenv.components.capacity.node_objects import LaunchContext, create_node_pools, create_runtime_classes
+from agentenv.components.cluster.context import ClusterContext
 from agentenv.components.cluster.gpu_plugin import NAME as PLUGIN
 from agentenv.components.cluster.gpu_plugin import create_device_plugin
-from agentenv.components.cluster.irsa import Issuer, Roles
-from agentenv.core.nodes.node_pools import node_pools
+from agentenv.components.cluster.irsa import Roles
 from agentenv.core.pinned_versions import releases
-
-
-class CapacityArgs(TypedDict):
-    """The arguments of capacity."""
-
-    ownership: Ownership
-    """The owner, for tags and names."""
-
-    cluster_name: str
-    """The name of the cluster that nodes join; subnets and security groups are discovered by this tag."""
-
-    cluster_endpoint: pulumi.Input[str]
-    """The endpoint of its API server."""
-
-    issuer_url: pulumi.Input[str]
-    """The URL of its OIDC issuer, which signs service account tokens."""
-
-    issuer_arn: pulumi.Input[str]
-    """The ARN of the issuer's IAM OIDC provider."""
-
-    layout: CapacityLayout
-    """The layout of nodes."""
-
-    demands: list[CapacityDemand]
-    """The node requirements of sandbox classes. There is always a node pool for the system."""
-
-    headroom: NotRequired[CapacityHeadroom]
-    """The headroom kept free on nodes. Default: none."""
-
-    isolated: NotRequired[bool]
-    """Whether the VPC has no internet access. Karpenter then uses its built-in prices, and nodes a given instance
-    profile, because IAM has no VPC endpoint to create one over. Default: false."""
-
-    mirrors: NotRequired[CapacityMirrors]
-    """Mirrors of what nodes and controllers download. Default: download from the internet."""
-
-    replicas: NotRequired[int]
-    """The number of controller replicas, of which one is the leader. Default: as in the layout."""
-
-    permissions_boundary: NotRequired[str]
-    """The permissions boundary of every IAM role that is created."""
+from agentenv.core.plan import CapacityPlan
 
 
 class Capacity(pulumi.ComponentResource):
@@ -95,35 +41,17 @@ class Capacity(pulumi.ComponentResource):
     pool_names: pulumi.Output[list[str]]
     """The node pools."""
 
-    def __init__(self, name: str, args: CapacityArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        """Create it; a wrong plain argument raises before anything is created."""
-        reader = ArgumentReader.of("capacity", args, CapacityArgs)
-        labels = Labels.of(reader, "capacity", name)
-        cluster = reader.text("cluster_name")
-        layout = read_layout(reader.part("layout", CapacityLayout))
-        pools = node_pools(layout, read_demands(reader))
-        mirrors = read_mirrors(reader)
-        holders = read_headroom(reader, mirrors)
-        default_replicas, resources = read_controller(reader)
-        replicas = reader.whole("replicas", 1, 3, default=default_replicas)
-        isolated = reader.flag("isolated", default=False)
-        boundary = reader.text("permissions_boundary") if reader.has("permissions_boundary") else None
+    def __init__(
+        self, name: str, plan: CapacityPlan, cluster: ClusterContext, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        """Create the capacity of a cluster; nodes discover its subnets and security groups by a tag with its name."""
+        labels, mirrors = Labels.for_component(plan.environment, "capacity", name), plan.mirrors
 
         super().__init__("agent-environment:index:Capacity", name, {}, opts)
         self._labels, self._aws = labels, aws_context(self)
         self._child: ChildOptions = child_options(self, opts)
-        roles = Roles(labels, self._child, boundary)
-        issuer = Issuer(pulumi.Output.from_input(args["issuer_arn"]), pulumi.Output.from_input(args["issuer_url"]))
-        karpenter = KarpenterContext(
-            cluster,
-            args["cluster_endpoint"],
-            issuer,
-            self._aws,
-            mirrors,
-            isolated=isolated,
-            replicas=replicas,
-            amounts=resources,
-        )
+        roles = Roles(labels, self._child, plan.environment.permissions_boundary)
+        karpenter = KarpenterContext(plan, cluster, self._aws)
 
         key = self._volume_key()
         nodes = create_node_role(karpenter, roles)
@@ -131,18 +59,18 @@ class Capacity(pulumi.ComponentResource):
         controller = install_karpenter(karpenter, nodes, queue, roles)
         node_dependencies = [controller, *queue_targets, *nodes.ready]
         node_dependencies += create_device_plugin(
-            pools, mirrors.image(releases().images[PLUGIN]), node_dependencies, labels, self._child
+            plan.pools, mirrors.image(releases().images[PLUGIN]), node_dependencies, labels, self._child
         )
         runtimes = mirrors.runtimes(releases().runtimes)
-        launch = LaunchContext(cluster, nodes.identity, key.arn, runtimes, node_dependencies)
-        node_pool_objects = create_node_pools(layout, pools, launch, labels, self._child)
-        create_runtime_classes(pools, labels, self._child)
-        create_headroom(pools, node_pool_objects, holders, labels, self._child)
+        launch = LaunchContext(cluster.name, nodes.identity, key.arn, runtimes, node_dependencies)
+        node_pool_objects = create_node_pools(plan.settings, plan.pools, launch, labels, self._child)
+        create_runtime_classes(plan.pools, labels, self._child)
+        create_headroom(plan, node_pool_objects, labels, self._child)
 
         self.node_role_arn = nodes.role.arn
         self.queue_name = queue.name
         self.volume_key_arn = key.arn
-        self.pool_names = pulumi.Output.from_input([pool.name for pool in pools])
+        self.pool_names = pulumi.Output.from_input([pool.name for pool in plan.pools])
         outputs = {output: getattr(self, output) for output in Capacity.__annotations__}
         self.register_outputs({**outputs, OUTPUT: roles.planned_documents.entries})
 

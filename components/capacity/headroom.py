@@ -7,8 +7,7 @@ Karpenter removes only empty sandbox nodes. So a headroom pod keeps its node unt
 smaller node had capacity for it. This bounds the cost of headroom by the number of headroom pods.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 import pulumi
@@ -19,28 +18,20 @@ from agentenv.components._lib.namespace_network_policy import create_network_pol
 from agentenv.components._lib.namespaces import create_restricted_namespace
 from agentenv.components._lib.options import ChildOptions
 from agentenv.components._lib.tags import Labels
-from agentenv.core.nodes.node_pools import NodePool
+from agentenv.config.sections.capacity import Headroom
 from agentenv.core.nodes.tiers import Wall, placement
+from agentenv.core.pinned_versions import releases
+from agentenv.core.plan import CapacityPlan
 
 NAMESPACE = "headroom"
 PRIORITY = "headroom"
 
 
-@dataclass(frozen=True)
-class HeadroomPods:
-    """The headroom pods on each kind of node, and the resources of each."""
-
-    pods: int
-    cpu: str
-    memory: str
-    image: str
-
-
-def headroom_deployment_spec(name: str, wall: Wall, capacity: str, headroom: HeadroomPods) -> dict[str, Any]:
+def headroom_deployment_spec(name: str, wall: Wall, capacity: str, headroom: Headroom, image: str) -> dict[str, Any]:
     """Return the spec of the Deployment of headroom pods on one kind of node."""
     match_labels = {"app.kubernetes.io/name": "headroom", "app.kubernetes.io/instance": name}
     scheduling_terms = placement(wall, capacity)
-    resources = {"cpu": headroom.cpu, "memory": headroom.memory}
+    resources = {"cpu": str(headroom.cpu), "memory": str(headroom.memory)}
     return {
         "replicas": headroom.pods,
         "selector": {"matchLabels": match_labels},
@@ -63,7 +54,7 @@ def headroom_deployment_spec(name: str, wall: Wall, capacity: str, headroom: Hea
                 "containers": [
                     {
                         "name": "holder",
-                        "image": headroom.image,
+                        "image": image,
                         "resources": {"requests": resources, "limits": resources},
                         "securityContext": {
                             "allowPrivilegeEscalation": False,
@@ -78,16 +69,13 @@ def headroom_deployment_spec(name: str, wall: Wall, capacity: str, headroom: Hea
 
 
 def create_headroom(
-    pools: Sequence[NodePool],
-    node_pools: Mapping[str, pulumi.Resource],
-    headroom: HeadroomPods,
-    labels: Labels,
-    child: ChildOptions,
+    plan: CapacityPlan, node_pools: Mapping[str, pulumi.Resource], labels: Labels, child: ChildOptions
 ) -> None:
     """Create the headroom pods of each kind of sandbox node without GPUs."""
+    headroom, image = plan.settings.headroom, plan.mirrors.image(releases().images["pause"])
     node_kinds = {
         pool.node_class.name: (pool.node_class.wall, pool.capacity)
-        for pool in pools
+        for pool in plan.pools
         if pool.node_class.wall and not pool.node_class.gpu
     }
     if not headroom.pods or not node_kinds:
@@ -114,6 +102,6 @@ def create_headroom(
                 # In a node pool at its limit these pods stay pending, which is not a failure.
                 "annotations": {"pulumi.com/skipAwait": "true"},
             },
-            spec=headroom_deployment_spec(name, wall, capacity, headroom),  # pyright: ignore[reportArgumentType] - plain data of its shape
+            spec=headroom_deployment_spec(name, wall, capacity, headroom, image),  # pyright: ignore[reportArgumentType] - plain data of its shape
             opts=child(pulumi.ResourceOptions(depends_on=[priority, network_policy, *node_pools.values()])),
         )

@@ -1,7 +1,7 @@
 """Karpenter: its CRDs and its controller, which runs on Fargate so that it never depends on its own nodes."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 
 import pulumi
@@ -19,10 +19,10 @@ from agentenv.components._lib.planned_documents import (
     placeholder_role_arn,
 )
 from agentenv.components.capacity.karpenter_iam import controller_policies
-from agentenv.components.cluster.irsa import Issuer, Roles, ServiceAccount
-from agentenv.core.nodes.controller_resources import Amounts
-from agentenv.core.nodes.mirrors import Mirrors
+from agentenv.components.cluster.context import ClusterContext
+from agentenv.components.cluster.irsa import Roles, ServiceAccount
 from agentenv.core.pinned_versions import releases
+from agentenv.core.plan import CapacityPlan
 
 NAMESPACE = "karpenter"
 CONTROLLER = ServiceAccount(NAMESPACE, "karpenter")
@@ -37,16 +37,11 @@ NODE_POLICIES = (
 
 @dataclass(frozen=True)
 class KarpenterContext:
-    """The cluster that Karpenter serves, and the configuration of its controller."""
+    """The cluster that Karpenter serves, and its plan."""
 
-    cluster: str
-    endpoint: pulumi.Input[str]
-    issuer: Issuer
+    plan: CapacityPlan
+    cluster: ClusterContext
     aws: pulumi.Output[AwsContext]
-    mirrors: Mirrors
-    isolated: bool
-    replicas: int
-    amounts: Amounts
 
 
 @dataclass(frozen=True)
@@ -68,14 +63,14 @@ def create_node_role(karpenter: KarpenterContext, roles: Roles) -> NodeIdentity:
     )
     entry = eks.AccessEntry(
         f"{roles.labels.base}-node",
-        cluster_name=karpenter.cluster,
+        cluster_name=karpenter.cluster.name,
         principal_arn=role.arn,
         type="EC2_LINUX",
         tags=roles.labels.tags("node"),
         opts=roles.child(),
     )
     ready = [*roles.attach_aws_policies(role, "node", karpenter.aws, NODE_POLICIES), entry]
-    if not karpenter.isolated:
+    if not karpenter.plan.isolated:
         return NodeIdentity(role, {"role": role.name}, ready)
     # To create an instance profile of a role Karpenter calls IAM, which has no VPC endpoint.
     profile = iam.InstanceProfile(
@@ -91,11 +86,13 @@ def create_node_role(karpenter: KarpenterContext, roles: Roles) -> NodeIdentity:
 def install_karpenter(karpenter: KarpenterContext, nodes: NodeIdentity, queue: sqs.Queue, roles: Roles) -> helm.Release:
     """Install the CRDs and the controller; return the controller, which depends on everything that it uses."""
     name, child = roles.labels.base, roles.child
-    role = roles.irsa_role("controller", "Launches and ends nodes", karpenter.issuer, CONTROLLER)
+    settings, mirrors = karpenter.plan.settings.controller, karpenter.plan.mirrors
+    resources = {"cpu": str(settings.cpu), "memory": str(settings.memory)}
+    role = roles.irsa_role("controller", "Launches and ends nodes", karpenter.cluster.issuer, CONTROLLER)
     references = (Reference(nodes.role.arn, placeholder_role_arn), Reference(queue.arn, placeholder_queue_arn))
 
     def document(name: str, context: AwsContext, node: str, messages: str) -> Document:
-        return controller_policies(context, karpenter.cluster, node, messages)[name]
+        return controller_policies(context, karpenter.cluster.name, node, messages)[name]
 
     policies = [
         roles.add_policy(
@@ -134,14 +131,14 @@ def install_karpenter(karpenter: KarpenterContext, nodes: NodeIdentity, queue: s
         max_history=3,
         timeout=600,
         values={
-            "replicas": karpenter.replicas,
+            "replicas": settings.replicas,
             # The VPC's DNS: CoreDNS may one day run on nodes that Karpenter has yet to launch.
             "dnsPolicy": "Default",
             "settings": {
-                "clusterName": karpenter.cluster,
-                "clusterEndpoint": karpenter.endpoint,
+                "clusterName": karpenter.cluster.name,
+                "clusterEndpoint": karpenter.cluster.endpoint,
                 "interruptionQueue": queue.name,
-                "isolatedVPC": karpenter.isolated,
+                "isolatedVPC": karpenter.plan.isolated,
                 "eksControlPlane": True,
                 # A preferred zone spread is no reason to launch a node in each zone. On existing nodes the scheduler
                 # still honours it.
@@ -152,8 +149,8 @@ def install_karpenter(karpenter: KarpenterContext, nodes: NodeIdentity, queue: s
                 "annotations": {"eks.amazonaws.com/role-arn": role.arn},
             },
             "controller": {
-                **({"image": {"repository": karpenter.mirrors.image(public)}} if karpenter.mirrors.registry else {}),
-                "resources": {"requests": asdict(karpenter.amounts), "limits": asdict(karpenter.amounts)},
+                **({"image": {"repository": mirrors.image(public)}} if mirrors.registry else {}),
+                "resources": {"requests": resources, "limits": resources},
             },
         },
         opts=child(pulumi.ResourceOptions(depends_on=[crds, *policies, *nodes.ready])),

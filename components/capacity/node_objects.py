@@ -7,6 +7,7 @@ Karpenter no longer knows and that would block the deletion of the network.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 import pulumi
 from pulumi_kubernetes.apiextensions import CustomResource
@@ -14,14 +15,15 @@ from pulumi_kubernetes.node import v1 as node
 
 from agentenv.components._lib.options import ChildOptions
 from agentenv.components._lib.tags import Labels
+from agentenv.config.sections.capacity import Capacity
 from agentenv.core.nodes import tiers
 from agentenv.core.nodes.bootstrap import user_data
-from agentenv.core.nodes.node_pools import NodeLayout, NodePool, node_classes
+from agentenv.core.nodes.node_pools import NodePool, node_classes
 from agentenv.core.pinned_versions import Source
 
-# Seconds to terminate an instance after it is drained. A destroy that takes longer fails while the controller still
+# The time to terminate an instance after it is drained. A destroy that takes longer fails while the controller still
 # exists, and can be run again.
-TERMINATION_MARGIN = 30 * 60
+TERMINATION_MARGIN = timedelta(minutes=30)
 # Karpenter reports on a node class what it cannot resolve, such as its image, role or subnets. Awaiting the condition
 # makes the update fail too, instead of leaving pools that never launch a node.
 WAIT_FOR_READY = {"pulumi.com/waitFor": "condition=Ready"}
@@ -41,13 +43,13 @@ class LaunchContext:
     ready: Sequence[pulumi.Resource]
 
 
-def deletion_timeout(layout: NodeLayout) -> str:
+def deletion_timeout(settings: Capacity) -> str:
     """Return the timeout for deleting nodes: their termination grace period and the time to terminate."""
-    return f"{(layout.termination_grace + TERMINATION_MARGIN) // 60}m"
+    return f"{(settings.termination_grace + TERMINATION_MARGIN) // timedelta(minutes=1)}m"
 
 
 def create_node_pools(
-    layout: NodeLayout, pools: Sequence[NodePool], launch: LaunchContext, labels: Labels, child: ChildOptions
+    settings: Capacity, pools: Sequence[NodePool], launch: LaunchContext, labels: Labels, child: ChildOptions
 ) -> dict[str, CustomResource]:
     """Create the node classes and node pools; return the pools by name."""
     node_class_objects = {
@@ -57,7 +59,7 @@ def create_node_pools(
             kind="EC2NodeClass",
             metadata={"name": node_class.name, "annotations": dict(WAIT_FOR_READY)},
             spec=node_class.spec(
-                layout,
+                settings,
                 cluster=launch.cluster,
                 identity={**launch.identity},
                 key=launch.key,
@@ -67,7 +69,7 @@ def create_node_pools(
             opts=child(
                 pulumi.ResourceOptions(
                     depends_on=list(launch.ready),
-                    custom_timeouts=pulumi.CustomTimeouts(delete=deletion_timeout(layout)),
+                    custom_timeouts=pulumi.CustomTimeouts(delete=deletion_timeout(settings)),
                 )
             ),
         )
@@ -82,11 +84,11 @@ def create_node_pools(
                 "name": pool.name,
                 "annotations": {"pulumi.com/deletionPropagationPolicy": "foreground", **WAIT_FOR_READY},
             },
-            spec=pool.spec(layout),
+            spec=pool.spec(settings),
             opts=child(
                 pulumi.ResourceOptions(
                     depends_on=[node_class_objects[pool.node_class.name]],
-                    custom_timeouts=pulumi.CustomTimeouts(delete=deletion_timeout(layout)),
+                    custom_timeouts=pulumi.CustomTimeouts(delete=deletion_timeout(settings)),
                 )
             ),
         )

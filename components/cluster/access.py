@@ -4,15 +4,16 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NotRequired, TypedDict
+from typing import Any
 
 import pulumi
 from pulumi_aws import eks, get_caller_identity_output, iam
 
-from agentenv.components._lib.arguments import ArgumentError, ArgumentReader
+from agentenv.components._lib.arguments import ArgumentError
 from agentenv.components._lib.aws_context import AwsContext
 from agentenv.components._lib.options import ChildOptions
 from agentenv.components._lib.tags import Labels
+from agentenv.config.sections.cluster import Cluster
 from agentenv.core.classes.names import namespace
 from agentenv.core.iam.principals import session_role
 from agentenv.core.metering.locations import NAMESPACE as METERING
@@ -47,25 +48,6 @@ GRANTS = {
 }
 GROUPS = {group: f"agent-environment:{group}" for group in GRANTS}
 
-_PRINCIPAL = re.compile(r"arn:[a-z-]+:iam::\d{12}:(role|user)/\S+")
-
-
-class ClusterAccess(TypedDict):
-    """The principals with access to the API, as ARNs of IAM roles and users. Without admins and deployers, the caller
-    that creates the cluster gets deploy access."""
-
-    admins: NotRequired[list[str]]
-    """Principals with cluster admin access."""
-
-    operators: NotRequired[list[str]]
-    """Principals that may view everything but secrets, and edit the namespaces of classes and metering."""
-
-    readers: NotRequired[list[str]]
-    """Principals that may view everything but secrets."""
-
-    deployers: NotRequired[list[str]]
-    """Principals that run deployments."""
-
 
 @dataclass(frozen=True)
 class Access:
@@ -74,18 +56,9 @@ class Access:
     by_group: Mapping[str, Sequence[str]]
 
     @classmethod
-    def of(cls, reader: ArgumentReader) -> "Access":
-        """Return the principals, checked; each may occur once, because EKS has one entry per principal."""
-        groups: dict[str, str] = {}
-        for group in GRANTS:
-            for principal in reader.texts(group):
-                path = f"{reader.path}.{group}"
-                if not _PRINCIPAL.fullmatch(principal):
-                    raise ArgumentError(path, f"'{principal}'", "ARNs of IAM roles and users")
-                if principal in groups:
-                    raise ArgumentError(path, f"{principal}, which is also among the {groups[principal]}", "one group")
-                groups[principal] = group
-        return cls({group: reader.texts(group) for group in GRANTS})
+    def of(cls, settings: Cluster) -> "Access":
+        """Return the principals of the cluster's settings."""
+        return cls({group: getattr(settings, group) for group in GRANTS})
 
     @property
     def principals(self) -> list[str]:
@@ -187,7 +160,7 @@ def _caller(invoke_options: pulumi.InvokeOptions) -> pulumi.Output[str]:
 def _admit(caller: str, access: Access) -> str:
     if caller not in access.principals:
         raise ArgumentError(
-            "cluster.layout.access",
+            "cluster.deployers",
             f"the caller {caller}, which is not listed",
             "the caller among deployers or admins; or leave both empty, and it gets an entry",
         )

@@ -8,12 +8,10 @@ from typing import Any
 import pulumi
 from pulumi_aws import eks
 
-from agentenv.components._lib.arguments import ArgumentError, ArgumentReader
 from agentenv.components._lib.options import ChildOptions
 from agentenv.components._lib.tags import Labels
 from agentenv.components.cluster.irsa import ServiceAccount
 from agentenv.core.metering.exporters import allowlist
-from agentenv.core.pinned_versions import releases
 
 CONFIGURATION: Mapping[str, dict[str, Any]] = {
     "vpc-cni": {
@@ -36,33 +34,11 @@ EFS_NODE = ServiceAccount("kube-system", "efs-csi-node-sa")
 
 
 @dataclass(frozen=True)
-class Builds:
-    """The build of each add-on."""
-
-    by_name: Mapping[str, str]
-
-    @classmethod
-    def of(cls, reader: ArgumentReader, version: str) -> "Builds":
-        """Return the builds that are pinned for a cluster version, with the overrides of the arguments."""
-        pinned = releases().addons
-        if version not in pinned:
-            raise ArgumentError(f"{reader.path}.version", f"'{version}'", ", ".join(sorted(pinned)))
-        chosen: dict[str, Any] = reader.values.get("addon_versions") or {}
-        for name, build in chosen.items():
-            path = f"{reader.path}.addon_versions.{name}"
-            if name not in pinned[version]:
-                raise ArgumentError(path, "an add-on that is not installed", ", ".join(sorted(pinned[version])))
-            if not isinstance(build, str) or not build.startswith("v"):
-                raise ArgumentError(path, f"{build!r}", "a build such as v1.23.0-eksbuild.1")
-        return cls({**pinned[version], **chosen})
-
-
-@dataclass(frozen=True)
 class Installer:
     """Installs the add-ons of one cluster."""
 
     cluster: pulumi.Input[str]
-    builds: Builds
+    builds: Mapping[str, str]  # by add-on
     labels: Labels
     child: ChildOptions
 
@@ -84,7 +60,7 @@ class Installer:
             f"{self.labels.base}-{name}",
             cluster_name=self.cluster,
             addon_name=name,
-            addon_version=self.builds.by_name[name],
+            addon_version=self.builds[name],
             configuration_values=json.dumps(configuration, sort_keys=True) if configuration else None,
             service_account_role_arn=token_role,
             pod_identity_associations=roles or None,  # pyright: ignore[reportArgumentType] - dictionaries of its shape

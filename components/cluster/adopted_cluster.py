@@ -6,62 +6,27 @@ add-ons and its OIDC provider stay with their owner. The caller must already hav
 """
 
 import json
-from typing import Any, NotRequired, TypedDict
+from typing import Any
 
 import pulumi
 
-from agentenv.components._lib.arguments import ArgumentError, ArgumentReader
 from agentenv.components._lib.aws_context import AwsContext, aws_context
 from agentenv.components._lib.existing import ExistingClusterFacts, read_cluster
 from agentenv.components._lib.kubernetes_provider import api_provider
 from agentenv.components._lib.options import ChildOptions, child_options, component_outputs
-from agentenv.components._lib.tags import Labels, Ownership
+from agentenv.components._lib.tags import Labels
 from agentenv.components.cluster.addons import EFS_NODE
-from agentenv.components.cluster.cluster_layout import sandboxes_on_fargate
+from agentenv.components.cluster.context import ClusterContext
 from agentenv.components.cluster.fargate import FargateContext, controllers, create_fargate
 from agentenv.components.cluster.irsa import Issuer, Roles
 from agentenv.components.cluster.security_groups import SecurityGroupRules
-from agentenv.components.sandboxes.fargate_security_groups import (
-    FargateClass,
-    PodGroups,
-    group_ids,
-    read_fargate_classes,
-)
+from agentenv.components.network.network import NetworkContext
+from agentenv.components.sandboxes.fargate_security_groups import PodGroups, group_ids
+from agentenv.core.plan import ClusterPlan
 
 API = "client.authentication.k8s.io/v1beta1"
 # CoreDNS stays with the cluster's owner, wherever it runs.
 CONTROLLERS = ("karpenter", "agent-sandbox")
-
-
-class AdoptedClusterArgs(TypedDict):
-    """The arguments of an adopted cluster."""
-
-    ownership: Ownership
-    """The owner of the environment, for tags and names."""
-
-    name: str
-    """The cluster's name."""
-
-    version: str
-    """The Kubernetes version that it must run, such as `1.35`."""
-
-    vpc_id: NotRequired[str]
-    """The VPC that it must be in, if that is known."""
-
-    subnet_ids: list[pulumi.Input[str]]
-    """The private subnets, one per zone, for pods on Fargate."""
-
-    nodes_security_group_id: pulumi.Input[str]
-    """The security group of the environment's nodes."""
-
-    sandbox_controller: NotRequired[str]
-    """Where the agent-sandbox controller runs: on `fargate` (default) or on `system` nodes."""
-
-    fargate_classes: NotRequired[list[FargateClass]]
-    """The sandbox classes on Fargate and the rules of their security groups. Default: none."""
-
-    permissions_boundary: NotRequired[str]
-    """The permissions boundary of every IAM role that is created."""
 
 
 class AdoptedCluster(pulumi.ComponentResource):
@@ -94,23 +59,19 @@ class AdoptedCluster(pulumi.ComponentResource):
     efs_client_role_arns: pulumi.Output[list[str]]
     """The roles that mount file systems: only that of the EFS CSI driver on nodes."""
 
-    def __init__(self, name: str, args: AdoptedClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(
+        self, name: str, plan: ClusterPlan, network: NetworkContext, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
         """Adopt the cluster; raise before creating anything if it cannot be adopted."""
-        reader = ArgumentReader.of("cluster", args, AdoptedClusterArgs)
-        labels = Labels.of(reader, "cluster", name)
-        cluster, version = reader.text("name"), reader.text("version")
-        subnets = reader.inputs("subnet_ids")
-        if len(subnets) < 2:
-            raise ArgumentError("cluster.subnet_ids", f"{len(subnets)}", "subnets in at least two zones")
-        vpc = reader.text("vpc_id") if reader.has("vpc_id") else None
-        boundary = reader.text("permissions_boundary") if reader.has("permissions_boundary") else None
-        classes, on_fargate = read_fargate_classes(reader, "fargate_classes"), sandboxes_on_fargate(reader)
+        labels = Labels.for_component(plan.environment, "cluster", name)
+        cluster = plan.environment.cluster_name
 
         super().__init__("agent-environment:index:AdoptedCluster", name, {}, opts)
-        facts = read_cluster(cluster, version, vpc, pulumi.InvokeOptions(parent=self))
+        invoke_options = pulumi.InvokeOptions(parent=self)
+        facts = read_cluster(cluster, plan.settings.version, plan.existing_vpc, invoke_options)
         aws = aws_context(self)
         child: ChildOptions = child_options(self, opts)
-        roles = Roles(labels, child, boundary)
+        roles = Roles(labels, child, plan.environment.permissions_boundary)
 
         to_output = pulumi.Output.from_input
         self.name = to_output(cluster)
@@ -121,25 +82,26 @@ class AdoptedCluster(pulumi.ComponentResource):
         self.issuer_url = to_output(facts.issuer)
         self.issuer_arn = aws.apply(lambda context: _issuer_arn(facts, context))
         self.provider = api_provider(name, self.kubeconfig, self.arn, child(), adopted=True)
-        SecurityGroupRules(args["nodes_security_group_id"], self.security_group_id, None, labels, child).create()
-        groups = PodGroups(facts.vpc_id, self.security_group_id, args["nodes_security_group_id"], labels, child).make(
-            classes
+        SecurityGroupRules(network.nodes_security_group_id, self.security_group_id, None, labels, child).create()
+        groups = PodGroups(facts.vpc_id, self.security_group_id, network.nodes_security_group_id, labels, child).create(
+            plan.fargate_classes
         )
         self.class_security_group_ids = group_ids(groups)
         fargate_context = FargateContext(
             self.name,
             cluster,
-            subnets,
+            network.subnet_ids,
             aws,
             None,
             0,
             self.provider,
-            controllers(CONTROLLERS, sandboxes=on_fargate),
-            classes=[each["name"] for each in classes],
+            controllers(CONTROLLERS, sandboxes=plan.sandbox_controller_on_fargate),
+            classes=[each.name for each in plan.fargate_classes],
         )
         create_fargate(fargate_context, labels, roles, child)
         files = roles.pod_identity_role("efs-node", "Mounts file systems for pods on nodes", aws, cluster, EFS_NODE)
         self.efs_client_role_arns = pulumi.Output.all(files.arn)
+        self.context = ClusterContext(cluster, self.endpoint, self.issuer, self.class_security_group_ids)
         self.register_outputs(component_outputs(self))
 
     @property

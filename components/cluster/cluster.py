@@ -6,73 +6,30 @@ nodes; they are created after `Capacity` and deleted before it.
 """
 
 from collections.abc import Sequence
-from typing import Any, NotRequired, TypedDict
+from typing import Any
 
 import pulumi
 import pulumi_eks
 from pulumi_aws import cloudwatch, iam, kms
 
 from agentenv.components._lib import iam_policies
-from agentenv.components._lib.arguments import ArgumentError, ArgumentReader
 from agentenv.components._lib.aws_context import aws_context
 from agentenv.components._lib.iam_policies import Document
 from agentenv.components._lib.kubernetes_provider import api_provider
 from agentenv.components._lib.options import ChildOptions, child_options
 from agentenv.components._lib.planned_documents import OUTPUT
-from agentenv.components._lib.tags import Labels, Ownership
-from agentenv.components.cluster.access import Access, ClusterAccess, Entries
-from agentenv.components.cluster.addons import CNI, EFS_NODE, Builds, Installer
-from agentenv.components.cluster.cluster_layout import ClusterLayout, public_ranges, sandboxes_on_fargate
+from agentenv.components._lib.tags import Labels
+from agentenv.components.cluster.access import Access, Entries
+from agentenv.components.cluster.addons import CNI, EFS_NODE, Installer
+from agentenv.components.cluster.context import ClusterContext
 from agentenv.components.cluster.fargate import FargateContext, controllers, create_fargate
 from agentenv.components.cluster.irsa import AUDIENCE, Issuer, Roles, ServiceAccount
 from agentenv.components.cluster.security_groups import SecurityGroupRules
-from agentenv.components.network.flow_logs import RETENTION_DAYS
-from agentenv.components.sandboxes.fargate_security_groups import (
-    FargateClass,
-    PodGroups,
-    group_ids,
-    read_fargate_classes,
-)
-from agentenv.config.settings import is_production
+from agentenv.components.network.network import NetworkContext
+from agentenv.components.sandboxes.fargate_security_groups import PodGroups, group_ids
+from agentenv.core.plan import ClusterPlan
 
 LOG_TYPES = ("api", "audit", "authenticator", "controllerManager", "scheduler")
-
-
-class ClusterArgs(TypedDict):
-    """The arguments of a cluster."""
-
-    ownership: Ownership
-    """The owner, for tags and names."""
-
-    name: str
-    """Its name, as in the tags of the network."""
-
-    layout: ClusterLayout
-    """The layout of the cluster."""
-
-    vpc_id: pulumi.Input[str]
-    """The VPC."""
-
-    subnet_ids: list[pulumi.Input[str]]
-    """The private subnets, one per zone, for its network interfaces and for pods on Fargate."""
-
-    nodes_security_group_id: pulumi.Input[str]
-    """The security group of the nodes."""
-
-    endpoints_security_group_id: NotRequired[pulumi.Input[str]]
-    """The security group of the network's interface endpoints, if it has any."""
-
-    logs_key_arn: pulumi.Input[str]
-    """The KMS key of its log groups."""
-
-    fargate_classes: NotRequired[list[FargateClass]]
-    """The sandbox classes on Fargate and the rules of their security groups. Default: none."""
-
-    deletion_protection: NotRequired[bool]
-    """Whether EKS and Pulumi refuse to delete it. Default: true in `prod`."""
-
-    permissions_boundary: NotRequired[str]
-    """The permissions boundary of every IAM role that is created."""
 
 
 class Cluster(pulumi.ComponentResource):
@@ -105,26 +62,14 @@ class Cluster(pulumi.ComponentResource):
     efs_client_role_arns: pulumi.Output[list[str]]
     """The roles that mount file systems: only that of the EFS CSI driver on nodes."""
 
-    def __init__(self, name: str, args: ClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        """Create the cluster; a wrong plain argument raises before anything is created."""
-        reader = ArgumentReader.of("cluster", args, ClusterArgs)
-        layout = reader.part("layout", ClusterLayout)
-        labels = Labels.of(reader, "cluster", name)
-        cluster_name, version = reader.text("name"), layout.text("version")
-        builds = Builds.of(layout, version)
-        access = Access.of(
-            layout.part("access", ClusterAccess) if layout.has("access") else ArgumentReader("access", {})
-        )
-        ranges = public_ranges(layout)
-        subnets = reader.inputs("subnet_ids")
-        if len(subnets) < 2:
-            raise ArgumentError("cluster.subnet_ids", f"{len(subnets)}", "subnets in at least two zones")
-        days = layout.whole("log_days", 1, 3653, default=30, among=RETENTION_DAYS)
-        support = layout.choice("support_policy", ("standard", "extended"), default="standard")
-        services = layout.text("service_cidr", default="172.20.0.0/16")
-        deletion_protected = reader.flag("deletion_protection", default=is_production(labels.environment))
-        classes, on_fargate = read_fargate_classes(reader, "fargate_classes"), sandboxes_on_fargate(layout)
-        boundary = reader.text("permissions_boundary") if reader.has("permissions_boundary") else None
+    def __init__(
+        self, name: str, plan: ClusterPlan, network: NetworkContext, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        """Create the cluster in a network."""
+        labels, settings = Labels.for_component(plan.environment, "cluster", name), plan.settings
+        cluster_name, boundary = plan.environment.cluster_name, plan.environment.permissions_boundary
+        ranges = [str(cidr) for cidr in settings.public_access_cidrs]
+        deletion_protected = settings.deletion_protection
 
         super().__init__("agent-environment:index:Cluster", name, {}, opts)
         self._labels, self._aws = labels, aws_context(self)
@@ -136,25 +81,25 @@ class Cluster(pulumi.ComponentResource):
             f"{name}-control-plane",
             # EKS writes to this name. A log group that EKS creates itself has no retention and no key.
             name=f"/aws/eks/{cluster_name}/cluster",
-            retention_in_days=days,
-            kms_key_id=args["logs_key_arn"],
+            retention_in_days=settings.log_days,
+            kms_key_id=network.logs_key_arn,
             tags=labels.tags("control-plane"),
             opts=self._child(),
         )
         cluster = pulumi_eks.Cluster(
             name,
             name=cluster_name,
-            version=version,
-            vpc_id=args["vpc_id"],
-            private_subnet_ids=subnets,
+            version=settings.version,
+            vpc_id=network.vpc_id,
+            private_subnet_ids=list(network.subnet_ids),
             authentication_mode=pulumi_eks.AuthenticationMode.API,
             endpoint_private_access=True,
             endpoint_public_access=bool(ranges),
             public_access_cidrs=ranges or None,
-            kubernetes_service_ip_address_range=services,
+            kubernetes_service_ip_address_range=str(settings.service_cidr),
             encryption_config_key_arn=key.arn,
             enabled_cluster_log_types=list(LOG_TYPES),
-            upgrade_policy={"support_type": support.upper()},
+            upgrade_policy={"support_type": settings.support_policy.upper()},
             deletion_protection=deletion_protected,
             # All of this is created below instead, with pinned versions and explicit dependencies.
             bootstrap_self_managed_addons=False,
@@ -179,7 +124,7 @@ class Cluster(pulumi.ComponentResource):
         self.security_group_id = cluster.cluster_security_group_id
         self.issuer_url = cluster.oidc_provider_url
         invoke_options = pulumi.InvokeOptions(parent=self)
-        entries = Entries(self.name, self._aws, labels, self._child, invoke_options).grant(access)
+        entries = Entries(self.name, self._aws, labels, self._child, invoke_options).grant(Access.of(settings))
         after = pulumi.ResourceOptions(depends_on=entries)
         self.provider = api_provider(name, self.kubeconfig, self.arn, self._child(after))
         issuer = iam.OpenIdConnectProvider(
@@ -190,31 +135,37 @@ class Cluster(pulumi.ComponentResource):
             opts=self._child(),
         )
         self.issuer_arn = issuer.arn
-        endpoints = args.get("endpoints_security_group_id")
         security_group_rules = SecurityGroupRules(
-            args["nodes_security_group_id"], self.security_group_id, endpoints, labels, self._child
+            network.nodes_security_group_id,
+            self.security_group_id,
+            network.endpoints_security_group_id,
+            labels,
+            self._child,
         ).create()
         groups = PodGroups(
-            args["vpc_id"], self.security_group_id, args["nodes_security_group_id"], labels, self._child
-        ).make(classes)
+            network.vpc_id, self.security_group_id, network.nodes_security_group_id, labels, self._child
+        ).create(plan.fargate_classes)
         self.class_security_group_ids = group_ids(groups)
         fargate_context = FargateContext(
             self.name,
             cluster_name,
-            subnets,
+            network.subnet_ids,
             self._aws,
-            args["logs_key_arn"],
-            days,
+            network.logs_key_arn,
+            settings.log_days,
             self.provider,
-            controllers(sandboxes=on_fargate),
-            classes=[each["name"] for each in classes],
+            controllers(sandboxes=plan.sandbox_controller_on_fargate),
+            classes=[each.name for each in plan.fargate_classes],
         )
         profiles = create_fargate(fargate_context, labels, self._roles, self._child)
-        self._install(Installer(self.name, builds, labels, self._child), profiles["coredns"], security_group_rules)
+        self._install(
+            Installer(self.name, plan.addon_builds, labels, self._child), profiles["coredns"], security_group_rules
+        )
         files = self._roles.pod_identity_role(
             "efs-node", "Mounts file systems for pods on nodes", self._aws, cluster_name, EFS_NODE
         )
         self.efs_client_role_arns = pulumi.Output.all(files.arn)
+        self.context = ClusterContext(cluster_name, self.endpoint, self.issuer, self.class_security_group_ids)
         outputs = {output: getattr(self, output) for output in Cluster.__annotations__}
         self.register_outputs({**outputs, OUTPUT: self._roles.planned_documents.entries})
 

@@ -3,12 +3,12 @@
 They need the nodes of `Capacity`: pass it as `depends_on`. `Cluster` installs the DaemonSets of nodes, and CoreDNS.
 """
 
-from typing import Any, NotRequired, TypedDict
+from collections.abc import Sequence
+from typing import Any
 
 import pulumi
 
 from agentenv.components._lib import iam_policies
-from agentenv.components._lib.arguments import ArgumentReader
 from agentenv.components._lib.aws_context import AwsContext, aws_context
 from agentenv.components._lib.iam_policies import Document
 from agentenv.components._lib.namespace_network_policy import (
@@ -21,37 +21,13 @@ from agentenv.components._lib.namespace_network_policy import (
 from agentenv.components._lib.namespaces import create_restricted_namespace
 from agentenv.components._lib.options import child_options
 from agentenv.components._lib.planned_documents import OUTPUT, PlannedDocument, Reference, placeholder_file_system_arn
-from agentenv.components._lib.tags import Labels, Ownership
-from agentenv.components.cluster.addons import EFS_CONTROLLER, EFS_NODE, Builds, Installer
+from agentenv.components._lib.tags import Labels
+from agentenv.components.cluster.addons import EFS_CONTROLLER, EFS_NODE, Installer
 from agentenv.components.cluster.irsa import Roles
 from agentenv.core.classes.storage_classes import DRIVER_MARK
+from agentenv.core.plan import ClusterPlan
 
 KUBE_STATE_METRICS = "kube-state-metrics"
-
-
-class ClusterAddonsArgs(TypedDict):
-    """The arguments of the add-ons."""
-
-    ownership: Ownership
-    """The owner, for tags and names."""
-
-    cluster_name: str
-    """The name of the cluster."""
-
-    version: str
-    """Its Kubernetes version."""
-
-    addon_versions: NotRequired[dict[str, str]]
-    """Builds by add-on name that replace the pinned ones."""
-
-    file_system_arns: pulumi.Input[list[pulumi.Input[str]]]
-    """The file systems in which the EFS CSI driver creates access points."""
-
-    efs_node_role_arn: pulumi.Input[str]
-    """The role that mounts them, which their file system policies allow."""
-
-    permissions_boundary: NotRequired[str]
-    """The permissions boundary of every IAM role that is created."""
 
 
 class ClusterAddons(pulumi.ComponentResource):
@@ -60,18 +36,21 @@ class ClusterAddons(pulumi.ComponentResource):
     efs_controller_role_arn: pulumi.Output[str]
     """The role that creates access points; it cannot mount."""
 
-    def __init__(self, name: str, args: ClusterAddonsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        """Install them; a wrong plain argument raises before anything is created."""
-        reader = ArgumentReader.of("addons", args, ClusterAddonsArgs)
-        labels = Labels.of(reader, "cluster", name)
-        cluster = reader.text("cluster_name")
-        builds = Builds.of(reader, reader.text("version"))
-        boundary = reader.text("permissions_boundary") if reader.has("permissions_boundary") else None
+    def __init__(
+        self,
+        name: str,
+        plan: ClusterPlan,
+        file_system_arns: pulumi.Input[Sequence[pulumi.Input[str]]],
+        efs_node_role_arn: pulumi.Input[str],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        """Install them; the role mounts the file systems, as their policies allow."""
+        labels = Labels.for_component(plan.environment, "cluster", name)
 
         super().__init__("agent-environment:index:ClusterAddons", name, {}, opts)
-        aws, child = aws_context(self), child_options(self, opts)
-        roles = Roles(labels, child, boundary)
-        addons = Installer(cluster, builds, labels, child)
+        aws, child, cluster = aws_context(self), child_options(self, opts), plan.environment.cluster_name
+        roles = Roles(labels, child, plan.environment.permissions_boundary)
+        addons = Installer(cluster, plan.addon_builds, labels, child)
 
         # Created before the add-ons: without its network policy a pod has no traffic, and never becomes ready.
         system_policy = create_network_policy(
@@ -93,13 +72,13 @@ class ClusterAddons(pulumi.ComponentResource):
             PlannedDocument(
                 aws,
                 _driver,
-                (Reference(args["file_system_arns"], lambda context: [placeholder_file_system_arn(context)]),),
+                (Reference(file_system_arns, lambda context: [placeholder_file_system_arn(context)]),),
             ),
         )
         addons.install(
             "aws-efs-csi-driver",
             after=[system_policy, policy],
-            agent_roles={EFS_CONTROLLER: driver.arn, EFS_NODE: args["efs_node_role_arn"]},
+            agent_roles={EFS_CONTROLLER: driver.arn, EFS_NODE: efs_node_role_arn},
         )
         addons.install("metrics-server", after=[system_policy])
         addons.install(KUBE_STATE_METRICS, after=[measures_policy])

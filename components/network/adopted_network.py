@@ -4,30 +4,16 @@ The environment adds the security group of its nodes and the KMS key of its log 
 VPC, its subnets, routes, endpoints and flow logs stay with their owner.
 """
 
-from typing import TypedDict
-
 import pulumi
 
-from agentenv.components._lib.arguments import ArgumentReader
 from agentenv.components._lib.aws_context import aws_context
-from agentenv.components._lib.existing import ExistingNetwork, network_arguments, read_network
+from agentenv.components._lib.existing import adopted, read_network
 from agentenv.components._lib.options import ChildOptions, child_options, component_outputs
-from agentenv.components._lib.tags import Labels, Ownership
+from agentenv.components._lib.tags import Labels
 from agentenv.components.network.flow_logs import create_logs_key
+from agentenv.components.network.network import NetworkContext
 from agentenv.components.network.node_security_group import create_nodes_security_group
-
-
-class AdoptedNetworkArgs(TypedDict):
-    """The arguments of an adopted network."""
-
-    ownership: Ownership
-    """The owner of the environment, for tags and names."""
-
-    existing: ExistingNetwork
-    """The VPC and its subnets."""
-
-    cluster_name: str
-    """The name of the cluster; the subnets must be tagged with it."""
+from agentenv.core.plan import NetworkPlan
 
 
 class AdoptedNetwork(pulumi.ComponentResource):
@@ -60,29 +46,27 @@ class AdoptedNetwork(pulumi.ComponentResource):
     logs_key_arn: pulumi.Output[str]
     """The KMS key of log groups under `/agent-environment/<environment>/` and of the cluster's control plane."""
 
-    def __init__(self, name: str, args: AdoptedNetworkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(self, name: str, plan: NetworkPlan, opts: pulumi.ResourceOptions | None = None) -> None:
         """Adopt the network; raise before creating anything if it cannot be adopted."""
-        reader = ArgumentReader.of("network", args, AdoptedNetworkArgs)
-        labels = Labels.of(reader, "network", name)
-        cluster = reader.text("cluster_name")
-        existing = network_arguments(reader.part("existing", ExistingNetwork))
+        labels, cluster = Labels.for_component(plan.environment, "network", name), plan.environment.cluster_name
+        existing = adopted(plan.settings.existing, "network.existing")
 
         super().__init__("agent-environment:index:AdoptedNetwork", name, {}, opts)
         facts = read_network(existing, cluster, pulumi.InvokeOptions(parent=self))
         child: ChildOptions = child_options(self, opts)
-        group = create_nodes_security_group(labels, child, existing["vpc_id"], cluster)
+        group = create_nodes_security_group(labels, child, existing.vpc_id, cluster)
         key = create_logs_key(labels, aws_context(self), child, cluster=cluster)
 
         to_output = pulumi.Output.from_input
-        self.private_subnets_by_zone = [to_output(id_) for id_ in existing["private_subnet_ids"]]
-        self.vpc_id = to_output(existing["vpc_id"])
+        subnet_ids = [to_output(id_) for id_ in existing.private_subnet_ids]
+        self.vpc_id = to_output(existing.vpc_id)
         self.cidr = to_output(facts.cidr)
         self.zone_names = to_output(list(facts.zones))
-        self.public_subnet_ids = to_output(list(existing.get("public_subnet_ids") or []))
-        self.private_subnet_ids = to_output(list(existing["private_subnet_ids"]))
+        self.public_subnet_ids = to_output(list(existing.public_subnet_ids))
+        self.private_subnet_ids = to_output(list(existing.private_subnet_ids))
         self.nodes_security_group_id = group.id
         self.nat_addresses = to_output([])
-        self.nat_addresses_by_gateway: list[pulumi.Output[str]] = []
         self.flow_log_group = to_output("")
         self.logs_key_arn = key.arn
+        self.context = NetworkContext(self.vpc_id, subnet_ids, group.id, key.arn)
         self.register_outputs(component_outputs(self))

@@ -1,6 +1,5 @@
 """VPC endpoints: AWS services reached without internet access."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,7 +8,6 @@ from pulumi_aws import ec2
 from pulumi_aws import vpc as rules
 
 from agentenv.components._lib import iam_policies
-from agentenv.components._lib.arguments import ArgumentError, ArgumentReader
 from agentenv.components._lib.aws_context import AwsContext
 from agentenv.components._lib.options import ChildOptions
 from agentenv.components._lib.tags import Labels
@@ -19,10 +17,8 @@ HTTPS = 443
 # Gateway endpoints are free, so every network has them.
 GATEWAYS = {"s3": iam_policies.s3_endpoint_policy, "dynamodb": iam_policies.dynamodb_endpoint_policy}
 
-# In China some service names begin with "cn."; a service not listed here needs its full name.
+# In China some service names begin with "cn.".
 CHINESE = frozenset({"ecr.api", "ecr.dkr", "sts"})
-
-_SERVICE = re.compile(r"[a-z0-9]+([.-][a-z0-9]+)*")
 
 
 @dataclass(frozen=True)
@@ -34,19 +30,6 @@ class EndpointNetwork:
     tables: Sequence[ec2.RouteTable]
     nodes: ec2.SecurityGroup
     services: Sequence[str]
-
-
-def endpoint_services(reader: ArgumentReader, key: str) -> list[str]:
-    """Return the services of interface endpoints, checked."""
-    services = reader.texts(key)
-    for service in services:
-        if service in GATEWAYS:
-            raise ArgumentError(
-                f"{reader.path}.{key}", f"'{service}'", "services other than s3 and dynamodb, which always have one"
-            )
-        if not _SERVICE.fullmatch(service):
-            raise ArgumentError(f"{reader.path}.{key}", f"'{service}'", "services such as ecr.api, sts or logs")
-    return services
 
 
 def create_endpoints(
@@ -69,7 +52,7 @@ def create_endpoints(
         return None
     group = _group(endpoint_network, labels, child)
     for service in endpoint_network.services:
-        short = service.rsplit("amazonaws.", 1)[-1].replace(".", "-")
+        short = service.replace(".", "-")
         ec2.VpcEndpoint(
             f"{name}-endpoint-{short}",
             vpc_id=endpoint_network.vpc.id,
@@ -90,8 +73,6 @@ def create_endpoints(
 
 def service_name(aws: AwsContext, service: str) -> str:
     """Return the full endpoint service name."""
-    if "amazonaws." in service:
-        return service
     chinese = "cn." if aws.partition == "aws-cn" and service in CHINESE else ""
     return f"{chinese}com.amazonaws.{aws.region}.{service}"
 

@@ -6,36 +6,14 @@ import pulumi
 from pulumi_aws import cloudwatch, ec2, iam, kms
 
 from agentenv.components._lib import iam_policies
-from agentenv.components._lib.arguments import ArgumentReader
 from agentenv.components._lib.aws_context import AwsContext
 from agentenv.components._lib.options import ChildOptions
 from agentenv.components._lib.planned_documents import PlannedDocuments, placeholder_log_group_arn
 from agentenv.components._lib.tags import Labels
+from agentenv.config.sections.network import Network
 from agentenv.core.values.names import KINDS, fit
 
-# The retention periods that CloudWatch accepts.
-RETENTION_DAYS = frozenset(
-    {1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653}
-)
-
-
 TRAFFIC = {"all": "ALL", "accepted": "ACCEPT", "rejected": "REJECT"}
-
-
-@dataclass(frozen=True)
-class FlowLogSettings:
-    """Which traffic is recorded, and for how long."""
-
-    traffic: str
-    days: int
-
-
-def read_flow_log_settings(layout: ArgumentReader) -> FlowLogSettings:
-    """Return the flow log settings of a layout, checked."""
-    return FlowLogSettings(
-        TRAFFIC[layout.choice("flow_log_traffic", TRAFFIC, default="all")],
-        layout.whole("flow_log_days", 1, 3653, default=14, among=RETENTION_DAYS),
-    )
 
 
 @dataclass(frozen=True)
@@ -46,12 +24,10 @@ class FlowLogs:
     key: kms.Key
 
 
-def create_logs_key(
-    labels: Labels, aws: pulumi.Output[AwsContext], child: ChildOptions, *, cluster: str | None
-) -> kms.Key:
+def create_logs_key(labels: Labels, aws: pulumi.Output[AwsContext], child: ChildOptions, *, cluster: str) -> kms.Key:
     """Create the KMS key of all log groups of the environment and of its cluster's control plane."""
     name = labels.base
-    ours = (f"/agent-environment/{labels.environment}/*", *([f"/aws/eks/{cluster}/*"] if cluster else []))
+    ours = (f"/agent-environment/{labels.environment}/*", f"/aws/eks/{cluster}/*")
     key = kms.Key(
         f"{name}-logs",
         description=f"Log groups of environment {labels.environment}",
@@ -70,13 +46,13 @@ def create_logs_key(
 
 def create_flow_logs(
     vpc: ec2.Vpc,
-    flow_log_settings: FlowLogSettings,
+    settings: Network,
     labels: Labels,
     aws: pulumi.Output[AwsContext],
     child: ChildOptions,
     *,
     planned_documents: PlannedDocuments,
-    cluster: str | None,
+    cluster: str,
 ) -> FlowLogs:
     """Create the flow logs of the VPC, and the KMS key of all log groups of the environment."""
     name = labels.base
@@ -84,7 +60,7 @@ def create_flow_logs(
     group = cloudwatch.LogGroup(
         f"{name}-flows",
         name=fit(f"/agent-environment/{labels.environment}/{name}/flows", KINDS["log-group"].limit),
-        retention_in_days=flow_log_settings.days,
+        retention_in_days=settings.flow_log_days,
         kms_key_id=key.arn,
         tags=labels.tags("flows"),
         opts=child(),
@@ -115,7 +91,7 @@ def create_flow_logs(
     ec2.FlowLog(
         f"{name}-flows",
         vpc_id=vpc.id,
-        traffic_type=flow_log_settings.traffic,
+        traffic_type=TRAFFIC[settings.flow_log_traffic],
         log_destination_type="cloud-watch-logs",
         log_destination=group.arn,
         iam_role_arn=role.arn,

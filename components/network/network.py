@@ -4,61 +4,35 @@ Resources are numbered by zone, from 0: AWS may choose the name of a zone, but i
 """
 
 from collections.abc import Sequence
-from typing import NotRequired, TypedDict
+from dataclasses import dataclass
 
 import pulumi
 from pulumi_aws import ec2, get_availability_zones_output
 
-from agentenv.components._lib.arguments import ArgumentError, ArgumentReader
-from agentenv.components._lib.aws_context import aws_context, read_zones
+from agentenv.components._lib.arguments import ArgumentError
+from agentenv.components._lib.aws_context import aws_context
 from agentenv.components._lib.options import ChildOptions, child_options, component_outputs
 from agentenv.components._lib.planned_documents import OUTPUT, PlannedDocuments
-from agentenv.components._lib.tags import Labels, Ownership
-from agentenv.components.network.endpoints import EndpointNetwork, create_endpoints, endpoint_services
-from agentenv.components.network.flow_logs import create_flow_logs, read_flow_log_settings
+from agentenv.components._lib.tags import Labels
+from agentenv.components.network.endpoints import EndpointNetwork, create_endpoints
+from agentenv.components.network.flow_logs import create_flow_logs
 from agentenv.components.network.node_security_group import create_nodes_security_group
-from agentenv.core.values.addresses import AddressSpaceError, plan
+from agentenv.core.nodes.node_pools import DISCOVERY_TAG
+from agentenv.core.plan import NetworkPlan
 
-NAT = ("none", "single", "per-zone")
 ANYWHERE = "0.0.0.0/0"
 
 
-class NetworkLayout(TypedDict):
-    """The layout of a network."""
+@dataclass(frozen=True)
+class NetworkContext:
+    """The network that other components are created in."""
 
-    cidr: str
-    """The CIDR block of the VPC, for example `10.40.0.0/16`. Adding a zone moves no existing subnet."""
-
-    zones: NotRequired[int]
-    """The number of availability zones, taken from those of the region by name. Default: 2."""
-
-    zone_names: NotRequired[list[str]]
-    """The zones by name instead. Their order must not change; add more at the end."""
-
-    nat: str
-    """The NAT gateways of private subnets: `none` (no internet access), `single` (one gateway, cheap) or `per-zone`."""
-
-    endpoints: NotRequired[list[str]]
-    """AWS services with an interface endpoint, such as `ecr.api`, paid by hour and zone. S3 and DynamoDB are free."""
-
-    flow_log_days: NotRequired[int]
-    """The retention of flow logs in days, one of the values that CloudWatch accepts. Default: 14."""
-
-    flow_log_traffic: NotRequired[str]
-    """The traffic that they record: `all` (default), `accepted` or `rejected`."""
-
-
-class NetworkArgs(TypedDict):
-    """The arguments of a network."""
-
-    ownership: Ownership
-    """The owner, for tags and names."""
-
-    layout: NetworkLayout
-    """The layout of the network."""
-
-    cluster_name: NotRequired[str]
-    """The name of the cluster; its controllers discover subnets and security groups by this tag."""
+    vpc_id: pulumi.Input[str]
+    subnet_ids: Sequence[pulumi.Input[str]]  # private, one per zone in order
+    nodes_security_group_id: pulumi.Input[str]
+    logs_key_arn: pulumi.Input[str] | None = None  # the KMS key of log groups
+    endpoints_security_group_id: pulumi.Input[str] | None = None  # of the interface endpoints, if there are any
+    nat_addresses: Sequence[pulumi.Input[str]] = ()  # public, of the NAT gateways
 
 
 class Network(pulumi.ComponentResource):
@@ -97,30 +71,21 @@ class Network(pulumi.ComponentResource):
     logs_key_arn: pulumi.Output[str]
     """The KMS key of log groups under `/agent-environment/<environment>/` and of the cluster's control plane."""
 
-    def __init__(self, name: str, args: NetworkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        """Create the network; a wrong plain argument raises before anything is created."""
-        reader = ArgumentReader.of("network", args, NetworkArgs)
-        layout = reader.part("layout", NetworkLayout)
-        labels = Labels.of(reader, "network", name)
-        cluster = reader.text("cluster_name") if reader.has("cluster_name") else None
-        zone_names, count = read_zones(layout)
-        nat = layout.choice("nat", NAT)
-        services = endpoint_services(layout, "endpoints")
-        flow_log_settings = read_flow_log_settings(layout)
-        try:
-            addresses = plan(layout.text("cidr"), count)
-        except AddressSpaceError as error:
-            raise ArgumentError(f"{layout.path}.cidr", error.found, f"{error.allowed}; {error.hint}") from None
+    def __init__(self, name: str, plan: NetworkPlan, opts: pulumi.ResourceOptions | None = None) -> None:
+        """Create the network."""
+        labels, settings = Labels.for_component(plan.environment, "network", name), plan.settings
+        cluster, zone_names = plan.environment.cluster_name, settings.zones
+        pinned, count = not isinstance(zone_names, int), settings.zone_count
 
         super().__init__("agent-environment:index:Network", name, {}, opts)
         self._name, self._labels, self._cluster = name, labels, cluster
         self._child: ChildOptions = child_options(self, opts)
         aws = aws_context(self)
-        zones = zone_names or self._available(count)
+        zones = self._available(count) if isinstance(zone_names, int) else zone_names
 
         vpc = ec2.Vpc(
             f"{name}-vpc",
-            cidr_block=addresses.vpc,
+            cidr_block=plan.addresses.vpc,
             enable_dns_support=True,
             enable_dns_hostnames=True,
             tags=self._labels.tags("vpc"),
@@ -130,36 +95,37 @@ class Network(pulumi.ComponentResource):
         gateway = ec2.InternetGateway(
             f"{name}-internet", vpc_id=vpc.id, tags=self._labels.tags("internet"), opts=self._child()
         )
-        pinned = zone_names is not None
-        public = self._subnets(vpc, "public", addresses.public, zones, pinned=pinned)
+        public = self._subnets(vpc, "public", plan.addresses.public, zones, pinned=pinned)
         self._public_routes(vpc, gateway, public)
-        self.private_subnets = self._subnets(vpc, "private", addresses.private, zones, pinned=pinned)
-        gateways = self._nat_gateways(gateway, public, 0 if nat == "none" else 1 if nat == "single" else count)
+        self.private_subnets = self._subnets(vpc, "private", plan.addresses.private, zones, pinned=pinned)
+        gateways = self._nat_gateways(gateway, public, {"none": 0, "single": 1, "per-zone": count}[settings.nat])
         tables = self._private_routes(vpc, gateways)
         nodes = create_nodes_security_group(labels, self._child, vpc.id, cluster)
-        endpoint_network = EndpointNetwork(vpc, self.private_subnets, tables, nodes, services)
+        endpoint_network = EndpointNetwork(vpc, self.private_subnets, tables, nodes, settings.endpoints)
         endpoints_group = create_endpoints(endpoint_network, self._labels, aws, self._child)
         planned_documents = PlannedDocuments()
         flows = create_flow_logs(
-            vpc, flow_log_settings, self._labels, aws, self._child, planned_documents=planned_documents, cluster=cluster
+            vpc, settings, self._labels, aws, self._child, planned_documents=planned_documents, cluster=cluster
         )
 
         self.vpc_id = vpc.id
         self.cidr = vpc.cidr_block
         self.zone_names = pulumi.Output.all(*[subnet.availability_zone for subnet in self.private_subnets])
         self.public_subnet_ids = pulumi.Output.all(*[subnet.id for subnet in public])
-        self.private_subnets_by_zone = [subnet.id for subnet in self.private_subnets]
         self.private_subnet_ids = pulumi.Output.all(*[subnet.id for subnet in self.private_subnets])
         self.private_route_table_ids = pulumi.Output.all(*[table.id for table in tables])
         self.nodes_security_group_id = nodes.id
-        self.endpoints_security_group_id = endpoints_group.id if endpoints_group else pulumi.Output.from_input("")
-        self.nat_addresses_by_gateway = [gateway.public_ip for gateway in gateways]
-        self.nat_addresses = pulumi.Output.all(*self.nat_addresses_by_gateway)
+        endpoints_id = endpoints_group.id if endpoints_group else None
+        self.endpoints_security_group_id = endpoints_id or pulumi.Output.from_input("")
+        nat_addresses = [gateway.public_ip for gateway in gateways]
+        self.nat_addresses = pulumi.Output.all(*nat_addresses)
         self.flow_log_group = flows.group.name
         self.logs_key_arn = flows.key.arn
+        subnet_ids = [subnet.id for subnet in self.private_subnets]
+        self.context = NetworkContext(vpc.id, subnet_ids, nodes.id, flows.key.arn, endpoints_id, nat_addresses)
         self.register_outputs({**component_outputs(self), OUTPUT: planned_documents.entries})
 
-    def _available(self, count: int) -> list[pulumi.Input[str]]:
+    def _available(self, count: int) -> list[pulumi.Output[str]]:
         """Return the zones of the region by number, as outputs of the provider."""
         available = get_availability_zones_output(
             state="available",
@@ -172,7 +138,7 @@ class Network(pulumi.ComponentResource):
             def select(names: Sequence[str]) -> str:
                 if len(names) < count:
                     raise ArgumentError(
-                        "network.layout.zones",
+                        "network.zones",
                         f"{count}, but the region offers {len(names)} ({', '.join(sorted(names))})",
                         f"at most {len(names)}",
                     )
@@ -203,10 +169,9 @@ class Network(pulumi.ComponentResource):
         tags: dict[str, pulumi.Input[str]] = (
             {"kubernetes.io/role/elb": "1"} if kind == "public" else {"kubernetes.io/role/internal-elb": "1"}
         )
-        if self._cluster:
-            tags[f"kubernetes.io/cluster/{self._cluster}"] = "shared"
-            if kind == "private":
-                tags["karpenter.sh/discovery"] = self._cluster
+        tags[f"kubernetes.io/cluster/{self._cluster}"] = "shared"
+        if kind == "private":
+            tags[DISCOVERY_TAG] = self._cluster
         return [
             ec2.Subnet(
                 f"{self._name}-{kind}-{number}",

@@ -9,17 +9,16 @@ from agentenv.core.nodes.node_pools import DISCOVERY_TAG
 
 
 def create_nodes_security_group(
-    labels: Labels, child: ChildOptions, vpc_id: pulumi.Input[str], cluster: str | None
+    labels: Labels, child: ChildOptions, vpc_id: pulumi.Input[str], cluster: str
 ) -> ec2.SecurityGroup:
     """Create the security group; Karpenter discovers it by a tag with the cluster's name."""
     # No tag kubernetes.io/cluster/… here: EKS sets it on the cluster security group, and load balancer controllers
     # reject a network interface with two groups that carry it.
-    discovery_tags: dict[str, pulumi.Input[str]] = {DISCOVERY_TAG: cluster} if cluster else {}
     return ec2.SecurityGroup(
         f"{labels.base}-nodes",
         name=labels.name("security-group", "nodes"),
         description="Nodes of the environment",
         vpc_id=vpc_id,
-        tags=labels.tags("nodes", **discovery_tags),
+        tags=labels.tags("nodes", **{DISCOVERY_TAG: cluster}),
         opts=child(),
     )

@@ -5,8 +5,6 @@ here, with its own flags, resource limits and security context. Creates, in this
 configuration, the controller. Custom resources of its kinds must depend on this component.
 """
 
-from typing import Any, NotRequired, TypedDict
-
 import pulumi
 from pulumi_kubernetes.apps import v1 as apps
 from pulumi_kubernetes.core import v1 as core
@@ -14,7 +12,6 @@ from pulumi_kubernetes.meta.v1 import ObjectMetaArgs
 from pulumi_kubernetes.policy import v1 as policy
 from pulumi_kubernetes.yaml import v2 as manifests
 
-from agentenv.components._lib.arguments import ArgumentReader
 from agentenv.components._lib.namespace_network_policy import (
     API,
     DNS,
@@ -24,7 +21,6 @@ from agentenv.components._lib.namespace_network_policy import (
 )
 from agentenv.components._lib.namespaces import create_restricted_namespace
 from agentenv.components._lib.options import ChildOptions, child_options
-from agentenv.components._lib.tags import Labels, Ownership
 from agentenv.components.sandboxes.controller import (
     CONFIGURATION,
     DOMAINS_KEY,
@@ -32,52 +28,14 @@ from agentenv.components.sandboxes.controller import (
     METRICS,
     NAME,
     NAMESPACE,
-    ControllerConfig,
-    ControllerFlags,
-    command_line_flags,
     deployment,
     joined_domains,
-    read_label_domains,
 )
 from agentenv.components.sandboxes.rbac import bind_controller_roles, create_user_roles
 from agentenv.core.pinned_versions import releases
+from agentenv.core.plan import SandboxControllerPlan
 
 RELEASE = "agent-sandbox"
-
-
-class SandboxControllerLayout(TypedDict):
-    """The source and configuration of the controller."""
-
-    manifests: NotRequired[str]
-    """The URL or folder of the release's manifests. Default: the pinned release."""
-
-    image: NotRequired[str]
-    """The controller's image. Default: that of the pinned release."""
-
-    replicas: NotRequired[int]
-    """The number of controller replicas, of which one is the leader. Default: 2."""
-
-    cpu: NotRequired[str]
-    """The CPU of each replica. Default: `250m`."""
-
-    memory: NotRequired[str]
-    """The memory of each replica. Default: `768Mi`, which with Fargate's overhead is just within the billed 1 GiB."""
-
-    flags: NotRequired[ControllerFlags]
-    """The flags of the controller."""
-
-    label_domains: NotRequired[list[str]]
-    """Domains of labels that a claim may set, besides `sandbox.users.io`."""
-
-
-class AgentSandboxArgs(TypedDict):
-    """The arguments of the controller."""
-
-    ownership: Ownership
-    """The owner, for tags and names."""
-
-    layout: NotRequired[SandboxControllerLayout]
-    """Its source and configuration. Default: as released."""
 
 
 class AgentSandbox(pulumi.ComponentResource):
@@ -89,24 +47,13 @@ class AgentSandbox(pulumi.ComponentResource):
     version: pulumi.Output[str]
     """The release of its CRDs and roles."""
 
-    def __init__(self, name: str, args: AgentSandboxArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        """Create it; a wrong plain argument raises before anything is created."""
-        reader = ArgumentReader.of("agent_sandbox", args, AgentSandboxArgs)
-        labels = Labels.of(reader, "agent-sandbox", name)
+    def __init__(self, name: str, plan: SandboxControllerPlan, opts: pulumi.ResourceOptions | None = None) -> None:
+        """Create it in a cluster."""
         release = releases().manifests[RELEASE]
-        layout = _part(reader, "layout", SandboxControllerLayout)
-        source = layout.text("manifests", default=release.address).rstrip("/")
-        config = ControllerConfig(
-            image=layout.text("image", default=releases().images[NAME]),
-            replicas=layout.whole("replicas", 1, 5, default=2),
-            cpu=layout.text("cpu", default="250m"),
-            memory=layout.text("memory", default="768Mi"),
-            flags=command_line_flags(_part(layout, "flags", ControllerFlags)),
-            domains=read_label_domains(layout, "label_domains"),
-        )
+        source = (plan.settings.manifests or release.address).rstrip("/")
 
         super().__init__("agent-environment:index:AgentSandbox", name, {}, opts)
-        self._name, self._labels = name, labels
+        self._name = name
         self._child: ChildOptions = child_options(self, opts)
 
         definitions = manifests.ConfigGroup(
@@ -120,7 +67,7 @@ class AgentSandbox(pulumi.ComponentResource):
         namespace = create_restricted_namespace(f"{name}-namespace", NAMESPACE, self._child)
         create_user_roles(name, self._child)
         self._create_controller(
-            config, namespace.metadata.name, [definitions, roles, *bind_controller_roles(name, self._child)]
+            plan, namespace.metadata.name, [definitions, roles, *bind_controller_roles(name, self._child)]
         )
 
         self.namespace = namespace.metadata.name
@@ -128,7 +75,7 @@ class AgentSandbox(pulumi.ComponentResource):
         self.register_outputs({output: getattr(self, output) for output in AgentSandbox.__annotations__})
 
     def _create_controller(
-        self, config: ControllerConfig, namespace: pulumi.Output[str], after: list[pulumi.Resource]
+        self, plan: SandboxControllerPlan, namespace: pulumi.Output[str], after: list[pulumi.Resource]
     ) -> None:
         name, match_labels = self._name, {"app": NAME}
 
@@ -143,7 +90,7 @@ class AgentSandbox(pulumi.ComponentResource):
         configuration = core.ConfigMap(
             f"{name}-configuration",
             metadata=named(CONFIGURATION),
-            data={DOMAINS_KEY: joined_domains(config.domains)},
+            data={DOMAINS_KEY: joined_domains(plan.settings)},
             opts=self._child(),
         )
         # Fargate does not enforce network policies; on system nodes it keeps other pods from the controller.
@@ -168,7 +115,7 @@ class AgentSandbox(pulumi.ComponentResource):
         apps.Deployment(
             f"{name}-controller",
             metadata=named(NAME),
-            spec=deployment(config),  # pyright: ignore[reportArgumentType] - plain data of its shape
+            spec=deployment(plan),  # pyright: ignore[reportArgumentType] - plain data of its shape
             opts=self._child(
                 pulumi.ResourceOptions(
                     depends_on=[account, configuration, network_policy, *after],
@@ -177,7 +124,3 @@ class AgentSandbox(pulumi.ComponentResource):
                 )
             ),
         )
-
-
-def _part(reader: ArgumentReader, key: str, shape: type[Any]) -> ArgumentReader:
-    return reader.part(key, shape) if reader.has(key) else ArgumentReader(f"{reader.path}.{key}", {})

@@ -4,16 +4,17 @@ They get the environment's file system policy, which admits only its clients. Th
 file system is open to the whole VPC. Throughput, lifecycle, backups and keys stay with their owner.
 """
 
-from typing import Any, NotRequired, TypedDict
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pulumi
 from pulumi_aws import efs
 
-from agentenv.components._lib.arguments import ArgumentError, ArgumentReader
 from agentenv.components._lib.aws_context import aws_context
-from agentenv.components._lib.existing import ExistingFileSystems, file_system_arguments, read_file_systems
+from agentenv.components._lib.existing import adopted, read_file_systems
 from agentenv.components._lib.options import ChildOptions, child_options, component_outputs
-from agentenv.components._lib.tags import Labels, Ownership
+from agentenv.components._lib.tags import Labels
+from agentenv.components.network.network import NetworkContext
 from agentenv.components.storage.mount_targets import (
     FileSystemMount,
     allow_nfs_from_classes,
@@ -22,31 +23,7 @@ from agentenv.components.storage.mount_targets import (
     create_mount_targets,
 )
 from agentenv.components.storage.storage import file_system_policy_json
-
-
-class AdoptedStorageArgs(TypedDict):
-    """The arguments of adopted storage."""
-
-    ownership: Ownership
-    """The owner of the environment, for tags and names."""
-
-    existing: ExistingFileSystems
-    """The file systems."""
-
-    vpc_id: pulumi.Input[str]
-    """The VPC of their mount targets."""
-
-    subnet_ids: list[pulumi.Input[str]]
-    """The private subnets, one per zone in order, for mount targets where there are none."""
-
-    nodes_security_group_id: pulumi.Input[str]
-    """The security group of the nodes, which may connect."""
-
-    class_group_ids: NotRequired[dict[str, pulumi.Input[str]]]
-    """The first security group of each Fargate class with declared workspaces, whose pods mount EFS directly."""
-
-    client_role_arns: NotRequired[pulumi.Input[list[pulumi.Input[str]]]]
-    """The roles that may mount, through access points only. Default: none."""
+from agentenv.core.plan import StoragePlan
 
 
 class AdoptedStorage(pulumi.ComponentResource):
@@ -67,25 +44,32 @@ class AdoptedStorage(pulumi.ComponentResource):
     key_arn: pulumi.Output[str]
     """The KMS key that encrypts the first of them."""
 
-    def __init__(self, name: str, args: AdoptedStorageArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        """Adopt the file systems; raise before creating anything if one cannot be adopted."""
-        reader = ArgumentReader.of("storage", args, AdoptedStorageArgs)
-        labels = Labels.of(reader, "storage", name)
-        existing = file_system_arguments(reader.part("existing", ExistingFileSystems))
-        subnets = reader.inputs("subnet_ids")
-        if not subnets:
-            raise ArgumentError("storage.subnet_ids", "an empty list", "one subnet per zone")
+    def __init__(
+        self,
+        name: str,
+        plan: StoragePlan,
+        network: NetworkContext,
+        *,
+        client_role_arns: pulumi.Input[Sequence[pulumi.Input[str]]] = (),
+        class_group_ids: Mapping[str, pulumi.Input[str]] | None = None,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        """Adopt the file systems; raise before creating anything if one cannot be adopted.
+
+        The other arguments are those of `Storage`.
+        """
+        labels = Labels.for_component(plan.environment, "storage", name)
+        existing, mount_group_id = adopted(plan.settings.existing, "storage.existing"), plan.settings.mount_group
 
         super().__init__("agent-environment:index:AdoptedStorage", name, {}, opts)
         facts = read_file_systems(existing, pulumi.InvokeOptions(parent=self))
         child: ChildOptions = child_options(self, opts)
         aws = aws_context(self)
-        clients: pulumi.Output[Any] = pulumi.Output.from_input(args.get("client_role_arns") or [])
-        mount_group_id = existing.get("mount_group_id")
-        group = mount_group_id or create_mount_security_group(labels, child, args["vpc_id"]).id
-        allow_nfs_from_nodes(labels, child, group, args["nodes_security_group_id"])
-        allow_nfs_from_classes(labels, child, group, args.get("class_group_ids") or {})
-        for shard, id_ in enumerate(existing["ids"]):
+        clients: pulumi.Output[Any] = pulumi.Output.from_input(client_role_arns)
+        group = mount_group_id or create_mount_security_group(labels, child, network.vpc_id).id
+        allow_nfs_from_nodes(labels, child, group, network.nodes_security_group_id)
+        allow_nfs_from_classes(labels, child, group, class_group_ids or {})
+        for shard, id_ in enumerate(existing):
             efs.FileSystemPolicy(
                 f"{name}-{shard}",
                 file_system_id=id_,
@@ -93,10 +77,10 @@ class AdoptedStorage(pulumi.ComponentResource):
                 opts=child(pulumi.ResourceOptions(retain_on_delete=True)),
             )
             if not mount_group_id:
-                create_mount_targets(FileSystemMount(shard, id_, subnets, group), labels, child)
+                create_mount_targets(FileSystemMount(shard, id_, network.subnet_ids, group), labels, child)
 
         to_output = pulumi.Output.from_input
-        self.file_system_ids = to_output(list(existing["ids"]))
+        self.file_system_ids = to_output(list(existing))
         self.file_system_arns = to_output(list(facts.arns))
         self.dns_names = to_output(list(facts.dns_names))
         self.security_group_id = to_output(group)

@@ -23,7 +23,6 @@ from prometheus_client.metrics import MetricWrapperBase
 from pulumi.provider.experimental.component import ComponentProvider
 
 from agentenv.cli.main import COMMANDS
-from agentenv.components.arguments import environment_args
 from agentenv.components.environment import Environment
 from agentenv.components.package import EXPORTED_COMPONENTS
 from agentenv.config import Settings, read
@@ -33,6 +32,7 @@ from agentenv.core.classes.releases import releases_of
 from agentenv.core.ledger import table as ledger_table
 from agentenv.core.metering.rules import rules
 from agentenv.core.metering.tariff import Tariff
+from agentenv.core.plan import plan
 from agentenv.policies.rules.registry import all_rules
 from agentenv.service.loops import leader_election as leading
 from agentenv.service.telemetry.metrics import Metrics
@@ -57,7 +57,7 @@ def resources(settings: Settings) -> Graph:
     """Return what the program registers with these settings."""
     may_deploy = [*settings.cluster.deployers, *settings.cluster.admins]
     return registered(
-        lambda: Environment("agents", environment_args(settings)),
+        lambda: Environment("agents", plan(settings)),
         zones=[f"{settings.region}{letter}" for letter in "abcdef"],
         caller=may_deploy[0] if may_deploy else CALLER,
     )

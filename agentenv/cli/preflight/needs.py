@@ -11,8 +11,8 @@ from agentenv.config import Settings
 from agentenv.config.sections.classes import SandboxClass
 from agentenv.core.classes.pools.sizes import max_sandboxes, max_volumes
 from agentenv.core.nodes.fargate_sizes import size_up
-from agentenv.core.nodes.from_settings import demands, node_layout
-from agentenv.core.nodes.node_pools import METAL, NodeLayout, NodePool, node_pools, processor
+from agentenv.core.nodes.from_settings import demands
+from agentenv.core.nodes.node_pools import METAL, NodePool, node_pools, processor
 from agentenv.core.nodes.tiers import wall_of
 from agentenv.core.service.home_metering import home_folders
 from agentenv.core.values.quantities import Quantity
@@ -61,7 +61,7 @@ def group_of(family: str) -> str:
 
 def pools_of(settings: Settings) -> list[NodePool]:
     """Return the node pools of the settings."""
-    return node_pools(node_layout(settings.capacity), demands(settings))
+    return node_pools(settings.capacity, demands(settings))
 
 
 def _node_classes(settings: Settings) -> list[SandboxClass]:
@@ -74,17 +74,17 @@ def node_cores(settings: Settings) -> list[Cores]:
 
     A class with both Spot and on-demand counts fully for each, because Spot may be unavailable.
     """
-    layout = node_layout(settings.capacity)
+    system_nodes = settings.capacity.system
     totals: dict[tuple[str, str], tuple[int, list[str]]] = {}
 
     def add(families: tuple[str, ...], capacity: str, cores: int, basis: str) -> None:
         total, bases = totals.get((group_of(families[0]), capacity), (0, []))
         totals[group_of(families[0]), capacity] = (total + cores, [*bases, basis])
 
-    system = "on-demand" if layout.system_capacity == "on-demand" else "spot"
-    add(layout.system_families, system, min(SYSTEM_CORES, _whole_number(layout.system_cpu_limit)), "two system nodes")
+    system = "on-demand" if system_nodes.capacity == "on-demand" else "spot"
+    add(system_nodes.families, system, min(SYSTEM_CORES, int(system_nodes.limits.cpu.value)), "two system nodes")
     headroom = settings.capacity.headroom
-    for (capacity, families, limit), classes in _by_capacity(settings, layout).items():
+    for (capacity, families, limit), classes in _by_capacity(settings).items():
         requested = sum((_cores(row) for row in classes), Decimal(0)) + headroom.pods * headroom.cpu.value
         pods = sum(max_sandboxes(row) for row in classes) + headroom.pods
         nodes = max(1, ceil(Decimal(pods) / settings.capacity.pods_per_node))
@@ -94,16 +94,17 @@ def node_cores(settings: Settings) -> list[Cores]:
     return [Cores(group, capacity, cores, "; ".join(bases)) for (group, capacity), (cores, bases) in totals.items()]
 
 
-def _by_capacity(settings: Settings, layout: NodeLayout) -> dict[tuple[str, tuple[str, ...], int], list[SandboxClass]]:
+def _by_capacity(settings: Settings) -> dict[tuple[str, tuple[str, ...], int], list[SandboxClass]]:
     """Return the classes by purchase option, instance families, and the CPU limit of their pools."""
+    capacity_settings = settings.capacity
     kinds: dict[tuple[str, tuple[str, ...], int], list[SandboxClass]] = {}
     for row in _node_classes(settings):
         word = wall_of(row.tier, row.kernel).word
-        nested = layout.nested_families if word == "kata" else layout.families
-        families = layout.gpu_families if row.gpu else nested
+        nested = capacity_settings.nested_families if word == "kata" else capacity_settings.families
+        families = capacity_settings.gpu.families if row.gpu else nested
         pools = len({(processor(family), family.endswith(METAL)) for family in families})
         for capacity in ("spot", "on-demand") if row.capacity == "both" else (row.capacity,):
-            kinds.setdefault((capacity, families, pools * _whole_number(layout.cpu_limit)), []).append(row)
+            kinds.setdefault((capacity, families, pools * int(capacity_settings.limits.cpu.value)), []).append(row)
     return kinds
 
 
@@ -112,10 +113,6 @@ def _cores(row: SandboxClass) -> Decimal:
     overhead = Quantity.parse(wall_of(row.tier, row.kernel).overhead.get("cpu", "0")).value
     each = max(row.resources.cpu.value + overhead, Decimal(row.gpu * CORES_A_GPU))
     return each * max_sandboxes(row)
-
-
-def _whole_number(amount: str) -> int:
-    return int(Quantity.parse(amount).value)
 
 
 def fargate_cores(settings: Settings) -> int:

@@ -10,8 +10,7 @@ from agentenv.cli.preflight.check import Answer, Question
 from agentenv.config import Settings
 from agentenv.core.adoption.cluster import OUR_ADDONS
 from agentenv.core.nodes.addon_builds import addon_builds
-from agentenv.core.nodes.from_settings import node_layout
-from agentenv.core.nodes.node_pools import NodePool
+from agentenv.core.nodes.node_pools import NodePool, node_image
 
 PROCESSORS = {"arm64": "arm64", "amd64": "x86_64"}
 
@@ -23,7 +22,7 @@ def questions(settings: Settings) -> list[Question]:
     if settings.cluster.existing is not None:
         builds = {name: builds[name] for name in OUR_ADDONS}
     pools = needs.pools_of(settings)
-    alias = node_layout(settings.capacity).image
+    alias = node_image(settings.capacity)
     images = sorted({path for pool in pools if (path := image_parameter(pool, version, alias))})
     found = [
         Question("the cluster's version", version, lambda account: _check_version(account, version)),

@@ -11,7 +11,6 @@ from agentenv.config.constraints.classes import on_nodes
 from agentenv.config.constraints.constraint import Constraint, Finding
 from agentenv.config.mistakes import nearest
 from agentenv.core.classes.pools.sizes import warm_members
-from agentenv.core.nodes.from_settings import node_layout
 from agentenv.core.nodes.node_pools import Demand, node_pools
 from agentenv.core.nodes.tiers import wall_of
 from agentenv.core.values.quantities import Quantity
@@ -50,12 +49,12 @@ def _over_quota(settings: Settings) -> Iterator[Finding]:
 
 
 def _over_limits(settings: Settings) -> Iterator[Finding]:
-    layout, limits = node_layout(settings.capacity), settings.capacity.limits
+    limits = settings.capacity.limits
     for place, sandbox_class in on_nodes(settings):
         demand = Demand(sandbox_class.tier, sandbox_class.kernel, sandbox_class.capacity, sandbox_class.gpu > 0)
         kinds = [
             pool
-            for pool in node_pools(layout, [demand])
+            for pool in node_pools(settings.capacity, [demand])
             if not pool.system and sandbox_class.architecture in {"any", pool.architecture}
         ]
         overhead = wall_of(sandbox_class.tier, sandbox_class.kernel).overhead

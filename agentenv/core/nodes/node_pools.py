@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
 
 from agentenv.core.nodes.tiers import (
     ARCHITECTURE_LABEL,
@@ -20,6 +21,10 @@ from agentenv.core.nodes.tiers import (
     taints,
     wall_of,
 )
+from agentenv.core.pinned_versions import releases
+
+if TYPE_CHECKING:
+    from agentenv.config.sections.capacity import Capacity, Limits
 
 Plain = dict[str, Any]
 
@@ -52,30 +57,6 @@ class Demand:
 
 
 @dataclass(frozen=True)
-class NodeLayout:
-    """The configuration of nodes; times are in seconds, amounts are Kubernetes quantities."""
-
-    families: tuple[str, ...]
-    nested_families: tuple[str, ...]
-    gpu_families: tuple[str, ...]
-    system_families: tuple[str, ...]
-    system_capacity: str
-    cpu_limit: str
-    memory_limit: str
-    system_cpu_limit: str
-    system_memory_limit: str
-    gpu_limit: int
-    pods_per_node: int
-    root_volume: str
-    image: str
-    consolidate_after: int
-    expire_after: int
-    termination_grace: int
-    disruption_budget: str
-    drift_budget: str
-
-
-@dataclass(frozen=True)
 class NodeClass:
     """A node class: image, disk and user data."""
 
@@ -91,7 +72,7 @@ class NodeClass:
         return self.wall is not None and self.wall.word == "kata" and not self.metal
 
     def spec(
-        self, layout: NodeLayout, *, cluster: str, identity: Plain, key: Any, user_data: str | None, tags: Any
+        self, settings: Capacity, *, cluster: str, identity: Plain, key: Any, user_data: str | None, tags: Any
     ) -> Plain:
         """Return the spec of the EC2NodeClass; identity (`role` or `instanceProfile`), key and tags may be outputs."""
         nitro = self.wall is not None and self.wall.word == "nitro"
@@ -104,7 +85,7 @@ class NodeClass:
                     "amiSelectorTerms": [{"owner": "self", "tags": {"sandbox.users.io/wall": "nitro"}}],
                 }
                 if nitro
-                else {"amiSelectorTerms": [{"alias": layout.image}]}
+                else {"amiSelectorTerms": [{"alias": node_image(settings)}]}
             ),
             **identity,
             "subnetSelectorTerms": discovered,
@@ -122,7 +103,7 @@ class NodeClass:
                     "deviceName": "/dev/xvda",
                     "rootVolume": True,
                     "ebs": {
-                        "volumeSize": layout.root_volume,
+                        "volumeSize": str(settings.root_volume),
                         "volumeType": "gp3",
                         "encrypted": True,
                         "kmsKeyID": key,
@@ -132,7 +113,7 @@ class NodeClass:
             ],
             # Types without local disks pass it over.
             "instanceStorePolicy": "RAID0",
-            "kubelet": {"maxPods": layout.pods_per_node},
+            "kubelet": {"maxPods": settings.pods_per_node},
             **({"cpuOptions": {"nestedVirtualization": "enabled"}} if self.nested else {}),
             **({"userData": user_data} if user_data else {}),
             "tags": tags,
@@ -166,14 +147,14 @@ class NodePool:
         wall = self.node_class.wall
         return taints(wall, gpu=self.node_class.gpu) if wall else []
 
-    def spec(self, layout: NodeLayout) -> Plain:
+    def spec(self, settings: Capacity) -> Plain:
         """Return the spec of the NodePool."""
         template: Plain = {
             "nodeClassRef": {"group": _AWS, "kind": "EC2NodeClass", "name": self.node_class.name},
             "requirements": self._requirements(),
-            "expireAfter": duration(layout.expire_after),
+            "expireAfter": duration(settings.expire_after),
             # Without it a node that has expired would wait for ever for a pod that may not be disturbed.
-            "terminationGracePeriod": duration(layout.termination_grace),
+            "terminationGracePeriod": duration(settings.termination_grace),
         }
         taints_ = self.taints()
         return {
@@ -185,17 +166,17 @@ class NodePool:
             "disruption": {
                 # What somebody has claimed asks not to be disturbed and keeps its node; a slot is made anew elsewhere.
                 "consolidationPolicy": "WhenEmptyOrUnderutilized",
-                "consolidateAfter": duration(layout.consolidate_after),
-                "budgets": self._budgets(layout),
+                "consolidateAfter": duration(settings.consolidate_after),
+                "budgets": self._budgets(settings),
             },
-            "limits": self._limits(layout),
+            "limits": self._limits(settings),
         }
 
-    def _budgets(self, layout: NodeLayout) -> list[Plain]:
-        everything: Plain = {"nodes": layout.disruption_budget}
+    def _budgets(self, settings: Capacity) -> list[Plain]:
+        everything: Plain = {"nodes": settings.disruption_budget}
         # A node that is no longer as declared is replaced like one that has expired: after the grace of its termination
         # whatever runs on it is ended, asked not to be disturbed or not. So sandboxes have a say of their own in it.
-        return [everything] if self.system else [everything, {"nodes": layout.drift_budget, "reasons": ["Drifted"]}]
+        return [everything] if self.system else [everything, {"nodes": settings.drift_budget, "reasons": ["Drifted"]}]
 
     def _requirements(self) -> list[Plain]:
         return [
@@ -219,25 +200,25 @@ class NodePool:
             requirements.append({"key": f"{_AWS}/instance-gpu-manufacturer", "operator": "In", "values": ["nvidia"]})
         return requirements
 
-    def _limits(self, layout: NodeLayout) -> Plain:
+    def _limits(self, settings: Capacity) -> Plain:
         if self.system:
-            return {"cpu": layout.system_cpu_limit, "memory": layout.system_memory_limit}
-        limits: Plain = {"cpu": layout.cpu_limit, "memory": layout.memory_limit}
-        return {**limits, GPU_TAINT: str(layout.gpu_limit)} if self.node_class.gpu else limits
+            return _amounts(settings.system.limits)
+        limits = _amounts(settings.limits)
+        return {**limits, GPU_TAINT: str(settings.gpu.limit)} if self.node_class.gpu else limits
 
 
-def node_pools(layout: NodeLayout, demands: Iterable[Demand]) -> list[NodePool]:
+def node_pools(settings: Capacity, demands: Iterable[Demand]) -> list[NodePool]:
     """Return the node pools of classes and of the system, in an order independent of the order of classes."""
     selected: set[tuple[str, str, str, bool]] = set()
     for demand in demands:
         wall = wall_of(demand.tier, demand.kernel)
         for capacity in _capacity_types(demand.capacity):
             selected.add((demand.tier, wall.word, capacity, demand.gpu))
-    pools = [pool for bought in _capacity_types(layout.system_capacity) for pool in _system_pools(layout, bought)]
+    pools = [pool for bought in _capacity_types(settings.system.capacity) for pool in _system_pools(settings, bought)]
     for tier, word, capacity, gpu in sorted(selected):
         # Only one tier has two walls.
         words = (tier, word * (tier == "untrusted"), "gpu" * gpu)
-        families = layout.gpu_families if gpu else layout.nested_families if word == "kata" else layout.families
+        families = settings.gpu.families if gpu else settings.nested_families if word == "kata" else settings.families
         pools += _pools(words, wall_of(tier, word), capacity, families, gpu=gpu)
     return pools
 
@@ -247,8 +228,14 @@ def node_classes(pools: Iterable[NodePool]) -> list[NodeClass]:
     return list({pool.node_class.name: pool.node_class for pool in pools}.values())
 
 
-def duration(seconds: int) -> str:
+def node_image(settings: Capacity) -> str:
+    """Return the release of the node image: the configured or the pinned one."""
+    return settings.ami or releases().node_image
+
+
+def duration(time: timedelta) -> str:
     """Return a duration as Karpenter formats it, in the largest exact units."""
+    seconds = int(time.total_seconds())
     parts = ((seconds // 3600, "h"), (seconds % 3600 // 60, "m"), (seconds % 60, "s"))
     return "".join(f"{count}{unit}" for count, unit in parts if count) or "0s"
 
@@ -267,10 +254,10 @@ def _capacity_types(capacity: str) -> tuple[str, ...]:
     return ("spot", "on-demand") if capacity == "both" else (capacity,)
 
 
-def _system_pools(layout: NodeLayout, capacity: str) -> list[NodePool]:
+def _system_pools(settings: Capacity, capacity: str) -> list[NodePool]:
     """Return the system node pools; the on-demand ones have no suffix."""
     words = (SYSTEM,) if capacity == "on-demand" else (SYSTEM, capacity)
-    return _pools(words, None, capacity, layout.system_families)
+    return _pools(words, None, capacity, settings.system.families)
 
 
 def _pools(
@@ -293,6 +280,10 @@ def _pools(
             if selected:
                 pools.append(NodePool(f"{name}-{kind}", node_class, capacity, kind, selected, first + more))
     return pools
+
+
+def _amounts(limits: Limits) -> Plain:
+    return {"cpu": str(limits.cpu), "memory": str(limits.memory)}
 
 
 def _names(families: Sequence[str]) -> list[str]:

@@ -55,4 +55,4 @@ def test_a_program_in_another_process_gets_a_network(opened: Stage) -> None:
 def test_a_wrong_argument_from_another_process_is_named(opened: Stage) -> None:
     refused = borrower(opened, "both").preview(check=False)
     assert refused.code != 0
-    assert "network.layout.nat: found 'both'; allowed: none, per-zone, single" in "\n".join(refused.diagnostics)
+    assert "agent-environment:network.nat" in "\n".join(refused.diagnostics)

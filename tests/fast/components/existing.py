@@ -69,7 +69,7 @@ def standing() -> dict[str, Any]:
 
 
 EXISTING: dict[str, Any] = {
-    "network": {"vpc_id": VPC, "private_subnet_ids": list(PRIVATE), "public_subnet_ids": list(PUBLIC)},
-    "cluster": True,
-    "file_systems": {"ids": list(FILES)},
+    "network": {"existing": {"vpcId": VPC, "privateSubnetIds": list(PRIVATE), "publicSubnetIds": list(PUBLIC)}},
+    "cluster": {"existing": CLUSTER},
+    "storage": {"existing": list(FILES), "fileSystems": len(FILES)},
 }

@@ -1,53 +1,57 @@
-"""Arguments for what runs on the cluster: nodes, and the add-ons that need them."""
+"""Components that run on the cluster: nodes, and the add-ons that need them."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
-from tests.fast.components.shapes import OWNERSHIP
+import pulumi
 
-if TYPE_CHECKING:
-    import pulumi
+from agentenv.components.capacity.capacity import Capacity
+from agentenv.components.cluster.cluster_addons import ClusterAddons
+from agentenv.components.cluster.context import ClusterContext
+from agentenv.components.cluster.irsa import Issuer
+from agentenv.core.nodes.mirrors import Mirrors
+from agentenv.core.nodes.node_pools import Demand, node_pools
+from tests.fast.components.shapes import planned
 
-    from agentenv.components.capacity.capacity import Capacity
-    from agentenv.components.cluster.cluster_addons import ClusterAddons
-
-
-def capacity(name: str = "nodes", opts: pulumi.ResourceOptions | None = None, **given: Any) -> Capacity:
-    """Capacity as the settings have it unless told, for one class of sandboxes, less what is given as None."""
-    from agentenv.components.capacity.capacity import Capacity
-    from agentenv.config.sections.capacity import Capacity as Settings
-    from agentenv.core.nodes.from_settings import node_layout
-
-    layout = {
-        key: list(value) if isinstance(value, tuple) else value
-        for key, value in asdict(node_layout(Settings())).items()
-    }
-    args: Any = {
-        "ownership": OWNERSHIP,
-        "cluster_name": "dev-agents",
-        "cluster_endpoint": "https://dev-agents.example",
-        "issuer_url": "https://oidc.eks.eu-west-1.amazonaws.com/id/ABC",
-        "issuer_arn": "arn:aws:iam::123456789012:oidc-provider/oidc.eks.eu-west-1.amazonaws.com/id/ABC",
-        "demands": [{"tier": "standard", "capacity": "spot"}],
-        **given,
-        "layout": {**layout, **given.get("layout", {})},
-    }
-    chosen: Any = {key: value for key, value in args.items() if value is not None}
-    return Capacity(name, chosen, opts)
+STANDARD = Demand("standard", "kata", "spot")
 
 
-def cluster_addons(name: str = "addons", opts: pulumi.ResourceOptions | None = None, **given: Any) -> ClusterAddons:
+def on_cluster() -> ClusterContext:
+    """A cluster that nodes join."""
+    url = "https://oidc.eks.eu-west-1.amazonaws.com/id/ABC"
+    issuer = f"arn:aws:iam::123456789012:oidc-provider/{url.removeprefix('https://')}"
+    output = pulumi.Output.from_input
+    return ClusterContext("dev-agents", "https://dev-agents.example", Issuer(output(issuer), output(url)))
+
+
+def capacity(
+    name: str = "nodes",
+    opts: pulumi.ResourceOptions | None = None,
+    *,
+    demands: Sequence[Demand] = (STANDARD,),
+    mirrors: Mirrors | None = None,
+    isolated: bool = False,
+    **settings: Any,
+) -> Capacity:
+    """Capacity for one class of sandboxes; the settings are those of a stack file."""
+    plan_ = planned({"capacity": settings}).capacity
+    pools = tuple(node_pools(plan_.settings, demands))
+    return Capacity(
+        name, replace(plan_, pools=pools, mirrors=mirrors or Mirrors(), isolated=isolated), on_cluster(), opts
+    )
+
+
+def cluster_addons(
+    name: str = "addons",
+    opts: pulumi.ResourceOptions | None = None,
+    *,
+    file_system_arns: pulumi.Input[Sequence[pulumi.Input[str]]] = (
+        "arn:aws:elasticfilesystem:eu-west-1:123456789012:file-system/fs-1",
+    ),
+    efs_node_role_arn: pulumi.Input[str] = "arn:aws:iam::123456789012:role/efs-node",
+) -> ClusterAddons:
     """The add-ons on nodes."""
-    from agentenv.components.cluster.cluster_addons import ClusterAddons
-
-    args: Any = {
-        "ownership": OWNERSHIP,
-        "cluster_name": "dev-agents",
-        "version": "1.35",
-        "file_system_arns": ["arn:aws:elasticfilesystem:eu-west-1:123456789012:file-system/fs-1"],
-        "efs_node_role_arn": "arn:aws:iam::123456789012:role/efs-node",
-        **given,
-    }
-    return ClusterAddons(name, args, opts)
+    return ClusterAddons(name, planned().cluster, file_system_arns, efs_node_role_arn, opts)

@@ -94,9 +94,9 @@ def everything() -> tuple[frozenset[Read], tuple[Graph, ...]]:
     """Return all that the components read, and what they registered and invoked meanwhile."""
 
     def parts() -> None:
-        network(nat="per-zone", endpoints=["sts", "ecr.api"], cluster_name="dev-agents", flow_log_days=90)
-        storage("elastic", archive_after_days=90)
-        storage("provisioned", throughput="provisioned", provisioned_mibps=10)
+        network(nat="per-zone", endpoints=("sts", "ecr.api"), flow_log_days=90)
+        storage("elastic", archiveAfter="90d")
+        storage("provisioned", throughput="provisioned", provisionedMibps=10)
         adopted_network()
         adopted_cluster()
         adopted_storage()

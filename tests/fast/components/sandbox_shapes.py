@@ -1,20 +1,16 @@
-"""Arguments for the controller of sandboxes."""
+"""The controller of sandboxes, with settings that tests change."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tests.fast.components.shapes import OWNERSHIP
+from agentenv.components.sandboxes.agent_sandbox import AgentSandbox
+from tests.fast.components.shapes import planned
 
 if TYPE_CHECKING:
     import pulumi
 
-    from agentenv.components.sandboxes.agent_sandbox import AgentSandbox
 
-
-def agent_sandbox(name: str = "sandboxes", opts: pulumi.ResourceOptions | None = None, **given: Any) -> AgentSandbox:
-    """The controller as the release has it, less what is given."""
-    from agentenv.components.sandboxes.agent_sandbox import AgentSandbox
-
-    args: Any = {"ownership": OWNERSHIP, "layout": given}
-    return AgentSandbox(name, args, opts)
+def agent_sandbox(name: str = "sandboxes", opts: pulumi.ResourceOptions | None = None, **settings: Any) -> AgentSandbox:
+    """The controller as the release has it; the settings are those of a stack file."""
+    return AgentSandbox(name, planned({"cluster": {"sandboxController": settings}}).sandbox_controller, opts)

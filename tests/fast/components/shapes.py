@@ -1,71 +1,71 @@
-"""Arguments that tests begin from, and change in what they are about."""
+"""Components that tests begin from, with plans of settings that they change in what they are about."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from agentenv.components.cluster.cluster import Cluster
+from agentenv.components.network.network import Network, NetworkContext
+from agentenv.components.storage.storage import Storage
+from agentenv.config import read
+from agentenv.config.sections.network import Network as NetworkSettings
+from agentenv.core.environment import EnvironmentFacts
+from agentenv.core.plan import NetworkPlan, Plan, plan
+from tests.fast.components.graph import REGION
+from tests.fast.config.stack_samples import config
 
 if TYPE_CHECKING:
     import pulumi
 
-    from agentenv.components.cluster.cluster import Cluster
-    from agentenv.components.network.network import Network
-    from agentenv.components.storage.storage import Storage
+TAGS = {"environment": "dev", "owner": "platform", "cost-center": "cc-1"}
+# Until every component takes a plan
+OWNERSHIP = {"environment": "dev", "owner": "platform", "cost_center": "cc-1"}
+FACTS = EnvironmentFacts("dev", "dev-agents", TAGS)
+NETWORK = NetworkContext("vpc-1", ("subnet-a", "subnet-b"), "sg-nodes", "arn:aws:kms:eu-west-1:123456789012:key/logs")
 
-OWNERSHIP: dict[str, Any] = {"environment": "dev", "owner": "platform", "cost_center": "cc-1"}
+
+def planned(sections: Mapping[str, Any] | None = None, environment: str = "dev") -> Plan:
+    """The plan of these sections, with the names and tags of the others here."""
+    given = {"cost": {}, "cluster": {}, **(sections or {})}
+    given["cost"] = {"costCenter": "cc-1", **given["cost"]}
+    if "existing" not in given["cluster"]:
+        given["cluster"] = {"name": f"{environment}-agents", **given["cluster"]}
+    return plan(read(config(given, REGION), environment))
 
 
 def network(
-    name: str = "net", opts: pulumi.ResourceOptions | None = None, *, cluster_name: str | None = None, **layout: Any
+    name: str = "net", opts: pulumi.ResourceOptions | None = None, *, facts: EnvironmentFacts = FACTS, **settings: Any
 ) -> Network:
     """A network of two zones, less what is given."""
-    from agentenv.components.network.network import Network
-
-    given: dict[str, Any] = {"cidr": "10.40.0.0/16", "zones": 2, "nat": "single", **layout}
-    args: Any = {"ownership": OWNERSHIP, "layout": {key: value for key, value in given.items() if value is not None}}
-    if cluster_name:
-        args["cluster_name"] = cluster_name
-    return Network(name, args, opts)
+    return Network(name, NetworkPlan(facts, NetworkSettings(**settings)), opts)
 
 
 def storage(
     name: str = "files",
     opts: pulumi.ResourceOptions | None = None,
     *,
-    more: dict[str, Any] | None = None,
-    **layout: Any,
+    facts: EnvironmentFacts = FACTS,
+    within: NetworkContext = NETWORK,
+    clients: pulumi.Input[Sequence[pulumi.Input[str]]] = (),
+    groups: Mapping[str, str] | None = None,
+    **settings: Any,
 ) -> Storage:
-    """A storage in two subnets, less what is given; `more` are arguments beside the layout."""
-    from agentenv.components.storage.storage import Storage
-
-    args: Any = {
-        "ownership": OWNERSHIP,
-        "layout": layout,
-        "vpc_id": "vpc-1",
-        "subnet_ids": ["subnet-a", "subnet-b"],
-        "nodes_security_group_id": "sg-nodes",
-        **(more or {}),
-    }
-    return Storage(name, args, opts)
+    """A storage in two subnets; the settings are those of a stack file."""
+    plan_ = replace(planned({"storage": settings}).storage, environment=facts)
+    return Storage(name, plan_, within, client_role_arns=clients, class_group_ids=groups, opts=opts)
 
 
 def cluster(
     name: str = "eks",
     opts: pulumi.ResourceOptions | None = None,
     *,
-    more: dict[str, Any] | None = None,
-    **layout: Any,
+    facts: EnvironmentFacts = FACTS,
+    within: NetworkContext = NETWORK,
+    classes: Sequence[Mapping[str, Any]] = (),
+    **settings: Any,
 ) -> Cluster:
-    """A cluster in two subnets, less what is given; `more` are arguments beside the layout."""
-    from agentenv.components.cluster.cluster import Cluster
-
-    args: Any = {
-        "ownership": OWNERSHIP,
-        "name": "dev-agents",
-        "layout": {"version": "1.35", **layout},
-        "vpc_id": "vpc-1",
-        "subnet_ids": ["subnet-a", "subnet-b"],
-        "nodes_security_group_id": "sg-nodes",
-        "logs_key_arn": "arn:aws:kms:eu-west-1:123456789012:key/logs",
-        **(more or {}),
-    }
-    return Cluster(name, args, opts)
+    """A cluster in two subnets for these sandbox classes; the settings are those of a stack file."""
+    plan_ = planned({"cluster": settings, "sandboxClasses": list(classes)}).cluster
+    return Cluster(name, replace(plan_, environment=facts), within, opts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from ipaddress import ip_address, ip_network
 from typing import Any
 
@@ -15,48 +16,35 @@ from agentenv.components._lib.existing import ExistingError
 from agentenv.components.cluster.adopted_cluster import AdoptedCluster
 from agentenv.components.environment import Environment
 from agentenv.components.network.adopted_network import AdoptedNetwork
-from agentenv.components.platform_arguments import fargate_classes
-from agentenv.components.settings_argument import to_argument
 from agentenv.components.storage.adopted_storage import AdoptedStorage
 from agentenv.core.adoption.file_systems import policy_problems
+from agentenv.core.plan import Plan
 from tests.fast.components.existing import CLUSTER, EXISTING, FILES, GROUP, ISSUER, PRIVATE, PUBLIC, VPC, standing
 from tests.fast.components.graph import Graph, registered
-from tests.fast.components.shapes import OWNERSHIP
+from tests.fast.components.shapes import NETWORK, planned
 from tests.fast.components.test_environment import environment
-from tests.fast.config.stack_samples import fargate, settings
+from tests.fast.config.stack_samples import fargate
 
 NODES = "sg-nodes"
+WITHIN = replace(NETWORK, subnet_ids=PRIVATE)
 
 
-def network(**more: Any) -> AdoptedNetwork:
-    args: Any = {"ownership": OWNERSHIP, "existing": EXISTING["network"], "cluster_name": CLUSTER, **more}
-    return AdoptedNetwork("net", args)
+def network() -> AdoptedNetwork:
+    return AdoptedNetwork("net", adopting().network)
 
 
-def cluster(**more: Any) -> AdoptedCluster:
-    args: Any = {
-        "ownership": OWNERSHIP,
-        "name": CLUSTER,
-        "version": "1.35",
-        "vpc_id": VPC,
-        "subnet_ids": list(PRIVATE),
-        "nodes_security_group_id": NODES,
-        **more,
-    }
-    return AdoptedCluster("eks", args)
+def cluster(**settings: Any) -> AdoptedCluster:
+    return AdoptedCluster("eks", adopting(cluster={**EXISTING["cluster"], **settings}).cluster, WITHIN)
 
 
-def storage(**more: Any) -> AdoptedStorage:
-    args: Any = {
-        "ownership": OWNERSHIP,
-        "existing": EXISTING["file_systems"],
-        "vpc_id": VPC,
-        "subnet_ids": list(PRIVATE),
-        "nodes_security_group_id": NODES,
-        "client_role_arns": ["arn:aws:iam::123456789012:role/nodes"],
-        **more,
-    }
-    return AdoptedStorage("files", args)
+def storage(**settings: Any) -> AdoptedStorage:
+    plan = adopting(storage={**EXISTING["storage"], **settings}).storage
+    return AdoptedStorage("files", plan, WITHIN, client_role_arns=["arn:aws:iam::123456789012:role/nodes"])
+
+
+def adopting(**sections: Any) -> Plan:
+    """The plan of an environment in which everything that may exist already does, less the sections given."""
+    return planned({**EXISTING, **sections})
 
 
 def built(build: Callable[[], Any], found: dict[str, Any] | None = None) -> Graph:
@@ -159,12 +147,11 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
     assert len(str(refused.value).splitlines()) == 1 + 4
 
 
-def test_arguments_that_cannot_be_are_refused_by_name() -> None:
-    one = {"vpc_id": VPC, "private_subnet_ids": [PRIVATE[0]]}
-    with pytest.raises(ArgumentError, match=r"network\.existing\.private_subnet_ids: found 1"):
-        registered(lambda: network(existing=one))
-    with pytest.raises(ArgumentError, match=r"storage\.existing\.ids: found an empty list"):
-        registered(lambda: storage(existing={"ids": []}))
+def test_settings_that_name_nothing_to_adopt_are_refused() -> None:
+    with pytest.raises(ArgumentError, match=r"network\.existing: found nothing"):
+        registered(lambda: AdoptedNetwork("net", planned().network))
+    with pytest.raises(ArgumentError, match=r"storage\.existing: found nothing"):
+        registered(lambda: AdoptedStorage("files", planned().storage, WITHIN))
 
 
 def test_a_cluster_is_used_and_gets_doors_profiles_and_a_role_and_nothing_else() -> None:
@@ -186,7 +173,7 @@ def test_a_cluster_is_used_and_gets_doors_profiles_and_a_role_and_nothing_else()
         "karpenter",
         "agent-sandbox-system",
     }
-    on_nodes = built(lambda: pulumi.Output.from_input(cluster(sandbox_controller="system").name))
+    on_nodes = built(lambda: pulumi.Output.from_input(cluster(sandboxController={"place": "system"}).name))
     (profile,) = on_nodes.of("FargateProfile")
     assert profile.inputs["selectors"] == [{"namespace": "karpenter"}]
     # EKS would make it for the profiles, and leave it behind in a cluster that stays.
@@ -232,24 +219,23 @@ def test_file_systems_get_their_policy_which_stays_and_mount_targets_which_go() 
 
 
 def test_mount_targets_that_stand_are_left_and_nodes_are_let_in_to_their_group() -> None:
-    made = built(lambda: storage(existing={"ids": list(FILES), "mount_group_id": "sg-files"}))
+    made = built(lambda: storage(mountGroup="sg-0a1b2c3d"))
     assert made.of("MountTarget") == made.of("SecurityGroup") == []
     inside, outside = made.one("SecurityGroupIngressRule").inputs, made.one("SecurityGroupEgressRule").inputs
     assert (inside["securityGroupId"], inside["referencedSecurityGroupId"], inside["fromPort"]) == (
-        "sg-files",
+        "sg-0a1b2c3d",
         NODES,
         2049,
     )
-    assert (outside["securityGroupId"], outside["referencedSecurityGroupId"]) == (NODES, "sg-files")
+    assert (outside["securityGroupId"], outside["referencedSecurityGroupId"]) == (NODES, "sg-0a1b2c3d")
 
 
-def adopting(**more: Any) -> Environment:
-    """An environment in which everything that may stand already does, less what is given."""
-    return environment(existing={**EXISTING, **more}, cluster_name=CLUSTER)
+def whole() -> Environment:
+    return environment(**EXISTING)
 
 
 def test_an_environment_makes_what_is_not_named_and_nothing_that_is() -> None:
-    made = built(adopting)
+    made = built(whole)
     types = {one.type.rpartition(":")[2] for one in made.cloud()}
     assert (
         not {"Vpc", "Subnet", "NatGateway", "FlowLog", "FileSystem", "OpenIdConnectProvider", "AccessPolicyAssociation"}
@@ -268,13 +254,11 @@ def test_an_environment_makes_what_is_not_named_and_nothing_that_is() -> None:
 
 
 def test_classes_on_fargate_reach_the_internet_from_a_network_that_stands_and_nothing_of_that() -> None:
-    net = {"vpcId": VPC, "privateSubnetIds": [*PRIVATE]}
-    said = settings({"network": {"existing": net}, "sandboxClasses": [fargate(capabilities=["dns", "web"])]})
+    sections = {"network": EXISTING["network"], "sandboxClasses": [fargate(capabilities=["dns", "web"])]}
     # A range of the internet's, as some have in their VPC: a neighbour there is nobody of the internet.
     found = standing()
     found["aws:ec2/getVpc:getVpc"][VPC]["cidrBlock"] = "52.9.0.0/16"
-    more = {"fargate_classes": fargate_classes(said), "settings": to_argument(said), "workspaces": [], "demands": []}
-    made = built(lambda: environment(existing={"network": EXISTING["network"]}, **more), found)
+    made = built(lambda: environment(**sections, workspaces=[]), found)
     open_to = [
         ip_network(rule.inputs["cidrIpv4"])
         for rule in made.of("SecurityGroupEgressRule")
@@ -285,7 +269,7 @@ def test_classes_on_fargate_reach_the_internet_from_a_network_that_stands_and_no
 
 
 def test_file_systems_may_be_adopted_into_a_network_that_is_made() -> None:
-    made = built(lambda: environment(existing={"file_systems": EXISTING["file_systems"]}))
+    made = built(lambda: environment(storage=EXISTING["storage"]))
     assert len(made.of("Vpc")) == 1
     assert len(made.of("MountTarget")) == 3 * len(FILES)
     assert made.of("FileSystem") == []
@@ -295,12 +279,5 @@ def test_one_thing_that_is_wrong_keeps_all_of_an_environment_from_being_made() -
     seen: list[Graph] = []
     found = spoiled(EFS, FILES[1], encrypted=False)
     with pytest.raises(ExistingError, match=f"{FILES[1]} is not encrypted"):
-        registered(adopting, standing=found, seen=seen)
+        registered(whole, standing=found, seen=seen)
     assert [one.type for one in seen[0].made if not one.type.startswith("agent-environment:")] == []
-
-
-def test_whose_words_are_wrong_is_told_before_anything_is_asked() -> None:
-    with pytest.raises(ArgumentError, match=r"environment\.existing\.netwrk: .*did you mean 'network'"):
-        registered(lambda: adopting(netwrk={}))
-    with pytest.raises(ArgumentError, match=r"environment\.existing\.cluster: found 'dev'"):
-        registered(lambda: adopting(cluster="dev"))

@@ -14,12 +14,10 @@ import pytest
 
 from agentenv.components._lib.arguments import ArgumentError
 from agentenv.components.environment import Environment
-from agentenv.components.platform_arguments import capacity_layout, cluster_layout, fargate_classes, seat_layouts
-from agentenv.components.settings_argument import to_argument
 from agentenv.core.values.names import KINDS
 from tests.fast.components.graph import ACCOUNT, REGION, Graph, registered
-from tests.fast.components.shapes import OWNERSHIP, network, storage
-from tests.fast.config.stack_samples import fargate, sandbox, settings
+from tests.fast.components.shapes import network, planned, storage
+from tests.fast.config.stack_samples import fargate, sandbox
 
 NAMED = {
     "aws:cloudwatch/logGroup:LogGroup": "log-group",
@@ -43,47 +41,36 @@ PARTS = (
     "Workspace",
     "CostControls",
 )
-INHABITED = settings(
-    {
-        "storage": {"fileSystems": 2},
-        "sandboxClasses": [
-            sandbox(capacity="spot", pool={"size": 2, "schedules": [{"start": "08:00", "end": "18:00", "size": 4}]})
-        ],
-        "workspaces": [{"name": "desk", "class": "standard", "user": "u-1"}],
-    }
-)
-
-COSTS: dict[str, Any] = {
-    "monthly_budget": "500",
-    "alert_to": "platform@example.com",
-    "cost_tags": "activate",
-    "usage_export": True,
-    "anomaly_alerts": True,
-    "platform_dashboard": True,
+INHABITED: dict[str, Any] = {
+    "network": {"zones": 3, "nat": "per-zone", "endpoints": ["ecr.api", "sts"]},
+    "storage": {"fileSystems": 2},
+    "sandboxClasses": [
+        sandbox(capacity="spot", pool={"size": 2, "schedules": [{"start": "08:00", "end": "18:00", "size": 4}]})
+    ],
+    "workspaces": [{"name": "desk", "class": "standard", "user": "u-1"}],
+    "cost": {
+        "dashboards": False,
+        "monthlyBudget": "500",
+        "alertTo": "platform@example.com",
+        "costTags": "activate",
+        "usageExport": True,
+        "anomalyAlerts": True,
+        "platformDashboard": True,
+        "tags": [{"key": "team", "value": "x"}],
+    },
 }
 
 
-def environment(opts: pulumi.ResourceOptions | None = None, name: str = "agents", **more: Any) -> Environment:
-    args: Any = {
-        "ownership": OWNERSHIP,
-        "network": {"cidr": "10.40.0.0/16", "zones": 3, "nat": "per-zone", "endpoints": ["ecr.api", "sts"]},
-        "cluster": {"version": "1.35"},
-        "capacity": capacity_layout(settings({})),
-        "demands": [{"tier": "standard", "capacity": "spot"}],
-        "storage": {"file_systems": 2},
-        "settings": to_argument(INHABITED),
-        "workspaces": seat_layouts(INHABITED),
-        "costs": COSTS,
-        **more,
-    }
-    return Environment(name, args, opts)
+def environment(
+    opts: pulumi.ResourceOptions | None = None, name: str = "agents", stage: str = "dev", **sections: Any
+) -> Environment:
+    """An environment with everything, less the sections that are given."""
+    return Environment(name, planned({**INHABITED, **sections}, stage), opts)
 
 
 @cache
 def whole(stage: str = "dev", name: str = "agents") -> Graph:
-    return registered(
-        lambda: environment(name=name, ownership={**OWNERSHIP, "environment": stage, "tags": {"team": "x"}})
-    )
+    return registered(lambda: environment(name=name, stage=stage))
 
 
 def takes_tags(type_: str) -> bool:
@@ -149,17 +136,8 @@ def test_resource_names_are_unique_and_the_tree_is_the_components() -> None:
 
 
 def test_files_are_reached_by_classes_on_fargate_that_have_seats() -> None:
-    said = settings(
-        {
-            "sandboxClasses": [fargate("batch"), fargate("other")],
-            "workspaces": [{"name": "desk", "class": "batch", "user": "u-1"}],
-        }
-    )
-    made = registered(
-        lambda: environment(
-            settings=to_argument(said), workspaces=seat_layouts(said), fargate_classes=fargate_classes(said)
-        )
-    )
+    classes, seats = [fargate("batch"), fargate("other")], [{"name": "desk", "class": "batch", "user": "u-1"}]
+    made = registered(lambda: environment(sandboxClasses=classes, workspaces=seats))
     let_in = made.one("SecurityGroupIngressRule", "storage-from-class-batch").inputs
     assert let_in["referencedSecurityGroupId"] == "agents-cluster-class-batch-id"
     assert not [one for one in made.of("SecurityGroupIngressRule") if one.name.endswith("from-class-other")]
@@ -186,16 +164,9 @@ def test_sandboxes_come_last_and_go_first() -> None:
 
 def test_from_what_is_protected_there_are_few_ways_to_walk() -> None:
     """Where a deletion is refused the engine walks every way to what it waits for, each as often as it is there."""
-    served = settings(
-        {
-            "sandboxClasses": [sandbox(), sandbox("second"), fargate("third")],
-            "workspaces": [{"name": "desk", "class": "standard", "user": "u-1"}],
-            "service": {"image": f"registry.example.com/service@sha256:{'ab' * 32}"},
-        }
-    )
-    more: dict[str, Any] = {"settings": to_argument(served), "workspaces": seat_layouts(served)}
-    more |= {"fargate_classes": fargate_classes(served), "ownership": {**OWNERSHIP, "environment": "prod"}}
-    made = registered(lambda: environment(**more))
+    classes = [sandbox(), sandbox("second"), fargate("third")]
+    service = {"image": f"registry.example.com/service@sha256:{'ab' * 32}"}
+    made = registered(lambda: environment(stage="prod", sandboxClasses=classes, service=service))
     by_urn = {one.urn: one for one in made.made}
 
     @cache
@@ -225,9 +196,7 @@ def test_prod_keeps_its_data_unless_it_is_told_otherwise() -> None:
     # What claims go on working with, what somebody wrote, and what the whole account's bill is split by
     kept = {"SandboxTemplate", "SandboxWarmPool", "AccessPoint", "CostAllocationTag"}
     assert {one.type.rsplit(":", 1)[-1] for one in whole().made if one.retain} == kept
-    told = registered(
-        lambda: environment(ownership={**OWNERSHIP, "environment": "prod"}, keep_data=False, deletion_protection=False)
-    )
+    told = registered(lambda: environment(stage="prod", protect="false", cluster={"deletionProtection": False}))
     assert not [one for one in told.made if one.protect]
 
 
@@ -247,7 +216,7 @@ def test_a_first_preview_has_the_same_resources_as_the_update() -> None:
 
 BUILDERS: list[Callable[..., Any]] = [
     environment,
-    lambda opts: network(opts=opts, endpoints=["sts"]),
+    lambda opts: network(opts=opts, endpoints=("sts",)),
     lambda opts: storage(opts=opts),
 ]
 
@@ -294,26 +263,8 @@ def test_a_component_that_was_renamed_keeps_its_children(build: Callable[[pulumi
     assert next(one for one in made.made if one.type.startswith("agent-environment:")).aliases == 1
 
 
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        ({"ownership": {**OWNERSHIP, "environment": "my env"}}, r"environment\.ownership\.environment: found 'my env'"),
-        ({"ownership": {"environment": "dev"}}, r"environment\.ownership\.cost_center: found nothing"),
-        (
-            {"ownership": {**OWNERSHIP, "tags": {"owner": "me"}}},
-            r"environment\.ownership\.tags\.owner: found a tag that the components set themselves",
-        ),
-        ({"netwrok": {}}, r"environment\.netwrok: found an unknown name \(did you mean 'network'\?\)"),
-        ({"cluster_name": 3}, r"environment\.cluster_name: found 3; allowed: a string that is not empty"),
-    ],
-)
-def test_a_wrong_argument_is_named(more: dict[str, Any], message: str) -> None:
-    with pytest.raises(ArgumentError, match=message):
-        registered(lambda: environment(**more))
-
-
 def test_a_name_that_no_service_takes_is_refused() -> None:
-    with pytest.raises(ArgumentError, match=r"the component's name: found 'my agents'"):
+    with pytest.raises(ArgumentError, match=r"the component's name: found 'my agents-network'"):
         registered(lambda: environment(name="my agents"))
 
 
@@ -339,8 +290,7 @@ def test_the_parts_come_to_life_in_their_order_and_go_the_other_way_round() -> N
 
 
 def test_a_sandbox_controller_on_nodes_comes_after_them_and_goes_before_them() -> None:
-    said = settings({"cluster": {"sandboxController": {"place": "system"}}})
-    made = registered(lambda: environment(cluster=cluster_layout(said.cluster)))
+    made = registered(lambda: environment(cluster={"sandboxController": {"place": "system"}}))
     controller = made.one("Deployment", "sandboxes-controller")
     assert all(made.comes_before(pool, controller) for pool in made.of("NodePool"))
     assert not [one for one in made.of("FargateProfile") if one.name.endswith("agent-sandbox")]

@@ -32,9 +32,9 @@ def everything() -> Graph:
     """Every resource that can come about, each with every input that it may have."""
 
     def build() -> None:
-        network(nat="per-zone", endpoints=["sts", "ecr.api"], cluster_name="dev-agents")
-        storage("elastic", archive_after_days=90)
-        storage("provisioned", throughput="provisioned", provisioned_mibps=10)
+        network(nat="per-zone", endpoints=("sts", "ecr.api"))
+        storage("elastic", archiveAfter="90d")
+        storage("provisioned", throughput="provisioned", provisionedMibps=10)
         adopted_network()
         adopted_cluster()
         adopted_storage()
@@ -94,11 +94,11 @@ def test_every_function_is_one_that_the_official_provider_has(schema: dict[str, 
 
 def test_what_may_have_to_move_later_is_not_something_that_replaces(schema: dict[str, Any]) -> None:
     """Growing, shrinking and other settings change inputs in place; only what names a thing's place replaces it."""
-    small = registered(lambda: (network(endpoints=["sts"]), storage()))
+    small = registered(lambda: (network(endpoints=("sts",)), storage()))
     large = registered(
         lambda: (
-            network(zones=3, nat="per-zone", endpoints=["sts", "logs"], flow_log_days=90),
-            storage(file_systems=2, throughput="bursting", infrequent_after_days=7, backups=False),
+            network(zones=3, nat="per-zone", endpoints=("sts", "logs"), flow_log_days=90),
+            storage(fileSystems=2, throughput="bursting", infrequentAccessAfter="7d", backup=False),
         )
     )
     after = large.shape()

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from agentenv.components.platform_arguments import fargate_classes
 from agentenv.config.constraints import CONSTRAINTS
 from agentenv.core.capabilities.from_settings import cluster_facts, egress_of
+from agentenv.core.capabilities.policies.class_security_groups import class_groups
 from agentenv.core.capabilities.policies.effective_policy import effective
 from agentenv.core.capabilities.policies.selectors import matches
 from agentenv.core.capabilities.sets.reach import EVERYTHING
@@ -103,7 +103,7 @@ def test_on_fargate_groups_of_the_class_hold_its_pods_and_no_policy_is_relied_on
     for other, labels in every_pod():
         assert matches(made.group_policy["spec"]["podSelector"], labels) is (other == "batch")
     assert made.group_policy["spec"]["securityGroups"]["groupIds"] == ["sg-0"]
-    assert [one["name"] for one in fargate_classes(TOLD)] == ["batch"]
+    assert [one.name for one in class_groups(TOLD)] == ["batch"]
 
 
 # "every user is uid 1000"
@@ -196,7 +196,7 @@ def test_every_warm_sandbox_is_born_with_storage_that_a_claim_cannot_choose() ->
 
 
 def test_files_are_reached_by_an_access_point_over_tls_and_never_as_root() -> None:
-    made = registered(lambda: storage(more={"client_role_arns": ["arn:aws:iam::111122223333:role/nodes"]}))
+    made = registered(lambda: storage(clients=["arn:aws:iam::111122223333:role/nodes"]))
     statements: list[Mapping[str, Any]] = json.loads(made.one("FileSystemPolicy").inputs["policy"])["Statement"]
     allowed = [one for one in statements if one["Effect"] == "Allow"]
     for one in allowed:

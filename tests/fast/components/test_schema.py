@@ -10,12 +10,10 @@ import pytest
 from pulumi.provider.experimental.component import ComponentProvider
 
 from agentenv.components.package import EXPORTED_COMPONENTS
-from agentenv.components.settings_argument import to_argument
-from tests.fast.components.existing import CLUSTER, EXISTING, standing
+from tests.fast.components.existing import EXISTING, standing
 from tests.fast.components.graph import registered
 from tests.fast.components.shapes import network
 from tests.fast.components.test_environment import environment
-from tests.fast.config.stack_samples import sandbox, settings
 
 
 @pytest.fixture(scope="module")
@@ -32,11 +30,9 @@ def properties(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def test_the_components_have_the_types_that_they_register(schema: dict[str, Any]) -> None:
-    adopting = registered(lambda: environment(existing=EXISTING, cluster_name=CLUSTER), standing=standing())
-    said = settings(
-        {"service": {"image": f"registry.example.com/service@sha256:{'ab' * 32}"}, "sandboxClasses": [sandbox()]}
-    )
-    metered = registered(lambda: environment(metering={"sandboxes": 10}, settings=to_argument(said), workspaces=[]))
+    adopting = registered(lambda: environment(**EXISTING), standing=standing())
+    service = {"image": f"registry.example.com/service@sha256:{'ab' * 32}"}
+    metered = registered(lambda: environment(service=service, cost={"monthlyBudget": 1, "alertTo": "a@example.com"}))
     both = [*metered.made, *adopting.made]
     made = {one.type for one in both if one.type.startswith("agent-environment:")}
     assert set(schema["resources"]) == made
@@ -50,8 +46,8 @@ def test_everything_is_described(schema: dict[str, Any]) -> None:
 
 def test_what_shapes_the_graph_is_plain_and_the_rest_may_be_an_output(schema: dict[str, Any]) -> None:
     plain = {path.partition("index:")[2] for path, said in properties(schema) if said.get("plain")}
-    assert {"NetworkLayout.zones", "NetworkLayout.nat", "StorageLayout.fileSystems", "Ownership.environment"} < plain
-    assert not {"Ownership.owner", "Storage.vpcId", "Storage.clientRoleArns", "StorageLayout.keyArn"} & plain
+    assert {"Network.environment", "Network.settings", "Cluster.subnetIds"} < plain
+    assert not {"Storage.vpcId", "Storage.clientRoleArns", "Cluster.logsKeyArn"} & plain
 
 
 def test_outputs_are_registered_under_the_schemas_names(schema: dict[str, Any]) -> None:

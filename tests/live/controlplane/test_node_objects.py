@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
 import yaml
 
-from agentenv.config.sections.capacity import Capacity
+from agentenv.config.sections.capacity import Capacity, System
 from agentenv.core.nodes.bootstrap import user_data
-from agentenv.core.nodes.from_settings import node_layout
 from agentenv.core.nodes.mirrors import Mirrors
-from agentenv.core.nodes.node_pools import Demand, NodeLayout, node_classes, node_pools
+from agentenv.core.nodes.node_pools import Demand, node_classes, node_pools
 from agentenv.core.pinned_versions import releases
 from agentenv.rehearsal.controlplane.client import ApiError, Client, until
 from agentenv.rehearsal.tools import ensure
@@ -23,8 +21,8 @@ from tests.live.conftest import World
 from tests.live.controlplane.things import PATIENCE
 
 Object = dict[str, Any]
-LAYOUT: NodeLayout = node_layout(Capacity())
-METAL = replace(LAYOUT, nested_families=("c8i", "m7i-metal", "m7g-metal"), system_families=("t4g", "m7i-metal"))
+LAYOUT = Capacity()
+METAL = Capacity(nested_families=("c8i", "m7i-metal", "m7g-metal"), system=System(families=("t4g", "m7i-metal")))
 DEMANDS = [
     *(Demand(tier, kernel, "both") for tier in ("verified", "standard", "untrusted") for kernel in ("kata", "nitro")),
     Demand("verified", "kata", "both", gpu=True),
@@ -61,7 +59,7 @@ def judged(client: Client, one: Object) -> Object:
     return client.request("POST", client.path(one, named=False), one, query=query)
 
 
-def objects(layout: NodeLayout, identity: dict[str, str]) -> Iterator[Object]:
+def objects(layout: Capacity, identity: dict[str, str]) -> Iterator[Object]:
     """What is made for every demand there is."""
     pools = node_pools(layout, DEMANDS)
     for kind in node_classes(pools):
@@ -85,7 +83,7 @@ def thing(version: str, kind: str, name: str, spec: Object) -> Object:
 @pytest.mark.parametrize("layout", [LAYOUT, METAL], ids=["shares of machines", "whole machines"])
 @pytest.mark.parametrize("identity", [{"role": "nodes"}, {"instanceProfile": "nodes"}], ids=["role", "profile"])
 def test_the_server_takes_every_pool_and_class_as_they_are_made(
-    client: Client, layout: NodeLayout, identity: dict[str, str]
+    client: Client, layout: Capacity, identity: dict[str, str]
 ) -> None:
     made = list(objects(layout, identity))
     assert {one["kind"] for one in made} == {"EC2NodeClass", "NodePool"}

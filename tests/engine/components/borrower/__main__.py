@@ -13,8 +13,10 @@ class Borrowed(pulumi.ComponentResource):
 
 
 config = pulumi.Config()
-ownership = {"environment": "dev", "owner": pulumi.Output.from_input("platform"), "costCenter": "cc-1"}
-layout = {"cidr": "10.61.0.0/16", "zones": 2, "nat": config.require("nat")}
-network = Borrowed("Network", "far", {"ownership": ownership, "layout": layout}, ["vpcId", "privateSubnetIds"])
+settings = {
+    "aws:region": "us-east-1",
+    "agent-environment:network": {"cidr": "10.61.0.0/16", "zones": 2, "nat": config.require("nat")},
+}
+network = Borrowed("Network", "far", {"environment": "dev", "settings": settings}, ["vpcId", "privateSubnetIds"])
 pulumi.export("vpcId", pulumi.get(network, "vpcId"))
 pulumi.export("privateSubnetIds", pulumi.get(network, "privateSubnetIds"))

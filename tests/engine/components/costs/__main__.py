@@ -2,28 +2,35 @@
 
 import pulumi
 
-from agentenv.components.cost.cost_controls import CostControls, CostLayout
+from agentenv.components.cost.cost_controls import CostControls
+from agentenv.config import read
+from agentenv.core.plan import plan
 
-settings = pulumi.Config()
-layout: CostLayout = {
-    "monthly_budget": settings.get("budget") or "500",
-    "alert_to": "platform@example.com",
-    "cost_tags": "activate",
-    "cost_labels": True,
-    "usage_export": True,
-    "usage_export_days": settings.get_int("days") or 400,
-    "anomaly_alerts": True,
-    "platform_dashboard": True,
+config = pulumi.Config()
+cost = {
+    "costCenter": "cc-1",
+    "monthlyBudget": config.get("budget") or "500",
+    "alertTo": "platform@example.com",
+    "costTags": "activate",
+    "costLabels": True,
+    "usageExport": True,
+    "usageExportDays": config.get_int("days") or 400,
+    "anomalyAlerts": True,
+    "platformDashboard": True,
 }
+settings = read(
+    {
+        "aws:region": "us-east-1",
+        "agent-environment:cluster": {"name": "agents"},
+        "agent-environment:cost": cost,
+    },
+    "dev",
+)
 costs = CostControls(
     "costs",
-    {
-        "ownership": {"environment": "dev", "owner": "platform", "cost_center": "cc-1"},
-        "layout": layout,
-        "cluster_name": "agents",
-        "file_system_ids": ["fs-12345678"],
-        "log_groups": ["/aws/eks/agents/cluster"],
-    },
+    plan(settings).costs,
+    file_system_ids=["fs-12345678"],
+    log_groups=["/aws/eks/agents/cluster"],
 )
 pulumi.export("bucket", costs.usage_bucket)
 pulumi.export("workgroup", costs.usage_workgroup)

@@ -10,23 +10,25 @@ import pulumi
 import pytest
 
 from agentenv.components._lib import iam_policies
-from agentenv.components._lib.arguments import ArgumentError
 from agentenv.components._lib.aws_context import AwsContext
-from agentenv.components.capacity.headroom import HeadroomPods, headroom_deployment_spec
+from agentenv.components.capacity.headroom import headroom_deployment_spec
 from agentenv.components.capacity.karpenter_iam import controller_policies, queue_policy
+from agentenv.core.nodes.mirrors import Mirrors
+from agentenv.core.nodes.node_pools import Demand
 from agentenv.core.nodes.tiers import wall_of
 from agentenv.core.pinned_versions import releases
 from tests.fast.components.graph import ACCOUNT, REGION, Graph, Made, registered
 from tests.fast.components.node_shapes import capacity
 from tests.fast.components.shapes import cluster
+from tests.fast.config.stack_samples import settings
 
 PLACE = AwsContext("aws", "amazonaws.com", REGION, ACCOUNT)
 NODE_ROLE = f"arn:aws:iam::{ACCOUNT}:role/dev-nodes-node"
 POLICIES = controller_policies(PLACE, "agents", NODE_ROLE, f"arn:aws:sqs:{REGION}:{ACCOUNT}:q")
 BOTH = [
-    {"tier": "standard", "capacity": "both"},
-    {"tier": "untrusted", "capacity": "on-demand"},
-    {"tier": "untrusted", "kernel": "nitro", "capacity": "on-demand"},
+    Demand("standard", "kata", "both"),
+    Demand("untrusted", "kata", "on-demand"),
+    Demand("untrusted", "nitro", "on-demand"),
 ]
 HEADROOM = {"pods": 3, "cpu": "500m", "memory": "1Gi"}
 
@@ -235,7 +237,7 @@ def test_definitions_come_before_the_controller_from_the_pinned_charts(whole: Gr
 def test_the_controller_is_as_large_and_as_many_as_it_is_told_to_be(whole: Graph) -> None:
     usual = whole.one("Release", "controller").inputs["values"]
     assert (usual["replicas"], usual["controller"]["resources"]["requests"]) == (2, {"cpu": "500m", "memory": "768Mi"})
-    small = graph(layout={"controller_replicas": 1, "controller_cpu": "250m"})
+    small = graph(controller={"replicas": 1, "cpu": "250m"})
     values = small.one("Release", "controller").inputs["values"]
     assert values["replicas"] == 1
     assert values["controller"]["resources"] == {
@@ -289,7 +291,7 @@ def test_a_pool_is_gone_only_when_its_nodes_are_and_patience_has_an_end(whole: G
         assert pool.inputs["spec"]["template"]["spec"]["terminationGracePeriod"] == "4h"
         assert pool.deletion_timeout["delete"] == "270m"
     assert all(kind.deletion_timeout["delete"] == "270m" for kind in of_kind(whole, "EC2NodeClass"))
-    hurried = graph(layout={"termination_grace": 600})
+    hurried = graph(terminationGrace="10m")
     assert {one.deletion_timeout["delete"] for one in of_kind(hurried, "NodePool")} == {"40m"}
 
 
@@ -323,11 +325,10 @@ def test_where_iam_cannot_be_reached_nodes_have_a_profile_that_goes_after_their_
 
 def test_copies_are_taken_instead_of_what_the_internet_has() -> None:
     registry, files = "123456789012.dkr.ecr.eu-west-1.amazonaws.com/mirror", "https://copies.s3.eu-west-1.amazonaws.com"
-    mirrors = {"registry": registry, "files": files}
     made = graph(
-        mirrors=mirrors,
+        mirrors=Mirrors(registry, files),
         headroom=HEADROOM,
-        demands=[*BOTH[:2], {"tier": "verified", "capacity": "spot", "gpu": True}],
+        demands=[*BOTH[:2], Demand("verified", "kata", "spot", gpu=True)],
     )
     images = [
         container["image"]
@@ -349,7 +350,7 @@ def test_copies_are_taken_instead_of_what_the_internet_has() -> None:
 
 def test_nodes_with_graphics_processors_say_so_by_a_plugin_that_is_there_before_them(whole: Graph) -> None:
     assert whole.of("DaemonSet") == []
-    made = graph(demands=[{"tier": "verified", "capacity": "on-demand", "gpu": True}])
+    made = graph(demands=[Demand("verified", "kata", "on-demand", gpu=True)])
     plugin = made.one("DaemonSet")
     spec = plugin.inputs["spec"]["template"]["spec"]
     (pool,) = [one for one in of_kind(made, "NodePool") if "gpu" in one.inputs["metadata"]["name"]]
@@ -387,7 +388,7 @@ def test_there_is_a_runtime_class_for_each_wall_that_some_pool_has(whole: Graph)
         ],
     }
     assert made["kata"]["overhead"]["podFixed"] == {"cpu": "250m", "memory": "160Mi"}
-    assert graph(demands=[{"tier": "verified", "capacity": "spot"}]).of("RuntimeClass") == []
+    assert graph(demands=[Demand("verified", "kata", "spot")]).of("RuntimeClass") == []
 
 
 def test_room_is_held_on_each_kind_of_node_by_pods_that_give_way(whole: Graph) -> None:
@@ -408,9 +409,9 @@ def test_room_is_held_on_each_kind_of_node_by_pods_that_give_way(whole: Graph) -
 
 
 def test_holders_are_what_the_restricted_standard_allows() -> None:
-    spec = headroom_deployment_spec("standard-spot", wall_of("standard"), "spot", HeadroomPods(2, "1", "2Gi", "pause"))[
-        "template"
-    ]["spec"]
+    headroom = settings({"capacity": {"headroom": {"pods": 2, "cpu": "1", "memory": "2Gi"}}}).capacity.headroom
+    deployment = headroom_deployment_spec("standard-spot", wall_of("standard"), "spot", headroom, "pause")
+    spec = deployment["template"]["spec"]
     assert spec["securityContext"]["runAsNonRoot"] is True
     assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     (container,) = spec["containers"]
@@ -439,27 +440,3 @@ def test_namespaces_of_the_platform_take_only_restricted_pods(whole: Graph) -> N
     assert {one.inputs["metadata"]["name"] for one in spaces} == {"karpenter", "headroom"}
     for one in spaces:
         assert one.inputs["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"demands": [{"tier": "open", "capacity": "spot"}]}, r"capacity\.demands\[0\]\.tier: found 'open'"),
-        ({"demands": [{"tier": "standard"}]}, r"capacity\.demands\[0\]\.capacity: found nothing"),
-        (
-            {"demands": [{"tier": "standard", "capacity": "spot", "gpu": True}]},
-            r"capacity\.demands\[0\]\.gpu: found true in tier standard; allowed: GPUs in tier verified only",
-        ),
-        ({"layout": {"families": []}}, r"capacity\.layout\.families: found an empty list"),
-        ({"layout": {"pods_per_node": 500}}, r"capacity\.layout\.pods_per_node: found 500; allowed"),
-        ({"layout": {"termination_grace": None}}, r"capacity\.layout\.termination_grace: found nothing"),
-        ({"headroom": {"pods": -1, "cpu": "1", "memory": "1Gi"}}, r"capacity\.headroom\.pods: found -1"),
-        ({"replicas": 0}, r"capacity\.replicas: found 0"),
-    ],
-)
-def test_a_wrong_argument_is_named_before_anything_is_made(given: dict[str, Any], message: str) -> None:
-    def build() -> None:
-        with pytest.raises(ArgumentError, match=message):
-            capacity(**given)
-
-    assert registered(build).made == []

@@ -8,7 +8,6 @@ from typing import Any
 import pulumi
 import pytest
 
-from agentenv.components._lib.arguments import ArgumentError
 from agentenv.components._lib.namespace_network_policy import API, DNS, Ports, network_policy_spec
 from agentenv.core.metering.exporters import CLAIM, TYPE, USER, WARM, WORKSPACE, ZONE
 from agentenv.core.pinned_versions import releases
@@ -25,7 +24,7 @@ def whole() -> Graph:
 
     def build() -> None:
         eks = cluster()
-        files = storage(more={"client_role_arns": eks.efs_client_role_arns})
+        files = storage(clients=eks.efs_client_role_arns)
         api: list[pulumi.ProviderResource] = [eks.provider]
         nodes = capacity("nodes", pulumi.ResourceOptions(depends_on=[eks], providers=api))
         cluster_addons(
@@ -130,11 +129,3 @@ def test_nothing_at_all_may_be_somebodys_work() -> None:
         "ingress": [],
         "egress": [],
     }
-
-
-def test_an_add_on_that_is_not_known_is_named_before_anything_is_made() -> None:
-    def build() -> None:
-        with pytest.raises(ArgumentError, match=r"addons\.addon_versions\.efs: found an add-on that is not installed"):
-            cluster_addons(addon_versions={"efs": "v1"})
-
-    assert registered(build).made == []

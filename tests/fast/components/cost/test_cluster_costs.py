@@ -6,13 +6,11 @@ import json
 from decimal import Decimal
 from typing import Any
 
-import pulumi
 import pytest
 
 from agentenv.components.cost.cluster_costs import ClusterCosts, dashboards
 from agentenv.components.cost.metering_policies import exporters, network_policies
 from agentenv.components.cost.metering_values import configuration, grafana, opencost, prometheus
-from agentenv.components.metering_arguments import metering_layout
 from agentenv.core.cost.estimate import model
 from agentenv.core.cost.sandboxes import HEADROOM
 from agentenv.core.metering import locations
@@ -23,17 +21,22 @@ from agentenv.core.metering.sizes import sizes
 from agentenv.core.metering.tariff import Tariff
 from agentenv.core.nodes.mirrors import Mirrors
 from agentenv.core.pinned_versions import releases
+from agentenv.core.plan import MeteringPlan, plan
 from agentenv.core.values.quantities import Quantity
 from tests.fast.components.graph import Graph, registered
-from tests.fast.components.shapes import OWNERSHIP
 from tests.fast.config.stack_samples import sandbox, settings
 
-LAYOUT = {"sandboxes": 100, "tariff": {"storage": "0.3", "fixed": {"control plane": "73"}, "monthly_budget": "100"}}
+TARIFF = Tariff(Decimal("0.3"), {"control plane": Decimal(73)}, Decimal(100))
 
 
-def made(**more: Any) -> Graph:
-    args: Any = {"ownership": OWNERSHIP, "cluster_name": "one", "layout": LAYOUT, **more}
-    return registered(lambda: ClusterCosts("metering", args))
+def made(*, service: bool = False) -> Graph:
+    return registered(lambda: ClusterCosts("metering", MeteringPlan("one", 100, TARIFF, Mirrors(), service)))
+
+
+def tariff_of(sections: dict[str, Any]) -> Tariff:
+    metering = plan(settings(sections)).metering
+    assert metering is not None
+    return metering.tariff
 
 
 def releases_of(graph: Graph) -> dict[str, Any]:
@@ -164,25 +167,18 @@ def test_sizes_grow_with_sandboxes_and_a_promise_is_no_more_than_the_limit() -> 
 
 
 def test_the_settings_say_what_is_fixed_and_what_a_user_may_cost() -> None:
-    layout = metering_layout(settings({"cost": {"monthlyBudget": 400, "perUserCap": 3, "alertTo": "us@example.com"}}))
-    tariff = layout.get("tariff", {})
-    assert (tariff.get("monthly_budget"), tariff.get("per_user_cap")) == ("400", "3")
-    fixed = tariff.get("fixed", {})
-    assert "control plane" in fixed
-    assert "system nodes" not in fixed, "their price is known where they run"
+    tariff = tariff_of({"cost": {"monthlyBudget": 400, "perUserCap": 3, "alertTo": "us@example.com"}})
+    assert (tariff.monthly_budget, tariff.per_user_cap) == (400, 3)
+    assert "control plane" in tariff.fixed
+    assert "system nodes" not in tariff.fixed, "their price is known where they run"
 
 
 def test_room_kept_free_costs_what_its_nodes_do_and_is_not_fixed_as_well() -> None:
-    plain = settings({"sandboxClasses": [sandbox()]})
-    roomy = settings({"sandboxClasses": [sandbox()], "capacity": {"headroom": {"pods": 10}}})
-    assert any(part.name.startswith(HEADROOM) for part in model(roomy).parts)
-    tariffs = [metering_layout(one).get("tariff", {}) for one in (roomy, plain)]
+    plain = {"sandboxClasses": [sandbox()]}
+    roomy = {**plain, "capacity": {"headroom": {"pods": 10}}}
+    assert any(part.name.startswith(HEADROOM) for part in model(settings(roomy)).parts)
+    fixed = [dict(tariff_of(one).fixed) for one in (roomy, plain)]
     # What nodes take of images comes by NAT, and is in no node's price.
-    images = [Decimal(one.get("fixed", {}).pop("images for standing nodes", "0")) for one in tariffs]
+    images = [one.pop("images for standing nodes", Decimal(0)) for one in fixed]
     assert images[0] > images[1]
-    assert tariffs[0] == tariffs[1]
-
-
-def test_a_wrong_argument_is_told_by_its_name() -> None:
-    with pytest.raises(pulumi.RunError, match=r"cluster_costs\.layout\.sandboxes"):
-        made(layout={"sandboxes": -1})
+    assert fixed[0] == fixed[1]

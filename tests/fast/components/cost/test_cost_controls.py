@@ -3,48 +3,45 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pulumi
 import pytest
 
-from agentenv.components._lib.arguments import ArgumentError
 from agentenv.components._lib.aws_context import AwsContext
 from agentenv.components.cost.cost_controls import CostControls
 from agentenv.components.cost.cost_iam import usage_bucket
-from agentenv.components.platform_arguments import cost_layout
 from agentenv.core.usage_export.columns import COLUMNS
 from agentenv.core.values.names import KINDS
 from tests.fast.components.graph import ACCOUNT, REGION, UNKNOWN, Graph, registered
 from tests.fast.components.iam import decided
-from tests.fast.components.shapes import OWNERSHIP
-from tests.fast.config.stack_samples import settings
+from tests.fast.components.shapes import FACTS, planned
 
 ALL: dict[str, Any] = {
-    "monthly_budget": "500.50",
-    "alert_to": "platform@example.com",
-    "cost_tags": "activate",
-    "usage_export": True,
-    "anomaly_alerts": True,
-    "platform_dashboard": True,
+    "monthlyBudget": "500.50",
+    "alertTo": "platform@example.com",
+    "costTags": "activate",
+    "usageExport": True,
+    "anomalyAlerts": True,
+    "platformDashboard": True,
 }
 BUCKET = f"dev-costs-usage-{ACCOUNT}"
 HERE = AwsContext("aws", "amazonaws.com", REGION, ACCOUNT)
 
 
-def controls(layout: dict[str, Any], **more: Any) -> CostControls:
-    args: Any = {"ownership": OWNERSHIP, "layout": layout, "cluster_name": "agents", **more}
-    return CostControls("costs", args)
+def controls(settings: dict[str, Any], *, kept: bool = False, **more: Any) -> CostControls:
+    facts = replace(FACTS, cluster_name="agents", keep_data=kept)
+    return CostControls("costs", replace(planned({"cost": settings}).costs, environment=facts), **more)
 
 
-def graph(*, preview: bool = False, more: dict[str, Any] | None = None, **layout: Any) -> Graph:
-    given = {key: value for key, value in {**ALL, **layout}.items() if value is not None}
-    return registered(lambda: controls(given, **(more or {})), preview=preview)
+def graph(*, preview: bool = False, kept: bool = False, more: dict[str, Any] | None = None, **settings: Any) -> Graph:
+    return registered(lambda: controls({**ALL, **settings}, kept=kept, **(more or {})), preview=preview)
 
 
 def test_nothing_is_made_that_was_not_asked_for() -> None:
     assert registered(lambda: controls({})).cloud() == []
-    assert {one.type for one in registered(lambda: controls({"platform_dashboard": True})).cloud()} == {
+    assert {one.type for one in registered(lambda: controls({"platformDashboard": True})).cloud()} == {
         "aws:cloudwatch/dashboard:Dashboard"
     }
 
@@ -54,7 +51,7 @@ def test_nothing_is_made_that_was_not_asked_for() -> None:
 
 @pytest.mark.parametrize(("at", "notices"), [(80, 3), (100, 2)])
 def test_a_budget_tells_of_a_part_of_all_and_of_what_is_to_come(at: int, notices: int) -> None:
-    made = graph(notice_at=at).one("Budget").inputs
+    made = graph(noticeAt=at).one("Budget").inputs
     assert (made["limitAmount"], made["timeUnit"], made["budgetType"]) == ("500.50", "MONTHLY", "COST")
     told = {(one["notificationType"], one["threshold"]) for one in made["notifications"]}
     assert told == {("ACTUAL", at), ("ACTUAL", 100), ("FORECASTED", 100)}
@@ -64,22 +61,22 @@ def test_a_budget_tells_of_a_part_of_all_and_of_what_is_to_come(at: int, notices
 
 def test_a_budget_is_of_the_environment_only_where_tags_split_the_bill() -> None:
     for tags in ("active", "activate"):
-        (only,) = graph(cost_tags=tags).one("Budget").inputs["costFilters"]
+        (only,) = graph(costTags=tags).one("Budget").inputs["costFilters"]
         assert only == {"name": "TagKeyValue", "values": ["user:environment$dev"]}
     # A filter by a tag that is not active matches nothing, and such a budget is never spent.
-    assert "costFilters" not in graph(cost_tags="none").one("Budget").inputs
+    assert "costFilters" not in graph(costTags="none").one("Budget").inputs
 
 
 def test_tags_are_activated_where_that_was_asked_for_and_stay_active() -> None:
     made = graph().of("CostAllocationTag")
     assert {one.inputs["tagKey"] for one in made} == {"environment", "component", "owner", "cost-center"}
     assert all(one.inputs["status"] == "Active" and one.retain for one in made)
-    assert {one.inputs["tagKey"] for one in graph(cost_labels=True).of("CostAllocationTag")} >= {
+    assert {one.inputs["tagKey"] for one in graph(costLabels=True).of("CostAllocationTag")} >= {
         "sandbox.users.io/user",
         "sandbox.users.io/class",
     }
     for tags in ("none", "active"):
-        assert graph(cost_tags=tags).of("CostAllocationTag") == []
+        assert graph(costTags=tags).of("CostAllocationTag") == []
 
 
 def test_the_account_that_pays_watches_a_tag_and_another_one_its_services() -> None:
@@ -89,13 +86,13 @@ def test_the_account_that_pays_watches_a_tag_and_another_one_its_services() -> N
     assert said["Tags"] == {"Key": "environment", "MatchOptions": None, "Values": ["dev"]}
     # The official provider reads all that there could be, and takes what is left out for a change.
     assert set(said) == {"And", "CostCategories", "Dimensions", "Not", "Or", "Tags"}
-    member = graph(cost_tags="active").one("AnomalyMonitor").inputs
+    member = graph(costTags="active").one("AnomalyMonitor").inputs
     assert (member["monitorType"], member["monitorDimension"]) == ("DIMENSIONAL", "SERVICE")
 
 
 def test_a_monitor_that_stands_is_used() -> None:
     arn = f"arn:aws:ce::{ACCOUNT}:anomalymonitor/11111111-2222-3333-4444-555555555555"
-    made = graph(anomaly_monitor_arn=arn, anomaly_from="25")
+    made = graph(anomalyMonitor=arn, anomalyFrom="25")
     assert made.of("AnomalyMonitor") == []
     subscription = made.one("AnomalySubscription").inputs
     assert subscription["monitorArnLists"] == [arn]
@@ -108,7 +105,7 @@ def test_a_monitor_that_stands_is_used() -> None:
 
 
 def test_the_bills_bucket_is_private_encrypted_and_forgets() -> None:
-    made = graph(usage_export_days=93)
+    made = graph(usageExportDays=93)
     bucket = made.one("Bucket").inputs
     assert bucket["bucket"] == BUCKET
     blocked = made.one("BucketPublicAccessBlock").inputs
@@ -179,14 +176,9 @@ def test_the_policy_is_known_before_the_bucket_is_there() -> None:
     assert graph(preview=True).one("BucketPolicy").inputs["policy"] != UNKNOWN
 
 
-@pytest.mark.parametrize(
-    ("stage", "told", "kept"), [("dev", None, False), ("prod", None, True), ("prod", False, False)]
-)
-def test_the_bill_outlives_production_only(stage: str, told: bool | None, kept: bool) -> None:
-    more: dict[str, Any] = {"ownership": {**OWNERSHIP, "environment": stage}}
-    if told is not None:
-        more["keep_data"] = told
-    made = graph(more=more)
+@pytest.mark.parametrize("kept", [True, False])
+def test_the_bill_outlives_the_stack_where_data_is_kept(*, kept: bool) -> None:
+    made = graph(kept=kept)
     of_bucket = [one for one in made.cloud() if one.type.startswith("aws:s3/")]
     assert len(of_bucket) == 6
     for one in of_bucket:
@@ -213,7 +205,7 @@ def test_the_table_has_what_the_export_writes_where_it_writes_it() -> None:
 
 
 def test_whoever_asks_is_bound_by_the_workgroup() -> None:
-    made = graph(query_scan_bytes=float(2**30))
+    made = graph(queryScanLimit="1Gi")
     said = made.one("Workgroup").inputs["configuration"]
     assert said["enforceWorkgroupConfiguration"] is True
     assert said["bytesScannedCutoffPerQuery"] == 2**30
@@ -252,37 +244,12 @@ def test_the_dashboard_knows_no_user() -> None:
     assert {"fs-1", "fs-2", "/flows"} < {part for metric in metrics for part in metric if isinstance(part, str)}
 
 
-# -- arguments --------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("layout", "path"),
-    [
-        ({"monthly_budget": "500"}, "alert_to"),
-        ({"anomaly_alerts": True}, "alert_to"),
-        ({"monthly_budget": "0", "alert_to": "a@example.com"}, "monthly_budget"),
-        ({"monthly_budget": "1e3", "alert_to": "a@example.com"}, "monthly_budget"),
-        ({"cost_tags": "on"}, "cost_tags"),
-        ({"cost_labels": True}, "cost_labels"),
-        ({"usage_export_days": 30}, "usage_export_days"),
-        ({"query_scan_bytes": 5}, "query_scan_bytes"),
-        ({"budget": "5"}, "budget"),
-    ],
-)
-def test_a_wrong_argument_is_told_by_its_name_before_anything_is_made(layout: dict[str, Any], path: str) -> None:
-    seen: list[Graph] = []
-    with pytest.raises(ArgumentError, match=rf"cost_controls\.layout\.{path}"):
-        registered(lambda: controls(layout), seen=seen)
-    assert seen[0].made == []
-
-
 def test_what_the_settings_say_reaches_the_component() -> None:
-    assert cost_layout(settings({}).cost) is None
-    said = {"monthlyBudget": "400.50", "alertTo": "a@example.com", "costTags": "active", "queryScanLimit": "1Gi"}
-    layout = cost_layout(settings({"cost": said}).cost)
-    assert layout is not None
-    assert (layout.get("monthly_budget"), layout.get("query_scan_bytes")) == ("400.50", 2**30)
-    made = registered(lambda: controls({**layout}))
+    assert not planned().costs.enabled
+    assert planned({"cost": {"costTags": "activate"}}).costs.enabled
+    chosen = {"monthlyBudget": "400.50", "alertTo": "a@example.com", "costTags": "active"}
+    assert planned({"cost": chosen}).costs.enabled
+    made = registered(lambda: controls(chosen))
     assert [one.inputs["limitAmount"] for one in made.of("Budget")] == ["400.50"]
 
 

@@ -7,18 +7,12 @@ from typing import Any
 import pulumi
 import pytest
 
-from agentenv.components._lib.arguments import ArgumentError, ArgumentReader
 from agentenv.components.cluster.access import GROUPS
-from agentenv.components.sandboxes.controller import (
-    ControllerConfig,
-    command_line_flags,
-    deployment,
-    read_label_domains,
-)
+from agentenv.components.sandboxes.controller import deployment
 from agentenv.core.pinned_versions import releases
 from tests.fast.components.graph import Graph, registered
 from tests.fast.components.sandbox_shapes import agent_sandbox
-from tests.fast.components.shapes import cluster
+from tests.fast.components.shapes import cluster, planned
 
 RELEASE = releases().manifests["agent-sandbox"]
 
@@ -107,31 +101,31 @@ def test_it_is_probed_limited_measured_and_not_all_of_it_disrupted_at_once(plain
     ("flags", "added"),
     [
         ({}, []),
-        ({"claim_workers": 80.0}, ["--sandbox-claim-concurrent-workers=80"]),
+        ({"claimWorkers": 80}, ["--sandbox-claim-concurrent-workers=80"]),
         (
-            {"refill_rate": 5, "replenish_seconds": 2, "readiness_seconds": 600},
+            {"refillRate": 5, "replenishDelay": "2s", "readinessGrace": "10m"},
             [
                 "--sandbox-warm-pool-max-refill-rate=5",
                 "--sandbox-warm-pool-replenish-delay=2s",
                 "--sandbox-warm-pool-readiness-grace-period=600s",
             ],
         ),
-        ({"api_connections": 4, "tracing": True}, ["--api-connections=4", "--enable-tracing=true"]),
+        ({"apiConnections": 4, "tracing": True}, ["--api-connections=4", "--enable-tracing=true"]),
     ],
 )
 def test_flags_are_settings(flags: dict[str, Any], added: list[str]) -> None:
-    told = command_line_flags(ArgumentReader("flags", flags))
-    assert list(told) == ["--leader-elect=true", "--extensions", "--cache-label-selectors=true", *added]
+    told = container(registered(lambda: agent_sandbox(flags=flags)))["args"]
+    assert told == ["--leader-elect=true", "--extensions", "--cache-label-selectors=true", *added]
 
 
 def test_other_label_domains_make_the_controller_read_them() -> None:
     def spec(*domains: str) -> dict[str, Any]:
-        found = read_label_domains(ArgumentReader("a", {"label_domains": list(domains)}), "label_domains")
-        return deployment(ControllerConfig("i", 2, "1", "1Gi", (), found))["template"]["metadata"]["annotations"]
+        plan = planned({"cluster": {"sandboxController": {"labelDomains": list(domains)}}}).sandbox_controller
+        return deployment(plan)["template"]["metadata"]["annotations"]
 
     assert spec() != spec("team.example.com")
     assert spec("a.example.com", "b.example.com") == spec("b.example.com", "a.example.com")
-    told = registered(lambda: agent_sandbox(label_domains=["team.example.com"])).one("ConfigMap").inputs
+    told = registered(lambda: agent_sandbox(labelDomains=["team.example.com"])).one("ConfigMap").inputs
     assert told["metadata"]["name"] == "agent-sandbox-config"
     assert told["data"] == {"allowed-label-domains": "sandbox.users.io,team.example.com"}
 
@@ -168,24 +162,3 @@ def test_the_controllers_account_gets_the_roles_of_its_release_and_nobody_else_d
         assert subjects == [
             {"kind": "ServiceAccount", "name": account["name"], "namespace": account["namespace"]},
         ]
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"replicas": 0}, r"agent_sandbox\.layout\.replicas: found 0"),
-        ({"flags": {"workers": 1}}, r"agent_sandbox\.layout\.flags\.workers: found an unknown name"),
-        ({"flags": {"claim_workers": 0}}, r"agent_sandbox\.layout\.flags\.claim_workers: found 0"),
-        ({"label_domains": ["x/y"]}, r"agent_sandbox\.layout\.label_domains: found 'x/y'"),
-        (
-            {"label_domains": ["app.kubernetes.io"]},
-            r"agent_sandbox\.layout\.label_domains: found 'app\.kubernetes\.io'",
-        ),
-    ],
-)
-def test_a_wrong_argument_is_named_before_anything_is_made(given: dict[str, Any], message: str) -> None:
-    def build() -> None:
-        with pytest.raises(ArgumentError, match=message):
-            agent_sandbox(**given)
-
-    assert registered(build).made == []

@@ -6,11 +6,8 @@ from typing import Any
 
 import pytest
 
-from agentenv.components._lib.arguments import ArgumentError
-from agentenv.components.platform_arguments import fargate_classes
 from agentenv.core.capabilities.cluster_facts import CLUSTER_RESOLVER, class_pods
 from agentenv.core.capabilities.from_settings import cluster_facts, egress_of
-from agentenv.core.capabilities.policies.class_security_groups import CLUSTER
 from agentenv.core.capabilities.policies.security_group_rules import GroupRule, reach_of_rules
 from agentenv.core.capabilities.sets.pods import Pods
 from tests.fast.components.graph import Graph, Made, registered
@@ -31,8 +28,7 @@ if CLUSTER_RESOLVER.pods is not None:
 
 @pytest.fixture(scope="module")
 def made() -> Graph:
-    classes = fargate_classes(TOLD)
-    return registered(lambda: cluster(more={"fargate_classes": classes}).class_security_group_ids)
+    return registered(lambda: cluster(classes=CLASSES).class_security_group_ids)
 
 
 def rules(made: Graph, direction: str, *groups: str) -> list[Made]:
@@ -103,8 +99,7 @@ def test_the_cluster_lets_in_for_the_api_and_for_names_those_who_have_them(made:
 def test_another_class_or_another_grant_renames_nothing(made: Graph) -> None:
     more = [*CLASSES, fargate("third", capabilities=["dns"])]
     more[1] = fargate("closed", capabilities=[{"cidr": "198.51.100.0/24", "ports": [22]}])
-    classes = fargate_classes(settings({"sandboxClasses": more}))
-    after = {one.key: one.inputs for one in registered(lambda: cluster(more={"fargate_classes": classes})).made}
+    after = {one.key: one.inputs for one in registered(lambda: cluster(classes=more)).made}
     assert {one.key: after.get(one.key) for one in made.made} == {one.key: one.inputs for one in made.made}
 
 
@@ -117,32 +112,6 @@ def test_more_rules_than_an_interface_can_have_are_refused_with_the_count() -> N
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"name": ""}, r"fargate_classes\[0\]\.name: found ''"),
-        ({"groups": []}, r"fargate_classes\[0\]\.groups: found 0"),
-        ({"groups": [{"egress": []}]}, r"groups\[0\]\.ingress: found nothing"),
-        (
-            {"groups": [{"egress": [{"protocol": "tcp", "why": "x"}], "ingress": []}]},
-            r"egress\[0\]: found both or neither of cidr and towards",
-        ),
-        (
-            {"groups": [{"egress": [], "ingress": [{"protocol": "tcp", "why": "x", "towards": "other"}]}]},
-            rf"ingress\[0\]\.towards: found 'other'; allowed: {CLUSTER} or :nodes, or a class on Fargate",
-        ),
-    ],
-)
-def test_a_wrong_argument_is_named_before_anything_is_made(changes: dict[str, Any], message: str) -> None:
-    one = {"name": "one", "groups": [{"egress": [], "ingress": []}], **changes}
-
-    def build() -> None:
-        with pytest.raises(ArgumentError, match=message):
-            cluster(more={"fargate_classes": [one]})
-
-    assert registered(build).made == []
-
-
-@pytest.mark.parametrize(
     "classes",
     [
         [fargate("batch", capabilities=["dns", "web"]), fargate("batch-2", capabilities=["dns"])],
@@ -151,8 +120,7 @@ def test_a_wrong_argument_is_named_before_anything_is_made(changes: dict[str, An
     ids=["called like another's second group", "called like the cluster"],
 )
 def test_no_two_of_all_classes_resources_have_one_name(classes: list[dict[str, Any]]) -> None:
-    told = fargate_classes(settings({"sandboxClasses": classes}))
-    made = registered(lambda: cluster(more={"fargate_classes": told}).class_security_group_ids).made
+    made = registered(lambda: cluster(classes=classes).class_security_group_ids).made
     assert len({(one.type, one.name) for one in made}) == len(made)
     names = [one.inputs["name"] for one in made if "securityGroup:SecurityGroup" in one.type]
     assert len(set(names)) == len(names)

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 import pytest
 
-from agentenv.components._lib.arguments import ArgumentError
-from agentenv.core.guardrails import anchor_documents, policies
+from agentenv.components.sandboxes.guardrails import Guardrails
+from agentenv.core.guardrails import EKS, anchor_documents, policies
+from agentenv.core.plan import GuardrailsPlan
 from tests.fast.components.graph import UNKNOWN, Graph, registered
-from tests.fast.components.shapes import OWNERSHIP, storage
+from tests.fast.components.shapes import storage
 
 SYSTEMS = ["fs-0123456789abcdef0", "fs-0fedcba9876543210"]
 
 
-def graph(*, preview: bool = False, **said: Any) -> Graph:
-    def program() -> Any:
-        from agentenv.components.sandboxes.guardrails import Guardrails
-
+def graph(plan: GuardrailsPlan | None = None, *, preview: bool = False) -> Graph:
+    def program() -> Guardrails:
         # A preview knows no id of what it has not made yet.
         systems = storage().file_system_ids if preview else SYSTEMS
-        args: Any = {"ownership": OWNERSHIP, "file_system_ids": systems, **said}
-        return Guardrails("guardrails", args)
+        return Guardrails("guardrails", plan or GuardrailsPlan(), systems)
 
     return registered(program, preview=preview)
 
@@ -49,7 +47,7 @@ def test_a_binding_comes_after_its_policy_and_goes_before_it(made: Graph) -> Non
 
 @pytest.mark.parametrize(("outlived", "suffix"), [(False, ""), (True, "Patch")])
 def test_the_parameter_anchor_comes_first_and_an_outliving_cluster_retains_it(outlived: bool, suffix: str) -> None:
-    resources = graph(outlived=outlived)
+    resources = graph(GuardrailsPlan(cluster_retained=outlived))
     anchor = [
         resources.one(f"ValidatingAdmissionPolicy{suffix}", "guardrails-parameters"),
         resources.one(f"ValidatingAdmissionPolicyBinding{suffix}", "guardrails-parameters-binding"),
@@ -64,7 +62,7 @@ def test_the_parameter_anchor_comes_first_and_an_outliving_cluster_retains_it(ou
 
 def test_only_the_retained_objects_are_taken_over() -> None:
     """A second environment in the cluster is refused by its PriorityClass, before anything is taken over."""
-    resources = graph(outlived=True)
+    resources = graph(GuardrailsPlan(cluster_retained=True))
     priority = resources.one("PriorityClass")
     taken_over = [
         *resources.of("ValidatingAdmissionPolicyPatch"),
@@ -94,21 +92,9 @@ def test_which_policies_there_are_is_known_before_any_file_system_is() -> None:
 
 
 def test_who_is_exempt_may_be_told() -> None:
-    made = graph(hands={"service": "system:serviceaccount:mine:own", "schedulers": ["mine"]})
+    principals = replace(EKS, service="system:serviceaccount:mine:own", schedulers=("mine",))
+    made = graph(GuardrailsPlan(principals=principals))
     specs = {one.name: str(one.inputs["spec"]) for one in made.of("ValidatingAdmissionPolicy")}
     assert "'system:serviceaccount:mine:own'" in specs["guardrails-pool-scale"]
     assert "'mine'" in specs["guardrails-pod-parts"]
     assert "workspace-service" not in specs["guardrails-pool-scale"]
-
-
-@pytest.mark.parametrize(
-    ("hands", "path"),
-    [
-        ({"servce": "x"}, "guardrails.hands.servce"),
-        ({"service": ""}, "guardrails.hands.service"),
-        ({"binders": "x"}, "guardrails.hands.binders"),
-    ],
-)
-def test_a_wrong_name_is_refused(hands: dict[str, Any], path: str) -> None:
-    with pytest.raises(ArgumentError, match=path.replace(".", r"\.")):
-        graph(hands=hands)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pulumi
@@ -9,7 +10,7 @@ import pytest
 
 from agentenv.components._lib.arguments import ArgumentError
 from tests.fast.components.graph import REGION, Graph, registered
-from tests.fast.components.shapes import OWNERSHIP, storage
+from tests.fast.components.shapes import FACTS, NETWORK, storage
 
 ROLES = ["arn:aws:iam::123456789012:role/nodes", "arn:aws:iam::123456789012:role/driver"]
 
@@ -20,7 +21,7 @@ def graph(**given: Any) -> Graph:
 
 @pytest.mark.parametrize("shards", [1, 2, 3])
 def test_each_shard_is_encrypted_guarded_backed_up_and_reachable_in_each_zone(shards: int) -> None:
-    made = graph(file_systems=shards, more={"subnet_ids": ["a", "b", "c"]})
+    made = graph(fileSystems=shards, within=replace(NETWORK, subnet_ids="abc"))
     assert {one.name for one in made.of("FileSystem")} == {f"files-{shard}" for shard in range(shards)}
     assert all(
         one.inputs["encrypted"] and one.inputs["kmsKeyId"].endswith(":files-key") for one in made.of("FileSystem")
@@ -37,8 +38,8 @@ def test_each_shard_is_encrypted_guarded_backed_up_and_reachable_in_each_zone(sh
 
 def test_another_shard_or_zone_leaves_what_exists_as_it_was() -> None:
     for less, more in (
-        (graph(file_systems=2), graph(file_systems=3)),
-        (graph(more={"subnet_ids": ["a", "b"]}), graph(more={"subnet_ids": ["a", "b", "c"]})),
+        (graph(fileSystems=2), graph(fileSystems=3)),
+        tuple(graph(within=replace(NETWORK, subnet_ids=subnets)) for subnets in ("ab", "abc")),
     ):
         before, after = less.shape(), more.shape()
         assert {key: after[key] for key in before} == before
@@ -56,7 +57,7 @@ def test_files_are_reached_from_the_nodes_group_only() -> None:
 
 
 def test_a_class_on_fargate_with_seats_reaches_its_files_itself() -> None:
-    made = graph(more={"class_group_ids": {"batch": "sg-batch"}})
+    made = graph(groups={"batch": "sg-batch"})
     before = graph().shape()
     # Nothing changes for the others.
     assert {key: made.shape()[key] for key in before} == before
@@ -86,24 +87,25 @@ def test_the_key_is_used_through_efs_and_administered_by_the_account() -> None:
 
 
 def test_a_key_of_somebody_elses_is_used_instead_of_one_of_its_own() -> None:
-    made = graph(key_arn="arn:aws:kms:eu-west-1:123456789012:key/theirs")
+    key = "arn:aws:kms:eu-west-1:123456789012:key/00000000-0000-0000-0000-000000000000"
+    made = graph(kmsKey=key)
     assert made.of("Key") == made.of("Alias") == []
-    assert made.one("FileSystem").inputs["kmsKeyId"].endswith("key/theirs")
+    assert made.one("FileSystem").inputs["kmsKeyId"] == key
 
 
 @pytest.mark.parametrize(
     ("layout", "mode", "moves"),
     [
-        ({}, "elastic", ["AFTER_30_DAYS", "AFTER_90_DAYS", "AFTER_1_ACCESS"]),
+        ({}, "elastic", ["AFTER_30_DAYS", "AFTER_1_ACCESS"]),
         ({"throughput": "bursting"}, "bursting", ["AFTER_30_DAYS", "AFTER_1_ACCESS"]),
-        ({"infrequent_after_days": 1, "archive_after_days": 0}, "elastic", ["AFTER_1_DAY", "AFTER_1_ACCESS"]),
+        ({"infrequentAccessAfter": "1d", "archiveAfter": "never"}, "elastic", ["AFTER_1_DAY", "AFTER_1_ACCESS"]),
         (
-            {"infrequent_after_days": 7, "archive_after_days": 14, "back_on_access": False},
+            {"infrequentAccessAfter": "7d", "archiveAfter": "14d", "backOnAccess": False},
             "elastic",
             ["AFTER_7_DAYS", "AFTER_14_DAYS"],
         ),
-        ({"infrequent_after_days": 0}, "elastic", []),
-        ({"throughput": "provisioned", "provisioned_mibps": 64.0, "infrequent_after_days": 0}, "provisioned", []),
+        ({"infrequentAccessAfter": "never"}, "elastic", []),
+        ({"throughput": "provisioned", "provisionedMibps": 64, "infrequentAccessAfter": "never"}, "provisioned", []),
     ],
 )
 def test_throughput_and_lifecycle(layout: dict[str, Any], mode: str, moves: list[str]) -> None:
@@ -112,25 +114,17 @@ def test_throughput_and_lifecycle(layout: dict[str, Any], mode: str, moves: list
     # EFS takes one transition an entry.
     assert all(len(entry) == 1 for entry in inputs["lifecyclePolicies"])
     assert [value for entry in inputs["lifecyclePolicies"] for value in entry.values()] == moves
-    assert inputs.get("provisionedThroughputInMibps") == layout.get("provisioned_mibps")
+    assert inputs.get("provisionedThroughputInMibps") == layout.get("provisionedMibps")
 
 
 @pytest.mark.parametrize(("backups", "status"), [(True, "ENABLED"), (False, "DISABLED")])
 def test_backups_are_switched_and_not_forgotten(backups: bool, status: str) -> None:
-    assert graph(backups=backups).one("BackupPolicy").inputs["backupPolicy"] == {"status": status}
+    assert graph(backup=backups).one("BackupPolicy").inputs["backupPolicy"] == {"status": status}
 
 
-@pytest.mark.parametrize(
-    ("environment", "keep", "kept"),
-    [("prod", None, True), ("prod-eu", None, True), ("dev", None, False), ("dev", True, True), ("prod", False, False)],
-)
-def test_what_holds_data_is_protected_and_outlives_the_stack_in_prod(
-    environment: str, keep: bool | None, kept: bool
-) -> None:
-    more: dict[str, Any] = {"ownership": {**OWNERSHIP, "environment": environment}}
-    if keep is not None:
-        more["keep_data"] = keep
-    made = graph(file_systems=2, more=more)
+@pytest.mark.parametrize("kept", [True, False])
+def test_what_holds_data_is_protected_and_outlives_the_stack_where_data_is_kept(*, kept: bool) -> None:
+    made = graph(fileSystems=2, facts=replace(FACTS, keep_data=kept))
     held = {one.key for one in made.cloud() if one.protect and one.retain}
     assert held == {
         one.key for one in made.cloud() if kept and one.type.endswith((":FileSystem", ":Key", ":FileSystemPolicy"))
@@ -139,8 +133,8 @@ def test_what_holds_data_is_protected_and_outlives_the_stack_in_prod(
 
 
 def test_the_policy_names_the_clients_once_they_are_known() -> None:
-    first = registered(lambda: storage(more={"client_role_arns": pulumi.Output.from_input(ROLES)}))
-    again = graph(more={"client_role_arns": list(reversed(ROLES))})
+    first = registered(lambda: storage(clients=pulumi.Output.from_input(ROLES)))
+    again = graph(clients=list(reversed(ROLES)))
     text = first.one("FileSystemPolicy").inputs["policy"]
     assert text == again.one("FileSystemPolicy").inputs["policy"], "the order of the roles must not show"
     assert all(role in text for role in ROLES)
@@ -149,27 +143,4 @@ def test_the_policy_names_the_clients_once_they_are_known() -> None:
 def test_a_policy_longer_than_efs_takes_is_refused() -> None:
     roles = [f"arn:aws:iam::123456789012:role/{number:03}-{'x' * 60}" for number in range(100)]
     with pytest.raises(ArgumentError, match=r"storage\.client_role_arns: found 100 roles, .*; allowed: as many"):
-        graph(more={"client_role_arns": roles})
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"file_systems": 0}, r"storage\.layout\.file_systems: found 0; allowed: a whole number from 1 to 100"),
-        ({"throughput": "fast"}, r"storage\.layout\.throughput: found 'fast'; allowed: bursting, elastic, provisioned"),
-        ({"throughput": "provisioned"}, r"storage\.layout\.provisioned_mibps: found nothing"),
-        ({"provisioned_mibps": 10}, r"storage\.layout\.provisioned_mibps: found a value with 'elastic'"),
-        ({"infrequent_after_days": 31}, r"storage\.layout\.infrequent_after_days: found 31; allowed: 0, 1, 7"),
-        ({"throughput": "bursting", "archive_after_days": 90}, r"storage\.layout\.archive_after_days: found 90 with"),
-        ({"infrequent_after_days": 90, "archive_after_days": 60}, r"archive_after_days: found 60 with infrequent"),
-        ({"backups": "yes"}, r"storage\.layout\.backups: found 'yes'; allowed: true or false"),
-        ({"more": {"subnet_ids": []}}, r"storage\.subnet_ids: found an empty list; allowed: one subnet per zone"),
-        ({"more": {"subnet_ids": "subnet-1"}}, r"storage\.subnet_ids: found 'subnet-1'; allowed: a list"),
-        ({"more": {"subnet": []}}, r"storage\.subnet: found an unknown name \(did you mean 'subnet_ids'\?\)"),
-        ({"more": {"vpc_id": None}}, r"storage\.vpc_id: found nothing; allowed: a value"),
-        ({"more": {"layout": []}}, r"storage\.layout: found \[\]; allowed: a dictionary"),
-    ],
-)
-def test_a_wrong_argument_is_named(given: dict[str, Any], message: str) -> None:
-    with pytest.raises(ArgumentError, match=message):
-        graph(**given)
+        graph(clients=roles)

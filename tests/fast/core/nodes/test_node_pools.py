@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from dataclasses import replace
+from datetime import timedelta
 from importlib.resources import files
 from itertools import permutations
 from typing import Any
@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from agentenv.config.constraints.classes import runtime_class as refused_name
-from agentenv.core.nodes.from_settings import demands, node_layout
+from agentenv.config.sections.capacity import Capacity
+from agentenv.core.nodes.from_settings import demands
 from agentenv.core.nodes.node_pools import (
     Demand,
-    NodeLayout,
     NodePool,
     duration,
     has_local_disk,
@@ -29,7 +29,7 @@ from agentenv.core.pinned_versions import releases
 from agentenv.core.values.names import KINDS
 from tests.fast.config.stack_samples import fargate, sandbox, settings
 
-LAYOUT: NodeLayout = node_layout(settings({}).capacity)
+LAYOUT = settings({}).capacity
 DEMANDS = some.builds(
     Demand,
     some.sampled_from(["verified", "standard", "untrusted"]),
@@ -39,11 +39,15 @@ DEMANDS = some.builds(
 )
 
 
+def capacity_with(**changes: Any) -> Capacity:
+    return settings({"capacity": changes}).capacity
+
+
 def one(name: str, *wanted: Demand) -> NodePool:
     return next(pool for pool in node_pools(LAYOUT, wanted) if pool.name == name)
 
 
-def class_spec(pool: NodePool, layout: NodeLayout = LAYOUT, user: str | None = None) -> dict[str, Any]:
+def class_spec(pool: NodePool, layout: Capacity = LAYOUT, user: str | None = None) -> dict[str, Any]:
     return pool.node_class.spec(
         layout,
         cluster="agents",
@@ -84,7 +88,7 @@ def test_every_demand_is_met_by_a_pool_whose_nodes_take_its_sandboxes(wanted: li
     ],
 )
 def test_the_systems_nodes_are_bought_as_they_are_told_to_be(capacity: str, names: dict[str, str]) -> None:
-    pools = node_pools(replace(LAYOUT, system_capacity=capacity), [])
+    pools = node_pools(capacity_with(system={"capacity": capacity}), [])
     assert {pool.name: pool.capacity for pool in pools} == names
     assert all(pool.system and not pool.taints() for pool in pools)
     by_weight = sorted(pools, key=lambda pool: -pool.weight)
@@ -198,7 +202,7 @@ def test_nested_virtualization_is_on_where_a_guest_has_its_own_kernel_and_nowher
     assert "cpuOptions" not in class_spec(one("standard-spot-arm64", Demand("standard", "kata", "spot")))
 
 
-def bought(pool: NodePool, layout: NodeLayout, instance: dict[str, str]) -> bool:
+def bought(pool: NodePool, layout: Capacity, instance: dict[str, str]) -> bool:
     """Whether Karpenter may buy such an instance for the pool, as far as families and hypervisors decide."""
     rows = {row["key"].rsplit("/", 1)[-1]: row for row in pool.spec(layout)["template"]["spec"]["requirements"]}
     for word, value in instance.items():
@@ -217,7 +221,7 @@ NESTED_MACHINE = {"instance-family": "c8i", "instance-hypervisor": ""}
 
 @pytest.mark.parametrize("families", [("m7i-metal",), ("c8i", "m7i-metal"), ("m7i-metal", "m7g-metal", "c8i")])
 def test_whole_machines_and_shares_of_them_are_never_of_one_pool_nor_of_one_class(families: tuple[str, ...]) -> None:
-    layout = replace(LAYOUT, nested_families=families)
+    layout = capacity_with(nestedFamilies=list(families))
     pools = [
         pool for pool in node_pools(layout, [Demand("untrusted", "kata", "on-demand")]) if pool.name != "system-arm64"
     ]
@@ -241,8 +245,8 @@ def test_whole_machines_and_shares_of_them_are_never_of_one_pool_nor_of_one_clas
 def test_a_family_that_is_added_later_renames_no_pool() -> None:
     """A pool of another name is another pool: the first would be drained."""
     wanted = [Demand("standard", "kata", "spot")]
-    few = replace(LAYOUT, families=("m7i",), system_families=("t4g",))
-    more = replace(LAYOUT, families=("m7i", "m8g", "m7i-metal"), system_families=("t4g", "m7i"))
+    few = capacity_with(families=["m7i"], system={"families": ["t4g"]})
+    more = capacity_with(families=["m7i", "m8g", "m7i-metal"], system={"families": ["t4g", "m7i"]})
     before = {pool.name: pool.node_class.name for pool in node_pools(few, wanted)}
     after = {pool.name: pool.node_class.name for pool in node_pools(more, wanted)}
     assert before == {"system-arm64": "system", "standard-spot-amd64": "standard-spot"}
@@ -250,7 +254,7 @@ def test_a_family_that_is_added_later_renames_no_pool() -> None:
 
 
 def test_a_class_that_asks_for_it_gets_a_pool_with_graphics_processors_of_its_own() -> None:
-    layout = replace(LAYOUT, gpu_limit=4, gpu_families=("g6", "g4ad"))
+    layout = capacity_with(gpu={"limit": 4, "families": ["g6", "g4ad"]})
     (pool,) = [pool for pool in node_pools(layout, [Demand("verified", "kata", "spot", gpu=True)]) if not pool.system]
     spec = pool.spec(layout)
     assert (pool.name, spec["limits"]["nvidia.com/gpu"]) == ("verified-gpu-spot-amd64", "4")
@@ -298,7 +302,7 @@ def test_classes_on_fargate_ask_for_no_nodes() -> None:
     ("seconds", "text"), [(0, "0s"), (30, "30s"), (300, "5m"), (3661, "1h1m1s"), (1209600, "336h")]
 )
 def test_times_are_written_as_karpenter_reads_them(seconds: int, text: str) -> None:
-    assert duration(seconds) == text
+    assert duration(timedelta(seconds=seconds)) == text
 
 
 def test_every_cluster_version_has_a_build_of_every_addon_that_settings_name() -> None:

@@ -1,4 +1,4 @@
-"""Settings become arguments that the components take, and mean the same there."""
+"""Settings reach the resources of the components that take their plan."""
 
 from __future__ import annotations
 
@@ -6,21 +6,14 @@ from typing import Any
 
 import pytest
 
-from agentenv.components._lib.arguments import ArgumentReader
-from agentenv.components.platform_arguments import (
-    capacity_demands,
-    capacity_headroom,
-    capacity_layout,
-    capacity_mirrors,
-    cluster_layout,
-    sandbox_controller,
-)
-from agentenv.components.sandboxes.controller import ControllerFlags, command_line_flags
+from agentenv.components.capacity.capacity import Capacity
+from agentenv.components.cluster.cluster import Cluster
+from agentenv.core.nodes.mirrors import Mirrors
 from tests.fast.components.graph import ACCOUNT, CALLER, Graph, registered
-from tests.fast.components.node_shapes import capacity
+from tests.fast.components.node_shapes import on_cluster
 from tests.fast.components.sandbox_shapes import agent_sandbox
-from tests.fast.components.shapes import cluster
-from tests.fast.config.stack_samples import sandbox, settings
+from tests.fast.components.shapes import NETWORK, planned
+from tests.fast.config.stack_samples import sandbox
 
 CHOSEN: dict[str, Any] = {
     "cluster": {
@@ -46,17 +39,20 @@ CHOSEN: dict[str, Any] = {
 }
 
 
+def build(sections: dict[str, Any]) -> Graph:
+    """What is made of such settings."""
+    plan = planned(sections)
+
+    def program() -> None:
+        Cluster("eks", plan.cluster, NETWORK)
+        Capacity("nodes", plan.capacity, on_cluster())
+
+    return registered(program)
+
+
 @pytest.fixture(scope="module")
 def made() -> Graph:
-    """What is made of such settings."""
-    told = settings(CHOSEN)
-
-    def build() -> None:
-        layout: dict[str, Any] = dict(cluster_layout(told.cluster))
-        cluster(**layout)
-        capacity(layout=capacity_layout(told), demands=capacity_demands(told), headroom=capacity_headroom(told))
-
-    return registered(build)
+    return build(CHOSEN)
 
 
 def test_the_cluster_is_what_the_settings_say(made: Graph) -> None:
@@ -113,8 +109,7 @@ def test_the_controller_is_what_the_settings_say() -> None:
             "tracing": True,
         },
     }
-    layout: dict[str, Any] = dict(sandbox_controller(settings({"cluster": {"sandboxController": said}})))
-    made = registered(lambda: agent_sandbox(**layout))
+    made = registered(lambda: agent_sandbox(**said))
     spec = made.one("Deployment").inputs["spec"]
     (container,) = spec["template"]["spec"]["containers"]
     assert (spec["replicas"], container["image"]) == (3, image)
@@ -133,33 +128,15 @@ def test_the_controller_is_what_the_settings_say() -> None:
         assert all(file.startswith("../manifests/") for file in made.one("ConfigGroup", one).inputs["files"])
 
 
-def test_the_longest_that_the_settings_take_is_taken_by_the_component() -> None:
-    most = {"replenishDelay": "1h", "readinessGrace": "1d", "apiConnections": 64, "claimWorkers": 1000}
-    flags = sandbox_controller(settings({"cluster": {"sandboxController": {"flags": most}}})).get("flags")
-    assert "--sandbox-warm-pool-replenish-delay=3600s" in command_line_flags(
-        ArgumentReader.of("flags", flags, ControllerFlags)
-    )
-
-
-def test_a_controller_that_nothing_is_said_of_is_as_released_and_a_copy_where_there_are_copies() -> None:
-    layout: dict[str, Any] = dict(sandbox_controller(settings({})))
-    told, as_released = (registered(lambda given=given: agent_sandbox(**given)) for given in (layout, {}))
-    assert {one.key: one.inputs for one in told.made} == {one.key: one.inputs for one in as_released.made}
-    registry = "111122223333.dkr.ecr.us-east-1.amazonaws.com/mirror"
-    copied = settings({"network": {"mirrors": {"registry": registry}}})
-    assert sandbox_controller(copied).get("image", "").startswith(f"{registry}/agent-sandbox/")
-    assert capacity_mirrors(copied) == {"registry": registry}
+def test_a_copy_of_the_controllers_image_is_taken_where_there_are_copies() -> None:
+    registry = "111122223333.dkr.ecr.eu-west-1.amazonaws.com/mirror"
+    plan = planned({"network": {"mirrors": {"registry": registry}}})
+    assert plan.sandbox_controller.image.startswith(f"{registry}/agent-sandbox/")
+    assert plan.capacity.mirrors == Mirrors(registry)
 
 
 def test_settings_that_say_nothing_are_taken_too() -> None:
-    told = settings({})
-
-    def build() -> None:
-        layout: dict[str, Any] = dict(cluster_layout(told.cluster))
-        cluster(**layout)
-        capacity(layout=capacity_layout(told), demands=capacity_demands(told), headroom=capacity_headroom(told))
-
-    made = registered(build)
+    made = build({})
     assert made.one("AccessEntry", "creator")
     assert {one.name for one in made.of("NodePool")} == {"nodes-system-arm64"}
     assert made.of("Deployment") == []

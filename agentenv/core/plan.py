@@ -1,0 +1,240 @@
+"""The plan of an environment: all that follows from its settings before anything is deployed.
+
+`plan(settings)` is the only way from settings to components. Each component takes its part of the plan, and the ids
+that other components create. A part refers to its section of the settings, so no setting is declared a second time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from agentenv.core.capabilities.from_settings import cluster_facts_with_existing
+from agentenv.core.capabilities.policies.class_security_groups import ClassGroups, class_groups
+from agentenv.core.classes.plan import ClassPlan, plans
+from agentenv.core.classes.pools.sizes import max_sandboxes_with_rollover
+from agentenv.core.cost.assumptions import Assumptions
+from agentenv.core.cost.estimate import model
+from agentenv.core.cost.sandboxes import HEADROOM
+from agentenv.core.environment import EnvironmentFacts, environment_facts
+from agentenv.core.guardrails import EKS, Principals
+from agentenv.core.metering.tariff import Tariff
+from agentenv.core.nodes.addon_builds import addon_builds
+from agentenv.core.nodes.from_settings import demands
+from agentenv.core.nodes.mirrors import Mirrors
+from agentenv.core.nodes.node_pools import NodePool, node_pools
+from agentenv.core.pinned_versions import releases
+from agentenv.core.prices.book import MissingPricesError
+from agentenv.core.values import addresses
+from agentenv.core.workspaces.seats import SeatPlan, seat_plans
+
+if TYPE_CHECKING:
+    from agentenv.config.sections.capacity import Capacity
+    from agentenv.config.sections.cluster import Cluster
+    from agentenv.config.sections.cost import Cost
+    from agentenv.config.sections.network import Network
+    from agentenv.config.sections.sandbox_controller import SandboxController
+    from agentenv.config.sections.storage import Storage
+    from agentenv.config.settings import Settings
+
+# OpenCost knows the prices of nodes, so their estimate is not among the fixed costs.
+_NODES = ("system nodes", HEADROOM)
+_HOMES = ("homes", "backups of homes")
+
+
+@dataclass(frozen=True)
+class ExistingRanges:
+    """The address ranges of adopted resources; empty where the environment creates its own."""
+
+    vpc_cidrs: tuple[str, ...] = ()
+    service_cidr: str = ""
+
+
+@dataclass(frozen=True)
+class NetworkPlan:
+    """The VPC, or the existing VPC to adopt."""
+
+    environment: EnvironmentFacts
+    settings: Network
+
+    @cached_property
+    def addresses(self) -> addresses.AddressPlan:
+        """Return the blocks of its subnets."""
+        return addresses.plan(str(self.settings.cidr), self.settings.zone_count)
+
+
+@dataclass(frozen=True)
+class ClusterPlan:
+    """The EKS cluster with its add-ons, or the existing cluster to adopt."""
+
+    environment: EnvironmentFacts
+    settings: Cluster
+    fargate_classes: tuple[ClassGroups, ...] = ()  # with the security groups of each sandbox class on Fargate
+    existing_vpc: str | None = None  # that an existing cluster must be in
+
+    @property
+    def addon_builds(self) -> Mapping[str, str]:
+        """Return the build of every add-on."""
+        return addon_builds(self.settings)
+
+    @property
+    def sandbox_controller_on_fargate(self) -> bool:
+        """Return whether the agent-sandbox controller runs on Fargate."""
+        return self.settings.sandbox_controller.place == "fargate"
+
+
+@dataclass(frozen=True)
+class CapacityPlan:
+    """The nodes that Karpenter launches."""
+
+    environment: EnvironmentFacts
+    settings: Capacity
+    pools: tuple[NodePool, ...]
+    mirrors: Mirrors
+    # Whether the VPC has no internet access. Karpenter then uses its built-in prices, and nodes a given instance
+    # profile, because IAM has no VPC endpoint to create one over.
+    isolated: bool = False
+
+
+@dataclass(frozen=True)
+class StoragePlan:
+    """The file systems of homes, or the existing ones to adopt."""
+
+    environment: EnvironmentFacts
+    settings: Storage
+
+
+@dataclass(frozen=True)
+class SandboxControllerPlan:
+    """The agent-sandbox controller."""
+
+    settings: SandboxController
+    image: str
+
+
+@dataclass(frozen=True)
+class GuardrailsPlan:
+    """The admission policies."""
+
+    # Whether the cluster outlives the stack. The policy that keeps parameters readable is retained then.
+    cluster_retained: bool = False
+    # The user names that some of the rules exempt. Deployers, who may change admission policies anyway, are not listed.
+    principals: Principals = EKS
+
+
+@dataclass(frozen=True)
+class CostPlan:
+    """The cost controls in AWS."""
+
+    environment: EnvironmentFacts
+    settings: Cost
+
+    @property
+    def enabled(self) -> bool:
+        """Return whether the settings enable any of them."""
+        cost = self.settings
+        enabled = (cost.monthly_budget, cost.usage_export, cost.anomaly_alerts, cost.platform_dashboard)
+        return any(enabled) or cost.cost_tags == "activate"
+
+
+@dataclass(frozen=True)
+class MeteringPlan:
+    """Metering in the cluster."""
+
+    cluster_name: str
+    sandboxes: int  # as many as the classes allow at once; they determine the resources of Prometheus and the others
+    tariff: Tariff
+    mirrors: Mirrors
+    service: bool  # whether the workspace service is scraped, and queries Prometheus
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that an environment consists of."""
+
+    settings: Settings
+    environment: EnvironmentFacts
+    network: NetworkPlan
+    cluster: ClusterPlan
+    capacity: CapacityPlan
+    storage: StoragePlan
+    sandbox_controller: SandboxControllerPlan
+    guardrails: GuardrailsPlan
+    classes: Mapping[str, ClassPlan]
+    seats: tuple[SeatPlan, ...]
+    costs: CostPlan
+    existing: ExistingRanges = ExistingRanges()
+
+    @cached_property
+    def metering(self) -> MeteringPlan | None:
+        """Return the metering in the cluster, if the settings enable it."""
+        if not self.settings.cost.dashboards:
+            return None
+        return MeteringPlan(
+            self.environment.cluster_name,
+            sum(max_sandboxes_with_rollover(each) for each in self.settings.sandbox_classes),
+            _tariff(self.settings),
+            Mirrors(self.settings.network.mirrors.registry),
+            self.settings.service.deployed,
+        )
+
+    def with_existing(self, ranges: ExistingRanges) -> Plan:
+        """Return the plan with the address ranges of adopted resources; raise `RefusedGrantError` for a grant that is
+        not possible with them."""
+        return self if ranges == ExistingRanges() else plan(self.settings, ranges)
+
+
+def plan(settings: Settings, existing: ExistingRanges = ExistingRanges()) -> Plan:
+    """Return the plan of an environment; `existing` has the address ranges of adopted resources."""
+    environment = environment_facts(settings)
+    facts = cluster_facts_with_existing(settings, existing.vpc_cidrs, existing.service_cidr)
+    mirrors = Mirrors(settings.network.mirrors.registry, settings.network.mirrors.files)
+    controller, network = settings.cluster.sandbox_controller, settings.network
+    return Plan(
+        settings=settings,
+        environment=environment,
+        network=NetworkPlan(environment, network),
+        cluster=ClusterPlan(
+            environment,
+            settings.cluster,
+            class_groups(settings, facts),
+            network.existing.vpc_id if network.existing else None,
+        ),
+        capacity=CapacityPlan(
+            environment,
+            settings.capacity,
+            tuple(node_pools(settings.capacity, demands(settings))),
+            mirrors,
+            isolated=network.nat == "none",
+        ),
+        storage=StoragePlan(environment, settings.storage),
+        sandbox_controller=SandboxControllerPlan(
+            controller, controller.image or mirrors.image(releases().images["agent-sandbox-controller"])
+        ),
+        guardrails=GuardrailsPlan(cluster_retained=settings.cluster.existing is not None),
+        classes={each.name: each for each in plans(settings, facts)},
+        seats=seat_plans(settings),
+        costs=CostPlan(environment, settings.cost),
+        existing=existing,
+    )
+
+
+def _tariff(settings: Settings) -> Tariff:
+    """Return the costs and limits that no metric in the cluster has, from the estimate."""
+    limits = Tariff(monthly_budget=settings.cost.monthly_budget, per_user_cap=settings.cost.per_user_cap)
+    try:
+        parts = model(settings).parts
+    except MissingPricesError:
+        # Without prices for the region there are still dashboards, only without fixed costs.
+        return limits
+    fixed = {
+        part.name: part.cost.value
+        for part in parts
+        if part.scale == "fixed" and part.sandbox_class is None and not part.name.startswith(_NODES)
+    }
+    homes = sum((part.cost.value for part in parts if part.name in _HOMES), Decimal(0)) / Assumptions().home
+    storage = homes.quantize(Decimal("0.000001")) if homes else Tariff.storage
+    return replace(limits, storage=storage, fixed=fixed)

@@ -1,0 +1,31 @@
+"""The cluster that other components run on, whether it is created or adopted."""
+
+from dataclasses import dataclass, field, replace
+
+import pulumi
+
+from agentenv.components.cluster.irsa import Issuer
+
+
+def _no_groups() -> pulumi.Output[dict[str, list[str]]]:
+    return pulumi.Output.from_input({})
+
+
+def _no_file_systems() -> pulumi.Output[list[str]]:
+    return pulumi.Output.from_input([])
+
+
+@dataclass(frozen=True)
+class ClusterContext:
+    """The cluster for components that run on it, and the file systems that they use."""
+
+    name: str
+    endpoint: pulumi.Input[str]
+    issuer: Issuer
+    # The security groups of the pods of each class on Fargate
+    class_security_group_ids: pulumi.Output[dict[str, list[str]]] = field(default_factory=_no_groups)
+    file_system_ids: pulumi.Output[list[str]] = field(default_factory=_no_file_systems)  # of homes, by shard
+
+    def with_file_systems(self, ids: pulumi.Input[list[str]]) -> "ClusterContext":
+        """Return the cluster with the file systems of homes, by shard."""
+        return replace(self, file_system_ids=pulumi.Output.from_input(ids))
