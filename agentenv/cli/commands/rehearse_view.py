@@ -108,6 +108,8 @@ class View:
             self._console.print(f"pool {pool['class']}: {pool['ready']} of {pool['size']} sandboxes Ready")
         if report.new_workspace_ms is not None:
             self._console.print(f"new workspace: {report.new_workspace_ms:.0f} ms")
+        if report.first_command_ms is not None:
+            self._console.print(f"first command in it: {report.first_command_ms:.0f} ms")
         if report.drift:
             drift = report.drift
             self._console.print(

@@ -42,6 +42,7 @@ class ClusterOptions:
     deployer: str = "arn:aws:iam::123456789012:role/deployer"
     others: tuple[str, ...] = ()
     existing: tuple[str, ...] = ()  # ARNs of resources that the stack uses and does not create
+    sandboxes: bool = False  # whether pods that workspaced starts run; they cost processor time and memory
     # GOGC of its programs; by default the low value of `programs.FRUGAL`.
     heap: int | None = None
 
@@ -51,7 +52,8 @@ class ClusterOptions:
         cluster = settings.cluster
         may_deploy = (*cluster.deployers, *cluster.admins)
         principals = (*may_deploy, *cluster.operators, *cluster.readers)
-        return cls(settings.region, (*may_deploy, cls.deployer)[0], principals, existing_arns(settings))
+        deployer = (*may_deploy, cls.deployer)[0]
+        return cls(settings.region, deployer, principals, existing_arns(settings), sandboxes=True)
 
     def environment(self, cloud: str) -> dict[str, str]:
         """Create the principals and existing resources; return the deployer's credentials as variables."""
@@ -79,10 +81,10 @@ class RehearsalCluster:
 
 @contextmanager
 def rehearsal_cluster(
-    toolbox: Toolbox, folder: Path, environment: Mapping[str, str], cloud: str
+    toolbox: Toolbox, folder: Path, environment: Mapping[str, str], cloud: str, *, sandboxes: bool
 ) -> Iterator[RehearsalCluster]:
     """Run the control plane in `folder`; `environment` is what the engine sees, the run's mark included."""
-    with control_plane(toolbox, folder, environment, sandboxes=True) as plane:
+    with control_plane(toolbox, folder, environment, sandboxes=sandboxes) as plane:
         _register(plane, cloud)
         yield RehearsalCluster(plane, cluster_census.census(plane.client))
 

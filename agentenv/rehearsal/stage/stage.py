@@ -164,7 +164,9 @@ def stage(
     """
     run_folders.sweep(under)
     toolbox = tools.ensure(
-        ["pulumi", "language-python-exec", *(TOOLS if cluster else ())], progress, SANDBOX_TOOLS if cluster else ()
+        ["pulumi", "language-python-exec", *(TOOLS if cluster else ())],
+        progress,
+        SANDBOX_TOOLS if cluster and cluster.sandboxes else (),
     )
     began = time.monotonic()
     try:
@@ -188,7 +190,9 @@ def stage(
         try:
             opened = _open(run, toolbox, port, cluster)
             if cluster:
-                control_plane = rehearsal_cluster(toolbox, run.folder / "plane", opened.environment, opened.cloud)
+                control_plane = rehearsal_cluster(
+                    toolbox, run.folder / "plane", opened.environment, opened.cloud, sandboxes=cluster.sandboxes
+                )
                 opened.cluster = resources.enter_context(control_plane)
         except PlaneFailed as failure:
             raise StageError(f"the control plane: {failure}") from failure

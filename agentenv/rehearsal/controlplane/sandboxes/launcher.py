@@ -13,6 +13,7 @@ from agentenv.rehearsal.controlplane.auth.account import Account
 from agentenv.rehearsal.controlplane.client import Client
 from agentenv.rehearsal.controlplane.sandboxes import detect
 from agentenv.rehearsal.controlplane.sandboxes.homes import FileSystems
+from agentenv.rehearsal.controlplane.sandboxes.limits import Monitor
 from agentenv.rehearsal.controlplane.sandboxes.relay import Relay
 from agentenv.rehearsal.controlplane.sandboxes.sandbox_pod import Host, SandboxPod, runs_workspaced
 
@@ -24,7 +25,8 @@ _RECORD = "sandboxes.json"
 _LOG = logging.getLogger(__name__)
 _NOT_SIMULATED = (
     "sandboxes: the way out of their network, whatever capabilities grant",
-    "sandboxes: images (they have this machine's programs), limits of processor, memory and disk",
+    "sandboxes: images (they have this machine's programs)",
+    "sandboxes: limits of processors, and what init containers without a volume do",
 )
 
 
@@ -58,7 +60,7 @@ class SandboxLauncher:
             else:
                 _LOG.info("Sandboxes run in %s", runtime.name)
                 file_systems = FileSystems(self._client, self._folder / "file-systems", self._account)
-                self._host = Host(self._client, self._folder, workspaced, runtime, Relay(), file_systems)
+                self._host = Host(self._client, self._folder, workspaced, runtime, Relay(), Monitor(), file_systems)
         except Exception:  # noqa: BLE001 - pods wait for the choice
             _LOG.exception("The runtime of sandboxes could not be chosen")
         finally:

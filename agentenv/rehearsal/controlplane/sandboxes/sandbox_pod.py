@@ -29,6 +29,7 @@ from agentenv.rehearsal.controlplane.pods.container import CannotStart
 from agentenv.rehearsal.controlplane.sandboxes import addresses, init_containers, relay, root_folder
 from agentenv.rehearsal.controlplane.sandboxes.bundle import SOCKET, SOCKET_FOLDER, Bundle, Mount, Runtime
 from agentenv.rehearsal.controlplane.sandboxes.homes import FileSystems, Owner
+from agentenv.rehearsal.controlplane.sandboxes.limits import EVICTED, OOM_KILLED, Limits, Monitor
 from agentenv.rehearsal.controlplane.sandboxes.mounts import PodVolumes
 from agentenv.rehearsal.controlplane.sandboxes.relay import Entrance, Relay
 from agentenv.rehearsal.stage import processes
@@ -66,6 +67,7 @@ class Host:
     workspaced: Path
     runtime: Runtime
     relay: Relay
+    monitor: Monitor
     file_systems: FileSystems
 
 
@@ -85,6 +87,7 @@ class SandboxPod:
         self._grace = _DEFAULT_GRACE_SECONDS
         self._restarts = 0
         self._last: Object | None = None
+        self._exceeded: tuple[str, str] | None = None  # the reason and message of the limit that ended the container
         self._ip = ""
         self._host_ip = ""
         self._started_at = status.now()
@@ -155,9 +158,14 @@ class SandboxPod:
                     self._host.relay.lead_to(entrance, None)
             if self._stopping.is_set():
                 return
-            state = status.terminated(code, since=started_at)
+            reason, message = self._exceeded or ("", "")
+            state = status.terminated(code, reason if reason == OOM_KILLED else "", since=started_at)
             policy = self._pod["spec"].get("restartPolicy", "Always")
             _LOG.info("%s ended with %d; see %s", self._path, code, self._log)
+            if reason == EVICTED:
+                self._report("Failed", state, reason=reason, message=message)
+                self._stopping.wait()
+                return
             if policy == "Never" or (policy == "OnFailure" and code == 0):
                 self._report("Failed" if code else "Succeeded", state)
                 self._stopping.wait()
@@ -184,11 +192,19 @@ class SandboxPod:
         pod_volumes.create()
         bundle = self._bundle(folder, pod_volumes)
         command = self._host.runtime.command(bundle)
+        limits = Limits.of(self._pod, pod_volumes.folder)
+        self._exceeded = None
         process = processes.start(command, environment=_environment(), log=self._log, folder=folder)
+
+        def exceeded(reason: str, message: str) -> None:
+            self._exceeded = (reason, message)
+            process.kill()
+
         try:
             if entrance is not None:
                 self._host.relay.lead_to(entrance, bundle.socket)
-            self._attend(process, bundle, pod_volumes)
+            with self._host.monitor.watching(process.pid, limits, exceeded):
+                self._attend(process, bundle, pod_volumes)
         finally:
             terminate = functools.partial(self._host.runtime.terminate, bundle, process)
             code = processes.stop(process, self._grace, terminate)
@@ -309,8 +325,8 @@ class SandboxPod:
             raise
         return connection
 
-    def _report(self, phase: str, state: Object, *, ready: bool = False) -> bool:
-        """Report the pod's status; return whether the server took it."""
+    def _report(self, phase: str, state: Object, *, ready: bool = False, **more: str) -> bool:
+        """Report the pod's status with more of its fields; return whether the server took it."""
         main = status.container(self._container, state, ready=ready, restarts=self._restarts, last=self._last)
         first = status.terminated(0, since=self._started_at)
         if phase == "Pending":
@@ -319,7 +335,7 @@ class SandboxPod:
             status.container(row, first, ready="terminated" in first)
             for row in self._pod["spec"].get("initContainers") or ()
         ]
-        more = {"startTime": self._started_at, **self._host_address()}
+        more |= {"startTime": self._started_at, **self._host_address()}
         document = status.pod(phase, self._ip, [main], ready=ready, init=init, **more)
         try:
             return status.report(self._host.client, self._path, document)

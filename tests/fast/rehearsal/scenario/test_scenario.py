@@ -105,7 +105,7 @@ def test_a_good_course_reports_what_the_contract_names() -> None:
     assert report["drift"] == {"made": 1, "noticed": 1, "mended": 1}
     assert report["left_after_destroy"] == 0
     assert report["not_simulated"] == ["efs PutBackupPolicy", "helm release of a chart"]
-    assert {"up_seconds", "policy", "pools", "new_workspace_ms"} <= report.keys()
+    assert {"up_seconds", "policy", "pools", "new_workspace_ms", "first_command_ms"} <= report.keys()
 
 
 def test_a_second_up_that_changes_something_fails() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import os
 import socket
@@ -122,6 +123,35 @@ def test_a_pod_that_is_never_restarted_ends_with_its_container(
     assert until(lambda: ground.client.get(ground.path(name))["status"]["phase"] == phase, PATIENCE)
     terminated = container_of(ground.client.get(ground.path(name)))["state"]["terminated"]
     assert (terminated["exitCode"], terminated["reason"]) == (code, reason)
+
+
+def test_a_container_over_its_memory_is_killed(ground: Ground) -> None:
+    resources = {"requests": {"memory": "64Mi", "cpu": "10m"}, "limits": {"memory": "200Mi", "cpu": "1"}}
+    pod = ground.start("hungry", container={"resources": resources})
+    with contextlib.suppress(CommandRefused, OSError, http.client.HTTPException):  # it ends with its container
+        ground.run(pod, "head -c 400000000 /dev/zero | tail -c 400000000 | sleep 600")
+
+    def killed() -> bool:
+        status = container_of(ground.client.get(ground.path("hungry")))
+        return (status.get("lastState") or {}).get("terminated", {}).get("reason") == "OOMKilled"
+
+    assert until(killed, PATIENCE)
+    assert container_of(ground.client.get(ground.path("hungry")))["lastState"]["terminated"]["exitCode"] == 137
+
+
+def test_a_pod_over_its_disk_is_evicted(ground: Ground) -> None:
+    pod = sandbox_pod(SPACE, "full")
+    next(row for row in pod["spec"]["volumes"] if row["name"] == "tmp")["emptyDir"] = {"sizeLimit": "1Mi"}
+    ground.client.create(pod)
+    pod = ground.ready("full")
+    with contextlib.suppress(CommandRefused, OSError, http.client.HTTPException):
+        ground.run(pod, "head -c 3000000 /dev/zero > /tmp/file; sleep 600")
+    assert until(lambda: ground.client.get(ground.path("full"))["status"]["phase"] == "Failed", PATIENCE)
+    status = ground.client.get(ground.path("full"))["status"]
+    assert (status["reason"], status["message"]) == (
+        "Evicted",
+        'Usage of EmptyDir volume "tmp" exceeds the limit "1Mi". ',
+    )
 
 
 def test_a_killed_sandbox_leaves_no_process_and_is_started_again(ground: Ground) -> None:

@@ -1,0 +1,160 @@
+"""The limits of sandboxes, felt: memory that ends a container, and disk that evicts a pod.
+
+One thread looks at every sandbox of a plane, because it has to read the list of all processes. Kernels enforce memory
+at once, and kubelets look at disks every ten seconds; here both are noticed within some seconds. Of memory only what a
+process has for itself counts, not files that it maps. Shared memory counts once: under gVisor all of it is shared.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agentenv.core.values.quantities import Quantity
+
+Object = dict[str, Any]
+
+_LOG = logging.getLogger(__name__)
+OOM_KILLED, EVICTED = "OOMKilled", "Evicted"
+_SECONDS = 1.0
+_DISK_TURNS = 5  # disks are looked at every so many turns
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a container may use; a folder of an emptyDir counts for the whole pod."""
+
+    memory: int | None = None
+    folders: Mapping[Path, tuple[str, str]] | None = None  # name and size limit of the volume
+
+    @classmethod
+    def of(cls, pod: Object, folder: Callable[[str], Path]) -> Limits:
+        """Return the limits of a pod; `folder` returns the folder of a volume."""
+        limits = (pod["spec"]["containers"][0].get("resources") or {}).get("limits") or {}
+        sizes = {
+            row["name"]: row["emptyDir"]["sizeLimit"]
+            for row in pod["spec"].get("volumes") or ()
+            if (row.get("emptyDir") or {}).get("sizeLimit")
+        }
+        return cls(
+            _bytes(limits["memory"]) if "memory" in limits else None,
+            {folder(name): (name, str(size)) for name, size in sizes.items()},
+        )
+
+    def full_volume(self) -> str | None:
+        """Return the message about an emptyDir that is over its limit, as a kubelet writes it."""
+        for folder, (name, size) in (self.folders or {}).items():
+            if _disk_usage(folder) > _bytes(size):
+                return f'Usage of EmptyDir volume "{name}" exceeds the limit "{size}". '
+        return None
+
+
+class Monitor:
+    """Watches the processes of sandboxes until they end."""
+
+    def __init__(self) -> None:
+        self._watched: dict[int, tuple[Limits, Callable[[str, str], None]]] = {}
+        self._lock = threading.Lock()
+        threading.Thread(target=self._run, name="limits", daemon=True).start()
+
+    @contextlib.contextmanager
+    def watching(self, process: int, limits: Limits, exceeded: Callable[[str, str], None]) -> Iterator[None]:
+        """Call `exceeded` with a reason and a message when a process and its children are over a limit."""
+        with self._lock:
+            self._watched[process] = (limits, exceeded)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._watched.pop(process, None)
+
+    def _run(self) -> None:
+        turn = 0
+        while True:
+            time.sleep(_SECONDS)
+            turn += 1
+            with self._lock:
+                watched = dict(self._watched)
+            if not watched:
+                continue
+            try:
+                children = _children()
+                for process, (limits, exceeded) in watched.items():
+                    self._check(process, limits, exceeded, children, disk=turn % _DISK_TURNS == 0)
+            except OSError:
+                _LOG.exception("The limits of sandboxes could not be checked")
+
+    @staticmethod
+    def _check(
+        process: int,
+        limits: Limits,
+        exceeded: Callable[[str, str], None],
+        children: Mapping[int, list[int]],
+        *,
+        disk: bool,
+    ) -> None:
+        if limits.memory is not None and memory_usage(process, children) > limits.memory:
+            exceeded(OOM_KILLED, "")
+        elif disk and (message := limits.full_volume()):
+            exceeded(EVICTED, message)
+
+
+def memory_usage(process: int, children: Mapping[int, list[int]]) -> int:
+    """Return the bytes that a process and its descendants have for themselves."""
+    own, shared = 0, 0
+    waiting = [process]
+    while waiting:
+        current = waiting.pop()
+        waiting += children.get(current, ())
+        fields = _status(current)
+        own += fields.get("RssAnon", 0)
+        shared = max(shared, fields.get("RssShmem", 0))
+    return own + shared
+
+
+def _status(process: int) -> dict[str, int]:
+    try:
+        lines = Path(f"/proc/{process}/status").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return {}  # it has ended
+    rows = (line.split() for line in lines if line.startswith("Rss"))
+    return {row[0].rstrip(":"): int(row[1]) * 1024 for row in rows}
+
+
+def _children() -> dict[int, list[int]]:
+    """Return the children of every process."""
+    children: dict[int, list[int]] = {}
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdigit():
+            continue
+        try:
+            text = (folder / "stat").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            continue  # it has ended
+        children.setdefault(int(text.rpartition(")")[2].split()[1]), []).append(int(folder.name))
+    return children
+
+
+def _disk_usage(folder: Path) -> int:
+    total = 0
+    waiting = [folder]
+    while waiting:
+        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(Path(entry.path))
+                    else:
+                        total += entry.stat(follow_symlinks=False).st_blocks * 512
+    return total
+
+
+def _bytes(text: str) -> int:
+    return int(Quantity.parse(str(text)).value)
