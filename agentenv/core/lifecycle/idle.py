@@ -22,6 +22,7 @@ class Activity:
     source: str
     at: datetime | None = None
     known: bool = True
+    decisive: bool = False  # whether it sees the sandbox from inside, so that what others cannot tell does not matter
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,8 @@ def _reason_to_run(workspace: Workspace, seen: Sequence[Activity], now: datetime
         return IdleDecision(False, "it is a member of a swarm")
     if busy := _busy(workspace, now):
         return busy
+    if any(activity.known and activity.decisive for activity in seen):
+        return None
     unknown = [activity.source for activity in seen if not activity.known]
     return IdleDecision(False, f"{', '.join(unknown)} does not know whether it is used") if unknown else None
 

@@ -70,6 +70,7 @@ VOLUMES = Kind("/api/v1", "persistentvolumes", "PersistentVolume", namespaced=Fa
 PODS = Kind("/api/v1", "pods", "Pod")
 QUOTAS = Kind("/api/v1", "resourcequotas", "ResourceQuota")
 CONFIGURATIONS = Kind("/api/v1", "configmaps", "ConfigMap")
+SECRETS = Kind("/api/v1", "secrets", "Secret")
 NAMESPACES = Kind("/api/v1", "namespaces", "Namespace", namespaced=False)
 EVENTS = Kind("/api/v1", "events", "Event")
 LEASES = Kind("/apis/coordination.k8s.io/v1", "leases", "Lease")

@@ -7,6 +7,7 @@ seconds does so once.
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import json
 import logging
@@ -41,14 +42,14 @@ class ActivitySources:
         self._sources, self._limits, self._now = sources, limits, now
         self._failed: set[str] = set()
 
-    def seen(self, workspaces: Sequence[Workspace]) -> dict[str, list[Activity]]:
+    async def seen(self, workspaces: Sequence[Workspace]) -> dict[str, list[Activity]]:
         """What each source knows of each workspace, by id; one that fails does not know."""
         observations: dict[str, list[Activity]] = {workspace.id: [] for workspace in workspaces}
         for source in self._sources if workspaces else ():
             observed: Mapping[str, Activity] = {}
             if source.name not in self._failed:
                 try:
-                    observed = source.seen(workspaces, self._limits, self._now)
+                    observed = await source.seen(workspaces, self._limits, self._now)
                 except Exception as failure:  # noqa: BLE001 - whatever it is, it has not seen them
                     self._failed.add(source.name)
                     facts = {"source": source.name, "why": f"{type(failure).__name__}: {failure}"}
@@ -66,7 +67,7 @@ class Prometheus:
     def __init__(self, address: str, query: Query | None = None) -> None:
         self._query: Query = query or functools.partial(query_prometheus, address)
 
-    def seen(
+    async def seen(
         self, workspaces: Sequence[Workspace], limits: Mapping[str, Limits], now: datetime
     ) -> Mapping[str, Activity]:
         """Of each, whether there was traffic or work since it would have to have been quiet."""
@@ -75,7 +76,9 @@ class Prometheus:
             uids = {workspace.claim_uid: workspace for workspace in group if _UID.fullmatch(workspace.claim_uid)}
             if not uids:
                 continue
-            highest = {rule: self._highest(rule, sorted(uids), window) for rule in (NETWORK, CPU)}
+            highest = {
+                rule: await asyncio.to_thread(self._highest, rule, sorted(uids), window) for rule in (NETWORK, CPU)
+            }
             for uid, workspace in uids.items():
                 if uid not in highest[NETWORK] or uid not in highest[CPU]:
                     continue

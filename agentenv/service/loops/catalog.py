@@ -19,6 +19,7 @@ from agentenv.service.loops.retention import apply_retention, destroy_on_request
 from agentenv.service.loops.scheduler import Loop, PassResult, ShouldContinue
 from agentenv.service.loops.slots import maintain_slots
 from agentenv.service.loops.workspace_passes import end_expired, suspend_idle, wake_due
+from agentenv.service.workspaced.publish import maintain_keys
 from agentenv.service.workspaces.retain_volume import retain_all_volumes
 from agentenv.service.workspaces.retire_releases import retire_releases
 
@@ -42,7 +43,7 @@ def serialized(loops: Iterable[Loop]) -> Iterator[Loop]:
 
 def loops_of(context: Context) -> list[Loop]:
     """Those that need the cluster and EFS alone."""
-    return [
+    loops = [
         Loop("waking", 15, lambda still: wake_due(context, still)),
         Loop("idle", 30, lambda still: suspend_idle(context, still)),
         Loop("ending", 60, lambda still: end_expired(context, still)),
@@ -53,6 +54,8 @@ def loops_of(context: Context) -> list[Loop]:
         Loop("slots", 600, lambda still: maintain_slots(context, still)),
         Loop("audit", 900, lambda still: audit_access_points(context, still)),
     ]
+    keys = Loop("keys", 15, lambda still: maintain_keys(context, still))
+    return [*loops, keys] if context.workspaced else loops
 
 
 def loops_with_ledger(

@@ -39,7 +39,7 @@ class ActivitySource(Protocol):
 
     name: str
 
-    def seen(
+    async def seen(
         self, workspaces: Sequence[Workspace], limits: Mapping[str, Limits], now: datetime
     ) -> Mapping[str, Activity]:
         """What it knows of each workspace, by id; of one that it leaves out it knows nothing."""
@@ -76,6 +76,8 @@ class Context:
     refuse_wake: Callable[[Workspace, Document], Awaitable[bool]] | None = None
     # Whoever is told of changes, and knows of all just now; they are listed else.
     workspace_snapshot: Callable[[], Sequence[Workspace] | None] = lambda: None
+    # Whether sandboxes have workspaced, for which keys are kept.
+    workspaced: bool = False
     monotonic: Callable[[], float] = time.monotonic
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     _recent: Sequence[Workspace] = ()

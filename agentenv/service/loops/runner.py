@@ -13,9 +13,12 @@ from agentenv.service.kube.client import KubeClient
 from agentenv.service.ledger.setup import budgets_of, recorder_of
 from agentenv.service.loops.activity_sources import Prometheus
 from agentenv.service.loops.catalog import loops_of, loops_with_ledger, serialized
-from agentenv.service.loops.context import Context
+from agentenv.service.loops.context import ActivitySource, Context
 from agentenv.service.loops.leader_election import Leader
 from agentenv.service.loops.scheduler import Scheduler
+from agentenv.service.workspaced.activity import WorkspacedActivity
+from agentenv.service.workspaced.client import WorkspacedClient
+from agentenv.service.workspaced.tokens import TokenSigner
 
 if TYPE_CHECKING:
     from agentenv.core.workspaces.workspace import Workspace
@@ -40,8 +43,10 @@ async def run_loops(
     # The election has a connection of its own, and does not wait behind a pass. It retries by its own interval.
     election_client = KubeClient.from_kubeconfig(configuration.kubeconfig, attempts=1)
     client = KubeClient.from_kubeconfig(configuration.kubeconfig)
+    leader = Leader(election_client, configuration.namespace, configuration.replica)
+    signer = TokenSigner(client, configuration.namespace, leader.clock.now)
+    workspaced = WorkspacedClient(signer) if configuration.settings.service.workspaced else None
     try:
-        leader = Leader(election_client, configuration.namespace, configuration.replica)
         recorder, budgets = recorder_of(configuration, client, metrics), budgets_of(configuration, client, metrics)
         context = context_of(
             configuration,
@@ -51,12 +56,14 @@ async def run_loops(
             recorder=recorder,
             budgets=budgets,
             workspace_snapshot=workspace_snapshot,
+            workspaced=workspaced,
         )
         loops = [*serialized([*loops_of(context), *loops_with_ledger(context, metrics, recorder, budgets)])]
         await lead(leader, Scheduler(loops, lambda: leader.is_leader() and not stop.is_set(), metrics), metrics, stop)
     finally:
-        for connection in (client, election_client):
-            await connection.close()
+        for connection in (workspaced, client, election_client):
+            if connection is not None:
+                await connection.close()
 
 
 def context_of(
@@ -68,10 +75,13 @@ def context_of(
     recorder: LedgerRecorder | None,
     budgets: Budgets | None,
     workspace_snapshot: Callable[[], Sequence[Workspace] | None],
+    workspaced: WorkspacedClient | None,
 ) -> Context:
     """Return what the passes work with."""
     points = Efs(configuration.region) if configuration.file_systems else None
-    sources = (Prometheus(configuration.prometheus),) if configuration.prometheus else ()
+    sources: list[ActivitySource] = [WorkspacedActivity(api, workspaced)] if workspaced else []
+    if configuration.prometheus:
+        sources.append(Prometheus(configuration.prometheus))
     return Context(
         api=api,
         clock=leader.clock,
@@ -84,6 +94,7 @@ def context_of(
         settle=recorder.settle if recorder else None,
         refuse_wake=budgets.refuse_wake if budgets else None,
         workspace_snapshot=workspace_snapshot,
+        workspaced=workspaced is not None,
     )
 
 

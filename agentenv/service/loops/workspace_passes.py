@@ -8,7 +8,6 @@ waiting.
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import datetime
@@ -50,7 +49,7 @@ async def suspend_idle(context: Context, still: ShouldContinue) -> PassResult:
             if first and not still():
                 return
             batch = candidates[first : first + MOST]
-            seen.update(await asyncio.to_thread(sources.seen, batch))
+            seen.update(await sources.seen(batch))
             for workspace in filter(is_idle, batch):
                 yield workspace
 

@@ -61,13 +61,13 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Programs:
     return Programs(folder / "workspaced", folder / "workspaced-dev")
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
 
 
-def _wait(url: str, *processes: subprocess.Popen[bytes]) -> None:
+def wait_until_healthy(url: str, *processes: subprocess.Popen[bytes]) -> None:
     deadline = time.monotonic() + TIMEOUT
     while True:
         assert all(one.poll() is None for one in processes), "a program ended at its start"
@@ -87,7 +87,7 @@ def sandbox(programs: Programs, tmp_path: Path) -> Iterator[Sandbox]:
     home, keys = tmp_path / "home", tmp_path / "keys"
     home.mkdir()
     subprocess.run([programs.dev, "keys", keys], check=True, stdout=subprocess.DEVNULL)
-    inner, outer = (f"127.0.0.1:{_free_port()}" for _ in range(2))
+    inner, outer = (f"127.0.0.1:{free_port()}" for _ in range(2))
     environment = {**os.environ, "WORKSPACED_POD_UID": "dev-pod", "WORKSPACED_KEYS": f"{keys}/keys.json"}
     program = subprocess.Popen(
         [
@@ -106,8 +106,8 @@ def sandbox(programs: Programs, tmp_path: Path) -> Iterator[Sandbox]:
     )
     gateway = subprocess.Popen([programs.dev, "gateway", "--listen", outer, "--to", f"http://{inner}", keys])
     try:
-        _wait(f"http://{inner}/health", program)
-        _wait(f"http://{outer}/health", gateway)
+        wait_until_healthy(f"http://{inner}/health", program)
+        wait_until_healthy(f"http://{outer}/health", gateway)
         control = (str(programs.dev), "token", "--scope", "control", str(keys))
         yield Sandbox(f"http://{outer}", home, program, control, f"http://{inner}")
     finally:

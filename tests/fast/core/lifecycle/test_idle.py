@@ -65,6 +65,15 @@ def test_what_another_source_saw_counts_and_one_that_cannot_tell_keeps_it_awake(
     assert not sleeps(Activity("traffic", NOW - HOUR), Activity("work", known=False))
 
 
+def test_a_source_that_sees_the_sandbox_from_inside_does_not_need_the_others() -> None:
+    unknown = Activity("traffic", known=False)
+    assert sleeps(Activity("workspaced", NOW - HOUR, decisive=True), unknown)
+    assert not sleeps(Activity("workspaced", NOW - MINUTE, decisive=True), unknown)
+    assert not sleeps(Activity("workspaced", known=False), Activity("traffic", NOW - HOUR))
+    # One that has nothing to say of this sandbox leaves it to the others.
+    assert not sleeps(Activity("workspaced"), unknown)
+
+
 def test_coming_up_counts_as_use() -> None:
     assert not idle_decision(workspace(turned=NOW - MINUTE), LIMITS, (), NOW).sleep
 

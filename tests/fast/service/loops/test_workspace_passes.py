@@ -105,7 +105,9 @@ class Sees:
         self.at, self.fails, self.asked = at, fails, 0
         self.quiet: set[str] = set()
 
-    def seen(self, asked: Sequence[Workspace], limits: Mapping[str, Limits], now: datetime) -> Mapping[str, Activity]:
+    async def seen(
+        self, asked: Sequence[Workspace], limits: Mapping[str, Limits], now: datetime
+    ) -> Mapping[str, Activity]:
         self.asked += 1
         assert limits["box"].suspend_after is not None
         assert len(asked) <= MOST

@@ -1,0 +1,57 @@
+"""workspaced as a source of activity: it sees requests, streams and processes also of a class without network."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from agentenv.core.lifecycle.idle import Activity
+from agentenv.service.kube.client import PODS, KubeApi
+from agentenv.service.workspaced.client import WorkspacedClient, WorkspacedError, address_of
+
+if TYPE_CHECKING:
+    from agentenv.core.lifecycle.limits import Limits
+    from agentenv.core.workspaces.workspace import Workspace
+
+# How many sandboxes are asked at once; each has three seconds.
+_AT_ONCE = 20
+
+
+class WorkspacedActivity:
+    """The status of every sandbox with workspaced."""
+
+    name = "workspaced"
+
+    def __init__(self, api: KubeApi, client: WorkspacedClient) -> None:
+        self._api, self._client = api, client
+
+    async def seen(
+        self,
+        workspaces: Sequence[Workspace],
+        limits: Mapping[str, Limits],  # noqa: ARG002 - it says when, and not whether for long enough
+        now: datetime,
+    ) -> Mapping[str, Activity]:
+        """Return when each was last active; nothing of a sandbox that does not answer."""
+        at_once = asyncio.Semaphore(_AT_ONCE)
+
+        async def one(workspace: Workspace) -> tuple[str, Activity | None]:
+            async with at_once:
+                return workspace.id, await self._activity(workspace, now)
+
+        observed = await asyncio.gather(*(one(workspace) for workspace in workspaces))
+        return {id_: activity for id_, activity in observed if activity is not None}
+
+    async def _activity(self, workspace: Workspace, now: datetime) -> Activity | None:
+        pod = await self._api.find(PODS, workspace.sandbox, workspace.namespace) if workspace.sandbox else None
+        address = address_of(pod) if pod is not None else None
+        if address is None:
+            # Another daemon, none, or a release without: this source has nothing to say, and others decide.
+            return Activity(self.name)
+        try:
+            status = await self._client.status(address)
+        except WorkspacedError:
+            return None
+        at = now if status.busy else now - timedelta(seconds=status.idle_seconds)
+        return Activity(self.name, at, decisive=True)

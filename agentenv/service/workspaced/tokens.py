@@ -1,0 +1,62 @@
+"""Tokens for one sandbox: who may do what in which pod, for a minute."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import jwt
+
+from agentenv.core.service.rbac import SIGNING_KEYS
+from agentenv.service.kube.client import SECRETS, KubeApi
+from agentenv.service.workspaced.keys import SigningKey, signing_key
+from agentenv.service.workspaced.publish import keys_of
+
+# workspaced accepts no longer ones.
+LIFETIME = timedelta(seconds=60)
+# How long the keys are not read again: shorter than a key is published before it signs.
+_REREAD_SECONDS = 30.0
+
+
+class NoSigningKeyError(Exception):
+    """There is no key yet: no replica has led the loops so far."""
+
+
+def sign_token(
+    key: SigningKey, now: datetime, *, pod_uid: str, scope: str, claim_uid: str = "", session: str = ""
+) -> str:
+    """Return a token for a pod. A scope besides `control` needs the claim, which workspaced pins to the pod."""
+    issued = int(now.timestamp())
+    claims: dict[str, Any] = {"aud": pod_uid, "iat": issued, "exp": issued + int(LIFETIME.total_seconds())}
+    claims |= {"scope": scope, **({"claim": claim_uid} if claim_uid else {}), **({"sid": session} if session else {})}
+    return jwt.encode(claims, key.private, algorithm="EdDSA", headers={"kid": key.id})
+
+
+class TokenSigner:
+    """Signs tokens with the current key of the Secret."""
+
+    def __init__(
+        self,
+        api: KubeApi,
+        namespace: str,
+        now: Callable[[], datetime],
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._api, self._namespace, self._now = api, namespace, now
+        self._monotonic = monotonic
+        self._keys: Sequence[SigningKey] = ()
+        self._read: float | None = None
+
+    async def sign(self, *, pod_uid: str, scope: str, claim_uid: str = "", session: str = "") -> str:
+        """Return a token for a pod; raise `NoSigningKeyError` where there is no key yet."""
+        if not self._keys or self._read is None or self._monotonic() - self._read > _REREAD_SECONDS:
+            self._keys = keys_of(await self._api.find(SECRETS, SIGNING_KEYS, self._namespace))
+            self._read = self._monotonic()
+        now = self._now()
+        key = signing_key(self._keys, now)
+        if key is None:
+            raise NoSigningKeyError("no signing key exists yet")
+        return sign_token(key, now, pod_uid=pod_uid, scope=scope, claim_uid=claim_uid, session=session)
