@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from agentenv.config import Settings
 from agentenv.config.sections.capabilities import Grant
-from agentenv.config.sections.classes import SandboxClass
-from agentenv.core.capabilities.from_settings import cluster_facts, egress_of
+from agentenv.config.sections.classes import Daemon, SandboxClass
+from agentenv.core.capabilities.from_settings import cluster_facts, daemon_ingress, egress_of
 from agentenv.core.capabilities.grants import RefusedGrantError
 from agentenv.core.capabilities.sets.description import destination
 from agentenv.core.capabilities.sets.reach import NOTHING, Reach, Uncertain, worlds
@@ -53,6 +53,9 @@ def _class(
         if then != value:
             change.gained.append(f"{setting} {value}")
             change.lost.append(f"{setting} {then}")
+    if before is not None and after is not None and before.daemon_of(old) != after.daemon_of(new):
+        change.gained.append(_entry(after.daemon_of(new)))
+        change.lost.append(_entry(before.daemon_of(old)))
     policies = set(new.identity.policies), set(old.identity.policies)
     change.gained += [f"AWS policy {arn}" for arn in sorted(policies[0] - policies[1])]
     change.lost += [f"AWS policy {arn}" for arn in sorted(policies[1] - policies[0])]
@@ -66,6 +69,12 @@ def _egress(row: SandboxClass | None, settings: Settings | None) -> Uncertain:
         return egress_of(row, cluster_facts(settings))
     except RefusedGrantError:  # an invalid capability opens nothing, and `agentenv check` reports it
         return Uncertain.known(NOTHING)
+
+
+def _entry(daemon: Daemon) -> str:
+    """Return who may connect to the daemon of a sandbox."""
+    callers = sorted({entry.pods.namespace or "anybody" for entry in daemon_ingress(daemon)})
+    return f"daemon {daemon}, reached from {' and '.join(callers) or 'nowhere'}"
 
 
 def _grant_texts(row: SandboxClass | None) -> set[str]:

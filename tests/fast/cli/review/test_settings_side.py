@@ -67,6 +67,17 @@ def test_a_weaker_wall_is_a_gain() -> None:
     assert "tier untrusted" in change.lost
 
 
+def test_who_may_connect_to_the_daemon_is_a_change() -> None:
+    service = {
+        "image": f"registry.example.com/workspace-service@sha256:{'a' * 64}",
+        "workspaced": {"image": f"registry.example.com/workspaced@sha256:{'b' * 64}"},
+    }
+    before, after = settings(standard("dns")), settings(standard("dns"), service=service)
+    (change,) = capability_changes(before, after)
+    assert change.gained == ["daemon workspaced, reached from gateway and workspace-service"]
+    assert change.lost == ["daemon none, reached from nowhere"]
+
+
 def test_classes_that_come_and_go_are_told() -> None:
     before, after = settings(standard("dns")), settings({"name": "other", "capabilities": ["dns"]})
     assert [(change.name, bool(change.gained), bool(change.lost)) for change in capability_changes(before, after)] == [
