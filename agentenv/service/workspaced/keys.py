@@ -62,11 +62,11 @@ def rotated(keys: Sequence[SigningKey], now: datetime) -> tuple[SigningKey, ...]
     newest = max(keys, key=_age, default=None)
     # While a key is not in every class, another one would not get there either.
     fresh = newest is not None and (newest.published is None or newest.created + ROTATE_AFTER > now)
-    wanted = list(keys) if fresh else [*keys, new_key(now)]
-    signing = signing_key(wanted, now)
+    current = list(keys) if fresh else [*keys, new_key(now)]
+    signing = signing_key(current, now)
     if signing is not None and signing.published is not None and signing.published + SPREAD + EXPIRY <= now:
-        wanted = [key for key in wanted if key.created >= signing.created]
-    return tuple(sorted(wanted, key=_age))
+        current = [key for key in current if key.created >= signing.created]
+    return tuple(sorted(current, key=_age))
 
 
 def jwks(keys: Iterable[SigningKey]) -> str:

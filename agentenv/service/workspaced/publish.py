@@ -29,16 +29,16 @@ async def maintain_keys(context: Context, still: ShouldContinue) -> PassResult:
     api, now = context.api, context.clock.now()
     secret = await api.find(SECRETS, SIGNING_KEYS, context.namespace)
     keys = keys_of(secret)
-    wanted = rotated(keys, now)
-    if wanted != keys:
-        secret = await _store(api, context.namespace, secret, wanted)
+    rotated_keys = rotated(keys, now)
+    if rotated_keys != keys:
+        secret = await _store(api, context.namespace, secret, rotated_keys)
     if secret is None:
         # Another replica was quicker, and this one no longer leads.
         return PassResult()
-    steps, failures = await _publish(api, jwks(wanted), still)
-    unpublished = [key for key in wanted if key.published is None]
+    steps, failures = await _publish(api, jwks(rotated_keys), still)
+    unpublished = [key for key in rotated_keys if key.published is None]
     if unpublished and still() and not failures:
-        await _store(api, context.namespace, secret, _with_date(wanted, now))
+        await _store(api, context.namespace, secret, _with_date(rotated_keys, now))
         steps += 1
     return PassResult(steps, failures=tuple(failures))
 

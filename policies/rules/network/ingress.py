@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
+from agentenv.core.capabilities.cluster_facts import CLASS_LABEL, DAEMON_PORT, GATEWAY, WORKSPACE_SERVICE
 from agentenv.core.capabilities.policies.selectors import matches
-from agentenv.core.capabilities.sets.address_ranges import is_open_range, parse_network
+from agentenv.core.capabilities.sets.address_ranges import all_addresses, is_open_range, parse_network
+from agentenv.core.capabilities.sets.boxes import VERSIONS, product, union
 from agentenv.core.capabilities.sets.intervals import Intervals
-from agentenv.core.capabilities.sets.pods import NAMESPACE_NAME
+from agentenv.core.capabilities.sets.pods import ALL_PODS, NAMESPACE_NAME, pod_ports_of
+from agentenv.core.capabilities.sets.reach import Reach
 from agentenv.core.capabilities.unknown_values import UNKNOWN
-from agentenv.policies.rules.registry import GRAPH, Outcome, fail, rule, unknown
+from agentenv.core.classes.pods.daemon import WORKSPACED
+from agentenv.policies.rules.registry import GRAPH, Outcome, fail, not_applicable, rule, unknown
 from agentenv.policies.view.cluster.fargate import on_fargate
+from agentenv.policies.view.cluster.pods import PodSpec
 from agentenv.policies.view.fields import Field, is_one_of
 from agentenv.policies.view.graph import Graph
 from agentenv.policies.view.resource import KubernetesObject
@@ -24,10 +28,19 @@ from agentenv.policies.view.tenants.reach import (
     is_unspecified,
     policies,
     policies_in,
+    reach,
     unsupported_policies,
 )
 from agentenv.policies.view.tenants.tenants import Tenant, tenants, tenants_in
 
+_PORT = Intervals.single(DAEMON_PORT)
+_TO_DAEMON = Reach(
+    union([product((version,), ("TCP",), all_addresses()[version], _PORT) for version in VERSIONS]),
+    pod_ports_of(ALL_PODS, ("TCP",), _PORT),
+)
+_DAEMON_CALLERS = Reach(
+    pod_ports=frozenset(entry for pods in (GATEWAY, WORKSPACE_SERVICE) for entry in pod_ports_of(pods, ("TCP",), _PORT))
+)
 ROUTES = ("Gateway", "HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute", "UDPRoute")
 
 
@@ -188,6 +201,48 @@ def default_deny(graph: Graph) -> Iterator[Outcome]:
             else:
                 yield fail(namespace.declaration.root, "none of its policies selects every pod in both directions")
             break
+
+
+@rule(
+    id="NET-21",
+    title="Only the gateway and the workspace service reach the daemon of a sandbox",
+    severity="High",
+    why="The daemon runs any command of a caller with a token. A token that is read on its way is worth nothing to pods"
+    " that cannot connect.",
+    fix=f"Name in `from` of port {DAEMON_PORT} the pods of Envoy in the namespace gateway, and those of the namespace"
+    " workspace-service, and nobody else.",
+    applies_to=GRAPH,
+    defaults=f"A sandbox has a daemon if a container names its port {WORKSPACED}. NET-01 is about sandboxes that no"
+    " policy selects, NET-11 about those on Fargate.",
+)
+def daemon_callers(graph: Graph) -> Iterator[Outcome]:
+    """Compare what reaches the daemon's port under all policies with its two callers."""
+    for tenant in tenants(graph):
+        port = _daemon_port(tenant.pod)
+        if port is None:
+            continue
+        if on_fargate(graph, tenant).answer:
+            yield not_applicable(tenant.root, "runs on Fargate, where NetworkPolicies do not apply")
+            continue
+        if is_covered(graph, tenant, "Ingress")[0] is False:
+            continue
+        ingress = reach(graph, tenant, "Ingress")
+        if port.known and (ingress.least & _TO_DAEMON) - _DAEMON_CALLERS:
+            yield fail(port, "pods other than the gateway and the workspace service may connect to it")
+        elif (ingress.most & _TO_DAEMON) - _DAEMON_CALLERS:
+            yield unknown(port, "whether others than its callers may connect to a daemon is not known yet")
+
+
+def _daemon_port(pod: PodSpec) -> Field | None:
+    """Return the port of a pod's daemon, or the field that decides whether it has one."""
+    doubt = next((field for field in (pod.spec, pod.at("containers")) if field.unknown), None)
+    for container in pod.containers:
+        for declared in (container.at("ports"), *container.at("ports").elements()):
+            name = declared.at("name")
+            if name.raw == WORKSPACED:
+                return declared.at("containerPort")
+            doubt = doubt or next((field for field in (declared, name) if field.unknown), None)
+    return doubt
 
 
 def _selects_all(policy: Policy, namespace: Namespace) -> bool | None:
