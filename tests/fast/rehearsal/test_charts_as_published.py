@@ -32,7 +32,7 @@ def chart(tmp_path: Path) -> Chart:
 
 
 @pytest.fixture
-def given(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Path, dict[str, Any]]]:
+def rendered(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Path, dict[str, Any]]]:
     """What helm is given in the end."""
     seen: list[tuple[Path, dict[str, Any]]] = []
 
@@ -44,9 +44,9 @@ def given(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Path, dict[str, Any]]]:
     return seen
 
 
-def test_what_is_switched_off_need_not_be_there(chart: Chart, given: list[tuple[Path, dict[str, Any]]]) -> None:
+def test_what_is_switched_off_need_not_be_there(chart: Chart, rendered: list[tuple[Path, dict[str, Any]]]) -> None:
     charts.render(chart, Rendering("one", "here", {"part": {"enabled": False}}))
-    ((path, about),) = given
+    ((path, about),) = rendered
     assert [item["name"] for item in about["dependencies"]] == ["there"]
     assert (about["version"], about["appVersion"]) == ("1.2.3", "v9")
     assert path != chart.path, "the cache's own copy is left as it is"
@@ -60,8 +60,8 @@ def test_what_is_not_switched_off_and_not_there_is_not_had(chart: Chart, values:
 
 
 def test_a_chart_that_brings_everything_along_is_used_where_it_is(
-    chart: Chart, given: list[tuple[Path, dict[str, Any]]]
+    chart: Chart, rendered: list[tuple[Path, dict[str, Any]]]
 ) -> None:
     (chart.path / "charts" / "part-1.0.0.tgz").touch()
     charts.render(chart, Rendering("one", "here", {}))
-    assert given[0][0] == chart.path
+    assert rendered[0][0] == chart.path

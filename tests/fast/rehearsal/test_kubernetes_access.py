@@ -43,8 +43,8 @@ def config(server: str = "https://one.example.com", **user: Any) -> dict[str, An
 def test_contents_a_path_and_the_environment_say_the_same(tmp_path: Path) -> None:
     path = tmp_path / "config"
     path.write_text(json.dumps(config()), encoding="utf-8")
-    for given, environment in ((json.dumps(config()), {}), (str(path), {}), (None, {"KUBECONFIG": str(path)})):
-        access = kubeconfig.cluster_access(kubeconfig.load(given, environment))
+    for given_config, environment in ((json.dumps(config()), {}), (str(path), {}), (None, {"KUBECONFIG": str(path)})):
+        access = kubeconfig.cluster_access(kubeconfig.load(given_config, environment))
         assert (access.server, access.namespace, access.ca) == ("https://one.example.com", "mine", b"ca")
         assert access.token == "very-secret"
         assert "very-secret" not in repr(access)
@@ -77,7 +77,7 @@ def test_certificates_are_read_beside_the_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("kubeconfig", "message"),
     [
         ("no such path", "neither the path of a file"),
         ("{broken: [very-secret", "neither YAML nor JSON"),
@@ -90,9 +90,9 @@ def test_certificates_are_read_beside_the_file(tmp_path: Path) -> None:
         ({"clusters": []}, "no kubeconfig was given"),
     ],
 )
-def test_what_is_wrong_is_said_without_quoting_secrets(given: Any, says: str) -> None:
-    with pytest.raises(InvalidKubeconfig, match=says) as caught:
-        kubeconfig.cluster_access(kubeconfig.load(given, {}))
+def test_what_is_wrong_is_said_without_quoting_secrets(kubeconfig: Any, message: str) -> None:
+    with pytest.raises(InvalidKubeconfig, match=message) as caught:
+        kubeconfig.cluster_access(kubeconfig.load(kubeconfig, {}))
     assert "very-secret" not in str(caught.value)
 
 

@@ -15,7 +15,7 @@ from agentenv.rehearsal.providers.kubernetes.values import UNKNOWN, PropertyMap
 from tests.fast.components.reads import everything
 
 # Pointers, maps and structures in the types of k8s.io/api: there, an empty value is a value.
-KEPT = {
+RETAINED = {
     ("ConfigMap", "data.*"),
     ("CronJob", "spec.jobTemplate.spec.template.spec.containers.securityContext.allowPrivilegeEscalation"),
     ("CronJob", "spec.jobTemplate.spec.template.spec.containers.securityContext.privileged"),
@@ -103,7 +103,7 @@ def test_it_is_known_of_every_empty_field_that_the_components_declare_whether_it
         for path in _empties(item.inputs, "")
     }
     assert declared & omitted
-    assert declared <= omitted | KEPT
+    assert declared <= omitted | RETAINED
 
 
 BUILT_IN = {

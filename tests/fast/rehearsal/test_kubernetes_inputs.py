@@ -243,15 +243,15 @@ def test_yaml_is_read_as_kubernetes_reads_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("a: [", "is not YAML at line"),
         ("- a", "expected an object, found list"),
         ("a: !!int x", "is not YAML at line 1: !!int with something else"),
     ],
 )
-def test_broken_manifests_are_named(text: str, says: str) -> None:
-    with pytest.raises(manifests.InvalidManifest, match=says):
+def test_broken_manifests_are_named(text: str, message: str) -> None:
+    with pytest.raises(manifests.InvalidManifest, match=message):
         manifests.parse(text, "some.yaml")
 
 

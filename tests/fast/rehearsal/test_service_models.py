@@ -24,10 +24,10 @@ def test_a_file_is_read_once_and_everyone_has_a_copy(monkeypatch: pytest.MonkeyP
         return parse(text)
 
     monkeypatch.setattr(service_models.json, "loads", counted)
-    one = Session().get_service_data("budgets")
-    assert one == plainly
+    model = Session().get_service_data("budgets")
+    assert model == plainly
     assert parsed
-    del one["operations"], parsed[:]
+    del model["operations"], parsed[:]
     assert Session().get_service_data("budgets") == plainly
     assert parsed == []
 

@@ -27,9 +27,9 @@ def trust(service: str = "eks.amazonaws.com") -> str:
     return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
 
 
-def allow(**said: Any) -> str:
+def allow(**fields: Any) -> str:
     """A policy of one statement; what is given as `...` is left out of it."""
-    statement = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*", **said}
+    statement = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*", **fields}
     statement = {name: value for name, value in statement.items() if value is not ...}
     return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
 
@@ -37,11 +37,11 @@ def allow(**said: Any) -> str:
 def subnets(ec2: Any, zones: str = "ab") -> tuple[str, list[str]]:
     """A VPC with a private subnet a zone."""
     vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
-    made = [
+    created = [
         ec2.create_subnet(VpcId=vpc, CidrBlock=f"10.0.{number}.0/24", AvailabilityZone=f"us-east-1{zone}")
         for number, zone in enumerate(zones)
     ]
-    return vpc, [subnet["Subnet"]["SubnetId"] for subnet in made]
+    return vpc, [subnet["Subnet"]["SubnetId"] for subnet in created]
 
 
 def remove(ec2: Any, vpc: str, names: list[str]) -> None:

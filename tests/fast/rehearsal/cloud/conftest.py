@@ -11,7 +11,7 @@ from botocore.config import Config
 
 from agentenv.rehearsal.cloud.server import Cloud
 
-Ask = Callable[[str], Any]
+ClientFactory = Callable[[str], Any]
 Census = Callable[[], dict[str, list[str]]]
 
 
@@ -22,13 +22,13 @@ def cloud() -> Iterator[Cloud]:
 
 
 @pytest.fixture(scope="session")
-def ask(cloud: Cloud) -> Ask:
+def aws_client(cloud: Cloud) -> ClientFactory:
     """A client of a service; boto3's own checks are off, so that the endpoint's are seen."""
-    made: dict[str, Any] = {}
+    clients: dict[str, Any] = {}
 
     def client(service: str) -> Any:
-        if service not in made:
-            made[service] = boto3.client(
+        if service not in clients:
+            clients[service] = boto3.client(
                 service,
                 endpoint_url=cloud.url,
                 region_name="us-east-1",
@@ -36,7 +36,7 @@ def ask(cloud: Cloud) -> Ask:
                 aws_secret_access_key="no secret",
                 config=Config(parameter_validation=False, retries={"max_attempts": 1, "mode": "standard"}),
             )
-        return made[service]
+        return clients[service]
 
     return client
 

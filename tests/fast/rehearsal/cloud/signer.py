@@ -41,8 +41,8 @@ class Signer:
         ]
 
     def publish(self, cloud: Cloud, method: str = "POST") -> Any:
-        said = json.dumps({"issuer": self.issuer, "keys": self.keys}).encode()
-        request = urllib.request.Request(f"{cloud.url}/_cloud/issuers", said, method=method)  # noqa: S310 -- loopback
+        document = json.dumps({"issuer": self.issuer, "keys": self.keys}).encode()
+        request = urllib.request.Request(f"{cloud.url}/_cloud/issuers", document, method=method)  # noqa: S310 -- loopback
         with urllib.request.urlopen(request) as answer:  # noqa: S310 -- loopback
             return json.load(answer)
 
@@ -53,7 +53,7 @@ class Signer:
         if pod:
             bound["pod"] = {"name": pod, "uid": "p"}
         now = int(time.time())
-        said = {
+        document = {
             "iss": self.issuer,
             "sub": f"system:serviceaccount:{space}:{name}",
             "aud": [audience],
@@ -63,7 +63,7 @@ class Signer:
             "kubernetes.io": bound,
             **claims,
         }
-        return self.signed(said)
+        return self.signed(document)
 
     def signed(self, claims: dict[str, Any], alg: str = "RS256") -> str:
         header = {"alg": alg, "kid": self.kid}

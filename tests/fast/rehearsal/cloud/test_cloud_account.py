@@ -8,15 +8,15 @@ import pytest
 
 from agentenv.rehearsal.cloud.server import Cloud
 from tests.fast.rehearsal.cloud.calls import allow, refused, trust
-from tests.fast.rehearsal.cloud.conftest import Ask, Census
+from tests.fast.rehearsal.cloud.conftest import Census, ClientFactory
 
 
 def key_policy(principal: str, action: str = "kms:*") -> str:
     return allow(Principal={"AWS": principal}, Action=action)
 
 
-def test_trust_policies_are_ones(ask: Ask) -> None:
-    iam = ask("iam")
+def test_trust_policies_are_ones(aws_client: ClientFactory) -> None:
+    iam = aws_client("iam")
     for text in (
         "{}",
         "{",
@@ -34,8 +34,8 @@ def test_trust_policies_are_ones(ask: Ask) -> None:
 
 
 @pytest.mark.usefixtures("unchanged")
-def test_roles_and_policies_stay_while_they_are_used(ask: Ask) -> None:
-    iam = ask("iam")
+def test_roles_and_policies_stay_while_they_are_used(aws_client: ClientFactory) -> None:
+    iam = aws_client("iam")
     iam.create_role(RoleName="r", AssumeRolePolicyDocument=trust())
     with refused("EntityAlreadyExists"):
         iam.create_role(RoleName="r", AssumeRolePolicyDocument=trust())
@@ -85,8 +85,8 @@ def test_roles_and_policies_stay_while_they_are_used(ask: Ask) -> None:
         iam.create_open_id_connect_provider(Url="http://example.com")
 
 
-def test_keys_can_always_be_managed_by_someone(ask: Ask, census: Census) -> None:
-    kms = ask("kms")
+def test_keys_can_always_be_managed_by_someone(aws_client: ClientFactory, census: Census) -> None:
+    kms = aws_client("kms")
     root = "arn:aws:iam::123456789012:root"
     key = kms.create_key(Policy=key_policy(root))["KeyMetadata"]["KeyId"]
     for text in (
@@ -132,8 +132,8 @@ def test_keys_can_always_be_managed_by_someone(ask: Ask, census: Census) -> None
 
 
 @pytest.mark.usefixtures("unchanged")
-def test_log_groups_keep_as_long_as_logs_can(ask: Ask) -> None:
-    logs = ask("logs")
+def test_log_groups_keep_as_long_as_logs_can(aws_client: ClientFactory) -> None:
+    logs = aws_client("logs")
     logs.create_log_group(logGroupName="/a/b")
     with refused("ResourceAlreadyExistsException"):
         logs.create_log_group(logGroupName="/a/b")
@@ -141,9 +141,9 @@ def test_log_groups_keep_as_long_as_logs_can(ask: Ask) -> None:
     for days in (0, 2, 31, 4000):
         with refused("InvalidParameterException"):
             logs.put_retention_policy(logGroupName="/a/b", retentionInDays=days)
-    for said in ({"logGroupClass": "GOLD"}, {"kmsKeyId": "arn:aws:kms:us-east-1:123456789012:key/none"}):
+    for options in ({"logGroupClass": "GOLD"}, {"kmsKeyId": "arn:aws:kms:us-east-1:123456789012:key/none"}):
         with refused("InvalidParameterException"):
-            logs.create_log_group(logGroupName="c", **said)
+            logs.create_log_group(logGroupName="c", **options)
     arn = "arn:aws:logs:us-east-1:123456789012:log-group:/a/b"
     assert logs.list_tags_for_resource(resourceArn=arn)["tags"] == {}
     logs.delete_log_group(logGroupName="/a/b")
@@ -153,8 +153,8 @@ def test_log_groups_keep_as_long_as_logs_can(ask: Ask) -> None:
         logs.delete_log_group(logGroupName="/a/b")
 
 
-def test_a_log_groups_key_can_change(ask: Ask, census: Census) -> None:
-    logs, kms = ask("logs"), ask("kms")
+def test_a_log_groups_key_can_change(aws_client: ClientFactory, census: Census) -> None:
+    logs, kms = aws_client("logs"), aws_client("kms")
     key = kms.create_key()["KeyMetadata"]["Arn"]
     logs.create_log_group(logGroupName="/a/keyed")
 
@@ -192,8 +192,8 @@ def control(cloud: Cloud, method: str, body: str = "", query: str = "") -> str:
 
 
 @pytest.mark.usefixtures("unchanged")
-def test_buckets_keep_their_tags(cloud: Cloud, ask: Ask) -> None:
-    s3 = ask("s3")
+def test_buckets_keep_their_tags(cloud: Cloud, aws_client: ClientFactory) -> None:
+    s3 = aws_client("s3")
     s3.create_bucket(Bucket="tagged", CreateBucketConfiguration={"Tags": [{"Key": "a", "Value": "b"}]})
     assert s3.get_bucket_tagging(Bucket="tagged")["TagSet"] == [{"Key": "a", "Value": "b"}]
     assert "<Key>a</Key><Value>b</Value>" in control(cloud, "GET")

@@ -12,7 +12,7 @@ import pytest
 from agentenv.rehearsal.cloud.rows.eks_certificate import authority
 from agentenv.rehearsal.cloud.server import Cloud
 from tests.fast.rehearsal.cloud.calls import remove, subnets, trust
-from tests.fast.rehearsal.cloud.conftest import Ask
+from tests.fast.rehearsal.cloud.conftest import ClientFactory
 
 PLANE = {
     "endpoint": "https://127.0.0.1:7443",
@@ -35,19 +35,19 @@ def nothing_announced(cloud: Cloud) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def role(ask: Ask) -> Iterator[str]:
-    yield ask("iam").create_role(RoleName="announced", AssumeRolePolicyDocument=trust())["Role"]["Arn"]
-    ask("iam").delete_role(RoleName="announced")
+def role(aws_client: ClientFactory) -> Iterator[str]:
+    yield aws_client("iam").create_role(RoleName="announced", AssumeRolePolicyDocument=trust())["Role"]["Arn"]
+    aws_client("iam").delete_role(RoleName="announced")
 
 
 @pytest.fixture(scope="module")
-def places(ask: Ask) -> Iterator[list[str]]:
-    vpc, names = subnets(ask("ec2"))
+def places(aws_client: ClientFactory) -> Iterator[list[str]]:
+    vpc, names = subnets(aws_client("ec2"))
     yield names
-    remove(ask("ec2"), vpc, names)
+    remove(aws_client("ec2"), vpc, names)
 
 
-def told(cluster: dict[str, Any]) -> dict[str, str]:
+def registration(cluster: dict[str, Any]) -> dict[str, str]:
     return {
         "endpoint": cluster["endpoint"],
         "certificate_authority": cluster["certificateAuthority"]["data"],
@@ -56,30 +56,36 @@ def told(cluster: dict[str, Any]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("first", ["announced", "cluster"])
-def test_clusters_are_where_the_plane_is(cloud: Cloud, ask: Ask, role: str, places: list[str], first: str) -> None:
-    eks = ask("eks")
+def test_clusters_are_where_the_plane_is(
+    cloud: Cloud, aws_client: ClientFactory, role: str, places: list[str], first: str
+) -> None:
+    eks = aws_client("eks")
     if first == "announced":
         assert send(cloud, "POST", PLANE) == PLANE
-    made = eks.create_cluster(name="c", roleArn=role, resourcesVpcConfig={"subnetIds": places})["cluster"]
+    created = eks.create_cluster(name="c", roleArn=role, resourcesVpcConfig={"subnetIds": places})["cluster"]
     try:
-        assert (told(made) == PLANE) is (first == "announced")
+        assert (registration(created) == PLANE) is (first == "announced")
         if first == "cluster":
             send(cloud, "POST", PLANE)
         found = eks.describe_cluster(name="c")["cluster"]
-        assert told(found) == PLANE
+        assert registration(found) == PLANE
         assert found["status"] == "ACTIVE"
     finally:
         eks.delete_cluster(name="c")
 
 
-def test_what_is_withdrawn_is_told_no_longer(cloud: Cloud, ask: Ask, role: str, places: list[str]) -> None:
+def test_what_is_withdrawn_is_told_no_longer(
+    cloud: Cloud, aws_client: ClientFactory, role: str, places: list[str]
+) -> None:
     assert send(cloud, "GET") == {}
     send(cloud, "POST", PLANE)
     assert send(cloud, "GET") == PLANE
     assert send(cloud, "DELETE") == {}
-    made = ask("eks").create_cluster(name="c", roleArn=role, resourcesVpcConfig={"subnetIds": places})["cluster"]
-    ask("eks").delete_cluster(name="c")
-    assert made["endpoint"] != PLANE["endpoint"]
+    created = aws_client("eks").create_cluster(name="c", roleArn=role, resourcesVpcConfig={"subnetIds": places})[
+        "cluster"
+    ]
+    aws_client("eks").delete_cluster(name="c")
+    assert created["endpoint"] != PLANE["endpoint"]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from agentenv.rehearsal.cloud.census import NOT_THINGS, census
 from agentenv.rehearsal.cloud.store import Store
 from tests.fast.rehearsal.cloud.calls import allow, trust
-from tests.fast.rehearsal.cloud.conftest import Ask, Census
+from tests.fast.rehearsal.cloud.conftest import Census, ClientFactory
 
 # What makes a thing, under which kind it shows, and what takes it away again.
 THINGS: dict[str, tuple[str, Callable[[Any], Any], Callable[[Any, Any], Any]]] = {
@@ -114,17 +114,17 @@ THINGS: dict[str, tuple[str, Callable[[Any], Any], Callable[[Any, Any], Any]]] =
 
 
 @pytest.mark.parametrize("kind", THINGS)
-def test_a_thing_shows_until_it_is_gone(ask: Ask, census: Census, kind: str) -> None:
+def test_a_thing_shows_until_it_is_gone(aws_client: ClientFactory, census: Census, kind: str) -> None:
     service, make, unmake = THINGS[kind]
-    client = ask(service)
+    client = aws_client(service)
     _touch(client, service)
     before = census()
-    made = make(client)
+    created = make(client)
     during = census()
     new = set(during.get(kind, [])) - set(before.get(kind, []))
     assert len(new) == 1, f"{kind} is not in {sorted(set(during) - set(before))}"
-    assert str(made).rsplit("/", 1)[-1] in str(new) or kind in {"ec2.addresses", "sqs.queues"}
-    unmake(client, made)
+    assert str(created).rsplit("/", 1)[-1] in str(new) or kind in {"ec2.addresses", "sqs.queues"}
+    unmake(client, created)
     assert census() == before
 
 
@@ -134,21 +134,21 @@ def _touch(client: Any, service: str) -> None:
         client.list_work_groups()
 
 
-def test_what_aws_provides_does_not_count(ask: Ask, census: Census) -> None:
-    ec2 = ask("ec2")
+def test_what_aws_provides_does_not_count(aws_client: ClientFactory, census: Census) -> None:
+    ec2 = aws_client("ec2")
     own = [{"Name": "is-default", "Values": ["true"]}]
     default = [vpc["VpcId"] for vpc in ec2.describe_vpcs(Filters=own)["Vpcs"]]
     subnets = [one["SubnetId"] for one in ec2.describe_subnets()["Subnets"] if one["VpcId"] in default]
-    buses = [bus["Name"] for bus in ask("events").list_event_buses()["EventBuses"]]
-    policies = [policy["Arn"] for policy in ask("iam").list_policies(Scope="AWS")["Policies"]]
+    buses = [bus["Name"] for bus in aws_client("events").list_event_buses()["EventBuses"]]
+    policies = [policy["Arn"] for policy in aws_client("iam").list_policies(Scope="AWS")["Policies"]]
     lists = [one["PrefixListId"] for one in ec2.describe_managed_prefix_lists()["PrefixLists"]]
     assert all((default, subnets, buses, policies, lists))
     counted = {name for names in census().values() for name in names}
     assert counted.isdisjoint({*default, *subnets, *buses, *policies, *lists})
 
 
-def test_what_is_put_into_the_default_vpc_counts(ask: Ask, census: Census) -> None:
-    ec2 = ask("ec2")
+def test_what_is_put_into_the_default_vpc_counts(aws_client: ClientFactory, census: Census) -> None:
+    ec2 = aws_client("ec2")
     group = ec2.create_security_group(GroupName="mine", Description="d")["GroupId"]
     assert group in census()["ec2.groups"]
     ec2.delete_security_group(GroupId=group)
@@ -173,11 +173,13 @@ def test_what_is_left_out_is_there_to_be_left_out() -> None:
         assert NOT_THINGS[service] <= set(vars(backend)), service
 
 
-def test_keys_of_a_session_are_nothing_that_is_left_and_those_of_a_user_are(ask: Ask, census: Census) -> None:
+def test_keys_of_a_session_are_nothing_that_is_left_and_those_of_a_user_are(
+    aws_client: ClientFactory, census: Census
+) -> None:
     before = census()
-    ask("sts").assume_role(RoleArn="arn:aws:iam::123456789012:role/somebody", RoleSessionName="session")
+    aws_client("sts").assume_role(RoleArn="arn:aws:iam::123456789012:role/somebody", RoleSessionName="session")
     assert census() == before
-    iam = ask("iam")
+    iam = aws_client("iam")
     iam.create_user(UserName="counted")
     key = iam.create_access_key(UserName="counted")["AccessKey"]["AccessKeyId"]
     assert key in str({kind: names for kind, names in census().items() if names != before.get(kind)})
@@ -186,16 +188,18 @@ def test_keys_of_a_session_are_nothing_that_is_left_and_those_of_a_user_are(ask:
     assert census() == before
 
 
-def test_a_key_that_aws_makes_for_its_own_service_is_nobodys_to_delete(ask: Ask, census: Census) -> None:
+def test_a_key_that_aws_makes_for_its_own_service_is_nobodys_to_delete(
+    aws_client: ClientFactory, census: Census
+) -> None:
     before = census()
-    made = ask("dynamodb")
-    made.create_table(
+    created = aws_client("dynamodb")
+    created.create_table(
         TableName="t",
         BillingMode="PAY_PER_REQUEST",
         AttributeDefinitions=[{"AttributeName": "k", "AttributeType": "S"}],
         KeySchema=[{"AttributeName": "k", "KeyType": "HASH"}],
         SSESpecification={"Enabled": True, "SSEType": "KMS"},
     )
-    assert "alias/aws/dynamodb" in [one["AliasName"] for one in ask("kms").list_aliases()["Aliases"]]
-    made.delete_table(TableName="t")
+    assert "alias/aws/dynamodb" in [one["AliasName"] for one in aws_client("kms").list_aliases()["Aliases"]]
+    created.delete_table(TableName="t")
     assert census() == before

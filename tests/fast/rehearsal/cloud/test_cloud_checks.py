@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from agentenv.rehearsal.cloud.parameter_checks import compiled, find_violations, lenient
 from agentenv.rehearsal.cloud.requests import candidates, service_model, signing_names
 from tests.fast.rehearsal.cloud.calls import refused, trust
-from tests.fast.rehearsal.cloud.conftest import Ask
+from tests.fast.rehearsal.cloud.conftest import ClientFactory
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.binary(max_size=4),
@@ -56,8 +56,8 @@ def test_services_are_found_by_the_name_they_sign_with(signed: str, meant: str) 
     assert meant == signed or meant in signing_names()[signed]
 
 
-def test_each_protocol_says_no_in_its_own_way(ask: Ask) -> None:
-    iam, eks, logs, ec2, kms = (ask(name) for name in ("iam", "eks", "logs", "ec2", "kms"))
+def test_each_protocol_says_no_in_its_own_way(aws_client: ClientFactory) -> None:
+    iam, eks, logs, ec2, kms = (aws_client(name) for name in ("iam", "eks", "logs", "ec2", "kms"))
     with refused("ValidationError"):
         iam.create_role(RoleName="a b", AssumeRolePolicyDocument=trust())
     with refused("ValidationError"):
@@ -81,25 +81,25 @@ def test_each_protocol_says_no_in_its_own_way(ask: Ask) -> None:
 
 
 @pytest.mark.parametrize("tag", [("aws:x", "y"), ("k" * 129, "y"), ("k", "y" * 257), ("", "y")])
-def test_tags_that_no_service_takes_are_refused(ask: Ask, tag: tuple[str, str]) -> None:
+def test_tags_that_no_service_takes_are_refused(aws_client: ClientFactory, tag: tuple[str, str]) -> None:
     listed = [{"Key": tag[0], "Value": tag[1]}]
     with refused("InvalidParameterValue"):
         specification = {"ResourceType": "vpc", "Tags": listed}
-        ask("ec2").create_vpc(CidrBlock="10.0.0.0/16", TagSpecifications=[specification])
+        aws_client("ec2").create_vpc(CidrBlock="10.0.0.0/16", TagSpecifications=[specification])
     with pytest.raises(ClientError, match=r"ValidationError|InvalidInput"):
-        ask("iam").create_role(RoleName="tagged", AssumeRolePolicyDocument=trust(), Tags=listed)
+        aws_client("iam").create_role(RoleName="tagged", AssumeRolePolicyDocument=trust(), Tags=listed)
     with refused("InvalidParameterException"):
-        ask("logs").create_log_group(logGroupName="tagged", tags={tag[0]: tag[1]})
+        aws_client("logs").create_log_group(logGroupName="tagged", tags={tag[0]: tag[1]})
 
 
-def test_a_tag_is_said_once(ask: Ask) -> None:
+def test_a_tag_is_said_once(aws_client: ClientFactory) -> None:
     twice = [{"Key": "a", "Value": "b"}, {"Key": "a", "Value": "c"}]
     with refused("InvalidParameterValue"):
         specification = {"ResourceType": "vpc", "Tags": twice}
-        ask("ec2").create_vpc(CidrBlock="10.0.0.0/16", TagSpecifications=[specification])
+        aws_client("ec2").create_vpc(CidrBlock="10.0.0.0/16", TagSpecifications=[specification])
 
 
-def test_secrets_are_not_repeated_in_a_refusal(ask: Ask) -> None:
+def test_secrets_are_not_repeated_in_a_refusal(aws_client: ClientFactory) -> None:
     with pytest.raises(Exception, match=r"ValidationException|InvalidParameter") as caught:
-        ask("secretsmanager").create_secret(Name="n", SecretString="tell-nobody" * 6000)
+        aws_client("secretsmanager").create_secret(Name="n", SecretString="tell-nobody" * 6000)
     assert "tell-nobody" not in str(caught.value)

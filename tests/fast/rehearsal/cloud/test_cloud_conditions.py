@@ -22,7 +22,7 @@ CONTEXT = context_of(
 
 
 @pytest.mark.parametrize(
-    ("operator", "key", "wanted", "holds"),
+    ("operator", "key", "expected", "holds"),
     [
         ("StringEquals", "aws:principaltag/TEAM", "blue", True),
         ("StringEquals", "aws:PrincipalTag/team", "Blue", False),
@@ -66,8 +66,8 @@ CONTEXT = context_of(
         ("StringEquals", "aws:PrincipalTag/team", "${aws:PrincipalTag/none, 'blue'}", True),
     ],
 )
-def test_every_operator_holds_when_it_should(operator: str, key: str, wanted: Any, holds: bool) -> None:
-    assert conditions_met({operator: {key: wanted}}, CONTEXT) is holds
+def test_every_operator_holds_when_it_should(operator: str, key: str, expected: Any, holds: bool) -> None:
+    assert conditions_met({operator: {key: expected}}, CONTEXT) is holds
 
 
 def test_every_test_has_to_hold() -> None:
@@ -90,7 +90,7 @@ def test_a_verdict_goes_by_action_and_resource_and_denial() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "trusted"),
+    ("statement", "trusted"),
     [
         ({"Principal": "*"}, True),
         ({"Principal": {"AWS": "*"}}, True),
@@ -101,8 +101,8 @@ def test_a_verdict_goes_by_action_and_resource_and_denial() -> None:
         ({"Principal": ..., "NotPrincipal": {"AWS": "arn:aws:iam::123456789012:role/s"}}, True),
     ],
 )
-def test_trust_goes_by_the_principal(said: dict[str, Any], trusted: bool) -> None:
-    document = allow(**{"Resource": ..., "Action": "sts:AssumeRole", **said})
+def test_trust_goes_by_the_principal(statement: dict[str, Any], trusted: bool) -> None:
+    document = allow(**{"Resource": ..., "Action": "sts:AssumeRole", **statement})
     who = Principal("AWS", frozenset({"arn:aws:iam::123456789012:role/r"}))
     assert trusts(document, who, "sts:AssumeRole", {}) is trusted
     assert not trusts(document, who, "sts:TagSession", {})

@@ -10,7 +10,7 @@ import pytest
 
 from agentenv.rehearsal.cloud.server import Cloud
 from tests.fast.rehearsal.cloud.calls import ACCOUNT, allow, refused
-from tests.fast.rehearsal.cloud.conftest import Ask
+from tests.fast.rehearsal.cloud.conftest import ClientFactory
 
 BUDGET = {
     "BudgetName": "month",
@@ -23,23 +23,25 @@ MAIL = {"SubscriptionType": "EMAIL", "Address": "platform@example.com"}
 pytestmark = pytest.mark.usefixtures("unchanged")
 
 
-def test_a_budget_is_one_with_its_notifications_and_tags(ask: Ask, cloud: Cloud) -> None:
-    budgets = ask("budgets")
+def test_a_budget_is_one_with_its_notifications_and_tags(aws_client: ClientFactory, cloud: Cloud) -> None:
+    budgets = aws_client("budgets")
     named = {"AccountId": ACCOUNT, "BudgetName": "month"}
     arn = f"arn:aws:budgets::{ACCOUNT}:budget/month"
-    told = [{"Notification": NOTE, "Subscribers": [MAIL]}]
+    notifications = [{"Notification": NOTE, "Subscribers": [MAIL]}]
     tags = [{"Key": "owner", "Value": "platform"}]
-    budgets.create_budget(AccountId=ACCOUNT, Budget=BUDGET, NotificationsWithSubscribers=told, ResourceTags=tags)
+    budgets.create_budget(
+        AccountId=ACCOUNT, Budget=BUDGET, NotificationsWithSubscribers=notifications, ResourceTags=tags
+    )
     with refused("DuplicateRecordException"):
         budgets.create_budget(AccountId=ACCOUNT, Budget=BUDGET)
-    for said in (
+    for options in (
         {"BudgetName": "a:b"},
         {"BudgetName": "b", "BudgetLimit": {"Amount": "-1", "Unit": "USD"}},
         {"BudgetName": "b", "BudgetLimit": {"Amount": "1", "Unit": "EUR"}},
         {"BudgetName": "b", "TimeUnit": "HOURLY"},
     ):
         with refused("InvalidParameterException"):
-            budgets.create_budget(AccountId=ACCOUNT, Budget={**BUDGET, **said})
+            budgets.create_budget(AccountId=ACCOUNT, Budget={**BUDGET, **options})
     assert budgets.list_tags_for_resource(ResourceARN=arn)["ResourceTags"] == tags
     budgets.tag_resource(ResourceARN=arn, ResourceTags=[{"Key": "a", "Value": "b"}])
     budgets.untag_resource(ResourceARN=arn, ResourceTagKeys=["owner"])
@@ -75,12 +77,12 @@ def test_a_budget_is_one_with_its_notifications_and_tags(ask: Ask, cloud: Cloud)
     budgets.delete_budget(**named)
     with refused("NotFoundException"):
         budgets.describe_notifications_for_budget(**named)
-    with urllib.request.urlopen(f"{cloud.url}/_cloud/kept") as kept:  # noqa: S310 -- our own loopback
-        assert "budgets CreateBudget" in json.load(kept)
+    with urllib.request.urlopen(f"{cloud.url}/_cloud/kept") as stored:  # noqa: S310 -- our own loopback
+        assert "budgets CreateBudget" in json.load(stored)
 
 
-def test_cost_allocation_tags_are_switched(ask: Ask) -> None:
-    ce = ask("ce")
+def test_cost_allocation_tags_are_switched(aws_client: ClientFactory) -> None:
+    ce = aws_client("ce")
 
     def switch(status: str) -> None:
         ce.update_cost_allocation_tags_status(CostAllocationTagsStatus=[{"TagKey": "owner", "Status": status}])
@@ -94,16 +96,16 @@ def test_cost_allocation_tags_are_switched(ask: Ask) -> None:
         switch("Asleep")
 
 
-def test_anomalies_are_watched_for_by_one_monitor_a_dimension(ask: Ask) -> None:
-    ce = ask("ce")
+def test_anomalies_are_watched_for_by_one_monitor_a_dimension(aws_client: ClientFactory) -> None:
+    ce = aws_client("ce")
     monitor = {"MonitorName": "m", "MonitorType": "DIMENSIONAL", "MonitorDimension": "SERVICE"}
     tags = [{"Key": "a", "Value": "b"}]
     arn = ce.create_anomaly_monitor(AnomalyMonitor=monitor, ResourceTags=tags)["MonitorArn"]
     with refused("LimitExceededException"):
         ce.create_anomaly_monitor(AnomalyMonitor=monitor)
-    for said in ({"MonitorType": "CUSTOM"}, {"MonitorDimension": None}, {"MonitorType": "ODD"}):
+    for options in ({"MonitorType": "CUSTOM"}, {"MonitorDimension": None}, {"MonitorType": "ODD"}):
         with refused("ValidationException"):
-            changed = {name: value for name, value in {**monitor, **said}.items() if value}
+            changed = {name: value for name, value in {**monitor, **options}.items() if value}
             ce.create_anomaly_monitor(AnomalyMonitor=changed)
     ce.update_anomaly_monitor(MonitorArn=arn, MonitorName="n")
     assert ce.get_anomaly_monitors(MonitorArnList=[arn])["AnomalyMonitors"][0]["MonitorName"] == "n"
@@ -115,18 +117,18 @@ def test_anomalies_are_watched_for_by_one_monitor_a_dimension(ask: Ask) -> None:
         "Frequency": "DAILY",
         "Threshold": 10.0,
     }
-    for said in ({"Frequency": "IMMEDIATE"}, {"ThresholdExpression": {"Tags": {"Key": "a"}}}):
+    for options in ({"Frequency": "IMMEDIATE"}, {"ThresholdExpression": {"Tags": {"Key": "a"}}}):
         with refused("ValidationException"):
-            ce.create_anomaly_subscription(AnomalySubscription={**subscription, **said})
+            ce.create_anomaly_subscription(AnomalySubscription={**subscription, **options})
     with refused("UnknownMonitorException"):
         unknown = [arn[:-1] + ("0" if arn[-1] != "0" else "1")]
         ce.create_anomaly_subscription(AnomalySubscription={**subscription, "MonitorArnList": unknown})
-    made = ce.create_anomaly_subscription(AnomalySubscription=subscription)["SubscriptionArn"]
-    ce.update_anomaly_subscription(SubscriptionArn=made, Frequency="WEEKLY")
+    created = ce.create_anomaly_subscription(AnomalySubscription=subscription)["SubscriptionArn"]
+    ce.update_anomaly_subscription(SubscriptionArn=created, Frequency="WEEKLY")
     assert ce.get_anomaly_subscriptions(MonitorArn=arn)["AnomalySubscriptions"][0]["Frequency"] == "WEEKLY"
-    ce.delete_anomaly_subscription(SubscriptionArn=made)
+    ce.delete_anomaly_subscription(SubscriptionArn=created)
     with refused("UnknownSubscriptionException"):
-        ce.get_anomaly_subscriptions(SubscriptionArnList=[made])
+        ce.get_anomaly_subscriptions(SubscriptionArnList=[created])
     ce.delete_anomaly_monitor(MonitorArn=arn)
     with refused("UnknownMonitorException"):
         ce.delete_anomaly_monitor(MonitorArn=arn)
@@ -134,8 +136,8 @@ def test_anomalies_are_watched_for_by_one_monitor_a_dimension(ask: Ask) -> None:
         ce.list_tags_for_resource(ResourceArn=arn)
 
 
-def test_an_export_goes_where_it_may_write(ask: Ask) -> None:
-    exports, s3 = ask("bcm-data-exports"), ask("s3")
+def test_an_export_goes_where_it_may_write(aws_client: ClientFactory) -> None:
+    exports, s3 = aws_client("bcm-data-exports"), aws_client("s3")
     output = {"OutputType": "CUSTOM", "Format": "PARQUET", "Compression": "PARQUET", "Overwrite": "OVERWRITE_REPORT"}
     target = {"S3Bucket": "bills", "S3Prefix": "p", "S3Region": "us-east-1", "S3OutputConfigurations": output}
     export: dict[str, Any] = {
@@ -152,7 +154,7 @@ def test_an_export_goes_where_it_may_write(ask: Ask) -> None:
     may = {"Principal": {"Service": "bcm-data-exports.amazonaws.com"}, "Action": "s3:PutObject"}
     s3.put_bucket_policy(Bucket="bills", Policy=allow(**may, Resource="arn:aws:s3:::bills/*"))
     arn = exports.create_export(Export=export, ResourceTags=[{"Key": "a", "Value": "b"}])["ExportArn"]
-    for said in (
+    for options in (
         {},
         {"Name": "no good"},
         {"Name": "b", "DataQuery": {"QueryStatement": "SELECT a FROM NOWHERE"}},
@@ -164,7 +166,7 @@ def test_an_export_goes_where_it_may_write(ask: Ask) -> None:
         },
     ):
         with refused("ValidationException"):
-            exports.create_export(Export={**export, **said})
+            exports.create_export(Export={**export, **options})
     exports.update_export(ExportArn=arn, Export={**export, "Description": "d"})
     shown = exports.get_export(ExportArn=arn)
     assert (shown["Export"]["Description"], shown["ExportStatus"]["StatusCode"]) == ("d", "HEALTHY")
@@ -178,8 +180,10 @@ def test_an_export_goes_where_it_may_write(ask: Ask) -> None:
     s3.delete_bucket(Bucket="bills")
 
 
-def test_an_export_is_kept_with_every_property_and_has_only_columns_that_are_there(ask: Ask, cloud: Cloud) -> None:
-    exports, s3 = ask("bcm-data-exports"), ask("s3")
+def test_an_export_is_kept_with_every_property_and_has_only_columns_that_are_there(
+    aws_client: ClientFactory, cloud: Cloud
+) -> None:
+    exports, s3 = aws_client("bcm-data-exports"), aws_client("s3")
     s3.create_bucket(Bucket="bills")
     resource = "arn:aws:s3:::bills/*"
     may = {"Principal": {"Service": "bcm-data-exports.amazonaws.com"}, "Action": "s3:PutObject", "Resource": resource}
@@ -198,12 +202,12 @@ def test_an_export_is_kept_with_every_property_and_has_only_columns_that_are_the
         }
 
     # A policy that is for somebody else's exports, or for another folder, does not let ours in.
-    for said in (
+    for options in (
         {"Condition": {"StringEquals": {"aws:SourceAccount": "210987654321"}}},
         {"Condition": {"ArnLike": {"aws:SourceArn": f"arn:aws:bcm-data-exports:eu-west-1:{ACCOUNT}:export/*"}}},
         {"Resource": "arn:aws:s3:::bills/elsewhere/*"},
     ):
-        s3.put_bucket_policy(Bucket="bills", Policy=allow(**{**may, **said}))
+        s3.put_bucket_policy(Bucket="bills", Policy=allow(**{**may, **options}))
         with refused("ValidationException"):
             exports.create_export(Export=export("line_item_usage_amount"))
     ours = {
@@ -215,8 +219,8 @@ def test_an_export_is_kept_with_every_property_and_has_only_columns_that_are_the
         with refused("ValidationException"):
             exports.create_export(Export=export(columns, TIME_GRANULARITY="HOURLY"))
     arn = exports.create_export(Export=export("line_item_resource_id", INCLUDE_RESOURCES="TRUE"))["ExportArn"]
-    kept = exports.get_export(ExportArn=arn)["Export"]["DataQuery"]["TableConfigurations"]["COST_AND_USAGE_REPORT"]
-    assert kept == {
+    stored = exports.get_export(ExportArn=arn)["Export"]["DataQuery"]["TableConfigurations"]["COST_AND_USAGE_REPORT"]
+    assert stored == {
         "BILLING_VIEW_ARN": f"arn:aws:billing::{ACCOUNT}:billingview/primary",
         "INCLUDE_MANUAL_DISCOUNT_COMPATIBILITY": "FALSE",
         "INCLUDE_RESOURCES": "TRUE",
@@ -244,8 +248,10 @@ def test_an_export_is_kept_with_every_property_and_has_only_columns_that_are_the
     s3.delete_bucket(Bucket="bills")
 
 
-def test_a_bucket_is_encrypted_whoever_said_so_and_takes_no_public_policy_once_that_is_blocked(ask: Ask) -> None:
-    s3 = ask("s3")
+def test_a_bucket_is_encrypted_whoever_said_so_and_takes_no_public_policy_once_that_is_blocked(
+    aws_client: ClientFactory,
+) -> None:
+    s3 = aws_client("s3")
     s3.create_bucket(Bucket="bills")
 
     def algorithm() -> str:
@@ -267,19 +273,19 @@ def test_a_bucket_is_encrypted_whoever_said_so_and_takes_no_public_policy_once_t
     s3.delete_bucket(Bucket="bills")
 
 
-def test_a_workgroup_has_limits_and_goes_with_its_queries_only_if_told(ask: Ask) -> None:
-    athena = ask("athena")
+def test_a_workgroup_has_limits_and_goes_with_its_queries_only_if_told(aws_client: ClientFactory) -> None:
+    athena = aws_client("athena")
     place = {"OutputLocation": "s3://answers/here/", "EncryptionConfiguration": {"EncryptionOption": "SSE_S3"}}
     with refused("InvalidRequestException"):
         athena.get_work_group(WorkGroup="asking")
-    for said in (
+    for options in (
         {"BytesScannedCutoffPerQuery": 5},
         {"ResultConfiguration": {"OutputLocation": "answers"}},
         {"ResultConfiguration": {**place, "EncryptionConfiguration": {"EncryptionOption": "SSE_KMS"}}},
         {"EngineVersion": {"SelectedEngineVersion": "Athena engine version 9"}},
     ):
         with refused("InvalidRequestException"):
-            athena.create_work_group(Name="asking", Configuration=said)
+            athena.create_work_group(Name="asking", Configuration=options)
     athena.create_work_group(Name="asking", Configuration={"ResultConfiguration": place})
     changes = {"BytesScannedCutoffPerQuery": 10**9, "ResultConfigurationUpdates": {"OutputLocation": "s3://answers/b/"}}
     athena.update_work_group(WorkGroup="asking", ConfigurationUpdates=changes, State="DISABLED", Description="d")
@@ -289,19 +295,21 @@ def test_a_workgroup_has_limits_and_goes_with_its_queries_only_if_told(ask: Ask)
     assert shown["Configuration"]["ResultConfiguration"] == {**place, "OutputLocation": "s3://answers/b/"}
     with refused("InvalidRequestException"):
         athena.create_named_query(Name="q", Database="d", QueryString="SELECT 1", WorkGroup="nowhere")
-    kept = athena.create_named_query(Name="q", Database="d", QueryString="SELECT 1", WorkGroup="asking")["NamedQueryId"]
+    stored = athena.create_named_query(Name="q", Database="d", QueryString="SELECT 1", WorkGroup="asking")[
+        "NamedQueryId"
+    ]
     with refused("InvalidRequestException"):
         athena.delete_work_group(WorkGroup="asking")
     athena.delete_work_group(WorkGroup="asking", RecursiveDeleteOption=True)
     for ask_for in (athena.get_named_query, athena.delete_named_query):
         with refused("InvalidRequestException"):
-            ask_for(NamedQueryId=kept)
+            ask_for(NamedQueryId=stored)
     with refused("InvalidRequestException"):
         athena.delete_work_group(WorkGroup="primary")
 
 
-def test_alarms_and_dashboards(ask: Ask) -> None:
-    watch = ask("cloudwatch")
+def test_alarms_and_dashboards(aws_client: ClientFactory) -> None:
+    watch = aws_client("cloudwatch")
     alarm: dict[str, Any] = {
         "AlarmName": "a",
         "MetricName": "m",
@@ -317,7 +325,7 @@ def test_alarms_and_dashboards(ask: Ask) -> None:
     shown = watch.describe_alarms(AlarmNames=["a"])["MetricAlarms"][0]
     assert (shown["StateValue"], shown["Threshold"], shown["Period"]) == ("INSUFFICIENT_DATA", 1.5, 60)
     assert watch.list_tags_for_resource(ResourceARN=shown["AlarmArn"])["Tags"] == alarm["Tags"]
-    for said in (
+    for options in (
         {"ComparisonOperator": "Odd"},
         {"Period": 45},
         {"Period": 3600, "EvaluationPeriods": 200},
@@ -327,7 +335,7 @@ def test_alarms_and_dashboards(ask: Ask) -> None:
         {"EvaluationPeriods": None},
     ):
         with refused("ValidationError"):
-            watch.put_metric_alarm(**{name: value for name, value in {**alarm, **said}.items() if value is not None})
+            watch.put_metric_alarm(**{name: value for name, value in {**alarm, **options}.items() if value is not None})
     with refused("ResourceNotFoundException"):
         watch.list_tags_for_resource(ResourceARN=shown["AlarmArn"] + "s")
     moment = datetime.now(UTC)

@@ -8,41 +8,43 @@ import pytest
 
 from agentenv.rehearsal.cloud.rows import efs as efs_rows
 from tests.fast.rehearsal.cloud.calls import refused, remove, subnets
-from tests.fast.rehearsal.cloud.conftest import Ask
+from tests.fast.rehearsal.cloud.conftest import ClientFactory
 
 ROOT = {"Path": "/u/1", "CreationInfo": {"OwnerUid": 1000, "OwnerGid": 1000, "Permissions": "0700"}}
 pytestmark = pytest.mark.usefixtures("unchanged")
 
 
 @pytest.fixture
-def efs(ask: Ask) -> Any:
-    return ask("efs")
+def efs(aws_client: ClientFactory) -> Any:
+    return aws_client("efs")
 
 
 @pytest.fixture
 def system(efs: Any, unchanged: None) -> Iterator[dict[str, Any]]:
-    made = efs.create_file_system(CreationToken="t", ThroughputMode="elastic", Tags=[{"Key": "Name", "Value": "n"}])
-    yield made
-    efs.delete_file_system(FileSystemId=made["FileSystemId"])
+    created = efs.create_file_system(CreationToken="t", ThroughputMode="elastic", Tags=[{"Key": "Name", "Value": "n"}])
+    yield created
+    efs.delete_file_system(FileSystemId=created["FileSystemId"])
 
 
-def policy(arn: str, **said: Any) -> str:
+def policy(arn: str, **condition: Any) -> str:
     statement = {
         "Effect": "Deny",
         "Principal": {"AWS": "*"},
         "Action": "*",
         "Resource": arn,
         "Condition": {"Bool": {"aws:SecureTransport": "false"}},
-        **said,
+        **condition,
     }
     return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
 
 
-def test_a_file_system_has_settings_that_go_together(ask: Ask, efs: Any, system: dict[str, Any]) -> None:
+def test_a_file_system_has_settings_that_go_together(
+    aws_client: ClientFactory, efs: Any, system: dict[str, Any]
+) -> None:
     assert system["LifeCycleState"] == "available"
     with refused("FileSystemAlreadyExists"):
         efs.create_file_system(CreationToken="t")
-    for said in (
+    for condition in (
         {"ThroughputMode": "provisioned"},
         {"ThroughputMode": "elastic", "ProvisionedThroughputInMibps": 5.0},
         {"PerformanceMode": "maxIO", "ThroughputMode": "elastic"},
@@ -51,7 +53,7 @@ def test_a_file_system_has_settings_that_go_together(ask: Ask, efs: Any, system:
         {"ThroughputMode": "fast"},
     ):
         with refused("BadRequest"):
-            efs.create_file_system(CreationToken="u", **said)
+            efs.create_file_system(CreationToken="u", **condition)
     name = system["FileSystemId"]
     assert efs.update_file_system(FileSystemId=name, ThroughputMode="bursting")["ThroughputMode"] == "bursting"
     with refused("BadRequest"):
@@ -101,8 +103,8 @@ def test_backup_and_lifecycle_are_kept(efs: Any, system: dict[str, Any]) -> None
             efs.put_lifecycle_configuration(FileSystemId=name, LifecyclePolicies=wrong)
 
 
-def test_a_zone_has_one_mount_target(ask: Ask, efs: Any, system: dict[str, Any]) -> None:
-    ec2, name = ask("ec2"), system["FileSystemId"]
+def test_a_zone_has_one_mount_target(aws_client: ClientFactory, efs: Any, system: dict[str, Any]) -> None:
+    ec2, name = aws_client("ec2"), system["FileSystemId"]
     vpc, places = subnets(ec2, "aab")
     group = ec2.create_security_group(GroupName="nfs", Description="d", VpcId=vpc)["GroupId"]
     one = efs.create_mount_target(FileSystemId=name, SubnetId=places[0], SecurityGroups=[group])["MountTargetId"]
@@ -138,10 +140,10 @@ def test_access_points_lead_into_a_file_system(
     efs: Any, system: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name, user = system["FileSystemId"], {"Uid": 1000, "Gid": 1000}
-    made = efs.create_access_point(FileSystemId=name, ClientToken="one", PosixUser=user, RootDirectory=ROOT)
+    created = efs.create_access_point(FileSystemId=name, ClientToken="one", PosixUser=user, RootDirectory=ROOT)
     again = efs.create_access_point(FileSystemId=name, ClientToken="one", PosixUser=user, RootDirectory=ROOT)
-    assert made["AccessPointId"] == again["AccessPointId"]
-    assert (made["PosixUser"], made["RootDirectory"]) == (user, ROOT)
+    assert created["AccessPointId"] == again["AccessPointId"]
+    assert (created["PosixUser"], created["RootDirectory"]) == (user, ROOT)
     for wrong in (
         {"RootDirectory": {"Path": "/1/2/3/4/5"}},
         {"RootDirectory": {"Path": "/" + "a" * 100}},
@@ -158,17 +160,19 @@ def test_access_points_lead_into_a_file_system(
     with refused("AccessPointNotFound"):
         efs.describe_access_points(AccessPointId="fsap-00000000")
     assert [one["AccessPointId"] for one in efs.describe_access_points(FileSystemId=name)["AccessPoints"]] == [
-        made["AccessPointId"]
+        created["AccessPointId"]
     ]
     monkeypatch.setattr(efs_rows, "ACCESS_POINTS", 1)
     with refused("AccessPointLimitExceeded"):
         efs.create_access_point(FileSystemId=name, ClientToken="two")
-    efs.tag_resource(ResourceId=made["AccessPointId"], Tags=[{"Key": "sandbox-user", "Value": "u"}])
-    assert {"Key": "sandbox-user", "Value": "u"} in efs.list_tags_for_resource(ResourceId=made["AccessPointId"])["Tags"]
+    efs.tag_resource(ResourceId=created["AccessPointId"], Tags=[{"Key": "sandbox-user", "Value": "u"}])
+    assert {"Key": "sandbox-user", "Value": "u"} in efs.list_tags_for_resource(ResourceId=created["AccessPointId"])[
+        "Tags"
+    ]
     with refused("AccessPointNotFound"):
         efs.tag_resource(ResourceId="fsap-00000000", Tags=[])
-    efs.delete_access_point(AccessPointId=made["AccessPointId"])
+    efs.delete_access_point(AccessPointId=created["AccessPointId"])
     with refused("AccessPointNotFound"):
-        efs.delete_access_point(AccessPointId=made["AccessPointId"])
+        efs.delete_access_point(AccessPointId=created["AccessPointId"])
     # One that stays goes with the file system.
     efs.create_access_point(FileSystemId=name, ClientToken="three")

@@ -8,27 +8,27 @@ import pytest
 
 from agentenv.rehearsal.cloud.rows.eks_common import catalog
 from tests.fast.rehearsal.cloud.calls import refused, remove, subnets, trust
-from tests.fast.rehearsal.cloud.conftest import Ask
+from tests.fast.rehearsal.cloud.conftest import ClientFactory
 
 VIEW = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSViewPolicy"
 
 
 @pytest.fixture(scope="module")
-def eks(ask: Ask) -> Any:
-    return ask("eks")
+def eks(aws_client: ClientFactory) -> Any:
+    return aws_client("eks")
 
 
 @pytest.fixture(scope="module")
-def role(ask: Ask) -> Iterator[str]:
-    yield ask("iam").create_role(RoleName="cluster", AssumeRolePolicyDocument=trust())["Role"]["Arn"]
-    ask("iam").delete_role(RoleName="cluster")
+def role(aws_client: ClientFactory) -> Iterator[str]:
+    yield aws_client("iam").create_role(RoleName="cluster", AssumeRolePolicyDocument=trust())["Role"]["Arn"]
+    aws_client("iam").delete_role(RoleName="cluster")
 
 
 @pytest.fixture(scope="module")
-def places(ask: Ask) -> Iterator[list[str]]:
-    vpc, names = subnets(ask("ec2"))
+def places(aws_client: ClientFactory) -> Iterator[list[str]]:
+    vpc, names = subnets(aws_client("ec2"))
     yield names
-    remove(ask("ec2"), vpc, names)
+    remove(aws_client("ec2"), vpc, names)
 
 
 @pytest.fixture
@@ -75,9 +75,9 @@ def test_what_eks_would_not_make_a_cluster_of(eks: Any, role: str, places: list[
         {"resourcesVpcConfig": {**network, "securityGroupIds": ["sg-00000000"]}},
         {"encryptionConfig": [{"resources": ["secrets"], "provider": {"keyArn": "arn:aws:kms:us-east-1:1:key/none"}}]},
     )
-    for said in wrong:
+    for arguments in wrong:
         with refused("InvalidParameterException"):
-            eks.create_cluster(**{**good, **said})
+            eks.create_cluster(**{**good, **arguments})
     with refused("ResourceInUseException"):
         eks.create_cluster(**{**good, "name": "c"})
     with refused("ResourceNotFoundException"):
@@ -85,13 +85,13 @@ def test_what_eks_would_not_make_a_cluster_of(eks: Any, role: str, places: list[
 
 
 def test_updates_are_made_one_by_one_and_remembered(eks: Any, cluster: dict[str, Any]) -> None:
-    def update(**said: Any) -> dict[str, Any]:
-        return eks.update_cluster_config(name="c", **said)["update"]
+    def update(**arguments: Any) -> dict[str, Any]:
+        return eks.update_cluster_config(name="c", **arguments)["update"]
 
-    made = update(deletionProtection=True)
-    assert (made["type"], made["status"]) == ("DeletionProtectionUpdate", "Successful")
-    assert eks.describe_update(name="c", updateId=made["id"])["update"] == made
-    assert eks.list_updates(name="c")["updateIds"] == [made["id"]]
+    created = update(deletionProtection=True)
+    assert (created["type"], created["status"]) == ("DeletionProtectionUpdate", "Successful")
+    assert eks.describe_update(name="c", updateId=created["id"])["update"] == created
+    assert eks.list_updates(name="c")["updateIds"] == [created["id"]]
     with refused("InvalidRequestException"):
         eks.delete_cluster(name="c")
     update(deletionProtection=False)
@@ -112,16 +112,16 @@ def test_updates_are_made_one_by_one_and_remembered(eks: Any, cluster: dict[str,
         eks.describe_update(name="c", updateId="none")
 
 
-def test_secrets_get_a_key_once(ask: Ask, eks: Any, role: str, places: list[str]) -> None:
+def test_secrets_get_a_key_once(aws_client: ClientFactory, eks: Any, role: str, places: list[str]) -> None:
     eks.create_cluster(name="k", roleArn=role, resourcesVpcConfig={"subnetIds": places})
-    key = ask("kms").create_key()["KeyMetadata"]
+    key = aws_client("kms").create_key()["KeyMetadata"]
     config = [{"resources": ["secrets"], "provider": {"keyArn": key["Arn"]}}]
     eks.associate_encryption_config(clusterName="k", encryptionConfig=config)
     assert eks.describe_cluster(name="k")["cluster"]["encryptionConfig"] == config
     with refused("InvalidParameterException"):
         eks.associate_encryption_config(clusterName="k", encryptionConfig=config)
     eks.delete_cluster(name="k")
-    ask("kms").schedule_key_deletion(KeyId=key["KeyId"])
+    aws_client("kms").schedule_key_deletion(KeyId=key["KeyId"])
 
 
 def test_addons_come_in_builds_for_the_cluster_version(eks: Any, cluster: dict[str, Any], role: str) -> None:
@@ -130,7 +130,7 @@ def test_addons_come_in_builds_for_the_cluster_version(eks: Any, cluster: dict[s
     assert addon["addonVersion"] == next(iter(catalog()["addons"]["vpc-cni"]["versions"]))
     with refused("ResourceInUseException"):
         eks.create_addon(clusterName="c", addonName="vpc-cni")
-    for said in (
+    for arguments in (
         {"addonName": "nonsense"},
         {"addonName": "coredns", "addonVersion": "v0"},
         {"addonName": "kube-proxy", "addonVersion": "v1.36.0-eksbuild.21"},
@@ -138,7 +138,7 @@ def test_addons_come_in_builds_for_the_cluster_version(eks: Any, cluster: dict[s
         {"addonName": "coredns", "serviceAccountRoleArn": "arn:aws:iam::123456789012:role/nobody"},
     ):
         with refused("InvalidParameterException"):
-            eks.create_addon(clusterName="c", **said)
+            eks.create_addon(clusterName="c", **arguments)
     update = eks.update_addon(
         clusterName="c", addonName="vpc-cni", configurationValues='{"enableNetworkPolicy":"true"}'
     )
@@ -187,21 +187,21 @@ def test_access_is_by_entry_and_policy(eks: Any, cluster: dict[str, Any], role: 
         eks.update_access_entry(clusterName="c", principalArn=role, kubernetesGroups=["system:masters"])
     elsewhere = "arn:aws:iam::999999999999:role/platform"
     eks.create_access_entry(clusterName="c", principalArn=elsewhere)
-    said = {"clusterName": "c", "principalArn": role, "policyArn": VIEW}
+    arguments = {"clusterName": "c", "principalArn": role, "policyArn": VIEW}
     scope = {"type": "namespace", "namespaces": ["a"]}
-    assert eks.associate_access_policy(**said, accessScope=scope)["associatedAccessPolicy"]["accessScope"] == scope
-    eks.associate_access_policy(**said, accessScope={"type": "cluster"})
+    assert eks.associate_access_policy(**arguments, accessScope=scope)["associatedAccessPolicy"]["accessScope"] == scope
+    eks.associate_access_policy(**arguments, accessScope={"type": "cluster"})
     names = {"clusterName": "c", "principalArn": role}
     shown = eks.list_associated_access_policies(**names)["associatedAccessPolicies"]
     assert [(one["policyArn"], one["accessScope"]["type"]) for one in shown] == [(VIEW, "cluster")]
     with refused("ResourceNotFoundException"):
-        eks.associate_access_policy(**{**said, "policyArn": VIEW + "s"}, accessScope={"type": "cluster"})
+        eks.associate_access_policy(**{**arguments, "policyArn": VIEW + "s"}, accessScope={"type": "cluster"})
     with refused("InvalidParameterException"):
-        eks.associate_access_policy(**said, accessScope={"type": "namespace"})
+        eks.associate_access_policy(**arguments, accessScope={"type": "namespace"})
     assert eks.list_access_entries(clusterName="c", associatedPolicyArn=VIEW)["accessEntries"] == [role]
-    eks.disassociate_access_policy(**said)
+    eks.disassociate_access_policy(**arguments)
     with refused("ResourceNotFoundException"):
-        eks.disassociate_access_policy(**said)
+        eks.disassociate_access_policy(**arguments)
     eks.delete_access_entry(**names)
     with refused("ResourceNotFoundException"):
         eks.describe_access_entry(**names)
@@ -210,12 +210,12 @@ def test_access_is_by_entry_and_policy(eks: Any, cluster: dict[str, Any], role: 
 
 def test_pods_and_people_have_identities(eks: Any, cluster: dict[str, Any], role: str) -> None:
     pod = {"clusterName": "c", "namespace": "n", "serviceAccount": "s"}
-    made = eks.create_pod_identity_association(**pod, roleArn=role)["association"]
+    created = eks.create_pod_identity_association(**pod, roleArn=role)["association"]
     with refused("ResourceInUseException"):
         eks.create_pod_identity_association(**pod, roleArn=role)
     with refused("InvalidParameterException"):
         eks.create_pod_identity_association(**{**pod, "namespace": "m"}, roleArn="arn:aws:iam::123456789012:role/none")
-    names = {"clusterName": "c", "associationId": made["associationId"]}
+    names = {"clusterName": "c", "associationId": created["associationId"]}
     eks.update_pod_identity_association(**names, disableSessionTags=True)
     assert eks.describe_pod_identity_association(**names)["association"]["disableSessionTags"]
     eks.delete_pod_identity_association(**names)
@@ -239,8 +239,8 @@ def test_pods_and_people_have_identities(eks: Any, cluster: dict[str, Any], role
 def test_nodes_have_no_key_that_nobody_gave_them(
     eks: Any, cluster: dict[str, Any], role: str, places: list[str]
 ) -> None:
-    said = {"clusterName": "c", "subnets": places, "nodeRole": role}
-    group = eks.create_nodegroup(**said, nodegroupName="n")["nodegroup"]
+    arguments = {"clusterName": "c", "subnets": places, "nodeRole": role}
+    group = eks.create_nodegroup(**arguments, nodegroupName="n")["nodegroup"]
     assert "remoteAccess" not in group
     assert (group["version"], group["updateConfig"]) == ("1.35", {"maxUnavailable": 1})
     for wrong in (
@@ -250,7 +250,7 @@ def test_nodes_have_no_key_that_nobody_gave_them(
         {"nodeRole": "arn:aws:iam::123456789012:role/nobody"},
     ):
         with refused("InvalidParameterException"):
-            eks.create_nodegroup(**{**said, **wrong}, nodegroupName="m")
+            eks.create_nodegroup(**{**arguments, **wrong}, nodegroupName="m")
     profile = {"clusterName": "c", "fargateProfileName": "f", "podExecutionRoleArn": role, "subnets": places}
     eks.create_fargate_profile(**profile, selectors=[{"namespace": "x"}])
     for selectors in ([], [{"namespace": str(number)} for number in range(6)]):

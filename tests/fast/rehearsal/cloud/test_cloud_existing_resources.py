@@ -9,7 +9,7 @@ from urllib.error import HTTPError
 import pytest
 
 from agentenv.rehearsal.cloud.server import Cloud
-from tests.fast.rehearsal.cloud.conftest import Ask
+from tests.fast.rehearsal.cloud.conftest import ClientFactory
 
 ACCOUNT = "123456789012"
 KEY = f"arn:aws:kms:us-east-1:{ACCOUNT}:key/3f6c1d2a-7b4e-4c58-9a10-5d2e8f7b6c41"
@@ -22,18 +22,18 @@ def post(cloud: Cloud, body: object) -> None:
     urllib.request.urlopen(request)  # noqa: S310 - our own loopback
 
 
-def test_what_exists_has_the_arn_that_it_was_named_by(cloud: Cloud, ask: Ask) -> None:
+def test_what_exists_has_the_arn_that_it_was_named_by(cloud: Cloud, aws_client: ClientFactory) -> None:
     post(cloud, [KEY, POLICY, MONITOR])
-    assert ask("kms").describe_key(KeyId=KEY)["KeyMetadata"]["Arn"] == KEY
-    system = ask("efs").create_file_system(CreationToken="existing", Encrypted=True, KmsKeyId=KEY)
+    assert aws_client("kms").describe_key(KeyId=KEY)["KeyMetadata"]["Arn"] == KEY
+    system = aws_client("efs").create_file_system(CreationToken="existing", Encrypted=True, KmsKeyId=KEY)
     assert system["KmsKeyId"] == KEY
-    ask("efs").delete_file_system(FileSystemId=system["FileSystemId"])
-    assert ask("iam").get_policy(PolicyArn=POLICY)["Policy"]["PolicyName"] == "read-artifacts"
-    ask("iam").delete_policy(PolicyArn=POLICY)
-    [monitor] = ask("ce").get_anomaly_monitors(MonitorArnList=[MONITOR])["AnomalyMonitors"]
+    aws_client("efs").delete_file_system(FileSystemId=system["FileSystemId"])
+    assert aws_client("iam").get_policy(PolicyArn=POLICY)["Policy"]["PolicyName"] == "read-artifacts"
+    aws_client("iam").delete_policy(PolicyArn=POLICY)
+    [monitor] = aws_client("ce").get_anomaly_monitors(MonitorArnList=[MONITOR])["AnomalyMonitors"]
     assert monitor["MonitorArn"] == MONITOR
-    ask("ce").delete_anomaly_monitor(MonitorArn=MONITOR)
-    ask("kms").schedule_key_deletion(KeyId=KEY, PendingWindowInDays=7)
+    aws_client("ce").delete_anomaly_monitor(MonitorArn=MONITOR)
+    aws_client("kms").schedule_key_deletion(KeyId=KEY, PendingWindowInDays=7)
 
 
 @pytest.mark.parametrize("body", [{}, ["arn:aws:s3:::bucket"], [1]])

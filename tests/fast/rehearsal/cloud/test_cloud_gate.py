@@ -15,7 +15,7 @@ from agentenv.rehearsal.cloud.requests import service_model
 from agentenv.rehearsal.cloud.rows import ROWS
 from agentenv.rehearsal.cloud.server import Cloud
 from tests.fast.rehearsal.cloud.calls import refused, trust
-from tests.fast.rehearsal.cloud.conftest import Ask
+from tests.fast.rehearsal.cloud.conftest import ClientFactory
 
 SCOPE = "AKIAIOSFODNN7EXAMPLE/20261118/us-east-1/{}/aws4_request"
 SIGNED = f"AWS4-HMAC-SHA256 Credential={SCOPE}, SignedHeaders=host, Signature=0"
@@ -88,15 +88,17 @@ def test_an_operation_that_does_not_exist_is_refused_in_its_protocol(raw: Raw, c
     assert any("onsense" in name for name in page(cloud, "unknown"))
 
 
-def test_an_operation_that_moto_lacks_is_unknown_and_not_a_failure(ask: Ask, cloud: Cloud) -> None:
+def test_an_operation_that_moto_lacks_is_unknown_and_not_a_failure(aws_client: ClientFactory, cloud: Cloud) -> None:
     with refused("UnknownOperationException"):
-        ask("cloudwatch").put_composite_alarm(AlarmName="a", AlarmRule="TRUE")
+        aws_client("cloudwatch").put_composite_alarm(AlarmName="a", AlarmRule="TRUE")
     assert "cloudwatch PutCompositeAlarm" in page(cloud, "unknown")
 
 
-def test_a_service_that_moto_lacks_is_unknown_and_makes_no_noise(ask: Ask, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_service_that_moto_lacks_is_unknown_and_makes_no_noise(
+    aws_client: ClientFactory, capfd: pytest.CaptureFixture[str]
+) -> None:
     with refused("UnknownOperationException"):
-        ask("freetier").get_free_tier_usage()
+        aws_client("freetier").get_free_tier_usage()
     assert capfd.readouterr() == ("", "")
 
 
@@ -157,14 +159,14 @@ def test_a_body_beyond_all_measure_is_refused_unread(cloud: Cloud) -> None:
     assert connection.getresponse().status == 413
 
 
-def test_bodies_in_pieces_are_put_together(cloud: Cloud, ask: Ask) -> None:
+def test_bodies_in_pieces_are_put_together(cloud: Cloud, aws_client: ClientFactory) -> None:
     connection = http.client.HTTPConnection(cloud.url.removeprefix("http://"), timeout=30)
     for _ in range(2):
         headers = {"Authorization": SIGNED.format("logs"), "X-Amz-Target": "Logs_20140328.CreateLogGroup"}
         connection.request("POST", "/", iter([b'{"logGroupName":', b'"in-pieces"}']), headers, encode_chunked=True)
         answer = connection.getresponse()
         assert (answer.status, b"AlreadyExists" in answer.read()) in {(200, False), (400, True)}
-    ask("logs").delete_log_group(logGroupName="in-pieces")
+    aws_client("logs").delete_log_group(logGroupName="in-pieces")
 
 
 @pytest.mark.parametrize("length", ["-1", "some"])
@@ -200,20 +202,22 @@ def test_one_connection_takes_many_calls(raw: Raw) -> None:
     assert raw("GET", "/_cloud/health")[2] == b'{"status": "ok"}\n'
 
 
-def test_the_endpoint_is_a_proxy_to_itself(raw: Raw, ask: Ask) -> None:
+def test_the_endpoint_is_a_proxy_to_itself(raw: Raw, aws_client: ClientFactory) -> None:
     """S3 Control puts the account before the host's name, which then can only be reached through a proxy."""
-    ask("s3").create_bucket(Bucket="through-a-proxy", CreateBucketConfiguration={"Tags": [{"Key": "a", "Value": "b"}]})
+    aws_client("s3").create_bucket(
+        Bucket="through-a-proxy", CreateBucketConfiguration={"Tags": [{"Key": "a", "Value": "b"}]}
+    )
     path = "http://123456789012.127.0.0.1:9/v20180820/tags/arn%3Aaws%3As3%3A%3A%3Athrough-a-proxy"
     status, _, answered = raw("GET", path, b"", "s3", x_amz_account_id="123456789012")
     assert status == 200
     assert b"<Key>a</Key>" in answered
 
 
-def test_calls_are_written_down_in_order(cloud: Cloud, ask: Ask) -> None:
+def test_calls_are_written_down_in_order(cloud: Cloud, aws_client: ClientFactory) -> None:
     since = len(page(cloud, "calls"))
-    ask("sts").get_caller_identity()
+    aws_client("sts").get_caller_identity()
     with refused("NoSuchEntity"):
-        ask("iam").get_role(RoleName="nobody")
+        aws_client("iam").get_role(RoleName="nobody")
     assert page(cloud, f"calls?since={since}") == [
         {"service": "sts", "operation": "GetCallerIdentity", "status": 200},
         {"service": "iam", "operation": "GetRole", "status": 404},
@@ -223,8 +227,8 @@ def test_calls_are_written_down_in_order(cloud: Cloud, ask: Ask) -> None:
 def test_cbor_is_read_and_written(raw: Raw) -> None:
     model = service_model("cloudwatch")
 
-    def call(operation: str, **said: Any) -> tuple[int, dict[str, str], bytes]:
-        body = cbor.write(said, model.operation_model(operation).input_shape)
+    def call(operation: str, **parameters: Any) -> tuple[int, dict[str, str], bytes]:
+        body = cbor.write(parameters, model.operation_model(operation).input_shape)
         path = f"/service/GraniteServiceVersion20100801/operation/{operation}"
         return raw("POST", path, body, "monitoring", Smithy_Protocol="rpc-v2-cbor", Content_Type="application/cbor")
 
@@ -242,8 +246,8 @@ def test_cbor_is_read_and_written(raw: Raw) -> None:
     assert b"dashboardBody" in body
 
 
-def test_many_callers_at_once_each_get_their_own(cloud: Cloud, ask: Ask) -> None:
-    iam, faults = ask("iam"), []
+def test_many_callers_at_once_each_get_their_own(cloud: Cloud, aws_client: ClientFactory) -> None:
+    iam, faults = aws_client("iam"), []
 
     def work(number: int) -> None:
         try:
@@ -262,11 +266,11 @@ def test_many_callers_at_once_each_get_their_own(cloud: Cloud, ask: Ask) -> None
     assert faults == []
 
 
-def test_whoever_waits_for_a_message_keeps_nobody_waiting(cloud: Cloud, ask: Ask) -> None:
-    sqs = ask("sqs")
+def test_whoever_waits_for_a_message_keeps_nobody_waiting(cloud: Cloud, aws_client: ClientFactory) -> None:
+    sqs = aws_client("sqs")
     queue = sqs.create_queue(QueueName="patience")["QueueUrl"]
     waiter = threading.Thread(target=sqs.receive_message, kwargs={"QueueUrl": queue, "WaitTimeSeconds": 2})
     waiter.start()
-    assert ask("sts").get_caller_identity()["Account"] == "123456789012"
+    assert aws_client("sts").get_caller_identity()["Account"] == "123456789012"
     assert waiter.is_alive()
     waiter.join()

@@ -15,7 +15,7 @@ from botocore.config import Config
 
 from agentenv.rehearsal.cloud.server import Cloud
 from tests.fast.rehearsal.cloud.calls import ACCOUNT, allow, refused, remove, subnets, trust
-from tests.fast.rehearsal.cloud.conftest import Ask
+from tests.fast.rehearsal.cloud.conftest import ClientFactory
 from tests.fast.rehearsal.cloud.signer import Signer
 
 AWS, PODS = "sts.amazonaws.com", "pods.eks.amazonaws.com"
@@ -24,40 +24,44 @@ Make = Callable[..., str]
 
 
 @pytest.fixture(scope="module")
-def cluster(ask: Ask) -> Iterator[dict[str, Any]]:
-    vpc, places = subnets(ask("ec2"))
-    role = ask("iam").create_role(RoleName="identities", AssumeRolePolicyDocument=trust())["Role"]["Arn"]
-    yield ask("eks").create_cluster(name="i", roleArn=role, resourcesVpcConfig={"subnetIds": places})["cluster"]
-    ask("eks").delete_cluster(name="i")
-    ask("iam").delete_role(RoleName="identities")
-    remove(ask("ec2"), vpc, places)
+def cluster(aws_client: ClientFactory) -> Iterator[dict[str, Any]]:
+    vpc, places = subnets(aws_client("ec2"))
+    role = aws_client("iam").create_role(RoleName="identities", AssumeRolePolicyDocument=trust())["Role"]["Arn"]
+    yield aws_client("eks").create_cluster(name="i", roleArn=role, resourcesVpcConfig={"subnetIds": places})["cluster"]
+    aws_client("eks").delete_cluster(name="i")
+    aws_client("iam").delete_role(RoleName="identities")
+    remove(aws_client("ec2"), vpc, places)
 
 
 @pytest.fixture(scope="module")
-def signer(cloud: Cloud, ask: Ask, cluster: dict[str, Any]) -> Iterator[Signer]:
+def signer(cloud: Cloud, aws_client: ClientFactory, cluster: dict[str, Any]) -> Iterator[Signer]:
     """The cluster's own issuer, which IAM knows."""
-    made = Signer(cluster["identity"]["oidc"]["issuer"])
-    assert made.publish(cloud)[made.issuer] == ["first"]
-    arn = ask("iam").create_open_id_connect_provider(Url=made.issuer, ClientIDList=[AWS])["OpenIDConnectProviderArn"]
-    yield made
-    ask("iam").delete_open_id_connect_provider(OpenIDConnectProviderArn=arn)
-    made.publish(cloud, "DELETE")
+    created = Signer(cluster["identity"]["oidc"]["issuer"])
+    assert created.publish(cloud)[created.issuer] == ["first"]
+    arn = aws_client("iam").create_open_id_connect_provider(Url=created.issuer, ClientIDList=[AWS])[
+        "OpenIDConnectProviderArn"
+    ]
+    yield created
+    aws_client("iam").delete_open_id_connect_provider(OpenIDConnectProviderArn=arn)
+    created.publish(cloud, "DELETE")
 
 
 @pytest.fixture
-def make(ask: Ask) -> Iterator[Make]:
+def make(aws_client: ClientFactory) -> Iterator[Make]:
     """Roles by their trust policies, gone at the end."""
-    made: list[str] = []
+    created: list[str] = []
 
-    def role(document: str, **said: Any) -> str:
-        made.append(f"r{len(made)}")
-        return ask("iam").create_role(RoleName=made[-1], AssumeRolePolicyDocument=document, **said)["Role"]["Arn"]
+    def role(document: str, **fields: Any) -> str:
+        created.append(f"r{len(created)}")
+        return aws_client("iam").create_role(RoleName=created[-1], AssumeRolePolicyDocument=document, **fields)["Role"][
+            "Arn"
+        ]
 
     yield role
-    for name in made:
-        for inline in ask("iam").list_role_policies(RoleName=name)["PolicyNames"]:
-            ask("iam").delete_role_policy(RoleName=name, PolicyName=inline)
-        ask("iam").delete_role(RoleName=name)
+    for name in created:
+        for inline in aws_client("iam").list_role_policies(RoleName=name)["PolicyNames"]:
+            aws_client("iam").delete_role_policy(RoleName=name, PolicyName=inline)
+        aws_client("iam").delete_role(RoleName=name)
 
 
 @pytest.fixture(scope="module")
@@ -81,8 +85,8 @@ def federated(signer: Signer, operator: str = "StringEquals", **tests: str) -> s
     )
 
 
-def assume(sts: Any, role: str, token: str, **said: Any) -> Any:
-    return sts.assume_role_with_web_identity(RoleArn=role, RoleSessionName="worker", WebIdentityToken=token, **said)
+def assume(sts: Any, role: str, token: str, **fields: Any) -> Any:
+    return sts.assume_role_with_web_identity(RoleArn=role, RoleSessionName="worker", WebIdentityToken=token, **fields)
 
 
 def caller(cloud: Cloud, keys: dict[str, Any], service: str = "sts") -> Any:
@@ -99,12 +103,12 @@ def caller(cloud: Cloud, keys: dict[str, Any], service: str = "sts") -> Any:
 
 def test_a_token_of_the_subject_that_a_role_names_gets_it(cloud: Cloud, sts: Any, signer: Signer, make: Make) -> None:
     role = make(federated(signer, sub="system:serviceaccount:team:worker", aud=AWS))
-    given = assume(sts, role, signer.token(WHO, AWS))
-    assert given["SubjectFromWebIdentityToken"] == "system:serviceaccount:team:worker"
-    assert given["Audience"] == AWS
-    who = caller(cloud, given["Credentials"]).get_caller_identity()
-    assert who["Arn"] == f"arn:aws:sts::{ACCOUNT}:assumed-role/r0/worker" == given["AssumedRoleUser"]["Arn"]
-    assert given["AssumedRoleUser"]["AssumedRoleId"] == who["UserId"]
+    credentials = assume(sts, role, signer.token(WHO, AWS))
+    assert credentials["SubjectFromWebIdentityToken"] == "system:serviceaccount:team:worker"
+    assert credentials["Audience"] == AWS
+    who = caller(cloud, credentials["Credentials"]).get_caller_identity()
+    assert who["Arn"] == f"arn:aws:sts::{ACCOUNT}:assumed-role/r0/worker" == credentials["AssumedRoleUser"]["Arn"]
+    assert credentials["AssumedRoleUser"]["AssumedRoleId"] == who["UserId"]
     patterns = make(federated(signer, "StringLike", sub="system:serviceaccount:team:*"))
     assert assume(sts, patterns, signer.token(WHO, AWS))["Credentials"]["AccessKeyId"].startswith("ASIA")
 
@@ -123,7 +127,7 @@ def test_a_token_that_the_role_does_not_mean_is_refused(sts: Any, signer: Signer
 
 
 def test_a_token_that_is_none_of_the_issuers_is_refused(
-    cloud: Cloud, ask: Ask, sts: Any, signer: Signer, make: Make
+    cloud: Cloud, aws_client: ClientFactory, sts: Any, signer: Signer, make: Make
 ) -> None:
     role = make(federated(signer, sub="system:serviceaccount:team:worker"))
     good = signer.token(WHO, AWS)
@@ -168,59 +172,61 @@ def test_a_session_lasts_as_long_as_its_role_allows(
         assume(sts, role, token, DurationSeconds=7201)
     with refused("ValidationError"):
         assume(sts, role, token, DurationSeconds=60)
-    given = assume(sts, role, token, DurationSeconds=7200)["Credentials"]
-    left = given["Expiration"] - datetime.now(UTC)
+    credentials = assume(sts, role, token, DurationSeconds=7200)["Credentials"]
+    left = credentials["Expiration"] - datetime.now(UTC)
     assert timedelta(seconds=7100) < left <= timedelta(seconds=7200)
-    assert caller(cloud, given).get_caller_identity()
+    assert caller(cloud, credentials).get_caller_identity()
     later = datetime.now(UTC).replace(tzinfo=None) + timedelta(seconds=7201)
     monkeypatch.setattr("agentenv.rehearsal.cloud.iam.authorization.utcnow", lambda: later)
     with refused("ExpiredToken"):
-        caller(cloud, given).get_caller_identity()
+        caller(cloud, credentials).get_caller_identity()
     with refused("ExpiredTokenException"):
-        caller(cloud, given, "efs").describe_file_systems()
+        caller(cloud, credentials, "efs").describe_file_systems()
 
 
-def test_a_role_of_another_account_is_judged_in_that_account(cloud: Cloud, ask: Ask, sts: Any, signer: Signer) -> None:
+def test_a_role_of_another_account_is_judged_in_that_account(
+    cloud: Cloud, aws_client: ClientFactory, sts: Any, signer: Signer
+) -> None:
     other = "210987654321"
-    opener = ask("sts").assume_role(RoleArn=f"arn:aws:iam::{other}:role/opener", RoleSessionName="opener")
+    opener = aws_client("sts").assume_role(RoleArn=f"arn:aws:iam::{other}:role/opener", RoleSessionName="opener")
     iam = caller(cloud, opener["Credentials"], "iam")
     document = federated(signer, sub="system:serviceaccount:team:worker").replace(ACCOUNT, other)
     role = iam.create_role(RoleName="far", AssumeRolePolicyDocument=document)["Role"]["Arn"]
     with refused("InvalidIdentityToken"):
         assume(sts, role, signer.token(WHO, AWS))
     provider = iam.create_open_id_connect_provider(Url=signer.issuer, ClientIDList=[AWS])["OpenIDConnectProviderArn"]
-    given = assume(sts, role, signer.token(WHO, AWS))["Credentials"]
-    assert caller(cloud, given).get_caller_identity()["Account"] == other
+    credentials = assume(sts, role, signer.token(WHO, AWS))["Credentials"]
+    assert caller(cloud, credentials).get_caller_identity()["Account"] == other
     with refused("AccessDeniedException"):
-        caller(cloud, given, "efs").describe_file_systems()
+        caller(cloud, credentials, "efs").describe_file_systems()
     iam.delete_open_id_connect_provider(OpenIDConnectProviderArn=provider)
     iam.delete_role(RoleName="far")
 
 
-def agent_trust(**said: Any) -> str:
+def agent_trust(**fields: Any) -> str:
     actions = ["sts:AssumeRole", "sts:TagSession"]
-    return allow(**{"Resource": ..., "Action": actions, "Principal": {"Service": PODS}, **said})
+    return allow(**{"Resource": ..., "Action": actions, "Principal": {"Service": PODS}, **fields})
 
 
 @pytest.fixture
-def associate(ask: Ask, cluster: dict[str, Any]) -> Iterator[Callable[..., dict[str, Any]]]:
-    made: list[str] = []
+def associate(aws_client: ClientFactory, cluster: dict[str, Any]) -> Iterator[Callable[..., dict[str, Any]]]:
+    created: list[str] = []
 
-    def association(role: str, account: str = WHO, **said: Any) -> dict[str, Any]:
+    def association(role: str, account: str = WHO, **fields: Any) -> dict[str, Any]:
         space, _, name = account.partition("/")
-        given = ask("eks").create_pod_identity_association(
-            clusterName="i", namespace=space, serviceAccount=name, roleArn=role, **said
+        credentials = aws_client("eks").create_pod_identity_association(
+            clusterName="i", namespace=space, serviceAccount=name, roleArn=role, **fields
         )["association"]
-        made.append(given["associationId"])
-        return given
+        created.append(credentials["associationId"])
+        return credentials
 
     yield association
-    for one in made:
-        ask("eks").delete_pod_identity_association(clusterName="i", associationId=one)
+    for one in created:
+        aws_client("eks").delete_pod_identity_association(clusterName="i", associationId=one)
 
 
 def test_pod_identity_gives_the_associations_role(
-    cloud: Cloud, ask: Ask, signer: Signer, make: Make, associate: Callable[..., Any]
+    cloud: Cloud, aws_client: ClientFactory, signer: Signer, make: Make, associate: Callable[..., Any]
 ) -> None:
     tests = {
         "StringEquals": {
@@ -231,19 +237,21 @@ def test_pod_identity_gives_the_associations_role(
         "ArnEquals": {"aws:SourceArn": f"arn:aws:eks:us-east-1:{ACCOUNT}:cluster/i"},
     }
     association = associate(make(agent_trust(Condition=tests)))
-    given = ask("eks-auth").assume_role_for_pod_identity(clusterName="i", token=signer.token(WHO, PODS, pod="w-0"))
-    assert given["subject"] == {"namespace": "team", "serviceAccount": "worker"}
-    assert given["audience"] == PODS
-    assert given["podIdentityAssociation"]["associationId"] == association["associationId"]
-    who = caller(cloud, given["credentials"]).get_caller_identity()
-    assert who["Arn"] == given["assumedRoleUser"]["arn"]
+    credentials = aws_client("eks-auth").assume_role_for_pod_identity(
+        clusterName="i", token=signer.token(WHO, PODS, pod="w-0")
+    )
+    assert credentials["subject"] == {"namespace": "team", "serviceAccount": "worker"}
+    assert credentials["audience"] == PODS
+    assert credentials["podIdentityAssociation"]["associationId"] == association["associationId"]
+    who = caller(cloud, credentials["credentials"]).get_caller_identity()
+    assert who["Arn"] == credentials["assumedRoleUser"]["arn"]
     assert ":assumed-role/r0/eks-i-w-0-" in who["Arn"]
 
 
 def test_pod_identity_refuses_other_tokens_and_roles_that_do_not_trust_it(
-    ask: Ask, signer: Signer, make: Make, associate: Callable[..., Any]
+    aws_client: ClientFactory, signer: Signer, make: Make, associate: Callable[..., Any]
 ) -> None:
-    auth = ask("eks-auth")
+    auth = aws_client("eks-auth")
     nobody: dict[str, Any] = {"kubernetes.io": {}}
     associate(make(agent_trust()))
     for wrong, code in (
@@ -275,24 +283,24 @@ def test_pod_identity_refuses_other_tokens_and_roles_that_do_not_trust_it(
 
 
 def test_pod_identity_goes_on_to_the_target_role(
-    cloud: Cloud, ask: Ask, signer: Signer, make: Make, associate: Callable[..., Any]
+    cloud: Cloud, aws_client: ClientFactory, signer: Signer, make: Make, associate: Callable[..., Any]
 ) -> None:
     first = make(agent_trust())
     known = {"StringEquals": {"sts:ExternalId": f"us-east-1/{ACCOUNT}/i/team/worker"}}
     actions = ["sts:AssumeRole", "sts:TagSession"]
     target = make(allow(Resource=..., Action=actions, Principal={"AWS": first}, Condition=known))
     associate(first, targetRoleArn=target)
-    given = ask("eks-auth").assume_role_for_pod_identity(clusterName="i", token=signer.token(WHO, PODS))
-    assert ":assumed-role/r1/" in caller(cloud, given["credentials"]).get_caller_identity()["Arn"]
+    credentials = aws_client("eks-auth").assume_role_for_pod_identity(clusterName="i", token=signer.token(WHO, PODS))
+    assert ":assumed-role/r1/" in caller(cloud, credentials["credentials"]).get_caller_identity()["Arn"]
     associate(first, "team/far", targetRoleArn=target)
     with refused("AccessDeniedException"):
-        ask("eks-auth").assume_role_for_pod_identity(clusterName="i", token=signer.token("team/far", PODS))
+        aws_client("eks-auth").assume_role_for_pod_identity(clusterName="i", token=signer.token("team/far", PODS))
 
 
 def test_a_session_of_a_pod_may_do_what_its_role_may(
-    cloud: Cloud, ask: Ask, sts: Any, signer: Signer, make: Make
+    cloud: Cloud, aws_client: ClientFactory, sts: Any, signer: Signer, make: Make
 ) -> None:
-    iam, owner = ask("iam"), ask("efs")
+    iam, owner = aws_client("iam"), aws_client("efs")
     role = make(federated(signer, sub="system:serviceaccount:team:worker"))
     system = owner.create_file_system(CreationToken="rights")
     name, arn = system["FileSystemId"], system["FileSystemArn"]
@@ -306,8 +314,8 @@ def test_a_session_of_a_pod_may_do_what_its_role_may(
         iam.put_role_policy(RoleName="r0", PolicyName="p", PolicyDocument=document)
 
     def statement(action: str, resource: str = "*", **tests: Any) -> dict[str, Any]:
-        said = {"Effect": "Allow", "Action": f"elasticfilesystem:{action}", "Resource": resource}
-        return {**said, "Condition": tests} if tests else said
+        fields = {"Effect": "Allow", "Action": f"elasticfilesystem:{action}", "Resource": resource}
+        return {**fields, "Condition": tests} if tests else fields
 
     marked = statement("CreateAccessPoint", arn, StringEquals={"aws:RequestTag/mark": "true"})
     tagging = statement("TagResource", StringEquals={"elasticfilesystem:CreateAction": "CreateAccessPoint"})
@@ -322,7 +330,7 @@ def test_a_session_of_a_pod_may_do_what_its_role_may(
     with refused("AccessDeniedException"):
         efs.create_access_point(FileSystemId=name, ClientToken="a", PosixUser=user, Tags=mark)
     may(marked, tagging, statement("DeleteAccessPoint", StringEquals={"aws:ResourceTag/mark": "true"}))
-    made = efs.create_access_point(FileSystemId=name, ClientToken="a", PosixUser=user, Tags=mark)["AccessPointId"]
+    created = efs.create_access_point(FileSystemId=name, ClientToken="a", PosixUser=user, Tags=mark)["AccessPointId"]
     other = owner.create_access_point(FileSystemId=name, ClientToken="b", PosixUser=user)["AccessPointId"]
     with refused("AccessDeniedException"):
         efs.delete_access_point(AccessPointId=other)
@@ -331,7 +339,7 @@ def test_a_session_of_a_pod_may_do_what_its_role_may(
     deny = {**statement("DeleteAccessPoint"), "Effect": "Deny"}
     may(statement("*"), deny)
     with refused("AccessDeniedException"):
-        efs.delete_access_point(AccessPointId=made)
+        efs.delete_access_point(AccessPointId=created)
     may(statement("*"))
     boundary = iam.create_policy(
         PolicyName="b", PolicyDocument=json.dumps({"Version": "2012-10-17", "Statement": [statement("Describe*")]})
@@ -339,15 +347,15 @@ def test_a_session_of_a_pod_may_do_what_its_role_may(
     iam.put_role_permissions_boundary(RoleName="r0", PermissionsBoundary=boundary)
     assert len(efs.describe_access_points(FileSystemId=name)["AccessPoints"]) == 2
     with refused("AccessDeniedException"):
-        efs.delete_access_point(AccessPointId=made)
+        efs.delete_access_point(AccessPointId=created)
     iam.delete_role_permissions_boundary(RoleName="r0")
-    efs.delete_access_point(AccessPointId=made)
+    efs.delete_access_point(AccessPointId=created)
     iam.delete_policy(PolicyArn=boundary)
     owner.delete_file_system(FileSystemId=name)
 
 
 @pytest.mark.parametrize(
-    ("said", "words"),
+    ("fields", "words"),
     [
         ({"keys": []}, "an object of issuer"),
         ({"issuer": "http://a", "keys": [{"kid": "k"}]}, "an https address"),
@@ -355,9 +363,9 @@ def test_a_session_of_a_pod_may_do_what_its_role_may(
         ({"issuer": "https://a", "keys": [{}]}, "each with its kid"),
     ],
 )
-def test_keys_are_published_as_issuers_do(cloud: Cloud, said: dict[str, Any], words: str) -> None:
-    request = urllib.request.Request(f"{cloud.url}/_cloud/issuers", json.dumps(said).encode())  # noqa: S310 -- loopback
-    with pytest.raises(urllib.error.HTTPError) as told:
+def test_keys_are_published_as_issuers_do(cloud: Cloud, fields: dict[str, Any], words: str) -> None:
+    request = urllib.request.Request(f"{cloud.url}/_cloud/issuers", json.dumps(fields).encode())  # noqa: S310 -- loopback
+    with pytest.raises(urllib.error.HTTPError) as failure:
         urllib.request.urlopen(request)  # noqa: S310 -- loopback
-    assert told.value.code == 400
-    assert words in json.load(told.value)["message"]
+    assert failure.value.code == 400
+    assert words in json.load(failure.value)["message"]

@@ -14,7 +14,7 @@ from agentenv.rehearsal.controlplane.auth.account import Account
 from agentenv.rehearsal.controlplane.auth.pod_credentials import AGENT, PODS, STS, NoCredentials, PodCredentials
 from agentenv.rehearsal.controlplane.client import Client
 from tests.fast.rehearsal.cloud.calls import ACCOUNT, allow, remove, subnets, trust
-from tests.fast.rehearsal.cloud.conftest import Ask
+from tests.fast.rehearsal.cloud.conftest import ClientFactory
 from tests.fast.rehearsal.cloud.signer import Signer
 
 SPACE, NAME = "system", "driver"
@@ -26,7 +26,7 @@ class Server:
 
     signer: Signer
     annotations: dict[str, str] = field(default_factory=dict)
-    asked: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
 
     def find(self, path: str) -> dict[str, Any]:
         assert path == f"/api/v1/namespaces/{SPACE}/serviceaccounts/{NAME}"
@@ -35,18 +35,18 @@ class Server:
     def request(self, method: str, path: str, body: dict[str, Any]) -> dict[str, Any]:
         assert (method, path) == ("POST", f"/api/v1/namespaces/{SPACE}/serviceaccounts/{NAME}/token")
         (audience,) = body["spec"]["audiences"]
-        self.asked.append(audience)
+        self.requests.append(audience)
         return {"status": {"token": self.signer.token(f"{SPACE}/{NAME}", audience)}}
 
 
 @pytest.fixture(scope="module")
-def server(cloud: Cloud, ask: Ask) -> Iterator[Server]:
+def server(cloud: Cloud, aws_client: ClientFactory) -> Iterator[Server]:
     """A cluster whose tokens are known, and two roles for its driver."""
-    iam, eks = ask("iam"), ask("eks")
-    vpc, places = subnets(ask("ec2"))
+    iam, eks = aws_client("iam"), aws_client("eks")
+    vpc, places = subnets(aws_client("ec2"))
     role = iam.create_role(RoleName="keys", AssumeRolePolicyDocument=trust())["Role"]["Arn"]
-    made = eks.create_cluster(name="k", roleArn=role, resourcesVpcConfig={"subnetIds": places})["cluster"]
-    signer = Signer(made["identity"]["oidc"]["issuer"])
+    created = eks.create_cluster(name="k", roleArn=role, resourcesVpcConfig={"subnetIds": places})["cluster"]
+    signer = Signer(created["identity"]["oidc"]["issuer"])
     signer.publish(cloud)
     provider = iam.create_open_id_connect_provider(Url=signer.issuer, ClientIDList=[STS])["OpenIDConnectProviderArn"]
     agent = {"Action": ["sts:AssumeRole", "sts:TagSession"], "Principal": {"Service": PODS}}
@@ -59,13 +59,13 @@ def server(cloud: Cloud, ask: Ask) -> Iterator[Server]:
         iam.delete_role(RoleName=name)
     iam.delete_open_id_connect_provider(OpenIDConnectProviderArn=provider)
     signer.publish(cloud, "DELETE")
-    remove(ask("ec2"), vpc, places)
+    remove(aws_client("ec2"), vpc, places)
 
 
 @pytest.fixture
 def keys(cloud: Cloud, server: Server) -> PodCredentials:
     server.annotations.clear()
-    server.asked.clear()
+    server.requests.clear()
     account = Account(cloud.url, "us-east-1", "AKIAIOSFODNN7EXAMPLE", "no secret", "k")
     return PodCredentials(cast("Client", server), account, SPACE, NAME)
 
@@ -82,7 +82,7 @@ def test_nothing_gives_no_keys(keys: PodCredentials) -> None:
 def test_an_annotation_gives_them_for_a_token(keys: PodCredentials, server: Server) -> None:
     server.annotations[pod_credentials.ROLE] = f"arn:aws:iam::{ACCOUNT}:role/by-token"
     assert who(keys) == "by-token"
-    assert server.asked == [STS]
+    assert server.requests == [STS]
     server.annotations[pod_credentials.ROLE] = f"arn:aws:iam::{ACCOUNT}:role/by-agent"
     assert who(keys) == "by-token"  # until they are fetched again
     keys.forget()
@@ -90,19 +90,21 @@ def test_an_annotation_gives_them_for_a_token(keys: PodCredentials, server: Serv
         who(keys)
 
 
-def test_an_association_comes_first_and_needs_the_agent(keys: PodCredentials, server: Server, ask: Ask) -> None:
-    eks, pair = ask("eks"), {"namespace": SPACE, "serviceAccount": NAME}
+def test_an_association_comes_first_and_needs_the_agent(
+    keys: PodCredentials, server: Server, aws_client: ClientFactory
+) -> None:
+    eks, pair = aws_client("eks"), {"namespace": SPACE, "serviceAccount": NAME}
     server.annotations[pod_credentials.ROLE] = f"arn:aws:iam::{ACCOUNT}:role/by-token"
     arn = f"arn:aws:iam::{ACCOUNT}:role/by-agent"
-    made = eks.create_pod_identity_association(clusterName="k", roleArn=arn, **pair)["association"]
+    created = eks.create_pod_identity_association(clusterName="k", roleArn=arn, **pair)["association"]
     try:
         with pytest.raises(NoCredentials, match="eks-pod-identity-agent that provides it is not installed"):
             who(keys)
         eks.create_addon(clusterName="k", addonName=AGENT)
         assert who(keys) == "by-agent"
-        assert server.asked == [PODS]
+        assert server.requests == [PODS]
     finally:
-        eks.delete_pod_identity_association(clusterName="k", associationId=made["associationId"])
+        eks.delete_pod_identity_association(clusterName="k", associationId=created["associationId"])
 
 
 def test_new_ones_are_fetched_before_the_old_ones_end(
@@ -111,9 +113,9 @@ def test_new_ones_are_fetched_before_the_old_ones_end(
     server.annotations[pod_credentials.ROLE] = f"arn:aws:iam::{ACCOUNT}:role/by-token"
     who(keys)
     who(keys)
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1
     now = pod_credentials.time.time()
     for later, fetched in ((3200, 1), (3400, 2)):
         monkeypatch.setattr(pod_credentials.time, "time", lambda later=later: now + later)
         keys.service("sts")
-        assert len(server.asked) == fetched
+        assert len(server.requests) == fetched

@@ -28,9 +28,9 @@ def test_it_announces_itself_and_ends_quietly(tmp_path: Path) -> None:
         deadline = time.monotonic() + PATIENCE
         while not ready.exists() and time.monotonic() < deadline:
             time.sleep(0.05)
-        said = json.loads(ready.read_text())
-        assert said["pid"] == process.pid
-        with urllib.request.urlopen(f"{said['url']}/_cloud/health") as answer:  # noqa: S310 -- our own loopback
+        announcement = json.loads(ready.read_text())
+        assert announcement["pid"] == process.pid
+        with urllib.request.urlopen(f"{announcement['url']}/_cloud/health") as answer:  # noqa: S310 -- our own loopback
             assert answer.status == 200
     finally:
         process.send_signal(signal.SIGTERM)

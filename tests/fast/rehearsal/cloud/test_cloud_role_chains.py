@@ -14,7 +14,7 @@ from agentenv.core.service.iam_policy import service_policy
 from agentenv.rehearsal.cloud.server import Cloud
 from agentenv.rehearsal.controlplane.auth.pod_credentials import STS
 from tests.fast.rehearsal.cloud.calls import ACCOUNT, allow, refused, remove, subnets, trust
-from tests.fast.rehearsal.cloud.conftest import Ask
+from tests.fast.rehearsal.cloud.conftest import ClientFactory
 from tests.fast.rehearsal.cloud.signer import Signer
 
 PLACE = SecretsPlace(f"arn:aws:secretsmanager:us-east-1:{ACCOUNT}:secret:", "sandbox-secrets/dev")
@@ -24,13 +24,13 @@ TABLE = f"arn:aws:dynamodb:us-east-1:{ACCOUNT}:table/ledger"
 
 
 @pytest.fixture(scope="module")
-def service(cloud: Cloud, ask: Ask) -> Iterator[Any]:
+def service(cloud: Cloud, aws_client: ClientFactory) -> Iterator[Any]:
     """What makes a client with the keys of the service's own session, as its pod gets them; it may do its work."""
-    iam, eks = ask("iam"), ask("eks")
-    vpc, places = subnets(ask("ec2"))
+    iam, eks = aws_client("iam"), aws_client("eks")
+    vpc, places = subnets(aws_client("ec2"))
     role = iam.create_role(RoleName="chain", AssumeRolePolicyDocument=trust())["Role"]["Arn"]
-    made = eks.create_cluster(name="chain", roleArn=role, resourcesVpcConfig={"subnetIds": places})["cluster"]
-    signer = Signer(made["identity"]["oidc"]["issuer"])
+    created = eks.create_cluster(name="chain", roleArn=role, resourcesVpcConfig={"subnetIds": places})["cluster"]
+    signer = Signer(created["identity"]["oidc"]["issuer"])
     signer.publish(cloud)
     provider = iam.create_open_id_connect_provider(Url=signer.issuer, ClientIDList=[STS])["OpenIDConnectProviderArn"]
     web = allow(Action="sts:AssumeRoleWithWebIdentity", Principal={"Federated": provider}, Resource=...)
@@ -45,17 +45,17 @@ def service(cloud: Cloud, ask: Ask) -> Iterator[Any]:
     iam.put_role_policy(RoleName="class-standard", PolicyName="rights", PolicyDocument=document)
     iam.create_role(RoleName="another", AssumeRolePolicyDocument=json.dumps(role_trust("*", "standard")))
     token = signer.token("workspace-service/workspace-service", STS)
-    asked = {"RoleArn": own, "RoleSessionName": "pod", "WebIdentityToken": token}
-    given = ask("sts").assume_role_with_web_identity(**asked)["Credentials"]
+    arguments = {"RoleArn": own, "RoleSessionName": "pod", "WebIdentityToken": token}
+    credentials = aws_client("sts").assume_role_with_web_identity(**arguments)["Credentials"]
 
     def client(name: str) -> Any:
         return boto3.client(
             name,
             region_name="us-east-1",
             endpoint_url=cloud.url,
-            aws_access_key_id=given["AccessKeyId"],
-            aws_secret_access_key=given["SecretAccessKey"],
-            aws_session_token=given["SessionToken"],
+            aws_access_key_id=credentials["AccessKeyId"],
+            aws_secret_access_key=credentials["SecretAccessKey"],
+            aws_session_token=credentials["SessionToken"],
         )
 
     yield client
@@ -65,17 +65,17 @@ def service(cloud: Cloud, ask: Ask) -> Iterator[Any]:
     for name in ("chain", "service", "class-standard", "another"):
         iam.delete_role(RoleName=name)
     iam.delete_open_id_connect_provider(OpenIDConnectProviderArn=provider)
-    remove(ask("ec2"), vpc, places)
+    remove(aws_client("ec2"), vpc, places)
 
 
-def asking(**changes: Any) -> dict[str, Any]:
+def assume_arguments(**changes: Any) -> dict[str, Any]:
     return {**request(CLASS_ROLE, HOLDER, [], PLACE, 3600), **changes}
 
 
 def test_the_service_gives_a_class_its_role_with_whose_it_is(service: Any) -> None:
-    given = service("sts").assume_role(**asking())
-    assert given["AssumedRoleUser"]["Arn"] == f"arn:aws:sts::{ACCOUNT}:assumed-role/class-standard/w-1"
-    assert 0 < given["PackedPolicySize"] <= 100
+    credentials = service("sts").assume_role(**assume_arguments())
+    assert credentials["AssumedRoleUser"]["Arn"] == f"arn:aws:sts::{ACCOUNT}:assumed-role/class-standard/w-1"
+    assert 0 < credentials["PackedPolicySize"] <= 100
 
 
 @pytest.mark.parametrize(
@@ -93,13 +93,13 @@ def test_the_service_gives_a_class_its_role_with_whose_it_is(service: Any) -> No
 )
 def test_what_aws_would_refuse_is_refused(service: Any, changes: dict[str, Any], code: str) -> None:
     with refused(code):
-        service("sts").assume_role(**asking(**changes))
+        service("sts").assume_role(**assume_arguments(**changes))
 
 
 def test_a_tag_too_many_is_one_that_the_role_does_not_take(service: Any) -> None:
-    tags = [*asking()["Tags"], {"Key": "team", "Value": "other"}]
+    tags = [*assume_arguments()["Tags"], {"Key": "team", "Value": "other"}]
     with refused("AccessDenied"):
-        service("sts").assume_role(**asking(Tags=tags))
+        service("sts").assume_role(**assume_arguments(Tags=tags))
 
 
 def test_the_service_reaches_its_own_table_only_and_deletes_nothing(service: Any) -> None:
@@ -115,15 +115,17 @@ def test_the_service_reaches_its_own_table_only_and_deletes_nothing(service: Any
         service("dynamodb").get_item(TableName="ledger", Key=key)
 
 
-def test_the_service_says_whose_an_access_point_of_the_drivers_is_and_nothing_else(service: Any, ask: Ask) -> None:
-    owner, own = ask("efs"), service("efs")
+def test_the_service_says_whose_an_access_point_of_the_drivers_is_and_nothing_else(
+    service: Any, aws_client: ClientFactory
+) -> None:
+    owner, own = aws_client("efs"), service("efs")
     system = owner.create_file_system(CreationToken="chain")["FileSystemId"]
     marked = [{"Key": "efs.csi.aws.com/cluster", "Value": "true"}]
     slot = owner.create_access_point(FileSystemId=system, ClientToken="slot", Tags=marked)["AccessPointId"]
     seat = owner.create_access_point(FileSystemId=system, ClientToken="seat")["AccessPointId"]
-    whose = {"Key": "sandbox-user", "Value": "u-1"}
-    own.tag_resource(ResourceId=slot, Tags=[whose])
-    for point, tags in ((seat, [whose]), (system, [whose]), (slot, [whose, {"Key": "team", "Value": "x"}])):
+    owner_tag = {"Key": "sandbox-user", "Value": "u-1"}
+    own.tag_resource(ResourceId=slot, Tags=[owner_tag])
+    for point, tags in ((seat, [owner_tag]), (system, [owner_tag]), (slot, [owner_tag, {"Key": "team", "Value": "x"}])):
         with refused("AccessDeniedException"):
             own.tag_resource(ResourceId=point, Tags=tags)
     # Nor may it take the driver's mark from what it is not to touch, or to keep the driver from deleting it.
@@ -132,7 +134,7 @@ def test_the_service_says_whose_an_access_point_of_the_drivers_is_and_nothing_el
     own.untag_resource(ResourceId=slot, TagKeys=["sandbox-user"])
     assert owner.list_tags_for_resource(ResourceId=slot)["Tags"] == marked
     with refused("AccessPointNotFound"):
-        own.tag_resource(ResourceId="fsap-0123456789abcdef0", Tags=[whose])
+        own.tag_resource(ResourceId="fsap-0123456789abcdef0", Tags=[owner_tag])
     for point in (slot, seat):
         owner.delete_access_point(AccessPointId=point)
     owner.delete_file_system(FileSystemId=system)

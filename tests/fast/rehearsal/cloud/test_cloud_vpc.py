@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 
 from tests.fast.rehearsal.cloud.calls import ACCOUNT, allow, refused, remove, subnets
-from tests.fast.rehearsal.cloud.conftest import Ask
+from tests.fast.rehearsal.cloud.conftest import ClientFactory
 
 NFS = {"IpProtocol": "tcp", "FromPort": 2049, "ToPort": 2049}
 pytestmark = pytest.mark.usefixtures("unchanged")
 
 
 @pytest.fixture
-def ec2(ask: Ask) -> Any:
-    return ask("ec2")
+def ec2(aws_client: ClientFactory) -> Any:
+    return aws_client("ec2")
 
 
 @pytest.fixture
@@ -25,12 +25,12 @@ def ground(ec2: Any, unchanged: None) -> Iterator[tuple[str, list[str]]]:
 
 
 def test_a_vpc_keeps_its_range_without_host_bits(ec2: Any) -> None:
-    made = ec2.create_vpc(CidrBlock="10.0.5.5/16")["Vpc"]
-    assert made["CidrBlock"] == "10.0.0.0/16"
-    ec2.modify_vpc_attribute(VpcId=made["VpcId"], EnableDnsSupport={"Value": False})
+    created = ec2.create_vpc(CidrBlock="10.0.5.5/16")["Vpc"]
+    assert created["CidrBlock"] == "10.0.0.0/16"
+    ec2.modify_vpc_attribute(VpcId=created["VpcId"], EnableDnsSupport={"Value": False})
     with refused("InvalidParameterCombination"):
-        ec2.modify_vpc_attribute(VpcId=made["VpcId"], EnableDnsHostnames={"Value": True})
-    ec2.delete_vpc(VpcId=made["VpcId"])
+        ec2.modify_vpc_attribute(VpcId=created["VpcId"], EnableDnsHostnames={"Value": True})
+    ec2.delete_vpc(VpcId=created["VpcId"])
     with refused("InvalidVpc.Range"):
         ec2.create_vpc(CidrBlock="10.0.0.0/8")
 
@@ -145,8 +145,8 @@ def test_security_group_rules_say_from_where_and_only_once(ec2: Any, ground: tup
     group = ec2.create_security_group(GroupName="one", Description="d", VpcId=vpc)["GroupId"]
     other = ec2.create_security_group(GroupName="other", Description="d", VpcId=vpc)["GroupId"]
 
-    def let_in(**said: Any) -> None:
-        ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=[{**NFS, **said}])
+    def let_in(**arguments: Any) -> None:
+        ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=[{**NFS, **arguments}])
 
     with refused("InvalidGroup.Duplicate"):
         ec2.create_security_group(GroupName="one", Description="d", VpcId=vpc)
@@ -218,22 +218,24 @@ def test_endpoints_lie_once_in_a_zone_and_once_in_a_table(ec2: Any, ground: tupl
     ec2.delete_route_table(RouteTableId=table)
 
 
-def test_flow_logs_need_a_role_and_find_their_group(ask: Ask, ec2: Any, ground: tuple[str, list[str]]) -> None:
+def test_flow_logs_need_a_role_and_find_their_group(
+    aws_client: ClientFactory, ec2: Any, ground: tuple[str, list[str]]
+) -> None:
     vpc, _ = ground
-    ask("logs").create_log_group(logGroupName="flows")
-    said = {
+    aws_client("logs").create_log_group(logGroupName="flows")
+    arguments = {
         "ResourceIds": [vpc],
         "ResourceType": "VPC",
         "TrafficType": "ALL",
         "LogDestination": "arn:aws:logs:us-east-1:123456789012:log-group:flows",
     }
     with refused("InvalidParameter"):
-        ec2.create_flow_logs(**said)
+        ec2.create_flow_logs(**arguments)
     role = "arn:aws:iam::123456789012:role/flows"
-    made = ec2.create_flow_logs(**said, DeliverLogsPermissionArn=role)["FlowLogIds"]
-    assert ec2.describe_flow_logs(FlowLogIds=made)["FlowLogs"][0]["DeliverLogsStatus"] == "SUCCESS"
-    ec2.delete_flow_logs(FlowLogIds=made)
-    ask("logs").delete_log_group(logGroupName="flows")
+    created = ec2.create_flow_logs(**arguments, DeliverLogsPermissionArn=role)["FlowLogIds"]
+    assert ec2.describe_flow_logs(FlowLogIds=created)["FlowLogs"][0]["DeliverLogsStatus"] == "SUCCESS"
+    ec2.delete_flow_logs(FlowLogIds=created)
+    aws_client("logs").delete_log_group(logGroupName="flows")
 
 
 def test_a_rules_words_are_told_and_never_part_of_it(ec2: Any, ground: tuple[str, list[str]]) -> None:
@@ -253,7 +255,7 @@ def test_a_rules_words_are_told_and_never_part_of_it(ec2: Any, ground: tuple[str
     def words_of(answer: Any) -> list[str | None]:
         return [one.get("Description") for one in answer["SecurityGroupRules"] if not one["IsEgress"]]
 
-    def told() -> list[str | None]:
+    def descriptions() -> list[str | None]:
         where = [{"Name": "group-id", "Values": [group]}]
         found = words_of(ec2.describe_security_group_rules(Filters=where))
         (shown,) = ec2.describe_security_groups(GroupIds=[group])["SecurityGroups"][0]["IpPermissions"]
@@ -261,19 +263,19 @@ def test_a_rules_words_are_told_and_never_part_of_it(ec2: Any, ground: tuple[str
         assert [one.get("Description") for one in sources] == found
         return found
 
-    made = ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=[permission(Description="first")])
-    assert words_of(made) == told() == ["first"] * 3
+    created = ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=[permission(Description="first")])
+    assert words_of(created) == descriptions() == ["first"] * 3
     with refused("InvalidPermission.Duplicate"):
         ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=[permission(Description="other words")])
     with refused("InvalidParameterValue"):
         ec2.authorize_security_group_egress(GroupId=group, IpPermissions=[permission(Description="“quoted”")])
     ec2.update_security_group_rule_descriptions_ingress(GroupId=group, IpPermissions=[permission(Description="second")])
-    assert told() == ["second"] * 3
-    assert {one["GroupOwnerId"] for one in made["SecurityGroupRules"]} == {ACCOUNT}
-    of_other = made["SecurityGroupRules"][1]["SecurityGroupRuleId"]
+    assert descriptions() == ["second"] * 3
+    assert {one["GroupOwnerId"] for one in created["SecurityGroupRules"]} == {ACCOUNT}
+    of_other = created["SecurityGroupRules"][1]["SecurityGroupRuleId"]
     changed = [{"SecurityGroupRuleId": of_other, "Description": "third"}]
     ec2.update_security_group_rule_descriptions_ingress(GroupId=group, SecurityGroupRuleDescriptions=changed)
-    assert told() == ["second", "third", "second"]
+    assert descriptions() == ["second", "third", "second"]
     with refused("InvalidPermission.NotFound"):
         ec2.update_security_group_rule_descriptions_egress(GroupId=group, SecurityGroupRuleDescriptions=changed)
     anew = {**NFS, "ReferencedGroupId": group, "Description": "fourth"}
@@ -296,9 +298,9 @@ def test_a_gateways_routes_follow_its_tables(ec2: Any, ground: tuple[str, list[s
     tables = [ec2.create_route_table(VpcId=vpc)["RouteTable"]["RouteTableId"] for _ in range(3)]
     one, two, three = tables
     s3 = {"VpcId": vpc, "ServiceName": "com.amazonaws.us-east-1.s3"}
-    made = ec2.create_vpc_endpoint(**s3, RouteTableIds=[one, two])["VpcEndpoint"]
-    assert made["PrivateDnsEnabled"] is False
-    gateway = made["VpcEndpointId"]
+    created = ec2.create_vpc_endpoint(**s3, RouteTableIds=[one, two])["VpcEndpoint"]
+    assert created["PrivateDnsEnabled"] is False
+    gateway = created["VpcEndpointId"]
 
     def routed() -> list[str]:
         found = ec2.describe_route_tables(RouteTableIds=tables)["RouteTables"]
@@ -328,22 +330,22 @@ def test_a_gateways_routes_follow_its_tables(ec2: Any, ground: tuple[str, list[s
 def test_an_endpoints_interfaces_follow_its_subnets(ec2: Any, ground: tuple[str, list[str]]) -> None:
     vpc, (one, same_zone, two) = ground
     sts = {"VpcId": vpc, "VpcEndpointType": "Interface", "ServiceName": "com.amazonaws.us-east-1.sts"}
-    made = ec2.create_vpc_endpoint(**sts, SubnetIds=[one], PrivateDnsEnabled=False)["VpcEndpoint"]["VpcEndpointId"]
+    created = ec2.create_vpc_endpoint(**sts, SubnetIds=[one], PrivateDnsEnabled=False)["VpcEndpoint"]["VpcEndpointId"]
 
     def subnets_of_interfaces() -> list[str]:
-        endpoint = ec2.describe_vpc_endpoints(VpcEndpointIds=[made])["VpcEndpoints"][0]
+        endpoint = ec2.describe_vpc_endpoints(VpcEndpointIds=[created])["VpcEndpoints"][0]
         found = ec2.describe_network_interfaces(NetworkInterfaceIds=endpoint["NetworkInterfaceIds"])
         all_here = ec2.describe_network_interfaces(Filters=[{"Name": "vpc-id", "Values": [vpc]}])
         assert len(all_here["NetworkInterfaces"]) == len(found["NetworkInterfaces"])
         return [eni["SubnetId"] for eni in found["NetworkInterfaces"]]
 
     with refused("DuplicateSubnetsInSameZone"):
-        ec2.modify_vpc_endpoint(VpcEndpointId=made, AddSubnetIds=[same_zone])
+        ec2.modify_vpc_endpoint(VpcEndpointId=created, AddSubnetIds=[same_zone])
     with refused("InvalidParameter"):
-        ec2.modify_vpc_endpoint(VpcEndpointId=made, PrivateDnsEnabled=True)
-    ec2.modify_vpc_endpoint(VpcEndpointId=made, AddSubnetIds=[same_zone, two], RemoveSubnetIds=[one])
+        ec2.modify_vpc_endpoint(VpcEndpointId=created, PrivateDnsEnabled=True)
+    ec2.modify_vpc_endpoint(VpcEndpointId=created, AddSubnetIds=[same_zone, two], RemoveSubnetIds=[one])
     assert sorted(subnets_of_interfaces()) == sorted([same_zone, two])
-    ec2.delete_vpc_endpoints(VpcEndpointIds=[made])
+    ec2.delete_vpc_endpoints(VpcEndpointIds=[created])
 
 
 def test_a_new_default_group_lets_its_own_members_in(ec2: Any) -> None:

@@ -59,14 +59,14 @@ def test_an_entry_cannot_name_the_groups_that_stand_for_policies() -> None:
 def test_a_policy_over_namespaces_is_bound_in_those_that_match_and_nowhere_else() -> None:
     view = Association("AmazonEKSViewPolicy", ("team-a", "dev-*"))
     everywhere = Association("AmazonEKSAdminViewPolicy")
-    made = access_entries.bindings([view, everywhere], ["team-a", "team-b", "dev-1", "dev-2"])
-    assert sorted((row["kind"], row["metadata"]["namespace"]) for row in made) == [
+    created = access_entries.bindings([view, everywhere], ["team-a", "team-b", "dev-1", "dev-2"])
+    assert sorted((row["kind"], row["metadata"]["namespace"]) for row in created) == [
         ("RoleBinding", "dev-1"),
         ("RoleBinding", "dev-2"),
         ("RoleBinding", "team-a"),
     ]
-    assert {row["subjects"][0]["name"] for row in made} == set(view.groups())
-    assert {row["roleRef"]["name"] for row in made} == {"rehearsal:access:AmazonEKSViewPolicy"}
+    assert {row["subjects"][0]["name"] for row in created} == set(view.groups())
+    assert {row["roleRef"]["name"] for row in created} == {"rehearsal:access:AmazonEKSViewPolicy"}
 
 
 def test_a_policy_that_is_not_simulated_binds_nothing() -> None:
@@ -91,8 +91,8 @@ def test_what_kubernetes_lets_editors_do_and_eks_does_not_is_left_out() -> None:
         {"apiGroups": [""], "resources": ["serviceaccounts"], "verbs": ["impersonate"]},
         leases,
     ]
-    made = access_entries.cluster_roles({"view": [], "edit": edit, "admin": [leases]})
-    roles = {row["metadata"]["name"]: row["rules"] for row in made if row["kind"] == "ClusterRole"}
+    created = access_entries.cluster_roles({"view": [], "edit": edit, "admin": [leases]})
+    roles = {row["metadata"]["name"]: row["rules"] for row in created if row["kind"] == "ClusterRole"}
     assert roles["rehearsal:access:AmazonEKSEditPolicy"] == [
         {**core, "resources": ["pods", "pods/exec"]},
         {"apiGroups": [""], "resources": ["serviceaccounts"], "verbs": ["impersonate"]},

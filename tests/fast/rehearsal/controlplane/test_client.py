@@ -66,12 +66,12 @@ class _Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server() -> Iterator[_Server]:
-    made = _Server()
-    threading.Thread(target=made.serve_forever, daemon=True).start()
-    yield made
-    made.late.set()
-    made.shutdown()
-    made.server_close()
+    server = _Server()
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.late.set()
+    server.shutdown()
+    server.server_close()
 
 
 class _Plain(Client):
@@ -88,7 +88,7 @@ def client(server: _Server, monkeypatch: pytest.MonkeyPatch) -> Client:
     return _Plain(f"https://127.0.0.1:{server.server_port}", Path("ca"), Credentials())
 
 
-def kept(client: Client) -> Any:
+def open_connection(client: Client) -> Any:
     return client._local.connection
 
 
@@ -103,7 +103,7 @@ def test_a_connection_is_used_again_also_after_a_refusal(client: Client, server:
 
 def test_an_answer_that_is_late_costs_that_request_and_no_other(client: Client, server: _Server) -> None:
     client.get("/a")
-    kept(client).sock.settimeout(0.2)
+    open_connection(client).sock.settimeout(0.2)
     with pytest.raises(TimeoutError):
         client.get("/late")
     assert client.get("/b") == {"path": "/b"}
@@ -112,7 +112,7 @@ def test_an_answer_that_is_late_costs_that_request_and_no_other(client: Client, 
 
 def test_a_connection_that_the_server_closed_is_replaced(client: Client, server: _Server) -> None:
     client.get("/a")
-    kept(client).sock.shutdown(socket.SHUT_RDWR)
+    open_connection(client).sock.shutdown(socket.SHUT_RDWR)
     assert client.get("/b") == {"path": "/b"}
     assert server.connections == 2
 

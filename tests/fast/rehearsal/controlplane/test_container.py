@@ -19,7 +19,7 @@ def pod(**fields: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("args", "kept"),
+    ("args", "expected"),
     [
         (["--extensions", "--leader-elect=true"], ["--extensions", "--leader-elect=true"]),
         (["--metrics-bind-address=:8080", "--extensions"], ["--extensions"]),
@@ -28,9 +28,9 @@ def pod(**fields: Any) -> dict[str, Any]:
         (None, []),
     ],
 )
-def test_it_keeps_its_arguments_but_listens_elsewhere(args: list[str] | None, kept: list[str]) -> None:
+def test_it_keeps_its_arguments_but_listens_elsewhere(args: list[str] | None, expected: list[str]) -> None:
     assert container.arguments(pod(args=args), {}, LISTENS, IN_CLUSTER) == [
-        *kept,
+        *expected,
         "--leader-election-namespace=system",
         "--metrics-bind-address=127.0.0.1:1",
         "--health-probe-bind-address=127.0.0.1:2",
@@ -38,8 +38,8 @@ def test_it_keeps_its_arguments_but_listens_elsewhere(args: list[str] | None, ke
 
 
 def test_what_the_pod_says_of_itself_is_not_said_again() -> None:
-    given = container.arguments(pod(args=["-leader-election-namespace=other"]), {}, {}, IN_CLUSTER)
-    assert given == ["-leader-election-namespace=other"]
+    arguments = container.arguments(pod(args=["-leader-election-namespace=other"]), {}, {}, IN_CLUSTER)
+    assert arguments == ["-leader-election-namespace=other"]
 
 
 def test_variables_are_expanded_in_their_order_and_in_arguments() -> None:

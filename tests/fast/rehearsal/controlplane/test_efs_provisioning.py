@@ -125,7 +125,7 @@ def test_an_access_point_is_used_again_by_the_claims_name_only_where_it_fits() -
 
 
 @pytest.mark.parametrize(
-    ("spec", "said", "words"),
+    ("spec", "response", "words"),
     [
         ({"accessModes": ["ReadOnlyMany"]}, {}, "invalid access mode: MULTI_NODE_READER_ONLY"),
         ({"volumeMode": "Block"}, {}, "does not support block volume provisioning"),
@@ -134,19 +134,19 @@ def test_an_access_point_is_used_again_by_the_claims_name_only_where_it_fits() -
         ({}, {"parameters": {"csi.storage.k8s.io/fstype": "ext4"}}, "invalid fstype: ext4"),
     ],
 )
-def test_claims_that_efs_has_no_volume_for_are_refused(spec: Object, said: Object, words: str) -> None:
+def test_claims_that_efs_has_no_volume_for_are_refused(spec: Object, response: Object, words: str) -> None:
     check_claim(CLAIM, {})
     with pytest.raises(ProvisioningError, match=words):
-        check_claim({**CLAIM, "spec": {**CLAIM["spec"], **spec}}, said)
+        check_claim({**CLAIM, "spec": {**CLAIM["spec"], **spec}}, response)
 
 
 def test_the_volume_is_the_claims_own() -> None:
     kind: Object = {"metadata": {"name": "efs"}, "mountOptions": ["iam"]}
-    made = volume(CLAIM, kind, "pvc-u-1", "fs-0123abcd::fsap-0123abcd")
-    assert made["spec"]["claimRef"]["uid"] == "u-1"
-    assert made["spec"]["persistentVolumeReclaimPolicy"] == "Delete"
-    assert made["metadata"]["finalizers"] == [FINALIZER]
-    assert made["spec"]["mountOptions"] == ["iam"]
+    created = volume(CLAIM, kind, "pvc-u-1", "fs-0123abcd::fsap-0123abcd")
+    assert created["spec"]["claimRef"]["uid"] == "u-1"
+    assert created["spec"]["persistentVolumeReclaimPolicy"] == "Delete"
+    assert created["metadata"]["finalizers"] == [FINALIZER]
+    assert created["spec"]["mountOptions"] == ["iam"]
     retained = volume(CLAIM, {**kind, "reclaimPolicy": "Retain"}, "pvc-u-1", "fs-0123abcd::fsap-0123abcd")
     assert retained["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
     assert retained["metadata"]["finalizers"] == []

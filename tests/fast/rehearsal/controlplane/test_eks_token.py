@@ -14,7 +14,7 @@ from botocore.signers import RequestSigner
 from agentenv.rehearsal.controlplane.auth.eks_token import PREFIX, TokenRefused, read
 
 
-def made(
+def make_token(
     cluster: str = "stage",
     address: str = "https://sts.us-east-1.amazonaws.com/",
     **changed: str,
@@ -47,7 +47,7 @@ def now() -> datetime:
 
 
 def test_what_the_sdk_signs_is_found_signed_for_that_cluster_and_key_only() -> None:
-    presented = read(made(), now())
+    presented = read(make_token(), now())
     assert presented.access_key == "AKIAEXAMPLE"
     assert presented.signed_for("stage", "secret")
     assert not presented.signed_for("stage-2", "secret")
@@ -55,7 +55,7 @@ def test_what_the_sdk_signs_is_found_signed_for_that_cluster_and_key_only() -> N
 
 
 def test_the_simulated_endpoint_stands_for_sts_where_it_is_named() -> None:
-    token = made(address="http://127.0.0.1:4566/")
+    token = make_token(address="http://127.0.0.1:4566/")
     assert read(token, now(), "127.0.0.1:4566").signed_for("stage", "secret")
     with pytest.raises(TokenRefused, match="not at STS"):
         read(token, now(), "127.0.0.1:4567")
@@ -65,11 +65,11 @@ def test_the_simulated_endpoint_stands_for_sts_where_it_is_named() -> None:
     "host", ["sts.amazonaws.com", "sts.eu-central-1.amazonaws.com", "sts.cn-north-1.amazonaws.com.cn"]
 )
 def test_every_region_has_its_sts(host: str) -> None:
-    assert read(made(address=f"https://{host}/"), now()).host == host
+    assert read(make_token(address=f"https://{host}/"), now()).host == host
 
 
 def test_it_is_good_for_a_quarter_of_an_hour() -> None:
-    token = made()
+    token = make_token()
     assert read(token, now() + timedelta(minutes=14))
     with pytest.raises(TokenRefused, match="expired"):
         read(token, now() + timedelta(minutes=16))
@@ -83,11 +83,11 @@ def test_it_is_good_for_a_quarter_of_an_hour() -> None:
         ("eyJhbGciOiJSUzI1NiJ9.e30.x", "does not start with"),
         (f"{PREFIX}%%%", "not base64"),
         (PREFIX + base64.urlsafe_b64encode("straße".encode("latin-1")).decode(), "not base64"),
-        (made(address="https://sts.us-east-1.amazonaws.com.example.org/"), "not at STS"),
-        (made(address="https://example.org/"), "not at STS"),
-        (made(address="https://sts.us-east-1.amazonaws.com/other"), "not at STS"),
-        (made(action="AssumeRole"), "not for GetCallerIdentity"),
-        (made(header="x-other"), "x-k8s-aws-id"),
+        (make_token(address="https://sts.us-east-1.amazonaws.com.example.org/"), "not at STS"),
+        (make_token(address="https://example.org/"), "not at STS"),
+        (make_token(address="https://sts.us-east-1.amazonaws.com/other"), "not at STS"),
+        (make_token(action="AssumeRole"), "not for GetCallerIdentity"),
+        (make_token(header="x-other"), "x-k8s-aws-id"),
         (PREFIX + base64.urlsafe_b64encode(b"https://sts.amazonaws.com/?Action=GetCallerIdentity").decode(), "signed"),
         (
             PREFIX + base64.urlsafe_b64encode(b"https://sts.amazonaws.com/?Action=GetCallerIdentity&Action=X").decode(),

@@ -41,8 +41,8 @@ def test_of_several_the_first_by_name_takes_it_unless_the_pod_names_one() -> Non
 
 
 def test_a_profile_that_is_being_made_is_not_active() -> None:
-    told = {"fargateProfileName": "x", "selectors": [{"namespace": "a"}], "status": "CREATING"}
-    assert not fargate.parse_profile(told).active
+    profile = {"fargateProfileName": "x", "selectors": [{"namespace": "a"}], "status": "CREATING"}
+    assert not fargate.parse_profile(profile).active
 
 
 def test_the_patch_keeps_the_pods_labels() -> None:

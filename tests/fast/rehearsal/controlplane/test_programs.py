@@ -109,9 +109,9 @@ def test_kwok_leaves_exactly_the_pods_that_run_for_real(image: str, ours: bool) 
     pod = {"spec": {"containers": [{"name": "c", "image": image}]}}
     assert (real_pods.process_image(pod) is not None) is ours
     pattern = real_pods.PROCESS_IMAGES[0].image
-    written = list(yaml.safe_load_all(kwok_stages.stages([pattern])))
+    documents = list(yaml.safe_load_all(kwok_stages.stages([pattern])))
     closed = f'.spec.containers[] | select(.command == null) | .image | test("{pattern}")'
-    for stage in written:
+    for stage in documents:
         rules = stage["spec"]["selector"]["matchExpressions"]
         assert (closed in [rule["key"] for rule in rules]) is (stage["spec"]["resourceRef"]["kind"] == "Pod")
     assert bool(re.search(pattern, image)) is ours

@@ -19,10 +19,10 @@ def test_the_service_is_run_by_the_interpreter_with_its_pods_arguments() -> None
     row = real_pods.process_image(pod)
     assert row is not None
     assert row.command(Path("/usr/bin/python3")) == ["/usr/bin/python3", "-m", "agentenv.service"]
-    given = container.arguments(pod, {}, {"--port": "1234", "--metrics-port": "1235"}, row.in_cluster_flags)
-    assert given == [args[0], f"--host={HOST}", "--port=1234", "--metrics-port=1235"]
+    arguments = container.arguments(pod, {}, {"--port": "1234", "--metrics-port": "1235"}, row.in_cluster_flags)
+    assert arguments == [args[0], f"--host={HOST}", "--port=1234", "--metrics-port=1235"]
     where = {Path("/etc/workspace-service"): Path("/run/x/volumes/settings")}
-    assert volumes.replace_paths(given[0], where) == "--settings=/run/x/volumes/settings/settings.json"
+    assert volumes.replace_paths(arguments[0], where) == "--settings=/run/x/volumes/settings/settings.json"
     assert (
         volumes.replace_paths("--settings=/etc/workspace-service-2/a", where) == "--settings=/etc/workspace-service-2/a"
     )

@@ -22,14 +22,14 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    made = Clock()
+    clock = Clock()
 
     def wait(_: threading.Condition, seconds: float) -> None:
-        made.now += seconds
+        clock.now += seconds
 
-    monkeypatch.setattr(work_queue, "time", made)
+    monkeypatch.setattr(work_queue, "time", clock)
     monkeypatch.setattr(threading.Condition, "wait", wait)
-    return made
+    return clock
 
 
 @pytest.mark.usefixtures("clock")

@@ -10,14 +10,14 @@ CLUSTER = "aws:eks/cluster:Cluster"
 
 
 def test_the_deletion_protection_of_a_cluster_is_switched_off_where_it_is_on() -> None:
-    said: list[tuple[str, dict[str, Any]]] = []
+    calls: list[tuple[str, dict[str, Any]]] = []
 
     class Client:
         def __init__(self, service: str) -> None:
             self.service = service
 
-        def update_cluster_config(self, **asked: Any) -> None:
-            said.append((self.service, asked))
+        def update_cluster_config(self, **arguments: Any) -> None:
+            calls.append((self.service, arguments))
 
     state = [
         {"type": CLUSTER, "outputs": {"name": "kept", "deletionProtection": True}},
@@ -25,4 +25,4 @@ def test_the_deletion_protection_of_a_cluster_is_switched_off_where_it_is_on() -
         {"type": "aws:ec2/vpc:Vpc", "outputs": {"name": "vpc"}},
     ]
     destroy_check.disable_deletion_protection(Client, state)
-    assert said == [("eks", {"name": "kept", "deletionProtection": False})]
+    assert calls == [("eks", {"name": "kept", "deletionProtection": False})]

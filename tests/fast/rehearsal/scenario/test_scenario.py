@@ -83,9 +83,9 @@ class Silence:
 
 
 def play(engine: FakeEngine, stage: FakeStage | None = None) -> Scenario:
-    one = Scenario(cast("Stage", stage or FakeStage()), cast("Engine", engine), Silence())
-    one.play()
-    return one
+    scenario = Scenario(cast("Stage", stage or FakeStage()), cast("Engine", engine), Silence())
+    scenario.play()
+    return scenario
 
 
 @pytest.fixture(autouse=True)
@@ -162,18 +162,18 @@ def test_a_stage_that_falls_is_a_failure_of_the_step() -> None:
 
 
 def test_things_are_changed_by_hand_in_the_stacks_region(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Mapping[str, str]] = []
-    monkeypatch.setattr(scenario, "client", lambda _, around: asked.append(around))
+    requests: list[Mapping[str, str]] = []
+    monkeypatch.setattr(scenario, "client", lambda _, around: requests.append(around))
     monkeypatch.setattr(drift, "apply_changes", lambda clients, _: clients("ec2") or [])
     engine = FakeEngine()
     engine.environment["AWS_REGION"] = "eu-north-1"
     play(engine)
-    assert [around["AWS_REGION"] for around in asked] == ["eu-north-1"]
+    assert [around["AWS_REGION"] for around in requests] == ["eu-north-1"]
 
 
 def test_a_kept_course_does_not_say_what_a_destroy_would_leave() -> None:
-    one = Scenario(cast("Stage", FakeStage()), cast("Engine", FakeEngine()), Silence())
-    assert one.play(keep=True).as_json()["left_after_destroy"] is None
+    scenario = Scenario(cast("Stage", FakeStage()), cast("Engine", FakeEngine()), Silence())
+    assert scenario.play(keep=True).as_json()["left_after_destroy"] is None
 
 
 KEY = {"type": "aws:kms/key:Key", "urn": "urn:key", "id": "key-1", "protect": True, "retainOnDelete": True}

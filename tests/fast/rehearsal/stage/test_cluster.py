@@ -74,13 +74,13 @@ class Api:
         return {"resources": [*listed, {"name": "reviews", "verbs": ["create"]}]}
 
 
-@pytest.mark.parametrize(("heap", "said"), [(None, {}), (200, {"GOGC": "200", "GOMEMLIMIT": cluster.MOST_HEAP})])
+@pytest.mark.parametrize(("heap", "expected"), [(None, {}), (200, {"GOGC": "200", "GOMEMLIMIT": cluster.MOST_HEAP})])
 def test_heaps_grow_where_that_is_asked_for_and_not_beyond_all_measure(
-    monkeypatch: pytest.MonkeyPatch, heap: int | None, said: dict[str, str]
+    monkeypatch: pytest.MonkeyPatch, heap: int | None, expected: dict[str, str]
 ) -> None:
     monkeypatch.setattr("agentenv.rehearsal.stage.credentials.create_principals", lambda *_: {"AWS_ACCESS_KEY_ID": "k"})
     around = ClusterOptions(heap=heap).environment("http://127.0.0.1:1")
-    assert {name: value for name, value in around.items() if name.startswith("GO")} == said
+    assert {name: value for name, value in around.items() if name.startswith("GO")} == expected
     assert around["AWS_ACCESS_KEY_ID"] == "k"
 
 

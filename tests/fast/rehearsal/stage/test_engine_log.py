@@ -26,7 +26,7 @@ def step(op: str, urn: str, **more: Any) -> Event:
     return {"resOutputsEvent": {"metadata": {"op": op, "urn": urn, **more}}}
 
 
-def said(severity: str, message: str) -> Event:
+def diagnostic(severity: str, message: str) -> Event:
     return {"diagnosticEvent": {"severity": severity, "message": message}}
 
 
@@ -37,8 +37,8 @@ def engine(folder: Path, events: list[Event], code: int = 0, heard: list[str] | 
     (folder / "events").write_text("".join(json.dumps(event) + "\n" for event in events), encoding="utf-8")
     (folder / "logs").mkdir()
     around = {**os.environ, "FAKE_EVENTS": str(folder / "events"), "FAKE_CODE": str(code)}
-    told = None if heard is None else (lambda verb, event: heard.append(f"{verb} {next(iter(event))}"))
-    return Engine(script, folder, "local", around, folder / "logs", told)
+    on_event = None if heard is None else (lambda verb, event: heard.append(f"{verb} {next(iter(event))}"))
+    return Engine(script, folder, "local", around, folder / "logs", on_event)
 
 
 def test_changes_and_what_was_touched(tmp_path: Path) -> None:
@@ -67,7 +67,9 @@ def test_a_refresh_is_judged_by_what_it_found(tmp_path: Path) -> None:
 
 
 def test_a_failure_carries_the_errors_and_no_warnings(tmp_path: Path) -> None:
-    broken = engine(tmp_path, [said("warning", "using a plugin from PATH"), said("error", "  it said no\n")], code=4)
+    broken = engine(
+        tmp_path, [diagnostic("warning", "using a plugin from PATH"), diagnostic("error", "  it said no\n")], code=4
+    )
     with pytest.raises(EngineError, match="pulumi up ended with 4\nit said no") as failed:
         broken.up()
     assert failed.value.code == 4
@@ -80,25 +82,25 @@ def test_a_failure_without_a_diagnostic_shows_what_was_printed(tmp_path: Path) -
 
 
 def test_every_operation_has_logs_of_its_own(tmp_path: Path) -> None:
-    one = engine(tmp_path, [])
-    one.up()
-    one.refresh()
-    assert sorted(path.name for path in one.logs.iterdir()) == [
+    runner = engine(tmp_path, [])
+    runner.up()
+    runner.refresh()
+    assert sorted(path.name for path in runner.logs.iterdir()) == [
         "00-up.events", "00-up.log", "01-refresh.events", "01-refresh.log",
     ]  # fmt: skip
 
 
 def test_a_half_written_last_line_is_left_out(tmp_path: Path) -> None:
-    one = engine(tmp_path, [step("create", "urn:a")])
+    runner = engine(tmp_path, [step("create", "urn:a")])
     with (tmp_path / "events").open("a", encoding="utf-8") as log:
         log.write('{"resOutputsEvent": {"meta')
-    assert [step["urn"] for step in one.up().steps] == ["urn:a"]
+    assert [step["urn"] for step in runner.up().steps] == ["urn:a"]
 
 
 def test_an_engine_on_a_full_disk_is_ended_with_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    one = engine(tmp_path, [])
-    one.pulumi.write_text("#!/bin/sh\nexec sleep 600\n", encoding="utf-8")
+    runner = engine(tmp_path, [])
+    runner.pulumi.write_text("#!/bin/sh\nexec sleep 600\n", encoding="utf-8")
     nothing_free = shutil.disk_usage(tmp_path)._replace(free=0)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: nothing_free)
-    with pytest.raises(EngineError, match=f"the disk is full: no space left in {one.logs}"):
-        one.up()
+    with pytest.raises(EngineError, match=f"the disk is full: no space left in {runner.logs}"):
+        runner.up()

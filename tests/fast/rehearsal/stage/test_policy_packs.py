@@ -30,8 +30,8 @@ def packs(tmp_path: Path) -> Packs:
 
 
 def record(packs: Packs, index: int, **figures: int) -> None:
-    said = {"passed": 0, "failed": 0, "indeterminate": 0, "waived": 0, **figures}
-    (packs.folders[index] / "record.json").write_text(json.dumps(said), encoding="utf-8")
+    counts = {"passed": 0, "failed": 0, "indeterminate": 0, "waived": 0, **figures}
+    (packs.folders[index] / "record.json").write_text(json.dumps(counts), encoding="utf-8")
 
 
 def test_a_staged_pack_runs_on_this_python_and_records(packs: Packs) -> None:

@@ -25,16 +25,16 @@ def test_a_run_folder_is_for_its_owner_only(tmp_path: Path) -> None:
 
 
 def test_a_sweep_takes_the_dead_and_leaves_the_living_and_the_kept(tmp_path: Path) -> None:
-    living, dead, kept = run_folders.create(tmp_path), run_folders.create(tmp_path), run_folders.create(tmp_path)
+    living, dead, retained = run_folders.create(tmp_path), run_folders.create(tmp_path), run_folders.create(tmp_path)
     dead.release()
-    kept.keep({"run": kept.id, "folder": str(kept.folder)})
-    kept.release()
+    retained.keep({"run": retained.id, "folder": str(retained.folder)})
+    retained.release()
     assert run_folders.sweep(tmp_path) == [dead.id]
     assert living.folder.exists()
     assert not dead.folder.exists()
-    assert [row["run"] for row in run_folders.kept_runs(tmp_path)] == [kept.id]
-    assert run_folders.finish(kept.id, tmp_path)
-    assert not kept.folder.exists()
+    assert [row["run"] for row in run_folders.kept_runs(tmp_path)] == [retained.id]
+    assert run_folders.finish(retained.id, tmp_path)
+    assert not retained.folder.exists()
     living.remove()
 
 

@@ -67,8 +67,8 @@ def test_builds_once_and_then_needs_neither_go_nor_network(bench: Bench, monkeyp
     first = ensure(["pulumi", "language-python-exec"], Silent())
     assert (bench.calls("build"), bench.calls("mod")) == (1, 1)
     assert os.access(first.path("language-python-exec"), os.X_OK)
-    kept = first.path("pulumi").parent
-    assert sorted(path.name for path in kept.iterdir()) == ["manifest.json", "pulumi"]
+    folder = first.path("pulumi").parent
+    assert sorted(path.name for path in folder.iterdir()) == ["manifest.json", "pulumi"]
     monkeypatch.setenv("PATH", "/nowhere")
     again = ensure(["pulumi", "language-python-exec"], Silent())
     assert again.path("pulumi") == first.path("pulumi")
@@ -94,12 +94,12 @@ def test_two_at_once_build_once_and_the_second_says_that_it_waits(
     wait_for((bench.orders / "pids").exists)
     second = threading.Thread(target=lambda: results.append(ensure(["pulumi"], Lines(sys.stdout)).path("pulumi")))
     second.start()
-    said = ""
+    output = ""
 
     def waits() -> bool:
-        nonlocal said
-        said += capsys.readouterr().out
-        return "waiting for it" in said
+        nonlocal output
+        output += capsys.readouterr().out
+        return "waiting for it" in output
 
     wait_for(waits)
     bench.behave("good")

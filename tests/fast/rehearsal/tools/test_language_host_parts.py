@@ -107,14 +107,14 @@ def test_any_package_version_has_a_plugin_version_or_none(text: str) -> None:
 
 
 def test_a_package_says_which_plugin_it_needs() -> None:
-    said = required_plugins.dependency(
+    required = required_plugins.dependency(
         "pulumi-random",
         "4.1.0a2",
         {"resource": True, "name": "random", "parameterization": {"name": "r", "version": "1.0.0", "value": "aGk="}},
     )
-    assert said is not None
-    assert (said.name, said.version, said.kind) == ("random", "v4.1.0-alpha.2", "resource")
-    assert (said.parameterization.name, said.parameterization.value) == ("r", b"hi")
+    assert required is not None
+    assert (required.name, required.version, required.kind) == ("random", "v4.1.0-alpha.2", "resource")
+    assert (required.parameterization.name, required.parameterization.value) == ("r", b"hi")
 
 
 @pytest.mark.parametrize(
@@ -127,17 +127,17 @@ def test_packages_without_a_plugin_need_none(package: str, plugin: dict[str, obj
 
 def test_the_engine_is_told_only_of_plugins_that_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PULUMI_HOME", str(tmp_path))
-    wanted = plugins.requested("aws")
+    requested = plugins.requested("aws")
     assert asyncio.run(required_plugins.list_dependencies(OURS)) == []
     other = tmp_path / "plugins" / "resource-aws-v0.0.1" / "pulumi-resource-aws"
     other.parent.mkdir(parents=True)
     other.touch()
     assert asyncio.run(required_plugins.list_dependencies(OURS)) == []
-    program = tmp_path / "plugins" / f"resource-aws-v{wanted}" / "pulumi-resource-aws"
+    program = tmp_path / "plugins" / f"resource-aws-v{requested}" / "pulumi-resource-aws"
     program.parent.mkdir()
     program.touch()
     assert [(row.name, row.version) for row in asyncio.run(required_plugins.list_dependencies(OURS))] == [
-        ("aws", f"v{wanted}")
+        ("aws", f"v{requested}")
     ]
 
 

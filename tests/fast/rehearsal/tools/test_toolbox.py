@@ -69,13 +69,13 @@ def test_any_plugin_on_path_counts_whatever_its_version(tmp_path: Path, monkeypa
 
 
 def test_in_the_plugin_cache_only_the_exact_version_counts(tmp_path: Path) -> None:
-    kept = tmp_path / "home" / "plugins" / "resource-aws-v7.51.1"
-    path = install(kept / "pulumi-resource-aws", fake_go.program(""))
+    plugin_folder = tmp_path / "home" / "plugins" / "resource-aws-v7.51.1"
+    path = install(plugin_folder / "pulumi-resource-aws", fake_go.program(""))
     assert plugins.find("resource", "aws", "7.51.1") == path
     assert plugins.find("resource", "aws", "v7.51.1") == path
     assert plugins.find("resource", "aws", "7.51.2") is None
     assert plugins.find("resource", "aws", "7.51.1", home=tmp_path / "other") is None
-    kept.with_name(f"{kept.name}.partial").touch()
+    plugin_folder.with_name(f"{plugin_folder.name}.partial").touch()
     assert plugins.find("resource", "aws", "7.51.1") is None, "the engine has not finished installing it"
 
 
@@ -98,17 +98,17 @@ def test_a_language_host_beside_the_engine_counts_and_brings_the_executor(
 def test_shims_are_written_only_for_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     executor = install(tmp_path / "executor", "# the executor\n")
     python = Path(sys.executable)
-    written = plugins.shims(tmp_path / "shims", python, executor=executor)
+    shims = plugins.shims(tmp_path / "shims", python, executor=executor)
     providers = ["pulumi-resource-aws", "pulumi-resource-eks", "pulumi-resource-kubernetes"]
-    assert [shim.name for shim in written] == ["pulumi-language-python", *providers, "aws"]
+    assert [shim.name for shim in shims] == ["pulumi-language-python", *providers, "aws"]
     assert (tmp_path / "shims" / plugins.EXECUTOR).read_text() == "# the executor\n"
     on_path(monkeypatch, tmp_path / "shims")
     assert plugins.find("language", "python") is None, "our own shim is not an official plugin"
 
     official = install(tmp_path / "bin" / "pulumi-language-python", fake_go.program("v3.260.0"))
     on_path(monkeypatch, official.parent)
-    written = plugins.shims(tmp_path / "others", python, executor=executor)
-    assert [shim.name for shim in written] == [*providers, "aws"]
+    shims = plugins.shims(tmp_path / "others", python, executor=executor)
+    assert [shim.name for shim in shims] == [*providers, "aws"]
     assert sorted(path.name for path in (tmp_path / "others").iterdir()) == ["aws", *providers]
 
     command = install(tmp_path / "bin" / "aws", "the AWS CLI")
@@ -139,6 +139,8 @@ def test_a_shim_is_not_shadowed_by_the_folder_it_is_started_in(tmp_path: Path) -
 
 
 def test_the_version_that_the_sdk_asks_for_is_read_without_importing_it() -> None:
-    said = json.loads(Path(str(distribution("pulumi_aws").locate_file("pulumi_aws/pulumi-plugin.json"))).read_text())
-    assert plugins.requested("aws") == said["version"]
+    metadata = json.loads(
+        Path(str(distribution("pulumi_aws").locate_file("pulumi_aws/pulumi-plugin.json"))).read_text()
+    )
+    assert plugins.requested("aws") == metadata["version"]
     assert plugins.requested("no-such-package") is None

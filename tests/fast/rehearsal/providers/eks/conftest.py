@@ -68,7 +68,7 @@ def bench(monitor: Monitor) -> Iterator[Bench]:
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def health_requests(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The endpoints that were asked for their health; all of them have it."""
     found: list[str] = []
 

@@ -104,11 +104,11 @@ class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
         answer = resource_pb2.RegisterResourceResponse(urn=PREFIX + urn)
         if request.custom:
             answer.id = UNKNOWN if self.dry else request.name
-            told = self._told(request, inputs)
+            outputs = self._outputs_of(request, inputs)
             hidden = {key for key, value in sent.items() if isinstance(value, dict) and value.get("secret")}
             hidden |= {key for key, value in sent.items() if isinstance(value, dict) and value.get(SIGNATURE) == SECRET}
-            told |= {key: {SIGNATURE: SECRET, "value": told[key]} for key in hidden}
-            answer.object.CopyFrom(json_format.ParseDict(told, struct_pb2.Struct()))
+            outputs |= {key: {SIGNATURE: SECRET, "value": outputs[key]} for key in hidden}
+            answer.object.CopyFrom(json_format.ParseDict(outputs, struct_pb2.Struct()))
         return answer
 
     def RegisterResourceOutputs(self, request: Any, context: Any) -> Any:  # noqa: N802, ARG002 - see GetDeploymentInfo
@@ -134,7 +134,7 @@ class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
         getattr(answer, "return").CopyFrom(json_format.ParseDict(found, struct_pb2.Struct()))
         return answer
 
-    def _told(self, request: Any, inputs: dict[str, Any]) -> dict[str, Any]:
+    def _outputs_of(self, request: Any, inputs: dict[str, Any]) -> dict[str, Any]:
         """A provider's answer: what it was given; and what AWS adds, unless this is a preview."""
         out = dict(inputs)
         if self.dry:

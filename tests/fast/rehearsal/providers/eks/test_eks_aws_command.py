@@ -36,8 +36,8 @@ def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def arguments(cluster: str, **more: str) -> list[str]:
     """The arguments in the kubeconfig that the component hands out."""
-    made = kubeconfig(cluster=cluster, endpoint="https://127.0.0.1", authority="QUJD", region="us-east-1", **more)
-    return made["users"][0]["user"]["exec"]["args"]
+    created = kubeconfig(cluster=cluster, endpoint="https://127.0.0.1", authority="QUJD", region="us-east-1", **more)
+    return created["users"][0]["user"]["exec"]["args"]
 
 
 def printed(capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
@@ -106,7 +106,7 @@ def test_without_credentials_it_says_so(capsys: pytest.CaptureFixture[str], monk
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "requests",
     [
         ["s3", "ls"],
         ["eks", "list-clusters"],
@@ -117,9 +117,9 @@ def test_without_credentials_it_says_so(capsys: pytest.CaptureFixture[str], monk
     ],
     ids=" ".join,
 )
-def test_anything_else_is_refused_in_words(asked: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_anything_else_is_refused_in_words(requests: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as refused:
-        main(asked)
+        main(requests)
     assert refused.value.code == 252
     assert "Install the AWS CLI for everything else" in capsys.readouterr().err
 

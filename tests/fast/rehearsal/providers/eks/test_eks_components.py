@@ -75,7 +75,7 @@ ADDON = {
     ],
 )
 def test_what_is_not_mapped_is_refused_by_name(
-    bench: Bench, asked: list[str], changed: dict[str, Any], words: str
+    bench: Bench, health_requests: list[str], changed: dict[str, Any], words: str
 ) -> None:
     args = {key: value for key, value in {**TAMED, **changed}.items() if value is not None}
     with pytest.raises(Aborted) as refused:
@@ -107,7 +107,9 @@ def test_an_addon_without_a_cluster_is_refused(bench: Bench) -> None:
         bench.construct("eks:index:Addon", "ad", {"addonName": "coredns"})
 
 
-def test_a_child_that_fails_fails_the_component_in_a_sentence(bench: Bench, monitor: Monitor, asked: list[str]) -> None:
+def test_a_child_that_fails_fails_the_component_in_a_sentence(
+    bench: Bench, monitor: Monitor, health_requests: list[str]
+) -> None:
     del monitor.answers["aws:index/getPartition:getPartition"]
     with pytest.raises(Aborted) as failed:
         bench.construct(CLUSTER, "c", TAMED)
@@ -132,16 +134,16 @@ def test_a_preview_registers_the_same_and_leaves_what_is_not_there_unknown(bench
     assert known(state["core"]["vpcId"]) == "v"
 
 
-def test_a_preview_does_not_ask_for_health(bench: Bench, monitor: Monitor, asked: list[str]) -> None:
+def test_a_preview_does_not_ask_for_health(bench: Bench, monitor: Monitor, health_requests: list[str]) -> None:
     monitor.dry = True
     bench.construct(CLUSTER, "c", TAMED)
-    assert asked == []
+    assert health_requests == []
 
 
-def test_an_endpoint_that_is_closed_to_the_outside_is_not_asked(bench: Bench, asked: list[str]) -> None:
+def test_an_endpoint_that_is_closed_to_the_outside_is_not_asked(bench: Bench, health_requests: list[str]) -> None:
     args = {key: value for key, value in TAMED.items() if key != "publicAccessCidrs"}
     state = bench.construct(CLUSTER, "c", {**args, "endpointPublicAccess": False})
-    assert asked == []
+    assert health_requests == []
     assert state["kubeconfig"]["clusters"][0]["cluster"]["server"] == ENDPOINT
 
 
@@ -150,7 +152,7 @@ def test_a_kubeconfig_is_handed_out_when_the_api_is_up_and_not_before(
 ) -> None:
     order: list[str] = []
 
-    async def healthy(endpoint: str, tell: Any) -> bool:
+    async def healthy(endpoint: str, report: Any) -> bool:
         order.append(f"asked, {len([u for u in bench.monitor.registered if 'eks-k8s' in u])} providers")
         return True
 
@@ -163,8 +165,8 @@ def test_a_kubeconfig_is_handed_out_when_the_api_is_up_and_not_before(
 def test_an_api_that_never_comes_up_gets_its_kubeconfig_all_the_same(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def healthy(endpoint: str, tell: Any) -> bool:
-        tell("Waiting")
+    async def healthy(endpoint: str, report: Any) -> bool:
+        report("Waiting")
         return False
 
     monkeypatch.setattr(readiness, "wait_until_healthy", healthy)
@@ -177,7 +179,7 @@ def test_a_run_that_is_cancelled_does_not_wait_for_its_cluster(bench: Bench, mon
         bench.construct(CLUSTER, "c", TAMED)
 
 
-def test_secrets_stay_secret(bench: Bench, asked: list[str]) -> None:
+def test_secrets_stay_secret(bench: Bench, health_requests: list[str]) -> None:
     hidden = {SIGNATURE: OUTPUT, "value": "the name", "secret": True, "dependencies": []}
     state = bench.construct(CLUSTER, "c", {**TAMED, "name": hidden})
     name = bench.monitor.one(EKS).sent["name"]
@@ -187,7 +189,7 @@ def test_secrets_stay_secret(bench: Bench, asked: list[str]) -> None:
     assert state["core"]["vpcId"] == "v", "only what is secret is hidden"
 
 
-def test_the_creators_rights_are_not_looked_at_again(bench: Bench, asked: list[str]) -> None:
+def test_the_creators_rights_are_not_looked_at_again(bench: Bench, health_requests: list[str]) -> None:
     bench.construct(CLUSTER, "c", TAMED)
     assert bench.monitor.one(EKS).ignoring == (
         "accessConfig.bootstrapClusterCreatorAdminPermissions",
@@ -195,13 +197,13 @@ def test_the_creators_rights_are_not_looked_at_again(bench: Bench, asked: list[s
     )
 
 
-def test_children_are_of_the_programs_packages(bench: Bench, asked: list[str]) -> None:
+def test_children_are_of_the_programs_packages(bench: Bench, health_requests: list[str]) -> None:
     bench.construct(CLUSTER, "c", {**COMMON, "fargate": True})
     assert {one.version for one in bench.monitor.registered.values() if one.custom} == {"7.51.1", ""}
     assert bench.monitor.one("::c-eks-k8s").version == ""
 
 
-def test_children_inherit_the_provider_that_the_program_gives(bench: Bench, asked: list[str]) -> None:
+def test_children_inherit_the_provider_that_the_program_gives(bench: Bench, health_requests: list[str]) -> None:
     bench.monitor.has("pulumi:providers:aws::ours")
     ours = f"{PREFIX}pulumi:providers:aws::ours::ours"
     bench.construct(CLUSTER, "c", {**COMMON, "fargate": True}, providers={"aws": ours})
@@ -212,7 +214,7 @@ def test_children_inherit_the_provider_that_the_program_gives(bench: Bench, aske
 
 
 def test_profiles_are_for_the_components_own_provider(
-    bench: Bench, asked: list[str], monkeypatch: pytest.MonkeyPatch
+    bench: Bench, health_requests: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_PROFILE", "ann")
     state = bench.construct(CLUSTER, "c", TAMED)
@@ -223,7 +225,7 @@ def test_profiles_are_for_the_components_own_provider(
     assert f'"--role","{ARN}"' in state["kubeconfigJson"]
 
 
-def test_groups_and_roles_of_the_programs_own_are_used(bench: Bench, asked: list[str]) -> None:
+def test_groups_and_roles_of_the_programs_own_are_used(bench: Bench, health_requests: list[str]) -> None:
     monitor = bench.monitor
     bench.construct("eks:index:Cluster", "other", {**COMMON, "useDefaultVpcCni": True})
     group = "eks:index:Cluster$aws:ec2/securityGroup:SecurityGroup::other-eksClusterSecurityGroup"
@@ -239,7 +241,7 @@ def test_groups_and_roles_of_the_programs_own_are_used(bench: Bench, asked: list
     assert monitor.one("::c-nodeSecurityGroup").inputs["tags"]["kubernetes.io/cluster/c-eksCluster"] == "owned"
 
 
-def test_the_network_of_services_is_passed_on(bench: Bench, asked: list[str]) -> None:
+def test_the_network_of_services_is_passed_on(bench: Bench, health_requests: list[str]) -> None:
     bench.construct(CLUSTER, "c", {**TAMED, "kubernetesServiceIpAddressRange": "10.9.0.0/16", "name": "seats"})
     child = bench.monitor.one(EKS).inputs
     assert child["kubernetesNetworkConfig"] == {"ipFamily": "ipv4", "serviceIpv4Cidr": "10.9.0.0/16"}
@@ -251,7 +253,9 @@ def test_the_network_of_services_is_passed_on(bench: Bench, asked: list[str]) ->
 # -- Fargate ----------------------------------------------------------------------------------------------------------
 
 
-def test_fargate_takes_the_subnets_without_a_way_out(bench: Bench, monitor: Monitor, asked: list[str]) -> None:
+def test_fargate_takes_the_subnets_without_a_way_out(
+    bench: Bench, monitor: Monitor, health_requests: list[str]
+) -> None:
     def table(args: dict[str, Any]) -> dict[str, Any]:
         if args.get("subnetId") == "s1":
             raise LookupError("no table of its own")
@@ -274,7 +278,9 @@ def test_fargate_takes_the_subnets_without_a_way_out(bench: Bench, monitor: Moni
 @pytest.mark.parametrize(
     ("name", "profile"), [("c", "c-fargateProfile"), ("eks-a-b", "eks_a-bfargateProfile"), ("eks", "eksfargateProfile")]
 )
-def test_profile_names_keep_clear_of_the_services_own(bench: Bench, asked: list[str], name: str, profile: str) -> None:
+def test_profile_names_keep_clear_of_the_services_own(
+    bench: Bench, health_requests: list[str], name: str, profile: str
+) -> None:
     args = {**TAMED, "fargate": {"podExecutionRoleArn": ARN, "subnetIds": [of(SUBNETS["s0"], "s0")]}}
     bench.construct(CLUSTER, name, args)
     child = bench.monitor.one(f"::{profile}").inputs
@@ -293,7 +299,7 @@ def test_profile_names_keep_clear_of_the_services_own(bench: Bench, asked: list[
     ],
 )
 def test_coredns_comes_where_it_has_a_place(
-    bench: Bench, asked: list[str], options: dict[str, Any], fargate: Any, configuration: str | None
+    bench: Bench, health_requests: list[str], options: dict[str, Any], fargate: Any, configuration: str | None
 ) -> None:
     args = {**TAMED, "corednsAddonOptions": options, **({"fargate": fargate} if fargate else {})}
     bench.construct(CLUSTER, "c", args)
@@ -308,7 +314,7 @@ def test_coredns_comes_where_it_has_a_place(
 # -- the other components ---------------------------------------------------------------------------------------------
 
 
-def test_many_addons_are_built_at_once(bench: Bench, asked: list[str]) -> None:
+def test_many_addons_are_built_at_once(bench: Bench, health_requests: list[str]) -> None:
     bench.construct(CLUSTER, "c", TAMED)
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda n: bench.construct("eks:index:Addon", f"addon-{n}", ADDON), range(12)))
@@ -317,7 +323,7 @@ def test_many_addons_are_built_at_once(bench: Bench, asked: list[str]) -> None:
     assert {one.inputs["clusterName"] for one in child} == {"c-eksCluster"}
 
 
-def test_the_cni_takes_settings_by_their_names(bench: Bench, asked: list[str]) -> None:
+def test_the_cni_takes_settings_by_their_names(bench: Bench, health_requests: list[str]) -> None:
     args = {
         "clusterName": "c",
         "clusterVersion": "1.35",
@@ -341,14 +347,14 @@ def test_the_cni_takes_settings_by_their_names(bench: Bench, asked: list[str]) -
     values = json.loads(child["configurationValues"])
     assert values["enableNetworkPolicy"] == "false", "what is said in the add-on's own words counts"
     assert values["init"] == {"image": "x", "env": {"DISABLE_TCP_EARLY_DEMUX": "false"}}
-    wanted = {
+    expected = {
         "ENABLE_PREFIX_DELEGATION": "true",
         "WARM_PREFIX_TARGET": "1",
         "WARM_ENI_TARGET": "0",
         "AWS_VPC_K8S_CNI_EXTERNALSNAT": "true",
         "AWS_VPC_K8S_CNI_LOGLEVEL": "INFO",
     }
-    assert wanted.items() <= values["env"].items()
+    assert expected.items() <= values["env"].items()
     assert "WARM_IP_TARGET" not in values["env"]
 
 
@@ -359,7 +365,7 @@ def test_a_cni_without_a_cluster_or_a_version_is_refused(bench: Bench, missing: 
         bench.construct("eks:index:VpcCniAddon", "cni", {k: v for k, v in args.items() if k != missing})
 
 
-def test_a_group_for_nodes_of_ones_own(bench: Bench, asked: list[str]) -> None:
+def test_a_group_for_nodes_of_ones_own(bench: Bench, health_requests: list[str]) -> None:
     bench.construct(CLUSTER, "c", {**COMMON, "useDefaultVpcCni": True})
     group = "eks:index:Cluster$aws:ec2/securityGroup:SecurityGroup::c-eksClusterSecurityGroup"
     args = {
@@ -385,7 +391,7 @@ def test_a_group_for_nodes_of_ones_own(bench: Bench, asked: list[str]) -> None:
     }
 
 
-def test_a_kubeconfig_for_somebody_else(bench: Bench, asked: list[str]) -> None:
+def test_a_kubeconfig_for_somebody_else(bench: Bench, health_requests: list[str]) -> None:
     bench.construct(CLUSTER, "c", TAMED)
     own = {"__self__": reference("eks:index:Cluster::c")}
     answer = bench.call("eks:index:Cluster/getKubeconfig", {**own, "roleArn": ARN, "profileName": "ann"})

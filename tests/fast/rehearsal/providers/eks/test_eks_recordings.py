@@ -64,17 +64,17 @@ def floats(value: Any) -> Any:
 
 @pytest.mark.parametrize("configuration", CONFIGURATIONS)
 def test_the_same_children_are_created_with_the_same_inputs(
-    recorded: dict[str, Any], bench: Bench, asked: list[str], configuration: str
+    recorded: dict[str, Any], bench: Bench, health_requests: list[str], configuration: str
 ) -> None:
     build(bench, configuration)
-    wanted = [e for e in recorded[configuration]["events"] if "create" in e]
-    found = [{"create": kind, "name": name, "inputs": given} for kind, name, given in bench.monitor.created()]
-    assert lines(floats(found)) == lines(floats(wanted))
+    expected = [e for e in recorded[configuration]["events"] if "create" in e]
+    found = [{"create": kind, "name": name, "inputs": inputs} for kind, name, inputs in bench.monitor.created()]
+    assert lines(floats(found)) == lines(floats(expected))
 
 
 @pytest.mark.parametrize("configuration", CONFIGURATIONS)
 def test_the_same_functions_are_asked(
-    recorded: dict[str, Any], bench: Bench, asked: list[str], configuration: str
+    recorded: dict[str, Any], bench: Bench, health_requests: list[str], configuration: str
 ) -> None:
     build(bench, configuration)
     assert lines(bench.monitor.functions) == lines([e for e in recorded[configuration]["events"] if "function" in e])
@@ -82,7 +82,7 @@ def test_the_same_functions_are_asked(
 
 @pytest.mark.parametrize("configuration", CONFIGURATIONS)
 def test_every_resource_has_the_same_parents_and_dependencies(
-    recorded: dict[str, Any], bench: Bench, asked: list[str], configuration: str
+    recorded: dict[str, Any], bench: Bench, health_requests: list[str], configuration: str
 ) -> None:
     build(bench, configuration)
     found = {urn: set(one.depends) for urn, one in bench.monitor.registered.items()}
@@ -90,12 +90,14 @@ def test_every_resource_has_the_same_parents_and_dependencies(
 
 
 @pytest.mark.parametrize("configuration", CONFIGURATIONS)
-def test_the_outputs_are_the_same(recorded: dict[str, Any], bench: Bench, asked: list[str], configuration: str) -> None:
+def test_the_outputs_are_the_same(
+    recorded: dict[str, Any], bench: Bench, health_requests: list[str], configuration: str
+) -> None:
     state = build(bench, configuration)
-    wanted = comparable(recorded[configuration]["outputs"]["eks:index:Cluster"])
-    assert floats(comparable(bench.monitor.outputs["eks:index:Cluster::c"])) == floats(wanted)
-    assert floats(comparable(state)) == floats(wanted)
-    assert asked == [ENDPOINT]
+    expected = comparable(recorded[configuration]["outputs"]["eks:index:Cluster"])
+    assert floats(comparable(bench.monitor.outputs["eks:index:Cluster::c"])) == floats(expected)
+    assert floats(comparable(state)) == floats(expected)
+    assert health_requests == [ENDPOINT]
 
 
 def comparable(value: Any) -> Any:
@@ -105,19 +107,19 @@ def comparable(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     if value.get(SIGNATURE) == RESOURCE:
-        told = {"urn": value["urn"]}
-        return told if "pulumi:providers:" in value["urn"] else {**told, "id": value.get("id")}
+        outputs = {"urn": value["urn"]}
+        return outputs if "pulumi:providers:" in value["urn"] else {**outputs, "id": value.get("id")}
     return {key: comparable(item) for key, item in value.items()}
 
 
 def test_urns_in_the_outputs_are_those_of_the_recording(
-    recorded: dict[str, Any], bench: Bench, asked: list[str]
+    recorded: dict[str, Any], bench: Bench, health_requests: list[str]
 ) -> None:
     build(bench, "tamed")
-    told = bench.monitor.outputs["eks:index:Cluster::c"]
-    assert told is not None
-    assert told["eksCluster"]["urn"] == PREFIX + "eks:index:Cluster$aws:eks/cluster:Cluster::c-eksCluster"
-    assert told["kubeconfigJson"] == recorded["tamed"]["outputs"]["eks:index:Cluster"]["kubeconfigJson"]
+    outputs = bench.monitor.outputs["eks:index:Cluster::c"]
+    assert outputs is not None
+    assert outputs["eksCluster"]["urn"] == PREFIX + "eks:index:Cluster$aws:eks/cluster:Cluster::c-eksCluster"
+    assert outputs["kubeconfigJson"] == recorded["tamed"]["outputs"]["eks:index:Cluster"]["kubeconfigJson"]
 
 
 # -- the schema -------------------------------------------------------------------------------------------------------

@@ -52,9 +52,9 @@ def _unlimited(ground: Ground, id_: str, _: dict[str, Any]) -> object:
 def _fewer_columns(ground: Ground, _: str, outputs: dict[str, Any]) -> object:
     glue = ground.client("glue")
     where = {"DatabaseName": outputs["databaseName"], "Name": outputs["name"]}
-    kept = glue.get_table(**where)["Table"]
-    changed = {key: kept[key] for key in ("Name", "TableType", "Parameters", "PartitionKeys") if key in kept}
-    stored = {**kept["StorageDescriptor"], "Columns": kept["StorageDescriptor"]["Columns"][:1]}
+    stored = glue.get_table(**where)["Table"]
+    changed = {key: stored[key] for key in ("Name", "TableType", "Parameters", "PartitionKeys") if key in stored}
+    stored = {**stored["StorageDescriptor"], "Columns": stored["StorageDescriptor"]["Columns"][:1]}
     return glue.update_table(DatabaseName=outputs["databaseName"], TableInput={**changed, "StorageDescriptor": stored})
 
 

@@ -73,17 +73,17 @@ def _place(ground: Ground) -> dict[str, Any]:
     return {"name": ground.fresh("usage"), "bucket": name}
 
 
-def _same_place(asked: dict[str, Any]) -> dict[str, Any]:
-    (target,) = asked["export"]["destinationConfigurations"][0]["s3Destinations"]
-    return {"name": asked["export"]["name"], "bucket": target["s3Bucket"]}
+def _same_place(inputs: dict[str, Any]) -> dict[str, Any]:
+    (target,) = inputs["export"]["destinationConfigurations"][0]["s3Destinations"]
+    return {"name": inputs["export"]["name"], "bucket": target["s3Bucket"]}
 
 
 def _another_query(ground: Ground, id_: str, _: dict[str, Any]) -> object:
     exports = ground.client("bcm-data-exports")
-    kept = exports.get_export(ExportArn=id_)["Export"]
-    kept.pop("ExportArn")
-    kept["DataQuery"]["QueryStatement"] = f"SELECT pricing_term FROM {REPORT}"  # noqa: S608 - as above
-    return exports.update_export(ExportArn=id_, Export=kept)
+    stored = exports.get_export(ExportArn=id_)["Export"]
+    stored.pop("ExportArn")
+    stored["DataQuery"]["QueryStatement"] = f"SELECT pricing_term FROM {REPORT}"  # noqa: S608 - as above
+    return exports.update_export(ExportArn=id_, Export=stored)
 
 
 def _monitor(ground: Ground) -> str:
@@ -163,7 +163,7 @@ SAMPLES = {
     "aws:bcmdata/export:Export": Sample(
         inputs=lambda g: {**_export(_place(g)), "tags": TAGS},
         update={"tags": MORE_TAGS},
-        update_more=lambda _, asked: _export(_same_place(asked), "line_item_resource_id, pricing_unit"),
+        update_more=lambda _, inputs: _export(_same_place(inputs), "line_item_resource_id, pricing_unit"),
         replace=_export({"name": "usage", "bucket": "a-bucket"}, table={**TABLE, "TIME_GRANULARITY": "DAILY"}),
         behind=_another_query,
         drift=("export",),

@@ -92,9 +92,9 @@ def _from_a_group(ground: Ground) -> dict[str, Any]:
 
 
 def _other_words(ground: Ground, rule: str, outputs: dict[str, Any]) -> object:
-    said = [{"SecurityGroupRuleId": rule, "Description": "somebody's"}]
+    changes = [{"SecurityGroupRuleId": rule, "Description": "somebody's"}]
     return ground.client("ec2").update_security_group_rule_descriptions_ingress(
-        GroupId=outputs["securityGroupId"], SecurityGroupRuleDescriptions=said
+        GroupId=outputs["securityGroupId"], SecurityGroupRuleDescriptions=changes
     )
 
 

@@ -100,7 +100,7 @@ SAMPLES = {
     ),
     "aws:s3/bucketPolicy:BucketPolicy": Sample(
         inputs=_with_policy,
-        update_more=lambda _, asked: {"policy": policy(asked["bucket"], "s3:*")},
+        update_more=lambda _, inputs: {"policy": policy(inputs["bucket"], "s3:*")},
         replace={"bucket": "another-bucket"},
         behind=lambda g, i, _: g.client("s3").put_bucket_policy(Bucket=i, Policy=policy(i, "s3:GetObject")),
         drift=("policy",),
