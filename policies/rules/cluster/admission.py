@@ -1,4 +1,4 @@
-"""CLU: what a namespace with sandboxes lets in: pod security, admission twins, and what is installed unseen."""
+"""CLU rules about admission to namespaces of sandboxes, and about Helm releases in them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from agentenv.policies.view.tenants.sandbox_namespaces import AGENTS, EXTENSIONS
 RELEASE = "kubernetes:helm.sh/v3:Release"
 ENFORCE = "pod-security.kubernetes.io/enforce"
 SANDBOXES = frozenset({AGENTS, EXTENSIONS})
-# What makes sandboxes at run time, and has to meet somebody who says no
-GUARDED = ((EXTENSIONS, "sandboxclaims"), (AGENTS, "sandboxes"))
+# Resources that create sandboxes at run time, which an admission policy has to check
+CHECKED_RESOURCES = ((EXTENSIONS, "sandboxclaims"), (AGENTS, "sandboxes"))
 
 
 @rule(
@@ -36,15 +36,15 @@ GUARDED = ((EXTENSIONS, "sandboxclaims"), (AGENTS, "sandboxes"))
     applies_to=objects("", "Namespace"),
     defaults="All pods are admitted by default (Kubernetes, pod security admission).",
 )
-def pod_security(space: KubernetesObject, graph: Graph) -> Iterator[Outcome]:
-    """Namespaces that hold sandboxes; a namespace of something else is its owner's."""
-    if not any(room.declaration is space for room in sandbox_namespaces(graph)):
+def pod_security(namespace: KubernetesObject, graph: Graph) -> Iterator[Outcome]:
+    """Check the label of namespaces with sandboxes."""
+    if not any(each.declaration is namespace for each in sandbox_namespaces(graph)):
         return
-    level = space.labels.at(ENFORCE)
+    level = namespace.labels.at(ENFORCE)
     if level.unknown:
         yield unknown(level)
     elif level.raw != "restricted":
-        yield fail(level, "pods that are not restricted are admitted beside sandboxes")
+        yield fail(level, "the restricted standard is not enforced in a namespace of sandboxes")
 
 
 @rule(
@@ -56,16 +56,16 @@ def pod_security(space: KubernetesObject, graph: Graph) -> Iterator[Outcome]:
     applies_to=resources(RELEASE),
 )
 def opaque_release(release: Resource, graph: Graph) -> Iterator[Outcome]:
-    """By the namespace that the release names, or takes from the Namespace that it names."""
-    rooms, namespace = sandbox_namespaces(graph), release.at("namespace")
-    named = graph.targets(release, "namespace", "kubernetes:core/v1:Namespace")
+    """Compare the namespace of the release, or its dependency on a Namespace."""
+    namespaces, namespace = sandbox_namespaces(graph), release.at("namespace")
+    targets = graph.targets(release, "namespace", "kubernetes:core/v1:Namespace")
     if namespace.unknown:
-        if any(room.declaration is not None and room.declaration.resource in named for room in rooms):
-            yield fail(namespace, "nobody can see what it puts among sandboxes")
-        elif rooms and not named:
+        if any(each.declaration is not None and each.declaration.resource in targets for each in namespaces):
+            yield fail(namespace, "no rule can check its objects in a namespace of sandboxes")
+        elif namespaces and not targets:
             yield unknown(namespace)
-    elif any(room.name == (namespace.raw if namespace.known else "default") for room in rooms):
-        yield fail(namespace, "nobody can see what it puts among sandboxes")
+    elif any(each.name == (namespace.raw if namespace.known else "default") for each in namespaces):
+        yield fail(namespace, "no rule can check its objects in a namespace of sandboxes")
 
 
 @rule(
@@ -78,34 +78,33 @@ def opaque_release(release: Resource, graph: Graph) -> Iterator[Outcome]:
     " to Fail.",
     applies_to=GRAPH,
 )
-def admission_twins(graph: Graph) -> Iterator[Outcome]:
-    """For every namespace of sandboxes that the stack makes; one guard that refuses is enough for a kind."""
-    rooms = [room for room in sandbox_namespaces(graph) if room.declaration is not None]
-    if not rooms:
+def admission_policies(graph: Graph) -> Iterator[Outcome]:
+    """Check each declared namespace of sandboxes. One policy that denies is enough for a resource."""
+    namespaces = [each for each in sandbox_namespaces(graph) if each.declaration is not None]
+    if not namespaces:
         return
-    guards = [guard for guard in admission_checks(graph) if guard.fails_closed() is not False]
-    hearing = {resource: _hearing(guards, group, resource) for group, resource in GUARDED}
-    for room in rooms:
-        labels = room.field.at("metadata", "labels")
-        lacking: list[str] = []
-        unsure = False
-        for resource, ones in hearing.items():
-            answers = [(guard.matches_namespace(labels), heard) for guard, heard in ones]
+    checks = [check for check in admission_checks(graph) if check.fails_closed() is not False]
+    by_resource = {resource: _matching(checks, group, resource) for group, resource in CHECKED_RESOURCES}
+    for namespace in namespaces:
+        labels = namespace.field.at("metadata", "labels")
+        missing: list[str] = []
+        undecided = False
+        for resource, matching in by_resource.items():
+            answers = [(check.matches_namespace(labels), denies) for check, denies in matching]
             if (True, True) not in answers:
-                lacking.append(resource)
-                unsure = unsure or any(holds is not False for holds, _ in answers)
-        if lacking and unsure:
-            yield unknown(room.field, f"whether a policy refuses {' and '.join(lacking)} here is not known yet")
-        elif lacking:
-            yield fail(
-                room.field, f"no admission policy that refuses and fails closed hears of {' and '.join(lacking)}"
-            )
+                missing.append(resource)
+                undecided = undecided or any(matches is not False for matches, _ in answers)
+        names = " and ".join(missing)
+        if missing and undecided:
+            yield unknown(namespace.field, f"whether an admission policy checks {names} here is not known yet")
+        elif missing:
+            yield fail(namespace.field, f"no admission policy checks {names} here, denies violations and fails closed")
 
 
-def _hearing(guards: list[AdmissionCheck], group: str, resource: str) -> list[tuple[AdmissionCheck, bool | None]]:
-    """Those that hear of such a thing, or may; asked once, and not for each namespace."""
-    answers = [(guard, guard.matches_create(group, resource)) for guard in guards]
-    return [(guard, heard and guard.fails_closed()) for guard, heard in answers if heard is not False]
+def _matching(checks: list[AdmissionCheck], group: str, resource: str) -> list[tuple[AdmissionCheck, bool | None]]:
+    """Return the checks that match the creation of a resource, and whether each denies it and fails closed."""
+    answers = [(check, check.matches_create(group, resource)) for check in checks]
+    return [(check, matches and check.fails_closed()) for check, matches in answers if matches is not False]
 
 
 @rule(
@@ -118,34 +117,34 @@ def _hearing(guards: list[AdmissionCheck], group: str, resource: str) -> list[tu
     applies_to=objects(GROUP, POLICY, BINDING, WEBHOOKS),
     defaults="failurePolicy is Fail by default (Kubernetes API reference, admissionregistration v1).",
 )
-def fails_open(guard: KubernetesObject, graph: Graph) -> Iterator[Outcome]:
-    """Those that hear of the sandbox kinds."""
-    if guard.kind == POLICY:
-        if mentions_groups(guard.at("spec", "matchConstraints", "resourceRules"), SANDBOXES):
-            yield from _ignores(guard.at("spec", "failurePolicy"))
-    elif guard.kind == WEBHOOKS:
-        for hook in guard.at("webhooks").elements():
+def fails_open(item: KubernetesObject, graph: Graph) -> Iterator[Outcome]:
+    """Check the policies, bindings and webhooks that match sandbox resources."""
+    if item.kind == POLICY:
+        if mentions_groups(item.at("spec", "matchConstraints", "resourceRules"), SANDBOXES):
+            yield from _ignores_errors(item.at("spec", "failurePolicy"))
+    elif item.kind == WEBHOOKS:
+        for hook in item.at("webhooks").elements():
             if mentions_groups(hook.at("rules"), SANDBOXES):
-                yield from _ignores(hook.at("failurePolicy"))
-    elif _about_sandboxes(guard, graph):
-        actions = guard.at("spec", "validationActions")
+                yield from _ignores_errors(hook.at("failurePolicy"))
+    elif _matches_sandboxes(item, graph):
+        actions = item.at("spec", "validationActions")
         if actions.holds_unknown():
             yield unknown(actions)
         elif "Deny" not in {scalar(action) for action in actions.elements()}:
-            yield fail(actions, "it tells of violations and refuses none")
-        missing = guard.at("spec", "paramRef", "parameterNotFoundAction")
-        if missing.raw == "Allow" and _hears_of_making(guard):
-            yield fail(missing, "whatever is made where its parameters are missing is let in")
+            yield fail(actions, "it reports violations and denies none")
+        missing = item.at("spec", "paramRef", "parameterNotFoundAction")
+        if missing.raw == "Allow" and _matches_create(item):
+            yield fail(missing, "it allows created objects if its parameters are missing")
 
 
-def _ignores(policy: Field) -> Iterator[Outcome]:
+def _ignores_errors(policy: Field) -> Iterator[Outcome]:
     if policy.unknown:
         yield unknown(policy)
     elif policy.raw == "Ignore":
-        yield fail(policy, "what it cannot judge is let in")
+        yield fail(policy, "it allows everything if its evaluation fails")
 
 
-def _about_sandboxes(binding: KubernetesObject, graph: Graph) -> bool:
+def _matches_sandboxes(binding: KubernetesObject, graph: Graph) -> bool:
     own = binding.at("spec", "matchResources", "resourceRules")
     if not own.missing:
         return mentions_groups(own, SANDBOXES)
@@ -154,16 +153,14 @@ def _about_sandboxes(binding: KubernetesObject, graph: Graph) -> bool:
 
 @once_per_graph
 def _sandbox_policies(graph: Graph) -> frozenset[object]:
-    """The names of policies that hear of the sandbox kinds."""
-    found = graph.objects(GROUP, POLICY)
-    return frozenset(
-        scalar(one.name)
-        for one in found
-        if mentions_groups(one.at("spec", "matchConstraints", "resourceRules"), SANDBOXES)
-    )
+    """Return the names of policies that match sandbox resources."""
+    rules = [
+        (policy.name, policy.at("spec", "matchConstraints", "resourceRules")) for policy in graph.objects(GROUP, POLICY)
+    ]
+    return frozenset(scalar(name) for name, resource_rules in rules if mentions_groups(resource_rules, SANDBOXES))
 
 
-def _hears_of_making(binding: KubernetesObject) -> bool:
+def _matches_create(binding: KubernetesObject) -> bool:
     rows = binding.at("spec", "matchResources", "resourceRules").elements()
-    heard = {scalar(one) for row in rows for one in row.at("operations").elements()}
-    return not heard or bool(heard & {"CREATE", "*"})
+    operations = {scalar(element) for row in rows for element in row.at("operations").elements()}
+    return not operations or bool(operations & {"CREATE", "*"})

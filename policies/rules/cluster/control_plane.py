@@ -1,4 +1,4 @@
-"""CLU: the cluster's control plane: who reaches it, what it writes down, and how it is kept."""
+"""CLU rules about the control plane: its endpoint, logs, authentication, encryption and version."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from agentenv.policies.view.graph import Graph
 
 CLUSTER: Scope[Cluster] = Scope("every EKS cluster", PATHS.__contains__, clusters_in)
 
-LOGS = ("api", "audit", "authenticator", "controllerManager", "scheduler")
-# The oldest minor version of Kubernetes 1 that AWS supports without a surcharge (its Kubernetes release calendar)
-OLDEST = 34
+LOG_TYPES = ("api", "audit", "authenticator", "controllerManager", "scheduler")
+# The oldest minor version of Kubernetes 1 in standard support (EKS Kubernetes release calendar)
+OLDEST_MINOR = 34
 
 
 @rule(
@@ -29,22 +29,22 @@ OLDEST = 34
     defaults="Public, for 0.0.0.0/0, by default (EKS API reference, VpcConfigRequest).",
 )
 def open_endpoint(cluster: Cluster, graph: Graph) -> Iterator[Outcome]:
-    """What the ranges allow, alone and together, where the endpoint is public."""
+    """Check the ranges of a public endpoint, each and in total."""
     public, ranges = cluster.at("public"), cluster.at("ranges")
     if cluster.has_inner_resource(graph) or public.raw is False:
         return
-    said = list(_open(ranges))
-    if public.unknown and said:
+    outcomes = list(_open_ranges(ranges))
+    if public.unknown and outcomes:
         yield unknown(public)
     else:
-        yield from said
+        yield from outcomes
 
 
-def _open(ranges: Field) -> Iterator[Outcome]:
+def _open_ranges(ranges: Field) -> Iterator[Outcome]:
     elements = ranges.elements()
     if not elements:
-        yield fail(ranges, "no ranges are named for the public endpoint, so it is open to every address")
-    reached = 0
+        yield fail(ranges, "publicAccessCidrs is empty, so the public endpoint is open to every address")
+    addresses = 0
     for element in elements:
         network = parse_network(element.raw)
         if network is None:
@@ -52,9 +52,9 @@ def _open(ranges: Field) -> Iterator[Outcome]:
         elif is_open_range(network):
             yield fail(element, f"the public endpoint is open to {network}")
         elif network.version == 4:
-            reached += network.num_addresses
-    if reached >= OPEN_ADDRESS_COUNT:
-        yield fail(ranges, "the ranges of the public endpoint add up to a quarter of the internet or more")
+            addresses += network.num_addresses
+    if addresses >= OPEN_ADDRESS_COUNT:
+        yield fail(ranges, "the ranges of the public endpoint contain a quarter of the internet or more")
 
 
 @rule(
@@ -62,22 +62,22 @@ def _open(ranges: Field) -> Iterator[Outcome]:
     title="All control plane logs are enabled",
     severity="Medium",
     why="Only the audit log shows who ran what in a sandbox.",
-    fix=f"Set enabledClusterLogTypes to {', '.join(LOGS)}.",
+    fix=f"Set enabledClusterLogTypes to {', '.join(LOG_TYPES)}.",
     equivalents={"Checkov": ("CKV_AWS_37",), "Security Hub": ("EKS.8",), "CIS": ("2.1.1",)},
     applies_to=CLUSTER,
     defaults="No logs by default (EKS API reference, Logging).",
 )
 def control_plane_logs(cluster: Cluster, graph: Graph) -> Iterator[Outcome]:
-    """All five kinds."""
+    """Check that all five types are enabled."""
     if cluster.has_inner_resource(graph):
         return
     logs = cluster.at("logs")
     elements = logs.elements()
-    lacking = [kind for kind in LOGS if kind not in {scalar(element) for element in elements}]
-    if lacking and (unsaid := [element for element in elements if element.unknown]):
-        yield unknown(unsaid[0])
-    elif lacking:
-        yield fail(logs, f"the control plane does not log {', '.join(lacking)}")
+    missing = [kind for kind in LOG_TYPES if kind not in {scalar(element) for element in elements}]
+    if missing and (undecided := [element for element in elements if element.unknown]):
+        yield unknown(undecided[0])
+    elif missing:
+        yield fail(logs, f"the control plane does not log {', '.join(missing)}")
 
 
 @rule(
@@ -90,14 +90,14 @@ def control_plane_logs(cluster: Cluster, graph: Graph) -> Iterator[Outcome]:
     defaults="CONFIG_MAP by default (EKS API reference, CreateAccessConfigRequest).",
 )
 def authentication_mode(cluster: Cluster, graph: Graph) -> Iterator[Outcome]:
-    """`API` and nothing beside it."""
+    """Check that the mode is `API`."""
     mode = cluster.at("authentication")
     if cluster.has_inner_resource(graph):
         return
     if mode.unknown:
         yield unknown(mode)
     elif mode.raw != "API":
-        yield fail(mode, "the aws-auth ConfigMap is heard, too: the authentication mode is not API")
+        yield fail(mode, "the aws-auth ConfigMap also grants access: the authentication mode is not API")
 
 
 @rule(
@@ -111,12 +111,12 @@ def authentication_mode(cluster: Cluster, graph: Graph) -> Iterator[Outcome]:
     defaults="A key of AWS by default, since Kubernetes 1.28 (EKS user guide, envelope encryption).",
 )
 def secrets_key(cluster: Cluster, graph: Graph) -> Iterator[Outcome]:
-    """A key that is not known yet is one; a configuration that is not known yet may have none."""
+    """Check that there is a key. An unknown configuration may have none."""
     key = cluster.at("key")
     if cluster.has_inner_resource(graph):
         return
     if key.missing:
-        yield fail(key, "the cluster's secrets have no key of their own")
+        yield fail(key, "Secrets are not encrypted with a customer managed key")
     elif key.unknown and cluster.resource.at("encryptionConfig").unknown:
         yield unknown(key)
 
@@ -132,15 +132,17 @@ def secrets_key(cluster: Cluster, graph: Graph) -> Iterator[Outcome]:
     defaults="The newest version of EKS by default (EKS API reference, CreateCluster).",
 )
 def supported_version(cluster: Cluster, graph: Graph) -> Iterator[Outcome]:
-    """By the oldest that is supported when this is written: a newer one is never called old."""
+    """Compare with the oldest supported version at the time of this release."""
     version = cluster.at("version")
     if cluster.has_inner_resource(graph) or version.missing:
         return
     major, _, minor = (version.text or "").partition(".")
     if not (major.isdigit() and minor.isdigit()):
         yield unknown(version)
-    elif (int(major), int(minor)) < (1, OLDEST):
-        yield fail(version, f"Kubernetes {major}.{minor} is older than 1.{OLDEST}, the oldest in standard support")
+    elif (int(major), int(minor)) < (1, OLDEST_MINOR):
+        yield fail(
+            version, f"Kubernetes {major}.{minor} is older than 1.{OLDEST_MINOR}, the oldest in standard support"
+        )
 
 
 @rule(
@@ -153,13 +155,13 @@ def supported_version(cluster: Cluster, graph: Graph) -> Iterator[Outcome]:
     defaults="True by default (EKS API reference, CreateAccessConfigRequest).",
 )
 def creator_admin(cluster: Cluster) -> Iterator[Outcome]:
-    """The component of the eks plugin has no word for it: what it makes has."""
+    """Check the resource: the component of the eks provider has no such setting."""
     if cluster.has_setting("creator"):
         creator = cluster.at("creator")
         if creator.unknown:
             yield unknown(creator)
         elif creator.raw is not False:
-            yield fail(creator, "whoever makes the cluster is its admin for ever")
+            yield fail(creator, "the creator of the cluster remains its admin")
 
 
 @rule(
@@ -174,11 +176,11 @@ def creator_admin(cluster: Cluster) -> Iterator[Outcome]:
     defaults="Off by default (EKS API reference, VpcConfigRequest).",
 )
 def private_endpoint(cluster: Cluster, graph: Graph) -> Iterator[Outcome]:
-    """On, whatever the public one is."""
+    """Check that it is enabled, regardless of the public one."""
     private = cluster.at("private")
     if cluster.has_inner_resource(graph):
         return
     if private.unknown:
         yield unknown(private)
     elif private.raw is not True:
-        yield fail(private, "the endpoint inside the VPC is off")
+        yield fail(private, "the private endpoint is disabled")

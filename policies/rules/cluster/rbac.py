@@ -1,4 +1,4 @@
-"""CLU: who may do what in the cluster: roles of Kubernetes, what binds them, and access entries of EKS."""
+"""CLU rules about permissions in the cluster: roles, role bindings and access entries."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from agentenv.policies.view.resource import KubernetesObject
 RBAC = "rbac.authorization.k8s.io"
 ASSOCIATION = "aws:eks/accessPolicyAssociation:AccessPolicyAssociation"
 ADMISSION, CERTIFICATES = "admissionregistration.k8s.io", "certificates.k8s.io"
-_CHANGING = frozenset({"create", "update", "patch", "delete", "deletecollection"})
-_READING = frozenset({"get", "list", "watch"})
-# Each is a way into other people's pods, or to more rights than one was given; with the verbs that do it
-INTO_PODS: dict[str, frozenset[str]] = {
+_WRITE_VERBS = frozenset({"create", "update", "patch", "delete", "deletecollection"})
+_READ_VERBS = frozenset({"get", "list", "watch"})
+# Resources that give access to other pods or to more permissions, with the verbs that do
+POD_ACCESS: dict[str, frozenset[str]] = {
     "pods/exec": frozenset({"get", "create"}),
     "pods/attach": frozenset({"get", "create"}),
     "pods/portforward": frozenset({"get", "create"}),
@@ -24,32 +24,32 @@ INTO_PODS: dict[str, frozenset[str]] = {
     "nodes/proxy": frozenset({"get", "create", "update", "patch", "delete"}),
     "serviceaccounts/token": frozenset({"create"}),
 }
-# Open to a whole cluster only: in a namespace a role may read what its own work needs, and none of the others is there
-WIDE: dict[tuple[str, str], frozenset[str]] = {
-    ("", "secrets"): _READING,
-    (ADMISSION, "validatingwebhookconfigurations"): _CHANGING,
-    (ADMISSION, "mutatingwebhookconfigurations"): _CHANGING,
-    (ADMISSION, "validatingadmissionpolicies"): _CHANGING,
-    (ADMISSION, "validatingadmissionpolicybindings"): _CHANGING,
-    (ADMISSION, "mutatingadmissionpolicies"): _CHANGING,
-    (ADMISSION, "mutatingadmissionpolicybindings"): _CHANGING,
-    # Who approves a request needs both that and its signer, and requests have names that nobody knows before
+# Checked only in cluster-wide roles: most are not namespaced, and Secrets of one namespace may be needed
+CLUSTER_WIDE: dict[tuple[str, str], frozenset[str]] = {
+    ("", "secrets"): _READ_VERBS,
+    (ADMISSION, "validatingwebhookconfigurations"): _WRITE_VERBS,
+    (ADMISSION, "mutatingwebhookconfigurations"): _WRITE_VERBS,
+    (ADMISSION, "validatingadmissionpolicies"): _WRITE_VERBS,
+    (ADMISSION, "validatingadmissionpolicybindings"): _WRITE_VERBS,
+    (ADMISSION, "mutatingadmissionpolicies"): _WRITE_VERBS,
+    (ADMISSION, "mutatingadmissionpolicybindings"): _WRITE_VERBS,
+    # Approving a request needs both this and its signer; the names of requests are not known in advance
     (CERTIFICATES, "signers"): frozenset({"approve", "sign"}),
 }
-# Signers by whose certificates Kubernetes itself knows who somebody is
-OWN_SIGNERS = "kubernetes.io/"
-CLIMBING = frozenset({"escalate", "bind", "impersonate"})
+# Signers whose certificates authenticate to Kubernetes
+KUBERNETES_SIGNERS = "kubernetes.io/"
+ESCALATION_VERBS = frozenset({"escalate", "bind", "impersonate"})
 WILDCARDS: dict[str, frozenset[str]] = {
     "apiGroups": frozenset({"*"}),
     "resources": frozenset({"*", "*/*", "pods/*", "nodes/*"}),
     "verbs": frozenset({"*"}),
     "nonResourceURLs": frozenset({"*", "/*"}),
 }
-# What has such a label is part of other roles, which anything may bind
-AGGREGATED = f"{RBAC}/aggregate-to-"
-OWN_ROLES = tuple(f"kubernetes:{RBAC}/v1:{kind}" for kind in ("ClusterRole", "Role"))
-# So many admins of everything can be called by name
-ADMINS = 5
+# A role with such a label is part of other roles, which any binding may use
+AGGREGATION_PREFIX = f"{RBAC}/aggregate-to-"
+ROLE_TYPES = tuple(f"kubernetes:{RBAC}/v1:{kind}" for kind in ("ClusterRole", "Role"))
+# The maximum number of cluster admins
+MAX_ADMINS = 5
 ADMIN_POLICIES = ("/AmazonEKSClusterAdminPolicy", "/AmazonEKSAdminPolicy")
 
 
@@ -76,23 +76,23 @@ ADMIN_POLICIES = ("/AmazonEKSClusterAdminPolicy", "/AmazonEKSAdminPolicy")
     applies_to=objects(RBAC, "Role", "ClusterRole"),
 )
 def powerful_roles(role: KubernetesObject, graph: Graph) -> Iterator[Outcome]:
-    """Each rule of the role by itself; one that is only ever bound in namespaces is as good as a namespace's."""
-    wide = role.kind == "ClusterRole" and not _in_namespaces_only(graph, role)
+    """Check each rule. A ClusterRole that is bound only in namespaces counts as a role of these."""
+    cluster_wide = role.kind == "ClusterRole" and not _is_bound_in_namespaces(graph, role)
     for row in role.at("rules").elements():
         if row.unknown:
             yield unknown(row)
             continue
-        for key, stars in WILDCARDS.items():
+        for key, wildcards in WILDCARDS.items():
             for element in row.at(key).elements():
                 if element.unknown:
                     yield unknown(element)
-                elif is_one_of(element, stars):
+                elif is_one_of(element, wildcards):
                     yield fail(element, f"the role has a wildcard among its {key}")
-                elif key == "verbs" and is_one_of(element, CLIMBING):
-                    yield fail(element, f"the role may {element.raw}: it is as strong as whatever it can reach so")
-        yield from _doors(row)
-        if wide:
-            yield from _wide(row)
+                elif key == "verbs" and is_one_of(element, ESCALATION_VERBS):
+                    yield fail(element, f"the role may {element.raw}, which gives it the permissions of others")
+        yield from _pod_access(row)
+        if cluster_wide:
+            yield from _cluster_wide(row)
 
 
 @rule(
@@ -105,99 +105,102 @@ def powerful_roles(role: KubernetesObject, graph: Graph) -> Iterator[Outcome]:
     applies_to=objects(RBAC, "Role", "ClusterRole"),
 )
 def every_secret(role: KubernetesObject, graph: Graph) -> Iterator[Outcome]:
-    """What it may do with those that it names is its own affair; one of the whole cluster is CLU-04's."""
-    if role.kind == "ClusterRole" and not _in_namespaces_only(graph, role):
+    """Check rules for Secrets without names. CLU-04 is about cluster-wide roles."""
+    if role.kind == "ClusterRole" and not _is_bound_in_namespaces(graph, role):
         return
     for row in role.at("rules").elements():
         for resource in row.at("resources").elements():
             if resource.unknown:
                 yield unknown(resource)
-            elif resource.raw == "secrets" and _among(row, ""):
-                yield from _reads(row, resource)
+            elif resource.raw == "secrets" and _has_group(row, ""):
+                yield from _read_all_secrets(row, resource)
 
 
-def _in_namespaces_only(graph: Graph, role: KubernetesObject) -> bool:
-    """Whether a role of the cluster is bound by RoleBindings, and surely by nothing that reaches further."""
+def _is_bound_in_namespaces(graph: Graph, role: KubernetesObject) -> bool:
+    """Return whether a ClusterRole is bound by RoleBindings, and certainly by no ClusterRoleBinding."""
     labels = role.labels
-    if labels.unknown or any(key.startswith(AGGREGATED) for key, _ in labels.entries()):
+    if labels.unknown or any(key.startswith(AGGREGATION_PREFIX) for key, _ in labels.entries()):
         return False
     kinds = {
-        kind for kind, name, urns in _bound(graph) if role.urn in urns or (name is not None and name == role.name.raw)
+        kind
+        for kind, name, urns in _cluster_role_bindings(graph)
+        if role.urn in urns or (name is not None and name == role.name.raw)
     }
     return kinds == {"RoleBinding"} and not any(
-        kind == "ClusterRoleBinding" and name is None and not urns for kind, name, urns in _bound(graph)
+        kind == "ClusterRoleBinding" and name is None and not urns for kind, name, urns in _cluster_role_bindings(graph)
     )
 
 
 @once_per_graph
-def _bound(graph: Graph) -> list[tuple[str, str | None, frozenset[str]]]:
-    """Every binding of a role of the cluster: its kind, that role's name where it is known, and what it comes from."""
-    found: list[tuple[str, str | None, frozenset[str]]] = []
+def _cluster_role_bindings(graph: Graph) -> list[tuple[str, str | None, frozenset[str]]]:
+    """Return the bindings of ClusterRoles: kind, name of the role if known, and URNs of its dependencies."""
+    bindings: list[tuple[str, str | None, frozenset[str]]] = []
     for binding in graph.objects(RBAC, "RoleBinding", "ClusterRoleBinding"):
         if binding.at("roleRef", "kind").raw == "Role":
             continue
         name = binding.at("roleRef", "name").raw
-        own = graph.targets(binding.resource, "roleRef", *OWN_ROLES) if not isinstance(name, str) else []
-        found.append((binding.kind, name if isinstance(name, str) else None, frozenset(one.urn for one in own)))
-    return found
+        targets = graph.targets(binding.resource, "roleRef", *ROLE_TYPES) if not isinstance(name, str) else []
+        urns = frozenset(role.urn for role in targets)
+        bindings.append((binding.kind, name if isinstance(name, str) else None, urns))
+    return bindings
 
 
-def _reads(row: Field, resource: Field) -> Iterator[Outcome]:
-    names, reads = row.at("resourceNames"), bool(_verbs(row) & {*_READING, "*"})
-    unsaid = next((verb for verb in row.at("verbs").elements() if verb.unknown), None)
-    if not (reads or unsaid) or (names.known and names.elements()):
+def _read_all_secrets(row: Field, resource: Field) -> Iterator[Outcome]:
+    names, reads = row.at("resourceNames"), bool(_verbs(row) & {*_READ_VERBS, "*"})
+    unknown_verb = next((verb for verb in row.at("verbs").elements() if verb.unknown), None)
+    if not (reads or unknown_verb) or (names.known and names.elements()):
         return
     if names.unknown:
         yield unknown(names)
     elif reads:
-        yield fail(resource, "the role reads every Secret of its namespace")
-    elif unsaid is not None:
-        yield unknown(unsaid)
+        yield fail(resource, "the role can read every Secret of its namespace")
+    elif unknown_verb is not None:
+        yield unknown(unknown_verb)
 
 
-def _doors(row: Field) -> Iterator[Outcome]:
+def _pod_access(row: Field) -> Iterator[Outcome]:
     verbs = _verbs(row)
     for resource in row.at("resources").elements():
-        opened = {verb for name, opening in INTO_PODS.items() if _means(resource, name) for verb in (*opening, "*")}
-        if opened & verbs:
-            yield fail(resource, f"the role opens {resource.raw}: a way into what runs in the cluster")
+        matching = [name for name in POD_ACCESS if _is_resource(resource, name)]
+        if verbs & {"*", *(verb for name in matching for verb in POD_ACCESS[name])} and matching:
+            yield fail(resource, f"the role may use {resource.raw}, which gives access to pods or credentials")
 
 
-def _wide(row: Field) -> Iterator[Outcome]:
+def _cluster_wide(row: Field) -> Iterator[Outcome]:
     verbs = _verbs(row)
     for resource in row.at("resources").elements():
-        for (group, name), opening in WIDE.items():
-            # A verb of its own that is a star is a wildcard already, and said so
-            if not (_means(resource, name) and _among(row, group) and opening & verbs):
+        for (group, name), dangerous in CLUSTER_WIDE.items():
+            # A wildcard verb is reported separately
+            if not (_is_resource(resource, name) and _has_group(row, group) and dangerous & verbs):
                 continue
             if row.at("resourceNames").unknown:
                 yield unknown(row.at("resourceNames"))
-            elif _unnamed(row, name):
-                yield fail(resource, f"the role may {', '.join(sorted(opening & verbs))} {name} in the whole cluster")
+            elif _is_for_all(row, name):
+                yield fail(resource, f"the role may {', '.join(sorted(dangerous & verbs))} {name} in the whole cluster")
 
 
 def _verbs(row: Field) -> set[str]:
     return {str(scalar(verb)) for verb in row.at("verbs").elements()}
 
 
-def _among(row: Field, group: str) -> bool:
-    """Whether it is about a group; one whose groups are not known, or not said, may be about any."""
+def _has_group(row: Field, group: str) -> bool:
+    """Return whether a rule is for an API group. Missing or unknown groups may be any."""
     groups = row.at("apiGroups")
-    return groups.missing or any(one.unknown or is_one_of(one, {group, "*"}) for one in groups.elements())
+    return groups.missing or any(element.unknown or is_one_of(element, {group, "*"}) for element in groups.elements())
 
 
-def _means(resource: Field, name: str) -> bool:
-    """Whether a row's resource is that one: by its name, or by a star before its part (`*/exec`)."""
+def _is_resource(resource: Field, name: str) -> bool:
+    """Return whether a resource of a rule has a name, also with a wildcard (`*/exec`)."""
     _, slash, part = name.partition("/")
     return resource.raw == name or (bool(slash) and resource.raw == f"*/{part}")
 
 
-def _unnamed(row: Field, name: str) -> bool:
-    """Whether it is about all of them; of signers, about one of Kubernetes' own."""
+def _is_for_all(row: Field, name: str) -> bool:
+    """Return whether a rule is for all objects of a resource; for signers, whether it includes one of Kubernetes."""
     names = row.at("resourceNames").elements()
     if name != "signers":
         return not names
-    return not names or any(str(scalar(one)).startswith(OWN_SIGNERS) for one in names)
+    return not names or any(str(scalar(element)).startswith(KUBERNETES_SIGNERS) for element in names)
 
 
 @rule(
@@ -210,7 +213,7 @@ def _unnamed(row: Field, name: str) -> bool:
     applies_to=GRAPH,
 )
 def cluster_admins(graph: Graph) -> Iterator[Outcome]:
-    """By access entries: at cluster scope, with one of the two admin policies."""
+    """Check the access entries with an admin policy for the whole cluster."""
     admins: dict[object, Field] = {}
     for association in graph.of_type(ASSOCIATION):
         policy, scope = association.at("policyArn"), association.at("accessScope", "type")
@@ -222,10 +225,9 @@ def cluster_admins(graph: Graph) -> Iterator[Outcome]:
         principal = association.at("principalArn")
         admins.setdefault(association.urn if principal.unknown else scalar(principal), principal)
         if isinstance(principal.raw, str) and principal.raw.endswith((":root", ":user/*", ":role/*")):
-            yield fail(principal, "a whole account is admin of the cluster")
-    if len(admins) > ADMINS:
-        for principal in list(admins.values())[ADMINS:]:
-            yield fail(principal, f"the cluster has {len(admins)} admins of everything; {ADMINS} can be told by name")
+            yield fail(principal, "all principals of an account are admins of the cluster")
+    for principal in list(admins.values())[MAX_ADMINS:]:
+        yield fail(principal, f"the cluster has {len(admins)} admins, and at most {MAX_ADMINS} are allowed")
 
 
 @rule(
@@ -242,18 +244,18 @@ def cluster_admins(graph: Graph) -> Iterator[Outcome]:
     defaults="Kubernetes itself binds it to system:masters (default roles and role bindings), which is not a finding.",
 )
 def bound_to_cluster_admin(binding: KubernetesObject, graph: Graph) -> Iterator[Outcome]:
-    """The role by its name, or as one that the stack makes itself: Kubernetes makes cluster-admin.
+    """Check the name of the role. A role of the stack is another one, because Kubernetes creates cluster-admin.
 
-    The one binding that every cluster is born with is none of ours.
+    The default binding of every cluster is not a finding.
     """
     name = binding.at("roleRef", "name")
-    own = graph.targets(binding.resource, "roleRef", *OWN_ROLES)
+    targets = graph.targets(binding.resource, "roleRef", *ROLE_TYPES)
     subjects = {scalar(subject.at("name")) for subject in binding.at("subjects").elements()}
     if name.unknown:
-        if not own or any(role.at("metadata", "name").raw == "cluster-admin" for role in own):
+        if not targets or any(role.at("metadata", "name").raw == "cluster-admin" for role in targets):
             yield unknown(name)
     elif name.raw == "cluster-admin" and not (binding.name.raw == "cluster-admin" and subjects == {"system:masters"}):
-        yield fail(name, "it gives cluster-admin away")
+        yield fail(name, "it grants cluster-admin")
     for subject in binding.at("subjects").elements():
         if subject.at("name").raw == "system:masters" and binding.name.raw != "cluster-admin":
-            yield fail(subject.at("name"), "system:masters is above all rights already, and cannot be taken back")
+            yield fail(subject.at("name"), "system:masters bypasses all permission checks and cannot be revoked")

@@ -1,7 +1,6 @@
-"""COST: what the environment will cost, reckoned from its settings before it is there, against what it may cost.
+"""COST rules that compare the estimated cost of the environment with its budget and caps.
 
-The estimate is the model's own, so a rule says what `agentenv estimate` says. A pack has the stack's settings from the
-engine, and prices from the model's files: nothing is asked of anybody.
+The estimate is that of `agentenv estimate`, from the settings of the stack and the price book of the package.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from agentenv.config import Settings
     from agentenv.core.cost.estimate import Estimate
 
-NOT_OURS = "the stack has no settings of ours to reckon with"
+NO_SETTINGS = "the stack has no settings of this project"
 
 
 @rule(
@@ -31,23 +30,21 @@ NOT_OURS = "the stack has no settings of ours to reckon with"
     applies_to=GRAPH,
 )
 def within_budget(graph: Graph) -> Iterator[Outcome]:
-    """For the users that the settings expect; the budget or the packs' cap, whichever is less."""
+    """Compare the estimate for the expected users with the budget or the cap, whichever is less."""
     context = graph.context
     settings = context.settings
     caps = [] if context.monthly_cap is None else [Decimal(str(context.monthly_cap))]
     if settings is not None and settings.cost.monthly_budget is not None:
         caps.append(settings.cost.monthly_budget)
     if settings is None or not caps:
-        yield not_applicable(_root(), NOT_OURS if settings is None else "nothing says what it may cost")
+        yield not_applicable(_root(), NO_SETTINGS if settings is None else "there is no budget and no cap")
         return
-    found = _estimated(settings)
-    if isinstance(found, str):
-        yield unknown(_root(), found)
-    elif found.total_month > min(caps):
-        yield fail(
-            _root(),
-            f"${found.total_month:.2f} a month are estimated for {_users(found)}, and ${min(caps):.2f} are allowed",
-        )
+    estimate = _estimate(settings)
+    if isinstance(estimate, str):
+        yield unknown(_root(), estimate)
+    elif estimate.total_month > min(caps):
+        total, cap = f"${estimate.total_month:.2f}", f"${min(caps):.2f}"
+        yield fail(_root(), f"the estimate is {total} a month for {_users(estimate)}, and {cap} is allowed")
 
 
 @rule(
@@ -60,26 +57,24 @@ def within_budget(graph: Graph) -> Iterator[Outcome]:
     applies_to=GRAPH,
 )
 def within_cap(graph: Graph) -> Iterator[Outcome]:
-    """For the users that the settings expect, each with a share of what is there whoever comes."""
+    """Compare the estimate per user, with a share of the fixed costs, with the cap."""
     settings = graph.context.settings
     if settings is None or settings.cost.per_user_cap is None:
-        yield not_applicable(_root(), NOT_OURS if settings is None else "nothing says what a user may cost")
+        yield not_applicable(_root(), NO_SETTINGS if settings is None else "there is no cap per user")
         return
-    found, cap = _estimated(settings), settings.cost.per_user_cap
-    if isinstance(found, str):
-        yield unknown(_root(), found)
-    elif found.per_user_month > cap:
-        enough = found.break_even_users
-        way = f"from {enough} users on it is within" if enough else "no number of users makes it so"
-        yield fail(
-            _root(),
-            f"${found.per_user_month:.2f} a user are estimated for {_users(found)}; the cap is ${cap:.2f}; {way}",
-        )
+    estimate, cap = _estimate(settings), settings.cost.per_user_cap
+    if isinstance(estimate, str):
+        yield unknown(_root(), estimate)
+    elif estimate.per_user_month > cap:
+        users = estimate.break_even_users
+        hint = f"it is met with {users} users or more" if users else "no number of users meets it"
+        each = f"${estimate.per_user_month:.2f}"
+        yield fail(_root(), f"the estimate is {each} per user for {_users(estimate)}; the cap is ${cap:.2f}; {hint}")
 
 
-def _estimated(settings: Settings) -> Estimate | str:
-    """The estimate, or why there is none."""
-    # Reckoned only where somebody set a limit, and by packs that have settings at all
+def _estimate(settings: Settings) -> Estimate | str:
+    """Return the estimate, or the reason why there is none."""
+    # Imported here, because most stacks have no limit to compare with
     from agentenv.core.cost.estimate import estimate
     from agentenv.core.prices.book import MissingPricesError
 
@@ -89,8 +84,8 @@ def _estimated(settings: Settings) -> Estimate | str:
         return str(missing)
 
 
-def _users(found: Estimate) -> str:
-    return f"{found.users} users with {found.active_hours} active hours"
+def _users(estimate: Estimate) -> str:
+    return f"{estimate.users} users with {estimate.active_hours} active hours"
 
 
 def _root() -> Field:

@@ -1,4 +1,4 @@
-"""COST: what bounds spending: quotas, pools' caps, ends of sandboxes, budgets that tell somebody."""
+"""COST rules about limits: quotas, sizes of warm pools, expiry of sandboxes, budgets and cost tags."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agentenv.policies.view.tenants.sandbox_namespaces import AGENTS, EXTENSIONS
 
 BUDGET = "aws:budgets/budget:Budget"
 COST_TAG = "aws:costexplorer/costAllocationTag:CostAllocationTag"
-# A stack that has one of these looks after its costs, and is then asked for the rest
+# A stack with one of these manages its costs, and must then have the others
 COST_TYPES = (
     BUDGET,
     COST_TAG,
@@ -22,18 +22,18 @@ COST_TYPES = (
     "aws:cur/reportDefinition:ReportDefinition",
     "agent-environment:index:CostControls",
 )
-# Of each row, one key is enough
-BOUNDS: tuple[tuple[str, frozenset[str]], ...] = (
+# A quota needs one key of each row
+QUOTA_KEYS: tuple[tuple[str, frozenset[str]], ...] = (
     ("a number of pods", frozenset({"pods", "count/pods", "count/sandboxes.agents.x-k8s.io"})),
     ("cpu", frozenset({"cpu", "requests.cpu", "limits.cpu"})),
     ("memory", frozenset({"memory", "requests.memory", "limits.memory"})),
 )
 
-ENDING: Scope[KubernetesObject] = Scope(
+EXPIRING: Scope[KubernetesObject] = Scope(
     "Sandbox and SandboxClaim",
     holds_objects,
     lambda resource: [
-        one for one in resource.objects if one.is_a(AGENTS, "Sandbox") or one.is_a(EXTENSIONS, "SandboxClaim")
+        item for item in resource.objects if item.is_a(AGENTS, "Sandbox") or item.is_a(EXTENSIONS, "SandboxClaim")
     ],
 )
 
@@ -49,18 +49,17 @@ ENDING: Scope[KubernetesObject] = Scope(
     defaults="No limit without a quota (Kubernetes, resource quotas).",
 )
 def quota(graph: Graph) -> Iterator[Outcome]:
-    """All quotas of a namespace together; each bounds what it names."""
-    for room, quotas, unsure in _within(graph, "ResourceQuota"):
-        hard = [one.at("spec", "hard") for one in quotas]
+    """Check all quotas of a namespace together."""
+    for namespace, quotas, possible in _in_sandbox_namespaces(graph, "ResourceQuota"):
+        hard = [quota.at("spec", "hard") for quota in quotas]
         keys = {key for field in hard for key, _ in field.entries()}
-        lacks = [name for name, enough in BOUNDS if not enough & keys]
-        if not lacks:
+        missing = [name for name, sufficient in QUOTA_KEYS if not sufficient & keys]
+        if not missing:
             continue
-        if unsure is not None or any(field.unknown for field in hard):
-            yield unknown(room.field, "whether a quota bounds it is not known yet")
+        if possible is not None or any(field.unknown for field in hard):
+            yield unknown(namespace.field, "whether it has a quota is not known yet")
         else:
-            place = hard[0] if hard else room.field
-            yield fail(place, f"no quota bounds {', '.join(lacks)} here")
+            yield fail(hard[0] if hard else namespace.field, f"no quota limits {', '.join(missing)} here")
 
 
 @rule(
@@ -74,34 +73,33 @@ def quota(graph: Graph) -> Iterator[Outcome]:
     defaults="No limits without a LimitRange (Kubernetes, limit ranges).",
 )
 def limit_range(graph: Graph) -> Iterator[Outcome]:
-    """One for containers, with a limit for memory and cpu: a default, or a maximum, which is the default then."""
-    for room, ranges, unsure in _within(graph, "LimitRange"):
-        rows = [row for one in ranges for row in one.at("spec", "limits").elements()]
-        if any(_bounds_containers(row) for row in rows):
+    """Check for a LimitRange of containers with limits for memory and cpu: a default, or a maximum."""
+    for namespace, ranges, possible in _in_sandbox_namespaces(graph, "LimitRange"):
+        rows = [row for limit_range in ranges for row in limit_range.at("spec", "limits").elements()]
+        if any(_limits_containers(row) for row in rows):
             continue
-        if unsure is not None or any(row.unknown for row in rows):
-            yield unknown(room.field, "whether a limit range holds here is not known yet")
+        if possible is not None or any(row.unknown for row in rows):
+            yield unknown(namespace.field, "whether it has a LimitRange is not known yet")
         else:
-            yield fail(room.field, "no limit range gives containers their limits here")
+            yield fail(namespace.field, "no LimitRange sets limits of containers here")
 
 
-def _bounds_containers(row: Field) -> bool:
-    limits = [
-        row.at("default", what) if row.at("max", what).missing else row.at("max", what) for what in ("cpu", "memory")
-    ]
-    return row.at("type").raw == "Container" and not any(sets_no_limit(one) for one in limits)
+def _limits_containers(row: Field) -> bool:
+    names = ("cpu", "memory")
+    limits = [row.at("default", name) if row.at("max", name).missing else row.at("max", name) for name in names]
+    return row.at("type").raw == "Container" and not any(map(sets_no_limit, limits))
 
 
-def _within(
+def _in_sandbox_namespaces(
     graph: Graph, kind: str
 ) -> Iterator[tuple[SandboxNamespace, list[KubernetesObject], KubernetesObject | None]]:
-    """Each namespace that the stack makes for sandboxes, what of that kind is in it, and one that may be."""
-    things = graph.objects("", kind)
-    for room in sandbox_namespaces(graph):
-        if room.declaration is not None:
-            where = [(thing, room.contains(thing, graph)) for thing in things]
-            unsure = [thing for thing, held in where if held is None]
-            yield room, [thing for thing, held in where if held], unsure[0] if unsure else None
+    """Yield each declared namespace of sandboxes, its objects of a kind, and an object that may be in it."""
+    objects = graph.objects("", kind)
+    for namespace in sandbox_namespaces(graph):
+        if namespace.declaration is not None:
+            answers = [(item, namespace.contains(item, graph)) for item in objects]
+            possible = [item for item, answer in answers if answer is None]
+            yield namespace, [item for item, answer in answers if answer], possible[0] if possible else None
 
 
 @rule(
@@ -114,7 +112,7 @@ def _within(
     defaults="One sandbox by default (agent-sandbox v1.0.3, v1beta1 types).",
 )
 def pool_cap(pool: KubernetesObject) -> Iterator[Outcome]:
-    """Each pool by itself."""
+    """Check each pool."""
     replicas, cap = pool.at("spec", "replicas"), pool.context.pool_cap
     if replicas.unknown:
         yield unknown(replicas)
@@ -131,21 +129,21 @@ def pool_cap(pool: KubernetesObject) -> Iterator[Outcome]:
     applies_to=GRAPH,
 )
 def pools_fit(graph: Graph) -> Iterator[Outcome]:
-    """Members of all pools against the smallest bound of pods or sandboxes."""
+    """Compare the total size of the pools with each limit for pods or sandboxes."""
     pools = graph.objects(EXTENSIONS, "SandboxWarmPool")
-    for room, quotas, _ in _within(graph, "ResourceQuota"):
-        members = [one.at("spec", "replicas") for one in pools if room.contains(one, graph)]
-        for one in quotas:
-            for key in sorted(BOUNDS[0][1]):
-                bound = one.at("spec", "hard", key)
-                if bound.missing:
+    for namespace, quotas, _ in _in_sandbox_namespaces(graph, "ResourceQuota"):
+        sizes = [pool.at("spec", "replicas") for pool in pools if namespace.contains(pool, graph)]
+        for quota in quotas:
+            for key in sorted(QUOTA_KEYS[0][1]):
+                limit = quota.at("spec", "hard", key)
+                if limit.missing:
                     continue
-                numbers = [1 if field.missing else number_or_unknown(field) for field in (*members, bound)]
-                *wanted, most = (0 if one is None or one is UNKNOWN else one for one in numbers)
+                numbers = [1 if field.missing else number_or_unknown(field) for field in (*sizes, limit)]
+                *replicas, most = (0 if number is None or number is UNKNOWN else number for number in numbers)
                 if UNKNOWN in numbers:
-                    yield unknown((*members, bound)[numbers.index(UNKNOWN)])
-                elif sum(wanted) > most:
-                    yield fail(bound, "the pools of the namespace have more members than it admits")
+                    yield unknown((*sizes, limit)[numbers.index(UNKNOWN)])
+                elif sum(replicas) > most:
+                    yield fail(limit, "the pools of the namespace have more sandboxes than it admits")
 
 
 @rule(
@@ -155,31 +153,30 @@ def pools_fit(graph: Graph) -> Iterator[Outcome]:
     why="A forgotten sandbox costs money until somebody finds it.",
     fix="Set shutdownTime, or ttlSecondsAfterFinished in the lifecycle of a claim. Suspend sandboxes that have to"
     " stay.",
-    applies_to=ENDING,
+    applies_to=EXPIRING,
     defaults="A sandbox runs forever by default (agent-sandbox v1.0.3).",
 )
-def shutdown(thing: KubernetesObject) -> Iterator[Outcome]:
-    """A user's workspace ends when its user does, and is suspended meanwhile: it says so by its mode. One that the
-    stack file declares ends when it is removed from there."""
-    if thing.patch or thing.at("spec", "operatingMode").raw == "Suspended":
+def expiry(item: KubernetesObject) -> Iterator[Outcome]:
+    """Check for an expiry. The workspace of a user, and one that the stack file declares, needs none."""
+    if item.patch or item.at("spec", "operatingMode").raw == "Suspended":
         return
-    settings = thing.context.settings
+    settings = item.context.settings
     declared = {seat.name for seat in settings.workspaces} if settings is not None else set[str]()
-    if thing.kind == "Sandbox" and thing.at("metadata", "labels", WORKSPACE_LABEL).raw in declared:
-        yield not_applicable(thing.at("spec", "shutdownTime"), "the stack file declares it")
+    if item.kind == "Sandbox" and item.at("metadata", "labels", WORKSPACE_LABEL).raw in declared:
+        yield not_applicable(item.at("spec", "shutdownTime"), "the stack file declares it")
         return
-    claim = thing.kind == "SandboxClaim"
+    claim = item.kind == "SandboxClaim"
     pod = ("additionalPodMetadata",) if claim else ("podTemplate", "metadata")
-    if thing.at("spec", *pod, "labels", MODE_LABEL).raw == "user":
+    if item.at("spec", *pod, "labels", MODE_LABEL).raw == "user":
         return
-    place = thing.at("spec", "lifecycle") if claim else thing.at("spec")
-    ends = [place.at("shutdownTime"), place.at("ttlSecondsAfterFinished")]
-    if any(end.known for end in ends):
+    lifecycle = item.at("spec", "lifecycle") if claim else item.at("spec")
+    fields = [lifecycle.at("shutdownTime"), lifecycle.at("ttlSecondsAfterFinished")]
+    if any(field.known for field in fields):
         return
-    if unsure := [end for end in ends if end.unknown]:
-        yield unknown(unsure[0])
+    if unknown_fields := [field for field in fields if field.unknown]:
+        yield unknown(unknown_fields[0])
     else:
-        yield fail(ends[0], "nothing ends it")
+        yield fail(fields[0], "it has no expiry")
 
 
 @rule(
@@ -192,25 +189,24 @@ def shutdown(thing: KubernetesObject) -> Iterator[Outcome]:
     defaults="A budget has no notifications by default (AWS Budgets API reference, CreateBudget).",
 )
 def budget(graph: Graph) -> Iterator[Outcome]:
-    """Every budget; and that there is one, in a stack that looks after its costs or has a cap."""
+    """Check every budget, and that there is one if the stack manages its costs or has a cap."""
     budgets, cap = graph.of_type(BUDGET), graph.context.monthly_cap
     root = Field("", "", {})
     if not budgets and (cap is not None or graph.of_type(*COST_TYPES)):
-        yield fail(root, "no budget watches what the environment costs")
+        yield fail(root, "the environment has no budget")
     elif not budgets:
-        yield not_applicable(root, "nothing in this stack looks after its costs")
-    for one in budgets:
-        rows = one.at("notifications")
-        heard = [row for row in rows.elements() if row.unknown or _told(row)]
-        if not heard:
-            yield fail(rows, "the budget tells nobody")
-        elif all(row.unknown for row in heard):
-            yield unknown(heard[0])
+        yield not_applicable(root, "the stack does not manage its costs")
+    for each in budgets:
+        rows = each.at("notifications")
+        subscribed = [row for row in rows.elements() if row.unknown or _has_subscribers(row)]
+        if not subscribed:
+            yield fail(rows, "the budget has no subscribers")
+        elif all(row.unknown for row in subscribed):
+            yield unknown(subscribed[0])
 
 
-def _told(row: Field) -> bool:
-    ways = ("subscriberEmailAddresses", "subscriberSnsTopicArns")
-    return any(row.at(way).elements() for way in ways)
+def _has_subscribers(row: Field) -> bool:
+    return any(row.at(key).elements() for key in ("subscriberEmailAddresses", "subscriberSnsTopicArns"))
 
 
 @rule(
@@ -222,17 +218,17 @@ def _told(row: Field) -> bool:
     applies_to=GRAPH,
 )
 def budget_cap(graph: Graph) -> Iterator[Outcome]:
-    """Monthly budgets of costs, as that is what the cap is."""
+    """Check monthly budgets of costs, because the cap is one."""
     cap = graph.context.monthly_cap
-    for one in graph.of_type(BUDGET) if cap is not None else ():
-        amount = one.at("limitAmount")
-        if one.at("timeUnit").raw != "MONTHLY" or one.at("budgetType").raw != "COST":
+    for each in graph.of_type(BUDGET) if cap is not None else ():
+        amount = each.at("limitAmount")
+        if each.at("timeUnit").raw != "MONTHLY" or each.at("budgetType").raw != "COST":
             continue
         number = number_or_unknown(amount)
         if number is UNKNOWN:
             yield unknown(amount)
         elif cap is not None and number is not None and number > cap:
-            yield fail(amount, f"the budget is {number:g} and the cap {cap:g}")
+            yield fail(amount, f"the budget is {number:g}, above the cap of {cap:g}")
 
 
 @rule(
@@ -246,22 +242,22 @@ def budget_cap(graph: Graph) -> Iterator[Outcome]:
     defaults="No tag is active by default (AWS Billing user guide, user-defined cost allocation tags).",
 )
 def cost_tags(graph: Graph) -> Iterator[Outcome]:
-    """In a stack that looks after its costs; one that is said to be inactive anywhere."""
+    """Check declared tags in any stack, and for missing ones if the stack manages its costs."""
     rows = graph.of_type(COST_TAG)
     root = Field("", "", {})
     for row in rows:
         if row.at("status").unknown:
             yield unknown(row.at("status"))
         elif row.at("status").raw != "Active":
-            yield fail(row.at("status"), "the tag is on no bill")
+            yield fail(row.at("status"), "the tag is not active")
     named = {scalar(row.at("tagKey")) for row in rows}
-    lacks = [key for key in graph.context.required_tags if key not in named]
+    missing = [key for key in graph.context.required_tags if key not in named]
     settings = graph.context.settings
     if not graph.of_type(*COST_TYPES):
-        yield not_applicable(root, "nothing in this stack looks after its costs")
-    elif lacks and settings is not None and settings.cost.cost_tags == "active":
-        yield not_applicable(root, "the account that pays has activated them")
-    elif lacks and (unsure := [row for row in rows if row.at("tagKey").unknown]):
-        yield unknown(unsure[0].at("tagKey"))
-    elif lacks:
-        yield fail(root, f"costs are not split by {', '.join(lacks)}")
+        yield not_applicable(root, "the stack does not manage its costs")
+    elif missing and settings is not None and settings.cost.cost_tags == "active":
+        yield not_applicable(root, "the paying account has activated them")
+    elif missing and (unknown_rows := [row for row in rows if row.at("tagKey").unknown]):
+        yield unknown(unknown_rows[0].at("tagKey"))
+    elif missing:
+        yield fail(root, f"costs cannot be grouped by {', '.join(missing)}")

@@ -1,4 +1,4 @@
-"""COST: whose everything is: tags of AWS resources and of what nodes start from, labels of sandboxes."""
+"""COST rules about owners: tags of AWS resources, nodes and disks, and labels of sandboxes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from agentenv.policies.view.graph import Graph
 from agentenv.policies.view.resource import KubernetesObject, Resource
 from agentenv.policies.view.tenants.sandbox_namespaces import EXTENSIONS, sandbox_namespaces
 
-STARTED = ("instance", "volume")
+STARTED_TYPES = ("instance", "volume")
 EBS = "ebs.csi.aws.com"
 SCALING_GROUP = "aws:autoscaling/group:Group"
 PROVIDER = "pulumi:providers:aws"
@@ -46,28 +46,28 @@ TAGGED: Scope[Resource] = Scope(
     defaults="Only the `defaultTags` of the provider.",
 )
 def tags(resource: Resource, graph: Graph) -> Iterator[Outcome]:
-    """Every key that is asked for, with something in it."""
-    wanted = resource.context.required_tags
-    given = resource.at("tags")
+    """Check that every required tag has a value."""
+    required = resource.context.required_tags
+    field = resource.at("tags")
     if resource.type == SCALING_GROUP:
-        yield from _of_group(given, wanted)
+        yield from _scaling_group_tags(field, required)
         return
-    if lacks := _missing_keys(given, wanted):
-        lacks = [key for key in lacks if key not in _default_tags(graph)]
-    if given.unknown:
-        yield unknown(given)
-    elif lacks:
-        yield fail(given, f"it has no tag {', '.join(lacks)}")
+    if missing := _missing_keys(field, required):
+        missing = [key for key in missing if key not in _default_tags(graph)]
+    if field.unknown:
+        yield unknown(field)
+    elif missing:
+        yield fail(field, f"it has no tag {', '.join(missing)}")
 
 
-def _of_group(given: Field, wanted: tuple[str, ...]) -> Iterator[Outcome]:
-    """A scaling group lists its tags, each with whether instances get it, too."""
-    if given.holds_unknown():
-        yield unknown(given)
+def _scaling_group_tags(field: Field, required: tuple[str, ...]) -> Iterator[Outcome]:
+    """Check the tags of a scaling group, a list in which each says whether instances get it too."""
+    if field.holds_unknown():
+        yield unknown(field)
         return
-    passed = {scalar(one.at("key")) for one in given.elements() if one.at("propagateAtLaunch").raw is True}
-    if lacks := [key for key in wanted if key not in passed]:
-        yield fail(given, f"its instances get no tag {', '.join(lacks)}")
+    propagated = {scalar(row.at("key")) for row in field.elements() if row.at("propagateAtLaunch").raw is True}
+    if missing := [key for key in required if key not in propagated]:
+        yield fail(field, f"its instances get no tag {', '.join(missing)}")
 
 
 @rule(
@@ -81,19 +81,19 @@ def _of_group(given: Field, wanted: tuple[str, ...]) -> Iterator[Outcome]:
     applies_to=GRAPH,
 )
 def labels(graph: Graph) -> Iterator[Outcome]:
-    """Namespaces with sandboxes, templates of sandboxes' pods, and claims."""
-    wanted = graph.context.required_labels
-    namespaces = [room.declaration.labels for room in sandbox_namespaces(graph) if room.declaration is not None]
+    """Check namespaces of sandboxes, pod templates of sandboxes, and claims."""
+    required = graph.context.required_labels
+    namespaces = [each.declaration.labels for each in sandbox_namespaces(graph) if each.declaration is not None]
     templates = [pod.labels for pod in graph.pods if pod.sandbox and not pod.patch]
     claims = [claim for claim in graph.objects(EXTENSIONS, "SandboxClaim") if not claim.patch]
     for field, keys in [
-        *((field, wanted) for field in (*namespaces, *templates)),
+        *((field, required) for field in (*namespaces, *templates)),
         *((claim.at("spec", "additionalPodMetadata", "labels"), (USER_LABEL,)) for claim in claims),
     ]:
         if field.unknown:
             yield unknown(field)
-        elif lacks := _missing_keys(field, keys):
-            yield fail(field, f"it has no label {', '.join(lacks)}")
+        elif missing := _missing_keys(field, keys):
+            yield fail(field, f"it has no label {', '.join(missing)}")
 
 
 @rule(
@@ -108,34 +108,34 @@ def labels(graph: Graph) -> Iterator[Outcome]:
     defaults="Only Karpenter's own tags. The tags of a launch template itself do not apply to its instances (EC2 user"
     " guide).",
 )
-def started(machine: InstanceSource) -> Iterator[Outcome]:
-    """What is started: instances, and their volumes."""
-    wanted = machine.context.required_tags
-    if machine.patch:
+def node_tags(source: InstanceSource) -> Iterator[Outcome]:
+    """Check the tags of started instances and of their volumes."""
+    required = source.context.required_tags
+    if source.patch:
         return
-    if machine.node_class:
-        yield from _judged(machine.root.at("spec", "tags"), wanted, "its nodes get")
-    elif machine.kind == INSTANCE:
-        own, root = machine.root.at("volumeTags"), machine.root.at("rootBlockDevice", "tags")
-        yield from _judged(own if root.missing else root, wanted, "its disks get")
-    elif machine.kind == TEMPLATE:
-        rows = machine.root.at("tagSpecifications")
-        for sort in STARTED:
-            said = [row for row in rows.elements() if row.at("resourceType").raw == sort]
-            unsure = [row for row in rows.elements() if row.at("resourceType").unknown]
-            if said:
-                yield from _judged(said[0].at("tags"), wanted, f"each {sort} gets")
-            elif unsure:
-                yield unknown(unsure[0])
+    if source.node_class:
+        yield from _started_tags(source.root.at("spec", "tags"), required, "its nodes get")
+    elif source.kind == INSTANCE:
+        own, root = source.root.at("volumeTags"), source.root.at("rootBlockDevice", "tags")
+        yield from _started_tags(own if root.missing else root, required, "its disks get")
+    elif source.kind == TEMPLATE:
+        rows = source.root.at("tagSpecifications")
+        for started in STARTED_TYPES:
+            matching = [row for row in rows.elements() if row.at("resourceType").raw == started]
+            possible = [row for row in rows.elements() if row.at("resourceType").unknown]
+            if matching:
+                yield from _started_tags(matching[0].at("tags"), required, f"each {started} gets")
+            elif possible:
+                yield unknown(possible[0])
             else:
-                yield fail(rows, f"each {sort} that it starts gets no tags")
+                yield fail(rows, f"each {started} that it starts gets no tags")
 
 
-def _judged(given: Field, wanted: tuple[str, ...], who: str) -> Iterator[Outcome]:
-    if given.unknown:
-        yield unknown(given)
-    elif lacks := _missing_keys(given, wanted):
-        yield fail(given, f"{who} no tag {', '.join(lacks)}")
+def _started_tags(field: Field, required: tuple[str, ...], subject: str) -> Iterator[Outcome]:
+    if field.unknown:
+        yield unknown(field)
+    elif missing := _missing_keys(field, required):
+        yield fail(field, f"{subject} no tag {', '.join(missing)}")
 
 
 @rule(
@@ -148,18 +148,19 @@ def _judged(given: Field, wanted: tuple[str, ...], who: str) -> Iterator[Outcome
     defaults="The driver's own tags, with the claim but no owner (Amazon EBS CSI driver, parameters).",
 )
 def volumes_on_demand(storage: KubernetesObject, graph: Graph) -> Iterator[Outcome]:
-    """Disks of EBS: access points of EFS are told by their path, and cost nothing themselves."""
+    """Check classes of EBS. Access points of EFS are identified by their path, and cost nothing."""
     if storage.at("provisioner").raw != EBS or storage.patch:
         return
-    given = storage.at("parameters")
-    if any(key.startswith("tagSpecification_") for key, _ in given.entries()):
+    parameters = storage.at("parameters")
+    if any(key.startswith("tagSpecification_") for key, _ in parameters.entries()):
         return
-    drivers = [one for one in graph.of_type("aws:eks/addon:Addon") if one.at("addonName").raw == "aws-ebs-csi-driver"]
-    extra = [one.at("configurationValues").parsed().at("controller", "extraVolumeTags") for one in drivers]
-    if any(one.known for one in extra):
+    addons = graph.of_type("aws:eks/addon:Addon")
+    drivers = [addon for addon in addons if addon.at("addonName").raw == "aws-ebs-csi-driver"]
+    extra = [driver.at("configurationValues").parsed().at("controller", "extraVolumeTags") for driver in drivers]
+    if any(field.known for field in extra):
         return
-    unsure = [field for field in (given, *extra) if field.unknown]
-    yield unknown(unsure[0]) if unsure else fail(given, "its volumes get no tags of an owner")
+    possible = [field for field in (parameters, *extra) if field.unknown]
+    yield unknown(possible[0]) if possible else fail(parameters, "its volumes have no tags of an owner")
 
 
 def _missing_keys(tags: Field, required: tuple[str, ...]) -> list[str]:

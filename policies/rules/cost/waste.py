@@ -1,5 +1,4 @@
-"""COST: what is paid for and used by nobody: logs that are kept for ever, nodes that are never given back, and"
-" such."""
+"""COST rules about unnecessary costs, such as logs without retention and empty nodes."""
 
 from __future__ import annotations
 
@@ -12,6 +11,7 @@ from agentenv.policies.view.cluster.clusters import Cluster
 from agentenv.policies.view.cluster.images import parse_image
 from agentenv.policies.view.fields import Field
 from agentenv.policies.view.graph import Graph
+from agentenv.policies.view.iam.conditions import one_or_more
 from agentenv.policies.view.resource import KubernetesObject, Resource
 
 LOG_GROUP = "aws:cloudwatch/logGroup:LogGroup"
@@ -33,12 +33,12 @@ METRICS = "kube-state-metrics"
     defaults="Forever by default (CloudWatch Logs API reference, PutRetentionPolicy).",
 )
 def retention(group: Resource) -> Iterator[Outcome]:
-    """Some number of days."""
+    """Check for a number of days."""
     days = group.at("retentionInDays")
     if days.unknown:
         yield unknown(days)
     elif not days.number and group.at("logGroupClass").raw != "DELIVERY":
-        yield fail(days, "what is logged is kept for ever")
+        yield fail(days, "its logs are kept forever")
 
 
 @rule(
@@ -51,18 +51,18 @@ def retention(group: Resource) -> Iterator[Outcome]:
     defaults="EKS creates a missing group (EKS user guide, control plane logs).",
 )
 def control_plane_group(cluster: Cluster, graph: Graph) -> Iterator[Outcome]:
-    """By its name, which EKS gives."""
+    """Check for a log group with the name that EKS uses."""
     logs, name = cluster.at("logs"), cluster.at("name")
     if cluster.has_inner_resource(graph) or not logs.elements():
         return
     groups = [group.at("name") for group in graph.of_type(LOG_GROUP)]
     if name.known and any(group.raw == f"/aws/eks/{name.raw}/cluster" for group in groups):
         return
-    unsure = [field for field in (*groups, name) if field.unknown] if groups else []
-    if unsure:
-        yield unknown(unsure[0])
+    possible = [field for field in (*groups, name) if field.unknown] if groups else []
+    if possible:
+        yield unknown(possible[0])
     else:
-        yield fail(logs, "EKS makes the log group by itself, and keeps it for ever")
+        yield fail(logs, "EKS creates the log group, which keeps logs forever")
 
 
 @rule(
@@ -76,27 +76,27 @@ def control_plane_group(cluster: Cluster, graph: Graph) -> Iterator[Outcome]:
     defaults="Metrics have no labels of pods by default (kube-state-metrics, command line arguments).",
 )
 def metric_labels(graph: Graph) -> Iterator[Outcome]:
-    """The add-on by its configuration, a Deployment by its arguments, a Helm release by its values."""
+    """Check the configuration of the add-on, the arguments of a pod, and the values of a Helm release."""
     for addon in graph.of_type(ADDON):
         if addon.at("addonName").raw == METRICS:
-            yield from _allowed(addon.at("configurationValues").parsed().at("metricLabelsAllowlist"))
+            yield from _allowlist(addon.at("configurationValues").parsed().at("metricLabelsAllowlist"))
     for release in graph.of_type("kubernetes:helm.sh/v3:Release", "kubernetes:helm.sh/v4:Chart"):
         chart = release.at("chart").raw
         if isinstance(chart, str) and chart.rstrip("/").endswith(METRICS):
-            yield from _allowed(release.at("values", "metricLabelsAllowlist"))
+            yield from _allowlist(release.at("values", "metricLabelsAllowlist"))
     for pod in graph.pods:
         for container in pod.containers:
             image = container.at("image").raw
             if isinstance(image, str) and parse_image(image).path.endswith(METRICS):
-                yield from _allowed(container.at("args"))
+                yield from _allowlist(container.at("args"))
 
 
-def _allowed(field: Field) -> Iterator[Outcome]:
-    said = " ".join(str(one.raw) for one in field.elements()) if isinstance(field.raw, list) else str(field.raw)
+def _allowlist(field: Field) -> Iterator[Outcome]:
+    text = " ".join(str(element.raw) for element in one_or_more(field))
     if field.holds_unknown():
         yield unknown(field)
-    elif USER_LABEL not in said and "pods=[*]" not in said:
-        yield fail(field, f"the label {USER_LABEL} is in no metric")
+    elif USER_LABEL not in text and "pods=[*]" not in text:
+        yield fail(field, f"metrics do not have the label {USER_LABEL}")
 
 
 @rule(
@@ -109,18 +109,18 @@ def _allowed(field: Field) -> Iterator[Outcome]:
     defaults="EXTENDED by default (EKS API reference, UpgradePolicyRequest).",
 )
 def extended_support(cluster: Cluster, graph: Graph) -> Iterator[Outcome]:
-    """A stack file that asks for it slips into nothing; what it costs is in its estimate."""
+    """Check the support policy, unless the stack file requests extended support. Its estimate includes the cost."""
     support = cluster.at("support")
     if cluster.has_inner_resource(graph):
         return
     settings = graph.context.settings
     if settings is not None and settings.cluster.support_policy == "extended":
-        yield not_applicable(support, "the stack file asks for extended support")
+        yield not_applicable(support, "the stack file requests extended support")
         return
     if support.unknown:
         yield unknown(support)
     elif support.raw != "STANDARD":
-        yield fail(support, "the cluster goes on in extended support, at six times the price")
+        yield fail(support, "the cluster will enter extended support, at six times the price")
 
 
 @rule(
@@ -133,12 +133,12 @@ def extended_support(cluster: Cluster, graph: Graph) -> Iterator[Outcome]:
     defaults="Immediately, if empty or underused, by default (Karpenter's NodePool reference).",
 )
 def consolidation(pool: KubernetesObject) -> Iterator[Outcome]:
-    """Karpenter does it by itself, unless it is told never to."""
+    """Check that consolidation is not disabled."""
     after = pool.at("spec", "disruption", "consolidateAfter")
     if after.unknown:
         yield unknown(after)
     elif after.raw == "Never":
-        yield fail(after, "empty nodes are kept for ever")
+        yield fail(after, "empty nodes are never removed")
 
 
 @rule(
@@ -151,16 +151,16 @@ def consolidation(pool: KubernetesObject) -> Iterator[Outcome]:
     defaults="No endpoint by default (VPC user guide, gateway endpoints).",
 )
 def s3_endpoint(graph: Graph) -> Iterator[Outcome]:
-    """In a stack that makes NAT gateways."""
-    gateways = [one for one in graph.of_type(NAT) if one.at("connectivityType").raw != "private"]
+    """Check stacks with NAT gateways."""
+    gateways = [gateway for gateway in graph.of_type(NAT) if gateway.at("connectivityType").raw != "private"]
     if not gateways:
         return
-    services = [one.at("serviceName") for one in graph.of_type(ENDPOINT)]
+    services = [endpoint.at("serviceName") for endpoint in graph.of_type(ENDPOINT)]
     if any(isinstance(service.raw, str) and service.raw.endswith(".s3") for service in services):
         return
-    unsure = [service for service in services if service.unknown]
-    if unsure:
-        yield unknown(unsure[0])
+    possible = [service for service in services if service.unknown]
+    if possible:
+        yield unknown(possible[0])
     else:
         yield fail(gateways[0].root, "there is no gateway endpoint for S3")
 
@@ -175,17 +175,17 @@ def s3_endpoint(graph: Graph) -> Iterator[Outcome]:
     defaults="Files do not move by default (EFS API reference, PutLifecycleConfiguration).",
 )
 def efs_lifecycle(system: Resource) -> Iterator[Outcome]:
-    """Some time after which files move. Where no file gets old, none would."""
+    """Check for a policy, unless the environment is short-lived."""
     policies = system.at("lifecyclePolicies")
     if system.context.short_lived:
-        yield not_applicable(policies, "no file gets old in this environment")
+        yield not_applicable(policies, "the environment is short-lived")
         return
-    if any(not one.at("transitionToIa").missing and one.known for one in policies.elements()):
+    if any(not policy.at("transitionToIa").missing and policy.known for policy in policies.elements()):
         return
     if policies.holds_unknown():
         yield unknown(policies)
     else:
-        yield fail(policies, "no file ever moves to infrequent access")
+        yield fail(policies, "no file moves to infrequent access")
 
 
 @rule(
@@ -198,15 +198,15 @@ def efs_lifecycle(system: Resource) -> Iterator[Outcome]:
     defaults="Images are kept forever by default (ECR user guide, lifecycle policies).",
 )
 def ecr_lifecycle(repository: Resource, graph: Graph) -> Iterator[Outcome]:
-    """One that names the repository, by its name or by what it hangs on."""
-    unsure: Field | None = None
+    """Check for a policy that names the repository or depends on it."""
+    possible: Field | None = None
     for policy in graph.of_type(ECR_LIFECYCLE):
         named, targets = policy.at("repository"), graph.targets(policy, "repository", ECR)
         if repository in targets or (named.known and named.raw == repository.at("name").raw):
             return
         if (named.unknown and not targets) or (named.known and repository.at("name").unknown):
-            unsure = named
-    if unsure is not None:
-        yield unknown(unsure)
+            possible = named
+    if possible is not None:
+        yield unknown(possible)
     else:
-        yield fail(repository.root, "no image is ever forgotten")
+        yield fail(repository.root, "no image is ever deleted")

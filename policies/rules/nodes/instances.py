@@ -1,4 +1,4 @@
-"""NODE: what starts instances: who reaches their credentials and their doors, and what they start from."""
+"""NODE rules about sources of instances: instance metadata, logins, disks and images."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ INSTANCE_SOURCE: Scope[InstanceSource] = Scope(
     instance_sources,
 )
 DEFAULT_ENCRYPTION = "aws:ebs/encryptionByDefault:EncryptionByDefault"
-# A parameter that AWS points at another image with every release
+# Parameters that AWS changes with every release of an image
 MOVING_PARAMETER = re.compile(r"resolve:ssm:/aws/service/.*(recommended|latest)")
 
 
@@ -41,21 +41,21 @@ MOVING_PARAMETER = re.compile(r"resolve:ssm:/aws/service/.*(recommended|latest)"
     defaults="Karpenter requires tokens and one hop (EC2NodeClass reference). For instances and launch templates, the"
     " image decides; Amazon Linux 2023 allows two hops (EC2 user guide, instance metadata options).",
 )
-def metadata_service(machine: InstanceSource) -> Iterator[Outcome]:
-    """Both options; a service that is switched off answers nobody."""
-    options = machine.metadata
-    silent = machine.node_class or machine.patch
+def metadata_service(source: InstanceSource) -> Iterator[Outcome]:
+    """Check both options, unless the service is disabled."""
+    options = source.metadata
+    has_defaults = source.node_class or source.patch
     if options.at("httpEndpoint").raw == "disabled":
         return
     tokens, hops = options.at("httpTokens"), options.at("httpPutResponseHopLimit")
     if tokens.unknown:
         yield unknown(tokens)
-    elif tokens.raw != "required" and not (tokens.missing and silent):
-        yield fail(tokens, "the metadata service answers without a token")
+    elif tokens.raw != "required" and not (tokens.missing and has_defaults):
+        yield fail(tokens, "instance metadata does not require a token")
     if hops.unknown:
         yield unknown(hops)
-    elif (hops.missing and not silent) or (hops.number or 0) > 1:
-        yield fail(hops, "the metadata service's answers reach pods: its hop limit is not 1")
+    elif (hops.missing and not has_defaults) or (hops.number or 0) > 1:
+        yield fail(hops, "instance metadata is reachable from pods: the hop limit is not 1")
 
 
 @rule(
@@ -69,17 +69,17 @@ def metadata_service(machine: InstanceSource) -> Iterator[Outcome]:
     applies_to=INSTANCE_SOURCE,
     defaults="No key, and the public address setting of the subnet, by default (EC2 API reference).",
 )
-def ways_in(machine: InstanceSource) -> Iterator[Outcome]:
-    """Addresses of the internet, and keys; a subnet that gives addresses is the network's affair."""
-    for address in machine.public_addresses():
+def access_to_nodes(source: InstanceSource) -> Iterator[Outcome]:
+    """Check public addresses and SSH keys. NODE-10 is about subnets."""
+    for address in source.public_addresses():
         if address.unknown:
             yield unknown(address)
         elif boolean(address) is True:
-            yield fail(address, "its instances get addresses of the internet")
-    if machine.ssh_key.unknown:
-        yield unknown(machine.ssh_key)
-    elif machine.ssh_key.known:
-        yield fail(machine.ssh_key, "whoever has the SSH key is in every node")
+            yield fail(address, "its instances get public addresses")
+    if source.ssh_key.unknown:
+        yield unknown(source.ssh_key)
+    elif source.ssh_key.known:
+        yield fail(source.ssh_key, "its nodes accept an SSH key")
 
 
 @rule(
@@ -93,18 +93,18 @@ def ways_in(machine: InstanceSource) -> Iterator[Outcome]:
     defaults="Karpenter encrypts the root disk if no disks are given (EC2NodeClass reference). AWS encrypts none,"
     " unless the account encrypts by default (EC2 user guide, EBS encryption by default).",
 )
-def encrypted_disks(machine: InstanceSource, graph: Graph) -> Iterator[Outcome]:
-    """Each disk; for a launch template without any, the one of the image."""
-    if any(one.at("enabled").raw is not False for one in graph.of_type(DEFAULT_ENCRYPTION)):
+def encrypted_disks(source: InstanceSource, graph: Graph) -> Iterator[Outcome]:
+    """Check each disk. A launch template without disks uses the disk of the image."""
+    if any(each.at("enabled").raw is not False for each in graph.of_type(DEFAULT_ENCRYPTION)):
         return
-    disks = machine.disks()
-    if machine.kind == TEMPLATE and not disks:
-        yield fail(machine.root.at("blockDeviceMappings"), "the image's own disk is not encrypted")
+    disks = source.disks()
+    if source.kind == TEMPLATE and not disks:
+        yield fail(source.root.at("blockDeviceMappings"), "the disk of the image is not encrypted")
     for disk in disks:
         encrypted = disk.at("encrypted")
         if encrypted.unknown:
             yield unknown(encrypted)
-        elif boolean(encrypted) is not True and not machine.patch:
+        elif boolean(encrypted) is not True and not source.patch:
             yield fail(encrypted, "the disk is not encrypted")
 
 
@@ -116,25 +116,25 @@ def encrypted_disks(machine: InstanceSource, graph: Graph) -> Iterator[Outcome]:
     fix="Pin the alias to a version (`al2023@v20261103`), or set the id and owner of the image.",
     applies_to=INSTANCE_SOURCE,
 )
-def pinned_image(machine: InstanceSource) -> Iterator[Outcome]:
-    """An alias at its latest, a name without its owner, or a parameter that moves."""
-    if not machine.node_class:
-        image = machine.root.at("ami" if machine.kind == INSTANCE else "imageId")
-        if machine.kind == TEMPLATE and image.known and MOVING_PARAMETER.match(str(image.raw)):
-            yield fail(image, "the parameter points at another image with every release")
+def pinned_image(source: InstanceSource) -> Iterator[Outcome]:
+    """Check for the latest alias, a name without an owner, and a parameter that changes."""
+    if not source.node_class:
+        image = source.root.at("ami" if source.kind == INSTANCE else "imageId")
+        if source.kind == TEMPLATE and image.known and MOVING_PARAMETER.match(str(image.raw)):
+            yield fail(image, "the image of the parameter changes with every release")
         return
-    for term in machine.root.at("spec", "amiSelectorTerms").elements():
+    for term in source.root.at("spec", "amiSelectorTerms").elements():
         alias, name = term.at("alias"), term.at("name")
         if alias.unknown and term.unknown:
             yield unknown(term)
         elif alias.unknown:
             yield unknown(alias)
         elif alias.known and not re.search(r"@v?\d", str(alias.raw)):
-            yield fail(alias, "the alias is whatever is newest")
+            yield fail(alias, "the alias is not pinned to a version")
         elif (name.known or term.at("tags").known) and term.at("owner").missing and term.at("id").missing:
-            yield fail(term, "anybody may publish an image that it selects: it names no owner")
+            yield fail(term, "it selects images of any publisher: it names no owner")
         elif name.known and "*" in str(name.raw):
-            yield fail(name, "the newest image whose name fits is taken")
+            yield fail(name, "it selects the newest image with a matching name")
 
 
 @rule(
@@ -149,15 +149,15 @@ def pinned_image(machine: InstanceSource) -> Iterator[Outcome]:
     defaults="A template of EKS with two hops by default (EKS user guide, managed node groups).",
 )
 def node_group(group: Resource) -> Iterator[Outcome]:
-    """The template is looked at where it stands; here only that there is one."""
+    """Check that there is a template. Other rules check the template itself."""
     template, remote = group.at("launchTemplate"), group.at("remoteAccess")
     if template.missing:
-        yield fail(template, "the group starts from EKS's own template, which lets pods reach the metadata service")
+        yield fail(template, "without a launch template, pods reach instance metadata")
     if remote.unknown:
         yield unknown(remote)
-    elif remote.known and _opens(remote):
-        yield fail(remote, "the group's nodes take logins by SSH")
+    elif remote.known and _allows_ssh(remote):
+        yield fail(remote, "the nodes of the group allow SSH")
 
 
-def _opens(remote: Field) -> bool:
+def _allows_ssh(remote: Field) -> bool:
     return not (remote.at("ec2SshKey").missing and remote.at("sourceSecurityGroupIds").missing)

@@ -1,4 +1,4 @@
-"""NODE: where sandboxes are placed: Karpenter's pools and what they select, and profiles of Fargate."""
+"""NODE rules about Karpenter's node pools and node classes, and about Fargate profiles."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from agentenv.policies.view.resource import KubernetesObject, Resource
 
 KARPENTER, NODE_CLASSES = "karpenter.sh", "karpenter.k8s.aws"
 PROFILE = "aws:eks/fargateProfile:FargateProfile"
-# The label by which the platform's own pools say whose they are
-POOL = "sandbox.users.io/pool"
-HARD = frozenset({"NoSchedule", "NoExecute"})
+# The label of the platform's own pools
+PLATFORM_POOL_LABEL = "sandbox.users.io/pool"
+BLOCKING_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
 WILDCARDS = frozenset("*?")
 
 
@@ -27,8 +27,8 @@ WILDCARDS = frozenset("*?")
     applies_to=objects(KARPENTER, "NodePool"),
     defaults="No taint, no limits, and expireAfter 720h by default (Karpenter's NodePool reference).",
 )
-def walled_pool(pool: KubernetesObject) -> Iterator[Outcome]:
-    """A pool for the platform's own work says so by its label, and has no tier."""
+def tier_of_pool(pool: KubernetesObject) -> Iterator[Outcome]:
+    """Check the taint, the limits and the expiry. A pool of the platform has its own label and no tier."""
     if pool.patch:
         return
     template = pool.at("spec", "template")
@@ -37,30 +37,30 @@ def walled_pool(pool: KubernetesObject) -> Iterator[Outcome]:
     if limits.unknown:
         yield unknown(limits)
     elif limits.at("cpu").missing and limits.at("memory").missing and limits.at("nodes").missing:
-        yield fail(limits, "nothing limits how many nodes it buys")
+        yield fail(limits, "it has no limits")
     expiry = template.at("spec", "expireAfter")
     if expiry.unknown:
         yield unknown(expiry)
     elif expiry.raw == "Never":
-        yield fail(expiry, "its nodes are never renewed")
+        yield fail(expiry, "its nodes never expire")
 
 
 def _taint(template: Field) -> Iterator[Outcome]:
     labels, taints = template.at("metadata", "labels"), template.at("spec", "taints")
     tier = labels.at(TIER_LABEL)
-    hard = [taint for taint in taints.elements() if is_one_of(taint.at("effect"), HARD)]
+    blocking = [taint for taint in taints.elements() if is_one_of(taint.at("effect"), BLOCKING_EFFECTS)]
     if taints.holds_unknown():
         yield unknown(taints)
-    elif labels.unknown and not hard:
+    elif labels.unknown and not blocking:
         yield unknown(labels)
     elif not tier.missing:
-        own = [taint for taint in hard if taint.at("key").raw == TIER_LABEL]
+        own = [taint for taint in blocking if taint.at("key").raw == TIER_LABEL]
         if not own:
-            yield fail(taints, "pods of any tier are placed on its nodes: they have no taint of their tier")
+            yield fail(taints, "its nodes accept pods of any tier: they have no taint of their tier")
         elif tier.known and scalar(tier) not in {scalar(taint.at("value")) for taint in own}:
-            yield fail(own[0].at("value"), "the taint is another tier's than the label")
-    elif not hard and labels.at(POOL).missing:
-        yield fail(taints, "sandboxes that say nothing of a tier are placed on its nodes")
+            yield fail(own[0].at("value"), "the taint has another tier than the label")
+    elif not blocking and labels.at(PLATFORM_POOL_LABEL).missing:
+        yield fail(taints, "its nodes accept sandboxes without a tier")
 
 
 @rule(
@@ -74,12 +74,12 @@ def _taint(template: Field) -> Iterator[Outcome]:
     " 10% may be disrupted at once (Karpenter's NodePool reference).",
 )
 def renewable(pool: KubernetesObject) -> Iterator[Outcome]:
-    """A budget of nothing that holds at all times and for all reasons blocks everything but expiry."""
+    """Check the grace period, and for a budget that never allows disruption."""
     if pool.patch:
         return
     grace = pool.at("spec", "template", "spec", "terminationGracePeriod")
     if grace.missing and pool.at("spec", "template", "spec", "expireAfter").raw != "Never":
-        yield fail(grace, "a pod that refuses disruption keeps an expired node for ever")
+        yield fail(grace, "a pod that blocks disruption keeps an expired node forever")
     elif grace.unknown:
         yield unknown(grace)
     for budget in pool.at("spec", "disruption", "budgets").elements():
@@ -87,7 +87,7 @@ def renewable(pool: KubernetesObject) -> Iterator[Outcome]:
         if nodes.unknown:
             yield unknown(nodes)
         elif is_one_of(nodes, {"0", "0%"}) and budget.at("schedule").missing and budget.at("reasons").missing:
-            yield fail(nodes, "no node may ever be disrupted, for whatever reason")
+            yield fail(nodes, "it never allows disruption of a node")
 
 
 @rule(
@@ -100,13 +100,13 @@ def renewable(pool: KubernetesObject) -> Iterator[Outcome]:
     applies_to=resources(PROFILE),
 )
 def fargate_wildcards(profile: Resource) -> Iterator[Outcome]:
-    """Namespaces, and values of labels."""
+    """Check the namespaces and the values of labels."""
     for selector in profile.at("selectors").elements():
         for field in (selector.at("namespace"), *(value for _, value in selector.at("labels").entries())):
             if field.unknown:
                 yield unknown(field)
             elif isinstance(field.raw, str) and WILDCARDS & set(field.raw):
-                yield fail(field, "a wildcard selects what nobody thought of")
+                yield fail(field, "it has a wildcard")
 
 
 @rule(
@@ -119,18 +119,18 @@ def fargate_wildcards(profile: Resource) -> Iterator[Outcome]:
     applies_to=objects(NODE_CLASSES, "EC2NodeClass"),
 )
 def network_selectors(node_class: KubernetesObject) -> Iterator[Outcome]:
-    """Each term has an id, a name, or a tag whose value is said."""
+    """Check that each term has an id, a name, or a tag with a value."""
     for key in ("subnetSelectorTerms", "securityGroupSelectorTerms"):
         for term in node_class.at("spec", key).elements():
             if term.unknown:
                 yield unknown(term)
-            elif not any(_names(value) for value in _words(term)):
-                yield fail(term, "it selects whatever there is")
+            elif not any(_is_specific(value) for value in _criteria(term)):
+                yield fail(term, "it selects everything")
 
 
-def _words(term: Field) -> list[Field]:
+def _criteria(term: Field) -> list[Field]:
     return [term.at("id"), term.at("name"), *(value for _, value in term.at("tags").entries())]
 
 
-def _names(field: Field) -> bool:
+def _is_specific(field: Field) -> bool:
     return field.unknown or (isinstance(field.raw, str) and bool(field.raw.strip("*")))

@@ -1,4 +1,4 @@
-"""NODE: the subnets that nodes stand in."""
+"""NODE rules about the subnets of nodes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agentenv.policies.view.fields import Field
 from agentenv.policies.view.graph import Graph
 from agentenv.policies.view.resource import Resource
 
-SUBNET = "aws:ec2/subnet:Subnet"
+SUBNET, PUBLIC = "aws:ec2/subnet:Subnet", "mapPublicIpOnLaunch"
 
 
 @rule(
@@ -25,30 +25,32 @@ SUBNET = "aws:ec2/subnet:Subnet"
     defaults="A subnet assigns no public addresses by default (VPC user guide, subnet settings).",
 )
 def public_subnets(graph: Graph) -> Iterator[Outcome]:
-    """Node groups by what their subnets hang on, Karpenter's node classes by the tags that they select."""
-    asked = [(one, one.at("mapPublicIpOnLaunch")) for one in graph.of_type(SUBNET)]
-    open_ones = [one for one, given in asked if not given.missing and given.raw is not False]
-    if not open_ones:
+    """Check the subnets of node groups by dependencies, and of Karpenter's node classes by tags."""
+    public = [
+        subnet
+        for subnet in graph.of_type(SUBNET)
+        if not subnet.at(PUBLIC).missing and subnet.at(PUBLIC).raw is not False
+    ]
+    if not public:
         return
     for group in graph.of_type(NODE_GROUP):
-        named = graph.targets(group, "subnetIds", SUBNET)
-        yield from _judged(group.at("subnetIds"), [one for one in open_ones if one in named])
+        targets = graph.targets(group, "subnetIds", SUBNET)
+        yield from _in_public_subnet(group.at("subnetIds"), [subnet for subnet in public if subnet in targets])
     for node_class in graph.objects(NODE_CLASS_GROUP, "EC2NodeClass"):
         if node_class.at("spec", "associatePublicIPAddress").raw is not False:
             for term in node_class.at("spec", "subnetSelectorTerms").elements():
-                yield from _judged(term, [one for one in open_ones if _selected(term.at("tags"), one)])
+                yield from _in_public_subnet(term, [subnet for subnet in public if _selects(term.at("tags"), subnet)])
 
 
-def _judged(field: Field, subnets: list[Resource]) -> Iterator[Outcome]:
-    sure = [one for one in subnets if one.at("mapPublicIpOnLaunch").known and boolean(one.at("mapPublicIpOnLaunch"))]
-    if sure:
-        yield fail(field, f"the subnet {sure[0].name} gives its nodes addresses of the internet")
-    elif any(one.at("mapPublicIpOnLaunch").unknown for one in subnets):
-        yield unknown(field, "whether its subnets give addresses of the internet is not known yet")
+def _in_public_subnet(field: Field, subnets: list[Resource]) -> Iterator[Outcome]:
+    certain = [subnet for subnet in subnets if subnet.at(PUBLIC).known and boolean(subnet.at(PUBLIC))]
+    if certain:
+        yield fail(field, f"the subnet {certain[0].name} assigns public addresses to its nodes")
+    elif any(subnet.at(PUBLIC).unknown for subnet in subnets):
+        yield unknown(field, "whether its subnets assign public addresses is not known yet")
 
 
-def _selected(tags: Field, subnet: Resource) -> bool:
-    """Whether a term's tags select the subnet; what is not known selects nothing that could be told."""
-    wanted = list(tags.entries())
-    has = [(subnet.at("tags", key), value) for key, value in wanted]
-    return bool(wanted) and all(own.known and value.raw in (own.raw, "*") for own, value in has)
+def _selects(tags: Field, subnet: Resource) -> bool:
+    """Return whether the tags of a term select a subnet. Unknown tags select none."""
+    pairs = [(subnet.at("tags", key), value) for key, value in tags.entries()]
+    return bool(pairs) and all(own.known and value.raw in (own.raw, "*") for own, value in pairs)

@@ -8,13 +8,13 @@ from typing import get_args
 import pytest
 
 from agentenv.config.sections.cluster import Version
-from agentenv.policies.rules.cluster.control_plane import OLDEST
+from agentenv.policies.rules.cluster.control_plane import OLDEST_MINOR
 from agentenv.policies.rules.cost.owners import taggable_types
 
 
 def test_every_version_that_settings_offer_is_in_standard_support() -> None:
     [offered] = [get_args(one) for one in get_args(Version) if get_args(one)]
-    assert min(int(version.partition(".")[2]) for version in offered) == OLDEST
+    assert min(int(version.partition(".")[2]) for version in offered) == OLDEST_MINOR
 
 
 def test_what_can_carry_tags_is_what_the_official_schema_says() -> None:
