@@ -6,10 +6,7 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Final
 
-from agentenv.policies.rules.registry import GRAPH, Outcome, fail, resources, rule, unknown
-from agentenv.policies.view.fields import Field
-from agentenv.policies.view.graph import Graph
-from agentenv.policies.view.iam.arn_patterns import (
+from agentenv.core.iam.arn_patterns import (
     BUCKETS,
     CLUSTERS,
     ENTRIES,
@@ -26,6 +23,9 @@ from agentenv.policies.view.iam.arn_patterns import (
     USERS,
     Kind,
 )
+from agentenv.policies.rules.registry import GRAPH, Outcome, fail, resources, rule, unknown
+from agentenv.policies.view.fields import Field
+from agentenv.policies.view.graph import Graph
 from agentenv.policies.view.iam.roles import (
     ATTACHMENTS,
     EXCLUSIVE,

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from agentenv.core.capabilities.sets.address_ranges import is_open_range, parse_network
+from agentenv.core.iam.arn_patterns import ROLES
 from agentenv.policies.view.fields import Field
-from agentenv.policies.view.iam.arn_patterns import ROLES
 
 # Who calls, said in a way that only some can be: what makes a statement for everybody one for some.
 NARROWING: Final = frozenset(

@@ -11,8 +11,8 @@ from fnmatch import fnmatchcase
 from functools import cached_property, lru_cache
 from typing import Final, Literal
 
+from agentenv.core.iam.arn_patterns import Kind, everything
 from agentenv.policies.view.fields import UNKNOWN, Field
-from agentenv.policies.view.iam.arn_patterns import Kind, everything
 from agentenv.policies.view.iam.conditions import Condition, one_or_more
 
 # Where it stands for the unknown part of a text that a program put together

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from moto.core.utils import utcnow
 
-from agentenv.rehearsal.cloud.iam import policy_evaluation, role_sessions
-from agentenv.rehearsal.cloud.iam.policy_conditions import context_of
+from agentenv.core.iam import evaluation
+from agentenv.core.iam.conditions import context_of
+from agentenv.rehearsal.cloud.iam import role_sessions
 from agentenv.rehearsal.cloud.responses import AwsError
 
 if TYPE_CHECKING:
@@ -48,9 +49,7 @@ def check_authorization(context: RequestContext) -> None:
     for need in needs(context):
         tags = {f"aws:PrincipalTag/{key}": value for key, value in session_record["tags"].items()}
         condition_context = context_of(**{**tags, "aws:PrincipalArn": session_record["role"], **need.request_keys})
-        if not all(
-            policy_evaluation.grants(texts, need.action, need.resource, condition_context) for texts in (own, *bounds)
-        ):
+        if not all(evaluation.grants(texts, need.action, need.resource, condition_context) for texts in (own, *bounds)):
             arn = session_record["session"].arn
             text = f"User: {arn} is not authorized to perform: {need.action} on the specified resource"
             raise AwsError("AccessDeniedException" if is_json else "AccessDenied", text, 403)

@@ -7,8 +7,8 @@ import uuid
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from agentenv.rehearsal.cloud.iam import policy_documents
-from agentenv.rehearsal.cloud.iam.policy_conditions import conditions_met, context_of, matches_glob
+from agentenv.core.iam import documents
+from agentenv.core.iam.conditions import conditions_met, context_of, matches_glob
 from agentenv.rehearsal.cloud.pagination import page
 from agentenv.rehearsal.cloud.request_context import Row
 from agentenv.rehearsal.cloud.responses import AwsError
@@ -112,18 +112,18 @@ def _may_write(context: RequestContext, bucket: Any) -> bool:
     policy = bucket.policy
     if not policy:
         return False
-    document, _ = policy_documents.read(policy if isinstance(policy, str) else policy.decode())
-    for statement in policy_documents.statements(document):
+    document, _ = documents.read(policy if isinstance(policy, str) else policy.decode())
+    for statement in documents.statements(document):
         principal = statement.get("Principal")
-        services = policy_documents.as_list(principal.get("Service", [])) if isinstance(principal, dict) else []
-        actions = set(policy_documents.as_list(statement.get("Action", [])))
+        services = documents.as_list(principal.get("Service", [])) if isinstance(principal, dict) else []
+        actions = set(documents.as_list(statement.get("Action", [])))
         if (
             statement.get("Effect") == "Allow"
             and f"{SERVICE}.amazonaws.com" in services
             and actions & {"s3:PutObject", "s3:*"}
             and any(
                 matches_glob(where, f"arn:aws:s3:::{bucket.name}/any")
-                for where in policy_documents.as_list(statement.get("Resource", []))
+                for where in documents.as_list(statement.get("Resource", []))
             )
             and _allows_this_account(context, statement.get("Condition", {}))
         ):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from agentenv.core.iam import documents
 from agentenv.rehearsal.cloud.iam import policy_documents
 from agentenv.rehearsal.cloud.request_context import Row
 from agentenv.rehearsal.cloud.responses import AwsError, Response
@@ -150,9 +151,9 @@ def put_policy(context: RequestContext) -> dict[str, Any]:
         violations = ["Policy contains a statement with one or more invalid principals."]
     if violations:
         raise AwsError("InvalidPolicyException", violations[0])
-    document, _ = policy_documents.read(text)
-    for statement in policy_documents.statements(document):
-        for resource in policy_documents.as_list(statement.get("Resource", "*")):
+    document, _ = documents.read(text)
+    for statement in documents.statements(document):
+        for resource in documents.as_list(statement.get("Resource", "*")):
             if resource not in {"*", system.file_system_arn}:
                 raise AwsError("InvalidPolicyException", f"The policy is not about this file system: {resource}.")
         if not context.parameters.get("BypassPolicyLockoutSafetyCheck") and _locks_out(statement):
@@ -163,10 +164,8 @@ def put_policy(context: RequestContext) -> dict[str, Any]:
 
 def _locks_out(statement: dict[str, Any]) -> bool:
     principal = statement.get("Principal")
-    everyone = principal == "*" or (
-        isinstance(principal, dict) and "*" in policy_documents.as_list(principal.get("AWS"))
-    )
-    denies = any(action in OPEN_POLICY_ACTIONS for action in policy_documents.as_list(statement.get("Action", [])))
+    everyone = principal == "*" or (isinstance(principal, dict) and "*" in documents.as_list(principal.get("AWS")))
+    denies = any(action in OPEN_POLICY_ACTIONS for action in documents.as_list(statement.get("Action", [])))
     return statement.get("Effect") == "Deny" and everyone and denies and not statement.get("Condition")
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from agentenv.rehearsal.cloud.iam import policy_evaluation, role_sessions, token_issuers
-from agentenv.rehearsal.cloud.iam.policy_conditions import context_of
+from agentenv.core.iam import evaluation
+from agentenv.core.iam.conditions import context_of
+from agentenv.rehearsal.cloud.iam import role_sessions, token_issuers
 from agentenv.rehearsal.cloud.iam.service_account_tokens import InvalidToken, Token
 from agentenv.rehearsal.cloud.request_context import Row
 from agentenv.rehearsal.cloud.responses import AwsError
@@ -101,7 +102,7 @@ def _open_session(context: RequestContext, association: Record, tags: dict[str, 
         "aws:TagKeys": sorted(tags),
         "sts:RoleSessionName": name,
     }
-    eks = policy_evaluation.Principal("Service", frozenset({SERVICE}))
+    eks = evaluation.Principal("Service", frozenset({SERVICE}))
     role = _assumable_role(context, association["roleArn"], eks, request_keys, tags)
     if not (target_role := association.get("targetRoleArn")):
         return role_sessions.open_session(context, role, name, SECONDS, tags)
@@ -109,16 +110,14 @@ def _open_session(context: RequestContext, association: Record, tags: dict[str, 
     names = {role.arn, session, role.account_id, f"arn:aws:iam::{role.account_id}:root"}
     target_keys = {**request_keys, "sts:ExternalId": association["externalId"], "aws:PrincipalArn": role.arn}
     del target_keys["aws:SourceAccount"], target_keys["aws:SourceArn"]  # of the service alone
-    target = _assumable_role(
-        context, target_role, policy_evaluation.Principal("AWS", frozenset(names)), target_keys, tags
-    )
+    target = _assumable_role(context, target_role, evaluation.Principal("AWS", frozenset(names)), target_keys, tags)
     return role_sessions.open_session(context, target, name, min(SECONDS, 3600), tags)
 
 
 def _assumable_role(
     context: RequestContext,
     role_arn: str,
-    principal: policy_evaluation.Principal,
+    principal: evaluation.Principal,
     request_keys: dict[str, Any],
     tags: dict[str, str],
 ) -> Any:
@@ -126,8 +125,7 @@ def _assumable_role(
     actions = ACTIONS if tags else ACTIONS[:1]
     condition_context = context_of(**request_keys)
     if role is None or not all(
-        policy_evaluation.trusts(role_sessions.document(role), principal, action, condition_context)
-        for action in actions
+        evaluation.trusts(role_sessions.document(role), principal, action, condition_context) for action in actions
     ):
         text = "Unauthorized Exception! EKS does not have permissions to assume the associated role."
         raise AwsError("AccessDeniedException", f"{text} It needs {' and '.join(actions)} on {role_arn}.")

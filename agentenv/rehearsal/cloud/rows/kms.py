@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from moto.kms import models, utils
 
+from agentenv.core.iam import documents
 from agentenv.rehearsal.cloud.iam import policy_documents
 from agentenv.rehearsal.cloud.request_context import Row
 from agentenv.rehearsal.cloud.responses import AwsError, Response
@@ -43,13 +44,13 @@ def _check_policy(context: RequestContext, text: str) -> None:
 
 def _stays_manageable(context: RequestContext, text: str) -> bool:
     """Return whether someone in the account, or the caller, may still change the policy."""
-    document, _ = policy_documents.read(text)
+    document, _ = documents.read(text)
     caller = context.invoke("sts", "GetCallerIdentity")["Arn"].replace(":sts:", ":iam:")
     holders = {"*", context.account, f"arn:aws:iam::{context.account}:root", caller}
-    for statement in policy_documents.statements(document):
+    for statement in documents.statements(document):
         principal = statement.get("Principal")
-        named = policy_documents.as_list(principal.get("AWS", [])) if isinstance(principal, dict) else [principal]
-        manages = any(action in MANAGES for action in policy_documents.as_list(statement.get("Action", [])))
+        named = documents.as_list(principal.get("AWS", [])) if isinstance(principal, dict) else [principal]
+        manages = any(action in MANAGES for action in documents.as_list(statement.get("Action", [])))
         if statement.get("Effect") == "Allow" and manages and holders & set(named):
             return True
     return False

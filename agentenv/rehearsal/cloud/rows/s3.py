@@ -6,6 +6,7 @@ import ipaddress
 import re
 from typing import TYPE_CHECKING, Any
 
+from agentenv.core.iam import documents
 from agentenv.rehearsal.cloud.iam import policy_documents
 from agentenv.rehearsal.cloud.request_context import Row
 from agentenv.rehearsal.cloud.responses import AwsError, Response
@@ -46,17 +47,17 @@ def put_policy(context: RequestContext) -> Response:
         raise AwsError("MalformedPolicy", violations[0], 400)
     if policy_documents.missing_principals(text, context.account, lambda arn: principal_exists(context, arn)):
         raise AwsError("MalformedPolicy", "Invalid principal in policy", 400)
-    document, _ = policy_documents.read(text)
+    document, _ = documents.read(text)
     allowed = re.compile(rf"arn:aws[\w-]*:s3:::{re.escape(bucket)}(/.*)?|\*|arn:aws[\w-]*:s3:::\*")
-    for statement in policy_documents.statements(document):
-        for resource in policy_documents.as_list(statement.get("Resource", statement.get("NotResource"))):
+    for statement in documents.statements(document):
+        for resource in documents.as_list(statement.get("Resource", statement.get("NotResource"))):
             if not allowed.fullmatch(resource):
                 raise AwsError("MalformedPolicy", "Policy has invalid resource", 400)
     if len(text.encode()) > POLICY_LENGTH:
         raise AwsError("PolicyTooLarge", f"The policy is over {POLICY_LENGTH} bytes.", 400)
     block = getattr(context.backend("s3").buckets.get(bucket), "public_access_block", None)
     blocked = block and str(block.block_public_policy).lower() == "true"
-    if blocked and any(_is_public(statement) for statement in policy_documents.statements(document)):
+    if blocked and any(_is_public(statement) for statement in documents.statements(document)):
         raise AwsError("AccessDenied", "public policies are blocked by the BlockPublicPolicy block setting", 403)
     return context.forward()
 
@@ -64,9 +65,7 @@ def put_policy(context: RequestContext) -> Response:
 def _is_public(statement: dict[str, Any]) -> bool:
     """Return whether a statement allows everyone without a condition."""
     principal = statement.get("Principal")
-    everyone = principal == "*" or (
-        isinstance(principal, dict) and "*" in policy_documents.as_list(principal.get("AWS", []))
-    )
+    everyone = principal == "*" or (isinstance(principal, dict) and "*" in documents.as_list(principal.get("AWS", [])))
     return statement.get("Effect") == "Allow" and everyone and not statement.get("Condition")
 
 

@@ -10,8 +10,9 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from agentenv.rehearsal.cloud.iam import policy_evaluation, role_sessions
-from agentenv.rehearsal.cloud.iam.policy_conditions import context_of
+from agentenv.core.iam import evaluation
+from agentenv.core.iam.conditions import context_of
+from agentenv.rehearsal.cloud.iam import role_sessions
 from agentenv.rehearsal.cloud.request_context import Row
 from agentenv.rehearsal.cloud.responses import AwsError
 
@@ -69,7 +70,7 @@ def _check_trust(context: RequestContext, role: Any, session: Any, tags: dict[st
     own = session["session"].arn
     account = own.split(":")[4]
     names = frozenset({own, session["role"], account, f"arn:aws:iam::{account}:root"})
-    principal = policy_evaluation.Principal("AWS", names)
+    principal = evaluation.Principal("AWS", names)
     condition_context = context_of(
         **{
             "aws:PrincipalArn": session["role"],
@@ -80,9 +81,7 @@ def _check_trust(context: RequestContext, role: Any, session: Any, tags: dict[st
     )
     for action in (ASSUME, TAG) if tags else (ASSUME,):
         # A role that is not there and one that does not want the caller look the same from outside
-        if role is None or not policy_evaluation.trusts(
-            role_sessions.document(role), principal, action, condition_context
-        ):
+        if role is None or not evaluation.trusts(role_sessions.document(role), principal, action, condition_context):
             text = f"User: {own} is not authorized to perform: {action} on resource: {context.parameters['RoleArn']}"
             raise AwsError("AccessDenied", text, 403)
 

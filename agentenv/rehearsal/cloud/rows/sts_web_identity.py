@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from agentenv.rehearsal.cloud.iam import policy_evaluation, role_sessions, token_issuers
-from agentenv.rehearsal.cloud.iam.policy_conditions import context_of
+from agentenv.core.iam import evaluation
+from agentenv.core.iam.conditions import context_of
+from agentenv.rehearsal.cloud.iam import role_sessions, token_issuers
 from agentenv.rehearsal.cloud.iam.service_account_tokens import InvalidToken, Token
 from agentenv.rehearsal.cloud.request_context import Row
 from agentenv.rehearsal.cloud.responses import AwsError
@@ -46,9 +47,9 @@ def assume_role_with_web_identity(context: RequestContext) -> dict[str, Any]:
             "sts:RoleSessionName": parameters["RoleSessionName"],
         }
     )
-    federated = policy_evaluation.Principal("Federated", frozenset({provider.arn}))
+    federated = evaluation.Principal("Federated", frozenset({provider.arn}))
     # A role that is not there and one that does not want the caller look the same from outside
-    if role is None or not policy_evaluation.trusts(role_sessions.document(role), federated, ACTION, condition_context):
+    if role is None or not evaluation.trusts(role_sessions.document(role), federated, ACTION, condition_context):
         raise AwsError("AccessDenied", f"Not authorized to perform {ACTION}", 403)
     seconds = parameters.get("DurationSeconds", USUAL_SECONDS)
     if seconds > int(role.max_session_duration or LONGEST_SECONDS):

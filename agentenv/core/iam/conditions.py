@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from agentenv.rehearsal.cloud.iam.policy_documents import as_list
+from agentenv.core.iam.documents import as_list
 
 Context = Mapping[str, Sequence[str]]  # values by key; keys in lower case, because IAM does not mind theirs
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agentenv.rehearsal.cloud.iam import policy_documents
-from agentenv.rehearsal.cloud.iam.policy_conditions import Context, conditions_met, matches_glob
+from agentenv.core.iam import documents
+from agentenv.core.iam.conditions import Context, conditions_met, matches_glob
 
 
 @dataclass(frozen=True)
@@ -27,18 +27,18 @@ def trusts(document: str, principal: Principal, action: str, context: Context) -
     return _allowed([document], action, None, principal, context)
 
 
-def grants(documents: Iterable[str], action: str, resource: str, context: Context) -> bool:
+def grants(texts: Iterable[str], action: str, resource: str, context: Context) -> bool:
     """Return whether the policies of a role allow an action on a resource."""
-    return _allowed(documents, action, resource, None, context)
+    return _allowed(texts, action, resource, None, context)
 
 
 def _allowed(
-    documents: Iterable[str], action: str, resource: str | None, principal: Principal | None, context: Context
+    texts: Iterable[str], action: str, resource: str | None, principal: Principal | None, context: Context
 ) -> bool:
     allowed = False
-    for text in documents:
-        document, _ = policy_documents.read(text)
-        for statement in policy_documents.statements(document):
+    for text in texts:
+        document, _ = documents.read(text)
+        for statement in documents.statements(document):
             applies = (
                 _matches_action(statement, action)
                 and _matches_resource(statement, resource)
@@ -52,14 +52,14 @@ def _allowed(
 
 
 def _matches_action(statement: Mapping[str, Any], action: str) -> bool:
-    actions = policy_documents.as_list(statement.get("Action", statement.get("NotAction", [])))
+    actions = documents.as_list(statement.get("Action", statement.get("NotAction", [])))
     return any(matches_glob(name.lower(), action.lower()) for name in actions) is ("Action" in statement)
 
 
 def _matches_resource(statement: Mapping[str, Any], resource: str | None) -> bool:
     if resource is None:
         return True
-    resources = policy_documents.as_list(statement.get("Resource", statement.get("NotResource", [])))
+    resources = documents.as_list(statement.get("Resource", statement.get("NotResource", [])))
     return any(matches_glob(name, resource) for name in resources) is ("Resource" in statement)
 
 
@@ -70,7 +70,7 @@ def _matches_principal(statement: Mapping[str, Any], principal: Principal | None
     if element == "*":
         matches = True
     else:
-        names = policy_documents.as_list(element.get(principal.kind, [])) if isinstance(element, dict) else []
+        names = documents.as_list(element.get(principal.kind, [])) if isinstance(element, dict) else []
         everyone = principal.kind == "AWS" and "*" in names
         matches = everyone or not principal.names.isdisjoint(names)
     return matches is ("Principal" in statement)

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from agentenv.rehearsal.cloud.iam.policy_conditions import conditions_met, context_of
-from agentenv.rehearsal.cloud.iam.policy_evaluation import Principal, grants, trusts
+from agentenv.core.iam.conditions import conditions_met, context_of
+from agentenv.core.iam.evaluation import Principal, grants, trusts
 from tests.fast.rehearsal.cloud.calls import allow
 
 CONTEXT = context_of(
