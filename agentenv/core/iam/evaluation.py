@@ -1,17 +1,13 @@
-"""Evaluate policies for a request: it must be allowed by a statement, and denied by none.
-
-Used for roles only: who may assume them (trust policies), and what their sessions may do. The rehearsal's own caller
-owns the account and is not checked.
-"""
+"""Evaluate policies for a request: a statement must allow it, and none may deny it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
-from agentenv.core.iam import documents
-from agentenv.core.iam.conditions import Context, conditions_met, matches_glob
+from agentenv.core.iam.conditions import RequestKeys
+from agentenv.core.iam.documents import Statement, as_list, read, statements
 
 
 @dataclass(frozen=True)
@@ -22,55 +18,48 @@ class Principal:
     names: frozenset[str]
 
 
-def trusts(document: str, principal: Principal, action: str, context: Context) -> bool:
+def request_keys(**keys: str | Sequence[str]) -> dict[str, Sequence[str]]:
+    """Return the condition keys of a request; keys have colons: `request_keys(**{"aws:SourceArn": …})`."""
+    return {key.lower(): [value] if isinstance(value, str) else value for key, value in keys.items()}
+
+
+def trusts(text: str, principal: Principal, action: str, keys: RequestKeys) -> bool:
     """Return whether a trust policy allows a principal's action on its role."""
-    return _allowed([document], action, None, principal, context)
+    return _allowed([text], action, None, principal, keys)
 
 
-def grants(texts: Iterable[str], action: str, resource: str, context: Context) -> bool:
+def grants(texts: Iterable[str], action: str, resource: str, keys: RequestKeys) -> bool:
     """Return whether the policies of a role allow an action on a resource."""
-    return _allowed(texts, action, resource, None, context)
+    return _allowed(texts, action, resource, None, keys)
 
 
 def _allowed(
-    texts: Iterable[str], action: str, resource: str | None, principal: Principal | None, context: Context
+    texts: Iterable[str], action: str, resource: str | None, principal: Principal | None, keys: RequestKeys
 ) -> bool:
     allowed = False
     for text in texts:
-        document, _ = documents.read(text)
-        for statement in documents.statements(document):
+        document, _ = read(text)
+        for statement in statements(document):
             applies = (
-                _matches_action(statement, action)
-                and _matches_resource(statement, resource)
-                and _matches_principal(statement, principal)
+                statement.matches_action(action)
+                and (resource is None or statement.matches_resource(resource))
+                and (principal is None or _matches_principal(statement, principal))
+                and all(condition.is_met(keys) for condition in statement.conditions)
             )
-            if applies and conditions_met(statement.get("Condition", {}), context):
-                if statement["Effect"] == "Deny":
-                    return False
-                allowed = True
+            if applies and statement.denies:
+                return False
+            allowed = allowed or bool(applies and statement.allows)
     return allowed
 
 
-def _matches_action(statement: Mapping[str, Any], action: str) -> bool:
-    actions = documents.as_list(statement.get("Action", statement.get("NotAction", [])))
-    return any(matches_glob(name.lower(), action.lower()) for name in actions) is ("Action" in statement)
-
-
-def _matches_resource(statement: Mapping[str, Any], resource: str | None) -> bool:
-    if resource is None:
-        return True
-    resources = documents.as_list(statement.get("Resource", statement.get("NotResource", [])))
-    return any(matches_glob(name, resource) for name in resources) is ("Resource" in statement)
-
-
-def _matches_principal(statement: Mapping[str, Any], principal: Principal | None) -> bool:
-    if principal is None:
-        return True
-    element = statement.get("Principal", statement.get("NotPrincipal"))
+def _matches_principal(statement: Statement, principal: Principal) -> bool:
+    negated = statement.has("NotPrincipal")
+    element = statement.get("NotPrincipal" if negated else "Principal")
     if element == "*":
         matches = True
     else:
-        names = documents.as_list(element.get(principal.kind, [])) if isinstance(element, dict) else []
+        values: Any = cast("Mapping[str, Any]", element).get(principal.kind, []) if isinstance(element, Mapping) else []
+        names = as_list(values)
         everyone = principal.kind == "AWS" and "*" in names
         matches = everyone or not principal.names.isdisjoint(names)
-    return matches is ("Principal" in statement)
+    return matches is not negated

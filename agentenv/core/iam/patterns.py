@@ -1,13 +1,15 @@
-"""IAM patterns with `*` and `?`: whether several patterns together match every text that another one matches.
+"""IAM patterns with `*` and `?`: whether one matches a text, and whether several match every text of another one.
 
-All patterns run in parallel as automata, one letter at a time, with the set of possible positions of each. Letters that
-no pattern contains are equivalent, so one of them is enough and the search ends.
+For the latter, all patterns run in parallel as automata, one letter at a time, with the set of possible positions of
+each. Letters that no pattern contains are equivalent, so one of them is enough and the search ends.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -21,6 +23,12 @@ Places = frozenset[int]
 
 class TooIntricateError(ValueError):
     """The comparison of these patterns would take too long."""
+
+
+@lru_cache(maxsize=4096)
+def matches(pattern: str, text: str) -> bool:
+    """Return whether a pattern matches a text, with respect to case."""
+    return fnmatchcase(text, pattern.replace("[", "[[]"))
 
 
 @dataclass(frozen=True)
@@ -64,13 +72,13 @@ def coverings(pattern: str, others: Sequence[str]) -> Mapping[frozenset[int], st
     walk = _Walk((pattern, *others))
     named = {letter for each in walk.patterns for letter in each if letter not in "*?"}
     letters = [*sorted(named), next((letter for letter in _SPARE if letter not in named), chr(0x10FFFF))]
-    matches: dict[frozenset[int], str] = {}
+    texts: dict[frozenset[int], str] = {}
     first = walk.start()
     seen, queue = {first}, deque([(first, "")])
     while queue:
         state, text = queue.popleft()
         if walk.done(state, 0):
-            matches.setdefault(frozenset(index for index in range(len(others)) if walk.done(state, index + 1)), text)
+            texts.setdefault(frozenset(index for index in range(len(others)) if walk.done(state, index + 1)), text)
         for letter in letters:
             after = walk.step(state, letter)
             if not after[0] or after in seen:
@@ -79,7 +87,7 @@ def coverings(pattern: str, others: Sequence[str]) -> Mapping[frozenset[int], st
                 raise TooIntricateError(f"{pattern} against {len(others)} patterns")
             seen.add(after)
             queue.append((after, text + letter))
-    return matches
+    return texts
 
 
 def uncovered(pattern: str, others: Sequence[str]) -> str | None:

@@ -11,7 +11,7 @@ from agentenv.policies.view.cluster.clusters import Cluster
 from agentenv.policies.view.cluster.images import parse_image
 from agentenv.policies.view.fields import Field
 from agentenv.policies.view.graph import Graph
-from agentenv.policies.view.iam.conditions import one_or_more
+from agentenv.policies.view.iam.statements import one_or_more
 from agentenv.policies.view.resource import KubernetesObject, Resource
 
 LOG_GROUP = "aws:cloudwatch/logGroup:LogGroup"

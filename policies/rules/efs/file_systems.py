@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from agentenv.core.capabilities.unknown_values import Unknown
 from agentenv.policies.rules.registry import GRAPH, Outcome, fail, forbid, resources, rule, unknown
-from agentenv.policies.view.fields import Field, is_one_of
+from agentenv.policies.view.fields import is_one_of
 from agentenv.policies.view.graph import Graph
 from agentenv.policies.view.iam.statements import Statement, statements, unknown_in
 from agentenv.policies.view.references import Reference, reference, with_listed
@@ -67,7 +68,7 @@ def mount_policy(graph: Graph) -> Iterator[Outcome]:
         unknown_fields = (each.field for each in every if each.field.unknown or each.allows is None)
         if doubt := next(unknown_fields, None):
             yield unknown(doubt)
-        allowing = [each for each in every if each.allows and each.does(MOUNT) is not False]
+        allowing = [each for each in every if each.allows and each.matches_action(MOUNT) is not False]
         denies_no_point = _is_denied(every, MOUNT, _without_access_point)
         denies_no_tls = _is_denied(every, MOUNT, _without_tls)
         if not denies_no_point and not all(map(_requires_access_point, allowing)):
@@ -78,10 +79,10 @@ def mount_policy(graph: Graph) -> Iterator[Outcome]:
             conditions = (("an access point", denies_no_point), ("TLS", denies_no_tls))
             missing = " and ".join(name for name, is_denied in conditions if not is_denied)
             yield fail(document, f"does not deny mounting without {missing}, which the policies of roles can allow")
-        root = [each for each in every if each.allows and each.does(ROOT) is not False]
+        root = [each for each in every if each.allows and each.matches_action(ROOT) is not False]
         if root and not _is_denied(every, ROOT, _is_unconditional):
             yield fail(document, "allows root access of clients")
-        if any(each.for_anybody() and not _requires_access_point(each) for each in allowing):
+        if any(each.is_open_to_everybody() and not _requires_access_point(each) for each in allowing):
             yield fail(document, "allows everybody to mount it")
 
 
@@ -172,12 +173,12 @@ def _has_reference(references: dict[Resource, Reference], system: Resource, mess
 
 def _is_denied(every: list[Statement], action: str, in_case: Callable[[Statement], bool]) -> bool:
     """Return whether a statement denies everybody the action, at least in a case."""
-    denying = (each for each in every if each.denies and each.everybody and not each.has("NotPrincipal"))
-    return any(each.does(action) and in_case(each) for each in denying)
+    denying = (each for each in every if each.denies and each.has_every_principal and not each.has("NotPrincipal"))
+    return any(each.matches_action(action) and in_case(each) for each in denying)
 
 
 def _is_unconditional(statement: Statement) -> bool:
-    return not statement.conditional
+    return not statement.is_conditional
 
 
 def _selects_by_tag(selection: Resource, system: Resource) -> bool:
@@ -188,40 +189,40 @@ def _selects_by_tag(selection: Resource, system: Resource) -> bool:
 
 
 def _without_access_point(statement: Statement) -> bool:
-    if not statement.conditional:
+    if not statement.is_conditional:
         return True
     return len(statement.conditions) == 1 and any(
         condition.operator.lower() == "null" and _all(condition.values, "true")
-        for condition in statement.compares("elasticfilesystem:AccessPointArn")
+        for condition in statement.conditions_on("elasticfilesystem:AccessPointArn")
     )
 
 
 def _without_tls(statement: Statement) -> bool:
-    if not statement.conditional:
+    if not statement.is_conditional:
         return True
     return len(statement.conditions) == 1 and any(
         condition.operator.lower() in {"bool", "boolifexists"} and _all(condition.values, "false")
-        for condition in statement.compares("aws:SecureTransport")
+        for condition in statement.conditions_on("aws:SecureTransport")
     )
 
 
 def _requires_access_point(statement: Statement) -> bool:
     return any(
-        (condition.equals and not any(str(value.raw).strip("*") == "" for value in condition.values))
+        (condition.requires_match and not any(str(value).strip("*") == "" for value in condition.values))
         or (condition.operator.lower() == "null" and _all(condition.values, "false"))
-        for condition in statement.compares("elasticfilesystem:AccessPointArn")
+        for condition in statement.conditions_on("elasticfilesystem:AccessPointArn")
     )
 
 
 def _requires_tls(statement: Statement) -> bool:
     return any(
         condition.operator.lower() == "bool" and _all(condition.values, "true")
-        for condition in statement.compares("aws:SecureTransport")
+        for condition in statement.conditions_on("aws:SecureTransport")
     )
 
 
-def _all(values: list[Field], text: str) -> bool:
-    return bool(values) and all(str(value.raw).lower() == text for value in values)
+def _all(values: tuple[str | Unknown, ...], text: str) -> bool:
+    return bool(values) and all(str(value).lower() == text for value in values)
 
 
 def _group_ingress(graph: Graph, group: Resource) -> Iterator[Outcome]:

@@ -1,4 +1,4 @@
-"""IAM, rights: what the policies of roles allow, and how far a role that sandboxes can take on could ever go."""
+"""IAM rules about permissions: policies that grant too much, boundaries, and the role of nodes."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from itertools import islice
 from typing import Final
 
 from agentenv.core.iam.arn_patterns import (
+    ACCESS_ENTRIES,
     BUCKETS,
     CLUSTERS,
-    ENTRIES,
     FILE_SYSTEMS,
-    FILES,
     FUNCTIONS,
     GROUPS,
     INSTANCES,
     KEYS,
+    OBJECTS,
     PARAMETERS,
     POLICIES,
     ROLES,
     SECRETS,
     USERS,
-    Kind,
+    ResourceKind,
 )
 from agentenv.policies.rules.registry import GRAPH, Outcome, fail, resources, rule, unknown
 from agentenv.policies.view.fields import Field
@@ -32,19 +32,19 @@ from agentenv.policies.view.iam.roles import (
     INLINE,
     POLICY,
     ROLE,
-    arns_of,
-    attached,
-    aws_policy,
+    attached_arns,
+    aws_policy_name,
     documents_of,
-    inline,
+    inline_policies_of,
+    policies_attached_to,
     role_assignments,
 )
-from agentenv.policies.view.iam.statements import Statement, statements, unknown_in
+from agentenv.policies.view.iam.statements import Statement, one_or_more, statements, unknown_in
 from agentenv.policies.view.references import reference, with_listed
 from agentenv.policies.view.resource import Resource
 
-# Broad whatever their name says; those that end in FullAccess are besides.
-BROAD: Final = frozenset(
+# AWS managed policies that grant too much, besides those whose name ends in FullAccess
+BROAD_POLICIES: Final = frozenset(
     {
         "AdministratorAccess",
         "AmazonEC2RoleforSSM",
@@ -59,9 +59,8 @@ BROAD: Final = frozenset(
     }
 )
 PASS_ROLE: Final = "iam:PassRole"  # noqa: S105 - an action
-# What nobody needs on every one of its kind: it makes the caller, or somebody that it is, whatever it likes, or it
-# reads everybody's secrets and files.
-RISKY: Final[Mapping[Kind, tuple[str, ...]]] = {
+# Actions that nobody needs for every resource of a kind: they escalate privileges, or read all secrets or files
+RISKY: Final[Mapping[ResourceKind, tuple[str, ...]]] = {
     ROLES: (
         PASS_ROLE,
         "iam:AttachRolePolicy",
@@ -83,7 +82,7 @@ RISKY: Final[Mapping[Kind, tuple[str, ...]]] = {
     GROUPS: ("iam:AddUserToGroup", "iam:AttachGroupPolicy", "iam:PutGroupPolicy"),
     POLICIES: ("iam:CreatePolicyVersion", "iam:SetDefaultPolicyVersion"),
     CLUSTERS: ("eks:CreateAccessEntry",),
-    ENTRIES: ("eks:AssociateAccessPolicy",),
+    ACCESS_ENTRIES: ("eks:AssociateAccessPolicy",),
     INSTANCES: ("ssm:SendCommand", "ssm:StartSession"),
     FUNCTIONS: ("lambda:UpdateFunctionCode",),
     FILE_SYSTEMS: (
@@ -94,7 +93,7 @@ RISKY: Final[Mapping[Kind, tuple[str, ...]]] = {
     SECRETS: ("secretsmanager:BatchGetSecretValue", "secretsmanager:GetSecretValue"),
     PARAMETERS: ("ssm:GetParameter", "ssm:GetParameterHistory", "ssm:GetParameters", "ssm:GetParametersByPath"),
     BUCKETS: ("s3:PutBucketPolicy",),
-    FILES: ("s3:GetObject",),
+    OBJECTS: ("s3:GetObject",),
     KEYS: ("kms:CreateGrant", "kms:Decrypt", "kms:PutKeyPolicy"),
 }
 NODE_POLICIES: Final = frozenset(
@@ -136,22 +135,22 @@ ENTRY: Final = "aws:eks/accessEntry:AccessEntry"
     applies_to=resources(ROLE, POLICY, *INLINE, *ATTACHMENTS, *EXCLUSIVE),
     defaults="A policy allows nothing by default, and a role has no boundary by default (IAM documents).",
 )
-def rights(resource: Resource, graph: Graph) -> Iterator[Outcome]:
-    """Statements that allow, each by itself; what another one denies, people forget."""
+def excessive_permissions(resource: Resource, graph: Graph) -> Iterator[Outcome]:
+    """Check each allowing statement by itself, regardless of denying ones."""
     for document in documents_of(resource):
         if document.missing or unknown_in(document) is not None:
             yield unknown(document)
             continue
-        for one in statements(document):
-            if one.field.unknown or one.allows is None:
-                yield unknown(one.field)
-            elif one.allows:
-                yield from _excess(one)
-    for arn in arns_of(resource):
+        for statement in statements(document):
+            if statement.field.unknown or statement.allows is None:
+                yield unknown(statement.field)
+            elif statement.allows:
+                yield from _excess(statement)
+    for arn in attached_arns(resource):
         if arn.unknown and not graph.targets(resource, arn.path.partition("[")[0], POLICY):
             yield unknown(arn)
-        elif (name := aws_policy(arn)) is not None and (name in BROAD or name.endswith("FullAccess")):
-            yield fail(arn, f"AWS's policy {name} allows far more than any role of a sandbox platform needs")
+        elif (name := aws_policy_name(arn)) is not None and (name in BROAD_POLICIES or name.endswith("FullAccess")):
+            yield fail(arn, f"the AWS managed policy {name} grants too much")
     if resource.type == ROLE:
         yield from _boundary(graph, resource)
 
@@ -169,77 +168,78 @@ def rights(resource: Resource, graph: Graph) -> Iterator[Outcome]:
     defaults="A role has no policies by default.",
 )
 def node_role(graph: Graph) -> Iterator[Outcome]:
-    """A role is the nodes' where a node group, an instance profile, a node class or an access entry names it."""
+    """Check roles that a node group, an instance profile, a node class or an access entry names."""
     for role in graph.of_type(ROLE):
-        answer = _of_nodes(graph, role)
+        answer = _is_node_role(graph, role)
         if isinstance(answer, Field):
             yield unknown(answer, f"whether '{role.name}' is the role of nodes is not known yet")
         if answer is not True:
             continue
-        for arn in attached(graph, role):
-            name = aws_policy(arn)
+        for arn in policies_attached_to(graph, role):
+            name = aws_policy_name(arn)
             if arn.unknown:
                 yield unknown(arn)
             elif name is None or name not in NODE_POLICIES:
-                yield fail(arn, f"gives nodes {name or 'a policy beside those of AWS'}")
-        yield from (fail(one.root, "writes a policy into the role of nodes") for one in inline(graph, role))
+                yield fail(arn, f"gives nodes {name or 'a policy that is not an AWS managed one'}")
+        for policy in inline_policies_of(graph, role):
+            yield fail(policy.root, "adds an inline policy to the role of nodes")
 
 
-def _excess(one: Statement) -> Iterator[Outcome]:
-    """What is too much about a statement; the first reason is enough."""
-    field = one.field
-    if one.has("NotAction"):
+def _excess(statement: Statement) -> Iterator[Outcome]:
+    """Yield the first way in which a statement grants too much."""
+    field = statement.field
+    if statement.has("NotAction"):
         yield fail(field.at("NotAction"), "allows every action but a few")
         return
-    if one.has("NotResource"):
+    if statement.has("NotResource"):
         yield fail(field.at("NotResource"), "allows every resource but a few")
         return
-    doubt = False
-    for action in one.patterns("Action"):
+    has_unknown = False
+    for action in one_or_more(field.at("Action")):
         text = action.raw
         if not isinstance(text, str):
-            doubt = True
+            has_unknown = True
         elif not text.strip("*:"):
             yield fail(action, "allows every action")
             return
-        elif text.endswith(":*") and one.anything and not one.bound:
-            words = f"allows every action of {text.partition(':')[0]} on everything"
-            yield unknown(field.at("Condition")) if one.bound is None else fail(action, words)
+        elif text.endswith(":*") and statement.matches_all_resources and not statement.excludes_requests:
+            message = f"allows every action of {text.partition(':')[0]} on every resource"
+            yield unknown(field.at("Condition")) if statement.excludes_requests is None else fail(action, message)
             return
-    if doubt and one.anything is not False and not one.bound:
+    if has_unknown and statement.matches_all_resources is not False and not statement.excludes_requests:
         yield unknown(field.at("Action"))
         return
-    yield from islice(_on_every_one(one), 1)
+    yield from islice(_risky_actions(statement), 1)
 
 
-def _on_every_one(one: Statement) -> Iterator[Outcome]:
-    """The actions that it allows on every one of their kind; what is sure comes before what is not known."""
-    unsure: Field | None = None
+def _risky_actions(statement: Statement) -> Iterator[Outcome]:
+    """Yield the risky actions on every resource of their kind; certain ones come before unknown ones."""
+    doubt: Field | None = None
     for kind, actions in RISKY.items():
-        if (whole := one.every(kind)) is False:
+        if (all_match := statement.matches_all_of(kind)) is False:
             continue
         for action in actions:
-            # A condition on the service that a role is passed to leaves all roles in
-            bound = False if action == PASS_ROLE else one.bound
-            if bound or not one.does(action):
+            # A condition on the service to which a role is passed excludes no roles
+            excludes = False if action == PASS_ROLE else statement.excludes_requests
+            if excludes or not statement.matches_action(action):
                 continue
-            if whole and bound is False:
-                passes = "passes any role to whatever it starts"
-                yield fail(
-                    one.field.at("Action"), passes if action == PASS_ROLE else f"allows {action} on every {kind.word}"
-                )
-            unsure = unsure or one.field.at("Condition" if bound is None else "Resource")
-    if unsure is not None:
-        yield unknown(unsure)
+            if all_match and excludes is False:
+                message = f"allows {action} on every {kind.title}"
+                if action == PASS_ROLE:
+                    message = "allows passing every role to the services that it can use"
+                yield fail(statement.field.at("Action"), message)
+            doubt = doubt or statement.field.at("Condition" if excludes is None else "Resource")
+    if doubt is not None:
+        yield unknown(doubt)
 
 
 def _boundary(graph: Graph, role: Resource) -> Iterator[Outcome]:
     boundary = role.at("permissionsBoundary")
     if not boundary.missing and boundary.raw != "":
         return
-    answers = [(one.role.refers_to(role), one.is_for_tenants(graph)) for one in role_assignments(graph)]
+    answers = [(each.role.refers_to(role), each.is_for_tenants(graph)) for each in role_assignments(graph)]
     if (True, True) in answers or _trusts_sandboxes(role):
-        yield fail(boundary, "is a role of sandboxes that nothing bounds")
+        yield fail(boundary, "is a role of sandboxes without a permissions boundary")
     elif (None, True) in answers or (True, None) in answers:
         yield unknown(boundary, "whether it is a role of sandboxes is not known yet")
 
@@ -249,32 +249,28 @@ def _trusts_sandboxes(role: Resource) -> bool:
     if unknown_in(document) is not None or document.missing:
         return False
     subjects = (
-        str(value.raw)
-        for one in statements(document)
-        for condition in one.conditions
+        str(value)
+        for statement in statements(document)
+        for condition in statement.conditions
         if condition.key.endswith((":sub", "kubernetes-namespace"))
         for value in condition.values
     )
-    return any(text.startswith(("system:serviceaccount:sandbox-", "sandbox-")) for text in subjects)
+    return any(subject.startswith(("system:serviceaccount:sandbox-", "sandbox-")) for subject in subjects)
 
 
-def _of_nodes(graph: Graph, role: Resource) -> bool | Field:
-    """Whether nodes have it; the field by which nobody can tell."""
-    users: list[tuple[Resource, str]] = [(one, "nodeRoleArn") for one in graph.of_type(NODES)]
-    users += [(one, "role") for one in graph.of_type(PROFILE)]
-    users += [(one, "principalArn") for one in graph.of_type(ENTRY) if str(one.at("type").raw).startswith("EC2")]
-    named_by = [reference(graph, one, (key,), ROLE) for one, key in users]
-    answers = [one.refers_to(role) for one in named_by]
+def _is_node_role(graph: Graph, role: Resource) -> bool | Field:
+    """Return whether nodes have a role; the deciding field if that is not known."""
+    users: list[tuple[Resource, str]] = [(group, "nodeRoleArn") for group in graph.of_type(NODES)]
+    users += [(profile, "role") for profile in graph.of_type(PROFILE)]
+    users += [(entry, "principalArn") for entry in graph.of_type(ENTRY) if str(entry.at("type").raw).startswith("EC2")]
+    references = [reference(graph, user, (key,), ROLE) for user, key in users]
+    answers = [each.refers_to(role) for each in references]
     if True in answers:
         return True
-    for thing in graph.objects("karpenter.k8s.aws", "EC2NodeClass"):
-        named = with_listed(graph, graph.targets(thing.resource, "spec", ROLE), _listed(thing.at("spec", "role")), ROLE)
-        if role in named:
+    for node_class in graph.objects("karpenter.k8s.aws", "EC2NodeClass"):
+        field = node_class.at("spec", "role")
+        names = Field(field.urn, field.path, [] if field.missing else [field.raw])
+        if role in with_listed(graph, graph.targets(node_class.resource, "spec", ROLE), names, ROLE):
             return True
-    if None in answers and (arns := [*attached(graph, role), *inline(graph, role)]):
-        return named_by[answers.index(None)].field if arns else False
-    return False
-
-
-def _listed(field: Field) -> Field:
-    return Field(field.urn, field.path, [] if field.missing else [field.raw])
+    has_policies = bool([*policies_attached_to(graph, role), *inline_policies_of(graph, role)])
+    return references[answers.index(None)].field if None in answers and has_policies else False

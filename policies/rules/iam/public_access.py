@@ -1,13 +1,13 @@
-"""IAM, everybody: what a word or a switch makes public, without any policy that says so."""
+"""IAM rules about public access without a policy: ACLs, permissions of functions, and public access blocks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Final
 
+from agentenv.core.iam.conditions import names_owner
 from agentenv.policies.rules.registry import Outcome, fail, forbid_boolean, resources, rule, unknown
 from agentenv.policies.view.fields import Field, is_one_of
-from agentenv.policies.view.iam.conditions import names_owner
 from agentenv.policies.view.resource import Resource
 
 BUCKETS: Final = ("aws:s3/bucket:Bucket", "aws:s3/bucketV2:BucketV2")
@@ -16,8 +16,8 @@ OBJECTS: Final = ("aws:s3/bucketObject:BucketObject", "aws:s3/bucketObjectv2:Buc
 PERMISSION: Final = "aws:lambda/permission:Permission"
 LAYER: Final = "aws:lambda/layerVersionPermission:LayerVersionPermission"
 URL: Final = "aws:lambda/functionUrl:FunctionUrl"
-# With what a permission says whose calls it is for, and the key of a condition that says the same
-NARROWING: Final = {
+# Inputs that limit the callers of a permission, with the condition key of the same meaning
+CALLER_INPUTS: Final = {
     PERMISSION: {
         "sourceAccount": "aws:sourceaccount",
         "sourceArn": "aws:sourcearn",
@@ -31,7 +31,7 @@ BLOCKS: Final = (
 )
 SWITCHES: Final = ("blockPublicAcls", "blockPublicPolicy", "ignorePublicAcls", "restrictPublicBuckets")
 PUBLIC: Final = frozenset({"public-read", "public-read-write", "authenticated-read"})
-# Everybody, and everybody who is a customer of AWS (S3 user guide, predefined groups)
+# Everybody, and every AWS customer (S3 user guide, predefined groups)
 GROUPS: Final = ("/groups/global/AllUsers", "/groups/global/AuthenticatedUsers")
 
 
@@ -50,16 +50,16 @@ GROUPS: Final = ("/groups/global/AllUsers", "/groups/global/AuthenticatedUsers")
     applies_to=resources(*BUCKETS, *ACLS, *OBJECTS, PERMISSION, LAYER, URL),
     defaults="Private to the account by default (S3 user guide, canned ACLs; Lambda API reference, AddPermission).",
 )
-def public_by_a_word(resource: Resource) -> Iterator[Outcome]:
-    """The word of an ACL, each of its grants, the principal of a permission, and who may call an address."""
+def public_without_policy(resource: Resource) -> Iterator[Outcome]:
+    """Check ACLs, grants, permissions of functions, and function URLs."""
     if resource.type == URL:
-        way = resource.at("authorizationType")
-        if way.unknown:
-            yield unknown(way)
-        elif way.raw == "NONE":
-            yield fail(way, "anybody may call it")
+        authorization = resource.at("authorizationType")
+        if authorization.unknown:
+            yield unknown(authorization)
+        elif authorization.raw == "NONE":
+            yield fail(authorization, "everybody can call it")
         return
-    if resource.type in NARROWING:
+    if resource.type in CALLER_INPUTS:
         yield from _permission(resource)
         return
     acl = resource.at("acl")
@@ -67,8 +67,8 @@ def public_by_a_word(resource: Resource) -> Iterator[Outcome]:
         yield unknown(acl)
     elif is_one_of(acl, PUBLIC):
         yield fail(acl, f"the ACL {acl.raw} is for everybody")
-    grants = [one.at("uri") for one in resource.at("grants").elements()]
-    grants += [one.at("grantee", "uri") for one in resource.at("accessControlPolicy", "grants").elements()]
+    grants = [grant.at("uri") for grant in resource.at("grants").elements()]
+    grants += [grant.at("grantee", "uri") for grant in resource.at("accessControlPolicy", "grants").elements()]
     for uri in grants:
         if uri.unknown:
             yield unknown(uri)
@@ -92,9 +92,9 @@ def public_by_a_word(resource: Resource) -> Iterator[Outcome]:
     " access; provider documents).",
 )
 def public_access_block(block: Resource) -> Iterator[Outcome]:
-    """Each of the four switches."""
+    """Check the four settings."""
     for key in SWITCHES:
-        yield from forbid_boolean(block.at(key), {False, None}, f"{key} is off")
+        yield from forbid_boolean(block.at(key), {False, None}, f"{key} is not true")
 
 
 def _permission(resource: Resource) -> Iterator[Outcome]:
@@ -102,12 +102,12 @@ def _permission(resource: Resource) -> Iterator[Outcome]:
     if principal.unknown:
         yield unknown(principal)
     elif principal.raw == "*":
-        said = [(resource.at(name), key) for name, key in NARROWING[resource.type].items()]
-        if any(_says_whose(field, key) for field, key in said):
+        limits = [(resource.at(name), key) for name, key in CALLER_INPUTS[resource.type].items()]
+        if any(_names_owner(field, key) for field, key in limits):
             return
-        doubt = next((field for field, _ in said if field.unknown), None)
-        yield fail(principal, "lets everybody in") if doubt is None else unknown(doubt)
+        doubt = next((field for field, _ in limits if field.unknown), None)
+        yield fail(principal, "allows everybody") if doubt is None else unknown(doubt)
 
 
-def _says_whose(field: Field, key: str) -> bool:
+def _names_owner(field: Field, key: str) -> bool:
     return isinstance(field.raw, str) and names_owner(key, field.raw)

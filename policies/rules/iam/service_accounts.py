@@ -1,4 +1,4 @@
-"""IAM, in the cluster: the tokens that pods carry, the accounts that they run as, and what those are bound to."""
+"""IAM rules about service accounts: the tokens of pods, the accounts of sandboxes, and their roles."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from agentenv.policies.view.tenants.namespaces import find_namespace, namespace_
 from agentenv.policies.view.tenants.tenants import service_account_of, tenants
 
 RBAC: Final = "rbac.authorization.k8s.io"
-API: Final = frozenset({"https://kubernetes.default.svc", "kubernetes.default.svc"})
+API_AUDIENCES: Final = frozenset({"https://kubernetes.default.svc", "kubernetes.default.svc"})
 ALL_ACCOUNTS: Final = "system:serviceaccounts"
 EVERYBODY: Final = frozenset({"system:authenticated", "system:unauthenticated", ALL_ACCOUNTS})
-# Bound by no role and no denial: whoever is in it may do everything for ever.
+# Members of this group bypass all permission checks.
 MASTERS: Final = "system:masters"
 TOKEN_SECRET: Final = "kubernetes.io/service-account-token"  # noqa: S105 - a type
-# What Kubernetes itself gives to everybody (Kubernetes documents, default roles and role bindings).
-HARMLESS: Final = frozenset({"system:basic-user", "system:discovery", "system:public-info-viewer"})
+# Roles that Kubernetes grants to everybody (Kubernetes documents, default roles and role bindings)
+DEFAULT_ROLES: Final = frozenset({"system:basic-user", "system:discovery", "system:public-info-viewer"})
 
 
 @rule(
@@ -43,19 +43,19 @@ HARMLESS: Final = frozenset({"system:basic-user", "system:discovery", "system:pu
     " (agent-sandbox v1.0.3). The default audience of a projected token is the API server.",
 )
 def token(pod: PodSpec, graph: Graph) -> Iterator[Outcome]:
-    """A workload of the platform whose account is bound to a role in the same stack needs its token."""
+    """Check each pod. A pod of the platform needs its token if its service account has a role in the stack."""
     flag = pod.at("automountServiceAccountToken")
-    tenant = _tenant(graph, pod)
+    tenant = _is_tenant(graph, pod)
     if boolean_or_unknown(flag) is UNKNOWN:
         yield from forbid_boolean(flag, (), "")
-    elif flag.raw is not False and not (pod.patch and flag.missing) and (tenant or not _bound(graph, pod)):
+    elif flag.raw is not False and not (pod.patch and flag.missing) and (tenant or not _has_role(graph, pod)):
         account = _account(graph, pod)
-        said = None if account is None else account.at("automountServiceAccountToken")
+        default = None if account is None else account.at("automountServiceAccountToken")
         by_controller = pod.owner.kind == "SandboxTemplate"
-        if flag.missing and said is not None and boolean_or_unknown(said) is UNKNOWN:
-            yield unknown(said)
-        elif not (flag.missing and (by_controller or (said is not None and said.raw is False))):
-            yield fail(flag, "carries a token for the API server")
+        if flag.missing and default is not None and boolean_or_unknown(default) is UNKNOWN:
+            yield unknown(default)
+        elif not (flag.missing and (by_controller or (default is not None and default.raw is False))):
+            yield fail(flag, "has a token for the API server")
     if not tenant:
         return
     for volume in pod.at("volumes").elements():
@@ -65,7 +65,7 @@ def token(pod: PodSpec, graph: Graph) -> Iterator[Outcome]:
                 continue
             if audience.unknown:
                 yield unknown(audience)
-            elif audience.missing or is_one_of(audience, (*API, "")):
+            elif audience.missing or is_one_of(audience, (*API_AUDIENCES, "")):
                 yield fail(audience, "a projected token is for the API server")
 
 
@@ -81,7 +81,7 @@ def token(pod: PodSpec, graph: Graph) -> Iterator[Outcome]:
     defaults="The service account `default`, with a token, by default (Kubernetes API reference, PodSpec).",
 )
 def own_account(graph: Graph) -> Iterator[Outcome]:
-    """And the default account itself, where the stack speaks of it."""
+    """Check the account of each sandbox, and the default accounts that the stack declares."""
     first: dict[tuple[object, object], object] = {}
     for tenant in tenants(graph):
         account = service_account_of(tenant.pod)
@@ -89,13 +89,13 @@ def own_account(graph: Graph) -> Iterator[Outcome]:
         if account is UNKNOWN:
             yield unknown(field)
         elif account == "default":
-            yield fail(field, "runs as the default account")
+            yield fail(field, "runs as the default service account")
         elif tenant.namespace is not UNKNOWN:
             other = first.setdefault((tenant.namespace, account), tenant.class_name)
             if other is not tenant.class_name and UNKNOWN in (other, tenant.class_name):
-                yield unknown(field, "whether another class has the same account is not known yet")
+                yield unknown(field, "whether another class has the same service account is not known yet")
             elif other != tenant.class_name:
-                yield fail(field, f"shares the account '{account}' with another class")
+                yield fail(field, f"shares the service account '{account}' with another class")
     yield from _default_account(graph)
 
 
@@ -110,26 +110,26 @@ def own_account(graph: Graph) -> Iterator[Outcome]:
     defaults="A service account has only the permissions of everybody by default (Kubernetes documents, RBAC).",
 )
 def no_roles(graph: Graph) -> Iterator[Outcome]:
-    """Subjects by name, and the groups that accounts are in without being named."""
-    accounts = {(one.namespace, service_account_of(one.pod)) for one in tenants(graph)}
+    """Check the subjects of each binding: service accounts, and groups of service accounts."""
+    accounts = {(tenant.namespace, service_account_of(tenant.pod)) for tenant in tenants(graph)}
     for binding in _bindings(graph):
-        if is_one_of(binding.at("roleRef", "name"), HARMLESS):
+        if is_one_of(binding.at("roleRef", "name"), DEFAULT_ROLES):
             continue
         here = namespace_of(graph, binding) if binding.kind == "RoleBinding" else UNKNOWN
         for subject in binding.at("subjects").elements():
-            kind, name, space = subject.at("kind"), subject.at("name"), subject.at("namespace")
+            kind, name, namespace = subject.at("kind"), subject.at("name"), subject.at("namespace")
             if kind.unknown or name.unknown:
                 yield unknown(kind if kind.unknown else name)
             elif is_one_of(kind, {"Group", "User"}) and name.raw == "system:anonymous":
-                yield fail(name, "gives a role to callers that nobody knows")
+                yield fail(name, "grants a role to unauthenticated callers")
             elif kind.raw == "Group":
                 yield from _group(graph, name)
             elif kind.raw == "ServiceAccount":
-                place = here if space.missing else scalar(space)
-                if space.unknown:
-                    yield unknown(space)
-                elif (place, scalar(name)) in accounts or _of_tenants(graph, place):
-                    yield fail(subject, "gives a role to the account of sandboxes")
+                place = here if namespace.missing else scalar(namespace)
+                if namespace.unknown:
+                    yield unknown(namespace)
+                elif (place, scalar(name)) in accounts or _has_tenants(graph, place):
+                    yield fail(subject, "grants a role to a service account of sandboxes")
 
 
 @rule(
@@ -143,45 +143,44 @@ def no_roles(graph: Graph) -> Iterator[Outcome]:
     defaults="Kubernetes creates no such Secret since 1.24 (Kubernetes documents).",
 )
 def lasting_token(secret: KubernetesObject) -> Iterator[Outcome]:
-    """By its type, in whatever namespace: what it is for says an annotation that may change."""
+    """Check the type of the Secret, in any namespace."""
     if secret.patch and secret.at("type").missing:
         return
     yield from forbid(secret.at("type"), lambda value: value == TOKEN_SECRET, "holds a token that never expires")
 
 
 def _default_account(graph: Graph) -> Iterator[Outcome]:
-    for thing in graph.objects("", "ServiceAccount"):
-        if thing.name.raw == "default" and not thing.patch:
-            flag = thing.at("automountServiceAccountToken")
-            yield from forbid_boolean(flag, {True, None}, "every pod that names no account carries its token")
+    for account in graph.objects("", "ServiceAccount"):
+        if account.name.raw == "default" and not account.patch:
+            flag = account.at("automountServiceAccountToken")
+            yield from forbid_boolean(flag, {True, None}, "every pod without a service account has its token")
     for binding in _bindings(graph):
         for subject in binding.at("subjects").elements():
             if subject.at("kind").raw == "ServiceAccount" and subject.at("name").raw == "default":
-                yield fail(subject, "gives a role to every pod that names no account")
+                yield fail(subject, "grants a role to every pod without a service account")
 
 
 @dataclass(frozen=True)
-class _Bound:
+class _Subjects:
     accounts: frozenset[tuple[object, object]]
-    # Some binding's subject is not known: it may be anybody's
-    unknown: bool
+    has_unknown: bool
 
 
 def _group(graph: Graph, name: Field) -> Iterator[Outcome]:
     if is_one_of(name, EVERYBODY):
-        yield fail(name, "gives a role to everybody, sandboxes too")
+        yield fail(name, "grants a role to everybody, including sandboxes")
     elif name.raw == MASTERS:
-        yield fail(name, "names a group that may do everything, and that nobody can be taken out of")
-    elif _of_tenants(graph, str(name.raw).removeprefix(f"{ALL_ACCOUNTS}:")) and ALL_ACCOUNTS in str(name.raw):
-        yield fail(name, "gives a role to all accounts of a namespace of sandboxes")
+        yield fail(name, "names a group that bypasses all permission checks")
+    elif _has_tenants(graph, str(name.raw).removeprefix(f"{ALL_ACCOUNTS}:")) and ALL_ACCOUNTS in str(name.raw):
+        yield fail(name, "grants a role to all service accounts of a namespace of sandboxes")
 
 
-def _of_tenants(graph: Graph, place: object) -> bool:
-    space = find_namespace(graph, place) if isinstance(place, str) else None
-    return space is not None and space.has_tenants
+def _has_tenants(graph: Graph, name: object) -> bool:
+    namespace = find_namespace(graph, name) if isinstance(name, str) else None
+    return namespace is not None and namespace.has_tenants
 
 
-def _tenant(graph: Graph, pod: PodSpec) -> bool:
+def _is_tenant(graph: Graph, pod: PodSpec) -> bool:
     if pod.sandbox:
         return True
     name = namespace_of(graph, pod.owner)
@@ -192,33 +191,32 @@ def _account(graph: Graph, pod: PodSpec) -> KubernetesObject | None:
     return _accounts(graph).get((namespace_of(graph, pod.owner), service_account_of(pod)))
 
 
-def _bound(graph: Graph, pod: PodSpec) -> bool:
-    """Whether anything is bound to its account: then it has work to do in the cluster."""
-    account = service_account_of(pod)
-    found = _subjects(graph)
-    return account != "default" and (found.unknown or (namespace_of(graph, pod.owner), account) in found.accounts)
+def _has_role(graph: Graph, pod: PodSpec) -> bool:
+    """Return whether a role is bound to the service account of a pod, which then needs its token."""
+    account, subjects = service_account_of(pod), _subjects(graph)
+    return account != "default" and (
+        subjects.has_unknown or (namespace_of(graph, pod.owner), account) in subjects.accounts
+    )
 
 
 def _bindings(graph: Graph) -> list[KubernetesObject]:
-    return [one for one in graph.objects(RBAC, "RoleBinding", "ClusterRoleBinding") if not one.patch]
+    return [binding for binding in graph.objects(RBAC, "RoleBinding", "ClusterRoleBinding") if not binding.patch]
 
 
 @once_per_graph
 def _accounts(graph: Graph) -> dict[tuple[object, object], KubernetesObject]:
-    return {
-        (namespace_of(graph, one), scalar(one.name)): one
-        for one in graph.objects("", "ServiceAccount")
-        if not one.patch
-    }
+    accounts = [account for account in graph.objects("", "ServiceAccount") if not account.patch]
+    return {(namespace_of(graph, account), scalar(account.name)): account for account in accounts}
 
 
 @once_per_graph
-def _subjects(graph: Graph) -> _Bound:
-    found: set[tuple[object, object]] = set()
-    unknown_ones = False
+def _subjects(graph: Graph) -> _Subjects:
+    accounts: set[tuple[object, object]] = set()
+    has_unknown = False
     for binding in _bindings(graph):
         for subject in binding.at("subjects").elements():
-            space = subject.at("namespace")
-            unknown_ones = unknown_ones or subject.unknown or space.unknown
-            found.add((namespace_of(graph, binding) if space.missing else scalar(space), scalar(subject.at("name"))))
-    return _Bound(frozenset(found), unknown_ones)
+            namespace = subject.at("namespace")
+            has_unknown = has_unknown or subject.unknown or namespace.unknown
+            place = namespace_of(graph, binding) if namespace.missing else scalar(namespace)
+            accounts.add((place, scalar(subject.at("name"))))
+    return _Subjects(frozenset(accounts), has_unknown)

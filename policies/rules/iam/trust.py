@@ -1,14 +1,15 @@
-"""IAM, trust: who may take on a role, and whom the policies of keys, queues and buckets let in."""
+"""IAM rules about trust policies of roles, and about policies of resources such as keys and buckets."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Final
 
+from agentenv.core.capabilities.unknown_values import UNKNOWN
+from agentenv.core.iam.conditions import Condition
 from agentenv.policies.rules.registry import GRAPH, Outcome, fail, resources, rule, unknown
 from agentenv.policies.view.graph import Graph
-from agentenv.policies.view.iam.conditions import Condition
-from agentenv.policies.view.iam.roles import ROLE, documents_of, inline, role_assignments
+from agentenv.policies.view.iam.roles import ROLE, documents_of, inline_policies_of, role_assignments
 from agentenv.policies.view.iam.statements import Statement, statements, unknown_in
 from agentenv.policies.view.resource import Resource
 
@@ -46,25 +47,24 @@ TYPES: Final = {
     applies_to=resources(ROLE),
     defaults="A trust policy checks only the keys that it names (IAM documents). StringEquals has no wildcards.",
 )
-def one_account(role: Resource) -> Iterator[Outcome]:
-    """Each statement that lets tokens in."""
+def web_identity_trust(role: Resource) -> Iterator[Outcome]:
+    """Check each statement that accepts web identities."""
     document = role.at("assumeRolePolicy")
     if unknown_in(document) is not None:
         yield unknown(document)
         return
-    for one in statements(document):
-        federated = one.principals("Federated")
-        if one.allows is False or one.does(WEB_IDENTITY) is False or not federated:
+    for statement in statements(document):
+        providers = statement.principals("Federated")
+        if statement.allows is False or statement.matches_action(WEB_IDENTITY) is False or not providers:
             continue
-        if one.field.unknown or one.allows is None or any(name.unknown for name in federated):
-            yield unknown(one.field)
+        if statement.field.unknown or statement.allows is None or UNKNOWN in providers:
+            yield unknown(statement.field)
             continue
-        if not any(":oidc-provider/" in str(name.raw) for name in federated):
-            # Others have no subjects: SAML, and AWS's own pools of users
-            continue
-        yield from _subject(one)
-        if not _compared(one, ":aud"):
-            yield fail(one.field, "takes tokens that were made for anybody")
+        if not any(":oidc-provider/" in str(provider) for provider in providers):
+            continue  # SAML providers and Cognito have no subjects
+        yield from _subject(statement)
+        if not _compares(statement, ":aud"):
+            yield fail(statement.field, "accepts tokens for any audience")
 
 
 @rule(
@@ -77,8 +77,8 @@ def one_account(role: Resource) -> Iterator[Outcome]:
     applies_to=resources(ROLE),
 )
 def trusts_everybody(role: Resource) -> Iterator[Outcome]:
-    """By the principals of each statement; conditions that say who make it somebody's."""
-    yield from _open(role, "assumeRolePolicy", "lets everybody take the role on")
+    """Check the principals of each statement, and conditions on the caller."""
+    yield from _open_statements(role, "assumeRolePolicy", "allows everybody to assume the role")
 
 
 @rule(
@@ -96,8 +96,8 @@ def trusts_everybody(role: Resource) -> Iterator[Outcome]:
     " their owner.",
 )
 def open_policy(resource: Resource) -> Iterator[Outcome]:
-    """Statements that deny may be for everybody."""
-    yield from _open(resource, TYPES[resource.type], "lets everybody in", by_address=True)
+    """Check each statement that allows."""
+    yield from _open_statements(resource, TYPES[resource.type], "allows everybody", by_address=True)
 
 
 @rule(
@@ -112,102 +112,101 @@ def open_policy(resource: Resource) -> Iterator[Outcome]:
     defaults="Pod Identity adds session tags by default. Sessions of web identities have none (EKS documents).",
 )
 def shared_role(graph: Graph) -> Iterator[Outcome]:
-    """By who bears a role: its associations, and the annotations of accounts."""
+    """Compare the service accounts of each role: its associations and the annotations."""
     by_role: dict[str, list[tuple[object, object]]] = {}
-    for one in role_assignments(graph):
-        if one.association is not None:
-            flag = one.association.at("disableSessionTags")
-            if flag.unknown:
-                yield unknown(flag)
-            elif flag.raw is True:
-                yield fail(flag, "sessions carry no tags, so nothing tells one account's from another's")
-        if one.role.key is None:
-            if one.role.field.unknown and len(role_assignments(graph)) > 1 and one.is_for_tenants(graph) is not False:
-                yield unknown(one.role.field, "whether another account has the same role is not known yet")
+    for assignment in role_assignments(graph):
+        if assignment.association is not None:
+            disabled = assignment.association.at("disableSessionTags")
+            if disabled.unknown:
+                yield unknown(disabled)
+            elif disabled.raw is True:
+                yield fail(disabled, "sessions have no tags to distinguish service accounts")
+        if assignment.role.key is None:
+            others = len(role_assignments(graph)) > 1
+            if assignment.role.field.unknown and others and assignment.is_for_tenants(graph) is not False:
+                yield unknown(
+                    assignment.role.field, "whether another service account has the same role is not known yet"
+                )
             continue
-        mine = (one.namespace, one.account.raw)
-        others = by_role.setdefault(one.role.key, [])
-        if others and mine not in others and _of_sandboxes(graph, one.role.key):
-            if one.association is None:
-                yield fail(one.role.field, "is a role that another account has too, and tokens carry no tags")
+        account = (assignment.namespace, assignment.account.raw)
+        accounts = by_role.setdefault(assignment.role.key, [])
+        if accounts and account not in accounts and _is_for_sandboxes(graph, assignment.role.key):
+            if assignment.association is None:
+                yield fail(assignment.role.field, "is a role of several service accounts, without session tags")
             else:
-                yield from _compares_tags(graph, one.role.targets, one.association)
-        others.append(mine)
+                yield from _compares_tags(graph, assignment.role.targets, assignment.association)
+        accounts.append(account)
 
 
-def _of_sandboxes(graph: Graph, role: str) -> bool:
-    return any(one.is_for_tenants(graph) for one in role_assignments(graph) if one.role.key == role)
+def _is_for_sandboxes(graph: Graph, role: str) -> bool:
+    return any(each.is_for_tenants(graph) for each in role_assignments(graph) if each.role.key == role)
 
 
 def _compares_tags(graph: Graph, roles: tuple[Resource, ...], association: Resource) -> Iterator[Outcome]:
-    texts = [_words(graph, role) for role in roles]
+    texts = [_policy_text(graph, role) for role in roles]
+    field = association.at("roleArn")
     if any(text is None for text in texts) or not roles:
-        yield unknown(
-            association.at("roleArn"), "whether the policies of the shared role compare tags is not known yet"
-        )
+        yield unknown(field, "whether the policies of the shared role compare session tags is not known yet")
     elif not all("aws:principaltag/" in (text or "") for text in texts):
-        yield fail(
-            association.at("roleArn"), "is a role that another account has too, and its policies compare no tags"
-        )
+        yield fail(field, "is a role of several service accounts, whose policies compare no session tags")
 
 
-def _words(graph: Graph, role: Resource) -> str | None:
-    """The policies of a role as text; None where one is not known."""
-    fields = [field for one in inline(graph, role) for field in documents_of(one)]
+def _policy_text(graph: Graph, role: Resource) -> str | None:
+    """Return the inline policies of a role as text; None if one is not known."""
+    fields = [field for resource in inline_policies_of(graph, role) for field in documents_of(resource)]
     if any(field.holds_unknown() for field in fields):
         return None
     return repr([field.raw for field in fields]).lower()
 
 
-def _subject(one: Statement) -> Iterator[Outcome]:
-    found = [condition for condition in one.conditions if condition.key.endswith(":sub")]
-    if any(condition.key == "*" for condition in one.conditions):
-        yield unknown(one.field.at("Condition"))
+def _subject(statement: Statement) -> Iterator[Outcome]:
+    if any(condition.key == "*" for condition in statement.conditions):
+        yield unknown(statement.field.at("Condition"))
         return
-    good = [condition for condition in found if condition.equals]
-    if not good:
-        yield fail(one.field, "takes tokens of every account of the issuer")
-    for condition in good:
-        for value in condition.values:
+    subjects = [each for each in statement.conditions if each.key.endswith(":sub") and each.requires_match]
+    if not subjects:
+        yield fail(statement.field, "accepts tokens of every subject of the issuer")
+    for condition in subjects:
+        for value in statement.values_of(condition):
             if value.unknown:
                 yield unknown(value)
-            elif _pattern(condition, str(value.raw)):
-                yield fail(value, "takes tokens of every account that fits a pattern")
+            elif _matches_several(condition, str(value.raw)):
+                yield fail(value, "accepts tokens of every subject that matches a pattern")
 
 
-def _pattern(condition: Condition, value: str) -> bool:
-    """Whether a subject is more than one account's; a repository's branches and tags are one owner's."""
+def _matches_several(condition: Condition, value: str) -> bool:
+    """Return whether a subject matches several owners. The branches and tags of a repository have one owner."""
     if "like" not in condition.operator.lower():
         return False
     if value.startswith("repo:"):
-        # repo:<owner>/<name>:<what runs>
+        # repo:<owner>/<name>:<branch, tag or environment>
         return any(mark in value.split(":", 2)[1] for mark in "*?") or value.count(":") < 2
     return "*" in value or "?" in value
 
 
-def _compared(one: Statement, ending: str) -> bool:
-    """Whether a key is compared with something; a star alone compares nothing."""
-    if any(condition.key == "*" for condition in one.conditions):
+def _compares(statement: Statement, ending: str) -> bool:
+    """Return whether a key is compared with a value that is not a wildcard."""
+    if any(condition.key == "*" for condition in statement.conditions):
         return True
     return any(
-        condition.equals and all(value.unknown or set(str(value.raw)) - set("*?") for value in condition.values)
-        for condition in one.conditions
+        condition.requires_match and all(value is UNKNOWN or set(str(value)) - set("*?") for value in condition.values)
+        for condition in statement.conditions
         if condition.key.endswith(ending)
     )
 
 
-def _open(resource: Resource, key: str, words: str, *, by_address: bool = False) -> Iterator[Outcome]:
+def _open_statements(resource: Resource, key: str, message: str, *, by_address: bool = False) -> Iterator[Outcome]:
     document = resource.at(key)
     if document.missing:
         return
     if unknown_in(document) is not None:
         yield unknown(document)
         return
-    for one in statements(document):
-        if one.allows is False:
+    for statement in statements(document):
+        if statement.allows is False:
             continue
-        answer = one.for_anybody(by_address=by_address)
-        if one.field.unknown or one.allows is None or answer is None:
-            yield unknown(one.field)
+        answer = statement.is_open_to_everybody(by_address=by_address)
+        if statement.field.unknown or statement.allows is None or answer is None:
+            yield unknown(statement.field)
         elif answer:
-            yield fail(one.field, words)
+            yield fail(statement.field, message)

@@ -9,7 +9,7 @@ from agentenv.policies.view.cluster.images import Image, parse_image
 from agentenv.policies.view.cluster.pods import PodSpec
 from agentenv.policies.view.fields import Field, is_one_of, scalar
 from agentenv.policies.view.graph import Graph
-from agentenv.policies.view.iam.conditions import one_or_more
+from agentenv.policies.view.iam.statements import one_or_more
 from agentenv.policies.view.resource import Resource
 
 REPOSITORY = "aws:ecr/repository:Repository"

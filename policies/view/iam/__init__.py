@@ -1,1 +1,1 @@
-"""IAM documents and roles as rules see them."""
+"""IAM roles and the statements of policies, as rules see them. The documents are read in `agentenv.core.iam`."""

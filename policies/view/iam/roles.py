@@ -1,4 +1,4 @@
-"""IAM roles of the stack: what is attached to each, and which accounts of the cluster take them on."""
+"""IAM roles of the stack: their policies, and the service accounts that can assume them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ATTACHMENTS: Final = (
     "aws:iam/policyAttachment:PolicyAttachment",
 )
 OF_ROLES: Final = ATTACHMENTS[0]
-# Lists of all that is attached to one
+# Resources with the complete list of attached policies
 EXCLUSIVE: Final = (
     "aws:iam/rolePolicyAttachmentsExclusive:RolePolicyAttachmentsExclusive",
     "aws:iam/userPolicyAttachmentsExclusive:UserPolicyAttachmentsExclusive",
@@ -36,7 +36,7 @@ ROLE_ANNOTATION: Final = "eks.amazonaws.com/role-arn"
 
 @dataclass(frozen=True)
 class RoleAssignment:
-    """An account that a role is given to, by a token of its own or by the agent on the node."""
+    """A service account with a role: by Pod Identity (`association`), or by an annotation."""
 
     role: Reference
     namespace: str | Unknown
@@ -44,68 +44,69 @@ class RoleAssignment:
     association: Resource | None
 
     def is_for_tenants(self, graph: Graph) -> bool | None:
-        """Whether sandboxes run as it; None where its namespace is not known."""
-        space = find_namespace(graph, self.namespace)
-        return None if space is None else space.has_tenants
+        """Return whether it is for sandboxes; None if its namespace is not known."""
+        namespace = find_namespace(graph, self.namespace)
+        return None if namespace is None else namespace.has_tenants
 
 
 @once_per_graph
 def role_assignments(graph: Graph) -> list[RoleAssignment]:
-    """All accounts that are given a role."""
-    found: list[RoleAssignment] = []
-    for one in graph.of_type(ASSOCIATION):
-        space = one.at("namespace")
-        targets = graph.targets(one, "namespace", "kubernetes:core/v1:Namespace") if space.unknown else []
-        name = space.raw if isinstance(space.raw, str) else UNKNOWN
+    """Return all service accounts with a role."""
+    assignments: list[RoleAssignment] = []
+    for association in graph.of_type(ASSOCIATION):
+        field = association.at("namespace")
+        targets = graph.targets(association, "namespace", "kubernetes:core/v1:Namespace") if field.unknown else []
+        namespace = field.raw if isinstance(field.raw, str) else UNKNOWN
         if len(targets) == 1:
-            made = targets[0].objects[0].name.raw
-            name = made if isinstance(made, str) else targets[0].urn
-        found.append(RoleAssignment(reference(graph, one, ("roleArn",), ROLE), name, one.at("serviceAccount"), one))
-    for thing in graph.objects("", "ServiceAccount"):
-        field = thing.at("metadata", "annotations", ROLE_ANNOTATION)
-        if not field.missing and not thing.patch:
-            role = reference(graph, thing.resource, ("metadata", "annotations", ROLE_ANNOTATION), ROLE)
-            found.append(RoleAssignment(role, namespace_of(graph, thing), thing.name, None))
-    return found
+            name = targets[0].objects[0].name.raw
+            namespace = name if isinstance(name, str) else targets[0].urn
+        role = reference(graph, association, ("roleArn",), ROLE)
+        assignments.append(RoleAssignment(role, namespace, association.at("serviceAccount"), association))
+    for item in graph.objects("", "ServiceAccount"):
+        field = item.at("metadata", "annotations", ROLE_ANNOTATION)
+        if not field.missing and not item.patch:
+            role = reference(graph, item.resource, ("metadata", "annotations", ROLE_ANNOTATION), ROLE)
+            assignments.append(RoleAssignment(role, namespace_of(graph, item), item.name, None))
+    return assignments
 
 
 def documents_of(resource: Resource) -> Iterator[Field]:
-    """The policies that are written in a resource itself: what they allow, not whom they trust."""
+    """Yield the permission policies that are part of a resource itself, and no trust policies."""
     if resource.type == ROLE:
-        yield from (one.at("policy") for one in resource.at("inlinePolicies").elements())
+        yield from (policy.at("policy") for policy in resource.at("inlinePolicies").elements())
     elif resource.type in {POLICY, *INLINE}:
         yield resource.at("policy")
 
 
-def arns_of(resource: Resource) -> list[Field]:
-    """The ARNs of policies that a resource attaches to something, or a role to itself."""
+def attached_arns(resource: Resource) -> list[Field]:
+    """Return the ARNs of the managed policies that a resource attaches."""
     if resource.type in ATTACHMENTS:
         return [resource.at("policyArn")]
     return resource.at("policyArns" if resource.type in EXCLUSIVE else "managedPolicyArns").elements()
 
 
-def attached(graph: Graph, role: Resource) -> Iterator[Field]:
-    """The ARNs of what is attached to a role, wherever that is written."""
+def policies_attached_to(graph: Graph, role: Resource) -> Iterator[Field]:
+    """Yield the ARNs of the managed policies of a role, from any resource."""
     yield from role.at("managedPolicyArns").elements()
-    for one in graph.of_type(OF_ROLES):
-        if reference(graph, one, ("role",), ROLE).refers_to(role):
-            yield one.at("policyArn")
-    for one in graph.of_type(EXCLUSIVE[0]):
-        if reference(graph, one, ("roleName",), ROLE).refers_to(role):
-            yield from arns_of(one)
+    for attachment in graph.of_type(OF_ROLES):
+        if reference(graph, attachment, ("role",), ROLE).refers_to(role):
+            yield attachment.at("policyArn")
+    for attachments in graph.of_type(EXCLUSIVE[0]):
+        if reference(graph, attachments, ("roleName",), ROLE).refers_to(role):
+            yield from attached_arns(attachments)
 
 
-def inline(graph: Graph, role: Resource) -> Iterator[Resource]:
-    """The resources that write a policy into a role."""
+def inline_policies_of(graph: Graph, role: Resource) -> Iterator[Resource]:
+    """Yield the resources with inline policies of a role."""
     if role.at("inlinePolicies").elements():
         yield role
-    for one in graph.of_type(ROLE_POLICY):
-        if reference(graph, one, ("role",), ROLE).refers_to(role):
-            yield one
+    for policy in graph.of_type(ROLE_POLICY):
+        if reference(graph, policy, ("role",), ROLE).refers_to(role):
+            yield policy
 
 
-def aws_policy(arn: Field) -> str | None:
-    """The name of a policy of AWS's own, without its path; None for another, or where it is not known."""
+def aws_policy_name(arn: Field) -> str | None:
+    """Return the name of an AWS managed policy, without its path; None for other or unknown policies."""
     if not isinstance(arn.raw, str) or ":iam::aws:policy/" not in arn.raw:
         return None
     return arn.raw.rpartition("/")[2]

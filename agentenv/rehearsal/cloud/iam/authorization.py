@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from moto.core.utils import utcnow
 
 from agentenv.core.iam import evaluation
-from agentenv.core.iam.conditions import context_of
+from agentenv.core.iam.evaluation import request_keys
 from agentenv.rehearsal.cloud.iam import role_sessions
 from agentenv.rehearsal.cloud.responses import AwsError
 
@@ -48,7 +48,7 @@ def check_authorization(context: RequestContext) -> None:
     bounds = _permissions_boundary(context, role)
     for need in needs(context):
         tags = {f"aws:PrincipalTag/{key}": value for key, value in session_record["tags"].items()}
-        condition_context = context_of(**{**tags, "aws:PrincipalArn": session_record["role"], **need.request_keys})
+        condition_context = request_keys(**{**tags, "aws:PrincipalArn": session_record["role"], **need.request_keys})
         if not all(evaluation.grants(texts, need.action, need.resource, condition_context) for texts in (own, *bounds)):
             arn = session_record["session"].arn
             text = f"User: {arn} is not authorized to perform: {need.action} on the specified resource"

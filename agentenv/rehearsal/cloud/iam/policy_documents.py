@@ -156,11 +156,10 @@ def missing_principals(text: str, account: str, exists: Callable[[str], bool]) -
     document, _ = read(text)
     missing: list[str] = []
     for statement in statements(document):
-        principal = statement.get("Principal")
-        for value in as_list(principal.get("AWS", [])) if isinstance(principal, dict) else []:
-            named = ROLE_OR_USER.fullmatch(value)
-            if named and named[1] == account and not exists(value):
-                missing.append(value)
+        for value in statement.principals("AWS"):
+            match = ROLE_OR_USER.fullmatch(str(value))
+            if match and match[1] == account and not exists(str(value)):
+                missing.append(str(value))
     return missing
 
 

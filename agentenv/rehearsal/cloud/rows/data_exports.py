@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from agentenv.core.iam import documents
-from agentenv.core.iam.conditions import conditions_met, context_of, matches_glob
+from agentenv.core.iam.evaluation import request_keys
 from agentenv.rehearsal.cloud.pagination import page
 from agentenv.rehearsal.cloud.request_context import Row
 from agentenv.rehearsal.cloud.responses import AwsError
@@ -114,30 +114,23 @@ def _may_write(context: RequestContext, bucket: Any) -> bool:
         return False
     document, _ = documents.read(policy if isinstance(policy, str) else policy.decode())
     for statement in documents.statements(document):
-        principal = statement.get("Principal")
-        services = documents.as_list(principal.get("Service", [])) if isinstance(principal, dict) else []
-        actions = set(documents.as_list(statement.get("Action", [])))
         if (
-            statement.get("Effect") == "Allow"
-            and f"{SERVICE}.amazonaws.com" in services
-            and actions & {"s3:PutObject", "s3:*"}
-            and any(
-                matches_glob(where, f"arn:aws:s3:::{bucket.name}/any")
-                for where in documents.as_list(statement.get("Resource", []))
-            )
-            and _allows_this_account(context, statement.get("Condition", {}))
+            statement.allows
+            and f"{SERVICE}.amazonaws.com" in statement.principals("Service")
+            and {"s3:PutObject", "s3:*"} & set(statement.texts("Action"))
+            and statement.matches_resource(f"arn:aws:s3:::{bucket.name}/any")
+            and _allows_this_account(context, statement)
         ):
             return True
     return False
 
 
-def _allows_this_account(context: RequestContext, conditions: dict[str, Any]) -> bool:
-    """Return whether the conditions allow the service, for an export of this account."""
-    source = {
-        "aws:SourceAccount": context.account,
-        "aws:SourceArn": f"arn:aws:{SERVICE}:{HOME}:{context.account}:export/any",
-    }
-    return conditions_met(conditions, context_of(**source))
+def _allows_this_account(context: RequestContext, statement: documents.Statement) -> bool:
+    """Return whether the conditions of a statement allow the service, for an export of this account."""
+    account = context.account
+    arn = f"arn:aws:{SERVICE}:{HOME}:{account}:export/any"
+    keys = request_keys(**{"aws:SourceAccount": account, "aws:SourceArn": arn})
+    return all(condition.is_met(keys) for condition in statement.conditions)
 
 
 def create(context: RequestContext) -> dict[str, Any]:

@@ -153,7 +153,7 @@ def put_policy(context: RequestContext) -> dict[str, Any]:
         raise AwsError("InvalidPolicyException", violations[0])
     document, _ = documents.read(text)
     for statement in documents.statements(document):
-        for resource in documents.as_list(statement.get("Resource", "*")):
+        for resource in statement.texts("Resource"):
             if resource not in {"*", system.file_system_arn}:
                 raise AwsError("InvalidPolicyException", f"The policy is not about this file system: {resource}.")
         if not context.parameters.get("BypassPolicyLockoutSafetyCheck") and _locks_out(statement):
@@ -162,11 +162,10 @@ def put_policy(context: RequestContext) -> dict[str, Any]:
     return {"FileSystemId": system.file_system_id, "Policy": text}
 
 
-def _locks_out(statement: dict[str, Any]) -> bool:
-    principal = statement.get("Principal")
-    everyone = principal == "*" or (isinstance(principal, dict) and "*" in documents.as_list(principal.get("AWS")))
-    denies = any(action in OPEN_POLICY_ACTIONS for action in documents.as_list(statement.get("Action", [])))
-    return statement.get("Effect") == "Deny" and everyone and denies and not statement.get("Condition")
+def _locks_out(statement: documents.Statement) -> bool:
+    everyone = statement.get("Principal") == "*" or "*" in statement.principals("AWS")
+    denies = any(action in OPEN_POLICY_ACTIONS for action in statement.texts("Action"))
+    return bool(statement.denies and everyone and denies and not statement.is_conditional)
 
 
 def describe_policy(context: RequestContext) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 from agentenv.core.iam import evaluation
-from agentenv.core.iam.conditions import context_of
+from agentenv.core.iam.evaluation import request_keys
 from agentenv.rehearsal.cloud.iam import role_sessions, token_issuers
 from agentenv.rehearsal.cloud.iam.service_account_tokens import InvalidToken, Token
 from agentenv.rehearsal.cloud.request_context import Row
@@ -95,7 +95,7 @@ def _token(context: RequestContext, cluster: Any) -> Token:
 def _open_session(context: RequestContext, association: Record, tags: dict[str, str], name: str) -> Any:
     """Open a session of the association's role, or of its target role."""
     source = arn(context, f"cluster/{association['clusterName']}")
-    request_keys = {
+    keys = {
         "aws:SourceAccount": context.account,
         "aws:SourceArn": source,
         **{f"aws:RequestTag/{key}": value for key, value in tags.items()},
@@ -103,12 +103,12 @@ def _open_session(context: RequestContext, association: Record, tags: dict[str, 
         "sts:RoleSessionName": name,
     }
     eks = evaluation.Principal("Service", frozenset({SERVICE}))
-    role = _assumable_role(context, association["roleArn"], eks, request_keys, tags)
+    role = _assumable_role(context, association["roleArn"], eks, keys, tags)
     if not (target_role := association.get("targetRoleArn")):
         return role_sessions.open_session(context, role, name, SECONDS, tags)
     session = f"arn:aws:sts::{role.account_id}:assumed-role/{role.name}/{name}"
     names = {role.arn, session, role.account_id, f"arn:aws:iam::{role.account_id}:root"}
-    target_keys = {**request_keys, "sts:ExternalId": association["externalId"], "aws:PrincipalArn": role.arn}
+    target_keys = {**keys, "sts:ExternalId": association["externalId"], "aws:PrincipalArn": role.arn}
     del target_keys["aws:SourceAccount"], target_keys["aws:SourceArn"]  # of the service alone
     target = _assumable_role(context, target_role, evaluation.Principal("AWS", frozenset(names)), target_keys, tags)
     return role_sessions.open_session(context, target, name, min(SECONDS, 3600), tags)
@@ -118,14 +118,14 @@ def _assumable_role(
     context: RequestContext,
     role_arn: str,
     principal: evaluation.Principal,
-    request_keys: dict[str, Any],
+    keys: dict[str, Any],
     tags: dict[str, str],
 ) -> Any:
     role = role_sessions.role_of(context, role_arn)
     actions = ACTIONS if tags else ACTIONS[:1]
-    condition_context = context_of(**request_keys)
+    condition_keys = request_keys(**keys)
     if role is None or not all(
-        evaluation.trusts(role_sessions.document(role), principal, action, condition_context) for action in actions
+        evaluation.trusts(role_sessions.document(role), principal, action, condition_keys) for action in actions
     ):
         text = "Unauthorized Exception! EKS does not have permissions to assume the associated role."
         raise AwsError("AccessDeniedException", f"{text} It needs {' and '.join(actions)} on {role_arn}.")

@@ -48,10 +48,9 @@ def _stays_manageable(context: RequestContext, text: str) -> bool:
     caller = context.invoke("sts", "GetCallerIdentity")["Arn"].replace(":sts:", ":iam:")
     holders = {"*", context.account, f"arn:aws:iam::{context.account}:root", caller}
     for statement in documents.statements(document):
-        principal = statement.get("Principal")
-        named = documents.as_list(principal.get("AWS", [])) if isinstance(principal, dict) else [principal]
-        manages = any(action in MANAGES for action in documents.as_list(statement.get("Action", [])))
-        if statement.get("Effect") == "Allow" and manages and holders & set(named):
+        everyone = statement.get("Principal") == "*"
+        manages = any(action in MANAGES for action in statement.texts("Action"))
+        if statement.allows and manages and (everyone or holders & set(statement.principals("AWS"))):
             return True
     return False
 

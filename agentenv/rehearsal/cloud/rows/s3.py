@@ -50,8 +50,8 @@ def put_policy(context: RequestContext) -> Response:
     document, _ = documents.read(text)
     allowed = re.compile(rf"arn:aws[\w-]*:s3:::{re.escape(bucket)}(/.*)?|\*|arn:aws[\w-]*:s3:::\*")
     for statement in documents.statements(document):
-        for resource in documents.as_list(statement.get("Resource", statement.get("NotResource"))):
-            if not allowed.fullmatch(resource):
+        for resource in statement.texts("Resource") or statement.texts("NotResource"):
+            if not allowed.fullmatch(str(resource)):
                 raise AwsError("MalformedPolicy", "Policy has invalid resource", 400)
     if len(text.encode()) > POLICY_LENGTH:
         raise AwsError("PolicyTooLarge", f"The policy is over {POLICY_LENGTH} bytes.", 400)
@@ -62,11 +62,10 @@ def put_policy(context: RequestContext) -> Response:
     return context.forward()
 
 
-def _is_public(statement: dict[str, Any]) -> bool:
+def _is_public(statement: documents.Statement) -> bool:
     """Return whether a statement allows everyone without a condition."""
-    principal = statement.get("Principal")
-    everyone = principal == "*" or (isinstance(principal, dict) and "*" in documents.as_list(principal.get("AWS", [])))
-    return statement.get("Effect") == "Allow" and everyone and not statement.get("Condition")
+    everyone = statement.get("Principal") == "*" or "*" in statement.principals("AWS")
+    return bool(statement.allows and everyone and not statement.is_conditional)
 
 
 def get_encryption(context: RequestContext) -> Response | dict[str, Any]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from agentenv.core.iam import evaluation
-from agentenv.core.iam.conditions import context_of
+from agentenv.core.iam.evaluation import request_keys
 from agentenv.rehearsal.cloud.iam import role_sessions
 from agentenv.rehearsal.cloud.request_context import Row
 from agentenv.rehearsal.cloud.responses import AwsError
@@ -71,7 +71,7 @@ def _check_trust(context: RequestContext, role: Any, session: Any, tags: dict[st
     account = own.split(":")[4]
     names = frozenset({own, session["role"], account, f"arn:aws:iam::{account}:root"})
     principal = evaluation.Principal("AWS", names)
-    condition_context = context_of(
+    condition_context = request_keys(
         **{
             "aws:PrincipalArn": session["role"],
             "sts:RoleSessionName": context.parameters["RoleSessionName"],

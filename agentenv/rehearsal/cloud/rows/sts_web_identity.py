@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from agentenv.core.iam import evaluation
-from agentenv.core.iam.conditions import context_of
+from agentenv.core.iam.evaluation import request_keys
 from agentenv.rehearsal.cloud.iam import role_sessions, token_issuers
 from agentenv.rehearsal.cloud.iam.service_account_tokens import InvalidToken, Token
 from agentenv.rehearsal.cloud.request_context import Row
@@ -39,7 +39,7 @@ def assume_role_with_web_identity(context: RequestContext) -> dict[str, Any]:
         raise AwsError("InvalidIdentityToken", "Incorrect token audience")
     role = role_sessions.role_of(context, parameters["RoleArn"])
     issuer = provider.url
-    condition_context = context_of(
+    condition_context = request_keys(
         **{
             f"{issuer}:aud": audiences,
             f"{issuer}:sub": token.subject,

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from agentenv.core.iam.conditions import conditions_met, context_of
-from agentenv.core.iam.evaluation import Principal, grants, trusts
+from agentenv.core.iam.conditions import RequestKeys, conditions_of
+from agentenv.core.iam.evaluation import Principal, grants, request_keys, trusts
 from tests.fast.rehearsal.cloud.calls import allow
 
-CONTEXT = context_of(
+REQUEST = request_keys(
     **{
         "aws:PrincipalTag/team": "blue",
         "aws:SourceArn": "arn:aws:eks:us-east-1:123456789012:cluster/a/b",
@@ -19,6 +19,11 @@ CONTEXT = context_of(
         "s3:max-keys": "10",
     }
 )
+
+
+def is_met(element: dict[str, Any], keys: RequestKeys) -> bool:
+    """Return whether a request meets all conditions of a `Condition` element."""
+    return all(condition.is_met(keys) for condition in conditions_of(element))
 
 
 @pytest.mark.parametrize(
@@ -67,14 +72,14 @@ CONTEXT = context_of(
     ],
 )
 def test_every_operator_holds_when_it_should(operator: str, key: str, expected: Any, holds: bool) -> None:
-    assert conditions_met({operator: {key: expected}}, CONTEXT) is holds
+    assert is_met({operator: {key: expected}}, REQUEST) is holds
 
 
 def test_every_test_has_to_hold() -> None:
     one, two = {"aws:PrincipalTag/team": "blue"}, {"aws:SourceIp": "10.0.0.0/8"}
-    assert conditions_met({"StringEquals": one, "IpAddress": two}, CONTEXT)
-    assert not conditions_met({"StringEquals": {**one, "s3:max-keys": "9"}, "IpAddress": two}, CONTEXT)
-    assert conditions_met({}, CONTEXT)
+    assert is_met({"StringEquals": one, "IpAddress": two}, REQUEST)
+    assert not is_met({"StringEquals": {**one, "s3:max-keys": "9"}, "IpAddress": two}, REQUEST)
+    assert is_met({}, REQUEST)
 
 
 def test_a_verdict_goes_by_action_and_resource_and_denial() -> None:
