@@ -237,7 +237,7 @@ def _daemon_port(pod: PodSpec) -> Field | None:
     """Return the port of a pod's daemon, or the field that decides whether it has one."""
     doubt = next((field for field in (pod.spec, pod.at("containers")) if field.unknown), None)
     for container in pod.containers:
-        for declared in (container.at("ports"), *container.at("ports").elements()):
+        for declared in container.at("ports").elements():
             name = declared.at("name")
             if name.raw == WORKSPACED:
                 return declared.at("containerPort")
