@@ -128,7 +128,7 @@ def test_only_a_claimed_pods_own_token_from_its_own_address_while_it_is_claimed(
     # Another class has another role, or none.
     api: Any = trading.box.cluster.api
     elsewhere = Exchange(api, api, trading.world.aws("sts"), {}, PLACE)
-    with pytest.raises(RefusedExchangeError, match="no identity of this kind"):
+    with pytest.raises(RefusedExchangeError, match="does not have identity `exchange`"):
         run(elsewhere.credentials, own, address)
 
     # The claim ends: from that moment nothing is exchanged, though the token lasts and its pod may still be there.
