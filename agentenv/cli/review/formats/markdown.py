@@ -192,7 +192,7 @@ def _rules(findings: Sequence[ReviewFinding]) -> list[str]:
         title = plain(first.title or first.finding.message)
         rows.append(f"- **[{plain(first.finding.rule)}]({first.link})** {sentences.labels(first)}: {title}")
         if first.fix and first.state != "fixed":
-            rows.append(f"  **Do:** {plain(first.fix)}")
+            rows.append(f"  **Fix:** {plain(first.fix)}")
         rows += [f"  - {_finding_row(row)}" for row in group]
     return rows
 

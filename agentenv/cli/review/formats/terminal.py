@@ -83,7 +83,7 @@ class _Terminal:
                 if sentences.message(row):
                     self._line(f"        {sentences.message(row)}", "dim")
             if first.fix:
-                self._line(f"    do: {first.fix}")
+                self._line(f"    fix: {first.fix}")
             self._line(f"    see {first.link}", "dim")
         for state in ("existing", "waived", "fixed"):
             rest = [row for row in report.of_state(state) if row not in urgent]

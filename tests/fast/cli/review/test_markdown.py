@@ -67,7 +67,7 @@ def test_what_decides_stands_on_top_and_the_rest_is_folded() -> None:
 def test_a_finding_says_where_and_what_to_do_and_links_to_its_rule() -> None:
     text = as_markdown(report(findings=[judged()]))
     assert "[POD-01](docs/reference/policies.md#pod-01)** Critical, blocks: Nothing is bad" in text
-    assert "**Do:** Do better." in text
+    assert "**Fix:** Do better." in text
     assert "`stacks/Pulumi.prod.yaml:7`" in text
 
 

@@ -42,7 +42,7 @@ def test_the_terminal_has_it_all_in_that_order() -> None:
     for said in (
         FS,
         "POD-01 Critical, blocks: Nothing is bad",
-        "do: Do better.",
+        "fix: Do better.",
         "encrypted: false -> true",
         "Cost: no figure: this version cannot read the settings of the stack file",
     ):
