@@ -1,7 +1,7 @@
-"""What holds for every test: a property is judged by what it finds, never by how long a busy machine takes over it.
+"""Settings of all tests: Hypothesis has no deadline, because the speed of a busy machine must not fail a test.
 
-The SDKs that the tests import are a million objects that stay: they are taken out of the garbage collector's sight, and
-what is left is looked through less often, which saves a fifth of the time.
+The imported SDKs are a million permanent objects. They are frozen out of the garbage collector, which then also runs
+less often; that saves a fifth of the time.
 """
 
 import gc
@@ -13,13 +13,13 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
 
-# A shell without job control starts what runs in its background deaf to Ctrl-C, and so would be all that tests start
+# A shell without job control starts background jobs with SIGINT ignored, which all processes of the tests would inherit
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:
-    """Everything is imported now."""
+    """Freeze the imported objects, after all imports."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)

@@ -1,4 +1,4 @@
-"""Things that stand before a program runs, made by boto3 in a simulated account: right as they are, to be spoiled."""
+"""Create existing AWS resources in a simulated account by boto3: valid ones, which a test can then break."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ OWN_ADDONS = ("vpc-cni", "kube-proxy", "coredns", "eks-pod-identity-agent")
 _numbers = itertools.count(1)
 
 
-def tags(words: dict[str, str]) -> list[dict[str, str]]:
-    """Tags as most services take them."""
-    return [{"Key": key, "Value": value} for key, value in words.items()]
+def tags(tags_: dict[str, str]) -> list[dict[str, str]]:
+    """Return tags in the form of most AWS services."""
+    return [{"Key": key, "Value": value} for key, value in tags_.items()]
 
 
-class Ground:
-    """A VPC in a range of its own: two private subnets behind a NAT gateway, and a public one."""
+class ExistingResources:
+    """A VPC with its own CIDR: two private subnets behind a NAT gateway, and a public one."""
 
     def __init__(self, client: Callable[[str], Any], cluster: str) -> None:
         self.client, self.cluster = client, cluster
@@ -36,63 +36,63 @@ class Ground:
         address = self.ec2.allocate_address(Domain="vpc")["AllocationId"]
         nat = self.ec2.create_nat_gateway(SubnetId=self.public[0], AllocationId=address)["NatGateway"]["NatGatewayId"]
         self.private = [self.subnet(zone, self.own) for zone in "ab"]
-        for one in self.private:
-            self.table(one, NatGatewayId=nat)
+        for subnet in self.private:
+            self.table(subnet, NatGatewayId=nat)
 
     @property
     def own(self) -> dict[str, str]:
-        """The tags of a private subnet."""
+        """Return the tags of a private subnet."""
         return {**PRIVATE, DISCOVERY: self.cluster}
 
-    def subnet(self, zone: str, words: dict[str, str]) -> str:
-        """Another subnet."""
+    def subnet(self, zone: str, tags_: dict[str, str]) -> str:
+        """Create another subnet."""
         block = f"{self.range}.{next(_numbers)}.0/24"
-        made = self.ec2.create_subnet(VpcId=self.vpc, CidrBlock=block, AvailabilityZone=f"us-east-1{zone}")
-        id_ = str(made["Subnet"]["SubnetId"])
-        self.ec2.create_tags(Resources=[id_], Tags=tags(words))
+        created = self.ec2.create_subnet(VpcId=self.vpc, CidrBlock=block, AvailabilityZone=f"us-east-1{zone}")
+        id_ = str(created["Subnet"]["SubnetId"])
+        self.ec2.create_tags(Resources=[id_], Tags=tags(tags_))
         return id_
 
     def table(self, subnet: str, **target: str) -> str:
-        """A table of a subnet's own, with a way out."""
-        made = str(self.ec2.create_route_table(VpcId=self.vpc)["RouteTable"]["RouteTableId"])
-        self.ec2.create_route(RouteTableId=made, DestinationCidrBlock="0.0.0.0/0", **target)
-        self.ec2.associate_route_table(RouteTableId=made, SubnetId=subnet)
-        return made
+        """Create a route table with a default route for a subnet."""
+        created = str(self.ec2.create_route_table(VpcId=self.vpc)["RouteTable"]["RouteTableId"])
+        self.ec2.create_route(RouteTableId=created, DestinationCidrBlock="0.0.0.0/0", **target)
+        self.ec2.associate_route_table(RouteTableId=created, SubnetId=subnet)
+        return created
 
     def files(self, **more: Any) -> str:
-        """A file system."""
-        made = self.efs.create_file_system(CreationToken=str(next(_numbers)), **{"Encrypted": True, **more})
-        return str(made["FileSystemId"])
+        """Create a file system."""
+        created = self.efs.create_file_system(CreationToken=str(next(_numbers)), **{"Encrypted": True, **more})
+        return str(created["FileSystemId"])
 
     def group(self) -> str:
-        """A security group."""
+        """Create a security group."""
         named = {"GroupName": f"g{next(_numbers)}", "Description": "mount targets", "VpcId": self.vpc}
         return str(self.ec2.create_security_group(**named)["GroupId"])
 
     def mounted(self, group: str) -> str:
-        """A file system with a mount target in the zone of each private subnet, all in that security group."""
-        made = self.files()
+        """Create a file system with a mount target in each private subnet, all in one security group."""
+        created = self.files()
         for subnet in self.private:
-            self.efs.create_mount_target(FileSystemId=made, SubnetId=subnet, SecurityGroups=[group])
-        return made
+            self.efs.create_mount_target(FileSystemId=created, SubnetId=subnet, SecurityGroups=[group])
+        return created
 
     def existing(self, **more: Any) -> dict[str, Any]:
-        """What a stack file says of the network."""
+        """Return the settings of the network in a stack file."""
         return {"vpcId": self.vpc, "privateSubnetIds": self.private, "publicSubnetIds": self.public, **more}
 
     def raise_cluster(self, version: str = "1.35") -> str:
-        """The cluster that the subnets are tagged for, with its issuer known to IAM and the add-ons of its own."""
+        """Create the cluster of the subnets' tags, with an IAM identity provider and its own add-ons."""
         trust = {"Effect": "Allow", "Principal": {"Service": "eks.amazonaws.com"}, "Action": "sts:AssumeRole"}
         document = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
         role = self.iam.create_role(RoleName=self.cluster, AssumeRolePolicyDocument=document)["Role"]["Arn"]
-        made = self.eks.create_cluster(
+        created = self.eks.create_cluster(
             name=self.cluster,
             version=version,
             roleArn=role,
             accessConfig={"authenticationMode": "API"},
             resourcesVpcConfig={"subnetIds": self.private, "endpointPrivateAccess": True},
         )["cluster"]
-        issuer = made["identity"]["oidc"]["issuer"]
+        issuer = created["identity"]["oidc"]["issuer"]
         self.iam.create_open_id_connect_provider(Url=issuer, ClientIDList=["sts.amazonaws.com"])
         for name in OWN_ADDONS:
             more = {"configurationValues": json.dumps(STRICT)} if name == "vpc-cni" else {}

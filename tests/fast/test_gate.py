@@ -33,7 +33,7 @@ def test_what_did_not_run_is_told_and_fails_in_ci(
     result = group(tmp_path, monkeypatch, PASSES + SKIPS)
     assert result.counts == {"passed": 1, "skipped": 1}
     assert result.ok is not bool(ci)
-    assert gate.conclude([result], 1.0) == (1 if ci else 0)
+    assert gate.print_summary([result], 1.0) == (1 if ci else 0)
     said = capsys.readouterr().out
     assert "test_two: needs the moon" in said
     assert said.splitlines()[-1] == "1 passed, 0 failed, 1 skipped"
@@ -49,7 +49,7 @@ def test_only_what_needs_an_absent_variable_may_be_skipped_in_ci(
     monkeypatch.setattr(gate, "ROOT", tmp_path)
     result = gate.run_group(gate.Group("some", 0), ("THE_MOON",))
     assert result.ok is ok
-    assert gate.conclude([result], 1.0, ("THE_MOON",)) == (0 if ok else 1)
+    assert gate.print_summary([result], 1.0, ("THE_MOON",)) == (0 if ok else 1)
     assert f"not run ({'allowed' if ok else 'a failure, because CI is set'}):" in capsys.readouterr().out
 
 
@@ -80,8 +80,8 @@ def test_the_same_sources_are_checked_once_unless_ci_asks(tmp_path: Path, monkey
 
     def asked(code: str = "") -> tuple[bool, str, int]:
         told = f"open({str(runs)!r}, 'a').write('x'); {code}"
-        ended = gate.run_check(gate.Check("kinds", (Path(sys.executable).name, "-c", told), remembered=True))
-        return ended.ok, ended.said, runs.stat().st_size
+        ended = gate.run_check(gate.Check("kinds", (Path(sys.executable).name, "-c", told), cached=True))
+        return ended.ok, ended.summary, runs.stat().st_size
 
     assert asked("raise SystemExit(1)") == (False, "", 1)
     assert asked() == (True, "", 2)  # a failure is not remembered

@@ -10,9 +10,7 @@ from typing import Any
 import pytest
 
 from agentenv.cli.commands.rehearse import PACKS
-from agentenv.cli.preflight import access
-from agentenv.cli.preflight import existing as standing
-from agentenv.cli.preflight import subnet_capacity as room
+from agentenv.cli.preflight import access, existing, subnet_capacity
 from agentenv.cli.preflight.aws_calls import Account
 from agentenv.cli.preflight.check import Check, run_checks
 from agentenv.cli.stack_files import stack_file
@@ -26,7 +24,7 @@ from agentenv.rehearsal.stage.policy_packs import prepare
 from agentenv.rehearsal.stage.stage import Stage, stage
 from agentenv.rehearsal.tools import ensure
 from agentenv.rehearsal.tools.progress import terminal_progress
-from tests.existing import Ground
+from tests.existing import ExistingResources
 from tests.fast.config.stack_samples import config, settings
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -46,9 +44,9 @@ def served(tmp_path: Path) -> Iterator[Stage]:
 
 
 @pytest.fixture
-def ground(served: Stage) -> Ground:
+def ground(served: Stage) -> ExistingResources:
     """A VPC, a cluster that its deployer gets into, and a file system."""
-    made = Ground(lambda service, **_: client(service, served.environment), NAME)
+    made = ExistingResources(lambda service, **_: client(service, served.environment), NAME)
     made.raise_cluster(VERSION)
     deployer = ClusterOptions.deployer
     made.eks.create_access_entry(clusterName=NAME, principalArn=deployer, type="STANDARD")
@@ -61,7 +59,7 @@ def ground(served: Stage) -> Ground:
     return made
 
 
-def sections(ground: Ground, files: str) -> dict[str, Any]:
+def sections(ground: ExistingResources, files: str) -> dict[str, Any]:
     return {
         "network": {"existing": ground.existing()},
         "cluster": {"existing": NAME, "version": VERSION},
@@ -69,18 +67,18 @@ def sections(ground: Ground, files: str) -> dict[str, Any]:
     }
 
 
-def environment(served: Stage, ground: Ground, files: str) -> Engine:
+def environment(served: Stage, ground: ExistingResources, files: str) -> Engine:
     return served.program(ROOT / "stacks", "dev", config(sections(ground, files)), {"name": "agent-environment"})
 
 
-def found_wrong(ground: Ground, told: Settings) -> list[Check]:
+def found_wrong(ground: ExistingResources, told: Settings) -> list[Check]:
     """What preflight has to say against what stands, and against whoever asks."""
     account = Account("us-east-1", ground)  # pyright: ignore[reportArgumentType] - all of a session that is used
-    asked = [*standing.questions(told), *access.questions(told), *room.questions(told)]
+    asked = [*existing.questions(told), *access.questions(told), *subnet_capacity.questions(told)]
     return [check for check in run_checks(asked, account) if check.ok is not True]
 
 
-def test_an_environment_lives_in_what_stands_and_leaves_it_as_it_was(served: Stage, ground: Ground) -> None:
+def test_an_environment_lives_in_what_stands_and_leaves_it_as_it_was(served: Stage, ground: ExistingResources) -> None:
     files = ground.files()
     before = set(served.leftovers())
     assert found_wrong(ground, settings(sections(ground, files))) == []
@@ -113,7 +111,7 @@ def test_an_environment_lives_in_what_stands_and_leaves_it_as_it_was(served: Sta
     assert ground.efs.describe_mount_targets(FileSystemId=files)["MountTargets"] == []
 
 
-def filled_in(ground: Ground, group: str, files: str) -> dict[str, Any]:
+def filled_in(ground: ExistingResources, group: str, files: str) -> dict[str, Any]:
     """The stack `adopted` with what it adopts, and with the manifests that somebody copied."""
     config = copy.deepcopy(read_document(stack_file(ROOT, NAME)).value["config"])
     config["agent-environment:network"]["existing"] = ground.existing()
@@ -131,7 +129,9 @@ class Silent:
     def finished(self, step: str, seconds: float, result: str) -> None: ...
 
 
-def test_the_stack_adopted_comes_up_is_mended_and_leaves_what_it_adopted(served: Stage, ground: Ground) -> None:
+def test_the_stack_adopted_comes_up_is_mended_and_leaves_what_it_adopted(
+    served: Stage, ground: ExistingResources
+) -> None:
     group = ground.group()
     files = ground.mounted(group)
     config = filled_in(ground, group, files)
@@ -161,7 +161,7 @@ def test_the_stack_adopted_comes_up_is_mended_and_leaves_what_it_adopted(served:
         assert held["SecurityGroups"] == [group]
 
 
-def test_what_is_wrong_is_told_and_nothing_is_made_beside_it(served: Stage, ground: Ground) -> None:
+def test_what_is_wrong_is_told_and_nothing_is_made_beside_it(served: Stage, ground: ExistingResources) -> None:
     open_ = ground.files(Encrypted=False)
     before = set(served.leftovers())
     engine = environment(served, ground, open_)
@@ -178,7 +178,7 @@ def test_what_is_wrong_is_told_and_nothing_is_made_beside_it(served: Stage, grou
     assert set(served.leftovers()) == before
 
 
-def test_a_vpc_that_does_not_exist_is_refused_by_name(served: Stage, ground: Ground) -> None:
+def test_a_vpc_that_does_not_exist_is_refused_by_name(served: Stage, ground: ExistingResources) -> None:
     before = set(served.leftovers())
     missing = {
         **sections(ground, "fs-0123456789abcdef0"),

@@ -32,7 +32,7 @@ confg: {}
 """
 
 
-def written(folder: Path, text: str = BAD, name: str = "Pulumi.dev.yaml") -> Path:
+def write_file(folder: Path, text: str = BAD, name: str = "Pulumi.dev.yaml") -> Path:
     path = folder / name
     path.write_text(text, encoding="utf-8")
     return path
@@ -43,7 +43,7 @@ def check(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str
     return code, capsys.readouterr().out
 
 
-def test_the_stack_files_of_the_project_are_sound(
+def test_the_stack_files_of_the_project_have_no_mistakes(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT / "docs")
@@ -52,7 +52,7 @@ def test_the_stack_files_of_the_project_are_sound(
 
 
 def test_every_mistake_has_its_line(tmp_path: Path) -> None:
-    assert [(mistake.line, mistake.path) for mistake in mistakes_in(written(tmp_path), "dev")] == [
+    assert [(mistake.line, mistake.path) for mistake in mistakes_in(write_file(tmp_path), "dev")] == [
         (2, "aws:region"),
         (6, "agent-environment:network"),
         (9, "agent-environment:sandboxClasses[0].image"),
@@ -62,8 +62,10 @@ def test_every_mistake_has_its_line(tmp_path: Path) -> None:
     ]
 
 
-def test_text_for_a_person(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    written(tmp_path)
+def test_the_text_has_a_section_for_each_mistake(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_file(tmp_path)
     monkeypatch.chdir(tmp_path)
     code, text = check(capsys, "--file", "Pulumi.dev.yaml")
     assert code == 1
@@ -75,16 +77,16 @@ def test_text_for_a_person(tmp_path: Path, capsys: pytest.CaptureFixture[str], m
     assert "\x1b" not in text
 
 
-def test_a_file_cannot_steer_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_control_characters_of_a_file_are_escaped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = '"\\e[31mred": 1\nconfig:\n  "\\e[2Jx": {"\\e[1m": 1, "\\e[1m": 2}\n'
-    code, said = check(capsys, "--file", str(written(tmp_path, text)))
+    code, output = check(capsys, "--file", str(write_file(tmp_path, text)))
     assert code == 1
-    assert "\x1b" not in said
-    assert "\\x1b[31mred" in said
+    assert "\x1b" not in output
+    assert "\\x1b[31mred" in output
 
 
-def test_json_for_an_editor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = written(tmp_path)
+def test_the_json_has_each_mistake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_file(tmp_path)
     code, text = check(capsys, "--file", str(path), "--json")
     assert code == 1
     errors = json.loads(text.splitlines()[-1])["errors"]
@@ -114,25 +116,25 @@ def test_json_for_an_editor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         ("aws:region: us-east-1\n", "the key 'aws:region'"),
     ],
 )
-def test_a_file_of_another_shape_is_a_message(
+def test_a_file_of_another_shape_is_a_mistake(
     text: str, found: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, answer = check(capsys, "--file", str(written(tmp_path, text)), "--json")
+    code, answer = check(capsys, "--file", str(write_file(tmp_path, text)), "--json")
     assert code == 1
     assert found in [error["found"] for error in json.loads(answer)["errors"]]
 
 
-def test_a_file_that_is_not_there_is_a_message(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_file_is_a_mistake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, answer = check(capsys, "--file", str(tmp_path / "Pulumi.x.yaml"), "--json")
     assert code == 1
     assert json.loads(answer)["errors"][0]["found"] == "no such file"
 
 
-def test_a_stack_without_a_file_names_those_that_have_one(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_stack_lists_the_existing_ones(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["check", "--stack", "production"]) == 1
-    said = capsys.readouterr().err
-    assert "there is no" in said
-    assert "adopted, dev, full, local, prod, staging" in said
+    output = capsys.readouterr().err
+    assert "there is no" in output
+    assert "adopted, dev, full, local, prod, staging" in output
 
 
 def test_a_path_is_not_a_stack(capsys: pytest.CaptureFixture[str]) -> None:
@@ -140,29 +142,29 @@ def test_a_path_is_not_a_stack(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--file" in capsys.readouterr().err
 
 
-def test_the_name_of_the_file_says_whose_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_name_of_the_file_selects_the_stack(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     public = 'config: {"aws:region": us-east-1, "agent-environment:cluster": {publicAccessCidrs: [0.0.0.0/0]}}'
-    assert check(capsys, "--file", str(written(tmp_path, public)))[0] == 0
-    assert check(capsys, "--file", str(written(tmp_path, public, "Pulumi.prod.yaml")))[0] == 1
-    assert check(capsys, "--file", str(written(tmp_path, public)), "--stack", "prod")[0] == 1
+    assert check(capsys, "--file", str(write_file(tmp_path, public)))[0] == 0
+    assert check(capsys, "--file", str(write_file(tmp_path, public, "Pulumi.prod.yaml")))[0] == 1
+    assert check(capsys, "--file", str(write_file(tmp_path, public)), "--stack", "prod")[0] == 1
 
 
 def test_a_region_may_come_from_an_esc_environment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert check(capsys, "--file", str(written(tmp_path, "environment: [team]\n")))[0] == 0
-    assert check(capsys, "--file", str(written(tmp_path, "config: {}\n")))[0] == 1
+    assert check(capsys, "--file", str(write_file(tmp_path, "environment: [team]\n")))[0] == 0
+    assert check(capsys, "--file", str(write_file(tmp_path, "config: {}\n")))[0] == 1
 
 
-def test_nothing_heavy_is_imported_beside_the_settings(tmp_path: Path) -> None:
+def test_no_heavy_module_is_imported(tmp_path: Path) -> None:
     program = (
         "import sys; from agentenv.cli import main as cli; cli.main(['check', '--file', sys.argv[1]]);"
         "sys.exit(any(name in sys.modules for name in ('pulumi', 'boto3', 'botocore', 'rich', 'grpc')))"
     )
-    path = written(tmp_path, "config:\n  aws:region: us-east-1\n")
+    path = write_file(tmp_path, "config:\n  aws:region: us-east-1\n")
     done = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
-def test_what_is_no_file_is_not_waited_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pipe_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     assert cli.main(["check", "--file", str(pipe)]) == 1
@@ -173,22 +175,20 @@ def test_what_is_no_file_is_not_waited_for(tmp_path: Path, capsys: pytest.Captur
     ("region", "hint"),
     [("us-esat-1", "did you mean 'us-east-1'?"), ("eu-wets-3", "did you mean 'eu-west-3'?"), ("mars-1", "")],
 )
-def test_a_region_that_cannot_be_is_a_mistake(
+def test_an_invalid_region_is_a_mistake(
     region: str, hint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = written(tmp_path, f"config:\n  aws:region: {region}\n")
+    path = write_file(tmp_path, f"config:\n  aws:region: {region}\n")
     [error] = json.loads(check(capsys, "--file", str(path), "--json")[1])["errors"]
     assert (error["path"], error["found"], error["hint"]) == ("aws:region", f"'{region}'", hint)
 
 
 @pytest.mark.parametrize("region", ["us-gov-west-1", "eusc-de-east-1", "us-isob-east-1", "nz-central-1"])
-def test_a_region_named_as_regions_are_is_taken(
-    region: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert check(capsys, "--file", str(written(tmp_path, f"config:\n  aws:region: {region}\n")))[0] == 0
+def test_a_well_formed_region_is_valid(region: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert check(capsys, "--file", str(write_file(tmp_path, f"config:\n  aws:region: {region}\n")))[0] == 0
 
 
 def test_a_mistyped_region_key_is_one_mistake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = written(tmp_path, "config:\n  aws:regoin: us-east-1\n  aws:profile: team\n")
+    path = write_file(tmp_path, "config:\n  aws:regoin: us-east-1\n  aws:profile: team\n")
     [error] = json.loads(check(capsys, "--file", str(path), "--json")[1])["errors"]
     assert (error["path"], error["hint"], error["line"]) == ("aws:regoin", "write aws:region", 2)

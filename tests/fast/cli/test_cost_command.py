@@ -1,4 +1,4 @@
-"""`agentenv cost report`: from the files of a month to a page, a table and an export; and from AWS itself."""
+"""`agentenv cost report`: from the files of a month, or from AWS, to a page, a table and an export."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ DAY = timedelta(days=1)
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Record, Truth]:
-    happened = month(OWNERS, SEED)
-    known = record(happened, SEED)
-    bill, ledger = export(happened, known, tmp_path_factory.mktemp("month"))
-    return bill, ledger, known, truth(happened)
+    simulated = month(OWNERS, SEED)
+    observed = record(simulated, SEED)
+    bill, ledger = export(simulated, observed, tmp_path_factory.mktemp("month"))
+    return bill, ledger, observed, truth(simulated)
 
 
 @pytest.fixture(scope="module")
 def days(files: tuple[Path, Path, Record, Truth]) -> Path:
-    """Some days of the bill, which are read sooner than a month."""
+    """Return a bill of some days, which is read faster than a month."""
     bill, _, _, _ = files
     few = bill.with_name("days.csv")
     with bill.open() as whole, few.open("w") as part:
@@ -53,33 +53,33 @@ def days(files: tuple[Path, Path, Record, Truth]) -> Path:
 
 
 @pytest.fixture(scope="module")
-def written(files: tuple[Path, Path, Record, Truth]) -> tuple[dict[str, Any], str, Path]:
-    """What the command said of a whole month, and the files that it wrote."""
+def output_files(files: tuple[Path, Path, Record, Truth]) -> tuple[dict[str, Any], str, Path]:
+    """Run the command for a whole month, and return its figures, its text and the folder with its files."""
     bill, ledger, _, _ = files
-    folder, said = bill.parent, io.StringIO()
-    given = ["--since", "2026-10-01", "--until", "2026-10-30", "--bill", str(bill), "--ledger", str(ledger)]
+    folder, output = bill.parent, io.StringIO()
+    options = ["--since", "2026-10-01", "--until", "2026-10-30", "--bill", str(bill), "--ledger", str(ledger)]
     out = ["--html", str(folder / "cost.html"), "--focus", str(folder / "cost.parquet"), "--json"]
-    with redirect_stdout(said):
-        assert main(["cost", "report", *given, *out, "--stack", "prod"]) == OK
-    return json.loads(said.getvalue().splitlines()[-1]), said.getvalue(), folder
+    with redirect_stdout(output):
+        assert main(["cost", "report", *options, *out, "--stack", "prod"]) == OK
+    return json.loads(output.getvalue().splitlines()[-1]), output.getvalue(), folder
 
 
-def test_every_cent_of_the_bill_is_somebodys_and_each_is_near_the_truth(
-    written: tuple[dict[str, Any], str, Path], files: tuple[Path, Path, Record, Truth]
+def test_every_cent_is_attributed_and_each_owner_is_near_the_exact_cost(
+    output_files: tuple[dict[str, Any], str, Path], files: tuple[Path, Path, Record, Truth]
 ) -> None:
-    _, _, known, true = files
-    figures, text, _ = written
-    exact = sum((charge.amount for charge in known.charges), Decimal(0))
-    assert figures["bill"] == figures["attributed"] == float(exact.quantize(Decimal("0.01")))
+    _, _, observed, exact = files
+    figures, text, _ = output_files
+    bill = sum((charge.amount for charge in observed.charges), Decimal(0))
+    assert figures["bill"] == figures["attributed"] == float(bill.quantize(Decimal("0.01")))
     assert round(sum(figures["parts"].values()), 2) == figures["bill"]
-    # Out of files: where pods ran and what waited is read off the bill's own lines of pods.
-    for one in figures["owners"]:
-        assert one["dollars"] == pytest.approx(true.total(one["owner"]), rel=0.012, abs=0.011)
+    # The nodes of pods and the warm time come from the bill's lines of pods.
+    for row in figures["owners"]:
+        assert row["dollars"] == pytest.approx(exact.total(row["owner"]), rel=0.012, abs=0.011)
     assert "Warm slots" in text
 
 
-def test_the_page_needs_nothing_else_and_has_the_figures(written: tuple[dict[str, Any], str, Path]) -> None:
-    figures, _, folder = written
+def test_the_page_is_self_contained_and_has_the_figures(output_files: tuple[dict[str, Any], str, Path]) -> None:
+    figures, _, folder = output_files
     page = (folder / "cost.html").read_text()
     assert figures["written"] == [str(folder / "cost.html"), str(folder / "cost.parquet")]
     assert f"${figures['bill']:,.2f}" in page
@@ -91,25 +91,25 @@ def test_the_page_needs_nothing_else_and_has_the_figures(written: tuple[dict[str
     assert "cap $3.00" in page
 
 
-def test_a_shorter_time_has_its_share_of_the_bill(
+def test_a_shorter_period_has_its_share_of_the_bill(
     files: tuple[Path, Path, Record, Truth], days: Path, tmp_path: Path
 ) -> None:
-    _, ledger, known, _ = files
+    _, ledger, observed, _ = files
     file = tmp_path / "cost.csv"
     time = ["--since", "2026-10-06", "--until", "2026-10-08"]
     assert main(["cost", "report", *time, "--bill", str(days), "--ledger", str(ledger), "--focus", str(file)]) == OK
     begin, end = START + 5 * DAY, START + 8 * DAY
-    exact = sum((charge.amount for charge in known.charges if begin <= charge.began < end), Decimal(0))
+    exact = sum((charge.amount for charge in observed.charges if begin <= charge.began < end), Decimal(0))
     with file.open(newline="") as stream:
-        told = sum(Decimal(line["BilledCost"]) for line in csv.DictReader(stream))
-    assert told == exact
+        message = sum(Decimal(line["BilledCost"]) for line in csv.DictReader(stream))
+    assert message == exact
 
 
-def test_what_is_missing_is_asked_for(
+def test_a_missing_option_is_named(
     files: tuple[Path, Path, Record, Truth], days: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     bill, ledger = days, files[1]
-    for given, told in (
+    for options, message in (
         ([], "--ledger FILE"),
         (["--ledger", str(ledger)], "--bill PATH"),
         (["--table", "t", "--bill", str(bill)], "give the --stack"),
@@ -118,11 +118,11 @@ def test_what_is_missing_is_asked_for(
         (["--ledger", str(ledger), "--bill", str(ledger)], "is not a bill"),
         (["--ledger", str(ledger), "--bill", str(bill), "--since", "tomorrow"], "is not a day"),
     ):
-        assert main(["cost", "report", *given]) == FAILED
-        assert told in capsys.readouterr().err
+        assert main(["cost", "report", *options]) == FAILED
+        assert message in capsys.readouterr().err
 
 
-def test_a_file_without_the_columns_of_a_bill_is_refused(
+def test_a_file_without_the_columns_of_a_bill_is_an_error(
     files: tuple[Path, Path, Record, Truth], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "other.csv").write_text("a,b\n1,2\n")
@@ -138,7 +138,7 @@ HOUR_OF = "2026-10-06T00:00:00Z,2026-10-06T01:00:00Z,Usage,NatGateway-Hours,Amaz
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "told"),
+    ("name", "content", "message"),
     [
         ("cut.parquet", b"PAR1", "is not Parquet, or is truncated"),
         ("other.csv", (HEAD + "\xff").encode("latin-1"), "is not CSV in UTF-8"),
@@ -148,35 +148,37 @@ HOUR_OF = "2026-10-06T00:00:00Z,2026-10-06T01:00:00Z,Usage,NatGateway-Hours,Amaz
         ("cut.csv", f"{HEAD}{HOUR_OF}\n".encode(), "line_item_unblended_cost is empty"),
     ],
 )
-def test_a_bill_that_cannot_be_read_is_refused_and_not_taken_for_less(
-    name: str, content: bytes, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_an_invalid_bill_is_an_error(
+    name: str, content: bytes, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     bill, ledger = tmp_path / name, tmp_path / "ledger.jsonl"
     bill.write_bytes(content)
     ledger.write_text("")
     time = ["--since", "2026-10-06", "--until", "2026-10-06"]
     assert main(["cost", "report", *time, "--bill", str(bill), "--ledger", str(ledger)]) == FAILED
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
-def test_what_is_no_text_is_no_ledger_and_what_cannot_be_written_is_named(
+def test_an_invalid_ledger_and_an_unwritable_file_are_errors(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     bill, ledger = tmp_path / "bill.csv", tmp_path / "ledger.jsonl"
     bill.write_text(f"{HEAD}{HOUR_OF},0.045\n")
     ledger.write_bytes(b"\xff\xfe")
-    given = ["cost", "report", "--since", "2026-10-06", "--until", "2026-10-07", "--bill", str(bill)]
-    assert main([*given, "--ledger", str(ledger)]) == FAILED
+    options = ["cost", "report", "--since", "2026-10-06", "--until", "2026-10-07", "--bill", str(bill)]
+    assert main([*options, "--ledger", str(ledger)]) == FAILED
     assert "ledger.jsonl:1 is not a row of the ledger" in capsys.readouterr().err
     ledger.write_text("")
     page = tmp_path / "nowhere" / "cost.html"
-    assert main([*given, "--ledger", str(ledger), "--html", str(page)]) == FAILED
+    assert main([*options, "--ledger", str(ledger), "--html", str(page)]) == FAILED
     assert f"{page} cannot be written: No such file or directory" in capsys.readouterr().err
-    assert main([*given[:3], "2020-01-01", *given[4:], "--until", "2020-01-02", "--ledger", str(ledger)]) == FAILED
+    assert main([*options[:3], "2020-01-01", *options[4:], "--until", "2020-01-02", "--ledger", str(ledger)]) == FAILED
     assert "no lines from 2020-01-01 to 2020-01-02" in capsys.readouterr().err
 
 
-def test_a_page_without_a_name_is_written_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_without_a_name_is_written_to_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "bill.csv").write_text(f"{HEAD}{HOUR_OF},1.25\n")
     (tmp_path / "ledger.jsonl").write_text("")
     monkeypatch.chdir(tmp_path)
@@ -190,8 +192,8 @@ def test_names_are_escaped(files: tuple[Path, Path, Record, Truth], days: Path, 
     evil = tmp_path / "ledger.jsonl"
     evil.write_text(ledger.read_text().replace("u-0003", "<script>alert(1)</script>"))
     page = tmp_path / "cost.html"
-    given = ["--since", "2026-10-06", "--until", "2026-10-08", "--bill", str(days), "--ledger", str(evil)]
-    assert main(["cost", "report", *given, "--html", str(page)]) == OK
+    options = ["--since", "2026-10-06", "--until", "2026-10-08", "--bill", str(days), "--ledger", str(evil)]
+    assert main(["cost", "report", *options, "--html", str(page)]) == OK
     assert "<script" not in page.read_text()
     assert "&lt;script&gt;alert(1)" in page.read_text()
 
@@ -213,7 +215,7 @@ def test_rows_are_read_from_the_ledgers_table(
         table_rows(client, "another", START, START + DAY)
 
 
-def test_the_ledgers_file_is_the_ledger(files: tuple[Path, Path, Record, Truth]) -> None:
+def test_the_ledgers_file_has_the_same_rows(files: tuple[Path, Path, Record, Truth]) -> None:
     assert ledger_rows(files[1]) == files[2].rows
 
 
@@ -230,19 +232,19 @@ ANSWER = {
 def athena(*states: str) -> tuple[Any, Stubber]:
     client: Any = boto3.client("athena", region_name="us-east-1", aws_access_key_id="a", aws_secret_access_key="b")
     stub = Stubber(client)
-    asked = {
+    request = {
         "QueryString": athena_query(START, START + DAY),
         "QueryExecutionContext": {"Database": "usage"},
         "WorkGroup": "usage-prod",
     }
-    stub.add_response("start_query_execution", {"QueryExecutionId": "q-1"}, asked)
+    stub.add_response("start_query_execution", {"QueryExecutionId": "q-1"}, request)
     for state in states:
-        told = {"QueryExecution": {"Status": {"State": state, "StateChangeReason": "too much to read"}}}
-        stub.add_response("get_query_execution", told, {"QueryExecutionId": "q-1"})
+        message = {"QueryExecution": {"Status": {"State": state, "StateChangeReason": "too much to read"}}}
+        stub.add_response("get_query_execution", message, {"QueryExecutionId": "q-1"})
     return client, stub
 
 
-def test_athena_is_asked_until_it_answers_page_after_page() -> None:
+def test_an_athena_query_is_polled_and_read_with_all_pages() -> None:
     client, stub = athena("QUEUED", "RUNNING", "SUCCEEDED")
     more = {"ResultSet": {"Rows": [{"Data": [{"VarCharValue": "Hours"}, {"VarCharValue": "0.1"}]}]}}
     stub.add_response("get_query_results", {**ANSWER, "NextToken": "more"}, {"QueryExecutionId": "q-1"})
@@ -258,13 +260,13 @@ def test_athena_is_asked_until_it_answers_page_after_page() -> None:
     stub.assert_no_pending_responses()
 
 
-def test_athenas_refusal_is_told() -> None:
+def test_a_failed_athena_query_is_an_error() -> None:
     client, stub = athena("FAILED")
     with stub, pytest.raises(CommandError, match="too much to read"):
         list(athena_lines(client, "usage", "usage-prod", (START, START + DAY), lambda _: None))
 
 
-def test_athena_that_will_not_be_asked_is_told() -> None:
+def test_a_rejected_athena_query_is_an_error() -> None:
     client: Any = boto3.client("athena", region_name="us-east-1", aws_access_key_id="a", aws_secret_access_key="b")
     stub = Stubber(client)
     stub.add_client_error("start_query_execution", "InvalidRequestException", "there is no such workgroup")
@@ -275,7 +277,7 @@ def test_athena_that_will_not_be_asked_is_told() -> None:
 NOW = datetime(2026, 11, 2, 15, tzinfo=UTC)
 
 
-def test_a_time_is_whole_days_to_yesterday() -> None:
+def test_a_period_is_whole_days_to_yesterday() -> None:
     assert period("30d", None, NOW) == (datetime(2026, 10, 3, tzinfo=UTC), datetime(2026, 11, 2, tzinfo=UTC))
     assert period("2026-10-01", "2026-10-01", NOW) == (START, START + DAY)
     with pytest.raises(CommandError, match="is not before the end"):
@@ -285,7 +287,7 @@ def test_a_time_is_whole_days_to_yesterday() -> None:
             period(since, until, NOW)
 
 
-def test_what_reaches_over_the_edges_is_cut_there() -> None:
+def test_rows_and_charges_are_cut_at_the_edges_of_the_period() -> None:
     row = Row(
         owner="u-1", claim="c", pod="p", began=START - DAY, ended=START + DAY, sandbox_class="s", workspace="w",
         cpu_seconds=Decimal(100), storage_gib_hours=Decimal(48),

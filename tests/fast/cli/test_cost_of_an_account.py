@@ -42,9 +42,9 @@ def node(environment: str, instance: str) -> dict[str, str]:
     return line("1.00", environment, line_item_resource_id=instance, **usage)
 
 
-def arn(cluster: str, uid: str, room: str = "sandbox-standard") -> str:
+def arn(cluster: str, uid: str, namespace: str = "sandbox-standard") -> str:
     """A pod as the bill names it."""
-    return f"arn:aws:eks:us-east-1:111122225555:pod/{cluster}/{room}/{uid}/{uid}"
+    return f"arn:aws:eks:us-east-1:111122225555:pod/{cluster}/{namespace}/{uid}/{uid}"
 
 
 def sandbox(cluster: str, uid: str, instance: str) -> Lines:
@@ -59,11 +59,11 @@ def sandbox(cluster: str, uid: str, instance: str) -> Lines:
     ]  # fmt: skip
 
 
-def on_fargate(cluster: str, uid: str, room: str, cost: str) -> dict[str, str]:
+def on_fargate(cluster: str, uid: str, namespace: str, cost: str) -> dict[str, str]:
     """A pod of Fargate, which is a charge of its own."""
     return line(
         cost, line_item_product_code="AmazonEKS", line_item_operation="FargatePod",
-        line_item_usage_type="USE1-Fargate-vCPU-Hours:perCPU", line_item_resource_id=arn(cluster, uid, room),
+        line_item_usage_type="USE1-Fargate-vCPU-Hours:perCPU", line_item_resource_id=arn(cluster, uid, namespace),
     )  # fmt: skip
 
 
@@ -84,11 +84,11 @@ def report(folder: Path, lines: Lines, *more: str) -> list[str]:
         writer.writeheader()
         writer.writerows(lines)
     ledger.write_text(json.dumps(row_to_item(ROW), default=str) + "\n")
-    given = ["--since", DAY, "--until", DAY, "--bill", str(bill), "--ledger", str(ledger), "--json"]
-    return ["cost", "report", *given, *more]
+    values = ["--since", DAY, "--until", DAY, "--bill", str(bill), "--ledger", str(ledger), "--json"]
+    return ["cost", "report", *values, *more]
 
 
-def told(capsys: pytest.CaptureFixture[str], folder: Path, lines: Lines, *more: str) -> dict[str, Any]:
+def figures(capsys: pytest.CaptureFixture[str], folder: Path, lines: Lines, *more: str) -> dict[str, Any]:
     """Its figures."""
     assert main(report(folder, lines, *more)) == OK
     return json.loads(capsys.readouterr().out.splitlines()[-1])
@@ -97,8 +97,8 @@ def told(capsys: pytest.CaptureFixture[str], folder: Path, lines: Lines, *more: 
 def test_another_clusters_pods_are_not_on_an_environments_bill(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    alone = told(capsys, tmp_path, PROD, "--stack", "prod")
-    beside = told(capsys, tmp_path, [*PROD, *DEV], "--stack", "prod")
+    alone = figures(capsys, tmp_path, PROD, "--stack", "prod")
+    beside = figures(capsys, tmp_path, [*PROD, *DEV], "--stack", "prod")
     assert (alone["bill"], alone["left_out"]) == (1.0, 0.0)
     assert (beside["bill"], beside["left_out"]) == (1.0, 13.0)
     assert beside["parts"] == alone["parts"]
@@ -106,22 +106,22 @@ def test_another_clusters_pods_are_not_on_an_environments_bill(
     assert beside["parts"]["pool"] == beside["parts"]["fixed"] == 0
 
 
-def test_its_own_pods_on_fargate_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_environments_own_pods_on_fargate_are_on_its_bill(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     ours = [*PROD, on_fargate(OURS, "k", "karpenter", "5.00"), on_fargate(OURS, "b", "sandbox-batch", "7.00")]
-    found = told(capsys, tmp_path, ours, "--stack", "prod")
+    found = figures(capsys, tmp_path, ours, "--stack", "prod")
     assert (found["bill"], found["left_out"], found["parts"]["fixed"]) == (13.0, 0.0, 5.0)
 
 
-def test_a_cluster_can_be_named_and_the_whole_account_be_meant(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_cluster_or_the_whole_account_can_be_selected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = [*PROD, *DEV]
-    assert told(capsys, tmp_path, lines, "--stack", "prod", "--cluster", THEIRS)["left_out"] == 1.0
-    assert told(capsys, tmp_path, lines, "--stack", "prod", "--whole-account")["bill"] == 14.0
+    assert figures(capsys, tmp_path, lines, "--stack", "prod", "--cluster", THEIRS)["left_out"] == 1.0
+    assert figures(capsys, tmp_path, lines, "--stack", "prod", "--whole-account")["bill"] == 14.0
 
 
 @pytest.mark.parametrize("more", [(), ("--stack", "prod", "--whole-account")])
-def test_a_cluster_that_would_say_nothing_is_refused(
+def test_a_cluster_without_a_stack_is_an_error(
     more: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(report(tmp_path, PROD, *more, "--cluster", OURS)) == FAILED
@@ -162,9 +162,9 @@ def from_athena(lines: Lines) -> Lines:
     with duckdb.connect() as connection:
         connection.execute(f"CREATE TABLE usage ({', '.join(f'{name} {kind}' for name, kind in columns.items())})")
         for each in lines:
-            given = {"billing_period": each["line_item_usage_start_date"][:7], **each}
-            marks = ", ".join("?" for _ in given)
-            connection.execute(f"INSERT INTO usage ({', '.join(given)}) VALUES ({marks})", list(given.values()))  # noqa: S608
+            values = {"billing_period": each["line_item_usage_start_date"][:7], **each}
+            marks = ", ".join("?" for _ in values)
+            connection.execute(f"INSERT INTO usage ({', '.join(values)}) VALUES ({marks})", list(values.values()))  # noqa: S608
         answer = connection.sql(text)
         return [dict(zip(answer.columns, row, strict=True)) for row in answer.fetchall()]
 
@@ -175,7 +175,7 @@ def charged(lines: Lines) -> list[tuple[datetime, Decimal]]:
     return sorted((part.began, part.amount) for one in charges if (part := charge_in_period(one, SINCE, UNTIL)))
 
 
-def test_athena_is_asked_for_the_lines_that_are_taken_of_files() -> None:
+def test_athena_returns_the_same_lines_as_files() -> None:
     answered, read = charged(from_athena(EDGES)), charged(EDGES)
     assert answered == read
     # Two days of a month's tax and of a month that is not the calendar's, the hours at both edges, and half of what
@@ -183,5 +183,5 @@ def test_athena_is_asked_for_the_lines_that_are_taken_of_files() -> None:
     assert sum(amount for _, amount in read) == Decimal("4.54")
 
 
-def test_of_a_time_before_all_bills_athena_is_asked_as_well() -> None:
+def test_athena_can_be_queried_for_a_time_before_all_bills() -> None:
     assert "BETWEEN '2006-02' AND" in athena_query(datetime.min.replace(tzinfo=UTC), UNTIL)

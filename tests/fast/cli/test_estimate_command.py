@@ -19,13 +19,13 @@ def _here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
 
 
-def told(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+def estimate(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
     assert main(["estimate", "--stack", "prod", *words, "--json"]) == 0
     return json.loads(capsys.readouterr().out.splitlines()[-1])
 
 
-def test_the_contract_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
-    found = told(capsys, "--users", "1000")
+def test_the_json_has_the_documented_keys(capsys: pytest.CaptureFixture[str]) -> None:
+    found = estimate(capsys, "--users", "1000")
     assert {"fixed_month", "per_user_month", "break_even_users", "lines"} <= set(found)
     assert all({"part", "monthly", "basis"} <= set(line) for line in found["lines"])
     assert "by_users" not in found
@@ -38,18 +38,18 @@ def test_the_contract_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
     assert {one["name"] for one in found["by_class"]} == {"standard", "reviewer", "untrusted", "batch"}
 
 
-def test_several_numbers_of_users_are_told_beside_the_first(capsys: pytest.CaptureFixture[str]) -> None:
-    found = told(capsys, "--users", "10,100,1000", "--active-hours", "20")
+def test_several_numbers_of_users_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    found = estimate(capsys, "--users", "10,100,1000", "--active-hours", "20")
     assert [row["users"] for row in found["by_users"]] == [10, 100, 1000]
     costs = [row["per_user_month"] for row in found["by_users"]]
     assert costs == sorted(costs, reverse=True)
     assert (found["users"], found["per_user_month"], found["active_hours"]) == (10, costs[0], 20.0)
 
 
-def test_assumptions_and_mixes_are_taken(capsys: pytest.CaptureFixture[str]) -> None:
-    usual = told(capsys, "--users", "100")
-    larger = told(capsys, "--users", "100", "--assume", "home=10")
-    mixed = told(capsys, "--users", "100", "--mix", "standard=0.5,untrusted=0.5", "--sensitivity")
+def test_assumptions_and_mixes_change_the_estimate(capsys: pytest.CaptureFixture[str]) -> None:
+    usual = estimate(capsys, "--users", "100")
+    larger = estimate(capsys, "--users", "100", "--assume", "home=10")
+    mixed = estimate(capsys, "--users", "100", "--mix", "standard=0.5,untrusted=0.5", "--sensitivity")
     assert larger["per_user_month"] > usual["per_user_month"]
     assert next(one["value"] for one in larger["assumptions"] if one["name"] == "home") == 10.0
     parts = {line["part"] for line in mixed["lines"]}
@@ -58,10 +58,10 @@ def test_assumptions_and_mixes_are_taken(capsys: pytest.CaptureFixture[str]) -> 
     assert mixed["sensitivity"]
 
 
-def test_a_person_is_told_every_line_every_assumption_and_the_age_of_prices(
+def test_the_text_has_every_line_every_assumption_and_the_age_of_prices(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    found = told(capsys, "--users", "100,200")
+    found = estimate(capsys, "--users", "100,200")
     assert main(["estimate", "--stack", "prod", "--users", "100,200", "--sensitivity", "--compare", "HEAD"]) == 0
     text = capsys.readouterr().out
     for line in found["lines"]:
@@ -75,7 +75,7 @@ def test_a_person_is_told_every_line_every_assumption_and_the_age_of_prices(
     assert f"from {found['break_even_users']} users on" in text
 
 
-def test_it_is_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_plot_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "cost.svg"
     assert main(["estimate", "--stack", "prod", "--plot", str(file)]) == 0
     capsys.readouterr()
@@ -86,7 +86,7 @@ def test_it_is_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--stack", "nowhere"], "there is no"),
         (["--stack", "prod", "--assume", "hoem=3"], "no assumption 'hoem'"),
@@ -106,24 +106,24 @@ def test_it_is_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         (["--stack", "prod", "--assume", "home=nan"], "home is nan; allowed is nothing below 0"),
     ],
 )
-def test_what_makes_no_sense_is_refused(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_values_are_errors(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["estimate", *words]) == 1
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("end", [0, 1], ids=["least", "most"])
-def test_whatever_may_be_assumed_is_reckoned(end: int, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_allowed_assumptions_can_be_estimated(end: int, capsys: pytest.CaptureFixture[str]) -> None:
     extremes = [f"{one.name}={bounds(one.name, one.kind)[end]}" for one in Assumptions().rows()]
     for assumed in (*extremes, ",".join(extremes)):
-        found = told(capsys, "--users", "10000000", "--active-hours", "730", "--assume", assumed)
+        found = estimate(capsys, "--users", "10000000", "--active-hours", "730", "--assume", assumed)
         assert found["total_month"] > 0
     # What moves it most is asked with each of them a fifth larger.
-    assert told(capsys, "--assume", extremes[0], "--sensitivity")["sensitivity"]
-    assert told(capsys, "--assume", f"home={MOST}", "--sensitivity")["sensitivity"]
+    assert estimate(capsys, "--assume", extremes[0], "--sensitivity")["sensitivity"]
+    assert estimate(capsys, "--assume", f"home={MOST}", "--sensitivity")["sensitivity"]
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--users", "0"], "allowed is 1 to"),
         (["--users", "100,99999999999"], "99999999999 users cannot be estimated; allowed is 1 to"),
@@ -135,21 +135,21 @@ def test_whatever_may_be_assumed_is_reckoned(end: int, capsys: pytest.CaptureFix
         (["--mix", "a"], "not NAME=VALUE"),
     ],
 )
-def test_a_mistyped_call_is_told(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_arguments_are_usage_errors(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["estimate", "--stack", "prod", *words])
     assert ended.value.code == 2
-    told = capsys.readouterr().err
-    assert "agentenv estimate: error" in told
-    assert said in told
+    estimate = capsys.readouterr().err
+    assert "agentenv estimate: error" in estimate
+    assert message in estimate
 
 
-def test_hours_are_told_as_people_write_them(capsys: pytest.CaptureFixture[str]) -> None:
+def test_hours_are_printed_without_an_exponent(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["estimate", "--stack", "prod", "--active-hours", "1e2"]) == 0
     assert "with 100 active hours" in capsys.readouterr().out
 
 
-def test_a_region_without_prices_is_refused(
+def test_a_region_without_prices_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "stacks").mkdir()
@@ -166,7 +166,7 @@ def test_a_region_without_prices_is_refused(
 def test_a_stack_file_elsewhere_is_read_without_a_checkout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    expected = told(capsys, "--users", "100")
+    expected = estimate(capsys, "--users", "100")
     file = tmp_path / "Pulumi.prod.yaml"
     file.write_bytes((ROOT / "stacks" / file.name).read_bytes())
     monkeypatch.chdir(tmp_path)

@@ -53,18 +53,18 @@ def imported() -> set[str]:
 
 
 @pytest.mark.parametrize("extra", EXTRAS)
-def test_an_extra_brings_the_modules_that_are_listed_for_it(extra: str) -> None:
+def test_an_extra_installs_the_modules_that_are_listed_for_it(extra: str) -> None:
     for module in EXTRAS[extra]:
         assert distributions(module) & required()[extra], module
 
 
-def test_whatever_the_package_imports_is_required_or_of_an_extra() -> None:
+def test_every_imported_module_is_required_or_of_an_extra() -> None:
     of_extras = {module for modules in EXTRAS.values() for module in modules}
     always = {module for module in imported() if distributions(module) & required()[""]}
     assert imported() - of_extras - always == ONLY_GENERATED
 
 
-def test_a_module_that_no_extra_brings_is_a_fault_and_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_module_of_no_extra_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     def run(_: object) -> int:
         raise ModuleNotFoundError("No module named 'agentenv.nowhere'", name="agentenv.nowhere")
 
@@ -81,6 +81,8 @@ def test_the_extra_is_named_in_one_line(monkeypatch: pytest.MonkeyPatch, capsys:
 
     monkeypatch.setattr(cli, "_parse_and_run", lacking)
     assert cli.run_command(cli.Command("releases", "", ""), ["--json"]) == cli.FAILED
-    said = capsys.readouterr()
-    assert said.err == "agentenv releases: lightkube.core is not installed: pip install 'agent-environment[service]'\n"
-    assert said.out == '{"error": "lightkube.core is not installed: pip install \'agent-environment[service]\'"}\n'
+    output = capsys.readouterr()
+    assert (
+        output.err == "agentenv releases: lightkube.core is not installed: pip install 'agent-environment[service]'\n"
+    )
+    assert output.out == '{"error": "lightkube.core is not installed: pip install \'agent-environment[service]\'"}\n'

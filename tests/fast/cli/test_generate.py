@@ -21,7 +21,7 @@ def test_a_file_is_written_once(tmp_path: Path) -> None:
     assert generate.write(tmp_path) == []
 
 
-def test_a_file_that_was_changed_is_told(
+def test_a_changed_file_is_listed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     generate.write(tmp_path)
@@ -29,10 +29,10 @@ def test_a_file_that_was_changed_is_told(
     page.write_text(page.read_text("utf-8").replace("# Settings", "# Sittings"), encoding="utf-8")
     monkeypatch.setattr(generate, "root", lambda: tmp_path)
     assert generate.main(["--check"]) == 1
-    said = capsys.readouterr().out
-    assert "docs/reference/settings.md is not up to date" in said
-    assert "-# Sittings\n+# Settings" in said
-    assert "stack.schema.json" not in said
+    output = capsys.readouterr().out
+    assert "docs/reference/settings.md is not up to date" in output
+    assert "-# Sittings\n+# Settings" in output
+    assert "stack.schema.json" not in output
     assert generate.main([]) == 0
     assert generate.main(["--check"]) == 0
 

@@ -16,31 +16,31 @@ from agentenv.cli import main as cli
 
 def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["--help"]) == cli.OK
-    said = capsys.readouterr().out
-    assert all(f"  {row.name} " in said and row.summary in said for row in cli.COMMANDS)
+    output = capsys.readouterr().out
+    assert all(f"  {row.name} " in output and row.summary in output for row in cli.COMMANDS)
 
 
-def test_no_command_is_a_mistyped_call(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_command_prints_the_overview_and_fails(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main([]) == cli.USAGE
     assert "commands:" in capsys.readouterr().out
 
 
-def test_a_mistyped_command_gets_the_nearest_word(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_command_gets_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["rehears"]) == cli.USAGE
     assert "did you mean 'rehearse'?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", [row.name for row in cli.COMMANDS])
-def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_has_help_and_json(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         cli.main([command, "--help"])
     assert ended.value.code == cli.OK
-    said = capsys.readouterr().out
-    assert said.startswith(f"usage: agentenv {command}")
-    assert "--json" in said
+    output = capsys.readouterr().out
+    assert output.startswith(f"usage: agentenv {command}")
+    assert "--json" in output
 
 
-def played(monkeypatch: pytest.MonkeyPatch, outcome: BaseException | int) -> int:
+def run_command(monkeypatch: pytest.MonkeyPatch, outcome: BaseException | int) -> int:
     def run(_: argparse.Namespace) -> int:
         if isinstance(outcome, BaseException):
             raise outcome
@@ -54,10 +54,10 @@ def played(monkeypatch: pytest.MonkeyPatch, outcome: BaseException | int) -> int
 
 
 def test_exit_codes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    assert played(monkeypatch, cli.OK) == cli.OK
-    assert played(monkeypatch, cli.CommandError("there is no such thing")) == cli.FAILED
+    assert run_command(monkeypatch, cli.OK) == cli.OK
+    assert run_command(monkeypatch, cli.CommandError("there is no such thing")) == cli.FAILED
     assert capsys.readouterr().err == "agentenv some: there is no such thing\n"
-    assert played(monkeypatch, KeyboardInterrupt()) == cli.INTERRUPTED
+    assert run_command(monkeypatch, KeyboardInterrupt()) == cli.INTERRUPTED
 
 
 def test_help_imports_nothing_heavy() -> None:
@@ -70,17 +70,17 @@ def test_help_imports_nothing_heavy() -> None:
     assert ended.stderr == ""
 
 
-def test_with_json_a_refusal_is_an_object_too(
+def test_with_json_an_error_is_an_object_too(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main(["rehearse", "--stack", "locl", "--json"]) == cli.FAILED
-    said = capsys.readouterr()
-    assert json.loads(said.out.splitlines()[-1])["error"].startswith("there is no stack 'locl'")
-    assert "there is no stack 'locl'" in said.err
+    output = capsys.readouterr()
+    assert json.loads(output.out.splitlines()[-1])["error"].startswith("there is no stack 'locl'")
+    assert "there is no stack 'locl'" in output.err
 
 
 @pytest.mark.parametrize("port", ["0", "80", "65536", "-1", "http", "٣٤٥٦"])
-def test_a_port_that_cannot_be_is_a_mistyped_call(port: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_port_is_a_usage_error(port: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         cli.main(["rehearse", f"--port={port}"])
     assert ended.value.code == cli.USAGE
@@ -88,7 +88,7 @@ def test_a_port_that_cannot_be_is_a_mistyped_call(port: str, capsys: pytest.Capt
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["check"], ["check", "--json"], ["tools"]])
-def test_output_that_cannot_be_written_is_said_without_a_traceback(arguments: list[str]) -> None:
+def test_output_that_cannot_be_written_is_an_error_without_a_traceback(arguments: list[str]) -> None:
     command = [sys.executable, "-m", "agentenv", *arguments]
     with Path("/dev/full").open("w") as full:
         ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
@@ -108,8 +108,8 @@ def test_a_stack_file_with_mistakes_is_not_rehearsed(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("AGENTENV_CACHE", str(tmp_path / "cache"))
     assert cli.main(["rehearse", "--stack", "dev"]) == cli.FAILED
-    said = capsys.readouterr().err
-    assert "agent-environment:network.nat" in said
-    assert "did you mean 'version'?" in said
-    assert "2 mistakes in 1 stack file" in said
+    output = capsys.readouterr().err
+    assert "agent-environment:network.nat" in output
+    assert "did you mean 'version'?" in output
+    assert "2 mistakes in 1 stack file" in output
     assert not (tmp_path / "cache").exists(), "something was started"

@@ -23,7 +23,7 @@ KEPT = [
 ]
 
 
-def test_people_are_told_of_each_old_release_in_a_line() -> None:
+def test_the_text_has_a_line_for_each_old_release() -> None:
     assert [line.split() for line in releases.lines([FOUND], KEPT)] == [
         ["box", "(stable:", "box-new)"],
         ["done", "mark", "box-a:", "channel", "stable", "is", "full", "without", "it"],
@@ -33,15 +33,15 @@ def test_people_are_told_of_each_old_release_in_a_line() -> None:
     ]
 
 
-def test_programs_are_told_the_same() -> None:
-    told = json.loads(json.dumps(releases.as_json([FOUND], KEPT)))
-    (box,) = told["classes"]
+def test_the_json_has_the_same() -> None:
+    document = json.loads(json.dumps(releases.as_json([FOUND], KEPT)))
+    (box,) = document["classes"]
     assert box["current"] == {"stable": ["box-new"]}
     assert [step["name"] for step in box["steps"]] == ["box-a", "box-b"]
     assert [step["do"] for step in box["done"]] == ["mark"]
     assert box["waits"] == [{"name": "box-c", "why": "a claim names it"}]
     # Of what is as it should be nobody has to be told.
-    assert [one["claim"] for one in told["kept"]] == ["mine"]
+    assert [one["claim"] for one in document["kept"]] == ["mine"]
 
 
 def kubeconfig(folder: Path, server: str) -> Path:
@@ -59,7 +59,7 @@ def kubeconfig(folder: Path, server: str) -> Path:
     return file
 
 
-def test_a_server_that_does_not_answer_is_a_refusal(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_unreachable_server_is_an_error(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     # A port that is reserved and that nobody listens on.
     file = kubeconfig(tmp_path, "https://127.0.0.1:1")
     assert main(["releases", "--kubeconfig", str(file), "--json"]) == FAILED
@@ -70,7 +70,7 @@ def test_a_server_that_does_not_answer_is_a_refusal(tmp_path: Path, capfd: pytes
     assert "Traceback" not in err
 
 
-def test_a_kubeconfig_that_is_not_there_is_a_refusal(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_kubeconfig_is_an_error(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["releases", "--kubeconfig", str(tmp_path / "none")]) == FAILED
     assert "none" in capfd.readouterr().err
 
@@ -83,7 +83,7 @@ def test_a_kubeconfig_that_is_not_there_is_a_refusal(tmp_path: Path, capfd: pyte
         ("echo 'not: json'", "is not JSON"),
     ],
 )
-def test_a_stack_that_says_nothing_of_its_cluster_is_a_refusal(
+def test_a_stack_without_a_kubeconfig_is_an_error(
     script: str | None,
     words: str,
     tmp_path: Path,
@@ -98,7 +98,7 @@ def test_a_stack_that_says_nothing_of_its_cluster_is_a_refusal(
     assert words in capfd.readouterr().err
 
 
-def test_one_cluster_has_to_be_named(capfd: pytest.CaptureFixture[str]) -> None:
+def test_exactly_one_cluster_must_be_selected(capfd: pytest.CaptureFixture[str]) -> None:
     for arguments in ([], ["--stack", "dev", "--kubeconfig", "file"]):
         with pytest.raises(SystemExit) as ended:
             main(["releases", *arguments])

@@ -45,12 +45,12 @@ from agentenv.cli.stack_yaml import MAX_DEPTH, parse, read_document, resolve
         ("1.2.3", "1.2.3"),
     ],
 )
-def test_a_text_without_quotes_is_what_the_engine_takes_it_for(text: str, value: object) -> None:
+def test_an_unquoted_scalar_has_the_engines_value(text: str, value: object) -> None:
     assert resolve(text) == value
     assert type(resolve(text)) is type(value)
 
 
-def test_odd_numbers() -> None:
+def test_special_numbers_are_resolved() -> None:
     assert resolve(".inf") == math.inf
     assert resolve("-.Inf") == -math.inf
     assert math.isnan(resolve(".nan"))
@@ -73,7 +73,7 @@ Quoting.add_representer(str, lambda dumper, text: dumper.represent_scalar("tag:y
 
 
 @given(PLAIN.filter(lambda value: value is not None), st.booleans())
-def test_what_was_written_is_read(value: Any, flow: bool) -> None:
+def test_a_written_document_is_read_back(value: Any, flow: bool) -> None:
     document = parse(yaml.dump(value, Dumper=Quoting, default_flow_style=flow))
     assert document.mistakes == []
     assert document.value == value
@@ -86,7 +86,7 @@ def test_any_text_is_a_value_or_a_mistake(text: str) -> None:
     assert all(mistake.line >= 1 and mistake.found and mistake.allowed for mistake in document.mistakes)
 
 
-def test_every_place_has_its_line() -> None:
+def test_every_value_has_its_line() -> None:
     document = parse("a:\n  b: 1\n  c:\n    - x\n    - {d: 2,\n       e: 3}\n")
     assert document.lines == {
         (): 1,
@@ -122,7 +122,7 @@ def test_every_place_has_its_line() -> None:
         ("[" * 200_000, 1, "more nesting"),
     ],
 )
-def test_a_text_that_the_engine_would_not_take(text: str, line: int, found: str) -> None:
+def test_a_text_that_the_engine_rejects_is_a_mistake(text: str, line: int, found: str) -> None:
     first = parse(text).mistakes[0]
     assert first.line == line
     assert found in first.found
@@ -136,11 +136,11 @@ def test_anchors_and_merges_are_followed() -> None:
     assert document.value["g"] == {"b": 1, "c": 2}
 
 
-def test_quotes_and_tags_make_text() -> None:
+def test_quoted_and_tagged_scalars_are_strings() -> None:
     assert parse("a: '1.35'\nb: !!str 1.35\nc: |\n  1\n").value == {"a": "1.35", "b": "1.35", "c": "1\n"}
 
 
-def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_a_mistake(tmp_path: Path) -> None:
     assert read_document(tmp_path / "nothing").mistakes[0].found == "no such file"
     assert read_document(tmp_path).mistakes[0].allowed == "a file that can be read"
     bad = tmp_path / "latin"

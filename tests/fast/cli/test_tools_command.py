@@ -22,7 +22,7 @@ def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_bare_machine_is_told_what_it_would_take(bare: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_machine_without_tools_gets_the_build_effort(bare: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["tools"]) == 0
     lines = capsys.readouterr().out.splitlines()
     tools = [recipe.name for recipe in catalog.RECIPES]
@@ -35,7 +35,7 @@ def test_a_bare_machine_is_told_what_it_would_take(bare: Path, capsys: pytest.Ca
     assert not (bare / "cache").exists(), "asking must build nothing"
 
 
-def test_json_names_each_tool_its_version_and_its_source(bare: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_json_has_each_tool_with_its_version_and_source(bare: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("pulumi", "pulumi-language-python", "pulumi-language-python-exec", "pulumi-resource-aws"):
         path = bare / "bin" / name
         path.parent.mkdir(exist_ok=True)

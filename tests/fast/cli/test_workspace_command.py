@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -25,7 +25,7 @@ class Stub:
     """A service that remembers what it was asked, and has one workspace."""
 
     address: str = ""
-    asked: list[tuple[str, str, dict[str, list[str]], Any, str]] = field(default_factory=list)
+    requests: list[tuple[str, str, dict[str, list[str]], Any, str]] = field(default_factory=list)
     state: str = "running"
     refusal: dict[str, Any] | None = None
     page: bytes | None = None  # what something else than the service answers
@@ -44,28 +44,26 @@ class Stub:
         }
 
     def paths(self, method: str) -> list[str]:
-        return [path for said, path, *_ in self.asked if said == method]
+        return [path for options, path, *_ in self.requests if options == method]
 
 
 @pytest.fixture
-def stub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stub]:
-    made = Stub()
+def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stub]:
+    service = Stub()
 
     class Handler(BaseHTTPRequestHandler):
-        stub: ClassVar[Stub] = made
-
         def _answer(self) -> None:
             parts = urlsplit(self.path)
             length = int(self.headers.get("content-length") or 0)
             body = json.loads(self.rfile.read(length)) if length else None
             query = parse_qs(parts.query)
-            made.asked.append((self.command, parts.path, query, body, self.headers.get("authorization") or ""))
-            found: Any = made.workspace()
-            if made.refusal is not None:
-                found = made.refusal
+            service.requests.append((self.command, parts.path, query, body, self.headers.get("authorization") or ""))
+            found: Any = service.workspace()
+            if service.refusal is not None:
+                found = service.refusal
             elif parts.path.endswith("/resume"):
-                made.state = "running"
-                found = made.workspace()
+                service.state = "running"
+                found = service.workspace()
             elif parts.path == "/v1/workspaces" and self.command == "GET":
                 last = "after" in query
                 found = {
@@ -74,11 +72,11 @@ def stub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stub]:
                 }
             elif parts.path.endswith("/events"):
                 found = {"items": []}
-            said = json.dumps(found).encode() if made.page is None else made.page
-            self.send_response(200 if made.refusal is None else 402)
-            self.send_header("content-length", str(len(said)))
+            options = json.dumps(found).encode() if service.page is None else service.page
+            self.send_response(200 if service.refusal is None else 402)
+            self.send_header("content-length", str(len(options)))
             self.end_headers()
-            self.wfile.write(said)
+            self.wfile.write(options)
 
         do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _answer  # noqa: N815 - as the library calls them
 
@@ -87,10 +85,10 @@ def stub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stub]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    made.address = f"http://127.0.0.1:{server.server_address[1]}"
-    monkeypatch.setenv("AGENTENV_SERVICE", made.address)
+    service.address = f"http://127.0.0.1:{server.server_address[1]}"
+    monkeypatch.setenv("AGENTENV_SERVICE", service.address)
     monkeypatch.setenv("AGENTENV_TOKEN", TOKEN)
-    yield made
+    yield service
     server.shutdown()
     server.server_close()
 
@@ -106,38 +104,38 @@ def kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return called
 
 
-def ask(*words: str) -> int:
+def run_workspace(*words: str) -> int:
     return dispatch(["workspace", *words])
 
 
-def test_a_workspace_is_asked_for_with_what_was_said_and_nothing_else(
-    stub: Stub, capsys: pytest.CaptureFixture[str]
-) -> None:
-    said = ("--class", "standard", "--key", "k", "--label", "team=a", "--budget", "2.50", "--wait", "5", "--json")
-    assert ask("create", *said) == OK
-    [(method, path, query, body, bearer)] = stub.asked
+def test_a_create_request_has_only_the_given_options(service: Stub, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("--class", "standard", "--key", "k", "--label", "team=a", "--budget", "2.50", "--wait", "5", "--json")
+    assert run_workspace("create", *options) == OK
+    [(method, path, query, body, bearer)] = service.requests
     assert (method, path, query) == ("POST", "/v1/workspaces", {"wait": ["5"]})
     assert body == {"class": "standard", "mode": "user", "key": "k", "labels": {"team": "a"}, "budget": "2.50"}
     assert bearer == f"Bearer {TOKEN}"
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["id"] == "w-1"
 
 
-def test_a_list_is_read_to_its_last_page(stub: Stub, capsys: pytest.CaptureFixture[str]) -> None:
-    assert ask("list", "--class", "standard", "--everybody", "--json") == OK
+def test_a_list_is_read_to_its_last_page(service: Stub, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_workspace("list", "--class", "standard", "--everybody", "--json") == OK
     found = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert [one["id"] for one in found["workspaces"]] == ["w-1", "w-1", "w-3"]
-    assert [query.get("after") for _, _, query, _, _ in stub.asked] == [None, ["w-1"]]
-    assert all(query["everybody"] == ["true"] and query["class"] == ["standard"] for _, _, query, _, _ in stub.asked)
-    assert ask("list") == OK
+    assert [query.get("after") for _, _, query, _, _ in service.requests] == [None, ["w-1"]]
+    assert all(
+        query["everybody"] == ["true"] and query["class"] == ["standard"] for _, _, query, _, _ in service.requests
+    )
+    assert run_workspace("list") == OK
     assert "w-3" in capsys.readouterr().out
 
 
-def test_what_is_not_said_is_not_changed_and_none_takes_away(stub: Stub) -> None:
-    assert ask("update", "w-1", "--budget", "none", "--idle-after", "600", "--share", "u-2=ro") == OK
-    assert stub.asked[-1][3] == {"budget": None, "idle_after": 600, "shared": {"u-2": "ro"}}
-    assert ask("update", "w-1") == FAILED
-    assert ask("update", "w-1", "--label", "team") == FAILED
-    assert len(stub.asked) == 1
+def test_an_update_sends_only_the_given_options(service: Stub) -> None:
+    assert run_workspace("update", "w-1", "--budget", "none", "--idle-after", "600", "--share", "u-2=ro") == OK
+    assert service.requests[-1][3] == {"budget": None, "idle_after": 600, "shared": {"u-2": "ro"}}
+    assert run_workspace("update", "w-1") == FAILED
+    assert run_workspace("update", "w-1", "--label", "team") == FAILED
+    assert len(service.requests) == 1
 
 
 @pytest.mark.parametrize(
@@ -150,96 +148,98 @@ def test_what_is_not_said_is_not_changed_and_none_takes_away(stub: Stub) -> None
         (("show", "../../admin"), "GET", "/v1/workspaces/..%2F..%2Fadmin"),
     ],
 )
-def test_each_verb_is_one_call(stub: Stub, words: tuple[str, ...], method: str, path: str) -> None:
-    assert ask(*words) == OK
-    assert stub.asked[0][:2] == (method, path)
+def test_each_verb_is_one_request(service: Stub, words: tuple[str, ...], method: str, path: str) -> None:
+    assert run_workspace(*words) == OK
+    assert service.requests[0][:2] == (method, path)
 
 
-def test_a_refusal_is_told_with_what_to_do(stub: Stub, capsys: pytest.CaptureFixture[str]) -> None:
-    stub.refusal = {"title": "The budget is spent", "detail": "3.00 of 3.00", "way_out": "ask an admin to raise it"}
-    assert ask("resume", "w-1") == FAILED
-    told = capsys.readouterr().err
-    assert "The budget is spent; 3.00 of 3.00; ask an admin to raise it" in told
-    assert TOKEN not in told
+def test_a_problem_is_printed_with_its_fix(service: Stub, capsys: pytest.CaptureFixture[str]) -> None:
+    service.refusal = {"title": "The budget is spent", "detail": "3.00 of 3.00", "way_out": "ask an admin to raise it"}
+    assert run_workspace("resume", "w-1") == FAILED
+    output = capsys.readouterr().err
+    assert "The budget is spent; 3.00 of 3.00; ask an admin to raise it" in output
+    assert TOKEN not in output
 
 
 @pytest.mark.parametrize("address", ["http://workspaces.example.com", "ftp://127.0.0.1", "workspaces.example.com"])
-def test_no_token_is_sent_in_clear_or_to_no_service(address: str) -> None:
+def test_an_unencrypted_or_invalid_address_is_an_error(address: str) -> None:
     with pytest.raises(CommandError):
         Client(address, TOKEN)
 
 
-def test_what_is_no_port_no_token_or_no_service_is_told(stub: Stub, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_port_token_or_response_is_an_error(service: Stub, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(CommandError, match="is not a service address"):
         Client("https://127.0.0.1:workspaces", TOKEN)
     for token in ("t\u00f6ken", "two\nlines"):
         with pytest.raises(CommandError, match="the token contains invalid characters") as refused:
-            Client(stub.address, token)
+            Client(service.address, token)
         assert token not in str(refused.value)
-    stub.page = b"<html>a proxy's page</html>"
-    assert ask("list") == FAILED
+    service.page = b"<html>a proxy's page</html>"
+    assert run_workspace("list") == FAILED
     assert "the response with status 200 is not from the workspace service" in capsys.readouterr().err
 
 
 def test_a_token_comes_from_a_file_or_from_the_cluster(
-    stub: Stub, kubectl: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    service: Stub, kubectl: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "token"
     file.write_text("from-a-file\n")
-    assert ask("show", "w-1", "--token-file", str(file)) == OK
-    assert stub.asked[-1][4] == "Bearer from-a-file"
-    assert ask("show", "w-1", "--account", "team/bot", "--context", "prod") == OK
-    assert stub.asked[-1][4] == "Bearer a-token-of-an-account"
+    assert run_workspace("show", "w-1", "--token-file", str(file)) == OK
+    assert service.requests[-1][4] == "Bearer from-a-file"
+    assert run_workspace("show", "w-1", "--account", "team/bot", "--context", "prod") == OK
+    assert service.requests[-1][4] == "Bearer a-token-of-an-account"
     words = kubectl.read_text().splitlines()
     assert words == [
         *("--context=prod", "create", "token", "bot", "-n", "team"),
         *("--audience=agent-environment", "--duration=1h"),
     ]
     monkeypatch.delenv("AGENTENV_TOKEN")
-    assert ask("show", "w-1") == FAILED
+    assert run_workspace("show", "w-1") == FAILED
 
 
-def test_the_service_is_reached_through_the_cluster(stub: Stub, kubectl: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    port = stub.address.rpartition(":")[2]
+def test_the_service_is_reached_through_the_cluster(
+    service: Stub, kubectl: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = service.address.rpartition(":")[2]
     script = kubectl.with_name("kubectl")
     script.write_text(f"{script.read_text().rpartition('echo')[0]}echo Forwarding from 127.0.0.1:{port} -\\> 8080\n")
     monkeypatch.delenv("AGENTENV_SERVICE")
-    assert ask("show", "w-1") == OK
+    assert run_workspace("show", "w-1") == OK
     assert kubectl.read_text().splitlines() == [
         *("port-forward", "-n", "workspace-service", "service/workspace-service", ":http")
     ]
 
 
-def test_a_command_runs_in_a_workspace_that_is_awake_and_held(
-    stub: Stub, kubectl: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_command_runs_in_a_resumed_workspace_with_a_lease(
+    service: Stub, kubectl: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stub.state = "suspended"
+    service.state = "suspended"
     monkeypatch.setenv("ENDS", "7")
-    assert ask("exec", "w-1", "-i", "--", "git", "checkout", "--", "a") == 7
+    assert run_workspace("exec", "w-1", "-i", "--", "git", "checkout", "--", "a") == 7
     words, git = kubectl.read_text().splitlines(), ["git", "checkout", "--", "a"]
     assert words == ["exec", "-i", "-n", "sandbox-standard", "standard-abc12", "-c", "sandbox", "--", *git]
-    assert stub.paths("POST") == ["/v1/workspaces/w-1/resume"]
-    [write_file], [gone] = stub.paths("PUT"), stub.paths("DELETE")
-    assert write_file == gone
+    assert service.paths("POST") == ["/v1/workspaces/w-1/resume"]
+    [write_file], [deleted] = service.paths("PUT"), service.paths("DELETE")
+    assert write_file == deleted
     assert write_file.startswith("/v1/workspaces/w-1/leases/cli-")
 
 
-def test_ports_and_files_go_by_the_callers_own_rights(stub: Stub, kubectl: Path) -> None:
-    assert ask("port-forward", "w-1", "8080:3000", "5173") == OK
+def test_ports_and_files_use_kubectl(service: Stub, kubectl: Path) -> None:
+    assert run_workspace("port-forward", "w-1", "8080:3000", "5173") == OK
     assert kubectl.read_text().splitlines() == [
         *("port-forward", "-n", "sandbox-standard", "standard-abc12", "8080:3000", "5173")
     ]
-    assert ask("port-forward", "w-1", "99999") == FAILED
-    assert ask("cp", "w-1", "notes.txt", ":/home/agent/notes.txt") == OK
+    assert run_workspace("port-forward", "w-1", "99999") == FAILED
+    assert run_workspace("cp", "w-1", "notes.txt", ":/home/agent/notes.txt") == OK
     assert kubectl.read_text().splitlines() == [
         *("cp", "-c", "sandbox", "notes.txt", "sandbox-standard/standard-abc12:/home/agent/notes.txt")
     ]
-    assert stub.asked[-2][3] == {"mode": "rw", "seconds": 120}
-    assert ask("cp", "w-1", "a", "b") == FAILED
+    assert service.requests[-2][3] == {"mode": "rw", "seconds": 120}
+    assert run_workspace("cp", "w-1", "a", "b") == FAILED
 
 
-def test_what_cannot_be_entered_is_not(stub: Stub, kubectl: Path) -> None:
-    stub.state = "failed"
-    assert ask("ssh", "w-1") == FAILED
+def test_a_failed_workspace_cannot_be_entered(service: Stub, kubectl: Path) -> None:
+    service.state = "failed"
+    assert run_workspace("ssh", "w-1") == FAILED
     assert not kubectl.exists()
-    assert not stub.paths("PUT")
+    assert not service.paths("PUT")

@@ -23,7 +23,7 @@ def cloud() -> Iterator[str]:
         yield running.url
 
 
-class Written:
+class StubbedSession:
     """A session whose clients answer what was written down, in that order, and nothing else."""
 
     def __init__(self, endpoint: str = "") -> None:
@@ -31,14 +31,16 @@ class Written:
         self.stubs: dict[str, Stubber] = {}
         self.clients: dict[str, Any] = {}
 
-    def client(self, service: str, **more: Any) -> Any:
+    def client(self, service: str, **options: Any) -> Any:
         """The written client, or one of the simulated cloud."""
         if service not in self.clients:
-            at = {"endpoint_url": self.endpoint} if self.endpoint else {}
-            self.clients[service] = boto3.client(service, **{"region_name": REGION, **KEYS, **at, **more})  # pyright: ignore[reportCallIssue, reportArgumentType]
+            endpoint_options = {"endpoint_url": self.endpoint} if self.endpoint else {}
+            self.clients[service] = boto3.client(
+                service, **{"region_name": REGION, **KEYS, **endpoint_options, **options}
+            )  # pyright: ignore[reportCallIssue, reportArgumentType]
         return self.clients[service]
 
-    def write(self, service: str) -> Stubber:
+    def stub(self, service: str) -> Stubber:
         """What answers for a service from now on."""
         if service not in self.stubs:
             self.stubs[service] = Stubber(self.client(service))
@@ -51,15 +53,15 @@ class Written:
 
 
 @pytest.fixture
-def written() -> Iterator[Written]:
+def stubbed() -> Iterator[StubbedSession]:
     """Nothing answers but what is written down, and all of that is asked for."""
-    session = Written()
+    session = StubbedSession()
     yield session
     for stub in session.stubs.values():
         stub.assert_no_pending_responses()
 
 
 @pytest.fixture
-def simulated(cloud: str) -> Written:
+def simulated(cloud: str) -> StubbedSession:
     """The simulated cloud, but for services that are written."""
-    return Written(cloud)
+    return StubbedSession(cloud)

@@ -39,18 +39,18 @@ def test_an_environment_without_classes_needs_its_system_nodes() -> None:
     assert cores() == {(needs.STANDARD, "on-demand"): 4}
 
 
-def test_cores_are_those_of_all_sandboxes_with_their_wall_and_their_nodes() -> None:
+def test_cores_include_the_overhead_of_runtimes_and_nodes() -> None:
     # 100 of 520 millicores, on one node of 110 that keeps one core to itself.
     found = cores(sandboxClasses=[sandbox(capacity="spot", resources={"cpu": "500m"}, maxSandboxes=100)])
     assert found == {(needs.STANDARD, "on-demand"): 4, (needs.STANDARD, "spot"): 54}
 
 
-def test_spot_and_on_demand_each_have_to_hold_what_may_be_on_either() -> None:
+def test_spot_and_on_demand_each_count_fully() -> None:
     found = cores(sandboxClasses=[sandbox(capacity="both", resources={"cpu": "1"}, maxSandboxes=10)])
     assert found == {(needs.STANDARD, "on-demand"): 4 + 12, (needs.STANDARD, "spot"): 12}
 
 
-def test_no_more_is_needed_than_pools_may_have() -> None:
+def test_the_need_is_at_most_the_limit_of_the_pools() -> None:
     found = cores(
         capacity={"limits": {"cpu": "20", "memory": "80Gi"}, "families": ["m8g"]},
         sandboxClasses=[sandbox(capacity="spot", resources={"cpu": "1"}, maxSandboxes=1000)],
@@ -58,7 +58,7 @@ def test_no_more_is_needed_than_pools_may_have() -> None:
     assert found[needs.STANDARD, "spot"] == 20
 
 
-def test_graphics_processors_bring_cores_of_their_own_kind() -> None:
+def test_gpus_need_cores_of_their_own_group() -> None:
     found = cores(
         capacity={"gpu": {"limit": 4}},
         sandboxClasses=[sandbox(**VETTED, gpu=1, maxSandboxes=2, resources={"cpu": "1"})],
@@ -66,22 +66,22 @@ def test_graphics_processors_bring_cores_of_their_own_kind() -> None:
     assert found["G and VT", "on-demand"] == 10
 
 
-def test_room_kept_free_needs_cores_too() -> None:
+def test_headroom_needs_cores_too() -> None:
     alone = {"sandboxClasses": [sandbox(capacity="spot", resources={"cpu": "1"}, maxSandboxes=10)]}
     roomy = {**alone, "capacity": {"headroom": {"pods": 10, "cpu": "1", "memory": "1Gi"}}}
     assert cores(**roomy)[needs.STANDARD, "spot"] == cores(**alone)[needs.STANDARD, "spot"] + 10
 
 
-def test_fargate_is_counted_in_the_sizes_that_are_billed() -> None:
-    told = settings({"sandboxClasses": [fargate(resources={"cpu": "600m", "memory": "1Gi"}, maxSandboxes=10)]})
-    assert needs.fargate_cores(told) == 12
-    assert needs.fargate_profiles(told) == 4
+def test_fargate_counts_in_billed_sizes() -> None:
+    parsed = settings({"sandboxClasses": [fargate(resources={"cpu": "600m", "memory": "1Gi"}, maxSandboxes=10)]})
+    assert needs.fargate_cores(parsed) == 12
+    assert needs.fargate_profiles(parsed) == 4
     assert needs.fargate_cores(settings()) == 2
 
 
 def test_homes_are_spread_over_the_file_systems() -> None:
-    told = settings({"storage": {"fileSystems": 3}, "sandboxClasses": [sandbox(maxSandboxes=100)]})
-    assert needs.access_points(told) == 34
+    parsed = settings({"storage": {"fileSystems": 3}, "sandboxClasses": [sandbox(maxSandboxes=100)]})
+    assert needs.access_points(parsed) == 34
 
 
 @pytest.mark.parametrize(
@@ -91,16 +91,16 @@ def test_each_nat_gateway_has_an_address(network: dict[str, Any], count: int) ->
     assert needs.nat_gateways(settings({"network": network})) == count
 
 
-def test_what_stands_already_is_not_needed_again() -> None:
+def test_existing_resources_have_no_quota_questions() -> None:
     existing = {"vpcId": "vpc-01234567", "privateSubnetIds": ["subnet-01234567", "subnet-12345678"]}
-    told = settings(
+    parsed = settings(
         {
             "network": {"existing": existing},
             "cluster": {"existing": "shared"},
             "storage": {"existing": ["fs-01234567"]},
         }
     )
-    names = {question.name for question in questions(told)}
+    names = {question.name for question in questions(parsed)}
     assert (
         not {
             "zones",
@@ -123,6 +123,6 @@ def test_what_stands_already_is_not_needed_again() -> None:
     } <= names
 
 
-def test_names_of_questions_are_different() -> None:
+def test_names_of_questions_are_unique() -> None:
     names = [question.name for question in questions(settings({"sandboxClasses": [sandbox(), fargate()]}))]
     assert len(names) == len(set(names)) > 30

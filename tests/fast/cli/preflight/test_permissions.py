@@ -13,7 +13,7 @@ from agentenv.cli.preflight import permissions
 from agentenv.cli.preflight.actions import POINTS, PROFILE, Actions, actions_of
 from agentenv.cli.preflight.check import Check, run_checks
 from agentenv.config.sections.network import PLATFORM_ENDPOINTS
-from tests.fast.cli.preflight.conftest import Written
+from tests.fast.cli.preflight.conftest import StubbedSession
 from tests.fast.config.stack_samples import sandbox, settings
 
 ACCOUNT = "123456789012"
@@ -21,8 +21,8 @@ ROLE = f"arn:aws:iam::{ACCOUNT}:role/ci/pipeline"
 EXISTING = {"vpcId": "vpc-01234567", "privateSubnetIds": ["subnet-01234567", "subnet-12345678"]}
 
 
-def caller(written: Written, arn: str) -> None:
-    written.write("sts").add_response("get_caller_identity", {"Account": ACCOUNT, "Arn": arn, "UserId": "x"})
+def caller(stubbed: StubbedSession, arn: str) -> None:
+    stubbed.stub("sts").add_response("get_caller_identity", {"Account": ACCOUNT, "Arn": arn, "UserId": "x"})
 
 
 def results(names: list[str], **decisions: str) -> dict[str, Any]:
@@ -39,10 +39,10 @@ def results(names: list[str], **decisions: str) -> dict[str, Any]:
     }
 
 
-def queue(written: Written, **decisions: str) -> Check:
+def queue(stubbed: StubbedSession, **decisions: str) -> Check:
     """The check of one service that has one row."""
     (row,) = [row for row in actions_of(settings(), ACCOUNT, "aws") if row.service == "sqs"]
-    written.write("iam").add_response(
+    stubbed.stub("iam").add_response(
         "simulate_principal_policy",
         results(row.names, **decisions),
         {
@@ -51,17 +51,17 @@ def queue(written: Written, **decisions: str) -> Check:
             "ResourceArns": [f"arn:aws:sqs:us-east-1:{ACCOUNT}:dev-agents"],
         },
     )
-    return asked(written, "sqs")
+    return run_check(stubbed, "sqs")
 
 
-def asked(written: Written, service: str) -> Check:
+def run_check(stubbed: StubbedSession, service: str) -> Check:
     (question,) = [one for one in permissions.questions(settings()) if one.name == f"permissions: {service}"]
-    return run_checks([question], written.account())[0]
+    return run_checks([question], stubbed.account())[0]
 
 
-def session(written: Written) -> None:
+def session(stubbed: StubbedSession) -> None:
     """A caller by a session of a role, whose path only IAM knows."""
-    caller(written, f"arn:aws:sts::{ACCOUNT}:assumed-role/pipeline/run-1")
+    caller(stubbed, f"arn:aws:sts::{ACCOUNT}:assumed-role/pipeline/run-1")
     role = {
         "Path": "/ci/",
         "RoleName": "pipeline",
@@ -69,55 +69,55 @@ def session(written: Written) -> None:
         "Arn": ROLE,
         "CreateDate": "2026-01-01",
     }
-    written.write("iam").add_response("get_role", {"Role": role}, {"RoleName": "pipeline"})
+    stubbed.stub("iam").add_response("get_role", {"Role": role}, {"RoleName": "pipeline"})
 
 
-def test_a_session_is_simulated_as_its_role_with_its_path(written: Written) -> None:
-    session(written)
-    found = queue(written)
+def test_a_session_is_simulated_as_its_role_with_its_path(stubbed: StubbedSession) -> None:
+    session(stubbed)
+    found = queue(stubbed)
     assert (found.ok, found.needed, found.limit) == (True, 8, 8)
 
 
-def test_what_is_not_allowed_is_named_with_where(written: Written) -> None:
-    session(written)
-    found = queue(written, CreateQueue="implicitDeny", TagQueue="explicitDeny")
+def test_denied_actions_are_listed_with_their_resource(stubbed: StubbedSession) -> None:
+    session(stubbed)
+    found = queue(stubbed, CreateQueue="implicitDeny", TagQueue="explicitDeny")
     assert (found.ok, found.limit) == (False, 6)
     assert found.why == (
         f"not allowed: sqs:CreateQueue, sqs:TagQueue; allow them on arn:aws:sqs:us-east-1:{ACCOUNT}:dev-agents"
     )
 
 
-def test_a_condition_that_no_simulation_meets_is_not_a_failure(written: Written) -> None:
-    session(written)
-    found = queue(written, CreateQueue="implicitDeny?")
+def test_an_action_with_unknown_conditions_is_not_a_failure(stubbed: StubbedSession) -> None:
+    session(stubbed)
+    found = queue(stubbed, CreateQueue="implicitDeny?")
     assert found.ok is None
     assert "sqs:CreateQueue" in found.why
     assert "conditions" in found.why
 
 
-def test_a_caller_who_may_not_simulate_is_told_what_it_takes(written: Written) -> None:
-    caller(written, f"arn:aws:iam::{ACCOUNT}:user/somebody")
-    written.write("iam").add_client_error("simulate_principal_policy", "AccessDenied", "no")
-    found = asked(written, "sqs")
+def test_a_caller_without_simulation_permission_gets_its_name(stubbed: StubbedSession) -> None:
+    caller(stubbed, f"arn:aws:iam::{ACCOUNT}:user/somebody")
+    stubbed.stub("iam").add_client_error("simulate_principal_policy", "AccessDenied", "no")
+    found = run_check(stubbed, "sqs")
     assert found.ok is None
     assert found.why.endswith("the caller needs iam:SimulatePrincipalPolicy")
 
 
-def test_root_is_not_simulated(written: Written) -> None:
-    caller(written, f"arn:aws:iam::{ACCOUNT}:root")
-    assert asked(written, "ec2").ok is True
+def test_root_is_not_simulated(stubbed: StubbedSession) -> None:
+    caller(stubbed, f"arn:aws:iam::{ACCOUNT}:root")
+    assert run_check(stubbed, "ec2").ok is True
 
 
-def test_what_stands_already_takes_no_right_to_make_it() -> None:
-    told = settings(
+def test_existing_resources_need_no_create_permission() -> None:
+    parsed = settings(
         {"network": {"existing": EXISTING}, "cluster": {"existing": "one"}, "storage": {"existing": ["fs-01234567"]}}
     )
-    names = {name for row in actions_of(told, ACCOUNT, "aws") for name in row.names}
+    names = {name for row in actions_of(parsed, ACCOUNT, "aws") for name in row.names}
     assert not {"ec2:CreateVpc", "eks:CreateCluster", "elasticfilesystem:CreateFileSystem"} & names
     assert {"ec2:CreateSecurityGroup", "eks:CreateAddon", "elasticfilesystem:PutFileSystemPolicy"} <= names
 
 
-def test_no_operation_is_named_twice_and_each_is_one_that_aws_has() -> None:
+def test_every_operation_exists_and_is_listed_once() -> None:
     from botocore.session import Session
 
     services = {"elasticfilesystem": "efs"}
@@ -133,12 +133,12 @@ def test_no_operation_is_named_twice_and_each_is_one_that_aws_has() -> None:
         assert words <= known, (service, words - known)
 
 
-def test_seats_take_rights_to_access_points_and_to_find_those_that_are_kept() -> None:
+def test_seats_need_permissions_for_access_points() -> None:
     from botocore.session import Session
 
     seat = {"name": "desk", "class": "standard", "user": "u-1"}
     seated = settings({"sandboxClasses": [sandbox()], "workspaces": [seat]})
-    usual, more = ([*actions_of(told, ACCOUNT, "aws")] for told in (settings(), seated))
+    usual, more = ([*actions_of(parsed, ACCOUNT, "aws")] for parsed in (settings(), seated))
     added = [row for row in more if row not in usual]
     names = {name for row in added for name in row.names}
     assert {"elasticfilesystem:CreateAccessPoint", "elasticfilesystem:DeleteAccessPoint", "tag:GetResources"} <= names
@@ -148,7 +148,7 @@ def test_seats_take_rights_to_access_points_and_to_find_those_that_are_kept() ->
         assert set(words) <= known
 
 
-def test_what_costs_are_controlled_with_is_asked_for_where_it_is() -> None:
+def test_cost_controls_need_their_permissions() -> None:
     from botocore.session import Session
 
     cost = {
@@ -176,15 +176,15 @@ def test_what_costs_are_controlled_with_is_asked_for_where_it_is() -> None:
     assert named["glue"].endswith(":database/dev_agents_costs_usage")
 
 
-def test_a_profile_is_asked_for_only_where_the_stack_makes_it() -> None:
+def test_an_instance_profile_needs_permissions_only_if_the_stack_creates_it() -> None:
     isolated = {
         "nat": "none",
         "endpoints": list(PLATFORM_ENDPOINTS),
         "mirrors": {"registry": "111122223333.dkr.ecr.us-east-1.amazonaws.com"},
     }
     usual, more = (
-        {name for row in actions_of(told, ACCOUNT, "aws") for name in row.names}
-        for told in (settings(), settings({"network": isolated}))
+        {name for row in actions_of(parsed, ACCOUNT, "aws") for name in row.names}
+        for parsed in (settings(), settings({"network": isolated}))
     )
     assert more - usual == {f"iam:{word}" for word in PROFILE}
     from botocore.session import Session
@@ -193,7 +193,7 @@ def test_a_profile_is_asked_for_only_where_the_stack_makes_it() -> None:
     assert set(PROFILE) <= known
 
 
-def test_what_the_official_provider_calls_is_asked_for() -> None:
+def test_the_calls_of_the_official_provider_are_covered() -> None:
     folder = os.environ.get("AGENTENV_FACTS")
     if not folder:
         pytest.skip("needs AGENTENV_FACTS: the folder that has aws-provider-calls.json, the official provider's calls")

@@ -33,26 +33,26 @@ def preflight(*arguments: str) -> int:
 
 def test_without_credentials_every_check_says_so(nowhere: None, capsys: pytest.CaptureFixture[str]) -> None:
     assert preflight("--stack", "prod", "--json") == cli.FAILED
-    said = capsys.readouterr()
-    checks = json.loads(said.out.splitlines()[-1])["checks"]
+    output = capsys.readouterr()
+    checks = json.loads(output.out.splitlines()[-1])["checks"]
     assert len(checks) > 35
     assert all(set(check) == {"name", "needed", "limit", "ok", "why"} for check in checks)
     assert all(check["ok"] is None and "no AWS credentials" in check["why"] for check in checks)
-    assert said.err.startswith("agentenv preflight: AWS answered no call: no AWS credentials were found")
+    assert output.err.startswith("agentenv preflight: AWS answered no call: no AWS credentials were found")
 
 
-def test_without_a_network_the_address_is_told(
+def test_without_a_network_the_error_has_the_address(
     signed_in: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     assert preflight("--stack", "local") == cli.FAILED
-    said = capsys.readouterr()
-    assert "127.0.0.1:9" in said.err
-    assert "without a result" in said.out.splitlines()[-1]
-    assert "Traceback" not in said.err + said.out
+    output = capsys.readouterr()
+    assert "127.0.0.1:9" in output.err
+    assert "without a result" in output.out.splitlines()[-1]
+    assert "Traceback" not in output.err + output.out
 
 
-def test_a_profile_that_is_not_there_is_told(
+def test_a_missing_profile_is_named(
     nowhere: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("AWS_PROFILE", "nobody")
@@ -60,7 +60,7 @@ def test_a_profile_that_is_not_there_is_told(
     assert "nobody" in capsys.readouterr().err
 
 
-def test_in_the_simulated_account_what_can_be_asked_is(
+def test_the_simulated_account_answers_what_it_supports(
     signed_in: None, cloud: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", cloud)
@@ -77,7 +77,7 @@ def test_in_the_simulated_account_what_can_be_asked_is(
     assert "SimulatePrincipalPolicy" in checks["permissions: ec2"]["why"]
 
 
-def test_the_table_is_for_people(
+def test_the_table_has_a_line_for_each_check(
     signed_in: None, cloud: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", cloud)
@@ -88,7 +88,7 @@ def test_the_table_is_for_people(
     assert "checks passed" in lines[-1]
 
 
-def test_a_stack_that_there_is_not_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_stack_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert preflight("--stack", "nowhere") == cli.FAILED
     assert "there is no stacks/Pulumi.nowhere.yaml" in capsys.readouterr().err
 

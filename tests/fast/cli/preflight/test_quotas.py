@@ -9,17 +9,17 @@ import pytest
 from agentenv.cli.preflight import quotas
 from agentenv.cli.preflight.aws_calls import AwsCallError
 from agentenv.cli.preflight.check import Check, Question, run_checks
-from tests.fast.cli.preflight.conftest import Written
+from tests.fast.cli.preflight.conftest import StubbedSession
 from tests.fast.config.stack_samples import VETTED, sandbox, settings
 
 
-def asked(written: Written, name: str, **sections: Any) -> Check:
+def run_check(stubbed: StubbedSession, name: str, **sections: Any) -> Check:
     (question,) = [one for one in quotas.questions(settings(sections)) if one.name.startswith(f"quota: {name}")]
-    return run_checks([question], written.account())[0]
+    return run_checks([question], stubbed.account())[0]
 
 
-def limit(written: Written, service: str, code: str, value: float) -> None:
-    written.write("service-quotas").add_response(
+def limit(stubbed: StubbedSession, service: str, code: str, value: float) -> None:
+    stubbed.stub("service-quotas").add_response(
         "get_service_quota", {"Quota": {"Value": value}}, {"ServiceCode": service, "QuotaCode": code}
     )
 
@@ -32,36 +32,36 @@ def tagged(environment: str) -> list[dict[str, str]]:
     ("needed", "quota", "used", "ok"),
     [(1, 5, (4, 0), True), (1, 5, (5, 0), False), (1, 5, (5, 1), True), (3, 5, (4, 1), False), (3, 5, (3, 1), True)],
 )
-def test_a_number_has_to_fit_beside_what_others_have(needed: int, quota: int, used: tuple[int, int], ok: bool) -> None:
+def test_a_need_must_fit_beside_the_usage_of_others(needed: int, quota: int, used: tuple[int, int], ok: bool) -> None:
     assert quotas.quota_answer(needed, quota, used).ok is ok
 
 
-def test_vpcs_of_others_count_against_the_quota(written: Written) -> None:
-    limit(written, "vpc", "L-F678F1CE", 2.0)
-    written.write("ec2").add_response("describe_vpcs", {"Vpcs": [{"VpcId": "a"}, {"VpcId": "b"}]})
-    found = asked(written, "VPCs")
+def test_other_vpcs_count_against_the_quota(stubbed: StubbedSession) -> None:
+    limit(stubbed, "vpc", "L-F678F1CE", 2.0)
+    stubbed.stub("ec2").add_response("describe_vpcs", {"Vpcs": [{"VpcId": "a"}, {"VpcId": "b"}]})
+    found = run_check(stubbed, "VPCs")
     assert (found.needed, found.limit, found.ok) == (1, 2, False)
     assert found.why == "2 in use: 1 too few; request a higher quota, or free some"
 
 
-def test_a_vpc_that_is_ours_already_is_not_needed_twice(written: Written) -> None:
-    limit(written, "vpc", "L-F678F1CE", 2.0)
+def test_the_environments_own_vpc_does_not_count_twice(stubbed: StubbedSession) -> None:
+    limit(stubbed, "vpc", "L-F678F1CE", 2.0)
     ours = {"Vpcs": [{"VpcId": "a"}, {"VpcId": "b", "Tags": tagged("dev")}]}
-    written.write("ec2").add_response("describe_vpcs", ours)
-    assert asked(written, "VPCs").ok is True
+    stubbed.stub("ec2").add_response("describe_vpcs", ours)
+    assert run_check(stubbed, "VPCs").ok is True
 
 
-def test_a_quota_that_the_account_never_changed_is_the_default(written: Written) -> None:
-    named = {"ServiceCode": "ec2", "QuotaCode": "L-0263D0A3"}
-    stub = written.write("service-quotas")
-    stub.add_client_error("get_service_quota", "NoSuchResourceException", "none", expected_params=named)
-    stub.add_response("get_aws_default_service_quota", {"Quota": {"Value": 5.0}}, named)
-    written.write("ec2").add_response("describe_addresses", {"Addresses": [{"PublicIp": "192.0.2.1"}] * 4})
-    found = asked(written, "elastic addresses", network={"nat": "per-zone", "zones": 3})
+def test_a_quota_without_a_value_has_the_default(stubbed: StubbedSession) -> None:
+    key = {"ServiceCode": "ec2", "QuotaCode": "L-0263D0A3"}
+    stub = stubbed.stub("service-quotas")
+    stub.add_client_error("get_service_quota", "NoSuchResourceException", "none", expected_params=key)
+    stub.add_response("get_aws_default_service_quota", {"Quota": {"Value": 5.0}}, key)
+    stubbed.stub("ec2").add_response("describe_addresses", {"Addresses": [{"PublicIp": "192.0.2.1"}] * 4})
+    found = run_check(stubbed, "elastic addresses", network={"nat": "per-zone", "zones": 3})
     assert (found.needed, found.limit, found.ok) == (3, 5, False)
 
 
-def test_cores_count_what_runs_of_the_same_kind_bought_the_same_way(written: Written) -> None:
+def test_cores_count_running_instances_of_the_same_group_and_purchase_option(stubbed: StubbedSession) -> None:
     def runs(kind: str, cores: int, **more: Any) -> dict[str, Any]:
         return {"InstanceType": kind, "CpuOptions": {"CoreCount": cores, "ThreadsPerCore": 1}, **more}
 
@@ -71,10 +71,10 @@ def test_cores_count_what_runs_of_the_same_kind_bought_the_same_way(written: Wri
         runs("m8g.large", 2, InstanceLifecycle="spot", Tags=[{"Key": "eks:eks-cluster-name", "Value": NAME}]),
         runs("g6.xlarge", 4, InstanceLifecycle="spot"),
     ]
-    written.write("ec2").add_response("describe_instances", {"Reservations": [{"Instances": running}]})
-    limit(written, "ec2", "L-34B43A08", 12.0)
+    stubbed.stub("ec2").add_response("describe_instances", {"Reservations": [{"Instances": running}]})
+    limit(stubbed, "ec2", "L-34B43A08", 12.0)
     spot = [sandbox(capacity="spot", resources={"cpu": "1"}, maxSandboxes=8)]
-    found = asked(written, "Spot cores", sandboxClasses=spot)
+    found = run_check(stubbed, "Spot cores", sandboxClasses=spot)
     assert (found.needed, found.limit, found.ok) == (10, 12, False)
     assert found.why.startswith("6 cores in use, 2 of them by this environment: 2 too few; ")
     assert found.why.endswith("; for 8 of standard")
@@ -83,15 +83,15 @@ def test_cores_count_what_runs_of_the_same_kind_bought_the_same_way(written: Wri
 NAME = "agent-environment-dev"
 
 
-def test_what_may_not_be_asked_is_unknown_and_says_so(written: Written) -> None:
-    written.write("service-quotas").add_client_error("get_service_quota", "AccessDeniedException", "not\nyou")
-    found = asked(written, "Fargate profiles")
+def test_a_denied_call_makes_the_check_unknown(stubbed: StubbedSession) -> None:
+    stubbed.stub("service-quotas").add_client_error("get_service_quota", "AccessDeniedException", "not\nyou")
+    found = run_check(stubbed, "Fargate profiles")
     assert (found.needed, found.limit, found.ok) == (3, None, None)
     assert found.why == "service-quotas GetServiceQuota: AccessDeniedException: not you"
 
 
 @pytest.mark.parametrize(
-    ("standing", "ok", "words"),
+    ("fullest", "ok", "words"),
     [
         ((), True, ""),
         ((9_000, 0), True, "9000 on the fullest file system, 0 of them with an owner"),
@@ -100,23 +100,23 @@ def test_what_may_not_be_asked_is_unknown_and_says_so(written: Written) -> None:
         ((10_000, 9_001), False, "full; add a file system"),
     ],
 )
-def test_homes_that_are_kept_take_room_of_those_to_come(standing: Any, ok: bool | None, words: str) -> None:
-    found = quotas.access_point_answer(1_000, 10_000, standing)
+def test_retained_homes_use_access_points(fullest: Any, ok: bool | None, words: str) -> None:
+    found = quotas.access_point_answer(1_000, 10_000, fullest)
     assert (found.limit, found.ok) == (10_000, ok)
     assert words in found.why
-    assert quotas.access_point_answer(10_001, 10_000, standing).ok is False
+    assert quotas.access_point_answer(10_001, 10_000, fullest).ok is False
 
 
-def test_access_points_are_counted_on_the_environments_own_file_systems(written: Written) -> None:
+def test_access_points_are_counted_on_the_environments_own_file_systems(stubbed: StubbedSession) -> None:
     ours = [{"Key": "environment", "Value": "dev"}]
     described = [("fs-1", ours), ("fs-2", ours), ("fs-3", [])]
-    files = written.write("efs")
+    files = stubbed.stub("efs")
     files.add_response("describe_file_systems", {"FileSystems": [system(id_, tags) for id_, tags in described]})
     for id_, count in (("fs-1", 1), ("fs-2", 3)):
         owned = [{"Tags": [{"Key": "sandbox-user", "Value": "u-1"}]}, *[{} for _ in range(count - 1)]]
         files.add_response("describe_access_points", {"AccessPoints": owned}, {"FileSystemId": id_})
-    written.write("service-quotas").add_response("list_service_quotas", {"Quotas": []})
-    found = asked(written, "access points", sandboxClasses=[sandbox()])
+    stubbed.stub("service-quotas").add_response("list_service_quotas", {"Quotas": []})
+    found = run_check(stubbed, "access points", sandboxClasses=[sandbox()])
     assert (found.ok, found.why) == (True, "3 on the fullest file system, 1 of them with an owner")
 
 
@@ -126,23 +126,23 @@ def system(id_: str, tags: list[dict[str, str]]) -> dict[str, Any]:
     return {**plain, **sizes, "FileSystemId": id_, "Tags": tags}
 
 
-def test_access_points_are_asked_by_name_and_known_where_the_service_has_no_quota(written: Written) -> None:
-    files = written.write("efs")
+def test_the_access_point_quota_is_found_by_name_or_has_a_default(stubbed: StubbedSession) -> None:
+    files = stubbed.stub("efs")
     for _ in range(2):
         files.add_response("describe_file_systems", {"FileSystems": []})
-    stub = written.write("service-quotas")
+    stub = stubbed.stub("service-quotas")
     stub.add_response("list_service_quotas", {"Quotas": [{"QuotaName": "File systems per account", "Value": 1000.0}]})
     many = [sandbox(maxSandboxes=9000)]
-    assert asked(written, "access points", sandboxClasses=many).limit == 10_000
-    told = [{"QuotaName": "Access points per file system", "Value": 1000.0}]
-    stub.add_response("list_service_quotas", {"Quotas": told})
-    assert asked(written, "access points", sandboxClasses=many).ok is False
+    assert run_check(stubbed, "access points", sandboxClasses=many).limit == 10_000
+    quota = [{"QuotaName": "Access points per file system", "Value": 1000.0}]
+    stub.add_response("list_service_quotas", {"Quotas": quota})
+    assert run_check(stubbed, "access points", sandboxClasses=many).ok is False
 
 
-def test_what_was_asked_once_is_not_asked_again_and_silence_stays(written: Written) -> None:
-    stub = written.write("ec2")
+def test_results_and_errors_are_cached(stubbed: StubbedSession) -> None:
+    stub = stubbed.stub("ec2")
     stub.add_client_error("describe_instances", "UnauthorizedOperation", "no")
-    account = written.account()
+    account = stubbed.account()
     for _ in range(2):
         with pytest.raises(AwsCallError, match="UnauthorizedOperation"):
             account.cached("x", lambda: account.list_all("ec2", "describe_instances", "Reservations"))

@@ -8,20 +8,20 @@ import pytest
 
 from agentenv.cli.preflight.check import Check, run_checks
 from agentenv.cli.preflight.service_image import questions
-from tests.fast.cli.preflight.conftest import Written
+from tests.fast.cli.preflight.conftest import StubbedSession
 from tests.fast.config.stack_samples import settings
 
 DIGEST = f"sha256:{'ab' * 32}"
 REPOSITORY = "111122223333.dkr.ecr.us-east-1.amazonaws.com/team/service"
 
 
-def check_image(session: Written, image: str) -> Check:
+def check_image(session: StubbedSession, image: str) -> Check:
     (question,) = questions(settings({"service": {"image": image}}))
     return run_checks([question], session.account())[0]
 
 
-def describe_images(session: Written, tags: list[str]) -> None:
-    session.write("ecr").add_response(
+def describe_images(session: StubbedSession, tags: list[str]) -> None:
+    session.stub("ecr").add_response(
         "describe_images",
         {"imageDetails": [{"imageDigest": DIGEST, "imageTags": tags}]},
         {
@@ -41,26 +41,26 @@ def describe_images(session: Written, tags: list[str]) -> None:
         (["latest"], None, None, "none of its tags is a version"),
     ],
 )
-def test_the_tags_in_ecr_tell_the_version(
-    written: Written, tags: list[str], version: str | None, ok: bool | None, why: str
+def test_the_tags_in_ecr_have_the_version(
+    stubbed: StubbedSession, tags: list[str], version: str | None, ok: bool | None, why: str
 ) -> None:
-    describe_images(written, tags)
-    check = check_image(written, f"{REPOSITORY}@{DIGEST}")
+    describe_images(stubbed, tags)
+    check = check_image(stubbed, f"{REPOSITORY}@{DIGEST}")
     assert (check.limit, check.ok) == (version, ok)
     assert why in check.why
 
 
 @pytest.mark.parametrize("code", ["ImageNotFoundException", "RepositoryNotFoundException"])
-def test_an_image_that_ecr_does_not_have_is_refused(written: Written, code: str) -> None:
-    written.write("ecr").add_client_error("describe_images", code, "not found")
-    check = check_image(written, f"{REPOSITORY}@{DIGEST}")
+def test_an_image_missing_in_ecr_fails(stubbed: StubbedSession, code: str) -> None:
+    stubbed.stub("ecr").add_client_error("describe_images", code, "not found")
+    check = check_image(stubbed, f"{REPOSITORY}@{DIGEST}")
     assert check.ok is False
     assert "push the image" in check.why
 
 
-def test_a_caller_that_may_not_ask_ecr_cannot_tell(written: Written) -> None:
-    written.write("ecr").add_client_error("describe_images", "AccessDeniedException", "not authorized")
-    assert check_image(written, f"{REPOSITORY}@{DIGEST}").ok is None
+def test_a_caller_without_ecr_permission_makes_the_check_unknown(stubbed: StubbedSession) -> None:
+    stubbed.stub("ecr").add_client_error("describe_images", "AccessDeniedException", "not authorized")
+    assert check_image(stubbed, f"{REPOSITORY}@{DIGEST}").ok is None
 
 
 @pytest.mark.parametrize(
@@ -68,11 +68,11 @@ def test_a_caller_that_may_not_ask_ecr_cannot_tell(written: Written) -> None:
     ["registry.example.com/service", REPOSITORY.replace("us-east-1", "eu-west-1")],
     ids=["not ECR", "region"],
 )
-def test_elsewhere_the_tag_of_the_reference_tells_the_version(written: Written, registry: str) -> None:
-    assert check_image(written, f"{registry}@{DIGEST}").ok is None
-    assert check_image(written, f"{registry}:0.1.0@{DIGEST}").ok is True
+def test_outside_ecr_the_tag_of_the_reference_has_the_version(stubbed: StubbedSession, registry: str) -> None:
+    assert check_image(stubbed, f"{registry}@{DIGEST}").ok is None
+    assert check_image(stubbed, f"{registry}:0.1.0@{DIGEST}").ok is True
 
 
 @pytest.mark.parametrize("service", [{}, {"image": f"{REPOSITORY}@{DIGEST}", "enabled": False}])
-def test_no_question_without_a_deployed_service(service: dict[str, Any]) -> None:
+def test_a_stack_without_a_service_has_no_question(service: dict[str, Any]) -> None:
     assert questions(settings({"service": service})) == []

@@ -6,59 +6,59 @@ from typing import Any
 
 import pytest
 
-from agentenv.cli.preflight import needs
-from agentenv.cli.preflight import versions as builds
-from agentenv.cli.preflight import zones as places
+from agentenv.cli.preflight import needs, versions, zones
 from agentenv.cli.preflight.check import Check, Question, run_checks
 from agentenv.core.nodes.node_pools import NodePool
-from tests.fast.cli.preflight.conftest import Written
+from tests.fast.cli.preflight.conftest import StubbedSession
 from tests.fast.config.stack_samples import config, sandbox, settings
 
 
-def one(questions: list[Question], name: str, written: Written) -> Check:
+def run_check(questions: list[Question], name: str, stubbed: StubbedSession) -> Check:
     (question,) = [question for question in questions if question.name.startswith(name)]
-    return run_checks([question], written.account())[0]
+    return run_checks([question], stubbed.account())[0]
 
 
 @pytest.mark.parametrize(
-    ("state", "ok", "said"),
+    ("state", "ok", "expected"),
     [("opt-in-not-required", True, ""), ("opted-in", True, ""), ("not-opted-in", False, "aws account enable-region")],
 )
-def test_a_region_that_is_not_opted_into_is_told(written: Written, state: str, ok: bool, said: str) -> None:
+def test_a_region_without_opt_in_fails(stubbed: StubbedSession, state: str, ok: bool, expected: str) -> None:
     regions = [{"RegionName": "us-east-1", "OptInStatus": state}]
-    written.write("ec2").add_response("describe_regions", {"Regions": regions}, {"AllRegions": True})
-    found = one(places.questions(settings()), "the region", written)
+    stubbed.stub("ec2").add_response("describe_regions", {"Regions": regions}, {"AllRegions": True})
+    found = run_check(zones.questions(settings()), "the region", stubbed)
     assert found.ok is ok
-    assert said in found.why
+    assert expected in found.why
 
 
-def test_a_region_that_there_is_not(written: Written) -> None:
+def test_an_unknown_region_fails(stubbed: StubbedSession) -> None:
     from agentenv.config import read
 
     regions = [{"RegionName": "us-east-1", "OptInStatus": "opted-in"}]
-    written.write("ec2").add_response("describe_regions", {"Regions": regions})
-    found = one(places.questions(read(config(region="us-east-9"), "dev")), "the region", written)
+    stubbed.stub("ec2").add_response("describe_regions", {"Regions": regions})
+    found = run_check(zones.questions(read(config(region="us-east-9"), "dev")), "the region", stubbed)
     assert (found.ok, found.why) == (False, "there is no such region; similar regions: us-east-1")
 
 
-def test_zones_are_counted_or_looked_for_by_name(simulated: Written) -> None:
-    assert one(places.questions(settings()), "zones", simulated).ok is True
+def test_zones_are_counted_or_checked_by_name(simulated: StubbedSession) -> None:
+    assert run_check(zones.questions(settings()), "zones", simulated).ok is True
     named = settings({"network": {"zones": ["us-east-1a", "us-east-1z"]}})
-    found = one(places.questions(named), "zones", simulated)
+    found = run_check(zones.questions(named), "zones", simulated)
     assert found.ok is False
     assert found.why.startswith("us-east-1z not available to this account")
 
 
-def test_every_pool_of_the_defaults_is_offered_somewhere_in_each_zone(simulated: Written) -> None:
-    told = settings({"sandboxClasses": [sandbox(capacity="both")]})
-    found = [one(places.questions(told), f"instances of {pool.name}", simulated) for pool in needs.pools_of(told)]
+def test_every_default_pool_is_offered_in_each_zone(simulated: StubbedSession) -> None:
+    parsed = settings({"sandboxClasses": [sandbox(capacity="both")]})
+    found = [
+        run_check(zones.questions(parsed), f"instances of {pool.name}", simulated) for pool in needs.pools_of(parsed)
+    ]
     assert len(found) == 5
     assert all("us-east-1a: " in str(check.limit) and "us-east-1b: " in str(check.limit) for check in found)
 
 
-def test_a_family_that_nobody_offers_is_told(simulated: Written) -> None:
-    told = settings({"capacity": {"system": {"families": ["m9z"]}}})
-    found = one(places.questions(told), "instances of system", simulated)
+def test_an_unavailable_family_fails(simulated: StubbedSession) -> None:
+    parsed = settings({"capacity": {"system": {"families": ["m9z"]}}})
+    found = run_check(zones.questions(parsed), "instances of system", simulated)
     assert (found.ok, found.limit) == (False, "us-east-1a: none; us-east-1b: none")
     assert "none of these is offered in us-east-1a, us-east-1b" in found.why
 
@@ -67,15 +67,15 @@ def pool() -> NodePool:
     return next(pool for pool in needs.pools_of(settings()) if pool.system)
 
 
-def test_each_zone_needs_one_family_of_a_pool_and_what_lacks_is_told() -> None:
+def test_each_zone_needs_one_family_of_a_pool() -> None:
     assert pool().families == ("t4g", "m7g")
-    half = places.offering_answer(pool(), ["a", "b"], [("a", "t4g"), ("b", "m7g")])
+    half = zones.offering_answer(pool(), ["a", "b"], [("a", "t4g"), ("b", "m7g")])
     assert (half.ok, half.why) == (True, "not in every zone: m7g, t4g")
-    assert places.offering_answer(pool(), ["a", "b"], [("a", "t4g"), ("a", "m7g")]).ok is False
+    assert zones.offering_answer(pool(), ["a", "b"], [("a", "t4g"), ("a", "m7g")]).ok is False
 
 
-def test_types_of_bare_metal_are_asked_for_as_such(written: Written) -> None:
-    written.write("ec2").add_response(
+def test_bare_metal_types_are_matched_by_size(stubbed: StubbedSession) -> None:
+    stubbed.stub("ec2").add_response(
         "describe_instance_type_offerings",
         {"InstanceTypeOfferings": [{"InstanceType": "m7i.large", "Location": "us-east-1a"}]},
         {
@@ -86,21 +86,21 @@ def test_types_of_bare_metal_are_asked_for_as_such(written: Written) -> None:
             ],
         },
     )
-    told = settings(
+    parsed = settings(
         {"network": {"zones": ["us-east-1a", "us-east-1b"]}, "capacity": {"system": {"families": ["m7i-metal"]}}}
     )
-    assert one(places.questions(told), "instances of system", written).ok is False
+    assert run_check(zones.questions(parsed), "instances of system", stubbed).ok is False
 
 
-def test_the_pinned_builds_are_what_eks_offers(simulated: Written) -> None:
-    asked = [question for question in builds.questions(settings()) if question.name.startswith("add-on ")]
-    assert len(asked) == 7
-    assert [check for check in run_checks(asked, simulated.account()) if check.ok is not True] == []
+def test_the_pinned_builds_are_what_eks_offers(simulated: StubbedSession) -> None:
+    run_check = [question for question in versions.questions(settings()) if question.name.startswith("add-on ")]
+    assert len(run_check) == 7
+    assert [check for check in run_checks(run_check, simulated.account()) if check.ok is not True] == []
 
 
-def test_a_build_that_is_gone_is_told_with_the_one_to_take(simulated: Written) -> None:
-    told = settings({"cluster": {"addonVersions": {"coredns": "v1.0.0-eksbuild.1"}}})
-    found = one(builds.questions(told), "add-on coredns", simulated)
+def test_a_removed_build_fails_with_a_suggestion(simulated: StubbedSession) -> None:
+    parsed = settings({"cluster": {"addonVersions": {"coredns": "v1.0.0-eksbuild.1"}}})
+    found = run_check(versions.questions(parsed), "add-on coredns", simulated)
     assert found.ok is False
     assert found.needed == "v1.0.0-eksbuild.1"
     assert f"set another in cluster.addonVersions, such as {found.limit}" in found.why
@@ -114,16 +114,16 @@ def test_a_build_that_is_gone_is_told_with_the_one_to_take(simulated: Written) -
         ({"versionStatus": "UNSUPPORTED"}, False),
     ],
 )
-def test_a_version_has_to_be_supported(written: Written, state: dict[str, Any], ok: bool) -> None:
-    told = {"clusterVersions": [{"clusterVersion": "1.35", **state}]}
-    written.write("eks").add_response("describe_cluster_versions", told)
-    assert one(builds.questions(settings()), "the cluster's version", written).ok is ok
+def test_a_version_must_be_supported(stubbed: StubbedSession, state: dict[str, Any], ok: bool) -> None:
+    parsed = {"clusterVersions": [{"clusterVersion": "1.35", **state}]}
+    stubbed.stub("eks").add_response("describe_cluster_versions", parsed)
+    assert run_check(versions.questions(settings()), "the cluster's version", stubbed).ok is ok
 
 
-def test_a_version_that_eks_does_not_have(written: Written) -> None:
-    told = {"clusterVersions": [{"clusterVersion": "1.99", "versionStatus": "STANDARD_SUPPORT"}]}
-    written.write("eks").add_response("describe_cluster_versions", told)
-    found = one(builds.questions(settings()), "the cluster's version", written)
+def test_an_unknown_version_fails(stubbed: StubbedSession) -> None:
+    parsed = {"clusterVersions": [{"clusterVersion": "1.99", "versionStatus": "STANDARD_SUPPORT"}]}
+    stubbed.stub("eks").add_response("describe_cluster_versions", parsed)
+    found = run_check(versions.questions(settings()), "the cluster's version", stubbed)
     assert (found.ok, found.limit) == (False, "1.99")
 
 
@@ -133,19 +133,19 @@ PARAMETER = (
 )
 
 
-def image(written: Written, found: list[dict[str, str]] | None) -> Check:
+def image(stubbed: StubbedSession, found: list[dict[str, str]] | None) -> Check:
     """The check of the one image that the system's nodes need."""
-    ssm = written.write("ssm")
+    ssm = stubbed.stub("ssm")
     if found is None:
         ssm.add_client_error("get_parameter", "ParameterNotFound", "", expected_params={"Name": PARAMETER})
     else:
         ssm.add_response("get_parameter", {"Parameter": {"Value": "ami-1"}}, {"Name": PARAMETER})
-        written.write("ec2").add_response("describe_images", {"Images": found}, {"ImageIds": ["ami-1"]})
-    return one(builds.questions(settings({"capacity": {"ami": "al2023@v20261103"}})), "node image", written)
+        stubbed.stub("ec2").add_response("describe_images", {"Images": found}, {"ImageIds": ["ami-1"]})
+    return run_check(versions.questions(settings({"capacity": {"ami": "al2023@v20261103"}})), "node image", stubbed)
 
 
-def test_the_image_is_looked_for_where_karpenter_looks(written: Written) -> None:
-    found = image(written, [{"ImageId": "ami-1"}])
+def test_the_image_is_read_from_karpenters_parameter(stubbed: StubbedSession) -> None:
+    found = image(stubbed, [{"ImageId": "ami-1"}])
     assert (found.name, found.needed, found.limit, found.ok) == (
         "node image for arm64, standard",
         "al2023@v20261103",
@@ -154,14 +154,14 @@ def test_the_image_is_looked_for_where_karpenter_looks(written: Written) -> None
     )
 
 
-@pytest.mark.parametrize(("there", "said"), [(None, "no such release"), ([], "no longer exists")])
-def test_an_image_that_is_not_there(written: Written, there: list[dict[str, str]] | None, said: str) -> None:
-    found = image(written, there)
+@pytest.mark.parametrize(("images", "expected"), [(None, "no such release"), ([], "no longer exists")])
+def test_a_missing_image_fails(stubbed: StubbedSession, images: list[dict[str, str]] | None, expected: str) -> None:
+    found = image(stubbed, images)
     assert found.ok is False
-    assert said in found.why
+    assert expected in found.why
 
 
-def test_the_nitro_runtime_needs_an_image_of_our_own(simulated: Written) -> None:
-    told = settings({"cluster": {"version": "1.36"}, "sandboxClasses": [sandbox(tier="untrusted", kernel="nitro")]})
-    found = one(builds.questions(told), "node image with the Nitro", simulated)
+def test_the_nitro_runtime_needs_a_custom_image(simulated: StubbedSession) -> None:
+    parsed = settings({"cluster": {"version": "1.36"}, "sandboxClasses": [sandbox(tier="untrusted", kernel="nitro")]})
+    found = run_check(versions.questions(parsed), "node image with the Nitro", simulated)
     assert (found.ok, found.limit) == (False, 0)

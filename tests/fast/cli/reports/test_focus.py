@@ -39,7 +39,7 @@ def test_csv_has_every_row_with_exact_costs(exported: tuple[Decimal, list[FocusR
     assert not any("E" in one["BilledCost"] for one in read)
 
 
-def test_parquet_has_the_same_with_types(exported: tuple[Decimal, list[FocusRow]], tmp_path: Path) -> None:
+def test_parquet_has_the_same_rows_with_types(exported: tuple[Decimal, list[FocusRow]], tmp_path: Path) -> None:
     bill, rows = exported
     write_focus(rows, bill, tmp_path / "cost.parquet")
     reading: Any = parquet
@@ -52,9 +52,7 @@ def test_parquet_has_the_same_with_types(exported: tuple[Decimal, list[FocusRow]
     assert [one["Tags"] for one in read] == [one["Tags"] for one in rows]
 
 
-def test_what_is_not_focus_or_not_the_bill_is_not_written(
-    exported: tuple[Decimal, list[FocusRow]], tmp_path: Path
-) -> None:
+def test_invalid_rows_are_not_written(exported: tuple[Decimal, list[FocusRow]], tmp_path: Path) -> None:
     bill, rows = exported
     with pytest.raises(CommandError, match="and the bill"):
         write_focus(rows, bill + 1, tmp_path / "cost.csv")

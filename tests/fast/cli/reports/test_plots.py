@@ -17,7 +17,7 @@ BY_HOURS = {
 }
 
 
-def test_png_and_svg_are_drawings(tmp_path: Path) -> None:
+def test_png_and_svg_are_reproducible(tmp_path: Path) -> None:
     for ending, begins in ((".png", b"\x89PNG"), (".svg", b"<?xml")):
         file = tmp_path / f"plot{ending}"
         plot_estimate(BY_HOURS, Decimal(3), "prod", file)
@@ -27,7 +27,7 @@ def test_png_and_svg_are_drawings(tmp_path: Path) -> None:
         assert file.read_bytes() == first
 
 
-def test_a_page_has_the_drawing_and_every_figure_and_loads_nothing(tmp_path: Path) -> None:
+def test_a_page_has_the_plot_and_every_figure_and_loads_nothing(tmp_path: Path) -> None:
     file = tmp_path / "plot.html"
     plot_estimate(BY_HOURS, Decimal(3), "<b>prod</b>", file)
     page = file.read_text()
@@ -39,17 +39,17 @@ def test_a_page_has_the_drawing_and_every_figure_and_loads_nothing(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("by_hours", "name", "told"), [(BY_HOURS, "plot.pdf", "ends in none"), ({}, "a.png", "nothing")]
+    ("by_hours", "name", "message"), [(BY_HOURS, "plot.pdf", "ends in none"), ({}, "a.png", "nothing")]
 )
-def test_what_cannot_be_drawn_is_refused(
-    by_hours: dict[Decimal, list[tuple[int, Decimal]]], name: str, told: str, tmp_path: Path
+def test_a_plot_without_data_or_with_another_extension_is_an_error(
+    by_hours: dict[Decimal, list[tuple[int, Decimal]]], name: str, message: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(CommandError, match=told):
+    with pytest.raises(CommandError, match=message):
         plot_estimate(by_hours, None, "prod", tmp_path / name)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_that_cannot_be_put_leaves_the_old_one_and_nothing_beside(tmp_path: Path) -> None:
+def test_a_failed_write_leaves_the_old_file_alone(tmp_path: Path) -> None:
     (tmp_path / "taken").mkdir()
     with pytest.raises(CommandError, match="taken cannot be written: Is a directory"):
         write_file(tmp_path / "taken", b"new")

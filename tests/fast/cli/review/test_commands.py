@@ -34,23 +34,23 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def answering(monkeypatch: pytest.MonkeyPatch, given: Report) -> list[Any]:
-    asked: list[Any] = []
+def stub_review(monkeypatch: pytest.MonkeyPatch, report_: Report) -> list[Any]:
+    requests: list[Any] = []
 
-    def answer(question: Any, _progress: object) -> Report:
-        asked.append(question)
-        return given
+    def stub(question: Any, _progress: object) -> Report:
+        requests.append(question)
+        return report_
 
-    monkeypatch.setattr(reviewing, "review", answer)
-    return asked
+    monkeypatch.setattr(reviewing, "review", stub)
+    return requests
 
 
 @pytest.mark.usefixtures("project")
-def test_every_format_is_written_and_the_code_tells(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    asked = answering(monkeypatch, whole())
+def test_every_format_is_written_and_a_blocking_review_fails(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    requests = stub_review(monkeypatch, whole())
     call = ["review", "-s", "prod", "--offline", "--base", "main", "--format", "markdown,sarif,json", "--out", "out"]
     assert main([*call, "--json", "--links", "there", "--commit", "abc"]) == 1
-    (question,) = asked
+    (question,) = requests
     assert question.commit == "abc"
     assert (question.stack, question.base, question.offline, question.links) == ("prod", "main", True, "there/")
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["changes"]["replace"] == 1
@@ -60,21 +60,21 @@ def test_every_format_is_written_and_the_code_tells(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.usefixtures("project")
-def test_of_a_program_that_cannot_be_previewed_no_sarif_closes_what_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_sarif_is_written_if_the_program_cannot_be_previewed(monkeypatch: pytest.MonkeyPatch) -> None:
     Path("out").mkdir()
     Path("out/review.sarif").write_text("of another time", encoding="utf-8")
     failed = report()
     failed.failure = "it has a mistake"
-    answering(monkeypatch, failed)
+    stub_review(monkeypatch, failed)
     call = ["review", "-s", "prod", "--offline", "--format", "markdown,sarif", "--out", "out"]
     assert main(call) == 1
     assert sorted(path.name for path in Path("out").iterdir()) == ["review.md"]
 
 
 @pytest.mark.usefixtures("project")
-def test_the_sarif_is_written_without_what_is_waived(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_sarif_can_leave_out_waived_findings(monkeypatch: pytest.MonkeyPatch) -> None:
     waived = judged("EFS-02", state="waived", blocks=False, waiver=waiver())
-    answering(monkeypatch, report(findings=[judged(blocks=False), waived]))
+    stub_review(monkeypatch, report(findings=[judged(blocks=False), waived]))
     call = ["review", "-s", "prod", "--offline", "--format", "sarif", "--out", "out"]
     for more, expected in (([], ["POD-01", "EFS-02"]), (["--without-waived"], ["POD-01"])):
         assert main([*call, *more]) == 0
@@ -84,7 +84,7 @@ def test_the_sarif_is_written_without_what_is_waived(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.usefixtures("project")
 def test_without_a_folder_the_format_is_printed_and_nothing_else(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    answering(monkeypatch, report())
+    stub_review(monkeypatch, report())
     assert main(["review", "-s", "prod", "--offline", "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["blocking"] == []
     assert main(["review", "-s", "prod", "--offline"]) == 0
@@ -93,31 +93,31 @@ def test_without_a_folder_the_format_is_printed_and_nothing_else(monkeypatch: py
 
 @pytest.mark.usefixtures("project")
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["-s", "nowhere", "--offline"], "there is no stacks/Pulumi.nowhere.yaml"),
         (["-s", "prod", "--offline", "--drift"], "give one of them"),
     ],
 )
-def test_what_cannot_be_asked_is_refused(arguments: list[str], said: str, capsys: Any) -> None:
+def test_options_that_exclude_each_other_are_errors(arguments: list[str], message: str, capsys: Any) -> None:
     assert main(["review", *arguments]) == 1
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("project")
-def test_a_real_review_wants_the_engine_on_path(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+def test_a_review_of_the_real_stack_needs_the_engine_on_path(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     assert main(["review", "-s", "prod"]) == 1
     assert "--offline --base REV" in capsys.readouterr().err
 
 
-def test_a_format_that_is_none_is_refused() -> None:
+def test_an_unknown_format_is_an_error() -> None:
     assert command.formats("sarif, json") == ["sarif", "json"]
     with pytest.raises(argparse.ArgumentTypeError, match="allowed are markdown, sarif, json"):
         command.formats("pdf")
 
 
-def test_the_contract(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_json_of_a_review_has_the_documented_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     changes_from_steps = report(findings=[judged()]).as_json()
     assert set(changes_from_steps["changes"]) == {"create", "update", "replace", "delete"}
     assert set(changes_from_steps["cost"]) >= {"before", "after", "per_user"}
@@ -125,16 +125,16 @@ def test_the_contract(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("project")
-def test_the_packs_configuration_is_read_and_refused_with_its_mistakes(project: Path) -> None:
+def test_the_packs_configuration_is_read_and_its_mistakes_are_errors(project: Path) -> None:
     path = project / "packs.json"
     question = reviewing.ReviewRequest(project, "prod", offline=True, packs_config=path)
     path.write_text(json.dumps({"poolCap": 7, "rules": {"POD-01": "advisory"}}), encoding="utf-8")
     bench = reviewing.rule_evaluator(question, None, date(2026, 3, 1))
     assert bench.context.pool_cap == 7
     assert bench.enforcement.level(judged().finding) == "advisory"
-    for text, said in (("{", "not JSON"), ("[]", "one JSON object"), ('{"poolcap": 7}', "did you mean 'poolCap'")):
+    for text, message in (("{", "not JSON"), ("[]", "one JSON object"), ('{"poolcap": 7}', "did you mean 'poolCap'")):
         path.write_text(text, encoding="utf-8")
-        with pytest.raises(CommandError, match=said):
+        with pytest.raises(CommandError, match=message):
             reviewing.rule_evaluator(question, None, date(2026, 3, 1))
 
 
@@ -146,15 +146,15 @@ def entry(name: str, created: date, expires: date, of_name: str = "fs") -> str:
     )
 
 
-def test_waivers_are_listed_with_when_they_end_and_whether_they_are_used(
+def test_waivers_are_listed_with_their_expiry_and_use(
     project: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     today = datetime.now(UTC).date()
     soon, later = today + timedelta(days=5), today + timedelta(days=30)
     text = "waivers:\n" + entry("later-one", today, later) + entry("soon-one", today, soon, "gone")
     (project / "policies" / "waivers.yaml").write_text(text, encoding="utf-8")
-    wanted = of(resource(FILE_SYSTEM, "fs", {"encrypted": False}))
-    monkeypatch.setattr(offline, "preview_tree", lambda *_: DesiredState(None, wanted))
+    desired = of(resource(FILE_SYSTEM, "fs", {"encrypted": False}))
+    monkeypatch.setattr(offline, "preview_tree", lambda *_: DesiredState(None, desired))
     assert main(["waivers", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["waivers"]
     assert [(row["id"], row["rule"], row["expires"], row["used"], row["days_left"]) for row in rows] == [
@@ -165,17 +165,17 @@ def test_waivers_are_listed_with_when_they_end_and_whether_they_are_used(
     assert "use not checked" in capsys.readouterr().out
 
 
-def test_an_expired_or_wrong_waiver_fails(project: Path, capsys: Any) -> None:
+def test_an_expired_or_invalid_waiver_fails(project: Path, capsys: Any) -> None:
     today = datetime.now(UTC).date()
     text = "waivers:\n" + entry("old-one", today - timedelta(days=60), today - timedelta(days=1)) + "  - {id: half}\n"
     (project / "policies" / "waivers.yaml").write_text(text, encoding="utf-8")
     assert main(["waivers", "--fast"]) == 1
-    said = capsys.readouterr().out
-    assert "invalid: waiver half: 'rule' is missing" in said
-    assert "expired on" in said
+    message = capsys.readouterr().out
+    assert "invalid: waiver half: 'rule' is missing" in message
+    assert "expired on" in message
 
 
-def test_no_waivers_are_no_fault(project: Path, capsys: Any) -> None:
+def test_no_waivers_is_a_success(project: Path, capsys: Any) -> None:
     assert waivers.table([], ()) == "no waivers\n"
     (project / "policies" / "waivers.yaml").write_text("waivers: []\n", encoding="utf-8")
     assert main(["waivers", "--json"]) == 0

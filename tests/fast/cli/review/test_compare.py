@@ -14,14 +14,14 @@ def operations(changes: list[Change]) -> dict[str, tuple[str, tuple[str, ...], s
     return {change.name: (change.operation, change.keys, change.sureness) for change in changes}
 
 
-def test_what_comes_goes_and_stays() -> None:
+def test_creations_and_deletions_are_found() -> None:
     same, gone, new = (resource(FILE_SYSTEM, name, {"encrypted": True}) for name in ("same", "gone", "new"))
     found = compare_graphs(of(same, gone), of(same, new))
     assert operations(found) == {"new": ("create", (), "shown"), "gone": ("delete", (), "shown")}
     assert operation_counts(found) == {"create": 1, "update": 0, "replace": 0, "delete": 1}
 
 
-def test_the_services_own_table_tells_an_update_from_a_replacement() -> None:
+def test_the_table_of_a_service_distinguishes_update_and_replacement() -> None:
     before = of(resource(FILE_SYSTEM, "a", {"encrypted": False}), resource(FILE_SYSTEM, "b", {"tags": {"x": "1"}}))
     after = of(resource(FILE_SYSTEM, "a", {"encrypted": True}), resource(FILE_SYSTEM, "b", {"tags": {"x": "2"}}))
     assert operations(compare_graphs(before, after)) == {
@@ -39,7 +39,7 @@ def test_another_spelling_is_no_change() -> None:
     assert not compare_graphs(of(resource(kind, "p", {"policy": one})), of(resource(kind, "p", {"policy": other})))
 
 
-def test_what_cannot_change_in_a_cluster_is_replaced() -> None:
+def test_an_immutable_kubernetes_field_forces_replacement() -> None:
     kind = "kubernetes:storage.k8s.io/v1:StorageClass"
     base = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "efs"}}
     before = resource(kind, "class", {**base, "parameters": {"gidRangeStart": "1"}})
@@ -49,14 +49,14 @@ def test_what_cannot_change_in_a_cluster_is_replaced() -> None:
     assert operations(compare_graphs(of(before), of(labelled)))["class"][0] == "update"
 
 
-def test_a_kind_that_no_table_knows_is_guessed_and_says_so() -> None:
+def test_a_resource_type_without_a_table_is_a_guess() -> None:
     kind = "random:index/randomId:RandomId"
     found = compare_graphs(of(resource(kind, "r", {"length": 1})), of(resource(kind, "r", {"length": 2})))
     assert operations(found) == {"r": ("update", ("length",), "guess")}
     assert "no table" in found[0].why
 
 
-def test_what_hangs_on_something_replaced_is_replaced_with_it() -> None:
+def test_a_dependent_of_a_replaced_resource_is_replaced() -> None:
     old, new = (resource(FILE_SYSTEM, "fs", {"encrypted": flag}) for flag in (False, True))
     door = depending(new, "fileSystemId", ACCESS_POINT, "home", {"tags": {}})
     tagged = depending(new, "description", "aws:kms/key:Key", "key", {})
@@ -65,13 +65,13 @@ def test_what_hangs_on_something_replaced_is_replaced_with_it() -> None:
     assert found["key"] == ("update", ("description",), "follows")
 
 
-def test_what_hangs_on_something_that_stays_does_not_move() -> None:
+def test_a_dependent_of_an_updated_resource_does_not_change() -> None:
     old, new = (resource(FILE_SYSTEM, "fs", {"tags": {"x": value}}) for value in "12")
     door = depending(new, "fileSystemId", ACCESS_POINT, "home", {})
     assert list(operations(compare_graphs(of(old, door), of(new, door)))) == ["fs"]
 
 
-def test_a_name_that_the_engine_makes_up_is_no_change_wherever_it_stands() -> None:
+def test_an_auto_generated_name_is_no_change() -> None:
     kind = "aws:iam/role:Role"
     before = of(resource(kind, "role", {"name": "role-0a1b2c3"}), resource(kind, "other", {"path": "role-0a1b2c3"}))
     after = of(resource(kind, "role", {"name": "role-3c2b1a0"}), resource(kind, "other", {"path": "role-3c2b1a0"}))
@@ -80,7 +80,7 @@ def test_a_name_that_the_engine_makes_up_is_no_change_wherever_it_stands() -> No
     assert operations(compare_graphs(before, chosen))["role"][0] == "replace"
 
 
-def test_what_moved_and_says_so_is_the_same() -> None:
+def test_an_aliased_resource_is_the_same() -> None:
     old = resource(FILE_SYSTEM, "old", {"encrypted": True})
     moved = resource(FILE_SYSTEM, "new", {"encrypted": True}, aliases=(old.urn,))
     assert compare_graphs(of(old), of(moved)) == []
@@ -112,14 +112,14 @@ def test_the_engines_steps_of_one_resource_are_one_change() -> None:
     ]
 
 
-def test_of_a_replacement_only_what_makes_it_one_is_named() -> None:
+def test_a_replacement_lists_only_the_inputs_that_force_it() -> None:
     fs = resource(FILE_SYSTEM, "fs")
     detailed = {"tags.x": {"kind": "update"}, "encrypted": {"kind": "update-replace"}}
     found = changes_from_steps([{"op": "replace", "urn": fs.urn, "detailedDiff": detailed}], of(fs), of(fs))
     assert found[0].keys == ("encrypted",)
 
 
-def test_what_the_program_lets_be_is_no_change_and_what_it_wants_replaced_is() -> None:
+def test_ignore_changes_and_replace_on_changes_are_followed() -> None:
     def pool(replicas: int, **more: Any) -> Resource:
         inputs = {"apiVersion": "a/v1", "kind": "Pool", "metadata": {"name": "p"}, "spec": {"replicas": replicas}}
         return resource("kubernetes:a/v1:Pool", "p", inputs, **more)

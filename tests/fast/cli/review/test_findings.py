@@ -74,7 +74,7 @@ def judged(before: Graph | None, after: Graph, **more: Any) -> list[ReviewFindin
     return bench(**more).evaluate(before, after)
 
 
-def test_new_existing_and_mended_are_told_apart() -> None:
+def test_new_existing_and_fixed_findings_are_distinguished() -> None:
     before = of(fs("old", False), fs("mended", False), fs("fine", True))
     after = of(fs("old", False), fs("mended", True), fs("fine", True), fs("added", False))
     assert states(judged(before, after)) == {"added": "new", "old": "existing", "mended": "fixed"}
@@ -85,11 +85,11 @@ def test_without_a_graph_before_everything_is_new() -> None:
     assert states(judged(None, of(fs("a", False)))) == {"a": "new"}
 
 
-def test_what_goes_away_takes_its_finding_with_it() -> None:
+def test_a_finding_of_a_deleted_resource_is_fixed() -> None:
     assert states(judged(of(fs("gone", False)), of())) == {"gone": "fixed"}
 
 
-def test_what_was_not_known_and_now_is_wrong_is_new() -> None:
+def test_a_failure_that_was_indeterminate_is_new() -> None:
     assert states(judged(of(fs("a", LATER)), of(fs("a", False)))) == {"a": "new"}
     assert states(judged(of(fs("a", False)), of(fs("a", LATER)))) == {"a": "existing"}
 
@@ -108,7 +108,7 @@ def messages(before: str, after: str) -> list[tuple[str, str, bool]]:
     return [(one.finding.message, one.state, one.blocks) for one in judged(*graphs, rules=rules)]
 
 
-def test_each_thing_that_is_wrong_in_one_place_is_told() -> None:
+def test_each_finding_with_the_same_path_is_listed() -> None:
     assert messages("", "tls root") == [("tls", "new", True), ("root", "new", True)]
     assert messages("tls", "tls root") == [("root", "new", True), ("tls", "existing", True)]
     assert messages("tls root", "root") == [("root", "existing", True), ("tls", "fixed", False)]
@@ -120,7 +120,7 @@ def test_each_thing_that_is_wrong_in_one_place_is_told() -> None:
     ]
 
 
-def test_each_in_one_place_has_a_fingerprint_of_its_own_and_the_first_keeps_it() -> None:
+def test_findings_with_the_same_path_have_different_fingerprints() -> None:
     rules = (replace(rule(), check=holes),)
     marks = [
         {one.finding.message: one.fingerprint for one in judged(then, of(fs("a", now)), rules=rules)}
@@ -151,9 +151,7 @@ def pod(**containers: bool) -> Graph:
         (pod(one=True), pod(two=True), {"new": 0, "fixed": 0}),
     ],
 )
-def test_an_element_that_moves_in_its_list_stays_what_it_was(
-    before: Graph, after: Graph, expected: dict[str, int]
-) -> None:
+def test_a_moved_list_element_keeps_its_finding(before: Graph, after: Graph, expected: dict[str, int]) -> None:
     rules = (replace(rule("POD-01"), applies_to=resources(CONTAINERS), check=privileged),)
     found = judged(before, after, rules=rules)
     assert {one.state: int(one.finding.path.split("[")[1][0]) for one in found} == expected
@@ -171,57 +169,57 @@ def test_an_element_that_moves_in_its_list_stays_what_it_was(
         ("", ""),
     ],
 )
-def test_a_place_is_called_by_names(path: str, expected: str) -> None:
+def test_a_stable_path_has_names_instead_of_indexes(path: str, expected: str) -> None:
     policy = '{"Statement": [{"Sid": "Mount"}]}'
     inputs = {"spec": {"containers": [{"name": "a"}, {"name": "b", "env": [{}]}]}, "policy": policy}
     assert fingerprints.stable_path(path, inputs) == expected
 
 
-def test_in_prod_alone_what_nobody_can_tell_blocks() -> None:
+def test_an_indeterminate_finding_blocks_in_prod_alone() -> None:
     for environment, blocks in (("prod", True), ("dev", False)):
         (one,) = bench(environment).evaluate(None, of(fs("a", LATER)))
         assert one.blocks is blocks
         assert one.finding.verdict.value == "indeterminate"
 
 
-def test_a_hidden_secret_cannot_be_told_either() -> None:
+def test_a_hidden_secret_is_indeterminate() -> None:
     (one,) = judged(None, of(fs("a", "[secret]")))
     assert one.finding.verdict.value == "indeterminate"
 
 
 def test_a_waived_finding_is_shown_and_blocks_nothing() -> None:
-    given = waiver(rule="EFS-01")
-    (one,) = bench("prod", given).evaluate(None, of(fs("fs", False)))
-    assert (one.state, one.blocks, one.waiver) == ("waived", False, given)
+    waiver_ = waiver(rule="EFS-01")
+    (one,) = bench("prod", waiver_).evaluate(None, of(fs("fs", False)))
+    assert (one.state, one.blocks, one.waiver) == ("waived", False, waiver_)
 
 
-def test_an_expired_waiver_waives_nothing_and_is_found_itself_with_its_line() -> None:
-    given = waiver(rule="EFS-01", expires=date(2026, 2, 20))
-    found = bench("prod", given, waiver_lines={"for-now": 12, "for": 3}).evaluate(None, of(fs("fs", False)))
+def test_an_expired_waiver_is_a_finding_with_its_line() -> None:
+    waiver_ = waiver(rule="EFS-01", expires=date(2026, 2, 20))
+    found = bench("prod", waiver_, waiver_lines={"for-now": 12, "for": 3}).evaluate(None, of(fs("fs", False)))
     by_rule = {one.finding.rule: one for one in found}
     assert by_rule["EFS-01"].state == "new"
     assert by_rule["WVR-01"].blocks
     assert by_rule["WVR-01"].locations == [Location("policies/waivers.yaml", 12)]
 
 
-def test_an_unused_waiver_is_advice() -> None:
+def test_an_unused_waiver_is_advisory() -> None:
     (one,) = bench("prod", waiver(rule="EFS-01")).evaluate(None, of(fs("fs", True)))
     assert (one.finding.rule, one.blocks) == ("WVR-03", False)
 
 
-def test_a_rule_that_is_switched_off_says_nothing() -> None:
+def test_a_disabled_rule_has_no_findings() -> None:
     quiet = replace(bench(), enforcement=Enforcement("prod", by_rule={"EFS-01": "disabled"}))
     assert quiet.evaluate(None, of(fs("fs", False))) == []
 
 
-def test_each_waiver_that_is_wrong_has_a_fingerprint_and_a_line_of_its_own() -> None:
-    given = [waiver(id=name, rule="EFS-01") for name in ("first-one", "second-one")]
-    found = bench("prod", *given, waiver_lines={"first-one": 3, "second-one": 12}).evaluate(None, of(fs("fs", True)))
+def test_each_unused_waiver_has_its_own_fingerprint_and_line() -> None:
+    waiver_ = [waiver(id=name, rule="EFS-01") for name in ("first-one", "second-one")]
+    found = bench("prod", *waiver_, waiver_lines={"first-one": 3, "second-one": 12}).evaluate(None, of(fs("fs", True)))
     assert [spot.line for one in found for spot in one.locations] == [3, 12]
     assert len({one.fingerprint for one in found}) == 2
 
 
-def test_a_wrong_waiver_is_new_where_the_change_brings_it() -> None:
+def test_a_finding_about_a_waiver_is_new_if_the_change_causes_it() -> None:
     then, added = waiver(id="then", rule="EFS-01"), waiver(id="added", rule="EFS-01", expires=date(2026, 2, 20))
     graph = of(fs("fs", True))
     found = bench("prod", then, added, waivers_before=Waivers((then,))).evaluate(graph, graph)
@@ -235,29 +233,29 @@ def test_a_wrong_waiver_is_new_where_the_change_brings_it() -> None:
     assert [one.state for one in bench("prod", then).evaluate(None, graph)] == ["existing"]
 
 
-def test_what_is_said_of_waivers_can_be_switched_off_too() -> None:
+def test_findings_about_waivers_can_be_disabled() -> None:
     quiet = replace(
         bench("prod", waiver(rule="EFS-01")), enforcement=Enforcement("prod", by_rule={"WVR-03": "disabled"})
     )
     assert quiet.evaluate(None, of(fs("fs", True))) == []
 
 
-def test_the_fingerprint_is_of_the_place_and_not_of_the_words() -> None:
+def test_the_fingerprint_does_not_depend_on_the_message() -> None:
     (one,) = judged(None, of(fs("a", False)))
-    said = replace(one.finding, message="in other words")
+    expected = replace(one.finding, message="in other words")
     elsewhere = replace(one.finding, urn=urn(FILE_SYSTEM, "b"))
-    assert replace(one, finding=said).fingerprint == one.fingerprint
+    assert replace(one, finding=expected).fingerprint == one.fingerprint
     assert replace(one, finding=elsewhere).fingerprint != one.fingerprint
 
 
-def test_a_finding_says_what_to_do_and_never_a_secret() -> None:
+def test_a_finding_has_a_fix_and_no_secret() -> None:
     (one,) = bench(links="../blob/main/").evaluate(None, of(fs("a", False)))
     assert one.fix == "Encrypt it."
     assert one.link == "../blob/main/docs/reference/policies.md#efs-01"
     assert "hunter2" not in str(one.as_json())
 
 
-def test_the_contract_of_a_finding() -> None:
+def test_the_json_of_a_finding_has_the_documented_keys() -> None:
     (one,) = judged(None, of(fs("a", False)))
     messages = one.as_json()
     assert {key: messages[key] for key in ("id", "severity", "verdict", "urn")} == {
@@ -268,7 +266,7 @@ def test_the_contract_of_a_finding() -> None:
     }
 
 
-def test_rules_see_who_depends_on_whom() -> None:
+def test_rules_see_the_property_dependencies() -> None:
     one = resource(
         FILE_SYSTEM, "a", {"kmsKeyId": LATER}, dependencies=("k",), property_dependencies={"kmsKeyId": ("k",)}
     )
@@ -277,15 +275,15 @@ def test_rules_see_who_depends_on_whom() -> None:
     assert seen.property_dependencies == {"kmsKeyId": frozenset({"k"})}
 
 
-def test_a_document_that_is_not_known_yet_is_judged_as_its_component_promised_it() -> None:
+def test_an_unknown_document_is_evaluated_as_its_component_planned_it() -> None:
     component = Resource(
         urn("agent-environment:index:Storage", "storage"), "agent-environment:index:Storage", custom=False
     )
-    made = resource(FILE_SYSTEM, "fs", {"encrypted": LATER}, parent=component.urn)
+    access_point = resource(FILE_SYSTEM, "fs", {"encrypted": LATER}, parent=component.urn)
     promise = {"type": FILE_SYSTEM, "name": "fs", "property": "encrypted", "says": {"a": "b"}}
     promising = replace(component, outputs={"documents": [promise]})
-    assert [one.finding.verdict.value for one in judged(None, of(component, made))] == ["indeterminate"]
-    assert [one.finding.verdict.value for one in judged(None, of(promising, made))] == ["fail"]
+    assert [one.finding.verdict.value for one in judged(None, of(component, access_point))] == ["indeterminate"]
+    assert [one.finding.verdict.value for one in judged(None, of(promising, access_point))] == ["fail"]
 
 
 def place(thing: Resource, path: str = "") -> str:
@@ -309,18 +307,18 @@ def in_class(name: str, path: str = "") -> str:
         (lambda: place(Resource("urn:pulumi:prod::p::x:y:Z::z", "x:y:Z")), "stack.yaml:1"),
     ],
 )
-def test_where_a_finding_is_mended(found: Any, expected: str) -> None:
+def test_a_finding_is_located_in_the_settings(found: Any, expected: str) -> None:
     assert found() == expected
 
 
 def test_a_seat_is_found_by_its_name() -> None:
     inside = "agent-environment:index:Environment$agent-environment:index:Workspace"
-    made = Resource(urn("aws:efs/accessPoint:AccessPoint", "x", inside), "aws:efs/accessPoint:AccessPoint")
-    seat = replace(made, parent="urn:pulumi:prod::p::agent-environment:index:Workspace::agents-release-desk")
+    access_point = Resource(urn("aws:efs/accessPoint:AccessPoint", "x", inside), "aws:efs/accessPoint:AccessPoint")
+    seat = replace(access_point, parent="urn:pulumi:prod::p::agent-environment:index:Workspace::agents-release-desk")
     assert place(seat) == "stack.yaml:11"
 
 
-def test_the_line_of_the_program_is_told_beside() -> None:
+def test_the_line_of_the_program_is_the_second_location() -> None:
     found = locations(
         at(resource(FILE_SYSTEM, "fs"), "components/storage/storage.py", 122), "", "s.yaml", parse(STACK_FILE)
     )
@@ -336,6 +334,6 @@ def test_the_line_of_the_program_is_told_beside() -> None:
         {"kind": "Namespace", "metadata": {"name": "sandbox-web"}},
     ],
 )
-def test_whose_class_a_resource_is(inputs: dict[str, Any]) -> None:
+def test_the_class_of_a_resource_is_found(inputs: dict[str, Any]) -> None:
     assert class_of(resource("x:y:Z", "z", inputs)) == "web"
     assert class_of(resource("x:y:Z", "z", {"metadata": {"name": "sandbox-web"}})) is None

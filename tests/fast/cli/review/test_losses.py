@@ -40,46 +40,46 @@ HOLDING = (
 
 @pytest.mark.parametrize("held", HOLDING, ids=lambda one: f"{one.type}-{one.name}")
 @pytest.mark.parametrize("operation", ["replace", "delete"])
-def test_what_holds_data_blocks_when_it_goes(held: Resource, operation: str) -> None:
+def test_losing_a_resource_with_data_blocks(held: Resource, operation: str) -> None:
     change = Change("replace" if operation == "replace" else "delete", held.urn, held.type)
     (loss,) = losses([change], of(held), [], TODAY)
     assert loss.blocks
     assert loss.lost == data_lost_with(held)
 
 
-def test_a_release_that_is_left_to_those_who_have_it_is_no_loss() -> None:
+def test_a_retained_release_is_no_loss() -> None:
     for kind in ("SandboxTemplate", "SandboxWarmPool"):
-        made = kubernetes(kind, "extensions.agents.x-k8s.io/v1beta1")
-        assert data_lost_with(Resource(**{**vars(made), "retain": True})) is None
+        release = kubernetes(kind, "extensions.agents.x-k8s.io/v1beta1")
+        assert data_lost_with(Resource(**{**vars(release), "retain": True})) is None
 
 
 @pytest.mark.parametrize(
     "plain", [resource("aws:sns/topic:Topic", "t"), kubernetes("Namespace", "v1"), kubernetes("ConfigMap", "v1")]
 )
-def test_what_holds_nothing_may_go(plain: Resource) -> None:
+def test_losing_a_resource_without_data_is_allowed(plain: Resource) -> None:
     assert losses([Change("delete", plain.urn, plain.type)], of(plain), [], TODAY) == []
 
 
-def test_what_comes_or_changes_in_place_loses_nothing() -> None:
+def test_creations_and_updates_lose_nothing() -> None:
     fs = resource(FILE_SYSTEM, "fs")
     changes = [Change("create", fs.urn, fs.type), Change("update", fs.urn, fs.type)]
     assert losses(changes, of(fs), [], TODAY) == []
 
 
-def test_logs_are_worth_a_line_and_no_permission() -> None:
+def test_a_lost_log_group_is_listed_and_does_not_block() -> None:
     logs = resource("aws:cloudwatch/logGroup:LogGroup", "logs")
     (loss,) = losses([Change("delete", logs.urn, logs.type)], of(logs), [], TODAY)
     assert not loss.blocks
 
 
-def test_a_retained_one_stays_and_still_blocks() -> None:
+def test_a_retained_resource_stays_and_still_blocks() -> None:
     fs = resource(FILE_SYSTEM, "fs", retain=True, protect=True)
     (loss,) = losses([Change("delete", fs.urn, fs.type)], of(fs), [], TODAY)
     assert (loss.stays, loss.protected, loss.blocks) == (True, True, True)
 
 
 @pytest.mark.parametrize(("days", "blocks"), [(0, False), (5, False), (-1, True)])
-def test_an_allowance_holds_to_the_end_of_its_day(days: int, blocks: bool) -> None:
+def test_an_allowance_is_valid_to_the_end_of_its_day(days: int, blocks: bool) -> None:
     fs = resource(FILE_SYSTEM, "fs")
     allowance = Allowance(fs.urn, "it moves", "storage", TODAY + timedelta(days=days))
     (loss,) = losses([Change("delete", fs.urn, fs.type)], of(fs), [allowance], TODAY)
@@ -94,7 +94,7 @@ def test_an_allowance_is_for_one_resource_alone() -> None:
     assert [(loss.change.name, loss.blocks) for loss in found] == [("one-more", True), ("one", False)]
 
 
-def test_whoever_lets_a_seat_go_lets_go_of_its_parts_and_of_no_others() -> None:
+def test_an_allowance_for_a_seat_includes_its_parts_alone() -> None:
     kind = "agent-environment:index:Workspace"
     around = resource("agent-environment:index:Environment", "agents", custom=False)
     seat = resource(kind, "seat", custom=False, parent=around.urn)
@@ -110,7 +110,7 @@ def test_whoever_lets_a_seat_go_lets_go_of_its_parts_and_of_no_others() -> None:
     assert blocking(around.urn) == {"seat", "in", "by"}
 
 
-def test_what_loses_its_protection_is_told() -> None:
+def test_resources_that_lose_their_protection_are_listed() -> None:
     before = of(
         resource(FILE_SYSTEM, "a", protect=True), resource(FILE_SYSTEM, "b", retain=True), resource("x:y:Z", "c")
     )
@@ -118,7 +118,7 @@ def test_what_loses_its_protection_is_told() -> None:
     assert unprotected(before, after) == [urn(FILE_SYSTEM, "a")]
 
 
-def written(folder: Path, text: str) -> Path:
+def write_file(folder: Path, text: str) -> Path:
     (folder / "policies").mkdir()
     (folder / FILE).write_text(text, encoding="utf-8")
     return folder
@@ -129,13 +129,13 @@ ENTRY = "  - {{urn: '{urn}', reason: it moves, owner: storage, until: {until}}}\
 
 def test_the_file_is_read(tmp_path: Path) -> None:
     text = "losses:\n" + ENTRY.format(urn=urn(FILE_SYSTEM, "fs"), until="2026-03-20")
-    (found,) = read_allowances(written(tmp_path, text), TODAY)
+    (found,) = read_allowances(write_file(tmp_path, text), TODAY)
     assert (found.urn, found.until, found.line) == (urn(FILE_SYSTEM, "fs"), date(2026, 3, 20), 2)
     assert read_allowances(tmp_path / "elsewhere", TODAY) == []
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("losses: []\nmore: 1\n", "one key, losses"),
         ("- a\n", "one key, losses"),
@@ -149,7 +149,7 @@ def test_the_file_is_read(tmp_path: Path) -> None:
         ("losses: [\n", "policies/allowed_losses.yaml:"),
     ],
 )
-def test_what_is_wrong_in_the_file_is_refused_with_its_line(tmp_path: Path, text: str, said: str) -> None:
+def test_mistakes_in_the_file_have_their_line(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(CommandError, match=r"policies/allowed_losses.yaml:[0-9]+") as refused:
-        read_allowances(written(tmp_path, text), TODAY)
-    assert said in str(refused.value)
+        read_allowances(write_file(tmp_path, text), TODAY)
+    assert message in str(refused.value)

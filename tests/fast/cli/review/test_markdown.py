@@ -45,7 +45,7 @@ def headings(text: str) -> list[str]:
     return re.findall(r"^#### (.+)$|<summary>(.+?)</summary>", text, re.MULTILINE)
 
 
-def test_what_decides_stands_on_top_and_the_rest_is_folded() -> None:
+def test_the_verdict_is_first_and_details_are_folded() -> None:
     text = as_markdown(whole())
     assert text.startswith("<!-- agentenv-review:prod -->\n")
     order = [one or folded for one, folded in headings(text)]
@@ -64,33 +64,33 @@ def test_what_decides_stands_on_top_and_the_rest_is_folded() -> None:
     assert "this version cannot read the settings of the stack file" in text
 
 
-def test_a_finding_says_where_and_what_to_do_and_links_to_its_rule() -> None:
+def test_a_finding_has_its_location_its_fix_and_a_link_to_its_rule() -> None:
     text = as_markdown(report(findings=[judged()]))
     assert "[POD-01](docs/reference/policies.md#pod-01)** Critical, blocks: Nothing is bad" in text
     assert "**Fix:** Do better." in text
     assert "`stacks/Pulumi.prod.yaml:7`" in text
 
 
-def test_a_finding_that_nobody_can_tell_says_so() -> None:
+def test_an_indeterminate_finding_is_marked() -> None:
     text = as_markdown(report(findings=[judged(verdict=Verdict.INDETERMINATE, message="encrypted is not known yet")]))
     assert text.count("not known yet") == 1
 
 
-def test_the_comment_says_which_commit_it_is_of() -> None:
+def test_the_comment_names_the_reviewed_commit() -> None:
     assert "\nCompared with `main`, offline" in as_markdown(report())
-    given = report()
-    given.comparison = replace(given.comparison, commit="abc123")
-    assert "\n`abc123` compared with `main`, offline" in as_markdown(given)
+    review = report()
+    review.comparison = replace(review.comparison, commit="abc123")
+    assert "\n`abc123` compared with `main`, offline" in as_markdown(review)
 
 
-def test_the_answer_is_the_first_thing_said() -> None:
+def test_the_verdict_is_the_first_line() -> None:
     assert "> [!CAUTION]\n> **Blocked**\n> - 1 finding that blocks: 1 Critical" in as_markdown(
         report(findings=[judged()])
     )
     assert "Nothing blocks this change" in as_markdown(report(findings=[judged(blocks=False)]))
 
 
-def test_a_loss_is_told_with_its_urn_and_who_allowed_it() -> None:
+def test_a_loss_has_its_urn_and_its_allowance() -> None:
     loss = whole().losses[0]
     assert f"`{FS}`" in as_markdown(report(losses=[loss]))
     allowed = replace(loss, allowed=Allowance(FS, "it moves", "storage", TODAY))
@@ -102,10 +102,10 @@ def test_a_loss_is_told_with_its_urn_and_who_allowed_it() -> None:
 @pytest.mark.parametrize(
     "text", ["@everyone", "<img src=x>", "[a](javascript:b)", "`code`", "a|b", "# title", "**b**", "![x](y)"]
 )
-def test_words_of_others_are_words(text: str) -> None:
-    said = plain(text)
-    assert "<" not in said
-    assert not re.search(r"(?<!\\)[`*\[\]|#!]", said.replace("&#8203;", ""))
+def test_markup_in_texts_is_escaped(text: str) -> None:
+    escaped = plain(text)
+    assert "<" not in escaped
+    assert not re.search(r"(?<!\\)[`*\[\]|#!]", escaped.replace("&#8203;", ""))
     assert "`" not in code(text)[1:-1]
     assert "|" not in code(text)
 
@@ -119,23 +119,23 @@ def finished(text: str) -> str:
 @pytest.mark.parametrize(
     "text", ["@org/security", "mail@example.com", "see #12", "org/repo#1", "GH-12 and gh-3", "\\@bob", "owner/r@12ab"]
 )
-def test_neither_people_nor_issues_are_referred_to(text: str) -> None:
+def test_texts_mention_no_people_and_no_issues(text: str) -> None:
     assert not re.search(r"@\w|#\d|gh-\d", finished(text), re.IGNORECASE), finished(text)
     assert finished(text).strip().replace("\u200b", "") == text
 
 
-def test_a_failure_is_shown_as_it_was_said() -> None:
+def test_a_failure_is_shown_in_a_code_block() -> None:
     text = as_markdown(report(failure="line one\n```\n<b>line</b> three"))
     assert "```text\nline one\n'''\n<b>line</b> three\n```" in text
     assert "the program cannot be previewed" in text
 
 
 @pytest.mark.parametrize("count", [0, 400, 5000])
-def test_it_always_fits_and_says_what_it_cut(count: int) -> None:
-    given = whole()
-    given.changes += created(count)
-    given.findings += [judged(urn=urn(FILE_SYSTEM, f"é{number}")) for number in range(count)]
-    text = as_markdown(given)
+def test_a_comment_always_fits_and_lists_what_it_cut(count: int) -> None:
+    review = whole()
+    review.changes += created(count)
+    review.findings += [judged(urn=urn(FILE_SYSTEM, f"é{number}")) for number in range(count)]
+    text = as_markdown(review)
     assert len(text.encode()) <= MAX_BYTES
     assert text.count("<details>") == text.count("</details>")
     assert ("Cut to fit a comment: " in text) is (count > 1000)
@@ -146,52 +146,52 @@ def test_it_always_fits_and_says_what_it_cut(count: int) -> None:
 
 
 @pytest.mark.parametrize("letter", ["x", "é", "😀", "@", "<"])
-def test_no_endless_line_takes_the_room_of_the_others(letter: str) -> None:
-    given = whole()
-    given.findings = [judged(message=letter * 90_000, urn=urn(FILE_SYSTEM, f"fs-{number}")) for number in range(3)]
-    given.refused = [letter * 90_000]
-    text = as_markdown(given)
+def test_a_long_line_is_shortened(letter: str) -> None:
+    review = whole()
+    review.findings = [judged(message=letter * 90_000, urn=urn(FILE_SYSTEM, f"fs-{number}")) for number in range(3)]
+    review.refused = [letter * 90_000]
+    text = as_markdown(review)
     assert len(text.encode()) <= MAX_BYTES
-    for said in ("Data at risk", "Every change", *(f"`fs-{number}`" for number in range(3))):
-        assert said in text
+    for escaped in ("Data at risk", "Every change", *(f"`fs-{number}`" for number in range(3))):
+        assert escaped in text
     assert "…" in text
 
 
 @pytest.mark.parametrize("length", [10, 300, 3000])
 @pytest.mark.parametrize("letter", ["y", "😀"])
-def test_of_a_failure_that_is_too_long_the_end_is_kept_and_the_fence_closed(length: int, letter: str) -> None:
-    given = whole()
+def test_the_end_of_a_long_failure_is_kept(length: int, letter: str) -> None:
+    review = whole()
     lines = [f"{number} {letter * length}" for number in range(1000)]
-    given.failure = "\n".join([*lines, "ValueError: no homes today"])
-    text = as_markdown(given)
+    review.failure = "\n".join([*lines, "ValueError: no homes today"])
+    text = as_markdown(review)
     assert len(text.encode()) <= MAX_BYTES
     assert "\nValueError: no homes today\n```\n" in text
     assert re.search(r"```\n\n_… \d+ before these, cut to fit", text) or length == 10
     assert "Data at risk" in text
 
 
-def test_what_cannot_be_cut_by_rows_is_cut_by_lines_and_left_whole() -> None:
-    given = report(failure="\n".join(str(number) * 9 for number in range(12)))
-    most = len(as_markdown(given).encode()) - 10
-    text = as_markdown(given, most)
+def test_a_section_without_rows_to_cut_is_cut_by_lines() -> None:
+    review = report(failure="\n".join(str(number) * 9 for number in range(12)))
+    most = len(as_markdown(review).encode()) - 10
+    text = as_markdown(review, most)
     assert len(text.encode()) <= most
     assert text.count("```") % 2 == 0
     assert "has the rest" in text
 
 
-def test_many_alike_are_one_row_and_the_order_is_always_the_same() -> None:
+def test_similar_changes_share_a_row_in_a_stable_order() -> None:
     changes = [Change("create", urn("a:b:C", f"rule-{number}"), "a:b:C") for number in range(9)]
     text = as_markdown(report(changes=changes))
     assert "- create b C `rule-0`, … 7 more …, `rule-8`" in text
     assert as_markdown(report(changes=changes[::-1])) == text
 
 
-def test_the_marker_is_of_the_stack_alone() -> None:
+def test_the_marker_depends_on_the_stack_alone() -> None:
     assert marker("dev") == "<!-- agentenv-review:dev -->"
     assert marker("a --> b") == "<!-- agentenv-review:a-----b -->"
 
 
-def test_costs_are_told_by_the_parts_that_change() -> None:
+def test_costs_list_the_parts_that_change() -> None:
     one = read({"aws:region": "us-east-1"}, "dev")
     each = read({"aws:region": "us-east-1", "agent-environment:network": {"nat": "per-zone"}}, "dev")
     text = as_markdown(report(costs=costs(one, each)))

@@ -28,14 +28,14 @@ def digest(*steps: dict[str, Any]) -> str:
 
 
 def policy(level: str = "mandatory", name: str = "EFS-01", of: str = FS) -> str:
-    said = {
+    text = {
         "policyPackName": "agent-environment-isolation",
         "policyName": name,
         "enforcementLevel": level,
         "resourceUrn": of,
         "message": "not\nencrypted",
     }
-    return json.dumps({"policyEvent": said})
+    return json.dumps({"policyEvent": text})
 
 
 def test_both_graphs_are_read() -> None:
@@ -50,7 +50,7 @@ def test_both_graphs_are_read() -> None:
     assert not found.refused
 
 
-def test_what_is_replaced_is_there_after() -> None:
+def test_a_replaced_resource_is_in_the_graph_after() -> None:
     steps = [
         {"op": "create-replacement", "urn": FS, "oldState": state(), "newState": state()},
         {"op": "delete-replaced", "urn": FS, "oldState": state()},
@@ -69,23 +69,23 @@ def test_what_is_replaced_is_there_after() -> None:
         '{"steps": 0}\n',
     ],
 )
-def test_what_is_printed_before_the_digest_hides_none_of_it(before: str) -> None:
+def test_text_before_the_digest_is_ignored(before: str) -> None:
     steps = digest({"op": "delete", "urn": FS, "oldState": state()})
     assert list(read_preview(0, f"{before}{steps}", [], Path("/p"), Path("/p")).before) == [FS]
 
 
-@pytest.mark.parametrize("said", ["", "nothing to tell", "{half", '{"a": 1}', 'Loading ${x} {"steps": []}'])
+@pytest.mark.parametrize("text", ["", "nothing to tell", "{half", '{"a": 1}', 'Loading ${x} {"steps": []}'])
 @pytest.mark.parametrize("code", [0, 1])
-def test_a_digest_that_cannot_be_read_is_no_good_news(said: str, code: int) -> None:
+def test_an_unreadable_digest_is_a_failed_preview(text: str, code: int) -> None:
     with pytest.raises(PreviewFailed):
-        read_preview(code, said, [], Path("/p"), Path("/p"))
+        read_preview(code, text, [], Path("/p"), Path("/p"))
 
 
-def test_a_stack_of_which_nothing_is_there_or_wanted_has_no_steps() -> None:
+def test_an_empty_stack_has_no_steps() -> None:
     assert read_preview(0, '{"config": {}, "duration": 1}', [], Path("/p"), Path("/p")).steps == []
 
 
-def test_what_was_looked_at_afresh_is_not_therefore_wanted() -> None:
+def test_a_refreshed_resource_is_not_in_the_graph_after() -> None:
     steps = [
         {"op": "refresh", "urn": FS, "oldState": state(), "newState": state(inputs={"encrypted": False})},
         {"op": "delete", "urn": FS, "oldState": state(inputs={"encrypted": False})},
@@ -95,7 +95,7 @@ def test_what_was_looked_at_afresh_is_not_therefore_wanted() -> None:
     assert found.before[FS].inputs == {"encrypted": False}
 
 
-def test_policies_and_errors_come_from_the_log_and_a_half_line_is_left_out() -> None:
+def test_violations_and_errors_come_from_the_log_without_an_incomplete_line() -> None:
     error = json.dumps({"diagnosticEvent": {"severity": "error", "message": " it is protected\n"}})
     warning = json.dumps({"diagnosticEvent": {"severity": "warning", "message": "a plugin from PATH"}})
     found = read_preview(
@@ -115,7 +115,7 @@ def test_policies_and_errors_come_from_the_log_and_a_half_line_is_left_out() -> 
     assert found.refused
 
 
-def test_a_program_that_does_not_run_is_told_in_the_engines_words() -> None:
+def test_a_failed_preview_has_the_errors_of_the_engine() -> None:
     error = json.dumps({"diagnosticEvent": {"severity": "error", "message": "the stack has a mistake"}})
     with pytest.raises(PreviewFailed, match="the stack has a mistake"):
         read_preview(255, "", [error], Path(), Path())
@@ -123,7 +123,7 @@ def test_a_program_that_does_not_run_is_told_in_the_engines_words() -> None:
         read_preview(255, "", [], Path(), Path(), stderr="error: no stack named 'prod'")
 
 
-def test_where_a_resource_comes_from_is_the_innermost_line_of_the_program(tmp_path: Path) -> None:
+def test_the_source_of_a_resource_is_the_innermost_line_of_the_project(tmp_path: Path) -> None:
     project = tmp_path / "run" / "project"
     project.mkdir(parents=True)
 
@@ -141,35 +141,35 @@ def test_where_a_resource_comes_from_is_the_innermost_line_of_the_program(tmp_pa
     assert from_json(json.loads(json.dumps(found.as_json()))) == found
 
 
-def test_unknown_values_are_found_wherever_they_are() -> None:
+def test_unknown_values_are_found_at_any_depth() -> None:
     assert unknown_paths({"a": [{"b": LATER}], "c": "known", "d": LATER}) == ["a[0].b", "d"]
 
 
-def test_the_engine_is_asked_with_both_packs_and_the_drift_first(tmp_path: Path) -> None:
-    asked = tmp_path / "asked"
+def test_drift_is_detected_first_and_both_packs_run(tmp_path: Path) -> None:
+    calls = tmp_path / "asked"
     fake = tmp_path / "pulumi"
     steps = digest({"op": "update", "urn": FS, "oldState": state(), "newState": state()})
-    fake.write_text(f"#!/bin/sh\necho \"$@\" >> {asked}\ncat <<'END'\n{steps}\nEND\n", encoding="utf-8")
+    fake.write_text(f"#!/bin/sh\necho \"$@\" >> {calls}\ncat <<'END'\n{steps}\nEND\n", encoding="utf-8")
     fake.chmod(0o755)
     call = Call(fake, tmp_path, tmp_path, "prod", dict(os.environ))
     found = preview_stack(call, Path("/policies"), {"poolCap": 3}, drift=True)
-    refresh, wanted, preview = asked.read_text(encoding="utf-8").splitlines()
+    refresh, refreshed, preview = calls.read_text(encoding="utf-8").splitlines()
     assert refresh.startswith("refresh --stack prod")
     assert "--preview-only" in refresh
-    assert "--refresh" in wanted
-    assert "--policy-pack" not in wanted
+    assert "--refresh" in refreshed
+    assert "--policy-pack" not in refreshed
     for option in ("--show-sames", "--policy-pack /policies/isolation", "--policy-pack /policies/cost"):
         assert option in preview
     assert "--refresh" not in preview
     assert preview.count("--policy-pack-config") == 2
-    assert "--show-sames" in wanted
+    assert "--show-sames" in refreshed
     assert found.drift is not None
     assert [change.operation for change in found.drift] == ["update"]
     preview_stack(call, Path("/policies"))
-    assert "refresh" not in asked.read_text(encoding="utf-8").splitlines()[-1]
+    assert "refresh" not in calls.read_text(encoding="utf-8").splitlines()[-1]
 
 
-def test_what_the_engine_refuses_is_told_once() -> None:
+def test_refusals_of_the_engine_are_listed_once() -> None:
     log = [policy(), policy(name="EFS-02"), policy("advisory", name="EFS-03")]
     steps = digest({"op": "create", "urn": FS, "newState": state()})
     preview = read_preview(255, steps, log, Path(), Path())
@@ -179,7 +179,7 @@ def test_what_the_engine_refuses_is_told_once() -> None:
     assert engine_refusals(read_preview(255, steps, [], Path(), Path()), []) == ["the engine ended with exit code 255"]
 
 
-def test_a_revision_is_unpacked_and_what_differs_is_told(tmp_path: Path) -> None:
+def test_a_revision_is_extracted_and_changed_files_are_listed(tmp_path: Path) -> None:
     from agentenv.cli.main import CommandError
     from agentenv.cli.review import revision
 
@@ -206,7 +206,7 @@ def test_a_revision_is_unpacked_and_what_differs_is_told(tmp_path: Path) -> None
             revision.commit(tmp_path, wrong)
 
 
-def test_a_program_that_does_not_run_blocks_in_its_own_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_that_cannot_be_previewed_blocks_with_its_error(monkeypatch: pytest.MonkeyPatch) -> None:
     from agentenv.cli.review import offline
     from agentenv.cli.review.review import ReviewRequest, review
 
@@ -220,7 +220,7 @@ def test_a_program_that_does_not_run_blocks_in_its_own_words(monkeypatch: pytest
     assert found.blocking == ["the program cannot be previewed"]
 
 
-def test_a_stack_file_with_mistakes_is_told_with_its_lines_and_nothing_is_run(tmp_path: Path) -> None:
+def test_mistakes_of_a_stack_file_are_listed_and_nothing_runs(tmp_path: Path) -> None:
     from agentenv.cli.review.review import ReviewRequest, review
 
     (tmp_path / "stacks").mkdir()
@@ -230,16 +230,16 @@ def test_a_stack_file_with_mistakes_is_told_with_its_lines_and_nothing_is_run(tm
     assert found.blocking
 
 
-def test_what_a_component_hands_out_comes_from_the_log() -> None:
-    made = {"op": "create", "urn": FS, "newState": state()}
+def test_outputs_of_a_component_come_from_the_log() -> None:
+    step = {"op": "create", "urn": FS, "newState": state()}
     events = [
         json.dumps({"resOutputsEvent": {"metadata": {"urn": FS, "new": {"outputs": outputs}}}})
         for outputs in ({}, {"documents": [1]}, {})
     ]
-    assert read_preview(0, digest(made), events, Path(), Path()).after[FS].outputs == {"documents": [1]}
+    assert read_preview(0, digest(step), events, Path(), Path()).after[FS].outputs == {"documents": [1]}
 
 
-def test_what_is_allowed_wrongly_allows_nothing_and_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_allowance_allows_nothing_and_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from agentenv.cli.review import offline
     from agentenv.cli.review.offline import NOTHING
     from agentenv.cli.review.review import ReviewRequest, review
@@ -257,7 +257,7 @@ def test_what_is_allowed_wrongly_allows_nothing_and_blocks(tmp_path: Path, monke
 
 
 @pytest.mark.parametrize(("looked", "expected"), [("same", ["replace"]), ("delete", [])])
-def test_what_only_an_update_that_does_not_look_would_do_is_told_where_it_is_still_there(
+def test_steps_of_an_update_without_refresh_are_listed_unless_the_resource_is_deleted(
     tmp_path: Path, looked: str, expected: list[str]
 ) -> None:
     steps = {

@@ -16,14 +16,14 @@ IMAGE = "registry.example.com/sandbox@sha256:" + "a" * 64
 
 
 def settings(*classes: dict[str, Any], **more: Any) -> Settings:
-    given = {
+    config = {
         "aws:region": "us-east-1",
         "agent-environment:cluster": {"admins": ["arn:aws:iam::111122223333:role/platform"]},
         "agent-environment:cost": {"owner": "platform", "costCenter": "1"},
         "agent-environment:sandboxClasses": [{"image": IMAGE, **one} for one in classes],
         **{f"agent-environment:{key}": value for key, value in more.items()},
     }
-    return read(given, "staging")
+    return read(config, "staging")
 
 
 def elsewhere(region: str) -> Settings:
@@ -34,7 +34,7 @@ def standard(*capabilities: object, **more: Any) -> dict[str, Any]:
     return {"name": "standard", "capabilities": list(capabilities), **more}
 
 
-def test_what_is_gained_is_said_with_an_example() -> None:
+def test_a_gained_capability_has_an_example() -> None:
     before, after = settings(standard("dns")), settings(standard("dns", {"cidr": "198.51.100.0/24", "ports": [5432]}))
     (change,) = capability_changes(before, after)
     assert change.name == "standard"
@@ -46,21 +46,21 @@ def test_what_is_gained_is_said_with_an_example() -> None:
     assert (back.gained, back.lost) == ([], change.gained)
 
 
-def test_a_word_that_opens_nothing_more_says_so() -> None:
+def test_a_capability_that_opens_nothing_more_is_marked() -> None:
     (change,) = capability_changes(
         settings(standard("dns", "web", "git")), settings(standard("dns", "web", "git", "packages"))
     )
     assert change.gained == ["packages (reaches nothing more)"]
 
 
-def test_what_reaches_the_same_in_other_words_is_no_change() -> None:
+def test_the_same_reach_in_other_capabilities_is_marked() -> None:
     halves = [{"cidr": f"198.51.100.{start}/25", "ports": [443]} for start in (0, 128)]
     whole = {"cidr": "198.51.100.0/24", "ports": [443]}
     (change,) = capability_changes(settings(standard(*halves)), settings(standard(whole)))
     assert all("reaches nothing more" in line for line in [*change.gained, *change.lost])
 
 
-def test_a_weaker_wall_is_a_gain() -> None:
+def test_a_weaker_isolation_is_a_gain() -> None:
     before = settings(standard(tier="untrusted", storage={"kind": "none"}))
     (change,) = capability_changes(before, settings(standard(tier="standard", storage={"kind": "none"})))
     assert "tier standard" in change.gained
@@ -78,7 +78,7 @@ def test_who_may_connect_to_the_daemon_is_a_change() -> None:
     assert change.lost == ["daemon none, reached from nowhere"]
 
 
-def test_classes_that_come_and_go_are_told() -> None:
+def test_added_and_removed_classes_are_listed() -> None:
     before, after = settings(standard("dns")), settings({"name": "other", "capabilities": ["dns"]})
     assert [(change.name, bool(change.gained), bool(change.lost)) for change in capability_changes(before, after)] == [
         ("other", True, False),
@@ -87,7 +87,7 @@ def test_classes_that_come_and_go_are_told() -> None:
     assert capability_changes(before, before) == []
 
 
-def test_quotas_are_told_before_and_after() -> None:
+def test_quotas_have_the_needs_before_and_after() -> None:
     before = settings(standard(maxSandboxes=10))
     after = settings(standard(maxSandboxes=1000), storage={"fileSystems": 3})
     found = {need.name: need for need in quota_needs(before, after)}
@@ -98,7 +98,7 @@ def test_quotas_are_told_before_and_after() -> None:
     assert all(need.before is None for need in quota_needs(None, after))
 
 
-def test_where_nobody_knows_the_prices_there_is_no_figure_and_it_says_so() -> None:
+def test_without_prices_there_is_a_note_and_no_figure() -> None:
     document = costs(None, elsewhere("sa-east-1")).as_json()
     assert (
         document["before"],
@@ -110,7 +110,7 @@ def test_where_nobody_knows_the_prices_there_is_no_figure_and_it_says_so() -> No
     assert costs(None, None).note == UNREADABLE
 
 
-def test_costs_of_both_are_told_for_the_users_of_the_later_one() -> None:
+def test_costs_of_both_are_for_the_users_of_the_later_revision() -> None:
     found = costs(settings(), settings(network={"nat": "per-zone"}))
     assert found.before is not None
     assert found.after is not None
@@ -122,13 +122,13 @@ def test_costs_of_both_are_told_for_the_users_of_the_later_one() -> None:
     json.dumps(found.as_json())
 
 
-def test_whoever_brings_an_estimate_is_asked_for_both() -> None:
-    asked: list[tuple[int, int, Decimal]] = []
+def test_another_estimator_is_called_for_both_revisions() -> None:
+    calls: list[tuple[int, int, Decimal]] = []
 
-    def estimator(given: Settings, users: int, hours: Decimal, /) -> Estimate:
-        asked.append((given.storage.file_systems, users, hours))
-        return estimate(given, users, hours)
+    def estimator(config: Settings, users: int, hours: Decimal, /) -> Estimate:
+        calls.append((config.storage.file_systems, users, hours))
+        return estimate(config, users, hours)
 
     after = settings(storage={"fileSystems": 2}, cost={"owner": "a", "expectedUsers": 7, "activeHours": 3})
     assert costs(settings(), after, estimator).users == 7
-    assert asked == [(1, 7, Decimal(3)), (2, 7, Decimal(3))]
+    assert calls == [(1, 7, Decimal(3)), (2, 7, Decimal(3))]

@@ -1,4 +1,4 @@
-"""The review on a terminal, and for code scanning."""
+"""The review on a terminal and as SARIF."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tests.fast.cli.review.test_markdown import whole
 FS = urn(FILE_SYSTEM, "fs")
 
 
-def lines(given: Any, width: int | None = None) -> list[str]:
+def lines(review: Any, width: int | None = None) -> list[str]:
     out = io.StringIO()
-    terminal.write(given, out, width)
+    terminal.write(review, out, width)
     return out.getvalue().splitlines()
 
 
-def test_the_terminal_has_it_all_in_that_order() -> None:
+def test_the_terminal_has_all_sections_in_order() -> None:
     text = "\n".join(lines(whole()))
     order = [
         "Blocked",
@@ -39,28 +39,28 @@ def test_the_terminal_has_it_all_in_that_order() -> None:
     ]
     places = [text.index(word) for word in order]
     assert places == sorted(places)
-    for said in (
+    for expected in (
         FS,
         "POD-01 Critical, blocks: Nothing is bad",
         "fix: Do better.",
         "encrypted: false -> true",
         "Cost: no figure: this version cannot read the settings of the stack file",
     ):
-        assert said in text
+        assert expected in text
 
 
-def test_a_pipe_gets_a_line_a_thing_and_a_terminal_is_wrapped() -> None:
+def test_lines_are_wrapped_on_a_terminal_alone() -> None:
     loss = Loss(Change("delete", FS, FILE_SYSTEM), "every file " * 20)
     assert any(len(line) > 200 for line in lines(report(losses=[loss])))
     wrapped = [line for line in lines(report(losses=[loss]), 80) if FS not in line]
     assert max(map(len, wrapped)) <= 80
 
 
-def test_nothing_in_it_steers_the_terminal() -> None:
+def test_control_characters_are_escaped() -> None:
     assert "\x1b" not in "\n".join(lines(report(failure="\x1b[2Jgone", notes=["[red]x[/red]\x1b]0;t\x07"])))
 
 
-def test_of_many_changes_the_first_are_shown_and_the_rest_counted() -> None:
+def test_only_the_first_of_many_changes_are_shown() -> None:
     displayed_value = lines(report(changes=created(100)))
     assert any("… and 60 more rows; --format json has them all" in line for line in displayed_value)
     assert len(displayed_value) < 60
@@ -72,11 +72,11 @@ def test_a_run_of_sarif_is_well_formed() -> None:
     assert wrong_in(as_sarif(report(failure="it does not run"), "stacks/Pulumi.prod.yaml")) == []
 
 
-def results(given: Any) -> dict[str, dict[str, Any]]:
-    return {one["ruleId"]: one for one in as_sarif(given, "stacks/Pulumi.prod.yaml")["runs"][0]["results"]}
+def results(review: Any) -> dict[str, dict[str, Any]]:
+    return {one["ruleId"]: one for one in as_sarif(review, "stacks/Pulumi.prod.yaml")["runs"][0]["results"]}
 
 
-def test_every_finding_but_the_mended_is_a_result() -> None:
+def test_every_finding_except_fixed_ones_is_a_result() -> None:
     found = results(whole())
     assert sorted(found) == ["EFS-01", "EFS-02", "LOSS-01", "POD-01"]
     assert {rule: one["baselineState"] for rule, one in found.items()} == {
@@ -87,7 +87,7 @@ def test_every_finding_but_the_mended_is_a_result() -> None:
     }
 
 
-def test_a_result_stands_in_the_stack_file_and_beside_it_in_the_program() -> None:
+def test_a_result_is_located_in_the_stack_file_and_the_program() -> None:
     one = results(whole())["POD-01"]
     place = one["locations"][0]["physicalLocation"]
     assert (place["artifactLocation"]["uri"], place["region"]["startLine"]) == ("stacks/Pulumi.prod.yaml", 7)
@@ -96,7 +96,7 @@ def test_a_result_stands_in_the_stack_file_and_beside_it_in_the_program() -> Non
     assert related["artifactLocation"]["uri"] == "components/storage/storage.py"
 
 
-def test_a_waived_one_is_suppressed_with_who_answers_for_it() -> None:
+def test_a_waived_result_is_suppressed_with_its_owners() -> None:
     (suppression,) = results(report(findings=[judged(state="waived", blocks=False, waiver=waiver())]))["POD-01"][
         "suppressions"
     ]
@@ -105,13 +105,13 @@ def test_a_waived_one_is_suppressed_with_who_answers_for_it() -> None:
     assert "it goes in May (storage, security, OPS-1)" in suppression["justification"]
 
 
-def test_what_nobody_can_tell_is_a_warning_that_says_so() -> None:
+def test_an_indeterminate_result_is_a_warning() -> None:
     one = results(report(findings=[judged(verdict=Verdict.INDETERMINATE)]))["POD-01"]
     assert one["level"] == "warning"
     assert one["message"]["text"].startswith("Not known yet")
 
 
-def test_fingerprints_stay_when_words_and_lines_move() -> None:
+def test_fingerprints_do_not_depend_on_messages_and_lines() -> None:
     one = results(report(findings=[judged()]))["POD-01"]["partialFingerprints"]
     other = results(report(findings=[judged(message="said otherwise", locations=[])]))["POD-01"]["partialFingerprints"]
     elsewhere = results(report(findings=[judged(path="kmsKeyId")]))["POD-01"]["partialFingerprints"]
@@ -119,10 +119,10 @@ def test_fingerprints_stay_when_words_and_lines_move() -> None:
     assert one != elsewhere
 
 
-def test_every_rule_has_a_descriptor_that_code_scanning_takes() -> None:
+def test_every_rule_has_a_valid_descriptor() -> None:
     findings = [judged(rule.id, rule.severity, title=rule.title) for rule in all_rules()]
-    made = as_sarif(report(findings=findings), "stacks/Pulumi.prod.yaml")
-    assert wrong_in(made) == []
-    rules = made["runs"][0]["tool"]["driver"]["rules"]
+    log = as_sarif(report(findings=findings), "stacks/Pulumi.prod.yaml")
+    assert wrong_in(log) == []
+    rules = log["runs"][0]["tool"]["driver"]["rules"]
     assert [rule["id"] for rule in rules] == [rule.id for rule in all_rules()]
     assert all(re.fullmatch(r"\d\.\d", rule["properties"]["security-severity"]) for rule in rules)

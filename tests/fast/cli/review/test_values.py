@@ -39,11 +39,11 @@ KIND = "aws:sns/topic:Topic"
         ({"kmsKeyId": "alias/a"}, "kmsKeyId", "alias/a"),
     ],
 )
-def test_a_value_is_shown_short_or_not_at_all(inputs: dict[str, object], path: str, expected: str) -> None:
+def test_a_value_is_shown_short_or_masked(inputs: dict[str, object], path: str, expected: str) -> None:
     assert displayed_value(resource(KIND, "t", inputs), path) == expected
 
 
-def test_nothing_of_a_secret_is_shown() -> None:
+def test_a_secret_is_masked() -> None:
     secret = resource("kubernetes:core/v1:Secret", "s", {"metadata": {"name": "x"}})
     assert displayed_value(secret, "metadata.name") == HIDDEN
 
@@ -81,12 +81,12 @@ def test_nothing_of_a_secret_is_shown() -> None:
         "-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----",
     ],
 )
-def test_what_looks_like_a_secret_is_taken_out_of_anybodys_words(secret: str) -> None:
-    said = mask_secrets(f"it failed with {secret} and more")
-    assert HIDDEN in said
-    assert "hunter2" not in said
-    assert "MIIE" not in said
-    assert said.endswith("and more")
+def test_text_that_looks_like_a_secret_is_masked(secret: str) -> None:
+    text_ = mask_secrets(f"it failed with {secret} and more")
+    assert HIDDEN in text_
+    assert "hunter2" not in text_
+    assert "MIIE" not in text_
+    assert text_.endswith("and more")
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_what_looks_like_a_secret_is_taken_out_of_anybodys_words(secret: str) ->
         "image registry.example.com:5000/a@sha256:" + "a" * 64,
     ],
 )
-def test_words_about_secrets_are_no_secrets(text: str) -> None:
+def test_text_about_secrets_is_not_masked(text: str) -> None:
     assert mask_secrets(text) == text
 
 
@@ -118,7 +118,7 @@ def test_a_long_value_is_shown_where_it_differs() -> None:
     assert len(before) < 70
 
 
-def test_what_nobody_can_tell_apart_is_not_shown_twice() -> None:
-    made = of(resource(KIND, "t", {"a": LATER}))
+def test_values_without_a_visible_difference_are_not_shown() -> None:
+    graph = of(resource(KIND, "t", {"a": LATER}))
     change = Change("replace", resource(KIND, "t").urn, KIND, ("a",))
-    assert differences(change, made, made) == [("a", "", "")]
+    assert differences(change, graph, graph) == [("a", "", "")]
