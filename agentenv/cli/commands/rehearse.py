@@ -60,6 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def rehearse(stack: str, *, keep: bool, port: int, as_json: bool) -> int:
     """Run the whole scenario for one stack."""
+    from agentenv.cli.commands.rehearse_tokens import token_signer
     from agentenv.cli.commands.rehearse_view import View
     from agentenv.cli.project import root
     from agentenv.cli.stack_files import selected_settings, stack_file
@@ -81,7 +82,8 @@ def rehearse(stack: str, *, keep: bool, port: int, as_json: bool) -> int:
             view.opened(stack, opened)
             engine = opened.project(project, stack, view.event)
             packs = prepare([project / "policies" / name for name in PACKS], opened.run.folder / "packs")
-            scenario = Scenario(opened, engine, view, packs=packs)
+            sign = token_signer(opened.cluster.plane.client) if opened.cluster else None
+            scenario = Scenario(opened, engine, view, packs=packs, sign=sign)
             try:
                 report = scenario.play(keep=keep)
             except (ScenarioError, EngineError) as failure:

@@ -1,0 +1,126 @@
+"""A command's output is read from workspaced's stream, and what goes wrong is said in its words."""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, ClassVar, cast
+
+import pytest
+
+from agentenv.rehearsal.controlplane.client import Client
+from agentenv.rehearsal.scenario import command_probe
+from agentenv.rehearsal.scenario.command_probe import CommandRefused, Output, Workspace
+from agentenv.rehearsal.scenario.storage_probe import ProbeFailed
+
+Object = dict[str, Any]
+
+
+def data(**texts: str) -> Object:
+    encoded = {kind: base64.b64encode(text.encode()).decode() for kind, text in texts.items()}
+    return {"event": {"data": encoded}}
+
+
+def frames(*messages: Object, last: Object | None = None) -> bytes:
+    rows = [*((0, message) for message in messages), *([] if last is None else [(2, last)])]
+    bodies = [(flags, json.dumps(message).encode()) for flags, message in rows]
+    return b"".join(struct.pack(">BI", flags, len(body)) + body for flags, body in bodies)
+
+
+ENDED = {"event": {"end": {"exitCode": 3, "exited": True}}}
+STARTED = {"event": {"start": {"pid": 7}}}
+
+
+class _Handler(BaseHTTPRequestHandler):
+    responses: ClassVar[list[tuple[int, bytes]]] = []
+    requests: ClassVar[list[tuple[str, Object]]] = []
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.requests.append((self.headers["X-Workspace-Token"], json.loads(body[5:])))
+        status, content = self.responses.pop(0)
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
+        """Log nothing."""
+
+
+@pytest.fixture
+def server() -> Iterator[ThreadingHTTPServer]:
+    _Handler.responses, _Handler.requests = [], []
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+def pod_at(server: ThreadingHTTPServer) -> Object:
+    ports = [{"name": "http", "containerPort": 1}, {"name": "workspaced", "containerPort": server.server_port}]
+    status = {"podIP": "127.0.0.1"}
+    return {"metadata": {"uid": "pod-1"}, "spec": {"containers": [{"ports": ports}]}, "status": status}
+
+
+class FakeApi:
+    """An API server with one pod."""
+
+    def __init__(self, pod: Object | None) -> None:
+        self.pod = pod
+
+    def find(self, path: str) -> Object | None:
+        assert path == "/api/v1/namespaces/sandbox-a/pods/pool-1"
+        return self.pod
+
+
+def workspace(pod: Object | None) -> Workspace:
+    claim = {"metadata": {"uid": "claim-1", "namespace": "sandbox-a"}, "status": {"sandbox": {"name": "pool-1"}}}
+    return Workspace(cast("Client", FakeApi(pod)), claim, lambda *parts: "/".join(parts))
+
+
+def test_output_is_joined_and_the_exit_code_is_the_commands(server: ThreadingHTTPServer) -> None:
+    content = frames(STARTED, data(stdout="a"), data(stderr="e"), data(stdout="b\n"), ENDED, last={})
+    _Handler.responses.append((200, content))
+    assert command_probe.run_script(pod_at(server), "token", "a script") == Output("ab\n", "e", 3)
+    [(token, request)] = _Handler.requests
+    assert (token, request["process"]["args"]) == ("token", ["-c", "a script"])
+
+
+@pytest.mark.parametrize(
+    ("response", "words"),
+    [
+        ((401, b'{"message": "expired"}'), "401 .*expired"),
+        ((200, frames(last={"error": {"message": "wrong_audience"}})), "wrong_audience"),
+    ],
+)
+def test_a_refusal_is_told_in_the_words_of_workspaced(
+    server: ThreadingHTTPServer, response: tuple[int, bytes], words: str
+) -> None:
+    _Handler.responses.append(response)
+    with pytest.raises(CommandRefused, match=words):
+        command_probe.run_script(pod_at(server), "token", "true")
+
+
+def test_a_workspace_waits_until_its_keys_have_arrived(server: ThreadingHTTPServer) -> None:
+    end = {"event": {"end": {"exited": True}}}
+    _Handler.responses += [(401, b"unknown_key"), (200, frames(data(stdout="rehearsed\n"), end, last={}))]
+    command_probe.check_file(workspace(pod_at(server)))
+    assert {token for token, _ in _Handler.requests} == {"pod-1/claim-1/api"}
+
+
+def test_a_lost_file_fails(server: ThreadingHTTPServer) -> None:
+    failed = {"event": {"end": {"exitCode": 1, "exited": True}}}
+    _Handler.responses.append((200, frames(data(stderr="No such file"), failed, last={})))
+    with pytest.raises(ProbeFailed, match="ended with 1 in pool-1: No such file"):
+        command_probe.check_file(workspace(pod_at(server)))
+
+
+@pytest.mark.parametrize(("address", "running"), [("127.64.1.1", True), ("10.128.0.4", False), ("", False)])
+def test_only_pods_with_an_address_of_this_machine_run(address: str, running: bool) -> None:
+    assert workspace({"status": {"podIP": address}}).is_running() is running
+    assert workspace(None).is_running() is False
