@@ -113,6 +113,9 @@ class SandboxPod:
     def _live(self) -> None:
         try:
             self._hold_and_run()
+        except Exception:  # noqa: BLE001 - whatever happened, the pod has to be deleted when it is time
+            _LOG.exception("%s does not run", self._path)
+            self._stopping.wait()
         finally:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._wake.close()

@@ -36,13 +36,13 @@ STARTED = {"event": {"start": {"pid": 7}}}
 
 
 class _Handler(BaseHTTPRequestHandler):
-    responses: ClassVar[list[tuple[int, bytes]]] = []
+    replies: ClassVar[list[tuple[int, bytes]]] = []
     requests: ClassVar[list[tuple[str, Object]]] = []
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.requests.append((self.headers["X-Workspace-Token"], json.loads(body[5:])))
-        status, content = self.responses.pop(0)
+        status, content = self.replies.pop(0)
         self.send_response(status)
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
@@ -54,7 +54,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server() -> Iterator[ThreadingHTTPServer]:
-    _Handler.responses, _Handler.requests = [], []
+    _Handler.replies, _Handler.requests = [], []
     with ThreadingHTTPServer(("127.0.0.1", 0), _Handler) as server:
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         yield server
@@ -85,7 +85,7 @@ def workspace(pod: Object | None) -> Workspace:
 
 def test_output_is_joined_and_the_exit_code_is_the_commands(server: ThreadingHTTPServer) -> None:
     content = frames(STARTED, data(stdout="a"), data(stderr="e"), data(stdout="b\n"), ENDED, last={})
-    _Handler.responses.append((200, content))
+    _Handler.replies.append((200, content))
     assert command_probe.run_script(pod_at(server), "token", "a script") == Output("ab\n", "e", 3)
     [(token, request)] = _Handler.requests
     assert (token, request["process"]["args"]) == ("token", ["-c", "a script"])
@@ -101,21 +101,21 @@ def test_output_is_joined_and_the_exit_code_is_the_commands(server: ThreadingHTT
 def test_a_refusal_is_told_in_the_words_of_workspaced(
     server: ThreadingHTTPServer, response: tuple[int, bytes], words: str
 ) -> None:
-    _Handler.responses.append(response)
+    _Handler.replies.append(response)
     with pytest.raises(CommandRefused, match=words):
         command_probe.run_script(pod_at(server), "token", "true")
 
 
 def test_a_workspace_waits_until_its_keys_have_arrived(server: ThreadingHTTPServer) -> None:
     end = {"event": {"end": {"exited": True}}}
-    _Handler.responses += [(401, b"unknown_key"), (200, frames(data(stdout="rehearsed\n"), end, last={}))]
+    _Handler.replies += [(401, b"unknown_key"), (200, frames(data(stdout="rehearsed\n"), end, last={}))]
     command_probe.check_file(workspace(pod_at(server)))
     assert {token for token, _ in _Handler.requests} == {"pod-1/claim-1/api"}
 
 
 def test_a_lost_file_fails(server: ThreadingHTTPServer) -> None:
     failed = {"event": {"end": {"exitCode": 1, "exited": True}}}
-    _Handler.responses.append((200, frames(data(stderr="No such file"), failed, last={})))
+    _Handler.replies.append((200, frames(data(stderr="No such file"), failed, last={})))
     with pytest.raises(ProbeFailed, match="ended with 1 in pool-1: No such file"):
         command_probe.check_file(workspace(pod_at(server)))
 
