@@ -1010,7 +1010,7 @@ SAMPLES = [
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.constraint)
-def test_a_sample_meets_its_row_and_no_other(sample: Sample) -> None:
+def test_each_sample_violates_its_constraint_only(sample: Sample) -> None:
     reported = mistakes(sample.refused, sample.environment)
     rows = {
         constraint.id
@@ -1023,15 +1023,15 @@ def test_a_sample_meets_its_row_and_no_other(sample: Sample) -> None:
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.constraint)
-def test_a_neighbour_is_sound(sample: Sample) -> None:
+def test_each_valid_neighbour_passes(sample: Sample) -> None:
     assert mistakes(sample.sound, sample.environment) == []
 
 
-def test_every_row_has_a_sample() -> None:
+def test_every_constraint_has_a_sample() -> None:
     assert {sample.constraint for sample in SAMPLES} == {constraint.id for constraint in CONSTRAINTS}
 
 
-def test_rows_are_told_apart() -> None:
+def test_constraints_have_unique_names() -> None:
     assert (
         len({constraint.id for constraint in CONSTRAINTS})
         == len({constraint.reason for constraint in CONSTRAINTS})
@@ -1054,7 +1054,7 @@ def test_the_fix_of_an_overlap_overlaps_nothing(cidr: str, service: str, fix: st
     assert mistakes({"network": {"cidr": cidr}, "cluster": {"serviceCidr": fix}}) == []
 
 
-def test_every_class_of_a_cycle_is_told() -> None:
+def test_every_class_of_a_cycle_is_reported() -> None:
     line = [sandbox("a", parent="b"), sandbox("b", parent="c"), sandbox("c", parent="a"), sandbox("d", parent="a")]
     found = mistakes({"sandboxClasses": line})
     assert [mistake.found for mistake in found] == [
@@ -1064,7 +1064,7 @@ def test_every_class_of_a_cycle_is_told() -> None:
     ]
 
 
-def test_a_class_that_exceeds_its_parent_is_told_with_something_to_try() -> None:
+def test_a_class_that_exceeds_its_parent_is_reported_with_a_fix() -> None:
     (mistake,) = mistakes(under({"capabilities": ["web"]}, {"capabilities": ["git"]}))
     assert mistake.found == (
         "child under parent: may reach 1.0.0.0 on TCP port 22 (of 1.0.0.0 to 9.255.255.255), which its parent may not"
@@ -1075,7 +1075,7 @@ def test_a_class_that_exceeds_its_parent_is_told_with_something_to_try() -> None
     )
 
 
-def test_a_class_is_held_to_its_parent_through_every_step() -> None:
+def test_a_class_is_compared_with_all_ancestors() -> None:
     line = [
         sandbox("a", capabilities=["web"]),
         sandbox("b", parent="a", capabilities=["web", "packages"]),
@@ -1089,12 +1089,12 @@ def test_a_class_is_held_to_its_parent_through_every_step() -> None:
     )
 
 
-def test_nothing_is_compared_with_what_is_mistyped_itself() -> None:
+def test_invalid_values_are_not_compared() -> None:
     found = mistakes(under({"capabilities": ["wep"]}, {"capabilities": ["web"]}))
     assert [mistake.path for mistake in found] == ["agent-environment:sandboxClasses[0].capabilities[0]"]
 
 
-def test_a_mistyped_name_of_a_class_has_its_nearest() -> None:
+def test_an_unknown_class_name_has_the_nearest_as_hint() -> None:
     (mistake,) = mistakes({"sandboxClasses": [sandbox("reviewer"), sandbox("b", parent="reviwer")]})
     assert "did you mean 'reviewer'?" in mistake.hint
 

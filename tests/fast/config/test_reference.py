@@ -29,12 +29,12 @@ def stack(name: str) -> dict[str, Any]:
     return json.loads(json.dumps(yaml.safe_load((ROOT / "stacks" / f"Pulumi.{name}.yaml").read_text("utf-8"))))
 
 
-def test_the_schema_is_one() -> None:
+def test_the_schema_is_valid() -> None:
     jsonschema.Draft202012Validator.check_schema(stack_schema())
 
 
 @pytest.mark.parametrize("name", STACKS)
-def test_the_stack_files_are_sound_to_the_schema_and_to_the_settings(name: str) -> None:
+def test_the_stack_files_are_valid_in_schema_and_settings(name: str) -> None:
     assert [error.message for error in VALIDATOR.iter_errors(stack(name))] == []
     assert mistakes_of(stack(name)["config"], name) == []
 
@@ -46,14 +46,14 @@ def test_the_stack_files_point_editors_to_the_schema(name: str) -> None:
     assert (ROOT / "stacks" / schema).resolve() == ROOT / "docs" / "reference" / "stack.schema.json"
 
 
-def test_the_stack_files_differ_where_real_ones_do() -> None:
+def test_the_stack_files_differ_where_expected() -> None:
     networks = [stack(name)["config"]["agent-environment:network"] for name in STACKS if name != "adopted"]
     assert len({network["cidr"] for network in networks}) == len(networks)
     assert [stack(name)["config"]["aws:region"] for name in ("local", "prod")] == ["us-east-1", "us-east-1"]
     assert networks[0]["zones"] == 2
 
 
-def test_five_lines_are_enough() -> None:
+def test_a_stack_file_of_five_lines_is_valid() -> None:
     text = f"""\
 config:
   aws:region: us-east-1
@@ -121,7 +121,7 @@ BAD: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_schema_and_settings_agree_on_what_is_bad(name: str) -> None:
+def test_schema_and_settings_refuse_the_same_values(name: str) -> None:
     assert list(VALIDATOR.iter_errors({"config": BAD[name]})) != []
     assert mistakes_of(BAD[name]) != []
 
@@ -140,7 +140,7 @@ GOOD: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", GOOD)
-def test_schema_and_settings_agree_on_what_is_sound(name: str) -> None:
+def test_schema_and_settings_accept_the_same_values(name: str) -> None:
     assert [error.message for error in VALIDATOR.iter_errors({"config": GOOD[name]})] == []
     assert mistakes_of(GOOD[name]) == []
 
@@ -151,7 +151,7 @@ def test_a_stack_file_has_no_keys_that_the_engine_does_not_know() -> None:
     assert list(VALIDATOR.iter_errors({})) != []
 
 
-def test_every_default_is_one_that_could_be_written() -> None:
+def test_every_default_is_a_valid_value() -> None:
     definitions = vocabulary.schema()["$defs"]
     for definition in [vocabulary.schema(), *definitions.values()]:
         for key, node in definition.get("properties", {}).items():
@@ -160,14 +160,14 @@ def test_every_default_is_one_that_could_be_written() -> None:
                 assert "PT" not in str(node["default"]), key
 
 
-def test_every_setting_has_a_meaning() -> None:
+def test_every_setting_has_a_description() -> None:
     for definition in [vocabulary.schema(), *vocabulary.schema()["$defs"].values()]:
         (mapping,) = [choice for choice in definition.get("anyOf", [definition]) if "properties" in choice]
         for key, node in mapping["properties"].items():
             assert node.get("description") or vocabulary.resolved(node).get("description"), key
 
 
-def test_the_page_lists_every_setting_and_every_refusal() -> None:
+def test_the_reference_lists_every_setting_and_constraint() -> None:
     page = settings_page()
     for name in SECTIONS:
         assert f"`agent-environment:{name}`" in page
@@ -193,7 +193,7 @@ def test_the_project_declares_every_section_and_nothing_else() -> None:
         assert declared["description"], name
 
 
-def test_the_project_demands_nothing_and_its_defaults_change_nothing() -> None:
+def test_the_project_requires_no_configuration() -> None:
     assert all("default" in declared for declared in PROJECT.values())
     defaults = {
         f"agent-environment:{name}": value["default"] if value["type"] == "string" else json.dumps(value["default"])

@@ -17,7 +17,7 @@ from agentenv.config.reader import read_known
 from tests.fast.config.stack_samples import IMAGE, config, fargate, mistakes, mistakes_of, sandbox, settings
 
 
-def test_a_region_alone_is_a_small_environment() -> None:
+def test_a_region_alone_gives_a_small_environment() -> None:
     made = settings()
     assert made.network.cidr == IPv4Network("10.40.0.0/16")
     assert made.network.zone_count == 2
@@ -75,7 +75,7 @@ def test_settings_are_frozen_and_can_be_compared() -> None:
     assert made != settings()
 
 
-def test_settings_survive_being_written_and_read_again() -> None:
+def test_settings_round_trip() -> None:
     made = settings(
         {"sandboxClasses": [sandbox(capabilities=["dns", {"cidr": "203.0.113.0/24", "ports": [443]}], budget=2.5)]}
     )
@@ -97,7 +97,7 @@ TEN_MISTAKES = {
 }
 
 
-def test_ten_mistakes_are_ten_messages() -> None:
+def test_all_mistakes_are_reported_together() -> None:
     found = mistakes_of(TEN_MISTAKES)
     told = {mistake.path: mistake.hint for mistake in found}
     assert len(found) == len(told) == 10
@@ -155,9 +155,7 @@ def test_the_message_of_all_mistakes_has_a_line_each() -> None:
         ({"sandboxClasses": [sandbox(pool={"missRate": 5})]}, "sandboxClasses[0].pool.missRate", "5", "0.05"),
     ],
 )
-def test_a_mistake_says_where_what_and_what_to_do(
-    sections: dict[str, object], path: str, found: str, hint: str
-) -> None:
+def test_a_mistake_has_its_path_value_and_hint(sections: dict[str, object], path: str, found: str, hint: str) -> None:
     told = next(mistake for mistake in mistakes(sections) if mistake.path == f"agent-environment:{path}")
     assert found in told.found
     assert hint in told.hint
@@ -196,14 +194,14 @@ def test_a_secret_is_refused_and_never_printed() -> None:
         assert "abc" not in str(told)
 
 
-def test_what_the_engine_decrypted_is_never_printed() -> None:
+def test_decrypted_secrets_are_never_printed() -> None:
     with pytest.raises(Mistakes) as caught:
         read(config({"network": '{"nat": "hunter2"}'}), "dev", secrets=["agent-environment:network"])
     assert [mistake.found for mistake in caught.value.mistakes] == ["a secret"]
     assert "hunter2" not in str(caught.value)
 
 
-def test_objects_come_as_json_text_from_the_engine() -> None:
+def test_objects_are_read_from_json_text() -> None:
     sections = {"network": {"zones": 3}, "sandboxClasses": [sandbox()], "workspaces": []}
     text = {name: json.dumps(value) for name, value in sections.items()}
     assert settings(text) == settings(sections)
@@ -221,39 +219,39 @@ def test_objects_come_as_json_text_from_the_engine() -> None:
         ("product-demo", None, False),
     ],
 )
-def test_production_is_protected_unless_told_otherwise(environment: str, given: object, protect: bool) -> None:
+def test_production_is_protected_by_default(environment: str, given: object, protect: bool) -> None:
     assert settings({} if given is None else {"protect": given}, environment).protect is protect
 
 
 @pytest.mark.parametrize("environment", ["", "Prod", "a b", "9lives", "x" * 40])
-def test_a_stack_name_that_no_resource_could_carry_is_refused(environment: str) -> None:
+def test_a_stack_name_that_is_too_long_is_refused(environment: str) -> None:
     (told,) = mistakes(environment=environment)
     assert told.path == "stack name"
 
 
-def test_fargate_classes_keep_nothing_unless_told_otherwise() -> None:
+def test_fargate_classes_have_no_storage_by_default() -> None:
     made = settings({"sandboxClasses": [fargate(), fargate("other", storage={"kind": "scratch"})]})
     assert [one.storage.kind for one in made.sandbox_classes] == ["none", "scratch"]
 
 
-def test_combinations_are_judged_beside_what_is_mistyped() -> None:
+def test_constraints_are_checked_beside_invalid_values() -> None:
     broken = {"name": "broken", "image": "x:latest"}
     found = mistakes({"sandboxClasses": [broken, "nonsense", sandbox("b", parent="c"), fargate(gpu=1)]})
     assert [mistake.path.partition("[")[2] for mistake in found] == ["0].image", "1]", "3].gpu"]
 
 
-def test_two_mistakes_in_what_is_left_out_are_two() -> None:
+def test_missing_values_are_reported_separately() -> None:
     found = mistakes({"network": {"existing": {"privateSubnetIds": ["a", "b"]}}, "sandboxClasses": [fargate(gpu=1)]})
     assert len(found) == 4
     assert found[-1].path == "agent-environment:sandboxClasses[0].gpu"
 
 
-def test_a_broken_item_does_not_move_the_others() -> None:
+def test_an_invalid_item_keeps_the_paths_of_others() -> None:
     found = mistakes({"sandboxClasses": [sandbox("a"), sandbox("b", capabilities=[{}, "web"]), fargate(gpu=1)]})
     assert [mistake.path.partition("[")[2] for mistake in found] == ["1].capabilities[0]", "2].gpu"]
 
 
-def test_nothing_is_judged_by_a_default_that_hides_a_mistyped_key() -> None:
+def test_constraints_ignore_defaults_of_mistyped_keys() -> None:
     copies = {"registry": "111122223333.dkr.ecr.us-east-1.amazonaws.com"}
     found = mistakes({"network": {"nat": "none", "endpoint": [], "mirrors": copies}})
     assert [mistake.path for mistake in found] == ["agent-environment:network.endpoint"]
@@ -272,15 +270,13 @@ def test_nothing_is_judged_by_a_default_that_hides_a_mistyped_key() -> None:
         ({"manifests": "http://mirror.example.com/x"}, "manifests", "an https address, or a folder"),
     ],
 )
-def test_what_the_controller_would_not_take_is_a_mistake_of_the_file(
-    said: dict[str, Any], path: str, allowed: str
-) -> None:
+def test_values_that_the_controller_refuses_are_mistakes(said: dict[str, Any], path: str, allowed: str) -> None:
     (mistake,) = mistakes({"cluster": {"sandboxController": said}})
     assert mistake.path == f"agent-environment:cluster.sandboxController.{path}"
     assert mistake.allowed.startswith(allowed)
 
 
-def test_money_is_what_was_written() -> None:
+def test_amounts_of_money_are_exact() -> None:
     for written in (2.3, "2.30", "2.3"):
         assert settings({"cost": {"perUserCap": written}}).cost.per_user_cap == Decimal("2.3")
 

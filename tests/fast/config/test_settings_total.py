@@ -80,7 +80,7 @@ def answers(config: Any, environment: Any = "dev") -> Settings | Mistakes:
 @example({"agent-environment:network": '{"zones": ' + "9" * 5000 + "}"}, "dev")
 @example({"agent-environment:network": '{"cidr": "\\ud800"}'}, "dev")
 @example({"agent-environment:cost": {"monthlyBudget": float("nan"), "perUserCap": float("inf")}}, "dev")
-def test_any_mapping_is_settings_or_mistakes(config: dict[Any, Any], environment: Any) -> None:
+def test_any_mapping_gives_settings_or_mistakes(config: dict[Any, Any], environment: Any) -> None:
     assert isinstance(answers(config, environment), Settings | Mistakes)
 
 
@@ -124,13 +124,13 @@ def nearly(draw: st.DrawFn) -> dict[str, Any]:
 
 @given(nearly(), st.sampled_from(["dev", "prod"]))
 @settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], deadline=None)
-def test_nearly_valid_mappings_are_settings_or_mistakes(config: dict[str, Any], environment: str) -> None:
+def test_nearly_valid_mappings_give_settings_or_mistakes(config: dict[str, Any], environment: str) -> None:
     assert isinstance(answers(config, environment), Settings | Mistakes)
 
 
 @given(nearly())
 @settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], deadline=None)
-def test_json_text_is_read_like_what_it_stands_for(config: dict[str, Any]) -> None:
+def test_json_text_is_read_like_its_value(config: dict[str, Any]) -> None:
     try:
         # The engine hands objects and lists over as JSON text, and everything else as it is.
         as_text = {key: json.dumps(value) if isinstance(value, dict | list) else value for key, value in config.items()}
@@ -149,7 +149,7 @@ def test_a_number_too_long_to_print_is_a_mistake() -> None:
         assert isinstance(answers({"aws:region": "us-east-1", "agent-environment:cost": section}), Mistakes)
 
 
-def test_nesting_without_end_is_one_mistake() -> None:
+def test_deep_nesting_is_one_mistake() -> None:
     around: list[Any] = []
     around.extend([around, around])
     found = answers({"aws:region": "us-east-1", "agent-environment:sandboxClasses": around})

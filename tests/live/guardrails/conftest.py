@@ -68,22 +68,22 @@ def guarded(world: World, toolbox: Toolbox) -> Iterator[Guarded]:
     known = DeploymentValues([file_system], file_system, group_ids={FARGATE_CLASS: ["sg-1"]})
     planned = {one.name: one for one in plans(stage_settings())}
     classes = {name: class_objects(plan, known) for name, plan in planned.items()}
-    made = Guarded(world, file_system, planned, classes, policies([file_system]), stage_settings())
+    guarded = Guarded(world, file_system, planned, classes, policies([file_system]), stage_settings())
     _place(world)
     admin.apply(priority_class())
-    _before(made)
-    documents = [document for policy in made.policies for document in (policy.document(), *policy.bindings())]
+    _before(guarded)
+    documents = [document for policy in guarded.policies for document in (policy.document(), *policy.bindings())]
     try:
         # The first is left to the server, and with it this may come back.
         for document in (*anchor_documents(), *documents):
             admin.apply(document)
-        _wait_until_in_force(made)
-        _declare(admin, made.objects)
-        _look(made)
-        _claim(made)
-        yield made
+        _wait_until_in_force(guarded)
+        _declare(admin, guarded.objects)
+        _look(guarded)
+        _claim(guarded)
+        yield guarded
     finally:
-        _go(made, documents)
+        _go(guarded, documents)
 
 
 def stage_settings() -> Settings:
@@ -169,54 +169,60 @@ def _place(world: World) -> None:
     world.plane.client.apply(runtime)
 
 
-def _before(made: Guarded) -> None:
+def _before(guarded: Guarded) -> None:
     """A class whose namespace lacks its walls, and what was in it before; guardrails would let neither be."""
-    admin, space = made.admin, made.open_space
+    admin, space = guarded.admin, guarded.open_space
     for name in (LOOSE, SHARED, FARGATE_CLASS):
-        room = made.classes[name].namespace["metadata"]
+        room = guarded.classes[name].namespace["metadata"]
         room["labels"] |= {key: "privileged" for key, value in room["labels"].items() if value == "restricted"}
         namespace(admin, room["name"], **room["labels"])
-        admin.apply(made.classes[name].account)
-        admin.apply(made.classes[name].constraints)
+        admin.apply(guarded.classes[name].account)
+        admin.apply(guarded.classes[name].constraints)
     marks = {"app": "leftover"}
     container = {"name": "main", "image": "registry.example/old"}
     inside = {"metadata": {"labels": marks}, "spec": {"containers": [container]}}
     spec: Object = {"replicas": 0, "selector": {"matchLabels": marks}, "template": inside}
-    admin.apply(plain(made, "apps/v1", "Deployment", "leftover", space=space, spec=spec))
+    admin.apply(plain(guarded, "apps/v1", "Deployment", "leftover", space=space, spec=spec))
     spec = {"selector": marks, "ports": [{"port": 80}]}
-    admin.apply(plain(made, "v1", "Service", "leftover", space=space, spec=spec))
+    admin.apply(plain(guarded, "v1", "Service", "leftover", space=space, spec=spec))
     # With a token of its account, which the node may ask for.
     spec = {"containers": [container], "nodeName": NODE}
-    made.bound = admin.apply(plain(made, "v1", "Pod", "bound", space=space, spec=spec))["metadata"]["uid"]
+    guarded.bound = admin.apply(plain(guarded, "v1", "Pod", "bound", space=space, spec=spec))["metadata"]["uid"]
     # Nobody places the one, and nobody makes a volume for the other.
     share = {"cpu": "100m", "memory": "64Mi", "ephemeral-storage": "64Mi"}
     asks = {**container, "resources": {"requests": share, "limits": share}}
     spec = {"containers": [asks], "schedulerName": "nobody"}
-    admin.apply(plain(made, "v1", "Pod", "waiting", space=space, spec=spec))
+    admin.apply(plain(guarded, "v1", "Pod", "waiting", space=space, spec=spec))
     spec = {
         "accessModes": ["ReadWriteMany"],
         "storageClassName": "nobody",
         "resources": {"requests": {"storage": "1Gi"}},
     }
-    admin.apply(plain(made, "v1", "PersistentVolumeClaim", "waiting", space=space, spec=spec))
+    admin.apply(plain(guarded, "v1", "PersistentVolumeClaim", "waiting", space=space, spec=spec))
     spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteMany"], "hostPath": {"path": "/"}}
     lying: Object = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "leftover"}, "spec": spec}
     admin.apply({**lying, "spec": {**spec, "storageClassName": "another"}})
-    kept = volume(made, "owned", claimRef={"namespace": made.space, "name": "home-owned"})
+    kept = volume(guarded, "owned", claimRef={"namespace": guarded.space, "name": "home-owned"})
     admin.apply({**kept, "metadata": {**kept["metadata"], "labels": {USER_LABEL: "u-1"}}})
-    _declare(admin, made.loose)
+    _declare(admin, guarded.loose)
 
 
-def _wait_until_in_force(made: Guarded) -> None:
+def _wait_until_in_force(guarded: Guarded) -> None:
     """The server takes policies up a moment after they are written."""
-    for policy in made.policies:
+    for policy in guarded.policies:
         path = f"{POLICIES}/{policy.full_name}"
-        assert until(lambda path=path: (made.admin.get(path).get("status") or {}).get("observedGeneration"), PATIENCE)
-    probe = plain(made, "v1", "Pod", "probe", space=made.open_space, spec={"containers": [{"name": "a", "image": "b"}]})
+        assert until(
+            lambda path=path: (guarded.admin.get(path).get("status") or {}).get("observedGeneration"), PATIENCE
+        )
+    probe = plain(
+        guarded, "v1", "Pod", "probe", space=guarded.open_space, spec={"containers": [{"name": "a", "image": "b"}]}
+    )
 
     def refused() -> bool:
         try:
-            made.speak_as(INSIDER).request("POST", made.admin.path(probe, named=False), probe, query={"dryRun": "All"})
+            guarded.speak_as(INSIDER).request(
+                "POST", guarded.admin.path(probe, named=False), probe, query={"dryRun": "All"}
+            )
         except ApiError as error:
             return "sandbox-guardrail" in str(error)
         return False
@@ -236,16 +242,16 @@ def _declare(admin: Client, objects: ClassObjects) -> None:
             assert until(lambda path=path: (admin.get(path).get("status") or {}).get("hard"), PATIENCE)
 
 
-def _look(made: Guarded) -> None:
+def _look(guarded: Guarded) -> None:
     """What a deployment makes for whoever looks how large homes are; nobody mounts it here."""
-    namespace(made.admin, METERING, **restricted(made.plans[CLASS].version))
-    standing = looked_at(replace(LOOKED, name="standing"), f"{made.file_system}::{POINT}")
+    namespace(guarded.admin, METERING, **restricted(guarded.plans[CLASS].version))
+    standing = looked_at(replace(LOOKED, name="standing"), f"{guarded.file_system}::{POINT}")
     standing["metadata"]["name"] = "looked-at-standing"
     account: Object = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": METERING}}
     account["metadata"]["namespace"] = METERING
-    endpoint = plain(made, f"networking.k8s.aws/{NETWORK}", "PolicyEndpoint", "standing", spec={"anything": ["x"]})
-    for document in (endpoint, account, standing, looking_job(made, "standing")):
-        made.admin.apply(document)
+    endpoint = plain(guarded, f"networking.k8s.aws/{NETWORK}", "PolicyEndpoint", "standing", spec={"anything": ["x"]})
+    for document in (endpoint, account, standing, looking_job(guarded, "standing")):
+        guarded.admin.apply(document)
 
 
 def _taken(admin: Client, document: Any) -> bool:
@@ -259,30 +265,30 @@ def _taken(admin: Client, document: Any) -> bool:
     return True
 
 
-def _claim(made: Guarded) -> None:
+def _claim(guarded: Guarded) -> None:
     """A sandbox that somebody has, and others that nobody has."""
-    admin = made.admin
-    pool = made.extension("sandboxwarmpools", made.pool)
+    admin = guarded.admin
+    pool = guarded.extension("sandboxwarmpools", guarded.pool)
     full = until(lambda: (admin.get(pool).get("status") or {}).get("readyReplicas") == IDLE, PATIENCE)
-    assert full, admin.get(f"/api/v1/namespaces/{made.space}/events")["items"]
-    service = made.speak_as(SERVICE)
-    path = service.path(service.create(claim(made, made.claim)))
+    assert full, admin.get(f"/api/v1/namespaces/{guarded.space}/events")["items"]
+    service = guarded.speak_as(SERVICE)
+    path = service.path(service.create(claim(guarded, guarded.claim)))
     assert becomes_ready(admin, path), admin.get(path)
     # Of a pool that is not there: nothing is made for it.
-    unmarked = claim(made, made.unmarked)
+    unmarked = claim(guarded, guarded.unmarked)
     unmarked["metadata"]["labels"] = {}
-    unmarked["spec"]["warmPoolRef"]["name"] = f"{made.pool}-none"
+    unmarked["spec"]["warmPoolRef"]["name"] = f"{guarded.pool}-none"
     service.create(unmarked)
-    made.sandbox = admin.get(path)["status"]["sandbox"]["name"]
-    made.volume = admin.get(made.core("persistentvolumeclaims", f"home-{made.sandbox}"))["spec"]["volumeName"]
-    owned = made.core("pods", made.sandbox)
+    guarded.sandbox = admin.get(path)["status"]["sandbox"]["name"]
+    guarded.volume = admin.get(guarded.core("persistentvolumeclaims", f"home-{guarded.sandbox}"))["spec"]["volumeName"]
+    owned = guarded.core("pods", guarded.sandbox)
     assert until(lambda: "sandbox.users.io/user" in admin.get(owned)["metadata"]["labels"], PATIENCE)
 
 
-def _go(made: Guarded, documents: list[Object]) -> None:
+def _go(guarded: Guarded, documents: list[Object]) -> None:
     """Leave the server to other tests as it was; the namespaces go with the guardrails in force."""
-    admin, eks, iam = made.admin, made.world.aws("eks"), made.world.aws("iam")
-    names = [METERING, *(one.namespace["metadata"]["name"] for one in made.classes.values())]
+    admin, eks, iam = guarded.admin, guarded.world.aws("eks"), guarded.world.aws("iam")
+    names = [METERING, *(one.namespace["metadata"]["name"] for one in guarded.classes.values())]
     spaces = [f"/api/v1/namespaces/{name}" for name in names]
     admin.delete(f"/apis/batch/v1/namespaces/{METERING}/cronjobs")
     admin.delete(f"/apis/batch/v1/namespaces/{METERING}/jobs", propagationPolicy="Background")
@@ -301,7 +307,7 @@ def _go(made: Guarded, documents: list[Object]) -> None:
     for document in reversed(documents):
         admin.delete(admin.path(document))
     assert gone, f"a namespace did not go: {[found['status'] for found in left]}"
-    for one in (made.objects, made.loose):
+    for one in (guarded.objects, guarded.loose):
         for kind in one.storage_classes:
             admin.delete(admin.path(kind))
     for path in (
@@ -325,4 +331,4 @@ def _go(made: Guarded, documents: list[Object]) -> None:
     eks.delete_addon(**AGENT)
     iam.delete_role_policy(RoleName="guarded-efs", PolicyName="efs")
     iam.delete_role(RoleName="guarded-efs")
-    made.world.aws("efs").delete_file_system(FileSystemId=made.file_system)
+    guarded.world.aws("efs").delete_file_system(FileSystemId=guarded.file_system)

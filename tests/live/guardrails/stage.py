@@ -148,14 +148,14 @@ class Guarded:
         return f"/apis/{group}/namespaces/{self.space}/{kind}/{name}"
 
 
-def claim(made: Guarded, name: str = "attempt", user: str = "u-1") -> Object:
+def claim(guarded: Guarded, name: str = "attempt", user: str = "u-1") -> Object:
     """A claim as it should be."""
-    return claims.claim(CLASS, made.pool, name, owner=user, workspace="w-1")
+    return claims.claim(CLASS, guarded.pool, name, owner=user, workspace="w-1")
 
 
-def swarm(made: Guarded) -> Swarm:
+def swarm(guarded: Guarded) -> Swarm:
     """What a task's swarm is made of."""
-    plan = made.plans[SHARED]
+    plan = guarded.plans[SHARED]
     return swarms.swarm(plan, releases_of(plan)[0], "t-1", 1, owner="u-1")
 
 
@@ -168,37 +168,37 @@ def seat(name: str = LOOSE) -> SeatPlan:
 LOOKED = HomeFolder("class-attempt", 0, "/classes/attempt", 100_000_000, {})
 
 
-def looking_job(made: Guarded, name: str = "attempt") -> Object:
+def looking_job(guarded: Guarded, name: str = "attempt") -> Object:
     """The CronJob that looks how large homes are, as a deployment makes it."""
     one = ScanJob(name, 0, (LOOKED,), "0 2 * * *", 1000)
-    return job(one, made.settings, made.file_system, "us-east-1")
+    return job(one, guarded.settings, guarded.file_system, "us-east-1")
 
 
-def template(made: Guarded, of: str = LOOSE) -> Object:
+def template(guarded: Guarded, of: str = LOOSE) -> Object:
     """A template as it should be."""
-    found = deepcopy(made.classes[of].templates[0])
+    found = deepcopy(guarded.classes[of].templates[0])
     found["metadata"]["name"] += "x"
     return found
 
 
-def pool(made: Guarded) -> Object:
+def pool(guarded: Guarded) -> Object:
     """A pool as it should be."""
-    found = deepcopy(made.loose.pools[0])
+    found = deepcopy(guarded.loose.pools[0])
     found["metadata"]["name"] += "x"
     return found
 
 
-def sandbox(made: Guarded, name: str = "attempt", of: str = LOOSE) -> Object:
+def sandbox(guarded: Guarded, name: str = "attempt", of: str = LOOSE) -> Object:
     """A Sandbox as it should be, of no claim."""
-    blueprint = template(made, of)["spec"]
+    blueprint = template(guarded, of)["spec"]
     kept = {key: blueprint[key] for key in ("podTemplate", "volumeClaimTemplates", "service")}
-    about = {"name": name, "namespace": made.classes[of].namespace["metadata"]["name"]}
+    about = {"name": name, "namespace": guarded.classes[of].namespace["metadata"]["name"]}
     return {"apiVersion": SANDBOXES, "kind": "Sandbox", "metadata": about, "spec": kept}
 
 
-def pod(made: Guarded, name: str = "attempt", of: str = LOOSE) -> Object:
+def pod(guarded: Guarded, name: str = "attempt", of: str = LOOSE) -> Object:
     """A pod as the controller makes it."""
-    inside = template(made, of)["spec"]["podTemplate"]
+    inside = template(guarded, of)["spec"]["podTemplate"]
     home = {"name": "home", "persistentVolumeClaim": {"claimName": f"home-{name}"}}
     owner = {"apiVersion": SANDBOXES, "kind": "Sandbox", "name": name, "uid": "1-2-3", "controller": True}
     return {
@@ -206,7 +206,7 @@ def pod(made: Guarded, name: str = "attempt", of: str = LOOSE) -> Object:
         "kind": "Pod",
         "metadata": {
             "name": name,
-            "namespace": made.classes[of].namespace["metadata"]["name"],
+            "namespace": guarded.classes[of].namespace["metadata"]["name"],
             "labels": inside["metadata"]["labels"],
             "ownerReferences": [owner],
         },
@@ -214,7 +214,7 @@ def pod(made: Guarded, name: str = "attempt", of: str = LOOSE) -> Object:
     }
 
 
-def volume(made: Guarded, name: str = "attempt", **spec: Any) -> Object:
+def volume(guarded: Guarded, name: str = "attempt", **spec: Any) -> Object:
     """A volume as it should be."""
     return {
         "apiVersion": "v1",
@@ -226,29 +226,34 @@ def volume(made: Guarded, name: str = "attempt", **spec: Any) -> Object:
             "persistentVolumeReclaimPolicy": "Retain",
             "storageClassName": "",
             "mountOptions": ["tls", "iam"],
-            "claimRef": {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": made.space, "name": "home"},
-            "csi": {"driver": "efs.csi.aws.com", "volumeHandle": f"{made.file_system}::{POINT}"},
+            "claimRef": {
+                "apiVersion": "v1",
+                "kind": "PersistentVolumeClaim",
+                "namespace": guarded.space,
+                "name": "home",
+            },
+            "csi": {"driver": "efs.csi.aws.com", "volumeHandle": f"{guarded.file_system}::{POINT}"},
             **spec,
         },
     }
 
 
-def volume_claim(made: Guarded, **spec: Any) -> Object:
+def volume_claim(guarded: Guarded, **spec: Any) -> Object:
     """A claim of a volume as the controller makes it."""
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
-        "metadata": {"name": "home-attempt", "namespace": made.space},
+        "metadata": {"name": "home-attempt", "namespace": guarded.space},
         "spec": {
             "accessModes": ["ReadWriteMany"],
             "resources": {"requests": {"storage": "5Gi"}},
-            "storageClassName": made.objects.storage_classes[0]["metadata"]["name"],
+            "storageClassName": guarded.objects.storage_classes[0]["metadata"]["name"],
             **spec,
         },
     }
 
 
-def plain(made: Guarded, version: str, kind: str, name: str = "attempt", **rest: Any) -> Object:
+def plain(guarded: Guarded, version: str, kind: str, name: str = "attempt", **rest: Any) -> Object:
     """Anything else in the class's namespace; `space` puts it elsewhere."""
-    about = {"name": name, "namespace": rest.pop("space", made.space)}
+    about = {"name": name, "namespace": rest.pop("space", guarded.space)}
     return {"apiVersion": version, "kind": kind, "metadata": about, **rest}

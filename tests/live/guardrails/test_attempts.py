@@ -13,20 +13,20 @@ RULES = [(policy.name, rule.id) for policy in policies(["fs-1"]) for rule in pol
 
 
 @pytest.mark.parametrize(("policy", "rule"), RULES)
-def test_a_rule_is_proven_both_ways(policy: str, rule: str) -> None:
+def test_each_rule_has_refused_and_allowed_attempts(policy: str, rule: str) -> None:
     about = [attempt for attempt in ATTEMPTS if attempt.policy == policy and rule in attempt.rules]
     assert any(not attempt.passes for attempt in about), "no attempt shows that it refuses anything"
     assert any(attempt.passes for attempt in about), "no attempt shows that it lets anything pass"
 
 
-def test_attempts_are_about_rules_that_there_are() -> None:
+def test_attempts_name_existing_rules() -> None:
     named = {(attempt.policy, rule) for attempt in ATTEMPTS for rule in attempt.rules}
     assert named <= set(RULES)
     assert len({attempt.id for attempt in ATTEMPTS}) == len(ATTEMPTS)
 
 
 @pytest.mark.parametrize("attempt", ATTEMPTS, ids=lambda attempt: attempt.id)
-def test_an_attempt(guarded: Guarded, attempt: Attempt) -> None:
+def test_attempt(guarded: Guarded, attempt: Attempt) -> None:
     said = attempt.answer(guarded)
     if not attempt.passes:
         assert f"'sandbox-guardrail-{attempt.policy}'" in said, said

@@ -29,7 +29,7 @@ def service(guarded: Guarded) -> Blocking:
     return Blocking(acting_as(guarded, SERVICE).without_retries())
 
 
-def test_a_workspace_comes_back_in_its_own_class_and_in_another(guarded: Guarded, service: Blocking) -> None:
+def test_a_workspace_is_restored_in_its_class_and_in_another(guarded: Guarded, service: Blocking) -> None:
     name = "w-back"
     document = claim(guarded, name, user=OWNER)
     document["metadata"]["labels"]["sandbox.users.io/workspace"] = name
@@ -54,7 +54,7 @@ def test_a_workspace_comes_back_in_its_own_class_and_in_another(guarded: Guarded
         )
 
 
-def test_a_swarm_and_a_member_of_it_return_to_what_was_kept(guarded: Guarded, service: Blocking) -> None:
+def test_a_swarm_and_a_member_are_restored_with_their_volumes(guarded: Guarded, service: Blocking) -> None:
     of = swarm(guarded)
     for document in guarded.classes[SHARED].documents():
         if document["kind"] != "Namespace":
@@ -137,7 +137,7 @@ def back(service: Blocking, name: str, within: str) -> str:
     return told[-1].outcome
 
 
-def test_a_home_that_was_set_free_is_nobody_elses(guarded: Guarded, service: Blocking) -> None:
+def test_an_orphaned_home_is_not_given_to_another_owner(guarded: Guarded, service: Blocking) -> None:
     """Whoever claims by the name of a sandbox that is gone comes by what it left behind, and is not given it."""
     name, admin = "w-freed", guarded.admin
     victim = claim(guarded, name, user=OWNER)

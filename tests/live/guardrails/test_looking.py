@@ -80,7 +80,7 @@ def _speaking_as_it(guarded: Guarded) -> dict[str, Any]:
     }
 
 
-def test_a_job_of_it_gets_a_pod_with_all_that_it_looks_at(guarded: Guarded, admin: Client) -> None:
+def test_the_job_gets_a_pod_with_all_homes(guarded: Guarded, admin: Client) -> None:
     looks = plan.scan_jobs(guarded.settings)[0]
     for number, one in enumerate(looks.looked):
         admin.apply(plan.volume(one, f"{guarded.file_system}::fsap-{number:017x}"))
@@ -104,7 +104,7 @@ def test_a_job_of_it_gets_a_pod_with_all_that_it_looks_at(guarded: Guarded, admi
         assert bound["status"]["phase"] == "Bound"
 
 
-def test_its_account_measures_homes_and_may_do_nothing_else(guarded: Guarded, admin: Client, tmp_path: Path) -> None:
+def test_its_service_account_may_only_record_sizes(guarded: Guarded, admin: Client, tmp_path: Path) -> None:
     for name, path in HOMES.items():
         home = tmp_path / path.lstrip("/") / "deep"
         home.mkdir(parents=True)

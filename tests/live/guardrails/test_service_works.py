@@ -33,7 +33,7 @@ def acting_as(guarded: Guarded, user: str) -> KubeClient:
 
 
 @pytest.mark.parametrize("who", [SERVICE])
-def test_the_service_gives_keeps_and_takes_away(guarded: Guarded, who: str) -> None:
+def test_the_service_claims_retains_and_deletes(guarded: Guarded, who: str) -> None:
     async def work() -> None:
         kube = acting_as(guarded, who)
         backend = KubernetesBackend(kube, Catalog(stage_settings()), Metrics())
@@ -41,19 +41,19 @@ def test_the_service_gives_keeps_and_takes_away(guarded: Guarded, who: str) -> N
             async with running_backend(backend), asyncio.timeout(4 * PATIENCE):
                 while not backend.is_synced():
                     await asyncio.sleep(0.05)
-                await _all_of_it(kube, backend)
+                await _use_workspace(kube, backend)
         finally:
             await kube.close()
 
     asyncio.run(work())
 
 
-async def _all_of_it(kube: KubeClient, backend: KubernetesBackend) -> None:
-    asked = CreateRequest("u-served", "user", CLASS, "u-served", labels={"team": "red"})
-    made = await backend.create(asked, wait=PATIENCE)
-    assert made.ready, made
-    id_ = made.workspace.id
-    volume = await kube.find(VOLUMES, str(made.workspace.volume))
+async def _use_workspace(kube: KubeClient, backend: KubernetesBackend) -> None:
+    request = CreateRequest("u-served", "user", CLASS, "u-served", labels={"team": "red"})
+    created = await backend.create(request, wait=PATIENCE)
+    assert created.ready, created
+    id_ = created.workspace.id
+    volume = await kube.find(VOLUMES, str(created.workspace.volume))
     assert volume is not None
     assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
     until = datetime.now(UTC) + timedelta(minutes=1)
@@ -66,10 +66,10 @@ async def _all_of_it(kube: KubeClient, backend: KubernetesBackend) -> None:
     assert (await backend.resume(id_, wait=PATIENCE)).ready
     await backend.delete(id_, keep_for=timedelta(days=1))
     assert (await _settled(backend, id_, "deleted")).state == "deleted"
-    gone = await kube.find(VOLUMES, str(made.workspace.volume))
-    assert gone is not None
-    # Nobody is left with what the test made.
-    await kube.patch(VOLUMES, gone, {"spec": {"persistentVolumeReclaimPolicy": "Delete"}})
+    retained = await kube.find(VOLUMES, str(created.workspace.volume))
+    assert retained is not None
+    # The volume is deleted with the test.
+    await kube.patch(VOLUMES, retained, {"spec": {"persistentVolumeReclaimPolicy": "Delete"}})
 
 
 async def _settled(backend: KubernetesBackend, id_: str, state: str) -> Workspace:
@@ -81,7 +81,7 @@ async def _settled(backend: KubernetesBackend, id_: str, state: str) -> Workspac
     return found
 
 
-def test_what_the_service_may_nobody_else_may(guarded: Guarded) -> None:
+def test_other_users_may_not_do_what_the_service_may(guarded: Guarded) -> None:
     async def attempt() -> None:
         kube = acting_as(guarded, INSIDER)
         backend = KubernetesBackend(kube, Catalog(stage_settings()), Metrics())
@@ -89,16 +89,16 @@ def test_what_the_service_may_nobody_else_may(guarded: Guarded) -> None:
             async with running_backend(backend), asyncio.timeout(PATIENCE):
                 while not backend.is_synced():
                     await asyncio.sleep(0.05)
-                # A claim is anybody's to make, but not what the service writes on it.
+                # Anyone may create a claim, but only the service sets its records.
                 with pytest.raises(Problem, match="claim-record"):
                     await backend.create(CreateRequest("u-insider", "user", CLASS, "u-insider"), wait=PATIENCE)
                 bare = await kube.create(CLAIMS, claim(guarded, "insider", user="u-insider"))
-                made = workspace_of_claim(bare or {})
+                workspace = workspace_of_claim(bare or {})
                 assert bare is not None
-                assert made is not None
+                assert workspace is not None
                 try:
-                    ready = await backend.reader.ready(made, PATIENCE)
-                    # And the volume of one is kept by the service alone.
+                    ready = await backend.reader.ready(workspace, PATIENCE)
+                    # Only the service may retain its volume.
                     with pytest.raises(KubeApiError, match="workspace service"):
                         await retain_volume(kube, backend.view, ready)
                 finally:

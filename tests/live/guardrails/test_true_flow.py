@@ -7,7 +7,7 @@ from tests.live.controlplane.things import PATIENCE, becomes_ready, condition
 from tests.live.guardrails.stage import SERVICE, Guarded, claim
 
 
-def test_the_guardrails_mean_what_they_say(guarded: Guarded) -> None:
+def test_the_api_server_type_checks_the_expressions(guarded: Guarded) -> None:
     """The server checks the types of what it knows; a warning there is a rule that may never hold."""
     warnings: dict[str, object] = {}
     for policy in guarded.policies:
@@ -18,14 +18,14 @@ def test_the_guardrails_mean_what_they_say(guarded: Guarded) -> None:
     assert warnings == {}
 
 
-def test_the_server_adds_nothing_to_what_is_written(guarded: Guarded) -> None:
+def test_the_server_adds_no_defaults(guarded: Guarded) -> None:
     """What it would fill in would be a change to a second deployment."""
     for policy in guarded.policies:
         for document in (policy.document(), *policy.bindings()):
             assert guarded.admin.get(guarded.admin.path(document))["spec"] == document["spec"]
 
 
-def test_a_pool_fills_again_after_its_class_has_gone_on(guarded: Guarded) -> None:
+def test_an_old_pool_refills_after_its_class_changed(guarded: Guarded) -> None:
     """A release that the class has left behind has to last until the new one is full."""
     constraints = guarded.core("configmaps", "sandbox-class")
     before = guarded.admin.get(constraints)["data"]
@@ -47,7 +47,7 @@ def test_a_pool_fills_again_after_its_class_has_gone_on(guarded: Guarded) -> Non
         guarded.admin.merge(pool + "/scale", {"spec": {"replicas": 2}})
 
 
-def test_a_claimed_slot_sleeps_wakes_and_ends(guarded: Guarded) -> None:
+def test_a_claimed_slot_is_suspended_resumed_and_deleted(guarded: Guarded) -> None:
     service = guarded.speak_as(SERVICE)
     path = service.path(service.create(claim(guarded, "flow", user="u-flow")))
     assert becomes_ready(guarded.admin, path), guarded.admin.get(path)

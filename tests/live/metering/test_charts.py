@@ -55,14 +55,14 @@ def _pod(objects: list[Object]) -> Object:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_charts_bring_no_rights_and_no_secrets_of_their_own(rendered: dict[str, list[Object]], name: str) -> None:
+def test_charts_have_no_rbac_and_no_secrets(rendered: dict[str, list[Object]], name: str) -> None:
     kinds = {one["kind"] for one in rendered[name]}
     assert kinds <= {"ServiceAccount", "Service", "Deployment", "ConfigMap"}
     assert _only(rendered[name], "ServiceAccount")["metadata"]["name"] == name
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_policies_select_the_pods_that_the_charts_make(rendered: dict[str, list[Object]], name: str) -> None:
+def test_network_policies_select_the_pods_of_the_charts(rendered: dict[str, list[Object]], name: str) -> None:
     selected = network_policies(service=True)[name]["podSelector"]["matchLabels"]
     assert selected.items() <= _pod(rendered[name])["metadata"]["labels"].items()
     # Prometheus's own rights are found by the account's name, and Grafana has none at all.
@@ -70,9 +70,7 @@ def test_policies_select_the_pods_that_the_charts_make(rendered: dict[str, list[
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_services_answer_under_the_names_and_ports_that_others_ask(
-    rendered: dict[str, list[Object]], name: str
-) -> None:
+def test_services_have_the_expected_names_and_ports(rendered: dict[str, list[Object]], name: str) -> None:
     service = _only(rendered[name], "Service")
     assert service["metadata"]["name"] == name
     (port,) = service["spec"]["ports"]
@@ -86,9 +84,7 @@ def test_services_answer_under_the_names_and_ports_that_others_ask(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_pods_hold_to_the_restricted_standard_and_have_what_they_were_given(
-    rendered: dict[str, list[Object]], name: str
-) -> None:
+def test_pods_satisfy_the_restricted_standard(rendered: dict[str, list[Object]], name: str) -> None:
     spec = _pod(rendered[name])["spec"]
     assert spec["securityContext"]["runAsNonRoot"] is True
     assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
@@ -103,7 +99,7 @@ def test_pods_hold_to_the_restricted_standard_and_have_what_they_were_given(
     assert not [volume for volume in spec.get("volumes", []) if {"hostPath", "persistentVolumeClaim"} & volume.keys()]
 
 
-def test_prometheus_reads_our_map_and_cannot_be_changed_over_its_port(rendered: dict[str, list[Object]]) -> None:
+def test_prometheus_reads_its_configmap_and_has_no_admin_api(rendered: dict[str, list[Object]]) -> None:
     spec = _pod(rendered[locations.PROMETHEUS])["spec"]
     assert {"configMap": {"name": f"prometheus-{CONFIGURATION}"}, "name": "config-volume"} in spec["volumes"]
     (container,) = spec["containers"]
@@ -115,7 +111,7 @@ def test_prometheus_reads_our_map_and_cannot_be_changed_over_its_port(rendered: 
     assert not mounts["config-volume"].get("subPath")
 
 
-def test_grafana_shows_our_dashboards_and_makes_no_admin(rendered: dict[str, list[Object]]) -> None:
+def test_grafana_has_the_dashboards_and_no_admin(rendered: dict[str, list[Object]]) -> None:
     spec = _pod(rendered[locations.GRAFANA])["spec"]
     (container,) = spec["containers"]
     told = {one["name"]: one.get("value") for one in container["env"]}
@@ -131,7 +127,7 @@ def test_grafana_shows_our_dashboards_and_makes_no_admin(rendered: dict[str, lis
     assert not spec.get("automountServiceAccountToken")
 
 
-def test_opencost_asks_our_prometheus(rendered: dict[str, list[Object]]) -> None:
+def test_opencost_queries_the_prometheus(rendered: dict[str, list[Object]]) -> None:
     (container,) = _pod(rendered[locations.OPENCOST])["spec"]["containers"]
     told = {one["name"]: one.get("value") for one in container["env"]}
     assert told["PROMETHEUS_SERVER_ENDPOINT"].strip() == locations.PROMETHEUS_ADDRESS

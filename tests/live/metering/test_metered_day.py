@@ -58,7 +58,7 @@ def _names(node: object) -> set[str]:
     return own | {name for part in node.values() for name in _names(part)}
 
 
-def test_every_metric_asked_for_is_exported_or_recorded(metered: Asked) -> None:
+def test_every_used_metric_is_exported_or_recorded(metered: Asked) -> None:
     asked: set[str] = set()
     for expr in [*(rule.expr for rule in rules(TARIFF)), *(parameter.values[1] for parameter in PANELS)]:
         asked |= _names(metered.get("parse_query", query=chosen(str(expr))))
@@ -68,13 +68,13 @@ def test_every_metric_asked_for_is_exported_or_recorded(metered: Asked) -> None:
     assert RECORDED - asked - for_the_curious == {"sandbox:pool_network_bytes:rate1m"}, "asked for by nobody"
 
 
-def test_the_day_is_told_by_exporters_that_are_known(metered: Asked) -> None:
+def test_the_day_has_metrics_of_known_exporters(metered: Asked) -> None:
     names = set(metered.get("label/__name__/values"))
     assert names - RECORDED - EXPORTED == set()
     assert names >= RECORDED
 
 
-def test_each_user_is_charged_what_he_used(metered: Asked) -> None:
+def test_each_user_is_charged_their_usage(metered: Asked) -> None:
     found = {
         series["metric"]["user"]: float(series["value"][1])
         for series in metered.at("sum by (user) (sum_over_time(sandbox:owner_cpu_seconds:rate1m[1d])) * 60", LAST)
@@ -87,14 +87,14 @@ def test_each_user_is_charged_what_he_used(metered: Asked) -> None:
     assert found == {}
 
 
-def test_nobody_is_charged_a_slots_warm_time(metered: Asked) -> None:
+def test_warm_time_is_charged_to_no_user(metered: Asked) -> None:
     before = day.BEGAN + 479 * 60
     assert metered.at('sum_over_time(sandbox:owner_cpu_seconds:rate1m{user="u-amy"}[8h])', before) == []
     [pooled] = metered.at('sum(sum_over_time(sandbox:pool_cpu_seconds:rate1m{pod="slot-1"}[1d])) * 60', LAST)
     assert float(pooled["value"][1]) == pytest.approx(480 * 60 * 0.01, rel=0.02)
 
 
-def test_the_lines_add_up_to_what_was_spent_in_every_minute(metered: Asked) -> None:
+def test_lines_add_up_to_the_cost_of_every_minute(metered: Asked) -> None:
     spent = (
         'sum(sandbox:node_dollars:per_hour{instance_type!=""} or sandbox:node_dollars:per_hour{node=~"fargate.+"})'
         f" + {sum(day.HOMES.values()) / day.GIB * 0.001} + 0.1"
@@ -107,14 +107,14 @@ def test_the_lines_add_up_to_what_was_spent_in_every_minute(metered: Asked) -> N
         assert float(said) == pytest.approx(float(known), abs=1e-9), moment
 
 
-def test_shares_fall_to_users_in_full(metered: Asked) -> None:
+def test_shared_costs_are_fully_divided_among_users(metered: Asked) -> None:
     for share in ("idle", "pool", "fixed"):
         [given] = metered.at(f'sum(sandbox:user_share_dollars:per_hour{{share="{share}"}})', AFTERNOON)
         [whole] = metered.at(f'sandbox:dollars:per_hour{{share="{share}"}}', AFTERNOON)
         assert float(given["value"][1]) == pytest.approx(float(whole["value"][1]), rel=1e-9), share
 
 
-def test_who_only_keeps_files_is_present_and_pays_for_them(metered: Asked) -> None:
+def test_a_user_with_files_only_pays_for_storage(metered: Asked) -> None:
     [files] = metered.at('sandbox:user_storage_dollars:per_hour{user="u-eve"}', AFTERNOON)
     assert float(files["value"][1]) == pytest.approx(0.007)
     assert metered.at('sandbox:user_dollars:per_hour{user="u-eve"}', AFTERNOON) == []
@@ -122,7 +122,7 @@ def test_who_only_keeps_files_is_present_and_pays_for_them(metered: Asked) -> No
     assert share["metric"]["share"] == "fixed"
 
 
-def test_no_label_of_the_services_own_is_a_user(metered: Asked) -> None:
+def test_labels_of_the_service_are_not_users(metered: Asked) -> None:
     for name in metered.get("label/__name__/values"):
         if name.startswith("agentenv_"):
             for series in metered.get("series", **{"match[]": name, "start": str(day.BEGAN), "end": str(LAST)}):

@@ -28,7 +28,7 @@ def _promtool(tools: Toolbox, *arguments: str) -> None:
 
 
 @pytest.mark.parametrize("fixture", FIXTURES, ids=lambda path: path.stem)
-def test_rules_record_what_the_fixture_says(metering_tools: Toolbox, tmp_path: Path, fixture: Path) -> None:
+def test_rules_record_the_expected_series(metering_tools: Toolbox, tmp_path: Path, fixture: Path) -> None:
     (tmp_path / "rules.yml").write_text(json.dumps(rule_file(TARIFF)), encoding="utf-8")
     shutil.copy(fixture, tmp_path)
     _promtool(metering_tools, "test", "rules", str(tmp_path / fixture.name))
@@ -36,7 +36,7 @@ def test_rules_record_what_the_fixture_says(metering_tools: Toolbox, tmp_path: P
 
 @pytest.mark.parametrize("tariff", [Tariff(), TARIFF], ids=["bare", "full"])
 @pytest.mark.parametrize("service", [True, False])
-def test_prometheus_takes_its_configuration(
+def test_prometheus_accepts_its_configuration(
     metering_tools: Toolbox, tmp_path: Path, tariff: Tariff, *, service: bool
 ) -> None:
     for name in ("ca.crt", "token"):

@@ -33,7 +33,7 @@ def prometheus(metered: Asked, monkeypatch: pytest.MonkeyPatch) -> Prometheus:
 
 
 @pytest.mark.parametrize(("began", "ended", "cores"), [(480, 720, "0.4"), (500, 560, "0.4"), (780, 1020, "0.25")])
-def test_a_row_is_given_what_its_claim_used(prometheus: Prometheus, began: int, ended: int, cores: str) -> None:
+def test_a_row_gets_the_usage_of_its_claim(prometheus: Prometheus, began: int, ended: int, cores: str) -> None:
     row = _row("claim-slot-1", "slot-1-first" if ended <= 720 else "slot-1-again", began, ended)
     found = prometheus.used(row)
     assert found is not None
@@ -44,15 +44,15 @@ def test_a_row_is_given_what_its_claim_used(prometheus: Prometheus, began: int, 
     assert network == pytest.approx(float(cores) * 55_000 * seconds, rel=0.01)
 
 
-def test_warm_time_before_the_claim_is_no_claims(prometheus: Prometheus) -> None:
+def test_warm_time_before_the_claim_is_not_counted(prometheus: Prometheus) -> None:
     assert prometheus.used(_row("claim-slot-1", "slot-1-first", 60, 470)) is None
 
 
-def test_a_row_that_begins_before_it_was_claimed_is_not_taken_for_watched(prometheus: Prometheus) -> None:
+def test_a_row_from_before_the_claim_has_no_usage(prometheus: Prometheus) -> None:
     assert prometheus.used(_row("claim-slot-1", "slot-1-first", 240, 720)) is None
 
 
-def test_nobody_elses_use_is_in_it(prometheus: Prometheus) -> None:
+def test_a_row_has_no_usage_of_others(prometheus: Prometheus) -> None:
     found = prometheus.used(_row("claim-bob", "bob-1-first", 600, 720))
     assert found is not None
     assert found[0] == pytest.approx(Decimal(360), rel=Decimal("0.01"))

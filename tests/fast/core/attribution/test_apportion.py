@@ -19,7 +19,7 @@ WEIGHTS = st.dictionaries(st.text(max_size=3), st.integers(0, 10**15), min_size=
 
 
 @given(st.integers(-(10**18), 10**18), WEIGHTS)
-def test_the_parts_are_the_amount_and_each_is_within_a_grain_of_its_due(amount: int, weights: dict[str, int]) -> None:
+def test_parts_add_up_and_are_within_a_grain_of_their_share(amount: int, weights: dict[str, int]) -> None:
     parts = apportion(amount, weights)
     total = sum(weights.values())
     assert sum(parts.values()) == amount
@@ -29,7 +29,7 @@ def test_the_parts_are_the_amount_and_each_is_within_a_grain_of_its_due(amount: 
 
 
 @given(st.integers(0, 10**9), WEIGHTS)
-def test_who_has_more_never_gets_less_and_order_makes_no_difference(amount: int, weights: dict[str, int]) -> None:
+def test_a_larger_weight_never_gets_less_whatever_the_order(amount: int, weights: dict[str, int]) -> None:
     parts = apportion(amount, weights)
     assert apportion(amount, dict(reversed(weights.items()))) == parts
     ordered = sorted(weights, key=lambda key: weights[key])
@@ -37,7 +37,7 @@ def test_who_has_more_never_gets_less_and_order_makes_no_difference(amount: int,
 
 
 @pytest.mark.parametrize("weights", [{}, {"a": 0}, {"a": 2, "b": -1}])
-def test_nothing_is_divided_by_nothing(weights: dict[str, int]) -> None:
+def test_weights_without_a_sum_are_refused(weights: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="must not be negative, and not all zero"):
         apportion(1, weights)
 
@@ -60,6 +60,6 @@ def test_cents_add_up_to_the_total_and_are_less_than_a_cent_off(amounts: dict[in
     assert all(amount == amount.quantize(Decimal("0.01")) for amount in rounded.values())
 
 
-def test_a_total_that_the_amounts_are_not_is_refused() -> None:
+def test_a_total_that_differs_from_the_amounts_is_refused() -> None:
     with pytest.raises(ArithmeticError, match="cannot be rounded"):
         in_cents({"a": Decimal("1.00")}, Decimal("2.00"))

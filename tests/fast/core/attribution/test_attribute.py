@@ -40,13 +40,13 @@ def owed(statement: Statement, owner: str) -> dict[Part, Decimal]:
     return {part: amount for (whose, part), amount in totals.items() if whose == owner}
 
 
-def test_compute_is_what_was_held_of_the_node_and_the_rest_is_idle() -> None:
+def test_held_resources_are_compute_and_the_rest_is_idle() -> None:
     statement = attribute([NODE], [row("u-1")], places=Places({"pod-u-1": "node-a"}))
     # 9 * 0.1 + 0.5 of 26 weight-hours at a cent each.
     assert owed(statement, "u-1") == {"compute": Decimal("0.014"), "idle": Decimal("0.246")}
 
 
-def test_warm_time_is_the_pools_and_not_its_adopters() -> None:
+def test_warm_time_belongs_to_the_pool() -> None:
     warm = Warm(
         pod="pod-u-1", sandbox_class="standard", began=START, ended=START + HOUR / 2,
         cpu_seconds=Decimal(180), memory_gib_hours=Decimal("0.25"),
@@ -55,7 +55,7 @@ def test_warm_time_is_the_pools_and_not_its_adopters() -> None:
     assert owed(statement, "u-1") == {"compute": Decimal("0.007"), "pool": Decimal("0.007"), "idle": Decimal("0.246")}
 
 
-def test_a_pool_is_shared_by_those_of_its_class_only() -> None:
+def test_pool_costs_are_shared_within_the_class() -> None:
     warm = Warm(
         pod="slot", sandbox_class="reviewer", began=START, ended=START + HOUR,
         cpu_seconds=Decimal(360), memory_gib_hours=Decimal("0.5"),
@@ -66,7 +66,7 @@ def test_a_pool_is_shared_by_those_of_its_class_only() -> None:
     assert owed(statement, "u-2")["pool"] == Decimal("0.014")
 
 
-def test_each_pays_the_price_of_the_node_that_it_was_on() -> None:
+def test_each_owner_pays_for_their_own_node() -> None:
     dear = replace(NODE, supply="node-b", amount=Decimal("0.52"))
     places = Places({"pod-u-1": "node-a", "pod-u-2": "node-b"})
     statement = attribute([NODE, dear], [row("u-1"), row("u-2")], places=places)
@@ -76,19 +76,19 @@ def test_each_pays_the_price_of_the_node_that_it_was_on() -> None:
     assert owed(blurred, "u-2")["compute"] == owed(blurred, "u-1")["compute"] == Decimal("0.021")
 
 
-def test_what_is_billed_as_held_leaves_nothing_idle() -> None:
+def test_fargate_charges_have_no_idle_part() -> None:
     charge = replace(NODE, group="fargate", capacity=Decimal(0))
     statement = attribute([charge], [row("u-1", 0.5)], places=Places(groups={"standard": "fargate"}))
     assert owed(statement, "u-1") == {"compute": Decimal("0.26")}
 
 
-def test_more_held_than_a_node_has_is_scaled_to_its_price() -> None:
+def test_more_held_than_the_capacity_is_scaled_to_the_price() -> None:
     rows = [row(owner, cpu_seconds=Decimal(2 * 3600), memory_gib_hours=Decimal(8)) for owner in ("u-1", "u-2")]
     statement = attribute([NODE], rows)
     assert owed(statement, "u-1") == owed(statement, "u-2") == {"compute": Decimal("0.13")}
 
 
-def test_the_files_of_those_who_sleep_are_theirs_and_scaled_to_the_bill() -> None:
+def test_files_of_suspended_workspaces_are_charged_to_their_owners() -> None:
     charge = Charge(kind="storage", began=START, ended=START + DAY, amount=Decimal("0.30"))
     asleep = row(
         "u-1", 24, pod=NO_POD, cpu_seconds=Decimal(0), memory_gib_hours=Decimal(0), storage_gib_hours=Decimal(48)
@@ -107,20 +107,20 @@ def test_bytes_and_file_access_are_shared_by_their_own_measures() -> None:
     assert owed(statement, "u-1") == {"network": Decimal("0.20"), "storage_io": Decimal("0.20")}
 
 
-def test_what_is_fixed_is_shared_by_days_present() -> None:
+def test_fixed_costs_are_shared_by_days_present() -> None:
     charge = Charge(kind="fixed", began=START, ended=START + 2 * DAY, amount=Decimal("4.00"))
     statement = attribute([charge], [row("u-1", 24), row("u-1", 24, 24), row("u-2", 1, 24)])
     assert owed(statement, "u-1") == {"fixed": Decimal("3.00")}
     assert owed(statement, "u-2") == {"fixed": Decimal("1.00")}
 
 
-def test_a_bill_without_anybody_is_nobodys() -> None:
+def test_a_bill_without_owners_is_attributed_to_nobody() -> None:
     statement = attribute([NODE, Charge(kind="storage", began=START, ended=START + DAY, amount=Decimal(1))], [])
     assert statement.owners() == []
     assert sum(owed(statement, NOBODY).values()) == statement.bill == Decimal("1.26")
 
 
-def test_days_on_which_nobody_was_there_are_shared_by_those_of_the_month() -> None:
+def test_days_without_owners_are_shared_by_the_owners_of_the_month() -> None:
     empty = replace(NODE, began=START + DAY, ended=START + DAY + HOUR)
     fixed = Charge(kind="fixed", began=START + DAY, ended=START + 2 * DAY, amount=Decimal(1))
     statement = attribute([NODE, empty, fixed], [row("u-1")])
@@ -132,12 +132,12 @@ def test_days_on_which_nobody_was_there_are_shared_by_those_of_the_month() -> No
     "changes",
     [{"ended": START}, {"began": START + timedelta(minutes=1)}, {"capacity": Decimal(-1)}],
 )
-def test_no_bill_has_such_a_line(changes: dict[str, object]) -> None:
+def test_invalid_charges_are_refused(changes: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"^(a charge must|the capacity of a charge must)"):
         replace(NODE, **changes)  # pyright: ignore[reportArgumentType]
 
 
-def test_a_statement_that_is_not_its_bill_is_refused() -> None:
+def test_a_statement_that_differs_from_its_bill_is_refused() -> None:
     whole = attribute([NODE], [row("u-1")])
     with pytest.raises(ArithmeticError, match="was attributed of a bill"):
         Statement(whole.entries, whole.bill + Decimal("0.01"), whole.charges)
@@ -172,7 +172,7 @@ WARM = st.builds(
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(CHARGES, max_size=6), st.lists(ROWS, max_size=6), st.lists(WARM, max_size=2), st.randoms())
-def test_the_lines_are_the_bill_to_the_cent_whatever_it_is_and_whoever_was_there(
+def test_lines_add_up_to_the_bill_to_the_cent(
     charges: list[Charge], rows: list[Row], warm: list[Warm], shuffle: object
 ) -> None:
     places = Places({one.pod: "node-a" for one in rows if "u-1" in one.pod})
@@ -195,7 +195,7 @@ def test_the_lines_are_the_bill_to_the_cent_whatever_it_is_and_whoever_was_there
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(ROWS, min_size=1, max_size=5), st.decimals("0.01", "500", places=4))
-def test_who_uses_more_pays_no_less_and_the_others_no_more_for_compute(rows: list[Row], amount: Decimal) -> None:
+def test_more_use_never_costs_less_and_does_not_raise_the_compute_of_others(rows: list[Row], amount: Decimal) -> None:
     charges = [Charge(kind="nodes", began=START, ended=START + 5 * DAY, amount=amount, capacity=Decimal(3120))]
     more = [replace(one, cpu_seconds=one.cpu_seconds * 2) if one.owner == "u-1" else one for one in rows]
     before, after = attribute(charges, rows), attribute(charges, more)

@@ -61,25 +61,25 @@ def row(began: datetime, ended: datetime) -> Row:
         ({"line_item_resource_id": POD.replace("sandbox-standard", "karpenter")}, "fixed"),
     ],
 )
-def test_each_line_is_of_a_kind(changes: dict[str, Any], kind: str) -> None:
+def test_each_line_has_its_kind_of_charge(changes: dict[str, Any], kind: str) -> None:
     bill = read_bill([line(**changes)], [], SIZES)
     assert [(charge.kind, charge.amount) for charge in bill.charges] == [(kind, Decimal("1.5"))]
 
 
 @pytest.mark.parametrize("usage", USAGES, ids=lambda one: f"{one.product} {one.name}")
-def test_what_aws_calls_things_says_what_they_are_divided_by(usage: Usage) -> None:
+def test_usage_types_decide_the_kind_of_charge(usage: Usage) -> None:
     named = line(line_item_product_code=usage.product, line_item_usage_type=usage.name)
     assert [charge.kind for charge in read_bill([named], [], SIZES).charges] == [usage.kind]
 
 
-def test_a_pods_line_is_not_charged_again_and_says_where_it_ran() -> None:
+def test_a_pods_line_has_its_node_and_no_charge() -> None:
     bill = read_bill([node(), split("vCPU", "0.1"), split("GB", "0.5")], [], SIZES)
     (charge,) = bill.charges
     assert (charge.supply, charge.capacity) == (INSTANCE, Decimal(26))
     assert bill.places.nodes == {"uid-1": INSTANCE}
 
 
-def test_a_slot_is_the_pools_until_the_ledger_says_that_it_was_claimed() -> None:
+def test_a_slot_belongs_to_the_pool_until_it_is_claimed() -> None:
     claimed = START + timedelta(minutes=15)
     lines = [split("vCPU", "0.1"), split("GB", "0.5")]
     (unclaimed,) = read_bill(lines, [], SIZES).warm
@@ -90,7 +90,7 @@ def test_a_slot_is_the_pools_until_the_ledger_says_that_it_was_claimed() -> None
     assert read_bill(lines, [row(START - HOUR, START + HOUR)], SIZES).warm == []
 
 
-def test_the_platforms_pods_are_no_slots_and_their_instances_are_everybodys() -> None:
+def test_system_nodes_are_fixed_costs() -> None:
     coredns = POD.replace("sandbox-standard", "kube-system").replace("uid-1", "uid-2")
     bill = read_bill([node(), split("vCPU", "0.2", coredns)], [], SIZES)
     assert [charge.kind for charge in bill.charges] == ["fixed"]
@@ -103,7 +103,7 @@ def test_the_platforms_pods_are_no_slots_and_their_instances_are_everybodys() ->
     assert read_bill([node(resource_tags=known), split("vCPU", "1")], [], SIZES).charges[0].kind == "fixed"
 
 
-def test_an_instance_of_unknown_size_is_told_and_has_nothing_idle() -> None:
+def test_an_unknown_instance_type_is_reported_and_has_no_idle_part() -> None:
     bill = read_bill([node(line_item_usage_type="BoxUsage:x9.huge")], [], SIZES)
     assert bill.unknown_types == {"x9.huge"}
     assert bill.charges[0].capacity == 0
@@ -118,7 +118,7 @@ def test_commitments_are_counted_where_they_were_used() -> None:
     assert [charge.amount for charge in read_bill([covered, fee], [], SIZES).charges] == [Decimal("0.9")]
 
 
-def test_what_is_another_environments_is_left_out_and_counted() -> None:
+def test_lines_of_other_environments_are_left_out_and_counted() -> None:
     other = line(resource_tags={"user_environment": "dev"}, line_item_unblended_cost="4")
     elsewhere = line(line_item_resource_id=POD.replace("/agents/", "/other/"), line_item_unblended_cost="2")
     bill = read_bill([node(), other, elsewhere], [], SIZES, BillScope("prod", "agents"))
@@ -127,7 +127,7 @@ def test_what_is_another_environments_is_left_out_and_counted() -> None:
     assert len(read_bill([node(), other, elsewhere], [], SIZES).charges) == 3
 
 
-def test_a_pod_is_of_its_cluster_and_without_one_of_its_tag() -> None:
+def test_pods_are_selected_by_cluster() -> None:
     pod = line(line_item_usage_type="FargatePod", line_item_resource_id=POD, resource_tags="{}")
     tagged = {**pod, "resource_tags": json.dumps({"user_environment": "prod"})}
     for whose, ours in (
@@ -139,12 +139,12 @@ def test_a_pod_is_of_its_cluster_and_without_one_of_its_tag() -> None:
         assert len(read_bill([pod, tagged], [], SIZES, whose).charges) == len(ours)
 
 
-def test_a_line_of_odd_hours_is_one_of_whole_hours() -> None:
+def test_lines_are_extended_to_whole_hours() -> None:
     odd = line(line_item_usage_start_date="2026-10-01 09:20:00", line_item_usage_end_date=datetime(2026, 10, 1, 9, 40))  # noqa: DTZ001
     (charge,) = read_bill([odd], [], SIZES).charges
     assert (charge.began, charge.ended) == (START, START + HOUR)
 
 
 @pytest.mark.parametrize("given", ['{"a": "b"}', {"a": "b"}, [("a", "b")]])
-def test_tags_are_read_as_text_as_a_table_and_as_pairs(given: object) -> None:
+def test_tags_are_read_from_json_mappings_and_pairs(given: object) -> None:
     assert tags({"resource_tags": given}) == {"a": "b"}

@@ -14,18 +14,18 @@ def told(one: dict[str, Any]) -> list[str]:
     return list(class_notes(plan))
 
 
-def test_a_word_that_opens_more_than_it_says_is_told() -> None:
+def test_a_capability_that_allows_more_than_its_name_is_noted() -> None:
     assert told(sandbox(capabilities=["dns", "web"])) == []
     (of_git,) = told(sandbox(capabilities=["git"]))
     assert of_git.startswith("class standard: git opens TCP 22 and 443 to the whole internet")
 
 
-def test_a_class_whose_cold_starts_rely_on_strict_mode_alone_is_told() -> None:
+def test_a_class_without_a_gate_is_noted() -> None:
     found = told(sandbox(capabilities=["dns", "vpc", "api-server"]))
     assert ["strict mode" in one for one in found] == [False, True]
 
 
-def test_a_class_on_fargate_that_reaches_no_registry_is_told() -> None:
+def test_a_fargate_class_that_reaches_no_registry_is_noted() -> None:
     (of_its_image,) = told(fargate(capabilities=["dns"]))
     assert "Fargate is reported to pull images" in of_its_image
     assert told(fargate(capabilities=["web"])) == []

@@ -20,7 +20,7 @@ MONDAY = datetime(2026, 11, 2, tzinfo=UTC)
 
 @FEW
 @given(planned(), st.integers(0, 7 * 24 * 60 - 1))
-def test_the_hours_say_what_the_last_switch_left(plan: ClassPlan, minute: int) -> None:
+def test_hours_have_the_size_of_the_last_change(plan: ClassPlan, minute: int) -> None:
     pool = plan.settings.pool
     hours = parse_pool_hours(format_pool_hours(pool))
     assert (hours is None) == (not pool.schedules)
@@ -38,7 +38,7 @@ def test_the_hours_say_what_the_last_switch_left(plan: ClassPlan, minute: int) -
     assert hours.size_at(now) == min(changed, key=since)[0].members
 
 
-def test_hours_are_those_of_the_clock_on_the_wall() -> None:
+def test_hours_follow_daylight_saving_time() -> None:
     office = {"start": "08:00", "end": "18:00", "size": 9, "timezone": "Europe/Berlin"}
     hours = parse_pool_hours(format_pool_hours(plan_of(sandbox(pool={"size": 2, "schedules": [office]})).settings.pool))
     assert hours is not None
@@ -51,5 +51,5 @@ def test_hours_are_those_of_the_clock_on_the_wall() -> None:
 @pytest.mark.parametrize(
     "text", ["", "[]", "soon", '["Nowhere/At All",1,[]]', '["UTC",1,[[1]]]', '["../etc",1,[]]', '["Europe",1,[]]', "7"]
 )
-def test_what_cannot_be_read_says_nothing(text: str) -> None:
+def test_invalid_hours_are_none(text: str) -> None:
     assert parse_pool_hours(text) is None

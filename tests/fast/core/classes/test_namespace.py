@@ -67,7 +67,7 @@ def refused_by_limits(objects: ClassObjects, plan: ClassPlan) -> list[str]:
 
 @FEW
 @given(planned())
-def test_what_a_class_declares_fits_its_limits(plan: ClassPlan) -> None:
+def test_sandboxes_of_a_class_fit_its_limits(plan: ClassPlan) -> None:
     objects = objects_of(plan)
     assert refused_by_limits(objects, plan) == []
     row = objects.limits["spec"]["limits"][0]
@@ -77,7 +77,7 @@ def test_what_a_class_declares_fits_its_limits(plan: ClassPlan) -> None:
 
 @FEW
 @given(planned())
-def test_the_quota_covers_every_release_and_those_that_they_replace(plan: ClassPlan) -> None:
+def test_the_quota_covers_releases_and_their_replacements(plan: ClassPlan) -> None:
     objects = objects_of(plan)
     hard = objects.quota["spec"]["hard"]
     # Each release's pool at its largest, twice: the new one fills before the old one goes.
@@ -95,7 +95,7 @@ def test_the_quota_covers_every_release_and_those_that_they_replace(plan: ClassP
     assert value(hard["requests.storage"]) >= each_claim * int(hard["pods"])
 
 
-def test_the_gate_of_a_class_smaller_than_it_fits_as_well() -> None:
+def test_the_gate_fits_a_class_with_less_resources() -> None:
     plan = plan_of(sandbox(resources={"cpu": "1m", "memory": "1Mi", "ephemeral": "1Mi"}))
     objects = objects_of(plan)
     assert plan.gate is not None
@@ -103,7 +103,7 @@ def test_the_gate_of_a_class_smaller_than_it_fits_as_well() -> None:
     assert objects.quota["spec"]["hard"]["requests.cpu"] == "252m"  # its own and the wall's 20m, twelve times
 
 
-def test_a_quota_counts_claimed_ones_walls_seats_and_swarms() -> None:
+def test_the_quota_counts_claimed_sandboxes_overhead_seats_and_swarms() -> None:
     asked = sandbox(pool={"size": 2}, maxSandboxes=20, resources={"cpu": "100m", "memory": "100Mi"})
     seat = {"name": "desk", "class": "standard", "user": "u-1", "size": "7Gi"}
     hard = made(asked).quota["spec"]["hard"]
@@ -126,7 +126,7 @@ def test_a_seat_larger_than_homes_fits_the_limits() -> None:
     assert {"type": "PersistentVolumeClaim", "max": {"storage": "70Gi"}} in rows
 
 
-def test_graphics_processors_are_counted_and_are_nobodys_default() -> None:
+def test_gpus_are_in_the_quota_and_have_no_default() -> None:
     objects = made(sandbox(**VETTED, gpu=2, maxSandboxes=3, pool={"size": 1}), capacity={"gpu": {"limit": 8}})
     hard = objects.quota["spec"]["hard"]
     assert hard["requests.nvidia.com/gpu"] == "8"
@@ -136,12 +136,12 @@ def test_graphics_processors_are_counted_and_are_nobodys_default() -> None:
     assert "nvidia.com/gpu" not in json.dumps(objects.limits)
 
 
-def test_a_class_with_a_cold_pool_has_room_for_claims() -> None:
+def test_a_class_with_a_cold_pool_has_quota_for_claims() -> None:
     assert made(fargate(pool={"size": 0})).quota["spec"]["hard"]["pods"] == "10"
 
 
 @pytest.mark.parametrize("version", ["1.34", "1.36"])
-def test_a_namespace_is_as_strict_as_its_cluster_knows_how_to_be(version: str) -> None:
+def test_a_namespace_enforces_the_restricted_standard_of_its_version(version: str) -> None:
     about = made(sandbox(), cluster={"version": version}).namespace["metadata"]
     assert about["name"] == "sandbox-standard"
     for mode in ("enforce", "audit", "warn"):
@@ -149,7 +149,7 @@ def test_a_namespace_is_as_strict_as_its_cluster_knows_how_to_be(version: str) -
         assert about["labels"][f"pod-security.kubernetes.io/{mode}-version"] == f"v{version}"
 
 
-def test_everything_says_whose_it_is() -> None:
+def test_all_objects_have_owner_labels() -> None:
     owner = {"owner": "Team A / platform@example.com " + "x" * 60, "costCenter": "cc-1"}
     objects = made(sandbox(pool={"schedules": [{"start": "08:00", "end": "18:00", "size": 1}]}), cost=owner)
     for document in objects.documents():
@@ -160,7 +160,7 @@ def test_everything_says_whose_it_is() -> None:
         assert all(len(text) <= 63 for text in labels.values())
 
 
-def test_who_may_claim_is_where_the_service_reads_it() -> None:
+def test_the_namespace_has_who_may_claim() -> None:
     who = {"roles": ["operator"], "tokens": [{"name": "groups", "value": "red"}]}
     objects = made(sandbox(claimableBy=who))
     written = objects.namespace["metadata"]["annotations"]["sandbox.users.io/claimable-by"]
@@ -168,7 +168,7 @@ def test_who_may_claim_is_where_the_service_reads_it() -> None:
     assert objects.constraints["data"]["claimableBy"] == written
 
 
-def test_an_account_has_a_role_in_aws_or_none_and_never_a_token() -> None:
+def test_a_service_account_may_have_a_role_and_never_mounts_a_token() -> None:
     plain = made(sandbox()).account
     assert plain["automountServiceAccountToken"] is False
     assert "annotations" not in plain["metadata"]
@@ -176,7 +176,7 @@ def test_an_account_has_a_role_in_aws_or_none_and_never_a_token() -> None:
 
 @FEW
 @given(planned())
-def test_every_object_is_in_the_classes_own_room_under_a_name_of_its_own(plan: ClassPlan) -> None:
+def test_all_objects_are_in_the_namespace_with_unique_names(plan: ClassPlan) -> None:
     documents = objects_of(plan).documents()
     seen = [(one["kind"], one["metadata"].get("namespace"), one["metadata"]["name"]) for one in documents]
     assert len(set(seen)) == len(seen)
@@ -191,7 +191,7 @@ def test_every_object_is_in_the_classes_own_room_under_a_name_of_its_own(plan: C
             assert space == f"sandbox-{plan.name}"
 
 
-def test_a_class_says_whose_child_it_is() -> None:
+def test_a_class_has_its_parent_as_annotation() -> None:
     sections = {"sandboxClasses": [sandbox(), sandbox("reviewer", parent="standard")]}
     parent, child = (namespace_document(plan)["metadata"]["annotations"] for plan in plans(settings(sections)))
     assert PARENT not in parent

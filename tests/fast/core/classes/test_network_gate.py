@@ -111,7 +111,7 @@ def free() -> str:
     return f"{host} {port}"
 
 
-def test_where_nothing_enforces_the_gate_fails_at_its_bound_and_says_why(run: Any) -> None:
+def test_the_gate_fails_at_its_bound_if_nothing_is_enforced(run: Any) -> None:
     with answering() as address:
         ended = run(address)
     assert ended.returncode == 1
@@ -119,19 +119,19 @@ def test_where_nothing_enforces_the_gate_fails_at_its_bound_and_says_why(run: An
     assert "nothing enforces the NetworkPolicy" in ended.stderr
 
 
-def test_a_policy_that_binds_late_is_waited_for(run: Any) -> None:
+def test_the_gate_waits_for_a_policy_that_is_enforced_late(run: Any) -> None:
     with answering(most=3) as address:
         ended = run(address, seconds=30)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert "denied after" in ended.stdout
 
 
-def test_a_policy_that_binds_from_the_start_lets_the_sandbox_begin(run: Any) -> None:
+def test_the_gate_exits_if_the_policy_is_enforced_from_the_start(run: Any) -> None:
     ended = run(free(), free())
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
-def test_one_address_that_answers_is_enough_to_wait_whichever_it_is(run: Any) -> None:
+def test_the_gate_waits_while_any_address_answers(run: Any) -> None:
     with answering() as address:
         for addresses in ((address, free()), (free(), address)):
             ended = run(*addresses)
@@ -139,7 +139,7 @@ def test_one_address_that_answers_is_enough_to_wait_whichever_it_is(run: Any) ->
             assert f"{address} was not granted" in ended.stderr
 
 
-def test_a_single_silence_is_no_denial(run: Any, tmp_path: Path) -> None:
+def test_one_lost_probe_is_not_a_denial(run: Any, tmp_path: Path) -> None:
     # A lost packet between two answers, and then the policy.
     told = tmp_path / "nc.told"
     told.write_text("answer silence answer silence silence silence", encoding="utf-8")
@@ -147,14 +147,14 @@ def test_a_single_silence_is_no_denial(run: Any, tmp_path: Path) -> None:
     assert told.read_text() == "silence"
 
 
-def test_a_probe_that_cannot_connect_at_all_is_no_denial(run: Any) -> None:
+def test_a_broken_probe_is_not_a_denial(run: Any) -> None:
     ended = run(free(), nc="#!/bin/sh\nexit 1\n")
     assert ended.returncode == 1
     assert "its probe does not reach even a listener of its own" in ended.stderr
 
 
 @pytest.mark.parametrize("addresses", [(), ("$(KUBERNETES_SERVICE_HOST) $(KUBERNETES_SERVICE_PORT)",), (" 443",)])
-def test_an_address_that_nobody_named_is_no_denial(run: Any, addresses: tuple[str, ...]) -> None:
+def test_an_empty_address_is_not_a_denial(run: Any, addresses: tuple[str, ...]) -> None:
     ended = run(*addresses)
     assert ended.returncode == 1
     assert "there is no address to ask for" in ended.stderr
@@ -188,11 +188,11 @@ API, RESOLVER, OF_VPC = "172.20.0.1 443", "172.20.0.10 53", "10.40.0.2 53"
         (["dns", "vpc"], [API]),
     ],
 )
-def test_only_what_is_not_granted_is_asked_for(capabilities: list[str], addresses: list[str]) -> None:
+def test_only_denied_addresses_are_probed(capabilities: list[str], addresses: list[str]) -> None:
     assert asked(capabilities=capabilities) == addresses
 
 
-def test_a_class_that_may_reach_all_that_answers_has_no_gate_and_says_so() -> None:
+def test_a_class_that_is_granted_every_probe_address_has_no_gate() -> None:
     found, cluster = made(capabilities=["dns", "vpc", "api-server"])
     one = found.sandbox_classes[0]
     assert gate_container(one, cluster, "image") is None
@@ -201,7 +201,7 @@ def test_a_class_that_may_reach_all_that_answers_has_no_gate_and_says_so() -> No
     assert gate_note(other.sandbox_classes[0], there) == ""
 
 
-def test_in_a_cluster_of_somebody_else_the_kubelet_names_the_api_server() -> None:
+def test_in_an_adopted_cluster_the_api_server_comes_from_the_environment() -> None:
     told = "$(KUBERNETES_SERVICE_HOST) $(KUBERNETES_SERVICE_PORT)"
     found, cluster = made(capabilities=["dns"])
     one = found.sandbox_classes[0]
@@ -213,7 +213,7 @@ def test_in_a_cluster_of_somebody_else_the_kubelet_names_the_api_server() -> Non
     assert gate_container(reaching.sandbox_classes[0], there, "image") is None
 
 
-def test_a_cluster_of_ipv6_pods_is_asked_by_its_own_addresses() -> None:
+def test_ipv6_clusters_are_probed_by_ipv6_addresses() -> None:
     found, cluster = made()
     there = replace(cluster, versions=(6,), services=("fd12:3456::/108",))
     container = gate_container(found.sandbox_classes[0], there, "image")
@@ -221,14 +221,14 @@ def test_a_cluster_of_ipv6_pods_is_asked_by_its_own_addresses() -> None:
     assert container["args"][3:] == ["fd12:3456::1 443", "fd12:3456::a 53"]
 
 
-def test_on_fargate_groups_bind_before_a_pod_starts() -> None:
+def test_fargate_classes_have_no_gate() -> None:
     found = settings({"sandboxClasses": [fargate()]})
     cluster = cluster_facts(found)
     assert gate_container(found.sandbox_classes[0], cluster, "image") is None
     assert gate_note(found.sandbox_classes[0], cluster) == ""
 
 
-def test_the_gate_is_walled_off_like_its_sandbox_and_takes_nothing_beside_it() -> None:
+def test_the_gate_is_hardened_and_adds_no_requests() -> None:
     found, cluster = made(resources={"cpu": "5m", "memory": "8Mi", "ephemeral": "1Gi"})
     container = gate_container(found.sandbox_classes[0], cluster, "image")
     assert container is not None
@@ -245,7 +245,7 @@ def test_the_gate_is_walled_off_like_its_sandbox_and_takes_nothing_beside_it() -
     assert "volumeMounts" not in container
 
 
-def test_why_a_sandbox_did_not_begin_is_in_its_status() -> None:
+def test_the_termination_message_has_the_reason() -> None:
     found, cluster = made()
     container = gate_container(found.sandbox_classes[0], cluster, "image")
     assert container is not None
@@ -253,7 +253,7 @@ def test_why_a_sandbox_did_not_begin_is_in_its_status() -> None:
     assert container["args"][:3] == [str(BOUND_SECONDS), str(SILENT_ROUNDS), "standard"]
 
 
-def test_kubernetes_hands_the_script_over_as_it_is_written() -> None:
+def test_the_script_has_no_variable_references_of_kubernetes() -> None:
     # It replaces $(NAME) where there is such a variable, and makes one of two dollars.
     assert "$$" not in script()
     assert not re.search(r"\$\([A-Za-z_][A-Za-z0-9_]*\)", script())

@@ -28,7 +28,7 @@ def written(**changes: Any) -> Object:
 
 @FEW
 @given(planned())
-def test_exactly_one_policy_holds_every_pod_of_a_class(plan: ClassPlan) -> None:
+def test_exactly_one_policy_selects_the_pods_of_a_class(plan: ClassPlan) -> None:
     objects = objects_of(plan)
     held = [one for one in (objects.network_policy, objects.group_policy) if one is not None]
     assert len(held) == 1
@@ -45,7 +45,7 @@ def test_exactly_one_policy_holds_every_pod_of_a_class(plan: ClassPlan) -> None:
 
 @FEW
 @given(planned())
-def test_constraints_say_what_the_templates_are(plan: ClassPlan) -> None:
+def test_parameters_agree_with_the_templates(plan: ClassPlan) -> None:
     objects = objects_of(plan)
     data = objects.constraints["data"]
     assert all(isinstance(value, str) for value in data.values())
@@ -66,21 +66,21 @@ def test_constraints_say_what_the_templates_are(plan: ClassPlan) -> None:
     assert [name for _, name in current] == [pool["metadata"]["name"] for pool in objects.pools]
 
 
-def test_constraints_name_seats_with_their_ids() -> None:
+def test_parameters_have_seats_with_their_ids() -> None:
     seats = [{"name": name, "class": "standard", "user": "u-1"} for name in ("one", "two")]
     data = made(sandbox(), workspaces=seats).constraints["data"]
     assert [seat.split(":")[0] for seat in data["seats"].split(",")] == ["one", "two"]
     assert len({seat.split(":")[1] for seat in data["seats"].split(",")} | {data["uid"]}) == 3
 
 
-def test_groups_of_a_class_on_fargate_pass_through_untouched() -> None:
+def test_security_groups_of_a_fargate_class_are_not_read() -> None:
     later = object()
     policy = objects_of(plan_of(fargate()), groups=later).group_policy
     assert policy is not None
     assert policy["spec"]["securityGroups"]["groupIds"] is later
 
 
-def test_a_policy_is_not_written_from_what_nobody_knows() -> None:
+def test_a_policy_needs_known_cluster_facts() -> None:
     network = {
         "existing": {"vpcId": "vpc-0123456789abcdef0", "privateSubnetIds": ["subnet-01234567", "subnet-12345678"]}
     }
@@ -89,7 +89,7 @@ def test_a_policy_is_not_written_from_what_nobody_knows() -> None:
         objects_of(plan)
 
 
-def test_a_tasks_sandboxes_have_a_volume_in_common_beside_their_own() -> None:
+def test_sandboxes_of_a_task_share_a_volume() -> None:
     plan = plan_of(sandbox(storage={"kind": "shared"}, releases=[{"image": OTHER_IMAGE}]), 2)
     release = objects_of(plan).releases[1]
     document = swarm_template(plan, release, "t-7", shard=1)
@@ -112,7 +112,7 @@ def test_a_tasks_sandboxes_have_a_volume_in_common_beside_their_own() -> None:
     assert len(swarm_pool(plan, release, "t" * 63)["metadata"]["name"]) <= 63
 
 
-def test_from_the_template_in_the_cluster_a_task_has_the_objects_that_its_swarm_has() -> None:
+def test_task_objects_equal_those_of_the_swarm() -> None:
     """A member returns alone by these, to what the swarm was made of."""
     plan = plan_of(sandbox(storage={"kind": "shared"}))
     objects = objects_of(plan)
@@ -132,13 +132,13 @@ def test_from_the_template_in_the_cluster_a_task_has_the_objects_that_its_swarm_
 
 
 @pytest.mark.parametrize(("kind", "task"), [("slot", "t-1"), ("shared", "T 1"), ("shared", "")])
-def test_no_swarm_of_a_class_without_a_shared_volume_or_of_no_task(kind: str, task: str) -> None:
+def test_a_swarm_needs_shared_storage_and_a_task(kind: str, task: str) -> None:
     plan = plan_of(sandbox(storage={"kind": kind}))
     with pytest.raises(ValueError, match=r"not the name of a task|needs storage shared"):
         swarm_template(plan, objects_of(plan).releases[0], task)
 
 
-def test_a_claim_says_whose_it_is_and_how_it_ends() -> None:
+def test_a_claim_has_its_owner_and_its_shutdown_policy() -> None:
     at = datetime(2026, 11, 18, 12, 0, tzinfo=timezone(timedelta(hours=1)))
     document = written(mode="agent", task="t-7", shutdown=at)
     assert document["metadata"]["namespace"] == "sandbox-standard"
@@ -156,12 +156,12 @@ def test_a_claim_says_whose_it_is_and_how_it_ends() -> None:
     assert not {"env", "volumeClaimTemplates"} & set(spec)
 
 
-def test_nothing_keeps_the_node_of_a_member_that_nobody_has() -> None:
+def test_unclaimed_members_do_not_block_disruption() -> None:
     pod = made(sandbox()).templates[0]["spec"]["podTemplate"]["metadata"]
     assert "annotations" not in pod
 
 
-def test_a_claim_brings_variables_to_the_sandbox_alone() -> None:
+def test_variables_of_a_claim_are_for_the_sandbox_container() -> None:
     document = written(env={"A": "1"})
     assert document["spec"]["env"] == [{"name": "A", "value": "1", "containerName": "sandbox"}]
     assert "shutdownTime" not in document["spec"]["lifecycle"]
@@ -171,12 +171,12 @@ def test_a_claim_brings_variables_to_the_sandbox_alone() -> None:
     ("wrong", "words"),
     [({"outcome": "Keep"}, "not a shutdown policy"), ({"shutdown": datetime(2026, 1, 1)}, "time zone")],  # noqa: DTZ001
 )
-def test_a_claim_that_nobody_would_understand_is_not_written(wrong: Object, words: str) -> None:
+def test_invalid_claims_are_refused(wrong: Object, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         written(**wrong)
 
 
-def test_a_claims_labels_override_nothing_of_its_template() -> None:
+def test_labels_of_a_claim_do_not_override_those_of_the_template() -> None:
     # Upstream fails a claim that does.
     labels = made(sandbox()).templates[0]["spec"]["podTemplate"]["metadata"]["labels"]
     given_labels = written(task="t")["spec"]["additionalPodMetadata"]["labels"]
@@ -184,7 +184,7 @@ def test_a_claims_labels_override_nothing_of_its_template() -> None:
     assert all(key.startswith("sandbox.users.io/") for key in given_labels)
 
 
-def test_the_weakest_wall_is_never_had_by_saying_nothing() -> None:
+def test_the_default_tier_is_not_the_weakest() -> None:
     usual = SandboxClass(name="standard", image=IMAGE)
     assert rule_of(usual.tier).strength > min(rule.strength for rule in RULES)
     weakest = min(RULES, key=lambda rule: rule.strength)
@@ -193,6 +193,6 @@ def test_the_weakest_wall_is_never_had_by_saying_nothing() -> None:
     assert all(None not in rule.runtime_classes for rule in RULES if rule is not weakest)
 
 
-def test_shutdown_is_a_moment_and_no_clock() -> None:
+def test_the_shutdown_time_is_in_utc() -> None:
     at = datetime(2026, 11, 18, tzinfo=UTC)
     assert written(shutdown=at)["spec"]["lifecycle"]["shutdownTime"] == "2026-11-18T00:00:00Z"

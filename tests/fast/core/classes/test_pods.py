@@ -39,7 +39,7 @@ def amount(text: str) -> Any:
 
 @FEW
 @given(planned())
-def test_every_pod_is_within_the_restricted_standard_and_beyond(plan: ClassPlan) -> None:
+def test_every_pod_satisfies_the_restricted_standard(plan: ClassPlan) -> None:
     for document in objects_of(plan).templates:
         spec = document["spec"]["podTemplate"]["spec"]
         assert violations(spec) == []
@@ -64,7 +64,7 @@ def test_every_pod_is_within_the_restricted_standard_and_beyond(plan: ClassPlan)
 
 @FEW
 @given(planned())
-def test_what_a_sandbox_may_write_to_is_mounted_once_and_has_a_size(plan: ClassPlan) -> None:
+def test_writable_paths_are_mounted_once_with_a_size_limit(plan: ClassPlan) -> None:
     spec = template_spec(plan, plan.settings.image, {})
     inside = spec["podTemplate"]["spec"]
     claimed = {claim["metadata"]["name"] for claim in spec.get("volumeClaimTemplates", [])}
@@ -81,7 +81,7 @@ def test_what_a_sandbox_may_write_to_is_mounted_once_and_has_a_size(plan: ClassP
 
 
 @pytest.mark.parametrize("change", ["privileged", "root", "hostPath", "hostNetwork", "seccomp", "ALL"])
-def test_the_check_itself_finds_what_is_wrong(change: str) -> None:
+def test_the_check_finds_violations(change: str) -> None:
     spec = deepcopy(pod(sandbox()))
     security = main(spec)["securityContext"]
     if change == "privileged":
@@ -100,7 +100,7 @@ def test_the_check_itself_finds_what_is_wrong(change: str) -> None:
 
 
 @pytest.mark.parametrize("tier", ["verified", "standard", "untrusted"])
-def test_a_pod_runs_behind_its_tiers_wall_on_its_nodes(tier: str) -> None:
+def test_a_pod_has_the_runtime_class_and_nodes_of_its_tier(tier: str) -> None:
     spec = pod(sandbox(**{"tier": tier, **(VETTED if tier == "verified" else {})}))
     wall = wall_of(tier)
     assert spec.get("runtimeClassName") == wall.runtime_class
@@ -115,7 +115,7 @@ def test_a_pod_runs_behind_its_tiers_wall_on_its_nodes(tier: str) -> None:
     assert (spread["topologyKey"], spread["whenUnsatisfiable"]) == ("topology.kubernetes.io/zone", "ScheduleAnyway")
 
 
-def test_requests_are_what_it_always_has_and_limits_how_far_it_bursts() -> None:
+def test_requests_and_limits_follow_the_settings() -> None:
     asked = {"cpu": "100m", "memory": "512Mi", "ephemeral": "4Gi", "burst": {"cpu": "2", "memory": "2Gi"}}
     one = main(pod(sandbox(resources=asked)))
     assert one["resources"] == {
@@ -132,9 +132,7 @@ def test_requests_are_what_it_always_has_and_limits_how_far_it_bursts() -> None:
     ("cpu", "memory", "given_cpu", "given_memory"),
     [("250m", "512Mi", "250m", "768Mi"), ("250m", "256Mi", "250m", "256Mi"), ("1", "3840Mi", "1", "3840Mi")],
 )
-def test_on_fargate_requests_are_limits_at_a_size_it_has(
-    cpu: str, memory: str, given_cpu: str, given_memory: str
-) -> None:
+def test_fargate_pods_request_a_fargate_size(cpu: str, memory: str, given_cpu: str, given_memory: str) -> None:
     spec = pod(fargate(resources={"cpu": cpu, "memory": memory}))
     resources = main(spec)["resources"]
     assert resources["requests"] == resources["limits"]
@@ -143,7 +141,7 @@ def test_on_fargate_requests_are_limits_at_a_size_it_has(
     assert whole in {(size.cpu, size.memory) for size in SIZES}
 
 
-def test_on_fargate_nothing_is_said_that_it_has_not() -> None:
+def test_fargate_pods_have_no_scheduling_fields() -> None:
     spec = pod(fargate(storage={"kind": "scratch"}, capabilities=["dns"]))
     unknown = {"runtimeClassName", "nodeSelector", "tolerations", "affinity", "topologySpreadConstraints"}
     assert not unknown & set(spec)
@@ -151,7 +149,7 @@ def test_on_fargate_nothing_is_said_that_it_has_not() -> None:
     assert "resizePolicy" not in main(spec)
 
 
-def test_scratch_is_on_nodes_with_disks_of_their_own_and_counted() -> None:
+def test_scratch_homes_need_local_disks_and_count_as_ephemeral_storage() -> None:
     spec = pod(
         sandbox(storage={"kind": "scratch", "size": "20Gi"}, resources={"ephemeral": "2Gi"}),
         capacity={"families": ["m8gd"]},
@@ -162,14 +160,14 @@ def test_scratch_is_on_nodes_with_disks_of_their_own_and_counted() -> None:
     assert main(spec)["resources"]["requests"]["ephemeral-storage"] == "22Gi"
 
 
-def test_a_graphics_processor_is_had_whole() -> None:
+def test_gpu_requests_equal_limits() -> None:
     spec = pod(sandbox(**VETTED, gpu=2), capacity={"gpu": {"limit": 4}})
     resources = main(spec)["resources"]
     assert resources["requests"]["nvidia.com/gpu"] == resources["limits"]["nvidia.com/gpu"] == "2"
     assert "nvidia.com/gpu" in {one["key"] for one in spec["tolerations"]}
 
 
-def test_dns_is_the_clusters_or_nobodys() -> None:
+def test_dns_is_that_of_the_cluster_or_none() -> None:
     assert pod(sandbox(capabilities=["dns"]))["dnsPolicy"] == "ClusterFirst"
     none = pod(sandbox(capabilities=[]))
     assert (none["dnsPolicy"], none["dnsConfig"]["nameservers"]) == ("None", ["127.0.0.1"])
@@ -183,20 +181,20 @@ def test_dns_is_the_clusters_or_nobodys() -> None:
         ({"command": ["ready"]}, {"exec": {"command": ["ready"]}}),
     ],
 )
-def test_a_sandbox_is_asked_whether_it_is_ready_and_never_ended_for_being_busy(probe: Object, way: Object) -> None:
+def test_a_sandbox_has_no_liveness_probe(probe: Object, way: Object) -> None:
     one = main(pod(sandbox(probe={**probe, "startWithin": "90s"})))
     assert one["startupProbe"] == {**way, "periodSeconds": 1, "timeoutSeconds": 1, "failureThreshold": 90}
     assert way.items() <= one["readinessProbe"].items()
     assert "livenessProbe" not in one
 
 
-def test_a_probe_on_fargate_is_let_in() -> None:
+def test_a_probe_on_fargate_is_allowed() -> None:
     asked = settings({"sandboxClasses": [fargate(probe={"port": 8080})]})
     (one,) = class_groups(asked)
     assert (8080, 8080) in {rule.ports for group in one.groups for rule in group.ingress}
 
 
-def test_a_home_of_its_own_is_kept_where_the_class_says() -> None:
+def test_the_home_is_mounted_where_the_class_says() -> None:
     asked = [{"name": "HOME", "value": "/elsewhere"}]
     assert {"name": "HOME", "value": "/elsewhere"} in main(pod(sandbox(env=asked)))["env"]
     mount = {"name": "home", "mountPath": "/work", "subPath": "current"}

@@ -58,7 +58,7 @@ def stable(plan: ClassPlan) -> str:
 
 
 @pytest.mark.parametrize(("change", "renames"), CHANGES, ids=json.dumps)
-def test_a_release_has_another_name_where_its_template_is_another(change: Object, renames: bool) -> None:
+def test_another_template_gives_another_release_name(change: Object, renames: bool) -> None:
     before = sandbox(capabilities=["dns"])
     assert (stable(plan_of({**before, **change})) != stable(plan_of(before))) is renames
 
@@ -75,7 +75,7 @@ def test_names_differ_exactly_where_templates_do(one: Object, other: Object) -> 
 
 @FEW
 @given(planned(), st.integers(0, 9))
-def test_a_pools_size_names_nothing(plan: ClassPlan, size: int) -> None:
+def test_the_pool_size_is_not_part_of_the_hash(plan: ClassPlan, size: int) -> None:
     changed = replace(
         plan, settings=plan.settings.model_copy(update={"pool": plan.settings.pool.model_copy(update={"size": size})})
     )
@@ -84,7 +84,7 @@ def test_a_pools_size_names_nothing(plan: ClassPlan, size: int) -> None:
 
 @FEW
 @given(asked())
-def test_a_file_system_more_renames_nothing(one: Object) -> None:
+def test_another_file_system_renames_nothing(one: Object) -> None:
     few, many = (made(one, count, capacity=NODES) for count in (1, 3))
     for kind in ("templates", "pools", "storage_classes"):
         before = {document["metadata"]["name"]: document for document in getattr(few, kind)}
@@ -96,7 +96,7 @@ def test_a_file_system_more_renames_nothing(one: Object) -> None:
 
 @FEW
 @given(planned())
-def test_every_release_has_a_template_and_a_pool_a_shard_by_one_name(plan: ClassPlan) -> None:
+def test_each_release_has_a_template_and_a_pool_per_shard(plan: ClassPlan) -> None:
     objects = objects_of(plan)
     names = [name for release in objects.releases for name in release.names]
     assert len(set(names)) == len(names) == len(objects.releases) * (plan.shards if plan.slots else 1)
@@ -116,7 +116,7 @@ def test_every_release_has_a_template_and_a_pool_a_shard_by_one_name(plan: Class
 
 @FEW
 @given(planned())
-def test_every_template_of_homes_has_a_pool_that_is_always_empty(plan: ClassPlan) -> None:
+def test_each_template_with_homes_has_a_cold_pool(plan: ClassPlan) -> None:
     objects = objects_of(plan)
     of = {one["spec"]["sandboxTemplateRef"]["name"]: one for one in objects.cold_pools}
     assert set(of) == ({one["metadata"]["name"] for one in objects.templates} if plan.slots else set())
@@ -127,7 +127,7 @@ def test_every_template_of_homes_has_a_pool_that_is_always_empty(plan: ClassPlan
         assert f"/{name}-cold" not in objects.constraints["data"]["releases"]
 
 
-def test_a_release_that_becomes_the_stable_one_keeps_its_name() -> None:
+def test_a_release_keeps_its_name_when_it_becomes_stable() -> None:
     tried = made(sandbox(image=IMAGE, releases=[{"image": OTHER_IMAGE}]))
     promoted = made(sandbox(image=OTHER_IMAGE))
     assert [(one.channel, one.image) for one in tried.releases] == [("stable", IMAGE), ("next", OTHER_IMAGE)]
@@ -137,21 +137,21 @@ def test_a_release_that_becomes_the_stable_one_keeps_its_name() -> None:
     assert promoted.templates[0]["metadata"]["labels"]["sandbox.users.io/channel"] == "stable"
 
 
-def test_a_hash_is_of_what_is_said_and_not_of_how() -> None:
+def test_the_hash_ignores_the_spelling_of_quantities() -> None:
     plan = plan_of(sandbox())
     assert release_hash(plan, IMAGE) == release_hash(plan_of(dict(reversed(sandbox().items()))), IMAGE)
     assert len(release_hash(plan, IMAGE)) == 8
 
 
 @given(st.integers(0, 500), st.integers(1, 20))
-def test_a_pool_is_divided_among_shards_evenly_and_whole(members: int, shards: int) -> None:
+def test_a_pool_is_divided_evenly_over_shards(members: int, shards: int) -> None:
     parts = divide_members(members, shards)
     assert sum(parts) == members
     assert len(parts) == shards
     assert max(parts) - min(parts) <= 1
 
 
-def test_a_pool_is_chosen_by_what_is_known_of_its_claims() -> None:
+def test_the_pool_size_follows_from_its_claims() -> None:
     fixed = pool_choice(plan_of(sandbox(pool={"size": 3})).settings.pool)
     assert (fixed.size, fixed.expected_miss_rate) == (3, None)
     sized = pool_choice(
@@ -162,7 +162,7 @@ def test_a_pool_is_chosen_by_what_is_known_of_its_claims() -> None:
     assert 0 < sized.expected_miss_rate <= plan_of(sandbox()).settings.pool.miss_rate
 
 
-def test_claims_bring_variables_only_where_they_may_and_volumes_never() -> None:
+def test_templates_allow_variables_by_the_class_and_never_volumes() -> None:
     usual = made(sandbox()).templates[0]["spec"]
     open_ = made(sandbox(claimEnv=True, pool={"size": 0})).templates[0]["spec"]
     assert (usual["envVarsInjectionPolicy"], open_["envVarsInjectionPolicy"]) == ("Disallowed", "Allowed")
@@ -172,7 +172,7 @@ def test_claims_bring_variables_only_where_they_may_and_volumes_never() -> None:
 @pytest.mark.parametrize(
     "one", [fargate(), sandbox(storage={"kind": "none"}), sandbox(**VETTED, storage={"kind": "none"})]
 )
-def test_without_homes_there_is_one_pool_whatever_the_file_systems(one: Object) -> None:
+def test_a_class_without_homes_has_one_pool(one: Object) -> None:
     objects = made(one, 3)
     assert len(objects.pools) == 1
     assert objects.storage_classes == ()

@@ -35,25 +35,25 @@ def waits(given: ClassState) -> str:
     return wait.why
 
 
-def test_what_the_stack_names_stays_as_it_is() -> None:
+def test_current_releases_are_unchanged() -> None:
     assert plan(state(NEW, templates=(Template("box-new"),)), NOW) == plan(state(replace(NEW, ready=0)), NOW)
     assert steps(state(NEW)) == []
 
 
 @pytest.mark.parametrize("successor", [(), (replace(NEW, ready=2),), (replace(NEW, observed=False),)])
-def test_an_old_release_works_on_until_the_new_one_is_full(successor: tuple[Pool, ...]) -> None:
+def test_an_old_release_stays_until_the_new_one_is_full(successor: tuple[Pool, ...]) -> None:
     assert steps(state(OLD, *successor)) == []
     assert "replaces it" in waits(state(OLD, *successor))
 
 
-def test_every_shard_of_the_new_release_has_to_be_full() -> None:
+def test_all_shards_of_the_new_release_must_be_full() -> None:
     two = ClassState({"stable": ["box-new", "box-new-1"]}, [OLD, NEW, replace(NEW, name="box-new-1", ready=1)])
     assert steps(two) == []
     full = replace(two, pools=[OLD, NEW, replace(NEW, name="box-new-1")])
     assert steps(full) == [("mark", "box-old")]
 
 
-def test_a_release_gives_way_to_its_own_channel_only() -> None:
+def test_a_release_is_replaced_within_its_channel() -> None:
     beside = replace(OLD, channel="next")
     both = ClassState({"stable": ["box-new"], "next": ["box-newer"]}, [NEW, beside])
     assert steps(both) == []
@@ -61,11 +61,11 @@ def test_a_release_gives_way_to_its_own_channel_only() -> None:
     assert steps(state(replace(NEW, ready=0), beside)) == [("mark", "box-old")]
 
 
-def test_a_pool_that_is_to_be_empty_now_is_as_full_as_it_gets() -> None:
+def test_a_pool_with_a_scheduled_size_of_zero_is_full() -> None:
     assert steps(state(OLD, replace(NEW, desired=0, ready=0, members=0))) == [("mark", "box-old")]
 
 
-def test_in_its_hours_a_new_release_is_as_large_as_they_say_before_the_old_one_goes() -> None:
+def test_a_new_release_has_its_scheduled_size_before_the_old_one_is_deleted() -> None:
     small = replace(NEW, desired=0, ready=0, members=0)
     found = plan(replace(state(OLD, small), members_now=10), NOW)
     assert [(one.do, one.name, one.members) for one in found.steps] == [("scale", "box-new", 10)]
@@ -75,7 +75,7 @@ def test_in_its_hours_a_new_release_is_as_large_as_they_say_before_the_old_one_g
     assert steps(replace(state(OLD, replace(filling, ready=10)), members_now=10)) == [("mark", "box-old")]
 
 
-def test_the_hours_are_divided_among_the_shards_and_scale_nothing_else() -> None:
+def test_the_scheduled_size_is_divided_over_shards() -> None:
     two = ClassState({"stable": ["box-new", "box-new-1"]}, [OLD, NEW, replace(NEW, name="box-new-1")], members_now=7)
     assert [(one.name, one.members) for one in plan(two, NOW).steps] == [("box-new", 4)]
     # Without an old release, or once it is marked, sizes are the schedule's alone.
@@ -85,11 +85,11 @@ def test_the_hours_are_divided_among_the_shards_and_scale_nothing_else() -> None
     assert ("scale", "box-new") not in steps(replace(state(replace(OLD, desired=0), NEW), members_now=7))
 
 
-def test_once_marked_it_goes_even_if_the_new_pool_is_claimed_from() -> None:
+def test_a_marked_release_is_emptied_while_the_new_pool_refills() -> None:
     assert steps(state(MARKED, replace(NEW, ready=0))) == [("empty", "box-old")]
 
 
-def test_nobody_who_chose_it_before_it_was_marked_is_left_without() -> None:
+def test_claims_from_before_the_mark_are_served() -> None:
     assert "new claims may still name it" in waits(
         state(NEW, replace(MARKED, retiring=NOW - SETTLED + timedelta(seconds=1)))
     )
@@ -104,7 +104,7 @@ def test_a_pool_stays_until_its_last_member_is_gone(going: Pool) -> None:
     assert steps(state(NEW, going, templates=(TEMPLATE,))) == []
 
 
-def test_pool_and_template_stay_while_a_claim_names_them_and_then_go_one_after_the_other() -> None:
+def test_pool_and_template_are_deleted_after_the_last_claim() -> None:
     held = state(NEW, EMPTY, claims=(claim(), claim()), templates=(TEMPLATE,))
     assert steps(held) == []
     assert waits(held) == "2 claims name it"
@@ -114,18 +114,18 @@ def test_pool_and_template_stay_while_a_claim_names_them_and_then_go_one_after_t
     assert "new claims may still name it" in waits(state(NEW, templates=(replace(TEMPLATE, retiring=NOW),)))
 
 
-def test_a_claim_that_came_as_its_pool_went_gets_it_back() -> None:
+def test_a_deleted_pool_is_restored_for_a_late_claim() -> None:
     assert steps(state(NEW, claims=(claim(sandbox=None),), templates=(TEMPLATE,))) == [("restore-pool", "box-old")]
 
 
 COLD = Pool("box-old-cold", "stable", template="box-old")
 
 
-def test_the_empty_pool_of_a_current_release_is_current() -> None:
+def test_the_cold_pool_of_a_current_release_is_current() -> None:
     assert steps(state(NEW, Pool("box-new-cold", "stable", template="box-new"))) == []
 
 
-def test_the_empty_pool_of_an_old_release_goes_by_the_same_steps_and_its_template_after_both() -> None:
+def test_the_cold_pool_of_an_old_release_is_deleted_before_its_template() -> None:
     assert steps(state(NEW, COLD, templates=(TEMPLATE,))) == [("mark", "box-old-cold")]
     marked = replace(COLD, retiring=NOW - SETTLED)
     named = (claim("box-old-cold"),)
@@ -134,19 +134,19 @@ def test_the_empty_pool_of_an_old_release_goes_by_the_same_steps_and_its_templat
     assert steps(state(NEW, EMPTY, marked, claims=named, templates=(TEMPLATE,))) == [("remove-pool", "box-old")]
 
 
-def test_a_claim_that_came_as_its_empty_pool_went_gets_it_back() -> None:
+def test_a_deleted_cold_pool_is_restored_for_a_late_claim() -> None:
     named = (claim("box-old-cold", sandbox=None),)
     assert steps(state(NEW, claims=named, templates=(TEMPLATE,))) == [("restore-pool", "box-old-cold")]
     assert ("restore-pool", "box-old-cold") in steps(state(NEW, EMPTY, claims=named, templates=(TEMPLATE,)))
 
 
-def test_a_release_that_comes_back_is_given_out_again() -> None:
+def test_a_release_that_is_named_again_is_unmarked() -> None:
     back = replace(NEW, retiring=NOW)
     assert steps(state(back, templates=(Template("box-new", retiring=NOW),))) == [("unmark", "box-new")]
     assert steps(state(NEW, templates=(Template("box-new", retiring=NOW),))) == [("unmark", "box-new")]
 
 
-def test_releases_are_read_as_the_constraints_list_them() -> None:
+def test_current_pools_are_read_from_the_parameters() -> None:
     told = "stable/box-a,stable/box-a-1,next/box-b"
     assert current_pools(told) == {"stable": ["box-a", "box-a-1"], "next": ["box-b"]}
     assert current_pools("") == {}

@@ -41,7 +41,7 @@ def test_a_pool_has_the_size_of_its_hours(plan: ClassPlan, day: str, hour: int, 
     assert size_at(size_changes(pool), day, now, base_size(pool)) == expected
 
 
-def test_where_one_schedule_follows_another_the_next_one_counts() -> None:
+def test_where_schedules_meet_the_later_one_counts() -> None:
     morning = {"start": "08:00", "end": "12:00", "size": 9}
     noon = {"start": "12:00", "end": "18:00", "size": 4}
     changes = size_changes(plan_of(sandbox(pool={"size": 1, "schedules": [noon, morning]})).settings.pool)
@@ -49,7 +49,7 @@ def test_where_one_schedule_follows_another_the_next_one_counts() -> None:
     assert changes[0].cron == "0 8 * * 1,2,3,4,5"
 
 
-def test_a_night_is_one_stretch_although_it_is_written_as_two() -> None:
+def test_a_schedule_over_midnight_is_one_interval() -> None:
     every = [*WEEK]
     evening = {"days": every, "start": "20:00", "end": "24:00", "size": 7}
     morning = {"days": every, "start": "00:00", "end": "06:00", "size": 7}
@@ -62,7 +62,7 @@ def test_a_night_is_one_stretch_although_it_is_written_as_two() -> None:
 
 @FEW
 @given(planned())
-def test_jobs_scale_all_pools_of_the_class_and_may_do_nothing_else(plan: ClassPlan) -> None:
+def test_jobs_may_only_scale_the_pools_of_the_class(plan: ClassPlan) -> None:
     objects = objects_of(plan)
     made_by = objects.schedules
     assert (made_by is None) == (not plan.settings.pool.schedules)
@@ -105,7 +105,7 @@ def test_jobs_follow_the_releases() -> None:
     assert len(two.schedules.role["rules"][0]["resourceNames"]) == 2
 
 
-def test_jobs_are_no_sandboxes() -> None:
+def test_jobs_run_outside_the_namespaces_of_classes() -> None:
     found = made(sandbox(pool={"schedules": [OFFICE]})).schedules
     assert found is not None
     for job in found.jobs:

@@ -25,7 +25,7 @@ def nothing() -> str:
 
 @FEW
 @given(planned())
-def test_a_home_belongs_to_the_class_and_to_nobody_else(plan: ClassPlan) -> None:
+def test_a_home_has_the_ids_of_its_class(plan: ClassPlan) -> None:
     objects = objects_of(plan)
     assert len(objects.storage_classes) == (plan.shards if plan.slots else 0)
     by_name = {one["metadata"]["name"]: one for one in objects.storage_classes}
@@ -52,7 +52,7 @@ def test_a_home_belongs_to_the_class_and_to_nobody_else(plan: ClassPlan) -> None
 
 
 @pytest.mark.parametrize("name", ["a", "standard", "x" * LONGEST_CLASS])
-def test_a_folder_is_one_that_efs_takes_whatever_the_class_is_called(name: str) -> None:
+def test_folders_are_valid_in_efs(name: str) -> None:
     (one,) = made(sandbox(name)).storage_classes
     assert len(VOLUME) == LONGEST_VOLUME
     path = Parameters.parse(one["parameters"]).directory({"metadata": {"name": "c", "namespace": "n"}}, VOLUME, nothing)
@@ -61,7 +61,7 @@ def test_a_folder_is_one_that_efs_takes_whatever_the_class_is_called(name: str) 
     assert path.count("/") <= 4
 
 
-def test_no_class_is_below_another() -> None:
+def test_folders_of_classes_are_not_nested() -> None:
     folders = [made(sandbox(name)).storage_classes[0]["parameters"]["basePath"] for name in ("a", "a-b", "seats")]
     assert len(set(folders)) == 3
     assert not any(one != other and one.startswith(f"{other}/") for one in folders for other in folders)
@@ -69,7 +69,7 @@ def test_no_class_is_below_another() -> None:
     assert not any(folder.startswith("/seats") for folder in folders)
 
 
-def test_ids_that_are_not_known_yet_pass_through_untouched() -> None:
+def test_unknown_file_system_ids_are_not_read() -> None:
     later = object()
     plan = plan_of(sandbox(identity={"kind": "irsa"}))
     objects = class_objects(plan, DeploymentValues([later], later, {plan.name: later}))

@@ -30,7 +30,7 @@ def rows(text: str, columns: int) -> list[list[str]]:
     return [row for row in found if len(row) == columns and not set(row[0]) <= {"-", ":", ""}]
 
 
-def test_prod_keeps_its_promise() -> None:
+def test_prod_costs_at_most_its_target() -> None:
     """$3.00 or less among 100 users with 40 active hours, $1.50 or less among 1,000."""
     reckoned = model(prod(), Decimal(40))
     assert reckoned.of(100).per_user_month <= Decimal("3.00")
@@ -39,7 +39,7 @@ def test_prod_keeps_its_promise() -> None:
     assert f"${few} among 100 and ${many} among 1,000" in DESIGN
 
 
-def test_what_prod_costs_by_hours_is_as_documented() -> None:
+def test_the_cost_of_prod_by_hours_is_documented() -> None:
     documented = {row[0]: row[1:] for row in rows(COST, 6) if row[0].isdecimal()}
     assert len(documented) == 6
     for hours, told in documented.items():
@@ -49,7 +49,7 @@ def test_what_prod_costs_by_hours_is_as_documented() -> None:
         assert told == [*by_users, f"{enough} users" if enough else "never"]
 
 
-def test_what_each_choice_saves_is_as_documented_and_each_saves_something() -> None:
+def test_the_savings_of_each_choice_are_documented() -> None:
     documented = {row[0]: (row[1], row[2]) for row in rows(DESIGN, 4) if row[0] != "choice"}
     assert set(documented) == set(UNDONE)
     now = model(prod())
@@ -60,7 +60,7 @@ def test_what_each_choice_saves_is_as_documented_and_each_saves_something() -> N
         assert documented[choice] == (f"{cents(more[0]):+}", f"{cents(more[1]):+}"), choice
 
 
-def test_what_the_first_layout_cost_is_as_documented() -> None:
+def test_the_cost_of_the_first_layout_is_documented() -> None:
     undone: dict[str, dict[str, Any] | str] = {}
     for changes in UNDONE.values():
         for section, values in changes.items():
@@ -70,7 +70,7 @@ def test_what_the_first_layout_cost_is_as_documented() -> None:
     assert f"cost ${few} and ${many}." in DESIGN
 
 
-def test_what_spot_is_worth_is_as_documented() -> None:
+def test_the_savings_of_spot_are_documented() -> None:
     now = estimate(prod(), 100).per_user_month
     lean = estimate(prod(), 100, taken=Assumptions().but({"spot-discount": "0.4"})).per_user_month
     none = estimate(prod(), 100, taken=Assumptions().but({"spot-discount": "0"})).per_user_month
@@ -80,7 +80,7 @@ def test_what_spot_is_worth_is_as_documented() -> None:
     assert (int(cents_more), Decimal(dollars_more)) == (int(cents(lean - now) * 100), cents(none - now))
 
 
-def test_what_is_left_below_the_promise_and_what_takes_it_is_as_documented() -> None:
+def test_the_margin_below_the_target_is_documented() -> None:
     now = estimate(prod(), 100)
     left = 100 * now.target - now.total_month
     assert f"Among 100 users ${cents(left)} a month are left" in COST
@@ -129,7 +129,7 @@ def ours() -> Model:
     return model(first_arithmetic(), Decimal(146))
 
 
-def test_the_first_arithmetic_and_ours_differ_line_by_line_as_documented(ours: Model) -> None:
+def test_the_difference_to_the_first_estimate_is_documented(ours: Model) -> None:
     by_part = {line.part: line.monthly for line in ours.of(1).lines}
 
     def of(*words: str) -> str:
@@ -158,7 +158,7 @@ def test_the_first_arithmetic_and_ours_differ_line_by_line_as_documented(ours: M
     assert cents(ours.of(1000).per_user_month) == Decimal("3.26")
 
 
-def test_the_first_arithmetics_hour_follows_from_our_prices_step_by_step() -> None:
+def test_the_hourly_rate_of_the_first_estimate_is_derived_step_by_step() -> None:
     """42 on an m8g.2xlarge by its formula; then what the disk holds, what is bought, and how full it is."""
     book = price_book("us-east-1")
     context = EstimateContext(first_arithmetic(), book, Assumptions())

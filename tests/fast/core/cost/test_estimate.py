@@ -69,7 +69,7 @@ def environments(draw: some.DrawFn) -> Settings:
 
 @given(environments(), some.integers(1, 100_000), HOURS)
 @budget(max_examples=25)
-def test_lines_sum_to_the_whole_exactly_and_as_they_are_shown(asked: Settings, users: int, hours: Decimal) -> None:
+def test_lines_add_up_exactly_and_when_rounded(asked: Settings, users: int, hours: Decimal) -> None:
     found = estimate(asked, users, hours)
     whole = sum((line.monthly for line in found.lines), start=Decimal(0))
     assert whole == found.total_month
@@ -82,7 +82,7 @@ def test_lines_sum_to_the_whole_exactly_and_as_they_are_shown(asked: Settings, u
 
 @given(environments(), some.integers(1, 100_000), some.integers(1, 100_000), HOURS)
 @budget(max_examples=25)
-def test_more_users_never_cost_less_in_all_nor_more_each(
+def test_more_users_raise_the_total_and_not_the_cost_per_user(
     asked: Settings, users: int, more: int, hours: Decimal
 ) -> None:
     reckoned = model(asked, hours)
@@ -93,7 +93,7 @@ def test_more_users_never_cost_less_in_all_nor_more_each(
 
 @given(environments(), HOURS, HOURS)
 @budget(max_examples=15)
-def test_more_hours_never_cost_less_and_nothing_fixed(asked: Settings, one: Decimal, other: Decimal) -> None:
+def test_more_hours_raise_the_variable_cost_only(asked: Settings, one: Decimal, other: Decimal) -> None:
     less, more = (model(asked, hours).of(100) for hours in sorted((one, other)))
     assert less.variable_month <= more.variable_month
     assert less.fixed_month == more.fixed_month
@@ -101,7 +101,7 @@ def test_more_hours_never_cost_less_and_nothing_fixed(asked: Settings, one: Deci
 
 @given(environments(), HOURS)
 @budget(max_examples=15)
-def test_the_target_is_met_from_the_users_that_are_told_and_not_by_one_less(asked: Settings, hours: Decimal) -> None:
+def test_the_target_is_met_from_the_break_even_number_of_users(asked: Settings, hours: Decimal) -> None:
     reckoned = model(asked, hours)
     enough = reckoned.of(1).break_even_users
     if enough is None:
@@ -121,7 +121,7 @@ def test_a_mix_costs_what_its_classes_cost(asked: Settings) -> None:
         assert only.of(1).variable_month == own.per_user_month
 
 
-def test_a_setting_costs_what_its_price_says() -> None:
+def test_each_setting_has_the_cost_of_its_price() -> None:
     book = price_book("us-east-1")
     one = estimate(settings({"network": {"nat": "single", "zones": 3}}), 10)
     three = estimate(settings({"network": {"nat": "per-zone", "zones": 3}}), 10)
@@ -131,14 +131,14 @@ def test_a_setting_costs_what_its_price_says() -> None:
     assert doors.fixed_month - one.fixed_month == book.rate("endpoint.interface").all_month().value * 6
 
 
-def test_exported_bills_have_the_buckets_own_key_which_costs_nothing() -> None:
+def test_the_usage_export_needs_no_kms_key() -> None:
     for exported in (True, False):
         asked = settings({"cost": {"usageExport": exported}})
         (keys,) = [line for line in estimate(asked, 100).lines if line.part == "keys"]
         assert (keys.monthly, keys.basis) == (Decimal(4), "4: logs, secrets, disks, homes")
 
 
-def test_a_second_release_has_a_pool_of_its_own() -> None:
+def test_a_second_release_has_its_own_pool() -> None:
     image = f"registry.example.com/sandbox@sha256:{'ef' * 32}"
     one = sandbox(pool={"size": 20}, resources={"cpu": "1", "memory": "1Gi"})
     two = {**one, "releases": [{"image": image}]}
@@ -146,7 +146,7 @@ def test_a_second_release_has_a_pool_of_its_own() -> None:
     assert double > single
 
 
-def test_what_is_warm_in_office_hours_only_is_paid_then_only() -> None:
+def test_scheduled_pools_cost_by_their_hours() -> None:
     guarded = sandbox("guarded", tier="untrusted", pool={"size": 2})
     office = {**guarded, "pool": {"size": 0, "schedules": [{"start": "08:00", "end": "18:00", "size": 2}]}}
     always, some_hours = (
@@ -165,7 +165,7 @@ def test_what_is_warm_in_office_hours_only_is_paid_then_only() -> None:
     assert sum(one.share for one in stretches({"a": pool, "b": pool})) == 1
 
 
-def test_disk_on_fargate_is_paid_for_beyond_what_is_free() -> None:
+def test_fargate_disk_beyond_the_free_size_is_charged() -> None:
     book = price_book("us-east-1")
     free, more = (
         estimate(settings({"sandboxClasses": [fargate(resources=given)]}), 1).by_class[0].hour
@@ -174,7 +174,7 @@ def test_disk_on_fargate_is_paid_for_beyond_what_is_free() -> None:
     assert more - free == 80 * book.rate("fargate.disk").dollars
 
 
-def test_a_declared_seat_has_a_home_that_is_paid_for() -> None:
+def test_a_seat_has_the_cost_of_its_home() -> None:
     asked = {"sandboxClasses": [sandbox()], "workspaces": [{"name": "desk", "class": "standard", "user": "u-1"}]}
     (seat,) = [line for line in estimate(settings(asked), 1).lines if line.part.startswith("use of declared seats")]
     assert seat.fixed
@@ -184,7 +184,7 @@ def test_a_declared_seat_has_a_home_that_is_paid_for() -> None:
     assert like < seat.monthly <= like + own["through NAT"]
 
 
-def test_nodes_that_stand_for_nobody_yet_take_their_images_too() -> None:
+def test_warm_nodes_pull_images() -> None:
     def images(size: int) -> Decimal:
         found = estimate(settings({"sandboxClasses": [sandbox(pool={"size": size})]}), 1).lines
         return sum((line.monthly for line in found if line.part == "images for standing nodes"), start=Decimal(0))
@@ -193,7 +193,7 @@ def test_nodes_that_stand_for_nobody_yet_take_their_images_too() -> None:
     assert 0 < images(1) < images(40)
 
 
-def test_what_comes_and_goes_on_full_system_nodes_has_another_for_its_time() -> None:
+def test_transient_pods_may_need_another_system_node() -> None:
     def system(settings: Settings) -> str:
         (line,) = [line for line in estimate(settings, 1).lines if line.part == "system nodes"]
         return line.basis
@@ -204,7 +204,7 @@ def test_what_comes_and_goes_on_full_system_nodes_has_another_for_its_time() -> 
     assert "more for" not in system(roomy)
 
 
-def test_images_in_ecr_of_the_region_are_not_taken_through_nat() -> None:
+def test_images_in_ecr_of_the_region_do_not_use_nat() -> None:
     near = f"111122223333.dkr.ecr.us-east-1.amazonaws.com/sandbox@sha256:{'ab' * 32}"
     far = f"111122223333.dkr.ecr.eu-west-1.amazonaws.com/sandbox@sha256:{'ab' * 32}"
     costs = [
@@ -218,7 +218,7 @@ def test_images_in_ecr_of_the_region_are_not_taken_through_nat() -> None:
     assert costs[0] < costs[1] == costs[2]
 
 
-def test_what_stands_already_is_not_paid_twice_and_that_is_said() -> None:
+def test_existing_resources_are_not_counted() -> None:
     found = estimate(
         settings(
             {
@@ -234,7 +234,7 @@ def test_what_stands_already_is_not_paid_twice_and_that_is_said() -> None:
     assert any("cluster already exists" in remark for remark in found.remarks)
 
 
-def test_prices_of_another_region_are_never_taken() -> None:
+def test_prices_of_other_regions_are_not_used() -> None:
     elsewhere = settings({}).model_copy(update={"region": "ap-south-1"})
     with pytest.raises(MissingPricesError, match="no prices of ap-south-1"):
         estimate(elsewhere, 10)
@@ -244,7 +244,7 @@ def test_prices_of_another_region_are_never_taken() -> None:
         estimate(settings({"sandboxClasses": [sandbox(tier="untrusted")]}), 10, book=few)
 
 
-def test_spot_prices_that_were_seen_are_taken_instead_of_the_assumption() -> None:
+def test_observed_spot_prices_replace_the_assumption() -> None:
     book = price_book("us-east-1")
     cheap = {
         name: replace(one, spot=one.on_demand.times(Decimal("0.1")), spot_date=one.date)
@@ -269,7 +269,7 @@ def test_spot_prices_that_were_seen_are_taken_instead_of_the_assumption() -> Non
         ({"home": "NaN"}, "nothing below 0"),
     ],
 )
-def test_an_assumption_without_sense_is_refused(given_: dict[str, str], wrong: str) -> None:
+def test_invalid_assumptions_are_refused(given_: dict[str, str], wrong: str) -> None:
     with pytest.raises(ValueError, match=wrong):
         Assumptions().but(given_)
 
@@ -282,14 +282,14 @@ def test_an_assumption_without_sense_is_refused(given_: dict[str, str], wrong: s
         ({"mix": {"standard": Decimal("0.5")}}, "sum to 0.5"),
     ],
 )
-def test_hours_and_mixes_without_sense_are_refused(asked: dict[str, Any], wrong: str) -> None:
+def test_invalid_hours_and_mixes_are_refused(asked: dict[str, Any], wrong: str) -> None:
     with pytest.raises(ValueError, match=wrong):
         model(settings({"sandboxClasses": [sandbox()]}), **asked)
     with pytest.raises(ValueError, match="at least one is required"):
         model(settings({})).of(0)
 
 
-def test_what_moves_most_stands_first_and_is_as_large_as_it_says() -> None:
+def test_the_most_sensitive_assumptions_come_first() -> None:
     asked = settings({"sandboxClasses": [sandbox(capacity="spot")]})
     now = estimate(asked, 100)
 

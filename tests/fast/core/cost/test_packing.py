@@ -19,15 +19,13 @@ PEAKED = {"first": Pool(size=7, schedules=(Schedule(start="07:30", end="10:00", 
 
 
 @pytest.mark.parametrize(("users", "kept", "enough"), [(0, 2.7, 1.2), (100, 4.0, 2.2)])
-def test_slots_that_may_move_leave_half_the_nodes_and_those_that_may_not_keep_them(
-    users: int, kept: float, enough: float
-) -> None:
+def test_movable_slots_free_half_of_the_nodes(users: int, kept: float, enough: float) -> None:
     moving, staying = (month(PEAKED, 1, 12, users, moving=moving) for moving in (True, False))
     assert abs(staying.nodes - kept) < 0.1
     assert abs(moving.nodes - enough) < 0.1
 
 
-def test_a_node_with_something_claimed_on_it_stays() -> None:
+def test_a_node_with_a_claimed_sandbox_stays() -> None:
     """One seat, and no slot that could hold the node with it."""
     assert month({"first": Pool(size=0)}, 1, 12, 0).nodes == 1
     assert month({"first": Pool(size=0)}, 0, 12, 0).nodes == 0
@@ -35,7 +33,7 @@ def test_a_node_with_something_claimed_on_it_stays() -> None:
 
 @pytest.mark.parametrize("arrivals", ["in office hours", "at all hours"])
 @pytest.mark.parametrize(("users", "seeds"), [(100, (1, 2, 3)), (200, (1, 2)), (1000, (1,))])
-def test_the_estimate_of_prod_pays_for_the_nodes_that_time_comes_to(
+def test_the_estimate_of_prod_covers_the_simulated_nodes(
     users: int, seeds: tuple[int, ...], arrivals: Arrivals
 ) -> None:
     settings = prod()

@@ -31,7 +31,7 @@ def row(divided: tuple[Statement, list[FocusRow]]) -> FocusRow:
     return dict(next(one for one in divided[1] if one["x_CostPart"] == "storage"))
 
 
-def test_the_rows_are_focus_and_the_bill(divided: tuple[Statement, list[FocusRow]]) -> None:
+def test_rows_are_valid_and_add_up_to_the_bill(divided: tuple[Statement, list[FocusRow]]) -> None:
     statement, rows = divided
     assert breaches(rows, statement.bill) == []
     assert {row["x_CostPart"] for row in rows} == set(PARTS)
@@ -40,14 +40,14 @@ def test_the_rows_are_focus_and_the_bill(divided: tuple[Statement, list[FocusRow
         assert of_part == statement.total(lambda entry: entry.part)[part]
 
 
-def test_quantities_are_those_of_the_ledger(divided: tuple[Statement, list[FocusRow]]) -> None:
+def test_quantities_are_from_the_ledger(divided: tuple[Statement, list[FocusRow]]) -> None:
     known = record(month(8, 1), 1)
     kept = sum(row.storage_gib_hours for row in known.rows)
     told = sum(Decimal(str(row["ConsumedQuantity"])) for row in divided[1] if row["x_CostPart"] == "storage")
     assert told == pytest.approx(kept, abs=Decimal("0.001"))
 
 
-def test_a_bill_that_the_rows_are_not_is_told(divided: tuple[Statement, list[FocusRow]]) -> None:
+def test_a_difference_to_the_bill_is_reported(divided: tuple[Statement, list[FocusRow]]) -> None:
     statement, rows = divided
     (told,) = breaches(rows[1:], statement.bill)
     assert "and the bill" in told
@@ -57,13 +57,13 @@ MANDATORY = [column.name for column in COLUMNS if column.level == "mandatory"]
 
 
 @pytest.mark.parametrize("name", MANDATORY)
-def test_a_mandatory_column_that_is_missing_is_told(name: str, row: FocusRow) -> None:
+def test_a_missing_mandatory_column_is_reported(name: str, row: FocusRow) -> None:
     del row[name]
     assert f"columns: {name} is missing" in breaches([row])
 
 
 @pytest.mark.parametrize("name", [column.name for column in COLUMNS if not column.nullable])
-def test_what_may_not_be_empty_is_told(name: str, row: FocusRow) -> None:
+def test_an_empty_required_value_is_reported(name: str, row: FocusRow) -> None:
     row[name] = None
     assert any(f"{name} is empty" in told for told in breaches([row]))
 
@@ -91,7 +91,7 @@ def test_what_may_not_be_empty_is_told(name: str, row: FocusRow) -> None:
         ({"cost_part": "x"}, "not named x_Something"),
     ],
 )
-def test_each_rule_tells_what_breaks_it(changes: dict[str, Any], told: str, row: FocusRow) -> None:
+def test_each_rule_reports_its_violations(changes: dict[str, Any], told: str, row: FocusRow) -> None:
     assert any(told in one for one in breaches([row | changes]))
 
 
@@ -100,7 +100,7 @@ def test_custom_columns_come_last_and_all_rows_have_the_same(row: FocusRow) -> N
     assert "row 2: it has other columns than the first" in breaches([row, row | {"x_More": "a"}])
 
 
-def test_no_more_is_told_than_somebody_reads(row: FocusRow) -> None:
+def test_the_number_of_reports_is_limited(row: FocusRow) -> None:
     wrong = dict.fromkeys(row)
     assert len(breaches([wrong] * 100)) == MOST
 

@@ -34,7 +34,7 @@ def expressions(policy: Policy) -> list[str]:
     ]
 
 
-def test_each_policy_and_each_of_its_rules_has_a_name_of_its_own() -> None:
+def test_policies_and_rules_have_unique_names() -> None:
     names = [policy.full_name for policy in POLICIES]
     assert len(set(names)) == len(names)
     for policy in POLICIES:
@@ -61,7 +61,7 @@ def test_a_policy_fails_closed_denies_and_is_audited(policy: Policy) -> None:
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
-def test_no_expression_trips_over_what_a_request_may_lack(policy: Policy) -> None:
+def test_expressions_handle_missing_fields_of_requests(policy: Policy) -> None:
     for cel in expressions(policy):
         assert "\n" not in cel
         assert cel.count("(") == cel.count(")"), cel
@@ -72,7 +72,7 @@ def test_no_expression_trips_over_what_a_request_may_lack(policy: Policy) -> Non
 
 
 @pytest.mark.parametrize("policy", [row for row in POLICIES if row.by_class], ids=lambda policy: policy.name)
-def test_without_its_class_nothing_is_made_and_what_is_there_may_go(policy: Policy) -> None:
+def test_without_parameters_creates_are_refused_and_updates_allowed(policy: Policy) -> None:
     said = {}
     for binding in policy.bindings():
         operations = {
@@ -89,7 +89,7 @@ def test_without_its_class_nothing_is_made_and_what_is_there_may_go(policy: Poli
     assert policy.in_classes
 
 
-def test_a_namespace_that_goes_is_held_up_by_nothing() -> None:
+def test_the_deletion_of_a_namespace_is_not_blocked() -> None:
     watching = {policy.name: policy for policy in POLICIES if "DELETE" in policy.operations}
     # The endings are about how something is deleted, and never about who does it: who ends a namespace leaves nothing.
     assert set(watching) == {"fences", "reach", "endings"}
@@ -100,7 +100,7 @@ def test_a_namespace_that_goes_is_held_up_by_nothing() -> None:
     assert "userInfo" not in ending.holds
 
 
-def test_what_rules_read_of_a_class_is_what_a_class_says() -> None:
+def test_rules_read_parameters_that_the_configmap_has() -> None:
     plan = plans(settings({"sandboxClasses": [sandbox()]}))[0]
     said = set(constraints(plan, "fs-1")["data"])
     asked = {key for policy in POLICIES for cel in expressions(policy) for key in re.findall(r"data\[\?'(\w+)'\]", cel)}
@@ -108,7 +108,7 @@ def test_what_rules_read_of_a_class_is_what_a_class_says() -> None:
     assert {"runtimeClassName", "uid", "images", "pools", "storageClasses", "seats"} <= asked
 
 
-def test_only_what_is_about_volumes_names_file_systems_and_all_of_them() -> None:
+def test_only_volume_policies_name_file_systems() -> None:
     naming = [policy.name for policy in POLICIES if SYSTEMS[0] in json.dumps(policy.document())]
     assert naming == ["volumes", "storage-classes"]
     for policy in POLICIES:
@@ -133,7 +133,7 @@ def test_subresources_are_named_one_by_one() -> None:
     assert not any(name.endswith("/*") for name in watched)
 
 
-def test_every_shape_is_asked_of_all_three_kinds() -> None:
+def test_pod_rules_apply_to_all_three_kinds() -> None:
     by_name = {policy.name: policy for policy in POLICIES}
     ids = [[rule.id for rule in by_name[name].rules] for name in ("templates", "sandboxes", "pods")]
     # The server itself refuses a pod that is made with a debug container.
@@ -142,14 +142,14 @@ def test_every_shape_is_asked_of_all_three_kinds() -> None:
 
 
 @pytest.mark.parametrize("key", ["sandbox_controller", "service", "provisioner"])
-def test_who_is_exempt_may_be_called_otherwise(key: str) -> None:
+def test_user_names_of_principals_can_be_overridden(key: str) -> None:
     hands = replace(EKS, **{key: "system:serviceaccount:mine:own"})
     texts = [json.dumps(policy.document()) for policy in policies(SYSTEMS, hands)]
     assert any("system:serviceaccount:mine:own" in text for text in texts)
     assert not any(f"'{getattr(EKS, key)}'" in text for text in texts)
 
 
-def test_the_cluster_is_asked_who_deploys_after_everybody_known_was_looked_for() -> None:
+def test_the_authorizer_is_checked_last() -> None:
     """It costs a third of what an expression may."""
     asked = requested_by("jane", groups=["team"], prefixes=["eks:"])
     assert asked.endswith(f"|| {DEPLOYER})")
@@ -157,7 +157,7 @@ def test_the_cluster_is_asked_who_deploys_after_everybody_known_was_looked_for()
     assert requested_by() == f"({DEPLOYER})"
 
 
-def test_only_namespaces_of_classes_are_looked_at_but_for_what_has_none() -> None:
+def test_policies_match_namespaces_of_classes_and_cluster_scoped_objects() -> None:
     everywhere: dict[str, Any] = {}
     elsewhere = {"matchExpressions": [{"key": CLASS_LABEL, "operator": "DoesNotExist"}]}
     for policy in POLICIES:
@@ -182,14 +182,14 @@ def test_only_namespaces_of_classes_are_looked_at_but_for_what_has_none() -> Non
     assert all(selector == {} for selector in everywhere.values())
 
 
-def test_sandboxes_end_nobody_and_are_ended_by_nobody_ordinary() -> None:
+def test_sandboxes_have_the_default_priority() -> None:
     made = priority_class()
     assert made["metadata"]["name"] == "sandbox"
     assert made["value"] == 0
     assert made["globalDefault"] is False
 
 
-def test_the_page_names_every_policy_and_every_rule() -> None:
+def test_the_reference_has_every_policy_and_rule() -> None:
     page = guardrails_page()
     for policy in POLICIES:
         assert f"`{policy.full_name}`" in page

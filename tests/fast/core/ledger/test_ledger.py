@@ -48,7 +48,7 @@ def row(began: datetime, ended: datetime, pod: str = "p1", *, claim: str = "c1",
     )
 
 
-def test_a_row_comes_back_from_the_table_as_it_went_there() -> None:
+def test_a_row_survives_the_table() -> None:
     whole = replace(row(NOON, NOON + HOUR), task="t", cpu_seconds=Decimal("360.25"), source="prometheus/metered")
     assert row_from_item(row_to_item(whole, NOON)) == whole
     assert row_to_item(whole, NOON)["expires"] == int(NOON.timestamp())
@@ -65,13 +65,13 @@ def test_a_row_comes_back_from_the_table_as_it_went_there() -> None:
         {"claim": "a#b"},
     ],
 )
-def test_what_can_be_no_row_is_none(wrong: dict[str, object]) -> None:
+def test_invalid_rows_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="row"):
         replace(row(NOON, NOON), **wrong)  # pyright: ignore[reportArgumentType]
 
 
 @given(some.datetimes(timezones=some.just(UTC)), some.integers(0, 40 * 86_400))
-def test_days_make_up_an_interval(began: datetime, seconds: int) -> None:
+def test_the_parts_of_an_interval_by_day_add_up_to_it(began: datetime, seconds: int) -> None:
     if began.year > 9000:
         return
     began = began.replace(microsecond=0)
@@ -82,19 +82,19 @@ def test_days_make_up_an_interval(began: datetime, seconds: int) -> None:
     assert [end for _, end in days[:-1]] == [start for start, _ in days[1:]]
 
 
-def test_texts_sort_as_moments_do() -> None:
+def test_formatted_timestamps_sort_by_time() -> None:
     assert parse_whole_second(format_whole_seconds(NOON)) == NOON
     assert parse_whole_second("2026-11-17T13:00:00.123+01:00") == NOON
     assert month_start(NOON) == NOON.replace(day=1, hour=0)
     assert round_amount(Decimal("1.00000049")) == Decimal(1)
 
 
-def test_warm_time_before_the_claim_is_nobodys() -> None:
+def test_warm_time_before_the_claim_is_not_in_the_ledger() -> None:
     early = replace(HELD, pods=(replace(POD, began=DAY),))
     assert rows(spans([early], [], NOON + HOUR)) == [("p1", NOON + MINUTE, NOON + HOUR, False)]
 
 
-def test_a_pass_makes_up_for_days_without_one() -> None:
+def test_a_pass_writes_the_rows_of_missed_days() -> None:
     now = NOON + timedelta(days=2)
     found = rows(spans([HELD], [], now))
     assert [(began, closed) for _, began, _, closed in found] == [
@@ -105,39 +105,39 @@ def test_a_pass_makes_up_for_days_without_one() -> None:
     assert found[-1][2] == now
 
 
-def test_an_open_row_goes_on_from_where_it_began() -> None:
+def test_an_open_row_is_continued() -> None:
     there = row(NOON + MINUTE, NOON + HOUR)
     (span,) = spans([HELD], [there], NOON + 2 * HOUR)
     assert span.row.sort_key == there.sort_key
     assert span.row.ended == NOON + 2 * HOUR
 
 
-def test_a_clock_that_is_behind_takes_nothing_back() -> None:
+def test_a_clock_that_is_behind_does_not_shorten_a_row() -> None:
     there = row(NOON + MINUTE, NOON + HOUR)
     (span,) = spans([HELD], [there], NOON + HOUR / 2)
     assert span.row.ended == there.ended
 
 
-def test_who_sleeps_pays_for_files_alone_from_when_it_slept() -> None:
+def test_a_suspended_workspace_has_rows_of_storage_only() -> None:
     asleep = replace(HELD, pods=(), asleep_since=NOON + HOUR)
     found = rows(spans([asleep], [row(NOON + MINUTE, NOON + HOUR / 2)], NOON + 3 * HOUR))
     assert sorted(found) == [(NO_POD, NOON + HOUR, NOON + 3 * HOUR, False), ("p1", NOON + MINUTE, NOON + HOUR, True)]
 
 
-def test_what_was_written_of_a_pod_beyond_its_end_is_put_right() -> None:
+def test_a_row_beyond_the_end_of_its_pod_is_corrected() -> None:
     asleep = replace(HELD, pods=(), asleep_since=NOON + HOUR)
     found = rows(spans([asleep], [row(NOON + MINUTE, NOON + 2 * HOUR)], NOON + 3 * HOUR))
     assert ("p1", NOON + MINUTE, NOON + HOUR, True) in found
 
 
-def test_sleep_ends_with_the_next_pod() -> None:
+def test_a_suspended_interval_ends_with_the_next_pod() -> None:
     second = replace(POD, uid="p2", began=NOON + 5 * HOUR)
     found = rows(spans([replace(HELD, pods=(second,))], [row(NOON + HOUR, NOON + 2 * HOUR, NO_POD)], NOON + 6 * HOUR))
     assert (NO_POD, NOON + HOUR, NOON + 5 * HOUR, True) in found
     assert ("p2", NOON + 5 * HOUR, NOON + 6 * HOUR, False) in found
 
 
-def test_a_pod_that_a_node_took_along_ends_when_it_was_last_seen() -> None:
+def test_a_pod_that_is_lost_with_its_node_ends_when_it_was_last_seen() -> None:
     second = replace(POD, uid="p2", began=NOON + 5 * HOUR)
     there, now = row(NOON + MINUTE, NOON + HOUR), NOON + 6 * HOUR
     seen = {there.sort_key: NOON + 2 * HOUR}
@@ -147,7 +147,7 @@ def test_a_pod_that_a_node_took_along_ends_when_it_was_last_seen() -> None:
     assert ("p1", NOON + MINUTE, NOON + HOUR, True) in found
 
 
-def test_a_claim_that_is_gone_ends_when_its_volume_says_so() -> None:
+def test_a_deleted_claim_ends_at_the_timestamp_of_its_volume() -> None:
     there = row(NOON + MINUTE, NOON + HOUR)
     kept = replace(HELD, claim="volume:v1", since=NOON + 2 * HOUR, asleep_since=NOON + 2 * HOUR, pods=())
     found = rows(spans([kept], [there], NOON + 4 * HOUR))
@@ -155,7 +155,7 @@ def test_a_claim_that_is_gone_ends_when_its_volume_says_so() -> None:
     assert (NO_POD, NOON + 2 * HOUR, NOON + 4 * HOUR, False) in found
 
 
-def test_nothing_ends_later_than_now_whatever_clock_it_was_deleted_by() -> None:
+def test_no_row_ends_in_the_future() -> None:
     """What is closed is never taken back: two months ahead would stay charged."""
     there, now = row(NOON + MINUTE, NOON + HOUR), NOON + 4 * HOUR
     ahead = NOON + timedelta(days=60)
@@ -170,7 +170,7 @@ def test_nothing_ends_later_than_now_whatever_clock_it_was_deleted_by() -> None:
     assert rows(spans([going], [asleep], now)) == [(NO_POD, NOON + MINUTE, now, True)]
 
 
-def test_an_end_that_is_ahead_by_no_more_than_clocks_are_apart_is_exact() -> None:
+def test_an_end_within_the_clock_skew_is_exact() -> None:
     """Cut off at this clock's time, what is left until the end would be in no row."""
     there, now = row(NOON + MINUTE, NOON + HOUR), NOON + 2 * HOUR
     deleted = now + SKEW
@@ -189,7 +189,7 @@ def test_a_claim_that_is_being_deleted_ends_when_its_deletion_was_recorded(pods:
     assert rows(found) == [("p1", NOON + MINUTE, deleted, True)]
 
 
-def test_a_row_that_was_just_written_is_not_taken_for_one_that_nothing_belongs_to() -> None:
+def test_a_new_row_is_not_abandoned() -> None:
     there = row(NOON, NOON + HOUR)
     assert spans([], [there], NOON + HOUR + MINUTE / 2) == []
     assert rows(spans([], [there], NOON + 2 * HOUR)) == [("p1", NOON, NOON + HOUR, True)]
@@ -200,7 +200,7 @@ def test_a_pod_that_ended_by_itself_ends_then() -> None:
     assert rows(spans([ended], [], NOON + 3 * HOUR)) == [("p1", NOON + MINUTE, NOON + HOUR, True)]
 
 
-def test_rows_that_grow_are_written_seldom_and_ends_at_once() -> None:
+def test_open_rows_are_updated_at_intervals_and_closed_ones_at_once() -> None:
     there = row(NOON + MINUTE, NOON + HOUR)
     (soon,) = spans([HELD], [there], there.ended + UPDATE_INTERVAL - timedelta(seconds=1))
     (later,) = spans([HELD], [there], there.ended + UPDATE_INTERVAL)
@@ -214,7 +214,7 @@ def test_rows_that_grow_are_written_seldom_and_ends_at_once() -> None:
     some.lists(some.tuples(some.integers(10, 4000), some.integers(10, 4000)), min_size=1, max_size=6),
     some.lists(some.integers(1, 40_000), max_size=12),
 )
-def test_however_often_anybody_looks_the_time_is_the_same(lives: list[tuple[int, int]], looks: list[int]) -> None:
+def test_the_recorded_time_does_not_depend_on_the_passes(lives: list[tuple[int, int]], looks: list[int]) -> None:
     """Awake for a while, asleep for a while, and so on; passes at any times, and one after everything."""
     at, awake = NOON, timedelta()
     history: list[tuple[datetime, datetime]] = []

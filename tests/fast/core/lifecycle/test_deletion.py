@@ -23,7 +23,7 @@ def volume(recorded: datetime, notes: dict[str, str] | None = None, *, requested
 
 @pytest.mark.parametrize("requested", [False, True])
 @pytest.mark.parametrize("going", [False, True])
-def test_whoever_repeats_a_deletion_keeps_its_timestamp_whatever_is_requested(*, requested: bool, going: bool) -> None:
+def test_a_repeated_deletion_keeps_its_timestamp(*, requested: bool, going: bool) -> None:
     recorded = NOW - MINUTE
     keep_for = NOTHING if requested else DAY
     notes, labels = deletion_patch(volume(recorded), NOW - DAY, NOW, keep_for, going=going)
@@ -34,7 +34,7 @@ def test_whoever_repeats_a_deletion_keeps_its_timestamp_whatever_is_requested(*,
     assert labels == {DESTROY_REQUESTED: "true" if requested else None}
 
 
-def test_a_request_to_destroy_is_not_taken_back_once_the_claim_goes() -> None:
+def test_a_destroy_request_is_final_once_the_claim_is_deleted() -> None:
     """However long it takes to go, its timestamp stays as well."""
     recorded = NOW - UNFINISHED - MINUTE
     notes, labels = deletion_patch(volume(recorded, requested=True), NOW - DAY, NOW, DAY, going=True, moving_to="other")
@@ -54,14 +54,14 @@ def test_a_request_to_destroy_is_not_taken_back_once_the_claim_goes() -> None:
     assert labels == {DESTROY_REQUESTED: None}
 
 
-def test_a_return_that_was_under_way_is_over_with_a_deletion() -> None:
+def test_a_deletion_ends_a_restore() -> None:
     back = volume(NOW - DAY, {RETURNING_SINCE: format_timestamp(NOW - MINUTE)})
     notes, _ = deletion_patch(back, NOW - MINUTE, NOW, DAY)
     # The earlier deletion was of an earlier claim.
     assert (notes[DELETED_AT], notes[RETURNING_SINCE]) == (format_timestamp(NOW), None)
 
 
-def test_what_is_kept_for_less_long_was_deleted_no_later() -> None:
+def test_a_shorter_retention_keeps_the_timestamp() -> None:
     deleted = volume(NOW - DAY / 2, {MOVING_TO: "other", RETURNING_SINCE: format_timestamp(NOW)})
     notes, labels = shorten_retention_patch(deleted, NOW, MINUTE)
     assert (notes, labels) == ({MOVING_TO: None, DESTROY_AFTER: format_timestamp(NOW + MINUTE)}, {})
@@ -71,7 +71,7 @@ def test_what_is_kept_for_less_long_was_deleted_no_later() -> None:
 
 
 @pytest.mark.parametrize("keep_for", [DAY, 30 * DAY])
-def test_nothing_is_kept_for_longer_by_asking_again(keep_for: timedelta) -> None:
+def test_a_repeated_request_never_lengthens_the_retention(keep_for: timedelta) -> None:
     assert shorten_retention_patch(volume(NOW - DAY / 2), NOW, keep_for) == ({}, {})
     # Nor is a request to destroy taken back, or written twice.
     assert shorten_retention_patch(volume(NOW - DAY, requested=True), NOW, keep_for) == ({}, {})

@@ -19,7 +19,7 @@ def sleeps(*seen: Activity, **said: Any) -> bool:
     return idle_decision(workspace(**said), LIMITS, seen, NOW).sleep
 
 
-def test_it_sleeps_after_the_classs_time_without_use_or_its_own() -> None:
+def test_a_workspace_is_suspended_after_its_idle_timeout() -> None:
     assert sleeps()
     assert not sleeps(last_active=NOW - 19 * MINUTE)
     assert not sleeps(idle_after=2 * HOUR)
@@ -43,11 +43,11 @@ def test_it_sleeps_after_the_classs_time_without_use_or_its_own() -> None:
     ],
     ids=str,
 )
-def test_it_is_left_awake(said: dict[str, Any]) -> None:
+def test_a_used_workspace_keeps_running(said: dict[str, Any]) -> None:
     assert not sleeps(**said)
 
 
-def test_a_lease_that_ran_out_was_use_until_then() -> None:
+def test_an_expired_lease_counts_as_use_until_its_end() -> None:
     assert not sleeps(leases=(lease(-MINUTE),))
     assert sleeps(leases=(lease(-HOUR),))
     assert not sleeps(busy_until=NOW - 2 * MINUTE)
@@ -59,7 +59,7 @@ def test_a_busy_until_or_lease_of_years_does_not_keep_it_running() -> None:
     assert not sleeps(busy_until=NOW + FURTHEST)
 
 
-def test_what_another_source_saw_counts_and_one_that_cannot_tell_keeps_it_awake() -> None:
+def test_unknown_activity_keeps_a_workspace_running() -> None:
     assert not sleeps(Activity("traffic", NOW - MINUTE))
     assert sleeps(Activity("traffic", NOW - HOUR), Activity("work"))
     assert not sleeps(Activity("traffic", NOW - HOUR), Activity("work", known=False))
@@ -74,11 +74,11 @@ def test_a_source_that_sees_the_sandbox_from_inside_does_not_need_the_others() -
     assert not sleeps(Activity("workspaced"), unknown)
 
 
-def test_coming_up_counts_as_use() -> None:
+def test_a_start_counts_as_use() -> None:
     assert not idle_decision(workspace(turned=NOW - MINUTE), LIMITS, (), NOW).sleep
 
 
-def test_a_clock_that_is_ahead_delays_it_and_one_that_is_far_off_is_not_believed() -> None:
+def test_a_clock_that_is_ahead_delays_the_suspension() -> None:
     assert not sleeps(last_active=NOW + 5 * MINUTE)
     assert sleeps(last_active=NOW + FURTHEST + MINUTE)
     # Behind by as much as clocks are: nobody loses a second of their time.
@@ -86,14 +86,14 @@ def test_a_clock_that_is_ahead_delays_it_and_one_that_is_far_off_is_not_believed
 
 
 @given(st.timedeltas(timedelta(0), 40 * MINUTE), st.timedeltas(-SKEW, SKEW))
-def test_no_skew_within_bounds_puts_anybody_to_sleep_before_their_time(used: timedelta, skew: timedelta) -> None:
+def test_clock_skew_never_suspends_early(used: timedelta, skew: timedelta) -> None:
     """`used` ago by one clock; another, which decides, is off by `skew`."""
     decided = idle_decision(workspace(last_active=NOW - used), LIMITS, (), NOW + skew)
     if decided.sleep:
         assert used >= 20 * MINUTE
 
 
-def test_when_to_look_again_is_when_it_would_sleep() -> None:
+def test_the_next_check_is_when_the_workspace_becomes_idle() -> None:
     read = workspace(last_active=NOW - MINUTE)
     again = idle_decision(read, LIMITS, (), NOW).again
     assert again is not None
@@ -101,7 +101,7 @@ def test_when_to_look_again_is_when_it_would_sleep() -> None:
     assert not idle_decision(read, LIMITS, (), again - MINUTE).sleep
 
 
-def test_limits_that_are_none_end_nothing() -> None:
+def test_invalid_limits_are_no_limits() -> None:
     assert limits({"suspendAfter": "60", "maxLifetime": "", "retainDeletedFor": "86400", "sessionRetention": "x"}) == (
         Limits(MINUTE, None, DAY, None)
     )

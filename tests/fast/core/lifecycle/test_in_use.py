@@ -31,5 +31,5 @@ MOMENTS = some.none() | some.integers(-400, 400).map(lambda days: NOW + timedelt
         returning=MOMENTS,
     )
 )
-def test_what_is_in_use_is_left_as_it_is(home: Home) -> None:
+def test_a_volume_in_use_needs_no_action(home: Home) -> None:
     assert not is_in_use(home) or retention_decision(home, LIMITS, NOW).do == "leave"

@@ -31,12 +31,12 @@ def kinds(shelf: Inventory) -> list[tuple[str, str, str]]:
     return [(one.kind, one.name, one.heal) for one in orphans(shelf, NOW)]
 
 
-def test_a_class_in_order_has_nothing_left_over() -> None:
+def test_a_consistent_inventory_has_no_orphans() -> None:
     owned = VolumeClaim("sandbox-box", "home-box-1", LONG, True, "pv-1")
     assert kinds(Inventory([CLAIM], [owned], [HOME], [Point("fsap-1", "/classes/box/pv-1")])) == []
 
 
-def test_an_access_point_without_a_volume_is_told_once_it_was_missed_for_a_while() -> None:
+def test_an_access_point_without_a_volume_is_reported_after_a_while() -> None:
     lone = Point("fsap-9", "/classes/box/pv-9", LONG)
     assert kinds(Inventory(points=[lone])) == [("point-without-volume", "fsap-9", "nothing")]
     assert kinds(Inventory(points=[replace(lone, missed_since=None)])) == []
@@ -44,7 +44,7 @@ def test_an_access_point_without_a_volume_is_told_once_it_was_missed_for_a_while
     assert kinds(Inventory(points=None)) == []
 
 
-def test_volumes_that_nobody_has_are_told() -> None:
+def test_volumes_without_an_owner_are_reported() -> None:
     nobodys = Volume("pv-3", "fsap-3", "Released", "Retain", LONG)
     assert kinds(Inventory(volumes=[nobodys])) == [("volume-without-owner", "pv-3", "nothing")]
     assert kinds(Inventory(volumes=[replace(nobodys, policy="Delete")])) == [("volume-stuck", "pv-3", "nothing")]
@@ -54,12 +54,12 @@ def test_volumes_that_nobody_has_are_told() -> None:
     assert kinds(Inventory(volumes=[replace(nobodys, owner="u-1", workspace="w-7")])) == []
 
 
-def test_a_claim_of_nobody_is_told() -> None:
+def test_a_claim_without_an_owner_is_reported() -> None:
     assert kinds(Inventory([replace(CLAIM, owner="")])) == [("claim-without-owner", "sandbox-box/w-1", "nothing")]
     assert kinds(Inventory([replace(CLAIM, owner="", made=NOW)])) == []
 
 
-def test_a_volume_claim_that_was_made_for_somebody_who_never_came_is_taken_away_where_that_loses_nothing() -> None:
+def test_a_volume_claim_of_an_unfinished_restore_is_deleted_if_its_volume_is_retained() -> None:
     kept = replace(LOST, name="pv-2", phase="Bound", workspace="w-2")
     found_ = ("volume-claim-without-sandbox", "sandbox-box/home-w-2")
     assert kinds(Inventory(volume_claims=[WAITING], volumes=[kept])) == [(*found_, "remove-volume-claim")]
@@ -89,9 +89,7 @@ def test_a_volume_claim_that_was_made_for_somebody_who_never_came_is_taken_away_
     ],
     ids=str,
 )
-def test_a_workspace_off_its_home_is_put_back_unless_somebody_worked_in_the_other_one(
-    said: dict[str, Any], heal: str
-) -> None:
+def test_a_workspace_with_a_wrong_volume_is_restored_unless_it_was_used(said: dict[str, Any], heal: str) -> None:
     said = dict(said)
     lost = replace(LOST, since=said.pop("lost", LONG))
     claim = replace(CLAIM, volume="pv-1", **said)
@@ -105,7 +103,7 @@ def test_a_workspace_off_its_home_is_put_back_unless_somebody_worked_in_the_othe
     assert kinds(Inventory([claim], volumes=[other, replace(lost, destroy_requested=True)])) == []
 
 
-def test_a_member_of_a_task_is_never_put_back() -> None:
+def test_a_member_of_a_swarm_is_not_restored() -> None:
     member = replace(CLAIM, volume="pv-1", task="t-1")
     other = replace(HOME, workspace="", owner="")
     assert kinds(Inventory([replace(member, task="")], volumes=[other, LOST]))[0][2] == "restore"
@@ -114,7 +112,7 @@ def test_a_member_of_a_task_is_never_put_back() -> None:
     ]
 
 
-def test_what_a_task_shares_is_let_go_of_once_nobody_is_there_to_share_it() -> None:
+def test_the_shared_volume_claim_of_a_deleted_swarm_is_deleted() -> None:
     shared = VolumeClaim("sandbox-box", "shared-t-1", LONG, False, "pv-9", uid="1", task="t-1")
     lone = [("volume-claim-without-swarm", "sandbox-box/shared-t-1", "remove-volume-claim")]
     assert kinds(Inventory(volume_claims=[shared])) == lone
@@ -152,12 +150,12 @@ POINT = audits.Point("fsap-1", "fs-1", "/classes/box/pv-1", 7, 7)
     ],
     ids=str,
 )
-def test_each_way_to_lead_elsewhere_is_found(volume: dict[str, Any], point: dict[str, Any], wrong: str | None) -> None:
+def test_each_wrong_access_point_is_found(volume: dict[str, Any], point: dict[str, Any], wrong: str | None) -> None:
     one, other = replace(VOLUME, **volume), replace(POINT, **point)
     assert [finding.wrong for finding in audits.audit([one], {other.id: other})] == ([wrong] if wrong else [])
 
 
-def test_two_volumes_of_one_access_point_are_both_told() -> None:
+def test_both_volumes_of_a_shared_access_point_are_reported() -> None:
     twice = [VOLUME, replace(VOLUME, name="pv-2", expected=replace(EXPECTED, path="/classes/box/*"))]
     told = [(one.wrong, one.volume) for one in audits.audit(twice, {"fsap-1": POINT})]
     assert told == [("shared-point", "pv-1"), ("shared-point", "pv-2")]

@@ -23,7 +23,7 @@ def of(home: Home, now: datetime = NOW) -> str:
     return retention_decision(home, LIMITS, now).do
 
 
-def test_what_is_due_is_destroyed() -> None:
+def test_data_is_destroyed_after_its_retention() -> None:
     assert of(DUE) == "destroy"
     assert of(replace(DUE, destroy_after=NOW + MINUTE)) == "leave"
     assert of(replace(DUE, destroy_after=NOW - SKEW / 2)) == "leave"
@@ -35,7 +35,7 @@ def test_what_is_due_is_destroyed() -> None:
 REQUESTED = replace(DUE, destroy_requested=True, deleted_at=NOW, destroy_after=NOW, released_since=NOW, returning=NOW)
 
 
-def test_what_was_requested_to_be_destroyed_goes_as_soon_as_its_volume_is_released() -> None:
+def test_requested_destruction_happens_once_the_volume_is_released() -> None:
     """Whoever is returning to it came too late; a clock has no part in it."""
     assert of(REQUESTED) == "destroy"
     assert of(REQUESTED, NOW - HOUR) == "destroy"
@@ -49,7 +49,7 @@ def test_what_was_requested_to_be_destroyed_goes_as_soon_as_its_volume_is_releas
     [{"owner": ""}, {"workspace": ""}, {"held": True}, {"wanted": True}, {"phase": "Bound", "claimed": True}],
     ids=str,
 )
-def test_a_request_destroys_nothing_that_somebody_has_or_holds(said: dict[str, Any]) -> None:
+def test_a_request_does_not_destroy_a_volume_in_use_or_on_hold(said: dict[str, Any]) -> None:
     assert of(replace(REQUESTED, **said)) == "leave"
 
 
@@ -77,11 +77,11 @@ def test_a_request_destroys_nothing_that_somebody_has_or_holds(said: dict[str, A
     ],
     ids=str,
 )
-def test_nothing_is_destroyed_on_doubt(said: dict[str, Any]) -> None:
+def test_inconsistent_volumes_are_not_destroyed(said: dict[str, Any]) -> None:
     assert of(replace(DUE, **said)) != "destroy"
 
 
-def test_what_was_let_go_of_without_a_date_gets_one_and_is_kept_for_all_of_its_time() -> None:
+def test_a_released_volume_without_dates_gets_the_full_retention() -> None:
     fresh = replace(DUE, deleted_at=None, destroy_after=None)
     dated = retention_decision(fresh, LIMITS, NOW)
     assert (dated.do, dated.deleted_at, dated.destroy_after) == ("date", NOW, NOW + 30 * DAY)
@@ -100,14 +100,14 @@ def test_a_deletion_is_recorded_once() -> None:
         assert deletion_time(recorded, created, NOW) == recorded
 
 
-def test_the_record_of_a_claim_that_goes_stays_however_long_that_takes() -> None:
+def test_the_record_of_a_slow_deletion_stays() -> None:
     recorded = NOW - UNFINISHED - HOUR
     assert deletion_time(recorded, NOW - DAY, NOW, going=True) == recorded
     # But not that of an earlier claim.
     assert deletion_time(recorded, NOW - MINUTE, NOW, going=True) == NOW
 
 
-def test_what_was_recorded_of_another_deletion_is_not_this_ones() -> None:
+def test_the_record_of_an_earlier_deletion_is_replaced() -> None:
     created = NOW - MINUTE
     # It was taken back by then, or is about to be.
     assert deletion_time(NOW - UNFINISHED - MINUTE, NOW - DAY, NOW) == NOW
@@ -120,7 +120,7 @@ def test_what_was_recorded_of_another_deletion_is_not_this_ones() -> None:
     assert deletion_time(NOW - MINUTE, None, NOW) == NOW
 
 
-def test_a_deletion_that_was_cut_short_is_taken_back_after_a_while() -> None:
+def test_an_interrupted_deletion_is_undone_after_a_while() -> None:
     standing = replace(DUE, phase="Bound", claimed=True, wanted=True)
     assert of(standing) == "undate"
     assert of(replace(standing, deleted_at=NOW - UNFINISHED + MINUTE)) == "leave"
@@ -134,12 +134,12 @@ def test_a_deletion_that_was_cut_short_is_taken_back_after_a_while() -> None:
     assert of(replace(standing, phase="Released", claimed=False)) == "leave"
 
 
-def test_one_that_waits_for_somebody_who_never_came_is_let_go_of_when_it_is_due() -> None:
+def test_a_volume_of_an_unfinished_restore_is_released_when_due() -> None:
     assert of(replace(DUE, phase="Available")) == "release"
     assert of(replace(DUE, phase="Available", destroy_after=NOW + DAY)) == "leave"
 
 
-def test_a_sessions_data_goes_sooner_with_its_chat() -> None:
+def test_the_end_of_a_chat_shortens_the_retention() -> None:
     # It was let go of when its class kept them for longer.
     kept = replace(DUE, mode="session", deleted_at=NOW - DAY, destroy_after=NOW + 29 * DAY)
     assert of(kept) == "leave"
@@ -156,9 +156,7 @@ def test_a_sessions_data_goes_sooner_with_its_chat() -> None:
 
 
 @given(st.timedeltas(-60 * DAY, 60 * DAY), st.timedeltas(timedelta(0), 40 * DAY), st.timedeltas(-DAY, 40 * DAY))
-def test_a_chat_that_ended_by_whatever_clock_takes_nothing_of_its_whole_time(
-    ended: timedelta, kept: timedelta, until: timedelta
-) -> None:
+def test_the_retention_after_a_chat_starts_when_it_is_seen(ended: timedelta, kept: timedelta, until: timedelta) -> None:
     """What is told of chats is told by another process: its moment may be off, and that it was told is not."""
     limits = replace(LIMITS, session_retention=kept)
     session = replace(
@@ -175,7 +173,7 @@ def test_a_chat_that_ended_by_whatever_clock_takes_nothing_of_its_whole_time(
         assert NOW + kept <= dated.destroy_after < NOW + until
 
 
-def test_a_session_that_is_not_kept_at_all_goes_with_its_chat() -> None:
+def test_a_session_without_retention_ends_with_its_chat() -> None:
     at = NOW - MINUTE
     session = replace(
         DUE, mode="session", deleted_at=at, destroy_after=at, archive_ended=at - MINUTE, released_since=at
@@ -190,7 +188,7 @@ def test_a_session_that_is_not_kept_at_all_goes_with_its_chat() -> None:
     st.none() | st.timedeltas(-60 * DAY, 60 * DAY),
     st.timedeltas(timedelta(0), 40 * DAY),
 )
-def test_what_was_dated_is_dated(
+def test_dates_are_set_once(
     phase: str, deleted: timedelta | None, due: timedelta | None, ended: timedelta | None, kept: timedelta
 ) -> None:
     """A pass that writes the same dates again and again would never come to the others."""
@@ -218,7 +216,7 @@ def test_what_was_dated_is_dated(
     st.timedeltas(timedelta(0), 40 * DAY),
     st.timedeltas(-SKEW + timedelta(seconds=1), SKEW - timedelta(seconds=1)),
 )
-def test_nothing_goes_before_its_time_by_the_clock_that_wrote_it(
+def test_clock_skew_never_destroys_early(
     phase: str, wants: tuple[bool, bool], ago: timedelta, kept: timedelta, skew: timedelta
 ) -> None:
     wanted, held = wants
@@ -234,9 +232,7 @@ def test_nothing_goes_before_its_time_by_the_clock_that_wrote_it(
     st.timedeltas(timedelta(0), 40 * DAY),
     st.timedeltas(timedelta(0), 60 * DAY),
 )
-def test_it_is_kept_its_whole_time_since_kubernetes_saw_it_let_go_of(
-    off: timedelta, kept: timedelta, ago: timedelta
-) -> None:
+def test_the_retention_counts_from_the_release_in_kubernetes(off: timedelta, kept: timedelta, ago: timedelta) -> None:
     """However far off the clock was by which it was deleted."""
     deleted, released = NOW - ago + off, NOW - ago
     home = replace(DUE, deleted_at=deleted, destroy_after=deleted + kept, released_since=released)
@@ -244,7 +240,7 @@ def test_it_is_kept_its_whole_time_since_kubernetes_saw_it_let_go_of(
         assert released + kept <= NOW
 
 
-def test_what_comes_next_leads_to_its_end() -> None:
+def test_repeated_decisions_end_in_destruction() -> None:
     """From being let go of to being destroyed, whoever looks and however often."""
     home, now = replace(DUE, deleted_at=None, destroy_after=None, released_since=NOW), NOW
     done: list[str] = []

@@ -43,7 +43,7 @@ def test_the_same_series_is_recorded_once() -> None:
     assert all(rule.why for rule in rules(TARIFF))
 
 
-def test_amounts_are_written_in_full() -> None:
+def test_amounts_have_no_exponents() -> None:
     assert number(Decimal("1E-7")) == "0.0000001"
     fixed = {
         rule.labels["part"]: rule.expr for rule in rules(TARIFF) if rule.record == "sandbox:fixed_dollars:per_hour"
@@ -52,7 +52,7 @@ def test_amounts_are_written_in_full() -> None:
     assert not re.search(r"\dE[-+]?\d", str(rule_file(TARIFF)))
 
 
-def test_the_service_exports_what_is_drawn_of_it() -> None:
+def test_the_service_exports_the_metrics_of_its_panels() -> None:
     metrics = Metrics()
     metrics.claimed("a", "warm", 0.1)
     metrics.pool_hit("a")
@@ -74,7 +74,7 @@ def test_the_service_exports_what_is_drawn_of_it() -> None:
         assert not {"user", "owner", "workspace"} & told[f"{metric}_bucket" if metric in SERVICE.histograms else metric]
 
 
-def test_volumes_that_are_gone_are_told_of_no_more() -> None:
+def test_deleted_volumes_have_no_metrics() -> None:
     metrics = Metrics()
     metrics.volumes({"pvc-1": 1, "pvc-2": 2})
     metrics.volumes({"pvc-2": 3})
@@ -87,7 +87,7 @@ def test_no_metric_belongs_to_two_exporters() -> None:
     assert len(names) == len(set(names))
 
 
-def test_kube_state_metrics_is_told_of_the_labels_that_rules_ask_for() -> None:
+def test_kube_state_metrics_exports_the_labels_of_the_rules() -> None:
     asked = {label for rule in rules(TARIFF) for label in re.findall(r"\blabel_(?!replace)\w+", rule.expr)}
     told = {
         series_label(label)
@@ -98,7 +98,7 @@ def test_kube_state_metrics_is_told_of_the_labels_that_rules_ask_for() -> None:
     assert CONFIGURATION["kube-state-metrics"]["metricLabelsAllowlist"] == allowlist()
 
 
-def test_each_exporter_is_scraped_and_cut_down_to_what_is_asked_for() -> None:
+def test_each_exporter_is_scraped_for_the_used_metrics() -> None:
     jobs = {job["job_name"]: job for job in scrape_configs()}
     assert set(jobs) == {exporter.job for exporter in EXPORTERS}
     for exporter in EXPORTERS:
@@ -107,7 +107,7 @@ def test_each_exporter_is_scraped_and_cut_down_to_what_is_asked_for() -> None:
         assert set(kept["regex"].split("|")) == set(exporter.series())
 
 
-def test_a_minutes_rate_has_samples_to_be_a_rate_of() -> None:
+def test_the_scrape_interval_fits_the_rates() -> None:
     for job in scrape_configs():
         seconds = int(job["scrape_interval"].removesuffix("s")) if job["scrape_interval"].endswith("s") else 60
         if job["job_name"] in {"cadvisor", "kube-state-metrics"}:
@@ -115,7 +115,7 @@ def test_a_minutes_rate_has_samples_to_be_a_rate_of() -> None:
 
 
 @pytest.mark.parametrize("shown", DASHBOARDS, ids=lambda shown: shown.name)
-def test_a_dashboard_is_generated_the_same_each_time_and_asks_our_prometheus_alone(shown: object) -> None:
+def test_dashboards_are_deterministic_and_use_one_data_source(shown: object) -> None:
     name = getattr(shown, "name", "")
     text = dashboard_text(name)
     assert text == dashboard_text(name)
@@ -127,6 +127,6 @@ def test_a_dashboard_is_generated_the_same_each_time_and_asks_our_prometheus_alo
     assert board["editable"] is False
 
 
-def test_what_a_rule_costs_does_not_grow_with_those_who_are_gone() -> None:
+def test_rules_do_not_read_deleted_workspaces() -> None:
     assert sizes(0).prometheus.memory == "512Mi"
     assert sizes(2_000).prometheus.memory == "1216Mi"

@@ -77,28 +77,26 @@ def writing(content: str) -> str:
 
 
 @pytest.mark.parametrize("word", ["gvisor", "kata"])
-def test_a_node_that_cannot_fetch_its_wall_never_joins_and_goes_out(tmp_path: Path, word: str) -> None:
+def test_a_node_without_its_runtime_never_joins(tmp_path: Path, word: str) -> None:
     ran = run(tmp_path, word, "exit 22")
     assert ran.code != 0
     assert ran.calls == CLOSED
 
 
-def test_a_node_that_fetched_something_else_never_joins_and_unpacks_nothing(tmp_path: Path) -> None:
+def test_a_node_with_a_wrong_archive_never_joins(tmp_path: Path) -> None:
     ran = run(tmp_path, "kata", writing("another archive"))
     assert ran.code != 0
     assert ran.calls == CLOSED
 
 
-def test_a_node_that_fetched_another_gvisor_never_joins_and_unpacks_nothing(tmp_path: Path) -> None:
+def test_a_node_with_another_gvisor_never_joins(tmp_path: Path) -> None:
     ran = run(tmp_path, "gvisor", serving(b"another", hashlib.sha512(b"gvisor").hexdigest()))
     assert ran.code != 0
     assert ran.calls == CLOSED
 
 
 @pytest.mark.parametrize(("machine", "joins"), [("x86_64", True), ("aarch64", False), ("riscv64", False)])
-def test_a_node_joins_with_the_archive_whose_digest_is_known_and_with_no_other(
-    tmp_path: Path, machine: str, joins: bool
-) -> None:
+def test_a_node_joins_with_the_pinned_archive_only(tmp_path: Path, machine: str, joins: bool) -> None:
     ran = run(tmp_path, "kata", writing(ARCHIVE.decode()), machine)
     assert (ran.code == 0) is joins
     unpacked = f"tar --zstd --no-same-owner -xf kata-{'amd64' if machine == 'x86_64' else 'arm64'}.tar.zst -C /"
@@ -120,7 +118,7 @@ SIDECARS = ("runsc", "containerd-shim-runsc-v1", "gvisor-bin/gvisor_sentry")
 
 
 @pytest.mark.parametrize("missing", ["", *SIDECARS[1:]])
-def test_a_node_with_all_of_a_checked_gvisor_joins_and_is_told_how_to_run_it(tmp_path: Path, missing: str) -> None:
+def test_a_node_with_a_verified_gvisor_joins_and_configures_it(tmp_path: Path, missing: str) -> None:
     for file in SIDECARS:
         if file != missing:
             laid = tmp_path / "local" / file
@@ -137,9 +135,7 @@ def test_a_node_with_all_of_a_checked_gvisor_joins_and_is_told_how_to_run_it(tmp
 
 
 @pytest.mark.parametrize(("word", "handler"), [("gvisor", "runsc"), ("kata", "kata")])
-def test_a_node_tells_containerd_of_its_walls_handler_under_the_name_that_containerd_reads(
-    word: str, handler: str
-) -> None:
+def test_a_node_configures_the_runtime_handler_in_containerd(word: str, handler: str) -> None:
     text = user_data(wall(word), releases().runtimes) or ""
     told = parts(text)
     config = yaml.safe_load(told["application/node.eks.aws"])
@@ -156,12 +152,12 @@ def test_a_node_tells_containerd_of_its_walls_handler_under_the_name_that_contai
 
 
 @pytest.mark.parametrize("sha256", [{}, {"amd64": ""}, {"amd64": "ab" * 32, "arm64": ""}, {"amd64": "zz" * 32}])
-def test_a_runtime_that_nothing_is_checked_by_is_refused(sha256: dict[str, str]) -> None:
+def test_a_runtime_without_a_digest_is_refused(sha256: dict[str, str]) -> None:
     with pytest.raises(ValueError, match=r"runtimes\.kata in pinned_versions\.toml has no checksum"):
         verified({"kata": Source("https://e.example/{package}", "1", sha256=sha256)})
     assert set(releases().runtimes) == {wall_of("standard").word, wall_of("untrusted").word}
 
 
 @pytest.mark.parametrize("word", ["runc", "nitro"])
-def test_a_wall_that_comes_with_the_image_needs_no_start(word: str) -> None:
+def test_a_runtime_in_the_image_needs_no_script(word: str) -> None:
     assert user_data(wall(word), releases().runtimes) is None

@@ -63,7 +63,7 @@ def operator(spec: dict[str, Any], key: str) -> dict[str, Any]:
 
 
 @given(some.lists(DEMANDS, max_size=6))
-def test_every_demand_is_met_by_a_pool_whose_nodes_take_its_sandboxes(wanted: list[Demand]) -> None:
+def test_each_demand_has_a_node_pool_for_its_sandboxes(wanted: list[Demand]) -> None:
     pools = node_pools(LAYOUT, wanted)
     assert len({pool.name for pool in pools}) == len(pools)
     for pool in pools:
@@ -87,7 +87,7 @@ def test_every_demand_is_met_by_a_pool_whose_nodes_take_its_sandboxes(wanted: li
         ("both", {"system-arm64": "on-demand", "system-spot-arm64": "spot"}),
     ],
 )
-def test_the_systems_nodes_are_bought_as_they_are_told_to_be(capacity: str, names: dict[str, str]) -> None:
+def test_system_nodes_have_the_capacity_type_of_the_settings(capacity: str, names: dict[str, str]) -> None:
     pools = node_pools(capacity_with(system={"capacity": capacity}), [])
     assert {pool.name: pool.capacity for pool in pools} == names
     assert all(pool.system and not pool.taints() for pool in pools)
@@ -105,7 +105,7 @@ def takes(pool: NodePool, placed: dict[str, Any]) -> bool:
 
 
 @given(some.lists(DEMANDS, max_size=6))
-def test_no_sandbox_is_taken_by_another_tiers_nodes(wanted: list[Demand]) -> None:
+def test_sandboxes_do_not_fit_nodes_of_other_tiers(wanted: list[Demand]) -> None:
     for pool in node_pools(LAYOUT, wanted):
         for wall in WALLS:
             if pool.node_class.wall != wall:
@@ -125,13 +125,13 @@ def test_order_and_repetition_of_classes_change_nothing() -> None:
     assert node_pools(LAYOUT, wanted * 2) == expected
 
 
-def test_another_class_leaves_the_pools_of_the_others_as_they_were() -> None:
+def test_another_class_does_not_change_other_pools() -> None:
     before = node_pools(LAYOUT, [Demand("standard", "kata", "spot")])
     after = node_pools(LAYOUT, [Demand("standard", "kata", "spot"), Demand("untrusted", "nitro", "on-demand")])
     assert [pool for pool in after if pool in before] == before
 
 
-def test_graviton_comes_first_and_spot_before_on_demand() -> None:
+def test_graviton_and_spot_are_preferred() -> None:
     pools = [pool for pool in node_pools(LAYOUT, [Demand("standard", "kata", "both")]) if not pool.system]
     tried = sorted(pools, key=lambda pool: -pool.weight)
     assert [(pool.capacity, pool.architecture) for pool in tried] == [
@@ -155,7 +155,7 @@ def test_the_system_pool_is_on_demand_untainted_and_always_there() -> None:
 
 
 @given(some.lists(DEMANDS, max_size=6))
-def test_nodes_end_in_bounded_time_and_are_packed_anew_but_for_what_asks_not_to_be_disturbed(
+def test_nodes_have_a_maximum_lifetime_and_are_consolidated(
     wanted: list[Demand],
 ) -> None:
     for pool in node_pools(LAYOUT, wanted):
@@ -174,7 +174,7 @@ def test_nodes_end_in_bounded_time_and_are_packed_anew_but_for_what_asks_not_to_
 
 
 @given(some.lists(DEMANDS, max_size=6))
-def test_no_node_can_be_asked_for_credentials_by_a_pod_nor_keeps_data_in_the_clear(wanted: list[Demand]) -> None:
+def test_nodes_block_instance_metadata_and_encrypt_disks(wanted: list[Demand]) -> None:
     for node_class in node_classes(node_pools(LAYOUT, wanted)):
         spec = node_class.spec(LAYOUT, cluster="agents", identity={"role": "nodes"}, key="k", user_data=None, tags={})
         assert spec["metadataOptions"]["httpTokens"] == "required"
@@ -188,14 +188,14 @@ def test_no_node_can_be_asked_for_credentials_by_a_pod_nor_keeps_data_in_the_cle
         assert spec["kubelet"] == {"maxPods": 110}
 
 
-def test_images_are_pinned_and_that_with_the_nitro_runtime_is_ones_own() -> None:
+def test_amis_are_pinned() -> None:
     assert class_spec(one("system-arm64"))["amiSelectorTerms"] == [{"alias": releases().node_image}]
     nitro = class_spec(one("untrusted-nitro-on-demand-arm64", Demand("untrusted", "nitro", "on-demand")))
     assert nitro["amiFamily"] == "AL2023"
     assert nitro["amiSelectorTerms"] == [{"owner": "self", "tags": {"sandbox.users.io/wall": "nitro"}}]
 
 
-def test_nested_virtualization_is_on_where_a_guest_has_its_own_kernel_and_nowhere_else() -> None:
+def test_nested_virtualization_is_enabled_for_kata_only() -> None:
     kata = one("untrusted-kata-on-demand-amd64", Demand("untrusted", "kata", "on-demand"))
     assert class_spec(kata)["cpuOptions"] == {"nestedVirtualization": "enabled"}
     assert operator(kata.spec(LAYOUT), "karpenter.k8s.aws/instance-family")["values"] == ["c8i", "m8i", "r8i"]
@@ -220,7 +220,7 @@ NESTED_MACHINE = {"instance-family": "c8i", "instance-hypervisor": ""}
 
 
 @pytest.mark.parametrize("families", [("m7i-metal",), ("c8i", "m7i-metal"), ("m7i-metal", "m7g-metal", "c8i")])
-def test_whole_machines_and_shares_of_them_are_never_of_one_pool_nor_of_one_class(families: tuple[str, ...]) -> None:
+def test_metal_instances_have_their_own_pools(families: tuple[str, ...]) -> None:
     layout = capacity_with(nestedFamilies=list(families))
     pools = [
         pool for pool in node_pools(layout, [Demand("untrusted", "kata", "on-demand")]) if pool.name != "system-arm64"
@@ -253,7 +253,7 @@ def test_a_family_that_is_added_later_renames_no_pool() -> None:
     assert before.items() < after.items()
 
 
-def test_a_class_that_asks_for_it_gets_a_pool_with_graphics_processors_of_its_own() -> None:
+def test_a_gpu_class_has_its_own_pool() -> None:
     layout = capacity_with(gpu={"limit": 4, "families": ["g6", "g4ad"]})
     (pool,) = [pool for pool in node_pools(layout, [Demand("verified", "kata", "spot", gpu=True)]) if not pool.system]
     spec = pool.spec(layout)
@@ -267,7 +267,7 @@ def test_a_class_that_asks_for_it_gets_a_pool_with_graphics_processors_of_its_ow
     assert "sandbox.users.io/gpu" not in plain.labels()
 
 
-def test_runtime_classes_bring_their_pods_to_their_own_nodes_and_count_what_they_take() -> None:
+def test_runtime_classes_have_scheduling_and_overhead() -> None:
     for wall in WALLS:
         made = runtime_class(wall)
         if wall.word == "runc":
@@ -279,7 +279,7 @@ def test_runtime_classes_bring_their_pods_to_their_own_nodes_and_count_what_they
         assert made["handler"]
 
 
-def test_tiers_have_the_runtime_classes_that_the_refusals_know() -> None:
+def test_runtime_classes_of_tiers_agree_with_the_constraints() -> None:
     for tier, kernel in (("verified", "kata"), ("standard", "kata"), ("untrusted", "kata"), ("untrusted", "nitro")):
         told = settings(
             {
@@ -293,7 +293,7 @@ def test_tiers_have_the_runtime_classes_that_the_refusals_know() -> None:
         assert wall_of(tier, kernel).runtime_class == refused_name(told)
 
 
-def test_classes_on_fargate_ask_for_no_nodes() -> None:
+def test_fargate_classes_need_no_nodes() -> None:
     told = settings({"sandboxClasses": [sandbox("people", capacity="both"), fargate("batch", pool={"size": 0})]}, "dev")
     assert demands(told) == [Demand("standard", "kata", "both")]
 
@@ -301,11 +301,11 @@ def test_classes_on_fargate_ask_for_no_nodes() -> None:
 @pytest.mark.parametrize(
     ("seconds", "text"), [(0, "0s"), (30, "30s"), (300, "5m"), (3661, "1h1m1s"), (1209600, "336h")]
 )
-def test_times_are_written_as_karpenter_reads_them(seconds: int, text: str) -> None:
+def test_durations_are_in_the_format_of_karpenter(seconds: int, text: str) -> None:
     assert duration(timedelta(seconds=seconds)) == text
 
 
-def test_every_cluster_version_has_a_build_of_every_addon_that_settings_name() -> None:
+def test_every_cluster_version_has_a_build_of_every_addon() -> None:
     from agentenv.config.sections.cluster import VERSIONS, AddonVersions
 
     names = {"efs_csi_driver": "aws-efs-csi-driver", "pod_identity_agent": "eks-pod-identity-agent"}
@@ -314,7 +314,7 @@ def test_every_cluster_version_has_a_build_of_every_addon_that_settings_name() -
     assert all(set(addons) == wanted for addons in releases().addons.values())
 
 
-def test_a_family_has_local_disks_where_ec2_says_so() -> None:
+def test_local_disks_of_families_agree_with_ec2() -> None:
     listed = files("moto").joinpath("ec2/resources/instance_types.json.gz").read_bytes()
     types: dict[str, dict[str, Any]] = json.loads(gzip.decompress(listed))
     wrong = {

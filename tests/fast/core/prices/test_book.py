@@ -25,7 +25,7 @@ def test_there_are_prices_of_three_regions_at_least() -> None:
 
 
 @pytest.mark.parametrize("region", regions())
-def test_a_file_is_of_its_region_and_has_every_price_with_its_unit_source_and_day(region: str) -> None:
+def test_each_file_has_every_price_with_unit_source_and_date(region: str) -> None:
     book = price_book(region)
     assert book.region == region
     assert set(book.prices) == set(PRICES)
@@ -37,13 +37,13 @@ def test_a_file_is_of_its_region_and_has_every_price_with_its_unit_source_and_da
 
 
 @pytest.mark.parametrize("region", regions())
-def test_what_is_written_is_what_was_read(region: str) -> None:
+def test_a_price_file_round_trips(region: str) -> None:
     book = price_book(region)
     assert read_book(price_book_text(book)) == book
     assert price_book_text(book) == text_of(region)
 
 
-def test_a_larger_instance_costs_more_and_twice_as_much_where_it_is_twice_as_large() -> None:
+def test_instance_prices_grow_with_size() -> None:
     for region in regions():
         book = price_book(region)
         for family in book.families():
@@ -54,14 +54,14 @@ def test_a_larger_instance_costs_more_and_twice_as_much_where_it_is_twice_as_lar
                     assert abs(pair[0] - pair[1]) <= Decimal("0.0002"), (region, family)
 
 
-def test_a_region_without_prices_is_refused_with_the_way_out() -> None:
+def test_a_region_without_prices_is_refused_with_a_fix() -> None:
     with pytest.raises(
         MissingPricesError, match=r"no prices of sa-east-1.*us-east-1.*prices refresh --region sa-east-1"
     ):
         price_book("sa-east-1")
 
 
-def test_the_age_is_that_of_the_oldest_price() -> None:
+def test_the_age_of_a_file_is_that_of_its_oldest_price() -> None:
     book = price_book("us-east-1")
     some = next(iter(book.prices.values()))
     older = replace(book, prices={**book.prices, some.name: replace(some, date=date(2020, 1, 1))})
@@ -85,7 +85,7 @@ def test_the_age_is_that_of_the_oldest_price() -> None:
         ('memory = "8"', 'memory = "eight"', "instances.*no number"),
     ],
 )
-def test_a_file_with_something_wrong_is_refused(before: str, after: str, wrong: str) -> None:
+def test_an_invalid_price_file_is_refused(before: str, after: str, wrong: str) -> None:
     text = text_of("us-east-1")
     assert before in text
     with pytest.raises(ValueError, match=wrong):
@@ -93,7 +93,7 @@ def test_a_file_with_something_wrong_is_refused(before: str, after: str, wrong: 
     assert tomllib.loads(text)
 
 
-def test_prices_that_were_checked_are_as_they_were() -> None:
+def test_verified_prices_are_unchanged() -> None:
     """Those of the platform's own arithmetic, which its promises were made by."""
     book = price_book("us-east-1")
     checked = {"eks.cluster": "0.10", "nat.gateway": "0.045", "fargate.vcpu": "0.04048", "fargate.memory": "0.004445"}

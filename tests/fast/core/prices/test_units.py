@@ -37,7 +37,7 @@ ANY: Any = 1.5
         lambda: exact(True),
     ],
 )
-def test_what_is_not_of_one_kind_is_refused(mix: Callable[[], object]) -> None:
+def test_different_units_are_refused(mix: Callable[[], object]) -> None:
     with pytest.raises(UnitError):
         mix()
 

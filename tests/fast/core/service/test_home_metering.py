@@ -31,7 +31,7 @@ def said(**changes: Any) -> Settings:
     return settings({**given, **changes})
 
 
-def test_every_class_with_homes_is_looked_at_on_every_file_system_and_seats_on_the_first() -> None:
+def test_all_classes_with_homes_are_measured_on_all_file_systems() -> None:
     found = {(one.shard, one.path.split("-")[0]): one.uid for one in home_folders(said())}
     ids = {name: class_id(name) for name in ("standard", "swarming")}
     assert found == {
@@ -49,23 +49,23 @@ def test_every_class_with_homes_is_looked_at_on_every_file_system_and_seats_on_t
         {"sandboxClasses": CLASSES[2:], "workspaces": []},
     ],
 )
-def test_nothing_runs_where_nobody_asks_what_homes_hold(changes: dict[str, Any]) -> None:
+def test_there_are_no_jobs_without_the_service(changes: dict[str, Any]) -> None:
     assert scan_jobs(said(**changes)) == ()
 
 
-def test_a_day_has_so_many_entries_on_all_file_systems_together() -> None:
+def test_the_entries_per_day_are_shared_by_all_jobs() -> None:
     made = scan_jobs(said(cost={"storageMetering": {"entriesPerDay": 9001, "hour": 23}}))
     assert [one.entries for one in made] == [4500, 4500]
     assert all(one.cron.endswith(" 23 * * *") for one in made)
 
 
-def test_environments_do_not_all_look_at_once_and_each_at_the_same_minute_every_day() -> None:
+def test_start_minutes_are_stable_and_spread() -> None:
     minutes = {scan_jobs(said().model_copy(update={"environment": f"e{n}"}))[0].cron for n in range(20)}
     assert len(minutes) > 5
     assert scan_jobs(said()) == scan_jobs(said())
 
 
-def test_no_pod_has_more_mounts_than_a_node_bears() -> None:
+def test_the_mounts_per_pod_are_limited() -> None:
     seats = [{**SEAT, "name": f"desk-{number}"} for number in range(2 * MOST_MOUNTS)]
     made = scan_jobs(said(workspaces=seats))
     assert [len(one.folders) for one in made] == [MOST_MOUNTS, MOST_MOUNTS, 2, 2]
@@ -75,7 +75,7 @@ def test_no_pod_has_more_mounts_than_a_node_bears() -> None:
     assert len({one.name for one in made}) == 4
 
 
-def test_all_is_mounted_to_read_only_where_the_command_looks_for_it() -> None:
+def test_folders_are_mounted_read_only_at_the_paths_of_the_command() -> None:
     told = said()
     first = scan_jobs(told)[0]
     spec = job(first, told, "fs-0123456789abcdef0", "eu-west-1")["spec"]["jobTemplate"]["spec"]["template"]["spec"]
@@ -100,7 +100,7 @@ def test_all_is_mounted_to_read_only_where_the_command_looks_for_it() -> None:
     assert job(first, told, "fs-0123456789abcdef0", "eu-west-1")["spec"]["jobTemplate"]["spec"]["backoffLimit"] == 0
 
 
-def test_what_makes_no_sense_is_refused() -> None:
+def test_invalid_settings_are_refused() -> None:
     for wrong in ({"hour": 24}, {"entriesPerDay": 10}, {"schedule": "* * * * *"}):
         with pytest.raises(Mistakes, match="storageMetering"):
             said(cost={"storageMetering": wrong})

@@ -24,7 +24,7 @@ def pod() -> dict[str, Any]:
     return deployment(RUNNING, "{}")["spec"]["template"]["spec"]
 
 
-def test_its_pod_is_what_the_restricted_standard_allows_and_more(pod: dict[str, Any]) -> None:
+def test_the_pod_satisfies_the_restricted_standard(pod: dict[str, Any]) -> None:
     [container] = pod["containers"]
     assert pod["securityContext"]["runAsNonRoot"] is True
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
@@ -35,7 +35,7 @@ def test_its_pod_is_what_the_restricted_standard_allows_and_more(pod: dict[str, 
     assert [mount["name"] for mount in container["volumeMounts"] if not mount.get("readOnly")] == ["scratch"]
 
 
-def test_one_goes_at_a_time_and_none_before_another_is_back(pod: dict[str, Any]) -> None:
+def test_pods_are_replaced_one_at_a_time(pod: dict[str, Any]) -> None:
     spec = deployment(RUNNING, "{}")["spec"]
     assert spec["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
     assert disruption_budget()["spec"]["maxUnavailable"] == 1
@@ -49,7 +49,7 @@ def test_one_goes_at_a_time_and_none_before_another_is_back(pod: dict[str, Any])
     assert pod["terminationGracePeriodSeconds"] >= linger + GRACE_SECONDS + 20
 
 
-def test_other_settings_start_its_pods_again() -> None:
+def test_changed_settings_restart_the_pods() -> None:
     def mark(settings: str) -> dict[str, str]:
         return deployment(RUNNING, settings)["spec"]["template"]["metadata"]["annotations"]
 
@@ -57,7 +57,7 @@ def test_other_settings_start_its_pods_again() -> None:
     assert mark("{}") != mark('{"a": 1}')
 
 
-def test_it_sees_no_secret_but_its_signing_keys_and_hands_out_no_right() -> None:
+def test_it_reads_only_its_own_secrets_and_grants_nothing() -> None:
     rules = [*rights.cluster_rules(), *rights.class_namespace_rules(), *rights.own_namespace_rules()]
     assert not any("*" in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]] for rule in rules)
     resources = {resource for rule in rules for resource in rule["resources"]}
@@ -72,7 +72,7 @@ def test_it_sees_no_secret_but_its_signing_keys_and_hands_out_no_right() -> None
     assert not verbs & {"impersonate", "bind", "escalate", "deletecollection"}
 
 
-def test_it_changes_things_in_classes_only_but_for_volumes_which_are_in_none() -> None:
+def test_it_writes_in_namespaces_of_classes_and_patches_volumes() -> None:
     changing = {
         resource
         for rule in rights.cluster_rules()
@@ -82,7 +82,7 @@ def test_it_changes_things_in_classes_only_but_for_volumes_which_are_in_none() -
     assert changing == {"persistentvolumes", "tokenreviews"}
 
 
-def test_it_neither_makes_nor_deletes_a_volume_and_replaces_nothing() -> None:
+def test_it_neither_creates_nor_deletes_volumes() -> None:
     # By a volume of one's own making one reaches whatever a volume can lead to.
     rules = [*rights.cluster_rules(), *rights.class_namespace_rules(), *rights.own_namespace_rules()]
     volumes = {verb for rule in rules if "persistentvolumes" in rule["resources"] for verb in rule["verbs"]}
@@ -102,7 +102,7 @@ def test_in_classes_it_writes_the_configmap_of_its_public_keys_and_no_other() ->
     ]
 
 
-def test_it_reaches_sandboxes_only_where_it_controls_what_is_in_them() -> None:
+def test_it_reaches_sandboxes_only_with_workspaced() -> None:
     spec = network.service_network_policy(8080, [], controls_sandboxes=True)["spec"]
     assert spec["egress"][-1] == {
         "to": [{"namespaceSelector": {"matchExpressions": [{"key": "sandbox.users.io/class", "operator": "Exists"}]}}],
@@ -124,7 +124,7 @@ def test_metrics_are_for_pods_and_the_api_for_callers_too() -> None:
     assert outward[1][0][0]["ipBlock"]["except"] == ["169.254.0.0/16"]
 
 
-def test_what_its_settings_name_is_reached_at_its_own_port_wherever_it_is() -> None:
+def test_configured_urls_are_reached_at_their_ports() -> None:
     named = ["http://prometheus.metering.svc:9090", "https://t.example.com", "https://login.example.com:5556", None]
     *_, login, metering = network.service_network_policy(8080, [], named)["spec"]["egress"]
     assert [port["port"] for port in metering["ports"] + login["ports"]] == [9090, 5556]
@@ -133,7 +133,7 @@ def test_what_its_settings_name_is_reached_at_its_own_port_wherever_it_is() -> N
     assert len(network.service_network_policy(8080, [], ["https://t.example.com", None])["spec"]["egress"]) == 2
 
 
-def test_its_door_is_inside_unless_told_and_always_encrypted() -> None:
+def test_its_load_balancer_is_internal_by_default_and_uses_tls() -> None:
     door = network.load_balancer_service(
         "arn:aws:acm:us-east-1:111122223333:certificate/c", ["10.0.0.0/16"], internal=True
     )
@@ -147,7 +147,7 @@ def test_its_door_is_inside_unless_told_and_always_encrypted() -> None:
     assert network.cluster_service(8080)["spec"].get("type", "ClusterIP") == "ClusterIP"
 
 
-def test_the_image_is_made_from_what_is_pinned() -> None:
+def test_the_image_is_built_from_pinned_inputs() -> None:
     said = (ROOT / "Dockerfile").read_text(encoding="utf-8")
     assert re.search(r"^ARG BASE=(\S+)$", said, re.MULTILINE)[1] == releases().images["python"]  # pyright: ignore[reportOptionalSubscript]
     assert re.fullmatch(r".*@sha256:[0-9a-f]{64}", releases().images["python"])

@@ -16,7 +16,7 @@ from tests.fast.core.usage_export.usages import USAGES
 FIRST, SECOND = "2026-11-03", "2026-11-04"
 
 
-def test_users_are_told_apart_from_warm_slots_and_the_platforms_own() -> None:
+def test_usage_is_divided_into_users_warm_slots_and_platform() -> None:
     rows = {(str(row["day"]), row["owner"], row["class"]): row for row in sample().asked()["per-user-and-day"]}
     assert set(rows) == {
         (FIRST, "u-1", "standard"),
@@ -32,7 +32,7 @@ def test_users_are_told_apart_from_warm_slots_and_the_platforms_own() -> None:
     assert (on_fargate["direct"], on_fargate["idle_beside"]) == (pytest.approx(0.03), 0)
 
 
-def test_what_is_shared_is_told_by_part_and_a_nodes_pods_not_twice() -> None:
+def test_shared_costs_are_divided_by_part() -> None:
     rows = {row["part"]: row["cost"] for row in sample().asked()["shared-costs"] if str(row["day"]) == FIRST}
     assert rows == {
         "NAT": pytest.approx(0.045),
@@ -42,7 +42,7 @@ def test_what_is_shared_is_told_by_part_and_a_nodes_pods_not_twice() -> None:
     }
 
 
-def test_what_aws_calls_things_says_which_part_they_are() -> None:
+def test_usage_types_decide_the_part() -> None:
     bill = Bill()
     for number, usage in enumerate(USAGES, 1):
         bill.line("2026-11-03 10:00:00", number, line_item_product_code=usage.product, line_item_usage_type=usage.name)
@@ -72,7 +72,7 @@ def test_users_shared_costs_and_the_gap_are_the_bill() -> None:
         assert used + shared + row["gap"] == pytest.approx(row["bill"])
 
 
-def test_without_active_tags_the_whole_account_is_looked_at_and_still_no_other_clusters_pods() -> None:
+def test_without_cost_tags_the_whole_account_is_read() -> None:
     answers = sample().asked(tagged=False)
     days = {str(row["day"]): row for row in answers["reconciliation-gap"]}
     assert days[FIRST]["bill"] == pytest.approx(0.465 + 9.0)
@@ -80,7 +80,7 @@ def test_without_active_tags_the_whole_account_is_looked_at_and_still_no_other_c
 
 
 @pytest.mark.parametrize("tagged", [True, False])
-def test_a_query_reads_columns_that_are_exported_and_months_that_are_asked_for(tagged: bool) -> None:
+def test_queries_read_exported_columns_of_the_requested_months(tagged: bool) -> None:
     source = Source("usage", "hours", ENVIRONMENT, CLUSTER, tagged)
     exported = {column.name for column in COLUMNS} | {PARTITION}
     for query in queries(source):
@@ -94,7 +94,7 @@ def test_a_query_reads_columns_that_are_exported_and_months_that_are_asked_for(t
         assert len(query.text.encode()) < 262_144
 
 
-def test_a_name_cannot_leave_its_quotes() -> None:
+def test_names_are_quoted() -> None:
     for query in queries(Source("usage", "hours", "it's", CLUSTER, tagged=True)):
         (tree,) = sqlglot.parse(query.text, read="athena")
         assert tree is not None

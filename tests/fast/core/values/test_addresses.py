@@ -19,7 +19,7 @@ def ranges(draw: st.DrawFn) -> str:
 
 
 @given(ranges(), st.data())
-def test_blocks_lie_inside_and_never_overlap(cidr: str, data: st.DataObject) -> None:
+def test_blocks_are_inside_the_range_and_do_not_overlap(cidr: str, data: st.DataObject) -> None:
     zones = data.draw(st.integers(1, most_zones(cidr)))
     made = plan(cidr, zones)
     blocks = [IPv4Network(block) for block in made.private + made.public]
@@ -31,7 +31,7 @@ def test_blocks_lie_inside_and_never_overlap(cidr: str, data: st.DataObject) -> 
 
 
 @given(ranges())
-def test_a_zone_that_is_added_moves_no_other(cidr: str) -> None:
+def test_an_added_zone_does_not_change_other_subnets(cidr: str) -> None:
     full = plan(cidr, most_zones(cidr))
     for zones in range(1, most_zones(cidr)):
         part = plan(cidr, zones)
@@ -40,7 +40,7 @@ def test_a_zone_that_is_added_moves_no_other(cidr: str) -> None:
 
 
 @given(ranges(), st.integers(-3, 12))
-def test_any_number_of_zones_is_planned_or_refused(cidr: str, zones: int) -> None:
+def test_any_number_of_zones_gives_a_plan_or_an_error(cidr: str, zones: int) -> None:
     if 1 <= zones <= most_zones(cidr):
         assert len(plan(cidr, zones).private) == zones
     else:
@@ -49,7 +49,7 @@ def test_any_number_of_zones_is_planned_or_refused(cidr: str, zones: int) -> Non
 
 
 @given(st.text(max_size=30) | st.from_regex(r"[0-9.]{1,16}/[0-9]{1,3}"))
-def test_any_text_is_planned_or_refused(text: str) -> None:
+def test_any_text_gives_a_plan_or_an_error(text: str) -> None:
     with contextlib.suppress(AddressSpaceError):
         assert plan(text, 1).vpc == text
 
@@ -70,7 +70,7 @@ def test_the_layout_of_a_usual_range() -> None:
         ("2001:db8::/32", "first address"),
     ],
 )
-def test_a_range_that_is_none_says_the_way_out(cidr: str, hint: str) -> None:
+def test_an_invalid_range_is_refused_with_a_fix(cidr: str, hint: str) -> None:
     with pytest.raises(AddressSpaceError, match="allowed: an IPv4 range") as caught:
         plan(cidr, 2)
     assert hint in caught.value.hint
@@ -85,7 +85,7 @@ def test_more_zones_than_a_range_is_laid_out_for_are_refused() -> None:
     assert caught.value.hint == "use at most 6 zones"
 
 
-def test_pods_that_do_not_fit_name_the_range_that_would_do() -> None:
+def test_too_many_pods_are_refused_with_a_sufficient_range() -> None:
     small = plan("10.0.0.0/24", 2)
     with pytest.raises(AddressSpaceError) as caught:
         small.check_capacity(500)
@@ -98,7 +98,7 @@ def test_pods_that_do_not_fit_name_the_range_that_would_do() -> None:
 
 
 @given(ranges(), st.integers(1, 250))
-def test_the_pods_that_are_said_to_fit_have_their_addresses(cidr: str, pods_per_node: int) -> None:
+def test_the_capacity_has_enough_addresses(cidr: str, pods_per_node: int) -> None:
     made = plan(cidr, most_zones(cidr))
     capacity = made.capacity(pods_per_node)
     made.check_capacity(capacity.pods, pods_per_node)

@@ -24,7 +24,7 @@ def test_sixty_claims_an_hour(replenish: int, misses: str, size: int) -> None:
 
 
 @given(st.integers(1, 2000), st.integers(1, 600), st.integers(1, 99))
-def test_a_pool_is_as_small_as_its_misses_allow(claims: int, seconds: int, percent: int) -> None:
+def test_a_pool_has_the_smallest_size_for_its_miss_rate(claims: int, seconds: int, percent: int) -> None:
     size = size_for(claims, seconds, Decimal(percent) / 100)
     assert miss_rate(size, claims, seconds) <= Decimal(percent) / 100
     assert size == 0 or miss_rate(size - 1, claims, seconds) > Decimal(percent) / 100
@@ -43,7 +43,7 @@ def test_a_pool_is_as_small_as_its_misses_allow(claims: int, seconds: int, perce
         ({"schedules": [{"start": "08:00", "end": "18:00", "size": 0}]}, [], 1, 11),
     ],
 )
-def test_how_many_a_class_keeps_warm(
+def test_warm_members_of_a_class(
     pool: dict[str, object], releases: list[dict[str, object]], warm: int, most: int
 ) -> None:
     (one,) = settings({"sandboxClasses": [sandbox(pool=pool, releases=releases)]}).sandbox_classes
@@ -52,14 +52,14 @@ def test_how_many_a_class_keeps_warm(
 
 
 @given(st.decimals("0.001", "100000", places=6))
-def test_cores_are_written_as_kubernetes_writes_them(value: Decimal) -> None:
+def test_cores_are_formatted_as_kubernetes_does(value: Decimal) -> None:
     text = cores(value)
     assert 0 <= Quantity.parse(text).value - value < Decimal("0.001")
     assert not text.endswith("000m")
 
 
 @given(st.integers(0, 2**60))
-def test_bytes_are_written_as_kubernetes_writes_them(value: int) -> None:
+def test_bytes_are_formatted_as_kubernetes_does(value: int) -> None:
     text = size(Decimal(value))
     assert 0 <= Quantity.parse(text).value - value < 1024
     number = text.rstrip("KMGTPi")
@@ -68,7 +68,7 @@ def test_bytes_are_written_as_kubernetes_writes_them(value: int) -> None:
 
 
 @given(st.decimals("0.01", "17", places=2), st.integers(1, 130 * 1024))
-def test_fargate_takes_the_smallest_size_that_holds_a_pod(cpu: Decimal, mebibytes: int) -> None:
+def test_fargate_uses_the_smallest_sufficient_size(cpu: Decimal, mebibytes: int) -> None:
     memory = Decimal(mebibytes * 2**20)
     holding = [size for size in SIZES if size.cpu >= cpu and size.memory * GIB >= memory + OVERHEAD]
     found = size_up(cpu, memory)
@@ -77,14 +77,14 @@ def test_fargate_takes_the_smallest_size_that_holds_a_pod(cpu: Decimal, mebibyte
 
 
 @given(st.text(max_size=70))
-def test_ids_follow_from_the_name_and_never_meet_those_of_the_other_kind(name: str) -> None:
+def test_ids_derive_from_names_in_separate_ranges(name: str) -> None:
     assert class_id(name) == class_id(name)
     assert class_id(name) in CLASS_IDS
     assert seat_id(name) in SEAT_IDS
     assert CLASS_IDS.stop <= SEAT_IDS.start
 
 
-def test_ids_are_those_of_yesterday() -> None:
+def test_ids_are_stable() -> None:
     # Homes were written under these: a change here locks their owners out.
     assert (class_id("standard"), seat_id("release-desk")) == (660_454_144, 1_319_389_644)
 
@@ -92,12 +92,12 @@ def test_ids_are_those_of_yesterday() -> None:
 @pytest.mark.parametrize(
     ("text", "value"), [("500m", "0.5"), ("2", "2"), ("1Gi", str(2**30)), ("1.5Ki", "1536"), ("3k", "3000")]
 )
-def test_a_quantity_is_what_kubernetes_takes_it_for(text: str, value: str) -> None:
+def test_quantities_are_parsed_as_kubernetes_does(text: str, value: str) -> None:
     assert Quantity.parse(text).value == Decimal(value)
     assert str(Quantity.parse(text)) == text
 
 
 @pytest.mark.parametrize("text", ["", "m", "1 Gi", "-1", "1gi", "1e3", "٣"])
-def test_a_quantity_that_is_none(text: str) -> None:
+def test_invalid_quantities_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not a Kubernetes quantity"):
         Quantity.parse(text)

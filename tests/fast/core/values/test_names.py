@@ -25,18 +25,18 @@ def test_distinct_names_stay_distinct(names: set[str], limit: int) -> None:
 
 
 @given(st.text(min_size=129, max_size=200), LIMITS)
-def test_nobody_is_given_the_name_that_another_was_shortened_to(name: str, limit: int) -> None:
+def test_a_name_cannot_equal_a_shortened_one(name: str, limit: int) -> None:
     short = fit(name, limit)
     assert fit(short, limit) != short
 
 
-def test_long_names_that_share_their_beginning_stay_readable() -> None:
+def test_shortened_names_keep_their_prefix() -> None:
     one, other = (fit(f"prod-sandbox-standard-karpenter-node-role-{end}", 32) for end in ("a", "b"))
     assert one != other
     assert one.startswith("prod-sandbox-standard-k")
 
 
-def test_a_limit_without_room_for_a_hash_is_refused() -> None:
+def test_a_limit_too_short_for_a_hash_is_refused() -> None:
     with pytest.raises(ValueError, match="the minimum is 12"):
         fit("name", 8)
 
@@ -72,7 +72,7 @@ def test_the_characters_of_a_kind(kind: str, taken: str, refused: str) -> None:
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
-def test_no_kind_takes_more_than_its_limit_or_a_line_break(kind: str) -> None:
+def test_all_kinds_refuse_long_names_and_line_breaks(kind: str) -> None:
     row = KINDS[kind]
     prefix = "alias/" if kind == "kms-alias" else ""
     longest = prefix + "a" * (row.limit - len(prefix))
@@ -82,7 +82,7 @@ def test_no_kind_takes_more_than_its_limit_or_a_line_break(kind: str) -> None:
 
 
 @given(st.lists(st.from_regex(r"[a-z0-9]{1,40}", fullmatch=True), min_size=1, max_size=8))
-def test_names_made_of_plain_parts_suit_every_service_with_labels(parts: list[str]) -> None:
+def test_plain_parts_are_valid_in_all_kinds(parts: list[str]) -> None:
     for kind in ("iam-role", "eks-cluster", "sqs-queue", "kubernetes-label", "load-balancer", "efs-creation-token"):
         if kind == "load-balancer" and parts[0] == "internal":
             continue

@@ -16,7 +16,7 @@ ONE = timedelta(milliseconds=1)
 
 
 @given(MOMENTS)
-def test_what_is_written_comes_back(when: datetime) -> None:
+def test_timestamps_round_trip(when: datetime) -> None:
     read = parse_timestamp(format_timestamp(when))
     assert read is not None
     assert timedelta(0) <= when - read < ONE
@@ -24,18 +24,18 @@ def test_what_is_written_comes_back(when: datetime) -> None:
 
 
 @given(MOMENTS, MOMENTS)
-def test_texts_sort_as_moments_do(one: datetime, other: datetime) -> None:
+def test_formatted_timestamps_sort_by_time(one: datetime, other: datetime) -> None:
     first, second = (when.replace(microsecond=0) for when in (one, other))
     assert (format_whole_seconds(first) < format_whole_seconds(second)) == (first < second)
     assert (format_timestamp(first) < format_timestamp(second)) == (first < second)
 
 
 @pytest.mark.parametrize("text", [None, "", "soon", "2026-11-18T20:00:00", "2026-13-01T00:00:00Z"])
-def test_what_is_none_is_none(text: str | None) -> None:
+def test_invalid_timestamps_are_none(text: str | None) -> None:
     assert parse_timestamp(text) is None
 
 
-def test_without_a_zone_it_could_be_any() -> None:
+def test_timestamps_without_a_time_zone_are_refused() -> None:
     nowhere = datetime(2026, 11, 18)  # noqa: DTZ001 - on purpose
     for write in (format_timestamp, format_whole_seconds):
         with pytest.raises(ValueError, match="no time zone"):

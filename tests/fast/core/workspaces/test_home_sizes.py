@@ -33,7 +33,7 @@ def home(name: str, age: timedelta | None, used: timedelta | None = None) -> Hom
     return Home(name, f"fsap-{name}", None if age is None else 1, measured, used_at=used_at)
 
 
-def test_the_new_come_first_then_the_used_then_those_that_sleep_long() -> None:
+def test_new_homes_are_due_first_then_used_ones_then_suspended_ones() -> None:
     homes = [
         home("asleep-long", SUSPENDED_SCAN_INTERVAL),
         home("used", SCAN_INTERVAL, timedelta(hours=1)),
@@ -46,7 +46,7 @@ def test_the_new_come_first_then_the_used_then_those_that_sleep_long() -> None:
 
 
 @pytest.mark.parametrize("entries", [0, 3_999, 30_000, 10**7])
-def test_a_large_home_is_looked_at_less_often(entries: int) -> None:
+def test_a_large_home_is_measured_less_often(entries: int) -> None:
     looked_at = [day for day in range(15) if due_homes([_large(entries, timedelta(days=day, hours=1))], NOW)]
     assert looked_at[0] == min(max(-(-entries // ENTRIES_PER_HOME_AND_DAY), 1), SUSPENDED_SCAN_INTERVAL.days)
 
@@ -80,7 +80,7 @@ def counted(tree: Tree) -> tuple[Callable[[str], Folder[str]], list[str]]:
 
 
 @given(st.integers(0, 50), st.integers(0, 60))
-def test_what_can_be_walked_is_exact(seed: int, folders: int) -> None:
+def test_a_small_home_is_measured_exactly(seed: int, folders: int) -> None:
     tree = grown(seed, folders)
     look, looked = counted(tree)
     found = measure_home("", look, random.Random(seed))  # noqa: S311 - a sample
@@ -89,7 +89,7 @@ def test_what_can_be_walked_is_exact(seed: int, folders: int) -> None:
     assert sorted(looked) == sorted(tree)
 
 
-def test_what_is_sampled_is_right_on_average_and_bounded() -> None:
+def test_estimates_are_unbiased_and_bounded() -> None:
     tree = grown(3, 4000)
     truth = sum(folder.own for folder in tree.values())
     most = 20_000  # of 80,020 entries
@@ -103,7 +103,7 @@ def test_what_is_sampled_is_right_on_average_and_bounded() -> None:
     assert mean(found) == pytest.approx(1, abs=0.1)
 
 
-def test_a_home_is_never_looked_at_for_much_longer_than_it_may() -> None:
+def test_the_entries_of_a_measurement_are_bounded() -> None:
     """One that somebody made to be without end: every folder has two more, nine hundred deep."""
 
     def look(place: int) -> Folder[int]:
@@ -115,7 +115,7 @@ def test_a_home_is_never_looked_at_for_much_longer_than_it_may() -> None:
 
 
 @given(st.dictionaries(st.text(max_size=2), st.integers(0, 10**12), min_size=1), st.integers(0, 10**13))
-def test_shares_are_what_the_file_system_is_metered_at(sizes: dict[str, int], metered: int) -> None:
+def test_sizes_are_scaled_to_the_metered_size(sizes: dict[str, int], metered: int) -> None:
     found = scale_to_metered(sizes, metered)
     assert sum(found.values()) == (metered if any(sizes.values()) else 0)
     assert found.keys() == sizes.keys()

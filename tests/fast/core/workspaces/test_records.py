@@ -76,7 +76,7 @@ VOLUME = {
 
 
 @given(odd(CLAIM))
-def test_any_claim_reads_as_a_workspace_about_which_everything_can_be_decided(claim: Any) -> None:
+def test_any_claim_gives_a_workspace_with_decisions(claim: Any) -> None:
     is_claim_ready(claim)
     try:
         found = workspace_of_claim(claim)
@@ -87,7 +87,7 @@ def test_any_claim_reads_as_a_workspace_about_which_everything_can_be_decided(cl
 
 
 @given(odd(VOLUME))
-def test_any_volume_reads_as_a_deleted_workspace_or_none(volume: Any) -> None:
+def test_any_volume_gives_a_deleted_workspace_or_none(volume: Any) -> None:
     has_other_owner(volume, "u-1")
     try:
         found = workspace_of_volume(volume)

@@ -58,7 +58,7 @@ def declared(*workspaces: dict[str, Any], **cost: Any) -> tuple[SeatPlan, ...]:
     return seat_plans(read(config, "dev"))
 
 
-def test_a_seat_is_the_same_whatever_is_declared_beside_it() -> None:
+def test_a_seat_does_not_depend_on_other_seats() -> None:
     desk: dict[str, Any] = {"name": "desk", "class": "standard", "user": "u-1"}
     other: dict[str, Any] = {"name": "other", "class": "standard", "user": "u-2"}
     (alone,) = declared(desk)
@@ -72,7 +72,7 @@ def test_a_seat_is_the_same_whatever_is_declared_beside_it() -> None:
     assert alone.uid in SEAT_IDS
 
 
-def test_size_and_budget_are_the_seats_the_classs_or_everybodys() -> None:
+def test_size_and_budget_default_to_those_of_the_class() -> None:
     desk: dict[str, Any] = {"name": "desk", "class": "standard", "user": "u-1"}
     (told,) = declared({**desk, "size": "20Gi", "budget": 25}, perUserCap=3)
     (left,) = declared(desk, perUserCap="3.50")
@@ -82,7 +82,7 @@ def test_size_and_budget_are_the_seats_the_classs_or_everybodys() -> None:
     assert "annotations" not in seats.sandbox(DESK, TEMPLATE)["metadata"]
 
 
-def test_another_owner_gets_another_folder_under_the_same_name() -> None:
+def test_another_owner_of_the_same_name_gets_another_folder() -> None:
     mine, theirs = DESK, replace(DESK, user="u-2")
     assert mine.path != theirs.path
     assert mine.path.startswith("/seats/desk-")
@@ -90,7 +90,7 @@ def test_another_owner_gets_another_folder_under_the_same_name() -> None:
     assert not replace(DESK, name="desk-a").path.startswith(f"{mine.path}/")
 
 
-def test_the_longest_names_fit_where_they_go() -> None:
+def test_the_longest_names_are_valid() -> None:
     longest = replace(DESK, name="s" * 58, sandbox_class="c" * 30)
     assert KINDS["kubernetes-label"].accepts(longest.claim)
     assert KINDS["kubernetes-subdomain"].accepts(longest.volume)
@@ -99,7 +99,7 @@ def test_the_longest_names_fit_where_they_go() -> None:
     assert longest.path.count("/") <= 4
 
 
-def test_volume_and_claim_are_for_each_other_alone_and_the_volume_stays() -> None:
+def test_volume_and_claim_are_bound_to_each_other_and_retained() -> None:
     volume, claim = seats.volume(DESK, "fs-1::fsap-1"), seats.claim(DESK)
     assert volume["spec"]["csi"] == {"driver": "efs.csi.aws.com", "volumeHandle": "fs-1::fsap-1"}
     assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
@@ -113,7 +113,7 @@ def test_volume_and_claim_are_for_each_other_alone_and_the_volume_stays() -> Non
     assert volume["spec"]["capacity"]["storage"] == claim["spec"]["resources"]["requests"]["storage"] == "5Gi"
 
 
-def test_a_seat_has_the_hardening_of_its_class_with_ids_of_its_own() -> None:
+def test_a_seat_has_the_hardening_of_its_class_with_its_own_ids() -> None:
     pod = seats.seat_pod_template(DESK, TEMPLATE)
     spec = pod["spec"]
     assert spec["securityContext"] == {
@@ -141,7 +141,7 @@ def test_a_seat_has_the_hardening_of_its_class_with_ids_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("kind", ["slot", "scratch", "none"])
-def test_a_seat_has_its_volume_as_home_whatever_its_class_has(kind: str) -> None:
+def test_a_seat_mounts_its_volume_as_home(kind: str) -> None:
     plan = plan_of(
         sandbox(storage={"kind": kind, "mountPath": "/work"}, capabilities=["dns"]),
         capacity={"families": ["m8gd"]},
@@ -164,13 +164,13 @@ def test_a_seat_has_its_volume_as_home_whatever_its_class_has(kind: str) -> None
     )
 
 
-def test_the_template_of_the_class_stays_as_it_was() -> None:
+def test_the_template_of_the_class_is_not_changed() -> None:
     before = str(TEMPLATE)
     seats.sandbox(DESK, TEMPLATE)
     assert str(TEMPLATE) == before
 
 
-def test_two_seats_of_one_name_or_one_id_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_seats_with_the_same_name_or_id_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     assert seats.duplicate_seats([DESK, replace(DESK, name="other")]) == []
     (twice,) = seats.duplicate_seats([DESK, replace(DESK, user="u-2")])
     assert "desk" in twice
@@ -184,7 +184,7 @@ def test_two_seats_of_one_name_or_one_id_are_refused(monkeypatch: pytest.MonkeyP
 ARN = "arn:aws:elasticfilesystem:us-east-1:123456789012:access-point/fsap-1"
 
 
-def test_kept_data_is_the_same_users_to_have_and_nobody_elses() -> None:
+def test_retained_data_is_for_the_same_owner_only() -> None:
     kept = seats.retained_seats(
         {
             ARN: {**DESK.tags, "environment": "dev"},

@@ -43,13 +43,13 @@ class Attempt:
         """What it is called among the tests."""
         return f"{self.policy}: {'/'.join(self.rules)}: {self.what} ({'passes' if self.passes else 'refused'})"
 
-    def answer(self, made: Guarded) -> str:
+    def answer(self, guarded: Guarded) -> str:
         """What the server says against it; empty if nothing."""
-        request = self.ask(made)
+        request = self.ask(guarded)
         if self.user == "node":
-            client = made.speak_as(f"system:node:{NODE}", "system:nodes")
+            client = guarded.speak_as(f"system:node:{NODE}", "system:nodes")
         else:
-            client = made.speak_as(self.user) if self.user else made.admin
+            client = guarded.speak_as(self.user) if self.user else guarded.admin
         query = {"dryRun": "All", "fieldManager": "attempt"} if request.dry else {}
         if request.content == APPLY:
             query["force"] = "true"
@@ -84,9 +84,9 @@ class Table:
 def create(thing: Callable[[Guarded], Object]) -> Callable[[Guarded], Request]:
     """Make it."""
 
-    def ask(made: Guarded) -> Request:
-        found = thing(made)
-        return Request("POST", made.admin.path(found, named=False), found)
+    def ask(guarded: Guarded) -> Request:
+        found = thing(guarded)
+        return Request("POST", guarded.admin.path(found, named=False), found)
 
     return ask
 
@@ -94,21 +94,21 @@ def create(thing: Callable[[Guarded], Object]) -> Callable[[Guarded], Request]:
 def apply(thing: Callable[[Guarded], Object]) -> Callable[[Guarded], Request]:
     """Make it or change it by server-side apply, taking over what others own."""
 
-    def ask(made: Guarded) -> Request:
-        found = thing(made)
-        return Request("PATCH", made.admin.path(found), found, APPLY)
+    def ask(guarded: Guarded) -> Request:
+        found = thing(guarded)
+        return Request("PATCH", guarded.admin.path(found), found, APPLY)
 
     return ask
 
 
 def merge(path: Callable[[Guarded], str], change: Any, content: str = MERGE) -> Callable[[Guarded], Request]:
     """Change it by a merge patch."""
-    return lambda made: Request("PATCH", path(made), change(made) if callable(change) else change, content)
+    return lambda guarded: Request("PATCH", path(guarded), change(guarded) if callable(change) else change, content)
 
 
 def patch(path: Callable[[Guarded], str], *steps: Object) -> Callable[[Guarded], Request]:
     """Change it by a JSON patch."""
-    return lambda made: Request("PATCH", path(made), list(steps), JSON_PATCH)
+    return lambda guarded: Request("PATCH", path(guarded), list(steps), JSON_PATCH)
 
 
 def replace(
@@ -116,30 +116,30 @@ def replace(
 ) -> Callable[[Guarded], Request]:
     """Read it, change it, and write all of it, or its subresource."""
 
-    def ask(made: Guarded) -> Request:
-        found = made.admin.get(path(made))
+    def ask(guarded: Guarded) -> Request:
+        found = guarded.admin.get(path(guarded))
         change(found)
-        return Request("PUT", path(made) + part, found)
+        return Request("PUT", path(guarded) + part, found)
 
     return ask
 
 
 def delete(path: Callable[[Guarded], str]) -> Callable[[Guarded], Request]:
     """Delete it."""
-    return lambda made: Request("DELETE", path(made))
+    return lambda guarded: Request("DELETE", path(guarded))
 
 
 def ended(path: Callable[[Guarded], str], how: Object) -> Callable[[Guarded], Request]:
     """Delete it in a way. Options in the body leave those in the address without effect."""
     options = {"apiVersion": "v1", "kind": "DeleteOptions", "dryRun": ["All"], **how}
-    return lambda made: Request("DELETE", path(made), options)
+    return lambda guarded: Request("DELETE", path(guarded), options)
 
 
 def changed(thing: Callable[[Guarded], Object], change: Callable[[Object], Any]) -> Callable[[Guarded], Object]:
     """The same with a change."""
 
-    def made_anew(made: Guarded) -> Object:
-        found = thing(made)
+    def made_anew(guarded: Guarded) -> Object:
+        found = thing(guarded)
         change(found)
         return found
 

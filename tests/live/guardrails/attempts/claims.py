@@ -24,8 +24,8 @@ _claims = Table("claims", ATTEMPTS)
 _META = "spec|additionalPodMetadata|labels|sandbox.users.io/user"
 
 
-def _standing(made: Guarded) -> str:
-    return made.extension("sandboxclaims", made.claim)
+def _standing(guarded: Guarded) -> str:
+    return guarded.extension("sandboxclaims", guarded.claim)
 
 
 def _address(thing: Object) -> None:
@@ -47,13 +47,19 @@ _claims.refused(
     "claim-owner",
     "whose own label says another, later",
     INSIDER,
-    merge(lambda made: made.extension("sandboxclaims", made.unmarked), {"metadata": {"labels": {USER_LABEL: "u-2"}}}),
+    merge(
+        lambda guarded: guarded.extension("sandboxclaims", guarded.unmarked),
+        {"metadata": {"labels": {USER_LABEL: "u-2"}}},
+    ),
 )
 _claims.passes(
     "claim-owner",
     "whose own label says the same, later",
     INSIDER,
-    merge(lambda made: made.extension("sandboxclaims", made.unmarked), {"metadata": {"labels": {USER_LABEL: "u-1"}}}),
+    merge(
+        lambda guarded: guarded.extension("sandboxclaims", guarded.unmarked),
+        {"metadata": {"labels": {USER_LABEL: "u-1"}}},
+    ),
 )
 _claims.refused(
     "claim-class",
@@ -160,7 +166,10 @@ _claims.refused(
     merge(_standing, {"spec": {"additionalPodMetadata": {"annotations": {"karpenter.sh/do-not-disrupt": None}}}}),
 )
 _claims.refused(
-    "claim-seat", "with the name of a declared workspace", INSIDER, create(lambda made: claim(made, f"seat-{CLASS}"))
+    "claim-seat",
+    "with the name of a declared workspace",
+    INSIDER,
+    create(lambda guarded: claim(guarded, f"seat-{CLASS}")),
 )
 
 _EVERY = "claim-owner claim-shutdown claim-env claim-volumes claim-pool claim-labels claim-stays claim-seat"
@@ -185,9 +194,9 @@ _claims.passes(
     _EVERY,
     "whose status is written",
     INSIDER,
-    merge(lambda made: _standing(made) + "/status", {"status": {"conditions": []}}),
+    merge(lambda guarded: _standing(guarded) + "/status", {"status": {"conditions": []}}),
 )
-_claims.passes(_EVERY, "of a task's swarm", SERVICE, create(lambda made: swarm(made).claims[0]))
+_claims.passes(_EVERY, "of a task's swarm", SERVICE, create(lambda guarded: swarm(guarded).claims[0]))
 
 
 _records = Table("claim-records", ATTEMPTS)

@@ -10,15 +10,15 @@ from tests.live.guardrails.stage import CONTROLLER, DEPLOYER, INSIDER, NODE, SER
 ATTEMPTS: list[Attempt] = []
 
 
-def _pod(made: Guarded) -> str:
-    return made.core("pods", made.sandbox)
+def _pod(guarded: Guarded) -> str:
+    return guarded.core("pods", guarded.sandbox)
 
 
 _doors = Table("doors", ATTEMPTS)
 for _way in ("exec?command=true&container=sandbox", "attach?container=sandbox", "portforward?ports=80", "proxy/"):
 
-    def _into(made: Guarded, way: str = _way) -> Request:
-        return Request("GET", f"{_pod(made)}/{way}", dry=False)
+    def _into(guarded: Guarded, way: str = _way) -> Request:
+        return Request("GET", f"{_pod(guarded)}/{way}", dry=False)
 
     _word = _way.partition("?")[0].strip("/")
     _doors.refused("pod-entered", f"{_word} by somebody who may edit everything", INSIDER, _into)
@@ -29,7 +29,7 @@ _doors.refused(
     "pod-entered",
     "a Service's pods by somebody",
     INSIDER,
-    lambda made: Request("GET", made.core("services", "leftover", made.open_space) + ":80/proxy/", dry=False),
+    lambda guarded: Request("GET", guarded.core("services", "leftover", guarded.open_space) + ":80/proxy/", dry=False),
 )
 
 

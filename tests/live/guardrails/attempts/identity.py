@@ -18,7 +18,7 @@ def _binding(subject: Object, space: str | None = "default") -> Any:
     if space is None:
         about = {"name": "attempt"}
         return lambda _: {"apiVersion": f"{_RBAC}/v1", "kind": "ClusterRoleBinding", "metadata": about, **rest}
-    return lambda made: plain(made, f"{_RBAC}/v1", "RoleBinding", space=space, **rest)
+    return lambda guarded: plain(guarded, f"{_RBAC}/v1", "RoleBinding", space=space, **rest)
 
 
 _ACCOUNT: Object = {"kind": "ServiceAccount", "name": "sandbox", "namespace": _SPACE}
@@ -39,7 +39,7 @@ for _what, _subject in (
     _bindings.refused("binding-subject", f"{_what} everywhere", DEPLOYER, create(_binding(_subject, None)))
 
 
-def _leftover(made: Guarded) -> str:
+def _leftover(guarded: Guarded) -> str:
     return f"/apis/{_RBAC}/v1/clusterrolebindings/but-guardrails"
 
 
@@ -75,12 +75,12 @@ _bindings.passes(
 
 
 def _token(**bound: Any) -> Any:
-    def ask(made: Guarded) -> Request:
+    def ask(guarded: Guarded) -> Request:
         spec: Object = {"expirationSeconds": 600}
         if bound:
-            spec["boundObjectRef"] = {"apiVersion": "v1", "kind": "Pod", "name": "bound", "uid": made.bound}
+            spec["boundObjectRef"] = {"apiVersion": "v1", "kind": "Pod", "name": "bound", "uid": guarded.bound}
         thing = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
-        return Request("POST", made.core("serviceaccounts", "default", made.open_space) + "/token", thing)
+        return Request("POST", guarded.core("serviceaccounts", "default", guarded.open_space) + "/token", thing)
 
     return ask
 

@@ -24,8 +24,8 @@ from tests.live.guardrails.stage import (
 ATTEMPTS: list[Attempt] = []
 
 
-def _volume(made: Guarded) -> Object:
-    return volume(LOOKED, f"{made.file_system}::{POINT}")
+def _volume(guarded: Guarded) -> Object:
+    return volume(LOOKED, f"{guarded.file_system}::{POINT}")
 
 
 def _standing(_: Guarded) -> str:
@@ -43,20 +43,20 @@ _volumes.refused(
     "volume-looked-at",
     "all homes, now for a claim of a class, by the service",
     SERVICE,
-    merge(_standing, lambda made: {"spec": {"claimRef": {"namespace": made.space, "name": "home-x"}}}),
+    merge(_standing, lambda guarded: {"spec": {"claimRef": {"namespace": guarded.space, "name": "home-x"}}}),
 )
 _volumes.passes(
     "volume-looked-at", "an annotation", SERVICE, merge(_standing, {"metadata": {"annotations": {"x": "y"}}})
 )
 
 
-def _pod(made: Guarded) -> Object:
-    spec: Any = looking_job(made)["spec"]["jobTemplate"]["spec"]["template"]["spec"]
-    return plain(made, "v1", "Pod", space=NAME, spec=spec)
+def _pod(guarded: Guarded) -> Object:
+    spec: Any = looking_job(guarded)["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    return plain(guarded, "v1", "Pod", space=NAME, spec=spec)
 
 
-def _job(made: Guarded) -> Object:
-    return plain(made, "batch/v1", "Job", space=NAME, spec=looking_job(made)["spec"]["jobTemplate"]["spec"])
+def _job(guarded: Guarded) -> Object:
+    return plain(guarded, "batch/v1", "Job", space=NAME, spec=looking_job(guarded)["spec"]["jobTemplate"]["spec"])
 
 
 def _cron(_: Guarded) -> str:

@@ -22,13 +22,13 @@ from tests.live.guardrails.stage import (
 ATTEMPTS: list[Attempt] = []
 
 
-def _leftover(made: Guarded) -> str:
-    return made.core("services", "leftover", made.open_space)
+def _leftover(guarded: Guarded) -> str:
+    return guarded.core("services", "leftover", guarded.open_space)
 
 
 def _service(**spec: Any) -> Any:
     said = {"selector": {"app": "x"}, "ports": [{"port": 80}], **spec}
-    return lambda made: plain(made, "v1", "Service", spec=said)
+    return lambda guarded: plain(guarded, "v1", "Service", spec=said)
 
 
 _services = Table("services", ATTEMPTS)
@@ -67,9 +67,9 @@ _services.passes(
 )
 
 
-def _ingress(made: Guarded) -> Any:
+def _ingress(guarded: Guarded) -> Any:
     backend = {"service": {"name": "leftover", "port": {"number": 80}}}
-    return plain(made, "networking.k8s.io/v1", "Ingress", spec={"defaultBackend": backend})
+    return plain(guarded, "networking.k8s.io/v1", "Ingress", spec={"defaultBackend": backend})
 
 
 _routes = Table("routes", ATTEMPTS)
@@ -80,8 +80,8 @@ _routes.passes("route-by", "an Ingress by a deployment", DEPLOYER, create(_ingre
 
 
 def _reach(group: str, kind: str, spaced: bool) -> Any:
-    def made_of(made: Guarded) -> Object:
-        thing = plain(made, f"{group}/{NETWORK}", kind, spec={"anything": ["0.0.0.0/0"]})
+    def made_of(guarded: Guarded) -> Object:
+        thing = plain(guarded, f"{group}/{NETWORK}", kind, spec={"anything": ["0.0.0.0/0"]})
         if not spaced:
             thing["metadata"].pop("namespace")
         return thing
@@ -89,8 +89,8 @@ def _reach(group: str, kind: str, spaced: bool) -> Any:
     return made_of
 
 
-def _endpoint(made: Guarded) -> str:
-    return f"/apis/networking.k8s.aws/{NETWORK}/namespaces/{made.space}/policyendpoints/standing"
+def _endpoint(guarded: Guarded) -> str:
+    return f"/apis/networking.k8s.aws/{NETWORK}/namespaces/{guarded.space}/policyendpoints/standing"
 
 
 _reaching = Table("reach", ATTEMPTS)

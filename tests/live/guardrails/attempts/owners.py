@@ -12,20 +12,20 @@ _OTHER = {"metadata": {"labels": {USER_LABEL: "u-2"}}}
 _IN_POD = {"spec": {"podTemplate": {"metadata": {"labels": {USER_LABEL: "u-2"}}}}}
 
 
-def _claim(made: Guarded) -> str:
-    return made.extension("sandboxclaims", made.claim)
+def _claim(guarded: Guarded) -> str:
+    return guarded.extension("sandboxclaims", guarded.claim)
 
 
-def _sandbox(made: Guarded) -> str:
-    return made.extension("sandboxes", made.sandbox)
+def _sandbox(guarded: Guarded) -> str:
+    return guarded.extension("sandboxes", guarded.sandbox)
 
 
-def _pod(made: Guarded) -> str:
-    return made.core("pods", made.sandbox)
+def _pod(guarded: Guarded) -> str:
+    return guarded.core("pods", guarded.sandbox)
 
 
-def _other(made: Guarded) -> Object:
-    return claim(made, made.claim, user="u-2")
+def _other(guarded: Guarded) -> Object:
+    return claim(guarded, guarded.claim, user="u-2")
 
 
 _claims = Table("claim-owners", ATTEMPTS)
@@ -42,7 +42,7 @@ _claims.refused(
     INSIDER,
     patch(_claim, {"op": "remove", "path": f"/metadata/labels/{_POINTER}"}),
 )
-_claims.passes("owner-kept", "the same owner again", INSIDER, apply(lambda made: claim(made, made.claim)))
+_claims.passes("owner-kept", "the same owner again", INSIDER, apply(lambda guarded: claim(guarded, guarded.claim)))
 _claims.passes(
     "owner-kept",
     "an annotation",
@@ -60,14 +60,17 @@ _sandboxes.refused(
     patch(_sandbox, {"op": "remove", "path": f"/spec/podTemplate/metadata/labels/{_POINTER}"}),
 )
 _sandboxes.passes(
-    "owner-kept", "the first owner", CONTROLLER, merge(lambda made: made.extension("sandboxes", made.idle), _IN_POD)
+    "owner-kept",
+    "the first owner",
+    CONTROLLER,
+    merge(lambda guarded: guarded.extension("sandboxes", guarded.idle), _IN_POD),
 )
 
 _pods = Table("pod-owners", ATTEMPTS)
 _pods.refused("owner-kept", "another owner by a merge patch", INSIDER, merge(_pod, _OTHER))
 _pods.refused("owner-kept", "another owner by a strategic patch", DEPLOYER, merge(_pod, _OTHER, STRATEGIC))
 _pods.refused(
-    "owner-kept", "another owner, with its status", INSIDER, merge(lambda made: _pod(made) + "/status", _OTHER)
+    "owner-kept", "another owner, with its status", INSIDER, merge(lambda guarded: _pod(guarded) + "/status", _OTHER)
 )
 _pods.refused(
     "owner-kept",
@@ -75,20 +78,22 @@ _pods.refused(
     CONTROLLER,
     patch(_pod, {"op": "remove", "path": f"/metadata/labels/{_POINTER}"}),
 )
-_pods.passes("owner-kept", "the first owner", CONTROLLER, merge(lambda made: made.core("pods", made.idle), _OTHER))
+_pods.passes(
+    "owner-kept", "the first owner", CONTROLLER, merge(lambda guarded: guarded.core("pods", guarded.idle), _OTHER)
+)
 _pods.passes(
     "owner-kept",
     "a status",
     "node",
-    merge(lambda made: _pod(made) + "/status", {"status": {"message": "well"}}, STRATEGIC),
+    merge(lambda guarded: _pod(guarded) + "/status", {"status": {"message": "well"}}, STRATEGIC),
 )
 
 
-def _volume(made: Guarded) -> str:
-    return f"/api/v1/persistentvolumes/{made.volume}"
+def _volume(guarded: Guarded) -> str:
+    return f"/api/v1/persistentvolumes/{guarded.volume}"
 
 
-def _owned(made: Guarded) -> str:
+def _owned(guarded: Guarded) -> str:
     """One that was kept for somebody."""
     return "/api/v1/persistentvolumes/owned"
 
@@ -109,10 +114,13 @@ _volumes.refused(
     patch(_owned, {"op": "remove", "path": f"/metadata/labels/{_POINTER}"}),
 )
 _volumes.refused(
-    "owner-kept", "another owner, with its status", SERVICE, merge(lambda made: _owned(made) + "/status", _OTHER)
+    "owner-kept", "another owner, with its status", SERVICE, merge(lambda guarded: _owned(guarded) + "/status", _OTHER)
 )
 _volumes.passes("owner-kept", "the first owner", SERVICE, merge(_volume, _OTHER))
 _volumes.passes("owner-kept", "another label", INSIDER, merge(_owned, {"metadata": {"labels": {"x": "y"}}}))
 _volumes.passes(
-    "owner-kept", "a status", INSIDER, merge(lambda made: _owned(made) + "/status", {"status": {"message": "well"}})
+    "owner-kept",
+    "a status",
+    INSIDER,
+    merge(lambda guarded: _owned(guarded) + "/status", {"status": {"message": "well"}}),
 )

@@ -35,12 +35,12 @@ ATTEMPTS: list[Attempt] = []
 _OTHER = "registry.example.com/other@sha256:" + "cd" * 32
 
 
-def _pod(made: Guarded) -> str:
-    return made.core("pods", made.sandbox)
+def _pod(guarded: Guarded) -> str:
+    return guarded.core("pods", guarded.sandbox)
 
 
-def _status(made: Guarded) -> str:
-    return _pod(made) + "/status"
+def _status(guarded: Guarded) -> str:
+    return _pod(guarded) + "/status"
 
 
 _makers = Table("pod-makers", ATTEMPTS)
@@ -138,8 +138,8 @@ _kept.passes(
 )
 
 
-def _idle(made: Guarded) -> str:
-    return made.core("pods", made.idle)
+def _idle(guarded: Guarded) -> str:
+    return guarded.core("pods", guarded.idle)
 
 
 for _key in ("user", "workspace", "task", "mode"):
@@ -150,7 +150,9 @@ _kept.refused(
     "pod-given",
     "whose it is, with the status of one that nobody has",
     INSIDER,
-    merge(lambda made: _idle(made) + "/status", {"metadata": {"labels": {"sandbox.users.io/user": "x"}}}, STRATEGIC),
+    merge(
+        lambda guarded: _idle(guarded) + "/status", {"metadata": {"labels": {"sandbox.users.io/user": "x"}}}, STRATEGIC
+    ),
 )
 _kept.refused(
     "pod-given",
@@ -182,11 +184,11 @@ _KINDS: tuple[tuple[str, str, Object], ...] = (
 
 
 def _workload(version: str, kind: str, spec: Object) -> Any:
-    return lambda made: plain(made, version, kind, spec=spec)
+    return lambda guarded: plain(guarded, version, kind, spec=spec)
 
 
-def _leftover(made: Guarded) -> str:
-    return f"/apis/apps/v1/namespaces/{made.open_space}/deployments/leftover"
+def _leftover(guarded: Guarded) -> str:
+    return f"/apis/apps/v1/namespaces/{guarded.open_space}/deployments/leftover"
 
 
 _workloads = Table("workloads", ATTEMPTS)
@@ -197,7 +199,7 @@ _workloads.refused(
     "workload-none",
     "more of what was there before, by its scale",
     INSIDER,
-    merge(lambda made: _leftover(made) + "/scale", {"spec": {"replicas": 3}}),
+    merge(lambda guarded: _leftover(guarded) + "/scale", {"spec": {"replicas": 3}}),
 )
 _workloads.refused(
     "workload-none",
@@ -209,7 +211,7 @@ _workloads.passes(
     "workload-none",
     "none of what was there before, by its scale",
     INSIDER,
-    merge(lambda made: _leftover(made) + "/scale", {"spec": {"replicas": 0}}),
+    merge(lambda guarded: _leftover(guarded) + "/scale", {"spec": {"replicas": 0}}),
 )
 _workloads.passes(
     "workload-none",
@@ -222,12 +224,12 @@ _workloads.passes("workload-none", "what was there before, taken away", INSIDER,
 _parts = Table("pod-parts", ATTEMPTS)
 
 
-def _debug(made: Guarded) -> str:
-    return _pod(made) + "/ephemeralcontainers"
+def _debug(guarded: Guarded) -> str:
+    return _pod(guarded) + "/ephemeralcontainers"
 
 
-def _resize(made: Guarded) -> str:
-    return made.core("pods", "waiting", made.open_space) + "/resize"
+def _resize(guarded: Guarded) -> str:
+    return guarded.core("pods", "waiting", guarded.open_space) + "/resize"
 
 
 _CONTAINER = {
@@ -241,16 +243,16 @@ _SMALLER = {
 }
 
 
-def _binding(made: Guarded) -> Request:
-    about = {"name": "waiting", "namespace": made.open_space}
+def _binding(guarded: Guarded) -> Request:
+    about = {"name": "waiting", "namespace": guarded.open_space}
     target = {"apiVersion": "v1", "kind": "Node", "name": "walled"}
     thing = {"apiVersion": "v1", "kind": "Binding", "metadata": about, "target": target}
-    return Request("POST", made.core("pods", "waiting", made.open_space) + "/binding", thing)
+    return Request("POST", guarded.core("pods", "waiting", guarded.open_space) + "/binding", thing)
 
 
-def _old_binding(made: Guarded) -> Request:
-    asked = _binding(made)
-    return Request("POST", f"/api/v1/namespaces/{made.open_space}/bindings", asked.body)
+def _old_binding(guarded: Guarded) -> Request:
+    asked = _binding(guarded)
+    return Request("POST", f"/api/v1/namespaces/{guarded.open_space}/bindings", asked.body)
 
 
 for _user, _who in ((INSIDER, "somebody"), (DEPLOYER, "a deployment"), (SERVICE, "the service")):

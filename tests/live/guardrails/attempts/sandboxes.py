@@ -34,20 +34,20 @@ ATTEMPTS: list[Attempt] = []
 _VOLUME = "spec.volumeClaimTemplates.0.spec."
 
 
-def _sandbox(made: Guarded) -> str:
-    return made.extension("sandboxes", made.sandbox)
+def _sandbox(guarded: Guarded) -> str:
+    return guarded.extension("sandboxes", guarded.sandbox)
 
 
-def _claim(made: Guarded) -> str:
-    return made.extension("sandboxclaims", made.claim)
+def _claim(guarded: Guarded) -> str:
+    return guarded.extension("sandboxclaims", guarded.claim)
 
 
-def _template(made: Guarded) -> str:
-    return made.extension("sandboxtemplates", made.pool)
+def _template(guarded: Guarded) -> str:
+    return guarded.extension("sandboxtemplates", guarded.pool)
 
 
-def _pool(made: Guarded) -> str:
-    return made.extension("sandboxwarmpools", made.pool)
+def _pool(guarded: Guarded) -> str:
+    return guarded.extension("sandboxwarmpools", guarded.pool)
 
 
 _storage = Table("sandbox-storage", ATTEMPTS)
@@ -188,16 +188,16 @@ _writers.passes(
     "template-by",
     "a pool's status",
     CONTROLLER,
-    merge(lambda made: _pool(made) + "/status", {"status": {"readyReplicas": 1}}),
+    merge(lambda guarded: _pool(guarded) + "/status", {"status": {"readyReplicas": 1}}),
 )
 
-_pools.passes("pool-name", "that of a task", SERVICE, create(lambda made: swarm(made).pool))
+_pools.passes("pool-name", "that of a task", SERVICE, create(lambda guarded: swarm(guarded).pool))
 
 _scale = Table("pool-scale", ATTEMPTS)
 
 
-def _size(made: Guarded) -> str:
-    return _pool(made) + "/scale"
+def _size(guarded: Guarded) -> str:
+    return _pool(guarded) + "/scale"
 
 
 _scale.refused("pool-scale-by", "more", INSIDER, merge(_size, {"spec": {"replicas": 50}}))
@@ -248,5 +248,5 @@ _endings.refused(
     "ending-whole",
     "all Sandboxes at once",
     INSIDER,
-    ended(lambda made: _sandbox(made).rpartition("/")[0], _ORPHAN),
+    ended(lambda guarded: _sandbox(guarded).rpartition("/")[0], _ORPHAN),
 )

@@ -52,9 +52,9 @@ def _in_template(change: Change) -> Change:
     return lambda thing: change(thing["spec"]["podTemplate"])
 
 
-def _seat(made: Guarded) -> Object:
+def _seat(guarded: Guarded) -> Object:
     """A declared workspace, with its own id and home."""
-    return seats.sandbox(seat(), made.loose.seat)
+    return seats.sandbox(seat(), guarded.loose.seat)
 
 
 _RULES = {row.name: " ".join(rule.id for rule in row.rules) for row in policies(["fs-1"], EKS)}
@@ -77,7 +77,7 @@ for _name, _thing, _user, _inside in (
         _user,
         create(
             changed(
-                lambda made, thing=_thing: thing(made, of=SHARED),
+                lambda guarded, thing=_thing: thing(guarded, of=SHARED),
                 _inside(put("spec.volumes.-", identity_token())),
             )
         ),
@@ -101,7 +101,7 @@ _templates.refused(
     "one that stands, by a JSON patch",
     DEPLOYER,
     patch(
-        lambda made: made.extension("sandboxtemplates", made.pool),
+        lambda guarded: guarded.extension("sandboxtemplates", guarded.pool),
         {"op": "remove", "path": "/spec/podTemplate/spec/runtimeClassName"},
     ),
 )
@@ -110,7 +110,7 @@ _templates.refused(
     "one that stands, by a merge patch",
     DEPLOYER,
     merge(
-        lambda made: made.extension("sandboxtemplates", made.pool),
+        lambda guarded: guarded.extension("sandboxtemplates", guarded.pool),
         {"spec": {"podTemplate": {"metadata": {"labels": {"sandbox.users.io/class": "other"}}}}},
     ),
 )
@@ -119,7 +119,7 @@ _templates.passes(
     "one that stands, with a label for the controller",
     CONTROLLER,
     merge(
-        lambda made: made.extension("sandboxtemplates", made.pool),
+        lambda guarded: guarded.extension("sandboxtemplates", guarded.pool),
         {"metadata": {"labels": {"agents.x-k8s.io/sandbox-template-ref-hash": "1"}}},
     ),
 )
@@ -127,8 +127,8 @@ _templates.passes(
 _sandboxes = Table("sandboxes", ATTEMPTS)
 
 
-def _standing(made: Guarded) -> str:
-    return made.extension("sandboxes", made.sandbox)
+def _standing(guarded: Guarded) -> str:
+    return guarded.extension("sandboxes", guarded.sandbox)
 
 
 _sandboxes.refused(
@@ -159,7 +159,7 @@ _sandboxes.refused(
     "pod-user",
     "a declared workspace with the class's id",
     DEPLOYER,
-    create(lambda made: sandbox(made, f"seat-{LOOSE}")),
+    create(lambda guarded: sandbox(guarded, f"seat-{LOOSE}")),
 )
 _sandboxes.refused(
     "pod-host",
@@ -181,14 +181,14 @@ _sandboxes.passes(
     _EVERY,
     "one that stands, with its status",
     CONTROLLER,
-    merge(lambda made: _standing(made) + "/status", {"status": {"nodeName": "walled"}}),
+    merge(lambda guarded: _standing(guarded) + "/status", {"status": {"nodeName": "walled"}}),
 )
 _sandboxes.passes(
     "pod-host",
     "one that stands, with a specification beside its status, which the server leaves out",
     CONTROLLER,
     merge(
-        lambda made: _standing(made) + "/status",
+        lambda guarded: _standing(guarded) + "/status",
         {"status": {"nodeName": "walled"}, "spec": {"podTemplate": {"spec": {"hostNetwork": True}}}},
     ),
 )
@@ -229,8 +229,8 @@ _pods.passes(
 )
 
 
-def _pod_of_seat(made: Guarded) -> Object:
-    found, inside = pod(made, f"seat-{LOOSE}"), _seat(made)["spec"]["podTemplate"]["spec"]
+def _pod_of_seat(guarded: Guarded) -> Object:
+    found, inside = pod(guarded, f"seat-{LOOSE}"), _seat(guarded)["spec"]["podTemplate"]["spec"]
     return {**found, "spec": inside}
 
 
@@ -239,16 +239,16 @@ _pods.refused(
     "pod-user",
     "that of a declared workspace with the class's id",
     CONTROLLER,
-    create(lambda made: pod(made, f"seat-{LOOSE}")),
+    create(lambda guarded: pod(guarded, f"seat-{LOOSE}")),
 )
 
 
-def _on_fargate(made: Guarded) -> Object:
+def _on_fargate(guarded: Guarded) -> Object:
     """A pod of the class on Fargate, as EKS's webhook leaves it."""
-    objects = made.classes[FARGATE_CLASS]
+    objects = guarded.classes[FARGATE_CLASS]
     inside = deepcopy(objects.templates[0]["spec"]["podTemplate"])
     profile = {"eks.amazonaws.com/fargate-profile": "batch"}
-    found = pod(made)
+    found = pod(guarded)
     found["metadata"] |= {
         "namespace": objects.namespace["metadata"]["name"],
         "labels": {**inside["metadata"]["labels"], **profile},
@@ -277,14 +277,14 @@ _pods.refused(
     CONTROLLER,
     create(changed(pod, put("spec.volumes.-", {"name": "x", "persistentVolumeClaim": {"claimName": "shared-t-1"}}))),
 )
-_templates.passes(_EVERY, "that of a task", SERVICE, create(lambda made: swarm(made).template))
+_templates.passes(_EVERY, "that of a task", SERVICE, create(lambda guarded: swarm(guarded).template))
 _templates.refused(
     "pod-volumes",
     "that of a task with what another shares",
     SERVICE,
     create(
-        lambda made: changed(
-            lambda _: swarm(made).template, _in_template(put("metadata|labels|sandbox.users.io/task", "t-2"))
-        )(made)
+        lambda guarded: changed(
+            lambda _: swarm(guarded).template, _in_template(put("metadata|labels|sandbox.users.io/task", "t-2"))
+        )(guarded)
     ),
 )

@@ -32,8 +32,8 @@ _LEVEL = "pod-security.kubernetes.io/enforce"
 _CLASS = "sandbox.users.io/class"
 
 
-def _space(made: Guarded) -> str:
-    return f"/api/v1/namespaces/{made.space}"
+def _space(guarded: Guarded) -> str:
+    return f"/api/v1/namespaces/{guarded.space}"
 
 
 def _namespace(name: str, **labels: str) -> Any:
@@ -61,7 +61,7 @@ _spaces.refused(
     "space-walls",
     "lower walls with its status",
     DEPLOYER,
-    merge(lambda made: _space(made) + "/status", _labels(level="privileged")),
+    merge(lambda guarded: _space(guarded) + "/status", _labels(level="privileged")),
 )
 _spaces.refused(
     "space-walls",
@@ -89,7 +89,7 @@ _spaces.refused(
     "space-by",
     "no guardrails, with its status",
     INSIDER,
-    merge(lambda made: _space(made) + "/status", _labels(mark=None)),
+    merge(lambda guarded: _space(guarded) + "/status", _labels(mark=None)),
 )
 _spaces.refused(
     "space-by", "an older standard", INSIDER, merge(_space, {"metadata": {"labels": {f"{_LEVEL}-version": "v1.25"}}})
@@ -116,7 +116,7 @@ _spaces.passes(
     "space-walls space-name space-by",
     "its status",
     NAMESPACES,
-    merge(lambda made: _space(made) + "/status", {"status": {"phase": "Active"}}),
+    merge(lambda guarded: _space(guarded) + "/status", {"status": {"phase": "Active"}}),
 )
 _spaces.passes(
     "space-walls space-name space-by",
@@ -128,46 +128,46 @@ _spaces.passes(
 _fences = Table("fences", ATTEMPTS)
 
 
-def _policy(made: Guarded) -> str:
-    return f"/apis/networking.k8s.io/v1/namespaces/{made.space}/networkpolicies/capabilities"
+def _policy(guarded: Guarded) -> str:
+    return f"/apis/networking.k8s.io/v1/namespaces/{guarded.space}/networkpolicies/capabilities"
 
 
-def _quota(made: Guarded) -> str:
-    return made.core("resourcequotas", "sandbox")
+def _quota(guarded: Guarded) -> str:
+    return guarded.core("resourcequotas", "sandbox")
 
 
-def _limits(made: Guarded) -> str:
-    return made.core("limitranges", "sandbox")
+def _limits(guarded: Guarded) -> str:
+    return guarded.core("limitranges", "sandbox")
 
 
-def _account(made: Guarded) -> str:
-    return made.core("serviceaccounts", "sandbox")
+def _account(guarded: Guarded) -> str:
+    return guarded.core("serviceaccounts", "sandbox")
 
 
-def _constraints(made: Guarded) -> str:
-    return made.core("configmaps", "sandbox-class")
+def _constraints(guarded: Guarded) -> str:
+    return guarded.core("configmaps", "sandbox-class")
 
 
-def _open(made: Guarded) -> Object:
+def _open(guarded: Guarded) -> Object:
     return plain(
-        made,
+        guarded,
         "networking.k8s.io/v1",
         "NetworkPolicy",
         spec={"podSelector": {}, "policyTypes": ["Egress"], "egress": [{}]},
     )
 
 
-def _other_quota(made: Guarded) -> Object:
-    return plain(made, "v1", "ResourceQuota", spec={"hard": {"pods": "1"}})
+def _other_quota(guarded: Guarded) -> Object:
+    return plain(guarded, "v1", "ResourceQuota", spec={"hard": {"pods": "1"}})
 
 
-def _other_account(made: Guarded) -> Object:
-    return plain(made, "v1", "ServiceAccount")
+def _other_account(guarded: Guarded) -> Object:
+    return plain(guarded, "v1", "ServiceAccount")
 
 
-def _group(made: Guarded) -> Object:
+def _group(guarded: Guarded) -> Object:
     return plain(
-        made,
+        guarded,
         "vpcresources.k8s.aws/v1beta1",
         "SecurityGroupPolicy",
         spec={"podSelector": {}, "securityGroups": {"groupIds": ["sg-1"]}},
@@ -185,14 +185,16 @@ _fences.refused(
     patch(_policy, {"op": "replace", "path": "/spec/podSelector", "value": {"matchLabels": {"x": "y"}}}),
 )
 _fences.refused("fence-network", "no policy", INSIDER, delete(_policy))
-_fences.refused("fence-network", "no policies at all", INSIDER, delete(lambda made: _policy(made).rpartition("/")[0]))
+_fences.refused(
+    "fence-network", "no policies at all", INSIDER, delete(lambda guarded: _policy(guarded).rpartition("/")[0])
+)
 _fences.passes("fence-network", "one policy more by a deployment", DEPLOYER, create(_open))
 _fences.passes("fence-network", "no policy by a deployment", DEPLOYER, delete(_policy))
 _fences.passes(
     "fence-network",
     "no policies at all, by who ends namespaces",
     NAMESPACES,
-    delete(lambda made: _policy(made).rpartition("/")[0]),
+    delete(lambda guarded: _policy(guarded).rpartition("/")[0]),
 )
 _fences.refused("fence-network", "a security group more", INSIDER, create(_group))
 _fences.refused("fence-network", "a security group more by server-side apply", SERVICE, apply(_group))
@@ -209,7 +211,7 @@ _fences.passes(
     "fence-limits",
     "what is used of it",
     INSIDER,
-    merge(lambda made: _quota(made) + "/status", {"status": {"used": {"pods": "1"}}}),
+    merge(lambda guarded: _quota(guarded) + "/status", {"status": {"used": {"pods": "1"}}}),
 )
 _fences.passes("fence-limits", "no limits, by who ends namespaces", NAMESPACES, delete(_limits))
 _fences.refused(
@@ -248,8 +250,8 @@ _fences.passes("fence-constraints", "another tier by a deployment", DEPLOYER, me
 _fences.passes("fence-constraints", "a label", INSIDER, merge(_constraints, _LABEL))
 
 
-def _keys(made: Guarded) -> str:
-    return made.core("configmaps", "workspaced-keys")
+def _keys(guarded: Guarded) -> str:
+    return guarded.core("configmaps", "workspaced-keys")
 
 
 _KEY = {"data": {"keys.json": '{"keys": []}'}}
@@ -271,5 +273,5 @@ _fences.passes(
     "fence-constraints",
     "another ConfigMap",
     INSIDER,
-    create(lambda made: plain(made, "v1", "ConfigMap", data={"x": "y"})),
+    create(lambda guarded: plain(guarded, "v1", "ConfigMap", data={"x": "y"})),
 )

@@ -21,7 +21,7 @@ _claims.refused(
     "volume-claim-class",
     "another class of storage",
     CONTROLLER,
-    create(lambda made: volume_claim(made, storageClassName="fast")),
+    create(lambda guarded: volume_claim(guarded, storageClassName="fast")),
 )
 _claims.refused(
     "volume-claim-class",
@@ -33,20 +33,22 @@ _claims.refused(
     "volume-claim-class",
     "no class and no volume, which takes any",
     DEPLOYER,
-    create(lambda made: volume_claim(made, storageClassName="")),
+    create(lambda guarded: volume_claim(guarded, storageClassName="")),
 )
 _claims.refused(
     "volume-claim-class",
     "a volume by its labels",
     DEPLOYER,
-    create(lambda made: volume_claim(made, selector={"matchLabels": {"x": "y"}})),
+    create(lambda guarded: volume_claim(guarded, selector={"matchLabels": {"x": "y"}})),
 )
 _claims.refused(
     "volume-claim-class",
     "a copy of another",
     CONTROLLER,
     create(
-        lambda made: volume_claim(made, dataSource={"kind": "PersistentVolumeClaim", "name": f"home-{made.sandbox}"})
+        lambda guarded: volume_claim(
+            guarded, dataSource={"kind": "PersistentVolumeClaim", "name": f"home-{guarded.sandbox}"}
+        )
     ),
 )
 _claims.passes("volume-claim-class", "the class's", CONTROLLER, create(volume_claim))
@@ -54,10 +56,10 @@ _claims.passes(
     "volume-claim-class",
     "a declared workspace's",
     DEPLOYER,
-    create(lambda made: volume_claim(made, storageClassName="", volumeName="seat-x")),
+    create(lambda guarded: volume_claim(guarded, storageClassName="", volumeName="seat-x")),
 )
 
-_claims.passes("volume-claim-class", "what a task shares", SERVICE, create(lambda made: swarm(made).volume))
+_claims.passes("volume-claim-class", "what a task shares", SERVICE, create(lambda guarded: swarm(guarded).volume))
 
 _writers = Table("volume-claim-writers", ATTEMPTS)
 _writers.refused("volume-claim-by", "one by somebody", INSIDER, create(volume_claim))
@@ -67,14 +69,14 @@ _writers.refused(
     "volume-claim-choice",
     "a volume by name, by the controller",
     CONTROLLER,
-    create(lambda made: volume_claim(made, volumeName=made.volume)),
+    create(lambda guarded: volume_claim(guarded, volumeName=guarded.volume)),
 )
 _writers.refused(
     "volume-claim-choice",
     "a volume by name for one that waits",
     INSIDER,
     merge(
-        lambda made: made.core("persistentvolumeclaims", "waiting", made.open_space),
+        lambda guarded: guarded.core("persistentvolumeclaims", "waiting", guarded.open_space),
         {"spec": {"volumeName": "seat-somebody"}},
     ),
 )
@@ -83,7 +85,7 @@ _writers.passes(
     "a volume by name for one that waits, by the binder",
     "system:serviceaccount:kube-system:persistent-volume-binder",
     merge(
-        lambda made: made.core("persistentvolumeclaims", "waiting", made.open_space),
+        lambda guarded: guarded.core("persistentvolumeclaims", "waiting", guarded.open_space),
         {"spec": {"volumeName": "seat-somebody"}},
     ),
 )
@@ -91,21 +93,21 @@ _writers.passes(
     "volume-claim-by volume-claim-choice",
     "a declared workspace's by a deployment",
     DEPLOYER,
-    create(lambda made: volume_claim(made, storageClassName="", volumeName="seat-x")),
+    create(lambda guarded: volume_claim(guarded, storageClassName="", volumeName="seat-x")),
 )
 _writers.passes(
     "volume-claim-choice",
     "an annotation",
     INSIDER,
     merge(
-        lambda made: made.core("persistentvolumeclaims", f"home-{made.sandbox}"),
+        lambda guarded: guarded.core("persistentvolumeclaims", f"home-{guarded.sandbox}"),
         {"metadata": {"annotations": {"x": "y"}}},
     ),
 )
 
 
-def _standing(made: Guarded) -> str:
-    return made.core("persistentvolumeclaims", f"home-{made.sandbox}")
+def _standing(guarded: Guarded) -> str:
+    return guarded.core("persistentvolumeclaims", f"home-{guarded.sandbox}")
 
 
 _ADOPTABLE = {"metadata": {"labels": {"agents.x-k8s.io/adoptable": "true"}}}
@@ -117,7 +119,7 @@ _writers.refused(
     "volume-claim-kept",
     "free for the next of that name, with its status",
     INSIDER,
-    merge(lambda made: _standing(made) + "/status", _ADOPTABLE),
+    merge(lambda guarded: _standing(guarded) + "/status", _ADOPTABLE),
 )
 _writers.refused(
     "volume-claim-kept",
@@ -133,5 +135,5 @@ _writers.passes(
     "volume-claim-kept",
     "a status",
     BINDER,
-    merge(lambda made: _standing(made) + "/status", {"status": {"phase": "Bound"}}),
+    merge(lambda guarded: _standing(guarded) + "/status", {"status": {"phase": "Bound"}}),
 )

@@ -29,26 +29,26 @@ _FOREIGN = "fs-0fedcba9876543210"
 _DISK = {"driver": "ebs.csi.aws.com", "volumeHandle": "vol-0123456789abcdef0"}
 
 
-def _home(made: Guarded) -> str:
-    return f"/api/v1/persistentvolumes/{made.volume}"
+def _home(guarded: Guarded) -> str:
+    return f"/api/v1/persistentvolumes/{guarded.volume}"
 
 
 def _handle(text: str) -> Any:
-    def change(made: Guarded) -> Object:
-        return changed(volume, put("spec.csi.volumeHandle", text.format(ours=made.file_system)))(made)
+    def change(guarded: Guarded) -> Object:
+        return changed(volume, put("spec.csi.volumeHandle", text.format(ours=guarded.file_system)))(guarded)
 
     return create(change)
 
 
-def _files(made: Guarded) -> Object:
-    found = volume(made)
+def _files(guarded: Guarded) -> Object:
+    found = volume(guarded)
     found["spec"].pop("csi")
-    found["spec"]["nfs"] = {"server": f"{made.file_system}.efs.us-east-1.amazonaws.com", "path": "/"}
+    found["spec"]["nfs"] = {"server": f"{guarded.file_system}.efs.us-east-1.amazonaws.com", "path": "/"}
     return found
 
 
-def _of_node(made: Guarded) -> Object:
-    found = volume(made)
+def _of_node(guarded: Guarded) -> Object:
+    found = volume(guarded)
     found["spec"].pop("csi")
     found["spec"].pop("mountOptions")
     return {**found, "spec": {**found["spec"], "hostPath": {"path": "/"}}}
@@ -108,7 +108,7 @@ _volumes.passes(
     "volume-handle volume-by",
     "a declared workspace's, by a deployment",
     DEPLOYER,
-    create(lambda made: seats.volume(seat(), f"{made.file_system}::{POINT}")),
+    create(lambda guarded: seats.volume(seat(), f"{guarded.file_system}::{POINT}")),
 )
 _volumes.refused("volume-by", "as it should be, by somebody", INSIDER, create(volume))
 _volumes.refused("volume-by", "as it should be, by the controller", CONTROLLER, create(volume))
@@ -154,12 +154,15 @@ _volumes.passes(
     merge(_home, {"metadata": {"annotations": {"x": "y"}, "finalizers": ["kubernetes.io/pv-protection"]}}),
 )
 _volumes.passes(
-    "volume-kept", "a status", INSIDER, merge(lambda made: _home(made) + "/status", {"status": {"message": "well"}})
+    "volume-kept",
+    "a status",
+    INSIDER,
+    merge(lambda guarded: _home(guarded) + "/status", {"status": {"message": "well"}}),
 )
 
 
-def _status(made: Guarded) -> str:
-    return _home(made) + "/status"
+def _status(guarded: Guarded) -> str:
+    return _home(guarded) + "/status"
 
 
 def _said(part: str, key: str, value: str | None) -> Object:
@@ -244,12 +247,12 @@ _records.passes("volume-record", "another label, with its status", INSIDER, merg
 _records.passes("volume-record", "one that is made, by the provisioner", PROVISIONER, create(volume))
 
 
-def _trap(made: Guarded, name: str = "attempt", kind: str = "") -> Object:
+def _trap(guarded: Guarded, name: str = "attempt", kind: str = "") -> Object:
     """A volume that waits for whoever asks for its class."""
-    found = _of_node(made)
+    found = _of_node(guarded)
     found["spec"].pop("claimRef")
     found["metadata"]["name"] = name
-    found["spec"]["storageClassName"] = kind or made.objects.storage_classes[0]["metadata"]["name"]
+    found["spec"]["storageClassName"] = kind or guarded.objects.storage_classes[0]["metadata"]["name"]
     return found
 
 
@@ -265,25 +268,27 @@ _volumes.refused(
     "volume-handle",
     "one that lay there, now for whoever asks for a class's storage",
     INSIDER,
-    merge(_lying, lambda made: {"spec": {"storageClassName": made.objects.storage_classes[0]["metadata"]["name"]}}),
+    merge(
+        _lying, lambda guarded: {"spec": {"storageClassName": guarded.objects.storage_classes[0]["metadata"]["name"]}}
+    ),
 )
 _volumes.refused(
     "volume-kept",
     "one that lay there, now for a claim of the class",
     INSIDER,
-    merge(_lying, lambda made: {"spec": {"claimRef": {"namespace": made.space, "name": "home-x"}}}),
+    merge(_lying, lambda guarded: {"spec": {"claimRef": {"namespace": guarded.space, "name": "home-x"}}}),
 )
 _volumes.passes(
     "volume-kept", "another label of one that lay there", INSIDER, merge(_lying, {"metadata": {"labels": {"x": "y"}}})
 )
 _volumes.passes(
-    "volume-by", "the node's files for nobody of ours", INSIDER, create(lambda made: _trap(made, kind="other"))
+    "volume-by", "the node's files for nobody of ours", INSIDER, create(lambda guarded: _trap(guarded, kind="other"))
 )
 
 
 def _storage_class(system: str = "{ours}", name: str = "attempt") -> Any:
-    def made_of(made: Guarded) -> Object:
-        parameters = {"provisioningMode": "efs-ap", "fileSystemId": system.format(ours=made.file_system)}
+    def made_of(guarded: Guarded) -> Object:
+        parameters = {"provisioningMode": "efs-ap", "fileSystemId": system.format(ours=guarded.file_system)}
         return {
             "apiVersion": "storage.k8s.io/v1",
             "kind": "StorageClass",
@@ -307,5 +312,5 @@ _classes.passes(
     "storage-class-by",
     "a label of one that stands",
     INSIDER,
-    merge(lambda made: made.admin.path(made.objects.storage_classes[0]), {"metadata": {"labels": {"x": "y"}}}),
+    merge(lambda guarded: guarded.admin.path(guarded.objects.storage_classes[0]), {"metadata": {"labels": {"x": "y"}}}),
 )
