@@ -10,16 +10,20 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 REFUSED = {"told", "said", "asked", "doors", "standing", "whoever", "wanted", "written", "made", "given"}
-# Reworded so far. The rest of `agentenv/core` and the tests follow.
+# Reworded so far. The other tests follow.
 FOLDERS = (
     "agentenv/cli",
     "agentenv/config",
-    "agentenv/core/capabilities",
+    "agentenv/core",
     "agentenv/rehearsal",
     "agentenv/service",
     "bench",
     "components",
     "stacks",
+    "tests/fast/config",
+    "tests/fast/core",
+    "tests/live/guardrails",
+    "tests/live/metering",
 )
 
 

@@ -28,7 +28,7 @@ from tests.fast.components.graph import registered
 from tests.fast.components.shapes import cluster, storage
 from tests.fast.config.stack_samples import IMAGE, mistakes, settings
 from tests.fast.config.stack_samples import sandbox as on_nodes
-from tests.fast.core.classes.class_samples import MADE, PLANS, TOLD, objects
+from tests.fast.core.classes.class_samples import OBJECTS, PLANS, SETTINGS, objects
 
 Document = dict[str, Any]
 
@@ -36,7 +36,7 @@ Document = dict[str, Any]
 def pods(name: str) -> list[tuple[Document, Document]]:
     """The labels and the spec of everything that runs in a class: warm, claimed, of a task, and declared seats."""
     found: list[tuple[Document, Document]] = []
-    for template, pool in zip(MADE[name].templates, MADE[name].pools, strict=True):
+    for template, pool in zip(OBJECTS[name].templates, OBJECTS[name].pools, strict=True):
         pod = template["spec"]["podTemplate"]
         labels = pod["metadata"]["labels"]
         taken = claim(name, pool["metadata"]["name"], "c", owner="u-3", workspace="w", task="t")
@@ -44,9 +44,9 @@ def pods(name: str) -> list[tuple[Document, Document]]:
             (labels, pod["spec"]),
             ({**labels, **taken["spec"]["additionalPodMetadata"]["labels"]}, pod["spec"]),
         ]
-    for seat in seat_plans(TOLD):
+    for seat in seat_plans(SETTINGS):
         if seat.sandbox_class == name:
-            pod = sandbox(seat, MADE[name].templates[0]["spec"])["spec"]["podTemplate"]
+            pod = sandbox(seat, OBJECTS[name].templates[0]["spec"])["spec"]["podTemplate"]
             found.append((pod["metadata"]["labels"], pod["spec"]))
     return found
 
@@ -61,15 +61,15 @@ def every_pod() -> list[tuple[str, Document]]:
 
 @pytest.mark.parametrize("name", [name for name, plan in PLANS.items() if not plan.on_fargate])
 def test_the_one_policy_of_a_class_selects_every_pod_of_it_and_of_no_other(name: str) -> None:
-    policy = MADE[name].network_policy
+    policy = OBJECTS[name].network_policy
     assert policy is not None
     assert policy["spec"]["policyTypes"] == ["Ingress", "Egress"]
     space = f"sandbox-{name}"
     for other, labels in every_pod():
         assert matches(policy["spec"]["podSelector"], labels) is (other == name)
     # What the policies of all classes together let a pod of this one do is what it was granted, and no more.
-    every = [made.network_policy for made in MADE.values() if made.network_policy is not None]
-    granted = egress_of(PLANS[name].settings, cluster_facts(TOLD, api=())).at(frozenset()).least
+    every = [made.network_policy for made in OBJECTS.values() if made.network_policy is not None]
+    granted = egress_of(PLANS[name].settings, cluster_facts(SETTINGS, api=())).at(frozenset()).least
     for labels, _ in pods(name):
         found = effective(every, space, labels)
         assert found.least.same_as(granted)
@@ -79,7 +79,7 @@ def test_the_one_policy_of_a_class_selects_every_pod_of_it_and_of_no_other(name:
 
 def test_no_second_policy_comes_from_upstream_to_widen_it() -> None:
     # Policies only ever add: the one that the controller would make is open to the internet.
-    for made in MADE.values():
+    for made in OBJECTS.values():
         assert {template["spec"]["networkPolicyManagement"] for template in made.templates} == {"Unmanaged"}
         kinds = [document["kind"] for document in made.documents()]
         assert kinds.count("NetworkPolicy") + kinds.count("SecurityGroupPolicy") == 1
@@ -97,13 +97,13 @@ def test_what_enforces_policies_is_switched_on_in_strict_mode() -> None:
 
 
 def test_on_fargate_groups_of_the_class_hold_its_pods_and_no_policy_is_relied_on() -> None:
-    made = MADE["batch"]
+    made = OBJECTS["batch"]
     assert made.network_policy is None
     assert made.group_policy is not None
     for other, labels in every_pod():
         assert matches(made.group_policy["spec"]["podSelector"], labels) is (other == "batch")
     assert made.group_policy["spec"]["securityGroups"]["groupIds"] == ["sg-0"]
-    assert [one.name for one in class_groups(TOLD)] == ["batch"]
+    assert [one.name for one in class_groups(SETTINGS)] == ["batch"]
 
 
 # "every user is uid 1000"
@@ -124,12 +124,14 @@ def test_every_class_and_every_seat_has_ids_of_its_own() -> None:
             containers = [*spec.get("initContainers", []), *spec["containers"]]
             assert all("runAsUser" not in one["securityContext"] for one in containers)
     assert all(len(mine) == 1 for mine in holders.values())
-    assert len(holders) == len(PLANS) + len(TOLD.workspaces)
+    assert len(holders) == len(PLANS) + len(SETTINGS.workspaces)
 
 
 def test_the_files_of_a_class_are_its_own_ids_in_a_folder_of_its_own() -> None:
     said = {
-        name: [one["parameters"] for one in made.storage_classes] for name, made in MADE.items() if made.storage_classes
+        name: [one["parameters"] for one in made.storage_classes]
+        for name, made in OBJECTS.items()
+        if made.storage_classes
     }
     for name, each in said.items():
         for one in each:
@@ -144,9 +146,9 @@ def test_the_files_of_a_class_are_its_own_ids_in_a_folder_of_its_own() -> None:
 
 
 def test_an_unclaimed_slot_takes_its_files_with_it_and_kept_files_can_be_found() -> None:
-    for made in MADE.values():
+    for made in OBJECTS.values():
         assert all(one["reclaimPolicy"] == "Delete" for one in made.storage_classes)
-    for seat in seat_plans(TOLD):
+    for seat in seat_plans(SETTINGS):
         assert volume(seat, "fs-0::fsap-0")["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
         arn = f"arn:aws:elasticfilesystem:us-east-1:111122223333:access-point/fsap-{seat.name}"
         (kept,) = retained_seats({arn: seat.tags})
@@ -178,7 +180,7 @@ def test_more_slots_than_there_can_be_access_points_are_refused_before_anything_
 
 
 def test_every_warm_sandbox_is_born_with_storage_that_a_claim_cannot_choose() -> None:
-    made = MADE["standard"]
+    made = OBJECTS["standard"]
     (template,) = made.templates
     (pool,) = made.pools
     assert pool["spec"]["replicas"] == 3
@@ -228,7 +230,7 @@ def test_each_limit_of_fargate_is_a_refusal_of_its_own() -> None:
 
 
 def test_the_weakest_tier_is_for_nobody_unless_it_is_named_and_somebody_was_vetted() -> None:
-    assert TOLD.sandbox_classes[0].tier == "standard"
+    assert SETTINGS.sandbox_classes[0].tier == "standard"
     assert mistakes({"sandboxClasses": [on_nodes(tier="verifed")]})
     assert mistakes({"sandboxClasses": [on_nodes(tier="verified")]})
     assert {plan.wall.runtime_class if plan.wall else "a machine of its own" for plan in PLANS.values()} == {

@@ -1,4 +1,4 @@
-"""Configurations to test with: a sound one, and how to change it."""
+"""Sample configurations: a valid one, and functions to change it."""
 
 from __future__ import annotations
 

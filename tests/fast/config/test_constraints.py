@@ -1,4 +1,4 @@
-"""Every refusal: a sample that meets it and no other, and a neighbour that is sound."""
+"""Tests of every constraint: a sample that violates it alone, and a valid neighbour."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The generated reference, and that editors, the engine and the settings agree on what a stack file may say."""
+"""Tests of the generated reference, and that schema, engine and settings accept the same stack files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings: what a small file stands for, and how every mistake of a bad one is told."""
+"""Tests of the settings: defaults of a small file, and how all mistakes of a bad one are reported."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from tests.fast.config.stack_samples import IMAGE, config, fargate, mistakes, mi
 
 
 def test_a_region_alone_gives_a_small_environment() -> None:
-    made = settings()
-    assert made.network.cidr == IPv4Network("10.40.0.0/16")
-    assert made.network.zone_count == 2
-    assert made.sandbox_classes == ()
-    assert made.cluster_name == "agent-environment-dev"
-    assert made.tags == {"environment": "dev", "owner": "platform", "cost-center": "unassigned"}
+    read_settings = settings()
+    assert read_settings.network.cidr == IPv4Network("10.40.0.0/16")
+    assert read_settings.network.zone_count == 2
+    assert read_settings.sandbox_classes == ()
+    assert read_settings.cluster_name == "agent-environment-dev"
+    assert read_settings.tags == {"environment": "dev", "owner": "platform", "cost-center": "unassigned"}
 
 
 def test_the_settings_of_a_usual_environment() -> None:
-    made = read(
+    read_settings = read(
         {
             "aws:region": "us-east-1",
             "agent-environment:network": {"cidr": "10.40.0.0/16", "zones": 2, "nat": "single"},
@@ -56,32 +56,34 @@ def test_the_settings_of_a_usual_environment() -> None:
         },
         "prod",
     )
-    (one,) = made.sandbox_classes
+    (one,) = read_settings.sandbox_classes
     assert one.resources.burst.memory is not None
     assert one.resources.burst.memory.value == 2 * 2**30
     assert one.suspend_after == timedelta(minutes=20)
     assert [grant.word for grant in one.capabilities] == ["dns", "web", "git"]
-    assert made.cost.per_user_cap == Decimal(3)
-    assert isinstance(made.cost.per_user_cap, Decimal)
-    assert made.protect
-    assert made.cluster.deletion_protection
+    assert read_settings.cost.per_user_cap == Decimal(3)
+    assert isinstance(read_settings.cost.per_user_cap, Decimal)
+    assert read_settings.protect
+    assert read_settings.cluster.deletion_protection
 
 
 def test_settings_are_frozen_and_can_be_compared() -> None:
-    made = settings({"sandboxClasses": [sandbox()]})
+    read_settings = settings({"sandboxClasses": [sandbox()]})
     with pytest.raises(ValueError, match="frozen"):
-        made.network.nat = "none"
-    assert made == settings({"sandboxClasses": [sandbox()]})
-    assert made != settings()
+        read_settings.network.nat = "none"
+    assert read_settings == settings({"sandboxClasses": [sandbox()]})
+    assert read_settings != settings()
 
 
 def test_settings_round_trip() -> None:
-    made = settings(
+    read_settings = settings(
         {"sandboxClasses": [sandbox(capabilities=["dns", {"cidr": "203.0.113.0/24", "ports": [443]}], budget=2.5)]}
     )
-    dumped = made.model_dump(mode="json", by_alias=True, exclude={"environment", "region"}, exclude_defaults=True)
+    dumped = read_settings.model_dump(
+        mode="json", by_alias=True, exclude={"environment", "region"}, exclude_defaults=True
+    )
     assert dumped["sandboxClasses"][0]["capabilities"] == ["dns", {"cidr": "203.0.113.0/24", "ports": [443]}]
-    assert settings(dumped) == made
+    assert settings(dumped) == read_settings
 
 
 TEN_MISTAKES = {
@@ -99,18 +101,18 @@ TEN_MISTAKES = {
 
 def test_all_mistakes_are_reported_together() -> None:
     found = mistakes_of(TEN_MISTAKES)
-    told = {mistake.path: mistake.hint for mistake in found}
-    assert len(found) == len(told) == 10
-    assert told["aws:region"] == "did you mean 'us-east-1'?"
-    assert told["agent-environment:netwrok"] == "did you mean 'network'?"
-    assert told["agent-environment:cluster.version"].startswith("put it in quotes")
-    assert told["agent-environment:cluster.publicAccesCidrs"] == "did you mean 'publicAccessCidrs'?"
-    assert told["agent-environment:storage.throughput"] == "did you mean 'elastic'?"
-    assert told["agent-environment:storage.fileSystems"] == "write it without quotes"
-    assert "pin the digest" in told["agent-environment:sandboxClasses[0].image"]
-    assert told["agent-environment:sandboxClasses[0].compute"] == "did you mean 'karpenter'?"
-    assert "rename one" in told["agent-environment:sandboxClasses[1].name"]
-    assert "agent-environment:cost.alertTo" in told
+    mistake = {mistake.path: mistake.hint for mistake in found}
+    assert len(found) == len(mistake) == 10
+    assert mistake["aws:region"] == "did you mean 'us-east-1'?"
+    assert mistake["agent-environment:netwrok"] == "did you mean 'network'?"
+    assert mistake["agent-environment:cluster.version"].startswith("put it in quotes")
+    assert mistake["agent-environment:cluster.publicAccesCidrs"] == "did you mean 'publicAccessCidrs'?"
+    assert mistake["agent-environment:storage.throughput"] == "did you mean 'elastic'?"
+    assert mistake["agent-environment:storage.fileSystems"] == "write it without quotes"
+    assert "pin the digest" in mistake["agent-environment:sandboxClasses[0].image"]
+    assert mistake["agent-environment:sandboxClasses[0].compute"] == "did you mean 'karpenter'?"
+    assert "rename one" in mistake["agent-environment:sandboxClasses[1].name"]
+    assert "agent-environment:cost.alertTo" in mistake
     assert all(mistake.found and mistake.allowed for mistake in found)
 
 
@@ -156,10 +158,10 @@ def test_the_message_of_all_mistakes_has_a_line_each() -> None:
     ],
 )
 def test_a_mistake_has_its_path_value_and_hint(sections: dict[str, object], path: str, found: str, hint: str) -> None:
-    told = next(mistake for mistake in mistakes(sections) if mistake.path == f"agent-environment:{path}")
-    assert found in told.found
-    assert hint in told.hint
-    assert told.allowed
+    mistake = next(mistake for mistake in mistakes(sections) if mistake.path == f"agent-environment:{path}")
+    assert found in mistake.found
+    assert hint in mistake.hint
+    assert mistake.allowed
 
 
 @pytest.mark.parametrize(
@@ -172,8 +174,8 @@ def test_a_mistake_has_its_path_value_and_hint(sections: dict[str, object], path
     ],
 )
 def test_a_key_in_the_wrong_namespace_is_a_mistake(key: str, hint: str) -> None:
-    (told,) = mistakes_of({**config(), key: {}})
-    assert told.hint == hint
+    (mistake,) = mistakes_of({**config(), key: {}})
+    assert mistake.hint == hint
 
 
 def test_a_key_is_read_in_every_spelling_that_the_engine_knows() -> None:
@@ -183,15 +185,15 @@ def test_a_key_is_read_in_every_spelling_that_the_engine_knows() -> None:
 
 
 def test_a_key_in_two_spellings_is_a_mistake() -> None:
-    (told,) = mistakes_of({**config({"network": {}}), "network": {"nat": "per-zone"}})
-    assert told.found == "the key twice, as 'network' too"
+    (mistake,) = mistakes_of({**config({"network": {}}), "network": {"nat": "per-zone"}})
+    assert mistake.found == "the key twice, as 'network' too"
 
 
 def test_a_secret_is_refused_and_never_printed() -> None:
     for sections in ({"cost": {"owner": {"secure": "v1:abc"}}}, {"cost": {"secure": "v1:abc"}}):
-        (told,) = mistakes(sections)
-        assert told.found == "a secret"
-        assert "abc" not in str(told)
+        (mistake,) = mistakes(sections)
+        assert mistake.found == "a secret"
+        assert "abc" not in str(mistake)
 
 
 def test_decrypted_secrets_are_never_printed() -> None:
@@ -208,7 +210,7 @@ def test_objects_are_read_from_json_text() -> None:
 
 
 @pytest.mark.parametrize(
-    ("environment", "given", "protect"),
+    ("environment", "protected", "protect"),
     [
         ("dev", None, False),
         ("prod", None, True),
@@ -219,19 +221,19 @@ def test_objects_are_read_from_json_text() -> None:
         ("product-demo", None, False),
     ],
 )
-def test_production_is_protected_by_default(environment: str, given: object, protect: bool) -> None:
-    assert settings({} if given is None else {"protect": given}, environment).protect is protect
+def test_production_is_protected_by_default(environment: str, protected: object, protect: bool) -> None:
+    assert settings({} if protected is None else {"protect": protected}, environment).protect is protect
 
 
 @pytest.mark.parametrize("environment", ["", "Prod", "a b", "9lives", "x" * 40])
 def test_a_stack_name_that_is_too_long_is_refused(environment: str) -> None:
-    (told,) = mistakes(environment=environment)
-    assert told.path == "stack name"
+    (mistake,) = mistakes(environment=environment)
+    assert mistake.path == "stack name"
 
 
 def test_fargate_classes_have_no_storage_by_default() -> None:
-    made = settings({"sandboxClasses": [fargate(), fargate("other", storage={"kind": "scratch"})]})
-    assert [one.storage.kind for one in made.sandbox_classes] == ["none", "scratch"]
+    read_settings = settings({"sandboxClasses": [fargate(), fargate("other", storage={"kind": "scratch"})]})
+    assert [one.storage.kind for one in read_settings.sandbox_classes] == ["none", "scratch"]
 
 
 def test_constraints_are_checked_beside_invalid_values() -> None:
@@ -260,7 +262,7 @@ def test_constraints_ignore_defaults_of_mistyped_keys() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "path", "allowed"),
+    ("changes", "path", "allowed"),
     [
         ({"flags": {"replenishDelay": "61m"}}, "flags.replenishDelay", "a duration of at most an hour"),
         ({"flags": {"readinessGrace": "25h"}}, "flags.readinessGrace", "a duration of at most a day"),
@@ -270,15 +272,15 @@ def test_constraints_ignore_defaults_of_mistyped_keys() -> None:
         ({"manifests": "http://mirror.example.com/x"}, "manifests", "an https address, or a folder"),
     ],
 )
-def test_values_that_the_controller_refuses_are_mistakes(said: dict[str, Any], path: str, allowed: str) -> None:
-    (mistake,) = mistakes({"cluster": {"sandboxController": said}})
+def test_values_that_the_controller_refuses_are_mistakes(changes: dict[str, Any], path: str, allowed: str) -> None:
+    (mistake,) = mistakes({"cluster": {"sandboxController": changes}})
     assert mistake.path == f"agent-environment:cluster.sandboxController.{path}"
     assert mistake.allowed.startswith(allowed)
 
 
 def test_amounts_of_money_are_exact() -> None:
-    for written in (2.3, "2.30", "2.3"):
-        assert settings({"cost": {"perUserCap": written}}).cost.per_user_cap == Decimal("2.3")
+    for text_ in (2.3, "2.30", "2.3"):
+        assert settings({"cost": {"perUserCap": text_}}).cost.per_user_cap == Decimal("2.3")
 
 
 def test_the_model_is_imported_without_pydantic() -> None:

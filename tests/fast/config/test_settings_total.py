@@ -1,4 +1,4 @@
-"""Whatever is handed over as configuration, `read` answers with settings or with mistakes."""
+"""Tests that `read` gives settings or mistakes for any configuration."""
 
 from __future__ import annotations
 

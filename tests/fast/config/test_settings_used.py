@@ -1,4 +1,4 @@
-"""Every setting of the reference is used by a stack file, so that the rehearsals meet each of them.
+"""Tests that a stack file uses every setting of the reference, so that the rehearsals cover them.
 
 The settings are walked by the schema that the reference is generated from. A setting counts as used where a stack file
 gives it a value that is not its default. Of a setting with named values each is used somewhere, by default or not; of
@@ -104,29 +104,29 @@ def form(choice: Schema) -> str:
     return choice["type"] if choice.get("type") in FORMS.values() else "plain"
 
 
-def missing(path: str, kinds: list[Schema], given: list[Any]) -> Iterator[str]:
+def missing(path: str, kinds: list[Schema], values_: list[Any]) -> Iterator[str]:
     """Yield the names and forms of values that are not among those given."""
     for word in (word for kind in kinds for word in named(kind)):
-        if not any(same(value, word) for value in given):
+        if not any(same(value, word) for value in values_):
             yield f"{path}: {word}"
-    wanted = dict.fromkeys(form(kind) for kind in kinds)
-    if len(wanted) > 1:
-        there = {FORMS.get(type(value), "plain") for value in given if value is not None}
-        yield from (f"{path}: a value of type {one}" for one in wanted if one not in there)
+    forms = dict.fromkeys(form(kind) for kind in kinds)
+    if len(forms) > 1:
+        there = {FORMS.get(type(value), "plain") for value in values_ if value is not None}
+        yield from (f"{path}: a value of type {one}" for one in forms if one not in there)
 
 
 def unused(stacks: Mapping[str, Config]) -> list[str]:
     """Return what no stack file uses: settings by their path, values after it."""
-    written = found(by_section(config) for config in stacks.values())
+    used = found(by_section(config) for config in stacks.values())
     effective = found(read(config, name).model_dump(mode="json", by_alias=True) for name, config in stacks.items())
     left: list[str] = []
     for path, node, default in settings():
-        if all(value == default for value in written.get(path, [])):
+        if all(value == default for value in used.get(path, [])):
             left.append(path)
         kinds = alternatives(node)
         inside = [one for kind in kinds if kind.get("type") == "array" for one in alternatives(kind["items"])]
         for place, choices in ((path, kinds), (f"{path}[]", inside)):
-            left += missing(place, choices, written.get(place, []) + effective.get(place, []))
+            left += missing(place, choices, used.get(place, []) + effective.get(place, []))
     return left
 
 

@@ -18,7 +18,7 @@ from agentenv.core.workspaces.seats import seat_plans
 from agentenv.core.workspaces.seats import volume as seat_volume
 from agentenv.rehearsal.controlplane.client import ApiError, Client, until
 from agentenv.rehearsal.tools.toolbox import Toolbox
-from tests.fast.core.classes.class_samples import MADE, TOLD
+from tests.fast.core.classes.class_samples import OBJECTS, SETTINGS
 from tests.live.conftest import World
 from tests.live.controlplane.installed import manifests
 from tests.live.controlplane.things import PATIENCE
@@ -34,7 +34,7 @@ def client(world: World, toolbox: Toolbox) -> Iterator[Client]:
     for thing in manifests(toolbox.path("agent-sandbox-manifests")):
         if thing["kind"] == "CustomResourceDefinition":
             client.apply(thing)
-    made = [one.namespace for one in MADE.values() if client.find(client.path(one.namespace)) is None]
+    made = [one.namespace for one in OBJECTS.values() if client.find(client.path(one.namespace)) is None]
     try:
         for space in made:
             client.request("POST", "/api/v1/namespaces", space, query={"fieldValidation": "Strict"})
@@ -49,16 +49,16 @@ def client(world: World, toolbox: Toolbox) -> Iterator[Client]:
 
 def written() -> Iterator[tuple[str, Object]]:
     """Every object of every class, of a claim and of the seats."""
-    for name, made in MADE.items():
+    for name, made in OBJECTS.items():
         for document in made.documents():
             if document["kind"] != "Namespace":
                 yield name, document
         for pool in made.pools:
             yield name, claim(name, pool["metadata"]["name"], "taken", owner="u-1", workspace="w-1", task="t-1")
-    for seat in seat_plans(TOLD):
+    for seat in seat_plans(SETTINGS):
         yield seat.name, seat_volume(seat, "fs-0123456789abcdef0::fsap-0123456789abcdef0")
         yield seat.name, seat_claim(seat)
-        yield seat.name, seat_sandbox(seat, MADE[seat.sandbox_class].templates[0]["spec"])
+        yield seat.name, seat_sandbox(seat, OBJECTS[seat.sandbox_class].templates[0]["spec"])
 
 
 EVERY = [pytest.param(document, id=f"{name}-{document['kind']}-{at}") for at, (name, document) in enumerate(written())]
@@ -72,7 +72,7 @@ def test_no_field_is_one_that_upstream_never_had(client: Client, document: Objec
 
 
 def test_a_field_that_upstream_never_had_would_be_noticed(client: Client) -> None:
-    (template,) = MADE["standard"].templates
+    (template,) = OBJECTS["standard"].templates
     wrong = {**template, "spec": {**template["spec"], "sharedNetwork": True}}
     with pytest.raises(ApiError, match=r'unknown field "spec\.sharedNetwork"'):
         client.request("POST", client.path(wrong, named=False), wrong, query=TRIED)

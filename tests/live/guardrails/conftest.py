@@ -1,4 +1,4 @@
-"""A real class with its real controller and slots, in a server that the guardrails are in force in."""
+"""A class with the real controller and slots, in an API server with the guardrails in force."""
 
 from __future__ import annotations
 
@@ -148,7 +148,8 @@ def _driver(world: World) -> str:
     trusted = {"Principal": {"Service": "pods.eks.amazonaws.com"}, "Action": ["sts:AssumeRole", "sts:TagSession"]}
     may = {"Action": "elasticfilesystem:*", "Resource": "*"}
     trust, policy = (
-        json.dumps({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", **said}]}) for said in (trusted, may)
+        json.dumps({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", **statement}]})
+        for statement in (trusted, may)
     )
     iam, eks = world.aws("iam"), world.aws("eks")
     role = iam.create_role(RoleName="guarded-efs", AssumeRolePolicyDocument=trust)["Role"]["Arn"]
@@ -245,12 +246,12 @@ def _declare(admin: Client, objects: ClassObjects) -> None:
 def _look(guarded: Guarded) -> None:
     """What a deployment makes for whoever looks how large homes are; nobody mounts it here."""
     namespace(guarded.admin, METERING, **restricted(guarded.plans[CLASS].version))
-    standing = looked_at(replace(LOOKED, name="standing"), f"{guarded.file_system}::{POINT}")
-    standing["metadata"]["name"] = "looked-at-standing"
+    existing = looked_at(replace(LOOKED, name="standing"), f"{guarded.file_system}::{POINT}")
+    existing["metadata"]["name"] = "looked-at-standing"
     account: Object = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": METERING}}
     account["metadata"]["namespace"] = METERING
     endpoint = plain(guarded, f"networking.k8s.aws/{NETWORK}", "PolicyEndpoint", "standing", spec={"anything": ["x"]})
-    for document in (endpoint, account, standing, looking_job(guarded, "standing")):
+    for document in (endpoint, account, existing, looking_job(guarded, "standing")):
         guarded.admin.apply(document)
 
 

@@ -1,4 +1,4 @@
-"""What attempts are made on: the class as it stands in the server, who asks, and things as they should be."""
+"""The objects that attempts act on: the class in the API server, its users, and valid sample objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""For every rule: requests that must be refused, and requests that must pass, made to the real API server."""
+"""Tests of every rule with requests to the real API server: those that it must refuse, and those that must pass."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def test_attempts_name_existing_rules() -> None:
 
 @pytest.mark.parametrize("attempt", ATTEMPTS, ids=lambda attempt: attempt.id)
 def test_attempt(guarded: Guarded, attempt: Attempt) -> None:
-    said = attempt.answer(guarded)
+    answer = attempt.answer(guarded)
     if not attempt.passes:
-        assert f"'sandbox-guardrail-{attempt.policy}'" in said, said
-        assert f"[{attempt.rules[0]}]" in said
+        assert f"'sandbox-guardrail-{attempt.policy}'" in answer, answer
+        assert f"[{attempt.rules[0]}]" in answer
     elif attempt.reaches_node:
-        assert "ValidatingAdmissionPolicy" not in said
+        assert "ValidatingAdmissionPolicy" not in answer
     else:
-        assert said == ""
+        assert answer == ""

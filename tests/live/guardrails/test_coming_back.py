@@ -1,4 +1,4 @@
-"""Coming back to one's files while the guardrails are in force: everything by the service in its own name."""
+"""Tests of restored workspaces with the guardrails in force, as the service's own user."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ def test_a_workspace_is_restored_in_its_class_and_in_another(guarded: Guarded, s
     document["metadata"]["labels"]["sandbox.users.io/workspace"] = name
     document["spec"]["additionalPodMetadata"]["labels"]["sandbox.users.io/workspace"] = name
     assert service.create(CLAIMS, document)
-    volume = stands(guarded, service, name, guarded.space)
+    volume = await_ready_and_retained(guarded, service, name, guarded.space)
     try:
-        goes(service, name, guarded.space)
-        assert back(service, name, CLASS) == "made"
-        assert stands(guarded, service, name, guarded.space) == volume
+        delete_and_await_release(service, name, guarded.space)
+        assert restore(service, name, CLASS) == "made"
+        assert await_ready_and_retained(guarded, service, name, guarded.space) == volume
 
-        goes(service, name, guarded.space)
-        assert back(service, name, LOOSE) == "made"
-        assert stands(guarded, service, name, guarded.open_space) == volume
+        delete_and_await_release(service, name, guarded.space)
+        assert restore(service, name, LOOSE) == "made"
+        assert await_ready_and_retained(guarded, service, name, guarded.open_space) == volume
         pod = guarded.admin.get(guarded.core("pods", name, guarded.open_space))
         assert pod["spec"]["securityContext"]["runAsUser"] == class_id(CLASS)
     finally:
@@ -68,13 +68,13 @@ def test_a_swarm_and_a_member_are_restored_with_their_volumes(guarded: Guarded, 
         assert homes(service, of) == before
         run(delete_swarm, service, of.namespace, of.task, timedelta(days=30))
         # Alone, with the template and the pool of its task made anew for it.
-        told: list[Any] = []
+        results: list[Any] = []
 
         def came() -> bool:
-            told.append(run(restore_workspace, service, run(retained_volume, service, of.owner, name) or {}))
-            return told[-1].outcome in {"made", "there"}
+            results.append(run(restore_workspace, service, run(retained_volume, service, of.owner, name) or {}))
+            return results[-1].outcome in {"made", "there"}
 
-        assert until(came, PATIENCE), told[-1]
+        assert until(came, PATIENCE), results[-1]
         where = f"/apis/extensions.agents.x-k8s.io/v1beta1/namespaces/{of.namespace}/sandboxclaims/{name}"
         assert becomes_ready(guarded.admin, where), guarded.admin.get(where)
         assert homes(service, of) == before
@@ -95,27 +95,27 @@ def homes(service: Blocking, of: Swarm) -> dict[str | None, str]:
     return {one["metadata"]["labels"].get("sandbox.users.io/workspace"): one["metadata"]["name"] for one in rows}
 
 
-def stands(guarded: Guarded, service: Blocking, name: str, space: str) -> str:
+def await_ready_and_retained(guarded: Guarded, service: Blocking, name: str, space: str) -> str:
     """It is ready and its volume is kept; the volume."""
     where = f"/apis/extensions.agents.x-k8s.io/v1beta1/namespaces/{space}/sandboxclaims/{name}"
     assert becomes_ready(guarded.admin, where), guarded.admin.get(where)
-    told: list[RetentionResult] = []
+    results: list[RetentionResult] = []
 
-    def kept() -> bool:
+    def retained() -> bool:
         # Its controller writes to a claim that has just become ready.
-        told.append(run(retain_volume, service, service.find(CLAIMS, name, space) or {}))
-        return told[-1].outcome in {"kept", "already"}
+        results.append(run(retain_volume, service, service.find(CLAIMS, name, space) or {}))
+        return results[-1].outcome in {"kept", "already"}
 
-    assert until(kept, PATIENCE), told[-1]
-    return told[-1].volume
+    assert until(retained, PATIENCE), results[-1]
+    return results[-1].volume
 
 
-def goes(service: Blocking, name: str, space: str) -> None:
-    def went() -> bool:
+def delete_and_await_release(service: Blocking, name: str, space: str) -> None:
+    def deleted() -> bool:
         found = service.find(CLAIMS, name, space)
         return found is None or run(delete_workspace, service, found, timedelta(days=30), datetime.now(UTC)) == "done"
 
-    assert until(went, PATIENCE)
+    assert until(deleted, PATIENCE)
 
     def released() -> bool:
         volume = run(retained_volume, service, OWNER, name)
@@ -124,17 +124,17 @@ def goes(service: Blocking, name: str, space: str) -> None:
     assert until(released, PATIENCE)
 
 
-def back(service: Blocking, name: str, within: str) -> str:
-    told: list[Any] = []
+def restore(service: Blocking, name: str, within: str) -> str:
+    results: list[Any] = []
 
     def came() -> bool:
         volume = run(retained_volume, service, OWNER, name)
         assert volume is not None
-        told.append(run(restore_workspace, service, volume, within))
-        return told[-1].outcome in {"made", "there"}
+        results.append(run(restore_workspace, service, volume, within))
+        return results[-1].outcome in {"made", "there"}
 
-    assert until(came, PATIENCE), told[-1]
-    return told[-1].outcome
+    assert until(came, PATIENCE), results[-1]
+    return results[-1].outcome
 
 
 def test_an_orphaned_home_is_not_given_to_another_owner(guarded: Guarded, service: Blocking) -> None:
@@ -143,7 +143,7 @@ def test_an_orphaned_home_is_not_given_to_another_owner(guarded: Guarded, servic
     victim = claim(guarded, name, user=OWNER)
     victim["spec"]["warmPoolRef"]["name"] = cold_pool(guarded.pool)
     assert service.create(CLAIMS, victim)
-    volume = stands(guarded, service, name, guarded.space)
+    volume = await_ready_and_retained(guarded, service, name, guarded.space)
     own = f"/api/v1/persistentvolumes/{volume}"
     home = guarded.core("persistentvolumeclaims", f"home-{name}")
     try:

@@ -1,5 +1,7 @@
-"""Looking how large homes are, with the guardrails in force: what a deployment makes is taken, a job of it gets its pod
-and its volumes, and its account measures homes of two classes, and may do nothing else."""
+"""Tests of storage metering with the guardrails in force.
+
+Its objects are accepted, its job gets a pod with its volumes, and its service account may only measure homes.
+"""
 
 from __future__ import annotations
 
@@ -65,9 +67,9 @@ def admin(guarded: Guarded) -> Iterator[Client]:
 
 def _speaking_as_it(guarded: Guarded) -> dict[str, Any]:
     """A kubeconfig with a token of its account."""
-    wanted: Object = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    token_request: Object = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
     path = f"/api/v1/namespaces/{NAME}/serviceaccounts/{NAME}/token"
-    token = guarded.admin.request("POST", path, wanted)["status"]["token"]
+    token = guarded.admin.request("POST", path, token_request)["status"]["token"]
     authority = b64encode(guarded.world.plane.ca_pem.encode()).decode()
     server = {"server": guarded.world.plane.server, "certificate-authority-data": authority}
     return {
@@ -82,24 +84,24 @@ def _speaking_as_it(guarded: Guarded) -> dict[str, Any]:
 
 def test_the_job_gets_a_pod_with_all_homes(guarded: Guarded, admin: Client) -> None:
     looks = plan.scan_jobs(guarded.settings)[0]
-    for number, one in enumerate(looks.looked):
+    for number, one in enumerate(looks.folders):
         admin.apply(plan.volume(one, f"{guarded.file_system}::fsap-{number:017x}"))
         admin.apply(plan.claim(one))
-    made = admin.apply(plan.job(looks, guarded.settings, guarded.file_system, "us-east-1"))
-    assert made["spec"]["concurrencyPolicy"] == "Forbid"
+    cronjob = admin.apply(plan.job(looks, guarded.settings, guarded.file_system, "us-east-1"))
+    assert cronjob["spec"]["concurrencyPolicy"] == "Forbid"
     now: Object = {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {"name": "now", "namespace": NAME},
-        "spec": made["spec"]["jobTemplate"]["spec"],
+        "spec": cronjob["spec"]["jobTemplate"]["spec"],
     }
     path = admin.path(admin.create(now))
     assert until(lambda: (admin.get(path).get("status") or {}).get("succeeded"), PATIENCE), admin.get(path)
     pods = admin.get(f"/api/v1/namespaces/{NAME}/pods", labelSelector="batch.kubernetes.io/job-name=now")["items"]
     [pod] = pods
     claims = [one["persistentVolumeClaim"] for one in pod["spec"]["volumes"] if "persistentVolumeClaim" in one]
-    assert {one["claimName"] for one in claims} == {one.volume for one in looks.looked}
-    for one in looks.looked:
+    assert {one["claimName"] for one in claims} == {one.volume for one in looks.folders}
+    for one in looks.folders:
         bound = admin.get(f"/api/v1/namespaces/{NAME}/persistentvolumeclaims/{one.volume}")
         assert bound["status"]["phase"] == "Bound"
 

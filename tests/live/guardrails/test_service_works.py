@@ -1,4 +1,4 @@
-"""The workspace service, as its own account and nobody more, does all of its work with the guardrails in force."""
+"""Tests that the workspace service can do all of its work with the guardrails in force, with its own permissions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The real controller at its work while the guardrails are in force: pools fill, claims bind, sleep, wake and end."""
+"""Tests of the real controller with the guardrails in force: pools fill, claims bind, suspend, resume and end."""
 
 from __future__ import annotations
 

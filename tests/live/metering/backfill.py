@@ -1,4 +1,4 @@
-"""Fills a folder of Prometheus with a day, and then with what the rules make of it.
+"""Fill a folder of Prometheus with a day of metrics, and with the series that the rules record.
 
 Prometheus evaluates rules only as time goes by, so promtool evaluates them over the day that is there. It knows no rule
 that asks for what another one records: the rules go in as many passes as they build on each other.
@@ -23,26 +23,26 @@ ENDED = day.BEGAN + day.MINUTES * 60
 _RECORDED = re.compile(r"sandbox:[a-z_]+:[a-z0-9_]+")
 
 
-def passes(asked: tuple[Rule, ...]) -> list[list[int]]:
+def passes(evaluated: tuple[Rule, ...]) -> list[list[int]]:
     """The rules by their places, in passes: each builds only on what those before it have recorded."""
     done: set[str] = set()
     found: list[list[int]] = []
-    waiting = list(range(len(asked)))
+    waiting = list(range(len(evaluated)))
     while waiting:
-        ready = [at for at in waiting if set(_RECORDED.findall(asked[at].expr)) <= done]
+        ready = [at for at in waiting if set(_RECORDED.findall(evaluated[at].expr)) <= done]
         if not ready:
-            raise ValueError(f"rules in a circle: {[asked[at].record for at in waiting]}")
+            raise ValueError(f"rules in a circle: {[evaluated[at].record for at in waiting]}")
         waiting = [at for at in waiting if at not in ready]
         found.append(ready)
         # One of several rules with the same record does not make all of it.
-        done = {asked[at].record for one in found for at in one} - {asked[at].record for at in waiting}
+        done = {evaluated[at].record for one in found for at in one} - {evaluated[at].record for at in waiting}
     return found
 
 
 def fill(tools: Toolbox, folder: Path, tariff: Tariff) -> Path:
     """Make the blocks; returns where they are."""
     data, text = folder / "data", folder / "day.txt"
-    text.write_text(day.told().text(), encoding="utf-8")
+    text.write_text(day.samples().text(), encoding="utf-8")
     blocks, one_a_day = (str(tools.path("promtool")), "tsdb", "create-blocks-from"), "--max-block-duration=24h"
     _run(*blocks, "openmetrics", one_a_day, str(text), str(data))
     group: dict[str, Any] = rule_file(tariff)["groups"][0]
@@ -52,8 +52,13 @@ def fill(tools: Toolbox, folder: Path, tariff: Tariff) -> Path:
         one = {**group, "rules": [group["rules"][at] for at in places]}
         chosen.write_text(json.dumps({"groups": [one]}), encoding="utf-8")
         with serving(tools.path("prometheus"), data, folder, f"{day.EVERY}s") as prometheus:
-            said = (f"--start={day.BEGAN}", f"--end={ENDED}", f"--url={prometheus.address}", f"--eval-interval={EVERY}")
-            _run(*blocks, "rules", one_a_day, *said, f"--output-dir={data}", str(chosen))
+            options = (
+                f"--start={day.BEGAN}",
+                f"--end={ENDED}",
+                f"--url={prometheus.address}",
+                f"--eval-interval={EVERY}",
+            )
+            _run(*blocks, "rules", one_a_day, *options, f"--output-dir={data}", str(chosen))
     return data
 
 

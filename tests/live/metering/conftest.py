@@ -1,4 +1,4 @@
-"""Prometheus and its tools, and a day that has been metered by the rules."""
+"""Prometheus and its tools, and a day of metrics with the recorded series."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agentenv.rehearsal.tools import ensure
 from agentenv.rehearsal.tools.progress import Lines
 from agentenv.rehearsal.tools.toolbox import Toolbox
 from tests.live.metering.backfill import fill
-from tests.live.metering.server import Asked, serving
+from tests.live.metering.server import PrometheusServer, serving
 
 # Whole cents an hour, so that what is expected can be said: $0.001 a GiB and hour, $0.10 an hour.
 TARIFF = Tariff(
@@ -31,7 +31,7 @@ def metering_tools() -> Toolbox:
 
 
 @pytest.fixture(scope="session")
-def metered(metering_tools: Toolbox, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
+def metered(metering_tools: Toolbox, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrometheusServer]:
     """A Prometheus with the day in it."""
     folder = tmp_path_factory.mktemp("metered")
     data = fill(metering_tools, folder, TARIFF)

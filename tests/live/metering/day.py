@@ -1,4 +1,4 @@
-"""A day of an environment with everything in it, and who had what of it: metrics as their exporters would have told.
+"""A day of an environment: who held what, and the metrics that its exporters would have.
 
 Six users: one whose slot waits all morning and who sleeps over noon, one who starts cold, one who loses a Spot node,
 one with a swarm, one on Fargate, one who only keeps files. Beside them slots that nobody claims, and a pod of nobody.
@@ -103,7 +103,7 @@ def truth() -> dict[str, float]:
 
 
 @dataclass
-class Told:
+class Samples:
     """Samples, by metric and series."""
 
     kinds: dict[str, str] = field(default_factory=dict[str, str])
@@ -123,9 +123,9 @@ def _steady(value: float, began: int, ended: int, every: int = EVERY) -> Iterato
     return ((at, value) for at in range(began * 60, ended * 60, every))
 
 
-def told() -> Told:
+def samples() -> Samples:
     """Everything."""
-    day = Told()
+    day = Samples()
     for pod in PODS:
         _pod(day, pod)
     for name, (kind, zone, bought, tier, began, ended) in NODES.items():
@@ -151,7 +151,7 @@ def told() -> Told:
     return day
 
 
-def _pod(day: Told, pod: Pod) -> None:
+def _pod(day: Samples, pod: Pod) -> None:
     where = {"namespace": pod.namespace, "pod": pod.name}
     began, ended = pod.spans[0].began, pod.spans[-1].ended
     for span in pod.spans:
@@ -166,8 +166,8 @@ def _pod(day: Told, pod: Pod) -> None:
         day.tell("kube_pod_labels", labels, _steady(1, span.began, span.ended))
     day.tell("kube_pod_info", {**where, "node": pod.node}, _steady(1, began, ended))
     for resource, amount in (("cpu", pod.requested), ("memory", float(pod.memory))):
-        asked = {**where, "container": "agent", "node": pod.node, "resource": resource}
-        day.tell("kube_pod_container_resource_requests", asked, _steady(amount, began, ended))
+        series_labels = {**where, "container": "agent", "node": pod.node, "resource": resource}
+        day.tell("kube_pod_container_resource_requests", series_labels, _steady(amount, began, ended))
     whole = {**where, "id": f"/pods/{pod.uid}"}
     day.tell("container_cpu_usage_seconds_total", whole, _counted(pod, 1))
     day.tell("container_memory_working_set_bytes", whole, _steady(pod.memory * 0.7, began, ended))
@@ -185,7 +185,7 @@ def _counted(pod: Pod, times: float) -> Iterator[tuple[int, float]]:
             total += span.cores * EVERY
 
 
-def _controller(day: Told) -> None:
+def _controller(day: Samples) -> None:
     """The agent-sandbox controller: two replicas that both count sandboxes, and one that fills claims."""
     for replica in ("0", "1"):
         pool = {"namespace": "sandbox-standard", "ready_condition": "true", "owned_by": "SandboxWarmPool"}
@@ -198,7 +198,7 @@ def _controller(day: Told) -> None:
         day.tell(name, {"launch_type": "warm", "le": bound}, iter(grown))
 
 
-def _service(day: Told) -> None:
+def _service(day: Samples) -> None:
     """The workspace service: its own registry, asked each minute of a day in which it does what it does."""
     metrics = Metrics()
     series: defaultdict[tuple[str, tuple[tuple[str, str], ...]], list[tuple[int, float]]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""Draws the dashboards over the day that is known, for docs/dashboards.md: `python -m tests.live.metering.picture`.
+"""Draw the dashboards of the sample day, for docs/dashboards.md: `python -m tests.live.metering.picture`.
 
 It is no Grafana: it takes the same panels, queries, units and places, asks a real Prometheus, and draws what it says.
 """
@@ -18,7 +18,7 @@ from agentenv.rehearsal.tools.progress import Lines
 from tests.live.metering import day
 from tests.live.metering.backfill import fill
 from tests.live.metering.conftest import TARIFF
-from tests.live.metering.server import Asked, serving
+from tests.live.metering.server import PrometheusServer, serving
 from tests.live.metering.test_metered_day import AFTERNOON, LAST, chosen
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def _name(legend: str, labels: dict[str, str]) -> str:
     return legend
 
 
-def _series(prometheus: Asked, panel: Panel) -> list[tuple[str, list[float], list[float]]]:
+def _series(prometheus: PrometheusServer, panel: Panel) -> list[tuple[str, list[float], list[float]]]:
     found: list[tuple[str, list[float], list[float]]] = []
     for query in panel.queries:
         for one in prometheus.over(chosen(query.expr), day.BEGAN + _STEP, LAST, _STEP):
@@ -56,11 +56,11 @@ def _series(prometheus: Asked, panel: Panel) -> list[tuple[str, list[float], lis
     return found
 
 
-def _draw(axes: Axes, prometheus: Asked, panel: Panel) -> None:
+def _draw(axes: Axes, prometheus: PrometheusServer, panel: Panel) -> None:
     axes.set_title(panel.title, fontsize=9, loc="left", fontweight="bold")
     if panel.kind == "number":
-        said = prometheus.at(chosen(panel.queries[0].expr), AFTERNOON)
-        axes.text(0.5, 0.45, amount(float(said[0]["value"][1]), panel.unit), ha="center", va="center", fontsize=18)
+        series = prometheus.at(chosen(panel.queries[0].expr), AFTERNOON)
+        axes.text(0.5, 0.45, amount(float(series[0]["value"][1]), panel.unit), ha="center", va="center", fontsize=18)
     elif panel.kind == "words":
         axes.text(0.0, 0.9, panel.why, fontsize=7, wrap=True, va="top")
     elif panel.kind == "ranking":
@@ -98,7 +98,7 @@ def _run(axes: Axes, series: list[tuple[str, list[float], list[float]]], panel: 
     axes.yaxis.set_major_formatter(lambda value, _: amount(value, panel.unit))
 
 
-def draw(shown: Dashboard, prometheus: Asked, target: Path) -> None:
+def draw(shown: Dashboard, prometheus: PrometheusServer, target: Path) -> None:
     """One dashboard, its panels where they stand in Grafana."""
     from matplotlib import pyplot
 

@@ -1,4 +1,4 @@
-"""A Prometheus of a test's own, over data that was written before it came up."""
+"""A Prometheus server for tests, with data that was written before its start."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Refused(Exception):
 
 
 @dataclass(frozen=True)
-class Asked:
+class PrometheusServer:
     """A Prometheus that answers."""
 
     address: str
@@ -48,7 +48,7 @@ class Asked:
 
 
 @contextlib.contextmanager
-def serving(program: Path, data: Path, folder: Path, lookback: str) -> Iterator[Asked]:
+def serving(program: Path, data: Path, folder: Path, lookback: str) -> Iterator[PrometheusServer]:
     """Have it serve a folder of blocks.
 
     What was written behind Prometheus's back ends without a mark that says so; `lookback` is how far apart its samples
@@ -75,7 +75,7 @@ def serving(program: Path, data: Path, folder: Path, lookback: str) -> Iterator[
         )
         try:
             _await(process, address, folder / "prometheus.log")
-            yield Asked(address)
+            yield PrometheusServer(address)
         finally:
             process.terminate()
             try:

@@ -1,4 +1,4 @@
-"""The charts, rendered by helm with our values: what comes out is what policies, rights and rules reckon with."""
+"""Tests of the charts rendered by helm: they agree with policies, permissions and rules."""
 
 from __future__ import annotations
 
@@ -35,13 +35,14 @@ def rendered() -> dict[str, list[Object]]:
         locations.GRAFANA: grafana(amounts, mirrors),
     }
     found: dict[str, list[Object]] = {}
-    for name, given in values.items():
+    for name, chart_values in values.items():
         pinned = releases().charts[name]
-        made = charts.render(
-            charts.find(pinned.address, pinned.version), charts.Rendering(name, locations.NAMESPACE, given, "1.35.4")
+        manifests = charts.render(
+            charts.find(pinned.address, pinned.version),
+            charts.Rendering(name, locations.NAMESPACE, chart_values, "1.35.4"),
         )
-        assert (made.definitions, made.hooks) == ([], [])
-        found[name] = made.objects
+        assert (manifests.definitions, manifests.hooks) == ([], [])
+        found[name] = manifests.objects
     return found
 
 
@@ -114,9 +115,9 @@ def test_prometheus_reads_its_configmap_and_has_no_admin_api(rendered: dict[str,
 def test_grafana_has_the_dashboards_and_no_admin(rendered: dict[str, list[Object]]) -> None:
     spec = _pod(rendered[locations.GRAFANA])["spec"]
     (container,) = spec["containers"]
-    told = {one["name"]: one.get("value") for one in container["env"]}
-    assert told["GF_SECURITY_DISABLE_INITIAL_ADMIN_CREATION"] == "true"
-    assert "GF_SECURITY_ADMIN_PASSWORD" not in told
+    variables = {one["name"]: one.get("value") for one in container["env"]}
+    assert variables["GF_SECURITY_DISABLE_INITIAL_ADMIN_CREATION"] == "true"
+    assert "GF_SECURITY_ADMIN_PASSWORD" not in variables
     assert not [one for one in container["env"] if "secretKeyRef" in one.get("valueFrom", {})]
     (volume,) = [one for one in spec["volumes"] if one.get("configMap", {}).get("name") == locations.DASHBOARDS]
     (mount,) = [one for one in container["volumeMounts"] if one["name"] == volume["name"]]
@@ -129,6 +130,6 @@ def test_grafana_has_the_dashboards_and_no_admin(rendered: dict[str, list[Object
 
 def test_opencost_queries_the_prometheus(rendered: dict[str, list[Object]]) -> None:
     (container,) = _pod(rendered[locations.OPENCOST])["spec"]["containers"]
-    told = {one["name"]: one.get("value") for one in container["env"]}
-    assert told["PROMETHEUS_SERVER_ENDPOINT"].strip() == locations.PROMETHEUS_ADDRESS
-    assert told["CLUSTER_ID"] == "one"
+    variables = {one["name"]: one.get("value") for one in container["env"]}
+    assert variables["PROMETHEUS_SERVER_ENDPOINT"].strip() == locations.PROMETHEUS_ADDRESS
+    assert variables["CLUSTER_ID"] == "one"

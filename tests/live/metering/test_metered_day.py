@@ -1,4 +1,4 @@
-"""What the rules and panels say of a day whose truth is known, in a real Prometheus."""
+"""Tests of rules and panels over a day with known usage, in a real Prometheus."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agentenv.core.metering.rules import rules
 from tests.live.metering import day
 from tests.live.metering.backfill import ENDED
 from tests.live.metering.conftest import TARIFF
-from tests.live.metering.server import Asked
+from tests.live.metering.server import PrometheusServer
 
 PANELS = [
     pytest.param(panel, query.expr, id=f"{shown.name}: {panel.title} {place}")
@@ -32,7 +32,7 @@ def chosen(expr: str) -> str:
     return expr.replace("$class", ".+").replace("$user", "u-amy")
 
 
-def _values(prometheus: Asked, panel: Panel, expr: str) -> list[float]:
+def _values(prometheus: PrometheusServer, panel: Panel, expr: str) -> list[float]:
     if panel.kind in {"number", "ranking"}:
         found = [series["value"] for series in prometheus.at(chosen(expr), AFTERNOON)]
     else:
@@ -43,7 +43,7 @@ def _values(prometheus: Asked, panel: Panel, expr: str) -> list[float]:
 
 
 @pytest.mark.parametrize(("panel", "expr"), PANELS)
-def test_every_panel_shows_numbers(metered: Asked, panel: Panel, expr: str) -> None:
+def test_every_panel_shows_numbers(metered: PrometheusServer, panel: Panel, expr: str) -> None:
     values = _values(metered, panel, expr)
     assert any(value == value for value in values), f"'{panel.title}' shows nothing: {chosen(expr)}"  # noqa: PLR0124 - not a NaN
 
@@ -58,23 +58,23 @@ def _names(node: object) -> set[str]:
     return own | {name for part in node.values() for name in _names(part)}
 
 
-def test_every_used_metric_is_exported_or_recorded(metered: Asked) -> None:
-    asked: set[str] = set()
+def test_every_used_metric_is_exported_or_recorded(metered: PrometheusServer) -> None:
+    metric_names: set[str] = set()
     for expr in [*(rule.expr for rule in rules(TARIFF)), *(parameter.values[1] for parameter in PANELS)]:
-        asked |= _names(metered.get("parse_query", query=chosen(str(expr))))
-    assert asked - EXPORTED - RECORDED == set()
+        metric_names |= _names(metered.get("parse_query", query=chosen(str(expr))))
+    assert metric_names - EXPORTED - RECORDED == set()
     # What goes to nobody is looked at when there is any; traffic of slots, when somebody asks what a pool does.
     for_the_curious = {record for record in RECORDED if record.startswith("sandbox:nobody_")}
-    assert RECORDED - asked - for_the_curious == {"sandbox:pool_network_bytes:rate1m"}, "asked for by nobody"
+    assert RECORDED - metric_names - for_the_curious == {"sandbox:pool_network_bytes:rate1m"}, "asked for by nobody"
 
 
-def test_the_day_has_metrics_of_known_exporters(metered: Asked) -> None:
+def test_the_day_has_metrics_of_known_exporters(metered: PrometheusServer) -> None:
     names = set(metered.get("label/__name__/values"))
     assert names - RECORDED - EXPORTED == set()
     assert names >= RECORDED
 
 
-def test_each_user_is_charged_their_usage(metered: Asked) -> None:
+def test_each_user_is_charged_their_usage(metered: PrometheusServer) -> None:
     found = {
         series["metric"]["user"]: float(series["value"][1])
         for series in metered.at("sum by (user) (sum_over_time(sandbox:owner_cpu_seconds:rate1m[1d])) * 60", LAST)
@@ -87,14 +87,14 @@ def test_each_user_is_charged_their_usage(metered: Asked) -> None:
     assert found == {}
 
 
-def test_warm_time_is_charged_to_no_user(metered: Asked) -> None:
+def test_warm_time_is_charged_to_no_user(metered: PrometheusServer) -> None:
     before = day.BEGAN + 479 * 60
     assert metered.at('sum_over_time(sandbox:owner_cpu_seconds:rate1m{user="u-amy"}[8h])', before) == []
     [pooled] = metered.at('sum(sum_over_time(sandbox:pool_cpu_seconds:rate1m{pod="slot-1"}[1d])) * 60', LAST)
     assert float(pooled["value"][1]) == pytest.approx(480 * 60 * 0.01, rel=0.02)
 
 
-def test_lines_add_up_to_the_cost_of_every_minute(metered: Asked) -> None:
+def test_lines_add_up_to_the_cost_of_every_minute(metered: PrometheusServer) -> None:
     spent = (
         'sum(sandbox:node_dollars:per_hour{instance_type!=""} or sandbox:node_dollars:per_hour{node=~"fargate.+"})'
         f" + {sum(day.HOMES.values()) / day.GIB * 0.001} + 0.1"
@@ -103,18 +103,18 @@ def test_lines_add_up_to_the_cost_of_every_minute(metered: Asked) -> None:
     truth = metered.over(spent, day.BEGAN + 60, LAST, 60)
     [ours], [theirs] = lines, truth
     assert len(ours["values"]) == day.MINUTES - 1
-    for (moment, said), (_, known) in zip(ours["values"], theirs["values"], strict=True):
-        assert float(said) == pytest.approx(float(known), abs=1e-9), moment
+    for (moment, value), (_, known) in zip(ours["values"], theirs["values"], strict=True):
+        assert float(value) == pytest.approx(float(known), abs=1e-9), moment
 
 
-def test_shared_costs_are_fully_divided_among_users(metered: Asked) -> None:
+def test_shared_costs_are_fully_divided_among_users(metered: PrometheusServer) -> None:
     for share in ("idle", "pool", "fixed"):
-        [given] = metered.at(f'sum(sandbox:user_share_dollars:per_hour{{share="{share}"}})', AFTERNOON)
+        [share_total] = metered.at(f'sum(sandbox:user_share_dollars:per_hour{{share="{share}"}})', AFTERNOON)
         [whole] = metered.at(f'sandbox:dollars:per_hour{{share="{share}"}}', AFTERNOON)
-        assert float(given["value"][1]) == pytest.approx(float(whole["value"][1]), rel=1e-9), share
+        assert float(share_total["value"][1]) == pytest.approx(float(whole["value"][1]), rel=1e-9), share
 
 
-def test_a_user_with_files_only_pays_for_storage(metered: Asked) -> None:
+def test_a_user_with_files_only_pays_for_storage(metered: PrometheusServer) -> None:
     [files] = metered.at('sandbox:user_storage_dollars:per_hour{user="u-eve"}', AFTERNOON)
     assert float(files["value"][1]) == pytest.approx(0.007)
     assert metered.at('sandbox:user_dollars:per_hour{user="u-eve"}', AFTERNOON) == []
@@ -122,7 +122,7 @@ def test_a_user_with_files_only_pays_for_storage(metered: Asked) -> None:
     assert share["metric"]["share"] == "fixed"
 
 
-def test_labels_of_the_service_are_not_users(metered: Asked) -> None:
+def test_labels_of_the_service_are_not_users(metered: PrometheusServer) -> None:
     for name in metered.get("label/__name__/values"):
         if name.startswith("agentenv_"):
             for series in metered.get("series", **{"match[]": name, "start": str(day.BEGAN), "end": str(LAST)}):

@@ -1,4 +1,4 @@
-"""The rules on promtool's own stage: each fixture says what was exported, and what has to be recorded of it."""
+"""Tests of the rules with promtool: each fixture has exported series and the expected recordings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ledger asks a real Prometheus what a workspace used, and gets what it did."""
+"""Tests of the ledger's queries for the usage of a workspace, with a real Prometheus."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from agentenv.core.ledger.rows import Row
 from agentenv.service.ledger.usage import Prometheus
 from tests.live.metering import day
-from tests.live.metering.server import Asked
+from tests.live.metering.server import PrometheusServer
 
 
 def _row(claim: str, pod: str, began: int, ended: int) -> Row:
@@ -27,7 +27,7 @@ def _row(claim: str, pod: str, began: int, ended: int) -> Row:
 
 
 @pytest.fixture
-def prometheus(metered: Asked, monkeypatch: pytest.MonkeyPatch) -> Prometheus:
+def prometheus(metered: PrometheusServer, monkeypatch: pytest.MonkeyPatch) -> Prometheus:
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     return Prometheus(metered.address)
 

@@ -1,4 +1,4 @@
-"""Dividing an amount: the parts are it, each within a grain of its due."""
+"""Tests of the division of amounts: the parts add up, each within a grain of its share."""
 
 from __future__ import annotations
 

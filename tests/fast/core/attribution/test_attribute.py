@@ -1,4 +1,4 @@
-"""Attribution: every cent of a bill is somebody's, and what is nobody's own stands on lines of its own."""
+"""Tests of attribution: every cent of a bill is attributed, and costs without owners have their own lines."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ NODE = Charge(
 def row(owner: str, hours: float = 1, begin: float = 0, **changes: object) -> Row:
     """A row of a sandbox of 0.1 cores and 0.5 GiB."""
     began = START + timedelta(hours=begin)
-    given: dict[str, object] = {
+    fields: dict[str, object] = {
         "owner": owner, "claim": f"claim-{owner}", "pod": f"pod-{owner}", "began": began,
         "ended": began + timedelta(hours=hours), "sandbox_class": "standard", "workspace": f"w-{owner}",
         "cpu_seconds": Decimal(360) * Decimal(hours), "memory_gib_hours": Decimal("0.5") * Decimal(hours),
     }  # fmt: skip
-    return Row(**(given | changes))  # pyright: ignore[reportArgumentType] - checked when it is made
+    return Row(**(fields | changes))  # pyright: ignore[reportArgumentType] - checked when it is made
 
 
 def owed(statement: Statement, owner: str) -> dict[Part, Decimal]:
@@ -180,9 +180,9 @@ def test_lines_add_up_to_the_bill_to_the_cent(
     cent = Decimal("0.01")
     assert sum(statement.total(lambda entry: entry).values()) == statement.bill
     assert sum(statement.lines().values()) == sum(statement.parts().values()) == statement.bill.quantize(cent)
-    told = {str(part): amount for part, amount in statement.parts().items()}
+    parts = {str(part): amount for part, amount in statement.parts().items()}
     for part, amount in statement.total(lambda entry: str(entry.part)).items():
-        assert abs(told[part] - amount) < cent
+        assert abs(parts[part] - amount) < cent
     exact, owners = statement.total(lambda entry: entry.owner), {entry.owner for entry in statement.entries}
     for owner in owners:
         lines = sum(amount for (whose, _), amount in statement.lines().items() if whose == owner)

@@ -1,4 +1,4 @@
-"""Reading a bill: which line is what, where pods ran, and what waited to be claimed."""
+"""Tests of reading a bill: kinds of charges, placement of pods, and warm time."""
 
 from __future__ import annotations
 
@@ -145,6 +145,6 @@ def test_lines_are_extended_to_whole_hours() -> None:
     assert (charge.began, charge.ended) == (START, START + HOUR)
 
 
-@pytest.mark.parametrize("given", ['{"a": "b"}', {"a": "b"}, [("a", "b")]])
-def test_tags_are_read_from_json_mappings_and_pairs(given: object) -> None:
-    assert tags({"resource_tags": given}) == {"a": "b"}
+@pytest.mark.parametrize("tags_value", ['{"a": "b"}', {"a": "b"}, [("a", "b")]])
+def test_tags_are_read_from_json_mappings_and_pairs(tags_value: object) -> None:
+    assert tags({"resource_tags": tags_value}) == {"a": "b"}

@@ -34,8 +34,8 @@ box_sets = box_lists.map(BoxSet.of)
 interval_lists = st.lists(spans(40), max_size=8)
 
 
-def points(made: BoxSet) -> set[Point]:
-    return {point for point in POINTS if point in made}
+def points(box_set: BoxSet) -> set[Point]:
+    return {point for point in POINTS if point in box_set}
 
 
 def inside(box: Box, point: Point) -> bool:
@@ -53,8 +53,8 @@ def test_intervals_agree_with_sets_of_numbers(left: list[tuple[int, int]], right
     one = {number for low, high in left for number in range(low, high + 1)}
     other = {number for low, high in right for number in range(low, high + 1)}
 
-    def numbers(made: Intervals) -> set[int]:
-        return {number for number in range(41) if number in made}
+    def numbers(box_set: Intervals) -> set[int]:
+        return {number for number in range(41) if number in box_set}
 
     assert numbers(mine) == one
     assert numbers(mine | theirs) == one | other
@@ -102,9 +102,9 @@ def test_equal_sets_are_equal_values(left: BoxSet, right: BoxSet) -> None:
 
 @laws
 @given(box_sets)
-def test_the_boxes_of_a_set_do_not_overlap(made: BoxSet) -> None:
-    for point in points(made):
-        assert sum(inside(box, point) for box in made.boxes()) == 1
+def test_the_boxes_of_a_set_do_not_overlap(box_set: BoxSet) -> None:
+    for point in points(box_set):
+        assert sum(inside(box, point) for box in box_set.boxes()) == 1
 
 
 @laws
@@ -162,8 +162,8 @@ def test_hundreds_of_boxes_on_the_real_address_space(seed: int) -> None:
         )
         for number in range(300)
     ]
-    made = BoxSet.of(many)
-    assert made == union([BoxSet.of([box]) for box in reversed(many)])
-    assert not made - made
-    assert BoxSet.of(many[:150]) <= made
-    assert made - BoxSet.of(many[:150]) <= BoxSet.of(many[150:])
+    box_set = BoxSet.of(many)
+    assert box_set == union([BoxSet.of([box]) for box in reversed(many)])
+    assert not box_set - box_set
+    assert BoxSet.of(many[:150]) <= box_set
+    assert box_set - BoxSet.of(many[:150]) <= BoxSet.of(many[150:])

@@ -1,4 +1,4 @@
-"""A child is within its parent exactly when nothing the child may do is forbidden to the parent."""
+"""Tests of containment: a child is within its parent if the parent allows everything that the child may do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a stack file's words to surroundings, envelopes, and the classes that exceed their parents."""
+"""Tests of cluster facts, envelopes and classes that exceed their parents, from a stack file."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ IMAGE = f"registry.example.com/agent@sha256:{'0' * 64}"
 
 
 def settings(*classes: dict[str, Any], **sections: object) -> Settings:
-    written: dict[str, object] = {f"agent-environment:{name}": value for name, value in sections.items()}
-    written["agent-environment:sandboxClasses"] = [{"image": IMAGE, **one} for one in classes]
-    return read({"aws:region": "us-east-1", **written}, "dev")
+    document: dict[str, object] = {f"agent-environment:{name}": value for name, value in sections.items()}
+    document["agent-environment:sandboxClasses"] = [{"image": IMAGE, **one} for one in classes]
+    return read({"aws:region": "us-east-1", **document}, "dev")
 
 
 def test_every_word_of_the_settings_is_described_and_grants_something() -> None:
@@ -45,7 +45,7 @@ def test_every_word_of_the_settings_is_described_and_grants_something() -> None:
 
 
 def test_written_grants_are_read_in_their_order() -> None:
-    made = settings(
+    environment = settings(
         {"name": "db"},
         {
             "name": "a",
@@ -58,7 +58,7 @@ def test_written_grants_are_read_in_their_order() -> None:
         },
         network={"egressProxy": {"namespace": "egress", "app": "squid"}},
     )
-    assert grants_of(made.sandbox_classes[1].capabilities) == (
+    assert grants_of(environment.sandbox_classes[1].capabilities) == (
         Named("dns"),
         Addresses("198.51.100.0/24", Intervals(((22, 23), (80, 80))), "UDP"),
         OtherClass("db", Intervals.single(5432)),
@@ -67,11 +67,15 @@ def test_written_grants_are_read_in_their_order() -> None:
 
 
 def test_surroundings_tell_what_the_settings_tell_and_leave_the_rest_unknown() -> None:
-    made = cluster_facts(settings(network={"cidr": "10.50.0.0/16", "peers": ["10.60.0.0/16"]}))
-    assert (made.vpc, made.services, made.neighbours) == (("10.50.0.0/16",), ("172.20.0.0/16",), ("10.60.0.0/16",))
-    assert made.unknown == {"api"}
+    environment = cluster_facts(settings(network={"cidr": "10.50.0.0/16", "peers": ["10.60.0.0/16"]}))
+    assert (environment.vpc, environment.services, environment.neighbours) == (
+        ("10.50.0.0/16",),
+        ("172.20.0.0/16",),
+        ("10.60.0.0/16",),
+    )
+    assert environment.unknown == {"api"}
     assert cluster_facts(settings(), api=("54.1.2.3",)).unknown == frozenset()
-    assert made.proxy is None
+    assert environment.proxy is None
     adopted = settings(
         network={
             "existing": {"vpcId": "vpc-0123456789abcdef0", "privateSubnetIds": ["subnet-01234567", "subnet-12345678"]}
@@ -81,19 +85,21 @@ def test_surroundings_tell_what_the_settings_tell_and_leave_the_rest_unknown() -
 
 
 def test_a_class_that_grants_itself_another_is_let_in_there_and_nobody_else_is() -> None:
-    made = settings(
+    environment = settings(
         {"name": "db"},
         {"name": "a", "capabilities": [{"class": "db", "ports": [5432]}, {"class": "db", "ports": [5433]}]},
         {"name": "b", "capabilities": ["dns"]},
     )
-    database, caller, _ = made.sandbox_classes
-    assert ingress_of(database, made).pod_ports == {PodPorts(class_pods("a"), "TCP", Intervals.single(5432, 5433))}
-    assert not ingress_of(caller, made)
+    database, caller, _ = environment.sandbox_classes
+    assert ingress_of(database, environment).pod_ports == {
+        PodPorts(class_pods("a"), "TCP", Intervals.single(5432, 5433))
+    }
+    assert not ingress_of(caller, environment)
 
 
 def test_an_envelope_says_everything_a_class_may_do() -> None:
     policy = "arn:aws:iam::111122223333:policy/read"
-    made = settings(
+    environment = settings(
         {
             "name": "a",
             "budget": "2.50",
@@ -110,14 +116,17 @@ def test_an_envelope_says_everything_a_class_may_do() -> None:
         },
         cost={"perUserCap": 3},
     )
-    mine, edge = (envelope_of(one, made) for one in made.sandbox_classes)
+    mine, edge = (envelope_of(one, environment) for one in environment.sandbox_classes)
     assert (mine.tier, mine.lifetime, str(mine.budget)) == ("standard", 172_800, "2.50")
     assert mine.identity == Identity(frozenset({policy}))
     assert mine.paths == {PathRight("its own", "/"), PathRight("its task's", "/")}
     assert (edge.tier, edge.lifetime, edge.budget, edge.paths) == ("untrusted", None, 3, frozenset())
     assert not edge.egress.at(frozenset()).most
     # On Fargate every pod has a kernel of its own, whatever the class says of its tier.
-    assert envelope_of(made.sandbox_classes[1].model_copy(update={"tier": "standard"}), made).tier == "untrusted"
+    assert (
+        envelope_of(environment.sandbox_classes[1].model_copy(update={"tier": "standard"}), environment).tier
+        == "untrusted"
+    )
 
 
 def test_classes_that_exceed_their_parents_are_told_with_a_counterexample() -> None:
@@ -130,8 +139,8 @@ def test_classes_that_exceed_their_parents_are_told_with_a_counterexample() -> N
     )
     parent, *children = apart.sandbox_classes
     under = tuple(child.model_copy(update={"parent": "parent"}) for child in children)
-    made = apart.model_copy(update={"sandbox_classes": (parent, *under)})
-    found = {one.name: one for one in parent_violations(made)}
+    environment = apart.model_copy(update={"sandbox_classes": (parent, *under)})
+    found = {one.name: one for one in parent_violations(environment)}
     assert set(found) == {"longer", "wider"}
     assert found["wider"].verdict.answer is Answer.NO
     assert str(found["wider"].verdict) == (
@@ -143,33 +152,33 @@ def test_classes_that_exceed_their_parents_are_told_with_a_counterexample() -> N
 def test_what_is_wrong_with_a_grant_is_told_of_the_class_that_has_it_alone() -> None:
     beside = {"class": "called", "ports": [80]}
     wrong = {"name": "wrong", "capabilities": [{"domain": "example.com", "protocol": "udp"}, beside]}
-    with pytest.raises(Mistakes) as told:
+    with pytest.raises(Mistakes) as raised:
         settings(wrong, {"name": "called"}, {"name": "other"})
-    assert {mistake.path.partition(".")[0] for mistake in told.value.mistakes} == {
+    assert {mistake.path.partition(".")[0] for mistake in raised.value.mistakes} == {
         "agent-environment:sandboxClasses[0]"
     }
 
 
 def test_grants_that_cannot_be_made_are_told_by_their_place() -> None:
-    made = settings(
+    environment = settings(
         {"name": "a", "capabilities": ["dns", "identity", {"cidr": "54.1.2.0/24"}, {"cidr": "203.0.113.0/24"}]},
     )
     # In the environment all of it can be; with nowhere to exchange tokens, and the API server in that range, it cannot.
-    assert refused_grants(made.sandbox_classes[0], cluster_facts(made)) == ()
-    cluster = replace(cluster_facts(made, api=("54.1.2.0/24",)), exchange=None)
-    refused = refused_grants(made.sandbox_classes[0], cluster)
+    assert refused_grants(environment.sandbox_classes[0], cluster_facts(environment)) == ()
+    cluster = replace(cluster_facts(environment, api=("54.1.2.0/24",)), exchange=None)
+    refused = refused_grants(environment.sandbox_classes[0], cluster)
     assert [one.index for one in refused] == [1, 2]
     assert "lies within what is the cluster's own" in str(refused[1].error)
 
 
 def test_the_words_of_a_class_resolve_in_its_own_environment() -> None:
-    made = settings({"name": "a", "capabilities": ["dns", "web"]})
-    found = egress_of(made.sandbox_classes[0], cluster_facts(made, api=()))
+    environment = settings({"name": "a", "capabilities": ["dns", "web"]})
+    found = egress_of(environment.sandbox_classes[0], cluster_facts(environment, api=()))
     assert found.facts == frozenset()
     assert found.at(frozenset()).least.boxes
 
 
 def test_identity_is_the_workspace_service_on_its_port() -> None:
-    made = settings({"name": "a", "capabilities": ["identity"]}, service={"port": 9090})
-    (entry,) = egress_of(made.sandbox_classes[0], cluster_facts(made)).at(frozenset()).least.pod_ports
+    environment = settings({"name": "a", "capabilities": ["identity"]}, service={"port": 9090})
+    (entry,) = egress_of(environment.sandbox_classes[0], cluster_facts(environment)).at(frozenset()).least.pod_ports
     assert (entry.pods.namespace, entry.protocol, entry.ports) == ("workspace-service", "TCP", Intervals.single(9090))

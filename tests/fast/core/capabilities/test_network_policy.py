@@ -1,4 +1,4 @@
-"""A compiled policy allows exactly what was granted, and policies as they stand are read as Kubernetes reads them."""
+"""Tests of compiled and existing network policies: they allow exactly what Kubernetes allows."""
 
 from __future__ import annotations
 
@@ -132,9 +132,9 @@ def test_dns_and_web_read_as_a_person_would_write_them() -> None:
 def test_an_exception_in_which_something_else_is_allowed_is_written_out() -> None:
     wide = product((4,), ("TCP",), all_addresses()[4] - Intervals.single(0x0A000000, 0x0AFFFFFF), Intervals.single(443))
     narrow = product((4,), ("TCP",), Intervals.single(0x0A050000, 0x0A05FFFF), Intervals.single(5432))
-    written = blocks(network_policy("standard", Reach(wide | narrow), HERE))
-    assert {"cidr": "10.5.0.0/16"} in written
-    assert not any("except" in block for block in written)
+    peers = blocks(network_policy("standard", Reach(wide | narrow), HERE))
+    assert {"cidr": "10.5.0.0/16"} in peers
+    assert not any("except" in block for block in peers)
 
 
 def test_more_ports_than_the_agent_keeps_are_refused_with_the_count() -> None:

@@ -1,4 +1,4 @@
-"""Sets of pods and of names agree with brute force over small worlds of labels and names."""
+"""Tests of sets of pods and names, against brute force over small sets of labels and names."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ ports = st.frozensets(st.sampled_from(PORTS), min_size=1).map(lambda some: Inter
 pod_ports = st.lists(st.builds(PodPorts, pods, st.sampled_from(("TCP", "UDP")), ports), max_size=4)
 
 
-def members(made: Pods) -> set[int]:
-    return {index for index, pod in enumerate(WORLD) if all(pod[key] in made.at(key) for key in pod)}
+def members(pods_: Pods) -> set[int]:
+    return {index for index, pod in enumerate(WORLD) if all(pod[key] in pods_.at(key) for key in pod)}
 
 
 def openings(some: list[PodPorts] | tuple[PodPorts, ...] | frozenset[PodPorts]) -> set[tuple[int, str, int]]:
@@ -108,12 +108,12 @@ def hosts(one: str) -> set[str]:
     world = {*HOSTS, "fresh", "fresh.a.b", "fresh.b", "fresh.x.a.b"}
     if one == "*":
         return world
-    wanted = one.split(".")
+    labels_ = one.split(".")
     return {
         host
         for host in world
-        if len(host.split(".")) == len(wanted)
-        and all(mine in {"*", theirs} for mine, theirs in zip(wanted, host.split("."), strict=True))
+        if len(host.split(".")) == len(labels_)
+        and all(mine in {"*", theirs} for mine, theirs in zip(labels_, host.split("."), strict=True))
     }
 
 

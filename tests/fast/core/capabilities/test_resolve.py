@@ -1,4 +1,4 @@
-"""What the words of a class amount to: what each grants, what none ever does, and what is refused."""
+"""Tests of capabilities: what each grants, what none grants, and what is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Security groups allow exactly what was granted and what the platform needs, within the account's quota."""
+"""Tests of security groups: they allow exactly the grants and the platform's needs, within the quota."""
 
 from __future__ import annotations
 
@@ -186,9 +186,9 @@ def test_rules_are_written_in_the_providers_words() -> None:
 
 
 def test_the_policy_puts_the_classs_pods_into_its_groups() -> None:
-    made = security_group_policy("edge", ["sg-1", "sg-2"])
-    assert made["metadata"]["namespace"] == "sandbox-edge"
-    assert made["spec"] == {
+    policy = security_group_policy("edge", ["sg-1", "sg-2"])
+    assert policy["metadata"]["namespace"] == "sandbox-edge"
+    assert policy["spec"] == {
         "podSelector": {"matchLabels": {"sandbox.users.io/class": "edge"}},
         "securityGroups": {"groupIds": ["sg-1", "sg-2"]},
     }

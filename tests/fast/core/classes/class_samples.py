@@ -1,4 +1,4 @@
-"""An environment with a class of each kind, and the objects that are made of each."""
+"""Samples: an environment with a class of each kind, and the objects of each."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ SECTIONS: dict[str, Any] = {
         {"name": "bench", "class": "batch", "user": "u-2"},
     ],
 }
-TOLD = settings(SECTIONS)
-PLANS = {plan.name: plan for plan in plans(TOLD)}
+SETTINGS = settings(SECTIONS)
+PLANS = {plan.name: plan for plan in plans(SETTINGS)}
 
 
 def objects(plan: ClassPlan) -> ClassObjects:
@@ -33,4 +33,4 @@ def objects(plan: ClassPlan) -> ClassObjects:
     return class_objects(plan, known)
 
 
-MADE = {name: objects(plan) for name, plan in PLANS.items()}
+OBJECTS = {name: objects(plan) for name, plan in PLANS.items()}

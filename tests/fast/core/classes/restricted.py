@@ -1,4 +1,4 @@
-"""The restricted standard of pod security, written from the document, and read by no admission plugin of ours."""
+"""The restricted Pod Security Standard, from its documentation, independent of the admission plugin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Classes to test with: any that the settings take, drawn at random, and what is made of them."""
+"""Hypothesis strategies for valid classes, and their objects."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def images(count: int) -> list[str]:
 
 def plan_of(one: Mapping[str, Any], file_systems: int = 1, **sections: Any) -> ClassPlan:
     """The plan of one class; the test fails where the settings refuse it."""
-    given = {"storage": {"fileSystems": file_systems}, "sandboxClasses": [dict(one)], **sections}
-    return plans(stack_samples.settings(given))[0]
+    sections_ = {"storage": {"fileSystems": file_systems}, "sandboxClasses": [dict(one)], **sections}
+    return plans(stack_samples.settings(sections_))[0]
 
 
 def objects_of(plan: ClassPlan, role: Any = None, groups: Any = None) -> ClassObjects:
@@ -45,7 +45,7 @@ def objects_of(plan: ClassPlan, role: Any = None, groups: Any = None) -> ClassOb
     )
 
 
-def made(one: Mapping[str, Any], file_systems: int = 1, **sections: Any) -> ClassObjects:
+def created(one: Mapping[str, Any], file_systems: int = 1, **sections: Any) -> ClassObjects:
     return objects_of(plan_of(one, file_systems, **sections))
 
 
@@ -78,7 +78,7 @@ _NAMES = st.one_of(st.from_regex(r"[a-z][a-z0-9]{0,6}", fullmatch=True), st.just
 
 
 @st.composite
-def asked(draw: st.DrawFn) -> Object:
+def class_settings(draw: st.DrawFn) -> Object:
     """A class as a stack file has it."""
     tier = draw(st.sampled_from(["verified", "standard", "untrusted", "fargate"]))
     cpu, memory, disk = draw(st.integers(1, 2000)), draw(st.integers(8, 4096)), draw(st.integers(1, 8192))
@@ -116,4 +116,4 @@ def planned(draw: st.DrawFn) -> ClassPlan:
     families = ["m8g", "m7i", "m8gd", "m6id"]
     capacity = {"families": families, "nestedFamilies": ["m8i", "i4i-metal"], "gpu": {"limit": 8}}
     service = draw(st.sampled_from([{}, {"service": SERVICE}]))
-    return plan_of(draw(asked()), draw(st.integers(1, 3)), capacity=capacity, **service)
+    return plan_of(draw(class_settings()), draw(st.integers(1, 3)), capacity=capacity, **service)

@@ -1,4 +1,4 @@
-"""The layout of homes: fresh and older homes get it, and no file is lost wherever the move is killed."""
+"""Tests of the layout of homes: fresh and older homes get it, and no file is lost if the move is killed."""
 
 from __future__ import annotations
 

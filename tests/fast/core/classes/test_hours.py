@@ -1,4 +1,4 @@
-"""What a class tells of its pool's hours is what its schedule's jobs do."""
+"""Tests that the hours in a class's ConfigMap agree with the jobs of its schedules."""
 
 from __future__ import annotations
 

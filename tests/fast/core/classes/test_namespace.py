@@ -1,4 +1,4 @@
-"""The room of a class: whatever it declares fits into its quota and limits, and others find what they look for."""
+"""Tests of the namespace of a class: its sandboxes fit the quota and limits, and it has its labels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from agentenv.core.classes.plan import ClassPlan, plans
 from agentenv.core.classes.pools.sizes import warm_members
 from agentenv.core.values.quantities import Quantity
 from tests.fast.config.stack_samples import OTHER_IMAGE, VETTED, fargate, sandbox, settings
-from tests.fast.core.classes.strategies import FEW, made, objects_of, plan_of, planned
+from tests.fast.core.classes.strategies import FEW, created, objects_of, plan_of, planned
 
 Object = dict[str, Any]
 Amounts = dict[str, Decimal]
@@ -104,30 +104,30 @@ def test_the_gate_fits_a_class_with_less_resources() -> None:
 
 
 def test_the_quota_counts_claimed_sandboxes_overhead_seats_and_swarms() -> None:
-    asked = sandbox(pool={"size": 2}, maxSandboxes=20, resources={"cpu": "100m", "memory": "100Mi"})
+    settings_ = sandbox(pool={"size": 2}, maxSandboxes=20, resources={"cpu": "100m", "memory": "100Mi"})
     seat = {"name": "desk", "class": "standard", "user": "u-1", "size": "7Gi"}
-    hard = made(asked).quota["spec"]["hard"]
+    hard = created(settings_).quota["spec"]["hard"]
     assert hard["pods"] == "22"  # twenty, and two of the release that is on its way out
     assert hard["requests.cpu"] == "2640m"  # gVisor takes 20m of each
     assert hard["requests.memory"] == f"{22 * 148}Mi"
     assert (hard["persistentvolumeclaims"], hard["requests.storage"]) == ("22", "110Gi")
     assert hard["services"] == "0"
-    seated = made(asked, workspaces=[seat]).quota["spec"]["hard"]
+    seated = created(settings_, workspaces=[seat]).quota["spec"]["hard"]
     assert (seated["pods"], seated["persistentvolumeclaims"], seated["requests.storage"]) == ("23", "23", "117Gi")
-    shared = made({**asked, "storage": {"kind": "shared"}}).quota["spec"]["hard"]
+    shared = created({**settings_, "storage": {"kind": "shared"}}).quota["spec"]["hard"]
     assert (shared["pods"], shared["persistentvolumeclaims"]) == ("22", "44")
-    more = made({**asked, "releases": [{"image": OTHER_IMAGE}]}).quota["spec"]["hard"]
+    more = created({**settings_, "releases": [{"image": OTHER_IMAGE}]}).quota["spec"]["hard"]
     assert more["pods"] == "24"
 
 
 def test_a_seat_larger_than_homes_fits_the_limits() -> None:
     seat = {"name": "desk", "class": "standard", "user": "u-1", "size": "70Gi"}
-    rows = made(sandbox(), workspaces=[seat]).limits["spec"]["limits"]
+    rows = created(sandbox(), workspaces=[seat]).limits["spec"]["limits"]
     assert {"type": "PersistentVolumeClaim", "max": {"storage": "70Gi"}} in rows
 
 
 def test_gpus_are_in_the_quota_and_have_no_default() -> None:
-    objects = made(sandbox(**VETTED, gpu=2, maxSandboxes=3, pool={"size": 1}), capacity={"gpu": {"limit": 8}})
+    objects = created(sandbox(**VETTED, gpu=2, maxSandboxes=3, pool={"size": 1}), capacity={"gpu": {"limit": 8}})
     hard = objects.quota["spec"]["hard"]
     assert hard["requests.nvidia.com/gpu"] == "8"
     # Kubernetes takes a quota of requests alone where the two are one.
@@ -137,12 +137,12 @@ def test_gpus_are_in_the_quota_and_have_no_default() -> None:
 
 
 def test_a_class_with_a_cold_pool_has_quota_for_claims() -> None:
-    assert made(fargate(pool={"size": 0})).quota["spec"]["hard"]["pods"] == "10"
+    assert created(fargate(pool={"size": 0})).quota["spec"]["hard"]["pods"] == "10"
 
 
 @pytest.mark.parametrize("version", ["1.34", "1.36"])
 def test_a_namespace_enforces_the_restricted_standard_of_its_version(version: str) -> None:
-    about = made(sandbox(), cluster={"version": version}).namespace["metadata"]
+    about = created(sandbox(), cluster={"version": version}).namespace["metadata"]
     assert about["name"] == "sandbox-standard"
     for mode in ("enforce", "audit", "warn"):
         assert about["labels"][f"pod-security.kubernetes.io/{mode}"] == "restricted"
@@ -151,7 +151,7 @@ def test_a_namespace_enforces_the_restricted_standard_of_its_version(version: st
 
 def test_all_objects_have_owner_labels() -> None:
     owner = {"owner": "Team A / platform@example.com " + "x" * 60, "costCenter": "cc-1"}
-    objects = made(sandbox(pool={"schedules": [{"start": "08:00", "end": "18:00", "size": 1}]}), cost=owner)
+    objects = created(sandbox(pool={"schedules": [{"start": "08:00", "end": "18:00", "size": 1}]}), cost=owner)
     for document in objects.documents():
         labels = document["metadata"]["labels"]
         assert labels["sandbox.users.io/environment"] == "dev"
@@ -162,14 +162,14 @@ def test_all_objects_have_owner_labels() -> None:
 
 def test_the_namespace_has_who_may_claim() -> None:
     who = {"roles": ["operator"], "tokens": [{"name": "groups", "value": "red"}]}
-    objects = made(sandbox(claimableBy=who))
-    written = objects.namespace["metadata"]["annotations"]["sandbox.users.io/claimable-by"]
-    assert json.loads(written) == who
-    assert objects.constraints["data"]["claimableBy"] == written
+    objects = created(sandbox(claimableBy=who))
+    annotation = objects.namespace["metadata"]["annotations"]["sandbox.users.io/claimable-by"]
+    assert json.loads(annotation) == who
+    assert objects.constraints["data"]["claimableBy"] == annotation
 
 
 def test_a_service_account_may_have_a_role_and_never_mounts_a_token() -> None:
-    plain = made(sandbox()).account
+    plain = created(sandbox()).account
     assert plain["automountServiceAccountToken"] is False
     assert "annotations" not in plain["metadata"]
 

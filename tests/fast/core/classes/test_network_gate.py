@@ -1,4 +1,4 @@
-"""The gate of a cold start: the script itself under a real shell, and which addresses it is given for which class.
+"""Tests of the network gate: its script under a real shell, and the probe addresses of classes.
 
 `nc` is a stand-in, because a bare machine has none; what it does on the wire is real: it listens and connects on
 loopback, and tells by its exit code what came of it.
@@ -48,7 +48,7 @@ except OSError:
     sys.exit(1)
 """
 # The same, but for one host it answers as it is told to, call by call.
-TOLD = NC.replace(
+RECORDING_NC = NC.replace(
     "try:",
     """if options[3] == "told":
     with open(__file__ + ".told", "r+") as told:
@@ -141,10 +141,10 @@ def test_the_gate_waits_while_any_address_answers(run: Any) -> None:
 
 def test_one_lost_probe_is_not_a_denial(run: Any, tmp_path: Path) -> None:
     # A lost packet between two answers, and then the policy.
-    told = tmp_path / "nc.told"
-    told.write_text("answer silence answer silence silence silence", encoding="utf-8")
-    assert run("told 1", nc=TOLD, seconds=30).returncode == 0
-    assert told.read_text() == "silence"
+    recorded = tmp_path / "nc.told"
+    recorded.write_text("answer silence answer silence silence silence", encoding="utf-8")
+    assert run("told 1", nc=RECORDING_NC, seconds=30).returncode == 0
+    assert recorded.read_text() == "silence"
 
 
 def test_a_broken_probe_is_not_a_denial(run: Any) -> None:
@@ -163,13 +163,13 @@ def test_an_empty_address_is_not_a_denial(run: Any, addresses: tuple[str, ...]) 
 # Which class asks for what
 
 
-def made(**changes: Any) -> tuple[Settings, ClusterFacts]:
+def settings_and_facts(**changes: Any) -> tuple[Settings, ClusterFacts]:
     found = settings({"sandboxClasses": [sandbox(**changes)]})
     return found, cluster_facts(found)
 
 
-def asked(**changes: Any) -> list[str]:
-    found, cluster = made(**changes)
+def probed(**changes: Any) -> list[str]:
+    found, cluster = settings_and_facts(**changes)
     container = gate_container(found.sandbox_classes[0], cluster, "image")
     return [] if container is None else container["args"][3:]
 
@@ -189,32 +189,32 @@ API, RESOLVER, OF_VPC = "172.20.0.1 443", "172.20.0.10 53", "10.40.0.2 53"
     ],
 )
 def test_only_denied_addresses_are_probed(capabilities: list[str], addresses: list[str]) -> None:
-    assert asked(capabilities=capabilities) == addresses
+    assert probed(capabilities=capabilities) == addresses
 
 
 def test_a_class_that_is_granted_every_probe_address_has_no_gate() -> None:
-    found, cluster = made(capabilities=["dns", "vpc", "api-server"])
+    found, cluster = settings_and_facts(capabilities=["dns", "vpc", "api-server"])
     one = found.sandbox_classes[0]
     assert gate_container(one, cluster, "image") is None
     assert "strict mode" in gate_note(one, cluster)
-    other, there = made(capabilities=["vpc"])
+    other, there = settings_and_facts(capabilities=["vpc"])
     assert gate_note(other.sandbox_classes[0], there) == ""
 
 
 def test_in_an_adopted_cluster_the_api_server_comes_from_the_environment() -> None:
-    told = "$(KUBERNETES_SERVICE_HOST) $(KUBERNETES_SERVICE_PORT)"
-    found, cluster = made(capabilities=["dns"])
+    recorded = "$(KUBERNETES_SERVICE_HOST) $(KUBERNETES_SERVICE_PORT)"
+    found, cluster = settings_and_facts(capabilities=["dns"])
     one = found.sandbox_classes[0]
     there = replace(cluster, services=None, vpc=None, pods=None)
     container = gate_container(one, there, "image")
     assert container is not None
-    assert container["args"][3:] == [told]
-    reaching, _ = made(capabilities=["api-server"])
+    assert container["args"][3:] == [recorded]
+    reaching, _ = settings_and_facts(capabilities=["api-server"])
     assert gate_container(reaching.sandbox_classes[0], there, "image") is None
 
 
 def test_ipv6_clusters_are_probed_by_ipv6_addresses() -> None:
-    found, cluster = made()
+    found, cluster = settings_and_facts()
     there = replace(cluster, versions=(6,), services=("fd12:3456::/108",))
     container = gate_container(found.sandbox_classes[0], there, "image")
     assert container is not None
@@ -229,7 +229,7 @@ def test_fargate_classes_have_no_gate() -> None:
 
 
 def test_the_gate_is_hardened_and_adds_no_requests() -> None:
-    found, cluster = made(resources={"cpu": "5m", "memory": "8Mi", "ephemeral": "1Gi"})
+    found, cluster = settings_and_facts(resources={"cpu": "5m", "memory": "8Mi", "ephemeral": "1Gi"})
     container = gate_container(found.sandbox_classes[0], cluster, "image")
     assert container is not None
     security = container["securityContext"]
@@ -246,7 +246,7 @@ def test_the_gate_is_hardened_and_adds_no_requests() -> None:
 
 
 def test_the_termination_message_has_the_reason() -> None:
-    found, cluster = made()
+    found, cluster = settings_and_facts()
     container = gate_container(found.sandbox_classes[0], cluster, "image")
     assert container is not None
     assert container["terminationMessagePolicy"] == "FallbackToLogsOnError"

@@ -1,4 +1,4 @@
-"""What classes come to: policies, constraints, tasks in a swarm, and claims that fit what was declared."""
+"""Tests of the objects of classes: policies, parameters, swarms and claims."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from agentenv.core.nodes.tier_rules import RULES, rule_of
 from agentenv.core.workspaces.claims import claim
 from tests.fast.config.stack_samples import IMAGE, OTHER_IMAGE, fargate, sandbox, settings
 from tests.fast.core.classes.restricted import violations
-from tests.fast.core.classes.strategies import FEW, made, objects_of, plan_of, planned
+from tests.fast.core.classes.strategies import FEW, created, objects_of, plan_of, planned
 
 Object = dict[str, Any]
 
 
-def written(**changes: Any) -> Object:
+def swarm_claim(**changes: Any) -> Object:
     """A claim with something more said."""
     return claim("standard", "standard-abc", "c-1", owner="u-4711", workspace="w-1", **changes)
 
@@ -57,8 +57,8 @@ def test_parameters_agree_with_the_templates(plan: ClassPlan) -> None:
         assert pod["spec"]["serviceAccountName"] == data["serviceAccount"]
         every = [*pod["spec"].get("initContainers", []), *pod["spec"]["containers"]]
         assert {one["image"] for one in every} <= set(data["images"].split(","))
-        wanted = dict(pair.split("=") for pair in data["podLabels"].split(","))
-        assert wanted.items() <= pod["metadata"]["labels"].items()
+        pod_labels = dict(pair.split("=") for pair in data["podLabels"].split(","))
+        assert pod_labels.items() <= pod["metadata"]["labels"].items()
         homes = template["spec"].get("volumeClaimTemplates", [])
         assert {home["spec"]["storageClassName"] for home in homes} <= set(data["storageClasses"].split(","))
         assert template["metadata"]["name"].startswith(f"{data['pools']}-")
@@ -68,7 +68,7 @@ def test_parameters_agree_with_the_templates(plan: ClassPlan) -> None:
 
 def test_parameters_have_seats_with_their_ids() -> None:
     seats = [{"name": name, "class": "standard", "user": "u-1"} for name in ("one", "two")]
-    data = made(sandbox(), workspaces=seats).constraints["data"]
+    data = created(sandbox(), workspaces=seats).constraints["data"]
     assert [seat.split(":")[0] for seat in data["seats"].split(",")] == ["one", "two"]
     assert len({seat.split(":")[1] for seat in data["seats"].split(",")} | {data["uid"]}) == 3
 
@@ -140,7 +140,7 @@ def test_a_swarm_needs_shared_storage_and_a_task(kind: str, task: str) -> None:
 
 def test_a_claim_has_its_owner_and_its_shutdown_policy() -> None:
     at = datetime(2026, 11, 18, 12, 0, tzinfo=timezone(timedelta(hours=1)))
-    document = written(mode="agent", task="t-7", shutdown=at)
+    document = swarm_claim(mode="agent", task="t-7", shutdown=at)
     assert document["metadata"]["namespace"] == "sandbox-standard"
     spec = document["spec"]
     assert spec["warmPoolRef"] == {"name": "standard-abc"}
@@ -157,12 +157,12 @@ def test_a_claim_has_its_owner_and_its_shutdown_policy() -> None:
 
 
 def test_unclaimed_members_do_not_block_disruption() -> None:
-    pod = made(sandbox()).templates[0]["spec"]["podTemplate"]["metadata"]
+    pod = created(sandbox()).templates[0]["spec"]["podTemplate"]["metadata"]
     assert "annotations" not in pod
 
 
 def test_variables_of_a_claim_are_for_the_sandbox_container() -> None:
-    document = written(env={"A": "1"})
+    document = swarm_claim(env={"A": "1"})
     assert document["spec"]["env"] == [{"name": "A", "value": "1", "containerName": "sandbox"}]
     assert "shutdownTime" not in document["spec"]["lifecycle"]
 
@@ -173,13 +173,13 @@ def test_variables_of_a_claim_are_for_the_sandbox_container() -> None:
 )
 def test_invalid_claims_are_refused(wrong: Object, words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        written(**wrong)
+        swarm_claim(**wrong)
 
 
 def test_labels_of_a_claim_do_not_override_those_of_the_template() -> None:
     # Upstream fails a claim that does.
-    labels = made(sandbox()).templates[0]["spec"]["podTemplate"]["metadata"]["labels"]
-    given_labels = written(task="t")["spec"]["additionalPodMetadata"]["labels"]
+    labels = created(sandbox()).templates[0]["spec"]["podTemplate"]["metadata"]["labels"]
+    given_labels = swarm_claim(task="t")["spec"]["additionalPodMetadata"]["labels"]
     assert not set(labels) & set(given_labels)
     assert all(key.startswith("sandbox.users.io/") for key in given_labels)
 
@@ -195,4 +195,4 @@ def test_the_default_tier_is_not_the_weakest() -> None:
 
 def test_the_shutdown_time_is_in_utc() -> None:
     at = datetime(2026, 11, 18, tzinfo=UTC)
-    assert written(shutdown=at)["spec"]["lifecycle"]["shutdownTime"] == "2026-11-18T00:00:00Z"
+    assert swarm_claim(shutdown=at)["spec"]["lifecycle"]["shutdownTime"] == "2026-11-18T00:00:00Z"

@@ -1,4 +1,4 @@
-"""The pods of classes: hardened whatever the class is, and what they are to be by what it is."""
+"""Tests of the pods of classes: hardened in any case, and according to their settings."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from agentenv.core.values.posix_ids import class_id
 from agentenv.core.values.quantities import Quantity
 from tests.fast.config.stack_samples import VETTED, fargate, sandbox, settings
 from tests.fast.core.classes.restricted import violations
-from tests.fast.core.classes.strategies import FEW, SERVICE, made, objects_of, plan_of, planned
+from tests.fast.core.classes.strategies import FEW, SERVICE, created, objects_of, plan_of, planned
 
 Object = dict[str, Any]
 WORKSPACED: Object = {"service": SERVICE}
 
 
 def pod(one: Object, **sections: Any) -> Object:
-    return made(one, **sections).templates[0]["spec"]["podTemplate"]["spec"]
+    return created(one, **sections).templates[0]["spec"]["podTemplate"]["spec"]
 
 
 def main(spec: Object) -> Object:
@@ -116,8 +116,8 @@ def test_a_pod_has_the_runtime_class_and_nodes_of_its_tier(tier: str) -> None:
 
 
 def test_requests_and_limits_follow_the_settings() -> None:
-    asked = {"cpu": "100m", "memory": "512Mi", "ephemeral": "4Gi", "burst": {"cpu": "2", "memory": "2Gi"}}
-    one = main(pod(sandbox(resources=asked)))
+    settings_ = {"cpu": "100m", "memory": "512Mi", "ephemeral": "4Gi", "burst": {"cpu": "2", "memory": "2Gi"}}
+    one = main(pod(sandbox(resources=settings_)))
     assert one["resources"] == {
         "requests": {"cpu": "100m", "memory": "512Mi", "ephemeral-storage": "4Gi"},
         "limits": {"cpu": "2", "memory": "2Gi", "ephemeral-storage": "4Gi"},
@@ -189,14 +189,14 @@ def test_a_sandbox_has_no_liveness_probe(probe: Object, way: Object) -> None:
 
 
 def test_a_probe_on_fargate_is_allowed() -> None:
-    asked = settings({"sandboxClasses": [fargate(probe={"port": 8080})]})
-    (one,) = class_groups(asked)
+    settings_ = settings({"sandboxClasses": [fargate(probe={"port": 8080})]})
+    (one,) = class_groups(settings_)
     assert (8080, 8080) in {rule.ports for group in one.groups for rule in group.ingress}
 
 
 def test_the_home_is_mounted_where_the_class_says() -> None:
-    asked = [{"name": "HOME", "value": "/elsewhere"}]
-    assert {"name": "HOME", "value": "/elsewhere"} in main(pod(sandbox(env=asked)))["env"]
+    settings_ = [{"name": "HOME", "value": "/elsewhere"}]
+    assert {"name": "HOME", "value": "/elsewhere"} in main(pod(sandbox(env=settings_)))["env"]
     mount = {"name": "home", "mountPath": "/work", "subPath": "current"}
     assert mount in main(pod(sandbox(storage={"mountPath": "/work"})))["volumeMounts"]
     homeless = main(pod(sandbox(storage={"kind": "none"})))
@@ -218,8 +218,8 @@ def test_the_gate_is_the_last_to_run_before_a_sandbox_and_only_on_nodes() -> Non
 
 @pytest.mark.parametrize("command", [[], ["/bin/agent", "--serve"]])
 def test_workspaced_is_the_first_process_and_starts_the_command(command: list[str]) -> None:
-    made_ = made(sandbox(command=command, suspendGrace="45s"), **WORKSPACED)
-    spec = made_.templates[0]["spec"]["podTemplate"]["spec"]
+    objects = created(sandbox(command=command, suspendGrace="45s"), **WORKSPACED)
+    spec = objects.templates[0]["spec"]["podTemplate"]["spec"]
     install, passwd = spec["initContainers"][1:3]
     assert (install["image"], install["command"]) == (
         SERVICE["workspaced"]["image"],
@@ -248,10 +248,10 @@ def test_workspaced_is_the_first_process_and_starts_the_command(command: list[st
     assert volumes["workspaced-keys"]["configMap"] == {"name": "workspaced-keys"}
     (uid,) = volumes["podinfo"]["downwardAPI"]["items"]
     assert (uid["path"], uid["fieldRef"]["fieldPath"]) == ("uid", "metadata.uid")
-    assert made_.keys is not None
+    assert objects.keys is not None
     # Without data: the service publishes the keys, and a deployment changes none of them.
-    assert "data" not in made_.keys
-    assert made_.keys["metadata"]["name"] == "workspaced-keys"
+    assert "data" not in objects.keys
+    assert objects.keys["metadata"]["name"] == "workspaced-keys"
     # What is left after the grace is killed before the kubelet would kill workspaced itself.
     assert {"name": "WORKSPACED_GRACE", "value": "45s"} in one["env"]
     assert spec["terminationGracePeriodSeconds"] == 55
@@ -259,12 +259,12 @@ def test_workspaced_is_the_first_process_and_starts_the_command(command: list[st
 
 @pytest.mark.parametrize("daemon", ["image", "none"])
 def test_a_class_with_another_daemon_has_its_images_entry_point(daemon: str) -> None:
-    made_ = made(sandbox(daemon=daemon, command=["/bin/agent"], args=["--serve"]), **WORKSPACED)
-    one = main(made_.templates[0]["spec"]["podTemplate"]["spec"])
+    objects = created(sandbox(daemon=daemon, command=["/bin/agent"], args=["--serve"]), **WORKSPACED)
+    one = main(objects.templates[0]["spec"]["podTemplate"]["spec"])
     assert (one["command"], one["args"]) == (["/bin/agent"], ["--serve"])
     assert not {"ports", "startupProbe"} & set(one)
-    assert made_.keys is None
-    assert SERVICE["workspaced"]["image"] not in made_.constraints["data"]["images"]
+    assert objects.keys is None
+    assert SERVICE["workspaced"]["image"] not in objects.constraints["data"]["images"]
 
 
 def test_a_class_with_a_probe_of_its_own_is_ready_when_that_says_so() -> None:
@@ -275,10 +275,10 @@ def test_a_class_with_a_probe_of_its_own_is_ready_when_that_says_so() -> None:
 def test_every_image_of_a_pod_is_one_of_the_classs() -> None:
     for one in (sandbox(), sandbox(storage={"kind": "none"}), fargate()):
         for more in ({}, WORKSPACED):
-            made_ = made(one, **more)
-            spec = made_.templates[0]["spec"]["podTemplate"]["spec"]
+            objects = created(one, **more)
+            spec = objects.templates[0]["spec"]["podTemplate"]["spec"]
             images = {each["image"] for each in [*spec.get("initContainers", []), *spec["containers"]]}
-            assert images == set(made_.constraints["data"]["images"].split(","))
+            assert images == set(objects.constraints["data"]["images"].split(","))
 
 
 def test_package_managers_install_into_the_home() -> None:
@@ -298,7 +298,7 @@ def test_the_daemon_of_a_sandbox_is_reached_by_the_gateway_and_the_service_alone
     callers = {
         daemon: [
             peer["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"]
-            for rule in made(sandbox(daemon=daemon), **WORKSPACED).network_policy["spec"].get("ingress", [])  # pyright: ignore[reportOptionalSubscript]
+            for rule in created(sandbox(daemon=daemon), **WORKSPACED).network_policy["spec"].get("ingress", [])  # pyright: ignore[reportOptionalSubscript]
             for peer in rule["from"]
             if rule["ports"] == [{"protocol": "TCP", "port": 49983}]
         ]

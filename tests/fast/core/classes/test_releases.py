@@ -1,4 +1,4 @@
-"""Releases: named by what is in them, so that nothing else renames one."""
+"""Tests of releases: named by the hash of their template."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from agentenv.core.classes.pools.warm_pool import divide_members, pool_choice
 from agentenv.core.classes.releases import releases_of
 from agentenv.core.classes.template import release_hash, template_spec
 from tests.fast.config.stack_samples import IMAGE, OTHER_IMAGE, VETTED, fargate, sandbox
-from tests.fast.core.classes.strategies import FEW, asked, made, objects_of, plan_of, planned
+from tests.fast.core.classes.strategies import FEW, class_settings, created, objects_of, plan_of, planned
 
 Object = dict[str, Any]
 NODES: Object = {
@@ -64,7 +64,7 @@ def test_another_template_gives_another_release_name(change: Object, renames: bo
 
 
 @FEW
-@given(asked(), asked())
+@given(class_settings(), class_settings())
 def test_names_differ_exactly_where_templates_do(one: Object, other: Object) -> None:
     # Of one name, so that they could be versions of the same class.
     first, second = (plan_of({**some, "name": "same"}, capacity=NODES) for some in (one, other))
@@ -83,9 +83,9 @@ def test_the_pool_size_is_not_part_of_the_hash(plan: ClassPlan, size: int) -> No
 
 
 @FEW
-@given(asked())
+@given(class_settings())
 def test_another_file_system_renames_nothing(one: Object) -> None:
-    few, many = (made(one, count, capacity=NODES) for count in (1, 3))
+    few, many = (created(one, count, capacity=NODES) for count in (1, 3))
     for kind in ("templates", "pools", "storage_classes"):
         before = {document["metadata"]["name"]: document for document in getattr(few, kind)}
         after = {document["metadata"]["name"]: document for document in getattr(many, kind)}
@@ -128,8 +128,8 @@ def test_each_template_with_homes_has_a_cold_pool(plan: ClassPlan) -> None:
 
 
 def test_a_release_keeps_its_name_when_it_becomes_stable() -> None:
-    tried = made(sandbox(image=IMAGE, releases=[{"image": OTHER_IMAGE}]))
-    promoted = made(sandbox(image=OTHER_IMAGE))
+    tried = created(sandbox(image=IMAGE, releases=[{"image": OTHER_IMAGE}]))
+    promoted = created(sandbox(image=OTHER_IMAGE))
     assert [(one.channel, one.image) for one in tried.releases] == [("stable", IMAGE), ("next", OTHER_IMAGE)]
     assert tried.releases[1].names == promoted.releases[0].names
     assert tried.templates[1]["spec"] == promoted.templates[0]["spec"]
@@ -163,8 +163,8 @@ def test_the_pool_size_follows_from_its_claims() -> None:
 
 
 def test_templates_allow_variables_by_the_class_and_never_volumes() -> None:
-    usual = made(sandbox()).templates[0]["spec"]
-    open_ = made(sandbox(claimEnv=True, pool={"size": 0})).templates[0]["spec"]
+    usual = created(sandbox()).templates[0]["spec"]
+    open_ = created(sandbox(claimEnv=True, pool={"size": 0})).templates[0]["spec"]
     assert (usual["envVarsInjectionPolicy"], open_["envVarsInjectionPolicy"]) == ("Disallowed", "Allowed")
     assert usual["volumeClaimTemplatesPolicy"] == open_["volumeClaimTemplatesPolicy"] == "Disallowed"
 
@@ -173,7 +173,7 @@ def test_templates_allow_variables_by_the_class_and_never_volumes() -> None:
     "one", [fargate(), sandbox(storage={"kind": "none"}), sandbox(**VETTED, storage={"kind": "none"})]
 )
 def test_a_class_without_homes_has_one_pool(one: Object) -> None:
-    objects = made(one, 3)
+    objects = created(one, 3)
     assert len(objects.pools) == 1
     assert objects.storage_classes == ()
     assert "volumeClaimTemplates" not in objects.templates[0]["spec"]

@@ -1,4 +1,4 @@
-"""When an old release goes: one step at a time, and none while somebody could still need it."""
+"""Tests of the retirement of old releases: one step at a time, and none while a release may be needed."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ def state(*pools: Pool, claims: tuple[Claim, ...] = (), templates: tuple[Templat
     return ClassState({"stable": ["box-new"]}, pools, templates, claims)
 
 
-def claim(pool: str = "box-old", made: datetime = LONG_AGO, sandbox: str | None = "box-old-1") -> Claim:
-    return Claim("c", pool, made, sandbox)
+def claim(pool: str = "box-old", created: datetime = LONG_AGO, sandbox: str | None = "box-old-1") -> Claim:
+    return Claim("c", pool, created, sandbox)
 
 
-def steps(given: ClassState) -> list[tuple[str, str]]:
-    return [(one.do, one.name) for one in plan(given, NOW).steps]
+def steps(state_: ClassState) -> list[tuple[str, str]]:
+    return [(one.do, one.name) for one in plan(state_, NOW).steps]
 
 
-def waits(given: ClassState) -> str:
-    (wait,) = plan(given, NOW).waits
+def waits(state_: ClassState) -> str:
+    (wait,) = plan(state_, NOW).waits
     return wait.why
 
 
@@ -93,7 +93,7 @@ def test_claims_from_before_the_mark_are_served() -> None:
     assert "new claims may still name it" in waits(
         state(NEW, replace(MARKED, retiring=NOW - SETTLED + timedelta(seconds=1)))
     )
-    fresh = claim(made=NOW - timedelta(seconds=5), sandbox=None)
+    fresh = claim(created=NOW - timedelta(seconds=5), sandbox=None)
     assert "waits for one of its members" in waits(state(NEW, MARKED, claims=(fresh,)))
     # Nor does one that will never get any hold it up.
     assert steps(state(NEW, MARKED, claims=(claim(sandbox=None),))) == [("empty", "box-old")]
@@ -147,6 +147,6 @@ def test_a_release_that_is_named_again_is_unmarked() -> None:
 
 
 def test_current_pools_are_read_from_the_parameters() -> None:
-    told = "stable/box-a,stable/box-a-1,next/box-b"
-    assert current_pools(told) == {"stable": ["box-a", "box-a-1"], "next": ["box-b"]}
+    text = "stable/box-a,stable/box-a-1,next/box-b"
+    assert current_pools(text) == {"stable": ["box-a", "box-a-1"], "next": ["box-b"]}
     assert current_pools("") == {}

@@ -1,4 +1,4 @@
-"""Office hours: at every minute of a week a pool has the size that its schedules say."""
+"""Tests of schedules: a pool has its scheduled size at every minute of a week."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agentenv.core.classes.pools.sizes import base_size
 from agentenv.core.values.names import KINDS
 from tests.fast.config.stack_samples import OTHER_IMAGE, sandbox
 from tests.fast.core.classes.restricted import violations
-from tests.fast.core.classes.strategies import FEW, made, objects_of, plan_of, planned
+from tests.fast.core.classes.strategies import FEW, created, objects_of, plan_of, planned
 
 Object = dict[str, Any]
 OFFICE = {"start": "08:00", "end": "18:00", "size": 5}
@@ -95,8 +95,8 @@ def test_jobs_may_only_scale_the_pools_of_the_class(plan: ClassPlan) -> None:
 
 
 def test_jobs_follow_the_releases() -> None:
-    asked = sandbox(pool={"size": 2, "schedules": [OFFICE]})
-    one, two = made(asked), made({**asked, "releases": [{"image": OTHER_IMAGE}]})
+    settings_ = sandbox(pool={"size": 2, "schedules": [OFFICE]})
+    one, two = created(settings_), created({**settings_, "releases": [{"image": OTHER_IMAGE}]})
     assert one.schedules is not None
     assert two.schedules is not None
     assert [job["metadata"]["name"] for job in one.schedules.jobs] == [
@@ -106,7 +106,7 @@ def test_jobs_follow_the_releases() -> None:
 
 
 def test_jobs_run_outside_the_namespaces_of_classes() -> None:
-    found = made(sandbox(pool={"schedules": [OFFICE]})).schedules
+    found = created(sandbox(pool={"schedules": [OFFICE]})).schedules
     assert found is not None
     for job in found.jobs:
         assert "sandbox.users.io/class" not in job["spec"]["jobTemplate"]["spec"]["template"]["metadata"]["labels"]

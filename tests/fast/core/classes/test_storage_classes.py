@@ -1,4 +1,4 @@
-"""Where the homes of a class are: an access point each, with the class's ids, below the class's folder."""
+"""Tests of storage classes: an access point per home, with the ids and the folder of the class."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agentenv.core.classes.plan import ClassPlan
 from agentenv.core.classes.storage_classes import LONGEST_PATH, LONGEST_VOLUME
 from agentenv.rehearsal.controlplane.storage.efs_provisioning import Parameters, check_claim
 from tests.fast.config.stack_samples import sandbox
-from tests.fast.core.classes.strategies import FEW, SYSTEMS, made, objects_of, plan_of, planned
+from tests.fast.core.classes.strategies import FEW, SYSTEMS, created, objects_of, plan_of, planned
 
 Object = dict[str, Any]
 VOLUME = "pvc-12345678-1234-1234-1234-123456789012"
@@ -53,7 +53,7 @@ def test_a_home_has_the_ids_of_its_class(plan: ClassPlan) -> None:
 
 @pytest.mark.parametrize("name", ["a", "standard", "x" * LONGEST_CLASS])
 def test_folders_are_valid_in_efs(name: str) -> None:
-    (one,) = made(sandbox(name)).storage_classes
+    (one,) = created(sandbox(name)).storage_classes
     assert len(VOLUME) == LONGEST_VOLUME
     path = Parameters.parse(one["parameters"]).directory({"metadata": {"name": "c", "namespace": "n"}}, VOLUME, nothing)
     assert path == f"/classes/{name}/{VOLUME}"
@@ -62,7 +62,7 @@ def test_folders_are_valid_in_efs(name: str) -> None:
 
 
 def test_folders_of_classes_are_not_nested() -> None:
-    folders = [made(sandbox(name)).storage_classes[0]["parameters"]["basePath"] for name in ("a", "a-b", "seats")]
+    folders = [created(sandbox(name)).storage_classes[0]["parameters"]["basePath"] for name in ("a", "a-b", "seats")]
     assert len(set(folders)) == 3
     assert not any(one != other and one.startswith(f"{other}/") for one in folders for other in folders)
     # Declared workspaces have a folder of their own beside it.

@@ -1,4 +1,4 @@
-"""Some weeks of nodes with slots, claimed sandboxes and seats, minute by minute: how many nodes there are on average.
+"""A simulation of nodes with slots, claimed sandboxes and seats over weeks, for the average number of nodes.
 
 Pods go to the node with most room, as EKS's scheduler has them; claims go to the node with most slots, as the
 agent-sandbox controller has them; and Karpenter gives up a node when it is empty, or when others have room for the
@@ -98,10 +98,10 @@ def month(
         heapq.heappush(events, (when, next(order), what, pod))
 
     def fill(name: str, now: float) -> None:
-        wanted, there = size_at(pools[name], int(now) % (7 * DAY)), slots[name]
-        while len(there) > wanted:
+        target, there = size_at(pools[name], int(now) % (7 * DAY)), slots[name]
+        while len(there) > target:
             nodes.end(there.pop(chance.randrange(len(there))), now)
-        there += [nodes.place(name, now) for _ in range(wanted - len(there))]
+        there += [nodes.place(name, now) for _ in range(target - len(there))]
 
     for _ in range(round(users * hours * 60 / SESSION * WEEKS * 7 * 12 / 365)):
         office = arrivals == "in office hours"

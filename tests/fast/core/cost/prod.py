@@ -1,4 +1,4 @@
-"""The prod stack file, and what it would be with one of its choices undone."""
+"""The prod stack file, and variants of it without one of its choices."""
 
 from __future__ import annotations
 
@@ -48,16 +48,16 @@ UNDONE: Mapping[str, Mapping[str, Any]] = {
 
 def prod(changes: Mapping[str, Any] | None = None) -> Settings:
     """The settings of prod with some set otherwise; a class is changed by its name, images by their registry."""
-    given: dict[str, Any] = deepcopy(
+    config: dict[str, Any] = deepcopy(
         yaml.safe_load((ROOT / "stacks" / "Pulumi.prod.yaml").read_text(encoding="utf-8"))["config"]
     )
     for section, values in (changes or {}).items():
-        named = [one for one in given[f"{A}sandboxClasses"] if one["name"] == section]
+        named = [one for one in config[f"{A}sandboxClasses"] if one["name"] == section]
         if section == "images":
-            for one in given[f"{A}sandboxClasses"]:
+            for one in config[f"{A}sandboxClasses"]:
                 one["image"] = f"{values}/{one['image'].rpartition('/')[2]}"
         elif named:
             named[0].update(values)
         else:
-            given[f"{A}{section}"].update(values)
-    return read(given, "prod")
+            config[f"{A}{section}"].update(values)
+    return read(config, "prod")

@@ -1,4 +1,4 @@
-"""The figures of docs/cost.md and of the decision about the cheapest design are what the model says today."""
+"""Tests that the figures of docs/cost.md and of the decision on the cheapest design agree with the model."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def test_prod_costs_at_most_its_target() -> None:
 def test_the_cost_of_prod_by_hours_is_documented() -> None:
     documented = {row[0]: row[1:] for row in rows(COST, 6) if row[0].isdecimal()}
     assert len(documented) == 6
-    for hours, told in documented.items():
+    for hours, figures in documented.items():
         reckoned = model(prod(), Decimal(hours))
         enough = reckoned.of(1).break_even_users
         by_users = [f"{cents(reckoned.of(users).per_user_month)}" for users in (10, 100, 1_000, 10_000)]
-        assert told == [*by_users, f"{enough} users" if enough else "never"]
+        assert figures == [*by_users, f"{enough} users" if enough else "never"]
 
 
 def test_the_savings_of_each_choice_are_documented() -> None:
@@ -86,10 +86,10 @@ def test_the_margin_below_the_target_is_documented() -> None:
     assert f"Among 100 users ${cents(left)} a month are left" in COST
     documented = [row for row in rows(COST, 2) if "(`" in row[0]]
     assert len(documented) == 9
-    for words, told in documented:
+    for words, figures in documented:
         name, _, value = words.partition("`")[2].rstrip("`)").partition("=")
         other = estimate(prod(), 100, taken=Assumptions().but({name: value}))
-        assert told == f"{cents(other.total_month - now.total_month)}", words
+        assert figures == f"{cents(other.total_month - now.total_month)}", words
         # Nothing that is likely by itself takes all of it; Spot for half the price is what would.
         assert (other.total_month - now.total_month > left) == (value == "0.5"), words
     half = estimate(prod(), 100, taken=Assumptions().but({"spot-discount": "0.5"}))
@@ -136,7 +136,7 @@ def test_the_difference_to_the_first_estimate_is_documented(ours: Model) -> None
         return f"{cents(sum((by_part[part] for part in by_part if part.startswith(words)), start=Decimal(0)))}"
 
     documented = {row[0]: row[2] for row in rows(COST, 4) if row[0] != "dollars a month"}
-    told = {
+    figures = {
         "control plane": of("control plane"),
         "NAT gateways": of("NAT gateways"),
         "load balancer": of("load balancer"),
@@ -150,9 +150,9 @@ def test_the_difference_to_the_first_estimate_is_documented(ours: Model) -> None
         "NAT and internet, 146 h": of("through NAT", "to the internet"),
         "logs and ledger, 146 h": of("logs of users", "ledger"),
     }
-    assert {name: documented[name] for name in told} == told
+    assert {name: documented[name] for name in figures} == figures
     # Together they are all there is, beside the sandboxes themselves.
-    named = sum((Decimal(one) for one in told.values()), start=Decimal(0)) + by_part["sandboxes: standard"]
+    named = sum((Decimal(one) for one in figures.values()), start=Decimal(0)) + by_part["sandboxes: standard"]
     assert abs(named - ours.of(1).total_month) < Decimal("0.06")
     assert "this model says $3.26" in COST
     assert cents(ours.of(1000).per_user_month) == Decimal("3.26")

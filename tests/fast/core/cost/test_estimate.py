@@ -1,4 +1,4 @@
-"""The estimate holds together for whatever is set: sums are exact, users never cost less in all nor more each."""
+"""Tests of the estimate for any settings: sums are exact, and costs grow with users and hours."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def environments(draw: some.DrawFn) -> Settings:
         classes.append(sandbox("guarded", tier="untrusted", pool=draw(POOLS)))
     if draw(some.booleans()):
         classes.append(fargate(storage={"kind": "none"}, pool={"size": draw(some.integers(0, 3))}))
-    given: dict[str, Any] = {
+    sections: dict[str, Any] = {
         "network": {
             "nat": draw(some.sampled_from(["single", "per-zone"])),
             "zones": draw(some.integers(2, 4)),
@@ -62,15 +62,15 @@ def environments(draw: some.DrawFn) -> Settings:
         "capacity": {"headroom": {"pods": draw(some.integers(0, 5))}},
         "sandboxClasses": classes,
     }
-    if mistakes(given):
-        given["storage"] = {"backup": False}
-    return settings(given)
+    if mistakes(sections):
+        sections["storage"] = {"backup": False}
+    return settings(sections)
 
 
 @given(environments(), some.integers(1, 100_000), HOURS)
 @budget(max_examples=25)
-def test_lines_add_up_exactly_and_when_rounded(asked: Settings, users: int, hours: Decimal) -> None:
-    found = estimate(asked, users, hours)
+def test_lines_add_up_exactly_and_when_rounded(environment: Settings, users: int, hours: Decimal) -> None:
+    found = estimate(environment, users, hours)
     whole = sum((line.monthly for line in found.lines), start=Decimal(0))
     assert whole == found.total_month
     assert sum((line.monthly for line in found.lines if line.fixed), start=Decimal(0)) == found.fixed_month
@@ -83,40 +83,40 @@ def test_lines_add_up_exactly_and_when_rounded(asked: Settings, users: int, hour
 @given(environments(), some.integers(1, 100_000), some.integers(1, 100_000), HOURS)
 @budget(max_examples=25)
 def test_more_users_raise_the_total_and_not_the_cost_per_user(
-    asked: Settings, users: int, more: int, hours: Decimal
+    environment: Settings, users: int, more: int, hours: Decimal
 ) -> None:
-    reckoned = model(asked, hours)
-    few, many = reckoned.of(users), reckoned.of(users + more)
+    estimate_model = model(environment, hours)
+    few, many = estimate_model.of(users), estimate_model.of(users + more)
     assert many.total_month >= few.total_month
     assert many.per_user_month <= few.per_user_month
 
 
 @given(environments(), HOURS, HOURS)
 @budget(max_examples=15)
-def test_more_hours_raise_the_variable_cost_only(asked: Settings, one: Decimal, other: Decimal) -> None:
-    less, more = (model(asked, hours).of(100) for hours in sorted((one, other)))
+def test_more_hours_raise_the_variable_cost_only(environment: Settings, one: Decimal, other: Decimal) -> None:
+    less, more = (model(environment, hours).of(100) for hours in sorted((one, other)))
     assert less.variable_month <= more.variable_month
     assert less.fixed_month == more.fixed_month
 
 
 @given(environments(), HOURS)
 @budget(max_examples=15)
-def test_the_target_is_met_from_the_break_even_number_of_users(asked: Settings, hours: Decimal) -> None:
-    reckoned = model(asked, hours)
-    enough = reckoned.of(1).break_even_users
+def test_the_target_is_met_from_the_break_even_number_of_users(environment: Settings, hours: Decimal) -> None:
+    estimate_model = model(environment, hours)
+    enough = estimate_model.of(1).break_even_users
     if enough is None:
-        assert reckoned.of(10**9).per_user_month > Decimal(3)
+        assert estimate_model.of(10**9).per_user_month > Decimal(3)
         return
-    assert reckoned.of(enough).per_user_month <= Decimal(3)
-    assert enough == 1 or reckoned.of(enough - 1).per_user_month > Decimal(3)
+    assert estimate_model.of(enough).per_user_month <= Decimal(3)
+    assert enough == 1 or estimate_model.of(enough - 1).per_user_month > Decimal(3)
 
 
 @given(environments())
 @budget(max_examples=15)
-def test_a_mix_costs_what_its_classes_cost(asked: Settings) -> None:
-    names = [one.name for one in asked.sandbox_classes]
+def test_a_mix_costs_what_its_classes_cost(environment: Settings) -> None:
+    names = [one.name for one in environment.sandbox_classes]
     for name in names:
-        only = model(asked, mix={name: Decimal(1)})
+        only = model(environment, mix={name: Decimal(1)})
         (own,) = [one for one in only.by_class if one.name == name]
         assert only.of(1).variable_month == own.per_user_month
 
@@ -127,14 +127,14 @@ def test_each_setting_has_the_cost_of_its_price() -> None:
     three = estimate(settings({"network": {"nat": "per-zone", "zones": 3}}), 10)
     gateway = (book.rate("nat.gateway") + book.rate("address.public")).all_month().value
     assert three.fixed_month - one.fixed_month == 2 * gateway
-    doors = estimate(settings({"network": {"endpoints": ["sts", "logs"], "zones": 3}}), 10)
-    assert doors.fixed_month - one.fixed_month == book.rate("endpoint.interface").all_month().value * 6
+    endpoints = estimate(settings({"network": {"endpoints": ["sts", "logs"], "zones": 3}}), 10)
+    assert endpoints.fixed_month - one.fixed_month == book.rate("endpoint.interface").all_month().value * 6
 
 
 def test_the_usage_export_needs_no_kms_key() -> None:
     for exported in (True, False):
-        asked = settings({"cost": {"usageExport": exported}})
-        (keys,) = [line for line in estimate(asked, 100).lines if line.part == "keys"]
+        settings_ = settings({"cost": {"usageExport": exported}})
+        (keys,) = [line for line in estimate(settings_, 100).lines if line.part == "keys"]
         assert (keys.monthly, keys.basis) == (Decimal(4), "4: logs, secrets, disks, homes")
 
 
@@ -168,18 +168,18 @@ def test_scheduled_pools_cost_by_their_hours() -> None:
 def test_fargate_disk_beyond_the_free_size_is_charged() -> None:
     book = price_book("us-east-1")
     free, more = (
-        estimate(settings({"sandboxClasses": [fargate(resources=given)]}), 1).by_class[0].hour
-        for given in ({"ephemeral": "20Gi"}, {"ephemeral": "100Gi"})
+        estimate(settings({"sandboxClasses": [fargate(resources=resources)]}), 1).by_class[0].hour
+        for resources in ({"ephemeral": "20Gi"}, {"ephemeral": "100Gi"})
     )
     assert more - free == 80 * book.rate("fargate.disk").dollars
 
 
 def test_a_seat_has_the_cost_of_its_home() -> None:
-    asked = {"sandboxClasses": [sandbox()], "workspaces": [{"name": "desk", "class": "standard", "user": "u-1"}]}
-    (seat,) = [line for line in estimate(settings(asked), 1).lines if line.part.startswith("use of declared seats")]
+    sections = {"sandboxClasses": [sandbox()], "workspaces": [{"name": "desk", "class": "standard", "user": "u-1"}]}
+    (seat,) = [line for line in estimate(settings(sections), 1).lines if line.part.startswith("use of declared seats")]
     assert seat.fixed
     # Somebody who works as long in a place of one of the users has as much.
-    own = {line.part: line.monthly for line in estimate(settings(asked), 1, Assumptions().seat_hours).lines}
+    own = {line.part: line.monthly for line in estimate(settings(sections), 1, Assumptions().seat_hours).lines}
     like = own["homes"] + own["reading and writing homes"] + own["backups of homes"] + own["to the internet"]
     assert like < seat.monthly <= like + own["through NAT"]
 
@@ -250,16 +250,16 @@ def test_observed_spot_prices_replace_the_assumption() -> None:
         name: replace(one, spot=one.on_demand.times(Decimal("0.1")), spot_date=one.date)
         for name, one in book.instances.items()
     }
-    asked = settings({"sandboxClasses": [sandbox(capacity="spot")]})
+    settings_ = settings({"sandboxClasses": [sandbox(capacity="spot")]})
     seen = replace(book, instances=cheap)
-    assert estimate(asked, 10, book=seen).total_month < estimate(asked, 10, book=book).total_month
+    assert estimate(settings_, 10, book=seen).total_month < estimate(settings_, 10, book=book).total_month
     # Then the discount moves nothing any more.
-    other = estimate(asked, 10, book=seen, taken=Assumptions().but({"spot-discount": "0.1"}))
-    assert other.total_month == estimate(asked, 10, book=seen).total_month
+    other = estimate(settings_, 10, book=seen, taken=Assumptions().but({"spot-discount": "0.1"}))
+    assert other.total_month == estimate(settings_, 10, book=seen).total_month
 
 
 @pytest.mark.parametrize(
-    ("given_", "wrong"),
+    ("overrides", "wrong"),
     [
         ({"hoem": "3"}, "no assumption 'hoem'"),
         ({"home": "much"}, "no number"),
@@ -269,32 +269,32 @@ def test_observed_spot_prices_replace_the_assumption() -> None:
         ({"home": "NaN"}, "nothing below 0"),
     ],
 )
-def test_invalid_assumptions_are_refused(given_: dict[str, str], wrong: str) -> None:
+def test_invalid_assumptions_are_refused(overrides: dict[str, str], wrong: str) -> None:
     with pytest.raises(ValueError, match=wrong):
-        Assumptions().but(given_)
+        Assumptions().but(overrides)
 
 
 @pytest.mark.parametrize(
-    ("asked", "wrong"),
+    ("arguments", "wrong"),
     [
         ({"active_hours": Decimal(731)}, "a month has"),
         ({"mix": {"nobody": Decimal(1)}}, "no class 'nobody'"),
         ({"mix": {"standard": Decimal("0.5")}}, "sum to 0.5"),
     ],
 )
-def test_invalid_hours_and_mixes_are_refused(asked: dict[str, Any], wrong: str) -> None:
+def test_invalid_hours_and_mixes_are_refused(arguments: dict[str, Any], wrong: str) -> None:
     with pytest.raises(ValueError, match=wrong):
-        model(settings({"sandboxClasses": [sandbox()]}), **asked)
+        model(settings({"sandboxClasses": [sandbox()]}), **arguments)
     with pytest.raises(ValueError, match="at least one is required"):
         model(settings({})).of(0)
 
 
 def test_the_most_sensitive_assumptions_come_first() -> None:
-    asked = settings({"sandboxClasses": [sandbox(capacity="spot")]})
-    now = estimate(asked, 100)
+    settings_ = settings({"sandboxClasses": [sandbox(capacity="spot")]})
+    now = estimate(settings_, 100)
 
     def then(changed: Any) -> Decimal:
-        return estimate(asked, 100, taken=Assumptions().but(changed)).per_user_month
+        return estimate(settings_, 100, taken=Assumptions().but(changed)).per_user_month
 
     found = moves(now.per_user_month, now.assumptions, then)
     assert [abs(one.change) for one in found] == sorted((abs(one.change) for one in found), reverse=True)

@@ -1,4 +1,4 @@
-"""What nodes come to when time passes over them, beside what the estimate takes them to be."""
+"""Tests of the simulated number of nodes against the estimate's assumption."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FOCUS: rows of a statement keep its rules, and each rule tells what breaks it."""
+"""Tests of FOCUS rows: those of a statement satisfy its rules, and each rule reports its violations."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def test_rows_are_valid_and_add_up_to_the_bill(divided: tuple[Statement, list[Fo
 def test_quantities_are_from_the_ledger(divided: tuple[Statement, list[FocusRow]]) -> None:
     known = record(month(8, 1), 1)
     kept = sum(row.storage_gib_hours for row in known.rows)
-    told = sum(Decimal(str(row["ConsumedQuantity"])) for row in divided[1] if row["x_CostPart"] == "storage")
-    assert told == pytest.approx(kept, abs=Decimal("0.001"))
+    reported = sum(Decimal(str(row["ConsumedQuantity"])) for row in divided[1] if row["x_CostPart"] == "storage")
+    assert reported == pytest.approx(kept, abs=Decimal("0.001"))
 
 
 def test_a_difference_to_the_bill_is_reported(divided: tuple[Statement, list[FocusRow]]) -> None:
     statement, rows = divided
-    (told,) = breaches(rows[1:], statement.bill)
-    assert "and the bill" in told
+    (reported,) = breaches(rows[1:], statement.bill)
+    assert "and the bill" in reported
 
 
 MANDATORY = [column.name for column in COLUMNS if column.level == "mandatory"]
@@ -65,11 +65,11 @@ def test_a_missing_mandatory_column_is_reported(name: str, row: FocusRow) -> Non
 @pytest.mark.parametrize("name", [column.name for column in COLUMNS if not column.nullable])
 def test_an_empty_required_value_is_reported(name: str, row: FocusRow) -> None:
     row[name] = None
-    assert any(f"{name} is empty" in told for told in breaches([row]))
+    assert any(f"{name} is empty" in reported for reported in breaches([row]))
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "reported"),
     [
         ({"ChargeCategory": "Idle"}, "ChargeCategory is 'Idle', which is none of Usage"),
         ({"BilledCost": Decimal("NaN")}, "and no number"),
@@ -91,8 +91,8 @@ def test_an_empty_required_value_is_reported(name: str, row: FocusRow) -> None:
         ({"cost_part": "x"}, "not named x_Something"),
     ],
 )
-def test_each_rule_reports_its_violations(changes: dict[str, Any], told: str, row: FocusRow) -> None:
-    assert any(told in one for one in breaches([row | changes]))
+def test_each_rule_reports_its_violations(changes: dict[str, Any], reported: str, row: FocusRow) -> None:
+    assert any(reported in one for one in breaches([row | changes]))
 
 
 def test_custom_columns_come_last_and_all_rows_have_the_same(row: FocusRow) -> None:

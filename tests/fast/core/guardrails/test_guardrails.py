@@ -1,4 +1,4 @@
-"""The documents of the guardrails: what the API server would refuse, skip or fail on is found here without one."""
+"""Tests of the guardrails' documents without an API server: what it would refuse, skip or fail on."""
 
 from __future__ import annotations
 
@@ -73,18 +73,18 @@ def test_expressions_handle_missing_fields_of_requests(policy: Policy) -> None:
 
 @pytest.mark.parametrize("policy", [row for row in POLICIES if row.by_class], ids=lambda policy: policy.name)
 def test_without_parameters_creates_are_refused_and_updates_allowed(policy: Policy) -> None:
-    said = {}
+    values = {}
     for binding in policy.bindings():
         operations = {
             operation for rule in binding["spec"]["matchResources"]["resourceRules"] for operation in rule["operations"]
         }
         (operation,) = operations
-        said[operation] = binding["spec"]["paramRef"]
-    assert set(said) == policy.operations
-    assert said["CREATE"] == {"name": CONSTRAINTS, "parameterNotFoundAction": "Deny"}
-    assert said.get("UPDATE", said["CREATE"])["parameterNotFoundAction"] in {"Allow", "Deny"}
-    if "UPDATE" in said:
-        assert said["UPDATE"]["parameterNotFoundAction"] == "Allow"
+        values[operation] = binding["spec"]["paramRef"]
+    assert set(values) == policy.operations
+    assert values["CREATE"] == {"name": CONSTRAINTS, "parameterNotFoundAction": "Deny"}
+    assert values.get("UPDATE", values["CREATE"])["parameterNotFoundAction"] in {"Allow", "Deny"}
+    if "UPDATE" in values:
+        assert values["UPDATE"]["parameterNotFoundAction"] == "Allow"
     assert "DELETE" not in policy.operations, "a namespace that goes has no ConfigMap to read"
     assert policy.in_classes
 
@@ -102,10 +102,12 @@ def test_the_deletion_of_a_namespace_is_not_blocked() -> None:
 
 def test_rules_read_parameters_that_the_configmap_has() -> None:
     plan = plans(settings({"sandboxClasses": [sandbox()]}))[0]
-    said = set(constraints(plan, "fs-1")["data"])
-    asked = {key for policy in POLICIES for cel in expressions(policy) for key in re.findall(r"data\[\?'(\w+)'\]", cel)}
-    assert asked <= said
-    assert {"runtimeClassName", "uid", "images", "pools", "storageClasses", "seats"} <= asked
+    values = set(constraints(plan, "fs-1")["data"])
+    keys_read = {
+        key for policy in POLICIES for cel in expressions(policy) for key in re.findall(r"data\[\?'(\w+)'\]", cel)
+    }
+    assert keys_read <= values
+    assert {"runtimeClassName", "uid", "images", "pools", "storageClasses", "seats"} <= keys_read
 
 
 def test_only_volume_policies_name_file_systems() -> None:
@@ -151,9 +153,9 @@ def test_user_names_of_principals_can_be_overridden(key: str) -> None:
 
 def test_the_authorizer_is_checked_last() -> None:
     """It costs a third of what an expression may."""
-    asked = requested_by("jane", groups=["team"], prefixes=["eks:"])
-    assert asked.endswith(f"|| {DEPLOYER})")
-    assert asked.count("||") == 3
+    expression = requested_by("jane", groups=["team"], prefixes=["eks:"])
+    assert expression.endswith(f"|| {DEPLOYER})")
+    assert expression.count("||") == 3
     assert requested_by() == f"({DEPLOYER})"
 
 
@@ -183,10 +185,10 @@ def test_policies_match_namespaces_of_classes_and_cluster_scoped_objects() -> No
 
 
 def test_sandboxes_have_the_default_priority() -> None:
-    made = priority_class()
-    assert made["metadata"]["name"] == "sandbox"
-    assert made["value"] == 0
-    assert made["globalDefault"] is False
+    priority = priority_class()
+    assert priority["metadata"]["name"] == "sandbox"
+    assert priority["value"] == 0
+    assert priority["globalDefault"] is False
 
 
 def test_the_reference_has_every_policy_and_rule() -> None:

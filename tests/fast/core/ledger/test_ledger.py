@@ -1,4 +1,4 @@
-"""Rows of the ledger, and which of them follow from what is held."""
+"""Tests of the ledger's rows, and of the rows that follow from holdings."""
 
 from __future__ import annotations
 
@@ -162,8 +162,8 @@ def test_no_row_ends_in_the_future() -> None:
     kept = replace(HELD, claim="volume:v1", since=ahead, asleep_since=ahead, pods=())
     assert rows(spans([kept], [there], now)) == [("p1", NOON + MINUTE, now, True)]
     # One that was written by a clock ahead of this one keeps what it has, and no more.
-    written = replace(there, ended=now + MINUTE)
-    assert rows(spans([kept], [written], now)) == [("p1", NOON + MINUTE, now + MINUTE, True)]
+    stored = replace(there, ended=now + MINUTE)
+    assert rows(spans([kept], [stored], now)) == [("p1", NOON + MINUTE, now + MINUTE, True)]
     # So it is with a claim that has an end to come.
     going = replace(HELD, pods=(), asleep_since=None, ended=ahead)
     asleep = row(NOON + MINUTE, NOON + HOUR, NO_POD)

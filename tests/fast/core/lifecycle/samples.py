@@ -1,4 +1,4 @@
-"""A workspace, and what time it is."""
+"""Samples: a workspace and a time."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ HOUR, MINUTE, DAY = timedelta(hours=1), timedelta(minutes=1), timedelta(days=1)
 LIMITS = Limits(20 * MINUTE, 90 * DAY, 30 * DAY, 7 * DAY)
 
 
-def workspace(**said: Any) -> Workspace:
+def workspace(**fields: Any) -> Workspace:
     usual: dict[str, Any] = {"state": "running", "created": NOW - DAY, "last_active": NOW - HOUR}
-    return Workspace(**{"id": "w-1", "owner": "u-1", "class_name": "box", "mode": "user", **usual, **said})
+    return Workspace(**{"id": "w-1", "owner": "u-1", "class_name": "box", "mode": "user", **usual, **fields})
 
 
 def lease(until: timedelta) -> Lease:

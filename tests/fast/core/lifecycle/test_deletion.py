@@ -1,4 +1,4 @@
-"""What a volume says of the deletion of its workspace: recorded once, and destruction that was requested with it."""
+"""Tests of the record of a deletion on a volume: it is made once, and includes requested destruction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sleeping: after the class's time, never while somebody is there, and never by a clock that may be wrong."""
+"""Tests of idle suspension: after the class's timeout, not while a workspace is used, and with clock skew."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from agentenv.core.lifecycle.limits import Limits, limits
 from tests.fast.core.lifecycle.samples import DAY, HOUR, LIMITS, MINUTE, NOW, lease, workspace
 
 
-def sleeps(*seen: Activity, **said: Any) -> bool:
-    return idle_decision(workspace(**said), LIMITS, seen, NOW).sleep
+def sleeps(*seen: Activity, **fields: Any) -> bool:
+    return idle_decision(workspace(**fields), LIMITS, seen, NOW).sleep
 
 
 def test_a_workspace_is_suspended_after_its_idle_timeout() -> None:
@@ -28,7 +28,7 @@ def test_a_workspace_is_suspended_after_its_idle_timeout() -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "fields",
     [
         {"leases": (lease(MINUTE),)},
         {"leases": (lease(-SKEW / 2),)},  # run out by our clock, and perhaps not by its holder's
@@ -43,8 +43,8 @@ def test_a_workspace_is_suspended_after_its_idle_timeout() -> None:
     ],
     ids=str,
 )
-def test_a_used_workspace_keeps_running(said: dict[str, Any]) -> None:
-    assert not sleeps(**said)
+def test_a_used_workspace_keeps_running(fields: dict[str, Any]) -> None:
+    assert not sleeps(**fields)
 
 
 def test_an_expired_lease_counts_as_use_until_its_end() -> None:

@@ -1,4 +1,4 @@
-"""Of volumes that are in use nothing is held for a pass: nothing becomes of them, whatever else is said of them."""
+"""Tests that a volume in use needs no action, whatever its other fields."""
 
 from __future__ import annotations
 

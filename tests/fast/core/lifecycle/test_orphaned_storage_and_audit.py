@@ -1,4 +1,4 @@
-"""What is left over is found and not destroyed; a volume that leads elsewhere than it should is told."""
+"""Tests of orphaned storage, which is reported and not destroyed, and of the audit of access points."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_volume_claim_of_an_unfinished_restore_is_deleted_if_its_volume_is_ret
 
 
 @pytest.mark.parametrize(
-    ("said", "heal"),
+    ("fields", "heal"),
     [
         ({}, "restore"),
         ({"volume_since": NOW}, "nothing"),  # it may be changing this very moment
@@ -89,10 +89,10 @@ def test_a_volume_claim_of_an_unfinished_restore_is_deleted_if_its_volume_is_ret
     ],
     ids=str,
 )
-def test_a_workspace_with_a_wrong_volume_is_restored_unless_it_was_used(said: dict[str, Any], heal: str) -> None:
-    said = dict(said)
-    lost = replace(LOST, since=said.pop("lost", LONG))
-    claim = replace(CLAIM, volume="pv-1", **said)
+def test_a_workspace_with_a_wrong_volume_is_restored_unless_it_was_used(fields: dict[str, Any], heal: str) -> None:
+    fields = dict(fields)
+    lost = replace(LOST, since=fields.pop("lost", LONG))
+    claim = replace(CLAIM, volume="pv-1", **fields)
     other = replace(HOME, workspace="", owner="")
     assert kinds(Inventory([claim], volumes=[other, lost])) == [("workspace-off-its-home", "sandbox-box/w-1", heal)]
     # Of several nobody can say which.
@@ -157,5 +157,5 @@ def test_each_wrong_access_point_is_found(volume: dict[str, Any], point: dict[st
 
 def test_both_volumes_of_a_shared_access_point_are_reported() -> None:
     twice = [VOLUME, replace(VOLUME, name="pv-2", expected=replace(EXPECTED, path="/classes/box/*"))]
-    told = [(one.wrong, one.volume) for one in audits.audit(twice, {"fsap-1": POINT})]
-    assert told == [("shared-point", "pv-1"), ("shared-point", "pv-2")]
+    findings = [(one.wrong, one.volume) for one in audits.audit(twice, {"fsap-1": POINT})]
+    assert findings == [("shared-point", "pv-1"), ("shared-point", "pv-2")]

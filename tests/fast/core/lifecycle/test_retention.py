@@ -1,4 +1,4 @@
-"""Data goes when its time is over, by every clock, and only where nobody could still want it."""
+"""Tests of retention: data is destroyed after its period by every clock, and not while it may be needed."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ def test_requested_destruction_happens_once_the_volume_is_released() -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "fields",
     [{"owner": ""}, {"workspace": ""}, {"held": True}, {"wanted": True}, {"phase": "Bound", "claimed": True}],
     ids=str,
 )
-def test_a_request_does_not_destroy_a_volume_in_use_or_on_hold(said: dict[str, Any]) -> None:
-    assert of(replace(REQUESTED, **said)) == "leave"
+def test_a_request_does_not_destroy_a_volume_in_use_or_on_hold(fields: dict[str, Any]) -> None:
+    assert of(replace(REQUESTED, **fields)) == "leave"
 
 
 @pytest.mark.parametrize(
-    "said",
+    "fields",
     [
         {"owner": ""},
         {"workspace": ""},
@@ -77,8 +77,8 @@ def test_a_request_does_not_destroy_a_volume_in_use_or_on_hold(said: dict[str, A
     ],
     ids=str,
 )
-def test_inconsistent_volumes_are_not_destroyed(said: dict[str, Any]) -> None:
-    assert of(replace(DUE, **said)) != "destroy"
+def test_inconsistent_volumes_are_not_destroyed(fields: dict[str, Any]) -> None:
+    assert of(replace(DUE, **fields)) != "destroy"
 
 
 def test_a_released_volume_without_dates_gets_the_full_retention() -> None:
@@ -121,17 +121,17 @@ def test_the_record_of_an_earlier_deletion_is_replaced() -> None:
 
 
 def test_an_interrupted_deletion_is_undone_after_a_while() -> None:
-    standing = replace(DUE, phase="Bound", claimed=True, wanted=True)
-    assert of(standing) == "undate"
-    assert of(replace(standing, deleted_at=NOW - UNFINISHED + MINUTE)) == "leave"
-    assert of(replace(standing, deleted_at=None, destroy_after=None)) == "leave"
+    in_use = replace(DUE, phase="Bound", claimed=True, wanted=True)
+    assert of(in_use) == "undate"
+    assert of(replace(in_use, deleted_at=NOW - UNFINISHED + MINUTE)) == "leave"
+    assert of(replace(in_use, deleted_at=None, destroy_after=None)) == "leave"
     # One that goes is not cut short, however long it takes.
-    assert of(replace(standing, going=True)) == "leave"
+    assert of(replace(in_use, going=True)) == "leave"
     # Nor is one that is returning: its dates are true until it is handed over.
-    assert of(replace(standing, returning=NOW - UNFINISHED + MINUTE)) == "leave"
-    assert of(replace(standing, returning=NOW - UNFINISHED)) == "undate"
+    assert of(replace(in_use, returning=NOW - UNFINISHED + MINUTE)) == "leave"
+    assert of(replace(in_use, returning=NOW - UNFINISHED)) == "undate"
     # Off its home, its files are nobody's to date.
-    assert of(replace(standing, phase="Released", claimed=False)) == "leave"
+    assert of(replace(in_use, phase="Released", claimed=False)) == "leave"
 
 
 def test_a_volume_of_an_unfinished_restore_is_released_when_due() -> None:
@@ -219,10 +219,10 @@ def test_dates_are_set_once(
 def test_clock_skew_never_destroys_early(
     phase: str, wants: tuple[bool, bool], ago: timedelta, kept: timedelta, skew: timedelta
 ) -> None:
-    wanted, held = wants
-    home = replace(DUE, phase=phase, wanted=wanted, held=held, deleted_at=NOW - ago, destroy_after=NOW - ago + kept)
+    exists, held = wants
+    home = replace(DUE, phase=phase, wanted=exists, held=held, deleted_at=NOW - ago, destroy_after=NOW - ago + kept)
     if retention_decision(home, LIMITS, NOW + skew).do == "destroy":
-        assert (phase, wanted, held) == ("Released", False, False)
+        assert (phase, exists, held) == ("Released", False, False)
         assert home.destroy_after is not None
         assert home.destroy_after <= NOW
 

@@ -1,4 +1,4 @@
-"""Waking at the hour and where a step is missing; ending at a deadline, at a class's life, and with an archive."""
+"""Tests of wake times and interrupted resumes, of deadlines, maximum lifetimes and archived chats."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from agentenv.core.lifecycle.wake import TOO_LATE, UNFINISHED, WakeDecision, wak
 from tests.fast.core.lifecycle.samples import DAY, HOUR, LIMITS, MINUTE, NOW, lease, workspace
 
 
-def rung(**said: Any) -> WakeDecision:
+def decided(**fields: Any) -> WakeDecision:
     usual = {"state": "suspended", "suspended_because": "idle"}
-    return wake_decision(workspace(**{**usual, **said}), NOW)
+    return wake_decision(workspace(**{**usual, **fields}), NOW)
 
 
 def test_a_workspace_resumes_at_its_wake_time() -> None:
-    assert rung(wake_at=NOW).wake
-    assert not rung(wake_at=NOW + MINUTE).wake
-    assert not rung().wake
+    assert decided(wake_at=NOW).wake
+    assert not decided(wake_at=NOW + MINUTE).wake
+    assert not decided().wake
 
 
 def test_a_missed_wake_time_is_valid_for_a_day() -> None:
-    assert rung(wake_at=NOW - HOUR).wake
-    late = rung(wake_at=NOW - TOO_LATE - MINUTE)
+    assert decided(wake_at=NOW - HOUR).wake
+    late = decided(wake_at=NOW - TOO_LATE - MINUTE)
     assert (late.wake, late.forget) == (False, True)
 
 
 @pytest.mark.parametrize("because", ["budget", "deadline"])
 def test_a_stopped_workspace_is_not_resumed(because: str) -> None:
-    assert not rung(wake_at=NOW, suspended_because=because).wake
-    assert not rung(suspended_because=because, leases=(lease(HOUR),)).wake
+    assert not decided(wake_at=NOW, suspended_because=because).wake
+    assert not decided(suspended_because=because, leases=(lease(HOUR),)).wake
 
 
 def test_a_running_workspace_loses_its_wake_time() -> None:
-    assert rung(state="running", suspended_because=None, wake_at=NOW) == WakeDecision(
+    assert decided(state="running", suspended_because=None, wake_at=NOW) == WakeDecision(
         False, "it is running", forget=True
     )
 
@@ -47,12 +47,12 @@ def test_a_running_workspace_loses_its_wake_time() -> None:
     "sign", [{"leases": (lease(HOUR),)}, {"busy_until": NOW + HOUR}, {"last_active": NOW - MINUTE}], ids=str
 )
 def test_a_workspace_without_a_reason_resumes_for_its_owner(sign: dict[str, Any]) -> None:
-    assert rung(suspended_because=None, **sign).wake
-    assert not rung(suspended_because="idle", **sign).wake
+    assert decided(suspended_because=None, **sign).wake
+    assert not decided(suspended_because="idle", **sign).wake
 
 
 def test_a_workspace_suspended_by_hand_stays_suspended() -> None:
-    assert not rung(suspended_because=None, last_active=NOW - UNFINISHED - MINUTE).wake
+    assert not decided(suspended_because=None, last_active=NOW - UNFINISHED - MINUTE).wake
     asleep = workspace(state="suspended", last_active=NOW - 5 * MINUTE)
     assert not wake_decision(replace(asleep, turned=NOW - MINUTE), NOW).wake
     assert wake_decision(replace(asleep, turned=NOW - HOUR), NOW).wake

@@ -1,4 +1,4 @@
-"""Rules, panels and exporters as data: in an order that works, and of metrics that the service really has."""
+"""Tests of recording rules, panels and exporters: their order, and that the service has their metrics."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ def test_each_rule_builds_on_those_before_it() -> None:
     later = [rule.record for rule in rules(TARIFF)]
     for rule in rules(TARIFF):
         later.remove(rule.record)
-        asked = set(_RECORDED.findall(rule.expr))
-        assert asked <= seen, rule.record
+        used = set(_RECORDED.findall(rule.expr))
+        assert used <= seen, rule.record
         # `sandbox:dollars:per_hour` has a line a rule; who asks for one of them asks for one that is there.
-        for record in asked & set(later):
+        for record in used & set(later):
             assert record == "sandbox:dollars:per_hour", (rule.record, record)
         seen.add(rule.record)
 
 
 def test_the_same_series_is_recorded_once() -> None:
-    told = [(rule.record, *sorted(rule.labels.items())) for rule in rules(TARIFF)]
-    assert len(told) == len(set(told))
+    known = [(rule.record, *sorted(rule.labels.items())) for rule in rules(TARIFF)]
+    assert len(known) == len(set(known))
     assert all(rule.why for rule in rules(TARIFF))
 
 
@@ -67,11 +67,13 @@ def test_the_service_exports_the_metrics_of_its_panels() -> None:
     metrics.unreadable({"SandboxClaim": 1})
     with pytest.raises(OSError), metrics.loop("idle"):  # noqa: PT011 - any will do
         raise OSError
-    told = {sample.name: set(sample.labels) for family in metrics.registry.collect() for sample in family.samples}
-    assert set(SERVICE.series()) <= set(told)
+    known = {sample.name: set(sample.labels) for family in metrics.registry.collect() for sample in family.samples}
+    assert set(SERVICE.series()) <= set(known)
     for metric, labels in SERVICE.metrics.items():
-        assert set(labels) <= told[f"{metric}_bucket" if metric in SERVICE.histograms else metric], metric
-        assert not {"user", "owner", "workspace"} & told[f"{metric}_bucket" if metric in SERVICE.histograms else metric]
+        assert set(labels) <= known[f"{metric}_bucket" if metric in SERVICE.histograms else metric], metric
+        assert (
+            not {"user", "owner", "workspace"} & known[f"{metric}_bucket" if metric in SERVICE.histograms else metric]
+        )
 
 
 def test_deleted_volumes_have_no_metrics() -> None:
@@ -88,13 +90,13 @@ def test_no_metric_belongs_to_two_exporters() -> None:
 
 
 def test_kube_state_metrics_exports_the_labels_of_the_rules() -> None:
-    asked = {label for rule in rules(TARIFF) for label in re.findall(r"\blabel_(?!replace)\w+", rule.expr)}
-    told = {
+    used = {label for rule in rules(TARIFF) for label in re.findall(r"\blabel_(?!replace)\w+", rule.expr)}
+    known = {
         series_label(label)
         for line in CONFIGURATION["kube-state-metrics"]["metricLabelsAllowlist"]
         for label in line.partition("=[")[2].rstrip("]").split(",")
     }
-    assert asked == told
+    assert used == known
     assert CONFIGURATION["kube-state-metrics"]["metricLabelsAllowlist"] == allowlist()
 
 

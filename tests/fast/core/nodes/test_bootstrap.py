@@ -1,4 +1,4 @@
-"""What a node does before it joins: the documents it is given, and the script as bash runs it."""
+"""Tests of a node's user data: its documents, and its script under bash."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FETCHED = {
     "kata": Source("https://e.example/kata-{package}.tar.zst", "1", sha256={"amd64": DIGEST, "arm64": "0" * 64}),
 }
 # Beside what is looked at, nothing of this machine is touched: each of these only tells that it was called.
-TOLD = ("systemctl", "ln", "tar", "dnf", "zstd", "modprobe", "mkdir")
+COMMANDS = ("systemctl", "ln", "tar", "dnf", "zstd", "modprobe", "mkdir")
 
 
 def parts(text: str) -> dict[str, str]:
@@ -48,9 +48,9 @@ class Ran:
 
 def run(folder: Path, word: str, curl: str, machine: str = "x86_64") -> Ran:
     """The script of a wall's nodes, with commands of ours before those of this machine; `curl` is what it does."""
-    told = folder / "told"
-    told.touch()
-    programs = dict.fromkeys(TOLD, f'echo "$(basename "$0") $*" >> {told}')
+    recorded = folder / "told"
+    recorded.touch()
+    programs = dict.fromkeys(COMMANDS, f'echo "$(basename "$0") $*" >> {recorded}')
     programs |= {"curl": curl, "uname": f"echo {machine}", "mktemp": f"echo {folder}"}
     for name, body in programs.items():
         program = folder / "bin" / name
@@ -62,7 +62,7 @@ def run(folder: Path, word: str, curl: str, machine: str = "x86_64") -> Ran:
     script = script.replace("/etc/containerd/", f"{folder}/").replace("/usr/local/bin", f"{folder}/local")
     path = f"{folder / 'bin'}:{os.environ['PATH']}"
     done = subprocess.run(["bash", "-c", script], env={"PATH": path}, capture_output=True, check=False, timeout=60)
-    return Ran(done.returncode, tuple(told.read_text().splitlines()))
+    return Ran(done.returncode, tuple(recorded.read_text().splitlines()))
 
 
 CLOSED = (
@@ -130,21 +130,21 @@ def test_a_node_with_a_verified_gvisor_joins_and_configures_it(tmp_path: Path, m
     if missing:
         assert ran.calls[-3:] == CLOSED
         return
-    told = tomllib.loads((tmp_path / "runsc.toml").read_text())
-    assert told == {"runsc_config": {"platform": "systrap", "systemd-cgroup": "true"}}
+    recorded = tomllib.loads((tmp_path / "runsc.toml").read_text())
+    assert recorded == {"runsc_config": {"platform": "systrap", "systemd-cgroup": "true"}}
 
 
 @pytest.mark.parametrize(("word", "handler"), [("gvisor", "runsc"), ("kata", "kata")])
 def test_a_node_configures_the_runtime_handler_in_containerd(word: str, handler: str) -> None:
     text = user_data(wall(word), releases().runtimes) or ""
-    told = parts(text)
-    config = yaml.safe_load(told["application/node.eks.aws"])
+    recorded = parts(text)
+    config = yaml.safe_load(recorded["application/node.eks.aws"])
     assert (config["kind"], config["apiVersion"]) == ("NodeConfig", "node.eks.aws/v1alpha1")
     table = tomllib.loads(config["spec"]["containerd"]["config"])
     assert set(table["plugins"]) == {"io.containerd.cri.v1.runtime"}
     runtimes = table["plugins"]["io.containerd.cri.v1.runtime"]["containerd"]["runtimes"]
     assert set(runtimes) == {handler} == {wall(word).handler}
-    script = told["text/x-shellscript"]
+    script = recorded["text/x-shellscript"]
     assert script.startswith("#!/bin/bash")
     assert releases().runtimes[word].version in script
     # Karpenter's own part comes on top, and EC2 takes 16 KiB.

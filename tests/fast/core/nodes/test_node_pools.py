@@ -1,4 +1,4 @@
-"""Node pools, node classes and what a node does when it starts, as plain data."""
+"""Tests of node pools, node classes and user data."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def capacity_with(**changes: Any) -> Capacity:
     return settings({"capacity": changes}).capacity
 
 
-def one(name: str, *wanted: Demand) -> NodePool:
-    return next(pool for pool in node_pools(LAYOUT, wanted) if pool.name == name)
+def one(name: str, *demands: Demand) -> NodePool:
+    return next(pool for pool in node_pools(LAYOUT, demands) if pool.name == name)
 
 
 def class_spec(pool: NodePool, layout: Capacity = LAYOUT, user: str | None = None) -> dict[str, Any]:
@@ -63,13 +63,13 @@ def operator(spec: dict[str, Any], key: str) -> dict[str, Any]:
 
 
 @given(some.lists(DEMANDS, max_size=6))
-def test_each_demand_has_a_node_pool_for_its_sandboxes(wanted: list[Demand]) -> None:
-    pools = node_pools(LAYOUT, wanted)
+def test_each_demand_has_a_node_pool_for_its_sandboxes(demands: list[Demand]) -> None:
+    pools = node_pools(LAYOUT, demands)
     assert len({pool.name for pool in pools}) == len(pools)
     for pool in pools:
         KINDS["kubernetes-label"].check(pool.name)
         KINDS["kubernetes-label"].check(pool.node_class.name)
-    for demand in wanted:
+    for demand in demands:
         wall = wall_of(demand.tier, demand.kernel)
         capacities = {"spot", "on-demand"} if demand.capacity == "both" else {demand.capacity}
         for capacity in capacities:
@@ -105,8 +105,8 @@ def takes(pool: NodePool, placed: dict[str, Any]) -> bool:
 
 
 @given(some.lists(DEMANDS, max_size=6))
-def test_sandboxes_do_not_fit_nodes_of_other_tiers(wanted: list[Demand]) -> None:
-    for pool in node_pools(LAYOUT, wanted):
+def test_sandboxes_do_not_fit_nodes_of_other_tiers(demands: list[Demand]) -> None:
+    for pool in node_pools(LAYOUT, demands):
         for wall in WALLS:
             if pool.node_class.wall != wall:
                 assert not takes(pool, placement(wall, pool.capacity, gpu=True)), (pool.name, wall.word)
@@ -115,14 +115,14 @@ def test_sandboxes_do_not_fit_nodes_of_other_tiers(wanted: list[Demand]) -> None
 
 
 def test_order_and_repetition_of_classes_change_nothing() -> None:
-    wanted = [
+    demands = [
         Demand("standard", "kata", "spot"),
         Demand("untrusted", "kata", "on-demand"),
         Demand("verified", "kata", "both"),
     ]
-    expected = node_pools(LAYOUT, wanted)
-    assert all(node_pools(LAYOUT, order) == expected for order in permutations(wanted))
-    assert node_pools(LAYOUT, wanted * 2) == expected
+    expected = node_pools(LAYOUT, demands)
+    assert all(node_pools(LAYOUT, order) == expected for order in permutations(demands))
+    assert node_pools(LAYOUT, demands * 2) == expected
 
 
 def test_another_class_does_not_change_other_pools() -> None:
@@ -156,9 +156,9 @@ def test_the_system_pool_is_on_demand_untainted_and_always_there() -> None:
 
 @given(some.lists(DEMANDS, max_size=6))
 def test_nodes_have_a_maximum_lifetime_and_are_consolidated(
-    wanted: list[Demand],
+    demands: list[Demand],
 ) -> None:
-    for pool in node_pools(LAYOUT, wanted):
+    for pool in node_pools(LAYOUT, demands):
         spec = pool.spec(LAYOUT)
         assert spec["template"]["spec"]["expireAfter"] == "336h"
         assert spec["template"]["spec"]["terminationGracePeriod"] == "4h"
@@ -174,8 +174,8 @@ def test_nodes_have_a_maximum_lifetime_and_are_consolidated(
 
 
 @given(some.lists(DEMANDS, max_size=6))
-def test_nodes_block_instance_metadata_and_encrypt_disks(wanted: list[Demand]) -> None:
-    for node_class in node_classes(node_pools(LAYOUT, wanted)):
+def test_nodes_block_instance_metadata_and_encrypt_disks(demands: list[Demand]) -> None:
+    for node_class in node_classes(node_pools(LAYOUT, demands)):
         spec = node_class.spec(LAYOUT, cluster="agents", identity={"role": "nodes"}, key="k", user_data=None, tags={})
         assert spec["metadataOptions"]["httpTokens"] == "required"
         assert spec["metadataOptions"]["httpPutResponseHopLimit"] == 1
@@ -244,11 +244,11 @@ def test_metal_instances_have_their_own_pools(families: tuple[str, ...]) -> None
 
 def test_a_family_that_is_added_later_renames_no_pool() -> None:
     """A pool of another name is another pool: the first would be drained."""
-    wanted = [Demand("standard", "kata", "spot")]
+    demands = [Demand("standard", "kata", "spot")]
     few = capacity_with(families=["m7i"], system={"families": ["t4g"]})
     more = capacity_with(families=["m7i", "m8g", "m7i-metal"], system={"families": ["t4g", "m7i"]})
-    before = {pool.name: pool.node_class.name for pool in node_pools(few, wanted)}
-    after = {pool.name: pool.node_class.name for pool in node_pools(more, wanted)}
+    before = {pool.name: pool.node_class.name for pool in node_pools(few, demands)}
+    after = {pool.name: pool.node_class.name for pool in node_pools(more, demands)}
     assert before == {"system-arm64": "system", "standard-spot-amd64": "standard-spot"}
     assert before.items() < after.items()
 
@@ -269,19 +269,19 @@ def test_a_gpu_class_has_its_own_pool() -> None:
 
 def test_runtime_classes_have_scheduling_and_overhead() -> None:
     for wall in WALLS:
-        made = runtime_class(wall)
+        document = runtime_class(wall)
         if wall.word == "runc":
-            assert made is None
+            assert document is None
             continue
-        assert made is not None
-        assert made["scheduling"]["nodeSelector"] == labels(wall)
-        assert set(made["overhead"]["podFixed"]) >= {"cpu", "memory"}
-        assert made["handler"]
+        assert document is not None
+        assert document["scheduling"]["nodeSelector"] == labels(wall)
+        assert set(document["overhead"]["podFixed"]) >= {"cpu", "memory"}
+        assert document["handler"]
 
 
 def test_runtime_classes_of_tiers_agree_with_the_constraints() -> None:
     for tier, kernel in (("verified", "kata"), ("standard", "kata"), ("untrusted", "kata"), ("untrusted", "nitro")):
-        told = settings(
+        environment = settings(
             {
                 "cluster": {"version": "1.36"},
                 "sandboxClasses": [
@@ -290,12 +290,14 @@ def test_runtime_classes_of_tiers_agree_with_the_constraints() -> None:
                 ],
             }
         ).sandbox_classes[0]
-        assert wall_of(tier, kernel).runtime_class == refused_name(told)
+        assert wall_of(tier, kernel).runtime_class == refused_name(environment)
 
 
 def test_fargate_classes_need_no_nodes() -> None:
-    told = settings({"sandboxClasses": [sandbox("people", capacity="both"), fargate("batch", pool={"size": 0})]}, "dev")
-    assert demands(told) == [Demand("standard", "kata", "both")]
+    environment = settings(
+        {"sandboxClasses": [sandbox("people", capacity="both"), fargate("batch", pool={"size": 0})]}, "dev"
+    )
+    assert demands(environment) == [Demand("standard", "kata", "both")]
 
 
 @pytest.mark.parametrize(
@@ -309,9 +311,9 @@ def test_every_cluster_version_has_a_build_of_every_addon() -> None:
     from agentenv.config.sections.cluster import VERSIONS, AddonVersions
 
     names = {"efs_csi_driver": "aws-efs-csi-driver", "pod_identity_agent": "eks-pod-identity-agent"}
-    wanted = {names.get(name, name.replace("_", "-")) for name in AddonVersions.model_fields}
+    demands = {names.get(name, name.replace("_", "-")) for name in AddonVersions.model_fields}
     assert set(releases().addons) == set(VERSIONS)
-    assert all(set(addons) == wanted for addons in releases().addons.values())
+    assert all(set(addons) == demands for addons in releases().addons.values())
 
 
 def test_local_disks_of_families_agree_with_ec2() -> None:

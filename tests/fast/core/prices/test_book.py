@@ -1,4 +1,4 @@
-"""Price files: each is whole, dated and of its region; one that is not is refused with all that is wrong in it."""
+"""Tests of price files: complete, dated and of their region; an invalid file is refused with all its errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Money is exact, and what is not of one kind is not put together."""
+"""Tests of units: money is exact, and different units do not mix."""
 
 from __future__ import annotations
 

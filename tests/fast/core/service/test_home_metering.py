@@ -1,4 +1,4 @@
-"""The job that looks how large homes are: what it has mounted, when it runs, and that it has nothing to write with."""
+"""Tests of the job that measures homes: its mounts, its schedule, and that it writes nothing."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ CLASSES = [
 SEAT = {"name": "desk", "class": "standard", "user": "u-desk"}
 
 
-def said(**changes: Any) -> Settings:
-    given: dict[str, Any] = {
+def settings_with(**changes: Any) -> Settings:
+    config: dict[str, Any] = {
         "service": {"image": IMAGE},
         "sandboxClasses": CLASSES,
         "storage": {"fileSystems": 2},
         "workspaces": [SEAT],
     }
-    return settings({**given, **changes})
+    return settings({**config, **changes})
 
 
 def test_all_classes_with_homes_are_measured_on_all_file_systems() -> None:
-    found = {(one.shard, one.path.split("-")[0]): one.uid for one in home_folders(said())}
+    found = {(one.shard, one.path.split("-")[0]): one.uid for one in home_folders(settings_with())}
     ids = {name: class_id(name) for name in ("standard", "swarming")}
     assert found == {
         **{(shard, f"/classes/{name}"): uid for name, uid in ids.items() for shard in (0, 1)},
@@ -50,35 +50,35 @@ def test_all_classes_with_homes_are_measured_on_all_file_systems() -> None:
     ],
 )
 def test_there_are_no_jobs_without_the_service(changes: dict[str, Any]) -> None:
-    assert scan_jobs(said(**changes)) == ()
+    assert scan_jobs(settings_with(**changes)) == ()
 
 
 def test_the_entries_per_day_are_shared_by_all_jobs() -> None:
-    made = scan_jobs(said(cost={"storageMetering": {"entriesPerDay": 9001, "hour": 23}}))
-    assert [one.entries for one in made] == [4500, 4500]
-    assert all(one.cron.endswith(" 23 * * *") for one in made)
+    jobs = scan_jobs(settings_with(cost={"storageMetering": {"entriesPerDay": 9001, "hour": 23}}))
+    assert [one.entries for one in jobs] == [4500, 4500]
+    assert all(one.cron.endswith(" 23 * * *") for one in jobs)
 
 
 def test_start_minutes_are_stable_and_spread() -> None:
-    minutes = {scan_jobs(said().model_copy(update={"environment": f"e{n}"}))[0].cron for n in range(20)}
+    minutes = {scan_jobs(settings_with().model_copy(update={"environment": f"e{n}"}))[0].cron for n in range(20)}
     assert len(minutes) > 5
-    assert scan_jobs(said()) == scan_jobs(said())
+    assert scan_jobs(settings_with()) == scan_jobs(settings_with())
 
 
 def test_the_mounts_per_pod_are_limited() -> None:
     seats = [{**SEAT, "name": f"desk-{number}"} for number in range(2 * MOST_MOUNTS)]
-    made = scan_jobs(said(workspaces=seats))
-    assert [len(one.folders) for one in made] == [MOST_MOUNTS, MOST_MOUNTS, 2, 2]
-    assert {one.volume for each in made for one in each.folders} == {
-        one.volume for one in home_folders(said(workspaces=seats))
+    jobs = scan_jobs(settings_with(workspaces=seats))
+    assert [len(one.folders) for one in jobs] == [MOST_MOUNTS, MOST_MOUNTS, 2, 2]
+    assert {one.volume for each in jobs for one in each.folders} == {
+        one.volume for one in home_folders(settings_with(workspaces=seats))
     }
-    assert len({one.name for one in made}) == 4
+    assert len({one.name for one in jobs}) == 4
 
 
 def test_folders_are_mounted_read_only_at_the_paths_of_the_command() -> None:
-    told = said()
-    first = scan_jobs(told)[0]
-    spec = job(first, told, "fs-0123456789abcdef0", "eu-west-1")["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    settings_ = settings_with()
+    first = scan_jobs(settings_)[0]
+    spec = job(first, settings_, "fs-0123456789abcdef0", "eu-west-1")["spec"]["jobTemplate"]["spec"]["template"]["spec"]
     [container] = spec["containers"]
     mounts = {one["name"]: one for one in container["volumeMounts"] if one["name"] != "scratch"}
     for one in first.folders:
@@ -97,10 +97,12 @@ def test_folders_are_mounted_read_only_at_the_paths_of_the_command() -> None:
     assert container["command"] == ["python", "-m", "service.metering"]
     assert container["image"] == IMAGE
     # A second try would have the entries of a second day.
-    assert job(first, told, "fs-0123456789abcdef0", "eu-west-1")["spec"]["jobTemplate"]["spec"]["backoffLimit"] == 0
+    assert (
+        job(first, settings_, "fs-0123456789abcdef0", "eu-west-1")["spec"]["jobTemplate"]["spec"]["backoffLimit"] == 0
+    )
 
 
 def test_invalid_settings_are_refused() -> None:
     for wrong in ({"hour": 24}, {"entriesPerDay": 10}, {"schedule": "* * * * *"}):
         with pytest.raises(Mistakes, match="storageMetering"):
-            said(cost={"storageMetering": wrong})
+            settings_with(cost={"storageMetering": wrong})

@@ -1,4 +1,4 @@
-"""The service's objects: hardened, spread, reached by whom it should, and with no right that it has no use for."""
+"""Tests of the service's objects: hardened, spread, reachable as intended, and with minimal permissions."""
 
 from __future__ import annotations
 
@@ -137,8 +137,8 @@ def test_its_load_balancer_is_internal_by_default_and_uses_tls() -> None:
     door = network.load_balancer_service(
         "arn:aws:acm:us-east-1:111122223333:certificate/c", ["10.0.0.0/16"], internal=True
     )
-    said = {key.rpartition("-load-balancer-")[2]: value for key, value in door["metadata"]["annotations"].items()}
-    assert (said["type"], said["internal"], said["ssl-ports"]) == ("nlb", "true", "443")
+    contents = {key.rpartition("-load-balancer-")[2]: value for key, value in door["metadata"]["annotations"].items()}
+    assert (contents["type"], contents["internal"], contents["ssl-ports"]) == ("nlb", "true", "443")
     assert door["spec"]["loadBalancerSourceRanges"] == ["10.0.0.0/16"]
     assert [port["port"] for port in door["spec"]["ports"]] == [443]
     outside = network.load_balancer_service("c", ["203.0.113.0/24"], internal=False)
@@ -148,14 +148,14 @@ def test_its_load_balancer_is_internal_by_default_and_uses_tls() -> None:
 
 
 def test_the_image_is_built_from_pinned_inputs() -> None:
-    said = (ROOT / "Dockerfile").read_text(encoding="utf-8")
-    assert re.search(r"^ARG BASE=(\S+)$", said, re.MULTILINE)[1] == releases().images["python"]  # pyright: ignore[reportOptionalSubscript]
+    contents = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    assert re.search(r"^ARG BASE=(\S+)$", contents, re.MULTILINE)[1] == releases().images["python"]  # pyright: ignore[reportOptionalSubscript]
     assert re.fullmatch(r".*@sha256:[0-9a-f]{64}", releases().images["python"])
-    assert re.findall(r"^FROM (\S+)", said, re.MULTILINE) == ["${BASE}", "${BASE}"]
-    assert re.findall(r"^USER (\S+)", said, re.MULTILINE) == ["65532:65532"]
+    assert re.findall(r"^FROM (\S+)", contents, re.MULTILINE) == ["${BASE}", "${BASE}"]
+    assert re.findall(r"^USER (\S+)", contents, re.MULTILINE) == ["65532:65532"]
     uv = re.search(r"^UV := (\S+)", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     assert uv
-    assert f"uv=={uv[1]}" in said
-    assert "--require-hashes" in said
+    assert f"uv=={uv[1]}" in contents
+    assert "--require-hashes" in contents
     allowed = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
     assert next(line for line in allowed if not line.startswith("#")) == "*"

@@ -1,4 +1,4 @@
-"""A made-up hour and a bit of a bill, as the export has it: its lines, and a database to ask about them.
+"""A sample of an exported bill, and a database to query it.
 
 Athena's text is put into DuckDB's dialect by a parser of both: what is run is what is kept, and not a copy of it.
 """
@@ -67,7 +67,7 @@ class Bill:
             }
         )
 
-    def asked(self, **given: Any) -> dict[str, list[dict[str, Any]]]:
+    def query_results(self, **parameters: Any) -> dict[str, list[dict[str, Any]]]:
         """The answers of all queries, by their names."""
         source = Source(
             **{
@@ -77,7 +77,7 @@ class Bill:
                 "cluster": CLUSTER,
                 "tagged": True,
                 "since": "'2026-11'",
-                **given,
+                **parameters,
             }
         )
         import duckdb

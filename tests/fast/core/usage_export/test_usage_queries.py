@@ -1,4 +1,4 @@
-"""The saved queries, run: who used what, what is shared, and that with the gap it is the bill."""
+"""Tests of the saved queries: costs of users, shared costs and the gap add up to the bill."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FIRST, SECOND = "2026-11-03", "2026-11-04"
 
 
 def test_usage_is_divided_into_users_warm_slots_and_platform() -> None:
-    rows = {(str(row["day"]), row["owner"], row["class"]): row for row in sample().asked()["per-user-and-day"]}
+    rows = {(str(row["day"]), row["owner"], row["class"]): row for row in sample().query_results()["per-user-and-day"]}
     assert set(rows) == {
         (FIRST, "u-1", "standard"),
         (FIRST, "u-1", "batch"),
@@ -33,7 +33,7 @@ def test_usage_is_divided_into_users_warm_slots_and_platform() -> None:
 
 
 def test_shared_costs_are_divided_by_part() -> None:
-    rows = {row["part"]: row["cost"] for row in sample().asked()["shared-costs"] if str(row["day"]) == FIRST}
+    rows = {row["part"]: row["cost"] for row in sample().query_results()["shared-costs"] if str(row["day"]) == FIRST}
     assert rows == {
         "NAT": pytest.approx(0.045),
         "control plane": pytest.approx(0.10),
@@ -50,13 +50,13 @@ def test_usage_types_decide_the_part() -> None:
     for number, usage in enumerate(USAGES, 1):
         expected[usage.part] += number
     found: defaultdict[str, float] = defaultdict(float)
-    for row in bill.asked()["shared-costs"]:
+    for row in bill.query_results()["shared-costs"]:
         found[row["part"]] += row["cost"]
     assert dict(found) == pytest.approx(dict(expected))
 
 
 def test_users_shared_costs_and_the_gap_are_the_bill() -> None:
-    answers = sample().asked()
+    answers = sample().query_results()
     days = {str(row["day"]): row for row in answers["reconciliation-gap"]}
     assert set(days) == {FIRST, SECOND}
     assert days[FIRST]["bill"] == pytest.approx(0.10 + 0.08 + 0.09 + 0.03 + 0.045 + 0.10 + 0.02)
@@ -73,7 +73,7 @@ def test_users_shared_costs_and_the_gap_are_the_bill() -> None:
 
 
 def test_without_cost_tags_the_whole_account_is_read() -> None:
-    answers = sample().asked(tagged=False)
+    answers = sample().query_results(tagged=False)
     days = {str(row["day"]): row for row in answers["reconciliation-gap"]}
     assert days[FIRST]["bill"] == pytest.approx(0.465 + 9.0)
     assert "u-3" not in {row["owner"] for row in answers["per-user-and-day"]}

@@ -1,4 +1,4 @@
-"""What AWS calls things on a bill, what each is divided by, and on which line of what is shared it stands.
+"""Samples of AWS usage types, with the kind of charge and the line of each.
 
 By product and usage as they are in cost and usage reports; most regions have their code before the usage.
 """

@@ -1,4 +1,4 @@
-"""The address planner: inside, aligned, apart, and where they were yesterday."""
+"""Tests of the address plan: blocks are inside the range, aligned, disjoint and stable."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def ranges(draw: st.DrawFn) -> str:
 @given(ranges(), st.data())
 def test_blocks_are_inside_the_range_and_do_not_overlap(cidr: str, data: st.DataObject) -> None:
     zones = data.draw(st.integers(1, most_zones(cidr)))
-    made = plan(cidr, zones)
-    blocks = [IPv4Network(block) for block in made.private + made.public]
-    assert len(made.private) == len(made.public) == zones
+    planned = plan(cidr, zones)
+    blocks = [IPv4Network(block) for block in planned.private + planned.public]
+    assert len(planned.private) == len(planned.public) == zones
     assert all(block.subnet_of(IPv4Network(cidr)) for block in blocks)
     assert all(16 <= block.prefixlen <= 28 for block in blocks)
     assert len({block.prefixlen for block in blocks[:zones]}) == 1
@@ -55,9 +55,9 @@ def test_any_text_gives_a_plan_or_an_error(text: str) -> None:
 
 
 def test_the_layout_of_a_usual_range() -> None:
-    made = plan("10.40.0.0/16", 3)
-    assert made.private == ("10.40.0.0/19", "10.40.32.0/19", "10.40.64.0/19")
-    assert made.public == ("10.40.224.0/24", "10.40.225.0/24", "10.40.226.0/24")
+    planned = plan("10.40.0.0/16", 3)
+    assert planned.private == ("10.40.0.0/19", "10.40.32.0/19", "10.40.64.0/19")
+    assert planned.public == ("10.40.224.0/24", "10.40.225.0/24", "10.40.226.0/24")
 
 
 @pytest.mark.parametrize(
@@ -99,9 +99,9 @@ def test_too_many_pods_are_refused_with_a_sufficient_range() -> None:
 
 @given(ranges(), st.integers(1, 250))
 def test_the_capacity_has_enough_addresses(cidr: str, pods_per_node: int) -> None:
-    made = plan(cidr, most_zones(cidr))
-    capacity = made.capacity(pods_per_node)
-    made.check_capacity(capacity.pods, pods_per_node)
+    planned = plan(cidr, most_zones(cidr))
+    capacity = planned.capacity(pods_per_node)
+    planned.check_capacity(capacity.pods, pods_per_node)
     prefixes = -(-pods_per_node // 16) + 1
-    available = sum(IPv4Network(block).num_addresses - 5 for block in made.private)
+    available = sum(IPv4Network(block).num_addresses - 5 for block in planned.private)
     assert capacity.nodes * (prefixes * 16 + 1) <= available

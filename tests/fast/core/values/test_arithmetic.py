@@ -1,4 +1,4 @@
-"""Pool sizes, Fargate's sizes, ids and quantities: the arithmetic that settings are judged by."""
+"""Tests of pool sizes, Fargate sizes, ids and quantities."""
 
 from __future__ import annotations
 

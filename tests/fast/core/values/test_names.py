@@ -1,4 +1,4 @@
-"""Names: never longer than their limit, never two the same, and of the characters their service takes."""
+"""Tests of names: within their limit, unique, and of the characters that their service accepts."""
 
 from __future__ import annotations
 

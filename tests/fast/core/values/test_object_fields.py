@@ -1,4 +1,4 @@
-"""Fields of documents: whatever one holds reads as what was asked for, or as empty."""
+"""Tests of reading fields of objects: any document gives the expected type or an empty value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Moments that are written come back, sort as they follow each other, and are never in a zone that nobody said."""
+"""Tests of timestamps: they round-trip, sort by time, and need a time zone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How large homes are: whose turn it is, and an estimate that is right on average at a bounded price."""
+"""Tests of measuring homes: which are due, and estimates that are unbiased at a bounded price."""
 
 from __future__ import annotations
 

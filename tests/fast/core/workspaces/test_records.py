@@ -1,4 +1,4 @@
-"""Workspaces read from any claim or volume: always one, or none, or the one failure; and decisions about it follow."""
+"""Tests of reading workspaces from any claim or volume, and of the decisions about them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Declared seats: documents, ids and paths that follow from the seat alone, and what is refused."""
+"""Tests of seats: their objects, ids and paths depend on the seat alone; conflicts are refused."""
 
 from __future__ import annotations
 
@@ -74,11 +74,11 @@ def test_a_seat_does_not_depend_on_other_seats() -> None:
 
 def test_size_and_budget_default_to_those_of_the_class() -> None:
     desk: dict[str, Any] = {"name": "desk", "class": "standard", "user": "u-1"}
-    (told,) = declared({**desk, "size": "20Gi", "budget": 25}, perUserCap=3)
+    (seat_,) = declared({**desk, "size": "20Gi", "budget": 25}, perUserCap=3)
     (left,) = declared(desk, perUserCap="3.50")
-    assert (told.size, told.budget) == ("20Gi", "25")
+    assert (seat_.size, seat_.budget) == ("20Gi", "25")
     assert (left.size, left.budget) == ("5Gi", "3.50")
-    assert seats.sandbox(told, TEMPLATE)["metadata"]["annotations"] == {"sandbox.users.io/budget": "25"}
+    assert seats.sandbox(seat_, TEMPLATE)["metadata"]["annotations"] == {"sandbox.users.io/budget": "25"}
     assert "annotations" not in seats.sandbox(DESK, TEMPLATE)["metadata"]
 
 

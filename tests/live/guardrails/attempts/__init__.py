@@ -1,4 +1,4 @@
-"""The attempts, a module a family as the guardrails have them."""
+"""The attempts, in one module per family of guardrails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An attempt: who asks the server for what, which rule it is about, and whether the server is to do it."""
+"""An attempt: a user's request, the rule that it concerns, and whether the API server must accept it."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ def create(thing: Callable[[Guarded], Object]) -> Callable[[Guarded], Request]:
     """Make it."""
 
     def ask(guarded: Guarded) -> Request:
-        found = thing(guarded)
-        return Request("POST", guarded.admin.path(found, named=False), found)
+        document = thing(guarded)
+        return Request("POST", guarded.admin.path(document, named=False), document)
 
     return ask
 
@@ -95,8 +95,8 @@ def apply(thing: Callable[[Guarded], Object]) -> Callable[[Guarded], Request]:
     """Make it or change it by server-side apply, taking over what others own."""
 
     def ask(guarded: Guarded) -> Request:
-        found = thing(guarded)
-        return Request("PATCH", guarded.admin.path(found), found, APPLY)
+        document = thing(guarded)
+        return Request("PATCH", guarded.admin.path(document), document, APPLY)
 
     return ask
 
@@ -117,9 +117,9 @@ def replace(
     """Read it, change it, and write all of it, or its subresource."""
 
     def ask(guarded: Guarded) -> Request:
-        found = guarded.admin.get(path(guarded))
-        change(found)
-        return Request("PUT", path(guarded) + part, found)
+        document = guarded.admin.get(path(guarded))
+        change(document)
+        return Request("PUT", path(guarded) + part, document)
 
     return ask
 
@@ -138,12 +138,12 @@ def ended(path: Callable[[Guarded], str], how: Object) -> Callable[[Guarded], Re
 def changed(thing: Callable[[Guarded], Object], change: Callable[[Object], Any]) -> Callable[[Guarded], Object]:
     """The same with a change."""
 
-    def made_anew(guarded: Guarded) -> Object:
-        found = thing(guarded)
-        change(found)
-        return found
+    def modified(guarded: Guarded) -> Object:
+        document = thing(guarded)
+        change(document)
+        return document
 
-    return made_anew
+    return modified
 
 
 def put(place: str, value: Any) -> Callable[[Object], None]:

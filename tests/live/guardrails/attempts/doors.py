@@ -1,4 +1,4 @@
-"""Attempts to get into a running sandbox."""
+"""Attempts to connect to a running sandbox."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ def _pod(guarded: Guarded) -> str:
     return guarded.core("pods", guarded.sandbox)
 
 
-_doors = Table("doors", ATTEMPTS)
+_connections = Table("doors", ATTEMPTS)
 for _way in ("exec?command=true&container=sandbox", "attach?container=sandbox", "portforward?ports=80", "proxy/"):
 
     def _into(guarded: Guarded, way: str = _way) -> Request:
         return Request("GET", f"{_pod(guarded)}/{way}", dry=False)
 
     _word = _way.partition("?")[0].strip("/")
-    _doors.refused("pod-entered", f"{_word} by somebody who may edit everything", INSIDER, _into)
-    _doors.refused("pod-entered", f"{_word} by the controller", CONTROLLER, _into)
-    _doors.refused("pod-entered", f"{_word} by the service", SERVICE, _into)
-    _doors.passes("pod-entered", f"{_word} by a deployer", DEPLOYER, _into, reaches_node=True)
-_doors.refused(
+    _connections.refused("pod-entered", f"{_word} by somebody who may edit everything", INSIDER, _into)
+    _connections.refused("pod-entered", f"{_word} by the controller", CONTROLLER, _into)
+    _connections.refused("pod-entered", f"{_word} by the service", SERVICE, _into)
+    _connections.passes("pod-entered", f"{_word} by a deployer", DEPLOYER, _into, reaches_node=True)
+_connections.refused(
     "pod-entered",
     "a Service's pods by somebody",
     INSIDER,
@@ -38,7 +38,11 @@ def _by_node(path: str) -> Any:
 
 
 for _way in ("exec", "attach", "portForward"):
-    _doors.refused("pod-entered", f"{_way} by its node", INSIDER, _by_node(f"{_way}/sandbox-guarded/any/sandbox"))
-_doors.refused("pod-entered", "exec by its node, by the service", SERVICE, _by_node("exec/sandbox-guarded/any/sandbox"))
-_doors.passes("pod-entered", "exec by its node, by a deployer", DEPLOYER, _by_node("exec/a/b/c"), reaches_node=True)
-_doors.passes("pod-entered", "what a node measures", INSIDER, _by_node("metrics/cadvisor"), reaches_node=True)
+    _connections.refused("pod-entered", f"{_way} by its node", INSIDER, _by_node(f"{_way}/sandbox-guarded/any/sandbox"))
+_connections.refused(
+    "pod-entered", "exec by its node, by the service", SERVICE, _by_node("exec/sandbox-guarded/any/sandbox")
+)
+_connections.passes(
+    "pod-entered", "exec by its node, by a deployer", DEPLOYER, _by_node("exec/a/b/c"), reaches_node=True
+)
+_connections.passes("pod-entered", "what a node measures", INSIDER, _by_node("metrics/cadvisor"), reaches_node=True)

@@ -1,4 +1,4 @@
-"""Attempts to make a sandbox somebody, or to be one."""
+"""Attempts to give a sandbox an identity, or to get its identity."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _SPACE = f"sandbox-{CLASS}"
 
 
 def _binding(subject: Object, space: str | None = "default") -> Any:
-    said = subject if subject["kind"] == "ServiceAccount" else {"apiGroup": _RBAC, **subject}
-    rest = {"roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": "view"}, "subjects": [said]}
+    binding_subject = subject if subject["kind"] == "ServiceAccount" else {"apiGroup": _RBAC, **subject}
+    rest = {"roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": "view"}, "subjects": [binding_subject]}
     if space is None:
         about = {"name": "attempt"}
         return lambda _: {"apiVersion": f"{_RBAC}/v1", "kind": "ClusterRoleBinding", "metadata": about, **rest}

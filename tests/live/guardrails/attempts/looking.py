@@ -1,4 +1,4 @@
-"""Attempts to run something where homes are looked at, to get in there, and to lead its volumes elsewhere."""
+"""Attempts to run pods in the metering namespace, to connect to them, and to redirect its volumes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _volume(guarded: Guarded) -> Object:
     return volume(LOOKED, f"{guarded.file_system}::{POINT}")
 
 
-def _standing(_: Guarded) -> str:
+def _existing(_: Guarded) -> str:
     return "/api/v1/persistentvolumes/looked-at-standing"
 
 
@@ -43,10 +43,10 @@ _volumes.refused(
     "volume-looked-at",
     "all homes, now for a claim of a class, by the service",
     SERVICE,
-    merge(_standing, lambda guarded: {"spec": {"claimRef": {"namespace": guarded.space, "name": "home-x"}}}),
+    merge(_existing, lambda guarded: {"spec": {"claimRef": {"namespace": guarded.space, "name": "home-x"}}}),
 )
 _volumes.passes(
-    "volume-looked-at", "an annotation", SERVICE, merge(_standing, {"metadata": {"annotations": {"x": "y"}}})
+    "volume-looked-at", "an annotation", SERVICE, merge(_existing, {"metadata": {"annotations": {"x": "y"}}})
 )
 
 

@@ -1,4 +1,4 @@
-"""Attempts to open a way into a class's namespace, or out of it."""
+"""Attempts to allow traffic to or from a class's namespace."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def _leftover(guarded: Guarded) -> str:
 
 
 def _service(**spec: Any) -> Any:
-    said = {"selector": {"app": "x"}, "ports": [{"port": 80}], **spec}
-    return lambda guarded: plain(guarded, "v1", "Service", spec=said)
+    service_spec = {"selector": {"app": "x"}, "ports": [{"port": 80}], **spec}
+    return lambda guarded: plain(guarded, "v1", "Service", spec=service_spec)
 
 
 _services = Table("services", ATTEMPTS)
@@ -80,13 +80,13 @@ _routes.passes("route-by", "an Ingress by a deployment", DEPLOYER, create(_ingre
 
 
 def _reach(group: str, kind: str, spaced: bool) -> Any:
-    def made_of(guarded: Guarded) -> Object:
+    def policy_object(guarded: Guarded) -> Object:
         thing = plain(guarded, f"{group}/{NETWORK}", kind, spec={"anything": ["0.0.0.0/0"]})
         if not spaced:
             thing["metadata"].pop("namespace")
         return thing
 
-    return made_of
+    return policy_object
 
 
 def _endpoint(guarded: Guarded) -> str:

@@ -1,4 +1,4 @@
-"""Attempts at the owner of what somebody has."""
+"""Attempts to change the owner of an object."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods of sandboxes as they must not be, and some as they may be: each a change to one that is as its class has it."""
+"""Pods of sandboxes that must be refused, and some that must pass: each a change to a pod of its class."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def _init(place: str, value: Any) -> Change:
     return put(f"spec.initContainers.0.{place}", value)
 
 
-def _lent(ids: str, said: str) -> Change:
+def _lent(ids: str, label: str) -> Change:
     """Another class's ids, and whose they are said to be."""
 
     def change(thing: Object) -> None:
         for word in ("runAsUser", "runAsGroup"):
             put(f"spec.securityContext.{word}", class_id(ids))(thing)
-        put(f"{LABEL}home-class", said or None)(thing)
+        put(f"{LABEL}home-class", label or None)(thing)
 
     return change
 
@@ -45,8 +45,8 @@ def _lent(ids: str, said: str) -> Change:
 def identity_token(*more: Object, name: str = "x", **changes: Any) -> Object:
     """Return the volume with the token of a class's identity, with other fields or further sources."""
     token: Object = {"audience": AUDIENCE, "expirationSeconds": TOKEN_SECONDS, "path": FILE}
-    kept = {key: value for key, value in {**token, **changes}.items() if value is not None}
-    return {"name": name, "projected": {"sources": [{"serviceAccountToken": kept}, *more]}}
+    fields = {key: value for key, value in {**token, **changes}.items() if value is not None}
+    return {"name": name, "projected": {"sources": [{"serviceAccountToken": fields}, *more]}}
 
 
 def _pod_field(path: str) -> Object:

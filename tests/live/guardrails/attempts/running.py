@@ -1,4 +1,4 @@
-"""Attempts to run something else beside sandboxes, to change their pods, and to get into one."""
+"""Attempts to run other workloads beside sandboxes, and to change or connect to their pods."""
 
 from __future__ import annotations
 
@@ -251,8 +251,8 @@ def _binding(guarded: Guarded) -> Request:
 
 
 def _old_binding(guarded: Guarded) -> Request:
-    asked = _binding(guarded)
-    return Request("POST", f"/api/v1/namespaces/{guarded.open_space}/bindings", asked.body)
+    request_body = _binding(guarded)
+    return Request("POST", f"/api/v1/namespaces/{guarded.open_space}/bindings", request_body.body)
 
 
 for _user, _who in ((INSIDER, "somebody"), (DEPLOYER, "a deployment"), (SERVICE, "the service")):

@@ -1,4 +1,4 @@
-"""Attempts at what Sandboxes, templates and pools say beside their pods, and at writing them."""
+"""Attempts to create or change Sandboxes, templates and pools."""
 
 from __future__ import annotations
 

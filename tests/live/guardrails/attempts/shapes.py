@@ -1,4 +1,4 @@
-"""Attempts at the shape of a sandbox's pod: the same ones in a template, in a Sandbox and in a pod.
+"""Attempts on the pod spec of a sandbox: the same in a template, in a Sandbox and in a pod.
 
 Each is made by whoever may write that kind, so that nothing else is against it.
 """
@@ -127,7 +127,7 @@ _templates.passes(
 _sandboxes = Table("sandboxes", ATTEMPTS)
 
 
-def _standing(guarded: Guarded) -> str:
+def _existing(guarded: Guarded) -> str:
     return guarded.extension("sandboxes", guarded.sandbox)
 
 
@@ -141,19 +141,19 @@ _sandboxes.refused(
     "pod-images",
     "another image by a JSON patch",
     SERVICE,
-    patch(_standing, {"op": "replace", "path": "/spec/podTemplate/spec/containers/0/image", "value": OTHER}),
+    patch(_existing, {"op": "replace", "path": "/spec/podTemplate/spec/containers/0/image", "value": OTHER}),
 )
 _sandboxes.refused(
     "pod-host",
     "the node's network by a merge patch",
     DEPLOYER,
-    merge(_standing, {"spec": {"podTemplate": {"spec": {"hostNetwork": True}}}}),
+    merge(_existing, {"spec": {"podTemplate": {"spec": {"hostNetwork": True}}}}),
 )
 _sandboxes.refused(
     "pod-runtime",
     "no runtime class by a JSON patch, by the controller",
     CONTROLLER,
-    patch(_standing, {"op": "remove", "path": "/spec/podTemplate/spec/runtimeClassName"}),
+    patch(_existing, {"op": "remove", "path": "/spec/podTemplate/spec/runtimeClassName"}),
 )
 _sandboxes.refused(
     "pod-user",
@@ -175,20 +175,20 @@ _sandboxes.passes(
     create(changed(sandbox, _in_template(put(CONTAINER + "image", OTHER)))),
 )
 _sandboxes.passes(
-    _EVERY, "one that stands, put to sleep", SERVICE, merge(_standing, {"spec": {"operatingMode": "Suspended"}})
+    _EVERY, "one that stands, put to sleep", SERVICE, merge(_existing, {"spec": {"operatingMode": "Suspended"}})
 )
 _sandboxes.passes(
     _EVERY,
     "one that stands, with its status",
     CONTROLLER,
-    merge(lambda guarded: _standing(guarded) + "/status", {"status": {"nodeName": "walled"}}),
+    merge(lambda guarded: _existing(guarded) + "/status", {"status": {"nodeName": "walled"}}),
 )
 _sandboxes.passes(
     "pod-host",
     "one that stands, with a specification beside its status, which the server leaves out",
     CONTROLLER,
     merge(
-        lambda guarded: _standing(guarded) + "/status",
+        lambda guarded: _existing(guarded) + "/status",
         {"status": {"nodeName": "walled"}, "spec": {"podTemplate": {"spec": {"hostNetwork": True}}}},
     ),
 )

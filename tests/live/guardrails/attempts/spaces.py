@@ -1,4 +1,4 @@
-"""Attempts at the namespace of a class, and at what its sandboxes are fenced in by."""
+"""Attempts on the namespace of a class, and on the objects that restrict its sandboxes."""
 
 from __future__ import annotations
 
@@ -37,8 +37,12 @@ def _space(guarded: Guarded) -> str:
 
 
 def _namespace(name: str, **labels: str) -> Any:
-    said = {_CLASS: "attempt", _LEVEL: "restricted", **{key.replace("_", "-"): value for key, value in labels.items()}}
-    return lambda _: {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": said}}
+    namespace_labels = {
+        _CLASS: "attempt",
+        _LEVEL: "restricted",
+        **{key.replace("_", "-"): value for key, value in labels.items()},
+    }
+    return lambda _: {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": namespace_labels}}
 
 
 def _labels(**changes: str | None) -> Object:

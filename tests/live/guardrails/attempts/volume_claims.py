@@ -1,4 +1,4 @@
-"""Attempts to get at somebody's files through claims of volumes."""
+"""Attempts to get another owner's files through volume claims."""
 
 from __future__ import annotations
 
@@ -106,34 +106,34 @@ _writers.passes(
 )
 
 
-def _standing(guarded: Guarded) -> str:
+def _existing(guarded: Guarded) -> str:
     return guarded.core("persistentvolumeclaims", f"home-{guarded.sandbox}")
 
 
 _ADOPTABLE = {"metadata": {"labels": {"agents.x-k8s.io/adoptable": "true"}}}
-_FREE = patch(_standing, {"op": "remove", "path": "/metadata/ownerReferences"})
+_FREE = patch(_existing, {"op": "remove", "path": "/metadata/ownerReferences"})
 for _user, _who in ((INSIDER, "somebody"), (BINDER, "the binder")):
     _writers.refused("volume-claim-kept", f"no Sandbox, by {_who}", _user, _FREE)
-_writers.refused("volume-claim-kept", "free for the next of that name", INSIDER, merge(_standing, _ADOPTABLE))
+_writers.refused("volume-claim-kept", "free for the next of that name", INSIDER, merge(_existing, _ADOPTABLE))
 _writers.refused(
     "volume-claim-kept",
     "free for the next of that name, with its status",
     INSIDER,
-    merge(lambda guarded: _standing(guarded) + "/status", _ADOPTABLE),
+    merge(lambda guarded: _existing(guarded) + "/status", _ADOPTABLE),
 )
 _writers.refused(
     "volume-claim-kept",
     "another class's",
     INSIDER,
-    merge(_standing, {"metadata": {"labels": {"sandbox.users.io/class": "other"}}}),
+    merge(_existing, {"metadata": {"labels": {"sandbox.users.io/class": "other"}}}),
 )
 for _user, _who in ((CONTROLLER, "the controller"), (COLLECTOR, "the collector"), (DEPLOYER, "a deployer")):
     _writers.passes("volume-claim-kept", f"no Sandbox, by {_who}", _user, _FREE)
-_writers.passes("volume-claim-kept", "free, by the controller", CONTROLLER, merge(_standing, _ADOPTABLE))
-_writers.passes("volume-claim-kept", "a label", INSIDER, merge(_standing, {"metadata": {"labels": {"x": "y"}}}))
+_writers.passes("volume-claim-kept", "free, by the controller", CONTROLLER, merge(_existing, _ADOPTABLE))
+_writers.passes("volume-claim-kept", "a label", INSIDER, merge(_existing, {"metadata": {"labels": {"x": "y"}}}))
 _writers.passes(
     "volume-claim-kept",
     "a status",
     BINDER,
-    merge(lambda guarded: _standing(guarded) + "/status", {"status": {"phase": "Bound"}}),
+    merge(lambda guarded: _existing(guarded) + "/status", {"status": {"phase": "Bound"}}),
 )

@@ -1,4 +1,4 @@
-"""Attempts to get at somebody's files through volumes."""
+"""Attempts to get another owner's files through volumes."""
 
 from __future__ import annotations
 
@@ -131,12 +131,12 @@ _volumes.refused(
     "volume-kept", "anybody's, by a JSON patch", PROVISIONER, patch(_home, {"op": "remove", "path": "/spec/claimRef"})
 )
 # Without the id of the claim that it was bound to, a volume is the next claim's of that name.
-for _way, _ask in (
+for _way, _request in (
     ("by a merge patch", merge(_home, {"spec": {"claimRef": {"uid": None}}})),
     ("by a JSON patch", patch(_home, {"op": "remove", "path": "/spec/claimRef/uid"})),
     ("with another id", patch(_home, {"op": "replace", "path": "/spec/claimRef/uid", "value": "1-2-3"})),
 ):
-    _volumes.refused("volume-kept", f"whoever claims by that name, {_way}", INSIDER, _ask)
+    _volumes.refused("volume-kept", f"whoever claims by that name, {_way}", INSIDER, _request)
 for _user, _who in ((SERVICE, "the service"), (BINDER, "the binder"), (DEPLOYER, "a deployment")):
     _volumes.passes(
         "volume-kept", f"the next of that name, by {_who}", _user, merge(_home, {"spec": {"claimRef": {"uid": None}}})
@@ -165,7 +165,7 @@ def _status(guarded: Guarded) -> str:
     return _home(guarded) + "/status"
 
 
-def _said(part: str, key: str, value: str | None) -> Object:
+def _record_patch(part: str, key: str, value: str | None) -> Object:
     return {"metadata": {part: {key: value}}}
 
 
@@ -189,8 +189,12 @@ for _part, _key, _value in (
     ("annotations", "pv.kubernetes.io/provisioned-by", "somebody"),
 ):
     _word = _key.rpartition("/")[2]
-    _records.refused("volume-record", f"{_word} by a merge patch", INSIDER, merge(_home, _said(_part, _key, _value)))
-    _records.refused("volume-record", f"{_word} with its status", INSIDER, merge(_status, _said(_part, _key, _value)))
+    _records.refused(
+        "volume-record", f"{_word} by a merge patch", INSIDER, merge(_home, _record_patch(_part, _key, _value))
+    )
+    _records.refused(
+        "volume-record", f"{_word} with its status", INSIDER, merge(_status, _record_patch(_part, _key, _value))
+    )
 _records.refused(
     "volume-record",
     "nobody's workspace by a JSON patch",
@@ -201,7 +205,7 @@ _records.refused(
     "volume-record",
     "whose it is, of one that nobody has",
     INSIDER,
-    merge(lambda _: "/api/v1/persistentvolumes/leftover", _said("labels", USER_LABEL, "u-2")),
+    merge(lambda _: "/api/v1/persistentvolumes/leftover", _record_patch("labels", USER_LABEL, "u-2")),
 )
 _records.refused(
     "volume-record", "one that is made somebody's", PROVISIONER, create(_marked("labels", USER_LABEL, "u-2"))
@@ -222,28 +226,36 @@ _records.refused(
     ),
 )
 _records.refused(
-    "volume-record", "when it was deleted, by who measures", METER, merge(_home, _said("annotations", DELETED_AT, "x"))
+    "volume-record",
+    "when it was deleted, by who measures",
+    METER,
+    merge(_home, _record_patch("annotations", DELETED_AT, "x")),
 )
 _records.passes(
     "volume-record",
     "what it holds, by who measures",
     METER,
-    merge(_home, _said("annotations", "sandbox.users.io/found-bytes", "1")),
+    merge(_home, _record_patch("annotations", "sandbox.users.io/found-bytes", "1")),
 )
 _records.passes(
-    "volume-record", "when it was deleted, by the service", SERVICE, merge(_home, _said("annotations", DELETED_AT, "x"))
+    "volume-record",
+    "when it was deleted, by the service",
+    SERVICE,
+    merge(_home, _record_patch("annotations", DELETED_AT, "x")),
 )
 _records.passes(
     "volume-record",
     "that it is to be destroyed, by the service",
     SERVICE,
-    merge(_home, _said("labels", DESTROY_REQUESTED, "true")),
+    merge(_home, _record_patch("labels", DESTROY_REQUESTED, "true")),
 )
 _records.passes(
-    "volume-record", "that it is held, by a deployer", DEPLOYER, merge(_home, _said("annotations", HOLD, "yes"))
+    "volume-record", "that it is held, by a deployer", DEPLOYER, merge(_home, _record_patch("annotations", HOLD, "yes"))
 )
-_records.passes("volume-record", "another annotation", INSIDER, merge(_home, _said("annotations", "x", "y")))
-_records.passes("volume-record", "another label, with its status", INSIDER, merge(_status, _said("labels", "x", "y")))
+_records.passes("volume-record", "another annotation", INSIDER, merge(_home, _record_patch("annotations", "x", "y")))
+_records.passes(
+    "volume-record", "another label, with its status", INSIDER, merge(_status, _record_patch("labels", "x", "y"))
+)
 _records.passes("volume-record", "one that is made, by the provisioner", PROVISIONER, create(volume))
 
 
