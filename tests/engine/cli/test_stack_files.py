@@ -1,4 +1,4 @@
-"""Stack files are read without the engine as the engine itself reads them."""
+"""Stack files are read in the same way as by the engine."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ config:
 
 
 class Project:
-    """A copy of the project's description and stack files, with a home and a state of its own."""
+    """A copy of the project's description and stack files, with its own home and state."""
 
     def __init__(self, folder: Path, pulumi: Path) -> None:
         self.folder, self.pulumi = folder, pulumi
@@ -57,7 +57,7 @@ class Project:
         )
 
     def config(self, stack: str) -> Mapping[str, Any]:
-        """The flat configuration that the engine hands to a program: objects as JSON text."""
+        """Return the configuration as the engine passes it to a program: flat, with objects as JSON."""
         self.call("stack", "init", stack)
         done = self.call("config", "--stack", stack, "--json")
         assert done.returncode == 0, done.stderr
@@ -81,24 +81,24 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 @pytest.mark.parametrize("stack", ["local", "dev", "staging", "prod", "full", "adopted"])
-def test_the_engine_hands_over_what_the_file_says(project: Project, stack: str) -> None:
+def test_the_engine_passes_the_values_of_the_file(project: Project, stack: str) -> None:
     document = read_document(ROOT / "stacks" / f"Pulumi.{stack}.yaml")
     assert read(project.config(stack), stack) == read(document.value["config"], stack)
 
 
-def test_the_engine_demands_nothing_beyond_a_region(project: Project) -> None:
+def test_the_engine_needs_only_a_region(project: Project) -> None:
     project.write("small", "config:\n  aws:region: us-east-1\n")
     assert read(project.config("small"), "small") == read({"aws:region": "us-east-1"}, "small")
 
 
-def test_a_key_without_a_namespace_is_one_of_the_project(project: Project) -> None:
+def test_a_key_without_a_namespace_belongs_to_the_project(project: Project) -> None:
     text = "config:\n  aws:region: us-east-1\n  network: {nat: none}\n"
     document = read_document(project.write("bare", text))
     assert project.config("bare")["agent-environment:network"] == '{"nat":"none"}'
     assert document.value["config"]["network"] == {"nat": "none"}
 
 
-def test_plain_scalars_are_what_the_engine_takes_them_for(project: Project) -> None:
+def test_plain_scalars_have_the_engines_values(project: Project) -> None:
     path = project.write("scalars", SCALARS)
     key = "agent-environment:network"
     ours = read_document(path).value["config"][key]
@@ -115,7 +115,7 @@ def test_plain_scalars_are_what_the_engine_takes_them_for(project: Project) -> N
         "config:\n  agent-environment:network: *missing\n",
     ],
 )
-def test_what_the_engine_refuses_is_a_mistake_here(project: Project, text: str) -> None:
+def test_a_file_that_the_engine_rejects_is_a_mistake(project: Project, text: str) -> None:
     path = project.write("refused", "config: {}\n")
     project.call("stack", "init", "refused")
     path.write_text(text, encoding="utf-8")

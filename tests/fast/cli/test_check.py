@@ -1,4 +1,4 @@
-"""`agentenv check` as a person, a pipe and an editor use it."""
+"""`agentenv check`: its text, its JSON and its exit codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`agentenv cost report` on the bill of an account in which an environment is not alone."""
+"""`agentenv cost report` on the bill of an account with several environments."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Lines = list[dict[str, str]]
 
 
 def line(cost: str = "0", environment: str = "", **more: str) -> dict[str, str]:
-    """An hour of something, with the tag of an environment."""
+    """Return a line of one hour, with the tag of an environment."""
     return {
         "line_item_usage_start_date": f"{DAY}T10:00:00Z", "line_item_usage_end_date": f"{DAY}T11:00:00Z",
         "line_item_line_item_type": "Usage", "line_item_product_code": "AmazonEC2", "line_item_unblended_cost": cost,
@@ -37,18 +37,18 @@ def line(cost: str = "0", environment: str = "", **more: str) -> dict[str, str]:
 
 
 def node(environment: str, instance: str) -> dict[str, str]:
-    """A node's hour at a dollar."""
+    """Return the line of a node for one hour, at one dollar."""
     usage = {"line_item_usage_type": "SpotUsage:m7g.large", "line_item_usage_amount": "1"}
     return line("1.00", environment, line_item_resource_id=instance, **usage)
 
 
 def arn(cluster: str, uid: str, namespace: str = "sandbox-standard") -> str:
-    """A pod as the bill names it."""
+    """Return the ARN of a pod in the bill."""
     return f"arn:aws:eks:us-east-1:111122225555:pod/{cluster}/{namespace}/{uid}/{uid}"
 
 
 def sandbox(cluster: str, uid: str, instance: str) -> Lines:
-    """The two lines of a sandbox on a node: its labels are on the bill, and no tag of its environment."""
+    """Return the two lines of a sandbox on a node, without the tag of its environment."""
     return [
         line(
             line_item_product_code="AmazonEKS", line_item_usage_type=f"USE1-EKS-EC2-{what}",
@@ -60,7 +60,7 @@ def sandbox(cluster: str, uid: str, instance: str) -> Lines:
 
 
 def on_fargate(cluster: str, uid: str, namespace: str, cost: str) -> dict[str, str]:
-    """A pod of Fargate, which is a charge of its own."""
+    """Return the line of a Fargate pod, which is its own charge."""
     return line(
         cost, line_item_product_code="AmazonEKS", line_item_operation="FargatePod",
         line_item_usage_type="USE1-Fargate-vCPU-Hours:perCPU", line_item_resource_id=arn(cluster, uid, namespace),
@@ -77,7 +77,7 @@ DEV: Lines = [
 
 
 def report(folder: Path, lines: Lines, *more: str) -> list[str]:
-    """The command for these lines."""
+    """Return the command for these lines."""
     bill, ledger = folder / "bill.csv", folder / "ledger.jsonl"
     with bill.open("w", newline="") as stream:
         writer = csv.DictWriter(stream, [column.name for column in COLUMNS], restval="")
@@ -89,7 +89,7 @@ def report(folder: Path, lines: Lines, *more: str) -> list[str]:
 
 
 def figures(capsys: pytest.CaptureFixture[str], folder: Path, lines: Lines, *more: str) -> dict[str, Any]:
-    """Its figures."""
+    """Run the command, and return its figures."""
     assert main(report(folder, lines, *more)) == OK
     return json.loads(capsys.readouterr().out.splitlines()[-1])
 
@@ -133,7 +133,7 @@ SINCE, UNTIL = datetime(2026, 10, 10, tzinfo=UTC), datetime(2026, 10, 12, tzinfo
 
 
 def hour(began: str, ended: str, cost: str) -> dict[str, str]:
-    """A time of a gateway."""
+    """Return a line of a gateway for a period."""
     return line(
         cost, "prod", line_item_usage_type="NatGateway-Hours", line_item_usage_start_date=began,
         line_item_usage_end_date=ended,
@@ -154,7 +154,7 @@ EDGES: Lines = [
 
 
 def from_athena(lines: Lines) -> Lines:
-    """The lines that Athena answers with: what it is asked, put to another database in that one's dialect."""
+    """Return the lines of the Athena query, run in another database in its dialect."""
     duckdb, sqlglot = pytest.importorskip("duckdb"), pytest.importorskip("sqlglot")
     types = {"string": "VARCHAR", "double": "DOUBLE", "timestamp": "TIMESTAMP", "map<string,string>": "JSON"}
     columns = {"billing_period": "VARCHAR", **{one.name: types[one.type] for one in COLUMNS}}
@@ -170,7 +170,7 @@ def from_athena(lines: Lines) -> Lines:
 
 
 def charged(lines: Lines) -> list[tuple[datetime, Decimal]]:
-    """What is charged of lines in the time."""
+    """Return the charges of lines in the period."""
     charges = read_bill(lines_in_period(lines, SINCE, UNTIL), [], {}).charges
     return sorted((part.began, part.amount) for one in charges if (part := charge_in_period(one, SINCE, UNTIL)))
 

@@ -1,4 +1,4 @@
-"""`agentenv estimate`: a table for people, the contract's JSON, and refusals with a way out."""
+"""`agentenv estimate`: its table, its JSON, and its errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The extras of the package: that the message of a command names the one that brings what is missing."""
+"""The extras of the package: the message of a command names the extra with the missing module."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ONLY_GENERATED = {"grafana_foundation_sdk"}
 
 
 def required() -> dict[str, set[str]]:
-    """The distributions that the package requires, by extra; those that it always requires under the empty name."""
+    """Return the required distributions by extra, with an empty name for those without an extra."""
     found: dict[str, set[str]] = {}
     for line in requires("agent-environment") or ():
         name = re.match(r"[\w.-]+", line)
@@ -35,13 +35,13 @@ def required() -> dict[str, set[str]]:
 
 
 def distributions(module: str) -> set[str]:
-    """The distributions that bring a module, by their own name or by that of the one that requires them."""
+    """Return the distributions with a module, by their name or by that of the distribution that requires them."""
     found = {name.lower().replace("_", "-") for name in packages_distributions().get(module, ())}
     return found | ({BROUGHT[module]} if module in BROUGHT else set())
 
 
 def imported() -> set[str]:
-    """Every module from elsewhere that a module of the package imports."""
+    """Return every third-party module that the package imports."""
     names: set[str] = set()
     for path in (path for room in ROOMS for path in (ROOT / room).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

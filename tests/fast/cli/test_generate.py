@@ -1,4 +1,4 @@
-"""The generated files: written as they are kept, and missed when they drift."""
+"""The generated files are up to date, and a changed one is found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line: help, unknown words, exit codes, and imports that wait until they are needed."""
+"""The command line: help, unknown commands, exit codes and lazy imports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`agentenv releases`: what it says to people and programs, and what it cannot reach."""
+"""`agentenv releases`: its text, its JSON and its errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The YAML of a stack file: read as the engine reads it, with the line of everything, and never a traceback."""
+"""The YAML of a stack file: the engine's values, the line of each, and mistakes instead of tracebacks."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ PLAIN = st.recursive(
 
 
 class Quoting(yaml.SafeDumper):
-    """Writes every text in quotes: PyYAML leaves some plain (0E0) that are text in YAML 1.1 and numbers in 1.2."""
+    """Quotes every string: PyYAML leaves some plain (0E0) that are strings in YAML 1.1 and numbers in 1.2."""
 
 
 Quoting.add_representer(str, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"'))

@@ -1,4 +1,4 @@
-"""`agentenv tools`: its table and its JSON, on a machine that has nothing and on one that has it all."""
+"""`agentenv tools`: its table and its JSON, with and without installed tools."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agentenv.rehearsal.tools import catalog, plugins
 
 @pytest.fixture(autouse=True)
 def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine without tools."""
+    """Hide all installed tools."""
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setenv("AGENTENV_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("PULUMI_HOME", str(tmp_path / "home"))

@@ -1,4 +1,4 @@
-"""The client of the service: what it sends, what it makes of answers, and how it enters a workspace."""
+"""The client of the service: its requests, its handling of responses, and access to a workspace."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TOKEN = "a-token-of-somebody"
 
 @dataclass
 class Stub:
-    """A service that remembers what it was asked, and has one workspace."""
+    """A service with one workspace, which records its requests."""
 
     address: str = ""
     requests: list[tuple[str, str, dict[str, list[str]], Any, str]] = field(default_factory=list)
@@ -81,7 +81,7 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stub]:
         do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _answer  # noqa: N815 - as the library calls them
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name it has there
-            """Say nothing."""
+            """Print nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
@@ -95,7 +95,7 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stub]:
 
 @pytest.fixture
 def kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A kubectl that writes down how it was called, and ends as it is told to."""
+    """Install a kubectl that records its arguments, and exits with $ENDS."""
     called = tmp_path / "called"
     program = tmp_path / "kubectl"
     program.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {called}\necho a-token-of-an-account\nexit ${{ENDS:-0}}\n')

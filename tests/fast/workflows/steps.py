@@ -1,4 +1,4 @@
-"""The workflows as data, and their shell steps run here with programs of our own on PATH."""
+"""Read the workflows, and run their shell steps with fake programs on PATH."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import yaml
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / ".github" / "workflows"
 WORKFLOWS = sorted(FOLDER.glob("*.yml"))
-# Writes down what it was called with, and does what a file beside it says
+# Records its arguments, and runs the script beside it
 FAKE = """#!/bin/sh
 printf '%s' "$(basename "$0")" >> "$CALLS"
 for argument in "$@"; do printf ' [%s]' "$argument" >> "$CALLS"; done
@@ -24,12 +24,12 @@ if [ -f "$FAKES/$(basename "$0").does" ]; then . "$FAKES/$(basename "$0").does";
 
 
 def read(name: str) -> dict[str, Any]:
-    """A workflow; YAML 1.1 takes its `on` for a truth."""
+    """Return a workflow. YAML 1.1 would parse the key `on` as a boolean."""
     return yaml.load((FOLDER / name).read_text(encoding="utf-8"), Loader=yaml.BaseLoader)  # noqa: S506 - texts only
 
 
 def steps() -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Every step with its workflow and job."""
+    """Yield every step with its workflow and job."""
     for path in WORKFLOWS:
         for job, described in read(path.name)["jobs"].items():
             for step in described.get("steps", ()):
@@ -37,14 +37,14 @@ def steps() -> Iterator[tuple[str, str, dict[str, Any]]]:
 
 
 def script(workflow: str, job: str, name: str) -> str:
-    """The text of a shell step."""
+    """Return the script of a shell step."""
     (found,) = [step["run"] for step in read(workflow)["jobs"][job]["steps"] if step.get("name") == name]
     return found
 
 
 @dataclass
 class Machine:
-    """A folder in which steps run, and the programs that they find."""
+    """A folder in which steps run, with fake programs."""
 
     folder: Path
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -53,24 +53,24 @@ class Machine:
         self.fakes = self.folder / "fakes"
         self.fakes.mkdir()
         self.work = self.folder / "work"
-        places = (self.fakes, self.work / ".venv" / "bin", self.folder / "go" / "bin")
-        for place in places:
-            place.mkdir(parents=True, exist_ok=True)
+        folders = (self.fakes, self.work / ".venv" / "bin", self.folder / "go" / "bin")
+        for folder in folders:
+            folder.mkdir(parents=True, exist_ok=True)
             for name in ("agentenv", "gh", "pulumi", "curl", "docker", "uv", "cosign"):
-                (place / name).write_text(FAKE, encoding="utf-8")
-                (place / name).chmod(0o755)
+                (folder / name).write_text(FAKE, encoding="utf-8")
+                (folder / name).chmod(0o755)
         self.calls = self.folder / "calls"
         self.calls.touch()
         self.summary = self.folder / "summary"
         self.summary.touch()
 
     def does(self, program: str, text: str) -> None:
-        """Let a program do something once it is called."""
+        """Set the script that a fake program runs."""
         (self.fakes / f"{program}.does").write_text(text, encoding="utf-8")
 
     def run(self, text: str, shell: str = "bash", **variables: str) -> int:
-        """Run a step as a runner does; the code it ends with."""
-        around = {
+        """Run a step as a runner does, and return its exit code."""
+        environment = {
             "PATH": f"{self.fakes}:{os.environ['PATH']}",
             "HOME": str(self.folder),
             "CALLS": str(self.calls),
@@ -81,9 +81,9 @@ class Machine:
             **variables,
         }
         options = ["-eo", "pipefail"] if shell == "bash" else ["-e"]
-        return subprocess.run([shell, *options, "-c", text], cwd=self.work, env=around, check=False).returncode
+        return subprocess.run([shell, *options, "-c", text], cwd=self.work, env=environment, check=False).returncode
 
     def called(self, program: str = "") -> list[str]:
-        """What was called, in order."""
+        """Return the recorded calls, in order."""
         lines = self.calls.read_text(encoding="utf-8").splitlines()
         return [line for line in lines if line.startswith(program)]

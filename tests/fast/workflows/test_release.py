@@ -1,5 +1,4 @@
-"""The release workflow: what it refuses, what it builds and signs, and what it publishes; and that pull requests are
-tested."""
+"""The release workflow: its checks, builds, signatures and publications; and the tests of pull requests."""
 
 from __future__ import annotations
 
@@ -23,30 +22,32 @@ CHANGELOG = (
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
-    made = Machine(tmp_path, {"GITHUB_REPOSITORY": "Team/Platform", "GITHUB_REF_NAME": "v1.2.3", "GITHUB_ACTOR": "bot"})
-    (made.work / "pyproject.toml").write_text('[project]\nversion = "1.2.3"\n', encoding="utf-8")
-    (made.work / "CHANGELOG.md").write_text(CHANGELOG, encoding="utf-8")
-    return made
+    prepared = Machine(
+        tmp_path, {"GITHUB_REPOSITORY": "Team/Platform", "GITHUB_REF_NAME": "v1.2.3", "GITHUB_ACTOR": "bot"}
+    )
+    (prepared.work / "pyproject.toml").write_text('[project]\nversion = "1.2.3"\n', encoding="utf-8")
+    (prepared.work / "CHANGELOG.md").write_text(CHANGELOG, encoding="utf-8")
+    return prepared
 
 
-def test_the_notes_are_those_of_the_version(machine: Machine) -> None:
+def test_the_notes_are_the_section_of_the_version(machine: Machine) -> None:
     assert machine.run(COMPARE) == 0
     notes = (machine.work / "release" / "notes.md").read_text(encoding="utf-8")
     assert notes.split() == ["Upgrade", "first.", "###", "Fixed"]
 
 
 @pytest.mark.parametrize("tag", ["v1.2.4", "1.2.3", "v1.2.3-rc1"])
-def test_a_tag_that_is_not_the_version_is_refused(machine: Machine, tag: str) -> None:
+def test_a_tag_of_another_version_fails(machine: Machine, tag: str) -> None:
     assert machine.run(COMPARE, GITHUB_REF_NAME=tag) == 1
     assert not (machine.work / "release").exists()
 
 
-def test_a_version_without_notes_is_refused(machine: Machine) -> None:
+def test_a_version_without_notes_fails(machine: Machine) -> None:
     (machine.work / "CHANGELOG.md").write_text("## Unreleased\n\nMuch.\n\n## 1.2.3\n\n## 1.2.2\n\nOld.\n")
     assert machine.run(COMPARE) == 1
 
 
-def test_everything_waits_for_the_comparison() -> None:
+def test_every_job_needs_the_version_check() -> None:
     jobs = read("release.yml")["jobs"]
     assert {name: job.get("needs") for name, job in jobs.items()} == {
         "build": None,
@@ -58,7 +59,7 @@ def test_everything_waits_for_the_comparison() -> None:
     assert jobs["publish"]["environment"] == "release"
 
 
-def test_the_wheel_is_built_with_a_list_of_what_it_needs(machine: Machine) -> None:
+def test_the_wheel_is_built_with_an_sbom(machine: Machine) -> None:
     assert machine.run(BUILD) == 0
     build, export = machine.called("uv")
     assert build == "uv [build] [--out-dir] [release/dist]"
@@ -84,7 +85,7 @@ def test_an_image_is_built_on_each_architecture_with_sbom_and_provenance(machine
     }
 
 
-def test_the_images_become_one_which_is_signed_by_its_digest(machine: Machine) -> None:
+def test_the_images_become_one_manifest_that_is_signed_by_digest(machine: Machine) -> None:
     machine.does("docker", 'case "$*" in *inspect*) echo sha256:abc;; *) cat > /dev/null;; esac')
     assert machine.run(SIGN, REGISTRY_TOKEN="t") == 0
     tag = "ghcr.io/team/platform/workspace-service:1.2.3"
@@ -95,7 +96,7 @@ def test_the_images_become_one_which_is_signed_by_its_digest(machine: Machine) -
     assert (machine.work / "image" / "image.txt").read_text(encoding="utf-8") == f"{signed}\n"
 
 
-def test_what_is_published_is_signed_and_named_in_the_notes(machine: Machine) -> None:
+def test_published_files_are_signed_and_listed_in_the_notes(machine: Machine) -> None:
     dist = machine.work / "release" / "dist"
     dist.mkdir(parents=True)
     for name in ("a-1.2.3-py3-none-any.whl", "a-1.2.3.tar.gz"):
@@ -112,14 +113,14 @@ def test_what_is_published_is_signed_and_named_in_the_notes(machine: Machine) ->
     assert (dist.parent / "notes.md").read_text(encoding="utf-8").splitlines()[-1].endswith("`the/image@sha256:abc`")
 
 
-def test_nothing_is_released_where_publishing_fails(machine: Machine) -> None:
+def test_nothing_is_released_if_publishing_fails(machine: Machine) -> None:
     (machine.work / "release" / "dist").mkdir(parents=True)
     machine.does("uv", "exit 1")
     assert machine.run(PUBLISH) == 1
     assert machine.called("gh") == []
 
 
-def test_tools_are_those_of_the_project() -> None:
+def test_tools_have_the_versions_of_the_project() -> None:
     text = (ROOT / ".github" / "workflows" / "release.yml").read_text(encoding="utf-8")
     uv = re.search(r"^UV := (\S+)", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     assert uv
@@ -128,7 +129,7 @@ def test_tools_are_those_of_the_project() -> None:
     assert "cosign@latest" not in text
 
 
-def test_pull_requests_are_tested_whole() -> None:
+def test_pull_requests_run_the_whole_gate() -> None:
     tested = read("test.yml")
     assert tested["on"] == {"pull_request": {"branches": ["main"]}, "push": {"branches": ["main"]}}
     (command,) = [step["run"] for step in tested["jobs"]["test"]["steps"] if step.get("name") == "Test"]

@@ -1,4 +1,4 @@
-"""The workflows: what linters say of them, what they may do, and what their steps do."""
+"""The workflows: their lint, their permissions and their steps."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def linted(*command: str) -> str:
     return "" if ended.returncode == 0 else ended.stdout + ended.stderr
 
 
-def test_the_workflows_are_what_github_takes_and_are_safe() -> None:
+def test_the_workflows_are_valid_and_pass_the_security_linter() -> None:
     files = [str(path) for path in WORKFLOWS]
     assert not linted("check-jsonschema", "--builtin-schema", "vendor.github-workflows", *files)
     assert not linted("zizmor", "--offline", "--no-progress", "--quiet", "--strict-collection", ".github")
 
 
-def test_the_linter_would_find_what_is_unsafe(tmp_path: Path) -> None:
+def test_the_security_linter_finds_an_unsafe_workflow(tmp_path: Path) -> None:
     folder = tmp_path / ".github" / "workflows"
     folder.mkdir(parents=True)
     text = (ROOT / ".github" / "workflows" / "review.yml").read_text(encoding="utf-8")
@@ -47,12 +47,12 @@ def test_the_linter_would_find_what_is_unsafe(tmp_path: Path) -> None:
     assert "dangerous-triggers" in linted("zizmor", "--offline", "--no-progress", "--quiet", str(tmp_path / ".github"))
 
 
-def test_the_gitlab_example_is_what_gitlab_takes() -> None:
+def test_the_gitlab_example_is_valid() -> None:
     assert not linted("check-jsonschema", "--builtin-schema", "vendor.gitlab-ci", str(GITLAB))
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_action_is_pinned_by_its_whole_commit_with_its_version_beside(name: str) -> None:
+def test_every_action_is_pinned_by_commit_with_its_version_in_a_comment(name: str) -> None:
     lines = (ROOT / ".github" / "workflows" / name).read_text(encoding="utf-8").splitlines()
     used = [line.strip(" -") for line in lines if line.strip(" -").startswith("uses:")]
     assert used
@@ -60,7 +60,7 @@ def test_every_action_is_pinned_by_its_whole_commit_with_its_version_beside(name
         assert line.startswith("uses: ./") or re.fullmatch(r"uses: [\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", line), line
 
 
-def test_an_action_has_one_version_everywhere() -> None:
+def test_an_action_has_the_same_version_everywhere() -> None:
     versions: dict[str, set[str]] = {}
     for _, _, step in steps():
         if "uses" in step:
@@ -73,11 +73,11 @@ def jobs() -> list[tuple[str, str, dict[str, Any]]]:
     return [(name, job, described) for name in NAMES for job, described in read(name)["jobs"].items()]
 
 
-def test_rights_are_given_a_job_and_no_more_than_it_needs() -> None:
+def test_permissions_are_set_for_each_job_and_minimal() -> None:
     assert all(read(name)["permissions"] == {} for name in NAMES)
-    given = {f"{name}/{job}": described.get("permissions") for name, job, described in jobs()}
+    permissions = {f"{name}/{job}": described.get("permissions") for name, job, described in jobs()}
     deploying = {"contents": "read", "id-token": "write"}
-    assert given == {
+    assert permissions == {
         "review.yml/offline": {"contents": "read"},
         "review.yml/comment": {"pull-requests": "write", "security-events": "write", "actions": "read"},
         "review.yml/selected": deploying,
@@ -96,7 +96,7 @@ def test_rights_are_given_a_job_and_no_more_than_it_needs() -> None:
     }
 
 
-def test_a_fork_gets_no_secret_no_identity_and_nothing_to_write_with() -> None:
+def test_a_fork_gets_no_secret_no_identity_and_no_write_token() -> None:
     review = read("review.yml")
     assert list(review["on"]) == ["pull_request"]
     assert "secrets" not in str(review)
@@ -105,18 +105,18 @@ def test_a_fork_gets_no_secret_no_identity_and_nothing_to_write_with() -> None:
             assert "head.repo.full_name == github.repository" in job["if"], name
 
 
-def test_what_may_write_runs_none_of_the_pull_requests_code() -> None:
+def test_a_job_with_a_write_token_runs_no_code_of_the_pull_request() -> None:
     comment = read("review.yml")["jobs"]["comment"]
     assert not any("checkout" in step.get("uses", "") for step in comment["steps"])
     assert "make" not in COMMENT
     assert "agentenv review" not in COMMENT.replace("agentenv-review", "")
 
 
-def test_no_text_of_a_pull_request_becomes_part_of_a_script() -> None:
+def test_no_text_of_a_pull_request_is_interpolated_in_a_script() -> None:
     assert [step for _, _, step in steps() if "${{" in step.get("run", "")] == []
 
 
-def test_every_job_ends_some_day_and_every_checkout_keeps_no_key() -> None:
+def test_every_job_has_a_timeout_and_no_checkout_persists_credentials() -> None:
     for name, job, described in jobs():
         assert "uses" in described or int(described["timeout-minutes"]) <= 120, f"{name}/{job}"
     for _, job, step in steps():
@@ -124,7 +124,7 @@ def test_every_job_ends_some_day_and_every_checkout_keeps_no_key() -> None:
             assert step["with"]["persist-credentials"] == "false", job
 
 
-def test_updates_of_a_stack_wait_for_each_other_and_need_the_environments_approval() -> None:
+def test_updates_of_a_stack_are_serialized_and_need_approval() -> None:
     deploy = read("deploy-stack.yml")
     assert deploy["concurrency"] == {"group": "deploy-${{ inputs.stack }}", "cancel-in-progress": "false"}
     assert deploy["jobs"]["up"]["environment"] == "${{ inputs.stack }}"
@@ -136,15 +136,15 @@ def test_updates_of_a_stack_wait_for_each_other_and_need_the_environments_approv
     ]
 
 
-def test_caches_are_kept_by_what_decides_over_their_content_where_pull_requests_may_read_them() -> None:
+def test_cache_keys_depend_on_the_content_and_are_readable_for_pull_requests() -> None:
     caches = [(name, step["with"]) for name, _, step in steps() if "actions/cache@" in step.get("uses", "")]
-    kept = {(name, one["path"]): one["key"] for name, one in caches}
+    keys = {(name, one["path"]): one["key"] for name, one in caches}
     tools, graphs = "~/.cache/agentenv/tools", "~/.cache/agentenv/review"
     # What a pull request saves only itself may read: main saves under the same keys
-    assert kept["main.yml", tools] == kept["review.yml", tools] == kept["test.yml", tools]
-    assert "hashFiles('uv.lock', 'agentenv/rehearsal/tools/**')" in kept["main.yml", tools]
-    assert kept["main.yml", graphs].replace("github.sha", "…") == (
-        kept["review.yml", graphs].replace("github.event.pull_request.base.sha", "…")
+    assert keys["main.yml", tools] == keys["review.yml", tools] == keys["test.yml", tools]
+    assert "hashFiles('uv.lock', 'agentenv/rehearsal/tools/**')" in keys["main.yml", tools]
+    assert keys["main.yml", graphs].replace("github.sha", "…") == (
+        keys["review.yml", graphs].replace("github.event.pull_request.base.sha", "…")
     )
     assert read("main.yml")["on"] == {"push": {"branches": ["main"]}}
     assert not {"deploy-stack.yml", "release.yml"} & {name for name, _ in caches}
@@ -167,26 +167,26 @@ WRITES = 'mkdir -p review/prod; echo "said" > review/prod/review.md; exit '
 
 
 @pytest.mark.parametrize("code", [0, 1])
-def test_the_review_says_what_it_found_and_fails_where_it_blocks(machine: Machine, code: int) -> None:
+def test_the_review_is_in_the_summary_and_fails_if_it_blocks(machine: Machine, code: int) -> None:
     machine.does("agentenv", f"{WRITES}{code}")
     assert machine.run(REVIEW) == code
     assert machine.summary.read_text(encoding="utf-8") == "said\n"
-    (asked,) = machine.called("agentenv")
+    (command,) = machine.called("agentenv")
     for part in (
         "[review] [--stack] [prod] [--offline] [--base] [abc] [--commit] [def]",
         "[--format] [markdown,sarif,json]",
         "[review/prod]",
     ):
-        assert part in asked
+        assert part in command
 
 
-def test_a_review_that_writes_nothing_still_fails(machine: Machine) -> None:
+def test_a_review_without_output_still_fails(machine: Machine) -> None:
     machine.does("agentenv", "exit 1")
     assert machine.run(REVIEW) == 1
     assert machine.summary.read_text(encoding="utf-8") == ""
 
 
-def test_the_review_of_a_real_stack_logs_in_and_looks_at_what_was_changed_by_hand(machine: Machine) -> None:
+def test_the_review_of_a_real_stack_logs_in_and_detects_drift(machine: Machine) -> None:
     machine.does("agentenv", f"{WRITES}1")
     assert machine.run(SELECTED, PULUMI_BACKEND_URL="s3://state") == 1
     assert machine.called() == [
@@ -198,15 +198,15 @@ def test_the_review_of_a_real_stack_logs_in_and_looks_at_what_was_changed_by_han
     ]
 
 
-def written(machine: Machine, *stacks: str) -> None:
+def write_reviews(machine: Machine, *stacks: str) -> None:
     for stack in stacks:
         folder = machine.work / "review" / stack
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "review.md").write_text(f"{marker(stack)}\n", encoding="utf-8")
 
 
-def test_a_comment_is_written_once_and_brought_up_to_date_from_then_on(machine: Machine) -> None:
-    written(machine, "dev", "staging", "prod")
+def test_a_comment_is_created_once_and_then_updated(machine: Machine) -> None:
+    write_reviews(machine, "dev", "staging", "prod")
     # The comment of prod stands; the marker decides, which only the filter of gh itself would look at
     machine.does("gh", 'case "$*" in *--paginate*) case "$MARKER" in *:prod*) echo 42; echo 43;; esac;; esac')
     assert machine.run(COMMENT) == 0
@@ -227,45 +227,45 @@ def test_a_comment_is_written_once_and_brought_up_to_date_from_then_on(machine: 
     ]
 
 
-def test_a_review_that_did_not_end_takes_the_place_of_what_was_said_of_a_former_commit(machine: Machine) -> None:
-    written(machine, "dev", "prod")
+def test_an_unfinished_review_replaces_the_comment_of_an_earlier_commit(machine: Machine) -> None:
+    write_reviews(machine, "dev", "prod")
     machine.does("gh", 'case "$*" in *--paginate*) echo 42;; esac')
     assert machine.run(COMMENT) == 0
     changed = [line for line in machine.called("gh") if "[PATCH]" in line]
     assert [line.split("review/")[1] for line in changed] == [
         f"{name}/review.md]" for name in ("dev", "staging", "prod")
     ]
-    said = (machine.work / "review" / "staging" / "review.md").read_text(encoding="utf-8")
-    assert said.startswith(f"{marker('staging')}\n")
-    assert "The review of `def` did not end:** [what happened](the/run)" in said
+    text = (machine.work / "review" / "staging" / "review.md").read_text(encoding="utf-8")
+    assert text.startswith(f"{marker('staging')}\n")
+    assert "The review of `def` did not end:** [what happened](the/run)" in text
     assert (machine.work / "review" / "dev" / "review.md").read_text(encoding="utf-8") == f"{marker('dev')}\n"
 
 
-def test_the_comment_is_looked_for_by_the_words_that_the_review_begins_with() -> None:
+def test_the_comment_is_found_by_the_marker_of_the_review() -> None:
     assert marker("$stack").replace("-stack", "$stack") in COMMENT
     assert "startswith($ENV.MARKER)" in COMMENT
 
 
-def test_a_comment_that_cannot_be_written_fails(machine: Machine) -> None:
-    written(machine, "dev")
+def test_a_comment_that_cannot_be_written_fails_the_job(machine: Machine) -> None:
+    write_reviews(machine, "dev")
     machine.does("gh", "exit 4")
     assert machine.run(COMMENT) != 0
 
 
-def test_a_preview_that_blocks_keeps_the_update_from_being_approved(machine: Machine) -> None:
+def test_a_blocking_preview_prevents_the_approval_of_the_update(machine: Machine) -> None:
     machine.does("agentenv", 'if [ "$1" = review ]; then mkdir -p review; echo said > review/review.md; exit 1; fi')
     assert machine.run(PREVIEW) == 1
     assert [line.split()[1] for line in machine.called("agentenv")] == ["[preflight]", "[review]"]
     assert machine.summary.read_text(encoding="utf-8") == "said\n"
 
 
-def test_an_account_that_lacks_something_ends_it_before_the_review(machine: Machine) -> None:
+def test_a_failed_preflight_prevents_the_review(machine: Machine) -> None:
     machine.does("agentenv", "exit 1")
     assert machine.run(PREVIEW) == 1
     assert len(machine.called("agentenv")) == 1
 
 
-def test_an_update_looks_again_and_runs_with_its_preview_and_both_packs(machine: Machine) -> None:
+def test_an_update_is_reviewed_again_and_runs_with_both_packs(machine: Machine) -> None:
     assert machine.run(UP) == 0
     login, review, update = machine.called()
     assert (login, review) == ("pulumi [login]", "agentenv [review] [--stack] [prod] [--drift]")
@@ -274,20 +274,20 @@ def test_an_update_looks_again_and_runs_with_its_preview_and_both_packs(machine:
     assert "skip-preview" not in update
 
 
-def test_what_blocks_by_now_keeps_an_approved_update_from_beginning(machine: Machine) -> None:
+def test_a_review_that_blocks_later_prevents_an_approved_update(machine: Machine) -> None:
     machine.does("agentenv", "exit 1")
     assert machine.run(UP) == 1
     assert machine.called("pulumi") == ["pulumi [login]"]
 
 
-def test_main_is_reviewed_with_itself_and_only_what_does_not_end_fails(machine: Machine) -> None:
+def test_main_is_reviewed_with_itself_and_fails_only_if_the_review_does_not_finish(machine: Machine) -> None:
     machine.does("agentenv", 'mkdir -p "${13}"; echo "{}" > "${13}/review.sarif"; exit 1')
     assert machine.run(MAIN, GITHUB_SHA="abc") == 0
-    asked = machine.called("agentenv")
-    assert [line.split()[3] for line in asked] == ["[dev]", "[staging]", "[prod]"]
+    commands = machine.called("agentenv")
+    assert [line.split()[3] for line in commands] == ["[dev]", "[staging]", "[prod]"]
     assert all(
         "[--offline] [--base] [abc] [--commit] [abc] [--format] [sarif] [--without-waived] [--out] [review/" in line
-        for line in asked
+        for line in commands
     )
     machine.does("agentenv", "exit 3")
     for stack in ("dev", "staging", "prod"):
@@ -296,23 +296,23 @@ def test_main_is_reviewed_with_itself_and_only_what_does_not_end_fails(machine: 
 
 
 @pytest.mark.parametrize("review", [REVIEW, MAIN])
-def test_what_is_waived_is_no_alert(machine: Machine, review: str) -> None:
+def test_a_waived_finding_is_no_alert(machine: Machine, review: str) -> None:
     machine.does("agentenv", "exit 3")
     machine.run(review, GITHUB_SHA="abc")
     assert machine.called("agentenv")
     assert all("[--without-waived]" in line for line in machine.called("agentenv"))
-    given = report(findings=[judged(), judged("EFS-02", state="waived", blocks=False, waiver=waiver())])
-    left = as_sarif(given, "stacks/Pulumi.prod.yaml", waived=False)
+    review = report(findings=[judged(), judged("EFS-02", state="waived", blocks=False, waiver=waiver())])
+    left = as_sarif(review, "stacks/Pulumi.prod.yaml", waived=False)
     assert [one["ruleId"] for one in left["runs"][0]["results"]] == ["POD-01"]
     assert wrong_in(left) == []
 
 
-def test_no_step_needs_a_program_that_the_project_does_not_bring() -> None:
+def test_every_step_uses_programs_of_the_project() -> None:
     for _, _, step in steps():
         assert re.search(r"\bjq '|\bjq -", step.get("run", "")) is None
 
 
-def test_alerts_are_shown_by_a_job_that_keeps_no_cache_and_runs_no_code() -> None:
+def test_alerts_are_uploaded_by_a_job_without_cache_and_code() -> None:
     found = read("main.yml")["jobs"]
     assert found["alerts"]["needs"] == "findings"
     used = {job: [step.get("uses", "").split("@")[0] for step in found[job]["steps"]] for job in found}
@@ -325,14 +325,14 @@ def gitlab(job: str) -> str:
     return "\n".join(described["script"])
 
 
-def test_gitlabs_review_asks_for_the_same(machine: Machine) -> None:
+def test_the_gitlab_review_has_the_same_options(machine: Machine) -> None:
     text = gitlab("offline").removeprefix("make setup\n")
     around = {"CI_MERGE_REQUEST_DIFF_BASE_SHA": "abc", "CI_PROJECT_URL": "there", "CI_COMMIT_SHA": "def"}
     assert machine.run(text, **around) == 0
-    (asked,) = machine.called("agentenv")
+    (command,) = machine.called("agentenv")
     assert (
         "[--offline] [--base] [abc] [--commit] [def] [--links] [there/-/blob/abc] [--format] [markdown,sarif,json]"
-        in asked
+        in command
     )
 
 
@@ -356,8 +356,8 @@ def note(number: int, body: str = "a commit was added", author: int = 1) -> dict
 
 
 def commented(machine: Machine, *pages: list[dict[str, Any]], trusted: bool = True) -> dict[str, str]:
-    """What the job does with a merge request's notes: by stack, how it is written and where."""
-    written(machine, "dev", "prod")
+    """Run the job on a merge request's notes, and return its writes by stack."""
+    write_reviews(machine, "dev", "prod")
     machine.does("curl", ANSWERS)
     for number, notes in enumerate(pages, 1):
         (machine.fakes / f"notes-{number}").write_text(json.dumps(notes), encoding="utf-8")
@@ -371,24 +371,24 @@ def commented(machine: Machine, *pages: list[dict[str, Any]], trusted: bool = Tr
     }
 
 
-def test_gitlabs_comment_is_written_once_and_then_replaced(machine: Machine) -> None:
-    told = commented(machine, [note(5, "<!-- agentenv-review:prod -->\nsaid")])
-    assert told == {"dev": "POST notes", "staging": "POST notes", "prod": "PUT notes/5"}
+def test_the_gitlab_comment_is_created_once_and_then_updated(machine: Machine) -> None:
+    writes = commented(machine, [note(5, "<!-- agentenv-review:prod -->\nsaid")])
+    assert writes == {"dev": "POST notes", "staging": "POST notes", "prod": "PUT notes/5"}
     assert "did not end" in (machine.work / "review" / "staging" / "review.md").read_text(encoding="utf-8")
 
 
-def test_gitlabs_comment_is_found_behind_all_that_happened_to_the_merge_request(machine: Machine) -> None:
+def test_the_gitlab_comment_is_found_on_any_page_of_notes(machine: Machine) -> None:
     pages = [[note(number) for number in range(100)], [note(200), note(201, "<!-- agentenv-review:prod -->")]]
     assert commented(machine, *pages)["prod"] == "PUT notes/201"
 
 
-def test_what_somebody_else_wrote_on_gitlab_is_left_alone(machine: Machine) -> None:
+def test_notes_of_others_on_gitlab_are_not_changed(machine: Machine) -> None:
     theirs = note(5, "<!-- agentenv-review:prod --> ha", author=2)
     assert commented(machine, [theirs])["prod"] == "POST notes"
     assert commented(machine, [theirs, note(6, "<!-- agentenv-review:prod -->")])["prod"] == "PUT notes/6"
 
 
-def test_gitlabs_token_is_where_none_of_the_merge_requests_code_runs(machine: Machine) -> None:
+def test_the_gitlab_token_is_in_a_job_without_code_of_the_merge_request(machine: Machine) -> None:
     assert commented(machine, trusted=False) == {}
     jobs = yaml.safe_load(GITLAB.read_text(encoding="utf-8"))
     assert [name for name, job in jobs.items() if isinstance(job, dict) and "environment" in job] == ["comment"]

@@ -1,4 +1,4 @@
-"""`agentenv rehearse` as a person runs it: the whole course, a kept one, a killed one, a mistyped one."""
+"""`agentenv rehearse`: the whole scenario, a kept rehearsal, a killed one, and invalid arguments."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ AGENTENV = str(Path(sys.executable).parent / "agentenv")
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cache of its own for the run folders, with the tools that the machine's cache already has."""
+    """Create a separate cache for the run folders, with the tools of the user's cache."""
     tools.ensure(["pulumi", "language-python-exec", *TOOLS], terminal_progress())
     folder = tmp_path_factory.mktemp("cache")
     (folder / "tools").symlink_to(run_folders.cache() / "tools", target_is_directory=True)
@@ -51,7 +51,7 @@ def eventually(holds: Callable[[], bool], seconds: float = 60.0) -> bool:
 
 
 @pytest.mark.parametrize("options", [(), ("--stack", "full")], ids=["local", "full"])
-def test_the_whole_course(cache: Path, options: tuple[str, ...]) -> None:
+def test_a_rehearsal_of_a_stack_succeeds(cache: Path, options: tuple[str, ...]) -> None:
     ended = agentenv(cache, "rehearse", "--json", *options)
     assert ended.returncode == 0, ended.stderr
     report: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
@@ -74,9 +74,9 @@ def test_the_whole_course(cache: Path, options: tuple[str, ...]) -> None:
 def test_a_kept_rehearsal_can_be_used_and_ended(cache: Path) -> None:
     ended = agentenv(cache, "rehearse", "--keep", "--json")
     assert ended.returncode == 0, ended.stderr
-    [kept] = json.loads(agentenv(cache, "rehearse", "--kept", "--json").stdout)["kept"]
+    [rehearsal] = json.loads(agentenv(cache, "rehearse", "--kept", "--json").stdout)["kept"]
     try:
-        script = Path(kept["folder"]) / "use.sh"
+        script = Path(rehearsal["folder"]) / "use.sh"
         used = subprocess.run(
             ["sh", "-c", f". '{script}' && '{tools_pulumi()}' stack output --json --stack local"],
             capture_output=True,
@@ -86,19 +86,19 @@ def test_a_kept_rehearsal_can_be_used_and_ended(cache: Path) -> None:
         assert used.returncode == 0, used.stderr
         assert json.loads(used.stdout)["vpcId"].startswith("vpc-")
     finally:
-        assert agentenv(cache, "rehearse", "--end", kept["run"]).returncode == 0
-    assert processes.marked(kept["run"]) == []
-    assert not Path(kept["folder"]).exists()
-    refused = agentenv(cache, "rehearse", "--end", kept["run"])
+        assert agentenv(cache, "rehearse", "--end", rehearsal["run"]).returncode == 0
+    assert processes.marked(rehearsal["run"]) == []
+    assert not Path(rehearsal["folder"]).exists()
+    refused = agentenv(cache, "rehearse", "--end", rehearsal["run"])
     assert refused.returncode == 1
-    assert "was left running" in refused.stderr
+    assert "is running" in refused.stderr
 
 
 def tools_pulumi() -> Path:
     return tools.ensure(["pulumi"], terminal_progress()).path("pulumi")
 
 
-def test_a_rehearsal_killed_in_the_middle_leaves_nothing(cache: Path) -> None:
+def test_a_killed_rehearsal_leaves_nothing(cache: Path) -> None:
     killed = subprocess.Popen(
         [AGENTENV, "rehearse"],
         stdout=subprocess.DEVNULL,
@@ -108,11 +108,11 @@ def test_a_rehearsal_killed_in_the_middle_leaves_nothing(cache: Path) -> None:
     )
     folder = cache / "runs"
 
-    def begun() -> bool:
+    def started() -> bool:
         return any(path.read_bytes() for path in folder.glob("*/projects/*/logs/*.events"))
 
     # Its control plane may take its time; a rehearsal that ends before it has begun never will.
-    assert eventually(lambda: begun() or killed.poll() is not None, 600)
+    assert eventually(lambda: started() or killed.poll() is not None, 600)
     assert killed.poll() is None
     [run] = [path.name for path in folder.iterdir()]
     assert len(processes.marked(run)) >= 3  # the cloud, the engine and its plugins
@@ -122,7 +122,7 @@ def test_a_rehearsal_killed_in_the_middle_leaves_nothing(cache: Path) -> None:
     assert eventually(lambda: not (folder / run).exists())
 
 
-def test_an_unknown_stack_is_refused_before_anything_starts(cache: Path) -> None:
+def test_an_unknown_stack_is_an_error_before_anything_starts(cache: Path) -> None:
     ended = agentenv(cache, "rehearse", "--stack", "locl")
     assert ended.returncode == 1
     assert "there is no stack 'locl'" in ended.stderr
@@ -130,7 +130,7 @@ def test_an_unknown_stack_is_refused_before_anything_starts(cache: Path) -> None
     assert "Traceback" not in ended.stderr
 
 
-def test_a_port_in_use_says_so(cache: Path, opened_port: int) -> None:
+def test_a_port_in_use_is_named(cache: Path, opened_port: int) -> None:
     ended = agentenv(cache, "rehearse", "--port", str(opened_port))
     assert ended.returncode == 1
     assert str(opened_port) in ended.stderr

@@ -1,4 +1,4 @@
-"""A branch that is broken in twelve ways is refused for each of them by the rule meant, before any id is known."""
+"""A branch with twelve violations is refused for each by its rule, while all ids are unknown."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CASES = (
     ("child-over-its-parent", "child-template", "NET-15"),
     ("public-endpoint", "cluster", "CLU-01"),
 )
-Told = set[tuple[str, str]]
+Blocking = set[tuple[str, str]]
 
 
 def call(opened: Stage, *cases: str) -> Call:
@@ -38,18 +38,18 @@ def call(opened: Stage, *cases: str) -> Call:
     return Call(engine.pulumi, engine.project, ROOT, "prod", engine.environment)
 
 
-def judged(preview: Preview, config: Path | None = None) -> list[ReviewFinding]:
-    question = ReviewRequest(ROOT, "prod", packs_config=config)
-    return rule_evaluator(question, None, date.today()).evaluate(None, preview.after)  # noqa: DTZ011 - the packs' own clock
+def review_findings(preview: Preview, config: Path | None = None) -> list[ReviewFinding]:
+    request = ReviewRequest(ROOT, "prod", packs_config=config)
+    return rule_evaluator(request, None, date.today()).evaluate(None, preview.after)  # noqa: DTZ011 - the packs' own clock
 
 
-def changes_from_steps(findings: list[ReviewFinding]) -> Told:
-    return {(one.finding.urn.rsplit("::", 1)[-1], one.finding.rule) for one in findings if one.blocks}
+def blocking_findings(findings: list[ReviewFinding]) -> Blocking:
+    return {(row.finding.urn.rsplit("::", 1)[-1], row.finding.rule) for row in findings if row.blocks}
 
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The packs' configuration, with the waivers of the branch."""
+    """Return the packs' configuration, with the waivers of the branch."""
     path = tmp_path_factory.mktemp("config") / "packs.json"
     path.write_text(json.dumps({"waivers": str(SAMPLE / "waivers.yaml")}), encoding="utf-8")
     return path
@@ -57,36 +57,36 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def broken(opened: Stage, config: Path) -> Preview:
-    """The first preview of the branch, with both packs."""
+    """Preview the branch with both packs."""
     settings = json.loads(config.read_text(encoding="utf-8"))
     return preview_stack(call(opened, *(case for case, _, _ in CASES)), ROOT / "policies", settings).preview
 
 
 @pytest.fixture(scope="module")
-def sound(opened: Stage) -> Told:
-    """What is refused of the same program where nothing is broken: by rules of which none is any case's."""
-    return changes_from_steps(judged(call(opened).preview()))
+def without_violations(opened: Stage) -> Blocking:
+    """Return the findings of the same program without violations."""
+    return blocking_findings(review_findings(call(opened).preview()))
 
 
-def by_engine(preview: Preview) -> Told:
+def mandatory_violations(preview: Preview) -> Blocking:
     return {(event.urn.rsplit("::", 1)[-1], event.policy) for event in preview.policies if event.mandatory}
 
 
 @pytest.mark.parametrize(("case", "name", "rule"), CASES, ids=[case for case, _, _ in CASES])
-def test_each_case_is_refused_by_the_rule_meant(broken: Preview, case: str, name: str, rule: str) -> None:
-    assert (name, rule) in by_engine(broken), case
+def test_each_violation_is_refused_by_its_rule(broken: Preview, case: str, name: str, rule: str) -> None:
+    assert (name, rule) in mandatory_violations(broken), case
 
 
-def test_no_rule_of_a_case_is_heard_where_nothing_is_broken(sound: Told) -> None:
-    meant = {rule for _, _, rule in CASES}
-    assert {(name, rule) for name, rule in sound if rule in meant} == set()
+def test_the_rules_find_nothing_without_the_violations(without_violations: Blocking) -> None:
+    rules = {rule for _, _, rule in CASES}
+    assert {(name, rule) for name, rule in without_violations if rule in rules} == set()
 
 
-def test_an_expired_waiver_is_refused_and_waives_nothing(broken: Preview) -> None:
-    assert ("privileged-sandbox", "POD-01") in by_engine(broken)
-    (told_of,) = [event for event in broken.policies if event.policy == "WVR-01"]
-    assert told_of.mandatory
-    assert "until-the-move" in told_of.message
+def test_an_expired_waiver_is_a_violation_and_waives_nothing(broken: Preview) -> None:
+    assert ("privileged-sandbox", "POD-01") in mandatory_violations(broken)
+    (violation,) = [event for event in broken.policies if event.policy == "WVR-01"]
+    assert violation.mandatory
+    assert "until-the-move" in violation.message
 
 
 def test_the_engine_refuses_the_update(broken: Preview) -> None:
@@ -94,9 +94,9 @@ def test_the_engine_refuses_the_update(broken: Preview) -> None:
     assert not any(resource.inputs.get("id") for resource in broken.after.values())
 
 
-def test_the_review_finds_without_the_packs_exactly_what_the_packs_find(broken: Preview, config: Path) -> None:
-    found = judged(broken, config)
-    ours = {(one.finding.urn, one.finding.rule) for one in found if one.blocks}
+def test_the_review_has_the_same_findings_as_the_packs(broken: Preview, config: Path) -> None:
+    found = review_findings(broken, config)
+    ours = {(row.finding.urn, row.finding.rule) for row in found if row.blocks}
     theirs = {(event.urn, event.policy) for event in broken.policies if event.mandatory}
     assert ours == theirs
     assert engine_refusals(broken, found) == []

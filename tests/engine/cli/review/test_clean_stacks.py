@@ -1,4 +1,4 @@
-"""The stacks of this repository are as their own rules want them, before anything of them is made."""
+"""The stacks of this repository have no findings, before anything is created."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ ROOT = Path(__file__).resolve().parents[4]
 @pytest.mark.parametrize(
     ("stack", "least"), [("dev", 100), ("staging", 100), ("prod", 200), ("local", 50), ("full", 300)]
 )
-def test_nothing_is_found_in_a_stack_of_this_repository(stack: str, least: int) -> None:
-    wanted = preview_tree(ROOT, stack)
-    found = rule_evaluator(ReviewRequest(ROOT, stack, offline=True), wanted.settings, datetime.now(UTC).date())
-    assert len(wanted.graph) > least
-    assert [one.as_json() for one in found.evaluate(None, wanted.graph)] == []
+def test_the_stacks_of_this_repository_have_no_findings(stack: str, least: int) -> None:
+    state = preview_tree(ROOT, stack)
+    evaluator = rule_evaluator(ReviewRequest(ROOT, stack, offline=True), state.settings, datetime.now(UTC).date())
+    assert len(state.graph) > least
+    assert [row.as_json() for row in evaluator.evaluate(None, state.graph)] == []

@@ -1,4 +1,4 @@
-"""The whole review: two revisions of a small repository without an account, and a stack that stands, with one."""
+"""The whole review: of two revisions of a small repository offline, and of a deployed stack."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ def homes(encrypted):
 
 @dataclass(frozen=True)
 class Repository:
-    """A small project of ours, in git."""
+    """A small project in a git repository."""
 
     folder: Path
 
     def write(self, *, encrypted: bool, owner: str, queue: str, capabilities: str) -> None:
-        """The program and its stack file."""
+        """Write the program and its stack file."""
         for name, text in (
             ("stacks/Pulumi.dev.yaml", STACK.format(image="a" * 64, capabilities=capabilities)),
             ("stacks/__main__.py", PROGRAM.format(encrypted)),
@@ -70,37 +70,37 @@ class Repository:
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Repository:
-    """With a base in its history, and a working tree that replaces, changes, adds and removes."""
-    made = Repository(tmp_path / "repository")
-    made.folder.mkdir()
-    shutil.copy(ROOT / "Pulumi.yaml", made.folder)
+    """Create a repository with a base commit, and a working tree that replaces, updates, creates and deletes."""
+    repository_ = Repository(tmp_path / "repository")
+    repository_.folder.mkdir()
+    shutil.copy(ROOT / "Pulumi.yaml", repository_.folder)
     for pack in ("isolation", "cost"):
         shutil.copytree(
-            ROOT / "policies" / pack, made.folder / "policies" / pack, ignore=shutil.ignore_patterns("__*__")
+            ROOT / "policies" / pack, repository_.folder / "policies" / pack, ignore=shutil.ignore_patterns("__*__")
         )
-        shutil.copy(ROOT / "policies" / pack / "__main__.py", made.folder / "policies" / pack)
-    (made.folder / ".venv").symlink_to(sys.prefix)
-    made.write(encrypted=True, owner="ann", queue="old", capabilities="dns")
-    made.git("init", "-q")
-    made.git("add", "stacks", "components", "Pulumi.yaml", "policies")
-    made.git("commit", "-qm", "base")
-    made.write(encrypted=False, owner="bob", queue="new", capabilities="dns, web")
-    return made
+        shutil.copy(ROOT / "policies" / pack / "__main__.py", repository_.folder / "policies" / pack)
+    (repository_.folder / ".venv").symlink_to(sys.prefix)
+    repository_.write(encrypted=True, owner="ann", queue="old", capabilities="dns")
+    repository_.git("init", "-q")
+    repository_.git("add", "stacks", "components", "Pulumi.yaml", "policies")
+    repository_.git("commit", "-qm", "base")
+    repository_.write(encrypted=False, owner="bob", queue="new", capabilities="dns, web")
+    return repository_
 
 
 @pytest.fixture
-def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Graphs of commits are kept apart from the person's own."""
-    monkeypatch.setattr(offline, "kept_in", lambda: tmp_path / "kept")
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Use a separate cache for the graphs of commits."""
+    monkeypatch.setattr(offline, "cache_folder", lambda: tmp_path / "kept")
     return tmp_path / "kept"
 
 
-def test_two_revisions_are_compared_each_by_its_own_code(
-    repository: Repository, kept: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_two_revisions_are_compared_each_with_its_own_code(
+    repository: Repository, cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(repository.folder)
-    asked = ["review", "--stack", "dev", "--offline", "--base", "HEAD", "--json"]
-    assert main([*asked, "--format", "markdown,sarif,json", "--out", "out"]) == 1
+    command = ["review", "--stack", "dev", "--offline", "--base", "HEAD", "--json"]
+    assert main([*command, "--format", "markdown,sarif,json", "--out", "out"]) == 1
     document: dict[str, Any] = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert document["changes"] == {"create": 1, "update": 0, "replace": 2, "delete": 1}
     changed = {row["urn"].rsplit("::", 1)[-1]: (row["operation"], row["sureness"]) for row in document["resources"]}
@@ -124,35 +124,35 @@ def test_two_revisions_are_compared_each_by_its_own_code(
     def run_again(*_: object) -> None:
         raise AssertionError
 
-    monkeypatch.setattr(offline, "desired", run_again)
-    assert len(list(kept.iterdir())) == 1
+    monkeypatch.setattr(offline, "preview_tree", run_again)
+    assert len(list(cache.iterdir())) == 1
     known = offline.preview_base(repository.folder, "dev", "HEAD", repository.folder / "unpacked")
     assert {resource.name: resource.inputs.get("encrypted") for resource in known.graph.values()}["homes"] is True
 
 
-def brought_up(opened: Stage, repository: Repository, monkeypatch: pytest.MonkeyPatch) -> tuple[Engine, Call]:
-    """The stack of a repository as it is, and how it is previewed from then on."""
+def deploy(opened: Stage, repository: Repository, monkeypatch: pytest.MonkeyPatch) -> tuple[Engine, Call]:
+    """Deploy the stack of a repository, and return the call for its previews."""
     engine = opened.project(repository.folder, "dev")
-    around = {**engine.environment, "PYTHONPATH": str(repository.folder)}
-    standing = Engine(engine.pulumi, engine.project, "dev", around, engine.logs)
-    standing.up()
-    for name, value in around.items():
+    variables = {**engine.environment, "PYTHONPATH": str(repository.folder)}
+    deployed = Engine(engine.pulumi, engine.project, "dev", variables, engine.logs)
+    deployed.up()
+    for name, value in variables.items():
         if name.startswith("AWS_"):  # the account that quotas are asked of
             monkeypatch.setenv(name, value)
-    return standing, Call(standing.pulumi, standing.project, repository.folder, "dev", around)
+    return deployed, Call(deployed.pulumi, deployed.project, repository.folder, "dev", variables)
 
 
-def test_a_stack_that_stands_is_previewed_with_the_packs_and_looked_at_for_drift(
+def test_a_deployed_stack_is_previewed_with_the_packs_and_checked_for_drift(
     opened: Stage, repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     repository.git("stash", "-q")
-    standing, call = brought_up(opened, repository, monkeypatch)
+    deployed, call = deploy(opened, repository, monkeypatch)
     repository.git("stash", "pop", "-q")
-    by_urn = {row["type"]: row for row in standing.state()}
+    by_urn = {row["type"]: row for row in deployed.state()}
     queue = by_urn["aws:sqs/queue:Queue"]["id"]
     client("sqs", call.environment).tag_queue(QueueUrl=queue, Tags={"owner": "somebody"})
-    question = ReviewRequest(repository.folder, "dev", base="HEAD", drift=True, call=call)
-    found = review(question)
+    request_ = ReviewRequest(repository.folder, "dev", base="HEAD", drift=True, call=call)
+    found = review(request_)
 
     assert found.drift is not None
     assert [(change.operation, change.name) for change in found.drift] == [("update", "old")]
@@ -163,7 +163,7 @@ def test_a_stack_that_stands_is_previewed_with_the_packs_and_looked_at_for_drift
         "old": "delete",
     }
     assert {loss.change.name for loss in found.losses if loss.blocks} == {"homes", "ann"}
-    states = {(one.finding.rule, one.finding.path, one.name): one.state for one in found.findings}
+    states = {(row.finding.rule, row.finding.path, row.name): row.state for row in found.findings}
     assert states["EFS-01", "encrypted", "homes"] == "new"
     assert "existing" in states.values()
     assert found.refused == []
@@ -171,7 +171,7 @@ def test_a_stack_that_stands_is_previewed_with_the_packs_and_looked_at_for_drift
 
 
 # A file system that stays as it is, and queues of which one goes
-STANDING = """import pulumi
+DEPLOYED = """import pulumi
 from pulumi_aws import efs, sqs
 
 def homes(encrypted):
@@ -182,20 +182,20 @@ def homes(encrypted):
 """
 
 
-def test_what_stays_as_it_is_is_judged_and_what_goes_is_not(
+def test_unchanged_resources_are_evaluated_and_deleted_ones_are_not(
     opened: Stage, repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = repository.folder / "components" / "homes.py"
-    module.write_text(STANDING.format(retained=True, queues=["stays", "goes"]), encoding="utf-8")
-    standing, call = brought_up(opened, repository, monkeypatch)
-    queue = next(row["id"] for row in standing.state() if row["urn"].endswith("::goes"))
-    module.write_text(STANDING.format(retained=False, queues=["stays"]), encoding="utf-8")
+    module.write_text(DEPLOYED.format(retained=True, queues=["stays", "goes"]), encoding="utf-8")
+    deployed, call = deploy(opened, repository, monkeypatch)
+    queue = next(row["id"] for row in deployed.state() if row["urn"].endswith("::goes"))
+    module.write_text(DEPLOYED.format(retained=False, queues=["stays"]), encoding="utf-8")
     for drift in (False, True):
         if drift:
             client("sqs", call.environment).tag_queue(QueueUrl=queue, Tags={"owner": "somebody"})
         found = review(ReviewRequest(repository.folder, "dev", drift=drift, call=call))
         assert {change.name: change.operation for change in found.changes} == {"goes": "delete"}
-        states = {(one.finding.rule, one.name): one.state for one in found.findings}
+        states = {(row.finding.rule, row.name): row.state for row in found.findings}
         assert states["EFS-01", "homes"] == "existing", drift
         assert states["COST-01", "stays"] == "existing", drift
         assert states["COST-01", "goes"] == "fixed", drift
@@ -203,15 +203,15 @@ def test_what_stays_as_it_is_is_judged_and_what_goes_is_not(
         assert found.refused == [], drift
 
 
-def test_a_stack_that_has_nothing_yet_is_looked_at_for_drift_too(opened: Stage, repository: Repository) -> None:
+def test_an_empty_stack_is_checked_for_drift(opened: Stage, repository: Repository) -> None:
     engine = opened.project(repository.folder, "dev")
-    around = {**engine.environment, "PYTHONPATH": str(repository.folder)}
+    variables = {**engine.environment, "PYTHONPATH": str(repository.folder)}
     found = review(
         ReviewRequest(
             repository.folder,
             "dev",
             drift=True,
-            call=Call(engine.pulumi, engine.project, repository.folder, "dev", around),
+            call=Call(engine.pulumi, engine.project, repository.folder, "dev", variables),
         )
     )
     assert found.failure == ""

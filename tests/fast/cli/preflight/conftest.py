@@ -1,4 +1,4 @@
-"""A simulated account in this process, and sessions that hand out clients whose answers are written down."""
+"""A simulated account in this process, and sessions whose clients have stubbed responses."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ KEYS = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing"}
 
 @pytest.fixture(scope="session")
 def cloud() -> Iterator[str]:
-    """The simulated AWS, shared by the tests of a worker."""
+    """Start the simulated AWS, shared by the tests of a worker."""
     with Cloud.start() as running:
         yield running.url
 
 
 class StubbedSession:
-    """A session whose clients answer what was written down, in that order, and nothing else."""
+    """A session whose clients return only stubbed responses, in order."""
 
     def __init__(self, endpoint: str = "") -> None:
         self.endpoint = endpoint
@@ -32,7 +32,7 @@ class StubbedSession:
         self.clients: dict[str, Any] = {}
 
     def client(self, service: str, **options: Any) -> Any:
-        """The written client, or one of the simulated cloud."""
+        """Return a stubbed client, or one of the simulated cloud."""
         if service not in self.clients:
             endpoint_options = {"endpoint_url": self.endpoint} if self.endpoint else {}
             self.clients[service] = boto3.client(
@@ -41,20 +41,20 @@ class StubbedSession:
         return self.clients[service]
 
     def stub(self, service: str) -> Stubber:
-        """What answers for a service from now on."""
+        """Return the stub of a service."""
         if service not in self.stubs:
             self.stubs[service] = Stubber(self.client(service))
             self.stubs[service].activate()
         return self.stubs[service]
 
     def account(self) -> Account:
-        """An account that is asked through this session."""
+        """Return an account with this session."""
         return Account(REGION, self)  # pyright: ignore[reportArgumentType] - all of a session that is used
 
 
 @pytest.fixture
 def stubbed() -> Iterator[StubbedSession]:
-    """Nothing answers but what is written down, and all of that is asked for."""
+    """Return a session with stubs alone, all of which must be used."""
     session = StubbedSession()
     yield session
     for stub in session.stubs.values():
@@ -63,5 +63,5 @@ def stubbed() -> Iterator[StubbedSession]:
 
 @pytest.fixture
 def simulated(cloud: str) -> StubbedSession:
-    """The simulated cloud, but for services that are written."""
+    """Return a session for the simulated cloud, except for stubbed services."""
     return StubbedSession(cloud)

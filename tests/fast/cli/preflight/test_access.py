@@ -1,4 +1,4 @@
-"""Whether the caller gets into the cluster: by the stack file where it is made, by its entries where it stands."""
+"""Access of the caller to the cluster: by the settings of a new one, by the access entries of an existing one."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_new_cluster_admits_its_deployers_and_admins(
 
 
 def check_entry(stubbed: StubbedSession, policy: str, scope: str = "cluster") -> Check:
-    """The check where there is an entry with a policy."""
+    """Return the check for an access entry with a policy."""
     session(stubbed)
     entry = {"clusterName": "shared", "principalArn": ROLE}
     stub = stubbed.stub("eks")

@@ -1,4 +1,4 @@
-"""What stands already in the simulated account: right as it is, and wrong in each of the ways that matter."""
+"""Existing resources in the simulated account: valid ones, and each relevant problem."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def test_a_permissive_file_system_policy_is_a_problem(
 
 @pytest.fixture
 def cluster(resources: ExistingResources) -> str:
-    """A cluster that is right, to be spoiled."""
+    """Create a valid cluster, which a test can then break."""
     return resources.raise_cluster()
 
 

@@ -1,4 +1,4 @@
-"""What settings need of an account, as numbers."""
+"""The needs of settings, as numbers."""
 
 from __future__ import annotations
 

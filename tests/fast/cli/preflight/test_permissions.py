@@ -1,4 +1,4 @@
-"""Permissions: who is simulated, what is missing by name, and what a simulation cannot tell."""
+"""Permissions: the simulated principal, the missing actions, and unknown results."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def caller(stubbed: StubbedSession, arn: str) -> None:
 
 
 def results(names: list[str], **decisions: str) -> dict[str, Any]:
-    """The simulation's answer, with everything allowed but those that are named without their service."""
+    """Return a simulation's response in which all actions are allowed, except the given decisions."""
     return {
         "EvaluationResults": [
             {
@@ -40,7 +40,7 @@ def results(names: list[str], **decisions: str) -> dict[str, Any]:
 
 
 def queue(stubbed: StubbedSession, **decisions: str) -> Check:
-    """The check of one service that has one row."""
+    """Return the check of one service with one row."""
     (row,) = [row for row in actions_of(settings(), ACCOUNT, "aws") if row.service == "sqs"]
     stubbed.stub("iam").add_response(
         "simulate_principal_policy",
@@ -60,7 +60,7 @@ def run_check(stubbed: StubbedSession, service: str) -> Check:
 
 
 def session(stubbed: StubbedSession) -> None:
-    """A caller by a session of a role, whose path only IAM knows."""
+    """Stub a caller with a session of a role, whose path only IAM has."""
     caller(stubbed, f"arn:aws:sts::{ACCOUNT}:assumed-role/pipeline/run-1")
     role = {
         "Path": "/ci/",

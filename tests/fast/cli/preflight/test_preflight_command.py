@@ -1,4 +1,4 @@
-"""`agentenv preflight` as a person and a pipe use it: with a cloud, with half of one, and with none."""
+"""`agentenv preflight` with the simulated cloud, with an unreachable one, and without credentials."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agentenv.cli import main as cli
 
 @pytest.fixture
 def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Nobody's credentials, and no machine that would give some."""
+    """Remove all credentials, and the instance metadata service."""
     for name in ("AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")

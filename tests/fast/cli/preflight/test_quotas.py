@@ -1,4 +1,4 @@
-"""Quotas: what others use counts, what is ours already is not needed twice, and silence fails nothing."""
+"""Quotas: usage of others counts, the environment's own usage does not, and failed calls fail nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Zones, instance types, versions and images, of the simulated account or as written down."""
+"""Zones, instance types, versions and images, from the simulated account or from stubs."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ PARAMETER = (
 
 
 def image(stubbed: StubbedSession, found: list[dict[str, str]] | None) -> Check:
-    """The check of the one image that the system's nodes need."""
+    """Return the check of the image of the system nodes."""
     ssm = stubbed.stub("ssm")
     if found is None:
         ssm.add_client_error("get_parameter", "ParameterNotFound", "", expected_params={"Name": PARAMETER})

@@ -1,4 +1,4 @@
-"""Prices looked up: page after page, each line of ours once, and a file that is whole or as it was."""
+"""The refresh of prices: all pages, one query for each price, and an atomic file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KEYS = {"aws_access_key_id": "a", "aws_secret_access_key": "b", "region_name": "
 
 
 def product(usage: str, *tiers: tuple[str, str], **attributes: str) -> str:
-    """A line as the price list has it."""
+    """Return a line of the price list."""
     dimensions = {f"d{number}": {"beginRange": begin, "pricePerUnit": {"USD": dollars}}
                   for number, (begin, dollars) in enumerate(tiers)}  # fmt: skip
     return json.dumps(
@@ -92,7 +92,7 @@ def test_the_properties_of_instance_types_come_from_the_region() -> None:
 
 
 class Listing:
-    """A price list and a region that answer from what stands here; every call is counted."""
+    """A price list and a region with fixed responses."""
 
     def __init__(self, book: PriceBook, factor: Decimal = Decimal(1)) -> None:
         self.lines: dict[str, list[str]] = {}

@@ -1,4 +1,4 @@
-"""The export: the same rows in CSV and Parquet, and nothing at all where they are not FOCUS."""
+"""The export: the same rows in CSV and Parquet, and no file for invalid rows."""
 
 from __future__ import annotations
 

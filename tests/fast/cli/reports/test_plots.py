@@ -1,4 +1,4 @@
-"""The plot of an estimate: drawn as asked for, the same bytes for the same figures, whole or not at all."""
+"""The plot of an estimate: its formats, reproducible bytes, and an atomic file."""
 
 from __future__ import annotations
 

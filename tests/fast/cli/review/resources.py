@@ -1,4 +1,4 @@
-"""Resources and reviews to judge, as short as they can be said."""
+"""Short constructors of resources, findings and reviews."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ ACCESS_POINT = "aws:efs/accessPoint:AccessPoint"
 def urn(
     kind: str, name: str, inside: str = "agent-environment:index:Environment$agent-environment:index:Storage"
 ) -> str:
-    """The URN that the engine would give it."""
+    """Return the URN of a resource."""
     return f"urn:pulumi:prod::agent-environment::{inside}${kind}::{name}"
 
 
 def resource(kind: str, name: str, inputs: dict[str, Any] | None = None, **more: Any) -> Resource:
-    """A resource of the storage component."""
+    """Return a resource of the storage component."""
     return Resource(urn(kind, name), kind, inputs or {}, **more)
 
 
 def of(*resources: Resource) -> Graph:
-    """A graph of resources."""
+    """Return a graph of resources."""
     return graph(resources)
 
 
 def depending(on: Resource, key: str, kind: str, name: str, inputs: dict[str, Any], **more: Any) -> Resource:
-    """A resource one of whose inputs is another's, and not known yet."""
+    """Return a resource with an unknown input from another one."""
     return resource(
         kind,
         name,
@@ -52,7 +52,7 @@ def depending(on: Resource, key: str, kind: str, name: str, inputs: dict[str, An
 def judged(
     rule: str = "POD-01", severity: Severity = "Critical", state: Any = "new", *, blocks: bool = True, **more: Any
 ) -> ReviewFinding:
-    """A finding on a file system called `fs`."""
+    """Return a finding on a file system called `fs`."""
     finding = Finding(
         rule,
         severity,
@@ -72,7 +72,7 @@ def judged(
 
 
 def waiver(**more: Any) -> Waiver:
-    """A waiver of POD-01 on that file system."""
+    """Return a waiver of POD-01 on that file system."""
     values: dict[str, Any] = {
         "id": "for-now",
         "rule": "POD-01",
@@ -89,17 +89,17 @@ def waiver(**more: Any) -> Waiver:
 
 
 def report(**more: Any) -> Report:
-    """A review of prod against main."""
+    """Return a review of prod against main."""
     return Report(Comparison("prod", "main", offline=True), **{"costs": Costs(), **more})
 
 
 def created(count: int) -> list[Change]:
-    """So many resources that would be created, no two of one type."""
+    """Return creations of resources with different types."""
     return [
         Change("create", urn(f"aws:x/y{number}:Z", f"thing-{number}"), f"aws:x/y{number}:Z") for number in range(count)
     ]
 
 
 def at(resource_: Resource, file: str, line: int) -> Resource:
-    """The same, registered in a line of the program."""
+    """Return the resource with a source line."""
     return Resource(**{**vars(resource_), "source": Source(file, line)})

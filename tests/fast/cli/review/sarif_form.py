@@ -1,6 +1,6 @@
-"""The part of SARIF 2.1.0 that we write, as a schema of our own: what the standard requires of it, and nothing else.
+"""A JSON schema for the part of SARIF 2.1.0 that the review writes.
 
-The standard's own schema allows properties that mean nothing to it almost nowhere, and neither does this one.
+Like the standard's schema, it allows additional properties almost nowhere.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ LEVEL: dict[str, Any] = {"enum": ["none", "note", "warning", "error"]}
 
 
 def form(required: list[str] | None = None, **properties: dict[str, Any]) -> dict[str, Any]:
-    """An object with these properties and no others."""
+    """Return the schema of an object with these properties and no others."""
     return {"type": "object", "required": required or [], "properties": properties, "additionalProperties": False}
 
 
 def many(items: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """A list."""
+    """Return the schema of a list."""
     return {"type": "array", "items": items, **more}
 
 
@@ -88,7 +88,7 @@ LOG = form(["version", "runs"], version={"const": "2.1.0"}, runs=many(RUN))
 
 
 def wrong_in(log: dict[str, Any]) -> list[str]:
-    """What is wrong in a log: its form, and what the standard says beyond it."""
+    """Return the violations of a log: of the schema, and of the standard's other rules."""
     found = [f"{error.json_path}: {error.message}" for error in jsonschema.Draft202012Validator(LOG).iter_errors(log)]
     for run in log["runs"]:
         rules = [rule["id"] for rule in run["tool"]["driver"]["rules"]]

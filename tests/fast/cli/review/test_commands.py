@@ -1,4 +1,4 @@
-"""`agentenv review` and `agentenv waivers`: what they write, print and end with."""
+"""`agentenv review` and `agentenv waivers`: their files, output and exit codes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[4]
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A checkout with stack files and nothing to run."""
+    """Create a checkout with stack files and no program."""
     shutil.copy(ROOT / "Pulumi.yaml", tmp_path)
     shutil.copytree(ROOT / "stacks", tmp_path / "stacks")
     (tmp_path / "policies").mkdir()

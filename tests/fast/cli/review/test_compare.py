@@ -1,4 +1,4 @@
-"""What an update would do, told from two graphs."""
+"""The prediction of an update from two graphs."""
 
 from __future__ import annotations
 

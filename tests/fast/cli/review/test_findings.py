@@ -1,4 +1,4 @@
-"""Findings of two graphs joined, and where each is mended."""
+"""The findings of two graphs, and their locations."""
 
 from __future__ import annotations
 
@@ -95,14 +95,14 @@ def test_a_failure_that_was_indeterminate_is_new() -> None:
 
 
 def holes(view: Judgeable) -> Iterator[Outcome]:
-    """Several things wrong in one place."""
+    """Yield several findings with the same path."""
     field = view.at("encrypted")
     for word in str(field.value).split():
         yield unknown(field) if word == "later" else fail(field, word)
 
 
 def messages(before: str, after: str) -> list[tuple[str, str, bool]]:
-    """What is said of a change of the holes in one place, with whether each blocks."""
+    """Return the message, the state and the blocking of each finding of a change."""
     rules = (replace(rule(), check=holes),)
     graphs = (of(fs("a", before)) if before else of(), of(fs("a", after)))
     return [(one.finding.message, one.state, one.blocks) for one in judged(*graphs, rules=rules)]

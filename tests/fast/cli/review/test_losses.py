@@ -1,4 +1,4 @@
-"""The guard: what holds data stays unless the pull request says so."""
+"""Resources with data, and the allowances for their loss."""
 
 from __future__ import annotations
 

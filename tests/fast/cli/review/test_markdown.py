@@ -1,4 +1,4 @@
-"""The review as a comment: what decides stands on top, nothing in it steers, and it always fits."""
+"""The review as a comment: the verdict first, escaped text, and the size limit."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_markup_in_texts_is_escaped(text: str) -> None:
 
 
 def finished(text: str) -> str:
-    """Words as they stand on the page, where people and issues are looked for."""
+    """Return a text as rendered, where mentions and issues are found."""
     page = MarkdownIt("commonmark", {"html": True}).render(plain(text))
     return html.unescape(re.sub(r"<[^>]*>", "", page))
 

@@ -1,4 +1,4 @@
-"""Reading a preview's digest and event log, and the engine being asked for one."""
+"""The digest and event log of a preview, and the call of the engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What follows from two sets of settings: what sandboxes may reach, quotas, cost."""
+"""The parts of a review from settings: capabilities, quotas and cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a value may be shown."""
+"""The values that a review may show."""
 
 from __future__ import annotations
 
