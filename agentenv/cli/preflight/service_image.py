@@ -1,4 +1,4 @@
-"""Check that the registry has the service's image, and that its version fits this package."""
+"""Check that the registry has the images of the service and of workspaced, and the version of the first."""
 
 from __future__ import annotations
 
@@ -17,23 +17,42 @@ _LABEL = "compare the label org.opencontainers.image.version of the image"
 
 
 def questions(settings: Settings) -> list[Question]:
-    """Return the question about the image, where the service is deployed."""
-    image = settings.service.image
-    if image is None or not settings.service.enabled:
+    """Return the questions about the images of the service and of workspaced, where they are deployed."""
+    service = settings.service
+    if service.image is None or not service.enabled:
         return []
-    return [
-        Question(
-            "image of the service", f"{format_version(OLDEST_IMAGE)} or newer", lambda account: _check(account, image)
+    oldest = f"{format_version(OLDEST_IMAGE)} or newer"
+    image, inside = service.image, service.workspaced
+    checks = [Question("image of the service", oldest, lambda account: _check_version(account, image))]
+    if inside is not None:
+        checks.append(
+            Question("image of workspaced", "in the registry", lambda account: _check_image(account, inside.image))
         )
-    ]
+    return checks
 
 
-def _check(account: Account, image: str) -> Answer:
+def _check_version(account: Account, image: str) -> Answer:
+    tags = _tags(account, image)
+    if isinstance(tags, Answer):
+        return tags
+    if tags is None:
+        return _version_answer(version_of_image(image), f"{_elsewhere(image)}; {_LABEL}")
+    versions = [version for tag in tags if (version := version_of_tag(tag)) is not None]
+    return _version_answer(max(versions, default=None), f"none of its tags is a version; {_LABEL}")
+
+
+def _check_image(account: Account, image: str) -> Answer:
+    tags = _tags(account, image)
+    if isinstance(tags, Answer):
+        return tags
+    return Answer("found", ok=True, why="") if tags is not None else Answer(None, ok=None, why=_elsewhere(image))
+
+
+def _tags(account: Account, image: str) -> list[str] | Answer | None:
+    """Return the tags of an image in ECR; an answer if it is missing, None for another registry or region."""
     repository = ecr_image(image)
-    if repository is None:
-        return _version_answer(version_of_image(image), f"the registry is not ECR; {_LABEL}")
-    if repository["region"] != account.region:
-        return _version_answer(version_of_image(image), f"the registry is in {repository['region']}; {_LABEL}")
+    if repository is None or repository["region"] != account.region:
+        return None
     try:
         details = account.call(
             "ecr",
@@ -46,9 +65,12 @@ def _check(account: Account, image: str) -> Answer:
         if error.code not in {"ImageNotFoundException", "RepositoryNotFoundException"}:
             raise
         return Answer(None, ok=False, why=f"{error}; push the image of this release there")
-    tags = [tag for detail in details for tag in detail.get("imageTags", [])]
-    versions = [version for tag in tags if (version := version_of_tag(tag)) is not None]
-    return _version_answer(max(versions, default=None), f"none of its tags is a version; {_LABEL}")
+    return [tag for detail in details for tag in detail.get("imageTags", [])]
+
+
+def _elsewhere(image: str) -> str:
+    repository = ecr_image(image)
+    return "the registry is not ECR" if repository is None else f"the registry is in {repository['region']}"
 
 
 def _version_answer(version: tuple[int, int, int] | None, unknown: str) -> Answer:

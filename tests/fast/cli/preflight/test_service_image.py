@@ -76,3 +76,25 @@ def test_outside_ecr_the_tag_of_the_reference_has_the_version(stubbed: StubbedSe
 @pytest.mark.parametrize("service", [{}, {"image": f"{REPOSITORY}@{DIGEST}", "enabled": False}])
 def test_a_stack_without_a_service_has_no_question(service: dict[str, Any]) -> None:
     assert questions(settings({"service": service})) == []
+
+
+@pytest.mark.parametrize(
+    ("registry", "code", "ok"),
+    [
+        (REPOSITORY, None, True),
+        (REPOSITORY, "ImageNotFoundException", False),
+        (REPOSITORY, "AccessDeniedException", None),
+        ("registry.example.com/workspaced", None, None),
+    ],
+)
+def test_the_image_of_workspaced_has_to_be_in_its_registry(
+    stubbed: StubbedSession, registry: str, code: str | None, ok: bool | None
+) -> None:
+    inside = {"image": f"{registry}@{DIGEST}"}
+    service = {"image": f"registry.example.com/service:0.1.0@{DIGEST}", "workspaced": inside}
+    _, question = questions(settings({"service": service}))
+    if code is not None:
+        stubbed.stub("ecr").add_client_error("describe_images", code, "no")
+    elif registry == REPOSITORY:
+        describe_images(stubbed, ["any"])
+    assert run_checks([question], stubbed.account())[0].ok is ok

@@ -87,6 +87,20 @@ def test_a_class_is_called_by_the_control_plane_and_by_whom_was_granted_it(made:
     assert all("cidrIpv4" not in one.inputs for one in rules(made, "Ingress", CLOSED, OPEN, SECOND))
 
 
+def test_the_daemon_of_a_class_is_reached_from_the_nodes_and_by_a_name_that_no_class_takes() -> None:
+    classes = [fargate("nodes", daemon="image", capabilities=[{"class": "served", "ports": [80]}])]
+    classes += [fargate("served", daemon="image")]
+    made = registered(lambda: cluster(classes=classes).class_security_group_ids)
+    called = {(rule.group, rule.ports) for one in rules(made, "Ingress", "eks-class-served-id") for rule in [read(one)]}
+    assert called == {
+        ("sg-cluster", (10250, 10250)),
+        ("sg-nodes", (49983, 49983)),
+        ("eks-class-nodes-id", (80, 80)),
+    }
+    names = [one.name for one in rules(made, "Ingress", "eks-class-served-id")]
+    assert len(set(names)) == len(names)
+
+
 def test_the_cluster_lets_in_for_the_api_and_for_names_those_who_have_them(made: Graph) -> None:
     let_in = {
         (one.inputs["referencedSecurityGroupId"], one.inputs["ipProtocol"], one.inputs["fromPort"])
