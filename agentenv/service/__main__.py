@@ -1,7 +1,7 @@
-"""The service as a process: `python -m agentenv.service --settings FILE …`.
+"""The service as a process: `python -m agentenv.service --settings FILE …` serves the API; `--loops` runs the loops.
 
-The API and its health endpoints are on one port, metrics on another that only Prometheus reaches. The elected replica
-runs the loops in a thread. On SIGTERM it stops leading, finishes open requests, and exits.
+The API, or the loops' probes, are on one port, and metrics on another that only Prometheus reaches. The loops are a
+process of their own and never delay a request. On SIGTERM it stops leading or finishes open requests, and exits.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import signal
 import sys
-import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -22,7 +22,7 @@ from agentenv.service.telemetry import logs, traces
 from agentenv.service.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
-    from agentenv.core.workspaces.workspace import Workspace
+    from starlette.types import ASGIApp
 
 _LOG = logging.getLogger("service")
 # A request for a cold workspace may wait for a node; Kubernetes gives the pod this long and a little more.
@@ -49,98 +49,87 @@ def main(arguments: list[str]) -> int:
     metrics_server, _ = start_http_server(configuration.metrics_port, configuration.host, metrics.registry)
     try:
         _LOG.info("starting", extra={"facts": _startup_facts(configuration)})
-        broken = asyncio.run(serve(configuration, metrics))
+        failed = asyncio.run((serve_loops if configuration.loops else serve)(configuration, metrics))
     finally:
         metrics_server.shutdown()
         end_traces()
     _LOG.info("ended")
-    return EXIT_FAILED if broken else 0
+    return EXIT_FAILED if failed else 0
 
 
 async def serve(configuration: Configuration, metrics: Metrics) -> bool:
-    """Serve the API, and run the loops while elected; return whether loops or watches failed."""
+    """Serve the API until SIGTERM; return whether the watches of the cluster failed."""
     from agentenv.service.http.app import create_app
-    from agentenv.service.http.connection_limits import LimitedProtocol
-    from agentenv.service.kube.snapshot import WorkspaceSnapshot
 
-    snapshot = WorkspaceSnapshot()
-    server: uvicorn.Server | None = None
+    failed = False
 
-    def stop_serving() -> None:
-        # A replica that can no longer lead, or no longer sees the cluster, is replaced by a fresh one.
-        if server is not None:
-            server.should_exit = True
+    def on_watches_ended() -> None:
+        nonlocal failed
+        failed = True
+        _LOG.error("the watches of the cluster ended; the process exits")
+        # A replica that no longer sees the cluster is replaced by a fresh one.
+        server.should_exit = True
 
-    with loops(configuration, metrics, stop_serving, snapshot.workspaces) as broken:
-
-        def on_watches_ended() -> None:
-            _LOG.error("the watches of the cluster ended; the process exits")
-            broken.set()
-            stop_serving()
-
-        server = uvicorn.Server(
-            uvicorn.Config(
-                create_app(configuration, metrics, snapshot, on_watches_ended),
-                host=configuration.host,
-                port=configuration.port,
-                http=LimitedProtocol,
-                ws="none",
-                log_config=None,
-                access_log=False,
-                # Anybody can send X-Forwarded-For, so the peer's address is the source.
-                proxy_headers=False,
-                server_header=False,
-                timeout_graceful_shutdown=GRACE_SECONDS,
-            )
-        )
-        await server.serve()
-    return broken.is_set()
+    server = _server(configuration, create_app(configuration, metrics, on_watches_ended))
+    await server.serve()
+    return failed
 
 
-@contextlib.contextmanager
-def loops(
-    configuration: Configuration,
-    metrics: Metrics,
-    on_failure: Callable[[], None],
-    workspace_snapshot: Callable[[], Sequence[Workspace] | None],
-) -> Generator[threading.Event]:
-    """Run the loops in a thread that ends first; if they fail, call `on_failure` and set the event.
+async def serve_loops(configuration: Configuration, metrics: Metrics) -> bool:
+    """Run the loops while elected, until SIGTERM, and serve their probes; return whether loops or watches failed."""
+    from agentenv.service.loops.runner import LoopsProcess
 
-    `workspace_snapshot` returns the workspaces that the API's watches know of.
-    """
-    broken, stop = threading.Event(), threading.Event()
-    if not configuration.loops:
-        yield broken
-        return
-    from agentenv.service.loops.runner import run_loops
+    process = LoopsProcess(configuration, metrics)
+    server = _server(configuration, process.probes())
+    loops = asyncio.create_task(process.run(), name="loops")
 
-    async def run_until_stopped() -> None:
-        stopping = asyncio.Event()
-        waiting = asyncio.create_task(asyncio.to_thread(stop.wait))
-        waiting.add_done_callback(lambda _: stopping.set())
-        await run_loops(configuration, metrics, stopping, workspace_snapshot)
+    loops.add_done_callback(lambda _: setattr(server, "should_exit", True))
+    await server.serve()
+    process.stop.set()
+    await asyncio.wait([loops], timeout=_LOOPS_END_SECONDS)
+    return process.failed
 
-    def run_guarded() -> None:
+
+class _Server(uvicorn.Server):
+    """A server that ends at a signal. uvicorn's own would then raise the signal again, and kill the process by it."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Handle signals while it serves."""
+        loop, signals = asyncio.get_running_loop(), (signal.SIGINT, signal.SIGTERM)
+        for number in signals:
+            loop.add_signal_handler(number, self.handle_exit, number, None)
         try:
-            asyncio.run(run_until_stopped())
-        except Exception:  # noqa: BLE001 - any failure is logged and ends the process
-            _LOG.exception("the loops failed")
-        if not stop.is_set():
-            broken.set()
-            on_failure()
+            yield
+        finally:
+            for number in signals:
+                loop.remove_signal_handler(number)
 
-    thread = threading.Thread(target=run_guarded, name="loops", daemon=True)
-    thread.start()
-    try:
-        yield broken
-    finally:
-        stop.set()
-        thread.join(_LOOPS_END_SECONDS)
+
+def _server(configuration: Configuration, app: ASGIApp) -> _Server:
+    from agentenv.service.http.connection_limits import LimitedProtocol
+
+    return _Server(
+        uvicorn.Config(
+            app,
+            host=configuration.host,
+            port=configuration.port,
+            http=LimitedProtocol,
+            ws="none",
+            log_config=None,
+            access_log=False,
+            # Anybody can send X-Forwarded-For, so the peer's address is the source.
+            proxy_headers=False,
+            server_header=False,
+            timeout_graceful_shutdown=GRACE_SECONDS,
+        )
+    )
 
 
 def _startup_facts(configuration: Configuration) -> dict[str, object]:
     return {
         "replica": configuration.replica,
+        "loops": configuration.loops,
         "environment": configuration.settings.environment,
         "cluster": configuration.cluster_name,
         "classes": [sandbox_class.name for sandbox_class in configuration.settings.sandbox_classes],

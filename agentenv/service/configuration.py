@@ -42,7 +42,7 @@ class Configuration:
     secrets_prefix: str | None = None  # of the ARNs of owners' secrets
     prometheus: str | None = None  # the URL that usage is queried from
     traces: str | None = None  # where traces are sent: an OTLP endpoint over HTTP
-    loops: bool = True  # whether it takes part in the leader election of the loops
+    loops: bool = False  # whether it runs the loops instead of the API
 
     @property
     def region(self) -> str:
@@ -83,7 +83,7 @@ def parser() -> argparse.ArgumentParser:
     add("--prometheus", metavar="URL", help="where usage is queried")
     traces = "an OTLP endpoint over HTTP; default: OTEL_EXPORTER_OTLP_ENDPOINT, else no traces"
     add("--traces", metavar="URL", help=traces)
-    add("--no-loops", action="store_true", help="serve requests only, and never run the loops")
+    add("--loops", action="store_true", help="run the loops while elected, instead of serving the API")
     return command_line
 
 
@@ -111,7 +111,7 @@ def parse_configuration(arguments: Sequence[str], environment: Mapping[str, str]
         secrets_prefix=options.secrets_prefix,
         prometheus=options.prometheus,
         traces=options.traces or variables.get("OTEL_EXPORTER_OTLP_ENDPOINT") or None,
-        loops=not options.no_loops,
+        loops=options.loops,
     )
 
 

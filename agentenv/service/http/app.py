@@ -24,7 +24,6 @@ from agentenv.service.http.auth.token_reviews import TokenReviewer
 from agentenv.service.http.dependencies import Dependencies
 from agentenv.service.http.swarm_tasks import SwarmTasks
 from agentenv.service.kube.client import KubeClient
-from agentenv.service.kube.snapshot import WorkspaceSnapshot
 from agentenv.service.ledger import routes as usage_routes
 from agentenv.service.ledger.setup import budgets_of, ledger_of, recorder_of
 from agentenv.service.workspaces.backend import KubernetesBackend, running_backend
@@ -46,14 +45,11 @@ DESCRIPTION = (
 
 
 def create_app(
-    configuration: Configuration,
-    metrics: Metrics,
-    snapshot: WorkspaceSnapshot | None = None,
-    on_watches_ended: Callable[[], None] = lambda: None,
+    configuration: Configuration, metrics: Metrics, on_watches_ended: Callable[[], None] = lambda: None
 ) -> FastAPI:
     """Create the API of one replica; it is connected to its cluster while it is served.
 
-    `snapshot` is what the replica's loops read. `on_watches_ended` is called if the watches of the cluster end early.
+    `on_watches_ended` is called if the watches of the cluster end early.
     """
 
     @contextlib.asynccontextmanager
@@ -61,11 +57,10 @@ def create_app(
         async with _dependencies(configuration, metrics, on_watches_ended) as dependencies:
             app.state.dependencies = dependencies
             counter = asyncio.create_task(_report_counts(dependencies))
-            with (snapshot or WorkspaceSnapshot()).attach(dependencies.backend):
-                try:
-                    yield
-                finally:
-                    counter.cancel()
+            try:
+                yield
+            finally:
+                counter.cancel()
 
     return application(lifespan, metrics)
 

@@ -97,7 +97,7 @@ class Context:
 
         Whoever then does something to one reads it again.
         """
-        snapshot = await asyncio.to_thread(self.workspace_snapshot)
+        snapshot = self.workspace_snapshot()
         async with self._lock:
             if snapshot is not None:
                 self._recent, self._read = (), None

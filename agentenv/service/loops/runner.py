@@ -1,14 +1,18 @@
-"""Take part in the leader election, and run the loops while this replica leads."""
+"""Take part in the leader election, and run the loops while this replica leads, in a process of their own."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
 from agentenv.service.aws.access_points import Efs
+from agentenv.service.catalog import Catalog
 from agentenv.service.kube.client import KubeClient
 from agentenv.service.ledger.setup import budgets_of, recorder_of
 from agentenv.service.loops.activity_sources import Prometheus
@@ -19,12 +23,14 @@ from agentenv.service.loops.scheduler import Scheduler
 from agentenv.service.workspaced.activity import WorkspacedActivity
 from agentenv.service.workspaced.client import WorkspacedClient
 from agentenv.service.workspaced.tokens import TokenSigner
+from agentenv.service.workspaces.backend import KubernetesBackend, running_backend
 
 if TYPE_CHECKING:
-    from agentenv.core.workspaces.workspace import Workspace
+    from collections.abc import Callable
+
+    from starlette.requests import Request
+
     from agentenv.service.configuration import Configuration
-    from agentenv.service.ledger.budgets import Budgets
-    from agentenv.service.ledger.record import LedgerRecorder
     from agentenv.service.telemetry.metrics import Metrics
 
 TICK = 0.5
@@ -33,69 +39,79 @@ END = 10.0
 _LOG = logging.getLogger(__name__)
 
 
-async def run_loops(
-    configuration: Configuration,
-    metrics: Metrics,
-    stop: asyncio.Event,
-    workspace_snapshot: Callable[[], Sequence[Workspace] | None],
-) -> None:
-    """Take part in the leader election and run the loops while elected, until stopped."""
-    # The election has a connection of its own, and does not wait behind a pass. It retries by its own interval.
-    election_client = KubeClient.from_kubeconfig(configuration.kubeconfig, attempts=1)
-    client = KubeClient.from_kubeconfig(configuration.kubeconfig)
-    leader = Leader(election_client, configuration.namespace, configuration.replica)
-    signer = TokenSigner(client, configuration.namespace, leader.clock.now)
-    workspaced = WorkspacedClient(signer) if configuration.settings.service.workspaced else None
-    try:
+class LoopsProcess:
+    """The loops of one replica, with the watches that tell them of workspaces."""
+
+    def __init__(self, configuration: Configuration, metrics: Metrics) -> None:
+        self._configuration, self._metrics = configuration, metrics
+        self.stop = asyncio.Event()
+        self.failed = False
+        self._is_synced: Callable[[], bool] = lambda: False
+
+    def probes(self) -> Starlette:
+        """Return the liveness and readiness probes. A pass that blocks the event loop fails them."""
+
+        async def alive(_: Request) -> Response:
+            return PlainTextResponse("alive\n")
+
+        async def ready(_: Request) -> Response:
+            synced = self._is_synced()
+            return PlainTextResponse("ready\n" if synced else "the watches are not synced\n", 200 if synced else 503)
+
+        return Starlette(routes=[Route("/healthz", alive), Route("/readyz", ready)])
+
+    async def run(self) -> None:
+        """Take part in the leader election and run the loops while elected, until stopped or until a watch ends."""
+        path = self._configuration.kubeconfig
+        # The election has a connection of its own, and does not wait behind a pass. It retries by its own interval.
+        election_client, client = KubeClient.from_kubeconfig(path, attempts=1), KubeClient.from_kubeconfig(path)
+        leader = Leader(election_client, self._configuration.namespace, self._configuration.replica)
+        signer = TokenSigner(client, self._configuration.namespace, leader.clock.now)
+        workspaced = WorkspacedClient(signer) if self._configuration.settings.service.workspaced else None
+        try:
+            await self._run(client, leader, workspaced)
+        except Exception:  # noqa: BLE001 - any failure is logged and ends the process
+            self.failed = True
+            _LOG.exception("the loops failed; the process exits")
+        finally:
+            for connection in (workspaced, client, election_client):
+                if connection is not None:
+                    await connection.close()
+
+    async def _run(self, client: KubeClient, leader: Leader, workspaced: WorkspacedClient | None) -> None:
+        configuration, metrics = self._configuration, self._metrics
+        catalog = Catalog.of(configuration.settings, configuration.vpc_cidrs, configuration.service_cidr)
+        backend = KubernetesBackend(client, catalog, metrics, now=client.clock.now)
+        self._is_synced = backend.is_synced
         recorder, budgets = recorder_of(configuration, client, metrics), budgets_of(configuration, client, metrics)
-        context = context_of(
-            configuration,
-            metrics,
-            client,
-            leader,
-            recorder=recorder,
-            budgets=budgets,
-            workspace_snapshot=workspace_snapshot,
-            workspaced=workspaced,
+        sources: list[ActivitySource] = [WorkspacedActivity(client, workspaced)] if workspaced else []
+        if configuration.prometheus:
+            sources.append(Prometheus(configuration.prometheus))
+        context = Context(
+            api=client,
+            clock=leader.clock,
+            metrics=metrics,
+            namespace=configuration.namespace,
+            replica=configuration.replica,
+            points=Efs(configuration.region) if configuration.file_systems else None,
+            file_systems=configuration.file_systems,
+            sources=sources,
+            settle=recorder.settle if recorder else None,
+            refuse_wake=budgets.refuse_wake if budgets else None,
+            workspace_snapshot=backend.existing_workspaces,
+            workspaced=workspaced is not None,
         )
         loops = [*serialized([*loops_of(context), *loops_with_ledger(context, metrics, recorder, budgets)])]
-        await lead(leader, Scheduler(loops, lambda: leader.is_leader() and not stop.is_set(), metrics), metrics, stop)
-    finally:
-        for connection in (workspaced, client, election_client):
-            if connection is not None:
-                await connection.close()
+        scheduler = Scheduler(loops, lambda: leader.is_leader() and not self.stop.is_set(), metrics)
+        async with running_backend(backend, self._on_watches_ended):
+            await lead(leader, scheduler, metrics, self.stop)
 
-
-def context_of(
-    configuration: Configuration,
-    metrics: Metrics,
-    api: KubeClient,
-    leader: Leader,
-    *,
-    recorder: LedgerRecorder | None,
-    budgets: Budgets | None,
-    workspace_snapshot: Callable[[], Sequence[Workspace] | None],
-    workspaced: WorkspacedClient | None,
-) -> Context:
-    """Return what the passes work with."""
-    points = Efs(configuration.region) if configuration.file_systems else None
-    sources: list[ActivitySource] = [WorkspacedActivity(api, workspaced)] if workspaced else []
-    if configuration.prometheus:
-        sources.append(Prometheus(configuration.prometheus))
-    return Context(
-        api=api,
-        clock=leader.clock,
-        metrics=metrics,
-        namespace=configuration.namespace,
-        replica=configuration.replica,
-        points=points,
-        file_systems=configuration.file_systems,
-        sources=sources,
-        settle=recorder.settle if recorder else None,
-        refuse_wake=budgets.refuse_wake if budgets else None,
-        workspace_snapshot=workspace_snapshot,
-        workspaced=workspaced is not None,
-    )
+    def _on_watches_ended(self) -> None:
+        if not self.stop.is_set():
+            # A replica that no longer sees the cluster is replaced by a fresh one.
+            self.failed = True
+            _LOG.error("the watches of the cluster ended; the process exits")
+            self.stop.set()
 
 
 async def lead(leader: Leader, scheduler: Scheduler, metrics: Metrics, stop: asyncio.Event) -> None:

@@ -30,10 +30,8 @@ def test_flags_come_before_the_environment_and_what_is_left_out_is_usual(tmp_pat
     assert found.kubeconfig == Path("/k")
     assert found.file_systems == ("fs-1", "fs-2")
     assert [one.name for one in found.settings.sandbox_classes] == ["standard"]
-    said = parse_configuration(
-        [*flags, "--replica=r", "--kubeconfig=/other", "--traces=http://t", "--no-loops"], around
-    )
-    assert (said.replica, said.kubeconfig, said.traces, said.loops) == ("r", Path("/other"), "http://t", False)
+    said = parse_configuration([*flags, "--replica=r", "--kubeconfig=/other", "--traces=http://t", "--loops"], around)
+    assert (said.replica, said.kubeconfig, said.traces, said.loops) == ("r", Path("/other"), "http://t", True)
     assert parse_configuration(flags, {}).kubeconfig is None
 
 

@@ -1,19 +1,26 @@
-"""The process ends, and says that it is broken, when its watches of the cluster end."""
+"""The process exits with an error when its watches of the cluster end, or its loops fail."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, Callable
+import signal
+import socket
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
+import httpx2
 from fastapi import FastAPI
 
-from agentenv.service.__main__ import serve
+from agentenv.service.__main__ import serve, serve_loops
 from agentenv.service.configuration import Configuration
 from agentenv.service.http import app as service_app
+from agentenv.service.kube.client import KubeClient
+from agentenv.service.kube.informer import Informer
+from agentenv.service.loops import runner
 from agentenv.service.telemetry.metrics import Metrics
+from tests.fast.service.kube.apiserver import ApiServer
 from tests.fast.service.workspaces.stage import settings_of
 
 if TYPE_CHECKING:
@@ -24,7 +31,7 @@ def test_a_process_whose_watches_end_ends_with_an_error(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def play() -> bool:
-        def make_app(_c: Any, _m: Any, _s: Any, ended: Callable[[], None]) -> FastAPI:
+        def make_app(_c: Any, _m: Any, ended: Callable[[], None]) -> FastAPI:
             @contextlib.asynccontextmanager
             async def living(_: FastAPI) -> AsyncGenerator[None]:
                 asyncio.get_running_loop().call_soon(ended)
@@ -33,10 +40,74 @@ def test_a_process_whose_watches_end_ends_with_an_error(
             return FastAPI(lifespan=living)
 
         monkeypatch.setattr(service_app, "create_app", make_app)
-        configuration = Configuration(settings=settings_of(), replica="r1", host="127.0.0.1", port=0, loops=False)
+        configuration = Configuration(settings=settings_of(), replica="r1", host="127.0.0.1", port=0)
         async with asyncio.timeout(20):
             return await serve(configuration, Metrics())
 
     assert asyncio.run(play())
     errors = [one.message for one in caplog.records if one.levelno >= logging.ERROR]
     assert any("watches of the cluster ended" in one for one in errors)
+
+
+def loops_with(monkeypatch: pytest.MonkeyPatch, lead: Callable[..., Awaitable[None]], port: int = 0) -> bool:
+    """Return whether the process of the loops failed, with an election of the test's own."""
+    monkeypatch.setattr(runner, "lead", lead)
+    server = ApiServer()
+    monkeypatch.setattr(KubeClient, "from_kubeconfig", lambda *_, **__: KubeClient(server.client()))
+    configuration = Configuration(settings=settings_of(), replica="r1", host="127.0.0.1", port=port, loops=True)
+
+    async def play() -> bool:
+        async with asyncio.timeout(20):
+            return await serve_loops(configuration, Metrics())
+
+    return asyncio.run(play())
+
+
+def test_a_process_whose_loops_fail_ends_with_an_error(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def lead(*_: Any) -> None:
+        raise ValueError("a defect")
+
+    assert loops_with(monkeypatch, lead)
+    assert any("the loops failed" in record.message for record in caplog.records)
+
+
+def test_a_process_of_loops_whose_watches_end_ends_with_an_error(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def ends(_: Informer) -> None:
+        return
+
+    async def lead(_leader: Any, _scheduler: Any, _metrics: Any, stop: asyncio.Event) -> None:
+        await stop.wait()
+
+    monkeypatch.setattr(Informer, "run", ends)
+    assert loops_with(monkeypatch, lead)
+    assert any("watches of the cluster ended" in record.message for record in caplog.records)
+
+
+def test_the_loops_have_probes_and_end_at_sigterm(monkeypatch: pytest.MonkeyPatch) -> None:
+    statuses: list[int] = []
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+
+    async def answer(client: httpx2.AsyncClient, path: str) -> int:
+        while True:
+            try:
+                return (await client.get(path)).status_code
+            except httpx2.ConnectError:
+                await asyncio.sleep(0.01)  # the server starts beside the loops
+
+    async def lead(_leader: Any, _scheduler: Any, _metrics: Any, stop: asyncio.Event) -> None:
+        async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
+            statuses.append(await answer(client, "/healthz"))
+            while (status := await answer(client, "/readyz")) != 200:
+                assert status == 503
+                await asyncio.sleep(0.01)
+            statuses.append(status)
+        signal.raise_signal(signal.SIGTERM)
+        await stop.wait()
+
+    assert not loops_with(monkeypatch, lead, port)
+    assert statuses == [200, 200]

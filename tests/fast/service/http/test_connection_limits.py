@@ -28,7 +28,7 @@ def run_with_server(monkeypatch: pytest.MonkeyPatch, act: Callable[[Connect, asy
         release = asyncio.Event()
         exits: list[Callable[[], None]] = []
 
-        def create_app(_c: Any, _m: Any, _s: Any, on_watches_ended: Callable[[], None]) -> FastAPI:
+        def create_app(_c: Any, _m: Any, on_watches_ended: Callable[[], None]) -> FastAPI:
             exits.append(on_watches_ended)
             app = FastAPI()
 
@@ -50,7 +50,7 @@ def run_with_server(monkeypatch: pytest.MonkeyPatch, act: Callable[[Connect, asy
         monkeypatch.setattr(service_app, "create_app", create_app)
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
-        configuration = Configuration(settings=settings_of(), replica="r1", host="127.0.0.1", port=port, loops=False)
+        configuration = Configuration(settings=settings_of(), replica="r1", host="127.0.0.1", port=port)
         serving = asyncio.create_task(serve(configuration, Metrics()))
 
         async def connect() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
