@@ -1,8 +1,8 @@
 """The workspace service, whose API creates, suspends, retains and deletes workspaces.
 
 Creates, in this order: its IAM roles and ledger table, its namespace with a network policy, its service account and
-RBAC, its settings, its Deployment, and its Services. It has RoleBindings in the namespace of each class. So it is
-created after the classes and deleted before them, while everything that it calls still exists.
+RBAC, its settings, the Deployments of its API and of its loops, and its Services. It has RoleBindings in the namespace
+of each class. So it is created after the classes and deleted before them, while everything that it calls still exists.
 """
 
 import json
@@ -37,10 +37,12 @@ from agentenv.core.metering.locations import PROMETHEUS_ADDRESS
 from agentenv.core.service import network_policy as network
 from agentenv.core.service import rbac as rights
 from agentenv.core.service.deployment import (
+    LOOPS,
     ServiceSettings,
     configuration,
     deployment,
     disruption_budget,
+    loops_deployment,
     service_account,
 )
 from agentenv.core.service.rbac import NAME
@@ -95,7 +97,7 @@ class WorkspaceServiceArgs(TypedDict):
 
 
 class WorkspaceService(pulumi.ComponentResource):
-    """The Deployment of the service with its namespace, RBAC, IAM roles, ledger table and Services."""
+    """The Deployments of the service with its namespace, RBAC, IAM roles, ledger table and Services."""
 
     namespace: pulumi.Output[str]
     """Its namespace, known once it is created."""
@@ -220,16 +222,16 @@ class WorkspaceService(pulumi.ComponentResource):
         deployment_spec_input = ServiceSettings(
             image, service.replicas, service.port, str(service.cpu), str(service.memory)
         )
-        document = deployment(deployment_spec_input, settings)
-        container = document["spec"]["template"]["spec"]["containers"][0]
-        always: list[str] = container["args"]
-        container["args"] = flags.apply(lambda values: [*always, *values])
         create_object(f"{name}-budget", disruption_budget(), self._child, in_namespace)
+        create_object(f"{name}-loops-budget", disruption_budget(LOOPS), self._child, in_namespace)
         waits = pulumi.ResourceOptions(
             depends_on=[file, *after],
             # Karpenter may have to launch a node first.
             custom_timeouts=pulumi.CustomTimeouts(create="15m", update="15m"),
         )
+        loops = _with_flags(loops_deployment(deployment_spec_input, settings), flags)
+        create_object(f"{name}-loops", loops, self._child, waits)
+        document = _with_flags(deployment(deployment_spec_input, settings), flags)
         return create_object(name, document, self._child, waits).metadata
 
     def _create_services(self, ranges: Sequence[str], in_namespace: pulumi.ResourceOptions) -> None:
@@ -248,6 +250,14 @@ class WorkspaceService(pulumi.ComponentResource):
         document["metadata"]["annotations"][network.TAGS] = tags
         door: core.Service = create_object(f"{self._name}-door", document, self._child, in_namespace)
         self.address = door.status.apply(_balancer)
+
+
+def _with_flags(document: dict[str, Any], flags: pulumi.Output[list[str]]) -> dict[str, Any]:
+    """Return a Deployment with flags whose values are known later."""
+    container = document["spec"]["template"]["spec"]["containers"][0]
+    always: list[str] = container["args"]
+    container["args"] = flags.apply(lambda values: [*always, *values])
+    return document
 
 
 def _exchange_flags(

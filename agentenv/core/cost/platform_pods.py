@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from agentenv.core.classes.pools.sizes import max_sandboxes_with_rollover
 from agentenv.core.metering.sizes import sizes
+from agentenv.core.service.deployment import loops_replicas
 from agentenv.core.service.home_metering import scan_jobs
 from agentenv.core.values.quantities import Quantity
 
@@ -38,7 +39,7 @@ def platform_pods(settings: Settings) -> list[PlatformPod]:
 
 
 def transient_pods(settings: Settings) -> list[PlatformPod]:
-    """Return temporary pods on the system nodes: scans of homes, and a surge replica of the service in updates."""
+    """Return temporary pods on the system nodes: scans of homes, and surge replicas of the service in updates."""
     scan = PlatformPod("look at homes", len(scan_jobs(settings)), SCAN_CORES, settings.service.memory.value, "system")
     return [*([scan] if scan.replicas else ()), *(replace(pod, replicas=1) for pod in _service(settings))]
 
@@ -80,7 +81,11 @@ def _service(settings: Settings) -> list[PlatformPod]:
     service = settings.service
     if not service.deployed:
         return []
-    return [PlatformPod("workspace service", service.replicas, service.cpu.value, service.memory.value, "system")]
+    cpu, memory = service.cpu.value, service.memory.value
+    return [
+        PlatformPod("workspace service", service.replicas, cpu, memory, "system"),
+        PlatformPod("loops of the workspace service", loops_replicas(service.replicas), cpu, memory, "system"),
+    ]
 
 
 def _pod(name: str, replicas: int, cpu: str, memory: str, on: Literal["fargate", "system"]) -> PlatformPod:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from agentenv.core.service.rbac import NAME
@@ -18,6 +18,11 @@ Plain = dict[str, Any]
 HTTP, METRICS = "http", "metrics"
 METRICS_PORT = 9090
 LABELS = {"app.kubernetes.io/name": NAME}
+# The loops are a Deployment of their own, which the Services do not select.
+LOOPS = f"{NAME}-loops"
+LOOPS_LABELS = {"app.kubernetes.io/name": LOOPS}
+# One replica leads, and another one takes over.
+_LOOPS_REPLICAS = 2
 PLACE = "/etc/workspace-service"
 FILE = "settings.json"
 # Endpoints are updated some time after a pod's deletion; until then it still serves requests.
@@ -39,8 +44,8 @@ class ServiceSettings:
 
 
 def object_metadata(name: str = NAME) -> Plain:
-    """Return the metadata of the service's objects."""
-    return {"name": name, "namespace": NAME, "labels": LABELS}
+    """Return the metadata of an object of the service."""
+    return {"name": name, "namespace": NAME, "labels": LOOPS_LABELS if name == LOOPS else LABELS}
 
 
 def configuration(settings: str) -> Plain:
@@ -48,31 +53,44 @@ def configuration(settings: str) -> Plain:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": object_metadata(), "data": {FILE: settings}}
 
 
-def disruption_budget() -> Plain:
-    """Return the PodDisruptionBudget: one pod may be evicted at a time, even if it is the only one."""
-    spec = {"maxUnavailable": 1, "selector": {"matchLabels": LABELS}, "unhealthyPodEvictionPolicy": "AlwaysAllow"}
-    return {
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": object_metadata(),
-        "spec": spec,
-    }
+def disruption_budget(name: str = NAME) -> Plain:
+    """Return a PodDisruptionBudget: one pod may be evicted at a time, even if it is the only one."""
+    metadata = object_metadata(name)
+    selector = {"matchLabels": metadata["labels"]}
+    spec = {"maxUnavailable": 1, "selector": selector, "unhealthyPodEvictionPolicy": "AlwaysAllow"}
+    return {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": metadata, "spec": spec}
 
 
-def deployment(running: ServiceSettings, settings: str) -> Plain:
-    """Return the Deployment. It is rolled out when the settings change, because pods read them only at their start."""
+def loops_replicas(replicas: int) -> int:
+    """Return the number of replicas that run the loops, for so many of the API."""
+    return min(replicas, _LOOPS_REPLICAS)
+
+
+def loops_deployment(running: ServiceSettings, settings: str) -> Plain:
+    """Return the Deployment of the loops, which serves no requests but probes."""
+    flags = ["--loops", *running.flags]
+    document = deployment(replace(running, replicas=loops_replicas(running.replicas), flags=flags), settings, LOOPS)
+    # No endpoint leads to it, so nothing has to be removed before it ends.
+    del document["spec"]["template"]["spec"]["containers"][0]["lifecycle"]
+    return document
+
+
+def deployment(running: ServiceSettings, settings: str, name: str = NAME) -> Plain:
+    """Return a Deployment. It is rolled out when the settings change, because pods read them only at their start."""
+    metadata = object_metadata(name)
+    labels: Plain = metadata["labels"]
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": object_metadata(),
+        "metadata": metadata,
         "spec": {
             "replicas": running.replicas,
             "revisionHistoryLimit": 3,
-            "selector": {"matchLabels": LABELS},
+            "selector": {"matchLabels": labels},
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
             "template": {
                 "metadata": {
-                    "labels": LABELS,
+                    "labels": labels,
                     "annotations": {
                         "sandbox.users.io/settings": hashlib.sha256(settings.encode()).hexdigest()[:16],
                         "prometheus.io/scrape": "true",
@@ -80,13 +98,13 @@ def deployment(running: ServiceSettings, settings: str) -> Plain:
                         "prometheus.io/path": "/metrics",
                     },
                 },
-                "spec": _pod(running),
+                "spec": _pod(running, labels),
             },
         },
     }
 
 
-def _pod(running: ServiceSettings) -> Plain:
+def _pod(running: ServiceSettings, labels: Plain) -> Plain:
     return {
         "serviceAccountName": NAME,
         "priorityClassName": "system-cluster-critical",
@@ -99,7 +117,10 @@ def _pod(running: ServiceSettings) -> Plain:
             "fsGroup": USER,  # the token for AWS credentials is readable by the group
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "topologySpreadConstraints": [_spread("topology.kubernetes.io/zone"), _spread("kubernetes.io/hostname")],
+        "topologySpreadConstraints": [
+            _spread("topology.kubernetes.io/zone", labels),
+            _spread("kubernetes.io/hostname", labels),
+        ],
         "containers": [_container(running)],
         "volumes": [
             {"name": "settings", "configMap": {"name": NAME}},
@@ -151,13 +172,13 @@ def _probe(path: str, *, period: int, failures: int) -> Plain:
     }
 
 
-def _spread(over: str) -> Plain:
+def _spread(over: str, labels: Plain) -> Plain:
     # With a single zone or node, all pods run there.
     return {
         "maxSkew": 1,
         "topologyKey": over,
         "whenUnsatisfiable": "ScheduleAnyway",
-        "labelSelector": {"matchLabels": LABELS},
+        "labelSelector": {"matchLabels": labels},
     }
 
 
