@@ -37,7 +37,6 @@ from agentenv.core.metering.locations import PROMETHEUS_ADDRESS
 from agentenv.core.service import network_policy as network
 from agentenv.core.service import rbac as rights
 from agentenv.core.service.deployment import (
-    LOOPS,
     ServiceSettings,
     configuration,
     deployment,
@@ -223,7 +222,6 @@ class WorkspaceService(pulumi.ComponentResource):
             image, service.replicas, service.port, str(service.cpu), str(service.memory)
         )
         create_object(f"{name}-budget", disruption_budget(), self._child, in_namespace)
-        create_object(f"{name}-loops-budget", disruption_budget(LOOPS), self._child, in_namespace)
         waits = pulumi.ResourceOptions(
             depends_on=[file, *after],
             # Karpenter may have to launch a node first.

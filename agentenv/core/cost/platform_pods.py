@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from agentenv.core.classes.pools.sizes import max_sandboxes_with_rollover
 from agentenv.core.metering.sizes import sizes
-from agentenv.core.service.deployment import loops_replicas
+from agentenv.core.service.deployment import LOOPS_CPU, LOOPS_MEMORY
 from agentenv.core.service.home_metering import scan_jobs
 from agentenv.core.values.quantities import Quantity
 
@@ -84,7 +84,7 @@ def _service(settings: Settings) -> list[PlatformPod]:
     cpu, memory = service.cpu.value, service.memory.value
     return [
         PlatformPod("workspace service", service.replicas, cpu, memory, "system"),
-        PlatformPod("loops of the workspace service", loops_replicas(service.replicas), cpu, memory, "system"),
+        _pod("loops of the workspace service", 1, LOOPS_CPU, LOOPS_MEMORY, "system"),
     ]
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from agentenv.core.service.rbac import NAME
+from agentenv.core.values.quantities import Quantity
 
 Plain = dict[str, Any]
 
@@ -21,8 +22,10 @@ LABELS = {"app.kubernetes.io/name": NAME}
 # The loops are a Deployment of their own, which the Services do not select.
 LOOPS = f"{NAME}-loops"
 LOOPS_LABELS = {"app.kubernetes.io/name": LOOPS}
-# One replica leads, and another one takes over.
-_LOOPS_REPLICAS = 2
+# At rest with a thousand workspaces. With ten thousand a pass takes up to the limit, which is that of the API.
+LOOPS_CPU, LOOPS_MEMORY = "50m", "128Mi"
+# One replica: a pass may be a minute late. Its pod is replaced after so many seconds when its node is lost.
+_LOST_NODE_SECONDS = 30
 PLACE = "/etc/workspace-service"
 FILE = "settings.json"
 # Endpoints are updated some time after a pod's deletion; until then it still serves requests.
@@ -53,25 +56,32 @@ def configuration(settings: str) -> Plain:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": object_metadata(), "data": {FILE: settings}}
 
 
-def disruption_budget(name: str = NAME) -> Plain:
-    """Return a PodDisruptionBudget: one pod may be evicted at a time, even if it is the only one."""
-    metadata = object_metadata(name)
-    selector = {"matchLabels": metadata["labels"]}
-    spec = {"maxUnavailable": 1, "selector": selector, "unhealthyPodEvictionPolicy": "AlwaysAllow"}
-    return {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": metadata, "spec": spec}
-
-
-def loops_replicas(replicas: int) -> int:
-    """Return the number of replicas that run the loops, for so many of the API."""
-    return min(replicas, _LOOPS_REPLICAS)
+def disruption_budget() -> Plain:
+    """Return the PodDisruptionBudget: one pod may be evicted at a time, even if it is the only one."""
+    spec = {"maxUnavailable": 1, "selector": {"matchLabels": LABELS}, "unhealthyPodEvictionPolicy": "AlwaysAllow"}
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": object_metadata(),
+        "spec": spec,
+    }
 
 
 def loops_deployment(running: ServiceSettings, settings: str) -> Plain:
     """Return the Deployment of the loops, which serves no requests but probes."""
-    flags = ["--loops", *running.flags]
-    document = deployment(replace(running, replicas=loops_replicas(running.replicas), flags=flags), settings, LOOPS)
+    document = deployment(replace(running, replicas=1, flags=["--loops", *running.flags]), settings, LOOPS)
+    pod: Plain = document["spec"]["template"]["spec"]
+    lost = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _LOST_NODE_SECONDS}
+    pod["tolerations"] = [
+        {"key": f"node.kubernetes.io/{condition}", **lost} for condition in ("not-ready", "unreachable")
+    ]
+    # A single pod needs no spread.
+    del pod["topologySpreadConstraints"]
+    (container,) = pod["containers"]
     # No endpoint leads to it, so nothing has to be removed before it ends.
-    del document["spec"]["template"]["spec"]["containers"][0]["lifecycle"]
+    del container["lifecycle"]
+    memory = min(LOOPS_MEMORY, running.memory, key=lambda quantity: Quantity.parse(quantity).value)
+    container["resources"]["requests"] = {"cpu": LOOPS_CPU, "memory": memory}
     return document
 
 

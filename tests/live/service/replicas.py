@@ -21,7 +21,7 @@ import httpx2
 
 from agentenv.rehearsal.controlplane.client import until
 from agentenv.rehearsal.controlplane.ports import Ports
-from agentenv.service.__main__ import EXIT_FAILED, serve
+from agentenv.service.__main__ import EXIT_FAILED, serve, serve_loops
 from agentenv.service.http import app as service_app
 from agentenv.service.kube.informer import Informer
 from agentenv.service.telemetry import logs
@@ -44,7 +44,7 @@ class Told:
     classes: list[dict[str, Any]]
     table: str | None = None
     defect: bool = False  # in its informer of claims, which then ends at what it is next told
-    loops: bool = False  # whether one of them runs the loops
+    loops: bool = False  # whether it runs the loops, and not the API
 
 
 class Replica:
@@ -113,7 +113,8 @@ def _run(told: Told, port: int, environment: Mapping[str, str], log: Path) -> No
     if told.defect:
         _break(Informer)
     logs.set_up("info")
-    broken = asyncio.run(serve(replace(said, host="127.0.0.1", port=port, ledger_table=told.table), Metrics()))
+    said = replace(said, host="127.0.0.1", port=port, ledger_table=told.table)
+    broken = asyncio.run((serve_loops if told.loops else serve)(said, Metrics()))
     sys.exit(EXIT_FAILED if broken else 0)
 
 
@@ -146,9 +147,9 @@ class Company:
     folder: Path
     there: list[Replica] = field(default_factory=list[Replica])
 
-    def replica(self, kubeconfig: Path | None = None, aws: str | None = None) -> Replica:
+    def replica(self, kubeconfig: Path | None = None, aws: str | None = None, *, loops: bool = False) -> Replica:
         """One more, that is on its way."""
-        told = replace(self.told, kubeconfig=kubeconfig) if kubeconfig else self.told
+        told = replace(self.told, kubeconfig=kubeconfig or self.told.kubeconfig, loops=loops)
         environment = {**self.environment, **({"AWS_ENDPOINT_URL": aws} if aws else {})}
         made = Replica(told, environment, self.folder)
         self.there.append(made)

@@ -28,13 +28,14 @@ from tests.live.service.test_api_live import VETTED
 
 @pytest.fixture
 def company(world: World, box: Box, tmp_path: Path) -> Iterator[Company]:
-    """Replicas that answer, one of which runs the loops."""
+    """Replicas of the API, and one of the loops."""
     box.more = VETTED
     pool = box.deploy(IMAGES[0])
     assert until(lambda: box.full(pool), PATIENCE)
     issuer = FakeIssuer()
-    told = Told(world.plane.kubeconfig(), issuer.url, [box.said()], loops=True)
+    told = Told(world.plane.kubeconfig(), issuer.url, [box.said()])
     made = Company(told, world.environment, issuer, tmp_path)
+    made.replica(loops=True).ready()
     yield made
     made.close()
     issuer.close()

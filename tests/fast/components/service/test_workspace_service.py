@@ -42,7 +42,8 @@ def service(said: dict[str, Any] | None = None, **given: Any) -> Graph:
 
 def test_its_pods_come_after_all_that_they_need_and_go_before_it() -> None:
     made = service()
-    pods = made.one("Deployment")
+    deployments = made.of("Deployment")
+    assert [one.inputs["metadata"]["name"] for one in deployments] == ["workspace-service-loops", "workspace-service"]
     needed = [
         made.one("Namespace"),
         made.one("NetworkPolicy"),
@@ -56,7 +57,7 @@ def test_its_pods_come_after_all_that_they_need_and_go_before_it() -> None:
         *made.of("RoleBinding"),
     ]
     for one in needed:
-        assert made.comes_before(one, pods), one.name
+        assert all(made.comes_before(one, pods) for pods in deployments), one.name
     assert made.one("Namespace").inputs["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
 
 
@@ -71,10 +72,13 @@ def test_it_works_in_the_namespaces_of_classes_alone() -> None:
 
 def test_it_is_told_its_settings_and_what_only_a_deployment_knows() -> None:
     made = service()
-    [container] = made.one("Deployment").inputs["spec"]["template"]["spec"]["containers"]
-    assert "--cluster-name=dev" in container["args"]
-    assert "--file-system=fs-0123456789abcdef0" in container["args"]
-    assert any(text.startswith("--ledger-table=") for text in container["args"])
+    loops, api = (one.inputs["spec"]["template"]["spec"]["containers"][0]["args"] for one in made.of("Deployment"))
+    assert "--cluster-name=dev" in api
+    assert "--file-system=fs-0123456789abcdef0" in api
+    assert any(text.startswith("--ledger-table=") for text in api)
+    # The loops have the same, and are told to be those.
+    assert [text for text in loops if text != "--loops"] == api
+    assert "--loops" in loops
     said = json.loads(made.one("ConfigMap").inputs["data"]["settings.json"])
     assert said["environment"] == "dev"
     assert said["config"]["agent-environment:service"] == {"image": IMAGE}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from agentenv.core.pinned_versions import releases
 from agentenv.core.service import network_policy as network
 from agentenv.core.service import rbac as rights
-from agentenv.core.service.deployment import ServiceSettings, deployment, disruption_budget
+from agentenv.core.service.deployment import LABELS, ServiceSettings, deployment, disruption_budget, loops_deployment
 
 ROOT = Path(__file__).resolve().parents[4]
 RUNNING = ServiceSettings(
@@ -159,3 +160,32 @@ def test_the_image_is_built_from_pinned_inputs() -> None:
     assert "--require-hashes" in contents
     allowed = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
     assert next(line for line in allowed if not line.startswith("#")) == "*"
+
+
+def test_the_loops_are_a_pod_of_their_own_that_no_service_selects(pod: dict[str, Any]) -> None:
+    spec = loops_deployment(RUNNING, "{}")["spec"]
+    assert spec["replicas"] == 1
+    assert spec["selector"]["matchLabels"] == spec["template"]["metadata"]["labels"] != LABELS
+    loops = spec["template"]["spec"]
+    (container,), (api,) = loops["containers"], pod["containers"]
+    assert container["args"] == [*api["args"][:-1], "--loops", api["args"][-1]]
+    assert (container["image"], container["livenessProbe"]) == (api["image"], api["livenessProbe"])
+    assert loops["serviceAccountName"] == pod["serviceAccountName"]
+    assert container["resources"] == {
+        "requests": {"cpu": "50m", "memory": "128Mi"},
+        "limits": {"cpu": "1", "memory": "384Mi"},
+    }
+
+
+def test_the_loops_request_no_more_memory_than_their_limit() -> None:
+    running = replace(RUNNING, memory="96Mi")
+    (container,) = loops_deployment(running, "{}")["spec"]["template"]["spec"]["containers"]
+    assert container["resources"]["requests"]["memory"] == container["resources"]["limits"]["memory"] == "96Mi"
+
+
+def test_the_loops_move_soon_from_a_lost_node() -> None:
+    tolerations = loops_deployment(RUNNING, "{}")["spec"]["template"]["spec"]["tolerations"]
+    assert {(row["key"], row["effect"], row["tolerationSeconds"]) for row in tolerations} == {
+        ("node.kubernetes.io/not-ready", "NoExecute", 30),
+        ("node.kubernetes.io/unreachable", "NoExecute", 30),
+    }
