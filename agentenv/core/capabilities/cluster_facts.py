@@ -63,6 +63,9 @@ CLUSTER_RESOLVER = Service(
 # The pods of the workspace service, where a sandbox's token is exchanged for credentials.
 WORKSPACE_SERVICE = Pods.labelled("workspace-service", {"app.kubernetes.io/name": "workspace-service"})
 
+# The pods of its loops, which ask workspaced in a sandbox whether it is idle.
+SERVICE_LOOPS = Pods.labelled("workspace-service", {"app.kubernetes.io/name": "workspace-service-loops"})
+
 # The pods of Envoy, through which callers reach sandboxes.
 GATEWAY = Pods.labelled("gateway", {"app.kubernetes.io/name": "envoy"})
 

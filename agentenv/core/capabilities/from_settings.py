@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from agentenv.core.capabilities.cluster_facts import (
     DAEMON_PORT,
     GATEWAY,
+    SERVICE_LOOPS,
     WORKSPACE_SERVICE,
     ClusterFacts,
     Proxy,
@@ -89,7 +90,7 @@ def ingress_of(sandbox_class: SandboxClass, settings: Settings) -> Reach:
 
 def daemon_ingress(daemon: Daemon) -> frozenset[PodPorts]:
     """Return who may reach the daemon of a sandbox: the gateway, and for `workspaced` the service that controls it."""
-    callers = {"workspaced": (GATEWAY, WORKSPACE_SERVICE), "image": (GATEWAY,), "none": ()}[daemon]
+    callers = {"workspaced": (GATEWAY, WORKSPACE_SERVICE, SERVICE_LOOPS), "image": (GATEWAY,), "none": ()}[daemon]
     return frozenset(entry for pods in callers for entry in pod_ports_of(pods, ("TCP",), Intervals.single(DAEMON_PORT)))
 
 

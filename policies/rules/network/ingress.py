@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from agentenv.core.capabilities.cluster_facts import CLASS_LABEL, DAEMON_PORT, GATEWAY, WORKSPACE_SERVICE
+from agentenv.core.capabilities.cluster_facts import CLASS_LABEL, DAEMON_PORT, GATEWAY, SERVICE_LOOPS, WORKSPACE_SERVICE
 from agentenv.core.capabilities.policies.selectors import matches
 from agentenv.core.capabilities.sets.address_ranges import all_addresses, is_open_range, parse_network
 from agentenv.core.capabilities.sets.boxes import VERSIONS, product, union
@@ -39,7 +39,9 @@ _TO_DAEMON = Reach(
     pod_ports_of(ALL_PODS, ("TCP",), _PORT),
 )
 _DAEMON_CALLERS = Reach(
-    pod_ports=frozenset(entry for pods in (GATEWAY, WORKSPACE_SERVICE) for entry in pod_ports_of(pods, ("TCP",), _PORT))
+    pod_ports=frozenset(
+        entry for pods in (GATEWAY, WORKSPACE_SERVICE, SERVICE_LOOPS) for entry in pod_ports_of(pods, ("TCP",), _PORT)
+    )
 )
 ROUTES = ("Gateway", "HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute", "UDPRoute")
 

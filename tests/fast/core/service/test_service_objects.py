@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from agentenv.core.capabilities.cluster_facts import SERVICE_LOOPS, WORKSPACE_SERVICE
+from agentenv.core.capabilities.sets.pods import Pods
 from agentenv.core.pinned_versions import releases
 from agentenv.core.service import network_policy as network
 from agentenv.core.service import rbac as rights
@@ -189,3 +191,9 @@ def test_the_loops_move_soon_from_a_lost_node() -> None:
         ("node.kubernetes.io/not-ready", "NoExecute", 30),
         ("node.kubernetes.io/unreachable", "NoExecute", 30),
     }
+
+
+def test_sandboxes_admit_the_pods_of_the_loops() -> None:
+    labels = loops_deployment(RUNNING, "{}")["spec"]["template"]["metadata"]["labels"]
+    assert Pods.labelled("workspace-service", labels) == SERVICE_LOOPS
+    assert Pods.labelled("workspace-service", LABELS) == WORKSPACE_SERVICE
