@@ -21,6 +21,7 @@ from agentenv.rehearsal.tools.toolbox import Toolbox
 from tests.fast.components.graph import REGION as STACKS_REGION
 from tests.fast.components.graph import registered
 from tests.fast.components.node_shapes import cluster_addons
+from tests.fast.components.shapes import planned
 from tests.live.conftest import CLUSTER, REGION, World
 from tests.live.controlplane.installed import installed
 from tests.live.service.blocking import Blocking
@@ -126,8 +127,9 @@ def system(world: World, ground: Client) -> str:
     """A file system, and the driver with a role that may make access points on it."""
     made = world.aws("efs").create_file_system(CreationToken=f"box-{uuid.uuid4().hex[:6]}")
     arn = made["FileSystemArn"]
-    stack = registered(lambda: cluster_addons(cluster_name=CLUSTER, file_system_arns=[arn]))
+    stack = registered(lambda: cluster_addons(file_system_arns=[arn]))
     trust = stack.one("Role", "efs-controller").inputs["assumeRolePolicy"].replace(STACKS_REGION, REGION)
+    trust = trust.replace(planned().environment.cluster_name, CLUSTER)
     may = stack.one("RolePolicy").inputs["policy"].replace(STACKS_REGION, REGION)
     iam, name = world.aws("iam"), f"efs-{uuid.uuid4().hex[:6]}"
     role = iam.create_role(RoleName=name, AssumeRolePolicyDocument=trust)["Role"]["Arn"]
