@@ -1,16 +1,16 @@
-"""What lines of the bill are of, by what AWS calls the usage: patterns that Python and Athena read alike.
+"""Patterns of AWS usage types, which decide how a line of the bill is divided. Python and Athena read them alike.
 
-A service comes before them: logs that are taken in and files that are read are bytes as well, and move nowhere.
+The product is checked first: bytes of ingested logs and of file reads are no network traffic.
 """
 
 from __future__ import annotations
 
-# Products whose bytes are no traffic, as the bill names them
+# Products whose bytes are not network traffic, as named in the bill
 LOGS, FILES, BACKUPS = "AmazonCloudWatch", "AmazonEFS", "AWSBackup"
 
-# Bytes that cross something: gateways, endpoints, zones, regions
+# Bytes through gateways and endpoints, and between zones and regions
 MOVED = r"(NatGateway|VpcEndpoint|VpcPeering|TransitGateway)(-[A-Za-z]+)?-Bytes$|DataTransfer|AWS-(In|Out)-Bytes$"
-# Of file systems: what lies there, and what went before the time for which its class is paid
+# Storage of file systems, and early deletions from a storage class
 KEPT = r"TimedStorage|EarlyDelete"
-# Of backups: copies of homes; others are of what is everybody's
+# Backups of homes; other backups are common costs
 COPIED = r"(WarmStorage-ByteHrs|ColdStorage-ByteHrs|EarlyDelete-ColdByteHrs)-EFS"

@@ -1,8 +1,8 @@
 """workspaced in the pod of a sandbox: an init container copies it from its image, and it is the first process.
 
-It gets the pod's uid by the downward API and the service's public keys from a ConfigMap, so that it asks nobody: a
-class without capabilities reaches nothing. The keys are there when the service has published them, and are read again
-when they change; until then it admits nobody. The class's command is started beside it.
+It gets the pod's uid from the downward API and the service's public keys from a ConfigMap, because a class without
+capabilities may not reach the network. It reads the keys again when they change, and admits nobody until the service
+has published them. It also starts the class's command.
 
 The class's uid has no entry in the image's `/etc/passwd`, and `ssh`, `git` and `whoami` need one. A second init
 container, of the class's own image, writes the image's file with that entry, which is mounted in its place.
@@ -25,7 +25,7 @@ Plain = dict[str, Any]
 WORKSPACED = "workspaced"
 PROGRAM_FOLDER = "/opt/workspaced"
 PROGRAM = f"{PROGRAM_FOLDER}/{WORKSPACED}"
-# Flags of `workspaced run` as variables; it gives them to no process.
+# The prefix of variables for flags of `workspaced run`, which it does not pass on to processes.
 FLAG_PREFIX = "WORKSPACED_"
 POD_INFO, POD_INFO_FOLDER, UID_FILE = "podinfo", "/etc/podinfo", "uid"
 KEYS, KEYS_FOLDER, KEYS_FILE = "workspaced-keys", "/etc/workspaced", "keys.json"
@@ -88,7 +88,7 @@ def mounts(plan: ClassPlan) -> list[Plain]:
 
 
 def variables(plan: ClassPlan) -> dict[str, str]:
-    """Return the flags of workspaced that are no part of its command."""
+    """Return the flags of workspaced that are set as environment variables."""
     if not runs_workspaced(plan):
         return {}
     return {f"{FLAG_PREFIX}GRACE": f"{int(plan.settings.suspend_grace.total_seconds())}s"}
@@ -113,8 +113,8 @@ def entry_point(plan: ClassPlan) -> Plain:
 def probes(plan: ClassPlan) -> Plain:
     """Return the probe of workspaced, for a class without a probe of its own.
 
-    It is asked until it has started and not later: a sandbox that is too busy to answer is working. It is asked from
-    inside, because the network lets in nobody but the gateway and the service.
+    There is only a startup probe: a sandbox that is too busy to answer is working. It runs a command in the container,
+    because the network policy only admits the gateway and the service.
     """
     if not runs_workspaced(plan):
         return {}
@@ -123,7 +123,7 @@ def probes(plan: ClassPlan) -> Plain:
 
 
 def keys_configmap(plan: ClassPlan) -> Plain | None:
-    """Return the ConfigMap for the public keys. It has none at first: the service publishes them, and nobody else."""
+    """Return the ConfigMap for the public keys. It is empty at first, and only the service publishes keys in it."""
     if not runs_workspaced(plan):
         return None
     labels = {CLASS_LABEL: plan.name, **owner_labels(plan)}

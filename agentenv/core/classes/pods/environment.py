@@ -17,7 +17,7 @@ def variables(home: str) -> dict[str, str]:
     return {
         "HOME": home,
         "TMPDIR": TEMPORARY,
-        # npm installs into the folder of the image's node; pipx and uv use ~/.local without being told.
+        # npm installs into the folder of the image's node by default; pipx and uv use ~/.local.
         "NPM_CONFIG_PREFIX": local,
         # Debian and others refuse an installation outside of a virtual environment, to protect the image, which is
         # read-only here. Without rights to it, pip installs for the user.
