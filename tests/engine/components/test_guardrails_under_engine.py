@@ -10,7 +10,7 @@ import pytest
 from agentenv.rehearsal.stage.cluster import ClusterOptions
 from agentenv.rehearsal.stage.engine import Engine
 from agentenv.rehearsal.stage.stage import Stage, stage
-from agentenv.rehearsal.tools.progress import telling
+from agentenv.rehearsal.tools.progress import terminal_progress
 
 RETAINED = {
     "kubernetes validatingadmissionpolicies sandbox-guardrail-parameters",
@@ -22,7 +22,7 @@ POLICY = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/sand
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """A stage with a control plane of its own, because it retains objects."""
-    with stage(telling(), under=tmp_path_factory.mktemp("runs"), cluster=ClusterOptions()) as opened:
+    with stage(terminal_progress(), under=tmp_path_factory.mktemp("runs"), cluster=ClusterOptions()) as opened:
         yield opened
 
 
