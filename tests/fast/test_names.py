@@ -19,9 +19,12 @@ FOLDERS = (
     "agentenv/service",
     "bench",
     "components",
+    "policies",
     "stacks",
+    "tests/engine/policies",
     "tests/fast/config",
     "tests/fast/core",
+    "tests/fast/policies",
     "tests/live/guardrails",
     "tests/live/metering",
 )

@@ -1,4 +1,4 @@
-"""The real engine with both packs, over a program whose resources are written in its configuration."""
+"""The real engine with both packs, for a program that registers the resources in its configuration."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ PROGRAM = Path(__file__).parent / "broken"
 
 
 @dataclass(frozen=True)
-class Told:
-    """A violation as the engine told of it."""
+class Violation:
+    """A policy violation in the engine's event log."""
 
     rule: str
     level: str
@@ -33,19 +33,19 @@ class Told:
 
 
 @dataclass
-class Reviewed:
+class PackStack:
     """A stack with both packs."""
 
     engine: Engine
     packs: Path
 
     def configure(self, resources: Sequence[Mapping[str, Any]], **config: Any) -> None:
-        """Say which resources the program registers."""
-        said = {"trial:resources": json.dumps(resources), **config}
-        (self.engine.folder / "Pulumi.dev.yaml").write_text(yaml.safe_dump({"config": said}), encoding="utf-8")
+        """Set the resources that the program registers."""
+        values = {"trial:resources": json.dumps(resources), **config}
+        (self.engine.folder / "Pulumi.dev.yaml").write_text(yaml.safe_dump({"config": values}), encoding="utf-8")
 
     def preview(self, *packs: str, config: Mapping[str, Any] | None = None, verb: str = "preview") -> tuple[int, str]:
-        """Run it with packs: the exit code, and what the engine printed."""
+        """Run the engine with packs; return the exit code and the output."""
         options: list[str] = []
         for name in packs or ("isolation",):
             options += ["--policy-pack", str(self.packs / name)]
@@ -60,38 +60,38 @@ class Reviewed:
 
     @property
     def events(self) -> Path:
-        """The engine's own account."""
+        """Return the path of the engine's event log."""
         return self.engine.folder / "events"
 
     @staticmethod
     def others(*ids: str, family: str = "") -> list[str]:
-        """All rules but those named, or those of one family: what a test is not about."""
+        """Return the ids of all rules, or of a family, except some."""
         return [one.id for one in all_rules() if one.id not in ids and one.id.startswith(family)]
 
     def remediated(self) -> dict[str, Any]:
-        """What remediation made of resources in the last run, by their names."""
-        found: dict[str, Any] = {}
+        """Return the remediated inputs of the last run, by the names of resources."""
+        inputs: dict[str, Any] = {}
         for line in self.events.read_text(encoding="utf-8").splitlines():
-            if said := json.loads(line).get("policyRemediationEvent"):
-                found[said["resourceUrn"].rsplit("::", 1)[-1]] = said.get("after")
-        return found
+            if event := json.loads(line).get("policyRemediationEvent"):
+                inputs[event["resourceUrn"].rsplit("::", 1)[-1]] = event.get("after")
+        return inputs
 
-    def told(self) -> list[Told]:
-        """The violations of the last run."""
-        return list(self._told())
+    def violations(self) -> list[Violation]:
+        """Return the violations of the last run."""
+        return list(self._violations())
 
-    def _told(self) -> Iterator[Told]:
+    def _violations(self) -> Iterator[Violation]:
         for line in self.events.read_text(encoding="utf-8").splitlines():
-            if said := json.loads(line).get("policyEvent"):
-                name = said.get("resourceUrn", "").rsplit("::", 1)[-1]
-                yield Told(
-                    said["policyName"], said["enforcementLevel"], said.get("severity", ""), name, said["message"]
+            if event := json.loads(line).get("policyEvent"):
+                name = event.get("resourceUrn", "").rsplit("::", 1)[-1]
+                yield Violation(
+                    event["policyName"], event["enforcementLevel"], event.get("severity", ""), name, event["message"]
                 )
 
 
 @pytest.fixture(scope="module")
-def reviewed(tmp_path_factory: pytest.TempPathFactory) -> Reviewed:
-    """One stack for a module's tests: they do no more than look."""
+def stack(tmp_path_factory: pytest.TempPathFactory) -> PackStack:
+    """Return a stack for the tests of a module, which only preview it."""
     toolbox = ensure(["pulumi", "language-python-exec"], terminal_progress())
     folder = tmp_path_factory.mktemp("reviewed")
     engine = alone(folder, toolbox.path("pulumi"), toolbox.path("language-python-exec"))
@@ -99,6 +99,6 @@ def reviewed(tmp_path_factory: pytest.TempPathFactory) -> Reviewed:
     shutil.copy(PROGRAM / "__main__.py", engine.folder)
     runtime = {"name": "python", "options": {"toolchain": "pip", "virtualenv": sys.prefix}}
     (engine.folder / "Pulumi.yaml").write_text(yaml.safe_dump({"name": "trial", "runtime": runtime}), encoding="utf-8")
-    begun = engine.run("stack", "init", "dev")
-    assert begun.returncode == 0, begun.stdout
-    return Reviewed(engine, PACKS)
+    created = engine.run("stack", "init", "dev")
+    assert created.returncode == 0, created.stdout
+    return PackStack(engine, PACKS)

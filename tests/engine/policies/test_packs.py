@@ -1,4 +1,4 @@
-"""The packs under the real engine: who is told what, what stops a deployment, and that nothing is lost in silence."""
+"""The packs under the real engine: the levels of violations, waivers, errors and remediation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.engine.policies.conftest import Reviewed, Told
+from tests.engine.policies.conftest import PackStack, Violation
 
 SECRET = "open-sesame-4711"
 CRACKED = Path(__file__).parent / "cracked"
@@ -52,11 +52,11 @@ def waiver(name: str, rule: str, urn: str, **changed: Any) -> dict[str, Any]:
     }
 
 
-def of(told: list[Told], rule: str) -> list[tuple[str, str]]:
-    return sorted((one.resource, one.level) for one in told if one.rule == rule)
+def violations_of(violations: list[Violation], rule: str) -> list[tuple[str, str]]:
+    return sorted((each.resource, each.level) for each in violations if each.rule == rule)
 
 
-def test_each_finding_has_its_own_level_and_waivers_hold_until_they_expire(reviewed: Reviewed, tmp_path: Path) -> None:
+def test_findings_have_their_own_levels_and_waivers_apply_until_they_expire(stack: PackStack, tmp_path: Path) -> None:
     file, record = tmp_path / "waivers.yaml", tmp_path / "record.json"
     expired = TODAY - datetime.timedelta(days=1)
     waivers = [
@@ -66,95 +66,99 @@ def test_each_finding_has_its_own_level_and_waivers_hold_until_they_expire(revie
         waiver("lonely", "POD-01", f"{URN}broken", owners=["platform"]),
     ]
     file.write_text(yaml.safe_dump({"waivers": waivers}), encoding="utf-8")
-    reviewed.configure(BROKEN)
-    wanted = {
+    stack.configure(BROKEN)
+    config = {
         "waivers": str(file),
         "record": str(record),
-        "rules": dict.fromkeys(reviewed.others("POD-01", "POD-11"), "disabled"),
+        "rules": dict.fromkeys(stack.others("POD-01", "POD-11"), "disabled"),
     }
-    code, printed = reviewed.preview("isolation", config=wanted)
-    told = reviewed.told()
+    code, printed = stack.preview("isolation", config=config)
+    violations = stack.violations()
     assert code != 0
-    assert of(told, "POD-01") == [("broken", "advisory"), ("broken", "mandatory"), ("waived-one", "advisory")]
-    assert of(told, "POD-11") == [("broken", "advisory")]
-    assert {one.severity for one in told if one.rule == "POD-01"} == {"critical"}
-    assert any("waived by trial-pod until" in one.message for one in told if one.resource == "waived-one")
-    assert [level for _, level in of(told, "WVR-01")] == ["mandatory"]
-    assert [level for _, level in of(told, "WVR-02")] == ["mandatory"]
-    assert [level for _, level in of(told, "WVR-03")] == ["advisory"]
+    assert violations_of(violations, "POD-01") == [
+        ("broken", "advisory"),
+        ("broken", "mandatory"),
+        ("waived-one", "advisory"),
+    ]
+    assert violations_of(violations, "POD-11") == [("broken", "advisory")]
+    assert {each.severity for each in violations if each.rule == "POD-01"} == {"critical"}
+    assert any("waived by trial-pod until" in each.message for each in violations if each.resource == "waived-one")
+    assert [level for _, level in violations_of(violations, "WVR-01")] == ["mandatory"]
+    assert [level for _, level in violations_of(violations, "WVR-02")] == ["mandatory"]
+    assert [level for _, level in violations_of(violations, "WVR-03")] == ["advisory"]
     assert "two owners" in printed
     assert SECRET not in printed
-    kept = json.loads(record.read_text(encoding="utf-8"))
-    assert (kept["failed"], kept["indeterminate"], kept["waived"]) == (4, 2, 1)
-    assert kept["passed"] > 0
-    assert {(one["id"], one["path"]) for one in kept["findings"] if one["verdict"] == "indeterminate"} == {
+    recorded = json.loads(record.read_text(encoding="utf-8"))
+    assert (recorded["failed"], recorded["indeterminate"], recorded["waived"]) == (4, 2, 1)
+    assert recorded["passed"] > 0
+    assert {(row["id"], row["path"]) for row in recorded["findings"] if row["verdict"] == "indeterminate"} == {
         ("POD-01", "spec.containers[0].securityContext.privileged"),
         ("POD-11", "metadata.labels"),
     }
-    assert kept["waivers"][0]["waiver"] == "trial-pod"
+    assert recorded["waivers"][0]["waiver"] == "trial-pod"
 
 
-def test_what_is_said_of_waivers_can_be_switched_off(reviewed: Reviewed, tmp_path: Path) -> None:
+def test_findings_about_waivers_can_be_disabled(stack: PackStack, tmp_path: Path) -> None:
     file, record = tmp_path / "waivers.yaml", tmp_path / "record.json"
     file.write_text(yaml.safe_dump({"waivers": [waiver("needless", "POD-01", f"{URN}nobody")]}), encoding="utf-8")
-    reviewed.configure([])
-    quiet = dict.fromkeys((*reviewed.others(), "WVR-03", "PACK-02"), "disabled")
-    code, printed = reviewed.preview("isolation", config={"waivers": str(file), "record": str(record), "rules": quiet})
-    assert (code, reviewed.told()) == (0, []), printed
+    stack.configure([])
+    quiet = dict.fromkeys((*stack.others(), "WVR-03", "PACK-02"), "disabled")
+    code, printed = stack.preview("isolation", config={"waivers": str(file), "record": str(record), "rules": quiet})
+    assert (code, stack.violations()) == (0, []), printed
     assert json.loads(record.read_text(encoding="utf-8"))["findings"] == []
 
 
-def test_production_stops_at_what_it_cannot_tell_and_a_broken_rule_is_a_finding(reviewed: Reviewed) -> None:
-    reviewed.configure([BROKEN[0]])
-    wanted = {"environment": "prod", "rules": dict.fromkeys(reviewed.others("POD-11"), "disabled")}
-    code, printed = reviewed.preview(str(CRACKED), config=wanted)
-    told = reviewed.told()
+def test_production_stops_for_indeterminate_verdicts_and_failing_rules(stack: PackStack) -> None:
+    stack.configure([BROKEN[0]])
+    config = {"environment": "prod", "rules": dict.fromkeys(stack.others("POD-11"), "disabled")}
+    code, printed = stack.preview(str(CRACKED), config=config)
+    violations = stack.violations()
     assert code != 0
-    assert of(told, "POD-11") == [("broken", "mandatory")]
-    assert of(told, "ZZZ-01") == [("broken", "mandatory")]
+    assert violations_of(violations, "POD-11") == [("broken", "mandatory")]
+    assert violations_of(violations, "ZZZ-01") == [("broken", "mandatory")]
     assert "the rule ZZZ-01 failed to run (KeyError in cracked, line" in printed
     assert SECRET not in printed
 
 
 @pytest.mark.parametrize(
-    ("config", "said"),
+    ("config", "message"),
     [
         ({"registries": "one"}, "registries: Invalid type"),
         ({"enforcement": {"prod": {"fail": ["Grave"]}}}, "enforcement.prod.fail.0 must be one of"),
     ],
 )
-def test_the_engine_refuses_a_configuration_of_wrong_types(reviewed: Reviewed, config: Any, said: str) -> None:
-    reviewed.configure([])
-    code, printed = reviewed.preview("isolation", config=config)
+def test_the_engine_rejects_a_configuration_with_wrong_types(stack: PackStack, config: Any, message: str) -> None:
+    stack.configure([])
+    code, printed = stack.preview("isolation", config=config)
     assert code != 0
-    assert said in printed
+    assert message in printed
 
 
-def test_a_configuration_that_means_nothing_stops_the_deployment(reviewed: Reviewed) -> None:
-    reviewed.configure([])
-    given = {"registrys": ["a"], "rules": {"POD-99": "advisory"}, "record": "/no/such/folder/record.json"}
-    code, printed = reviewed.preview("cost", config=given)
+def test_an_invalid_configuration_stops_the_deployment(stack: PackStack) -> None:
+    stack.configure([])
+    config = {"registrys": ["a"], "rules": {"POD-99": "advisory"}, "record": "/no/such/folder/record.json"}
+    code, printed = stack.preview("cost", config=config)
     assert code != 0
     assert "there is no key 'registrys'; did you mean 'registries'?" in printed
     assert "there is no rule POD-99" in printed
-    # And where the pack itself breaks, the engine goes on and says so
-    assert [level for _, level in of(reviewed.told(), "PACK-03")] == ["mandatory"]
+    # An error in the pack is a violation too, and does not end the run
+    assert [level for _, level in violations_of(stack.violations(), "PACK-03")] == ["mandatory"]
     assert "FileNotFoundError in" in printed
 
 
-def test_remediation_adds_what_is_missing_once_it_is_switched_on(reviewed: Reviewed) -> None:
+def test_remediation_adds_missing_tags_only_if_it_is_enabled(stack: PackStack) -> None:
     tagged = {"type": "aws:efs/fileSystem:FileSystem", "name": "shard", "inputs": {"tags": {"owner": "me"}}}
     hidden = {"type": "aws:efs/fileSystem:FileSystem", "name": "later", "inputs": {"tags": "<unknown>"}}
-    reviewed.configure([tagged, hidden])
+    stack.configure([tagged, hidden])
     config = {"tags": {"owner": "platform", "cost-center": "cc-1"}}
-    off = {"rules": dict.fromkeys(reviewed.others(family="COST"), "disabled")}
-    reviewed.preview("cost", config={**config, **off})
-    assert reviewed.remediated() == {}
-    reviewed.preview("cost", config={**config, **off, "enforcementLevel": "remediate"})
-    assert reviewed.remediated() == {"shard": {"tags": {"owner": "me", "cost-center": "cc-1"}}}
+    off = {"rules": dict.fromkeys(stack.others(family="COST"), "disabled")}
+    stack.preview("cost", config={**config, **off})
+    assert stack.remediated() == {}
+    stack.preview("cost", config={**config, **off, "enforcementLevel": "remediate"})
+    assert stack.remediated() == {"shard": {"tags": {"owner": "me", "cost-center": "cc-1"}}}
 
 
-def test_a_document_that_is_not_known_yet_is_judged_as_its_component_promises(reviewed: Reviewed) -> None:
+def test_an_unknown_document_is_evaluated_as_planned(stack: PackStack) -> None:
     condition = {
         "StringLike": {"issuer.invalid:sub": "system:serviceaccount:*", "issuer.invalid:aud": "sts.amazonaws.com"}
     }
@@ -165,31 +169,31 @@ def test_a_document_that_is_not_known_yet_is_judged_as_its_component_promises(re
         "Principal": {"Federated": provider},
         "Condition": condition,
     }
-    says = {"Version": "2012-10-17", "Statement": [trust]}
+    planned = {"Version": "2012-10-17", "Statement": [trust]}
     kind = "aws:iam/role:Role"
-    promise = {"type": kind, "name": "writer", "property": "assumeRolePolicy", "says": says}
-    component = {"type": "trial:index:Thing", "name": "thing", "outputs": {"documents": [promise]}}
+    plan = {"type": kind, "name": "writer", "property": "assumeRolePolicy", "says": planned}
+    component = {"type": "trial:index:Thing", "name": "thing", "outputs": {"documents": [plan]}}
     hidden = {"assumeRolePolicy": "<unknown>"}
     role = {"type": kind, "name": "writer", "parent": "thing", "inputs": hidden}
-    reviewed.configure([component, role, {"type": kind, "name": "reader", "parent": "thing", "inputs": hidden}])
-    config = {"rules": dict.fromkeys(reviewed.others("IAM-04"), "disabled")}
-    code, _ = reviewed.preview("isolation", config=config)
+    stack.configure([component, role, {"type": kind, "name": "reader", "parent": "thing", "inputs": hidden}])
+    config = {"rules": dict.fromkeys(stack.others("IAM-04"), "disabled")}
+    code, _ = stack.preview("isolation", config=config)
     assert code != 0
-    assert of(reviewed.told(), "IAM-04") == [("reader", "advisory"), ("writer", "mandatory")]
+    assert violations_of(stack.violations(), "IAM-04") == [("reader", "advisory"), ("writer", "mandatory")]
 
 
-def test_a_state_is_judged_without_its_stack(reviewed: Reviewed, tmp_path: Path) -> None:
+def test_a_state_file_is_evaluated_without_its_stack(stack: PackStack, tmp_path: Path) -> None:
     urn = "urn:pulumi:prod::trial::pulumi:pulumi:Stack::trial-prod"
-    stack = {"urn": urn, "type": "pulumi:pulumi:Stack", "custom": False}
+    root = {"urn": urn, "type": "pulumi:pulumi:Stack", "custom": False}
     inputs = BROKEN[1]["inputs"]
-    thing = f"{URN}waived-one".replace(":dev:", ":prod:")
-    row = {"urn": thing, "custom": False, "type": "kubernetes:core/v1:Pod", "parent": urn, "inputs": inputs}
-    state = {"version": 3, "deployment": {"manifest": {}, "resources": [stack, {**row, "outputs": inputs}]}}
+    pod_urn = f"{URN}waived-one".replace(":dev:", ":prod:")
+    row = {"urn": pod_urn, "custom": False, "type": "kubernetes:core/v1:Pod", "parent": urn, "inputs": inputs}
+    state = {"version": 3, "deployment": {"manifest": {}, "resources": [root, {**row, "outputs": inputs}]}}
     file = tmp_path / "state.json"
     file.write_text(json.dumps(state), encoding="utf-8")
-    ended = reviewed.engine.run(
-        "policy", "analyze", "--file", str(file), "--policy-pack", str(reviewed.packs / "isolation")
+    analysis = stack.engine.run(
+        "policy", "analyze", "--file", str(file), "--policy-pack", str(stack.packs / "isolation")
     )
-    assert ended.returncode != 0
-    assert "POD-01" in ended.stdout
-    assert "container 'only' is privileged" in ended.stdout
+    assert analysis.returncode != 0
+    assert "POD-01" in analysis.stdout
+    assert "container 'only' is privileged" in analysis.stdout

@@ -1,4 +1,4 @@
-"""A hardened pod in any of its places, what does it no harm, and every way to weaken it that a rule is there for."""
+"""A hardened pod in each kind of object, and changes to it."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ Plain = dict[str, Any]
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 DIGEST = "sha256:" + "ab" * 32
 PARTS = ("containers", "initContainers", "ephemeralContainers")
-# Kinds in which users' programs run come first: some rules are for those alone
+# The kinds that run code of users are first, because some rules apply only to them
 SANDBOX_KINDS = ("SandboxTemplate", "Sandbox")
 KINDS = (*SANDBOX_KINDS, "Pod", "Deployment", "CronJob", "List", "DeploymentPatch")
 WORDS = st.text("abcdefghij", min_size=1, max_size=8)
 
 
 def container(name: str, part: str = "containers") -> Plain:
-    """One that asks for nothing beyond itself."""
-    made: Plain = {
+    """Return a hardened container."""
+    manifest: Plain = {
         "name": name,
         "image": f"registry.example.com/sandbox@{DIGEST}",
         "securityContext": {
@@ -32,24 +32,24 @@ def container(name: str, part: str = "containers") -> Plain:
     }
     if part != "ephemeralContainers":
         amounts = {"cpu": "1", "memory": "1Gi", "ephemeral-storage": "1Gi"}
-        made["resources"] = {"requests": dict(amounts), "limits": amounts}
-    return made
+        manifest["resources"] = {"requests": dict(amounts), "limits": amounts}
+    return manifest
 
 
 @dataclass
 class Pod:
-    """A pod's metadata and spec, as something to change."""
+    """The metadata and spec of a pod."""
 
     metadata: Plain
     spec: Plain
 
     def some_container(self, draw: Draw, *parts: str) -> Plain:
-        """One of its containers, of whatever sort."""
+        """Return one of its containers, of any sort."""
         return draw(st.sampled_from([one for part in parts or PARTS for one in self.spec.get(part, [])]))
 
 
-def hardened(draw: Draw) -> Pod:
-    """A pod with some containers of each sort."""
+def hardened_pod(draw: Draw) -> Pod:
+    """Return a pod with some containers of each sort."""
     spec: Plain = {
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
@@ -72,40 +72,40 @@ def hardened(draw: Draw) -> Pod:
     return Pod({"labels": labels, "annotations": {}}, spec)
 
 
-def placed(pod: Pod, kind: str) -> Plain:
-    """The object of that kind which holds the pod."""
+def object_with(pod: Pod, kind: str) -> Plain:
+    """Return an object of a kind with the pod."""
     inner = copy.deepcopy({"metadata": pod.metadata, "spec": pod.spec})
-    named = {"name": "it", "namespace": "sandbox-standard"}
-    holder: Plain = {"metadata": named, "kind": kind.removesuffix("Patch")}
+    metadata = {"name": "it", "namespace": "sandbox-standard"}
+    parent: Plain = {"metadata": metadata, "kind": kind.removesuffix("Patch")}
     match kind:
         case "Sandbox":
-            return {**holder, "apiVersion": "agents.x-k8s.io/v1beta1", "spec": {"podTemplate": inner}}
+            return {**parent, "apiVersion": "agents.x-k8s.io/v1beta1", "spec": {"podTemplate": inner}}
         case "SandboxTemplate":
-            return {**holder, "apiVersion": "extensions.agents.x-k8s.io/v1beta1", "spec": {"podTemplate": inner}}
+            return {**parent, "apiVersion": "extensions.agents.x-k8s.io/v1beta1", "spec": {"podTemplate": inner}}
         case "Pod":
             return {
                 "apiVersion": "v1",
                 "kind": "Pod",
-                "metadata": {**named, **inner["metadata"]},
+                "metadata": {**metadata, **inner["metadata"]},
                 "spec": inner["spec"],
             }
         case "CronJob":
-            return {**holder, "apiVersion": "batch/v1", "spec": {"jobTemplate": {"spec": {"template": inner}}}}
+            return {**parent, "apiVersion": "batch/v1", "spec": {"jobTemplate": {"spec": {"template": inner}}}}
         case "List":
-            return {"apiVersion": "v1", "kind": "List", "metadata": {}, "items": [placed(pod, "Sandbox")]}
+            return {"apiVersion": "v1", "kind": "List", "metadata": {}, "items": [object_with(pod, "Sandbox")]}
         case _:
-            return {**holder, "apiVersion": "apps/v1", "spec": {"template": inner}}
+            return {**parent, "apiVersion": "apps/v1", "spec": {"template": inner}}
 
 
-def put(thing: Plain, path: str, value: object) -> None:
-    """Write a value below a mapping; None takes the key away."""
-    *way, last = path.split(".")
-    for key in way:
-        thing = thing.setdefault(key, {})
+def put(mapping: Plain, path: str, value: object) -> None:
+    """Set a value below a mapping; None removes the key."""
+    *parents, last = path.split(".")
+    for key in parents:
+        mapping = mapping.setdefault(key, {})
     if value is None:
-        thing.pop(last, None)
+        mapping.pop(last, None)
     else:
-        thing[last] = value
+        mapping[last] = value
 
 
 Change = Callable[[Pod, Draw], None]
@@ -113,58 +113,58 @@ Change = Callable[[Pod, Draw], None]
 
 @dataclass(frozen=True)
 class Weakening:
-    """A change for the worse, and the rules of which at least one has to say so."""
+    """A change that weakens a pod, and the rules of which at least one must fail."""
 
     name: str
     rules: frozenset[str]
     change: Change
-    # Whether only sandboxes are held to it; whether the harm is to leave something out, as a patch does with nearly all
+    # Whether only sandboxes fail; whether the change omits a field, which is harmless in a patch
     sandboxes_only: bool = False
     by_silence: bool = False
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Where it is to be caught."""
+        """Return the kinds in which it must be found."""
         kinds = (*SANDBOX_KINDS, "List") if self.sandboxes_only else KINDS
         return tuple(kind for kind in kinds if not (self.by_silence and kind.endswith("Patch")))
 
 
 def in_pod(path: str, *values: object) -> Change:
-    """One of those values, at that place of the pod's spec."""
+    """Set one of these values at a path of the pod's spec."""
     return lambda pod, draw: put(pod.spec, path, copy.deepcopy(draw(st.sampled_from(values))))
 
 
 def in_container(path: str, *values: object, parts: tuple[str, ...] = PARTS) -> Change:
-    """One of those values, at that place of some container."""
+    """Set one of these values at a path of some container."""
     return lambda pod, draw: put(pod.some_container(draw, *parts), path, copy.deepcopy(draw(st.sampled_from(values))))
 
 
 def in_metadata(path: str, strategy: st.SearchStrategy[Any]) -> Change:
-    """A key of that strategy among the pod's labels or annotations."""
+    """Add a label or annotation."""
     return lambda pod, draw: pod.metadata.setdefault(path, {}).update({draw(strategy): "x"})
 
 
 def appended(path: str, strategy: st.SearchStrategy[Any]) -> Change:
-    """One more element in a list of the pod's spec."""
+    """Append an element to a list of the pod's spec."""
 
     def change(pod: Pod, draw: Draw) -> None:
-        *way, last = path.split(".")
-        holder = pod.spec
-        for key in way:
-            holder = holder.setdefault(key, {})
-        holder[last] = [*holder.get(last, []), draw(strategy)]
+        *parents, last = path.split(".")
+        parent = pod.spec
+        for key in parents:
+            parent = parent.setdefault(key, {})
+        parent[last] = [*parent.get(last, []), draw(strategy)]
 
     return change
 
 
 def container_appended(path: str, strategy: st.SearchStrategy[Any], parts: tuple[str, ...] = PARTS) -> Change:
-    """One more element in a list of some container."""
+    """Append an element to a list of some container."""
 
     def change(pod: Pod, draw: Draw) -> None:
-        holder = pod.some_container(draw, *parts)
-        *way, last = path.split(".")
-        for key in way:
-            holder = holder.setdefault(key, {})
-        holder[last] = draw(st.permutations([*holder.get(last, []), draw(strategy)]))
+        parent = pod.some_container(draw, *parts)
+        *parents, last = path.split(".")
+        for key in parents:
+            parent = parent.setdefault(key, {})
+        parent[last] = draw(st.permutations([*parent.get(last, []), draw(strategy)]))
 
     return change

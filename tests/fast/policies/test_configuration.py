@@ -1,4 +1,4 @@
-"""The packs' configuration: what is said changes that and nothing else."""
+"""The configuration of the packs: each key changes only its own setting."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from agentenv.policies.packs.configuration import read
 from agentenv.policies.verdicts import Finding, Severity, Verdict
 
 
-def levels(given: dict[str, Any], environment: str = "prod") -> dict[tuple[Severity, str], str]:
-    """What becomes of each kind of finding."""
-    configuration = read({"enforcement": given}, environment)
+def levels(enforcement: dict[str, Any], environment: str = "prod") -> dict[tuple[Severity, str], str]:
+    """Return the level of each kind of finding."""
+    configuration = read({"enforcement": enforcement}, environment)
     assert configuration.mistakes == ()
     severities: tuple[Severity, ...] = ("Critical", "High", "Medium", "Low")
     return {
@@ -23,25 +23,27 @@ def levels(given: dict[str, Any], environment: str = "prod") -> dict[tuple[Sever
 
 
 @pytest.mark.parametrize("environment", ["prod", "dev"])
-@pytest.mark.parametrize("given", [{"prod": {}, "dev": {}}, {"staging": {"fail": []}}])
-def test_what_is_not_said_of_an_environment_stays_as_it_is_there(given: dict[str, Any], environment: str) -> None:
-    assert levels(given, environment) == levels({}, environment)
+@pytest.mark.parametrize("enforcement", [{"prod": {}, "dev": {}}, {"staging": {"fail": []}}])
+def test_an_environment_keeps_defaults_that_the_configuration_omits(
+    enforcement: dict[str, Any], environment: str
+) -> None:
+    assert levels(enforcement, environment) == levels({}, environment)
 
 
-def test_who_says_what_a_failure_does_says_nothing_of_what_cannot_be_told() -> None:
-    default_strictness = levels({})
-    told = levels({"prod": {"fail": ["Critical", "High"]}})
-    assert told == {**default_strictness, ("Medium", "fail"): "advisory"}
-    assert told["Critical", "indeterminate"] == "mandatory"
-    told = levels({"prod": {"indeterminate": []}})
-    assert told == {
-        **default_strictness,
+def test_levels_of_failures_and_indeterminate_verdicts_are_independent() -> None:
+    defaults = levels({})
+    changed = levels({"prod": {"fail": ["Critical", "High"]}})
+    assert changed == {**defaults, ("Medium", "fail"): "advisory"}
+    assert changed["Critical", "indeterminate"] == "mandatory"
+    changed = levels({"prod": {"indeterminate": []}})
+    assert changed == {
+        **defaults,
         ("Critical", "indeterminate"): "advisory",
         ("High", "indeterminate"): "advisory",
     }
 
 
 @pytest.mark.parametrize("name", ["PACK-01", "PACK-03"])
-def test_a_pack_that_judges_otherwise_than_believed_is_always_told(name: str) -> None:
+def test_findings_about_a_pack_itself_cannot_be_disabled(name: str) -> None:
     assert read({"rules": {name: "disabled"}}, "prod").mistakes == (f"rules: {name} is always reported",)
     assert read({"rules": {"WVR-03": "disabled", "PACK-02": "disabled"}}, "prod").mistakes == ()

@@ -1,4 +1,4 @@
-"""`agentenv policies check` passes no manifest that it reads otherwise than kubectl, or cannot read or judge."""
+"""`agentenv policies check` reads manifests as kubectl does, and fails for what it cannot read or evaluate."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def check(text: str | bytes, folder: Path, capsys: pytest.CaptureFixture[str], *
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_broken_rule_is_found_as_kubectl_reads_it(
+def test_manifests_are_read_as_kubectl_reads_them(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text, rule = BROKEN[name]
@@ -69,7 +69,9 @@ UNDECIDED = {
 
 
 @pytest.mark.parametrize("field", UNDECIDED)
-def test_a_critical_rule_that_cannot_tell_fails(field: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_indeterminate_critical_rule_fails_the_check(
+    field: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     text = CONTAINER.replace("{FIELD}", f"{{{field}}}")
     code, printed = check(text, tmp_path, capsys, "--rules", "POD-01")
     assert code == 1
@@ -79,7 +81,7 @@ def test_a_critical_rule_that_cannot_tell_fails(field: str, tmp_path: Path, caps
     assert "write the value that Kubernetes documents" in line
 
 
-def test_a_low_rule_that_cannot_tell_does_not_fail(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_indeterminate_low_rule_does_not_fail_the_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = CONTAINER.replace("FIELD", "readOnlyRootFilesystem: 'true'")
     code, printed = check(text, tmp_path, capsys, "--rules", "POD-15")
     assert (code, "Low POD-15 is indeterminate: " in printed) == (0, True)
@@ -135,7 +137,7 @@ HOSTILE: dict[str, tuple[str | bytes, str]] = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_what_cannot_be_read_is_one_line_and_a_failure(
+def test_an_unreadable_document_is_one_line_and_a_failure(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text, reason = HOSTILE[name]
@@ -146,16 +148,14 @@ def test_what_cannot_be_read_is_one_line_and_a_failure(
     assert all("pod.yaml: not read: " in line and reason in line and len(line) < 300 for line in lines)
 
 
-def test_a_document_that_cannot_be_read_does_not_hide_the_others(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unreadable_document_does_not_hide_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = f"{POD}spec: {{hostPID: y}}\n---\nx: [\n---\n{POD}spec: {{hostPID: y}}\n"
     code, printed = check(text, tmp_path, capsys, "--json", "--rules", "POD-02")
     answered = json.loads(printed.splitlines()[0])
     assert (code, answered["failed"], len(answered["unreadable"])) == (1, 2, 1)
 
 
-def test_a_list_of_nothing_is_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_list_has_no_objects(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, printed = check("apiVersion: v1\nkind: List\nitems: []\n", tmp_path, capsys)
     assert code == 1
     assert "nothing was checked" in printed

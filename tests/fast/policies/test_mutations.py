@@ -1,4 +1,4 @@
-"""Whatever weakens a hardened pod is caught, wherever it stands and whatever is beside it; what does not, never is."""
+"""Every weakening of a hardened pod is found, in any kind of object; harmless changes are not."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from tests.fast.policies.hardened import (
     appended,
     container,
     container_appended,
-    hardened,
+    hardened_pod,
     in_container,
     in_metadata,
     in_pod,
-    placed,
+    object_with,
     put,
 )
 
@@ -77,7 +77,7 @@ def _zero_limit(pod: Pod, draw: Draw) -> None:
     limits[draw(st.sampled_from(sorted(limits)))] = draw(st.sampled_from(["0", 0, 0.0, "0m", "0Gi", "0.00", "0e3"]))
 
 
-def _soft_container(pod: Pod, draw: Draw) -> None:
+def _container_without_settings(pod: Pod, draw: Draw) -> None:
     part = draw(st.sampled_from(LASTING))
     pod.spec[part] = draw(st.permutations([*pod.spec.get(part, []), {"name": "soft", "image": f"x@{DIGEST}"}]))
 
@@ -167,7 +167,7 @@ WEAKENINGS = (
     _weak("no account of its own", "IAM-02", in_pod("serviceAccountName", None), sandboxes=True, silent=True),
     _weak("a tag", "IMG-01", _tag),
     _weak("whatever is latest", "IMG-05", in_container("image", "nginx", "nginx:latest", "a.example.com:5000/b")),
-    _weak("a container that says nothing", "POD-04 POD-05", _soft_container, silent=True),
+    _weak("a container that says nothing", "POD-04 POD-05", _container_without_settings, silent=True),
 )
 
 
@@ -182,8 +182,8 @@ def _another(pod: Pod, draw: Draw) -> None:
     pod.spec[part] = [*pod.spec.get(part, []), container(f"more-{draw(WORDS)}")]
 
 
-def _said_again(pod: Pod, draw: Draw) -> None:
-    """A container's own word counts more than the pod's, so after this the pod's may be weakened without harm."""
+def _explicit_values(pod: Pod, draw: Draw) -> None:
+    """Set the values in a container, which take precedence over those of the pod."""
     context = pod.some_container(draw)["securityContext"]
     context.update({"runAsNonRoot": True, "runAsUser": draw(st.integers(10_000, 2**31 - 1)), "privileged": False})
     context["seccompProfile"] = {"type": "RuntimeDefault"}
@@ -217,65 +217,65 @@ HARMLESS: tuple[Change, ...] = (
 )
 
 
-def _judged(thing: Plain, kind: str) -> list[Finding]:
-    made = list(resources_of_objects([thing]))
+def _findings(manifest: Plain, kind: str) -> list[Finding]:
+    resources = list(resources_of_objects([manifest]))
     if kind.endswith("Patch"):
-        made = [replace(one, type=f"{one.type}Patch") for one in made]
-    return findings_of(made, rules=RULES)
+        resources = [replace(one, type=f"{one.type}Patch") for one in resources]
+    return findings_of(resources, rules=RULES)
 
 
 @pytest.mark.parametrize("weakening", WEAKENINGS, ids=lambda weakening: weakening.name)
 @settings(max_examples=8)
 @given(data=st.data())
-def test_what_weakens_a_pod_is_caught(weakening: Weakening, data: st.DataObject) -> None:
-    pod = hardened(data.draw)
+def test_every_weakening_of_a_pod_is_found(weakening: Weakening, data: st.DataObject) -> None:
+    pod = hardened_pod(data.draw)
     kind = data.draw(st.sampled_from(weakening.kinds))
     for change in data.draw(st.lists(st.sampled_from(HARMLESS), max_size=4)):
         change(pod, data.draw)
     weakening.change(pod, data.draw)
-    failed = {one.rule for one in _judged(placed(pod, kind), kind) if one.verdict is Verdict.FAIL}
+    failed = {one.rule for one in _findings(object_with(pod, kind), kind) if one.verdict is Verdict.FAIL}
     assert failed & weakening.rules
 
 
 @settings(max_examples=100)
 @given(data=st.data())
-def test_what_does_no_harm_is_no_finding(data: st.DataObject) -> None:
-    pod = hardened(data.draw)
+def test_harmless_changes_have_no_findings(data: st.DataObject) -> None:
+    pod = hardened_pod(data.draw)
     kind = data.draw(st.sampled_from(KINDS))
-    for change in data.draw(st.lists(st.sampled_from([*HARMLESS, _said_again]), max_size=8)):
+    for change in data.draw(st.lists(st.sampled_from([*HARMLESS, _explicit_values]), max_size=8)):
         change(pod, data.draw)
-    findings = _judged(placed(pod, kind), kind)
+    findings = _findings(object_with(pod, kind), kind)
     assert [one for one in findings if one.verdict in {Verdict.FAIL, Verdict.INDETERMINATE}] == []
-    # No rule that looks at pods was left out
+    # The rules for pods ran
     assert {one.rule for one in findings} >= {"POD-01", "POD-09", "IMG-01"}
 
 
 @settings(max_examples=60)
 @given(data=st.data())
-def test_what_is_not_known_hides_nothing_beside_it(data: st.DataObject) -> None:
-    pod = hardened(data.draw)
+def test_an_unknown_container_hides_no_failure_of_others(data: st.DataObject) -> None:
+    pod = hardened_pod(data.draw)
     weakening = data.draw(st.sampled_from([one for one in WEAKENINGS if "containers" not in one.name]))
     kind = data.draw(st.sampled_from(weakening.kinds))
     weakening.change(pod, data.draw)
-    before = {(one.rule, one.message) for one in _judged(placed(pod, kind), kind) if one.verdict is Verdict.FAIL}
-    veiled = copy.deepcopy(pod)
-    # One more container of which nothing is known, behind those that are
-    veiled.spec["containers"] = [*veiled.spec["containers"], UNKNOWN]
-    findings = _judged(placed(veiled, kind), kind)
+    before = {(one.rule, one.message) for one in _findings(object_with(pod, kind), kind) if one.verdict is Verdict.FAIL}
+    changed = copy.deepcopy(pod)
+    # Add an unknown container
+    changed.spec["containers"] = [*changed.spec["containers"], UNKNOWN]
+    findings = _findings(object_with(changed, kind), kind)
     assert before <= {(one.rule, one.message) for one in findings if one.verdict is Verdict.FAIL}
     assert "POD-01" in {one.rule for one in findings if one.verdict is Verdict.INDETERMINATE}
 
 
 @settings(max_examples=40)
 @given(data=st.data())
-def test_a_container_that_stands_alone_hides_no_pod_below_it(data: st.DataObject) -> None:
-    pod = hardened(data.draw)
+def test_a_single_container_hides_no_pod_template_below_it(data: st.DataObject) -> None:
+    pod = hardened_pod(data.draw)
     weakening = data.draw(st.sampled_from([one for one in WEAKENINGS if not one.sandboxes_only]))
     weakening.change(pod, data.draw)
     alone = data.draw(st.sampled_from([{"container": container("a")}, {"containers": [container("a")]}]))
-    below = placed(pod, "Deployment")["spec"]["template"]
+    below = object_with(pod, "Deployment")["spec"]["template"]
     described = data.draw(st.permutations([*alone.items(), ("template", below)]))
     named = {"name": "it", "namespace": "sandbox-standard"}
-    thing = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": named, "spec": dict(described)}
-    found = [one for one in _judged(thing, "Thing") if one.path.startswith("spec.template.")]
-    assert weakening.rules & {one.rule for one in found if one.verdict is Verdict.FAIL}
+    manifest = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": named, "spec": dict(described)}
+    findings_below = [one for one in _findings(manifest, "Thing") if one.path.startswith("spec.template.")]
+    assert weakening.rules & {one.rule for one in findings_below if one.verdict is Verdict.FAIL}

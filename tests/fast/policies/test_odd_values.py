@@ -1,4 +1,4 @@
-"""A value of a shape that nobody meant breaks no rule: it would judge nothing else then."""
+"""A value of the wrong type makes no rule raise an error, after which it would evaluate nothing else."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def put(value: Any, path: Path, odd: object) -> Any:
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_no_value_breaks_a_rule(rule: str) -> None:
-    # Where in the row it begins differs from rule to rule
+def test_no_value_makes_a_rule_raise_an_error(rule: str) -> None:
+    # Each rule starts at another value
     odds = cycle((*ODD[len(rule + RULES[rule].title) % len(ODD) :], *ODD))
     tried = 0
     for sample in samples_of(rule):

@@ -1,4 +1,4 @@
-"""The rules over manifests as anybody writes them: what is read, where findings are said to be, what cannot be read."""
+"""The rules for manifests: which objects are read, where findings are, and what cannot be read."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def pod(name: str, flag: str) -> str:
     return POD.replace("NAME", name).replace("FLAG", flag)
 
 
-def test_documents_lists_and_what_is_no_object() -> None:
+def test_objects_are_read_from_documents_and_lists() -> None:
     listed = {"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "v1", "kind": "Pod", "spec": {}}]}
     text = "---\n---\njust: words\n---\n[1, 2]\n---\n" + pod("a", "true") + "---\n" + json.dumps(listed) + "\n"
     resources = resources_of_manifests(text, source="dir/x.yaml")
@@ -32,12 +32,12 @@ def test_documents_lists_and_what_is_no_object() -> None:
     ]
 
 
-def test_what_another_tool_fills_in_is_not_known() -> None:
+def test_a_tag_of_another_tool_is_an_unknown_value() -> None:
     text = pod("a", "!Ref Privileged") + "---\n" + pod("b", "true")
     assert [one.verdict for one in findings_of_manifests(text, rules=ONLY)] == [Verdict.INDETERMINATE, Verdict.FAIL]
 
 
-def test_a_list_of_objects_is_its_objects() -> None:
+def test_a_list_is_read_as_its_objects() -> None:
     text = json.dumps([{"apiVersion": "v1", "kind": "Pod", "spec": {}}, None, 3, {"apiVersion": "v1", "kind": "Pod"}])
     assert [source_of(one.urn) for one in resources_of_manifests(text, source="x")] == ["x#0[0]", "x#0[3]"]
 
@@ -52,17 +52,17 @@ NO_OBJECTS = {
 }
 
 
-def test_nothing_to_judge_is_no_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_check_without_objects_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "empty.yaml").write_text("---\n", encoding="utf-8")
     assert dispatch(["policies", "check", str(tmp_path), "--json"]) == 1
-    said = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert (said["objects"], said["passed"], said["skipped"]) == (0, 0, [])
+    answered = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (answered["objects"], answered["passed"], answered["skipped"]) == (0, 0, [])
     for name, (text, _) in NO_OBJECTS.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
     assert dispatch(["policies", "check", str(tmp_path), "--json"]) == 1
-    said = json.loads(capsys.readouterr().out.splitlines()[-1])
+    answered = json.loads(capsys.readouterr().out.splitlines()[-1])
     places = sorted(f"{tmp_path / name}{place}" for name, (_, place) in NO_OBJECTS.items())
-    assert sorted(one["file"] for one in said["skipped"]) == places
+    assert sorted(one["file"] for one in answered["skipped"]) == places
     assert dispatch(["policies", "check", str(tmp_path)]) == 1
     printed = capsys.readouterr().out
     assert "nothing was checked" in printed
@@ -73,7 +73,7 @@ def test_nothing_to_judge_is_no_pass(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert dispatch(["policies", "check", str(tmp_path), "--rules", "POD-01"]) == 0
 
 
-def test_aliases_that_grow_without_end_are_not_read(tmp_path: Path) -> None:
+def test_exponential_aliases_are_rejected(tmp_path: Path) -> None:
     lines = ["apiVersion: example.com/v1", "kind: Thing", "x0: &x0 {k: v}"]
     lines += [f"x{at}: &x{at} [{', '.join([f'*x{at - 1}'] * 30)}]" for at in range(1, 31)]
     (tmp_path / "bomb.yaml").write_text("\n".join(lines), encoding="utf-8")
@@ -88,31 +88,29 @@ def test_aliases_that_grow_without_end_are_not_read(tmp_path: Path) -> None:
     assert [one.type for one in read.resources] == ["kubernetes:core/v1:Pod"]
 
 
-def test_two_objects_of_one_name_are_two() -> None:
+def test_objects_with_the_same_name_are_separate() -> None:
     text = pod("a", "true") + "---\n" + pod("a", "true")
     assert [one.verdict for one in findings_of_manifests(text, rules=ONLY)] == [Verdict.FAIL, Verdict.FAIL]
 
 
-def test_the_command_says_what_fails_and_what_it_could_not_read(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_prints_failures_and_unreadable_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "good.yaml").write_text(pod("fine", "false"), encoding="utf-8")
     assert dispatch(["policies", "check", str(tmp_path), "--rules", "POD-01", "--json"]) == 0
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["passed"] == 1
     (tmp_path / "bad.yml").write_text(pod("bad", "true"), encoding="utf-8")
     (tmp_path / "chart.yaml").write_text("a: {{ .Values.a }}\n", encoding="utf-8")
     assert dispatch(["policies", "check", str(tmp_path), "--rules", "pod-01", "--json"]) == 1
-    said = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert (said["objects"], said["passed"], said["failed"], said["indeterminate"]) == (2, 1, 1, 0)
-    assert [(one["id"], one["file"]) for one in said["findings"]] == [("POD-01", f"{tmp_path / 'bad.yml'}#0")]
-    assert [one["file"] for one in said["unreadable"]] == [str(tmp_path / "chart.yaml")]
+    answered = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (answered["objects"], answered["passed"], answered["failed"], answered["indeterminate"]) == (2, 1, 1, 0)
+    assert [(one["id"], one["file"]) for one in answered["findings"]] == [("POD-01", f"{tmp_path / 'bad.yml'}#0")]
+    assert [one["file"] for one in answered["unreadable"]] == [str(tmp_path / "chart.yaml")]
     assert dispatch(["policies", "check", str(tmp_path)]) == 1
     assert "bad.yml#0: bad: Critical POD-01: a container is privileged (spec.containers" in capsys.readouterr().out
     assert main([str(tmp_path / "good.yaml")]) in {0, 1}
     assert json.loads(capsys.readouterr().out)["unreadable"] == []
 
 
-def test_the_command_refuses_rules_and_files_that_there_are_not(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_rejects_missing_rules_and_files(capsys: pytest.CaptureFixture[str]) -> None:
     assert dispatch(["policies", "check", ".", "--rules", "POD-98"]) == 1
     assert "there is no rule or family POD-98" in capsys.readouterr().err
     assert dispatch(["policies", "check", "no-such-file"]) == 1

@@ -1,4 +1,4 @@
-"""Every policy pack says by itself which Python runs it: without a word of ours, the language host looks for `uv`."""
+"""Every policy pack names its Python toolchain; otherwise the language host looks for `uv`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def options_of(pack: Path) -> dict[str, Any]:
     return yaml.safe_load((ROOT / pack / "PulumiPolicy.yaml").read_text(encoding="utf-8"))["runtime"]["options"]
 
 
-def test_all_packs_of_the_checkout_are_seen() -> None:
+def test_all_packs_of_the_checkout_are_found() -> None:
     assert {Path("policies/isolation"), Path("policies/cost"), Path("bench/empty_pack")} <= set(PACKS)
 
 

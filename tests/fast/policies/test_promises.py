@@ -1,4 +1,4 @@
-"""Documents that are not known yet are judged as their component promised, and one that comes otherwise is told."""
+"""Unknown documents are evaluated as planned by their component, and a different document is a finding."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ SERVICE_ACCOUNT = ServiceAccount("agents", "controller")
 ROLE = "aws:iam/role:Role"
 
 
-def stack(real: object, says: Any, *, parent: str = "component", name: str = "agents-controller") -> list[Resource]:
+def stack(real: object, planned: Any, *, parent: str = "component", name: str = "agents-controller") -> list[Resource]:
     planned_documents = PlannedDocuments()
-    planned_documents.add(ROLE, name, "assumeRolePolicy", says)
+    planned_documents.add(ROLE, name, "assumeRolePolicy", planned)
     return [
         Resource(
             "component",
@@ -35,33 +35,33 @@ def stack(real: object, says: Any, *, parent: str = "component", name: str = "ag
     ]
 
 
-def test_what_is_not_known_is_what_was_promised_of_a_child() -> None:
-    says = irsa_trust_policy(PLACEHOLDER_PROVIDER_ARN, PLACEHOLDER_ISSUER_URL, SERVICE_ACCOUNT)
-    resources = stack(UNKNOWN, says)
+def test_an_unknown_document_is_replaced_by_the_planned_one() -> None:
+    planned = irsa_trust_policy(PLACEHOLDER_PROVIDER_ARN, PLACEHOLDER_ISSUER_URL, SERVICE_ACCOUNT)
+    resources = stack(UNKNOWN, planned)
     _, role = with_planned_documents(resources)
-    assert role.inputs == {"assumeRolePolicy": says, "name": "r"}
+    assert role.inputs == {"assumeRolePolicy": planned, "name": "r"}
     assert role.at("assumeRolePolicy", "Statement", 0, "Effect").raw == "Allow"
-    for other in (stack(UNKNOWN, says, parent="another"), stack(UNKNOWN, says, name="another")):
+    for other in (stack(UNKNOWN, planned, parent="another"), stack(UNKNOWN, planned, name="another")):
         assert with_planned_documents(other)[1] is other[1]
 
 
-def test_a_document_that_is_known_is_judged_as_it_is() -> None:
+def test_a_known_document_is_not_replaced() -> None:
     resources = stack("{}", irsa_trust_policy(PLACEHOLDER_PROVIDER_ARN, PLACEHOLDER_ISSUER_URL, SERVICE_ACCOUNT))
     assert with_planned_documents(resources)[1] is resources[1]
 
 
-def test_a_promise_is_held_by_the_same_document_with_other_names_and_broken_by_another() -> None:
-    says = irsa_trust_policy(PLACEHOLDER_PROVIDER_ARN, PLACEHOLDER_ISSUER_URL, SERVICE_ACCOUNT)
+def test_a_document_may_differ_from_its_plan_only_in_names() -> None:
+    planned = irsa_trust_policy(PLACEHOLDER_PROVIDER_ARN, PLACEHOLDER_ISSUER_URL, SERVICE_ACCOUNT)
     real = irsa_trust_policy("arn:aws:iam::111122223333:oidc-provider/a/id/B", "https://a/id/B", SERVICE_ACCOUNT)
-    assert not list(plan_mismatches(stack(json.dumps(real), says)))
-    assert not list(plan_mismatches(stack(UNKNOWN, says)))
+    assert not list(plan_mismatches(stack(json.dumps(real), planned)))
+    assert not list(plan_mismatches(stack(UNKNOWN, planned)))
     statement = real["Statement"][0]
-    for worse in (
+    for changed in (
         document(),
         document({**statement, "Condition": {}}),
         document({**statement, "Action": "sts:*"}),
         document(statement, {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": "*"}),
         document({**statement, "Principal": "*"}),
     ):
-        [said] = plan_mismatches(stack(json.dumps(worse), says))
-        assert (said.rule, said.urn, said.path) == ("PACK-02", "role", "assumeRolePolicy")
+        [mismatch] = plan_mismatches(stack(json.dumps(changed), planned))
+        assert (mismatch.rule, mismatch.urn, mismatch.path) == ("PACK-02", "role", "assumeRolePolicy")

@@ -1,4 +1,4 @@
-"""What rules rest on, against plain readings of the same: folders, statements, and all policies of a pod together."""
+"""Properties of rules, checked against simple models: paths, statements, and the policies of a pod."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ paths = parts.map(lambda found: "/" + "/".join(found))
 
 
 def failed(findings: list[Finding]) -> list[Finding]:
-    return [one for one in findings if one.verdict is Verdict.FAIL]
+    return [finding for finding in findings if finding.verdict is Verdict.FAIL]
 
 
 def names(findings: list[Finding]) -> set[str]:
-    return {one.urn.rpartition("::")[2] for one in failed(findings)}
+    return {finding.urn.rpartition("::")[2] for finding in failed(findings)}
 
 
 @given(paths)
-def test_segments_are_those_of_the_normal_path(path: str) -> None:
+def test_segments_are_those_of_the_normalized_path(path: str) -> None:
     assert path_segments(path) == tuple(part for part in normpath(path).split("/") if part)
 
 
 @given(paths, paths, paths)
-def test_holding_is_an_order(one: str, other: str, third: str) -> None:
-    a, b, c = path_segments(one), path_segments(other), path_segments(third)
+def test_containment_of_paths_is_a_partial_order(first: str, second: str, third: str) -> None:
+    a, b, c = path_segments(first), path_segments(second), path_segments(third)
     assert contains_path(a, a)
     assert not (contains_path(a, b) and contains_path(b, c)) or contains_path(a, c)
     assert not (contains_path(a, b) and contains_path(b, a)) or a == b
 
 
 @given(st.lists(st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=3), min_size=1, max_size=5))
-def test_folders_are_refused_just_where_two_meet(folders: list[list[str]]) -> None:
+def test_directories_fail_exactly_if_two_overlap(folders: list[list[str]]) -> None:
     points = [
         Resource(
             f"urn::{index}",
@@ -62,7 +62,7 @@ def test_folders_are_refused_just_where_two_meet(folders: list[list[str]]) -> No
         )
         for index, folder in enumerate(folders)
     ]
-    meet = any(one[: len(two)] == two or two[: len(one)] == one for one, two in combinations(folders, 2))
+    meet = any(left[: len(right)] == right or right[: len(left)] == left for left, right in combinations(folders, 2))
     assert bool(failed(findings_of(points, None, [RULES["EFS-04"]]))) == meet
 
 
@@ -80,23 +80,23 @@ def policy(index: int, selected: dict[str, str], types: list[str], **more: Any) 
     }
 
 
-def sandbox(mine: dict[str, str]) -> dict[str, Any]:
+def sandbox(labels_: dict[str, str]) -> dict[str, Any]:
     return {
         "apiVersion": "agents.x-k8s.io/v1beta1",
         "kind": "Sandbox",
         "metadata": {"name": "s", "namespace": "sandbox-a"},
-        "spec": {"podTemplate": {"metadata": {"labels": mine}, "spec": {"containers": []}}},
+        "spec": {"podTemplate": {"metadata": {"labels": labels_}, "spec": {"containers": []}}},
     }
 
 
 @given(labels, policies)
-def test_a_sandbox_is_bound_just_where_policies_that_select_it_name_both_directions(
-    mine: dict[str, str], given_: list[tuple[dict[str, str], list[str]]]
+def test_a_sandbox_passes_exactly_if_its_policies_name_both_directions(
+    own: dict[str, str], policies_: list[tuple[dict[str, str], list[str]]]
 ) -> None:
-    things = [policy(index, *one) for index, one in enumerate(given_)]
-    bound = {way for selected, types in given_ if selected.items() <= mine.items() for way in types}
-    found = findings_of(resources_of_objects([*things, sandbox(mine)]), None, [RULES["NET-01"]])
-    assert bool(failed(found)) == (bound != {"Ingress", "Egress"})
+    manifests = [policy(index, *labels_and_types) for index, labels_and_types in enumerate(policies_)]
+    directions_ = {direction for selected, types in policies_ if selected.items() <= own.items() for direction in types}
+    findings = findings_of(resources_of_objects([*manifests, sandbox(own)]), None, [RULES["NET-01"]])
+    assert bool(failed(findings)) == (directions_ != {"Ingress", "Egress"})
 
 
 ranges = st.sampled_from(
@@ -106,17 +106,17 @@ blocks = st.lists(st.tuples(ranges, st.lists(ranges, max_size=3)), min_size=1, m
 
 
 @given(blocks, st.integers(0, 2))
-def test_an_exception_less_is_never_better(blocks_: list[tuple[str, list[str]]], place: int) -> None:
-    def judged(written: list[tuple[str, list[str]]]) -> set[str]:
-        to = [{"ipBlock": {"cidr": cidr, "except": left_out}} for cidr, left_out in written]
+def test_removing_an_exception_never_removes_a_failure(blocks_: list[tuple[str, list[str]]], place: int) -> None:
+    def evaluated(entries: list[tuple[str, list[str]]]) -> set[str]:
+        to = [{"ipBlock": {"cidr": cidr, "except": exceptions}} for cidr, exceptions in entries]
         egress = [{"to": to, "ports": [{"port": 443}]}]
         return names(
             findings_of(resources_of_objects([policy(0, {}, ["Egress"], egress=egress)]), None, [RULES["NET-02"]])
         )
 
     index = place % len(blocks_)
-    weaker = [(cidr, left_out[1:] if at == index else left_out) for at, (cidr, left_out) in enumerate(blocks_)]
-    assert judged(blocks_) <= judged(weaker)
+    weaker = [(cidr, exceptions[1:] if at == index else exceptions) for at, (cidr, exceptions) in enumerate(blocks_)]
+    assert evaluated(blocks_) <= evaluated(weaker)
 
 
 actions = st.sampled_from(["iam:PassRole", "s3:GetObject", "s3:PutObject", "ec2:RunInstances"])
@@ -126,30 +126,32 @@ patterns = st.sampled_from(
 
 
 @given(actions, st.lists(patterns, min_size=1, max_size=3))
-def test_what_is_not_among_the_actions_is_among_all_but_those(action: str, given_: list[str]) -> None:
-    listed, others = (statements(Field("", "", {"Statement": {key: given_}}))[0] for key in ("Action", "NotAction"))
-    matching = any(matches(pattern.lower(), action.lower()) for pattern in given_)
+def test_not_action_is_the_complement_of_action(action: str, patterns_: list[str]) -> None:
+    listed, others = (statements(Field("", "", {"Statement": {key: patterns_}}))[0] for key in ("Action", "NotAction"))
+    matching = any(matches(pattern.lower(), action.lower()) for pattern in patterns_)
     assert listed.matches_action(action) == matching
     assert others.matches_action(action) is not matching
 
 
 @given(st.lists(patterns, min_size=1, max_size=3), st.integers(0, 2))
-def test_an_action_that_is_not_known_never_passes_what_fails(given_: list[str], place: int) -> None:
-    def judged(written: list[object]) -> set[Verdict]:
-        document = {"Statement": [{"Effect": "Allow", "Action": written, "Resource": "*"}]}
-        one = Resource("urn::p", "aws:iam/policy:Policy", "p", {"policy": document})
-        return {found.verdict for found in findings_of([one], None, [RULES["IAM-05"]])}
+def test_an_unknown_action_never_makes_a_failure_pass(patterns_: list[str], place: int) -> None:
+    def evaluated(entries: list[object]) -> set[Verdict]:
+        document = {"Statement": [{"Effect": "Allow", "Action": entries, "Resource": "*"}]}
+        resource = Resource("urn::p", "aws:iam/policy:Policy", "p", {"policy": document})
+        return {finding.verdict for finding in findings_of([resource], None, [RULES["IAM-05"]])}
 
-    unclear: list[object] = [UNKNOWN if index == place % len(given_) else text for index, text in enumerate(given_)]
-    if Verdict.FAIL in judged([*given_]):
-        assert judged(unclear) & {Verdict.FAIL, Verdict.INDETERMINATE}
+    with_unknown: list[object] = [
+        UNKNOWN if index == place % len(patterns_) else text for index, text in enumerate(patterns_)
+    ]
+    if Verdict.FAIL in evaluated([*patterns_]):
+        assert evaluated(with_unknown) & {Verdict.FAIL, Verdict.INDETERMINATE}
 
 
 @given(st.lists(patterns, min_size=1, max_size=3))
-def test_what_denies_is_never_too_much(given_: list[str]) -> None:
-    document = {"Statement": [{"Effect": "Deny", "Action": given_, "Resource": "*"}]}
-    one = Resource("urn::p", "aws:iam/policy:Policy", "p", {"policy": document})
-    assert not failed(findings_of([one], None, [RULES["IAM-05"]]))
+def test_a_denying_statement_never_fails(patterns_: list[str]) -> None:
+    document = {"Statement": [{"Effect": "Deny", "Action": patterns_, "Resource": "*"}]}
+    resource = Resource("urn::p", "aws:iam/policy:Policy", "p", {"policy": document})
+    assert not failed(findings_of([resource], None, [RULES["IAM-05"]]))
 
 
 kinds = st.sampled_from(
@@ -177,16 +179,16 @@ idle = st.sampled_from(
 
 
 @given(kinds, places, stars | some, idle)
-def test_a_star_for_every_one_of_a_kind_is_too_much_and_one_for_some_is_not(
+def test_a_wildcard_fails_exactly_if_it_matches_every_resource_of_a_kind(
     kind: tuple[str, str, str], place: tuple[str, str], name: str, condition: dict[str, Any]
 ) -> None:
     action, service, before = kind
     arn = f"arn:{place[0]}:{service}:{place[1]}:111122223333:{before}{name}"
     document = {"Statement": [{"Effect": "Allow", "Action": action, "Resource": ["x", arn], "Condition": condition}]}
-    one = Resource("urn::p", "aws:iam/policy:Policy", "p", {"policy": document})
-    assert bool(failed(findings_of([one], None, [RULES["IAM-05"]]))) == (not name.strip("*?"))
+    resource = Resource("urn::p", "aws:iam/policy:Policy", "p", {"policy": document})
+    assert bool(failed(findings_of([resource], None, [RULES["IAM-05"]]))) == (not name.strip("*?"))
 
 
-def test_names_are_hashed_as_the_controller_does() -> None:
+def test_names_are_hashed_as_by_the_controller() -> None:
     # FNV-1a's own test values
     assert (name_hash(""), name_hash("a"), name_hash("foobar")) == ("811c9dc5", "e40c292c", "bf9cf968")

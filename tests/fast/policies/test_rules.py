@@ -1,4 +1,4 @@
-"""Every rule against the samples beside it: the exact findings, and no rule without good, bad and unknown samples."""
+"""Every rule has good, bad and unknown samples, and exactly the findings that they expect."""
 
 import re
 from collections import Counter
@@ -14,14 +14,14 @@ from agentenv.policies.verdicts import Finding, Verdict
 
 RULES = {rule.id: rule for rule in all_rules()}
 SAMPLES = [sample for rule in RULES for sample in samples_of(rule)]
-LEAST = {"good": 2, "bad": 2, "unknown": 1}
-WANTED = {"good": None, "bad": Verdict.FAIL, "unknown": Verdict.INDETERMINATE}
+MINIMUM = {"good": 2, "bad": 2, "unknown": 1}
+REQUIRED_VERDICTS = {"good": None, "bad": Verdict.FAIL, "unknown": Verdict.INDETERMINATE}
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_a_rule_has_samples_and_a_header(rule: str) -> None:
-    counted = Counter(sample.sort for sample in SAMPLES if sample.rule == rule)
-    assert {sort: counted[sort] >= least for sort, least in LEAST.items()} == dict.fromkeys(LEAST, True)
+    counts = Counter(sample.sort for sample in SAMPLES if sample.rule == rule)
+    assert {sort: counts[sort] >= minimum for sort, minimum in MINIMUM.items()} == dict.fromkeys(MINIMUM, True)
     header = RULES[rule]
     assert re.fullmatch(r"[A-Z]{2,4}-\d\d", rule)
     assert header.family in FAMILIES, "the reference has no place for it"
@@ -31,25 +31,25 @@ def test_a_rule_has_samples_and_a_header(rule: str) -> None:
     assert header.fix.endswith(".")
 
 
-def test_no_samples_are_left_of_a_rule_that_went() -> None:
+def test_samples_of_deleted_rules_are_deleted() -> None:
     assert {folder.name for folder in FOLDER.glob("*/samples/*")} == set(RULES)
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: f"{sample.rule} {sample.name}")
 def test_a_sample_leads_to_exactly_its_findings(sample: Sample) -> None:
     findings = findings_of(sample.resources, sample.context, [RULES[sample.rule]])
-    assert Counter(_seen(sample, one) for one in findings if one.verdict is not Verdict.PASS) == sample.expected
+    assert Counter(_as_expected(sample, one) for one in findings if one.verdict is not Verdict.PASS) == sample.expected
     assert all("failed to run" not in one.message for one in findings)
-    # A good sample that the rule never looks at would prove nothing
+    # A good sample without any finding, not even a pass, would prove nothing
     assert findings
-    wanted = WANTED[sample.sort]
+    required = REQUIRED_VERDICTS[sample.sort]
     verdicts = {verdict for _, verdict, _ in sample.expected}
-    if wanted is None:
+    if required is None:
         assert not verdicts & {Verdict.FAIL, Verdict.INDETERMINATE}
     else:
-        assert wanted in verdicts
+        assert required in verdicts
 
 
-def _seen(sample: Sample, finding: Finding) -> tuple[str, Verdict, str]:
+def _as_expected(sample: Sample, finding: Finding) -> tuple[str, Verdict, str]:
     names = {resource.urn: resource.name for resource in sample.resources}
     return names.get(finding.urn, ""), finding.verdict, finding.path

@@ -1,4 +1,4 @@
-"""Whatever of a bad sample is not known yet, its rule does not fall silent."""
+"""A rule never passes a bad sample, whichever part of it is unknown."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from agentenv.policies.verdicts import Verdict
 
 Path = tuple[str | int, ...]
 RULES = {rule.id: rule for rule in all_rules() if rule.family in {"NET", "RT", "EFS", "IAM"}}
-# Which namespace something stands in, and what it is called: while that is not known, NET-01 says so of every sandbox
-# in it, and another rule would say it again. Of a template that is not known at all NET-01 says that, too.
+# The name and namespace of an object, and a whole template: while these are unknown, NET-01 reports every sandbox, so
+# the other rules need not.
 PLACES: set[Path] = {("metadata",), ("metadata", "name"), ("metadata", "namespace"), ("spec",)}
-ELSEWHERE: set[tuple[str, Path]] = {
-    # A tag whose value is not known is a tag
+EXCEPTIONS: set[tuple[str, Path]] = {
+    # A tag with an unknown value is still a tag
     ("EFS-12", ("tags", "sandbox-user")),
-    # IAM-04 says that nobody knows whom the role trusts
+    # IAM-04 reports the unknown trust policy
     ("IAM-05", ("assumeRolePolicy",)),
-    # The role is called something, and by that name the profile does not call it
+    # The profile names another role
     ("IAM-07", ("name",)),
-    # An add-on of a cluster that is not known may be any cluster's
+    # An add-on of an unknown cluster may be for any cluster
     ("NET-08", ("clusterName",)),
-    # A pod that nothing makes a sandbox
+    # Nothing else makes this pod a sandbox
     ("NET-01", ("metadata", "labels")),
 }
 
@@ -41,33 +41,33 @@ def leaves(value: object, path: Path = ()) -> Iterator[Path]:
             yield from leaves(below, (*path, key))
 
 
-def without(value: Any, path: Path) -> Any:
+def with_unknown(value: Any, path: Path) -> Any:
     if not path:
         return UNKNOWN
     if isinstance(value, Mapping):
-        return {**value, path[0]: without(value[path[0]], path[1:])}
-    return [without(one, path[1:]) if index == path[0] else one for index, one in enumerate(value)]
+        return {**value, path[0]: with_unknown(value[path[0]], path[1:])}
+    return [with_unknown(one, path[1:]) if index == path[0] else one for index, one in enumerate(value)]
 
 
-def tries(sample: Sample) -> list[tuple[int, Path]]:
-    """Which part of which resource."""
+def parts_to_hide(sample: Sample) -> list[tuple[int, Path]]:
+    """Return each part of each resource."""
     return [
         (index, path)
         for index, resource in enumerate(sample.resources)
         for path in leaves(resource.inputs)
-        if path not in PLACES and (sample.rule, path) not in ELSEWHERE
+        if path not in PLACES and (sample.rule, path) not in EXCEPTIONS
     ]
 
 
-SAMPLES = [one for rule in RULES for one in samples_of(rule) if one.sort == "bad" and tries(one)]
+SAMPLES = [one for rule in RULES for one in samples_of(rule) if one.sort == "bad" and parts_to_hide(one)]
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: f"{sample.rule} {sample.name}")
-def test_a_bad_sample_with_a_part_that_is_not_known_is_never_passed(sample: Sample) -> None:
-    for index, path in tries(sample):
+def test_a_bad_sample_with_an_unknown_part_never_passes(sample: Sample) -> None:
+    for index, path in parts_to_hide(sample):
         changed = list(sample.resources)
         resource = changed[index]
-        changed[index] = replace(resource, inputs=without(resource.inputs, path))
+        changed[index] = replace(resource, inputs=with_unknown(resource.inputs, path))
         found = findings_of(changed, sample.context, [RULES[sample.rule]])
         assert {one.verdict for one in found} & {Verdict.FAIL, Verdict.INDETERMINATE}, (resource.name, path)
         assert all("failed to run" not in one.message for one in found), (resource.name, path)

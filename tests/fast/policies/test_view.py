@@ -1,4 +1,4 @@
-"""The view of resources: nothing that is not known is lost on the way down, and none of it hides what is wrong."""
+"""The view of resources: no unknown value is lost, and none hides a failure."""
 
 from __future__ import annotations
 
@@ -30,27 +30,27 @@ def field(raw: Plain) -> Field:
 
 
 @given(values, steps)
-def test_below_what_is_not_known_nothing_is_known(raw: Plain, path: list[str | int]) -> None:
+def test_everything_below_an_unknown_value_is_unknown(raw: Plain, path: list[str | int]) -> None:
     below = Field("urn", "here", UNKNOWN).at(*path)
     assert below.unknown
-    assert [one.unknown for one in below.elements()] == [True]
-    assert [one.unknown for _, one in below.entries()] == [True]
-    # And below what is missing nothing is there
+    assert [element.unknown for element in below.elements()] == [True]
+    assert [value.unknown for _, value in below.entries()] == [True]
+    # Everything below a missing value is missing
     assert Field("urn", "here", MISSING).at(*path).missing
     assert field(raw).at(*path).known is not None
 
 
 @given(values)
-def test_walking_finds_every_leaf(raw: Plain) -> None:
-    def walked(one: Field) -> Iterator[object]:
-        if isinstance(one.raw, list):
-            for below in one.elements():
+def test_walking_a_field_finds_every_scalar(raw: Plain) -> None:
+    def walked(current: Field) -> Iterator[object]:
+        if isinstance(current.raw, list):
+            for below in current.elements():
                 yield from walked(below)
-        elif isinstance(one.raw, dict):
-            for _, below in one.entries():
+        elif isinstance(current.raw, dict):
+            for _, below in current.entries():
                 yield from walked(below)
-        elif one.known:
-            yield one.raw
+        elif current.known:
+            yield current.raw
 
     def leaves_of(value: Plain) -> Iterator[object]:
         if isinstance(value, dict | list):
@@ -62,15 +62,15 @@ def test_walking_finds_every_leaf(raw: Plain) -> None:
     assert list(walked(field(raw))) == list(leaves_of(raw))
 
 
-def test_a_path_is_written_as_the_engine_writes_it() -> None:
+def test_paths_have_the_format_of_the_engine() -> None:
     root = field({"spec": {"containers": [{"name": "a"}]}, "metadata": {"labels": {"a.b/c": "d"}}})
     assert root.at("spec", "containers", 0, "name").path == "spec.containers[0].name"
     assert root.at("metadata", "labels", "a.b/c").path == 'metadata.labels["a.b/c"]'
     assert root.at("spec", "containers", 1).missing
-    assert root.at("spec", "containers", "name").unknown, "a text where a number belongs says nothing"
+    assert root.at("spec", "containers", "name").unknown, "a string instead of an index is unknown"
 
 
-def test_reading_a_leaf_that_is_not_known_says_so() -> None:
+def test_reading_an_unknown_scalar_raises_an_error_with_its_path() -> None:
     with pytest.raises(UnknownReached) as reached:
         _ = Field("urn", "a.b", UNKNOWN).value
     assert reached.value.field.path == "a.b"
@@ -85,24 +85,26 @@ PLACED = [(kind, place) for kind, place in TEMPLATE_PATHS.items() if place]
 
 
 @pytest.mark.parametrize(("kind", "place"), PLACED)
-def test_a_pod_is_found_wherever_it_stands_and_in_lists(kind: str, place: tuple[str, ...]) -> None:
-    thing: Plain = {"spec": {"containers": [{"name": "a"}]}}
+def test_pods_are_found_in_every_kind_and_in_lists(kind: str, place: tuple[str, ...]) -> None:
+    manifest: Plain = {"spec": {"containers": [{"name": "a"}]}}
     for key in reversed(place):
-        thing = {key: thing}
+        manifest = {key: manifest}
     versions = {"Sandbox": "agents.x-k8s.io/v1beta1", "SandboxTemplate": "extensions.agents.x-k8s.io/v1beta1"}
     version = versions.get(kind, "apps/v1")
-    single = Resource("u", f"kubernetes:{version}:{kind}", "a", thing)
-    patched = Resource("u", f"kubernetes:{version}:{kind}Patch", "a", {"kind": kind, **thing})
-    typed = Resource("u", f"kubernetes:{version}:{kind}List", "a", {"items": [thing]})
-    mixed = Resource("u", "kubernetes:core/v1:List", "a", {"items": [{"apiVersion": version, "kind": kind, **thing}]})
+    single = Resource("u", f"kubernetes:{version}:{kind}", "a", manifest)
+    patched = Resource("u", f"kubernetes:{version}:{kind}Patch", "a", {"kind": kind, **manifest})
+    typed = Resource("u", f"kubernetes:{version}:{kind}List", "a", {"items": [manifest]})
+    mixed = Resource(
+        "u", "kubernetes:core/v1:List", "a", {"items": [{"apiVersion": version, "kind": kind, **manifest}]}
+    )
     path = ".".join([*place, "spec", "containers[0]"])
     for resource, before in ((single, ""), (patched, ""), (typed, "items[0]."), (mixed, "items[0].")):
         [pod] = pods_of(resource)
-        assert [one.root.path for one in pod.containers] == [before + path]
+        assert [container.root.path for container in pod.containers] == [before + path]
         assert pod.patch == (resource is patched)
 
 
-def test_a_kind_that_nobody_has_heard_of_starts_pods_too() -> None:
+def test_pods_are_found_in_unknown_kinds() -> None:
     rollout = {"spec": {"template": {"spec": {"containers": [{"name": "a"}]}}}}
     assert len(pods_of(Resource("u", "kubernetes:argoproj.io/v1alpha1:Rollout", "a", rollout))) == 1
     job = {"spec": {"replicatedJobs": [{"template": {"spec": rollout["spec"]}}]}}
@@ -110,15 +112,15 @@ def test_a_kind_that_nobody_has_heard_of_starts_pods_too() -> None:
     assert pod.containers[0].root.path == "spec.replicatedJobs[0].template.spec.template.spec.containers[0]"
     tasks = {"spec": {"tasks": [rollout["spec"]]}}
     assert len(pods_of(Resource("u", "kubernetes:batch.volcano.sh/v1alpha1:Job", "a", tasks))) == 1
-    one = {"name": "a", "image": "x", "securityContext": {"privileged": True}}
+    container = {"name": "a", "image": "x", "securityContext": {"privileged": True}}
     for spec in (
-        {"podSpec": {"containers": [one], "volumes": []}},
-        {"templates": [{"name": "t", "container": one}, {"name": "u", "steps": []}]},
-        {"templates": [{"script": one, "sidecars": []}]},
+        {"podSpec": {"containers": [container], "volumes": []}},
+        {"templates": [{"name": "t", "container": container}, {"name": "u", "steps": []}]},
+        {"templates": [{"script": container, "sidecars": []}]},
     ):
         [pod] = pods_of(Resource("u", "kubernetes:argoproj.io/v1alpha1:Workflow", "a", {"spec": spec}))
         assert [found.security("privileged").raw for found in pod.containers] == [True]
-    # An image and a name alone are as well a choice of versions
+    # An image and a name alone may be something else, such as a version
     images = {"spec": {"containers": [{"name": "a", "image": "x"}], "container": {"image": "x", "tag": "1"}}}
     assert len(pods_of(Resource("u", "kubernetes:example.com/v1:Thing", "a", {"spec": {"images": images}}))) == 1
     assert pods_of(Resource("u", "kubernetes:example.com/v1:Thing", "a", {"spec": {"x": images["spec"]}})) == ()
@@ -146,7 +148,7 @@ RULES = [rule for rule in all_rules() if rule.family == "POD"]
 
 
 def places(value: Plain, before: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
-    """The place of everything in a value, but of itself."""
+    """Return the path of each part of a value."""
     below = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     return [place for key, one in below for place in [(*before, key), *places(one, (*before, key))]]
 
@@ -157,12 +159,12 @@ def failed(spec: Plain) -> set[tuple[str, str]]:
 
 
 def parts(place: tuple[str | int, ...]) -> str:
-    """The container, volume or switch that a place is in."""
+    """Return the container, volume or field that contains a path."""
     return "spec" + "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in place[:2])
 
 
 @given(st.sets(st.sampled_from(places(WEAK)), min_size=1, max_size=5))
-def test_what_is_not_known_in_one_part_hides_nothing_in_another(hidden: set[tuple[str | int, ...]]) -> None:
+def test_an_unknown_part_hides_no_failure_in_another(hidden: set[tuple[str | int, ...]]) -> None:
     spec = copy.deepcopy(WEAK)
     for place in sorted(hidden, key=len):
         inner = spec
@@ -171,6 +173,6 @@ def test_what_is_not_known_in_one_part_hides_nothing_in_another(hidden: set[tupl
         if inner is not UNKNOWN:
             inner[place[-1]] = UNKNOWN
     is_covered = tuple(parts(place) for place in hidden)
-    # What the pod's own security context leaves out is said once for all containers that leave it out too
+    # A field that the pod's security context lacks is reported once for all containers that lack it too
     expected = {one for one in failed(WEAK) if not one[1].startswith((*is_covered, "spec.securityContext"))}
     assert expected <= failed(spec)

@@ -1,4 +1,4 @@
-"""Waivers: which are refused, what one covers and until when, and what is said of those that are of no use."""
+"""Waivers: which are invalid, what one covers and until when, and the findings about them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def finding(urn: str = str(GOOD["urn"]), rule: str = "POD-09", verdict: Verdict 
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "expected"),
     [
         ({"expires": TODAY + datetime.timedelta(days=61)}, "it is valid for more than 90 days"),
         ({"created": TODAY + datetime.timedelta(days=1)}, "it is created in the future"),
@@ -62,24 +62,24 @@ def finding(urn: str = str(GOOD["urn"]), rule: str = "POD-09", verdict: Verdict 
         ({"until": TODAY}, "'until' is not a key"),
     ],
 )
-def test_a_waiver_that_is_written_wrongly_waives_nothing(changed: dict[str, Any], said: str) -> None:
+def test_an_invalid_waiver_waives_nothing(changed: dict[str, Any], expected: str) -> None:
     waivers = read({**GOOD, **changed})
     assert not waivers.all
-    assert any(said in words for words in waivers.wrong), waivers.wrong
+    assert any(expected in message for message in waivers.wrong), waivers.wrong
 
 
-def test_two_waivers_of_one_id_are_a_mistake() -> None:
+def test_two_waivers_with_the_same_id_are_a_mistake() -> None:
     waivers = read(GOOD, GOOD)
     assert len(waivers.all) == 1
     assert waivers.wrong == ("waiver disk-of-reports: another waiver has the same id",)
 
 
 @pytest.mark.parametrize("text", ["a: [", "waivers: 3", "waivers: [3]", "- 3", "waivrs: []", "{waivers: [], more: 1}"])
-def test_what_is_no_file_of_waivers_is_said(text: str) -> None:
+def test_an_invalid_file_is_reported(text: str) -> None:
     assert waivers_of(text, SEVERITIES, TODAY).wrong
 
 
-def test_a_waiver_covers_its_rule_on_its_resource_in_its_environment_until_its_last_day() -> None:
+def test_a_waiver_covers_one_rule_resource_and_environment_until_its_expiry() -> None:
     waivers = read(GOOD)
     last = TODAY + datetime.timedelta(days=60)
     assert waivers.waiver_for(finding(), "prod", last) is not None
@@ -102,7 +102,7 @@ def test_a_pattern_stays_within_a_name() -> None:
     assert not is_bounded("urn:pulumi:prod::agents::a?b::reports")
 
 
-def test_expired_wrong_and_unused_ones_are_findings() -> None:
+def test_expired_invalid_and_unused_waivers_are_findings() -> None:
     old = {**GOOD, "id": "too-old", "expires": TODAY - datetime.timedelta(days=1)}
     elsewhere = {**GOOD, "id": "elsewhere", "environment": "dev"}
     unused = {**GOOD, "id": "nobody-needs", "rule": "POD-01", "owners": ["a", "b"]}
@@ -111,16 +111,16 @@ def test_expired_wrong_and_unused_ones_are_findings() -> None:
     assert [one.urn for one in left] == ["other"]
     assert used_ids(waived) == {"disk-of-reports"}
     assert "waived by disk-of-reports until 2030-08-14" in waived[0].waiver.summary
-    said = [(one.rule, one.severity) for one in waivers.own_findings("prod", used_ids(waived), TODAY)]
-    assert said == [("WVR-02", "High"), ("WVR-01", "High"), ("WVR-03", "Low")]
+    expected = [(one.rule, one.severity) for one in waivers.own_findings("prod", used_ids(waived), TODAY)]
+    assert expected == [("WVR-02", "High"), ("WVR-01", "High"), ("WVR-03", "Low")]
 
 
-def test_the_file_that_is_shipped_is_sound_and_another_has_to_be_there(tmp_path: Path) -> None:
+def test_the_default_file_is_valid_and_another_must_exist(tmp_path: Path) -> None:
     assert read_waivers(FILE, SEVERITIES, TODAY).wrong == ()
     assert read_waivers(tmp_path / "none.yaml", SEVERITIES, TODAY).wrong
 
 
-def test_what_is_said_of_a_waiver_says_which_one_it_is() -> None:
+def test_findings_about_waivers_name_the_waiver() -> None:
     gone = {**GOOD, "id": "long-gone", "expires": TODAY - datetime.timedelta(days=1)}
     waivers = read(GOOD, gone, {"id": "half"}, {})
     found = [(one.rule, one.path) for one in waivers.own_findings("prod", (), TODAY)]

@@ -1,4 +1,4 @@
-"""Registers the resources that its configuration names: only their types, inputs and ties matter to a policy."""
+"""Register the resources in the configuration; policies see only their types, inputs and relations."""
 
 import asyncio
 from typing import Any
@@ -8,8 +8,8 @@ import pulumi
 UNKNOWN = "<unknown>"
 
 
-def not_known_yet() -> pulumi.Output[Any]:
-    """What every id is at a first preview."""
+def unknown_output() -> pulumi.Output[Any]:
+    """Return an unknown output, as every id is at a first preview."""
     value: asyncio.Future[Any] = asyncio.get_event_loop().create_future()
     value.set_result(None)
     known: asyncio.Future[bool] = asyncio.get_event_loop().create_future()
@@ -18,17 +18,17 @@ def not_known_yet() -> pulumi.Output[Any]:
 
 
 def read(value: Any) -> Any:
-    """The value as a program would have it."""
+    """Return a value with its unknown parts as outputs."""
     if value == UNKNOWN:
-        return not_known_yet()
+        return unknown_output()
     if isinstance(value, dict):
         return {key: read(below) for key, below in value.items()}
     return [read(below) for below in value] if isinstance(value, list) else value
 
 
-made: dict[str, pulumi.ComponentResource] = {}
+resources: dict[str, pulumi.ComponentResource] = {}
 for row in pulumi.Config().require_object("resources"):
-    options = pulumi.ResourceOptions(parent=made.get(row.get("parent")))
-    made[row["name"]] = pulumi.ComponentResource(row["type"], row["name"], read(row.get("inputs") or {}), options)
+    options = pulumi.ResourceOptions(parent=resources.get(row.get("parent")))
+    resources[row["name"]] = pulumi.ComponentResource(row["type"], row["name"], read(row.get("inputs") or {}), options)
 for row in pulumi.Config().require_object("resources"):
-    made[row["name"]].register_outputs(row.get("outputs") or {})
+    resources[row["name"]].register_outputs(row.get("outputs") or {})

@@ -1,4 +1,4 @@
-"""The isolation pack with one more rule, which breaks over whatever it sees."""
+"""The isolation pack with another rule, which always raises an error."""
 
 from collections.abc import Iterator
 
@@ -7,9 +7,16 @@ from agentenv.policies.rules.registry import POD, Outcome, rule
 from agentenv.policies.view.cluster.pods import PodSpec
 
 
-@rule(id="ZZZ-01", title="Cracked", severity="Critical", why="It breaks.", fix="Mend it.", applies_to=POD)
+@rule(
+    id="ZZZ-01",
+    title="Always raises an error",
+    severity="Critical",
+    why="It raises an error.",
+    fix="Fix it.",
+    applies_to=POD,
+)
 def cracked(pod: PodSpec) -> Iterator[Outcome]:
-    """The error's words would show what is in the pod."""
+    """Raise an error whose message has a value of the pod."""
     raise KeyError(pod.annotations.at("token").value)
     yield
 

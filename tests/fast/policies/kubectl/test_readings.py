@@ -1,4 +1,4 @@
-"""Manifests are judged as kubectl reads them: what it was measured to read is what the rules see."""
+"""The rules see manifests as kubectl reads them, by measurement."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_every_manifest_is_measured_once() -> None:
     assert len({manifest_of(row) for row in rows}) == len(rows) > 1000
 
 
-def test_what_kubectl_reads_is_what_is_judged(tmp_path: Path) -> None:
+def test_manifests_are_evaluated_as_kubectl_reads_them(tmp_path: Path) -> None:
     wrong: list[tuple[bytes, object, object]] = []
     for reading in readings():
         manifest = manifest_of(reading)
