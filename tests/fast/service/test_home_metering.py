@@ -1,4 +1,4 @@
-"""Metering of homes: real folders, an API server of one process, and no way out of a home."""
+"""Home metering: real folders, a fake API server, and no path out of a home."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SYSTEM = "fs-1"
 
 
 class Listed:
-    """The access points of a file system, by where they lead."""
+    """The access points of a file system by path."""
 
     def __init__(self, **paths: str) -> None:
         self.paths = paths
@@ -72,7 +72,7 @@ def claim(name: str) -> dict[str, Any]:
 
 
 def files(home: Path, *sizes: int) -> int:
-    """Files of so many kilobytes in folders below a home; what they take on this disk."""
+    """Create files of these kilobytes below a home, and return their size on this disk."""
     home.mkdir(parents=True, exist_ok=True)
     for number, kilobytes in enumerate(sizes):
         folder = home / f"d{number}" / "deep"
@@ -107,7 +107,7 @@ def test_homes_are_measured_and_scaled_to_the_bill(homes: Path) -> None:
     assert run(measured_bytes, api) == {"one": 2 * one, "two": 2 * two}
 
 
-def test_who_sleeps_is_measured_too_but_not_every_day(homes: Path) -> None:
+def test_homes_of_suspended_workspaces_are_measured_less_often(homes: Path) -> None:
     files(homes / "one", 4)
     files(homes / "two", 4)
     api, points = FakeApiServer(), Listed(one="/one", two="/two")
@@ -125,7 +125,7 @@ def test_who_sleeps_is_measured_too_but_not_every_day(homes: Path) -> None:
     assert notes(api, "two")[MEASURED_AT] == format_whole_seconds(later)
 
 
-def test_a_day_has_so_many_entries_and_what_waits_is_told(homes: Path) -> None:
+def test_the_entries_of_a_day_are_limited_and_waiting_homes_are_reported(homes: Path) -> None:
     names = [f"h{number}" for number in range(6)]
     for name in names:
         files(homes / name, 1, 1, 1)
@@ -135,12 +135,12 @@ def test_a_day_has_so_many_entries_and_what_waits_is_told(homes: Path) -> None:
     points = Listed(**{name: f"/{name}" for name in names})
     done = run(measure, api, points, FileSystem(SYSTEM, homes, 10**6), NOW, 25)
     assert (done.homes, done.waiting) == (2, 4)
-    # Not all are known yet: what was found stands as it is.
+    # Some sizes are not known yet, so they are not scaled.
     assert notes(api, "h0")[MEASURED] == notes(api, "h0")[FOUND]
     assert run(measure, api, points, FileSystem(SYSTEM, homes, 10**6), NOW, 10**6).homes == 4
 
 
-def test_a_home_that_is_not_there_is_told_and_keeps_what_was_known(homes: Path) -> None:
+def test_a_missing_home_is_reported_and_keeps_its_size(homes: Path) -> None:
     homes.mkdir()
     api = FakeApiServer()
     api.put(VOLUMES, volume("gone"))
@@ -149,7 +149,7 @@ def test_a_home_that_is_not_there_is_told_and_keeps_what_was_known(homes: Path) 
     assert notes(api, "gone") == {}
 
 
-def test_no_link_leads_out_of_a_home(homes: Path, tmp_path: Path) -> None:
+def test_no_symbolic_link_leads_out_of_a_home(homes: Path, tmp_path: Path) -> None:
     outside = tmp_path / "others"
     files(outside, 500)
     own = files(homes / "evil", 4)
@@ -163,12 +163,12 @@ def test_no_link_leads_out_of_a_home(homes: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["", "/", "/../others", "/a/./b", None])
-def test_a_path_that_is_no_home_is_not_looked_at(path: str | None, homes: Path) -> None:
+def test_a_path_outside_the_homes_is_not_measured(path: str | None, homes: Path) -> None:
     homes.mkdir()
     assert scan_home(homes, path, 1000) is None
 
 
-def test_a_file_with_two_names_counts_once(homes: Path) -> None:
+def test_a_file_with_two_hard_links_counts_once(homes: Path) -> None:
     own = files(homes / "one", 40)
     (homes / "one" / "again").hardlink_to(homes / "one" / "d0" / "deep" / "file")
     found = scan_home(homes, "/one", 1000)
@@ -176,21 +176,21 @@ def test_a_file_with_two_names_counts_once(homes: Path) -> None:
     assert found.bytes < own + 8192
 
 
-def test_what_is_metered_is_asked_of_efs() -> None:
+def test_the_billed_size_is_read_from_efs() -> None:
     client: Any = boto3.client("efs", region_name="us-east-1", aws_access_key_id="a", aws_secret_access_key="b")
-    told = {
+    arguments = {
         "OwnerId": "1", "CreationToken": "t", "FileSystemId": "fs-12345678", "CreationTime": NOW,
         "LifeCycleState": "available", "NumberOfMountTargets": 2, "SizeInBytes": {"Value": 6144},
         "PerformanceMode": "generalPurpose", "Tags": [],
     }  # fmt: skip
     stub = Stubber(client)
-    stub.add_response("describe_file_systems", {"FileSystems": [told]}, {"FileSystemId": "fs-12345678"})
+    stub.add_response("describe_file_systems", {"FileSystems": [arguments]}, {"FileSystemId": "fs-12345678"})
     with stub:
         assert metered(client, "fs-12345678") == 6144
 
 
-def test_a_class_that_is_not_mounted_keeps_nobody_else_from_being_measured(homes: Path) -> None:
-    """Laid out as the job has them: the folders of two classes, of which one is not there."""
+def test_a_class_that_is_not_mounted_does_not_stop_the_others(homes: Path) -> None:
+    """The folders of two classes, of which one is not mounted."""
     own = files(homes / "classes/standard/one", 40)
     api = FakeApiServer()
     for name in ("one", "two", "other"):
@@ -204,11 +204,11 @@ def test_a_class_that_is_not_mounted_keeps_nobody_else_from_being_measured(homes
     assert notes(api, "one")[FOUND] == str(own)
     assert notes(api, "two") == notes(api, "other") == {}
     (homes / "classes/untrusted").mkdir()
-    # Nobody has mounted that home yet: nothing of it is there, and nothing is wrong.
+    # A home that was never mounted has no folder, which is no error.
     assert run(passes, api, points, [FileSystem(SYSTEM, homes, 1, below)], 1000) == 0
 
 
-def test_by_what_it_looks_it_is_not_itself_looked_at(homes: Path) -> None:
+def test_the_volumes_of_the_job_itself_are_not_measured(homes: Path) -> None:
     files(homes / "classes/standard/one", 4)
     api = FakeApiServer()
     api.put(VOLUMES, volume("one"))
@@ -219,16 +219,16 @@ def test_by_what_it_looks_it_is_not_itself_looked_at(homes: Path) -> None:
     done = run(measure, api, points, FileSystem(SYSTEM, homes, 10**6, ("/classes/standard",)), NOW)
     assert done.homes == 1
     assert notes(api, "looks") == {}
-    # All homes are known, and so brought to what is billed.
+    # All sizes are known, so they are scaled to the billed size.
     assert notes(api, "one")[MEASURED] == str(10**6)
 
 
-@pytest.mark.parametrize("given", ["vol-1", "fs-1", "fs-0123456789abcdef0=..", "fs-0123456789abcdef0=a/b"])
-def test_a_file_system_that_is_none_is_refused(given: str) -> None:
+@pytest.mark.parametrize("argument", ["vol-1", "fs-1", "fs-0123456789abcdef0=..", "fs-0123456789abcdef0=a/b"])
+def test_an_invalid_file_system_is_refused(argument: str) -> None:
     with pytest.raises(SystemExit):
-        main(["--homes", "/homes", "--file-system", given, "--region", "eu-west-1"])
+        main(["--homes", "/homes", "--file-system", argument, "--region", "eu-west-1"])
 
 
-def test_outside_of_a_cluster_the_job_fails_and_says_why(capsys: pytest.CaptureFixture[str]) -> None:
+def test_outside_a_cluster_the_job_fails_and_logs_why(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--homes", "/homes", "--file-system", "fs-0123456789abcdef0", "--region", "eu-west-1"]) == 1
     assert "homes cannot be measured" in capsys.readouterr().out

@@ -27,26 +27,26 @@ if TYPE_CHECKING:
     import pytest
 
 
-def test_a_process_whose_watches_end_ends_with_an_error(
+def test_a_process_whose_watches_end_exits_with_an_error(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def play() -> bool:
-        def make_app(_c: Any, _m: Any, ended: Callable[[], None]) -> FastAPI:
+    async def run() -> bool:
+        def create_app(_c: Any, _m: Any, on_watches_ended: Callable[[], None]) -> FastAPI:
             @contextlib.asynccontextmanager
-            async def living(_: FastAPI) -> AsyncGenerator[None]:
-                asyncio.get_running_loop().call_soon(ended)
+            async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
+                asyncio.get_running_loop().call_soon(on_watches_ended)
                 yield
 
-            return FastAPI(lifespan=living)
+            return FastAPI(lifespan=lifespan)
 
-        monkeypatch.setattr(service_app, "create_app", make_app)
+        monkeypatch.setattr(service_app, "create_app", create_app)
         configuration = Configuration(settings=settings_of(), replica="r1", host="127.0.0.1", port=0)
         async with asyncio.timeout(20):
             return await serve(configuration, Metrics())
 
-    assert asyncio.run(play())
-    errors = [one.message for one in caplog.records if one.levelno >= logging.ERROR]
-    assert any("watches of the cluster ended" in one for one in errors)
+    assert asyncio.run(run())
+    errors = [record.message for record in caplog.records if record.levelno >= logging.ERROR]
+    assert any("watches of the cluster ended" in record for record in errors)
 
 
 def loops_with(monkeypatch: pytest.MonkeyPatch, lead: Callable[..., Awaitable[None]], port: int = 0) -> bool:
@@ -56,14 +56,14 @@ def loops_with(monkeypatch: pytest.MonkeyPatch, lead: Callable[..., Awaitable[No
     monkeypatch.setattr(KubeClient, "from_kubeconfig", lambda *_, **__: KubeClient(server.client()))
     configuration = Configuration(settings=settings_of(), replica="r1", host="127.0.0.1", port=port, loops=True)
 
-    async def play() -> bool:
+    async def run() -> bool:
         async with asyncio.timeout(20):
             return await serve_loops(configuration, Metrics())
 
-    return asyncio.run(play())
+    return asyncio.run(run())
 
 
-def test_a_process_whose_loops_fail_ends_with_an_error(
+def test_a_process_whose_loops_fail_exits_with_an_error(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def lead(*_: Any) -> None:
@@ -73,7 +73,7 @@ def test_a_process_whose_loops_fail_ends_with_an_error(
     assert any("the loops failed" in record.message for record in caplog.records)
 
 
-def test_a_process_of_loops_whose_watches_end_ends_with_an_error(
+def test_a_process_of_loops_whose_watches_end_exits_with_an_error(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def ends(_: Informer) -> None:

@@ -1,4 +1,4 @@
-"""Every reader of Kubernetes objects takes any object: what it cannot read is `UnreadableError`, and nothing else."""
+"""Every reader of Kubernetes objects accepts any object; it raises `UnreadableError` at most."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as some
+from hypothesis import given, settings, strategies
 
 from agentenv.core.classes.pools.hours import parse_pool_hours
 from agentenv.core.lifecycle.limits import Limits, limits
@@ -29,54 +28,57 @@ from agentenv.core.lifecycle.retention import is_in_use, retention_decision
 from agentenv.core.values.object_fields import UnreadableError, strings
 from agentenv.core.workspaces.home_sizes import due_homes
 from agentenv.core.workspaces.swarms import Swarm, quota_shortfalls
-from agentenv.service import home_metering as metering
-from agentenv.service.credentials import token_bearer as bearer
+from agentenv.service import home_metering
+from agentenv.service.credentials import token_bearer
 from agentenv.service.http.problems import Problem
 from agentenv.service.kube.client import CLAIMS, CONFIGURATIONS, PODS, SANDBOXES, VOLUME_CLAIMS, VOLUMES, Document
 from agentenv.service.kube.project_fields import project_fields
 from agentenv.service.kube.unreadable import AGAIN_AFTER, MOST_A_MINUTE, Reports, readable
 from agentenv.service.kube.view import ClusterView
-from agentenv.service.ledger import budgets
-from agentenv.service.ledger import read_holdings as facts
+from agentenv.service.ledger import budgets, read_holdings
 from agentenv.service.loops import audit, retention, slots
-from agentenv.service.workspaces import bind_volume as binding
-from agentenv.service.workspaces import eager_retention as handing
-from agentenv.service.workspaces import events as happenings
-from agentenv.service.workspaces import restore as returning
-from agentenv.service.workspaces import retain_volume as keeping
-from agentenv.service.workspaces import retire_releases as releases
-from agentenv.service.workspaces import shared_volumes, swarm_events, swarm_outcome, swarms
-from agentenv.service.workspaces import suspend as sleeping
+from agentenv.service.workspaces import (
+    bind_volume,
+    eager_retention,
+    events,
+    restore,
+    retain_volume,
+    retire_releases,
+    shared_volumes,
+    suspend,
+    swarm_events,
+    swarm_outcome,
+    swarms,
+)
 from agentenv.service.workspaces.assigned_sandbox import SandboxAssignments
 from agentenv.service.workspaces.restore_protocol import refuse_destroyed
 from tests.fast.odd_objects import ANY, odd
-from tests.fast.service.fake_api_server import FakeApiServer as Server
-from tests.fast.service.fake_api_server import run
+from tests.fast.service.fake_api_server import FakeApiServer, run
 from tests.fast.service.ledger import documents
 from tests.fast.service.loops.cluster import SPACE, START, House
 
 NOW = START.replace(tzinfo=UTC)
 
 
-def held() -> dict[Any, Document]:
-    """Return an object of each kind, as the cluster has them."""
-    house, ledger = House(), Server()
-    house.workspace("w-1", **{"sandbox.users.io/leases": "[]", "sandbox.users.io/budget": "3"})
+def samples() -> dict[Any, Document]:
+    """Return an object of each kind, as they are in a cluster."""
+    house_, ledger = House(), FakeApiServer()
+    house_.workspace("w-1", **{"sandbox.users.io/leases": "[]", "sandbox.users.io/budget": "3"})
     documents.claim(ledger)
     documents.pod(ledger)
-    kinds = {kind: one for (kind, _, _), one in (*ledger.objects.items(), *house.shelf.objects.items())}
-    for one in kinds.values():
-        one["metadata"] |= {"creationTimestamp": "2026-11-18T00:00:00Z", "generation": 1}
-        one["metadata"].setdefault("ownerReferences", [{"kind": "SandboxWarmPool", "uid": "u", "name": "n"}])
-    notes = kinds[VOLUMES]["metadata"]["annotations"]
+    kinds = {kind: document for (kind, _, _), document in (*ledger.objects.items(), *house_.shelf.objects.items())}
+    for document in kinds.values():
+        document["metadata"] |= {"creationTimestamp": "2026-11-18T00:00:00Z", "generation": 1}
+        document["metadata"].setdefault("ownerReferences", [{"kind": "SandboxWarmPool", "uid": "u", "name": "n"}])
+    annotations = kinds[VOLUMES]["metadata"]["annotations"]
     dates = [f"sandbox.users.io/{key}" for key in ("deleted-at", "destroy-after", "returning-since")]
-    notes |= dict.fromkeys((*dates, metering.MEASURED_AT), "2026-11-18T00:00:00Z")
-    notes |= {"sandbox.users.io/moving-to": "other", "sandbox.users.io/hold": "true"}
+    annotations |= dict.fromkeys((*dates, home_metering.MEASURED_AT), "2026-11-18T00:00:00Z")
+    annotations |= {"sandbox.users.io/moving-to": "other", "sandbox.users.io/hold": "true"}
     kinds[VOLUMES]["metadata"]["labels"] |= {"sandbox.users.io/destroy-requested": "true"}
-    notes |= dict.fromkeys((metering.FOUND, metering.ENTRIES, facts.MEASURED), "9")
+    annotations |= dict.fromkeys((home_metering.FOUND, home_metering.ENTRIES, read_holdings.MEASURED), "9")
     kinds[PODS]["metadata"]["annotations"] = {"CapacityProvisioned": "0.25vCPU 0.5GB"}
     kinds["pool"] = {
-        "metadata": {**kinds[CLAIMS]["metadata"], "annotations": {releases.RETIRING: "2026-11-18T00:00:00Z"}},
+        "metadata": {**kinds[CLAIMS]["metadata"], "annotations": {retire_releases.RETIRING: "2026-11-18T00:00:00Z"}},
         "spec": {"replicas": 3, "sandboxTemplateRef": {"name": "t"}},
         "status": {"readyReplicas": 3, "observedGeneration": 1},
     }
@@ -84,15 +86,15 @@ def held() -> dict[Any, Document]:
         swarms.swarm_outcome.REQUESTED_COUNT: "3",
         swarms.swarm_outcome.ASSIGNED_COUNT: "3",
     }
-    shared = {key: f"sandbox.users.io/{key}" for key in ("user", "task", "class")}
-    of_task = {shared["user"]: "u-1", shared["task"]: "t-1", shared["class"]: "box"}
-    kinds["pool"]["metadata"]["labels"] = {**kinds[CLAIMS]["metadata"]["labels"], **of_task}
+    labels = {key: f"sandbox.users.io/{key}" for key in ("user", "task", "class")}
+    task_labels = {labels["user"]: "u-1", labels["task"]: "t-1", labels["class"]: "box"}
+    kinds["pool"]["metadata"]["labels"] = {**kinds[CLAIMS]["metadata"]["labels"], **task_labels}
     kinds["shared volume claim"] = deepcopy(kinds[VOLUME_CLAIMS])
-    kinds["shared volume claim"]["metadata"] |= {"name": "shared-t-1", "uid": "c-1", "labels": dict(of_task)}
+    kinds["shared volume claim"]["metadata"] |= {"name": "shared-t-1", "uid": "c-1", "labels": dict(task_labels)}
     kinds["shared volume claim"]["metadata"].pop("ownerReferences")
     kinds["shared volume claim"]["spec"]["volumeName"] = "pv-shared"
     kinds["shared volume"] = deepcopy(kinds[VOLUMES])
-    kinds["shared volume"]["metadata"] |= {"name": "pv-shared", "labels": dict(of_task)}
+    kinds["shared volume"]["metadata"] |= {"name": "pv-shared", "labels": dict(task_labels)}
     kinds["shared volume"]["metadata"]["labels"]["sandbox.users.io/destroy-requested"] = "true"
     kinds["shared volume"]["spec"]["claimRef"] = {"namespace": SPACE, "name": "shared-t-1", "uid": "c-1"}
     kinds["event"] = {
@@ -108,13 +110,13 @@ def held() -> dict[Any, Document]:
     return kinds
 
 
-SAMPLES = held()
+SAMPLES = samples()
 SWARM = Swarm(SPACE, "t-1", "u-1", {}, {}, {}, ({"metadata": {"name": "w-1"}},), timedelta(days=30), {})
 
 
 @dataclass(frozen=True)
 class Reader:
-    """A reader of objects of a kind, and what is decided by what it read."""
+    """A function that reads objects of a kind, and what is decided by them."""
 
     kind: Any
     read: Callable[[Any], object]
@@ -123,85 +125,85 @@ class Reader:
         return self.read.__name__
 
 
-def put_claim(one: Any) -> None:
-    ClusterView().put_claim(one)
+def put_claim(document: Any) -> None:
+    ClusterView().put_claim(document)
 
 
-def put_volume(one: Any) -> None:
-    ClusterView().put_volume(one)
+def put_volume(document: Any) -> None:
+    ClusterView().put_volume(document)
 
 
-def put_pool(one: Any) -> None:
-    ClusterView().put_pool(one)
+def put_pool(document: Any) -> None:
+    ClusterView().put_pool(document)
 
 
-def put_constraints(one: Any) -> None:
-    ClusterView().put_constraints(one)
+def put_constraints(document: Any) -> None:
+    ClusterView().put_constraints(document)
 
 
-def adopted(one: Any) -> None:
-    SandboxAssignments().put(one)
+def put_sandbox(document: Any) -> None:
+    SandboxAssignments().put(document)
 
 
-def becomes(one: Any) -> None:
-    home = retention.home_of(one)
+def decide_retention(document: Any) -> None:
+    home = retention.home_of(document)
     is_in_use(home)
     retention._needed_by(home)
-    for known in (Limits(), limits({"retainDeletedFor": "9" * 10, "sessionRetention": "0"})):
-        retention_decision(home, known, NOW)
+    for class_limits_ in (Limits(), limits({"retainDeletedFor": "9" * 10, "sessionRetention": "0"})):
+        retention_decision(home, class_limits_, NOW)
 
 
-def slot_volume(one: Any) -> None:
-    slots.is_ours(one)
-    shelf = Inventory(volumes=[slots.volume_of(one)], points=[])
-    orphans(shelf, NOW)
+def slot_volume(document: Any) -> None:
+    slots.is_ours(document)
+    inventory = Inventory(volumes=[slots.volume_of(document)], points=[])
+    orphans(inventory, NOW)
 
 
-def slot_volume_claim(one: Any) -> None:
-    orphans(Inventory(volume_claims=[slots._volume_claim(one)]), NOW)
+def slot_volume_claim(document: Any) -> None:
+    orphans(Inventory(volume_claims=[slots._volume_claim(document)]), NOW)
 
 
-def slot_claim(one: Any) -> None:
-    row = slots._claim(one)
+def slot_claim(document: Any) -> None:
+    row = slots._claim(document)
     if row is not None:
         volume = slots.volume_of(SAMPLES[VOLUMES])
         orphans(Inventory(claims=slots._with_volumes([row], [], [volume]), volumes=[volume]), NOW)
 
 
-def with_task(one: Any) -> None:
-    slots._task(one)
+def read_task(document: Any) -> None:
+    slots._task(document)
 
 
-def date_of(one: Any) -> None:
-    """Decide the dates of a deletion that an odd volume may have recorded, and write those of a sooner end."""
-    for going in (False, True):
+def date_deletion(document: Any) -> None:
+    """Decide the dates of a deletion by a volume with odd records, also those of an earlier end."""
+    for is_deleting in (False, True):
         for keep_for in (timedelta(0), timedelta(days=30)):
-            deletion_patch(one, NOW, NOW, keep_for, going=going)
-            deletion_patch(one, None, NOW, keep_for, going=going, moving_to="other")
-            shorten_retention_patch(one, NOW, keep_for)
+            deletion_patch(document, NOW, NOW, keep_for, going=is_deleting)
+            deletion_patch(document, None, NOW, keep_for, going=is_deleting, moving_to="other")
+            shorten_retention_patch(document, NOW, keep_for)
     with contextlib.suppress(Problem):
-        refuse_destroyed(one, "w-1")
-    being_destroyed(one)
-    seconds_until_gone(one)
-    returning.target_class(one)
-    binding.deletion_dates(one)
-    binding._retained_again(one)
+        refuse_destroyed(document, "w-1")
+    being_destroyed(document)
+    seconds_until_gone(document)
+    restore.target_class(document)
+    bind_volume.deletion_dates(document)
+    bind_volume._retained_again(document)
 
 
-def led(one: Any) -> None:
-    server = Server()
+def reserve_volume(document: Any) -> None:
+    server = FakeApiServer()
     server.put(VOLUME_CLAIMS, deepcopy(SAMPLES["shared volume claim"]))
-    with contextlib.suppress(binding.RestoreError):
-        run(binding.reserve_volume, server, one, SPACE, "shared-t-1", lambda: NOW)
+    with contextlib.suppress(bind_volume.RestoreError):
+        run(bind_volume.reserve_volume, server, document, SPACE, "shared-t-1", lambda: NOW)
 
 
-def volume_of_task(one: Any) -> None:
-    """See to what a task shares where its volume is odd."""
+def handle_shared_volume(document: Any) -> None:
+    """Handle a shared volume that is odd."""
     claim = SAMPLES["shared volume claim"]
-    server: Any = Server()
-    server.list = lambda *_, **__: iter([one, SAMPLES[VOLUMES]])
+    server: Any = FakeApiServer()
+    server.list = lambda *_, **__: iter([document, SAMPLES[VOLUMES]])
     run(shared_volumes.of_task, server, "u-1", "t-1")
-    server.find = lambda kind, *_: one if kind is VOLUMES else claim
+    server.find = lambda kind, *_: document if kind is VOLUMES else claim
     server.patch = server.delete = lambda *_: True
     run(shared_volumes.retain, server, claim, {"a": "1"})
     run(shared_volumes.is_retained, server, claim)
@@ -210,229 +212,255 @@ def volume_of_task(one: Any) -> None:
     run(swarms.destroy_retained_data, server, "u-1", "t-1", NOW)
 
 
-def claim_of_task(one: Any) -> None:
-    """See to what a task shares where the claim of its volume is odd."""
-    server: Any = Server()
-    server.find = lambda kind, *_: SAMPLES["shared volume"] if kind is VOLUMES else one
+def handle_shared_claim(document: Any) -> None:
+    """Handle a shared volume whose claim is odd."""
+    server: Any = FakeApiServer()
+    server.find = lambda kind, *_: SAMPLES["shared volume"] if kind is VOLUMES else document
     server.patch = server.delete = lambda *_: True
-    run(keeping._shared, server, SPACE, one)
-    with contextlib.suppress(binding.RestoreError):
+    run(retain_volume._shared, server, SPACE, document)
+    with contextlib.suppress(bind_volume.RestoreError):
         run(shared_volumes.ensure, server, SAMPLES["shared volume claim"], lambda: NOW)
     run(shared_volumes.mark_restored, server, SAMPLES["shared volume claim"])
-    run(shared_volumes.delete_claim, server, one, None, NOW)
-    run(shared_volumes.delete_claim, server, one, timedelta(0), NOW)
+    run(shared_volumes.delete_claim, server, document, None, NOW)
+    run(shared_volumes.delete_claim, server, document, timedelta(0), NOW)
 
 
-def left_member(one: Any) -> None:
-    swarms._is_marked_retained(one)
-    server: Any = Server()
-    server.find, server.list = lambda *_: one, lambda *_, **__: iter([one])
+def check_member(document: Any) -> None:
+    swarms._is_marked_retained(document)
+    server: Any = FakeApiServer()
+    server.find, server.list = lambda *_: document, lambda *_, **__: iter([document])
     with contextlib.suppress(swarms.SwarmError):
         run(swarms._refuse_destroyed, server, SWARM)
 
 
-def audited(one: Any) -> None:
-    audit.audit([audit.volume_of(one, ("fs-1",))], {})
+def audit_volume(document: Any) -> None:
+    audit.audit([audit.volume_of(document, ("fs-1",))], {})
 
 
-def kept(one: Any) -> None:
-    keeping._changes(one, SAMPLES[VOLUMES])
-    keeping._is_marked(one)
-    keeping._ClassObjects({}, {}, {}).settled_result(project_fields(one, keeping.PROJECTED_FIELDS))
+def retain_claim(document: Any) -> None:
+    retain_volume._changes(document, SAMPLES[VOLUMES])
+    retain_volume._is_marked(document)
+    retain_volume._ClassObjects({}, {}, {}).settled_result(project_fields(document, retain_volume.PROJECTED_FIELDS))
 
 
-def kept_volume(one: Any) -> None:
-    keeping._changes(SAMPLES[CLAIMS], one)
-    keeping._Volume.of(one)
+def retain_volume_document(document: Any) -> None:
+    retain_volume._changes(SAMPLES[CLAIMS], document)
+    retain_volume._Volume.of(document)
 
 
-def kept_sandbox(one: Any) -> None:
-    keeping._owned_by(one)
+def retain_sandbox(document: Any) -> None:
+    retain_volume._owned_by(document)
 
 
-def kept_volume_claim(one: Any) -> None:
-    keeping._bound_to(one)
+def retain_volume_claim(document: Any) -> None:
+    retain_volume._bound_to(document)
 
 
-def released_pool(one: Any) -> None:
-    releases._pool(one, {})
+def read_pool(document: Any) -> None:
+    retire_releases._pool(document, {})
 
 
-def released_claim(one: Any) -> None:
-    releases._claim(one)
+def read_claim(document: Any) -> None:
+    retire_releases._claim(document)
 
 
-def class_limits(one: Any) -> None:
-    data = strings(one, "data")
-    limits(one.get("data") if isinstance(one.get("data"), dict) else data)
+def read_limits(document: Any) -> None:
+    data = strings(document, "data")
+    limits(document.get("data") if isinstance(document.get("data"), dict) else data)
     if (hours := parse_pool_hours(data.get("poolHours", ""))) is not None:
         hours.size_at(NOW)
 
 
-def measured(one: Any) -> None:
-    metering._is_home(one, "fs-1")
-    due_homes([metering._home(one, {"w-1": NOW})], NOW)
+def measure_volume(document: Any) -> None:
+    home_metering._is_home(document, "fs-1")
+    due_homes([home_metering._home(document, {"w-1": NOW})], NOW)
 
 
-def measured_bytes(one: Any) -> None:
-    server: Any = Server()
-    server.list = lambda *_: iter([one])
-    for size in run(metering.measured_bytes, server).values():
+def read_measured_bytes(document: Any) -> None:
+    server: Any = FakeApiServer()
+    server.list = lambda *_: iter([document])
+    for size in run(home_metering.measured_bytes, server).values():
         float(size)
 
 
-def budgeted(one: Any) -> None:
-    _, _, budget = budgets._claim_budget(one)
+def read_budget(document: Any) -> None:
+    _, _, budget = budgets._claim_budget(document)
     assert budget is None or budget >= 0
 
 
-def noted_swarm(one: Any) -> None:
-    swarm_outcome.is_given_up(one)
-    swarm_outcome.handed_over_count(one)
-    swarm_outcome.requested_count(one)
-    swarm_outcome._age(one)
+def read_swarm_outcome(document: Any) -> None:
+    swarm_outcome.is_given_up(document)
+    swarm_outcome.handed_over_count(document)
+    swarm_outcome.requested_count(document)
+    swarm_outcome._age(document)
 
 
-def swarm_member(one: Any) -> None:
-    swarms._sandbox(one)
-    swarms._was_used(one)
-    swarms._first_failure({"w-1": one}, {})
+def read_swarm_member(document: Any) -> None:
+    swarms._sandbox(document)
+    swarms._was_used(document)
+    swarms._first_failure({"w-1": document}, {})
 
 
-def why_no_swarm(one: Any) -> None:
-    server: Any = Server()
-    server.list = lambda *_: iter([one, SAMPLES["event"]])
+def read_failure(document: Any) -> None:
+    server: Any = FakeApiServer()
+    server.list = lambda *_: iter([document, SAMPLES["event"]])
     run(swarm_events.last_failure, server, ["a"], "task")
 
 
-def happened(one: Any) -> None:
-    happenings._event(one)
+def read_event(document: Any) -> None:
+    events._event(document)
 
 
-def has_room(one: Any) -> None:
-    quota_shortfalls(one, {"pods": Decimal(1), "requests.cpu": Decimal(1)})
+def read_quota(document: Any) -> None:
+    quota_shortfalls(document, {"pods": Decimal(1), "requests.cpu": Decimal(1)})
 
 
-def handed_volume(one: Any) -> None:
-    handing.has_other_owner(one, "u-1")
+def check_owner(document: Any) -> None:
+    eager_retention.has_other_owner(document, "u-1")
 
 
-def made_in(one: Any) -> None:
-    home_class(one)
+def read_home_class(document: Any) -> None:
+    home_class(document)
 
 
-def whose_pod(one: Any) -> None:
-    bearer._addresses(one)
-    run(bearer._owner, Server(), one, SANDBOXES, "Sandbox", SPACE)
+def read_pod(document: Any) -> None:
+    token_bearer._addresses(document)
+    run(token_bearer._owner, FakeApiServer(), document, SANDBOXES, "Sandbox", SPACE)
 
 
-def whose_claim(one: Any) -> None:
-    bearer._ends(one)
+def read_deadline(document: Any) -> None:
+    token_bearer._ends(document)
 
 
-def holding(kind: Any) -> Callable[[Any], object]:
-    """Return a reader of all that the ledger follows from, with one odd object among it."""
+def holdings_reader(kind: Any) -> Callable[[Any], object]:
+    """Return a reader of all objects that the ledger reads, of which one is odd."""
 
-    def held_by(one: Any) -> None:
-        every: dict[Any, Any] = {**SAMPLES, kind: one}
+    def read_all(document: Any) -> None:
+        objects: dict[Any, Any] = {**SAMPLES, kind: document}
         kinds = (CLAIMS, SANDBOXES, PODS, VOLUME_CLAIMS, VOLUMES)
-        run(facts.holdings, facts.ListedObjects(*([every[of]] for of in kinds)))
+        run(read_holdings.holdings, read_holdings.ListedObjects(*([objects[of]] for of in kinds)))
 
-    held_by.__name__ = f"holdings_{kind.kind}"
-    return held_by
+    read_all.__name__ = f"holdings_{kind.kind}"
+    return read_all
 
 
 READERS = [
     *(
-        Reader(CLAIMS, one)
-        for one in (put_claim, slot_claim, kept, released_claim, budgeted, swarm_member, left_member, whose_claim)
+        Reader(CLAIMS, reader)
+        for reader in (
+            put_claim,
+            slot_claim,
+            retain_claim,
+            read_claim,
+            read_budget,
+            read_swarm_member,
+            check_member,
+            read_deadline,
+        )
     ),
-    *(Reader(VOLUMES, one) for one in (put_volume, becomes, slot_volume, audited, kept_volume, measured)),
-    *(Reader(VOLUMES, one) for one in (measured_bytes, handed_volume, made_in, date_of, led)),
-    *(Reader("shared volume", one) for one in (put_volume, becomes, slot_volume, kept_volume, led, volume_of_task)),
-    *(Reader("shared volume claim", one) for one in (slot_volume_claim, claim_of_task)),
-    *(Reader("pool", one) for one in (put_pool, released_pool, noted_swarm, with_task)),
-    *(Reader(CONFIGURATIONS, one) for one in (put_constraints, class_limits)),
-    *(Reader(SANDBOXES, one) for one in (adopted, kept_sandbox)),
-    *(Reader(VOLUME_CLAIMS, one) for one in (slot_volume_claim, kept_volume_claim)),
-    Reader("shared volume", holding(VOLUMES)),
-    Reader("event", happened),
-    Reader("event", why_no_swarm),
-    Reader("quota", has_room),
-    Reader(PODS, whose_pod),
-    *(Reader(kind, holding(kind)) for kind in (CLAIMS, SANDBOXES, PODS, VOLUME_CLAIMS, VOLUMES)),
+    *(
+        Reader(VOLUMES, reader)
+        for reader in (put_volume, decide_retention, slot_volume, audit_volume, retain_volume_document, measure_volume)
+    ),
+    *(
+        Reader(VOLUMES, reader)
+        for reader in (read_measured_bytes, check_owner, read_home_class, date_deletion, reserve_volume)
+    ),
+    *(
+        Reader("shared volume", reader)
+        for reader in (
+            put_volume,
+            decide_retention,
+            slot_volume,
+            retain_volume_document,
+            reserve_volume,
+            handle_shared_volume,
+        )
+    ),
+    *(Reader("shared volume claim", reader) for reader in (slot_volume_claim, handle_shared_claim)),
+    *(Reader("pool", reader) for reader in (put_pool, read_pool, read_swarm_outcome, read_task)),
+    *(Reader(CONFIGURATIONS, reader) for reader in (put_constraints, read_limits)),
+    *(Reader(SANDBOXES, reader) for reader in (put_sandbox, retain_sandbox)),
+    *(Reader(VOLUME_CLAIMS, reader) for reader in (slot_volume_claim, retain_volume_claim)),
+    Reader("shared volume", holdings_reader(VOLUMES)),
+    Reader("event", read_event),
+    Reader("event", read_failure),
+    Reader("quota", read_quota),
+    Reader(PODS, read_pod),
+    *(Reader(kind, holdings_reader(kind)) for kind in (CLAIMS, SANDBOXES, PODS, VOLUME_CLAIMS, VOLUMES)),
 ]
 
 
 @pytest.fixture(autouse=True, scope="module")
-def quiet() -> Iterator[None]:
+def disable_logging() -> Iterator[None]:
     logging.disable()
     yield
     logging.disable(logging.NOTSET)
 
 
 @pytest.mark.parametrize("reader", READERS, ids=str)
-def test_a_reader_takes_any_object(reader: Reader) -> None:
+def test_a_reader_accepts_any_object(reader: Reader) -> None:
     @settings(max_examples=60)
     @given(odd(SAMPLES[reader.kind]))
-    def holds(one: Any) -> None:
+    def reads_any(document: Any) -> None:
         with contextlib.suppress(UnreadableError):
-            reader.read(one)
+            reader.read(document)
 
     reader.read(SAMPLES[reader.kind])
-    holds()
+    reads_any()
 
 
-def review_token(one: Any) -> None:
+def review_token(document: Any) -> None:
     class Reviews:
         async def review(self, *_: Any) -> Document:
-            return one["status"] if isinstance(one.get("status"), dict) else {}
+            return document["status"] if isinstance(document.get("status"), dict) else {}
 
-    with contextlib.suppress(bearer.RefusedExchangeError):
-        run(bearer.verify_token, Reviews(), "token")
+    with contextlib.suppress(token_bearer.RefusedExchangeError):
+        run(token_bearer.verify_token, Reviews(), "token")
 
 
 REVIEW = {
     "status": {
         "authenticated": True,
-        "audiences": [bearer.AUDIENCE],
+        "audiences": [token_bearer.AUDIENCE],
         "user": {
             "username": "system:serviceaccount:sandbox-box:sandbox",
-            "extra": {bearer._POD_NAME: ["p"], bearer._POD_UID: ["u"]},
+            "extra": {token_bearer._POD_NAME: ["p"], token_bearer._POD_UID: ["u"]},
         },
     }
 }
 
 
 @given(odd(REVIEW))
-def test_any_review_of_a_token_is_of_a_pod_or_refused(one: Any) -> None:
-    review_token(one)
+def test_a_reader_accepts_any_token_review(document: Any) -> None:
+    review_token(document)
 
 
 @given(ANY)
-def test_any_owner_of_any_sandbox_is_looked_for_without_harm(owners: Any) -> None:
-    server = Server()
+def test_a_sandbox_may_have_any_owners(owners: Any) -> None:
+    server = FakeApiServer()
     server.put(SANDBOXES, {"metadata": {"name": "s", "namespace": SPACE, "ownerReferences": owners}})
     claim = {"metadata": {"namespace": SPACE, "uid": "u"}, "status": {"sandbox": {"name": "s"}}}
-    assert run(sleeping.sandbox_of, server, claim) is None
+    assert run(suspend.sandbox_of, server, claim) is None
 
 
-def test_what_cannot_be_read_is_left_out_and_named_and_the_others_are_read() -> None:
+def test_unreadable_objects_are_left_out_and_named() -> None:
     failures: list[str] = []
 
-    def read(one: Document) -> int:
-        return 1 // one["value"]
+    def read(document: Document) -> int:
+        return 1 // document["value"]
 
-    listed: list[Document] = [
+    documents_: list[Document] = [
         {"metadata": {"namespace": "here", "name": f"o-{value}"}, "value": value} for value in (1, 0, 1)
     ]
-    rows = [one["metadata"]["name"] for one, _ in run(readable, "Thing", listed, read, failures, Reports())]
+    documents_read = run(readable, "Thing", documents_, read, failures, Reports())
+    rows = [document["metadata"]["name"] for document, _ in documents_read]
     assert rows == ["o-1", "o-1"]
     assert failures == ["Thing here/o-0 cannot be read: ZeroDivisionError"]
 
 
-@given(some.lists(some.sampled_from("abcdefgh"), max_size=400))
-def test_reports_are_bounded_however_often_and_however_many_objects_are_odd(names: list[str]) -> None:
+@given(strategies.lists(strategies.sampled_from("abcdefgh"), max_size=400))
+def test_reports_of_unreadable_objects_are_bounded(names: list[str]) -> None:
     now, lines = [0.0], list[logging.LogRecord]()
     reports = Reports(lambda: now[0])
     logging.disable(logging.NOTSET)
@@ -454,4 +482,4 @@ def test_reports_are_bounded_however_often_and_however_many_objects_are_odd(name
         logging.disable()
     assert len(lines) == MOST_A_MINUTE + 1
     assert lines[-1].__dict__["facts"]["omitted"] == 1000 - (MOST_A_MINUTE - len(set(names)))
-    assert not any("content" in str(one.__dict__) for one in lines)
+    assert not any("content" in str(document.__dict__) for document in lines)

@@ -1,4 +1,4 @@
-"""The data of swarms is kept as that of workspaces: dated when it is deleted, returned to, and destroyed when due."""
+"""The data of swarms is retained like that of workspaces: dated, restored, and destroyed when due."""
 
 from __future__ import annotations
 
@@ -40,72 +40,73 @@ from tests.fast.service.fake_api_server import Api, Killed, run
 from tests.fast.service.loops.cluster import START, Hour, Told, always
 from tests.fast.service.simulated_cluster import NAMESPACE, SimulatedCluster
 
-KEPT = timedelta(days=30)
+RETENTION = timedelta(days=30)
 NAMES = ["t-1-0", "t-1-1", "t-1-2"]
 
 
 def plan_of(name: str = "box") -> ClassPlan:
     image = f"registry.example.com/sandbox@sha256:{'0' * 64}"
-    said: dict[str, Any] = {"name": name, "image": image, "storage": {"kind": "shared", "size": "5Gi"}}
-    (plan,) = plans(read({"aws:region": "us-east-1", "agent-environment:sandboxClasses": [said]}, "dev"))
+    sandbox_class: dict[str, Any] = {"name": name, "image": image, "storage": {"kind": "shared", "size": "5Gi"}}
+    (plan,) = plans(read({"aws:region": "us-east-1", "agent-environment:sandboxClasses": [sandbox_class]}, "dev"))
     return plan
 
 
-def asked(count: int = 3, class_name: str = "box") -> Swarm:
+def swarm_request(count: int = 3, class_name: str = "box") -> Swarm:
     plan = plan_of(class_name)
     return swarm(plan, releases_of(plan)[0], "t-1", count, owner="u-1")
 
 
-def made(shelf: SimulatedCluster, of: Swarm | None = None) -> dict[str, str]:
-    began = shelf.waited
+def create(cluster: SimulatedCluster, requested: Swarm | None = None) -> dict[str, str]:
+    start = cluster.waited
     return run(
         create_swarm,
-        shelf,
-        of or asked(),
+        cluster,
+        requested or swarm_request(),
         timeout=5,
-        pause=shelf.pause,
-        clock=lambda: shelf.waited - began,
+        pause=cluster.pause,
+        clock=lambda: cluster.waited - start,
         now=lambda: START,
     )
 
 
-def deleted(shelf: SimulatedCluster, keep_for: timedelta = KEPT, now: datetime = START) -> None:
-    run(delete_swarm, shelf, NAMESPACE, "t-1", keep_for, now=lambda: now, pause=shelf.pause)
+def delete(cluster: SimulatedCluster, keep_for: timedelta = RETENTION, now: datetime = START) -> None:
+    run(delete_swarm, cluster, NAMESPACE, "t-1", keep_for, now=lambda: now, pause=cluster.pause)
 
 
-def deletions(shelf: SimulatedCluster) -> dict[str, str]:
-    """When each volume that says so was deleted."""
-    found = {one["metadata"]["name"]: section(one["metadata"], "annotations") for one in shelf.list(VOLUMES)}
-    return {name: notes[DELETED_AT] for name, notes in found.items() if DELETED_AT in notes}
+def deletions(cluster: SimulatedCluster) -> dict[str, str]:
+    """Return the recorded deletions of volumes."""
+    metadata = [volume["metadata"] for volume in cluster.list(VOLUMES)]
+    dates = {row["name"]: section(row, "annotations").get(DELETED_AT) for row in metadata}
+    return {name: date for name, date in dates.items() if date}
 
 
-def volumes(shelf: SimulatedCluster) -> dict[str, str]:
-    """The volumes of a swarm, by what they are for."""
-    found = {name: shelf.volume(NAMESPACE, f"home-{name}") for name in NAMES}
-    return {**found, "shared": shelf.volume(NAMESPACE, "shared-t-1")}
+def volumes(cluster: SimulatedCluster) -> dict[str, str]:
+    """Return the volumes of a swarm: of its members, and the shared one."""
+    result = {name: cluster.volume(NAMESPACE, f"home-{name}") for name in NAMES}
+    return {**result, "shared": cluster.volume(NAMESPACE, "shared-t-1")}
 
 
-def passes(shelf: SimulatedCluster, later: timedelta = timedelta(0)) -> dict[str, Mapping[str, int]]:
-    """A pass of the loops that may change what a swarm has; what they find."""
-    told = Told()
-    context = Context(Api(shelf), Hour(lambda: START + later), told, "default", "r1")
-    for one in (apply_retention, destroy_on_request, maintain_slots):
-        assert run(one, context, always).failures == ()
-    return told.found
+def passes(cluster: SimulatedCluster, after_time: timedelta = timedelta(0)) -> dict[str, Mapping[str, int]]:
+    """Run a pass of the loops that may change the data of a swarm, and return their findings."""
+    reporter = Told()
+    context = Context(Api(cluster), Hour(lambda: START + after_time), reporter, "default", "r1")
+    for document in (apply_retention, destroy_on_request, maintain_slots):
+        assert run(document, context, always).failures == ()
+    return reporter.found
 
 
 @pytest.fixture
-def shelf() -> SimulatedCluster:
-    made_ = SimulatedCluster()
-    made(made_)
-    return made_
+def cluster() -> SimulatedCluster:
+    created = SimulatedCluster()
+    create(created)
+    return created
 
 
-def test_what_was_deleted_is_dated_and_listed_at_once(shelf: SimulatedCluster) -> None:
-    before = volumes(shelf)
-    deleted(shelf)
-    assert shelf.deleted() == dict.fromkeys(before.values(), True)
-    for volume in shelf.list(VOLUMES):
+def test_volumes_of_a_deleted_swarm_are_dated_at_once(cluster: SimulatedCluster) -> None:
+    before = volumes(cluster)
+    delete(cluster)
+    assert cluster.deleted() == dict.fromkeys(before.values(), True)
+    for volume in cluster.list(VOLUMES):
         assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
         assert (
             volume["metadata"]["labels"].items()
@@ -115,423 +116,437 @@ def test_what_was_deleted_is_dated_and_listed_at_once(shelf: SimulatedCluster) -
                 "sandbox.users.io/mode": "agent",
             }.items()
         )
-    workspaces = {one["metadata"]["labels"].get("sandbox.users.io/workspace") for one in shelf.list(VOLUMES)}
+    workspaces = {volume["metadata"]["labels"].get("sandbox.users.io/workspace") for volume in cluster.list(VOLUMES)}
     assert workspaces == {*NAMES, None}
-    assert [name for kind in (CLAIMS, POOLS, TEMPLATES, VOLUME_CLAIMS) for name in shelf.names(kind)] == []
-    # Nothing is left to the next pass, and a second deletion changes nothing.
-    objects = dict(shelf.objects)
-    passes(shelf)
-    deleted(shelf)
-    assert shelf.objects == objects
+    assert [name for kind in (CLAIMS, POOLS, TEMPLATES, VOLUME_CLAIMS) for name in cluster.names(kind)] == []
+    # The next pass and a second deletion change nothing.
+    objects = dict(cluster.objects)
+    passes(cluster)
+    delete(cluster)
+    assert cluster.objects == objects
 
 
-@pytest.mark.parametrize("keep_for", [KEPT, timedelta(0)])
-def test_killed_at_every_step_of_its_deletion_each_volume_keeps_the_timestamp_that_it_has(keep_for: timedelta) -> None:
-    change, began, recorded = 0, START + SETTLED, dict[str, str]()
+@pytest.mark.parametrize("keep_for", [RETENTION, timedelta(0)])
+def test_a_deletion_that_is_killed_at_any_step_keeps_recorded_timestamps(keep_for: timedelta) -> None:
+    change, start, recorded = 0, START + SETTLED, dict[str, str]()
     while True:
         change += 1
-        shelf = SimulatedCluster()
-        made(shelf)
-        kill(shelf, change)
+        cluster = SimulatedCluster()
+        create(cluster)
+        kill(cluster, change)
         try:
-            deleted(shelf, keep_for, began)
+            delete(cluster, keep_for, start)
         except Killed:
-            recorded = deletions(shelf)
+            recorded = deletions(cluster)
         else:
             break
-        alive(shelf)
-        deleted(shelf, keep_for, began + timedelta(minutes=1))
-        assert len(deletions(shelf)) == len(shelf.names(VOLUMES)) == 4
-        assert deletions(shelf).items() >= recorded.items()
+        stop_killing(cluster)
+        delete(cluster, keep_for, start + timedelta(minutes=1))
+        assert len(deletions(cluster)) == len(cluster.names(VOLUMES)) == 4
+        assert deletions(cluster).items() >= recorded.items()
     assert len(recorded) == 4
 
 
-def test_destroyed_later_each_volume_keeps_the_timestamp_of_its_deletion(shelf: SimulatedCluster) -> None:
-    """From then on its data is paid for, until it is gone."""
-    deleted(shelf)
-    before = deletions(shelf)
-    assert run(destroy_retained_data, shelf, "u-1", "t-1", START + timedelta(days=3)) == len(before) == 4
-    assert deletions(shelf) == before
-    assert all(DESTROY_REQUESTED in one["metadata"]["labels"] for one in shelf.list(VOLUMES))
+def test_a_later_destruction_keeps_the_timestamps_of_the_deletion(cluster: SimulatedCluster) -> None:
+    """The data is charged from that timestamp on."""
+    delete(cluster)
+    before = deletions(cluster)
+    assert run(destroy_retained_data, cluster, "u-1", "t-1", START + timedelta(days=3)) == len(before) == 4
+    assert deletions(cluster) == before
+    assert all(DESTROY_REQUESTED in document["metadata"]["labels"] for document in cluster.list(VOLUMES))
 
 
-def test_created_again_it_returns_to_all_that_was_kept(shelf: SimulatedCluster) -> None:
-    before = volumes(shelf)
-    deleted(shelf)
-    assert list(made(shelf)) == NAMES
-    assert volumes(shelf) == before
-    assert shelf.deleted() == dict.fromkeys(before.values(), False)
-    (pool,) = shelf.names(POOLS)
-    assert {one["spec"]["warmPoolRef"]["name"] for one in shelf.list(CLAIMS)} == {pool}
-    # No loop finds anything off its place, and none takes a member away.
-    assert passes(shelf)["slots"] == passes(shelf, timedelta(hours=1))["slots"] == {}
-    assert (shelf.names(CLAIMS), volumes(shelf)) == (NAMES, before)
+def test_a_swarm_that_is_created_again_is_restored(cluster: SimulatedCluster) -> None:
+    before = volumes(cluster)
+    delete(cluster)
+    assert list(create(cluster)) == NAMES
+    assert volumes(cluster) == before
+    assert cluster.deleted() == dict.fromkeys(before.values(), False)
+    (pool,) = cluster.names(POOLS)
+    assert {document["spec"]["warmPoolRef"]["name"] for document in cluster.list(CLAIMS)} == {pool}
+    # The loops find nothing, and delete no member.
+    assert passes(cluster)["slots"] == passes(cluster, timedelta(hours=1))["slots"] == {}
+    assert (cluster.names(CLAIMS), volumes(cluster)) == (NAMES, before)
 
 
-def test_of_one_that_is_larger_than_before_the_further_members_have_new_homes(shelf: SimulatedCluster) -> None:
-    before = volumes(shelf)
-    deleted(shelf)
-    assert len(made(shelf, asked(5))) == 5
-    assert volumes(shelf) == before
-    assert len(shelf.names(VOLUMES)) == 6
-    pool = run(swarm_outcome.pool_of, shelf, NAMESPACE, "t-1")
+def test_additional_members_of_a_restored_swarm_have_new_homes(cluster: SimulatedCluster) -> None:
+    before = volumes(cluster)
+    delete(cluster)
+    assert len(create(cluster, swarm_request(5))) == 5
+    assert volumes(cluster) == before
+    assert len(cluster.names(VOLUMES)) == 6
+    pool = run(swarm_outcome.pool_of, cluster, NAMESPACE, "t-1")
     assert pool is not None
     assert (swarm_outcome.requested_count(pool), swarm_outcome.handed_over_count(pool)) == (5, 5)
 
 
-def kill(shelf: SimulatedCluster, change: int) -> None:
+def kill(cluster: SimulatedCluster, change: int) -> None:
     seen = [0]
 
-    def dies(_: int) -> None:
+    def count_and_kill(_: int) -> None:
         seen[0] += 1
         if seen[0] == change:
             raise Killed
 
-    shelf.before = dies
+    cluster.before = count_and_kill
 
 
-def alive(shelf: SimulatedCluster) -> None:
-    shelf.before = lambda _: None
+def stop_killing(cluster: SimulatedCluster) -> None:
+    cluster.before = lambda _: None
 
 
-def test_killed_at_every_step_of_its_deletion_asking_again_deletes_it() -> None:
+def test_a_deletion_that_is_killed_at_any_step_can_be_repeated() -> None:
     change = 0
     while True:
         change += 1
-        shelf = SimulatedCluster()
-        made(shelf)
-        before = volumes(shelf)
-        kill(shelf, change)
+        cluster = SimulatedCluster()
+        create(cluster)
+        before = volumes(cluster)
+        kill(cluster, change)
         try:
-            deleted(shelf)
+            delete(cluster)
         except Killed:
             pass
         else:
             break
-        alive(shelf)
-        # Whatever has begun, a pass that comes meanwhile destroys nothing and takes no member away.
-        claims = shelf.names(CLAIMS)
-        passes(shelf)
-        assert shelf.names(CLAIMS) == claims
-        deleted(shelf)
-        assert {name for name, dated in shelf.deleted().items() if dated} == {*before.values()}
-        made(shelf)
-        assert volumes(shelf) == before
+        stop_killing(cluster)
+        # A pass meanwhile destroys nothing and deletes no member.
+        claims = cluster.names(CLAIMS)
+        passes(cluster)
+        assert cluster.names(CLAIMS) == claims
+        delete(cluster)
+        assert {name for name, is_deleted in cluster.deleted().items() if is_deleted} == {*before.values()}
+        create(cluster)
+        assert volumes(cluster) == before
     assert change > 10
 
 
-def test_killed_at_every_step_of_its_return_asking_again_returns_to_the_same() -> None:
+def test_a_restore_that_is_killed_at_any_step_can_be_repeated() -> None:
     change = 0
     while True:
         change += 1
-        shelf = SimulatedCluster()
-        made(shelf)
-        before = volumes(shelf)
-        deleted(shelf)
-        kill(shelf, change)
+        cluster = SimulatedCluster()
+        create(cluster)
+        before = volumes(cluster)
+        delete(cluster)
+        kill(cluster, change)
         try:
-            made(shelf)
+            create(cluster)
         except Killed:
             pass
         else:
             break
-        alive(shelf)
-        passes(shelf)
-        made(shelf)
-        assert volumes(shelf) == before
-        assert shelf.deleted() == dict.fromkeys(before.values(), False)
+        stop_killing(cluster)
+        passes(cluster)
+        create(cluster)
+        assert volumes(cluster) == before
+        assert cluster.deleted() == dict.fromkeys(before.values(), False)
     assert change > 10
 
 
 @pytest.mark.parametrize("capacity", [0, 1, 2])
-def test_given_up_half_way_its_data_is_as_deleted_as_before(shelf: SimulatedCluster, capacity: int) -> None:
-    before = volumes(shelf)
-    deleted(shelf, timedelta(days=9))
-    shelf.capacity = capacity
+def test_a_restore_that_is_given_up_leaves_the_data_deleted(cluster: SimulatedCluster, capacity: int) -> None:
+    before = volumes(cluster)
+    delete(cluster, timedelta(days=9))
+    cluster.capacity = capacity
     with pytest.raises(SwarmError, match=f"{capacity} of 3"):
-        made(shelf)
-    assert shelf.names(CLAIMS) == shelf.names(POOLS) == []
+        create(cluster)
+    assert cluster.names(CLAIMS) == cluster.names(POOLS) == []
     for name in before.values():
-        notes = shelf.objects[VOLUMES, "", name]["metadata"]["annotations"]
-        assert notes[DESTROY_AFTER].startswith(f"{START + timedelta(days=9):%Y-%m-%d}")
-    shelf.capacity = 9
-    made(shelf)
-    assert volumes(shelf) == before
+        annotations = cluster.objects[VOLUMES, "", name]["metadata"]["annotations"]
+        assert annotations[DESTROY_AFTER].startswith(f"{START + timedelta(days=9):%Y-%m-%d}")
+    cluster.capacity = 9
+    create(cluster)
+    assert volumes(cluster) == before
 
 
-def test_a_pass_that_comes_while_it_returns_leaves_its_dates(shelf: SimulatedCluster) -> None:
-    before = volumes(shelf)
-    deleted(shelf)
-    shelf.capacity = 2
-    pause, came = shelf.pause, list[bool]()
+def test_a_pass_during_a_restore_leaves_the_dates(cluster: SimulatedCluster) -> None:
+    before = volumes(cluster)
+    delete(cluster)
+    cluster.capacity = 2
+    pause, seen_deleted = cluster.pause, list[bool]()
 
-    def passing(seconds: float) -> None:
+    def pause_and_check(seconds: float) -> None:
         pause(seconds)
-        passes(shelf, timedelta(days=1))
-        came.append(all(shelf.deleted().values()))
+        passes(cluster, timedelta(days=1))
+        seen_deleted.append(all(cluster.deleted().values()))
 
     with pytest.raises(SwarmError):
         run(
             create_swarm,
-            shelf,
-            asked(),
+            cluster,
+            swarm_request(),
             timeout=5,
-            pause=passing,
-            clock=lambda: shelf.waited,
+            pause=pause_and_check,
+            clock=lambda: cluster.waited,
             now=lambda: START + timedelta(days=1),
         )
-    assert set(came) == {True}
-    assert shelf.deleted() == dict.fromkeys(before.values(), True)
+    assert set(seen_deleted) == {True}
+    assert cluster.deleted() == dict.fromkeys(before.values(), True)
 
 
-def test_two_that_return_it_at_the_same_time_have_one(shelf: SimulatedCluster) -> None:
-    before = volumes(shelf)
-    deleted(shelf)
+def test_two_concurrent_restores_create_one_swarm(cluster: SimulatedCluster) -> None:
+    before = volumes(cluster)
+    delete(cluster)
     for step in range(1, 14):
         seen = [0]
 
-        def beside(_: int, step: int = step, seen: list[int] = seen) -> None:
+        def create_beside(_: int, step: int = step, seen: list[int] = seen) -> None:
             seen[0] += 1
             if seen[0] == step:
-                alive(shelf)
-                made(shelf)
+                stop_killing(cluster)
+                create(cluster)
 
-        shelf.before = beside
-        assert list(made(shelf)) == NAMES
-        alive(shelf)
-        assert volumes(shelf) == before
-        assert shelf.deleted() == dict.fromkeys(before.values(), False)
-        deleted(shelf)
-
-
-def test_a_member_that_was_deleted_alone_returns_with_the_swarm(shelf: SimulatedCluster) -> None:
-    before = volumes(shelf)
-    assert run(delete_workspace, shelf, shelf.find(CLAIMS, "t-1-1", NAMESPACE) or {}, KEPT, START) == "done"
-    assert [name for name, dated in shelf.deleted().items() if dated] == [before["t-1-1"]]
-    passes(shelf, timedelta(days=20))
-    assert [name for name, dated in shelf.deleted().items() if dated] == [before["t-1-1"]]
-    made(shelf)
-    assert volumes(shelf) == before
+        cluster.before = create_beside
+        assert list(create(cluster)) == NAMES
+        stop_killing(cluster)
+        assert volumes(cluster) == before
+        assert cluster.deleted() == dict.fromkeys(before.values(), False)
+        delete(cluster)
 
 
-def resumed(shelf: SimulatedCluster, name: str) -> str:
-    volume = run(retained_volume, shelf, "u-1", name)
+def test_a_member_that_was_deleted_alone_is_restored_with_the_swarm(cluster: SimulatedCluster) -> None:
+    before = volumes(cluster)
+    assert run(delete_workspace, cluster, cluster.find(CLAIMS, "t-1-1", NAMESPACE) or {}, RETENTION, START) == "done"
+    assert [name for name, is_deleted in cluster.deleted().items() if is_deleted] == [before["t-1-1"]]
+    passes(cluster, timedelta(days=20))
+    assert [name for name, is_deleted in cluster.deleted().items() if is_deleted] == [before["t-1-1"]]
+    create(cluster)
+    assert volumes(cluster) == before
+
+
+def resume(cluster: SimulatedCluster, name: str) -> str:
+    volume = run(retained_volume, cluster, "u-1", name)
     assert volume is not None
-    outcome = run(restore_workspace, shelf, volume, now=lambda: START).outcome
-    shelf.pause(0)
+    outcome = run(restore_workspace, cluster, volume, now=lambda: START).outcome
+    cluster.pause(0)
     return outcome
 
 
-def released(shelf: SimulatedCluster) -> None:
-    """The class has a template of its own in the cluster."""
+def add_template(cluster: SimulatedCluster) -> None:
+    """Add the template of the class to the cluster."""
     plan = plan_of()
-    one = template(plan, releases_of(plan)[0], 0, {"sandbox.users.io/channel": "stable"})
-    one["metadata"]["name"] = "box-t"
-    shelf.put(TEMPLATES, one)
+    document = template(plan, releases_of(plan)[0], 0, {"sandbox.users.io/channel": "stable"})
+    document["metadata"]["name"] = "box-t"
+    cluster.put(TEMPLATES, document)
 
 
-@pytest.mark.parametrize("stands", [True, False])
-def test_a_member_that_is_resumed_alone_has_what_its_task_shares(shelf: SimulatedCluster, *, stands: bool) -> None:
-    released(shelf)
-    before = volumes(shelf)
-    if stands:
-        assert run(delete_workspace, shelf, shelf.find(CLAIMS, "t-1-1", NAMESPACE) or {}, KEPT, START) == "done"
+@pytest.mark.parametrize("swarm_exists", [True, False])
+def test_a_member_that_is_resumed_alone_has_the_shared_volume(cluster: SimulatedCluster, *, swarm_exists: bool) -> None:
+    add_template(cluster)
+    before = volumes(cluster)
+    if swarm_exists:
+        assert (
+            run(delete_workspace, cluster, cluster.find(CLAIMS, "t-1-1", NAMESPACE) or {}, RETENTION, START) == "done"
+        )
     else:
-        deleted(shelf)
-    assert resumed(shelf, "t-1-1") == "made"
-    claim = shelf.find(CLAIMS, "t-1-1", NAMESPACE) or {}
-    pool = shelf.find(POOLS, claim["spec"]["warmPoolRef"]["name"], NAMESPACE) or {}
-    of = shelf.find(TEMPLATES, pool["spec"]["sandboxTemplateRef"]["name"], NAMESPACE) or {}
-    mounts = [one.get("persistentVolumeClaim") for one in of["spec"]["podTemplate"]["spec"]["volumes"]]
+        delete(cluster)
+    assert resume(cluster, "t-1-1") == "made"
+    claim = cluster.find(CLAIMS, "t-1-1", NAMESPACE) or {}
+    pool = cluster.find(POOLS, claim["spec"]["warmPoolRef"]["name"], NAMESPACE) or {}
+    template_ = cluster.find(TEMPLATES, pool["spec"]["sandboxTemplateRef"]["name"], NAMESPACE) or {}
+    mounts = [volume.get("persistentVolumeClaim") for volume in template_["spec"]["podTemplate"]["spec"]["volumes"]]
     assert {"claimName": "shared-t-1"} in mounts
-    assert of["spec"]["podTemplate"]["metadata"]["labels"]["sandbox.users.io/task"] == "t-1"
-    assert shelf.volume(NAMESPACE, "home-t-1-1") == before["t-1-1"]
-    assert shelf.volume(NAMESPACE, "shared-t-1") == before["shared"]
-    dated = shelf.deleted()
-    assert (dated[before["t-1-1"]], dated[before["shared"]], dated[before["t-1-0"]]) == (False, False, not stands)
-    # And the others, when the swarm is asked for again.
-    made(shelf)
-    assert volumes(shelf) == before
-    pool = run(swarm_outcome.pool_of, shelf, NAMESPACE, "t-1") or {}
+    assert template_["spec"]["podTemplate"]["metadata"]["labels"]["sandbox.users.io/task"] == "t-1"
+    assert cluster.volume(NAMESPACE, "home-t-1-1") == before["t-1-1"]
+    assert cluster.volume(NAMESPACE, "shared-t-1") == before["shared"]
+    is_deleted = cluster.deleted()
+    assert (is_deleted[before["t-1-1"]], is_deleted[before["shared"]], is_deleted[before["t-1-0"]]) == (
+        False,
+        False,
+        not swarm_exists,
+    )
+    # The others are restored when the swarm is created again.
+    create(cluster)
+    assert volumes(cluster) == before
+    pool = run(swarm_outcome.pool_of, cluster, NAMESPACE, "t-1") or {}
     assert swarm_outcome.requested_count(pool) == 3
 
 
-def test_killed_at_every_step_of_a_members_return_asking_again_brings_it_back() -> None:
+def test_a_members_restore_that_is_killed_at_any_step_can_be_repeated() -> None:
     change = 0
     while True:
         change += 1
-        shelf = SimulatedCluster()
-        released(shelf)
-        made(shelf)
-        before = volumes(shelf)
-        deleted(shelf)
-        kill(shelf, change)
+        cluster = SimulatedCluster()
+        add_template(cluster)
+        create(cluster)
+        before = volumes(cluster)
+        delete(cluster)
+        kill(cluster, change)
         try:
-            resumed(shelf, "t-1-1")
+            resume(cluster, "t-1-1")
         except Killed:
             pass
         else:
             break
-        alive(shelf)
-        assert resumed(shelf, "t-1-1") in {"made", "there"}
-        passes(shelf, timedelta(hours=1))
-        assert shelf.volume(NAMESPACE, "home-t-1-1") == before["t-1-1"]
-        assert shelf.volume(NAMESPACE, "shared-t-1") == before["shared"]
-        dated = shelf.deleted()
-        assert (dated[before["t-1-1"]], dated[before["shared"]]) == (False, False)
+        stop_killing(cluster)
+        assert resume(cluster, "t-1-1") in {"made", "there"}
+        passes(cluster, timedelta(hours=1))
+        assert cluster.volume(NAMESPACE, "home-t-1-1") == before["t-1-1"]
+        assert cluster.volume(NAMESPACE, "shared-t-1") == before["shared"]
+        is_deleted = cluster.deleted()
+        assert (is_deleted[before["t-1-1"]], is_deleted[before["shared"]]) == (False, False)
     assert change > 5
 
 
-def test_a_member_does_not_return_to_a_swarm_that_is_on_its_way_out(shelf: SimulatedCluster) -> None:
-    released(shelf)
-    assert run(delete_workspace, shelf, shelf.find(CLAIMS, "t-1-1", NAMESPACE) or {}, KEPT, START) == "done"
-    run(swarm_outcome.mark_deleted, shelf, NAMESPACE, "t-1")
-    assert resumed(shelf, "t-1-1") == "waiting"
-    assert shelf.names(CLAIMS) == ["t-1-0", "t-1-2"]
+def test_a_member_is_not_restored_while_its_swarm_is_being_deleted(cluster: SimulatedCluster) -> None:
+    add_template(cluster)
+    assert run(delete_workspace, cluster, cluster.find(CLAIMS, "t-1-1", NAMESPACE) or {}, RETENTION, START) == "done"
+    run(swarm_outcome.mark_deleted, cluster, NAMESPACE, "t-1")
+    assert resume(cluster, "t-1-1") == "waiting"
+    assert cluster.names(CLAIMS) == ["t-1-0", "t-1-2"]
 
 
-def record(shelf: SimulatedCluster) -> str:
-    return "".join(str(section(one, "data")) for one in shelf.list(CONFIGURATIONS, "default"))
+def record(cluster: SimulatedCluster) -> str:
+    return "".join(str(section(document, "data")) for document in cluster.list(CONFIGURATIONS, "default"))
 
 
-def test_what_was_shared_is_destroyed_when_it_is_due_with_a_record(shelf: SimulatedCluster) -> None:
-    shared = volumes(shelf)["shared"]
-    deleted(shelf)
+def test_a_shared_volume_is_destroyed_when_due_with_a_record(cluster: SimulatedCluster) -> None:
+    shared = volumes(cluster)["shared"]
+    delete(cluster)
     for days, policy in ((29, "Retain"), (31, "Delete")):
-        passes(shelf, timedelta(days=days))
-        assert shelf.objects[VOLUMES, "", shared]["spec"]["persistentVolumeReclaimPolicy"] == policy
-    assert (shared in record(shelf), "shared-t-1" in record(shelf)) == (True, True)
+        passes(cluster, timedelta(days=days))
+        assert cluster.objects[VOLUMES, "", shared]["spec"]["persistentVolumeReclaimPolicy"] == policy
+    assert (shared in record(cluster), "shared-t-1" in record(cluster)) == (True, True)
 
 
-def test_what_was_shared_stays_while_a_member_is_there(shelf: SimulatedCluster) -> None:
-    before = volumes(shelf)
-    deleted(shelf)
-    released(shelf)
-    assert resumed(shelf, "t-1-0") == "made"
-    passes(shelf, timedelta(days=40))
+def test_a_shared_volume_is_retained_while_a_member_exists(cluster: SimulatedCluster) -> None:
+    before = volumes(cluster)
+    delete(cluster)
+    add_template(cluster)
+    assert resume(cluster, "t-1-0") == "made"
+    passes(cluster, timedelta(days=40))
     policies = {
-        name: shelf.objects[VOLUMES, "", name]["spec"]["persistentVolumeReclaimPolicy"] for name in before.values()
+        name: cluster.objects[VOLUMES, "", name]["spec"]["persistentVolumeReclaimPolicy"] for name in before.values()
     }
     assert [policies[before[name]] for name in ("t-1-0", "shared", "t-1-1")] == ["Retain", "Retain", "Delete"]
 
 
-def test_what_nobody_shares_any_more_is_let_go_of_and_kept_for_its_time(shelf: SimulatedCluster) -> None:
-    shared = volumes(shelf)["shared"]
+def test_a_shared_volume_without_a_swarm_is_released_and_retained(cluster: SimulatedCluster) -> None:
+    shared = volumes(cluster)["shared"]
     for name in NAMES:
-        assert run(delete_workspace, shelf, shelf.find(CLAIMS, name, NAMESPACE) or {}, KEPT, START) == "done"
-    # Its pool stands until the loop of releases has taken it away: somebody may ask for it again.
-    passes(shelf, SETTLED * 2)
-    assert shelf.names(VOLUME_CLAIMS) == ["shared-t-1"]
-    for pool in [*shelf.list(POOLS)]:
-        shelf.delete(POOLS, pool)
-    found = passes(shelf, SETTLED / 2)
-    assert (found["slots"], shelf.names(VOLUME_CLAIMS)) == ({}, ["shared-t-1"])
-    found = passes(shelf, SETTLED * 2)
-    assert (found["slots"], shelf.names(VOLUME_CLAIMS)) == ({"volume-claim-without-swarm": 1}, [])
-    passes(shelf, SETTLED * 2)
-    notes = shelf.objects[VOLUMES, "", shared]["metadata"]["annotations"]
-    assert {DELETED_AT, DESTROY_AFTER} <= notes.keys()
-    made(shelf)
-    assert shelf.volume(NAMESPACE, "shared-t-1") == shared
+        assert run(delete_workspace, cluster, cluster.find(CLAIMS, name, NAMESPACE) or {}, RETENTION, START) == "done"
+    # While its pool exists, the swarm may be created again.
+    passes(cluster, SETTLED * 2)
+    assert cluster.names(VOLUME_CLAIMS) == ["shared-t-1"]
+    for pool in [*cluster.list(POOLS)]:
+        cluster.delete(POOLS, pool)
+    result = passes(cluster, SETTLED / 2)
+    assert (result["slots"], cluster.names(VOLUME_CLAIMS)) == ({}, ["shared-t-1"])
+    result = passes(cluster, SETTLED * 2)
+    assert (result["slots"], cluster.names(VOLUME_CLAIMS)) == ({"volume-claim-without-swarm": 1}, [])
+    passes(cluster, SETTLED * 2)
+    annotations = cluster.objects[VOLUMES, "", shared]["metadata"]["annotations"]
+    assert {DELETED_AT, DESTROY_AFTER} <= annotations.keys()
+    create(cluster)
+    assert cluster.volume(NAMESPACE, "shared-t-1") == shared
 
 
-def test_what_a_swarm_shares_is_kept_also_where_whoever_made_it_was_killed() -> None:
-    shelf = SimulatedCluster()
-    made(shelf)
-    volume = shelf.objects[VOLUMES, "", volumes(shelf)["shared"]]
+def test_a_shared_volume_is_retained_where_its_creation_was_killed() -> None:
+    cluster = SimulatedCluster()
+    create(cluster)
+    volume = cluster.objects[VOLUMES, "", volumes(cluster)["shared"]]
     volume["spec"]["persistentVolumeReclaimPolicy"] = "Delete"
     volume["metadata"].pop("labels")
-    run(retain_all_volumes, shelf)
-    kept = shelf.objects[VOLUMES, "", volumes(shelf)["shared"]]
-    assert kept["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
-    assert kept["metadata"]["labels"]["sandbox.users.io/task"] == "t-1"
+    run(retain_all_volumes, cluster)
+    retained = cluster.objects[VOLUMES, "", volumes(cluster)["shared"]]
+    assert retained["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
+    assert retained["metadata"]["labels"]["sandbox.users.io/task"] == "t-1"
 
 
-def test_of_one_that_nobody_had_nothing_is_kept() -> None:
-    shelf = SimulatedCluster(capacity=2)
+def test_a_swarm_that_was_never_handed_over_leaves_no_data() -> None:
+    cluster = SimulatedCluster(capacity=2)
     with pytest.raises(SwarmError):
-        made(shelf)
-    assert shelf.names(VOLUMES) == []
+        create(cluster)
+    assert cluster.names(VOLUMES) == []
 
 
-def test_destruction_that_was_requested_wins_over_asking_for_it_again(shelf: SimulatedCluster) -> None:
-    before = volumes(shelf)
-    assert run(delete_workspace, shelf, shelf.find(CLAIMS, "t-1-1", NAMESPACE) or {}, KEPT, START) == "done"
-    deleted(shelf, timedelta(0))
-    assert run(destroy_retained_data, shelf, "u-1", "t-1", START) == len(before)
-    assert all(DESTROY_REQUESTED in one["metadata"]["labels"] for one in shelf.list(VOLUMES))
+def test_a_requested_destruction_refuses_to_restore_the_swarm(cluster: SimulatedCluster) -> None:
+    before = volumes(cluster)
+    assert run(delete_workspace, cluster, cluster.find(CLAIMS, "t-1-1", NAMESPACE) or {}, RETENTION, START) == "done"
+    delete(cluster, timedelta(0))
+    assert run(destroy_retained_data, cluster, "u-1", "t-1", START) == len(before)
+    assert all(DESTROY_REQUESTED in document["metadata"]["labels"] for document in cluster.list(VOLUMES))
     with pytest.raises(SwarmError, match="being destroyed") as refused:
-        made(shelf)
+        create(cluster)
     assert (refused.value.kind, refused.value.gone_in > 0) == ("being-destroyed", True)
-    assert shelf.names(CLAIMS) == shelf.names(VOLUME_CLAIMS) == []
-    passes(shelf)
-    assert {one["spec"]["persistentVolumeReclaimPolicy"] for one in shelf.list(VOLUMES)} == {"Delete"}
-    for name in shelf.names(VOLUMES):
-        del shelf.objects[VOLUMES, "", name]
-    made(shelf)
-    assert not {*volumes(shelf).values()} & {*before.values()}
+    assert cluster.names(CLAIMS) == cluster.names(VOLUME_CLAIMS) == []
+    passes(cluster)
+    assert {document["spec"]["persistentVolumeReclaimPolicy"] for document in cluster.list(VOLUMES)} == {"Delete"}
+    for name in cluster.names(VOLUMES):
+        del cluster.objects[VOLUMES, "", name]
+    create(cluster)
+    assert not {*volumes(cluster).values()} & {*before.values()}
 
 
-@pytest.mark.parametrize("how", ["class", "moving"])
-def test_data_of_another_class_is_not_passed_by(shelf: SimulatedCluster, how: str) -> None:
-    deleted(shelf)
-    if how == "moving":
-        for volume in [*shelf.list(VOLUMES)]:
-            shelf.patch(VOLUMES, volume, {"metadata": {"annotations": {MOVING_TO: "other"}}})
+@pytest.mark.parametrize("way", ["class", "moving"])
+def test_retained_data_of_another_class_refuses_the_swarm(cluster: SimulatedCluster, way: str) -> None:
+    delete(cluster)
+    if way == "moving":
+        for volume in [*cluster.list(VOLUMES)]:
+            cluster.patch(VOLUMES, volume, {"metadata": {"annotations": {MOVING_TO: "other"}}})
     with pytest.raises(SwarmError, match="is of class") as refused:
-        made(shelf, asked(class_name="other") if how == "class" else asked())
+        create(cluster, swarm_request(class_name="other") if way == "class" else swarm_request())
     assert refused.value.kind == "key-reused"
-    assert shelf.names(CLAIMS) == []
+    assert cluster.names(CLAIMS) == []
 
 
-def test_a_member_that_runs_is_not_restored(shelf: SimulatedCluster) -> None:
-    """Torn apart by an older version: each has a new home beside the one that was kept."""
+def test_a_member_that_runs_is_not_restored(cluster: SimulatedCluster) -> None:
+    """Each member has a new home beside a retained one, as after an older version."""
     lost: list[Document] = []
     for number, name in enumerate(NAMES):
-        kept = shelf.find(VOLUMES, shelf.volume(NAMESPACE, f"home-{name}")) or {}
-        kept["metadata"] |= {"name": f"pvc-lost-{number}", "uid": f"lost-{number}"}
-        kept["status"] = {"phase": "Released", "lastPhaseTransitionTime": "2026-11-01T00:00:00Z"}
-        lost.append(kept)
-        shelf.put(VOLUMES, kept)
-    assert passes(shelf, timedelta(hours=1))["slots"] == {"workspace-off-its-home": 3}
-    assert (shelf.names(CLAIMS), shelf.names(SANDBOXES)) == (NAMES, NAMES)
+        retained = cluster.find(VOLUMES, cluster.volume(NAMESPACE, f"home-{name}")) or {}
+        retained["metadata"] |= {"name": f"pvc-lost-{number}", "uid": f"lost-{number}"}
+        retained["status"] = {"phase": "Released", "lastPhaseTransitionTime": "2026-11-01T00:00:00Z"}
+        lost.append(retained)
+        cluster.put(VOLUMES, retained)
+    assert passes(cluster, timedelta(hours=1))["slots"] == {"workspace-off-its-home": 3}
+    assert (cluster.names(CLAIMS), cluster.names(SANDBOXES)) == (NAMES, NAMES)
 
 
-def test_a_member_whose_earlier_claim_is_on_its_way_out_is_waited_for(shelf: SimulatedCluster) -> None:
-    before = volumes(shelf)
-    claim = shelf.objects[CLAIMS, NAMESPACE, "t-1-1"]
-    volume = shelf.find(VOLUMES, before["t-1-1"]) or {}
-    assert shelf.patch(VOLUMES, volume, {"metadata": {"annotations": {DELETED_AT: "2026-11-18T11:00:00Z"}}})
+def test_a_restore_waits_for_the_deletion_of_an_earlier_claim(cluster: SimulatedCluster) -> None:
+    before = volumes(cluster)
+    claim = cluster.objects[CLAIMS, NAMESPACE, "t-1-1"]
+    volume = cluster.find(VOLUMES, before["t-1-1"]) or {}
+    assert cluster.patch(VOLUMES, volume, {"metadata": {"annotations": {DELETED_AT: "2026-11-18T11:00:00Z"}}})
     claim["metadata"]["deletionTimestamp"] = "2026-11-18T11:00:00Z"
-    pause, waits = shelf.pause, [3]
+    pause, waits = cluster.pause, [3]
 
-    def passing(seconds: float) -> None:
+    def pause_and_check(seconds: float) -> None:
         waits[0] -= 1
         if waits[0] == 0:
-            going = shelf.find(CLAIMS, "t-1-1", NAMESPACE) or {}
-            assert shelf.delete(CLAIMS, going)
+            deleting_claim = cluster.find(CLAIMS, "t-1-1", NAMESPACE) or {}
+            assert cluster.delete(CLAIMS, deleting_claim)
         pause(seconds)
 
-    found = run(create_swarm, shelf, asked(), timeout=9, pause=passing, clock=lambda: shelf.waited, now=lambda: START)
-    assert list(found) == NAMES
-    assert volumes(shelf) == before
+    result = run(
+        create_swarm,
+        cluster,
+        swarm_request(),
+        timeout=9,
+        pause=pause_and_check,
+        clock=lambda: cluster.waited,
+        now=lambda: START,
+    )
+    assert list(result) == NAMES
+    assert volumes(cluster) == before
 
 
-def test_the_ledger_has_what_was_shared_by_its_own_name(shelf: SimulatedCluster) -> None:
-    """Ends of rows are found by owner and workspace: what two tasks shared is not one and the same."""
-    deleted(shelf)
-    held = run(holdings, ListedObjects([], [], [], [], shelf.list(VOLUMES)))
-    assert {(one.owner, one.workspace, one.task) for one in held} == {
+def test_the_ledger_names_a_shared_volume_by_its_claim(cluster: SimulatedCluster) -> None:
+    """Rows end by owner and workspace, so the shared volumes of two tasks need different names."""
+    delete(cluster)
+    rows = run(holdings, ListedObjects([], [], [], [], cluster.list(VOLUMES)))
+    assert {(document.owner, document.workspace, document.task) for document in rows} == {
         ("u-1", name, "t-1") for name in (*NAMES, "shared-t-1")
     }
 
 
-def test_what_is_on_its_way_out_with_its_data_is_not_dated_anew(shelf: SimulatedCluster) -> None:
-    """Its pods use it for a while; somebody who asks for the deletion once more meanwhile wants it kept."""
-    shared = volumes(shelf)["shared"]
-    claim = shelf.find(VOLUME_CLAIMS, "shared-t-1", NAMESPACE) or {}
-    deleted(shelf, timedelta(0))
+def test_data_that_is_being_destroyed_is_not_dated_again(cluster: SimulatedCluster) -> None:
+    """Its pods still use it while a second deletion asks to retain it."""
+    shared = volumes(cluster)["shared"]
+    claim = cluster.find(VOLUME_CLAIMS, "shared-t-1", NAMESPACE) or {}
+    delete(cluster, timedelta(0))
     claim["metadata"]["deletionTimestamp"] = "2026-11-18T12:00:00Z"
-    shelf.put(VOLUME_CLAIMS, claim)
-    deleted(shelf)
-    assert DESTROY_REQUESTED in shelf.objects[VOLUMES, "", shared]["metadata"]["labels"]
+    cluster.put(VOLUME_CLAIMS, claim)
+    delete(cluster)
+    assert DESTROY_REQUESTED in cluster.objects[VOLUMES, "", shared]["metadata"]["labels"]

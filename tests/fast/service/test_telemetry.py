@@ -1,4 +1,4 @@
-"""What the service tells of itself: which metrics, and no secret in a log."""
+"""The service's metrics, and logs without secrets."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from prometheus_client import generate_latest
 from agentenv.service.telemetry import logs, traces
 from agentenv.service.telemetry.metrics import Metrics
 
-# Of the shapes that tokens and keys have; none of them opens anything.
+# They have the form of tokens and keys, and are not valid.
 TOKEN = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJ1LTEifQ.c2lnbmF0dXJl"
 KEY_ID = "ASIA" + "A" * 16
 
 
-def test_every_metric_of_the_contract_is_there_and_none_knows_a_user() -> None:
-    made = Metrics()
-    made.claimed("standard", "warm", 0.04)
-    made.pool_hit("standard")
-    made.pool_miss("standard", "empty")
-    made.workspaces({("standard", "running"): 2})
-    made.suspended("standard", "idle")
-    made.budget("notice")
-    made.request("/v1/workspaces/{id}", "GET", 200, 0.01)
-    made.ledger_rows(3)
-    made.leader(leads=True)
-    made.unreadable({"SandboxClaim": 1, "PersistentVolume": 0})
-    with made.loop("idle"):
+def test_every_metric_exists_and_no_label_holds_an_owner() -> None:
+    metrics = Metrics()
+    metrics.claimed("standard", "warm", 0.04)
+    metrics.pool_hit("standard")
+    metrics.pool_miss("standard", "empty")
+    metrics.workspaces({("standard", "running"): 2})
+    metrics.suspended("standard", "idle")
+    metrics.budget("notice")
+    metrics.request("/v1/workspaces/{id}", "GET", 200, 0.01)
+    metrics.ledger_rows(3)
+    metrics.leader(leads=True)
+    metrics.unreadable({"SandboxClaim": 1, "PersistentVolume": 0})
+    with metrics.loop("idle"):
         pass
-    with pytest.raises(ValueError, match="no"), made.loop("idle"):
+    with pytest.raises(ValueError, match="no"), metrics.loop("idle"):
         raise ValueError("no")
-    told = generate_latest(made.registry).decode()
+    exposition = generate_latest(metrics.registry).decode()
     for line in (
         'agentenv_claim_seconds_count{class="standard",outcome="warm"} 1.0',
         'agentenv_pool_hits_total{class="standard"} 1.0',
@@ -52,20 +52,20 @@ def test_every_metric_of_the_contract_is_there_and_none_knows_a_user() -> None:
         'agentenv_unreadable_objects{kind="SandboxClaim"} 1.0',
         'agentenv_unreadable_objects{kind="PersistentVolume"} 0.0',
     ):
-        assert line in told, line
-    labels = {name for family in made.registry.collect() for one in family.samples for name in one.labels}
+        assert line in exposition, line
+    labels = {name for family in metrics.registry.collect() for sample in family.samples for name in sample.labels}
     assert not labels & {"user", "owner", "workspace", "id"}
 
 
-def test_a_class_that_has_no_workspaces_any_more_is_not_told_of() -> None:
-    made = Metrics()
-    made.workspaces({("standard", "running"): 2, ("other", "running"): 1})
-    made.workspaces({("standard", "running"): 1})
-    assert 'class="other"' not in generate_latest(made.registry).decode()
+def test_a_class_without_workspaces_is_removed() -> None:
+    metrics = Metrics()
+    metrics.workspaces({("standard", "running"): 2, ("other", "running"): 1})
+    metrics.workspaces({("standard", "running"): 1})
+    assert 'class="other"' not in generate_latest(metrics.registry).decode()
 
 
 @pytest.fixture
-def written() -> Iterator[io.StringIO]:
+def log_stream() -> Iterator[io.StringIO]:
     root = logging.getLogger()
     before, level = root.handlers[:], root.level
     stream = io.StringIO()
@@ -75,9 +75,9 @@ def written() -> Iterator[io.StringIO]:
     root.setLevel(level)
 
 
-def test_a_line_is_an_object_with_its_facts(written: io.StringIO) -> None:
+def test_a_record_is_an_object_with_its_facts(log_stream: io.StringIO) -> None:
     logging.getLogger("service.x").info("it %s", "happened", extra={"facts": {"workspace": "w-1", "seconds": 1.5}})
-    [line] = [json.loads(line) for line in written.getvalue().splitlines()]
+    [line] = [json.loads(line) for line in log_stream.getvalue().splitlines()]
     assert line["message"] == "it happened"
     assert line["level"] == "info"
     assert line["facts"] == {"workspace": "w-1", "seconds": 1.5}
@@ -93,36 +93,36 @@ def test_a_line_is_an_object_with_its_facts(written: io.StringIO) -> None:
         "aws_secret_access_key = wJalrXUtnFEMIK7MDENGbPxRfiCY",
     ],
 )
-def test_what_looks_like_a_secret_is_in_no_line(written: io.StringIO, secret: str) -> None:
+def test_secrets_are_redacted(log_stream: io.StringIO, secret: str) -> None:
     part = secret.rsplit("=", maxsplit=1)[-1].rsplit(" ", maxsplit=1)[-1]
     log = logging.getLogger("service.x")
     log.info("got %s", secret)
     log.info("facts", extra={"facts": {"said": [secret], "token": part, "inner": {"password": part}}})
     log.error("failed", exc_info=RuntimeError(secret))
     logs.audit("done", authorization=part)
-    assert part not in written.getvalue()
-    assert written.getvalue().count(logs.REDACTED) >= 5
+    assert part not in log_stream.getvalue()
+    assert log_stream.getvalue().count(logs.REDACTED) >= 5
 
 
-def test_what_is_only_called_like_a_secret_is_told(written: io.StringIO) -> None:
+def test_names_and_counts_of_secrets_are_logged(log_stream: io.StringIO) -> None:
     logs.audit("kept", secret_name="git", token_count=3)
-    [line] = [json.loads(line) for line in written.getvalue().splitlines()]
+    [line] = [json.loads(line) for line in log_stream.getvalue().splitlines()]
     assert line["facts"] == {"secret_name": "git", "token_count": 3}
 
 
-def test_the_audit_is_kept_at_every_level() -> None:
+def test_the_audit_log_is_written_at_every_level() -> None:
     root = logging.getLogger()
     before, level = root.handlers[:], root.level
     stream = io.StringIO()
     logs.set_up("error", stream)
-    logging.getLogger("service.x").info("not told")
+    logging.getLogger("service.x").info("not logged")
     logs.audit("workspace deleted", workspace="w-1")
     root.handlers[:] = before
     root.setLevel(level)
     assert [json.loads(line)["message"] for line in stream.getvalue().splitlines()] == ["workspace deleted"]
 
 
-def test_no_trace_is_made_unless_it_goes_somewhere() -> None:
+def test_traces_are_off_without_an_endpoint() -> None:
     traces.set_up(None, "pod-1")()
     with traces.tracer().start_as_current_span("claim") as span:
         assert isinstance(span, trace.NonRecordingSpan)

@@ -1,4 +1,4 @@
-"""Traces tell what a request and a pass took and whom they asked, in the caller's own trace, and nothing of a user."""
+"""Spans of requests, passes and calls, in the caller's trace, without owners or ids."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PARENT = "4bf92f3577b34da6a3ce929d0e0e4736"
 
 
 @pytest.fixture
-def kept(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
+def exporter(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     monkeypatch.setattr(traces, "_TRACER", provider.get_tracer(traces.NAME))
@@ -33,97 +33,99 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
     provider.shutdown()
 
 
-def named(spans: Sequence[ReadableSpan], name: str) -> ReadableSpan:
-    return next(one for one in spans if one.name == name)
+def span_named(spans: Sequence[ReadableSpan], name: str) -> ReadableSpan:
+    return next(span_ for span_ in spans if span_.name == name)
 
 
-def told(span: ReadableSpan) -> dict[str, Any]:
+def attributes(span: ReadableSpan) -> dict[str, Any]:
     return dict(span.attributes or {})
 
 
-def test_a_request_its_claim_and_what_is_asked_for_it_are_one_trace(kept: InMemorySpanExporter) -> None:
+def test_a_request_and_its_claim_are_one_trace(exporter: InMemorySpanExporter) -> None:
     ids: list[str] = []
 
     async def act(api: ApiClient) -> None:
         api.stage.slot("warm-1")
         parent = {"traceparent": f"00-{PARENT}-00f067aa0ba902b7-01"}
-        said = {"claims": {"team": "vetted"}, "headers": parent}
-        made = await api.request("ann", "POST", "/workspaces", {"class": "standard"}, **said)
-        assert made.status_code == 201
-        ids.extend([made.json()["id"], made.json()["owner"]])
+        options = {"claims": {"team": "vetted"}, "headers": parent}
+        response = await api.request("ann", "POST", "/workspaces", {"class": "standard"}, **options)
+        assert response.status_code == 201
+        ids.extend([response.json()["id"], response.json()["owner"]])
 
     run_with_api(act)
-    spans = kept.get_finished_spans()
-    request = named(spans, "POST /v1/workspaces")
-    assert told(request) == {
+    spans = exporter.get_finished_spans()
+    request = span_named(spans, "POST /v1/workspaces")
+    assert attributes(request) == {
         "http.request.method": "POST",
         "http.route": "/v1/workspaces",
         "http.response.status_code": 201,
     }
     assert request.kind is SpanKind.SERVER
-    claim = named(spans, "claim")
-    assert told(claim) == {"class": "standard", "cold": False, "ready": True, "existed": False}
+    claim = span_named(spans, "claim")
+    assert attributes(claim) == {"class": "standard", "cold": False, "ready": True, "existed": False}
     assert claim.parent is not None
     assert request.context is not None
     assert claim.parent.span_id == request.context.span_id
-    assert told(named(spans, "keep volume")) == {"class": "standard", "kept": True}
-    asked = named(spans, "POST sandboxclaims")
-    assert (asked.kind, told(asked)["http.response.status_code"]) == (SpanKind.CLIENT, 201)
-    ours = [one for one in spans if one.context and one.context.trace_id == int(PARENT, 16)]
-    assert {request.name, claim.name, asked.name} <= {one.name for one in ours}
-    written = "".join(one.to_json() for one in ours)
-    assert not [one for one in ids if one in written]
+    assert attributes(span_named(spans, "keep volume")) == {"class": "standard", "kept": True}
+    create_request = span_named(spans, "POST sandboxclaims")
+    assert (create_request.kind, attributes(create_request)["http.response.status_code"]) == (SpanKind.CLIENT, 201)
+    own_spans = [span_ for span_ in spans if span_.context and span_.context.trace_id == int(PARENT, 16)]
+    assert {request.name, claim.name, create_request.name} <= {span_.name for span_ in own_spans}
+    text = "".join(span_.to_json() for span_ in own_spans)
+    assert not [span_ for span_ in ids if span_ in text]
 
 
-def test_probes_leave_no_trace_and_nobodys_request_is_told_by_what_it_names(kept: InMemorySpanExporter) -> None:
+def test_probes_are_not_traced_and_spans_have_routes_without_ids(exporter: InMemorySpanExporter) -> None:
     async def act(api: ApiClient) -> None:
         assert (await api.client.get("/readyz")).status_code == 200
         assert (await api.request("ann", "GET", "/workspaces/w-nobodys0123456789")).status_code in {404, 422}
         assert (await api.request("ann", "GET", "/no/such/thing")).status_code == 404
 
     run_with_api(act)
-    server = [one for one in kept.get_finished_spans() if one.kind is SpanKind.SERVER]
-    assert [one.name for one in server] == ["GET /v1/workspaces/{id}", "GET none"]
+    server = [span_ for span_ in exporter.get_finished_spans() if span_.kind is SpanKind.SERVER]
+    assert [span_.name for span_ in server] == ["GET /v1/workspaces/{id}", "GET none"]
 
 
-def test_a_pass_is_a_trace_of_its_own_and_says_how_it_failed(kept: InMemorySpanExporter) -> None:
-    class Counting:
+def test_a_pass_is_a_trace_of_its_own_with_its_error_type(exporter: InMemorySpanExporter) -> None:
+    class FakeMetrics:
         def loop(self, name: str) -> Any:
             return traces.span(f"metrics of {name}")
 
     async def good(_: Any) -> PassResult:
         return PassResult(3)
 
-    async def broken(_: Any) -> PassResult:
+    async def failing_pass(_: Any) -> PassResult:
         raise ValueError("a secret")
 
     async def play() -> None:
-        scheduler = Scheduler([Loop("good", 10, good), Loop("bad", 10, broken)], lambda: True, Counting())
+        scheduler = Scheduler([Loop("good", 10, good), Loop("bad", 10, failing_pass)], lambda: True, FakeMetrics())
         scheduler.turn()
         assert await scheduler.join(20)
 
     asyncio.run(play())
-    spans = kept.get_finished_spans()
-    assert told(named(spans, "loop good")) == {"steps": 3}
-    bad = named(spans, "loop bad")
-    assert (bad.status.status_code, told(bad)) == (StatusCode.ERROR, {"error.type": "ValueError"})
+    spans = exporter.get_finished_spans()
+    assert attributes(span_named(spans, "loop good")) == {"steps": 3}
+    bad = span_named(spans, "loop bad")
+    assert (bad.status.status_code, attributes(bad)) == (StatusCode.ERROR, {"error.type": "ValueError"})
     assert "a secret" not in bad.to_json()
 
 
-def test_what_aws_is_asked_is_a_span(kept: InMemorySpanExporter) -> None:
+def test_a_call_of_aws_is_a_span(exporter: InMemorySpanExporter) -> None:
     class Table:
         def put_item(self, **_: Any) -> dict[str, Any]:
             return {"ok": True}
 
     assert aws.call(Table(), "put_item", Item={"owner": "u-1"}) == {"ok": True}
-    [span] = kept.get_finished_spans()
-    assert (span.name, span.kind, told(span)["rpc.method"]) == ("aws put_item", SpanKind.CLIENT, "put_item")
+    [span] = exporter.get_finished_spans()
+    assert (span.name, span.kind, attributes(span)["rpc.method"]) == ("aws put_item", SpanKind.CLIENT, "put_item")
     assert "u-1" not in span.to_json()
 
 
-def test_without_an_endpoint_nothing_of_the_sdk_is_imported() -> None:
-    said = "import sys, agentenv.service.http.app, agentenv.service.__main__, agentenv.service.loops.runner\n"
-    said += "from agentenv.service.telemetry import traces\n"
-    said += "traces.set_up(None, 'pod')\nprint([one for one in sys.modules if one.startswith('opentelemetry.sdk')])"
-    ran = subprocess.run([sys.executable, "-c", said], capture_output=True, text=True, check=True)
-    assert ran.stdout.strip() == "[]"
+def test_without_an_endpoint_the_sdk_is_not_imported() -> None:
+    program = "import sys, agentenv.service.http.app, agentenv.service.__main__, agentenv.service.loops.runner\n"
+    program += "from agentenv.service.telemetry import traces\n"
+    program += (
+        "traces.set_up(None, 'pod')\nprint([name for name in sys.modules if name.startswith('opentelemetry.sdk')])"
+    )
+    completed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert completed.stdout.strip() == "[]"

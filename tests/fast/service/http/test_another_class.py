@@ -1,4 +1,4 @@
-"""Another class makes a workspace anew and running: so nobody has one whose budget is spent by asking for another."""
+"""A change of class recreates a workspace running, so the budget of the new class must not be spent."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from agentenv.service.http.schemas import WorkspaceUpdate
 from agentenv.service.http.workspaces import update
 from tests.fast.service.workspaces.stage import settings_of
 
-ASLEEP = Workspace("w-1", "u-1", "standard", "user", "suspended", suspended_because="budget")
+SUSPENDED = Workspace("w-1", "u-1", "standard", "user", "suspended", suspended_because="budget")
 OWNER = Caller("u-1", with_implied_roles("user"), "token", {"team": "vetted"})
 ADMIN = Caller("u-9", with_implied_roles("admin"), "token")
 
 
-class Kept:
-    """A backend that has the one, asleep, and remembers what was changed."""
+class FakeBackend:
+    """A backend with one suspended workspace, which records its changes."""
 
     def __init__(self) -> None:
         self.changed: list[Changes] = []
 
     async def get(self, id_: str) -> Workspace:
-        assert id_ == ASLEEP.id
-        return ASLEEP
+        assert id_ == SUSPENDED.id
+        return SUSPENDED
 
     async def update(self, id_: str, changes: Changes, *, wait: float) -> CreateResult:
-        assert (id_, wait) == (ASLEEP.id, 0)
+        assert (id_, wait) == (SUSPENDED.id, 0)
         self.changed.append(changes)
-        return CreateResult(ASLEEP, ready=False)
+        return CreateResult(SUSPENDED, ready=False)
 
 
-class Spent:
-    """Five dollars are spent, which is all that there is, but in the class with a budget of its own."""
+class FakeBudgets:
+    """Five dollars are spent: the limit of all classes but the one with a budget of its own."""
 
     async def refusal(self, workspace: Workspace) -> Problem | None:
         limit = (
@@ -49,27 +49,27 @@ class Spent:
         return Problem("budget-spent", f"{limit} are spent", "wait") if limit <= 5 else None
 
 
-def changed(caller: Caller, **said: Any) -> list[Changes]:
-    made: Any = Dependencies
-    backend = Kept()
+def changes_of(caller: Caller, **fields: Any) -> list[Changes]:
+    unchecked: Any = Dependencies
+    backend = FakeBackend()
     catalog = Catalog(settings_of({"name": "standard"}, {"name": "other"}, {"name": "dear"}))
-    parts = cast("Dependencies", replace(made(backend, catalog, None, None, None), budgets=Spent()))
-    asyncio.run(update(ASLEEP.id, WorkspaceUpdate.model_validate(said), caller, parts, 0))
+    dependencies = cast("Dependencies", replace(unchecked(backend, catalog, None, None, None), budgets=FakeBudgets()))
+    asyncio.run(update(SUSPENDED.id, WorkspaceUpdate.model_validate(fields), caller, dependencies, 0))
     return backend.changed
 
 
-def test_what_a_budget_put_to_sleep_is_not_had_awake_in_another_class() -> None:
+def test_a_change_of_class_does_not_resume_a_workspace_over_its_budget() -> None:
     with pytest.raises(Problem) as refused:
-        changed(OWNER, **{"class": "other"})
+        changes_of(OWNER, **{"class": "other"})
     assert refused.value.kind == "budget-spent"
-    # What does not start it is nobody's matter.
-    assert changed(OWNER, **{"class": "standard"})
-    assert changed(OWNER, labels={"a": "b"})
+    # Changes that do not start it are allowed.
+    assert changes_of(OWNER, **{"class": "standard"})
+    assert changes_of(OWNER, labels={"a": "b"})
 
 
-def test_the_limits_of_the_other_class_hold_it_and_those_that_are_given_with_it() -> None:
-    assert changed(OWNER, **{"class": "dear"})
-    assert changed(ADMIN, **{"class": "other"}, budget=9)
+def test_the_limits_of_the_new_class_and_of_the_request_apply() -> None:
+    assert changes_of(OWNER, **{"class": "dear"})
+    assert changes_of(ADMIN, **{"class": "other"}, budget=9)
     with pytest.raises(Problem) as refused:
-        changed(ADMIN, **{"class": "dear"}, budget=4)
+        changes_of(ADMIN, **{"class": "dear"}, budget=4)
     assert refused.value.kind == "budget-spent"

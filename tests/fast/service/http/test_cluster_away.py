@@ -1,4 +1,4 @@
-"""An API server that does not answer, or is too busy, is told as that: to be asked again, with nothing lost."""
+"""An API server that is unavailable or busy gives a problem with a time to retry, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from fastapi.testclient import TestClient
 
 from agentenv.core.workspaces.records import workspace_of_volume
 from agentenv.core.workspaces.workspace import DELETED_AT, CreateRequest
-from agentenv.service.http import responses as answers
+from agentenv.service.http import responses
 from agentenv.service.kube.client import CLAIMS, Document, Kind, KubeApiError, KubeClient
-from agentenv.service.workspaces import restore_requests as homecoming
+from agentenv.service.workspaces import restore_requests
 from agentenv.service.workspaces.create import problem_of
 from agentenv.service.workspaces.restore_requests import WorkspaceRestorer
 from tests.fast.service.fake_api_server import Api
@@ -35,20 +35,20 @@ from tests.fast.service.workspaces.test_restore_requests import house
 )
 def test_an_error_of_the_api_server_is_a_problem(failure: KubeApiError, status: int) -> None:
     app = FastAPI()
-    answers.install_handlers(app)
+    responses.install_handlers(app)
 
     @app.get("/")
-    def ask() -> None:
+    def fail() -> None:
         raise failure
 
-    answer = TestClient(app, raise_server_exceptions=False).get("/")
-    assert answer.status_code == status, answer.text
-    assert answer.json()["type"].startswith("urn:agent-environment:problem:")
-    assert ("Retry-After" in answer.headers) == (status == 503)
+    response = TestClient(app, raise_server_exceptions=False).get("/")
+    assert response.status_code == status, response.text
+    assert response.json()["type"].startswith("urn:agent-environment:problem:")
+    assert ("Retry-After" in response.headers) == (status == 503)
 
 
-def failing(times: int, code: int) -> Callable[[int], None]:
-    """The first changes are refused."""
+def refuse_first(times: int, code: int) -> Callable[[int], None]:
+    """Refuse the first changes."""
 
     def before(number: int) -> None:
         if number <= times:
@@ -58,61 +58,61 @@ def failing(times: int, code: int) -> Callable[[int], None]:
 
 
 @pytest.mark.parametrize("code", [429, 503])
-def test_somebody_comes_back_through_a_server_that_is_busy(code: int) -> None:
+def test_a_restore_retries_where_the_api_server_is_busy(code: int) -> None:
     shelf, volume = house(**{DELETED_AT: "2026-11-18T20:00:00Z"})
-    shelf.before = failing(3, code)
-    kept = workspace_of_volume(volume)
-    assert kept is not None
-    back = asyncio.run(WorkspaceRestorer(Api(shelf), timeout=5).restore(volume, kept))
-    assert back.id == "w-1"
+    shelf.before = refuse_first(3, code)
+    workspace = workspace_of_volume(volume)
+    assert workspace is not None
+    restored = asyncio.run(WorkspaceRestorer(Api(shelf), timeout=5).restore(volume, workspace))
+    assert restored.id == "w-1"
 
 
-def test_nobody_waits_for_a_server_that_is_gone_until_patience_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(homecoming, "PAUSE", 0.001)
+def test_a_restore_does_not_wait_for_an_api_server_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(restore_requests, "PAUSE", 0.001)
     shelf, volume = house(**{DELETED_AT: "2026-11-18T20:00:00Z"})
-    kept = workspace_of_volume(volume)
-    assert kept is not None
-    asked: list[int] = []
+    workspace = workspace_of_volume(volume)
+    assert workspace is not None
+    lists: list[int] = []
 
-    def gone(*_: object, **__: object) -> None:
-        asked.append(1)
+    def unavailable(*_: object, **__: object) -> None:
+        lists.append(1)
         raise KubeApiError("the API server does not answer", 503)
 
-    monkeypatch.setattr(shelf, "list", gone)
+    monkeypatch.setattr(shelf, "list", unavailable)
     with pytest.raises(KubeApiError) as refused:
-        asyncio.run(WorkspaceRestorer(Api(shelf), timeout=1).restore(volume, kept))
+        asyncio.run(WorkspaceRestorer(Api(shelf), timeout=1).restore(volume, workspace))
     # The client itself has retried by then.
-    assert (refused.value.transient, len(asked)) == (True, 1)
+    assert (refused.value.transient, len(lists)) == (True, 1)
     assert problem_of(refused.value).kind == "unavailable"
 
 
-def test_a_claim_is_made_though_its_quota_was_counted_by_others_at_the_same_moment() -> None:
-    async def play() -> None:
+def test_a_claim_is_created_in_spite_of_conflicts_on_its_quota() -> None:
+    async def run() -> None:
         async with staged() as stage, asyncio.timeout(20):
             stage.server.conflicts = 3
-            made = await stage.backend.create(CreateRequest("u-1", "user", "standard", "u-1"), wait=5)
-            assert made.workspace.state == "running"
+            created = await stage.backend.create(CreateRequest("u-1", "user", "standard", "u-1"), wait=5)
+            assert created.workspace.state == "running"
             assert stage.server.conflicts == 0
 
-    asyncio.run(play())
+    asyncio.run(run())
 
 
-def test_one_that_is_changed_while_it_is_deleted_goes_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    removed = KubeClient.delete
+def test_a_workspace_that_changes_during_its_deletion_is_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+    original_delete = KubeClient.delete
     conflicts = [True, True]
 
-    async def overtaken(kube: KubeClient, kind: Kind, read: Document, **options: Any) -> bool:
+    async def conflicting_delete(kube: KubeClient, kind: Kind, existing: Document, **options: Any) -> bool:
         if kind is CLAIMS and conflicts:
             conflicts.pop()
             return False
-        return await removed(kube, kind, read, **options)
+        return await original_delete(kube, kind, existing, **options)
 
-    monkeypatch.setattr(KubeClient, "delete", overtaken)
+    monkeypatch.setattr(KubeClient, "delete", conflicting_delete)
 
-    async def play() -> None:
+    async def run() -> None:
         async with staged() as stage, asyncio.timeout(20):
-            made = await stage.backend.create(CreateRequest("u-1", "user", "standard", "u-1"), wait=5)
-            await stage.backend.delete(made.workspace.id, keep_for=timedelta(days=1))
+            created = await stage.backend.create(CreateRequest("u-1", "user", "standard", "u-1"), wait=5)
+            await stage.backend.delete(created.workspace.id, keep_for=timedelta(days=1))
             assert not [name for kind, _, name in stage.server.objects if kind == "sandboxclaims"]
 
-    asyncio.run(play())
+    asyncio.run(run())

@@ -1,4 +1,4 @@
-"""A deleted workspace is made anew when it is resumed: for that its class has to be one that may be asked for."""
+"""Resuming a deleted workspace recreates it, so the caller must be allowed to use its class."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from tests.fast.service.workspaces.stage import settings_of
 DELETED = Workspace("w-1", "u-1", "standard", "user", "deleted")
 
 
-class Kept:
-    """A backend that has the one, deleted."""
+class FakeBackend:
+    """A backend with one deleted workspace."""
 
     async def get(self, id_: str) -> Workspace:
         assert id_ == DELETED.id
@@ -33,18 +33,18 @@ class Kept:
         return CreateResult(DELETED, ready=False)
 
 
-def resumed(caller: Caller) -> str:
-    made: Any = Dependencies
-    parts = made(Kept(), Catalog(settings_of({"name": "standard"})), None, None, None)
-    return asyncio.run(resume(DELETED.id, Response(), caller, cast("Dependencies", parts), 0)).id
+def resume_as(caller: Caller) -> str:
+    unchecked: Any = Dependencies
+    dependencies = unchecked(FakeBackend(), Catalog(settings_of({"name": "standard"})), None, None, None)
+    return asyncio.run(resume(DELETED.id, Response(), caller, cast("Dependencies", dependencies), 0)).id
 
 
-def test_whoever_may_no_longer_ask_for_its_class_does_not_have_it_back() -> None:
+def test_an_owner_without_access_to_the_class_cannot_restore_it() -> None:
     with pytest.raises(Problem) as refused:
-        resumed(Caller("u-1", with_implied_roles("user"), "token", {"team": "others"}))
+        resume_as(Caller("u-1", with_implied_roles("user"), "token", {"team": "others"}))
     assert refused.value.kind == "class-not-claimable"
 
 
-def test_whoever_may_and_whoever_looks_after_workspaces_does() -> None:
-    assert resumed(Caller("u-1", with_implied_roles("user"), "token", {"team": "vetted"})) == "w-1"
-    assert resumed(Caller("u-9", with_implied_roles("operator"), "token")) == "w-1"
+def test_an_owner_with_access_and_an_operator_can_restore_it() -> None:
+    assert resume_as(Caller("u-1", with_implied_roles("user"), "token", {"team": "vetted"})) == "w-1"
+    assert resume_as(Caller("u-9", with_implied_roles("operator"), "token")) == "w-1"

@@ -1,4 +1,4 @@
-"""Replicas on machines with clocks of their own write the API server's time on what they make, keep and delete."""
+"""Replicas write timestamps by the API server's clock, whatever their machine's clock says."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ from tests.fast.service.kube.apiserver import Object
 MONTHS, MINUTE = timedelta(days=60), timedelta(minutes=1)
 
 
-def near(text: str, wanted: datetime) -> bool:
-    found = parse_timestamp(text)
-    return found is not None and abs(found - wanted) < MINUTE
+def is_near(text: str, expected: datetime) -> bool:
+    timestamp = parse_timestamp(text)
+    return timestamp is not None and abs(timestamp - expected) < MINUTE
 
 
-def test_what_is_written_is_written_by_the_time_that_the_server_told() -> None:
+def test_timestamps_are_of_the_api_servers_clock() -> None:
     async def act(api: ApiClient) -> None:
-        told = api.stage.server.time = datetime.now(UTC) + MONTHS
+        server_time = api.stage.server.time = datetime.now(UTC) + MONTHS
 
-        async def ask(method: str, path: str, body: Object | None = None) -> Any:
+        async def request(method: str, path: str, body: Object | None = None) -> Any:
             return await api.request("u-1", method, f"/workspaces{path}", body, claims={"team": "vetted"})
 
-        made = await ask("POST", "", {"class": "standard"})
-        assert made.status_code == 201, made.text
-        id_ = made.json()["id"]
+        created = await request("POST", "", {"class": "standard"})
+        assert created.status_code == 201, created.text
+        id_ = created.json()["id"]
 
-        def notes(plural: str, space: str, name: str) -> Object:
-            return api.stage.server.objects[plural, space, name]["metadata"]["annotations"]
+        def annotations(plural: str, namespace: str, name: str) -> Object:
+            return api.stage.server.objects[plural, namespace, name]["metadata"]["annotations"]
 
-        leased = await ask("PUT", f"/{id_}/leases/agent", {"mode": "rw", "seconds": 600})
+        leased = await request("PUT", f"/{id_}/leases/agent", {"mode": "rw", "seconds": 600})
         assert leased.status_code == 200, leased.text
-        said = notes("sandboxclaims", "sandbox-standard", id_)
-        (lease,) = json.loads(said[LEASES])
-        assert near(said[LAST_ACTIVE], told)
-        assert near(lease["until"], told + timedelta(seconds=600))
-        # To it a deadline of next week is over.
+        claim_annotations = annotations("sandboxclaims", "sandbox-standard", id_)
+        (lease,) = json.loads(claim_annotations[LEASES])
+        assert is_near(claim_annotations[LAST_ACTIVE], server_time)
+        assert is_near(lease["until"], server_time + timedelta(seconds=600))
+        # By its clock a deadline of next week is in the past.
         over = (datetime.now(UTC) + timedelta(days=7)).isoformat()
-        assert (await ask("PATCH", f"/{id_}", {"deadline": over})).status_code == 409
-        assert (await ask("DELETE", f"/{id_}")).status_code == 202
-        kept = notes("persistentvolumes", "", f"pvc-{id_}")
-        assert near(kept[DELETED_AT], told)
-        assert near(kept[DESTROY_AFTER], told + timedelta(days=30))
+        assert (await request("PATCH", f"/{id_}", {"deadline": over})).status_code == 409
+        assert (await request("DELETE", f"/{id_}")).status_code == 202
+        volume_annotations = annotations("persistentvolumes", "", f"pvc-{id_}")
+        assert is_near(volume_annotations[DELETED_AT], server_time)
+        assert is_near(volume_annotations[DESTROY_AFTER], server_time + timedelta(days=30))
 
     run_with_api(act)

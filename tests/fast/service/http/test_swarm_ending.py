@@ -1,4 +1,4 @@
-"""What a swarm's workspaces used is written down before they go, and without keeping everybody else waiting."""
+"""The usage of a swarm's workspaces is recorded before they are deleted, a few at a time."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from agentenv.service.http.swarm_tasks import SwarmStatus
 from agentenv.service.http.swarms import SETTLED_AT_ONCE, delete
 from tests.fast.service.workspaces.stage import settings_of
 
-ONE = Workspace("w-1", "u-1", "box", "agent", "running")
-MEMBERS = tuple(replace(ONE, id=f"w-{number}") for number in range(10))
+MEMBER = Workspace("w-1", "u-1", "box", "agent", "running")
+MEMBERS = tuple(replace(MEMBER, id=f"w-{number}") for number in range(10))
 ANN = Caller("u-1", with_implied_roles("user"), "token")
 
 
-class Swarms:
-    """One swarm, and what is done about it in which order."""
+class FakeSwarms:
+    """One swarm, which records the order of calls."""
 
     def __init__(self) -> None:
         self.done: list[str] = []
-        self.under_way = self.most = 0
+        self.settling = self.most_settling = 0
 
     async def find(self, owner: str, task: str) -> SwarmStatus:
         assert (owner, task) == ("u-1", "build")
@@ -35,28 +35,28 @@ class Swarms:
         self.done.append("ended")
 
     async def settle(self, member: Workspace) -> None:
-        self.under_way += 1
-        self.most = max(self.most, self.under_way)
+        self.settling += 1
+        self.most_settling = max(self.most_settling, self.settling)
         await asyncio.sleep(0)
-        self.under_way -= 1
+        self.settling -= 1
         self.done.append(member.id)
 
 
-def ended(swarms: Swarms, **said: Any) -> None:
-    made: Any = Dependencies
+def delete_swarm(swarms: FakeSwarms, **more: Any) -> None:
+    unchecked: Any = Dependencies
     catalog = Catalog(settings_of({"name": "box"}))
-    parts = made(None, catalog, None, None, None, swarm_tasks=swarms, **said)
-    asyncio.run(delete("build", ANN, cast("Dependencies", parts)))
+    dependencies = unchecked(None, catalog, None, None, None, swarm_tasks=swarms, **more)
+    asyncio.run(delete("build", ANN, cast("Dependencies", dependencies)))
 
 
-def test_all_of_it_is_written_down_first_and_a_few_at_a_time() -> None:
-    swarms = Swarms()
-    ended(swarms, settle=swarms.settle)
-    assert sorted(swarms.done[:-1]) == sorted(one.id for one in MEMBERS)
-    assert (swarms.done[-1], swarms.most) == ("ended", SETTLED_AT_ONCE)
+def test_usage_is_recorded_first_and_a_few_members_at_a_time() -> None:
+    swarms = FakeSwarms()
+    delete_swarm(swarms, settle=swarms.settle)
+    assert sorted(swarms.done[:-1]) == sorted(member.id for member in MEMBERS)
+    assert (swarms.done[-1], swarms.most_settling) == ("ended", SETTLED_AT_ONCE)
 
 
-def test_without_a_ledger_it_just_goes() -> None:
-    swarms = Swarms()
-    ended(swarms)
+def test_without_a_ledger_a_swarm_is_deleted_at_once() -> None:
+    swarms = FakeSwarms()
+    delete_swarm(swarms)
     assert swarms.done == ["ended"]

@@ -1,4 +1,4 @@
-"""A swarm is asked for like a workspace: a deadline that is over is told at once, not by waiting for its members."""
+"""Requests for swarms are checked like those for workspaces, before anything is created."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from tests.fast.service.workspaces.stage import settings_of
 ANN = Caller("u-1", with_implied_roles("user"), "token", {"team": "vetted"})
 
 
-def test_a_deadline_that_is_over_is_refused() -> None:
-    made: Any = Dependencies
-    parts = made(None, Catalog(settings_of({"name": "box"})), None, None, None)
-    said = {"class": "box", "task": "build", "count": 2, "deadline": datetime.now(UTC) - timedelta(days=1)}
-    asked = SwarmCreate.model_validate(said)
+def test_a_deadline_in_the_past_is_refused() -> None:
+    unchecked: Any = Dependencies
+    dependencies = unchecked(None, Catalog(settings_of({"name": "box"})), None, None, None)
+    fields = {"class": "box", "task": "build", "count": 2, "deadline": datetime.now(UTC) - timedelta(days=1)}
+    body = SwarmCreate.model_validate(fields)
     with pytest.raises(Problem) as refused:
-        asyncio.run(create(asked, Response(), ANN, cast("Dependencies", parts)))
+        asyncio.run(create(body, Response(), ANN, cast("Dependencies", dependencies)))
     assert refused.value.kind == "too-late"

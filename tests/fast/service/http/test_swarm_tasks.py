@@ -1,4 +1,4 @@
-"""Swarms on behalf of requests: those that take their time hold up nobody else, and all tell what became of each."""
+"""Requests for swarms: slow ones do not block others, and every replica reports the status of each."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ from agentenv.service.workspaces import swarm_outcome
 from tests.fast.service.fake_api_server import Api, FakeApiServer
 from tests.fast.service.workspaces.stage import settings_of
 
-SPACE = "sandbox-box"
+NAMESPACE = "sandbox-box"
 SHARED = {"kind": "shared", "size": "5Gi"}
 CATALOG = Catalog(settings_of({"name": "box", "storage": SHARED}, {"name": "other", "storage": SHARED}))
 
 
-class Slow(FakeApiServer):
-    """One that answers nobody before it is let."""
+class SlowApiServer(FakeApiServer):
+    """An API server that responds only after `released` is set."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.let = asyncio.Event()
+        self.released = asyncio.Event()
 
     def find(self, kind: Any, name: str, namespace: str | None = None) -> Document | None:
         if kind is QUOTAS:
@@ -58,19 +58,19 @@ class Slow(FakeApiServer):
 
 
 class SlowApi(Api):
-    """The verbs of it."""
+    """Its client."""
 
     async def find(self, kind: Any, name: str, namespace: str | None = None) -> Document | None:
-        await self.server.let.wait()
+        await self.server.released.wait()
         return await super().find(kind, name, namespace)
 
     async def list(self, kind: Any, namespace: str | None = None, labels: Any = None) -> AsyncIterator[Document]:
-        await self.server.let.wait()
+        await self.server.released.wait()
         async for document in super().list(kind, namespace, labels):
             yield document
 
 
-def ask(
+def create_swarm(
     swarm_tasks: SwarmTasks,
     owner: str,
     task: str,
@@ -84,62 +84,62 @@ def ask(
     return swarm_tasks.create(owner, of_class, task, count, fit=fit, channel="stable", deadline=None, wait=wait)
 
 
-def test_swarms_that_take_their_time_hold_up_nobody_else() -> None:
-    slow = Slow()
-    swarming = SwarmTasks(SlowApi(slow), CATALOG, ClusterView())
+def test_slow_swarms_do_not_block_other_requests() -> None:
+    slow = SlowApiServer()
+    swarm_tasks = SwarmTasks(SlowApi(slow), CATALOG, ClusterView())
 
-    async def play() -> None:
+    async def run() -> None:
         for number in range(MAX_CONCURRENT):
-            told: SwarmStatus = await ask(swarming, f"u-{number // MAX_PER_OWNER}", f"t-{number}")
-            assert told.state == "creating"
+            status: SwarmStatus = await create_swarm(swarm_tasks, f"u-{number // MAX_PER_OWNER}", f"t-{number}")
+            assert status.state == "creating"
         # What other requests wait for: the event loop, and its threads.
         async with asyncio.timeout(10):
             await asyncio.to_thread(lambda: None)
         for owner in ("u-0", "u-99"):
             with pytest.raises(Problem) as refused:
-                await ask(swarming, owner, "one-more")
+                await create_swarm(swarm_tasks, owner, "one-more")
             assert refused.value.kind == "too-many-requests"
-        # To ask again for one that is on its way is no other one.
-        assert (await ask(swarming, "u-0", "t-0")).state == "creating"
-        slow.let.set()
+        # A repeated request does not count as another swarm.
+        assert (await create_swarm(swarm_tasks, "u-0", "t-0")).state == "creating"
+        slow.released.set()
 
     try:
-        asyncio.run(play())
+        asyncio.run(run())
     finally:
-        slow.let.set()
+        slow.released.set()
 
 
-def test_one_owner_does_not_take_the_place_of_all() -> None:
-    slow = Slow()
-    swarming = SwarmTasks(SlowApi(slow), CATALOG, ClusterView())
+def test_an_owner_has_a_limit_of_concurrent_creations() -> None:
+    slow = SlowApiServer()
+    swarm_tasks = SwarmTasks(SlowApi(slow), CATALOG, ClusterView())
 
-    async def play() -> None:
+    async def run() -> None:
         for number in range(MAX_PER_OWNER):
-            await ask(swarming, "u-0", f"t-{number}")
+            await create_swarm(swarm_tasks, "u-0", f"t-{number}")
         with pytest.raises(Problem, match=f"{MAX_PER_OWNER} swarms of yours"):
-            await ask(swarming, "u-0", "one-more")
-        assert (await ask(swarming, "u-1", "t-0")).state == "creating"
-        slow.let.set()
+            await create_swarm(swarm_tasks, "u-0", "one-more")
+        assert (await create_swarm(swarm_tasks, "u-1", "t-0")).state == "creating"
+        slow.released.set()
 
     try:
-        asyncio.run(play())
+        asyncio.run(run())
     finally:
-        slow.let.set()
+        slow.released.set()
 
 
-class Coming(FakeApiServer):
-    """One in which sandboxes come up at once, up to so many, and of which a view is told in the end."""
+class ReadyApiServer(FakeApiServer):
+    """An API server whose sandboxes are ready at once, up to `capacity`, with a view that sees them."""
 
-    def __init__(self, able: int = 100) -> None:
+    def __init__(self, capacity: int = 100) -> None:
         super().__init__()
-        self.able, self.view = able, ClusterView()
+        self.capacity, self.view = capacity, ClusterView()
 
     def put(self, kind: Any, document: Document) -> None:
         super().put(kind, document)
         if kind is CLAIMS:
             name = document["metadata"]["name"]
-            up = len(self.names(CLAIMS)) <= self.able
-            ready = {"type": "Ready", "status": str(up), "message": "" if up else "no node"}
+            fits = len(self.names(CLAIMS)) <= self.capacity
+            ready = {"type": "Ready", "status": str(fits), "message": "" if fits else "no node"}
             document["status"] = {"conditions": [ready], "sandbox": {"name": name}}
             self.view.put_claim(document)
 
@@ -150,256 +150,257 @@ class Coming(FakeApiServer):
 
 
 @pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agentenv.service.http.swarm_tasks.CREATE_TIMEOUT", 0.0)
     monkeypatch.setattr("agentenv.service.workspaces.swarms.RETAIN_ATTEMPTS", 1)
 
 
-def test_why_there_is_none_is_told_by_every_replica_until_there_is_one() -> None:
-    shelf = Coming(able=0)
+def test_every_replica_reports_a_failure_until_the_swarm_exists() -> None:
+    server = ReadyApiServer(capacity=0)
 
-    async def play() -> None:
-        here, there = (SwarmTasks(Api(shelf), CATALOG, shelf.view) for _ in range(2))
+    async def run() -> None:
+        first, second = (SwarmTasks(Api(server), CATALOG, server.view) for _ in range(2))
         with pytest.raises(Problem, match="no node"):
-            await ask(here, "u-0", "t-0", wait=20)
-        for one in (here, there):
-            told = await one.find("u-0", "t-0")
-            assert (told.state, "no node" in (told.why or "")) == ("failed", True)
+            await create_swarm(first, "u-0", "t-0", wait=20)
+        for replica in (first, second):
+            status = await replica.find("u-0", "t-0")
+            assert (status.state, "no node" in (status.why or "")) == ("failed", True)
         with pytest.raises(Problem, match="no such swarm"):
-            await there.find("u-1", "t-0")
-        shelf.able = 9
-        assert (await ask(there, "u-0", "t-0", wait=20)).state == "running"
-        assert (await here.find("u-0", "t-0")).state == "running"
-        await here.end("u-0", "t-0")
+            await second.find("u-1", "t-0")
+        server.capacity = 9
+        assert (await create_swarm(second, "u-0", "t-0", wait=20)).state == "running"
+        assert (await first.find("u-0", "t-0")).state == "running"
+        await first.end("u-0", "t-0")
         with pytest.raises(Problem, match="no such swarm"):
-            await there.find("u-0", "t-0")
+            await second.find("u-0", "t-0")
 
-    asyncio.run(play())
+    asyncio.run(run())
 
 
-class Busy(FakeApiServer):
-    """One in which what is claimed is there at once, and that cannot change volumes just now."""
+class BusyApiServer(FakeApiServer):
+    """An API server whose sandboxes are ready at once, and which first refuses changes of volumes."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.busy = 3
-        self.whose: dict[str, str] = {}  # what the volumes say already
-        self.claimed: list[Document] = []
+        self.refusals = 3
+        self.volume_labels: dict[str, str] = {}  # of new volumes
+        self.claims: list[Document] = []
 
     def create(self, kind: Any, document: Document) -> bool:
-        made = super().create(kind, document)
-        if made and kind is CLAIMS:
-            claim = self.objects[CLAIMS, SPACE, document["metadata"]["name"]]
+        created = super().create(kind, document)
+        if created and kind is CLAIMS:
+            claim = self.objects[CLAIMS, NAMESPACE, document["metadata"]["name"]]
             name = claim["metadata"]["name"]
             sandbox = {"name": f"box-{name}"}
             claim["status"] = {"conditions": [{"type": "Ready", "status": "True"}], "sandbox": sandbox}
             owners = [{"uid": claim["metadata"]["uid"]}]
-            self.put(SANDBOXES, {"metadata": {**sandbox, "namespace": SPACE, "ownerReferences": owners}})
-            home = {"name": f"home-box-{name}", "namespace": SPACE, "uid": f"home-{name}"}
+            self.put(SANDBOXES, {"metadata": {**sandbox, "namespace": NAMESPACE, "ownerReferences": owners}})
+            home = {"name": f"home-box-{name}", "namespace": NAMESPACE, "uid": f"home-{name}"}
             self.put(VOLUME_CLAIMS, {"metadata": home, "spec": {"volumeName": f"pv-{name}"}})
             spec = {"persistentVolumeReclaimPolicy": "Delete", "claimRef": {"uid": home["uid"]}}
-            self.put(VOLUMES, {"metadata": {"name": f"pv-{name}", "labels": self.whose}, "spec": spec})
-            self.claimed.append(deepcopy(claim))
-        return made
+            self.put(VOLUMES, {"metadata": {"name": f"pv-{name}", "labels": self.volume_labels}, "spec": spec})
+            self.claims.append(deepcopy(claim))
+        return created
 
     def patch(self, kind: Any, existing: Document, changes: Document) -> bool:
-        if kind is VOLUMES and self.busy:
-            self.busy -= 1
+        if kind is VOLUMES and self.refusals:
+            self.refusals -= 1
             raise KubeApiError("too many requests", 429)
         return super().patch(kind, existing, changes)
 
 
-def test_a_server_that_is_busy_for_a_moment_costs_nobody_their_swarm(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_busy_api_server_does_not_fail_a_swarm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agentenv.service.http.swarm_tasks.CREATE_TIMEOUT", 20.0)
     monkeypatch.setattr("agentenv.service.workspaces.swarms.PAUSE", 0.01)
-    shelf = Busy()
+    server = BusyApiServer()
     view = ClusterView()
-    swarming = SwarmTasks(Api(shelf), CATALOG, view)
+    swarm_tasks = SwarmTasks(Api(server), CATALOG, view)
 
-    async def play() -> None:
-        making = asyncio.ensure_future(ask(swarming, "u-0", "t-0", wait=20))
-        while not (shelf.claimed or making.done()):
+    async def run() -> None:
+        creating = asyncio.ensure_future(create_swarm(swarm_tasks, "u-0", "t-0", wait=20))
+        while not (server.claims or creating.done()):
             await asyncio.sleep(0.01)
-        for claim in shelf.claimed:
+        for claim in server.claims:
             view.put_claim(claim)
-        assert (await making).state == "running"
+        assert (await creating).state == "running"
 
-    asyncio.run(play())
-    (kept,) = [one for key, one in shelf.objects.items() if key[0] is VOLUMES]
-    assert (shelf.busy, kept["spec"]["persistentVolumeReclaimPolicy"]) == (0, "Retain")
+    asyncio.run(run())
+    (volume,) = [replica for key, replica in server.objects.items() if key[0] is VOLUMES]
+    assert (server.refusals, volume["spec"]["persistentVolumeReclaimPolicy"]) == (0, "Retain")
 
 
-def test_of_one_whose_volume_cannot_be_kept_nobody_is_told_that_it_is_there() -> None:
-    shelf = Busy()
-    shelf.busy, shelf.whose = 0, {"sandbox.users.io/user": "u-9"}
-    swarming = SwarmTasks(Api(shelf), CATALOG, ClusterView())
+def test_a_swarm_whose_volume_cannot_be_retained_fails() -> None:
+    server = BusyApiServer()
+    server.refusals, server.volume_labels = 0, {"sandbox.users.io/user": "u-9"}
+    swarm_tasks = SwarmTasks(Api(server), CATALOG, ClusterView())
 
-    async def play() -> None:
+    async def run() -> None:
         with pytest.raises(Problem, match=r"volume of t-0-\S+ cannot be kept") as refused:
-            await ask(swarming, "u-0", "t-0", wait=20)
+            await create_swarm(swarm_tasks, "u-0", "t-0", wait=20)
         assert (refused.value.kind, "u-9" in str(refused.value)) == ("refused", False)
-        told = await swarming.find("u-0", "t-0")
-        assert (told.state, "cannot be kept" in (told.why or "")) == ("failed", True)
+        status = await swarm_tasks.find("u-0", "t-0")
+        assert (status.state, "cannot be kept" in (status.why or "")) == ("failed", True)
 
-    asyncio.run(play())
+    asyncio.run(run())
 
 
-def test_one_runs_once_it_was_handed_over() -> None:
-    class Unable(Coming):
-        able_to_note = False
+def test_a_swarm_runs_once_it_is_handed_over() -> None:
+    class ReadOnlyPools(ReadyApiServer):
+        writable = False
 
         def patch(self, kind: Any, existing: Document, changes: Document) -> bool:
-            if kind is POOLS and not self.able_to_note:
+            if kind is POOLS and not self.writable:
                 raise KubeApiError("too many requests", 429)
             return super().patch(kind, existing, changes)
 
-    shelf = Unable()
-    swarming = SwarmTasks(Api(shelf), CATALOG, shelf.view)
+    server = ReadOnlyPools()
+    swarm_tasks = SwarmTasks(Api(server), CATALOG, server.view)
 
-    async def play() -> None:
-        with pytest.raises(Problem, match="goes on with it") as told:
-            await ask(swarming, "u-0", "t-0", wait=20, count=2)
-        assert (told.value.kind, told.value.status) == ("unavailable", 503)
-        found = await swarming.find("u-0", "t-0")
-        assert (found.state, len(found.members), bool(found.why)) == ("creating", 2, True)
-        shelf.able_to_note = True
-        assert (await ask(swarming, "u-0", "t-0", wait=20, count=2)).state == "running"
-        found = await swarming.find("u-0", "t-0")
-        assert (found.state, found.why) == ("running", None)
+    async def run() -> None:
+        with pytest.raises(Problem, match="goes on with it") as status:
+            await create_swarm(swarm_tasks, "u-0", "t-0", wait=20, count=2)
+        assert (status.value.kind, status.value.status) == ("unavailable", 503)
+        status = await swarm_tasks.find("u-0", "t-0")
+        assert (status.state, len(status.members), bool(status.why)) == ("creating", 2, True)
+        server.writable = True
+        assert (await create_swarm(swarm_tasks, "u-0", "t-0", wait=20, count=2)).state == "running"
+        status = await swarm_tasks.find("u-0", "t-0")
+        assert (status.state, status.why) == ("running", None)
 
-    asyncio.run(play())
+    asyncio.run(run())
 
 
-def test_one_that_is_on_its_way_is_found_wherever_it_is_looked_for() -> None:
-    slow = Slow()
-    shelf = Coming()
+def test_every_replica_finds_a_swarm_that_is_being_created() -> None:
+    slow = SlowApiServer()
+    server = ReadyApiServer()
 
-    async def play() -> None:
-        swarming = SwarmTasks(SlowApi(slow), CATALOG, ClusterView())
-        told = await ask(swarming, "u-0", "t-0")
-        assert await swarming.find("u-0", "t-0") == told
-        slow.let.set()
-        await ask(SwarmTasks(Api(shelf), CATALOG, shelf.view), "u-0", "t-0", wait=20)
-        # A replica that was not told of its claims yet.
-        late = await SwarmTasks(Api(shelf), CATALOG, ClusterView()).find("u-0", "t-0")
-        assert (late.state, late.class_name, late.asked) == ("creating", "box", 1)
+    async def run() -> None:
+        swarm_tasks = SwarmTasks(SlowApi(slow), CATALOG, ClusterView())
+        status = await create_swarm(swarm_tasks, "u-0", "t-0")
+        assert await swarm_tasks.find("u-0", "t-0") == status
+        slow.released.set()
+        await create_swarm(SwarmTasks(Api(server), CATALOG, server.view), "u-0", "t-0", wait=20)
+        # A replica whose watch has not seen the claims yet.
+        behind = await SwarmTasks(Api(server), CATALOG, ClusterView()).find("u-0", "t-0")
+        assert (behind.state, behind.class_name, behind.asked) == ("creating", "box", 1)
 
     try:
-        asyncio.run(play())
+        asyncio.run(run())
     finally:
-        slow.let.set()
+        slow.released.set()
 
 
-def test_one_whose_workspaces_have_all_ended_can_be_ended() -> None:
-    shelf = Coming()
+def test_a_swarm_without_workspaces_can_be_deleted() -> None:
+    server = ReadyApiServer()
 
-    async def play() -> None:
-        swarming = SwarmTasks(Api(shelf), CATALOG, shelf.view)
-        await ask(swarming, "u-0", "t-0", wait=20)
-        for claim in [*shelf.list(CLAIMS)]:
-            shelf.delete(CLAIMS, claim)
-        assert (await swarming.find("u-0", "t-0")).state == "failed"
-        await swarming.end("u-0", "t-0")
-        assert not shelf.names(VOLUME_CLAIMS)
+    async def run() -> None:
+        swarm_tasks = SwarmTasks(Api(server), CATALOG, server.view)
+        await create_swarm(swarm_tasks, "u-0", "t-0", wait=20)
+        for claim in [*server.list(CLAIMS)]:
+            server.delete(CLAIMS, claim)
+        assert (await swarm_tasks.find("u-0", "t-0")).state == "failed"
+        await swarm_tasks.end("u-0", "t-0")
+        assert not server.names(VOLUME_CLAIMS)
 
-    asyncio.run(play())
-
-
-def test_what_was_asked_is_told_also_where_a_part_of_it_is_gone() -> None:
-    shelf = Coming()
-
-    async def play() -> None:
-        swarming = SwarmTasks(Api(shelf), CATALOG, shelf.view)
-        await ask(swarming, "u-0", "t-0", wait=20, count=3)
-        assert (await swarming.find("u-0", "t-0")).asked == len(shelf.names(CLAIMS)) == 3
-        (claim, *_) = shelf.list(CLAIMS)
-        shelf.delete(CLAIMS, claim)
-        told = await swarming.find("u-0", "t-0")
-        assert (told.asked, len(told.members), told.state) == (3, 2, "failed")
-        assert "1 of 3" in (told.why or "")
-        # A larger one was asked for, and more is there.
-        assert (await ask(swarming, "u-0", "t-0", wait=20, count=4)).asked == 4
-        told = await swarming.find("u-0", "t-0")
-        assert (told.asked, len(told.members), told.state) == (4, 4, "running")
-
-    asyncio.run(play())
+    asyncio.run(run())
 
 
-def test_one_that_is_on_its_way_out_is_not_told_as_whole() -> None:
-    shelf = Coming()
+def test_the_requested_count_is_reported_where_members_are_missing() -> None:
+    server = ReadyApiServer()
 
-    async def play() -> None:
-        swarming = SwarmTasks(Api(shelf), CATALOG, shelf.view)
-        await ask(swarming, "u-0", "t-0", wait=20, count=2)
-        await swarm_outcome.mark_deleted(Api(shelf), SPACE, task_name("u-0", "t-0"))
-        told = await swarming.find("u-0", "t-0")
-        assert (told.asked, told.state, told.why) == (2, "failed", BEING_DELETED)
+    async def run() -> None:
+        swarm_tasks = SwarmTasks(Api(server), CATALOG, server.view)
+        await create_swarm(swarm_tasks, "u-0", "t-0", wait=20, count=3)
+        assert (await swarm_tasks.find("u-0", "t-0")).asked == len(server.names(CLAIMS)) == 3
+        (claim, *_) = server.list(CLAIMS)
+        server.delete(CLAIMS, claim)
+        status = await swarm_tasks.find("u-0", "t-0")
+        assert (status.asked, len(status.members), status.state) == (3, 2, "failed")
+        assert "1 of 3" in (status.why or "")
+        # A larger request creates the missing ones.
+        assert (await create_swarm(swarm_tasks, "u-0", "t-0", wait=20, count=4)).asked == 4
+        status = await swarm_tasks.find("u-0", "t-0")
+        assert (status.asked, len(status.members), status.state) == (4, 4, "running")
 
-    asyncio.run(play())
+    asyncio.run(run())
 
 
-def test_what_is_kept_of_one_that_was_deleted_can_be_destroyed() -> None:
-    shelf = Coming()
+def test_a_swarm_that_is_being_deleted_does_not_run() -> None:
+    server = ReadyApiServer()
+
+    async def run() -> None:
+        swarm_tasks = SwarmTasks(Api(server), CATALOG, server.view)
+        await create_swarm(swarm_tasks, "u-0", "t-0", wait=20, count=2)
+        await swarm_outcome.mark_deleted(Api(server), NAMESPACE, task_name("u-0", "t-0"))
+        status = await swarm_tasks.find("u-0", "t-0")
+        assert (status.asked, status.state, status.why) == (2, "failed", BEING_DELETED)
+
+    asyncio.run(run())
+
+
+def test_retained_data_of_a_deleted_swarm_can_be_destroyed() -> None:
+    server = ReadyApiServer()
     name = task_name("u-0", "t-0")
     labels = {"sandbox.users.io/user": "u-0", "sandbox.users.io/task": name}
-    spec = {"persistentVolumeReclaimPolicy": "Retain", "claimRef": {"namespace": SPACE, "name": f"shared-{name}"}}
-    notes = {DELETED_AT: "2026-11-18T20:00:00Z"}
-    about = {"name": "pv-1", "labels": labels, "annotations": notes}
-    shelf.put(VOLUMES, {"metadata": about, "spec": spec, "status": {"phase": "Released"}})
-    made: Any = Dependencies
-    parts = made(None, CATALOG, None, None, None, swarm_tasks=SwarmTasks(Api(shelf), CATALOG, shelf.view))
+    spec = {"persistentVolumeReclaimPolicy": "Retain", "claimRef": {"namespace": NAMESPACE, "name": f"shared-{name}"}}
+    annotations = {DELETED_AT: "2026-11-18T20:00:00Z"}
+    metadata = {"name": "pv-1", "labels": labels, "annotations": annotations}
+    server.put(VOLUMES, {"metadata": metadata, "spec": spec, "status": {"phase": "Released"}})
+    created: Any = Dependencies
+    dependencies = created(None, CATALOG, None, None, None, swarm_tasks=SwarmTasks(Api(server), CATALOG, server.view))
     caller = Caller("u-0", with_implied_roles("user"), "token")
 
-    async def play() -> None:
+    async def run() -> None:
         with pytest.raises(Problem, match="no such swarm"):
-            await delete("t-0", caller, parts)
+            await delete("t-0", caller, dependencies)
         with pytest.raises(Problem, match="no such swarm"):
-            await delete("t-0", replace(caller, owner="u-1"), parts, destroy=True)
-        assert DESTROY_REQUESTED not in shelf.objects[VOLUMES, "", "pv-1"]["metadata"]["labels"]
-        told = await delete("t-0", caller, parts, destroy=True)
-        assert (told.state, "destroyed" in (told.why or "")) == ("failed", True)
-        assert DESTROY_REQUESTED in shelf.objects[VOLUMES, "", "pv-1"]["metadata"]["labels"]
+            await delete("t-0", replace(caller, owner="u-1"), dependencies, destroy=True)
+        assert DESTROY_REQUESTED not in server.objects[VOLUMES, "", "pv-1"]["metadata"]["labels"]
+        status = await delete("t-0", caller, dependencies, destroy=True)
+        assert (status.state, "destroyed" in (status.why or "")) == ("failed", True)
+        assert DESTROY_REQUESTED in server.objects[VOLUMES, "", "pv-1"]["metadata"]["labels"]
         with pytest.raises(Problem, match="being destroyed") as refused:
-            await ask(parts.swarm_tasks, "u-0", "t-0", wait=20)
+            await create_swarm(dependencies.swarm_tasks, "u-0", "t-0", wait=20)
         assert (refused.value.status, refused.value.kind) == (409, "wrong-state")
         assert refused.value.document()["gone_in"] == refused.value.retry_after
 
-    asyncio.run(play())
+    asyncio.run(run())
 
 
 def test_a_task_has_one_swarm_of_one_class() -> None:
-    shelf = Coming()
+    server = ReadyApiServer()
 
-    async def play() -> None:
-        swarming = SwarmTasks(Api(shelf), CATALOG, shelf.view)
-        await ask(swarming, "u-0", "t-0", wait=20)
+    async def run() -> None:
+        swarm_tasks = SwarmTasks(Api(server), CATALOG, server.view)
+        await create_swarm(swarm_tasks, "u-0", "t-0", wait=20)
+        behind = SwarmTasks(Api(server), CATALOG, ClusterView())
         with pytest.raises(Problem) as refused:
-            await ask(SwarmTasks(Api(shelf), CATALOG, ClusterView()), "u-0", "t-0", wait=20, class_name="other")
+            await create_swarm(behind, "u-0", "t-0", wait=20, class_name="other")
         assert refused.value.kind == "key-reused"
-        assert len(shelf.names(CLAIMS)) == len(shelf.names(POOLS)) == 1
+        assert len(server.names(CLAIMS)) == len(server.names(POOLS)) == 1
 
-    asyncio.run(play())
+    asyncio.run(run())
 
 
-@pytest.mark.parametrize(("said", "kind"), [({"class_name": "other"}, "key-reused"), ({"count": 3}, "busy")])
-def test_whoever_asks_for_another_is_not_told_of_the_one_on_its_way(said: dict[str, Any], kind: str) -> None:
-    slow = Slow()
+@pytest.mark.parametrize(("different", "kind"), [({"class_name": "other"}, "key-reused"), ({"count": 3}, "busy")])
+def test_a_different_request_is_refused_while_a_swarm_is_being_created(different: dict[str, Any], kind: str) -> None:
+    slow = SlowApiServer()
 
-    async def play() -> None:
-        swarming = SwarmTasks(SlowApi(slow), CATALOG, ClusterView())
-        await ask(swarming, "u-0", "t-0", count=2)
-        assert (await ask(swarming, "u-0", "t-0", count=2)).asked == 2
-        assert (await ask(swarming, "u-0", "t-0", count=3, fit=True)).asked == 2
+    async def run() -> None:
+        swarm_tasks = SwarmTasks(SlowApi(slow), CATALOG, ClusterView())
+        await create_swarm(swarm_tasks, "u-0", "t-0", count=2)
+        assert (await create_swarm(swarm_tasks, "u-0", "t-0", count=2)).asked == 2
+        assert (await create_swarm(swarm_tasks, "u-0", "t-0", count=3, fit=True)).asked == 2
         with pytest.raises(Problem) as refused:
-            await ask(swarming, "u-0", "t-0", **{"count": 2, **said})
+            await create_swarm(swarm_tasks, "u-0", "t-0", **{"count": 2, **different})
         assert refused.value.kind == kind
-        slow.let.set()
+        slow.released.set()
 
     try:
-        asyncio.run(play())
+        asyncio.run(run())
     finally:
-        slow.let.set()
+        slow.released.set()
 
 
-def test_a_task_is_called_what_nobody_elses_is() -> None:
+def test_task_names_are_unique_per_owner() -> None:
     assert task_name("u-0", "t-0") != task_name("u-1", "t-0")

@@ -1,4 +1,4 @@
-"""A table of the ledger in an account of this process."""
+"""A table of the ledger in a simulated account."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REGION, TABLE = "us-east-1", "ledger"
 
 @pytest.fixture
 def table(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """A client of DynamoDB with the table in it."""
+    """Return a DynamoDB client with the table."""
     for name, value in {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)

@@ -1,4 +1,4 @@
-"""Budgets: whose limit holds whom, and what a pass does about it, once."""
+"""Budgets: which limit applies to a workspace, and the actions of a pass, each done once."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as some
+from hypothesis import given, strategies
 
 from agentenv.config import read
 from agentenv.core.ledger.budgets import MonthlySpend, Policy, Rates, budget_action, row_cost
@@ -36,7 +35,7 @@ POLICY = Policy({"standard": RATES, "large": RATES}, {"large": Decimal(20)}, Dec
 
 
 def row(dollars: str, workspace: str = "w-1", sandbox_class: str = "standard", owner: str = "u-1") -> Row:
-    """A row that costs so much: of processor time alone."""
+    """Return a row of this cost, from processor time alone."""
     cpu = Decimal(dollars) / Decimal("0.036") * 3600
     return Row(
         owner=owner,
@@ -50,11 +49,11 @@ def row(dollars: str, workspace: str = "w-1", sandbox_class: str = "standard", o
     )
 
 
-class Book:
+class FakeLedger:
     """A ledger with these rows."""
 
     def __init__(self, *rows: Row) -> None:
-        self.rows, self.at, self.away = list(rows), NOON + 2 * HOUR, False
+        self.rows, self.at, self.unavailable = list(rows), NOON + 2 * HOUR, False
         self.asked = 0
 
     def now(self) -> datetime:
@@ -63,13 +62,13 @@ class Book:
     def of_owner(self, owner: str, since: datetime, until: datetime, *, consistent: bool = True) -> list[Row]:
         del consistent
         self.asked += 1
-        if self.away:
+        if self.unavailable:
             raise AwsUnavailableError("away")
-        return [one for one in self.rows if one.owner == owner and since <= one.began < until]
+        return [row_ for row_ in self.rows if row_.owner == owner and since <= row_.began < until]
 
 
-def budgets(api: FakeApiServer, book: Book, policy: Policy = POLICY) -> Budgets:
-    ledger: Any = book
+def budgets(api: FakeApiServer, fake_ledger: FakeLedger, policy: Policy = POLICY) -> Budgets:
+    ledger: Any = fake_ledger
     return Budgets(Api(api), ledger, policy, Metrics())
 
 
@@ -77,74 +76,74 @@ def workspace(name: str) -> Workspace:
     return Workspace(name, "u-1", "standard", "user", "creating")
 
 
-def awake(api: FakeApiServer, name: str = "w-1") -> bool:
-    return api.objects[SANDBOXES, documents.SPACE, f"box-{name}"]["spec"]["operatingMode"] == "Running"
+def is_running(api: FakeApiServer, name: str = "w-1") -> bool:
+    return api.objects[SANDBOXES, documents.NAMESPACE, f"box-{name}"]["spec"]["operatingMode"] == "Running"
 
 
 def test_a_row_costs_what_its_amounts_do() -> None:
-    whole = replace(row("0.072"), memory_gib_hours=Decimal(2), storage_gib_hours=Decimal(4))
-    assert row_cost({"standard": RATES}, whole) == Decimal("0.072") + Decimal("0.008") + Decimal("0.002")
-    # Of a class that is no more: like the dearest, and never free.
-    dear = replace(RATES, core_hour=Decimal(1))
-    assert row_cost({"standard": RATES, "large": dear}, replace(whole, sandbox_class="old")) > 2
+    row_of_all = replace(row("0.072"), memory_gib_hours=Decimal(2), storage_gib_hours=Decimal(4))
+    assert row_cost({"standard": RATES}, row_of_all) == Decimal("0.072") + Decimal("0.008") + Decimal("0.002")
+    # A row of a removed class costs as much as in the most expensive class.
+    expensive = replace(RATES, core_hour=Decimal(1))
+    assert row_cost({"standard": RATES, "large": expensive}, replace(row_of_all, sandbox_class="old")) > 2
 
 
-def test_the_nearest_limit_holds() -> None:
+def test_the_nearest_limit_applies() -> None:
     spent = MonthlySpend(POLICY, [row("2"), row("1.5", "w-2"), row("5", "w-3", "large")])
-    capped = spent.nearest("w-1", "standard", None)
-    assert capped is not None
-    assert (capped.of, capped.spent, capped.over) == ("user", Decimal("3.5"), True)
-    own = spent.nearest("w-3", "large", None)
-    assert own is not None
-    assert (own.of, own.spent, own.percent) == ("class", Decimal(5), 25)
-    # A budget of its own takes the class's place, and never that of its owner's cap.
-    raised = spent.nearest("w-3", "large", Decimal(4))
-    assert raised is not None
-    assert (raised.of, raised.over) == ("workspace", True)
-    still = spent.nearest("w-1", "standard", Decimal(1000))
-    assert still is not None
-    assert still.of == "user"
+    by_cap = spent.nearest("w-1", "standard", None)
+    assert by_cap is not None
+    assert (by_cap.of, by_cap.spent, by_cap.over) == ("user", Decimal("3.5"), True)
+    by_class = spent.nearest("w-3", "large", None)
+    assert by_class is not None
+    assert (by_class.of, by_class.spent, by_class.percent) == ("class", Decimal(5), 25)
+    # A workspace's own budget replaces the class's, and never the owner's cap.
+    by_budget = spent.nearest("w-3", "large", Decimal(4))
+    assert by_budget is not None
+    assert (by_budget.of, by_budget.over) == ("workspace", True)
+    by_high_budget = spent.nearest("w-1", "standard", Decimal(1000))
+    assert by_high_budget is not None
+    assert by_high_budget.of == "user"
     assert MonthlySpend(replace(POLICY, user_cap=None), [row("2")]).nearest("w-1", "standard", None) is None
 
 
-@given(some.decimals(0, 100, places=4), some.decimals("0.01", 50, places=2))
-def test_an_action_follows_from_what_is_spent(spent: Decimal, limit: Decimal) -> None:
+@given(strategies.decimals(0, 100, places=4), strategies.decimals("0.01", 50, places=2))
+def test_the_action_follows_from_the_spending(spent: Decimal, limit: Decimal) -> None:
     found = MonthlySpend(replace(POLICY, user_cap=limit), [row(str(spent))]).nearest("w-1", "standard", None)
     assert found is not None
     expected = "suspend" if found.spent >= limit else "notice" if found.spent * 100 >= limit * 80 else None
     assert budget_action(found, 80) == expected
 
 
-def test_near_its_limit_an_owner_is_told_once_a_month() -> None:
-    api, book = FakeApiServer(), Book(row("2.5"))
+def test_near_a_limit_its_owner_is_notified_once_a_month() -> None:
+    api, fake_ledger = FakeApiServer(), FakeLedger(row("2.5"))
     documents.claim(api)
-    ours = budgets(api, book)
+    ours = budgets(api, fake_ledger)
     assert run(ours.enforce_all).noticed == 1
     assert run(ours.enforce_all).noticed == 0
-    assert awake(api)
-    assert api.objects[CLAIMS, documents.SPACE, "w-1"]["metadata"]["annotations"][NOTICED] == "2026-11"
-    (event,) = (one for (kind, _, _), one in api.objects.items() if kind is EVENTS)
+    assert is_running(api)
+    assert api.objects[CLAIMS, documents.NAMESPACE, "w-1"]["metadata"]["annotations"][NOTICED] == "2026-11"
+    (event,) = (row_ for (kind, _, _), row_ in api.objects.items() if kind is EVENTS)
     assert (event["reason"], "2.50 of 3.00" in event["message"]) == ("BudgetNearlySpent", True)
 
 
-def test_at_its_limit_all_that_it_holds_sleeps_and_nothing_is_deleted() -> None:
-    api, book = FakeApiServer(), Book(row("2"), row("1", "w-2"), row("9", "w-3", owner="u-2"))
+def test_at_a_limit_its_workspaces_are_suspended_and_nothing_is_deleted() -> None:
+    api, fake_ledger = FakeApiServer(), FakeLedger(row("2"), row("1", "w-2"), row("9", "w-3", owner="u-2"))
     for owner, name in (("u-1", "w-1"), ("u-1", "w-2"), ("u-3", "w-4")):
         documents.claim(api, owner, name)
     before = {key for key in api.objects if key[0] is not EVENTS}
-    assert run(budgets(api, book).enforce_all).suspended == 2
-    assert [awake(api, name) for name in ("w-1", "w-2", "w-4")] == [False, False, True]
-    notes = api.objects[CLAIMS, documents.SPACE, "w-1"]["metadata"]["annotations"]
+    assert run(budgets(api, fake_ledger).enforce_all).suspended == 2
+    assert [is_running(api, name) for name in ("w-1", "w-2", "w-4")] == [False, False, True]
+    notes = api.objects[CLAIMS, documents.NAMESPACE, "w-1"]["metadata"]["annotations"]
     assert notes[SUSPENDED_BECAUSE] == "budget"
     assert {key for key in api.objects if key[0] is not EVENTS} == before
-    assert run(budgets(api, book).enforce_all).suspended == 0
+    assert run(budgets(api, fake_ledger).enforce_all).suspended == 0
 
 
-def test_a_budget_that_is_no_number_frees_nobody() -> None:
-    api, book = FakeApiServer(), Book(row("3"))
-    for number, said in enumerate(("NaN", "Infinity", "-1", "much")):
-        documents.claim(api, "u-1", f"w-{number}", **{"sandbox.users.io/budget": said})
-    assert run(budgets(api, book).enforce_all).suspended == 4
+def test_a_budget_that_is_not_a_number_is_ignored() -> None:
+    api, fake_ledger = FakeApiServer(), FakeLedger(row("3"))
+    for number, amount in enumerate(("NaN", "Infinity", "-1", "much")):
+        documents.claim(api, "u-1", f"w-{number}", **{"sandbox.users.io/budget": amount})
+    assert run(budgets(api, fake_ledger).enforce_all).suspended == 4
 
 
 class Refusing(FakeApiServer):
@@ -160,23 +159,23 @@ class Refusing(FakeApiServer):
         return super().patch(kind, existing, changes)
 
 
-def test_one_that_is_refused_keeps_nobody_behind_it_awake() -> None:
-    api, book = Refusing("w-1", 403), Book(row("3"), row("2.6", "w-3", owner="u-2"))
+def test_a_refused_claim_does_not_stop_the_pass() -> None:
+    api, fake_ledger = Refusing("w-1", 403), FakeLedger(row("3"), row("2.6", "w-3", owner="u-2"))
     for owner, name in (("u-1", "w-1"), ("u-1", "w-2"), ("u-2", "w-3")):
         documents.claim(api, owner, name)
-    held = run(budgets(api, book).enforce_all)
+    held = run(budgets(api, fake_ledger).enforce_all)
     assert (held.suspended, held.noticed, held.failures) == (1, 1, ("w-1: not this one",))
-    assert [awake(api, name) for name in ("w-1", "w-2", "w-3")] == [True, False, True]
-    # A server that cannot just now is not asked about all the others, too.
+    assert [is_running(api, name) for name in ("w-1", "w-2", "w-3")] == [True, False, True]
+    # An unavailable server ends the pass.
     api = Refusing("w-1", 503)
     documents.claim(api)
     with pytest.raises(KubeApiError):
-        run(budgets(api, book).enforce_all)
+        run(budgets(api, fake_ledger).enforce_all)
 
 
 @pytest.mark.parametrize("change", range(1, 6))
-def test_a_pass_that_is_killed_is_made_up_for(change: int) -> None:
-    api, book = FakeApiServer(), Book(row("2"), row("1", "w-2"), row("2.6", "w-3", owner="u-2"))
+def test_the_next_pass_completes_a_killed_one(change: int) -> None:
+    api, fake_ledger = FakeApiServer(), FakeLedger(row("2"), row("1", "w-2"), row("2.6", "w-3", owner="u-2"))
     for owner, name in (("u-1", "w-1"), ("u-1", "w-2"), ("u-2", "w-3")):
         documents.claim(api, owner, name)
 
@@ -186,31 +185,32 @@ def test_a_pass_that_is_killed_is_made_up_for(change: int) -> None:
 
     api.before = dies
     with pytest.raises(Killed):
-        run(budgets(api, book).enforce_all)
+        run(budgets(api, fake_ledger).enforce_all)
     api.before = lambda _: None
-    # What is marked and not asleep yet is seen to by whoever puts to sleep (`agentenv/core/lifecycle/wake.py`) as it is
-    # here.
-    run(budgets(api, book).enforce_all)
+    # A claim that is marked and not suspended yet is completed by the idle loop.
+    run(budgets(api, fake_ledger).enforce_all)
     marked = [
         name
         for name in ("w-1", "w-2", "w-3")
-        if api.objects[CLAIMS, documents.SPACE, name]["metadata"]["annotations"].get(SUSPENDED_BECAUSE) == "budget"
+        if api.objects[CLAIMS, documents.NAMESPACE, name]["metadata"]["annotations"].get(SUSPENDED_BECAUSE) == "budget"
     ]
     assert marked == ["w-1", "w-2"]
-    assert api.objects[CLAIMS, documents.SPACE, "w-3"]["metadata"]["annotations"][NOTICED] == "2026-11"
-    assert awake(api, "w-3")
+    assert api.objects[CLAIMS, documents.NAMESPACE, "w-3"]["metadata"]["annotations"][NOTICED] == "2026-11"
+    assert is_running(api, "w-3")
 
 
-def test_nobody_wakes_what_is_over_its_limit_until_it_is_raised_or_the_month_is_over() -> None:
-    book = Book(row("3"))
+def test_a_workspace_over_its_limit_is_not_resumed_until_it_is_raised_or_the_month_is_over() -> None:
+    fake_ledger = FakeLedger(row("3"))
     there = Workspace("w-1", "u-1", "standard", "user", "suspended")
-    ours = budgets(FakeApiServer(), book)
+    ours = budgets(FakeApiServer(), fake_ledger)
     refusal = asyncio.run(ours.refusal(there))
     assert refusal is not None
     assert (refusal.kind, "2026-12-01" in refusal.way_out) == ("budget-spent", True)
-    assert asyncio.run(budgets(FakeApiServer(), book, replace(POLICY, user_cap=Decimal(4))).refusal(there)) is None
+    assert (
+        asyncio.run(budgets(FakeApiServer(), fake_ledger, replace(POLICY, user_cap=Decimal(4))).refusal(there)) is None
+    )
     assert asyncio.run(ours.refusal(replace(there, owner="u-2"))) is None
-    book.at = datetime(2026, 12, 1, 0, 5, tzinfo=UTC)
+    fake_ledger.at = datetime(2026, 12, 1, 0, 5, tzinfo=UTC)
     assert asyncio.run(ours.refusal(there)) is None
 
 
@@ -221,73 +221,75 @@ def asleep_until_noon(house: House) -> None:
     house.settle()
 
 
-def test_its_hour_does_not_wake_what_may_cost_no_more() -> None:
-    house, book = House(), Book(row("3", owner=OWNER))
+def test_wake_at_does_not_resume_a_workspace_over_its_limit() -> None:
+    house, fake_ledger = House(), FakeLedger(row("3", owner=OWNER))
     asleep_until_noon(house)
-    held = budgets(house.shelf, book)
-    asked = book.asked
+    held = budgets(house.shelf, fake_ledger)
+    queries = fake_ledger.asked
     for _ in range(2):
         run(wake_due, house.context(refuse_wake=held.refuse_wake), always)
         assert (house.mode(), house.notes()[SUSPENDED_BECAUSE]) == ("Suspended", "budget")
-        # It was stopped by then, and is not asked about again.
-        assert book.asked == asked + 1
+        # It is suspended by its budget by then, and not tried again.
+        assert fake_ledger.asked == queries + 1
     (event,) = house.shelf.list(EVENTS)
     assert event["reason"] == "BudgetSpent"
-    # As it is resumed it may, once its budget was raised: the hour is over by then.
+    # After its budget is raised it may be resumed; `wake-at` is over by then.
     assert asyncio.run(held.refusal(workspace("w-1")))
 
 
-@pytest.mark.parametrize("away", [False, True])
-def test_its_hour_wakes_whoever_may_cost_more_and_whoever_nobody_knows_of(away: bool) -> None:
-    house, book = House(), Book(row("2.9" if not away else "3", owner=OWNER))
+@pytest.mark.parametrize("unavailable", [False, True])
+def test_wake_at_resumes_a_workspace_below_its_limit_or_of_unknown_spending(unavailable: bool) -> None:
+    house, fake_ledger = House(), FakeLedger(row("2.9" if not unavailable else "3", owner=OWNER))
     asleep_until_noon(house)
-    book.away = away
-    assert run(wake_due, house.context(refuse_wake=budgets(house.shelf, book).refuse_wake), always).steps == 1
+    fake_ledger.unavailable = unavailable
+    assert run(wake_due, house.context(refuse_wake=budgets(house.shelf, fake_ledger).refuse_wake), always).steps == 1
     assert (house.mode(), house.notes().get(WAKE_AT)) == ("Running", None)
 
 
-def test_a_ledger_that_is_away_keeps_nobody_from_their_work() -> None:
-    book = Book(row("3"))
-    book.away = True
+def test_an_unavailable_ledger_refuses_nothing() -> None:
+    fake_ledger = FakeLedger(row("3"))
+    fake_ledger.unavailable = True
     assert (
-        asyncio.run(budgets(FakeApiServer(), book).refusal(Workspace("w-1", "u-1", "standard", "user", "suspended")))
+        asyncio.run(
+            budgets(FakeApiServer(), fake_ledger).refusal(Workspace("w-1", "u-1", "standard", "user", "suspended"))
+        )
         is None
     )
 
 
-def test_whoever_was_far_from_their_limits_is_not_asked_about_again_for_a_minute() -> None:
-    book, clock = Book(row("1")), [0.0]
-    ledger: Any = book
+def test_spending_far_from_all_limits_is_cached_for_a_minute() -> None:
+    fake_ledger, clock = FakeLedger(row("1")), [0.0]
+    ledger: Any = fake_ledger
     held = Budgets(Api(FakeApiServer()), ledger, POLICY, Metrics(), lambda: clock[0])
     mine, others = workspace("w-1"), replace(workspace("w-2"), owner="u-2")
 
-    def refused(one: Workspace) -> bool:
-        return asyncio.run(held.refusal(one)) is not None
+    def refused(row_: Workspace) -> bool:
+        return asyncio.run(held.refusal(row_)) is not None
 
     assert not refused(mine)
-    book.rows = [row("3")]
-    # What was spent is remembered, and a limit is what it is now: with little left of it the ledger is asked.
+    fake_ledger.rows = [row("3")]
+    # The spending is cached, and the limit is not: near a lower limit the ledger is read.
     assert not refused(mine)
     assert refused(replace(mine, budget=Decimal("1.1")))
     assert refused(mine)
-    book.rows = [row("1"), row("2.5", owner="u-2")]
+    fake_ledger.rows = [row("1"), row("2.5", owner="u-2")]
     assert not refused(mine)
-    # Others are remembered for themselves; and near their limit they are asked about each time.
+    # The cache is per owner; near a limit the ledger is read each time.
     assert not refused(others)
-    book.rows = [row("3"), row("3", owner="u-2")]
+    fake_ledger.rows = [row("3"), row("3", owner="u-2")]
     assert refused(others)
     assert not refused(mine)
     clock[0] += 61
     assert refused(mine)
 
 
-def test_what_was_set_aside_for_an_hour_costs_what_the_estimate_says() -> None:
+def test_an_hour_of_requests_costs_what_the_estimate_says() -> None:
     image = f"registry.example.com/a@sha256:{'0' * 64}"
-    said = {"name": "standard", "image": image, "resources": {"cpu": "100m", "memory": "512Mi"}, "budget": "7.50"}
-    small = {**said, "name": "fargate", "compute": "fargate", "tier": "untrusted", "storage": {"kind": "none"}}
+    large = {"name": "standard", "image": image, "resources": {"cpu": "100m", "memory": "512Mi"}, "budget": "7.50"}
+    small = {**large, "name": "fargate", "compute": "fargate", "tier": "untrusted", "storage": {"kind": "none"}}
     config = {
         "aws:region": "us-east-1",
-        "agent-environment:sandboxClasses": [said, small],
+        "agent-environment:sandboxClasses": [large, small],
         "agent-environment:cost": {"perUserCap": "3.00"},
     }
     settings = read(config, "dev")

@@ -1,4 +1,4 @@
-"""Passes over a cluster's documents: killed anywhere, run by two, and always the same rows in the end."""
+"""Passes over a cluster's objects: killed anywhere or run twice at once, they write the same rows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HOUR = timedelta(hours=1)
 
 
 class Timed(Ledger):
-    """A ledger at a time of the test's."""
+    """A ledger with a clock that a test sets."""
 
     at = NOON
 
@@ -45,12 +45,12 @@ def timed(table: Any) -> Timed:
     return Timed(table, TABLE)
 
 
-def kept(ledger: Ledger) -> list[Row]:
+def rows_of(ledger: Ledger) -> list[Row]:
     return sorted(ledger.all_rows(NOON - 900 * HOUR, NOON + 900 * HOUR), key=lambda row: (row.began, row.pod))
 
 
 def test_a_day_of_a_workspace(api: FakeApiServer, timed: Timed) -> None:
-    """Claimed warm, put to sleep, woken, deleted with its data kept: the rows say who held what from when to when."""
+    """Claimed warm, suspended, resumed, and deleted with its data retained: each is a row."""
     documents.claim(api)
     recorder = LedgerRecorder(Api(api), timed, Meter())
     timed.at = NOON + HOUR
@@ -58,7 +58,7 @@ def test_a_day_of_a_workspace(api: FakeApiServer, timed: Timed) -> None:
     documents.suspend(api)
     timed.at = NOON + 2.5 * HOUR
     run(recorder.record_all)
-    box = api.objects[documents.SANDBOXES, documents.SPACE, "box-w-1"]
+    box = api.objects[documents.SANDBOXES, documents.NAMESPACE, "box-w-1"]
     box["spec"]["operatingMode"], box["status"] = "Running", {}
     documents.pod(api, uid="second", placed="2026-11-17T16:00:00Z")
     timed.at = NOON + 5 * HOUR
@@ -66,7 +66,7 @@ def test_a_day_of_a_workspace(api: FakeApiServer, timed: Timed) -> None:
     documents.delete(api, at="2026-11-17T18:00:00Z")
     timed.at = NOON + 7 * HOUR
     run(recorder.record_all)
-    first, asleep, second, data = kept(timed)
+    first, asleep, second, data = rows_of(timed)
     minute = timedelta(minutes=1)
     assert [(row.pod, row.began, row.ended, row.closed) for row in (first, asleep, second, data)] == [
         ("pod-w-1", NOON + minute, NOON + 2 * HOUR, True),
@@ -75,55 +75,55 @@ def test_a_day_of_a_workspace(api: FakeApiServer, timed: Timed) -> None:
         (NO_POD, NOON + 6 * HOUR, NOON + 7 * HOUR, False),
     ]
     assert data.claim == "volume:pv-w-1"
-    assert {row.workspace for row in kept(timed)} == {"w-1"}
-    # Two tenths of a core and a GiB, with what its wall takes; five GiB of files all the time.
+    assert {row.workspace for row in rows_of(timed)} == {"w-1"}
+    # Two tenths of a core and a GiB, with the overhead; five GiB of files all the time.
     assert (first.cpu_seconds, first.source) == (Decimal("0.2") * 7140, "requests/requested")
     assert second.memory_gib_hours == Decimal(2)
     assert (asleep.cpu_seconds, asleep.storage_gib_hours) == (0, 10)
     assert data.storage_gib_hours == 5
 
 
-def test_what_was_measured_counts_and_not_what_was_asked_for(api: FakeApiServer, timed: Timed) -> None:
+def test_the_measured_size_counts_instead_of_the_requested_one(api: FakeApiServer, timed: Timed) -> None:
     documents.claim(api)
     notes = {"sandbox.users.io/measured-bytes": str(2**29)}
     api.objects[VOLUMES, "", "pv-w-1"]["metadata"]["annotations"] = notes
     timed.at = NOON + HOUR + timedelta(minutes=1)
     run(LedgerRecorder(Api(api), timed, Meter()).record_all)
-    (row,) = kept(timed)
+    (row,) = rows_of(timed)
     assert (row.storage_gib_hours, row.source) == (Decimal("0.5"), "requests/metered")
 
 
-def test_warm_members_and_pods_without_a_node_are_nobodys(api: FakeApiServer, timed: Timed) -> None:
+def test_warm_sandboxes_and_unscheduled_pods_have_no_owner(api: FakeApiServer, timed: Timed) -> None:
     documents.claim(api)
-    waiting = api.objects[documents.PODS, documents.SPACE, "box-w-1"]
+    waiting = api.objects[documents.PODS, documents.NAMESPACE, "box-w-1"]
     waiting["status"] = {"phase": "Pending"}
-    assert [one.pods for one in run(holdings, listed(Api(api)))] == [()]
-    api.objects[documents.CLAIMS, documents.SPACE, "w-1"]["spec"] = {}
+    assert [row.pods for row in run(holdings, listed(Api(api)))] == [()]
+    api.objects[documents.CLAIMS, documents.NAMESPACE, "w-1"]["spec"] = {}
     assert run(holdings, listed(Api(api))) == []
 
 
-def test_fargates_own_size_counts(api: FakeApiServer) -> None:
+def test_the_size_that_fargate_bills_counts(api: FakeApiServer) -> None:
     documents.claim(api)
-    pod = api.objects[documents.PODS, documents.SPACE, "box-w-1"]
+    pod = api.objects[documents.PODS, documents.NAMESPACE, "box-w-1"]
     pod["metadata"]["annotations"] = {"CapacityProvisioned": "0.25vCPU 0.5GB"}
     (held,) = run(holdings, listed(Api(api)))
-    assert [(one.cores, one.memory_gib) for one in held.pods] == [(Decimal("0.25"), Decimal("0.5"))]
+    assert [(row.cores, row.memory_gib) for row in held.pods] == [(Decimal("0.25"), Decimal("0.5"))]
 
 
-def test_a_claim_that_was_settled_loses_nothing_when_all_of_it_goes(api: FakeApiServer, timed: Timed) -> None:
+def test_a_settled_claim_loses_nothing_when_it_is_deleted(api: FakeApiServer, timed: Timed) -> None:
     documents.claim(api)
     recorder = LedgerRecorder(Api(api), timed, Meter())
     timed.at = NOON + HOUR
     run(recorder.record_all)
     timed.at += timedelta(minutes=4)
-    run(recorder.settle, documents.SPACE, "w-1")
+    run(recorder.settle, documents.NAMESPACE, "w-1")
     documents.delete(api, at=None)
     api.objects.pop((VOLUMES, "", "pv-w-1"))
     timed.at += HOUR
     run(LedgerRecorder(Api(api), timed, Meter()).record_all)
-    (row,) = kept(timed)
+    (row,) = rows_of(timed)
     assert (row.ended, row.closed) == (NOON + HOUR + timedelta(minutes=4), True)
-    nothing = run(recorder.settle, documents.SPACE, "nobody")
+    nothing = run(recorder.settle, documents.NAMESPACE, "nobody")
     assert nothing is not None
     assert nothing.due == 0
 
@@ -134,64 +134,64 @@ def test_a_claim_that_was_settled_loses_nothing_when_all_of_it_goes(api: FakeApi
 def test_a_claim_that_is_being_deleted_is_charged_until_its_deletion_was_recorded(
     api: FakeApiServer, timed: Timed, pod: str
 ) -> None:
-    """A pass may find it at any step of going away; the data is charged from the same timestamp on."""
+    """A pass may see any step of a deletion; the data is charged from the same timestamp on."""
     documents.claim(api)
     recorder = LedgerRecorder(Api(api), timed, Meter())
     timed.at = NOON + HOUR
-    run(recorder.settle, documents.SPACE, "w-1")
+    run(recorder.settle, documents.NAMESPACE, "w-1")
     deleted = NOON + HOUR + timedelta(seconds=1)
-    documents.going(api, at="2026-11-17T13:00:01.216Z")
+    documents.start_deletion(api, at="2026-11-17T13:00:01.216Z")
     if pod.startswith("gone"):
-        api.objects.pop((documents.PODS, documents.SPACE, "box-w-1"))
+        api.objects.pop((documents.PODS, documents.NAMESPACE, "box-w-1"))
     if pod == "gone with its sandbox":
-        api.objects.pop((documents.SANDBOXES, documents.SPACE, "box-w-1"))
+        api.objects.pop((documents.SANDBOXES, documents.NAMESPACE, "box-w-1"))
     if pod == "gone before the claim is listed":
-        del api.objects[documents.CLAIMS, documents.SPACE, "w-1"]["metadata"]["deletionTimestamp"]
+        del api.objects[documents.CLAIMS, documents.NAMESPACE, "w-1"]["metadata"]["deletionTimestamp"]
     if pod == "finished":
-        status = api.objects[documents.PODS, documents.SPACE, "box-w-1"]["status"]
+        status = api.objects[documents.PODS, documents.NAMESPACE, "box-w-1"]["status"]
         ended = {"terminated": {"finishedAt": "2026-11-17T13:00:09Z"}}
         status |= {"phase": "Succeeded", "containerStatuses": [{"state": ended}]}
     timed.at += timedelta(seconds=20)
-    run(recorder.settle, documents.SPACE, "w-1")
+    run(recorder.settle, documents.NAMESPACE, "w-1")
     run(recorder.record_all)
     if pod in {"runs", "gone", "finished"}:
-        assert [(row.ended, row.closed) for row in kept(timed)] == [(deleted, True)]
+        assert [(row.ended, row.closed) for row in rows_of(timed)] == [(deleted, True)]
     documents.delete(api, at="2026-11-17T13:00:01.216Z")
     timed.at += HOUR
     run(recorder.record_all)
-    workspace, data = kept(timed)
+    workspace, data = rows_of(timed)
     assert (workspace.ended, workspace.closed) == (deleted, True)
     assert (data.began, data.claim) == (deleted, "volume:pv-w-1")
 
 
 def test_the_record_of_an_earlier_deletion_ends_no_claim(api: FakeApiServer, timed: Timed) -> None:
-    """A workspace that was restored still has it for a moment."""
+    """A restored workspace still has it for a moment."""
     documents.claim(api)
-    documents.going(api, at="2026-11-17T12:00:30Z")
+    documents.start_deletion(api, at="2026-11-17T12:00:30Z")
     timed.at = NOON + HOUR
     run(LedgerRecorder(Api(api), timed, Meter()).record_all)
-    assert [(row.ended, row.closed) for row in kept(timed)] == [(timed.at, False)]
+    assert [(row.ended, row.closed) for row in rows_of(timed)] == [(timed.at, False)]
 
 
 def test_a_deletion_that_was_not_finished_ends_no_claim(api: FakeApiServer, timed: Timed) -> None:
     documents.claim(api)
-    documents.going(api, at="2026-11-17T12:30:00Z")
-    del api.objects[documents.CLAIMS, documents.SPACE, "w-1"]["metadata"]["deletionTimestamp"]
+    documents.start_deletion(api, at="2026-11-17T12:30:00Z")
+    del api.objects[documents.CLAIMS, documents.NAMESPACE, "w-1"]["metadata"]["deletionTimestamp"]
     timed.at = NOON + HOUR
     run(LedgerRecorder(Api(api), timed, Meter()).record_all)
-    assert [(row.ended, row.closed) for row in kept(timed)] == [(timed.at, False)]
+    assert [(row.ended, row.closed) for row in rows_of(timed)] == [(timed.at, False)]
 
 
-def test_one_volume_with_a_mistyped_note_keeps_nobodys_rows_away(api: FakeApiServer, timed: Timed) -> None:
+def test_a_volume_with_an_invalid_annotation_does_not_stop_the_pass(api: FakeApiServer, timed: Timed) -> None:
     for number in range(2):
         documents.claim(api, f"u-{number}", f"w-{number}")
     documents.delete(api, "w-0", "yesterday")
     timed.at = NOON + HOUR
     run(LedgerRecorder(Api(api), timed, Meter()).record_all)
-    assert [row.workspace for row in kept(timed)] == ["w-1"]
+    assert [row.workspace for row in rows_of(timed)] == ["w-1"]
 
 
-def test_one_row_that_cannot_be_reckoned_keeps_the_others_from_nothing(api: FakeApiServer, timed: Timed) -> None:
+def test_a_row_that_fails_does_not_stop_the_pass(api: FakeApiServer, timed: Timed) -> None:
     class Absurd:
         def used(self, row: Row) -> tuple[Decimal, Decimal, Decimal] | None:
             much = Decimal("1e60")
@@ -201,39 +201,39 @@ def test_one_row_that_cannot_be_reckoned_keeps_the_others_from_nothing(api: Fake
         documents.claim(api, f"u-{number}", f"w-{number}")
     timed.at = NOON + HOUR
     done = run(LedgerRecorder(Api(api), timed, Meter(Absurd())).record_all)
-    assert [row.workspace for row in kept(timed)] == ["w-1"]
+    assert [row.workspace for row in rows_of(timed)] == ["w-1"]
     assert (done.due, done.written, len(done.failures)) == (2, 1, 1)
     assert done.failures[0].startswith("u-0 claim-w-0#pod-w-0#")
-    # It is made up for as soon as it can be.
+    # The next pass writes it.
     assert run(LedgerRecorder(Api(api), timed, Meter()).record_all).written == 1
 
 
-def test_a_size_that_is_none_is_what_was_asked_for(api: FakeApiServer) -> None:
+def test_an_invalid_billed_size_is_ignored(api: FakeApiServer) -> None:
     documents.claim(api)
-    pod = api.objects[documents.PODS, documents.SPACE, "box-w-1"]
-    (asked,) = run(holdings, listed(Api(api)))
-    for said in ("large", "0.25vCPU", "NaNvCPU 1GB", "-1vCPU 1GB"):
-        pod["metadata"]["annotations"] = {"CapacityProvisioned": said}
-        assert run(holdings, listed(Api(api))) == [asked]
+    pod = api.objects[documents.PODS, documents.NAMESPACE, "box-w-1"]
+    (parameters,) = run(holdings, listed(Api(api)))
+    for size in ("large", "0.25vCPU", "NaNvCPU 1GB", "-1vCPU 1GB"):
+        pod["metadata"]["annotations"] = {"CapacityProvisioned": size}
+        assert run(holdings, listed(Api(api))) == [parameters]
 
 
-def test_nothing_waits_for_a_ledger_that_is_away(api: FakeApiServer, table: Any) -> None:
+def test_settling_does_not_fail_where_the_ledger_is_unavailable(api: FakeApiServer, table: Any) -> None:
     documents.claim(api)
-    assert run(LedgerRecorder(Api(api), Timed(table, "another"), Meter()).settle, documents.SPACE, "w-1") is None
+    assert run(LedgerRecorder(Api(api), Timed(table, "another"), Meter()).settle, documents.NAMESPACE, "w-1") is None
 
 
 class Dying:
-    """A client that ends the process before or after one of its calls."""
+    """A client that simulates a kill before or after one of its calls."""
 
     def __init__(self, inner: Any, at: int, *, after: bool) -> None:
         self._inner, self._at, self._after, self._calls = inner, at, after, 0
 
     def __getattr__(self, name: str) -> Any:
-        def call(**asked: Any) -> Any:
+        def call(**parameters: Any) -> Any:
             self._calls += 1
             if self._calls == self._at and not self._after:
                 raise Killed
-            answer = getattr(self._inner, name)(**asked)
+            answer = getattr(self._inner, name)(**parameters)
             if self._calls == self._at:
                 raise Killed
             return answer
@@ -242,7 +242,7 @@ class Dying:
 
 
 def course(api: FakeApiServer, ledger: Timed, keeper_of: Any) -> None:
-    """Two days of three workspaces, with a pass here and there."""
+    """Run two days of three workspaces, with several passes."""
     for number in range(3):
         documents.claim(api, f"u-{number}", f"w-{number}")
     for step in range(5):
@@ -254,11 +254,11 @@ def course(api: FakeApiServer, ledger: Timed, keeper_of: Any) -> None:
         run(keeper_of(step).record_all)
 
 
-def test_killed_at_any_call_the_next_pass_makes_up_for_it(table: Any, timed: Timed) -> None:
-    """However a pass ends, before or after any of its writes: the rows in the end are those of one that did not."""
+def test_the_next_pass_completes_one_that_was_killed_at_any_call(table: Any, timed: Timed) -> None:
+    """The rows are those of a pass that was not killed."""
     whole = FakeApiServer()
     course(whole, timed, lambda _: LedgerRecorder(Api(whole), timed, Meter()))
-    expected = kept(timed)
+    expected = rows_of(timed)
     assert len(expected) == 11
     calls = 0
     for at in range(1, 7):
@@ -269,7 +269,7 @@ def test_killed_at_any_call_the_next_pass_makes_up_for_it(table: Any, timed: Tim
             dying = Timed(Dying(table, at, after=after), TABLE)
 
             def keeper_of(step: int, api: FakeApiServer = api, dying: Timed = dying) -> LedgerRecorder:
-                # The pass that dies is one of the middle; the same step is then done by somebody else.
+                # A pass in the middle is killed; then another replica repeats the step.
                 if step == 3:
                     dying.at = timed.at
                     try:
@@ -280,12 +280,12 @@ def test_killed_at_any_call_the_next_pass_makes_up_for_it(table: Any, timed: Tim
                 return LedgerRecorder(Api(api), timed, Meter())
 
             course(api, timed, keeper_of)
-            assert kept(timed) == expected, f"killed at call {at}"
+            assert rows_of(timed) == expected, f"killed at call {at}"
     assert calls == 12, "a pass has fewer calls than were tried"
 
 
 def test_two_replicas_at_once_write_what_one_writes(table: Any, timed: Timed) -> None:
-    """Each pass is crossed by another's, at every call."""
+    """Another replica's pass runs at every call of a pass."""
     api = FakeApiServer()
     other = Timed(table, TABLE)
 
@@ -293,39 +293,39 @@ def test_two_replicas_at_once_write_what_one_writes(table: Any, timed: Timed) ->
 
     class Crossed:
         def __getattr__(self, name: str) -> Any:
-            def call(**asked: Any) -> Any:
+            def call(**parameters: Any) -> Any:
                 nonlocal crossing
                 if crossing is not None:
                     mine, crossing = crossing, None
                     mine()
                     crossing = mine
-                return getattr(table, name)(**asked)
+                return getattr(table, name)(**parameters)
 
             return call
 
-    one = Timed(Crossed(), TABLE)
+    row = Timed(Crossed(), TABLE)
 
     def keeper_of(_: int) -> LedgerRecorder:
         nonlocal crossing
-        one.at = timed.at
+        row.at = timed.at
         # Its clock is a little behind.
         other.at = timed.at - timedelta(seconds=20)
         crossing = lambda: run(LedgerRecorder(Api(api), other, Meter()).record_all)  # noqa: E731
-        return LedgerRecorder(Api(api), one, Meter())
+        return LedgerRecorder(Api(api), row, Meter())
 
     course(api, timed, keeper_of)
     crossing = None
     # No time of a claim is in two rows.
-    for claim in {row.claim for row in kept(timed)}:
-        rows = [row for row in kept(timed) if row.claim == claim]
+    for claim in {row.claim for row in rows_of(timed)}:
+        rows = [row for row in rows_of(timed) if row.claim == claim]
         assert all(earlier.ended <= later.began for earlier, later in pairwise(rows))
-    awake = sum((row.seconds for row in kept(timed) if row.claim == "claim-w-0"), Decimal(0))
-    # What the other wrote a moment before is not written again so soon.
+    awake = sum((row.seconds for row in rows_of(timed) if row.claim == "claim-w-0"), Decimal(0))
+    # Rows that the other replica has just written are not written again.
     assert awake == (36 * 60 + 59) * 60 - 20
 
 
-def test_a_process_that_is_killed_leaves_a_ledger_that_goes_on(timed: Timed) -> None:
-    """kill -9 itself, between the first and the last write of a pass, as often as there are writes."""
+def test_a_killed_process_leaves_a_consistent_ledger(timed: Timed) -> None:
+    """`kill -9` before each write of a pass."""
     program = textwrap.dedent(
         """
         import asyncio, os, signal, sys
@@ -335,7 +335,7 @@ def test_a_process_that_is_killed_leaves_a_ledger_that_goes_on(timed: Timed) -> 
         from agentenv.service.ledger.record import LedgerRecorder
         from agentenv.service.ledger.usage import Meter
         from tests.fast.service.ledger import documents
-        from tests.fast.service.ledger.test_record import NOON, HOUR, Timed, kept
+        from tests.fast.service.ledger.test_record import NOON, HOUR, Timed, rows_of
         from tests.fast.service.fake_api_server import Api, FakeApiServer
         os.environ.update(AWS_ACCESS_KEY_ID="test", AWS_SECRET_ACCESS_KEY="test")
         with mock_aws():
@@ -351,12 +351,12 @@ def test_a_process_that_is_killed_leaves_a_ledger_that_goes_on(timed: Timed) -> 
                     calls = 0
                     class Ending:
                         def __getattr__(self, name):
-                            def call(**asked):
+                            def call(**parameters):
                                 global calls
                                 calls += 1
                                 if calls == stop:
                                     os.kill(os.getpid(), signal.SIGKILL)
-                                return getattr(table, name)(**asked)
+                                return getattr(table, name)(**parameters)
                             return call
                     dying = Timed(Ending(), "ledger")
                     dying.at = ledger.at
@@ -364,7 +364,7 @@ def test_a_process_that_is_killed_leaves_a_ledger_that_goes_on(timed: Timed) -> 
                     os._exit(0)
                 assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
             asyncio.run(LedgerRecorder(Api(api), ledger, Meter()).record_all())
-            rows = kept(ledger)
+            rows = rows_of(ledger)
             assert len(rows) == 6, rows
             assert sum(row.seconds for row in rows) == 3 * (30 * 3600 - 60)
         """

@@ -1,4 +1,4 @@
-"""The table: what is put twice is there once, what is closed stays, and nobody's clock decides alone."""
+"""The table: writes are idempotent, closed rows stay, and the time is the table's."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def all_rows(ledger: Ledger) -> list[Row]:
     return sorted(ledger.all_rows(NOON - 400 * HOUR, NOON + 400 * HOUR), key=lambda row: row.sort_key)
 
 
-def test_a_row_put_twice_is_there_once(ledger: Ledger) -> None:
+def test_a_row_written_twice_exists_once(ledger: Ledger) -> None:
     assert ledger.put(ROW).written == 1
     assert ledger.put(ROW).written == 1
     assert all_rows(ledger) == [ROW]
@@ -44,23 +44,23 @@ def test_a_row_put_twice_is_there_once(ledger: Ledger) -> None:
 def test_an_open_row_grows_and_never_shrinks(ledger: Ledger) -> None:
     later = replace(ROW, ended=NOON + 2 * HOUR, cpu_seconds=Decimal(720))
     ledger.put(later)
-    kept = ledger.put(ROW)
-    assert (kept.row, kept.written) == (later, 0)
+    result = ledger.put(ROW)
+    assert (result.row, result.written) == (later, 0)
     assert all_rows(ledger) == [later]
 
 
-def test_an_end_that_is_known_is_put_even_if_it_is_earlier(ledger: Ledger) -> None:
+def test_a_known_end_may_be_earlier(ledger: Ledger) -> None:
     ledger.put(replace(ROW, ended=NOON + 2 * HOUR))
     ledger.put(replace(ROW, closed=True))
     assert all_rows(ledger) == [replace(ROW, closed=True)]
 
 
-def test_behind_a_row_that_was_closed_too_soon_there_is_another_and_no_time_twice(ledger: Ledger) -> None:
+def test_the_rest_of_a_row_that_was_closed_too_early_is_another_row(ledger: Ledger) -> None:
     ledger.put(replace(ROW, closed=True))
-    asked: list[tuple[datetime, datetime]] = []
+    intervals: list[tuple[datetime, datetime]] = []
 
     def amounted(row: Row) -> Row:
-        asked.append((row.began, row.ended))
+        intervals.append((row.began, row.ended))
         return replace(row, cpu_seconds=Decimal(1))
 
     whole = replace(ROW, ended=NOON + 3 * HOUR, cpu_seconds=Decimal(1080))
@@ -69,10 +69,10 @@ def test_behind_a_row_that_was_closed_too_soon_there_is_another_and_no_time_twic
     first, rest = all_rows(ledger)
     assert (first.ended, rest.began, rest.ended) == (NOON + HOUR, NOON + HOUR, NOON + 3 * HOUR)
     assert (first.cpu_seconds, rest.cpu_seconds) == (Decimal(360), Decimal(1))
-    assert asked == [(NOON + HOUR, NOON + 3 * HOUR)] * 2
+    assert intervals == [(NOON + HOUR, NOON + 3 * HOUR)] * 2
 
 
-def test_only_rows_that_grow_are_listed_as_open(ledger: Ledger) -> None:
+def test_only_open_rows_are_in_the_index(ledger: Ledger) -> None:
     for number in range(250):
         ledger.put(replace(ROW, owner=f"u-{number}", closed=number % 2 == 0))
     found = ledger.open_rows()
@@ -82,7 +82,7 @@ def test_only_rows_that_grow_are_listed_as_open(ledger: Ledger) -> None:
     assert len(ledger.open_rows()) == 124
 
 
-def test_an_owner_has_their_rows_of_a_time_and_nobody_elses(ledger: Ledger) -> None:
+def test_rows_are_listed_by_owner_and_time(ledger: Ledger) -> None:
     for hours in (0, 1, 24, 48):
         ledger.put(replace(ROW, began=NOON + hours * HOUR, ended=NOON + (hours + 1) * HOUR))
     ledger.put(replace(ROW, owner="u-2"))
@@ -92,7 +92,7 @@ def test_an_owner_has_their_rows_of_a_time_and_nobody_elses(ledger: Ledger) -> N
     assert ledger.of_claim("u-1", "c") == []
 
 
-def test_a_row_is_forgotten_after_its_day_and_the_time_that_is_kept(table: Any) -> None:
+def test_a_row_expires_after_its_day_and_the_retention(table: Any) -> None:
     Ledger(table, TABLE, timedelta(days=30)).put(ROW)
     (item,) = table.scan(TableName=TABLE)["Items"]
     assert int(item["expires"]["N"]) == int((NOON.replace(hour=0) + timedelta(days=31)).timestamp())
@@ -100,22 +100,22 @@ def test_a_row_is_forgotten_after_its_day_and_the_time_that_is_kept(table: Any) 
 
 
 class Between:
-    """A client that lets something happen before, or instead of, each call."""
+    """A client that calls a function before, or instead of, each call."""
 
     def __init__(self, inner: Any, before: Callable[[str, int], None]) -> None:
         self._inner, self._before, self._calls = inner, before, 0
 
     def __getattr__(self, name: str) -> Any:
-        def call(**asked: Any) -> Any:
+        def call(**parameters: Any) -> Any:
             self._calls += 1
             self._before(name, self._calls)
-            return getattr(self._inner, name)(**asked)
+            return getattr(self._inner, name)(**parameters)
 
         return call
 
 
-def test_two_who_write_at_once_write_the_same(table: Any, ledger: Ledger) -> None:
-    """Whoever comes between another's calls: the rows are those of one."""
+def test_concurrent_writers_write_the_same_rows(table: Any, ledger: Ledger) -> None:
+    """Whichever calls interleave, the rows are those of one writer."""
     other = Ledger(table, TABLE)
     ledger.put(replace(ROW, closed=True))
     whole = replace(ROW, ended=NOON + 5 * HOUR)
@@ -131,13 +131,13 @@ def throttled(table: Any, operation: str, times: int) -> Ledger:
 
     def before(name: str, call: int) -> None:
         if name == operation and call <= times:
-            said: Any = {"Error": {"Code": "ThrottlingException", "Message": "slow"}}
-            raise ClientError({**said, "ResponseMetadata": {"HTTPStatusCode": 400}}, name)
+            error: Any = {"Error": {"Code": "ThrottlingException", "Message": "slow"}}
+            raise ClientError({**error, "ResponseMetadata": {"HTTPStatusCode": 400}}, name)
 
     return Ledger(Between(table, before), TABLE)
 
 
-def test_a_table_that_is_busy_is_told_from_one_that_refuses(table: Any) -> None:
+def test_a_busy_table_differs_from_one_that_refuses(table: Any) -> None:
     busy = throttled(table, "put_item", 1)
     with pytest.raises(aws.AwsUnavailableError, match="ThrottlingException"):
         busy.put(ROW)
@@ -146,7 +146,7 @@ def test_a_table_that_is_busy_is_told_from_one_that_refuses(table: Any) -> None:
         Ledger(table, "another").put(ROW)
 
 
-def test_keys_that_a_busy_table_leaves_out_are_asked_for_again(table: Any, ledger: Ledger) -> None:
+def test_unprocessed_keys_are_requested_again(table: Any, ledger: Ledger) -> None:
     for number in range(30):
         ledger.put(replace(ROW, owner=f"u-{number}"))
 
@@ -166,13 +166,13 @@ def test_keys_that_a_busy_table_leaves_out_are_asked_for_again(table: Any, ledge
     assert len(Ledger(Halves(), TABLE).open_rows()) == 30
 
 
-def test_the_time_is_the_tables(table: Any) -> None:
-    """A replica whose clock is an hour ahead writes what the others write."""
+def test_the_time_is_that_of_the_table(table: Any) -> None:
+    """A replica whose clock is an hour ahead writes the same rows."""
 
     class Dated:
         def __getattr__(self, name: str) -> Any:
-            def call(**asked: Any) -> Any:
-                answer = getattr(table, name)(**asked)
+            def call(**parameters: Any) -> Any:
+                answer = getattr(table, name)(**parameters)
                 behind = (datetime.now(UTC) - HOUR).strftime("%a, %d %b %Y %H:%M:%S GMT")
                 return {**answer, "ResponseMetadata": {"HTTPHeaders": {"date": behind}}}
 
@@ -181,6 +181,6 @@ def test_the_time_is_the_tables(table: Any) -> None:
     skewed = Ledger(Dated(), TABLE)
     skewed.open_rows()
     assert abs(datetime.now(UTC) - HOUR - skewed.now()) < timedelta(seconds=3)
-    # Also before anything else was asked: the first month that a replica looks at is the table's.
+    # Also before the first other call: the first month of a replica is by the table's clock.
     fresh = Ledger(Dated(), TABLE)
     assert abs(datetime.now(UTC) - HOUR - fresh.now()) < timedelta(seconds=3)

@@ -1,4 +1,4 @@
-"""Who callers are, and what they may: by any ids and labels nobody comes to another's workspace."""
+"""Authentication and permissions of callers: no combination of ids and labels gives access to another owner."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import Any
 
 import jwt
 import pytest
-from hypothesis import given
-from hypothesis import strategies as some
+from hypothesis import given, strategies
 
 from agentenv.config import read
 from agentenv.config.values import OWNER_ID
@@ -25,7 +24,7 @@ from agentenv.service.http.auth.token_reviews import Account
 from agentenv.service.http.problems import Problem, UnauthenticatedError
 from tests.fast.service.http.auth.issuer import AUDIENCE, FakeIssuer, SigningKey
 
-OWNERS = some.from_regex(OWNER_ID, fullmatch=True)
+OWNERS = strategies.from_regex(OWNER_ID, fullmatch=True)
 IMAGE = "registry.example.com/sandbox@sha256:" + "0" * 64
 
 
@@ -37,51 +36,56 @@ def workspace(owner: str, **more: Any) -> Workspace:
     return Workspace("w-1", owner, "standard", "user", more.pop("state", "running"), **more)
 
 
-@given(OWNERS, OWNERS, some.sampled_from(STATES), some.dictionaries(OWNERS, some.sampled_from(["rw", "ro"])))
-def test_nobody_does_anything_to_what_is_neither_theirs_nor_shared(
+@given(
+    OWNERS,
+    OWNERS,
+    strategies.sampled_from(STATES),
+    strategies.dictionaries(OWNERS, strategies.sampled_from(["rw", "ro"])),
+)
+def test_a_caller_may_do_nothing_with_an_unshared_workspace_of_another(
     owner: str, other: str, state: Any, shared: Any
 ) -> None:
-    one = workspace(owner, state=state, shared=shared)
+    shared_workspace = workspace(owner, state=state, shared=shared)
     if other == owner or (other in shared and state != "deleted"):
-        assert is_allowed(caller(other), "see", one)
+        assert is_allowed(caller(other), "see", shared_workspace)
     else:
-        assert not any(is_allowed(caller(other), action, one) for action in DESCRIPTIONS)
-        with pytest.raises(Problem) as told:
-            require(caller(other), "see", one)
-        assert told.value.status == 404
+        assert not any(is_allowed(caller(other), action, shared_workspace) for action in DESCRIPTIONS)
+        with pytest.raises(Problem) as problem:
+            require(caller(other), "see", shared_workspace)
+        assert problem.value.status == 404
 
 
-@given(some.text(), some.text(), some.text(), some.text())
-def test_no_two_owners_and_keys_make_one_workspace(owner: str, key: str, other: str, another: str) -> None:
-    same = (owner, key) == (other, another)
-    assert (workspace_id(owner, key) == workspace_id(other, another)) is same
-    assert (owner_id(owner, key) == owner_id(other, another)) is same
+@given(strategies.text(), strategies.text(), strategies.text(), strategies.text())
+def test_workspace_and_owner_ids_are_unique(owner: str, key: str, other: str, another: str) -> None:
+    is_same = (owner, key) == (other, another)
+    assert (workspace_id(owner, key) == workspace_id(other, another)) is is_same
+    assert (owner_id(owner, key) == owner_id(other, another)) is is_same
 
 
-def test_what_is_not_there_and_what_is_anothers_are_told_alike() -> None:
-    told: list[Any] = []
-    for one in (None, workspace("ann")):
+def test_missing_and_invisible_workspaces_give_the_same_problem() -> None:
+    documents: list[Any] = []
+    for shared_workspace in (None, workspace("ann")):
         with pytest.raises(Problem) as refused:
-            require(caller("bob"), "see", one)
-        told.append(refused.value.document())
-    assert told[0] == told[1]
+            require(caller("bob"), "see", shared_workspace)
+        documents.append(refused.value.document())
+    assert documents[0] == documents[1]
 
 
-def test_whoever_looks_after_workspaces_does_not_look_into_them() -> None:
-    one = workspace("ann")
-    assert is_allowed(caller("olga", "operator"), "sleep", one)
+def test_an_operator_may_not_read_or_write_workspaces() -> None:
+    shared_workspace = workspace("ann")
+    assert is_allowed(caller("olga", "operator"), "sleep", shared_workspace)
     assert not {"read", "write", "destroy", "raise-budget", "change"} & ALLOWED["operator"]
     for action in ("read", "write", "destroy"):
-        with pytest.raises(Problem) as told:
-            require(caller("olga", "operator"), action, one)
-        assert told.value.status == 403
-    assert all(is_allowed(caller("root", "admin"), action, one) for action in DESCRIPTIONS)
+        with pytest.raises(Problem) as problem:
+            require(caller("olga", "operator"), action, shared_workspace)
+        assert problem.value.status == 403
+    assert all(is_allowed(caller("root", "admin"), action, shared_workspace) for action in DESCRIPTIONS)
 
 
-def test_read_only_guests_only_read() -> None:
-    one = workspace("ann", shared={"bob": "ro", "eve": "rw"})
-    assert {action for action in DESCRIPTIONS if is_allowed(caller("bob"), action, one)} == {"see", "read"}
-    assert {action for action in DESCRIPTIONS if is_allowed(caller("eve"), action, one)} == {
+def test_read_only_sharers_only_read() -> None:
+    shared_workspace = workspace("ann", shared={"bob": "ro", "eve": "rw"})
+    assert {action for action in DESCRIPTIONS if is_allowed(caller("bob"), action, shared_workspace)} == {"see", "read"}
+    assert {action for action in DESCRIPTIONS if is_allowed(caller("eve"), action, shared_workspace)} == {
         "see",
         "read",
         "write",
@@ -90,11 +94,11 @@ def test_read_only_guests_only_read() -> None:
 
 
 def classes(**more: Any) -> Catalog:
-    said = {"name": "vetted", "tier": "verified", "image": IMAGE, **more}
-    return Catalog(read({"aws:region": "us-east-1", "agent-environment:sandboxClasses": [said]}, "dev"))
+    service = {"name": "vetted", "tier": "verified", "image": IMAGE, **more}
+    return Catalog(read({"aws:region": "us-east-1", "agent-environment:sandboxClasses": [service]}, "dev"))
 
 
-def test_a_class_is_for_those_whom_its_token_claims_name() -> None:
+def test_a_class_is_claimable_by_token_claims() -> None:
     by = {"roles": ["operator"], "tokens": [{"name": "team", "value": "red"}]}
     vetted = classes(claimableBy=by).get("vetted")
     assert claimable(caller("a", team="red"), vetted)
@@ -102,77 +106,77 @@ def test_a_class_is_for_those_whom_its_token_claims_name() -> None:
     assert claimable(caller("a", "admin"), vetted)
     for claims in ({}, {"team": "redder"}, {"team": ["blue"]}, {"Team": "red"}, {"team": {"red": True}}, {"team": 1}):
         assert not claimable(caller("a", **claims), vetted)
-    # What we say of an account ourselves is nothing that a class can be opened by.
+    # The claims of a service account are the service's own, so a class cannot require them.
     assert not claimable(Caller("a", with_implied_roles("user"), "account", {"team": "red"}), vetted)
 
 
-def test_a_claim_may_be_inside_of_others() -> None:
+def test_claims_may_be_nested() -> None:
     assert has_claim({"realm": {"roles": ["red"]}}, "realm.roles", "red")
     assert has_claim({"realm.roles": "red"}, "realm.roles", "red")
     assert not has_claim({"realm": "roles"}, "realm.roles", "red")
 
 
-class Reviewing:
-    """Who a token is of, without an API server."""
+class FakeReviewer:
+    """Reviews tokens without an API server."""
 
-    def __init__(self, found: Account | None) -> None:
-        self.found, self.asked = found, 0
+    def __init__(self, account: Account | None) -> None:
+        self.account, self.reviewed = account, 0
 
     def is_cached(self, token: str) -> bool:  # noqa: ARG002 - as the real one
         return False
 
     async def review_token(self, token: str) -> Account:  # noqa: ARG002
-        self.asked += 1
-        if self.found is None:
+        self.reviewed += 1
+        if self.account is None:
             raise UnauthenticatedError("it is none")
-        return self.found
+        return self.account
 
 
-def authenticating(found: Account | None, **more: Any) -> tuple[Authenticator, Reviewing]:
-    said = {"operators": ["ops/bot"], "admins": ["platform"]}
-    settings = read({"aws:region": "us-east-1", "agent-environment:service": said}, "dev").service
-    reviews = Reviewing(found)
+def authenticator_of(account: Account | None, **more: Any) -> tuple[Authenticator, FakeReviewer]:
+    service = {"operators": ["ops/bot"], "admins": ["platform"]}
+    settings = read({"aws:region": "us-east-1", "agent-environment:service": service}, "dev").service
+    reviews = FakeReviewer(account)
     return Authenticator(settings, None, reviews, **more), reviews  # type: ignore[arg-type]
 
 
-def test_accounts_have_the_roles_that_the_settings_give_them() -> None:
-    bot, _ = authenticating(Account("ops", "bot"))
-    assert asyncio.run(bot.caller("Bearer x.y.z")).is_operator
-    other, _ = authenticating(Account("ops", "other"))
+def test_service_accounts_have_the_roles_of_the_settings() -> None:
+    known, _ = authenticator_of(Account("ops", "bot"))
+    assert asyncio.run(known.caller("Bearer x.y.z")).is_operator
+    other, _ = authenticator_of(Account("ops", "other"))
     assert asyncio.run(other.caller("Bearer x.y.z")).roles == {"user"}
 
 
-def test_what_runs_in_a_sandbox_is_nobodys_caller() -> None:
-    inside, _ = authenticating(Account("sandbox-standard", "sandbox"))
-    with pytest.raises(Problem) as told:
-        asyncio.run(inside.caller("Bearer x.y.z"))
-    assert told.value.status == 403
+def test_service_accounts_of_sandboxes_are_refused() -> None:
+    sandbox, _ = authenticator_of(Account("sandbox-standard", "sandbox"))
+    with pytest.raises(Problem) as problem:
+        asyncio.run(sandbox.caller("Bearer x.y.z"))
+    assert problem.value.status == 403
 
 
 @pytest.mark.parametrize("header", [None, "", "Basic YTpi", "Bearer", "Bearer ", "Bearer a b", "bearer\tx", "x.y.z"])
-def test_whoever_brings_no_bearers_token_is_asked_for_one(header: str | None) -> None:
-    nobody, reviews = authenticating(None)
+def test_requests_without_a_bearer_token_are_unauthenticated(header: str | None) -> None:
+    authenticator, reviews = authenticator_of(None)
     with pytest.raises(UnauthenticatedError):
-        asyncio.run(nobody.caller(header))
-    assert reviews.asked == 0
+        asyncio.run(authenticator.caller(header))
+    assert reviews.reviewed == 0
 
 
-def test_from_where_too_many_strangers_came_the_server_is_asked_no_more() -> None:
-    nobody, reviews = authenticating(
+def test_invalid_tokens_of_an_address_are_limited() -> None:
+    authenticator, reviews = authenticator_of(
         None, unauthenticated_limiter=RateLimiter(UNAUTHENTICATED_PER_MINUTE, clock=lambda: 0.0)
     )
 
-    async def knock(source: str) -> None:
-        await nobody.caller("Bearer x.y.z", source)
+    async def send(source: str) -> None:
+        await authenticator.caller("Bearer x.y.z", source)
 
     for _ in range(UNAUTHENTICATED_PER_MINUTE):
         with pytest.raises(UnauthenticatedError):
-            asyncio.run(knock("10.0.0.1"))
-    with pytest.raises(Problem) as told:
-        asyncio.run(knock("10.0.0.1"))
-    assert (told.value.status, reviews.asked) == (429, UNAUTHENTICATED_PER_MINUTE)
+            asyncio.run(send("10.0.0.1"))
+    with pytest.raises(Problem) as problem:
+        asyncio.run(send("10.0.0.1"))
+    assert (problem.value.status, reviews.reviewed) == (429, UNAUTHENTICATED_PER_MINUTE)
     with pytest.raises(UnauthenticatedError):
-        asyncio.run(knock("10.0.0.2"))
+        asyncio.run(send("10.0.0.2"))
 
 
 @pytest.fixture
@@ -267,14 +271,14 @@ def test_tokens_that_cannot_be_verified_are_limited_by_address(cluster: FakeIssu
     run_with_cluster(cluster, act, keys=keys)
 
 
-def test_a_caller_may_ask_so_often_and_again_after_a_while() -> None:
+def test_requests_of_a_caller_are_limited() -> None:
     now = [0.0]
     limits = RateLimiter(60, clock=lambda: now[0], max_callers=2)
     for _ in range(60):
         limits.take("ann")
-    with pytest.raises(Problem) as told:
+    with pytest.raises(Problem) as problem:
         limits.take("ann")
-    assert (told.value.status, told.value.retry_after) == (429, 1)
+    assert (problem.value.status, problem.value.retry_after) == (429, 1)
     limits.take("bob")
     now[0] += 1.0
     limits.take("ann")
@@ -282,8 +286,8 @@ def test_a_caller_may_ask_so_often_and_again_after_a_while() -> None:
         limits.take("ann")
 
 
-class Vouching:
-    """An issuer that vouches for whatever a token says."""
+class FakeVerifier:
+    """An issuer that accepts any token."""
 
     url = "https://issuer.example.com"
 
@@ -294,33 +298,33 @@ class Vouching:
         return {"iss": self.url, "sub": "ann@example.com", **self.claims}
 
 
-def of_issuer(owner_claim: str | None = None, **claims: Any) -> Caller:
-    said = {"operators": ["ops/bot", "platform"], "rolesClaim": "realm.groups"}
-    settings = read({"aws:region": "us-east-1", "agent-environment:service": said}, "dev").service
-    issuer: Any = Vouching(**claims)
-    reviews: Any = Reviewing(None)
-    asked = Authenticator(settings, issuer, reviews, owner_claim=owner_claim)
-    token = jwt.encode({"iss": Vouching.url}, "a secret that is long enough for its hash", "HS256")
-    return asyncio.run(asked.caller(f"Bearer {token}"))
+def caller_of_issuer(owner_claim: str | None = None, **claims: Any) -> Caller:
+    service = {"operators": ["ops/bot", "platform"], "rolesClaim": "realm.groups"}
+    settings = read({"aws:region": "us-east-1", "agent-environment:service": service}, "dev").service
+    issuer: Any = FakeVerifier(**claims)
+    reviews: Any = FakeReviewer(None)
+    authenticator = Authenticator(settings, issuer, reviews, owner_claim=owner_claim)
+    token = jwt.encode({"iss": FakeVerifier.url}, "a secret that is long enough for its hash", "HS256")
+    return asyncio.run(authenticator.caller(f"Bearer {token}"))
 
 
-def test_an_owner_is_nobodys_address() -> None:
-    caller_ = of_issuer()
-    assert caller_.owner == owner_id(Vouching.url, "ann@example.com")
+def test_an_owner_id_does_not_reveal_the_subject() -> None:
+    caller_ = caller_of_issuer()
+    assert caller_.owner == owner_id(FakeVerifier.url, "ann@example.com")
     assert "ann" not in caller_.owner
     assert "ann" not in repr(caller_)
-    assert of_issuer("uid", uid="u-4711").owner == "u-4711"
-    for spoilt in ({}, {"uid": "ann@example.com"}, {"uid": ""}, {"uid": ["u-1"]}, {"uid": "u 1"}):
+    assert caller_of_issuer("uid", uid="u-4711").owner == "u-4711"
+    for claims in ({}, {"uid": "ann@example.com"}, {"uid": ""}, {"uid": ["u-1"]}, {"uid": "u 1"}):
         with pytest.raises(UnauthenticatedError):
-            of_issuer("uid", **spoilt)
+            caller_of_issuer("uid", **claims)
 
 
-def test_groups_are_found_inside_of_others_and_are_no_accounts() -> None:
-    assert of_issuer(realm={"groups": ["platform"]}).is_operator
-    assert not of_issuer(realm={"groups": ["ops/bot"]}).is_operator
-    assert not of_issuer(groups=["platform"]).is_operator
+def test_groups_may_be_nested_and_are_not_service_accounts() -> None:
+    assert caller_of_issuer(realm={"groups": ["platform"]}).is_operator
+    assert not caller_of_issuer(realm={"groups": ["ops/bot"]}).is_operator
+    assert not caller_of_issuer(groups=["platform"]).is_operator
 
 
-def test_a_token_that_is_bound_to_a_key_is_no_bearers() -> None:
+def test_a_token_that_is_bound_to_a_key_is_refused() -> None:
     with pytest.raises(UnauthenticatedError):
-        of_issuer(cnf={"jkt": "x" * 43})
+        caller_of_issuer(cnf={"jkt": "x" * 43})
