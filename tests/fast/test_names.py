@@ -25,6 +25,10 @@ FOLDERS = (
     "tests/fast/config",
     "tests/fast/core",
     "tests/fast/policies",
+    "tests/fast/service/aws",
+    "tests/fast/service/credentials",
+    "tests/fast/service/http",
+    "tests/fast/service/ledger",
     "tests/live/guardrails",
     "tests/live/metering",
 )
