@@ -43,8 +43,8 @@ _DNS_ANYWHERE = union([product((version,), TCP_AND_UDP, all_addresses()[version]
     title="NetworkPolicies select every sandbox in both directions",
     severity="Critical",
     why="A pod that no NetworkPolicy selects can reach the whole network and be reached from it.",
-    fix="Declare a NetworkPolicy in the namespace of the sandbox that selects the labels of the template's pods and"
-    " names both policyTypes, or set networkPolicyManagement to Managed.",
+    fix="Declare a NetworkPolicy with both policyTypes in the namespace of the sandbox, which selects the labels of the"
+    " template's pods. Or set networkPolicyManagement to Managed.",
     equivalents={"CIS": ("5.3.2",), "Kyverno": ("add-networkpolicy",)},
     applies_to=GRAPH,
     defaults="A pod that no policy selects is not isolated (Kubernetes documents, Network Policies). A SandboxTemplate"

@@ -113,8 +113,8 @@ def fargate_wildcards(profile: Resource) -> Iterator[Outcome]:
     id="NODE-09",
     title="Node classes select their subnets and security groups by name",
     severity="High",
-    why="A selector that matches every subnet or group of the account can place sandboxes in public subnets, or in"
-    " groups that were opened for other purposes.",
+    why="A selector that matches every subnet or group of the account can place sandboxes in public subnets. Or they"
+    " get groups that were opened for other purposes.",
     fix="Select subnets and security groups by ids, or by a tag with a specific value.",
     applies_to=objects(NODE_CLASSES, "EC2NodeClass"),
 )

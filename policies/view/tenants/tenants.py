@@ -1,7 +1,7 @@
 """The pods of tenants: sandboxes, and all other pods in their namespaces.
 
-A pod belongs to a tenant if a Sandbox or SandboxTemplate creates it, if it has the label of a class, or if it runs in a
-namespace of sandboxes.
+A pod belongs to a tenant if a Sandbox or SandboxTemplate creates it. It also does if it has the label of a class, or
+runs in a namespace of sandboxes.
 """
 
 from __future__ import annotations
