@@ -60,8 +60,10 @@ class GVisor:
             process.kill()
 
     def _runsc(self, bundle: Bundle) -> list[str]:
-        rootless = [] if os.geteuid() == 0 else ["--rootless"]
-        return [str(self.runsc), f"--root={bundle.folder / 'state'}", "--ignore-cgroups", *rootless]
+        # `--rootless` knows one user, root. Here the sandbox's user is this one, so that files can belong to it.
+        users = ["unshare", "--user", f"--map-user={bundle.uid}", f"--map-group={bundle.gid}", "--keep-caps"]
+        prefix = [] if os.geteuid() == 0 else users
+        return [*prefix, str(self.runsc), f"--root={bundle.folder / 'state'}", "--ignore-cgroups"]
 
 
 def specification(bundle: Bundle) -> Object:
