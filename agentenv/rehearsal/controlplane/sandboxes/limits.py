@@ -85,7 +85,7 @@ class Monitor:
             if not watched:
                 continue
             try:
-                children = _children()
+                children = child_processes()
                 for process, (limits, exceeded) in watched.items():
                     self._check(process, limits, exceeded, children, disk=turn % _DISK_TURNS == 0)
             except OSError:
@@ -128,7 +128,7 @@ def _status(process: int) -> dict[str, int]:
     return {row[0].rstrip(":"): int(row[1]) * 1024 for row in rows}
 
 
-def _children() -> dict[int, list[int]]:
+def child_processes() -> dict[int, list[int]]:
     """Return the children of every process."""
     children: dict[int, list[int]] = {}
     for folder in Path("/proc").iterdir():

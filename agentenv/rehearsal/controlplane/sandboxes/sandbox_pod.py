@@ -103,7 +103,7 @@ class SandboxPod:
         self._silent = silently
         self._grace = _SHORT_GRACE_SECONDS if silently else _DEFAULT_GRACE_SECONDS if grace is None else grace
         self._stopping.set()
-        with contextlib.suppress(OSError):  # it has ended, or was told before
+        with contextlib.suppress(OSError):  # it has ended, or is stopping already
             self._waker.send(b"x", socket.MSG_DONTWAIT)
 
     def wait(self) -> None:
@@ -279,7 +279,7 @@ class SandboxPod:
         )
 
     def _arguments(self, variables: Mapping[str, str]) -> list[str]:
-        """Return workspaced's command line, told to listen where the relay enters."""
+        """Return workspaced's command line, which listens where the relay enters."""
         command = [*self._container["command"], *(self._container.get("args") or ())]
         expanded = [container.expand(text, variables) for text in command]
         address = f"unix:{SOCKET_FOLDER}/{SOCKET}" if self._host.runtime.own_network else f"{self._ip}:{self._port()}"

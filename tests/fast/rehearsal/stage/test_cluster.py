@@ -49,6 +49,11 @@ def test_what_a_stack_uses_and_does_not_create_exists_before_it() -> None:
     assert ClusterOptions.for_stack(settings()).existing == ()
 
 
+def test_sandboxes_run_where_a_stack_is_rehearsed_and_nowhere_else() -> None:
+    assert ClusterOptions.for_stack(settings()).sandboxes
+    assert not ClusterOptions().sandboxes
+
+
 class Api:
     """A server with one group of its own, whose objects a test changes."""
 

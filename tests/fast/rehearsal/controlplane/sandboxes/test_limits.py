@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import queue
 import subprocess
 import sys
-import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from agentenv.rehearsal.controlplane.sandboxes.limits import EVICTED, OOM_KILLED, Limits, Monitor
+import pytest
+
+from agentenv.rehearsal.controlplane.sandboxes.limits import (
+    EVICTED,
+    OOM_KILLED,
+    Limits,
+    Monitor,
+    child_processes,
+    memory_usage,
+)
 
 Object = dict[str, Any]
 SECONDS = 30.0
@@ -41,31 +51,28 @@ def test_an_empty_dir_over_its_size_is_named(tmp_path: Path) -> None:
     assert limits.full_volume() == 'Usage of EmptyDir volume "tmp" exceeds the limit "1Mi". '
 
 
-def exceeded(limits: Limits) -> str | None:
-    """Return the reason that is reported for a process with a descendant that has 60 MB."""
-    reasons: list[str] = []
-    reported = threading.Event()
-
-    def report(reason: str, _message: str) -> None:
-        reasons.append(reason)
-        reported.set()
-
-    command = [sys.executable, "-c", HOLDER]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+@pytest.fixture
+def holder() -> Iterator[subprocess.Popen[bytes]]:
+    """A process with a descendant that has 60 MB."""
+    with subprocess.Popen([sys.executable, "-c", HOLDER], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stdout.readline() == b"held\n"
-        with Monitor().watching(process.pid, limits, report):
-            reported.wait(SECONDS if (limits.memory and limits.memory < 60_000_000) or limits.folders else 3)
+        yield process
         process.stdin.close()
-    return reasons[0] if reasons else None
 
 
-def test_memory_of_descendants_counts() -> None:
-    assert exceeded(Limits(50_000_000)) == OOM_KILLED
-    assert exceeded(Limits(200_000_000)) is None
+def test_memory_of_descendants_counts(holder: subprocess.Popen[bytes]) -> None:
+    assert 60_000_000 < memory_usage(holder.pid, child_processes()) < 200_000_000
+    assert memory_usage(holder.pid, {}) < 60_000_000
 
 
-def test_a_full_volume_evicts(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("size", "reason"), [("10Ki", EVICTED), ("1Gi", OOM_KILLED)])
+def test_a_limit_that_is_exceeded_is_reported(
+    holder: subprocess.Popen[bytes], tmp_path: Path, size: str, reason: str
+) -> None:
     (tmp_path / "file").write_bytes(b"x" * 100_000)
-    assert exceeded(Limits(None, {tmp_path: ("tmp", "10Ki")})) == EVICTED
+    limits = Limits(50_000_000 if reason == OOM_KILLED else 1 << 40, {tmp_path: ("tmp", size)})
+    reasons: queue.Queue[str] = queue.Queue()
+    with Monitor().watching(holder.pid, limits, lambda reported, _: reasons.put(reported)):
+        assert reasons.get(timeout=SECONDS) == reason
