@@ -1,11 +1,12 @@
 """The environment: creates every component of a plan, in dependency order."""
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pulumi
 
 from agentenv.components._lib.existing import plan_with_existing
-from agentenv.components._lib.options import child_options, component_outputs
+from agentenv.components._lib.options import child_options, component_outputs, output_after
 from agentenv.components.capacity.capacity import Capacity
 from agentenv.components.cluster.adopted_cluster import AdoptedCluster
 from agentenv.components.cluster.cluster import Cluster
@@ -14,19 +15,17 @@ from agentenv.components.cost.cluster_costs import ClusterCosts
 from agentenv.components.cost.cost_controls import CostControls
 from agentenv.components.network.adopted_network import AdoptedNetwork
 from agentenv.components.network.network import Network
-from agentenv.components.population import (
-    WorkloadContext,
-    create_classes,
-    create_seats,
-    create_service,
-    create_storage_metering,
-)
 from agentenv.components.sandboxes.agent_sandbox import AgentSandbox
 from agentenv.components.sandboxes.guardrails import Guardrails
-from agentenv.components.sandboxes.workspace import check_seat_conflicts
+from agentenv.components.sandboxes.sandbox_class import SandboxClass
+from agentenv.components.sandboxes.schedules import create_schedules_namespace
+from agentenv.components.sandboxes.workspace import Workspace, check_seat_conflicts
+from agentenv.components.service.workspace_service import WorkspaceService
 from agentenv.components.storage.adopted_storage import AdoptedStorage
+from agentenv.components.storage.home_metering import StorageMetering
 from agentenv.components.storage.storage import Storage
 from agentenv.core.plan import Plan
+from agentenv.core.service.rbac import NAME
 
 
 class Environment(pulumi.ComponentResource):
@@ -115,19 +114,12 @@ class Environment(pulumi.ComponentResource):
         )
         # A sandbox needs nodes, its files and its controller for as long as it exists.
         dependencies: list[pulumi.Resource] = [self.storage, self.addons, self.sandboxes, guardrails]
-        sandbox_options = pulumi.ResourceOptions(depends_on=dependencies, providers=kubernetes_provider)
-        workloads = WorkloadContext(name, self.cluster, self.storage.file_system_ids, self._child)
-        self.classes = create_classes(workloads, plan, sandbox_options)
-        create_seats(workloads, plan, self.classes, kubernetes_provider)
-        self.service = create_service(
-            workloads,
-            plan,
-            self.classes,
-            self.network,
-            dependencies=dependencies,
-            kubernetes_provider=kubernetes_provider,
-        )
-        self.storage_metering = create_storage_metering(workloads, plan, dependencies, kubernetes_provider)
+        self._cluster_context = self.cluster.context.with_file_systems(self.storage.file_system_ids)
+        self.classes = self._classes(after, dependencies)
+        self._seats(kubernetes_provider)
+        self.service = self._service(dependencies, kubernetes_provider)
+        if plan.home_metering:
+            StorageMetering(f"{name}-storage-metering", plan.home_metering, self._cluster_context, after(*dependencies))
         if plan.metering:
             # After the components that it scrapes: its RBAC roles are in their namespaces.
             scraped: list[pulumi.Resource] = [self.addons, self.sandboxes, *([self.service] if self.service else [])]
@@ -189,4 +181,46 @@ class Environment(pulumi.ComponentResource):
             file_system_ids=self.storage.file_system_ids,
             log_groups=[self.network.flow_log_group, f"/aws/eks/{self._plan.environment.cluster_name}/cluster"],
             opts=self._child(),
+        )
+
+    def _classes(
+        self, after: Callable[..., pulumi.ResourceOptions], dependencies: Sequence[pulumi.Resource]
+    ) -> dict[str, SandboxClass]:
+        """Create the sandbox classes, and before them the namespace of schedule jobs if a class has schedules."""
+        plans = self._plan.classes
+        if any(plan.settings.pool.schedules for plan in plans.values()):
+            version, options = self._plan.cluster.settings.version, after(*dependencies)
+            dependencies = [*dependencies, *create_schedules_namespace(self._name, version, options)]
+        return {
+            name: SandboxClass(f"{self._name}-class-{name}", plan, self._cluster_context, after(*dependencies))
+            for name, plan in plans.items()
+        }
+
+    def _seats(self, kubernetes_provider: list[pulumi.ProviderResource]) -> None:
+        for seat in self._plan.seats:
+            sandbox_class = self.classes[seat.sandbox_class]
+            Workspace(
+                f"{self._name}-seat-{seat.name}",
+                seat,
+                self._plan.environment,
+                # Always the first one: the files of a workspace stay where they are when file systems are added.
+                file_system_id=self.storage.file_system_ids.apply(lambda ids: ids[0]),
+                template=sandbox_class.seat_template,
+                namespace=sandbox_class.ready,
+                opts=self._child(pulumi.ResourceOptions(providers=kubernetes_provider)),
+            )
+
+    def _service(
+        self, dependencies: Sequence[pulumi.Resource], kubernetes_provider: list[pulumi.ProviderResource]
+    ) -> WorkspaceService | None:
+        if self._plan.service is None:
+            return None
+        return WorkspaceService(
+            f"{self._name}-service",
+            self._plan.service,
+            self._cluster_context,
+            self.network.context,
+            class_namespaces={name: each.ready for name, each in self.classes.items()},
+            place=output_after(NAME, dependencies),
+            opts=self._child(pulumi.ResourceOptions(providers=kubernetes_provider)),
         )

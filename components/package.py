@@ -30,8 +30,11 @@ from agentenv.components.storage.adopted_storage import AdoptedStorage
 from agentenv.components.storage.home_metering import StorageMetering
 from agentenv.components.storage.storage import Storage
 from agentenv.config import Mistakes, read
-from agentenv.core.plan import Plan, plan
+from agentenv.core.classes.plan import ClassPlan
+from agentenv.core.plan import ExistingRanges, Plan, ServicePlan, plan
+from agentenv.core.workspaces.seats import SeatPlan
 
+Part = TypeVar("Part")
 Component = TypeVar("Component", bound=pulumi.ComponentResource)
 Arguments = Mapping[str, Any]
 
@@ -179,15 +182,125 @@ class GuardrailsArgs(TypedDict):
     """The file systems of the environment; only the CSI provisioner creates volumes on them."""
 
 
+class SandboxClassArgs(TypedDict):
+    """The arguments of a sandbox class."""
+
+    environment: str
+    """The name of the environment."""
+
+    settings: dict[str, Any]
+    """The settings of the environment, as in a stack file under `config`."""
+
+    sandbox_class: str
+    """The name of the class in those settings."""
+
+    issuer_url: pulumi.Input[str]
+    """The URL of the cluster's OIDC issuer, which signs service account tokens."""
+
+    issuer_arn: pulumi.Input[str]
+    """The ARN of the issuer's IAM OIDC provider."""
+
+    file_system_ids: pulumi.Input[list[str]]
+    """The file systems of homes, by shard; as many as in the settings."""
+
+    security_group_ids: NotRequired[pulumi.Input[list[str]]]
+    """The security groups of its pods. Required on Fargate."""
+
+    vpc_cidrs: NotRequired[list[str]]
+    """The CIDR blocks of an adopted VPC. Default: those of the settings."""
+
+    service_cidr: NotRequired[str]
+    """The service CIDR block of an adopted cluster. Default: that of the settings."""
+
+
+class StorageMeteringArgs(TypedDict):
+    """The arguments of storage metering."""
+
+    environment: str
+    """The name of the environment."""
+
+    settings: dict[str, Any]
+    """The settings of the environment, as in a stack file under `config`."""
+
+    issuer_url: pulumi.Input[str]
+    """The URL of the cluster's OIDC issuer, which signs service account tokens."""
+
+    issuer_arn: pulumi.Input[str]
+    """The ARN of the issuer's IAM OIDC provider."""
+
+    file_system_ids: pulumi.Input[list[str]]
+    """The file systems of homes, by shard."""
+
+
+class WorkspaceArgs(TypedDict):
+    """The arguments of a declared workspace."""
+
+    environment: str
+    """The name of the environment."""
+
+    settings: dict[str, Any]
+    """The settings of the environment, as in a stack file under `config`."""
+
+    seat: str
+    """The name of the workspace among those settings."""
+
+    file_system_id: pulumi.Input[str]
+    """The file system of its files; it must not change."""
+
+    template: dict[str, Any]
+    """The spec that seats of its class are made from."""
+
+    namespace: NotRequired[pulumi.Input[str]]
+    """The namespace of its class, as an output that depends on its constraints. Default: assume it exists."""
+
+
+class WorkspaceServiceArgs(TypedDict):
+    """The arguments of the workspace service."""
+
+    environment: str
+    """The name of the environment."""
+
+    settings: dict[str, Any]
+    """The settings of the environment, as in a stack file under `config`."""
+
+    issuer_url: pulumi.Input[str]
+    """The URL of the cluster's OIDC issuer, which signs service account tokens."""
+
+    issuer_arn: pulumi.Input[str]
+    """The ARN of the issuer's IAM OIDC provider."""
+
+    file_system_ids: pulumi.Input[list[str]]
+    """The file systems of homes, by shard."""
+
+    class_namespaces: NotRequired[dict[str, pulumi.Input[str]]]
+    """The namespace of each class, by the name of the class. Default: none."""
+
+    place: NotRequired[pulumi.Input[str]]
+    """The name of its namespace, as an output that depends on everything that the service needs."""
+
+    vpc_cidrs: NotRequired[list[str]]
+    """The CIDR blocks of an adopted VPC. Default: those of the settings."""
+
+    service_cidr: NotRequired[str]
+    """The service CIDR block of an adopted cluster. Default: that of the settings."""
+
+    vpc_id: NotRequired[pulumi.Input[str]]
+    """The VPC of sandboxes. Required if a class exchanges tokens, because its role works from there only."""
+
+    nat_addresses: NotRequired[list[pulumi.Input[str]]]
+    """The public addresses of NAT gateways. Default: none, so only VPC endpoints are used."""
+
+
 def _plan(args: Arguments) -> Plan:
     """Return the plan of a component's environment; raise an error that has all mistakes in its settings."""
     for key in ("environment", "settings"):
         if isinstance(args[key], pulumi.Output):
             raise ArgumentError(key, "an output of another resource", "a plain value: it decides what is created")
     try:
-        return plan(read(_whole(args["settings"]), args["environment"]))
+        settings = read(_whole(args["settings"]), args["environment"])
     except Mistakes as mistakes:
         raise ArgumentError("settings", f"mistakes\n{mistakes}", "settings without mistakes") from None
+    return plan(settings, ExistingRanges(tuple(args.get("vpc_cidrs") or ()), args.get("service_cidr") or ""))
 
 
 def _whole(value: Any) -> Any:
@@ -201,17 +314,25 @@ def _whole(value: Any) -> Any:
 
 def _network(args: Arguments) -> NetworkContext:
     return NetworkContext(
-        args["vpc_id"],
-        args["subnet_ids"],
-        args["nodes_security_group_id"],
+        args.get("vpc_id") or "",
+        args.get("subnet_ids") or (),
+        args.get("nodes_security_group_id") or "",
         args.get("logs_key_arn"),
         args.get("endpoints_security_group_id"),
+        args.get("nat_addresses") or (),
     )
 
 
 def _cluster(args: Arguments, planned: Plan) -> ClusterContext:
-    issuer = Issuer(pulumi.Output.from_input(args["issuer_arn"]), pulumi.Output.from_input(args["issuer_url"]))
-    return ClusterContext(planned.environment.cluster_name, args.get("cluster_endpoint") or "", issuer)
+    output = pulumi.Output.from_input
+    groups = {args["sandbox_class"]: args["security_group_ids"]} if args.get("security_group_ids") else {}
+    return ClusterContext(
+        planned.environment.cluster_name,
+        args.get("cluster_endpoint") or "",
+        Issuer(output(args["issuer_arn"]), output(args["issuer_url"])),
+        pulumi.Output.all(**groups),
+        output(args.get("file_system_ids") or []),
+    )
 
 
 def _exported(
@@ -237,10 +358,34 @@ def _named(args: Arguments, *names: str) -> Mapping[str, Any]:
     return {name: args[name] for name in names if args.get(name) is not None}
 
 
-def _metering(planned: Plan) -> Any:
-    if planned.metering is None:
-        raise ArgumentError("settings", "no metering in the cluster", "cost.dashboards: true")
-    return planned.metering
+def _required(part: Part | None, found: str, allowed: str, key: str = "settings") -> Part:
+    """Return a part of the plan; raise an error if the plan does not have it."""
+    if part is None:
+        raise ArgumentError(key, found, allowed)
+    return part
+
+
+def _class(planned: Plan, args: Arguments) -> ClassPlan:
+    names = ", ".join(planned.classes) or "a class of the settings, which have none"
+    sandbox_class = _required(
+        planned.classes.get(args["sandbox_class"]), f"'{args['sandbox_class']}'", names, "sandboxClass"
+    )
+    if sandbox_class.on_fargate and not args.get("security_group_ids"):
+        raise ArgumentError("securityGroupIds", "nothing", "security groups, required on Fargate")
+    return sandbox_class
+
+
+def _seat(planned: Plan, args: Arguments) -> SeatPlan:
+    names = ", ".join(seat.name for seat in planned.seats) or "a workspace of the settings, which have none"
+    seat = next((seat for seat in planned.seats if seat.name == args["seat"]), None)
+    return _required(seat, f"'{args['seat']}'", names, "seat")
+
+
+def _service(planned: Plan, args: Arguments) -> ServicePlan:
+    service = _required(planned.service, "no image of the service", "service.image with a digest")
+    if not args.get("vpc_id") and any(each.identity.kind == "exchange" for each in service.settings.sandbox_classes):
+        raise ArgumentError("vpcId", "nothing", "the VPC that exchanged roles work from")
+    return service
 
 
 EXPORTED_COMPONENTS: list[type[pulumi.ComponentResource]] = [
@@ -262,7 +407,11 @@ EXPORTED_COMPONENTS: list[type[pulumi.ComponentResource]] = [
         ClusterAddonsArgs,
         lambda planned, args: ((planned.cluster, args["file_system_arns"], args["efs_node_role_arn"]), {}),
     ),
-    _exported(ClusterCosts, PlanArgs, lambda planned, _: ((_metering(planned),), {})),
+    _exported(
+        ClusterCosts,
+        PlanArgs,
+        lambda planned, _: ((_required(planned.metering, "no metering in the cluster", "cost.dashboards: true"),), {}),
+    ),
     _exported(
         CostControls,
         CostControlsArgs,
@@ -271,7 +420,9 @@ EXPORTED_COMPONENTS: list[type[pulumi.ComponentResource]] = [
     _exported(Environment, PlanArgs, lambda planned, _: ((planned,), {})),
     _exported(Guardrails, GuardrailsArgs, lambda planned, args: ((planned.guardrails, args["file_system_ids"]), {})),
     _exported(Network, PlanArgs, lambda planned, _: ((planned.network,), {})),
-    SandboxClass,
+    _exported(
+        SandboxClass, SandboxClassArgs, lambda planned, args: ((_class(planned, args), _cluster(args, planned)), {})
+    ),
     _exported(
         Storage,
         StorageArgs,
@@ -280,7 +431,35 @@ EXPORTED_COMPONENTS: list[type[pulumi.ComponentResource]] = [
             _named(args, "client_role_arns", "class_group_ids"),
         ),
     ),
-    StorageMetering,
-    Workspace,
-    WorkspaceService,
+    _exported(
+        StorageMetering,
+        StorageMeteringArgs,
+        lambda planned, args: (
+            (
+                _required(
+                    planned.home_metering,
+                    "no homes to measure",
+                    "settings with homes, a service with an image, and cost.storageMetering.enabled",
+                ),
+                _cluster(args, planned),
+            ),
+            {},
+        ),
+    ),
+    _exported(
+        Workspace,
+        WorkspaceArgs,
+        lambda planned, args: (
+            (_seat(planned, args), planned.environment),
+            _named(args, "file_system_id", "template", "namespace"),
+        ),
+    ),
+    _exported(
+        WorkspaceService,
+        WorkspaceServiceArgs,
+        lambda planned, args: (
+            (_service(planned, args), _cluster(args, planned), _network(args)),
+            _named(args, "class_namespaces", "place"),
+        ),
+    ),
 ]

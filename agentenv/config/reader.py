@@ -41,6 +41,13 @@ def read(config: Mapping[str, object], environment: str, secrets: Collection[str
     return checked.settings
 
 
+def to_config(settings: Settings) -> dict[str, Any]:
+    """Return the settings that are set, in the form that `read` reads."""
+    values: dict[str, Any] = settings.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    values.pop("environment")
+    return {REGION_KEY: values.pop("region"), **{f"{NAMESPACE}:{name}": value for name, value in values.items()}}
+
+
 def read_known(config: Mapping[str, object], environment: str) -> tuple[Settings, tuple[str, ...]]:
     """Return the settings that this version knows, and the paths of the keys that it does not.
 

@@ -21,6 +21,7 @@ from agentenv.core.cost.estimate import model
 from agentenv.core.cost.sandboxes import HEADROOM
 from agentenv.core.environment import EnvironmentFacts, environment_facts
 from agentenv.core.guardrails import EKS, Principals
+from agentenv.core.metering.locations import PROMETHEUS_ADDRESS
 from agentenv.core.metering.tariff import Tariff
 from agentenv.core.nodes.addon_builds import addon_builds
 from agentenv.core.nodes.from_settings import demands
@@ -28,6 +29,7 @@ from agentenv.core.nodes.mirrors import Mirrors
 from agentenv.core.nodes.node_pools import NodePool, node_pools
 from agentenv.core.pinned_versions import releases
 from agentenv.core.prices.book import MissingPricesError
+from agentenv.core.service.home_metering import ScanJob, scan_jobs
 from agentenv.core.values import addresses
 from agentenv.core.workspaces.seats import SeatPlan, seat_plans
 
@@ -126,6 +128,41 @@ class GuardrailsPlan:
 
 
 @dataclass(frozen=True)
+class ServicePlan:
+    """The workspace service. Its settings file has all settings, because it plans the classes too."""
+
+    environment: EnvironmentFacts
+    settings: Settings
+    image: str
+    existing: ExistingRanges = ExistingRanges()
+
+    @property
+    def ranges(self) -> tuple[str, ...]:
+        """Return the address ranges of the VPC."""
+        return self.existing.vpc_cidrs or (str(self.settings.network.cidr),)
+
+    @property
+    def callers(self) -> list[str]:
+        """Return the ranges that may reach its domain: those of the settings, or the VPC and its peers."""
+        chosen = [str(cidr) for cidr in self.settings.service.callers]
+        return chosen or sorted({*self.ranges, *(str(cidr) for cidr in self.settings.network.peers)})
+
+    @property
+    def prometheus(self) -> str | None:
+        """Return the address of Prometheus from the settings, or of the cluster's own, if it has one."""
+        return self.settings.service.prometheus or (PROMETHEUS_ADDRESS if self.settings.cost.dashboards else None)
+
+
+@dataclass(frozen=True)
+class HomeMeteringPlan:
+    """The jobs that measure the sizes of homes, if there are homes and a service that accounts for them."""
+
+    environment: EnvironmentFacts
+    settings: Settings
+    jobs: tuple[ScanJob, ...]
+
+
+@dataclass(frozen=True)
 class CostPlan:
     """The cost controls in AWS."""
 
@@ -165,8 +202,9 @@ class Plan:
     guardrails: GuardrailsPlan
     classes: Mapping[str, ClassPlan]
     seats: tuple[SeatPlan, ...]
+    service: ServicePlan | None
+    home_metering: HomeMeteringPlan | None
     costs: CostPlan
-    existing: ExistingRanges = ExistingRanges()
 
     @cached_property
     def metering(self) -> MeteringPlan | None:
@@ -192,6 +230,8 @@ def plan(settings: Settings, existing: ExistingRanges = ExistingRanges()) -> Pla
     environment = environment_facts(settings)
     facts = cluster_facts_with_existing(settings, existing.vpc_cidrs, existing.service_cidr)
     mirrors = Mirrors(settings.network.mirrors.registry, settings.network.mirrors.files)
+    jobs = scan_jobs(settings)
+    image = settings.service.image if settings.service.enabled else None
     controller, network = settings.cluster.sandbox_controller, settings.network
     return Plan(
         settings=settings,
@@ -217,8 +257,9 @@ def plan(settings: Settings, existing: ExistingRanges = ExistingRanges()) -> Pla
         guardrails=GuardrailsPlan(cluster_retained=settings.cluster.existing is not None),
         classes={each.name: each for each in plans(settings, facts)},
         seats=seat_plans(settings),
+        service=ServicePlan(environment, settings, image, existing) if image else None,
+        home_metering=HomeMeteringPlan(environment, settings, jobs) if jobs else None,
         costs=CostPlan(environment, settings.cost),
-        existing=existing,
     )
 
 

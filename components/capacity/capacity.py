@@ -45,7 +45,7 @@ class Capacity(pulumi.ComponentResource):
         self, name: str, plan: CapacityPlan, cluster: ClusterContext, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         """Create the capacity of a cluster; nodes discover its subnets and security groups by a tag with its name."""
-        labels, mirrors = Labels.for_component(plan.environment, "capacity", name), plan.mirrors
+        labels, mirrors = Labels.of(plan.environment, "capacity", name), plan.mirrors
 
         super().__init__("agent-environment:index:Capacity", name, {}, opts)
         self._labels, self._aws = labels, aws_context(self)

@@ -63,7 +63,7 @@ class AdoptedCluster(pulumi.ComponentResource):
         self, name: str, plan: ClusterPlan, network: NetworkContext, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         """Adopt the cluster; raise before creating anything if it cannot be adopted."""
-        labels = Labels.for_component(plan.environment, "cluster", name)
+        labels = Labels.of(plan.environment, "cluster", name)
         cluster = plan.environment.cluster_name
 
         super().__init__("agent-environment:index:AdoptedCluster", name, {}, opts)

@@ -66,7 +66,7 @@ class Cluster(pulumi.ComponentResource):
         self, name: str, plan: ClusterPlan, network: NetworkContext, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         """Create the cluster in a network."""
-        labels, settings = Labels.for_component(plan.environment, "cluster", name), plan.settings
+        labels, settings = Labels.of(plan.environment, "cluster", name), plan.settings
         cluster_name, boundary = plan.environment.cluster_name, plan.environment.permissions_boundary
         ranges = [str(cidr) for cidr in settings.public_access_cidrs]
         deletion_protected = settings.deletion_protection

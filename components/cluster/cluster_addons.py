@@ -45,7 +45,7 @@ class ClusterAddons(pulumi.ComponentResource):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         """Install them; the role mounts the file systems, as their policies allow."""
-        labels = Labels.for_component(plan.environment, "cluster", name)
+        labels = Labels.of(plan.environment, "cluster", name)
 
         super().__init__("agent-environment:index:ClusterAddons", name, {}, opts)
         aws, child, cluster = aws_context(self), child_options(self, opts), plan.environment.cluster_name

@@ -50,7 +50,7 @@ class CostControls(pulumi.ComponentResource):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         """Create what the plan enables; the dashboard has the file systems and log groups."""
-        labels, settings = Labels.for_component(plan.environment, "cost-controls", name), plan.settings
+        labels, settings = Labels.of(plan.environment, "cost-controls", name), plan.settings
         cluster, protected = plan.environment.cluster_name, plan.environment.keep_data
         tagged, activated = settings.cost_tags != "none", settings.cost_tags == "activate"
         address = settings.alert_to or ""

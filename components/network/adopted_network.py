@@ -48,7 +48,7 @@ class AdoptedNetwork(pulumi.ComponentResource):
 
     def __init__(self, name: str, plan: NetworkPlan, opts: pulumi.ResourceOptions | None = None) -> None:
         """Adopt the network; raise before creating anything if it cannot be adopted."""
-        labels, cluster = Labels.for_component(plan.environment, "network", name), plan.environment.cluster_name
+        labels, cluster = Labels.of(plan.environment, "network", name), plan.environment.cluster_name
         existing = adopted(plan.settings.existing, "network.existing")
 
         super().__init__("agent-environment:index:AdoptedNetwork", name, {}, opts)

@@ -73,7 +73,7 @@ class Network(pulumi.ComponentResource):
 
     def __init__(self, name: str, plan: NetworkPlan, opts: pulumi.ResourceOptions | None = None) -> None:
         """Create the network."""
-        labels, settings = Labels.for_component(plan.environment, "network", name), plan.settings
+        labels, settings = Labels.of(plan.environment, "network", name), plan.settings
         cluster, zone_names = plan.environment.cluster_name, settings.zones
         pinned, count = not isinstance(zone_names, int), settings.zone_count
 

@@ -9,12 +9,11 @@ working. `agentenv.service.workspaces.retire_releases` deletes it when it has no
 """
 
 from dataclasses import dataclass
-from typing import Any, NotRequired, TypedDict
+from typing import Any
 
 import pulumi
 from pulumi_aws import eks, iam
 
-from agentenv.components._lib.arguments import ArgumentError, ArgumentReader
 from agentenv.components._lib.aws_context import aws_context
 from agentenv.components._lib.iam_policies import to_json
 from agentenv.components._lib.kubernetes_objects import Document, create_object
@@ -26,52 +25,13 @@ from agentenv.components._lib.options import (
     output_after,
 )
 from agentenv.components._lib.planned_documents import OUTPUT
-from agentenv.components._lib.tags import Labels, Ownership
-from agentenv.components.cluster.irsa import Issuer, Roles, ServiceAccount, pod_identity_trust_policy
-from agentenv.components.settings_argument import read_settings
-from agentenv.config import Settings
-from agentenv.core.capabilities.from_settings import cluster_facts_with_existing
+from agentenv.components._lib.tags import Labels
+from agentenv.components.cluster.context import ClusterContext
+from agentenv.components.cluster.irsa import Roles, ServiceAccount, pod_identity_trust_policy
 from agentenv.core.classes.advice import class_notes
 from agentenv.core.classes.names import SANDBOX, namespace
 from agentenv.core.classes.objects import ClassObjects, DeploymentValues, class_objects
-from agentenv.core.classes.plan import ClassPlan, plans
-
-
-class SandboxClassArgs(TypedDict):
-    """The arguments of a sandbox class."""
-
-    ownership: Ownership
-    """The owner of the environment, for tags and names."""
-
-    settings: dict[str, Any]
-    """The settings of its environment, as in a stack file under `config`."""
-
-    sandbox_class: str
-    """The name of the class in those settings."""
-
-    cluster_name: str
-    """The name of the cluster."""
-
-    issuer_url: pulumi.Input[str]
-    """The URL of the cluster's OIDC issuer, which signs service account tokens."""
-
-    issuer_arn: pulumi.Input[str]
-    """The ARN of the issuer's IAM OIDC provider."""
-
-    file_system_ids: pulumi.Input[list[str]]
-    """The file systems of homes, by shard; as many as in the settings."""
-
-    security_group_ids: NotRequired[pulumi.Input[list[str]]]
-    """The security groups of its pods, if it runs on Fargate."""
-
-    vpc_cidrs: NotRequired[list[str]]
-    """The CIDR blocks of an adopted VPC. Default: those of the settings."""
-
-    service_cidr: NotRequired[str]
-    """The service CIDR block of an adopted cluster. Default: that of the settings."""
-
-    permissions_boundary: NotRequired[str]
-    """The permissions boundary of its IAM role, if it has one."""
+from agentenv.core.classes.plan import ClassPlan
 
 
 class SandboxClass(pulumi.ComponentResource):
@@ -92,24 +52,20 @@ class SandboxClass(pulumi.ComponentResource):
     role_arn: pulumi.Output[str | None]
     """The IAM role of its sandboxes; null without one."""
 
-    def __init__(self, name: str, args: SandboxClassArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        """Create it; a wrong plain argument raises before anything is created."""
-        reader = ArgumentReader.of("sandbox_class", args, SandboxClassArgs)
-        labels = Labels.of(reader, "sandbox-class", name)
-        plan = read_plan(reader)
-        if plan.on_fargate and not reader.has("security_group_ids"):
-            raise ArgumentError("sandbox_class.security_group_ids", "nothing", "security groups, required on Fargate")
-        boundary = reader.text("permissions_boundary") if reader.has("permissions_boundary") else None
-        cluster = reader.text("cluster_name")
+    def __init__(
+        self, name: str, plan: ClassPlan, cluster: ClusterContext, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        """Create it in a cluster with the file systems of its homes."""
+        labels = Labels.of(plan.environment, "sandbox-class", name)
 
         super().__init__("agent-environment:index:SandboxClass", name, {}, opts)
         for remark in class_notes(plan):
             pulumi.log.info(remark, self)
         inner = child_options_without_dependencies(self)
-        roles = Roles(labels, inner, boundary)
+        roles = Roles(labels, inner, plan.environment.permissions_boundary)
         identity = _ClassIdentity(plan, cluster, roles, labels, inner)
-        role = identity.role(self, args)
-        objects = class_objects(plan, _known(plan, args, role))
+        role = identity.role(self)
+        objects = class_objects(plan, _known(plan, cluster, role))
         namespace_object, required = _ObjectCreator(name, objects, inner).create(child_options(self, opts))
         self.seat_template = objects.seat
 
@@ -136,31 +92,14 @@ class SandboxClass(pulumi.ComponentResource):
         )
 
 
-def read_plan(reader: ArgumentReader) -> ClassPlan:
-    """Return the plan of the class from its settings."""
-    settings = read_settings(reader)
-    name = reader.text("sandbox_class")
-    services = reader.text("service_cidr") if reader.has("service_cidr") else ""
-    network = cluster_facts_with_existing(settings, reader.texts("vpc_cidrs"), services)
-    plan = next((plan for plan in plans(settings, network) if plan.name == name), None)
-    if plan is None:
-        raise ArgumentError("sandbox_class.sandbox_class", f"'{name}'", _classes(settings))
-    return plan
-
-
-def _classes(settings: Settings) -> str:
-    return ", ".join(each.name for each in settings.sandbox_classes) or "a class of the settings, which have none"
-
-
-def _known(plan: ClassPlan, args: SandboxClassArgs, role: iam.Role | None) -> DeploymentValues:
-    systems = pulumi.Output.from_input(args["file_system_ids"])
-    groups = args.get("security_group_ids")
+def _known(plan: ClassPlan, cluster: ClusterContext, role: iam.Role | None) -> DeploymentValues:
+    systems, groups = cluster.file_system_ids, cluster.class_security_group_ids
     return DeploymentValues(
         file_systems=[systems.apply(lambda ids, shard=shard: ids[shard]) for shard in range(plan.shards)],
         file_systems_joined=systems.apply(",".join),
         # With Pod Identity an association binds the role to the service account instead.
         role_arns={plan.name: role.arn} if role and plan.settings.identity.kind == "irsa" else {},
-        group_ids={plan.name: groups} if groups is not None else {},
+        group_ids={plan.name: groups.apply(lambda ids: ids[plan.name])} if plan.on_fargate else {},
     )
 
 
@@ -169,29 +108,28 @@ class _ClassIdentity:
     """Creates the IAM role of a class."""
 
     plan: ClassPlan
-    cluster: str
+    cluster: ClusterContext
     roles: Roles
     labels: Labels
     child: ChildOptions
 
-    def role(self, component: pulumi.ComponentResource, args: SandboxClassArgs) -> iam.Role | None:
+    def role(self, component: pulumi.ComponentResource) -> iam.Role | None:
         """Create the role of all sandboxes of the class, if its settings give it one."""
         identity = self.plan.settings.identity
         service_account = ServiceAccount(namespace(self.plan.name), SANDBOX)
         description = f"Sandboxes of class {self.plan.name}"
         if identity.kind == "irsa":
-            issuer = Issuer(pulumi.Output.from_input(args["issuer_arn"]), pulumi.Output.from_input(args["issuer_url"]))
-            role = self.roles.irsa_role("role", description, issuer, service_account)
+            role = self.roles.irsa_role("role", description, self.cluster.issuer, service_account)
         elif identity.kind == "pod-identity":
-            aws = aws_context(component)
+            aws, cluster = aws_context(component), self.cluster.name
             role = self.roles.create_role(
                 "role",
                 description,
-                aws.apply(lambda context: to_json(pod_identity_trust_policy(context, self.cluster, service_account))),
+                aws.apply(lambda context: to_json(pod_identity_trust_policy(context, cluster, service_account))),
             )
             eks.PodIdentityAssociation(
                 f"{self.labels.base}-role",
-                cluster_name=self.cluster,
+                cluster_name=cluster,
                 namespace=service_account.namespace,
                 service_account=service_account.name,
                 role_arn=role.arn,

@@ -9,68 +9,20 @@ seat of the same user gets its files back. The same seat of another user raises 
 """
 
 from collections.abc import Sequence
-from typing import Any, NotRequired, TypedDict
+from typing import Any
 
 import pulumi
 from pulumi_aws import efs, resourcegroupstaggingapi
 from pulumi_kubernetes.apiextensions import CustomResource
 from pulumi_kubernetes.core import v1 as core
 
-from agentenv.components._lib.arguments import ArgumentError, ArgumentReader
 from agentenv.components._lib.options import child_options, child_options_without_dependencies, component_outputs
-from agentenv.components._lib.tags import Labels, Ownership
-from agentenv.config.settings import is_production
+from agentenv.components._lib.tags import Labels
+from agentenv.core.environment import EnvironmentFacts
 from agentenv.core.workspaces import seats
 from agentenv.core.workspaces.seats import SeatPlan
 
 COMPONENT = "workspace"
-
-
-class SeatLayout(TypedDict):
-    """The layout of a seat."""
-
-    name: str
-    """Its name, which determines its uid and gid."""
-
-    sandbox_class: str
-    """Its sandbox class."""
-
-    user: str
-    """Its owner: an opaque user id."""
-
-    size: str
-    """The size of its volume, which cannot be changed; EFS does not enforce it."""
-
-    mode: NotRequired[str]
-    """Its mode: `user` (default), `session` or `agent`."""
-
-    budget: NotRequired[str]
-    """Its budget in dollars per month. Default: none."""
-
-    destroy_data: NotRequired[bool]
-    """Whether its access point is deleted with it. Default: false."""
-
-
-class WorkspaceArgs(TypedDict):
-    """The arguments of a declared workspace."""
-
-    ownership: Ownership
-    """The owner of the environment, for tags and names."""
-
-    seat: SeatLayout
-    """The layout of the seat."""
-
-    file_system_id: pulumi.Input[str]
-    """The file system of its files; it must not change."""
-
-    template: dict[str, Any]
-    """The spec that seats of its class are made from."""
-
-    namespace: NotRequired[pulumi.Input[str]]
-    """The namespace of its class, as an output that depends on its constraints. Default: assume it exists."""
-
-    keep_data: NotRequired[bool]
-    """Whether its access point is protected. Default: true in `prod`."""
 
 
 class Workspace(pulumi.ComponentResource):
@@ -85,14 +37,23 @@ class Workspace(pulumi.ComponentResource):
     path: pulumi.Output[str]
     """Its folder on the file system."""
 
-    def __init__(self, name: str, args: WorkspaceArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        """Create it; a wrong plain argument raises before anything is created."""
-        reader = ArgumentReader.of("workspace", args, WorkspaceArgs)
-        layout = reader.part("seat", SeatLayout)
-        seat = read_seat(layout)
-        labels = Labels.of(reader, COMPONENT, name)
-        protected = reader.flag("keep_data", default=is_production(labels.environment))
-        destroy_data = layout.flag("destroy_data", default=False)
+    def __init__(
+        self,
+        name: str,
+        seat: SeatPlan,
+        environment: EnvironmentFacts,
+        *,
+        file_system_id: pulumi.Input[str],
+        template: dict[str, Any],
+        namespace: pulumi.Input[str] | None = None,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        """Create it on a file system, which must not change, from the template of its class's seats.
+
+        The namespace of its class is an output that depends on the class's constraints; by default it is assumed to
+        exist.
+        """
+        labels = Labels.of(environment, COMPONENT, name)
 
         super().__init__("agent-environment:index:Workspace", name, {}, opts)
         self._name = name
@@ -100,19 +61,17 @@ class Workspace(pulumi.ComponentResource):
             child_options(self, opts),
             child_options_without_dependencies(self),
         )
-        point = self._point(seat, labels, args["file_system_id"], protected=protected, destroy_data=destroy_data)
-        self._namespace = args.get("namespace") or seat.namespace
-        volume = self._volume(seat, pulumi.Output.format("{0}::{1}", args["file_system_id"], point.id))
-        self._sandbox(seat, args["template"], volume, self._claim(seat, volume))
+        point = self._point(seat, labels, file_system_id, protected=environment.keep_data)
+        self._namespace = namespace or seat.namespace
+        volume = self._volume(seat, pulumi.Output.format("{0}::{1}", file_system_id, point.id))
+        self._sandbox(seat, template, volume, self._claim(seat, volume))
 
         self.access_point_id = point.id
         self.uid = pulumi.Output.from_input(seat.uid)
         self.path = pulumi.Output.from_input(seat.path)
         self.register_outputs(component_outputs(self))
 
-    def _point(
-        self, seat: SeatPlan, labels: Labels, system: pulumi.Input[str], *, protected: bool, destroy_data: bool
-    ) -> efs.AccessPoint:
+    def _point(self, seat: SeatPlan, labels: Labels, system: pulumi.Input[str], *, protected: bool) -> efs.AccessPoint:
         return efs.AccessPoint(
             self._name,
             file_system_id=system,
@@ -122,7 +81,7 @@ class Workspace(pulumi.ComponentResource):
                 "creation_info": {"owner_uid": seat.uid, "owner_gid": seat.uid, "permissions": "0700"},
             },
             tags=labels.tags("", **seat.tags),
-            opts=self._child(pulumi.ResourceOptions(protect=protected or None, retain_on_delete=not destroy_data)),
+            opts=self._child(pulumi.ResourceOptions(protect=protected or None, retain_on_delete=not seat.destroy_data)),
         )
 
     def _volume(self, seat: SeatPlan, handle: pulumi.Input[str]) -> core.PersistentVolume:
@@ -198,18 +157,6 @@ class SeatConflictError(pulumi.RunError):
         super().__init__(f"declared workspaces cannot be created:\n{lines}")
 
 
-def read_seat(layout: ArgumentReader) -> SeatPlan:
-    """Return a seat from its layout, checked."""
-    return SeatPlan(
-        name=layout.text("name"),
-        sandbox_class=layout.text("sandbox_class"),
-        user=layout.text("user"),
-        size=layout.text("size"),
-        mode=layout.choice("mode", ("agent", "session", "user"), default="user"),
-        budget=layout.text("budget") if layout.has("budget") else None,
-    )
-
-
 def check_seat_conflicts(planned: Sequence[SeatPlan], environment: str, invoke_options: pulumi.InvokeOptions) -> None:
     """Raise if a seat conflicts with another seat, or with retained data of another user. Call this first."""
     if not planned:
@@ -237,13 +184,3 @@ def _tagged(environment: str, invoke_options: pulumi.InvokeOptions) -> dict[str,
         conflict = f"the owners of retained data cannot be read: {message}; allow the caller tag:GetResources"
         raise SeatConflictError([conflict]) from None
     return {mapping.resource_arn: mapping.tags for mapping in response.resource_tag_mapping_lists}
-
-
-def read_seats(reader: ArgumentReader, key: str) -> list[SeatLayout]:
-    """Return the seats of an argument, checked."""
-    layouts: list[SeatLayout] = reader.values.get(key) or []
-    if not isinstance(layouts, list):  # pyright: ignore[reportUnnecessaryIsInstance] - another language may say anything
-        raise ArgumentError(f"{reader.path}.{key}", f"{layouts!r}", "a list of seats")
-    for number, layout in enumerate(layouts):
-        read_seat(ArgumentReader.of(f"{reader.path}.{key}[{number}]", layout, SeatLayout))
-    return layouts

@@ -23,17 +23,10 @@ from agentenv.components._lib.planned_documents import (
     placeholder_vpc_id,
 )
 from agentenv.components.cluster.irsa import Roles
+from agentenv.components.network.network import NetworkContext
 from agentenv.config.sections.classes import SandboxClass
 from agentenv.core.iam.identity_exchange import SecretsPlace, role_rights, role_trust
 from agentenv.core.service.iam_policy import secrets_prefix, service_policy
-
-
-@dataclass(frozen=True)
-class Network:
-    """The VPC of sandboxes, and the public addresses of its NAT gateways."""
-
-    vpc_id: pulumi.Input[str]
-    addresses: Sequence[pulumi.Input[str]]
 
 
 @dataclass(frozen=True)
@@ -59,14 +52,14 @@ def create_exchange_roles(
     classes: Sequence[SandboxClass],
     service: iam.Role,
     aws: pulumi.Output[AwsContext],
-    network: Network,
+    network: NetworkContext,
 ) -> dict[str, iam.Role]:
     """Create the roles, by class."""
     environment, created = roles.labels.environment, dict[str, iam.Role]()
     service_account = Reference(service.arn, placeholder_role_arn)
     names = (
         Reference(network.vpc_id, placeholder_vpc_id),
-        *(Reference(address, placeholder_address) for address in network.addresses),
+        *(Reference(address, placeholder_address) for address in network.nat_addresses),
     )
 
     def policy(context: AwsContext, vpc: str, *addresses: str) -> Document:

@@ -58,7 +58,7 @@ class AdoptedStorage(pulumi.ComponentResource):
 
         The other arguments are those of `Storage`.
         """
-        labels = Labels.for_component(plan.environment, "storage", name)
+        labels = Labels.of(plan.environment, "storage", name)
         existing, mount_group_id = adopted(plan.settings.existing, "storage.existing"), plan.settings.mount_group
 
         super().__init__("agent-environment:index:AdoptedStorage", name, {}, opts)

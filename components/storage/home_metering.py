@@ -6,13 +6,12 @@ directions.
 """
 
 from collections.abc import Sequence
-from typing import Any, NotRequired, TypedDict
+from typing import Any
 
 import pulumi
 from pulumi_aws import efs
 from pulumi_kubernetes.core import v1 as core
 
-from agentenv.components._lib.arguments import ArgumentError, ArgumentReader
 from agentenv.components._lib.aws_context import AwsContext, aws_context
 from agentenv.components._lib.iam_policies import Document
 from agentenv.components._lib.kubernetes_objects import create_object
@@ -20,37 +19,16 @@ from agentenv.components._lib.namespace_network_policy import API, DNS, create_n
 from agentenv.components._lib.namespaces import create_restricted_namespace
 from agentenv.components._lib.options import child_options, child_options_without_dependencies, component_outputs
 from agentenv.components._lib.planned_documents import OUTPUT, PlannedDocument, Reference, placeholder_file_system_id
-from agentenv.components._lib.tags import Labels, Ownership
-from agentenv.components.cluster.irsa import Issuer, Roles, ServiceAccount
-from agentenv.components.settings_argument import read_settings
+from agentenv.components._lib.tags import Labels
+from agentenv.components.cluster.context import ClusterContext
+from agentenv.components.cluster.irsa import Roles, ServiceAccount
 from agentenv.config import Settings
-from agentenv.core.service import home_metering as plan
+from agentenv.core.plan import HomeMeteringPlan
+from agentenv.core.service import home_metering
 from agentenv.core.service.home_metering import NAME, HomeFolder, ScanJob
 from agentenv.core.service.rbac import role as rights_of
 
 SERVICE_ACCOUNT = ServiceAccount(NAME, NAME)
-
-
-class StorageMeteringArgs(TypedDict):
-    """The arguments of storage metering."""
-
-    ownership: Ownership
-    """The owner of the environment, for tags and names."""
-
-    settings: dict[str, Any]
-    """The settings of its environment, as in a stack file under `config`."""
-
-    issuer_url: pulumi.Input[str]
-    """The URL of the cluster's OIDC issuer, which signs service account tokens."""
-
-    issuer_arn: pulumi.Input[str]
-    """The ARN of the issuer's IAM OIDC provider."""
-
-    file_system_ids: pulumi.Input[list[str]]
-    """The file systems of homes, by shard."""
-
-    permissions_boundary: NotRequired[str]
-    """The permissions boundary of its IAM role."""
 
 
 class StorageMetering(pulumi.ComponentResource):
@@ -68,24 +46,18 @@ class StorageMetering(pulumi.ComponentResource):
     jobs: pulumi.Output[list[str]]
     """The names of the CronJobs."""
 
-    def __init__(self, name: str, args: StorageMeteringArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        """Create it; a wrong plain argument raises before anything is created."""
-        reader = ArgumentReader.of("storage_metering", args, StorageMeteringArgs)
-        self._labels = Labels.of(reader, NAME, name)
-        settings = read_settings(reader)
-        passes = plan.scan_jobs(settings)
-        if not passes:
-            required = "settings with homes, a service with an image, and cost.storageMetering.enabled"
-            raise ArgumentError("storage_metering.settings", "no homes to measure", required)
-        boundary = reader.text("permissions_boundary") if reader.has("permissions_boundary") else None
+    def __init__(
+        self, name: str, plan: HomeMeteringPlan, cluster: ClusterContext, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        """Create it in a cluster with the file systems of homes."""
+        self._labels = Labels.of(plan.environment, NAME, name)
 
         super().__init__("agent-environment:index:StorageMetering", name, {}, opts)
-        self._name, self._file_system_ids = name, pulumi.Output.from_input(args["file_system_ids"])
+        self._name, self._file_system_ids = name, cluster.file_system_ids
         child_with_dependencies, self._child = child_options(self, opts), child_options_without_dependencies(self)
         aws = aws_context(self)
-        roles = Roles(self._labels, child_with_dependencies, boundary)
-        issuer = Issuer(pulumi.Output.from_input(args["issuer_arn"]), pulumi.Output.from_input(args["issuer_url"]))
-        role = roles.irsa_role("role", "Looks how large homes are", issuer, SERVICE_ACCOUNT)
+        roles = Roles(self._labels, child_with_dependencies, plan.environment.permissions_boundary)
+        role = roles.irsa_role("role", "Looks how large homes are", cluster.issuer, SERVICE_ACCOUNT)
         policy = roles.add_policy(
             role,
             "look",
@@ -104,17 +76,17 @@ class StorageMetering(pulumi.ComponentResource):
         )
         rbac = self._create_rbac({"eks.amazonaws.com/role-arn": role.arn}, in_namespace)
         access_points: list[efs.AccessPoint] = []
-        for measure_pass in passes:
+        for measure_pass in plan.jobs:
             claims: list[pulumi.Resource] = []
             for folder in measure_pass.folders:
                 access_points.append(access_point := self._create_access_point(folder))
                 claims.append(self._create_claim(folder, access_point, in_namespace))
-            self._create_job(measure_pass, settings, aws, [network_policy, policy, *rbac, *claims])
+            self._create_job(measure_pass, plan.settings, aws, [network_policy, policy, *rbac, *claims])
 
         self.namespace = namespace_object.metadata.name
         self.role_arn = role.arn
         self.access_point_ids = pulumi.Output.all(*(access_point.id for access_point in access_points))
-        self.jobs = pulumi.Output.from_input([measure_pass.name for measure_pass in passes])
+        self.jobs = pulumi.Output.from_input([measure_pass.name for measure_pass in plan.jobs])
         self.register_outputs({**component_outputs(self), OUTPUT: roles.planned_documents.entries})
 
     def _create_rbac(self, annotations: dict[str, Any], in_namespace: pulumi.ResourceOptions) -> list[pulumi.Resource]:
@@ -131,7 +103,10 @@ class StorageMetering(pulumi.ComponentResource):
         created: list[pulumi.Resource] = [
             create_object(f"{self._name}-account", {**account, "metadata": metadata}, self._child, in_namespace),
             create_object(
-                f"{self._name}-look", rights_of("ClusterRole", NAME, plan.rbac_rules()), self._child, in_namespace
+                f"{self._name}-look",
+                rights_of("ClusterRole", NAME, home_metering.rbac_rules()),
+                self._child,
+                in_namespace,
             ),
         ]
         after_roles = pulumi.ResourceOptions(depends_on=created)
@@ -157,14 +132,16 @@ class StorageMetering(pulumi.ComponentResource):
         """Create the volume of an access point and its claim; both are immutable, so a change replaces them."""
         replaced = pulumi.ResourceOptions(delete_before_replace=True, replace_on_changes=["spec"])
         replaced_volume = pulumi.ResourceOptions(delete_before_replace=True, replace_on_changes=["spec.csi"])
-        document = plan.volume(folder, pulumi.Output.format("{0}::{1}", access_point.file_system_id, access_point.id))
+        document = home_metering.volume(
+            folder, pulumi.Output.format("{0}::{1}", access_point.file_system_id, access_point.id)
+        )
         volume = core.PersistentVolume(
             f"{self._name}-{folder.shard}-{folder.name}",
             metadata=document["metadata"],
             spec=document["spec"],
             opts=self._child(replaced_volume),
         )
-        document = plan.claim(folder)
+        document = home_metering.claim(folder)
         # An output of the volume, so that the claim is deleted before it.
         document["spec"]["volumeName"] = volume.metadata.name
         return core.PersistentVolumeClaim(
@@ -182,7 +159,7 @@ class StorageMetering(pulumi.ComponentResource):
         after: Sequence[pulumi.Resource],
     ) -> None:
         system = self._file_system_ids.apply(lambda ids: ids[measure_pass.shard])
-        document = plan.job(measure_pass, settings, system, aws.apply(lambda context: context.region))
+        document = home_metering.job(measure_pass, settings, system, aws.apply(lambda context: context.region))
         create_object(
             f"{self._name}-{measure_pass.name}", document, self._child, pulumi.ResourceOptions(depends_on=list(after))
         )
@@ -191,4 +168,4 @@ class StorageMetering(pulumi.ComponentResource):
 def _rights(aws: AwsContext, file_system_ids: Sequence[str]) -> Document:
     """Return the policy of its IAM role."""
     arns = [aws.arn("elasticfilesystem", f"file-system/{measure_pass}") for measure_pass in file_system_ids]
-    return plan.iam_statements(arns, aws.arn("elasticfilesystem", "access-point/*"))
+    return home_metering.iam_statements(arns, aws.arn("elasticfilesystem", "access-point/*"))

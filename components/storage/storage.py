@@ -67,7 +67,7 @@ class Storage(pulumi.ComponentResource):
 
         The groups are the first one of each Fargate class with declared workspaces, whose pods mount EFS directly.
         """
-        labels, settings = Labels.for_component(plan.environment, "storage", name), plan.settings
+        labels, settings = Labels.of(plan.environment, "storage", name), plan.settings
         protected = plan.environment.keep_data
 
         super().__init__("agent-environment:index:Storage", name, {}, opts)

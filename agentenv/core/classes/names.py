@@ -78,9 +78,9 @@ def base_path(class_name: str) -> str:
 def owner_labels(plan: ClassPlan) -> dict[str, str]:
     """Return the labels of a class's owner and cost center, for every object that causes cost."""
     return {
-        ENVIRONMENT_LABEL: label_value(plan.environment),
-        OWNER_LABEL: label_value(plan.owner),
-        COST_CENTER_LABEL: label_value(plan.cost_center),
+        ENVIRONMENT_LABEL: label_value(plan.environment.name),
+        OWNER_LABEL: label_value(plan.environment.tags["owner"]),
+        COST_CENTER_LABEL: label_value(plan.environment.tags["cost-center"]),
     }
 
 

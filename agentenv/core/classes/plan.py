@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentenv.core.capabilities.from_settings import cluster_facts, ingress_of
 from agentenv.core.classes.pods.network_gate import gate_container, gate_image
+from agentenv.core.environment import EnvironmentFacts, environment_facts
 from agentenv.core.nodes.mirrors import Mirrors
 from agentenv.core.nodes.tiers import Wall, wall_of
 from agentenv.core.pinned_versions import releases
@@ -42,9 +43,7 @@ class ClassPlan:
     """One class, with all inputs of its objects."""
 
     settings: SandboxClass
-    environment: str
-    owner: str
-    cost_center: str
+    environment: EnvironmentFacts
     version: str  # of Kubernetes
     shards: int  # number of file systems with homes
     cluster: ClusterFacts
@@ -113,13 +112,11 @@ def plans(settings: Settings, cluster: ClusterFacts | None = None) -> tuple[Clas
     # Grants do not exclude the API server's public addresses: it only accepts its configured ranges, and the addresses
     # of the NAT gateways are not among them.
     known = cluster or cluster_facts(settings, api=())
-    mirrors = Mirrors(settings.network.mirrors.registry)
+    mirrors, environment = Mirrors(settings.network.mirrors.registry), environment_facts(settings)
     return tuple(
         ClassPlan(
             settings=sandbox_class,
-            environment=settings.environment,
-            owner=settings.cost.owner,
-            cost_center=settings.cost.cost_center,
+            environment=environment,
             version=settings.cluster.version,
             shards=settings.storage.file_systems,
             cluster=known,

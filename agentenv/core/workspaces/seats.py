@@ -48,6 +48,7 @@ class SeatPlan:
     size: str
     mode: str = "user"
     budget: str | None = None  # dollars a month
+    destroy_data: bool = False  # whether its access point is deleted with it
 
     @property
     def uid(self) -> int:
@@ -102,6 +103,7 @@ def seat_plans(settings: Settings) -> tuple[SeatPlan, ...]:
             size=str(seat.size or classes[seat.class_].storage.size),
             mode=seat.mode,
             budget=_dollars(seat.budget, classes[seat.class_].budget, settings.cost.per_user_cap),
+            destroy_data=seat.destroy_data,
         )
         for seat in settings.workspaces
     )

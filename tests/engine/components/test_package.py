@@ -45,7 +45,7 @@ def test_the_engine_reads_the_schema(opened: Stage) -> None:
 
 def test_a_program_in_another_process_gets_a_network(opened: Stage) -> None:
     # A preview asks the package for the component just as an update does.
-    planned = borrower(opened, "none").preview()
+    planned = borrower(opened, "single").preview()
     made = {step["urn"].rsplit("::", 2)[-2]: step for step in planned.steps}
     assert "agent-environment:index:Network" in made
     assert "agent-environment:index:Network$aws:ec2/vpc:Vpc" in made

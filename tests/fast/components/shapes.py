@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     import pulumi
 
 TAGS = {"environment": "dev", "owner": "platform", "cost-center": "cc-1"}
-# Until every component takes a plan
-OWNERSHIP = {"environment": "dev", "owner": "platform", "cost_center": "cc-1"}
 FACTS = EnvironmentFacts("dev", "dev-agents", TAGS)
 NETWORK = NetworkContext("vpc-1", ("subnet-a", "subnet-b"), "sg-nodes", "arn:aws:kms:eu-west-1:123456789012:key/logs")
 

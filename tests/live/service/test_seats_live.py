@@ -25,23 +25,23 @@ import os
 import pulumi
 import pulumi_kubernetes
 
-from agentenv.components._lib.arguments import ArgumentReader
-from agentenv.components.sandboxes.workspace import SeatLayout, Workspace, check_seat_conflicts, read_seat
+from agentenv.components.sandboxes.workspace import Workspace, check_seat_conflicts
+from agentenv.core.environment import EnvironmentFacts
+from agentenv.core.workspaces.seats import SeatPlan
 
-declared = json.loads(os.environ["SEATS"])
-plans = [read_seat(ArgumentReader.of("seat", one, SeatLayout)) for one in declared]
-check_seat_conflicts(plans, os.environ["SPACE"], pulumi.InvokeOptions())
+space = os.environ["SPACE"]
+facts = EnvironmentFacts(space, space, {"environment": space, "owner": "platform", "cost-center": "cc-1"})
+seats = [SeatPlan(**seat) for seat in json.loads(os.environ["SEATS"])]
+check_seat_conflicts(seats, space, pulumi.InvokeOptions())
 cluster = pulumi_kubernetes.Provider("cluster", kubeconfig=os.environ["PLANE"])
-for one in declared:
+for seat in seats:
     Workspace(
-        one["name"],
-        {
-            "ownership": {"environment": os.environ["SPACE"], "owner": "platform", "cost_center": "cc-1"},
-            "seat": one,
-            "file_system_id": os.environ["SYSTEM"],
-            "template": json.loads(os.environ["TEMPLATE"]),
-        },
-        pulumi.ResourceOptions(providers=[cluster]),
+        seat.name,
+        seat,
+        facts,
+        file_system_id=os.environ["SYSTEM"],
+        template=json.loads(os.environ["TEMPLATE"]),
+        opts=pulumi.ResourceOptions(providers=[cluster]),
     )
 """
 

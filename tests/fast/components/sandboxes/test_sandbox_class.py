@@ -2,46 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-import pytest
+import pulumi
 
-from agentenv.components._lib.arguments import ArgumentError
 from agentenv.components.sandboxes.sandbox_class import SandboxClass
+from agentenv.core.plan import ExistingRanges
 from tests.fast.components.graph import Graph, registered
-from tests.fast.components.shapes import OWNERSHIP
+from tests.fast.components.node_shapes import on_cluster
+from tests.fast.components.shapes import planned
 from tests.fast.config.stack_samples import VETTED
+
+if TYPE_CHECKING:
+    import pytest
 
 IMAGE = f"registry.example.com/sandbox@sha256:{'0' * 64}"
 OTHER = f"registry.example.com/sandbox@sha256:{'1' * 64}"
 POLICY = "arn:aws:iam::aws:policy/AmazonS3ReadOnlyAccess"
 
 
-def args(more: dict[str, Any] | None = None, **said: Any) -> dict[str, Any]:
-    one = {"name": "standard", "image": IMAGE, "capabilities": ["dns", "web"], "pool": {"size": 3}, **said}
-    config = {
-        "aws:region": "us-east-1",
-        "agent-environment:storage": {"fileSystems": 2},
-        "agent-environment:sandboxClasses": [one],
-    }
-    return {
-        "ownership": OWNERSHIP,
-        "settings": config,
-        "sandbox_class": "standard",
-        "cluster_name": "agents",
-        "issuer_url": "https://oidc.example.com/id/1",
-        "issuer_arn": "arn:aws:iam::123456789012:oidc-provider/oidc.example.com/id/1",
-        "file_system_ids": ["fs-0", "fs-1"],
-        **(more or {}),
-    }
+def sandbox_class(**settings: Any) -> SandboxClass:
+    """A class on two file systems, and in two security groups where it is on Fargate."""
+    chosen = {"name": "standard", "image": IMAGE, "capabilities": ["dns", "web"], "pool": {"size": 3}, **settings}
+    plan = planned({"storage": {"fileSystems": 2}, "sandboxClasses": [chosen]}).classes["standard"]
+    groups = pulumi.Output.from_input({"standard": ["sg-1", "sg-2"]})
+    context = replace(on_cluster(), class_security_group_ids=groups).with_file_systems(["fs-0", "fs-1"])
+    return SandboxClass("class", plan, context)
 
 
-def graph(more: dict[str, Any] | None = None, **said: Any) -> Graph:
-    def program() -> SandboxClass:
-        given: Any = args(more, **said)
-        return SandboxClass("class", given)
-
-    return registered(program)
+def graph(**settings: Any) -> Graph:
+    return registered(lambda: sandbox_class(**settings))
 
 
 def kinds(made: Graph) -> list[str]:
@@ -118,7 +109,7 @@ def test_a_role_for_tokens_is_named_by_the_account_and_tied_to_it() -> None:
     made = graph(identity={"kind": "irsa", "policies": [POLICY]})
     role = made.one("Role")
     trust = role.policy("assumeRolePolicy")["Statement"][0]["Condition"]["StringEquals"]
-    assert trust["oidc.example.com/id/1:sub"] == "system:serviceaccount:sandbox-standard:sandbox"
+    assert trust["oidc.eks.eu-west-1.amazonaws.com/id/ABC:sub"] == "system:serviceaccount:sandbox-standard:sandbox"
     account = made.one("ServiceAccount").inputs["metadata"]
     assert account["annotations"]["eks.amazonaws.com/role-arn"].endswith(":class-role")
     assert made.one("RolePolicyAttachment").inputs["policyArn"] == POLICY
@@ -149,20 +140,18 @@ def test_on_fargate_groups_hold_it_and_no_policy_is_relied_on() -> None:
         "resources": {"cpu": "1", "memory": "1792Mi"},
         "pool": {"size": 0},
     }
-    made = graph({"security_group_ids": ["sg-1", "sg-2"]}, **said)
+    made = graph(**said)
     assert not made.of("NetworkPolicy")
     assert not made.of("StorageClass")
     assert made.one("SecurityGroupPolicy").inputs["spec"]["securityGroups"] == {"groupIds": ["sg-1", "sg-2"]}
-    with pytest.raises(ArgumentError, match="security groups, required on Fargate"):
-        SandboxClass("class", args(**said))  # pyright: ignore[reportArgumentType] - plain data of its shape
 
 
 def test_outputs_say_what_was_chosen() -> None:
     seen: dict[str, Any] = {}
 
     def program() -> None:
-        given: Any = args(pool={"peakClaimsPerHour": 60, "replenishSeconds": 30, "missRate": 0.01})
-        SandboxClass("class", given).summary.apply(seen.update)
+        made = sandbox_class(pool={"peakClaimsPerHour": 60, "replenishSeconds": 30, "missRate": 0.01})
+        made.summary.apply(seen.update)
 
     registered(program)
     assert seen["poolSize"] == 4
@@ -170,38 +159,15 @@ def test_outputs_say_what_was_chosen() -> None:
     assert seen["releases"]["stable"].startswith("standard-")
 
 
-@pytest.mark.parametrize(
-    ("more", "words"),
-    [
-        ({"sandbox_class": "standart"}, "'standart'; allowed: standard"),
-        ({"settings": {"aws:region": "us-east-1", "agent-environment:sandboxClases": []}}, "sandboxClases"),
-        ({"settings": "text"}, "a dictionary"),
-        ({"file_systems": []}, "file_systems"),
-    ],
-)
-def test_a_wrong_argument_raises_before_anything_is_made(more: dict[str, Any], words: str) -> None:
-    given: Any = args(more)
-    with pytest.raises(ArgumentError, match=words):
-        SandboxClass("class", given)
-
-
-def test_numbers_may_come_with_a_point_as_from_another_language() -> None:
-    given = args()
-    given["settings"]["agent-environment:storage"] = {"fileSystems": 2.0}
-    seen = registered(lambda: SandboxClass("class", given))  # pyright: ignore[reportArgumentType] - plain data
-    assert len(seen.of("StorageClass")) == 2
-
-
 def test_ranges_that_somebody_else_chose_are_kept_away_from() -> None:
-    given = args({"vpc_cidrs": ["203.0.0.0/16"], "service_cidr": "198.18.0.0/16"})
-    config = given["settings"]
-    config["agent-environment:network"] = {
-        "existing": {
-            "vpcId": "vpc-0123456789abcdef0",
-            "privateSubnetIds": ["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"],
-        }
+    existing = {
+        "vpcId": "vpc-0123456789abcdef0",
+        "privateSubnetIds": ["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"],
     }
-    made = registered(lambda: SandboxClass("class", given))  # pyright: ignore[reportArgumentType] - plain data
+    chosen = {"name": "standard", "image": IMAGE, "capabilities": ["dns", "web"]}
+    plan = planned({"network": {"existing": existing}, "sandboxClasses": [chosen]})
+    plan = plan.with_existing(ExistingRanges(("203.0.0.0/16",), "198.18.0.0/16"))
+    made = registered(lambda: SandboxClass("class", plan.classes["standard"], on_cluster().with_file_systems(["fs-0"])))
     blocks = str(made.one("NetworkPolicy").inputs["spec"]["egress"])
     assert "203.0.0.0/16" in blocks
 

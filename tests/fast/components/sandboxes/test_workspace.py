@@ -9,31 +9,21 @@ import pulumi
 import pytest
 from pulumi_aws import resourcegroupstaggingapi
 
-from agentenv.components._lib.arguments import ArgumentError
 from agentenv.components.sandboxes.workspace import SeatConflictError, Workspace, check_seat_conflicts
+from agentenv.core.environment import EnvironmentFacts
 from agentenv.core.values.posix_ids import seat_id
+from agentenv.core.workspaces.seats import SeatPlan
 from tests.fast.components.graph import Graph, registered
-from tests.fast.components.shapes import OWNERSHIP
+from tests.fast.components.shapes import FACTS
 from tests.fast.core.workspaces.test_seats import ARN, DESK, TEMPLATE
 
 SEARCH = "aws:resourcegroupstaggingapi/getResources:getResources"
-DECLARED: dict[str, Any] = {
-    "name": "desk",
-    "sandbox_class": "standard",
-    "user": "u-1",
-    "size": "5Gi",
-}
 
 
-def workspace(*, more: dict[str, Any] | None = None, **seat: Any) -> Workspace:
-    args: Any = {
-        "ownership": OWNERSHIP,
-        "seat": {**DECLARED, **seat},
-        "file_system_id": "fs-1",
-        "template": TEMPLATE,
-        **(more or {}),
-    }
-    return Workspace("agents-desk", args)
+def workspace(
+    seat: SeatPlan = DESK, environment: EnvironmentFacts = FACTS, template: dict[str, Any] = TEMPLATE
+) -> Workspace:
+    return Workspace("agents-desk", seat, environment, file_system_id="fs-1", template=template)
 
 
 def graph(**given: Any) -> Graph:
@@ -66,14 +56,12 @@ def test_volume_and_claim_are_there_before_the_sandbox_and_go_after_it() -> None
     assert annotations["pulumi.com/deletionPropagationPolicy"] == "foreground"
 
 
-def test_data_stays_unless_told_otherwise_and_is_protected_in_production() -> None:
-    prod = {"ownership": {**OWNERSHIP, "environment": "prod"}}
+def test_data_stays_unless_told_otherwise_and_is_protected_where_data_is_kept() -> None:
+    kept = replace(FACTS, keep_data=True)
     for given, protect, retain in (
         (graph(), False, True),
-        (graph(destroy_data=True), False, False),
-        (graph(more=prod), True, True),
-        (graph(more={**prod, "keep_data": False}), False, True),
-        (graph(more={"keep_data": True}), True, True),
+        (graph(seat=replace(DESK, destroy_data=True)), False, False),
+        (graph(environment=kept), True, True),
     ):
         point = given.one("AccessPoint")
         assert (bool(point.protect), bool(point.retain)) == (protect, retain)
@@ -84,14 +72,8 @@ def test_data_stays_unless_told_otherwise_and_is_protected_in_production() -> No
 def test_a_new_release_of_its_class_changes_the_sandbox_alone() -> None:
     newer = {"podTemplate": {**TEMPLATE["podTemplate"], "metadata": {"labels": {"sandbox.users.io/tier": "new"}}}}
     before = {one.key: one.inputs for one in graph().made}
-    after = {one.key: one.inputs for one in graph(more={"template": newer}).made}
+    after = {one.key: one.inputs for one in graph(template=newer).made}
     assert {key[0].rpartition(":")[2] for key in before if before[key] != after[key]} == {"Sandbox"}
-
-
-def test_a_wrong_argument_is_refused_before_anything_is_made() -> None:
-    for wrong, path in (({"mode": "guest"}, "seat.mode"), ({"user": ""}, "seat.user"), ({"uid": 1}, "seat.uid")):
-        with pytest.raises(ArgumentError, match=path):
-            graph(**wrong)
 
 
 def test_kept_data_of_somebody_else_ends_the_program_before_anything_is_registered() -> None:
@@ -99,7 +81,7 @@ def test_kept_data_of_somebody_else_ends_the_program_before_anything_is_register
 
     def program(user: str) -> None:
         check_seat_conflicts([replace(DESK, user=user)], "dev", pulumi.InvokeOptions())
-        workspace(user=user)
+        workspace(replace(DESK, user=user))
 
     assert registered(lambda: program("u-1"), standing={SEARCH: found}).of("AccessPoint")
     with pytest.raises(SeatConflictError, match="fsap-1 has the data of u-1"):

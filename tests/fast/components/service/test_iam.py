@@ -2,41 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agentenv.components._lib.arguments import ArgumentError
+from agentenv.components.service.workspace_service import WorkspaceService
+from agentenv.core.environment import EnvironmentFacts
 from agentenv.core.ledger.table import create_table
 from agentenv.policies.packs.planned_documents import plan_mismatches
 from tests.fast.components.graph import ACCOUNT, REGION, Graph, registered
-from tests.fast.components.shapes import OWNERSHIP
+from tests.fast.components.node_shapes import on_cluster
+from tests.fast.components.shapes import FACTS, NETWORK, planned
+
+if TYPE_CHECKING:
+    import pulumi
 
 IMAGE = f"registry.example.com/a@sha256:{'0' * 64}"
 POLICY = "arn:aws:iam::123456789012:policy/read-artifacts"
 
 
-def service(classes: list[dict[str, Any]], **given: Any) -> Graph:
-    def make() -> None:
-        from agentenv.components.service.workspace_service import WorkspaceService
+def service(
+    classes: list[dict[str, Any]], nat_addresses: Sequence[pulumi.Input[str]] = (), facts: EnvironmentFacts = FACTS
+) -> Graph:
+    plan = planned({"sandboxClasses": classes, "service": {"image": IMAGE}}).service
+    assert plan is not None
 
-        settings = {
-            "aws:region": REGION,
-            "agent-environment:sandboxClasses": classes,
-            "agent-environment:service": {"image": IMAGE},
-        }
-        args: Any = {
-            "ownership": OWNERSHIP,
-            "settings": settings,
-            "cluster_name": "dev",
-            "issuer_url": "https://issuer.example.com/1",
-            "issuer_arn": f"arn:aws:iam::{ACCOUNT}:oidc-provider/issuer.example.com/1",
-            "file_system_ids": ["fs-0123456789abcdef0"],
-            **given,
-        }
-        WorkspaceService("service", args)
+    def program() -> None:
+        cluster = on_cluster().with_file_systems(["fs-0123456789abcdef0"])
+        network = replace(NETWORK, nat_addresses=nat_addresses)
+        WorkspaceService("service", replace(plan, environment=facts), cluster, network)
 
-    return registered(make)
+    return registered(program)
 
 
 PLAIN: dict[str, Any] = {"name": "plain", "image": IMAGE}
@@ -46,7 +44,6 @@ TRADES: dict[str, Any] = {
     "capabilities": ["dns", "identity"],
     "identity": {"kind": "exchange", "policies": [POLICY]},
 }
-WHERE: dict[str, Any] = {"vpc_id": "vpc-1", "nat_addresses": ["203.0.113.7"]}
 
 
 def test_the_table_is_encrypted_restorable_and_forgets() -> None:
@@ -61,7 +58,7 @@ def test_the_table_is_encrypted_restorable_and_forgets() -> None:
         (key["AttributeName"], key["KeyType"]) for key in expected["KeySchema"]
     ]
     assert not {"hashKey", "rangeKey"} & set(index)  # deprecated
-    with_planned_documents = service([PLAIN], keep_data=True).one("Table", "ledger")
+    with_planned_documents = service([PLAIN], facts=replace(FACTS, keep_data=True)).one("Table", "ledger")
     assert (
         with_planned_documents.inputs["deletionProtectionEnabled"],
         with_planned_documents.protect,
@@ -77,7 +74,7 @@ def test_without_an_exchange_the_service_gives_out_nothing_and_keeps_no_secrets(
 
 
 def test_a_class_that_exchanges_has_a_role_that_only_the_service_takes_on() -> None:
-    made = service([PLAIN, TRADES], **WHERE)
+    made = service([PLAIN, TRADES], ["203.0.113.7"])
     role = made.one("Role", "class-builder")
     (trust,) = role.policy("assumeRolePolicy")["Statement"]
     assert trust["Principal"] == {"AWS": _arn("service-role")}
@@ -97,8 +94,8 @@ def test_a_class_that_exchanges_has_a_role_that_only_the_service_takes_on() -> N
 
 
 @pytest.mark.parametrize("addresses", [[], ["203.0.113.7"], ["203.0.113.7", "203.0.113.8"]])
-def test_the_planned_policies_have_the_shape_of_the_real_ones(addresses: list[str]) -> None:
-    made = service([PLAIN, TRADES], vpc_id="vpc-1", nat_addresses=addresses)
+def test_the_planned_policies_have_the_shape_of_the_real_ones(addresses: list[pulumi.Input[str]]) -> None:
+    made = service([PLAIN, TRADES], addresses)
     planned = [one for outputs in made.outputs.values() for one in outputs.get("documents", ())]
     assert {(one["name"], one["property"]) for one in planned} >= {
         ("service-class-builder", "assumeRolePolicy"),
@@ -106,11 +103,6 @@ def test_the_planned_policies_have_the_shape_of_the_real_ones(addresses: list[st
         ("service-work", "policy"),
     }
     assert list(plan_mismatches(made.resources())) == []
-
-
-def test_a_role_that_works_from_nowhere_is_not_made() -> None:
-    with pytest.raises(ArgumentError, match="vpc_id"):
-        service([TRADES])
 
 
 def _arn(name: str) -> str:

@@ -7,37 +7,30 @@ from typing import Any
 
 import pytest
 
-from agentenv.components._lib.arguments import ArgumentError
+from agentenv.components.service.workspace_service import WorkspaceService
 from tests.fast.components.graph import ACCOUNT, REGION, Graph, registered
-from tests.fast.components.shapes import OWNERSHIP
+from tests.fast.components.node_shapes import on_cluster
+from tests.fast.components.shapes import NETWORK, planned
 
 IMAGE = f"registry.example.com/a@sha256:{'0' * 64}"
 CERTIFICATE = f"arn:aws:acm:{REGION}:{ACCOUNT}:certificate/c"
 
 
-def service(said: dict[str, Any] | None = None, **given: Any) -> Graph:
-    def make() -> None:
-        from agentenv.components.service.workspace_service import WorkspaceService
-
-        settings = {
-            "aws:region": REGION,
-            "agent-environment:network": {"cidr": "10.40.0.0/16", "peers": ["10.0.0.0/16"]},
-            "agent-environment:sandboxClasses": [{"name": "standard", "image": IMAGE}],
-            "agent-environment:service": {"image": IMAGE, **(said or {})},
+def service(settings: dict[str, Any] | None = None) -> Graph:
+    plan = planned(
+        {
+            "network": {"cidr": "10.40.0.0/16", "peers": ["10.0.0.0/16"]},
+            "sandboxClasses": [{"name": "standard", "image": IMAGE}],
+            "service": {"image": IMAGE, **(settings or {})},
         }
-        args: Any = {
-            "ownership": OWNERSHIP,
-            "settings": settings,
-            "cluster_name": "dev",
-            "issuer_url": "https://issuer.example.com/1",
-            "issuer_arn": f"arn:aws:iam::{ACCOUNT}:oidc-provider/issuer.example.com/1",
-            "file_system_ids": ["fs-0123456789abcdef0"],
-            "class_namespaces": {"standard": "sandbox-standard"},
-            **given,
-        }
-        WorkspaceService("service", args)
+    ).service
+    assert plan is not None
 
-    return registered(make)
+    def program() -> None:
+        cluster = on_cluster().with_file_systems(["fs-0123456789abcdef0"])
+        WorkspaceService("service", plan, cluster, NETWORK, class_namespaces={"standard": "sandbox-standard"})
+
+    return registered(program)
 
 
 def test_its_pods_come_after_all_that_they_need_and_go_before_it() -> None:
@@ -73,7 +66,7 @@ def test_it_works_in_the_namespaces_of_classes_alone() -> None:
 def test_it_is_told_its_settings_and_what_only_a_deployment_knows() -> None:
     made = service()
     loops, api = (one.inputs["spec"]["template"]["spec"]["containers"][0]["args"] for one in made.of("Deployment"))
-    assert "--cluster-name=dev" in api
+    assert "--cluster-name=dev-agents" in api
     assert "--file-system=fs-0123456789abcdef0" in api
     assert any(text.startswith("--ledger-table=") for text in api)
     # The loops have the same, and are told to be those.
@@ -107,8 +100,3 @@ def test_a_domain_has_a_door_for_the_vpc_and_its_peers_or_for_whom_it_was_said(
     assert "environment=dev" in said["service.beta.kubernetes.io/aws-load-balancer-additional-resource-tags"]
     peers = made.one("NetworkPolicy").inputs["spec"]["ingress"][0]["from"]
     assert [one["ipBlock"]["cidr"] for one in peers if "ipBlock" in one] == ranges
-
-
-def test_a_service_without_an_image_is_refused_before_anything_is_made() -> None:
-    with pytest.raises(ArgumentError, match="image"):
-        service({"image": None})

@@ -6,34 +6,22 @@ from typing import Any
 
 import pytest
 
-from agentenv.components._lib.arguments import ArgumentError
+from agentenv.components.storage.home_metering import StorageMetering
 from agentenv.core.values.posix_ids import class_id
-from tests.fast.components.graph import ACCOUNT, REGION, Graph, registered
-from tests.fast.components.shapes import OWNERSHIP
+from tests.fast.components.graph import Graph, registered
+from tests.fast.components.node_shapes import on_cluster
+from tests.fast.components.shapes import planned
+from tests.fast.config.stack_samples import sandbox
 
 IMAGE = f"registry.example.com/a@sha256:{'0' * 64}"
 SYSTEMS = ["fs-0123456789abcdef0", "fs-0fedcba9876543210"]
 
 
-def metering(preview: bool = False, **settings: Any) -> Graph:
-    def make() -> None:
-        from agentenv.components.storage.home_metering import StorageMetering
-
-        said = {"service": {"image": IMAGE}, "storage": {"fileSystems": 2}, **settings}
-        args: Any = {
-            "ownership": OWNERSHIP,
-            "settings": {
-                "aws:region": REGION,
-                "agent-environment:sandboxClasses": [{"name": "standard", "image": IMAGE}],
-                **{f"agent-environment:{name}": value for name, value in said.items()},
-            },
-            "issuer_url": "https://issuer.example.com/1",
-            "issuer_arn": f"arn:aws:iam::{ACCOUNT}:oidc-provider/issuer.example.com/1",
-            "file_system_ids": SYSTEMS,
-        }
-        StorageMetering("looks", args)
-
-    return registered(make, preview=preview)
+def metering(*, preview: bool = False) -> Graph:
+    sections = {"service": {"image": IMAGE}, "storage": {"fileSystems": 2}, "sandboxClasses": [sandbox()]}
+    plan = planned(sections).home_metering
+    assert plan is not None
+    return registered(lambda: StorageMetering("looks", plan, on_cluster().with_file_systems(SYSTEMS)), preview=preview)
 
 
 @pytest.fixture(scope="module")
@@ -107,6 +95,6 @@ def test_what_is_mounted_is_known_before_any_file_system_is() -> None:
 
 
 @pytest.mark.parametrize("settings", [{"cost": {"storageMetering": {"enabled": False}}}, {"service": {}}])
-def test_without_anything_to_look_at_it_is_refused(settings: dict[str, Any]) -> None:
-    with pytest.raises(ArgumentError, match="storageMetering"):
-        metering(**settings)
+def test_without_anything_to_look_at_it_is_not_planned(settings: dict[str, Any]) -> None:
+    sections = {"service": {"image": IMAGE}, "sandboxClasses": [sandbox()], **settings}
+    assert planned(sections).home_metering is None
