@@ -1,1 +1,1 @@
-"""What every component uses: arguments, options, tags, IAM documents, Kubernetes objects."""
+"""What every component uses: options, tags, existing resources, IAM documents, Kubernetes objects."""
