@@ -36,11 +36,11 @@ class WorkspacedActivity:
         """Return when each was last active; nothing of a sandbox that does not answer."""
         at_once = asyncio.Semaphore(_AT_ONCE)
 
-        async def one(workspace: Workspace) -> tuple[str, Activity | None]:
+        async def observe(workspace: Workspace) -> tuple[str, Activity | None]:
             async with at_once:
                 return workspace.id, await self._activity(workspace, now)
 
-        observed = await asyncio.gather(*(one(workspace) for workspace in workspaces))
+        observed = await asyncio.gather(*(observe(workspace) for workspace in workspaces))
         return {id_: activity for id_, activity in observed if activity is not None}
 
     async def _activity(self, workspace: Workspace, now: datetime) -> Activity | None:
