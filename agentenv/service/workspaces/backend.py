@@ -16,14 +16,12 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from agentenv.core.classes.names import CLAIM_UID_LABEL, CONSTRAINTS, USER_LABEL
-from agentenv.core.values.object_fields import owner_uids
 from agentenv.core.values.timestamps import format_timestamp
 from agentenv.core.workspaces.leases import LeaseRefused, attach_lease, detach_lease
 from agentenv.core.workspaces.records import format_leases, workspace_of_claim, workspace_of_volume, workspace_patch
 from agentenv.core.workspaces.workspace import (
     LAST_ACTIVE,
     LEASES,
-    SUSPENDED_BECAUSE,
     UNSET,
     Because,
     Changes,
@@ -53,12 +51,15 @@ from agentenv.service.telemetry.metrics import Metrics
 from agentenv.service.workspaces.assigned_sandbox import SandboxAssignments
 from agentenv.service.workspaces.backend_protocol import RestoreCheck
 from agentenv.service.workspaces.create import WorkspaceCreator
-from agentenv.service.workspaces.deletion_record import ATTEMPTS, DeletionRecorder
+from agentenv.service.workspaces.delete import delete_workspace, shorten_retention
 from agentenv.service.workspaces.events import events_of
 from agentenv.service.workspaces.read import WorkspaceReader
 from agentenv.service.workspaces.restore_protocol import Restorer, refuse_destroyed, restored_class
+from agentenv.service.workspaces.suspend import resume, suspend
 
 _LOG = logging.getLogger(__name__)
+# Attempts of a request whose object other clients change meanwhile.
+ATTEMPTS = 8
 
 
 class KubernetesBackend:
@@ -81,7 +82,6 @@ class KubernetesBackend:
             kube, self.view, catalog, self.reader, metrics, assignments=assignments, now=now
         )
         self._restorer = restorer
-        self._deletions = DeletionRecorder(kube, self.reader, now=now)
         view = self.view
         # By these it is known who is there, and whose data is kept.
         self._volumes = Informer(kube, VOLUMES, view.put_volume, view.drop_volume)
@@ -184,60 +184,68 @@ class KubernetesBackend:
         return await self.creator.report(of_class, ready, self._restorer.choice("moved"), began)
 
     async def delete(self, id_: str, *, keep_for: timedelta) -> Workspace:
-        """Take it away; its data is kept for so long."""
-        claim = await self.reader.claim(id_)
-        if claim is None:
-            shortened = await self._deletions.shorten(id_, keep_for)
-            # Somebody may have returned before they could see that it is to be destroyed: that goes, too.
-            claim = None if keep_for else await self.reader.claim(id_)
+        """Delete a workspace; its data is retained for so long."""
+        for attempt in range(ATTEMPTS):
+            claim = await self.reader.claim(id_)
             if claim is None:
-                return shortened
-        workspace = workspace_of_claim(claim)
-        if workspace is None:
+                shortened = await self._shorten_retention(id_, keep_for)
+                # It may have been restored before the request to destroy its data was visible: that is deleted, too.
+                claim = None if keep_for or shortened is None else await self.reader.claim(id_)
+                if claim is None and shortened is not None:
+                    return shortened
+            workspace = workspace_of_claim(claim) if claim else None
+            if claim is not None and workspace is None:
+                raise not_found("workspace")
+            if claim is not None and workspace is not None:
+                outcome = await delete_workspace(self._kube, claim, keep_for, self._now(), wait_for_volume=False)
+                if outcome == "done":
+                    return await self.reader.get(id_) or workspace
+            await _back_off(attempt)
+        raise _busy(id_)
+
+    async def _shorten_retention(self, id_: str, keep_for: timedelta) -> Workspace | None:
+        """Retain the data of a deleted workspace for less long; None where its volume has changed meanwhile."""
+        volume = await self.reader.volume(id_)
+        if volume is None or workspace_of_volume(volume) is None:
             raise not_found("workspace")
-        # What it had is marked first: killed in between, this is made up for by asking again.
-        await self._deletions.record(workspace, claim, keep_for)
-        await self._delete_claim(workspace, claim)
-        if not keep_for:
-            await self._deletions.abandon(workspace)
-        return await self.reader.get(id_) or workspace
+        shortened = await shorten_retention(self._kube, volume, keep_for, self._now())
+        return workspace_of_volume(shortened) if shortened else None
 
     async def suspend(self, id_: str, because: Because) -> Workspace:
-        """Let it sleep."""
-
-        def build_changes(workspace: Workspace) -> Document:
-            _refuse_deleting(workspace)
-            return {"metadata": {"annotations": {SUSPENDED_BECAUSE: because}}}
-
-        workspace = await self._merge_claim(id_, build_changes)
-        if await self._set_operating_mode(workspace, "Suspended"):
-            self._metrics.suspended(workspace.class_name, because)
-        current = await self.reader.get(id_)
-        if current is not None and current.claim_uid == workspace.claim_uid and current.suspended_because is None:
-            # Somebody woke it between the two writes, and found it awake still: they meant it.
-            await self._set_operating_mode(current, "Running")
-        return current or workspace
+        """Suspend a workspace: its processes end, its files are retained."""
+        for attempt in range(ATTEMPTS):
+            claim, workspace = await self._existing(id_)
+            outcome = await suspend(self._kube, claim, because)
+            if outcome == "no-sandbox":
+                raise _no_sandbox(id_)
+            if outcome != "overtaken":
+                if outcome == "done":
+                    self._metrics.suspended(workspace.class_name, because)
+                return await self.reader.get(id_) or workspace
+            await _back_off(attempt)
+        raise _busy(id_)
 
     async def resume(self, id_: str, *, wait: float, before_restore: RestoreCheck | None = None) -> CreateResult:
-        """Wake it; one that was deleted is made anew on its data."""
-        claim = await self.reader.claim(id_)
-        if claim is None:
+        """Resume a workspace; a deleted one is restored on its data."""
+        if await self.reader.claim(id_) is None:
             volume = await self.reader.volume(id_)
             if volume is None:
                 raise not_found("workspace")
             return await self._restore_deleted(volume, wait, before_restore)
         began = time.monotonic()
-
-        def build_changes(workspace: Workspace) -> Document:
-            _refuse_deleting(workspace)
-            return {"metadata": {"annotations": {SUSPENDED_BECAUSE: None, LAST_ACTIVE: format_timestamp(self._now())}}}
-
-        workspace = await self._merge_claim(id_, build_changes)
-        resumed = await self._set_operating_mode(workspace, "Running")
-        if workspace.state == "running" and not resumed:
-            return CreateResult(workspace, ready=True, existed=True)
-        ready = await self.reader.ready(workspace, wait - (time.monotonic() - began))
-        return CreateResult(ready, ready=ready.state == "running", existed=True)
+        for attempt in range(ATTEMPTS):
+            claim, workspace = await self._existing(id_)
+            outcome = await resume(self._kube, claim, self._now(), requested=True)
+            if outcome == "no-sandbox":
+                raise _no_sandbox(id_)
+            if outcome != "overtaken":
+                _, current = await self._existing(id_)
+                if workspace.state == "running" and outcome == "already":
+                    return CreateResult(current, ready=True, existed=True)
+                ready = await self.reader.ready(current, wait - (time.monotonic() - began))
+                return CreateResult(ready, ready=ready.state == "running", existed=True)
+            await _back_off(attempt)
+        raise _busy(id_)
 
     async def attach(self, id_: str, lease: Lease) -> Workspace:
         """Take or renew a lease."""
@@ -306,6 +314,15 @@ class KubernetesBackend:
             raise not_found("workspace")
         return claim
 
+    async def _existing(self, id_: str) -> tuple[Document, Workspace]:
+        """Return the claim and the workspace of an id; a `Problem` where it is being deleted."""
+        claim = await self._claim(id_)
+        workspace = workspace_of_claim(claim)
+        if workspace is None:
+            raise not_found("workspace")
+        _refuse_deleting(workspace)
+        return claim, workspace
+
     async def _merge_claim(self, id_: str, build_changes: Callable[[Workspace], Document]) -> Workspace:
         """Merge what is to be said of a workspace as it is, read again for as often as somebody was quicker."""
         for attempt in range(ATTEMPTS):
@@ -321,40 +338,7 @@ class KubernetesBackend:
             if updated is not None:
                 return updated
             await _back_off(attempt)
-        raise Problem("busy", f"{id_} is changed by others all the time", "ask again", retry_after=1)
-
-    async def _delete_claim(self, workspace: Workspace, claim: Document) -> None:
-        """Have a claim go, or be gone."""
-        for attempt in range(ATTEMPTS):
-            if await self._kube.delete(CLAIMS, claim, any_version=True, policy="Foreground"):
-                return
-            current = await self._kube.find(CLAIMS, workspace.id, workspace.namespace)
-            if (
-                current is None
-                or current["metadata"]["uid"] != workspace.claim_uid
-                or current["metadata"].get("deletionTimestamp")
-            ):
-                return
-            await _back_off(attempt)
-        raise Problem("busy", f"{workspace.id} is changed by others all the time", "ask again", retry_after=1)
-
-    async def _set_operating_mode(self, workspace: Workspace, mode: str) -> bool:
-        """Have a workspace's sandbox run or sleep; whether it did not already."""
-        for _ in range(ATTEMPTS):
-            sandbox = (
-                await self._kube.find(SANDBOXES, workspace.sandbox, workspace.namespace) if workspace.sandbox else None
-            )
-            if sandbox is None or workspace.claim_uid not in owner_uids(sandbox):
-                raise Problem(
-                    "wrong-state", f"{workspace.id} has no sandbox yet", "ask again when it has", retry_after=2
-                )
-            if (section(sandbox, "spec").get("operatingMode") or "Running") == mode:
-                return False
-            if await self._kube.patch(SANDBOXES, sandbox, {"spec": {"operatingMode": mode}}) is not None:
-                return True
-        raise Problem(
-            "busy", f"the sandbox of {workspace.id} is changed by others all the time", "ask again", retry_after=1
-        )
+        raise _busy(id_)
 
     async def _restore_deleted(self, volume: Document, wait: float, before: RestoreCheck | None) -> CreateResult:
         deleted = workspace_of_volume(volume)
@@ -383,6 +367,14 @@ def _refuse_different_request(existing: Workspace | None, request: CreateRequest
             f"have it back by POST to /v1/workspaces/{existing.id}/resume, or ask with another key",
             workspace=existing.id,
         )
+
+
+def _busy(id_: str) -> Problem:
+    return Problem("busy", f"other requests change {id_} all the time", "repeat the request", retry_after=1)
+
+
+def _no_sandbox(id_: str) -> Problem:
+    return Problem("wrong-state", f"{id_} has no sandbox yet", "repeat the request when it has one", retry_after=2)
 
 
 async def _back_off(attempt: int) -> None:

@@ -1,57 +1,117 @@
-"""Takes a workspace away and keeps its data: first its volume is told all there is to know, then its claim goes.
+"""Delete workspaces and retain their data: first the volume records the deletion, then the claim is deleted.
 
-Killed in between, the workspace stands as before and its volume says that it was deleted; the loop of retention takes
-that back after a while, unless whoever asked has asked again.
+After a kill in between, the workspace exists as before, and its volume says that it was deleted. The loop of retention
+removes that record after a while, unless the caller repeats the request.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Literal
 
-from agentenv.core.lifecycle.restore import deletion_patch
+from agentenv.core.classes.names import USER_LABEL, WORKSPACE_LABEL
+from agentenv.core.lifecycle.restore import RETURNING_LABEL, deletion_patch, home_name, shorten_retention_patch
+from agentenv.core.values.object_fields import required, text
 from agentenv.core.values.timestamps import parse_timestamp
+from agentenv.core.workspaces.records import has_other_owner
 from agentenv.core.workspaces.workspace import OWN_LABEL, RECORD
-from agentenv.service.kube.client import CLAIMS, VOLUMES, Document, KubeApi, section
-from agentenv.service.workspaces.retain_volume import retain_volume
+from agentenv.service.kube.client import CLAIMS, VOLUME_CLAIMS, VOLUMES, Document, KubeApi, section
+from agentenv.service.workspaces.retain_volume import (
+    audit_foreign_volume,
+    owner_labels,
+    read_home,
+    sandbox_name,
+    volume_of,
+)
 
 Outcome = Literal["done", "waiting", "overtaken"]
 
 
 async def delete_workspace(
-    api: KubeApi, claim: Document, keep_for: timedelta, now: datetime, *, moving_to: str | None = None
+    api: KubeApi,
+    claim: Document,
+    keep_for: timedelta,
+    now: datetime,
+    *,
+    moving_to: str | None = None,
+    wait_for_volume: bool = True,
 ) -> Outcome:
-    """Take away the workspace of a claim, if the claim is still as it was read."""
-    retained = await retain_volume(api, claim)
-    if retained.foreign:
-        # What somebody else's volume says is about their workspace.
-        return await _delete_claim(api, claim)
-    if retained.outcome in {"overtaken", "refused"}:
-        return "overtaken"
-    if retained.outcome == "waiting":
-        # A sandbox without a volume may be one that is about to have it.
-        has_sandbox = bool(section(section(claim, "status"), "sandbox").get("name"))
-        return "waiting" if has_sandbox else await _delete_claim(api, claim)
-    annotations = section(claim["metadata"], "annotations")
-    metadata = claim["metadata"]
-    volume = await api.find(VOLUMES, retained.volume)
-    if volume is None:
-        return "overtaken"
-    created, deleting = parse_timestamp(metadata.get("creationTimestamp")), bool(metadata.get("deletionTimestamp"))
-    dates, labels = deletion_patch(volume, created, now, keep_for, going=deleting, moving_to=moving_to)
-    record: dict[str, str | None] = {**{key: annotations.get(key) for key in RECORD}, **dates}
-    labels |= {key: value for key, value in section(metadata, "labels").items() if key.startswith(OWN_LABEL)}
-    if not await api.patch(VOLUMES, volume, {"metadata": {"annotations": record, "labels": labels}}):
-        return "overtaken"
-    return await _delete_claim(api, claim)
+    """Delete the workspace of a claim, and have its volume record until when its data is retained.
 
-
-async def _delete_claim(api: KubeApi, claim: Document) -> Outcome:
-    """Its claim goes in whatever state: its controller writes to it all the time, and keeping has just marked it."""
+    A sandbox without a volume may be about to have one: that is `waiting`, unless the caller does not wait for it.
+    """
     metadata = claim["metadata"]
-    current = await api.find(CLAIMS, metadata["name"], metadata["namespace"])
-    while current is not None and current["metadata"]["uid"] == metadata["uid"]:
-        if current["metadata"].get("deletionTimestamp") or await api.delete(CLAIMS, current):
-            return "done"
-        current = await api.find(CLAIMS, metadata["name"], metadata["namespace"])
+    labels = owner_labels(claim)
+    volume = volume_of(metadata["uid"], await read_home(api, metadata["namespace"], sandbox_name(claim)))
+    if isinstance(volume, str):
+        volume = await _reserved_volume(api, claim, labels)
+        if volume is None and sandbox_name(claim) and wait_for_volume:
+            return "waiting"
+    if volume is not None and has_other_owner(volume, labels.get(USER_LABEL, "")):
+        # What the volume of another owner says is about their workspace.
+        audit_foreign_volume(volume, labels.get(USER_LABEL, ""), metadata["namespace"], metadata["name"])
+        volume = None
+    if volume is not None:
+        created, deleting = parse_timestamp(metadata.get("creationTimestamp")), bool(metadata.get("deletionTimestamp"))
+        dates, marks = deletion_patch(volume, created, now, keep_for, going=deleting, moving_to=moving_to)
+        annotations = section(metadata, "annotations")
+        own = {key: value for key, value in section(metadata, "labels").items() if key.startswith(OWN_LABEL)}
+        changes = {
+            "metadata": {
+                "labels": {**own, **labels, **marks},
+                "annotations": {**{key: annotations.get(key) for key in RECORD}, **dates},
+            },
+            "spec": {"persistentVolumeReclaimPolicy": "Retain"},
+        }
+        if not await api.patch(VOLUMES, volume, changes):
+            return "overtaken"
+    await _delete_claim(api, claim)
+    if not keep_for:
+        await _delete_reserved_claim(api, claim)
     return "done"
+
+
+async def shorten_retention(api: KubeApi, volume: Document, keep_for: timedelta, now: datetime) -> Document | None:
+    """Retain the data of a deleted workspace for less long, never for longer; None where the volume has changed.
+
+    One that was moving to another class stays in its class, where a later request looks for it.
+    """
+    annotations, marks = shorten_retention_patch(volume, now, keep_for)
+    if not (annotations or marks):
+        return volume
+    return await api.patch(VOLUMES, volume, {"metadata": {"annotations": annotations, "labels": marks}})
+
+
+async def _reserved_volume(api: KubeApi, claim: Document, owner: Mapping[str, str]) -> Document | None:
+    """Return the volume of a restored workspace without a sandbox: its volume claim exists and names the volume."""
+    name, namespace = claim["metadata"]["name"], claim["metadata"]["namespace"]
+    volume_claim = await api.find(VOLUME_CLAIMS, home_name(name), namespace)
+    volume_name = text(section(volume_claim, "spec"), "volumeName")
+    volume = await api.find(VOLUMES, volume_name) if volume_name else None
+    labels = section(section(volume, "metadata"), "labels")
+    own = (labels.get(USER_LABEL), labels.get(WORKSPACE_LABEL)) == (owner.get(USER_LABEL), name)
+    return volume if own else None
+
+
+async def _delete_reserved_claim(api: KubeApi, claim: Document) -> None:
+    """Delete the volume claim of a restored workspace without a sandbox: nobody restores it by that any more."""
+    metadata = claim["metadata"]
+    volume_claim = await api.find(VOLUME_CLAIMS, home_name(metadata["name"]), metadata["namespace"])
+    existing = section(volume_claim, "metadata")
+    if volume_claim is None or existing.get("ownerReferences"):
+        return
+    if section(existing, "labels").get(RETURNING_LABEL) == "true":
+        await api.delete(VOLUME_CLAIMS, volume_claim, any_version=True)
+
+
+async def _delete_claim(api: KubeApi, claim: Document) -> None:
+    """Delete a claim in whatever state it is: its controller writes to it all the time."""
+    metadata = claim["metadata"]
+    # In the foreground: it exists until its sandbox is gone, and says that it is being deleted.
+    while not await api.delete(CLAIMS, claim, any_version=True, policy="Foreground"):
+        current = await api.find(CLAIMS, metadata["name"], metadata["namespace"])
+        if current is None or required(current, "metadata", "uid") != metadata["uid"]:
+            return
+        if current["metadata"].get("deletionTimestamp"):
+            return

@@ -1,11 +1,10 @@
-"""Before a workspace is handed over its volume is made to stay: the same as
-`agentenv.service.workspaces.retain_volume`, with as few calls as do.
+"""Retain the volume of a workspace before its creation is answered, with as few requests as possible.
 
-A warm sandbox's volume stood before anybody claimed it, and its name is never given twice, so the view's row names it;
-it is changed only if it still is what was seen. That is begun as soon as the sandbox is known to be the claim's, which
-is before the claim is ready. A cold one has its claim's name, which may have had another volume a moment ago: there
-everything is read. The mark on the claim follows later; whoever is killed before is made up for by the pass that keeps
-all.
+The protocol is that of `agentenv/service/workspaces/retain_volume.py`. A warm sandbox's volume existed before it was
+claimed, so the view's row names it, and it is changed only if it still is as the view knows it. That starts as soon as
+the sandbox is known to be the claim's, before the claim is ready. A cold sandbox has its claim's name, which may have
+had another volume a moment ago: there everything is read. The annotation of the claim follows later; a kill before that
+is made up for by the loop that retains all volumes.
 """
 
 from __future__ import annotations
@@ -14,14 +13,19 @@ import asyncio
 from dataclasses import replace
 
 from agentenv.core.classes.names import HOME, MODE_LABEL, TASK_LABEL, USER_LABEL, WORKSPACE_LABEL
-from agentenv.core.values.object_fields import owner_uids, required, strings, text
 from agentenv.core.workspaces.records import has_other_owner
 from agentenv.core.workspaces.workspace import Workspace
 from agentenv.service.http.problems import Problem
-from agentenv.service.kube.client import SANDBOXES, VOLUME_CLAIMS, VOLUMES, Document, KubeClient, section
+from agentenv.service.kube.client import VOLUMES, KubeClient
 from agentenv.service.kube.view import ClusterView
 from agentenv.service.workspaces.assigned_sandbox import SandboxAssignments
-from agentenv.service.workspaces.retain_volume import FOREIGN_VOLUME, audit_foreign_volume
+from agentenv.service.workspaces.retain_volume import (
+    FOREIGN_VOLUME,
+    audit_foreign_volume,
+    read_home,
+    retention_changes,
+    volume_of,
+)
 
 ATTEMPTS = 5
 PAUSE = 0.1
@@ -32,6 +36,8 @@ async def retain_volume(kube: KubeClient, view: ClusterView, workspace: Workspac
 
     One that says it is somebody else's is left as it is, and the workspace is refused.
     """
+    labels = {USER_LABEL: workspace.owner, WORKSPACE_LABEL: workspace.id, MODE_LABEL: workspace.mode}
+    labels |= {TASK_LABEL: workspace.task} if workspace.task else {}
     if workspace.sandbox and workspace.sandbox != workspace.id:
         row = view.home_volume(workspace.namespace, f"{HOME}-{workspace.sandbox}")
         if row and row.bound:
@@ -39,17 +45,18 @@ async def retain_volume(kube: KubeClient, view: ClusterView, workspace: Workspac
                 "metadata": {"name": row.name, "uid": row.uid, "resourceVersion": row.version, "labels": row.labels},
                 "spec": {"persistentVolumeReclaimPolicy": "Retain" if row.retained else "Delete"},
             }
-            changes = _changes(workspace, seen)
+            changes = retention_changes(labels, seen)
             is_foreign = has_other_owner(seen, workspace.owner)
             if not is_foreign and (not changes or await kube.patch(VOLUMES, seen, changes)):
                 return row.name
     for attempt in range(ATTEMPTS):
-        volume = await _bound_volume(kube, workspace)
-        if volume is not None:
+        volume = volume_of(workspace.claim_uid, await read_home(kube, workspace.namespace, workspace.sandbox or ""))
+        if not isinstance(volume, str):
             if has_other_owner(volume, workspace.owner):
                 audit_foreign_volume(volume, workspace.owner, workspace.namespace, workspace.id)
-                raise Problem("refused", FOREIGN_VOLUME, "delete it and make it anew; tell whoever runs the platform")
-            changes = _changes(workspace, volume)
+                fix = "delete the workspace and create it again; tell the platform team"
+                raise Problem("refused", FOREIGN_VOLUME, fix)
+            changes = retention_changes(labels, volume)
             if not changes or await kube.patch(VOLUMES, volume, changes):
                 return str(volume["metadata"]["name"])
         await asyncio.sleep(PAUSE * (attempt + 1))
@@ -85,37 +92,3 @@ class EagerVolumeRetention:
     async def _retain(self, created: Workspace) -> str | None:
         self._sandbox = await self._assignments.sandbox_for(created.claim_uid)
         return await retain_volume(self._kube, self._view, replace(created, sandbox=self._sandbox))
-
-
-async def volume_of(kube: KubeClient, workspace: Workspace) -> Document | None:
-    """The volume that a workspace's sandbox has as its home, as it is now; None where there is none of its own yet."""
-    volume = await _bound_volume(kube, workspace)
-    return None if volume is None or has_other_owner(volume, workspace.owner) else volume
-
-
-async def _bound_volume(kube: KubeClient, workspace: Workspace) -> Document | None:
-    if not workspace.sandbox:
-        return None
-    sandbox, volume_claim = await asyncio.gather(
-        kube.find(SANDBOXES, workspace.sandbox, workspace.namespace),
-        kube.find(VOLUME_CLAIMS, f"{HOME}-{workspace.sandbox}", workspace.namespace),
-    )
-    if volume_claim is None or workspace.claim_uid not in owner_uids(sandbox):
-        return None
-    bound = text(section(volume_claim, "spec"), "volumeName")
-    volume = await kube.find(VOLUMES, bound) if bound else None
-    uid = text(section(section(volume, "spec"), "claimRef"), "uid")
-    if volume is None or uid != required(volume_claim, "metadata", "uid"):
-        return None
-    return volume
-
-
-def _changes(workspace: Workspace, volume: Document) -> Document:
-    labels = {USER_LABEL: workspace.owner, WORKSPACE_LABEL: workspace.id, MODE_LABEL: workspace.mode}
-    if workspace.task:
-        labels[TASK_LABEL] = workspace.task
-    missing = labels.items() - strings(section(volume, "metadata"), "labels").items()
-    changes: Document = {"metadata": {"labels": dict(missing)}} if missing else {}
-    if section(volume, "spec").get("persistentVolumeReclaimPolicy") != "Retain":
-        changes["spec"] = {"persistentVolumeReclaimPolicy": "Retain"}
-    return changes

@@ -118,8 +118,8 @@ async def retain_volume(cluster: KubeApi, claim: Document, listed: _ClassObjects
     """
     metadata: Document = claim["metadata"]
     namespace, name = metadata["namespace"], metadata["name"]
-    home = listed.home(claim) if listed else await read_home(cluster, namespace, _sandbox_name(claim))
-    volume = _volume_of(claim, home)
+    home = listed.home(claim) if listed else await read_home(cluster, namespace, sandbox_name(claim))
+    volume = volume_of(required(claim, "metadata", "uid"), home)
     if isinstance(volume, str):
         return RetentionResult(namespace, name, "waiting", why=volume)
     try:
@@ -135,11 +135,11 @@ async def _retain(cluster: KubeApi, claim: Document, volume: Document) -> Retent
     metadata: Document = claim["metadata"]
     namespace, name = metadata["namespace"], metadata["name"]
     volume_name = volume["metadata"]["name"]
-    owner = _labels(claim).get(USER_LABEL, "")
+    owner = owner_labels(claim).get(USER_LABEL, "")
     if has_other_owner(volume, owner):
         audit_foreign_volume(volume, owner, namespace, name)
         return RetentionResult(namespace, name, "refused", volume_name, FOREIGN_VOLUME, foreign=True)
-    changes = _changes(claim, volume)
+    changes = retention_changes(owner_labels(claim), volume)
     if changes and not await cluster.patch(VOLUMES, volume, changes):
         return RetentionResult(namespace, name, "overtaken", volume_name, "its volume was changed at the same time")
     is_marked = _is_marked(claim)
@@ -174,10 +174,10 @@ class _ClassObjects:
 
     def home(self, claim: Document) -> HomeObjects:
         """Return what the home of a claim's sandbox consists of, with the fields that retention reads."""
-        sandbox_name = _sandbox_name(claim)
-        uids = self._owners.get(sandbox_name)
+        name = sandbox_name(claim)
+        uids = self._owners.get(name)
         sandbox = None if uids is None else {"metadata": {"ownerReferences": [{"uid": uid} for uid in uids]}}
-        uid, volume_name = self._bound.get(f"{HOME}-{sandbox_name}", ("", ""))
+        uid, volume_name = self._bound.get(f"{HOME}-{name}", ("", ""))
         row = self._volumes.get(volume_name)
         volume_claim = {"metadata": {"uid": uid}, "spec": {"volumeName": volume_name}} if uid else None
         return HomeObjects(sandbox, volume_claim, row.document(volume_name) if row else None)
@@ -185,10 +185,10 @@ class _ClassObjects:
     def settled_result(self, claim: Document) -> RetentionResult | None:
         """Return the result for a claim for which nothing is to be done; None where something is."""
         namespace, name = required(claim, "metadata", "namespace"), required(claim, "metadata", "name")
-        volume = _volume_of(claim, self.home(claim))
+        volume = volume_of(required(claim, "metadata", "uid"), self.home(claim))
         if isinstance(volume, str):
             return RetentionResult(namespace, name, "waiting", why=volume)
-        if _is_marked(claim) and not _changes(claim, volume):
+        if _is_marked(claim) and not retention_changes(owner_labels(claim), volume):
             return RetentionResult(namespace, name, "already", volume["metadata"]["name"])
         return None
 
@@ -244,14 +244,15 @@ async def read_home(api: KubeApi, namespace: str, sandbox_name: str) -> HomeObje
     return HomeObjects(sandbox, volume_claim, await api.find(VOLUMES, volume_name) if volume_name else None)
 
 
-def _sandbox_name(claim: Document) -> str:
+def sandbox_name(claim: Document) -> str:
+    """Return the name of a claim's sandbox, or nothing."""
     return text(section(section(claim, "status"), "sandbox"), "name")
 
 
-def _volume_of(claim: Document, home: HomeObjects) -> Document | str:
-    """Return the volume that is the home of a claim's sandbox, or why there is none yet."""
+def volume_of(claim_uid: str, home: HomeObjects) -> Document | str:
+    """Return the volume that is the home of the sandbox of a claim, or why there is none yet."""
     sandbox, volume_claim, volume = home
-    if sandbox is None or required(claim, "metadata", "uid") not in owner_uids(sandbox):
+    if sandbox is None or claim_uid not in owner_uids(sandbox):
         return "it has no sandbox yet"
     if volume_claim is None or volume is None:
         return "its sandbox has no volume yet"
@@ -261,11 +262,10 @@ def _volume_of(claim: Document, home: HomeObjects) -> Document | str:
     return volume
 
 
-def _changes(claim: Document, volume: Document) -> Document:
-    """What of a volume is not yet as it has to be."""
-    pod_labels = _labels(claim)
-    owner_labels = {key: pod_labels[key] for key in OWNER_LABELS if key in pod_labels}
-    missing = owner_labels.items() - strings(section(volume, "metadata"), "labels").items()
+def retention_changes(labels: Mapping[str, str], volume: Document) -> Document:
+    """Return what has to change for a volume to be retained for the owner that the labels name."""
+    wanted_labels = {key: labels[key] for key in OWNER_LABELS if key in labels}
+    missing = wanted_labels.items() - strings(section(volume, "metadata"), "labels").items()
     changes: Document = {"metadata": {"labels": dict(missing)}} if missing else {}
     if section(volume, "spec").get("persistentVolumeReclaimPolicy") != "Retain":
         changes["spec"] = {"persistentVolumeReclaimPolicy": "Retain"}
@@ -285,7 +285,8 @@ def audit_foreign_volume(volume: Document, owner: str, namespace: str, workspace
     )
 
 
-def _labels(claim: Document) -> dict[str, str]:
+def owner_labels(claim: Document) -> dict[str, str]:
+    """Return the labels of a claim's pod, which name its owner and workspace."""
     return strings(section(section(claim, "spec"), "additionalPodMetadata"), "labels")
 
 

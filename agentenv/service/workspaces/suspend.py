@@ -1,8 +1,8 @@
-"""Puts workspaces to sleep and wakes them: two writes each, of which the first says what is meant.
+"""Suspend and resume workspaces by two writes each, of which the first states the intent.
 
-To sleep: the claim says why, then its sandbox is told. To wake: the reason goes, then the sandbox is told. Each is a
-change of what was read, so whoever was decided about and has changed since is left alone; and whoever finds only the
-first of the two done knows how it should end (`agentenv/core/lifecycle/wake.py`).
+To suspend, the claim gets the reason, and then its sandbox is suspended. To resume, the reason is removed, and then the
+sandbox runs. Each write is a change of what was read, so a workspace that has changed since the decision is left alone.
+After a kill between the two writes, the reason says how it should end (`agentenv/core/lifecycle/wake.py`).
 """
 
 from __future__ import annotations
@@ -16,19 +16,20 @@ from agentenv.core.values.timestamps import format_timestamp
 from agentenv.core.workspaces.workspace import LAST_ACTIVE, SUSPENDED_BECAUSE, WAKE_AT, Because
 from agentenv.service.kube.client import CLAIMS, SANDBOXES, Document, KubeApi, section
 
-RUNNING, ASLEEP = "Running", "Suspended"
-Outcome = Literal["done", "already", "overtaken", "no-sandbox"]
+RUNNING, SUSPENDED = "Running", "Suspended"
+# `resumed`: another caller resumed it between the two writes, and it runs.
+Outcome = Literal["done", "already", "resumed", "overtaken", "no-sandbox"]
 
 
 async def sandbox_of(api: KubeApi, claim: Document) -> Document | None:
-    """The sandbox that a claim has now; one of that name that is another claim's is none."""
+    """Return the sandbox that a claim has now; a sandbox of that name that belongs to another claim is none."""
     name = text(section(section(claim, "status"), "sandbox"), "name")
     sandbox = await api.find(SANDBOXES, name, claim["metadata"]["namespace"]) if name else None
     return sandbox if claim["metadata"]["uid"] in owner_uids(sandbox) else None
 
 
 async def suspend(api: KubeApi, claim: Document, because: Because) -> Outcome:
-    """Let a claim's sandbox sleep, if the claim is still as it was read."""
+    """Suspend a claim's sandbox, if the claim is still as it was read."""
     sandbox = await sandbox_of(api, claim)
     if sandbox is None:
         return "no-sandbox"
@@ -36,44 +37,50 @@ async def suspend(api: KubeApi, claim: Document, because: Because) -> Outcome:
         api, claim, {SUSPENDED_BECAUSE: because}
     ):
         return "overtaken"
-    if section(sandbox, "spec").get("operatingMode") == ASLEEP:
+    if section(sandbox, "spec").get("operatingMode") == SUSPENDED:
         return "already"
-    applied = await _set_operating_mode(api, sandbox, ASLEEP)
+    applied = await _set_operating_mode(api, sandbox, SUSPENDED)
     current = await api.find(CLAIMS, claim["metadata"]["name"], claim["metadata"]["namespace"])
     if current is not None and current["metadata"]["uid"] == claim["metadata"]["uid"]:
         reason = section(current["metadata"], "annotations").get(SUSPENDED_BECAUSE)
         if reason is None and (sandbox_ := await sandbox_of(api, current)) is not None:
-            # Somebody came between the two writes, and found it awake still.
+            # Another caller came between the two writes, and found it running still.
             await _set_operating_mode(api, sandbox_, RUNNING)
-            return "overtaken"
+            return "resumed"
     return "done" if applied else "overtaken"
 
 
-async def resume(api: KubeApi, claim: Document, now: datetime) -> Outcome:
-    """Wake a claim's sandbox; the hour that was set for it is over with that."""
+async def resume(api: KubeApi, claim: Document, now: datetime, *, requested: bool = False) -> Outcome:
+    """Resume a claim's sandbox, if the claim is still as it was read.
+
+    A resume that is `requested` counts as activity, and keeps the time at which the workspace wakes. One of the loops
+    removes that time, which has come.
+    """
     sandbox = await sandbox_of(api, claim)
     if sandbox is None:
         return "no-sandbox"
-    annotations = section(claim["metadata"], "annotations")
-    changes = {SUSPENDED_BECAUSE: None, WAKE_AT: None, LAST_ACTIVE: format_timestamp(now)}
-    if annotations.keys() & {SUSPENDED_BECAUSE, WAKE_AT} and not await _annotate(api, claim, changes):
+    changes: dict[str, str | None] = {SUSPENDED_BECAUSE: None, LAST_ACTIVE: format_timestamp(now)}
+    if not requested:
+        changes[WAKE_AT] = None
+    due = requested or section(claim["metadata"], "annotations").keys() & {SUSPENDED_BECAUSE, WAKE_AT}
+    if due and not await _annotate(api, claim, changes):
         return "overtaken"
-    if section(sandbox, "spec").get("operatingMode") != ASLEEP:
+    if section(sandbox, "spec").get("operatingMode") != SUSPENDED:
         return "already"
     return "done" if await _set_operating_mode(api, sandbox, RUNNING) else "overtaken"
 
 
 async def clear_wake_time(api: KubeApi, claim: Document) -> bool:
-    """Take away an hour that is over."""
+    """Remove a time to wake that has passed."""
     return await _annotate(api, claim, {WAKE_AT: None})
 
 
-async def _annotate(api: KubeApi, claim: Document, notes: Mapping[str, str | None]) -> bool:
-    return await api.patch(CLAIMS, claim, {"metadata": {"annotations": dict(notes)}}) is not None
+async def _annotate(api: KubeApi, claim: Document, annotations: Mapping[str, str | None]) -> bool:
+    return await api.patch(CLAIMS, claim, {"metadata": {"annotations": dict(annotations)}}) is not None
 
 
 async def _set_operating_mode(api: KubeApi, sandbox: Document, mode: str) -> bool:
-    """Tell a sandbox, however often its controller writes to it meanwhile."""
+    """Set a sandbox's mode, however often its controller writes to it meanwhile; False where it is gone."""
     metadata = sandbox["metadata"]
     current: Document | None = sandbox
     while current is not None and current["metadata"]["uid"] == metadata["uid"]:

@@ -24,7 +24,6 @@ from agentenv.core.lifecycle.restore import (
     RETURNING_SINCE,
     being_destroyed,
     seconds_until_gone,
-    shorten_retention_patch,
 )
 from agentenv.core.values.object_fields import required, rows, text
 from agentenv.core.workspaces.swarms import REQUESTED_COUNT, Swarm, quota_shortfalls
@@ -46,7 +45,7 @@ from agentenv.service.kube.client import (
 from agentenv.service.kube.retry import RetryingApi
 from agentenv.service.workspaces import shared_volumes, swarm_outcome
 from agentenv.service.workspaces.bind_volume import RestoreError, clear_deletion_dates
-from agentenv.service.workspaces.delete import delete_workspace
+from agentenv.service.workspaces.delete import delete_workspace, shorten_retention
 from agentenv.service.workspaces.restore import restore_workspace, target_class
 from agentenv.service.workspaces.retain_volume import retain_volume
 
@@ -170,9 +169,7 @@ async def destroy_retained_data(cluster: KubeApi, owner: str, task: str, now: da
     async for listed in cluster.list(VOLUMES, labels={USER_LABEL: owner, TASK_LABEL: task}):
         volume: Document | None = listed
         while volume is not None and DELETED_AT in section(section(volume, "metadata"), "annotations"):
-            annotations, labels = shorten_retention_patch(volume, now, timedelta(0))
-            changes = {"metadata": {"annotations": annotations, "labels": labels}}
-            if not (annotations or labels) or await cluster.patch(VOLUMES, volume, changes):
+            if await shorten_retention(cluster, volume, timedelta(0), now):
                 requested += 1
                 break
             volume = await cluster.find(VOLUMES, required(listed, "metadata", "name"))
@@ -363,8 +360,12 @@ async def _delete_member(cluster: KubeApi, claim: Document, keep_for: timedelta,
         metadata = section(current, "metadata")
         if current is None or text(metadata, "uid") != uid or metadata.get("deletionTimestamp"):
             return
-        if await delete_workspace(cluster, current, keep_for, now()) == "done":
-            return
+        try:
+            if await delete_workspace(cluster, current, keep_for, now()) == "done":
+                return
+        except KubeApiError as error:
+            if error.transient:
+                raise
         await pause(RETAIN_PAUSE)
         current = await cluster.find(CLAIMS, name, space)
     # One that has no volume yet has nothing to keep; what could not be dated is by the loop of retention.

@@ -238,13 +238,13 @@ def audit_volume(document: Any) -> None:
 
 
 def retain_claim(document: Any) -> None:
-    retain_volume._changes(document, SAMPLES[VOLUMES])
+    retain_volume.retention_changes(retain_volume.owner_labels(document), SAMPLES[VOLUMES])
     retain_volume._is_marked(document)
     retain_volume._ClassObjects({}, {}, {}).settled_result(project_fields(document, retain_volume.PROJECTED_FIELDS))
 
 
 def retain_volume_document(document: Any) -> None:
-    retain_volume._changes(SAMPLES[CLAIMS], document)
+    retain_volume.retention_changes(retain_volume.owner_labels(SAMPLES[CLAIMS]), document)
     retain_volume._Volume.of(document)
 
 

@@ -172,14 +172,14 @@ def test_a_claim_that_comes_while_destruction_is_requested_goes() -> None:
         made = await stage.backend.create(ASKED, wait=5)
         claim = stage.server.objects["sandboxclaims", "sandbox-standard", ASKED.id]
         await stage.backend.delete(ASKED.id, keep_for=timedelta(days=30))
-        shorten = stage.backend._deletions.shorten
+        shorten = stage.backend._shorten_retention
 
-        async def raced(id_: str, keep_for: timedelta) -> Workspace:
+        async def raced(id_: str, keep_for: timedelta) -> Workspace | None:
             found = await shorten(id_, keep_for)
             stage.server.put("sandboxclaims", claim)
             return found
 
-        stage.backend._deletions.shorten = raced
+        stage.backend._shorten_retention = raced
         await stage.backend.delete(ASKED.id, keep_for=timedelta(0))
         assert ("sandboxclaims", "sandbox-standard", ASKED.id) not in stage.server.objects
         kept = stage.server.objects["persistentvolumes", "", made.workspace.volume or ""]["metadata"]
