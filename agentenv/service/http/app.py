@@ -128,7 +128,6 @@ async def _dependencies(
                 ),
                 limits=RateLimiter(settings.service.requests_per_minute),
                 metrics=metrics,
-                cluster=kube,
                 swarm_tasks=SwarmTasks(kube.without_retries(), catalog, backend.view, now=now),
                 budgets=budgets,
                 accounts=budgets,

@@ -25,10 +25,9 @@ if TYPE_CHECKING:
     from agentenv.service.credentials.vault import Vault
     from agentenv.service.http.auth.authenticate import Authenticator
     from agentenv.service.http.swarm_tasks import SwarmTasks
-    from agentenv.service.kube.client import KubeApi
     from agentenv.service.ledger.table import Ledger
     from agentenv.service.telemetry.metrics import Metrics
-    from agentenv.service.workspaces.backend import KubernetesBackend
+    from agentenv.service.workspaces.backend_protocol import Backend
 
 
 class Budgets(Protocol):
@@ -56,12 +55,11 @@ class Accounts(Protocol):
 class Dependencies:
     """The dependencies of the routes."""
 
-    backend: KubernetesBackend
+    backend: Backend
     catalog: Catalog
     authenticator: Authenticator
     limits: RateLimiter
     metrics: Metrics
-    cluster: KubeApi | None = None
     swarm_tasks: SwarmTasks | None = None
     budgets: Budgets | None = None
     settle: Callable[[Workspace], Awaitable[object]] | None = None  # records its usage until now

@@ -8,7 +8,6 @@ from agentenv.service.http.dependencies import AuthenticatedRoute, CurrentCaller
 from agentenv.service.http.problems import Problem
 from agentenv.service.http.responses import problems
 from agentenv.service.http.schemas import EndedWorkspaces, SessionEnded
-from agentenv.service.workspaces.archives import end_session
 
 router = APIRouter(prefix="/v1/sessions", tags=["sessions"], route_class=AuthenticatedRoute)
 
@@ -19,6 +18,4 @@ async def end(body: SessionEnded, caller: CurrentCaller, dependencies: RequestDe
     owner = body.owner or caller.owner
     if not caller.can_see(owner):
         raise Problem("not-allowed", "only operators end sessions of other owners", "leave out `owner`")
-    if dependencies.cluster is None:
-        raise Problem("unavailable", "this service does not end sessions", "delete the workspace")
-    return EndedWorkspaces(workspaces=await end_session(dependencies.cluster, owner, body.session, dependencies.now()))
+    return EndedWorkspaces(workspaces=await dependencies.backend.end_session(owner, body.session))

@@ -98,7 +98,7 @@ async def create(
     """Create a workspace, unless it exists: from a warm sandbox if there is one."""
     request = await create_request(dependencies, caller, body, idempotency_key)
     # Also before it exists: the owner's cap holds for all workspaces together.
-    await check_budget_left(dependencies, dependencies.backend.view.find(request.id) or planned_workspace(request))
+    await check_budget_left(dependencies, dependencies.backend.cached(request.id) or planned_workspace(request))
     result = await dependencies.backend.create(
         request, wait=wait, warm_only=body.start == "warm", before_restore=restore_check(dependencies, caller)
     )

@@ -1,7 +1,7 @@
-"""Ties sessions to their chats: whoever keeps the chats says when one is no longer in its archive.
+"""End the sessions of chats that left their archive.
 
-Said on all that there is of it, claims and the volumes of those that were deleted. What follows from it, and when, is
-for the loops: the session goes, and its data as long after as its class says.
+Their claims, and the volumes of deleted ones, are annotated. The loops delete the session, and destroy its data after
+the retention of its class.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ async def end_session(api: KubeApi, owner: str, archive: str, now: datetime) -> 
 
 
 async def _mark_ended(api: KubeApi, kind: Kind, document: Document, now: datetime) -> bool:
-    """Tell one, however often others write to it meanwhile."""
+    """Annotate an object, however often other clients write to it meanwhile."""
     metadata = document["metadata"]
     current: Document | None = document
     while current is not None and current["metadata"]["uid"] == metadata["uid"]:

@@ -48,8 +48,9 @@ from agentenv.service.kube.client import (
 from agentenv.service.kube.informer import Informer
 from agentenv.service.kube.view import ClusterView
 from agentenv.service.telemetry.metrics import Metrics
+from agentenv.service.workspaces.archives import end_session
 from agentenv.service.workspaces.assigned_sandbox import SandboxAssignments
-from agentenv.service.workspaces.backend_protocol import RestoreCheck
+from agentenv.service.workspaces.backend_protocol import Backend, RestoreCheck
 from agentenv.service.workspaces.create import WorkspaceCreator
 from agentenv.service.workspaces.delete import delete_workspace, shorten_retention
 from agentenv.service.workspaces.events import events_of
@@ -62,7 +63,7 @@ _LOG = logging.getLogger(__name__)
 ATTEMPTS = 8
 
 
-class KubernetesBackend:
+class KubernetesBackend(Backend):
     """Workspaces in one cluster."""
 
     def __init__(
@@ -153,6 +154,10 @@ class KubernetesBackend:
         """One workspace as it is now."""
         workspace = await self.reader.get(id_)
         return await self.creator.ensure_retained(workspace) if workspace else None
+
+    def cached(self, id_: str) -> Workspace | None:
+        """Return a workspace from the cache of this replica."""
+        return self.view.find(id_)
 
     async def settled(self, id_: str, *, wait: float) -> Workspace | None:
         """The same, once it is neither on its way nor going."""
@@ -283,6 +288,10 @@ class KubernetesBackend:
             }
 
         return await self._merge_claim(id_, build_changes)
+
+    async def end_session(self, owner: str, archive: str) -> int:
+        """Record that an owner's chat left the archive; return the number of its workspaces, deleted ones included."""
+        return await end_session(self._kube, owner, archive, self._now())
 
     async def events(self, id_: str) -> Sequence[Event]:
         """What happened to it lately."""

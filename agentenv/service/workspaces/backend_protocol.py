@@ -1,7 +1,7 @@
-"""What the API and the loops need of whatever gives workspaces: all effects go through here, so they cannot differ.
+"""The operations on workspaces that routes call, without a type of what implements them.
 
-A backend keeps nothing that a restart would lose. Whatever it refuses is a `Problem`. It does not ask who may do what:
-whoever calls it has asked.
+`KubernetesBackend` implements them by claims of sandboxes. A backend keeps no state that a restart would lose, and
+refuses an operation by a `Problem`. It does not authorize: its callers do.
 """
 
 from __future__ import annotations
@@ -22,70 +22,88 @@ from agentenv.core.workspaces.workspace import (
     Workspace,
 )
 
-# Whether somebody may have that, which is a `Problem` where they may not.
+# Raises a `Problem` where the caller may not have the workspace that would be restored.
 RestoreCheck = Callable[[Workspace], Awaitable[None]]
 
 
 class Backend(Protocol):
-    """Gives, keeps and takes away workspaces. Every call may be made again without harm, by several at once."""
+    """Creates, reads, changes and deletes workspaces. Calls may be repeated, and made by several replicas at once."""
 
     async def create(
-        self, request: CreateRequest, *, wait: float, before_restore: RestoreCheck | None = None
+        self,
+        request: CreateRequest,
+        *,
+        wait: float,
+        warm_only: bool = False,
+        before_restore: RestoreCheck | None = None,
     ) -> CreateResult:
-        """The workspace of an owner and a key, made if it is not there; waits so many seconds for it to be ready.
+        """Return the workspace of an owner and a key, created if it does not exist; wait so many seconds until it runs.
 
-        Where it was deleted, and is made anew on its data, `before_restore` is asked first with what it will be.
+        A deleted one is restored on its data, after `before_restore` has accepted it. With `warm_only` a `Problem` is
+        raised instead of a cold start.
         """
         ...
 
     async def get(self, id_: str) -> Workspace | None:
-        """One workspace as it is now, deleted ones whose data is kept included."""
+        """Return a workspace as it is now, also a deleted one whose data is retained."""
+        ...
+
+    def cached(self, id_: str) -> Workspace | None:
+        """Return a workspace from the cache of this replica, which may be a moment old."""
         ...
 
     async def settled(self, id_: str, *, wait: float) -> Workspace | None:
-        """The same, once it is neither on its way nor going, or after so many seconds as it is then."""
+        """Return a workspace once it is neither being created nor being deleted, or after so many seconds."""
         ...
 
     async def list(self, chosen: Filter, *, limit: int, after: str | None = None) -> Page:
-        """A page of workspaces by id, as this replica has been told of them: a moment old at the most."""
+        """Return a page of workspaces by id, from the cache of this replica."""
         ...
 
     async def update(self, id_: str, changes: Changes, *, wait: float) -> CreateResult:
-        """Change what is said of it; another class makes it anew, cold, on the same data."""
+        """Change a workspace; another class creates it anew, cold, on the same data."""
         ...
 
     async def delete(self, id_: str, *, keep_for: timedelta) -> Workspace:
-        """Take it away; its data is kept for so long, and destroyed after that."""
+        """Delete a workspace; its data is retained for so long, and destroyed after that."""
         ...
 
     async def suspend(self, id_: str, because: Because) -> Workspace:
-        """Let it sleep: its processes end, its files stay."""
+        """Suspend a workspace: its processes end, its files are retained."""
         ...
 
     async def resume(self, id_: str, *, wait: float, before_restore: RestoreCheck | None = None) -> CreateResult:
-        """Wake it; one that was deleted, and whose data is kept, is made anew on it, as by `create`."""
+        """Resume a workspace; a deleted one whose data is retained is restored on it, as by `create`."""
         ...
 
     async def attach(self, id_: str, lease: Lease) -> Workspace:
-        """Take or renew a lease, where the workspace's mode allows one more."""
+        """Create or renew a lease, if the workspace's mode allows another one."""
         ...
 
     async def detach(self, id_: str, holder: str) -> Workspace:
-        """Give a lease back; one that is not there is no harm."""
+        """Release a lease; one that does not exist is no error."""
+        ...
+
+    async def end_session(self, owner: str, archive: str) -> int:
+        """Record that an owner's chat left the archive; return the number of its workspaces, deleted ones included."""
         ...
 
     async def events(self, id_: str) -> Sequence[Event]:
-        """What happened to it lately, the latest first."""
+        """Return the recent events of a workspace, the latest first."""
         ...
 
     def count_by_state(self) -> Mapping[tuple[str, str], int]:
-        """How many workspaces there are, by class and state."""
+        """Return the number of workspaces by class and state."""
+        ...
+
+    def existing_workspaces(self) -> Sequence[Workspace] | None:
+        """Return all workspaces that are not deleted, as the loops read them; None while the cache is not synced."""
         ...
 
     def is_synced(self) -> bool:
-        """Whether it has seen everything there is once, and has been told of changes lately."""
+        """Return whether everything was read once, and the cache is not stale."""
         ...
 
     def unreadable(self) -> Mapping[str, int]:
-        """How many objects of the cluster cannot be read, by kind."""
+        """Return the number of objects that cannot be read, by kind."""
         ...

@@ -127,7 +127,6 @@ def test_a_task_of_another_origin_keeps_its_name() -> None:
 
 def test_sessions_are_ended_by_their_owner_or_an_operator() -> None:
     async def act(api: ApiClient) -> None:
-        api.dependencies.cluster = api.stage.kube
         bob = (await api.request("bob", "GET", "/me")).json()["owner"]
         ann = (await create(api, mode="session", session="chat-1"))["owner"]
         await create(api, "bob", mode="session", session="chat-1")
