@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -188,7 +187,7 @@ def test_whoever_asks_over_the_api_waits_until_it_has_moved_and_come_back(box: B
         gone(other, name)
         found = box.cluster.find(VOLUMES, volume) or {}
         kept = Workspace(name, OWNER, other.name, "user", "deleted", volume=volume)
-        back_again = asyncio.run(home.restore(found, kept))
+        back_again = run(home.restore, found, kept)
         assert (back_again.class_name, back_again.last_active is not None) == (other.name, True)
         ready(other, name)
         assert volume_of(other, name) == volume

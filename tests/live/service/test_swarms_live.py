@@ -64,7 +64,7 @@ def test_a_swarm_comes_up_whole_shares_a_volume_and_goes(stage: Stage) -> None:
     }
     assert len(handles) == 4
 
-    with pytest.raises(SwarmError, match=r"no room for 3 more: .*pods: 3 of 1"):
+    with pytest.raises(SwarmError, match=r"no room for 3 more: .*pods: 3 needed, 1 of"):
         run(create_swarm, box.cluster, asked(box, "more"), timeout=1)
     assert len(box.all("sandboxclaims")) == 3
     run(delete_swarm, box.cluster, box.space, TASK, KEPT)
