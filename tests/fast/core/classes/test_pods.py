@@ -297,14 +297,18 @@ def test_package_managers_install_into_the_home() -> None:
 def test_the_daemon_of_a_sandbox_is_reached_by_the_gateway_and_the_service_alone() -> None:
     callers = {
         daemon: [
-            peer["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"]
+            peer["podSelector"]["matchLabels"]["app.kubernetes.io/name"]
             for rule in created(sandbox(daemon=daemon), **WORKSPACED).network_policy["spec"].get("ingress", [])  # pyright: ignore[reportOptionalSubscript]
             for peer in rule["from"]
             if rule["ports"] == [{"protocol": "TCP", "port": 49983}]
         ]
         for daemon in ("workspaced", "image", "none")
     }
-    assert callers == {"workspaced": ["gateway", "workspace-service"], "image": ["gateway"], "none": []}
+    assert {daemon: sorted(pods) for daemon, pods in callers.items()} == {
+        "workspaced": ["envoy", "workspace-service", "workspace-service-loops"],
+        "image": ["envoy"],
+        "none": [],
+    }
 
 
 def test_on_fargate_the_daemon_is_reached_from_nodes() -> None:
