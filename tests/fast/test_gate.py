@@ -1,5 +1,4 @@
-"""The gate itself: it fails on a failure, on a group without a test, and in CI on anything that did not run or was not
-asked."""
+"""The gate fails on a failure, on a group without tests, and in CI on any test that was skipped without permission."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ SKIPS = "import pytest\n\n@pytest.mark.skip(reason='needs the moon')\ndef test_t
 
 
 @pytest.mark.parametrize("ci", ["", "true"])
-def test_what_did_not_run_is_told_and_fails_in_ci(
+def test_skipped_tests_are_listed_and_fail_in_ci(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], ci: str
 ) -> None:
     monkeypatch.setenv("CI", ci)
@@ -34,13 +33,13 @@ def test_what_did_not_run_is_told_and_fails_in_ci(
     assert result.counts == {"passed": 1, "skipped": 1}
     assert result.ok is not bool(ci)
     assert gate.print_summary([result], 1.0) == (1 if ci else 0)
-    said = capsys.readouterr().out
-    assert "test_two: needs the moon" in said
-    assert said.splitlines()[-1] == "1 passed, 0 failed, 1 skipped"
+    output = capsys.readouterr().out
+    assert "test_two: needs the moon" in output
+    assert output.splitlines()[-1] == "1 passed, 0 failed, 1 skipped"
 
 
 @pytest.mark.parametrize(("reason", "ok"), [("needs THE_MOON: a folder", True), ("needs the sun", False)])
-def test_only_what_needs_an_absent_variable_may_be_skipped_in_ci(
+def test_only_tests_that_need_an_absent_variable_may_be_skipped_in_ci(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], reason: str, ok: bool
 ) -> None:
     monkeypatch.setenv("CI", "true")
@@ -58,11 +57,11 @@ def test_a_failing_test_fails_the_gate(tmp_path: Path, monkeypatch: pytest.Monke
     assert (result.ok, result.counts) == (False, {"passed": 1, "failed": 1})
 
 
-def test_a_group_whose_tests_all_vanished_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_group_without_tests_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not group(tmp_path, monkeypatch, "# nothing is collected from here\n").ok
 
 
-def test_a_check_is_judged_by_its_exit_code() -> None:
+def test_the_exit_code_of_a_check_is_its_result() -> None:
     program = Path(sys.executable).name
     good = gate.run_check(gate.Check("good", (program, "-c", "pass")))
     bad = gate.run_check(gate.Check("bad", (program, "-c", "raise SystemExit('it said no')")))
@@ -70,7 +69,7 @@ def test_a_check_is_judged_by_its_exit_code() -> None:
     assert "it said no" in bad.output
 
 
-def test_the_same_sources_are_checked_once_unless_ci_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unchanged_sources_are_not_checked_again_except_in_ci(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in (".venv", "model"):
         (tmp_path / name).mkdir()
     source, runs = tmp_path / "model" / "one.py", tmp_path / "runs"
@@ -78,26 +77,26 @@ def test_the_same_sources_are_checked_once_unless_ci_asks(tmp_path: Path, monkey
     monkeypatch.setattr(gate, "ROOT", tmp_path)
     monkeypatch.delenv("CI", raising=False)
 
-    def asked(code: str = "") -> tuple[bool, str, int]:
-        told = f"open({str(runs)!r}, 'a').write('x'); {code}"
-        ended = gate.run_check(gate.Check("kinds", (Path(sys.executable).name, "-c", told), cached=True))
+    def run_check(code: str = "") -> tuple[bool, str, int]:
+        program = f"open({str(runs)!r}, 'a').write('x'); {code}"
+        ended = gate.run_check(gate.Check("kinds", (Path(sys.executable).name, "-c", program), cached=True))
         return ended.ok, ended.summary, runs.stat().st_size
 
-    assert asked("raise SystemExit(1)") == (False, "", 1)
-    assert asked() == (True, "", 2)  # a failure is not remembered
-    assert asked() == (True, "unchanged since it passed", 2)
+    assert run_check("raise SystemExit(1)") == (False, "", 1)
+    assert run_check() == (True, "", 2)  # a failure is not remembered
+    assert run_check() == (True, "unchanged since it passed", 2)
     monkeypatch.setenv("CI", "true")
-    assert asked() == (True, "", 3)
+    assert run_check() == (True, "", 3)
     monkeypatch.delenv("CI")
     source.write_text("ONE = 2\n", encoding="utf-8")
     # What changed while it was checked is checked again.
-    assert asked(f"open({str(source)!r}, 'a').write('TWO = 2')") == (True, "", 4)
-    assert asked() == (True, "", 5)
+    assert run_check(f"open({str(source)!r}, 'a').write('TWO = 2')") == (True, "", 4)
+    assert run_check() == (True, "", 5)
     source.rename(source.with_name("two.py"))
-    assert asked() == (True, "", 6)
+    assert run_check() == (True, "", 6)
 
 
-def test_lanes_go_side_by_side_and_results_stand_in_their_order() -> None:
+def test_lanes_run_in_parallel_and_results_keep_their_order() -> None:
     both = threading.Barrier(2, timeout=30)
 
     def part(name: str) -> gate.Result:
@@ -108,7 +107,7 @@ def test_lanes_go_side_by_side_and_results_stand_in_their_order() -> None:
     assert [result.name for result in gate.side_by_side(lanes)] == ["one", "two", "three", "four"]
 
 
-def test_a_tool_that_cannot_be_had_ends_the_gate_before_its_tests(
+def test_a_tool_that_cannot_be_built_ends_the_gate_before_its_tests(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refused(*_: object) -> None:
@@ -117,6 +116,6 @@ def test_a_tool_that_cannot_be_had_ends_the_gate_before_its_tests(
     monkeypatch.setattr(tools, "ensure", refused)
     monkeypatch.setattr(sys, "argv", ["gate", "--group", "engine"])
     assert gate.main() == 1
-    said = capsys.readouterr().out
-    assert "there is no Go compiler" in said
-    assert "failed: tools" in said
+    output = capsys.readouterr().out
+    assert "there is no Go compiler" in output
+    assert "failed: tools" in output
