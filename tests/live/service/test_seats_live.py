@@ -58,9 +58,9 @@ class Stack:
         engine.plays(PROGRAM)
 
     def told(self, *seats: Object) -> dict[str, str]:
-        common = {"sandbox_class": self.box.name, "size": "1Gi", "mount_path": "/home/agent"}
+        common = {"sandbox_class": self.box.name, "size": "1Gi"}
         objects = class_objects(self.box.plan(self.image), DeploymentValues([self.box.system], self.box.system))
-        template = json.dumps(objects.templates[0]["spec"])
+        template = json.dumps(objects.seat)
         declared = json.dumps([{**common, **seat} for seat in seats])
         return {**self._around, "SYSTEM": self.system, "SEATS": declared, "TEMPLATE": template}
 
