@@ -202,7 +202,9 @@ class KubernetesBackend(Backend):
             if claim is not None and workspace is None:
                 raise not_found("workspace")
             if claim is not None and workspace is not None:
-                outcome = await delete_workspace(self._kube, claim, keep_for, self._now(), wait_for_volume=False)
+                outcome = await delete_workspace(
+                    self._kube, claim, keep_for, self._now(), wait_for_volume=False, policy="Foreground"
+                )
                 if outcome == "done":
                     return await self.reader.get(id_) or workspace
             await _back_off(attempt)

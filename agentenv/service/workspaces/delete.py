@@ -36,10 +36,12 @@ async def delete_workspace(
     *,
     moving_to: str | None = None,
     wait_for_volume: bool = True,
+    policy: str = "Background",
 ) -> Outcome:
     """Delete the workspace of a claim, and have its volume record until when its data is retained.
 
     A sandbox without a volume may be about to have one: that is `waiting`, unless the caller does not wait for it.
+    With the propagation policy `Foreground` the claim exists until its sandbox is gone, and shows that it is deleted.
     """
     metadata = claim["metadata"]
     labels = owner_labels(claim)
@@ -66,7 +68,7 @@ async def delete_workspace(
         }
         if not await api.patch(VOLUMES, volume, changes):
             return "overtaken"
-    await _delete_claim(api, claim)
+    await _delete_claim(api, claim, policy)
     if not keep_for:
         await _delete_reserved_claim(api, claim)
     return "done"
@@ -105,11 +107,10 @@ async def _delete_reserved_claim(api: KubeApi, claim: Document) -> None:
         await api.delete(VOLUME_CLAIMS, volume_claim, any_version=True)
 
 
-async def _delete_claim(api: KubeApi, claim: Document) -> None:
+async def _delete_claim(api: KubeApi, claim: Document, policy: str) -> None:
     """Delete a claim in whatever state it is: its controller writes to it all the time."""
     metadata = claim["metadata"]
-    # In the foreground: it exists until its sandbox is gone, and says that it is being deleted.
-    while not await api.delete(CLAIMS, claim, any_version=True, policy="Foreground"):
+    while not await api.delete(CLAIMS, claim, any_version=True, policy=policy):
         current = await api.find(CLAIMS, metadata["name"], metadata["namespace"])
         if current is None or required(current, "metadata", "uid") != metadata["uid"]:
             return
