@@ -1,8 +1,8 @@
-"""The Kubernetes API as coroutines: the kinds that the service knows, and the verbs on their plain documents.
+"""Access the Kubernetes API by coroutines: the kinds that the service uses, and requests on their plain documents.
 
 lightkube provides credentials: kubeconfig, exec plugins, and renewed service account tokens. Requests are built here,
-because a service needs what typed clients leave out: the version of a list, bookmarks, preconditions of deletes, and
-retries of what is transient. `docs/decisions/kubernetes-client.md` has the figures.
+because a service needs what typed clients leave out. That is resource versions of lists, bookmarks, preconditions of
+deletes, and retries of transient errors. `docs/decisions/kubernetes-client.md` has the figures.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Document", "section"]
 
-# The field manager of everything that the service writes.
+# The field manager of all writes of the service.
 MANAGER = "workspace-service"
-# A sandbox is twelve kilobytes, and eight times that once parsed. So passes read short pages. An informer keeps a row
-# of each object only, and lists once.
+# A sandbox has 12 kB, and needs eight times as much memory once parsed. So passes read short pages. An informer stores
+# only one row per object, and lists once.
 PAGE, INFORMER_PAGE = 50, 500
 ATTEMPTS = 6
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
-# The API server sends a bookmark each minute: a watch that is silent for longer is broken, and is cut.
+# The API server sends a bookmark each minute. A watch without an event for longer is broken, and is closed.
 WATCH_SILENCE = 90.0
-# Media types by which only the metadata of objects is sent.
+# Media types of responses with only the metadata of objects.
 METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 METADATA_ONLY_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
@@ -78,12 +78,12 @@ _TOKEN_REVIEWS = Kind("/apis/authentication.k8s.io/v1", "tokenreviews", "TokenRe
 
 Item = TypeVar("Item")
 
-# Label values by name; None where the label only has to exist.
+# Label values by name; None selects objects that have the label with any value.
 Labels = Mapping[str, str | None]
 
 
 class KubeApiError(Exception):
-    """The API server refused a request, with its own message; or it did not answer, which is code 503."""
+    """A request that the API server refused, with the server's message; code 503 where it did not respond."""
 
     def __init__(self, message: str, code: int = 0, reason: str = "", *, retry_after: float | None = None) -> None:
         super().__init__(message)
@@ -95,49 +95,49 @@ class KubeApiError(Exception):
     @property
     def transient(self) -> bool:
         """Return whether the server cannot answer now, as opposed to a request that it refuses."""
-        # An admission webhook that fails closed is a 500, too; its message does not change in two seconds.
+        # An admission webhook that fails closed also responds with 500, and its message does not change on a retry.
         busy = self.code == HTTPStatus.TOO_MANY_REQUESTS or self.code >= HTTPStatus.INTERNAL_SERVER_ERROR
         return busy and "denied the request" not in self.message
 
 
 class WatchExpiredError(KubeApiError):
-    """A watch or a list cannot be continued from its version."""
+    """A watch or a list that cannot be continued from its resource version."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, HTTPStatus.GONE, "Expired")
 
 
 class KubeApi(Protocol):
-    """The verbs on Kubernetes objects. A change applies to the version that was read, and to no other."""
+    """The operations on Kubernetes objects. A change applies only to the resource version that was read."""
 
     def list(self, kind: Kind, namespace: str | None = None, labels: Labels | None = None) -> AsyncIterator[Document]:
-        """Yield all objects of a kind, of one namespace or of all."""
+        """Yield all objects of a kind, in one namespace or in all."""
         ...
 
     async def find(self, kind: Kind, name: str, namespace: str | None = None) -> Document | None:
-        """Return an object, or None where it does not exist."""
+        """Return an object, or None if it does not exist."""
         ...
 
     async def create(self, kind: Kind, document: Mapping[str, Any]) -> Document | None:
-        """Create an object and return it; None where one of its name exists."""
+        """Create an object and return it; None if an object of this name exists."""
         ...
 
     async def patch(self, kind: Kind, existing: Mapping[str, Any], changes: Mapping[str, Any]) -> Document | None:
-        """Merge changes into an object as it was read and return it; None where it changed since, or is gone."""
+        """Merge changes into an object and return it; None if it was changed since it was read, or is gone."""
         ...
 
     async def delete(
         self, kind: Kind, existing: Mapping[str, Any], *, any_version: bool = False, policy: str = "Background"
     ) -> bool:
-        """Delete an object as it was read; return False where it changed since, or is gone.
+        """Delete an object; return False if it was changed since it was read, or is gone.
 
-        With `any_version` it is deleted in whatever state it is, as long as its uid is the same.
+        With `any_version` only its uid has to be the same.
         """
         ...
 
 
 class KubeClient(KubeApi):
-    """A client of one API server. Transient errors are retried `attempts` times in all."""
+    """A client of one API server. A request with a transient error is sent `attempts` times at most."""
 
     def __init__(
         self,
@@ -149,7 +149,7 @@ class KubeClient(KubeApi):
         clock: ServerClock | None = None,
     ) -> None:
         self._client = client
-        # Set by the dates of responses.
+        # Set by the `Date` header of responses.
         self.clock = clock or ServerClock()
         self._attempts = attempts
         self._pause = pause
@@ -157,7 +157,7 @@ class KubeClient(KubeApi):
 
     @classmethod
     def from_kubeconfig(cls, path: Path | None, *, attempts: int = ATTEMPTS) -> KubeClient:
-        """Return a client by a kubeconfig's current context; without a path, by the pod's service account."""
+        """Return a client for a kubeconfig's current context; without a path, for the pod's service account."""
         from lightkube import KubeConfig
 
         config: Any = KubeConfig.from_file(path) if path else KubeConfig.from_service_account()
@@ -165,7 +165,7 @@ class KubeClient(KubeApi):
 
     @classmethod
     def from_kubeconfig_document(cls, document: Mapping[str, Any], *, attempts: int = ATTEMPTS) -> KubeClient:
-        """Return a client by a parsed kubeconfig."""
+        """Return a client for a parsed kubeconfig."""
         from lightkube import KubeConfig
 
         untyped: Any = KubeConfig
@@ -178,15 +178,15 @@ class KubeClient(KubeApi):
         return cls(Connection(config.get()), attempts=attempts)
 
     def without_retries(self) -> KubeClient:
-        """Return a client of the same connection whose caller retries by itself."""
+        """Return a client on the same connection that does not retry, for callers that do."""
         return KubeClient(self._client, attempts=1, clock=self.clock)
 
     async def close(self) -> None:
-        """Close its connections."""
+        """Close the connections."""
         await self._client.aclose()
 
     async def find(self, kind: Kind, name: str, namespace: str | None = None) -> Document | None:
-        """Return an object, or None where it does not exist."""
+        """Return an object, or None if it does not exist."""
         try:
             return await self.request("GET", kind.path(namespace, name))
         except KubeApiError as error:
@@ -195,7 +195,7 @@ class KubeClient(KubeApi):
             raise
 
     async def create(self, kind: Kind, document: Mapping[str, Any]) -> Document | None:
-        """Create an object and return it; None where one of its name exists, perhaps by an earlier attempt."""
+        """Create an object and return it; None if an object of this name exists, perhaps by an earlier attempt."""
         namespace = document["metadata"].get("namespace")
         try:
             return await self.request("POST", kind.path(namespace), document, params={"fieldManager": MANAGER})
@@ -205,9 +205,9 @@ class KubeClient(KubeApi):
             raise
 
     async def patch(self, kind: Kind, existing: Mapping[str, Any], changes: Mapping[str, Any]) -> Document | None:
-        """Merge changes into an object as it was read and return it; None where it changed since, or is gone.
+        """Merge changes into an object and return it; None if it was changed since it was read, or is gone.
 
-        The version is that of `existing`; without one, only its uid has to be the same.
+        The patch requires the uid of `existing`, and its resource version if it has one.
         """
         metadata: Document = existing["metadata"]
         pinned = {key: metadata[key] for key in ("uid", "resourceVersion") if metadata.get(key)}
@@ -223,7 +223,7 @@ class KubeClient(KubeApi):
     async def delete(
         self, kind: Kind, existing: Mapping[str, Any], *, any_version: bool = False, policy: str = "Background"
     ) -> bool:
-        """Delete an object as it was read; return False where it changed since, or is gone."""
+        """Delete an object; return False if it was changed since it was read, or is gone."""
         metadata: Document = existing["metadata"]
         keys = ("uid",) if any_version else ("uid", "resourceVersion")
         options = {
@@ -253,7 +253,7 @@ class KubeClient(KubeApi):
     async def list(
         self, kind: Kind, namespace: str | None = None, labels: Labels | None = None, *, fields: str = ""
     ) -> AsyncIterator[Document]:
-        """Yield all objects of a kind, without their managed fields, which are half of an object."""
+        """Yield all objects of a kind, without their managed fields, which are half of an object's size."""
         selector = ",".join(key if value is None else f"{key}={value}" for key, value in (labels or {}).items())
         async for page, _ in self.pages(kind, namespace, labels=selector, fields=fields, size=PAGE):
             for document in page:
@@ -270,7 +270,7 @@ class KubeClient(KubeApi):
         metadata_only: bool = False,
         size: int = INFORMER_PAGE,
     ) -> AsyncIterator[tuple[builtins.list[Document], str]]:
-        """Yield pages of objects with the version of the list; `metadata_only` drops spec and status."""
+        """Yield pages of objects with the list's resource version; `metadata_only` omits spec and status."""
         continue_token = ""
         while True:
             params = {"limit": str(size)}
@@ -302,9 +302,9 @@ class KubeClient(KubeApi):
         metadata_only: bool = False,
         on_open: Callable[[], None] = lambda: None,
     ) -> AsyncIterator[tuple[str, Document]]:
-        """Watch all objects of a kind from a version on; `WatchExpiredError` where that is too old.
+        """Watch all objects of a kind from a resource version; raise `WatchExpiredError` if that is too old.
 
-        `on_open` is called once the watch is open.
+        `on_open` is called as soon as the watch is open.
         """
         params = {"watch": "true", "resourceVersion": version, "allowWatchBookmarks": "true"}
         params |= {"timeoutSeconds": str(seconds)}
@@ -338,9 +338,9 @@ class KubeClient(KubeApi):
         params: Mapping[str, str] | None = None,
         accept: str = "",
     ) -> Document:
-        """Send a request, and retry where the error is transient.
+        """Send a request, and retry it after a transient error.
 
-        Every request can be repeated: a created object has a name, and a change names the version that was read.
+        Every request can be repeated: created objects have fixed names, and changes name the resource version.
         """
         with traces.client_span(f"{method} {_plural(path)}", {"http.request.method": method}) as span:
             return await self._request(span, method, path, body, params=params, accept=accept)
@@ -382,7 +382,7 @@ class KubeClient(KubeApi):
                     raise error
             if attempt == self._attempts - 1:
                 raise error
-            # Full jitter: replicas that were refused together do not retry together.
+            # Full jitter, so that replicas that were refused together do not retry together.
             longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2**attempt)
             await self._pause(self._chance() * longest + min(error.retry_after or 0.0, LONGEST_PAUSE))
         raise AssertionError("the last attempt returns or raises")
@@ -394,7 +394,7 @@ async def collect(documents: AsyncIterable[Item]) -> list[Item]:
 
 
 async def _lines(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Whole lines, as soon as each is there; what a broken connection leaves of one is no line."""
+    """Yield whole lines as soon as each is received; drop an incomplete line of a broken connection."""
     partial: list[bytes] = []
     async for part in parts:
         *whole, last = part.split(b"\n")
@@ -408,7 +408,7 @@ async def _lines(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 def _plural(path: str) -> str:
-    """Of which kind of objects a path is; none of its names."""
+    """Return the plural name of the kind in a path, without names of objects."""
     parts = path.strip("/").split("/")
     segments = parts[2:] if parts[0] == "api" else parts[3:]
     segments = segments[2:] if segments[:1] == ["namespaces"] and len(segments) > 2 else segments
@@ -420,7 +420,7 @@ def _error_of(response: httpx2.Response, method: str = "GET") -> KubeApiError:
     message = text(status, "message") or response.text[:300] or response.reason_phrase
     code, reason = response.status_code, text(status, "reason")
     if method == "POST" and (code, reason) == (HTTPStatus.CONFLICT, "Conflict"):
-        # A create read nothing that could be old: another object was counted in its quota at the same time.
+        # A create depends on no resource version: another object was counted in its quota at the same time.
         code = HTTPStatus.SERVICE_UNAVAILABLE
     return KubeApiError(message, code, reason, retry_after=_retry_after(response))
 

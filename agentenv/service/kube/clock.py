@@ -1,4 +1,4 @@
-"""What time it is, as the API server says: one time for all replicas, whatever their machines' clocks say."""
+"""Keep time by the API server's clock, which is the same for all replicas."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 
-# For how long what the server said is enough to destroy by. Who leads is told at each renewal.
+# For so many seconds after a response, the time is certain enough to destroy data. The leader renews more often.
 FRESH = 30.0
-# What is told by an answer is older when it is read, by as long as the answer took. A server that seems to be further
-# behind than any takes was put back.
+# A response is older by its latency when it is read. If the server seems to be behind by more than this, its clock was
+# set back.
 LONGEST = timedelta(seconds=10)
 
 
 class ServerClock:
-    """The API server's clock: what it said, and how long ago that was by a clock that nobody sets.
+    """The API server's clock: its last known time, and the time since then by the monotonic clock.
 
-    This machine's own time is gone by until the server has said something, and never after: it may be put right, or
-    wrong, at any moment. It goes back only with the server's own clock, and is never ahead of that: each answer says
-    what time it was at least, and the latest of them counts. So nothing is dated in the future.
+    Until the first response the local clock is used, and never after: it may be adjusted at any moment. The time goes
+    back only if the server's clock does, and is never ahead of it. Each response is a lower bound, and the latest bound
+    counts. So no timestamp lies in the future.
     """
 
     def __init__(
@@ -34,24 +34,24 @@ class ServerClock:
 
     @property
     def known(self) -> bool:
-        """Whether the server has said lately what time it is."""
+        """Return whether a recent response has confirmed the time."""
         return self._reference is not None and self.monotonic() - self._last_response < FRESH
 
     def now(self) -> datetime:
-        """What time it is."""
+        """Return the current time."""
         return self._at(self.monotonic())
 
     def observe(self, server: datetime, at: float) -> None:
-        """It was this time by the server's clock, at that moment of the monotonic one or a little before.
+        """Record the server's time at a time of the monotonic clock, or shortly before.
 
-        The server tells whole seconds, cut off: it may have been up to a second later.
+        The server truncates to whole seconds: its time may have been up to a second later.
         """
         self._last_response = at
         if self._reference is None or not timedelta(0) <= self._at(at) - server < LONGEST:
             self._reference = (server, at)
 
     def observe_date(self, date: str | None) -> None:
-        """The server has just answered, at this date by its own clock; what is no date says nothing."""
+        """Record the `Date` header of a response that was just received; ignore an invalid one."""
         at = self.monotonic()
         try:
             server = parsedate_to_datetime(date or "")

@@ -1,7 +1,8 @@
-"""A connection to the API server by aiohttp, which costs a replica half of what httpx does.
+"""Connect to the API server by aiohttp, which costs a replica half of the CPU time that httpx takes.
 
-Where the server is, whom it is trusted by, and who we are is lightkube's to say, also how a token is renewed. It asks,
-answers and fails in httpx's words, which are what lightkube's other clients speak: whoever asks knows of one kind only.
+lightkube's configuration has the server's address, its certificate authority and the user's credentials, and renews
+tokens. Requests, responses and errors have httpx's types, as lightkube's other clients have. So callers handle one kind
+only.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ import httpx2
 from lightkube.config.client_adapter import user_auth, verify_cluster
 from lightkube.config.models import User
 
-# As many as a burst asks by at once. What is idle is kept for the next one, which is not to wait for a handshake, and
-# for less long than API servers keep it (90 s).
+# As many connections as a burst needs. Idle ones are reused, to save the next burst the TLS handshakes. They are closed
+# before API servers close them (after 90 s).
 MAX_CONNECTIONS, IDLE_SECONDS = 128, 60.0
 TIMEOUT = httpx2.Timeout(10.0)
 LONGEST_HEADER = 65_536
@@ -28,12 +29,12 @@ _AUTHORIZATION = "Authorization"
 
 
 class Connection:
-    """One API server, as what a single configuration of lightkube says of it."""
+    """A connection to one API server by a lightkube configuration."""
 
     def __init__(self, config: Any) -> None:
         self._config = config
         self._server = str(config.cluster.server).rstrip("/")
-        # A context without a user is one that the server knows by nothing.
+        # A context without a user is anonymous.
         self._user: Any = config.user or User()
         self._auth: Any = user_auth(self._user)
         self._session: aiohttp.ClientSession | None = None
@@ -48,7 +49,7 @@ class Connection:
         content: bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> httpx2.Response:
-        """One request, and its whole answer."""
+        """Send a request, and return the whole response."""
         with _translated_errors():
             response = await self._send(method, path, TIMEOUT, params=params, data=content, headers=headers)
             async with response:
@@ -64,15 +65,15 @@ class Connection:
         headers: Mapping[str, str] | None = None,
         timeout: httpx2.Timeout = TIMEOUT,
     ) -> AsyncGenerator[httpx2.Response]:
-        """One request whose answer is read as it comes."""
+        """Send a request, and yield a response whose body is read in parts."""
         with _translated_errors():
             response = await self._send(method, path, timeout, params=params, headers=headers)
         async with response:
             yield _response(response, stream=_Stream(response))
 
     async def aclose(self) -> None:
-        """Let go of what is open."""
-        # First, or whoever reads one would wait for ever: a session closes connections, and tells nobody.
+        """Close the session and all open responses."""
+        # Close responses first: closing the session does not wake their readers, which would wait for ever.
         for response in list(self._responses):
             response.close()
         if self._session is not None:
@@ -81,7 +82,7 @@ class Connection:
     async def _send(
         self, method: str, path: str, timeout: httpx2.Timeout, *, headers: Mapping[str, str] | None, **options: Any
     ) -> aiohttp.ClientResponse:
-        """The beginning of an answer; where who we are no longer counts it is asked anew, and sent again."""
+        """Send a request and return the response, its body unread; renew credentials that are no longer valid."""
         headers_ = dict(headers or {})
         if self._auth is None:
             return await self._start(method, path, timeout, headers=headers_, **options)
@@ -105,7 +106,7 @@ class Connection:
     async def _start(self, method: str, path: str, timeout: httpx2.Timeout, **options: Any) -> aiohttp.ClientResponse:
         client_timeout = aiohttp.ClientTimeout(total=None, connect=timeout.connect, sock_read=timeout.read)
         send = self._open_session().request
-        # aiohttp itself would wait for as long as a server takes nothing more of what it is sent.
+        # aiohttp has no timeout of its own for a server that stops reading the request.
         async with asyncio.timeout(_total_timeout(timeout)):
             response = await send(
                 method, f"{self._server}{path}", timeout=client_timeout, allow_redirects=False, **options
@@ -114,7 +115,7 @@ class Connection:
         return response
 
     def _open_session(self) -> aiohttp.ClientSession:
-        # Within the loop that it is used in, which there is not yet when this is made.
+        # A session needs a running event loop, which does not exist in `__init__`.
         if self._session is None:
             tls = verify_cluster(self._config.cluster, self._user, self._config.abs_file)
             self._session = aiohttp.ClientSession(
@@ -123,15 +124,15 @@ class Connection:
                 # Warnings of admission policies are headers, and may be long.
                 max_line_size=LONGEST_HEADER,
                 max_field_size=LONGEST_HEADER,
-                # Not by `trust_env`, which asks a thread for it, and another for a .netrc, at each request: that
-                # doubles what one costs, and who we are in a .netrc stands in the way of who we are here.
+                # Not by `trust_env`, which starts a thread for the proxy and one for .netrc at each request. That
+                # doubles the cost of a request, and credentials in a .netrc would replace those of the kubeconfig.
                 proxy=_proxy(self._server),
             )
         return self._session
 
 
 class _Stream(httpx2.AsyncByteStream):
-    """What of an answer has still to come."""
+    """The rest of a response's body."""
 
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         self._answer = response
@@ -143,8 +144,8 @@ class _Stream(httpx2.AsyncByteStream):
 
 
 def _response(response: aiohttp.ClientResponse, **body: Any) -> httpx2.Response:
-    # What says how the body was packed is of no use any more: it is unpacked. The others stay bytes: an admission
-    # policy warns in whichever language it was written.
+    # The body is already decoded, so headers about its encoding are dropped. The others stay bytes, as warnings of an
+    # admission policy may be in any language.
     headers = [(name, value) for name, value in response.raw_headers if name.lower() not in _ENCODING_HEADERS]
     return httpx2.Response(response.status, headers=headers, **body)
 
@@ -153,14 +154,14 @@ _ENCODING_HEADERS = frozenset({b"content-encoding", b"content-length", b"transfe
 
 
 def _total_timeout(timeout: httpx2.Timeout) -> float | None:
-    """How long an answer may take to begin, all in all."""
+    """Return the number of seconds within which a response has to start."""
     if timeout.connect is None or timeout.write is None or timeout.read is None:
         return None
     return timeout.connect + timeout.write + timeout.read
 
 
 def _proxy(server: str) -> str | None:
-    """What the environment has requests to a server go through."""
+    """Return the proxy for a server by the environment variables, or None."""
     address = urlsplit(server)
     if proxy_bypass(address.hostname or ""):
         return None

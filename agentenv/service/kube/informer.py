@@ -1,11 +1,11 @@
-"""Keeps up with all objects of a kind: what there is, and then what happens to them.
+"""Keep a cache of all objects of a kind up to date by a list and a watch.
 
-It lists once and watches from there. Where a watch breaks it is taken up where it was; where that is too long ago
-everything is listed again, and what is no longer there is told as gone. Nobody may take what it tells for the truth: it
-is a moment old, and older while the API server is away.
+A broken watch is continued from its resource version. If that has expired, everything is listed again, and objects that
+are gone are dropped. The cache lags behind the API server, and more so while the server is not available: it is never
+the source of truth.
 
-An object whose update cannot be read is told as gone, reported and counted: what was known of it is no longer true, and
-the others are not to wait for it.
+An object whose update cannot be read is dropped, reported and counted. What was known of it is outdated, and the
+updates of other objects must not wait for it.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from agentenv.service.kube.unreadable import REPORTS, Key, Reports, key_of
 
 _LOG = logging.getLogger(__name__)
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0
-# What is known counts as stale when the server was not heard for so many seconds. A quiet cluster is heard by its
-# bookmarks; a watch that was cut without a word is noticed by its silence and taken up again within this.
+# The cache is stale after so many seconds without an event. In a quiet cluster bookmarks are events. A connection that
+# broke without notice is detected and replaced within this time.
 STALE_AFTER = WATCH_SILENCE + 3 * LONGEST_PAUSE
 
 
 class Informer:
-    """All objects of a kind that have certain labels; `bare` for no more than their metadata."""
+    """An informer of all objects of a kind that match selectors; `metadata_only` omits spec and status."""
 
     def __init__(
         self,
@@ -52,23 +52,23 @@ class Informer:
         self._selector: dict[str, Any] = {"labels": labels, "fields": fields, "metadata_only": metadata_only}
         self._known: set[Key] = set()
         self._version = ""
-        self._last_event = -STALE_AFTER  # as of when what is known was complete
+        self._last_event = -STALE_AFTER  # when the cache was last known to be complete
         self.listed = asyncio.Event()
-        self.watching = False  # whether the server tells it of changes just now
+        self.watching = False  # whether a watch is open
         self.unreadable: set[Key] = set()
 
     @property
     def kind(self) -> str:
-        """The kind of its objects."""
+        """Return the kind of the objects."""
         return self._kind.kind
 
     @property
     def fresh(self) -> bool:
-        """Whether everything was listed once, and what is known is no staler than `STALE_AFTER`."""
+        """Return whether everything was listed once, and the last event is no older than `STALE_AFTER`."""
         return self.listed.is_set() and self._clock() - self._last_event <= STALE_AFTER
 
     async def run(self) -> None:
-        """Keep up until cancelled."""
+        """List and watch until cancelled."""
         pause = FIRST_PAUSE
         while True:
             try:
@@ -78,7 +78,7 @@ class Informer:
                 async for event_type, document in self._kube.watch(
                     self._kind,
                     self._version,
-                    seconds=random.randint(240, 360),  # noqa: S311 - so that not all replicas come back at once
+                    seconds=random.randint(240, 360),  # noqa: S311 - so that replicas do not reconnect together
                     on_open=self._on_open,
                     **self._selector,
                 ):
@@ -110,7 +110,7 @@ class Informer:
             for document in page:
                 seen.add(key_of(document))
                 self._update(document)
-            # A page of hundreds takes milliseconds to read; whoever waits for an answer is let through between.
+            # Reading a page of hundreds takes milliseconds; let other requests run in between.
             await asyncio.sleep(0)
         for key in self._known - seen:
             self._remove(key)
@@ -133,7 +133,7 @@ class Informer:
         key = key_of(document)
         try:
             self._put(document)
-        except Exception as failure:  # noqa: BLE001 - whatever is wrong with one, the others are told of
+        except Exception as failure:  # noqa: BLE001 - one unreadable object does not stop the others
             self._remove(key)
             self.unreadable.add(key)
             self._reports.report(self.kind, key, failure)
@@ -144,5 +144,5 @@ class Informer:
         self.unreadable.discard(key)
         try:
             self._drop(key)
-        except Exception as failure:  # noqa: BLE001 - nor does one that cannot be dropped end the watch
+        except Exception as failure:  # noqa: BLE001 - nor does it end the watch
             self._reports.report(self.kind, key, failure)

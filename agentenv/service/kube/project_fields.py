@@ -1,6 +1,6 @@
-"""Of a document no more than what somebody looks at: whoever holds ten thousand of them holds no more than that.
+"""Keep only the needed fields of documents, to save memory where ten thousand of them are held.
 
-Names that many of them have are held once.
+Strings that many documents share are stored once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Path = tuple[str, ...]
 
 
 def project_fields(document: Document, paths: Sequence[Path]) -> Document:
-    """A document with those of its fields that are named, where it has them."""
+    """Return a document with only the named fields, as far as it has them."""
     projected: Document = {}
     for path in paths:
         value, within = document, projected
@@ -31,5 +31,5 @@ def project_fields(document: Document, paths: Sequence[Path]) -> Document:
     return projected
 
 
-# Of what is shorter, most is a word: a phase, a policy, a namespace. Names of single things and moments are longer.
+# Short strings are mostly shared: phases, policies, namespaces. Object names and timestamps are longer.
 _SHORT = 20

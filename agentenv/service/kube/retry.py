@@ -1,7 +1,7 @@
-"""An API that waits for a server that cannot answer now: a task of many requests is not lost for one of them.
+"""Retry requests for as long as a task of many requests may take, where the API server is unavailable.
 
-A single request is better refused, so that its caller retries. A task that is half done with hundreds has to go on, or
-to undo what it did, and a busy server allows neither.
+A single request should rather fail, so that its caller retries. A task with hundreds of requests has to complete or to
+undo what it did, and a busy server allows neither.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class RetryingApi(KubeApi):
             yield document
 
     async def find(self, kind: Kind, name: str, namespace: str | None = None) -> Document | None:
-        """Return an object, or None where it does not exist."""
+        """Return an object, or None if it does not exist."""
         return await self._retry(lambda: self._api.find(kind, name, namespace))
 
     async def create(self, kind: Kind, document: Mapping[str, Any]) -> Document | None:
-        """Create an object and return it; None where one of its name existed before the first attempt."""
+        """Create an object and return it; None if one of its name existed before the first attempt."""
         maybe_created = False
 
         async def create() -> Document | None:
@@ -60,13 +60,13 @@ class RetryingApi(KubeApi):
         return await self._retry(create)
 
     async def patch(self, kind: Kind, existing: Mapping[str, Any], changes: Mapping[str, Any]) -> Document | None:
-        """Merge changes into an object as it was read; None where it changed since, perhaps by an earlier attempt."""
+        """Merge changes into an object; None if it was changed since it was read, perhaps by an earlier attempt."""
         return await self._retry(lambda: self._api.patch(kind, existing, changes))
 
     async def delete(
         self, kind: Kind, existing: Mapping[str, Any], *, any_version: bool = False, policy: str = "Background"
     ) -> bool:
-        """Delete an object as it was read; return False where it changed since, or is gone."""
+        """Delete an object; return False if it was changed since it was read, or is gone."""
         return await self._retry(lambda: self._api.delete(kind, existing, any_version=any_version, policy=policy))
 
     async def _retry(self, operation: Callable[[], Awaitable[Response]]) -> Response:

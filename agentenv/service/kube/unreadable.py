@@ -10,13 +10,13 @@ from typing import TypeVar
 from agentenv.core.values.object_fields import Document, section, text
 
 _LOG = logging.getLogger(__name__)
-# One object is named again after so many seconds, for as long as it stays unreadable.
+# The same object is reported again after so many seconds while it stays unreadable.
 AGAIN_AFTER = 600.0
-# Lines a minute, however many objects there are; what is left out is counted in the next line.
+# The limit of reports per minute. The next report has the number of omitted ones.
 MOST_A_MINUTE = 20
 _REMEMBERED = 10_000
 
-# What using an object raises that is not as it should be: it concerns the one, and a pass goes on to the others.
+# Errors that a malformed object raises. They concern that object only: a pass continues with the others.
 ODD = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 Row = TypeVar("Row")
@@ -24,7 +24,7 @@ Key = tuple[str, str]
 
 
 class Reports:
-    """The reports of one process."""
+    """Rate-limited reports of unreadable objects, for one process."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -32,7 +32,7 @@ class Reports:
         self._minute, self._lines, self._omitted = clock(), 0, 0
 
     def report(self, kind: str, key: Key, failure: BaseException) -> None:
-        """Log that an object cannot be read, unless it was reported lately or too many were."""
+        """Log that an object cannot be read, unless it was reported recently or the rate limit is reached."""
         now = self._clock()
         last = self._reported.pop((kind, key), None)
         if last is not None and now - last < AGAIN_AFTER:
@@ -50,14 +50,14 @@ class Reports:
         facts = {"kind": kind, "namespace": key[0], "name": key[1], "failure": type(failure).__name__}
         facts |= {"where": _where(failure), "omitted": self._omitted}
         self._omitted = 0
-        _LOG.error("an object cannot be read and is left out", extra={"facts": facts})
+        _LOG.error("an object cannot be read and is omitted", extra={"facts": facts})
 
 
 REPORTS = Reports()
 
 
 def key_of(document: object) -> Key:
-    """Return the namespace and name of an object; empty ones where it says none."""
+    """Return the namespace and name of an object; empty strings where it has none."""
     metadata = section(document, "metadata")
     return text(metadata, "namespace"), text(metadata, "name")
 
@@ -69,11 +69,11 @@ async def readable(
     failures: list[str] | None = None,
     reports: Reports = REPORTS,
 ) -> AsyncIterator[tuple[Document, Row]]:
-    """Read each document; one that cannot be read is reported, named in `failures` and left out."""
+    """Yield each document with its row; report a document that cannot be read, add it to `failures`, and omit it."""
     async for document in _each(documents):
         try:
             row = read(document)
-        except Exception as failure:  # noqa: BLE001 - whatever is wrong with one, the others are read
+        except Exception as failure:  # noqa: BLE001 - one unreadable object does not stop the others
             key = key_of(document)
             reports.report(kind, key, failure)
             if failures is not None:

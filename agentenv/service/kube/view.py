@@ -1,7 +1,8 @@
-"""What this replica has been told of: workspaces for lists, volumes and pools for what comes next. Never the truth.
+"""A cached view of the cluster: workspaces for lists, and volumes and pools for the next requests.
 
-It is fed by informers and kept small: a row for each object, with what lists and choices ask for. Whatever is changed,
-handed over or refused to somebody is read from the API server first, or named by the version that was seen here.
+Informers update it. It has a small row for each object, with the fields that lists and choices need. It is never the
+source of truth. Before anything is changed, handed over or refused, it is read from the API server, or its resource
+version is required.
 """
 
 from __future__ import annotations
@@ -25,18 +26,18 @@ from agentenv.service.kube.client import Document
 
 Key = tuple[str, str]
 _NOTHING: Mapping[str, Any] = {}
-# Of so many whose claims went it is known that they were there; whoever comes back, mostly does so soon.
+# So many recently deleted ids are remembered: most workspaces that are restored are restored soon.
 MAX_RECENTLY_DELETED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class VolumeRow:
-    """A volume of a class: whose it is, and whether it would stay."""
+    """A volume of a class, with its owner labels and its reclaim policy."""
 
     name: str
     uid: str
     version: str
-    claim: str  # the claim of a volume that it is bound to, and that one's namespace and uid
+    claim: str  # the volume claim that it is bound to, and below its namespace and uid
     namespace: str
     claim_uid: str
     bound: bool
@@ -59,24 +60,24 @@ class PoolRow:
 
 
 class ClusterView:
-    """All of it, by what it is looked up by."""
+    """The cached rows, with an index for each lookup."""
 
     def __init__(self) -> None:
-        self._rows: dict[Key, Workspace] = {}  # of claims by namespace and name, of volumes by their name alone
+        self._rows: dict[Key, Workspace] = {}  # claims by namespace and name, volumes by name alone
         self._by_id: dict[str, set[Key]] = {}
         self._ids: list[str] = []
-        self._ids_by_reader: dict[str, set[str]] = {}  # owner, or whom it is shared with -> ids
-        self._recently_deleted: dict[str, None] = {}  # ids whose claims have gone, the latest last
+        self._ids_by_reader: dict[str, set[str]] = {}  # owner, or user it is shared with -> ids
+        self._recently_deleted: dict[str, None] = {}  # ids whose claims were deleted, the latest last
         self._waiting: dict[str, set[asyncio.Future[None]]] = {}
         self._volumes: dict[str, VolumeRow] = {}
         self._volume_of: dict[Key, str] = {}
         self._pools: dict[Key, PoolRow] = {}
         self._current: dict[str, dict[str, tuple[str, ...]]] = {}
 
-    # What informers tell.
+    # Updates by informers.
 
     def put_claim(self, claim: Document) -> None:
-        """A claim is there, or has changed."""
+        """Add or update a claim."""
         key = (required(claim, "metadata", "namespace"), required(claim, "metadata", "name"))
         workspace = workspace_of_claim(claim)
         if workspace is None:
@@ -85,7 +86,7 @@ class ClusterView:
             self._set_row(key, _interned(workspace))
 
     def drop_claim(self, key: Key) -> None:
-        """A claim is gone."""
+        """Remove a deleted claim."""
         before = self._rows.get(key)
         if before is not None:
             self._recently_deleted.pop(before.id, None)
@@ -95,7 +96,7 @@ class ClusterView:
         self._remove_row(key)
 
     def put_volume(self, volume: Document) -> None:
-        """A volume is there, or has changed."""
+        """Add or update a volume."""
         metadata, spec = section(volume, "metadata"), section(volume, "spec")
         name = required(volume, "metadata", "name")
         claim_ref = section(spec, "claimRef")
@@ -121,14 +122,14 @@ class ClusterView:
             self._set_row(("", name), _interned(deleted))
 
     def drop_volume(self, key: Key) -> None:
-        """A volume is gone."""
+        """Remove a deleted volume."""
         row = self._volumes.pop(key[1], None)
         if row and self._volume_of.get((row.namespace, row.claim)) == row.name:
             del self._volume_of[row.namespace, row.claim]
         self._remove_row(("", key[1]))
 
     def put_pool(self, pool: Document) -> None:
-        """A pool is there, or has changed."""
+        """Add or update a warm pool."""
         metadata = section(pool, "metadata")
         labels = section(metadata, "labels")
         namespace, name = required(pool, "metadata", "namespace"), required(pool, "metadata", "name")
@@ -143,11 +144,11 @@ class ClusterView:
         )
 
     def drop_pool(self, key: Key) -> None:
-        """A pool is gone."""
+        """Remove a deleted warm pool."""
         self._pools.pop(key, None)
 
     def put_constraints(self, configuration: Document) -> None:
-        """What is said of a class: among it, the pools that its stack names."""
+        """Set the pools that the stack names in the constraints of a class."""
         pools: dict[str, list[str]] = {}
         for entry in text(section(configuration, "data"), RELEASES_KEY).split(","):
             channel, _, name = entry.partition("/")
@@ -157,13 +158,13 @@ class ClusterView:
         self._current[required(configuration, "metadata", "namespace")] = named
 
     def drop_constraints(self, key: Key) -> None:
-        """A class is gone."""
+        """Remove the constraints of a deleted class."""
         self._current.pop(key[0], None)
 
-    # What is asked.
+    # Queries.
 
     def find(self, id_: str) -> Workspace | None:
-        """A workspace as it was told of last; the one that stands before what was deleted."""
+        """Return the cached workspace of an id; an existing one is preferred to a deleted one."""
         keys = self._by_id.get(id_)
         if keys is None:
             return None
@@ -171,16 +172,16 @@ class ClusterView:
         return rows[0] if len(rows) == 1 else min(rows, key=_existing_first)
 
     def recently_known(self, id_: str) -> bool:
-        """Whether there is, or was not long ago, a workspace of that name: what it left behind may be told of late."""
+        """Return whether an id has or recently had a claim or a volume: events about what it left may come late."""
         return id_ in self._by_id or id_ in self._recently_deleted
 
     def deleted(self, id_: str) -> Workspace | None:
-        """A workspace of which only the data is there."""
+        """Return the deleted workspace of an id whose data is retained."""
         rows = [self._rows[key] for key in self._by_id.get(id_, ()) if not key[0]]
         return min(rows, key=lambda row: row.volume or "", default=None)
 
     def list(self, selector: Filter, limit: int, after: str | None) -> Page:
-        """A page of workspaces by id."""
+        """Return a page of workspaces by id."""
         rows: list[Workspace] = []
         for id_ in self._ids_for(selector, after):
             row = self.find(id_)
@@ -191,28 +192,28 @@ class ClusterView:
         return Page(tuple(rows))
 
     def existing_workspaces(self) -> builtins.list[Workspace]:
-        """All that have a claim."""
+        """Return all workspaces that have a claim."""
         return [row for (namespace, _), row in self._rows.items() if namespace]
 
     def count_by_state(self) -> Counter[tuple[str, str]]:
-        """How many there are, by class and state."""
+        """Return the number of workspaces by class and state."""
         return Counter((row.class_name, row.state) for row in self._rows.values())
 
     def home_volume(self, namespace: str, volume_claim: str) -> VolumeRow | None:
-        """The volume that is for a claim of one."""
+        """Return the volume of a volume claim, if there is one."""
         name = self._volume_of.get((namespace, volume_claim))
         return self._volumes.get(name) if name else None
 
     def pools(self, namespace: str) -> list[PoolRow]:
-        """The pools of a class."""
+        """Return the warm pools of a class."""
         return [row for (where, _), row in self._pools.items() if where == namespace]
 
     def current(self, namespace: str, channel: str) -> tuple[str, ...]:
-        """The pools that a class's stack names for a channel."""
+        """Return the pools that a class's stack names for a channel."""
         return self._current.get(namespace, {}).get(channel, ())
 
     async def wait_for_change(self, id_: str, seconds: float) -> None:
-        """Wait until something is told of a workspace, or so long."""
+        """Wait for the next change of a workspace, or until the timeout."""
         future = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(id_, set()).add(future)
         try:
@@ -288,7 +289,7 @@ def _existing_first(row: Workspace) -> tuple[bool, bool]:
 
 
 def _interned(row: Workspace) -> Workspace:
-    """The row with its often repeated words stored once."""
+    """Return the row with frequent strings stored once."""
     return replace(
         row,
         class_name=sys.intern(row.class_name),
@@ -305,7 +306,7 @@ def _matches(row: Workspace, selector: Filter) -> bool:
     if row.state == "deleted" and not selector.deleted and selector.state != "deleted":
         return False
     return (
-        # The index holds whoever any row of its id names: what stands in this one counts.
+        # The index holds the readers of all rows of an id: check the readers of this row.
         (
             selector.reader is None
             or row.owner == selector.reader
