@@ -77,7 +77,7 @@ def test_certificates_are_read_beside_the_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kubeconfig", "message"),
+    ("given_config", "message"),
     [
         ("no such path", "neither the path of a file"),
         ("{broken: [very-secret", "neither YAML nor JSON"),
@@ -90,9 +90,9 @@ def test_certificates_are_read_beside_the_file(tmp_path: Path) -> None:
         ({"clusters": []}, "no kubeconfig was given"),
     ],
 )
-def test_what_is_wrong_is_said_without_quoting_secrets(kubeconfig: Any, message: str) -> None:
+def test_what_is_wrong_is_said_without_quoting_secrets(given_config: Any, message: str) -> None:
     with pytest.raises(InvalidKubeconfig, match=message) as caught:
-        kubeconfig.cluster_access(kubeconfig.load(kubeconfig, {}))
+        kubeconfig.cluster_access(kubeconfig.load(given_config, {}))
     assert "very-secret" not in str(caught.value)
 
 
