@@ -1,5 +1,5 @@
-"""The loops that keep workspaces. One replica is elected to run them, and each loop runs independently of the others.
+"""The loops that maintain workspaces. An elected leader runs them, and each loop runs independently of the others.
 
-The decisions of a loop are in `agentenv/core/lifecycle/`, as functions of what was read and of the time. A pass reads,
-decides and acts, in steps. It may be killed after each of them: the next pass, of any replica, continues from there.
+Functions in `agentenv/core/lifecycle/` decide, from objects that were read and the current time. A pass reads, decides
+and acts, in steps. It may be killed after each step: the next pass, of any replica, continues from there.
 """

@@ -1,8 +1,8 @@
-"""Who else sees what workspaces do: Prometheus knows of traffic, and of work that nobody watches.
+"""Query activity of workspaces that the service does not see itself, such as network traffic and CPU work.
 
-Asked only about those that would go to sleep otherwise, and about no longer than that depends on. Of one whose numbers
-Prometheus has not, it cannot tell. A source that failed is not asked again in the same pass: who waits for it for ten
-seconds does so once.
+Only workspaces that would otherwise be suspended are queried, and only for their idle period. Workspaces without
+metrics in Prometheus have unknown activity. A source that failed is not queried again in the same pass, so that its
+timeout of ten seconds is spent once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from agentenv.core.lifecycle.limits import Limits
 from agentenv.core.workspaces.workspace import Workspace
 from agentenv.service.loops.context import ActivitySource
 
-# Below these it breathes: keep-alives, and what an idle shell does.
+# At most so much is idle: keep-alives, and the background work of an idle shell.
 NETWORK, QUIET_BYTES = "sandbox:owner_network_bytes:rate1m", 512.0
 CPU, QUIET_CPU = "sandbox:owner_cpu_seconds:rate1m", 0.05
 _UID = re.compile(r"[0-9a-zA-Z-]{1,64}")
@@ -36,31 +36,31 @@ Query = Callable[[str], Sequence[tuple[Mapping[str, str], float]]]
 
 
 class ActivitySources:
-    """All sources, as one pass asks them."""
+    """All activity sources, for one pass."""
 
     def __init__(self, sources: Sequence[ActivitySource], limits: Mapping[str, Limits], now: datetime) -> None:
         self._sources, self._limits, self._now = sources, limits, now
         self._failed: set[str] = set()
 
     async def seen(self, workspaces: Sequence[Workspace]) -> dict[str, list[Activity]]:
-        """What each source knows of each workspace, by id; one that fails does not know."""
+        """Return the activity of each workspace by id, one per source; it is unknown where the source fails."""
         observations: dict[str, list[Activity]] = {workspace.id: [] for workspace in workspaces}
         for source in self._sources if workspaces else ():
             observed: Mapping[str, Activity] = {}
             if source.name not in self._failed:
                 try:
                     observed = await source.seen(workspaces, self._limits, self._now)
-                except Exception as failure:  # noqa: BLE001 - whatever it is, it has not seen them
+                except Exception as failure:  # noqa: BLE001 - after any failure the activity is unknown
                     self._failed.add(source.name)
                     facts = {"source": source.name, "why": f"{type(failure).__name__}: {failure}"}
-                    _LOG.warning("who sleeps cannot be told: a source fails", extra={"facts": facts})
+                    _LOG.warning("idle workspaces are not suspended: an activity source fails", extra={"facts": facts})
             for workspace in workspaces:
                 observations[workspace.id].append(observed.get(workspace.id, Activity(source.name, known=False)))
         return observations
 
 
 class Prometheus:
-    """The recording rules of the cluster, a sample a minute."""
+    """Activity by the recording rules of Prometheus, which have a sample per minute."""
 
     name = "prometheus"
 
@@ -70,7 +70,7 @@ class Prometheus:
     async def seen(
         self, workspaces: Sequence[Workspace], limits: Mapping[str, Limits], now: datetime
     ) -> Mapping[str, Activity]:
-        """Of each, whether there was traffic or work since it would have to have been quiet."""
+        """Return whether each workspace had traffic or work within its idle period, by id."""
         observations: dict[str, Activity] = {}
         for window, group in _by_window(workspaces, limits).items():
             uids = {workspace.claim_uid: workspace for workspace in group if _UID.fullmatch(workspace.claim_uid)}
@@ -93,7 +93,7 @@ class Prometheus:
 
 
 def _by_window(workspaces: Sequence[Workspace], limits: Mapping[str, Limits]) -> dict[int, list[Workspace]]:
-    """Workspaces by how long each has to have been quiet, in seconds."""
+    """Return the workspaces by their idle period in seconds."""
     groups: dict[int, list[Workspace]] = {}
     for workspace in workspaces:
         after = (
@@ -107,10 +107,10 @@ def _by_window(workspaces: Sequence[Workspace], limits: Mapping[str, Limits]) ->
 
 
 def query_prometheus(address: str, text: str) -> list[tuple[Mapping[str, str], float]]:
-    """What a Prometheus answers to a query of now."""
+    """Return the result of an instant query to Prometheus."""
     body = urllib.parse.urlencode({"query": text}).encode()
-    request = urllib.request.Request(f"{address.rstrip('/')}/api/v1/query", body)  # noqa: S310 - of our configuration
-    # Whatever a proxy around this process says: it is in the cluster.
+    request = urllib.request.Request(f"{address.rstrip('/')}/api/v1/query", body)  # noqa: S310 - from our settings
+    # Prometheus is in the cluster: ignore proxy settings of the environment.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with opener.open(request, timeout=_TIMEOUT) as response:
         document = cast("dict[str, Any]", json.load(response))

@@ -1,6 +1,6 @@
-"""The audit of what admission cannot see: whether each access point is of the class, path and ids that it should be.
+"""Audit what admission cannot check: whether each volume's access point has the right class, path and POSIX ids.
 
-It changes nothing. What it finds is in the log and counted, and an alarm on that number is what it is for.
+It changes nothing. Violations are logged and counted by a metric, for an alarm.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ _LOG = logging.getLogger(__name__)
 
 
 async def audit_access_points(context: Context, still: ShouldContinue) -> PassResult:
-    """Look at every volume of every class, and at its access point."""
+    """Compare the volumes of all classes with their access points."""
     if context.points is None or not still():
         return PassResult()
-    # Volumes first: of one that is made meanwhile the access point is there already.
+    # Volumes first: the access points of all listed volumes exist when access points are listed.
     systems, failures = tuple(context.file_systems), list[str]()
     listed = readable(
-        "PersistentVolume", context.api.list(VOLUMES), lambda violation: _ours(violation, systems), failures
+        "PersistentVolume", context.api.list(VOLUMES), lambda document: _ours(document, systems), failures
     )
     volumes = [volume async for _, volume in listed if volume is not None]
     points = {
-        violation.id: violation
+        point.id: point
         for system in context.file_systems
-        for violation in await asyncio.to_thread(context.points.of, system)
+        for point in await asyncio.to_thread(context.points.of, system)
     }
     violations = audit(volumes, points)
     counts: dict[str, int] = {}
     for violation in violations:
         counts[violation.wrong] = counts.get(violation.wrong, 0) + 1
         facts = {"volume": violation.volume, "wrong": violation.wrong, "why": violation.why}
-        _LOG.error("a volume does not lead where it should", extra={"facts": facts})
+        _LOG.error("a volume has a wrong access point", extra={"facts": facts})
     context.metrics.findings("audit", counts)
     return PassResult(len(violations), failures=tuple(failures))
 
@@ -54,7 +54,7 @@ def _ours(document: Document, file_systems: tuple[str, ...]) -> Volume | None:
 
 
 def volume_of(document: Document, file_systems: tuple[str, ...]) -> Volume:
-    """A volume, and where it should lead."""
+    """Return a volume with its access point and the expected values."""
     metadata, spec = section(document, "metadata"), section(document, "spec")
     namespace_ = text(section(spec, "claimRef"), "namespace")
     created_class = home_class(document)

@@ -1,6 +1,6 @@
-"""Which loops there are, and how often each makes a pass.
+"""The table of loops with their intervals.
 
-A row a loop: add one here and it runs, is timed and counted, and fails alone.
+A loop that is added here is started, timed and counted, and its failures do not affect the others.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ FULL_SCAN_LOOPS = frozenset({"keeping", "releases", "retention", "slots", "audit
 
 
 def serialized(loops: Iterable[Loop]) -> Iterator[Loop]:
-    """The same, and those that look at everybody wait for each other: what each of them holds is held one at a time.
+    """Yield the loops; those that read all objects share a lock, so that only one at a time holds them in memory.
 
-    One that hangs keeps the others of these from theirs: so much memory is spared at the price of that.
+    One of these that hangs delays the others: the price of the lower memory limit.
     """
     turn = Lock()
     return (replace(loop, turn=turn) if loop.name in FULL_SCAN_LOOPS else loop for loop in loops)
 
 
 def loops_of(context: Context) -> list[Loop]:
-    """Those that need the cluster and EFS alone."""
+    """Return the loops that need only the cluster and EFS."""
     loops = [
         Loop("waking", 15, lambda still: wake_due(context, still)),
         Loop("idle", 30, lambda still: suspend_idle(context, still)),
@@ -61,7 +61,7 @@ def loops_of(context: Context) -> list[Loop]:
 def loops_with_ledger(
     context: Context, metrics: Metrics, recorder: LedgerRecorder | None, budgets: Budgets | None
 ) -> Iterator[Loop]:
-    """Those that write the ledger and act on it, where there is one, and show what homes were measured to hold."""
+    """Yield the loops that need the ledger or budgets, if those are enabled, and the one that meters home volumes."""
 
     async def sizes(_: ShouldContinue) -> PassResult:
         metrics.volumes(await measured_bytes(context.api))
@@ -84,14 +84,14 @@ def loops_with_ledger(
 
 
 async def retain_volumes(context: Context, _: ShouldContinue) -> PassResult:
-    """Have the volumes of all claimed sandboxes stay, where whoever claimed them was cut short."""
+    """Retain the volumes of all claimed sandboxes, also where the replica that served a claim was killed."""
     results = await retain_all_volumes(context.api)
     refused = tuple(f"{result.claim}: {result.why}" for result in results if result.outcome == "refused")
     return PassResult(sum(result.outcome == "kept" for result in results), failures=refused)
 
 
 async def retire_old_releases(context: Context, _: ShouldContinue) -> PassResult:
-    """Let old releases go, a step at a time."""
+    """Retire old releases, one step at a time."""
     results = await retire_releases(context.api, act=True, clock=lambda: context.clock.now().replace(microsecond=0))
     refused = tuple(reason for result in results for reason in result.refused)
     return PassResult(sum(len(result.done) for result in results), failures=refused)

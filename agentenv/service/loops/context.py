@@ -1,4 +1,4 @@
-"""What passes work with: the API server, its clock, the classes' limits, and whoever else is asked."""
+"""The dependencies of passes: the API server, its clock, the limits of classes, and activity sources."""
 
 from __future__ import annotations
 
@@ -22,45 +22,45 @@ from agentenv.service.kube.unreadable import readable
 
 
 class Clock(Protocol):
-    """What decides what time it is."""
+    """A source of the current time."""
 
     @property
     def known(self) -> bool:
-        """Whether there is no doubt of it: nothing is destroyed else."""
+        """Return whether the time is certain; data is destroyed only then."""
         ...
 
     def now(self) -> datetime:
-        """What time it is."""
+        """Return the current time."""
         ...
 
 
 class ActivitySource(Protocol):
-    """Somebody who sees what workspaces do, beside the API that they are used through."""
+    """A source of activity that does not pass through the API of the service."""
 
     name: str
 
     async def seen(
         self, workspaces: Sequence[Workspace], limits: Mapping[str, Limits], now: datetime
     ) -> Mapping[str, Activity]:
-        """What it knows of each workspace, by id; of one that it leaves out it knows nothing."""
+        """Return the known activity of workspaces, by id."""
         ...
 
 
 class LoopMetrics(Protocol):
-    """Where what was done is counted."""
+    """Counters of actions and findings."""
 
     def suspended(self, sandbox_class: str, because: str) -> None:
-        """A workspace was put to sleep."""
+        """Count a suspended workspace."""
         ...
 
     def findings(self, loop: str, counts: Mapping[str, int]) -> None:
-        """What a loop found to be wrong, by kind."""
+        """Set the number of findings of a loop, by kind."""
         ...
 
 
 @dataclass
 class Context:
-    """One replica's, for all its loops."""
+    """The dependencies of all loops of one replica."""
 
     api: KubeApi
     clock: Clock
@@ -70,13 +70,13 @@ class Context:
     points: AccessPoints | None = None
     file_systems: Sequence[str] = ()
     sources: Sequence[ActivitySource] = ()
-    # Has what a workspace used written down before it goes, by its namespace and name; the ledger's next pass else.
+    # Records a workspace's usage by namespace and name before it is deleted; else the ledger's next pass does.
     settle: Callable[[str, str], Awaitable[object]] | None = None
-    # Keeps one asleep that may cost no more as its hour comes, and says whether it has; its hour wakes it else.
+    # Keeps a workspace suspended at its wake time if its budget is spent; returns whether it did.
     refuse_wake: Callable[[Workspace, Document], Awaitable[bool]] | None = None
-    # Whoever is told of changes, and knows of all just now; they are listed else.
+    # Returns all workspaces from the cache; None if it is not synced, and then they are listed.
     workspace_snapshot: Callable[[], Sequence[Workspace] | None] = lambda: None
-    # Whether sandboxes have workspaced, for which keys are kept.
+    # Whether sandboxes run workspaced, and its keys are maintained.
     workspaced: bool = False
     monotonic: Callable[[], float] = time.monotonic
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -84,7 +84,7 @@ class Context:
     _read: float | None = None
 
     async def limits(self) -> dict[str, Limits]:
-        """How long things last, by class."""
+        """Return the limits of each class."""
         by_class: dict[str, Limits] = {}
         async for namespace in self.api.list(NAMESPACES, labels={CLASS_LABEL: None}):
             metadata = section(namespace, "metadata")
@@ -93,9 +93,9 @@ class Context:
         return by_class
 
     async def recent_workspaces(self, age: float) -> Sequence[Workspace]:
-        """All workspaces, as they were so many seconds ago at most: loops that only look for work share one look.
+        """Return all workspaces, at most so many seconds old; loops share one list to find candidates.
 
-        Whoever then does something to one reads it again.
+        Before a pass changes a workspace, it reads its claim again.
         """
         snapshot = self.workspace_snapshot()
         async with self._lock:

@@ -1,11 +1,11 @@
-"""Who runs the loops: one replica at a time, by a Lease, and whoever it is knows when it no longer is.
+"""Elect the replica that runs the loops by a Lease; a leader knows when its lease has expired.
 
-No two clocks are compared: a replica that waits looks for how long the lease has not changed, by its own clock; the one
-that leads stops by itself before anybody else could begin. Should two lead for a moment in spite of it, their steps are
-changes of what each has read, and one of them is told.
+Clocks of replicas are not compared. A waiting replica measures by its own clock how long the lease has not changed. The
+leader stops by its own clock before another can take over. If two lead for a moment in spite of that, their writes
+require the version that was read, so one of them fails.
 
-The time at which the API server saw the lease renewed is its clock, by which everything here is decided: nobody leads
-before it was told what time it is.
+The leader sets its clock by the time at which the API server recorded its renewal. All decisions use that clock: a
+replica acts as leader only once it knows the server's time.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class LeaseTimes:
-    """For how long a lease is had, in seconds."""
+    """The durations of the lease, in seconds."""
 
     lasts: float = 15.0
-    gives_up: float = 10.0  # leads no longer when it could not renew for so long
+    gives_up: float = 10.0  # a leader stops if it has not renewed for so long
     renews: float = 3.0
 
 
@@ -38,7 +38,7 @@ TERMS = LeaseTimes()
 
 
 class Leader:
-    """One replica's part in the election."""
+    """The part of one replica in the election."""
 
     def __init__(
         self,
@@ -57,28 +57,28 @@ class Leader:
         self._replica = replica
         self._monotonic = monotonic
         self._renewed: float | None = None
-        self._last_renewal: tuple[datetime, float] | None = None  # our last renewal, and when it was done
+        self._last_renewal: tuple[datetime, float] | None = None  # and its time by the monotonic clock
         self._seen: tuple[str, float] | None = None
 
     def is_leader(self) -> bool:
-        """Whether it may act now: it has the lease, and knows what time it is."""
+        """Return whether this replica may act as leader: it holds the lease, and knows the server's time."""
         return self._holds_lease() and self.clock.known
 
     async def renew(self) -> bool:
-        """Renew the lease, or take it if it is free; whether this replica leads then."""
+        """Renew the lease, or acquire it if it is free; return whether this replica leads."""
         before = self._monotonic()
         try:
             held = await self._renew_or_take()
-        except Exception as error:  # noqa: BLE001 - whoever cannot ask leads until it would have to have asked
-            _LOG.warning("the lease of the loops cannot be had", extra={"facts": {"why": str(error)}})
+        except Exception as error:  # noqa: BLE001 - after any failure it leads until its own deadline
+            _LOG.warning("the lease of the loops cannot be renewed or acquired", extra={"facts": {"why": str(error)}})
             return self.is_leader()
         self._renewed = before if held else None
         if held and not self.clock.known:
-            _LOG.warning("nothing is done: the API server does not say when it took the lease of the loops")
+            _LOG.warning("the loops do not run: the API server has not recorded when it renewed their lease")
         return self.is_leader()
 
     async def resign(self) -> None:
-        """Let others take it at once."""
+        """Release the lease, so that another replica can acquire it at once."""
         held_lease, self._renewed = self._holds_lease(), None
         if not held_lease:
             return
@@ -86,8 +86,8 @@ class Leader:
             lease = await self._api.find(LEASES, NAME, self._namespace)
             if lease is not None and _holder(lease) == self._replica:
                 await self._api.patch(LEASES, lease, {"spec": {"holderIdentity": "", "leaseDurationSeconds": 1}})
-        except Exception as error:  # noqa: BLE001 - it runs out by itself
-            _LOG.info("the lease of the loops runs out by itself", extra={"facts": {"why": str(error)}})
+        except Exception as error:  # noqa: BLE001 - the lease expires without this
+            _LOG.info("the lease of the loops was not released, and expires", extra={"facts": {"why": str(error)}})
 
     def _holds_lease(self) -> bool:
         return self._renewed is not None and self._monotonic() - self._renewed < self.terms.gives_up
@@ -101,7 +101,7 @@ class Leader:
         if not await self._renew(lease):
             return False
         if not self.clock.known:
-            # It was just taken, and the next renewal is seconds away.
+            # The lease was just acquired, and the next renewal is seconds away.
             self._learn_time(await self._api.find(LEASES, NAME, self._namespace))
         return True
 
@@ -120,7 +120,7 @@ class Leader:
         return done
 
     def _free(self, lease: Document) -> bool:
-        """Whether nobody has renewed it for as long as it lasts, since we first saw it so."""
+        """Return whether the lease has expired: no holder, or unchanged for its duration while we watched."""
         version, at = lease["metadata"]["resourceVersion"], self._monotonic()
         if self._seen is None or self._seen[0] != version:
             self._seen = (version, at)
@@ -139,7 +139,7 @@ class Leader:
         return spec
 
     def _learn_time(self, lease: Document | None) -> None:
-        """What time it was for the server when it took our last renewal; nothing where it has taken another since."""
+        """Set the clock by the server's time of our last renewal; do nothing if another renewal followed it."""
         if lease is None or self._last_renewal is None or _holder(lease) != self._replica:
             return
         renewal, at = self._last_renewal

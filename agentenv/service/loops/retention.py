@@ -1,9 +1,9 @@
-"""The pass over kept volumes: those of deleted workspaces get their dates, and go when their time is over.
+"""The pass over retained volumes: record the deletion dates of deleted workspaces, and destroy expired data.
 
-What is destroyed is destroyed by telling the driver that the volume need not be kept: it takes away the access point,
-and nobody can reach the folder any more. That is one change, of the volume as it was decided about. Before it there is
-a record, the workspace is looked for once more, and the API server's clock is known: a replica that cannot tell what
-time it is destroys nothing.
+To destroy data, the volume's reclaim policy is set to Delete. The driver then deletes the access point, and nobody can
+access the folder any more. That single write requires the version of the volume that was decided on. Before it, the
+destruction is recorded, and claims of the workspace are listed once more. A replica that does not know the API server's
+time destroys nothing.
 """
 
 from __future__ import annotations
@@ -33,19 +33,20 @@ from agentenv.service.workspaces.destruction_records import Records
 from agentenv.service.workspaces.restore import restore_workspace
 
 MOST = 50
-# What the driver makes says so; a declared seat's volume does not, and is the stack's.
+# The driver annotates volumes that it provisions. Volumes of declared seats have no such annotation, and belong to the
+# stack.
 MADE_BY = "pv.kubernetes.io/provisioned-by"
 RECORDS_KEPT = timedelta(days=400)
 _LOG = logging.getLogger(__name__)
 
 
 async def apply_retention(context: Context, still: ShouldContinue) -> PassResult:
-    """See to every kept volume."""
+    """Apply retention to every retained volume."""
     return await _Pass(context, still).take()
 
 
 async def destroy_on_request(context: Context, still: ShouldContinue) -> PassResult:
-    """Destroy what was requested to be destroyed, as soon as its volume is released."""
+    """Destroy data whose destruction was requested, as soon as its volume is released."""
     return await _Pass(context, still).requested()
 
 
@@ -64,10 +65,10 @@ class _Pass:
         existing: set[str] = set()
         async for volume, home in self._homes():
             existing.add(home.volume)
-            # Of most of ten thousand nothing can become: they are not held.
+            # Volumes in use need no action, and of ten thousand they are most: keep only the others in memory.
             if not is_in_use(home):
                 candidates.append((volume, home))
-        # After the volumes: a workspace that came back meanwhile is among them.
+        # Claims are listed after the volumes, so that a workspace restored meanwhile is among them.
         deleting: dict[tuple[str, str | None, str | None], bool] = {}
         async for claim in self._api.list(CLAIMS):
             metadata = section(claim, "metadata")
@@ -90,7 +91,7 @@ class _Pass:
         return PassResult(self._steps, left, tuple(self._failures))
 
     async def requested(self) -> PassResult:
-        """See to the volumes of which destruction was requested: nobody waits for a pass over all of them."""
+        """Process only volumes whose destruction was requested, without a pass over all volumes."""
         for volume, home in await collect(self._homes({DESTROY_REQUESTED: None})):
             if self._steps >= MOST or not self._still():
                 break
@@ -101,7 +102,7 @@ class _Pass:
         return PassResult(self._steps, self._steps >= MOST, tuple(self._failures))
 
     async def _decide(self, volume: Document, home: Home, limits: Limits) -> None:
-        """Do what is to become of a volume; one that cannot be changed is no reason to leave the others."""
+        """Decide on a volume and act; a failure of one volume does not stop the others."""
         action = retention_decision(home, limits, self._context.clock.now())
         try:
             self._steps += await self._do(volume, home, action)
@@ -122,10 +123,10 @@ class _Pass:
     async def _do(self, volume: Document, home: Home, action: RetentionDecision) -> bool:
         moving = section(volume["metadata"], "annotations").get(MOVING_TO)
         if moving and not home.wanted and home.phase in {"Released", "Available"}:
-            # Whoever moved it was cut short.
+            # The class change was interrupted.
             restored = await restore_workspace(self._api, volume, moving, now=self._context.clock.now)
             if restored.outcome == "refused":
-                self._failures.append(f"{home.workspace} does not arrive in class {moving}: {restored.why}")
+                self._failures.append(f"{home.workspace} cannot be restored in class {moving}: {restored.why}")
             return restored.outcome == "made"
         if action.do == "date" and action.deleted_at and action.destroy_after:
             annotations = {
@@ -140,7 +141,7 @@ class _Pass:
         if action.do == "destroy":
             return await self._destroy(volume, home)
         if action.do == "report":
-            self._failures.append(f"{home.volume} stays: {action.why}")
+            self._failures.append(f"{home.volume} is retained: {action.why}")
         return False
 
     async def _patch(self, volume: Document, changes: Document) -> bool:
@@ -149,7 +150,7 @@ class _Pass:
     async def _destroy(self, volume: Document, home: Home) -> bool:
         now = self._context.clock.now()
         if not self._context.clock.known:
-            _LOG.warning("nothing is destroyed: it is not known what time it is")
+            _LOG.warning("nothing is destroyed: the API server's time is not known")
             return False
         if await self._claims_of(home):
             return False
@@ -172,12 +173,12 @@ class _Pass:
         return True
 
     async def _claims_of(self, home: Home) -> list[Document]:
-        """Return the claims of a volume's workspace, wherever they are."""
+        """Return the claims of a volume's workspace, in all namespaces."""
         key, name = _needed_by(home)
         return [claim async for claim in self._api.list(CLAIMS, labels={key: name}) if _is_of(claim, home)]
 
     async def _finish_records(self, existing: set[str]) -> int:
-        """Complete the records of what is gone."""
+        """Complete the records of volumes that are gone."""
         now, finished = self._context.clock.now(), 0
         for name, facts in await collect(self._records.unfinished()):
             if name in existing or not self._still():
@@ -192,7 +193,7 @@ class _Pass:
 
 
 def home_of(volume: Document) -> Home:
-    """A volume as decisions look at it."""
+    """Return the fields of a volume that decisions need."""
     metadata, spec = section(volume, "metadata"), section(volume, "spec")
     labels, annotations = section(metadata, "labels"), section(metadata, "annotations")
     status = section(volume, "status")
@@ -220,7 +221,7 @@ def home_of(volume: Document) -> Home:
 
 
 def _needed_by(home: Home) -> tuple[str, str]:
-    """The label, and its value, of the claims that have a volume, or share it."""
+    """Return the label key and value of the claims that use a volume, or share it."""
     return (TASK_LABEL, home.task) if home.task else (WORKSPACE_LABEL, home.workspace)
 
 

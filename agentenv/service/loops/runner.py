@@ -40,7 +40,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class LoopsProcess:
-    """The loops of one replica, with the watches that tell them of workspaces."""
+    """The loops of one replica, with the watches that update its cache of workspaces."""
 
     def __init__(self, configuration: Configuration, metrics: Metrics) -> None:
         self._configuration, self._metrics = configuration, metrics
@@ -63,7 +63,7 @@ class LoopsProcess:
     async def run(self) -> None:
         """Take part in the leader election and run the loops while elected, until stopped or until a watch ends."""
         path = self._configuration.kubeconfig
-        # The election has a connection of its own, and does not wait behind a pass. It retries by its own interval.
+        # The election has its own client: it does not wait behind a pass, and retries at its own interval.
         election_client, client = KubeClient.from_kubeconfig(path, attempts=1), KubeClient.from_kubeconfig(path)
         leader = Leader(election_client, self._configuration.namespace, self._configuration.replica)
         signer = TokenSigner(client, self._configuration.namespace, leader.clock.now)
@@ -108,7 +108,7 @@ class LoopsProcess:
 
     def _on_watches_ended(self) -> None:
         if not self.stop.is_set():
-            # A replica that no longer sees the cluster is replaced by a fresh one.
+            # A replica whose cache is not updated is replaced by a new one.
             self.failed = True
             _LOG.error("the watches of the cluster ended; the process exits")
             self.stop.set()

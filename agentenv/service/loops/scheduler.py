@@ -1,8 +1,8 @@
-"""Run loops side by side: one that fails stops no other, and none runs twice at once.
+"""Run loops concurrently: a failure of one does not stop the others, and no loop runs twice at once.
 
-A pass is bounded: it says whether there is more to do, and the next one then starts at once. After a failure the next
-pass waits longer each time, so that a server in trouble is not asked more often. A pass in which only single objects
-failed counts as failed, and does not delay the next one: the other objects do not wait for those.
+A pass is bounded: if it reports that more is left, the next pass starts at once. After a failure the pause grows with
+each pass, so that a failing server gets fewer requests. A pass in which only single objects failed counts as failed,
+but does not delay the next one.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class PassResult:
-    """What a pass did: how many steps, and whether it left some for the next one."""
+    """The number of steps of a pass, and whether more is left for the next one."""
 
     steps: int = 0
     more: bool = False
-    failures: tuple[str, ...] = ()  # of single objects; the pass went on to the others
+    failures: tuple[str, ...] = ()  # of single objects; the pass continued with the others
 
 
 class ShouldContinue(Protocol):
-    """Returns whether a pass may continue."""
+    """A check whether a pass may continue."""
 
     def __call__(self) -> bool: ...
 
@@ -119,10 +119,10 @@ class Scheduler:
         except PartialFailureError as error:
             facts = {"loop": loop.name, "why": str(error), "failures": len(state.done.failures)}
             _LOG.warning("single objects failed in a pass", extra={"facts": facts})
-        except Exception as error:  # noqa: BLE001 - whatever it is, it concerns this loop only
+        except Exception as error:  # noqa: BLE001 - any failure concerns this loop only
             state.failed += 1
             pause = min(loop.every * 2 ** min(state.failed, 8), max(LONGEST_PAUSE, loop.every))
-            # Replicas and loops that failed together do not retry together.
+            # Jitter, so that replicas and loops that failed together do not retry together.
             state.due = self._clock() + pause * random.uniform(0.75, 1.0)  # noqa: S311 - no secret
             facts = {"loop": loop.name, "why": f"{type(error).__name__}: {error}", "failures": state.failed}
             _LOG.warning("a pass failed", extra={"facts": facts})

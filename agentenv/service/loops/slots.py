@@ -1,6 +1,7 @@
-"""The pass over slots: access points get their owner's tag once they have one, and what is left over is found.
+"""The pass over slots: tag access points with their owner, and find orphaned objects.
 
-What can be put right without losing anything is; the rest is told, in the log and as a number to be alarmed by.
+Orphans that can be repaired without losing data are repaired. The others are logged and counted by a metric, for an
+alarm.
 """
 
 from __future__ import annotations
@@ -31,17 +32,17 @@ from agentenv.service.workspaces.repair_home import repair_home
 from agentenv.service.workspaces.restore import delete_unused_volume_claim
 from agentenv.service.workspaces.shared_volumes import delete_claim
 
-# Tagging is most of it, and quick; all of what there is has been listed for it.
+# Most steps tag an access point, which is quick, and listing everything was the expensive part.
 MOST = 500
 CLASSES = "/classes/"
-# On an access point that no volume leads to: since when it was seen so.
+# The tag of an access point without a volume: the time at which that was first seen.
 ORPHAN_TAG = "sandbox-orphan-since"
-GOING = "going"  # the phase of a volume that is being taken away
+GOING = "going"  # the phase of a volume that is being deleted
 _LOG = logging.getLogger(__name__)
 
 
 async def maintain_slots(context: Context, still: ShouldContinue) -> PassResult:
-    """Tag what has an owner, find what has none."""
+    """Tag access points with their owner, find orphaned objects, and repair what can be repaired."""
     return await _Pass(context, still).take()
 
 
@@ -54,8 +55,8 @@ class _Pass:
         self._steps = 0
 
     async def take(self) -> PassResult:
-        # In this order: whatever is used by something that was read is read after it. Of each no more is held than
-        # what decisions look at: there may be ten thousand of everything.
+        # The order matters: objects are read after the objects that use them. Only the fields that decisions need are
+        # kept, as there may be ten thousand of each kind.
         claims = [
             row
             async for _, row in readable("SandboxClaim", self._api.list(CLAIMS), _claim, self._failures)
@@ -69,7 +70,7 @@ class _Pass:
         ]
         pools = self._api.list(POOLS, labels={TASK_LABEL: None})
         swarms = {row async for _, row in readable("SandboxWarmPool", pools, _task, self._failures)}
-        used_in: dict[str, str] = {}  # the class that each volume is used in, or was
+        used_in: dict[str, str] = {}  # the class in which each volume is or was used
         volumes: list[Volume] = []
         unread = len(self._failures)
         async for document, volume in readable(
@@ -78,7 +79,7 @@ class _Pass:
             if volume is not None:
                 volumes.append(volume)
                 used_in[volume.name] = sys.intern(_used_in(document) or home_class(document))
-        # What leads to an access point is known only where every volume could be read.
+        # Access points without a volume are known only if every volume could be read.
         points = await self._points() if len(self._failures) == unread else None
         now = self._context.clock.now()
         if points is not None:
@@ -94,7 +95,7 @@ class _Pass:
         rows = orphans(stored, now)
         for row in rows:
             facts = {"kind": row.kind, "name": row.name, "why": row.why, "heal": row.heal, **row.about}
-            _LOG.warning("something is left over", extra={"facts": facts})
+            _LOG.warning("an orphaned object was found", extra={"facts": facts})
             if row.heal != "nothing" and self._still() and self._steps < MOST:
                 await self._heal(row, now)
         self._context.metrics.findings("slots", _count_by_kind(row.kind for row in rows))
@@ -110,16 +111,17 @@ class _Pass:
                 for point in await asyncio.to_thread(self._context.points.of, system)
                 if _is_home(point.path)
             }
-        except Exception as failure:  # noqa: BLE001 - what the cluster says is looked at without it
+        except Exception as failure:  # noqa: BLE001 - objects of the cluster are checked without EFS
             self._failures.append(f"EFS: {failure}")
             return None
 
     async def _tag(
         self, volumes: Sequence[Volume], used_in: Mapping[str, str], points: Mapping[str, audits.Point]
     ) -> None:
-        """Whose an access point is, on itself: the bill and the audit go by it, should the cluster be gone.
+        """Tag access points with owner and class, for the bill and the audit, even if the cluster is lost.
 
-        One that is tagged as somebody else's stays so, and is found: that may be the only trace of whose files it has.
+        An access point with another owner's tag keeps it, and is reported: the tag may be the only evidence of whose
+        files these are.
         """
         owners = {point.id: (point.tags or {}).get(USER_TAG) or None for point in points.values()}
         for volume in volumes:
@@ -134,7 +136,7 @@ class _Pass:
                 await self._add_tags(point.id, expected)
 
     async def _mark(self, volumes: Sequence[Volume], points: Mapping[str, audits.Point], now: datetime) -> None:
-        """Since when an access point has no volume, on itself: a replica that starts anew has not seen it before."""
+        """Tag access points without a volume with the time, which a restarted replica does not remember."""
         used = {volume.point for volume in volumes}
         for point in points.values():
             marked = ORPHAN_TAG in (point.tags or {})
@@ -151,7 +153,7 @@ class _Pass:
             try:
                 await asyncio.to_thread(self._context.points.tag, point, tags)
                 self._steps += 1
-            except Exception as failure:  # noqa: BLE001 - one that cannot be tagged leaves the others
+            except Exception as failure:  # noqa: BLE001 - a failure of one access point does not stop the others
                 self._failures.append(f"{point}: {failure}")
 
     async def _remove_orphan_tag(self, point: str) -> None:
@@ -159,7 +161,7 @@ class _Pass:
             try:
                 await asyncio.to_thread(self._context.points.untag, point, [ORPHAN_TAG])
                 self._steps += 1
-            except Exception as failure:  # noqa: BLE001 - nor does one whose mark stays
+            except Exception as failure:  # noqa: BLE001 - nor does a tag that cannot be removed
                 self._failures.append(f"{point}: {failure}")
 
     async def _heal(self, row: Orphan, now: datetime) -> None:
@@ -181,40 +183,40 @@ class _Pass:
             self._failures.append(f"{row.name} cannot be read: {type(failure).__name__}")
 
     async def _delete_shared_claim(self, namespace_: str, name: str, about: Mapping[str, str]) -> bool:
-        """Delete the claim of what a task shared, once more looked for; the loop of retention dates its volume."""
+        """Delete the claim of a shared volume if its task is gone; the retention loop dates the volume."""
         task = {TASK_LABEL: about["task"]}
         for kind in (CLAIMS, POOLS):
             if await collect(self._api.list(kind, namespace_, task)):
                 return False
-        orphans = await self._api.find(VOLUME_CLAIMS, name, namespace_)
-        if orphans is None or text(section(orphans, "metadata"), "uid") != about["uid"]:
+        volume_claim = await self._api.find(VOLUME_CLAIMS, name, namespace_)
+        if volume_claim is None or text(section(volume_claim, "metadata"), "uid") != about["uid"]:
             return False
-        await delete_claim(self._api, orphans, None, self._context.clock.now())
+        await delete_claim(self._api, volume_claim, None, self._context.clock.now())
         return True
 
 
 def _task(document: Document) -> tuple[str, str]:
-    """The namespace and the task of something that is of one."""
+    """Return the namespace and the task of an object."""
     return required(document, "metadata", "namespace"), text(
         section(section(document, "metadata"), "labels"), TASK_LABEL
     )
 
 
 def _is_home(path: str) -> bool:
-    """Whether a folder is a home of a class, and neither a seat's nor what holds the homes of a class."""
+    """Return whether a path is the home of a sandbox in a class: not a declared seat's, nor the class's base path."""
     class_, _, home = path.removeprefix(CLASSES).partition("/")
     return path.startswith(CLASSES) and bool(class_ and home)
 
 
 def is_ours(volume: Document) -> bool:
-    """Whether a volume was made by the driver for a class."""
+    """Return whether the driver provisioned a volume for a class."""
     return section(section(volume, "spec"), "csi").get("driver") == DRIVER and _claim_namespace(volume).startswith(
         namespace("")
     )
 
 
 def volume_of(volume: Document) -> Volume:
-    """A volume as decisions look at it."""
+    """Return the fields of a volume that decisions need."""
     metadata, spec, status = section(volume, "metadata"), section(volume, "spec"), section(volume, "status")
     labels = section(metadata, "labels")
     return Volume(
@@ -235,7 +237,7 @@ def _our_volume(volume: Document) -> Volume | None:
 
 
 def _claim(document: Document) -> tuple[Claim, str] | None:
-    """A claim, still without its volume, and the sandbox by which it has one."""
+    """Return the fields of a claim, still without its volume, and the name of its sandbox."""
     metadata = section(document, "metadata")
     labels, annotations = section(metadata, "labels"), section(metadata, "annotations")
     created = parse_timestamp(metadata.get("creationTimestamp"))
@@ -257,14 +259,14 @@ def _claim(document: Document) -> tuple[Claim, str] | None:
 def _with_volumes(
     claims: Sequence[tuple[Claim, str]], volume_claims: Sequence[VolumeClaim], volumes: Sequence[Volume]
 ) -> list[Claim]:
-    """Claims, each with the volume that its sandbox has now."""
+    """Return the claims, each with the current volume of its sandbox."""
     bound = {(row.namespace, row.name): row.volume for row in volume_claims}
     since = {row.name: row.since for row in volumes}
-    orphans: list[Claim] = []
+    with_volumes: list[Claim] = []
     for claim, sandbox in claims:
         volume = bound.get((claim.namespace, f"{HOME}-{sandbox}"), "")
-        orphans.append(replace(claim, volume=volume, volume_since=since.get(volume)) if volume else claim)
-    return orphans
+        with_volumes.append(replace(claim, volume=volume, volume_since=since.get(volume)) if volume else claim)
+    return with_volumes
 
 
 def _volume_claim(document: Document) -> VolumeClaim:

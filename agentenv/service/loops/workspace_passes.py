@@ -1,9 +1,8 @@
-"""The passes over workspaces that stand: who idles goes to sleep, whose hour it is wakes, whose time is over ends.
+"""The passes over existing workspaces: suspend idle ones, resume those that are due, end expired ones.
 
-All of them look for work in what was read a moment ago, and look again before they do anything: what is decided is
-decided about what is changed, by its version. A pass goes on until it has done enough, past those who need nothing
-after all; and it begins with another one each time, so that those who are always refused keep nobody behind them
-waiting.
+Candidates come from a cache. Before a pass acts on a candidate, it reads its claim again, and each write requires the
+version that was read. A pass skips candidates that need no action any more, until it has done enough steps. It starts
+at a random candidate, so that those whose requests always fail do not block the others.
 """
 
 from __future__ import annotations
@@ -26,14 +25,15 @@ from agentenv.service.loops.scheduler import PassResult, ShouldContinue
 from agentenv.service.workspaces.delete import delete_workspace
 from agentenv.service.workspaces.suspend import clear_wake_time, resume, sandbox_of, suspend
 
-# What one pass does at most, and is refused at most; what is left over is the next one's. Sources are asked of as many.
+# The limit of steps, and of failures, in a pass; the next pass does the rest. It is also the batch size of activity
+# queries.
 MOST = 50
 AGE = 20.0
 _NONE = Limits()
 
 
 async def suspend_idle(context: Context, still: ShouldContinue) -> PassResult:
-    """Put to sleep who idles, and finish what was begun."""
+    """Suspend idle workspaces, and complete suspensions that were interrupted."""
     limits, now = await context.limits(), context.clock.now()
     sources = ActivitySources(context.sources, limits, now)
     seen: dict[str, Sequence[Activity]] = {}
@@ -59,7 +59,7 @@ async def suspend_idle(context: Context, still: ShouldContinue) -> PassResult:
             at = context.clock.now()
             decision = _rest(workspace, limits, seen.get(workspace.id, ()), at)
             if not decision.sleep:
-                # It was begun and not finished, and is used by now.
+                # The suspension was interrupted, and the workspace was used since.
                 return because is not None and await resume(context.api, claim, at) == "done"
         suspended = await suspend(context.api, claim, because or "idle") == "done"
         if suspended:
@@ -71,14 +71,14 @@ async def suspend_idle(context: Context, still: ShouldContinue) -> PassResult:
 
 
 async def wake_due(context: Context, still: ShouldContinue) -> PassResult:
-    """Wake whose hour it is, and who should not be asleep."""
+    """Resume workspaces at their wake time, and those that are suspended without a reason."""
     now = context.clock.now()
     candidates = [workspace for workspace in await context.recent_workspaces(AGE) if _acts(workspace, now)]
 
     async def resume_one(workspace: Workspace, claim: Document) -> bool:
         decision = wake_decision(workspace, context.clock.now())
         if decision.wake:
-            # Who sleeps for no reason was asked for already, and that was looked at then.
+            # A workspace suspended without a reason was resumed by a request, which checked the budget.
             if decision.forget and context.refuse_wake is not None and await context.refuse_wake(workspace, claim):
                 return True
             return await resume(context.api, claim, context.clock.now()) == "done"
@@ -88,7 +88,7 @@ async def wake_due(context: Context, still: ShouldContinue) -> PassResult:
 
 
 async def end_expired(context: Context, still: ShouldContinue) -> PassResult:
-    """End whose time is over: at a deadline it sleeps, at the end of its class's life it goes and its data stays."""
+    """End expired workspaces: suspend them at their deadline, delete them at the end of their class's lifetime."""
     limits = await context.limits()
 
     def decision_of(workspace: Workspace) -> EndDecision:
@@ -129,7 +129,7 @@ async def _each(
     workspaces: AsyncIterator[Workspace],
     action: Callable[[Workspace, Document], Awaitable[bool]],
 ) -> PassResult:
-    """Do it to each, as it is now; one that cannot be is no reason to leave the others."""
+    """Run the action on the current claim of each workspace; a failure of one does not stop the others."""
     steps = 0
     failures: list[str] = []
     async for workspace, claim in _reread(context, still, workspaces, failures):
@@ -152,7 +152,7 @@ async def _each_of(workspaces: Sequence[Workspace]) -> AsyncIterator[Workspace]:
 
 
 def _rotated(workspaces: Sequence[Workspace], now: datetime) -> Sequence[Workspace]:
-    # Nothing is remembered from one pass to the next, so what time it is says where to begin.
+    # Passes have no state in common: the start is chosen by the time.
     start = random.Random(now.timestamp()).randrange(len(workspaces)) if workspaces else 0  # noqa: S311 - no secret
     return [*workspaces[start:], *workspaces[:start]]
 
@@ -169,7 +169,7 @@ async def _reread(
         ):
             if current is None or current.claim_uid != workspace.claim_uid:
                 continue
-            # A sandbox that is not there yet, or another claim's, is for the next pass.
+            # A sandbox that does not exist yet, or belongs to another claim, is left to the next pass.
             if await sandbox_of(context.api, claim) is None and current.state in {"running", "suspended"}:
                 continue
             yield current, claim
