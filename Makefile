@@ -3,7 +3,7 @@
 .PHONY: help setup rehearse test lint generate bench clean
 
 UV := 0.13.8
-# Whoever's proxy signs with an authority of its own has told the system, not uv
+# Use the system's CA certificates: a proxy's own authority is installed there
 export UV_SYSTEM_CERTS := 1
 AGENTENV := .venv/bin/agentenv
 

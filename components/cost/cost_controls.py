@@ -20,7 +20,6 @@ from agentenv.core.classes.names import USER_LABEL
 from agentenv.core.metering.cloudwatch_dashboard import Watched, dashboard
 from agentenv.core.plan import CostPlan
 
-TAGS = ("none", "active", "activate")
 TAGS = ("environment", "component", "owner", "cost-center")
 LABELS = (USER_LABEL, CLASS_LABEL)
 

@@ -1,8 +1,8 @@
 """A sandbox class: its namespace with everything that constrains it, and its releases.
 
-Creates, in this order: its IAM role, its namespace, the service account, quota and limits in it, the parameters of its
-guardrails, its network policy, its storage classes, and for each release a template and warm pools. All documents come
-from `agentenv.core.classes`; this module makes no decisions.
+Creates its IAM role, its namespace and, in it, the parameters of its guardrails, the service account, its network
+policy or security groups, quota and limits, its storage classes, and for each release a template and warm pools. All
+documents come from `agentenv.core.classes`; this module makes no decisions.
 
 A changed release has a new name. The old one leaves the stack and is retained in the cluster, so that its claims keep
 working. `agentenv.service.workspaces.retire_releases` deletes it when it has no claims left.
@@ -44,7 +44,7 @@ class SandboxClass(pulumi.ComponentResource):
     """The template of each channel. Warm pools have the same name, with the shard as a suffix."""
 
     pool_size: pulumi.Output[int]
-    """The size of each warm pool outside its schedules."""
+    """The number of warm sandboxes of a release over all its pools, outside its schedules."""
 
     expected_miss_rate: pulumi.Output[str | None]
     """The expected share of claims that start cold; null if the settings have no arrival rate."""

@@ -30,7 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("--stack", default="local", metavar="S", help="the stack to rehearse (default: local)")
     parser.add_argument(
-        "--keep", action="store_true", help="stop after the second update, keep everything running, print how to use it"
+        "--keep",
+        action="store_true",
+        help="stop after the first workspace, keep everything running, print how to use it",
     )
     parser.add_argument(
         "--port", type=port_number, default=0, metavar="N", help="port of the simulated AWS (default: a free one)"

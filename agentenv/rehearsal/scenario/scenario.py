@@ -73,7 +73,7 @@ class Scenario:
     _not_simulated: list[str] = field(default_factory=list)  # parts of the service that cannot run here
 
     def play(self, *, keep: bool = False) -> Report:
-        """Run every step in order; with `keep`, everything stays up after the second update."""
+        """Run every step in order; with `keep`, everything stays up after the first workspace."""
         self.up()
         self.again()
         self.workspace()

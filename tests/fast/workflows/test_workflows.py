@@ -295,10 +295,10 @@ def test_main_is_reviewed_with_itself_and_fails_only_if_the_review_does_not_fini
     assert machine.run(MAIN, GITHUB_SHA="abc") == 3
 
 
-@pytest.mark.parametrize("review", [REVIEW, MAIN])
-def test_a_waived_finding_is_no_alert(machine: Machine, review: str) -> None:
+@pytest.mark.parametrize("workflow", [REVIEW, MAIN])
+def test_a_waived_finding_is_no_alert(machine: Machine, workflow: str) -> None:
     machine.does("agentenv", "exit 3")
-    machine.run(review, GITHUB_SHA="abc")
+    machine.run(workflow, GITHUB_SHA="abc")
     assert machine.called("agentenv")
     assert all("[--without-waived]" in line for line in machine.called("agentenv"))
     review = report(findings=[judged(), judged("EFS-02", state="waived", blocks=False, waiver=waiver())])

@@ -14,6 +14,7 @@ from agentenv.rehearsal.controlplane.client import ApiError, Client, until
 from tests.fast.components.graph import REGION as STACKS_REGION
 from tests.fast.components.graph import registered
 from tests.fast.components.node_shapes import cluster_addons
+from tests.fast.components.shapes import planned
 from tests.live.conftest import CLUSTER, REGION, World
 from tests.live.controlplane.things import PATIENCE, becomes_ready, namespace, pod
 
@@ -47,9 +48,10 @@ def system(world: World) -> Iterator[str]:
 def documents(system: str) -> tuple[str, str]:
     """The trust policy and the policy of the role that a stack makes for the driver."""
     arn = f"arn:aws:elasticfilesystem:{REGION}:123456789012:file-system/{system}"
-    made = registered(lambda: cluster_addons(cluster_name=CLUSTER, file_system_arns=[arn]))
+    made = registered(lambda: cluster_addons(file_system_arns=[arn]))
     role, policy = made.one("Role", "efs-controller").inputs, made.one("RolePolicy").inputs
     trust, may = role["assumeRolePolicy"], policy["policy"]
+    trust = trust.replace(planned().environment.cluster_name, CLUSTER)
     return trust.replace(STACKS_REGION, REGION), may.replace(STACKS_REGION, REGION)
 
 
