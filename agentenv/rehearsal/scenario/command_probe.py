@@ -103,15 +103,19 @@ class Workspace:
 
         def attempt() -> Output | None:
             pod = self._pod()
+            if pod is None or not is_running(pod) or pod["metadata"].get("deletionTimestamp"):
+                return None
             try:
-                return None if pod is None else run_script(pod, self._token(pod), script)
+                return run_script(pod, self._token(pod), script)
             except (CommandRefused, OSError, http.client.HTTPException) as error:
                 refusals.append(str(error))
                 return None
 
         output = until(attempt, _SECONDS)
         if output is None:
-            raise ProbeFailed(f"no command runs in {self._sandbox}: {refusals[-1] if refusals else 'it has no pod'}")
+            raise ProbeFailed(
+                f"no command runs in {self._sandbox}: {refusals[-1] if refusals else 'it has no running pod'}"
+            )
         if output.code != 0:
             raise ProbeFailed(f"'{script}' ended with {output.code} in {self._sandbox}: {output.stderr.strip()}")
         return output.stdout

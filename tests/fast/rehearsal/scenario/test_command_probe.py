@@ -68,19 +68,19 @@ def pod_at(server: ThreadingHTTPServer) -> Object:
 
 
 class FakeApi:
-    """An API server with one pod."""
+    """An API server with one pod, or with several states of it, one for each request."""
 
-    def __init__(self, pod: Object | None) -> None:
-        self.pod = pod
+    def __init__(self, *pods: Object | None) -> None:
+        self.pods = list(pods)
 
     def find(self, path: str) -> Object | None:
         assert path == "/api/v1/namespaces/sandbox-a/pods/pool-1"
-        return self.pod
+        return self.pods.pop(0) if len(self.pods) > 1 else self.pods[0]
 
 
-def workspace(pod: Object | None) -> Workspace:
+def workspace(*pods: Object | None) -> Workspace:
     claim = {"metadata": {"uid": "claim-1", "namespace": "sandbox-a"}, "status": {"sandbox": {"name": "pool-1"}}}
-    return Workspace(cast("Client", FakeApi(pod)), claim, lambda *parts: "/".join(parts))
+    return Workspace(cast("Client", FakeApi(*pods)), claim, lambda *parts: "/".join(parts))
 
 
 def test_output_is_joined_and_the_exit_code_is_the_commands(server: ThreadingHTTPServer) -> None:
@@ -111,6 +111,16 @@ def test_a_workspace_waits_until_its_keys_have_arrived(server: ThreadingHTTPServ
     _Handler.replies += [(401, b"unknown_key"), (200, frames(data(stdout="rehearsed\n"), end, last={}))]
     command_probe.check_file(workspace(pod_at(server)))
     assert {token for token, _ in _Handler.requests} == {"pod-1/claim-1/api"}
+
+
+def test_a_pod_that_ends_or_has_no_address_yet_is_waited_for(server: ThreadingHTTPServer) -> None:
+    """After a suspension the former pod may still be there for a moment, and the next one starts without an address."""
+    pod = pod_at(server)
+    former = {**pod, "metadata": {"uid": "pod-0", "deletionTimestamp": "2026-11-19T16:00:00Z"}}
+    end = {"event": {"end": {"exited": True}}}
+    _Handler.replies.append((200, frames(data(stdout="rehearsed\n"), end, last={})))
+    command_probe.check_file(workspace(former, None, {**pod, "status": {}}, pod))
+    assert [token for token, _ in _Handler.requests] == ["pod-1/claim-1/api"]
 
 
 def test_a_lost_file_fails(server: ThreadingHTTPServer) -> None:
