@@ -1,1 +1,1 @@
-"""Where workspaces really are: what the API and the loops need of it, and the Kubernetes that it is."""
+"""Workspaces in Kubernetes: the operations that the API and the loops need, and their implementation."""

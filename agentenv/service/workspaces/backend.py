@@ -1,7 +1,6 @@
-"""Workspaces as claims of sandboxes in Kubernetes: what a backend has to do, put together from its parts.
+"""The backend of workspaces: each is a SandboxClaim, and after its deletion the retained volume with its record.
 
-Kubernetes is the database. A workspace is a claim; deleted, and its data kept, it is what its volume says. What is
-written is guarded by the version that was read, and read again where somebody was quicker.
+Kubernetes is the database. Each write requires the version that was read; after a conflict the object is read again.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ ATTEMPTS = 8
 
 
 class KubernetesBackend(Backend):
-    """Workspaces in one cluster."""
+    """The workspaces of one cluster."""
 
     def __init__(
         self,
@@ -84,7 +83,7 @@ class KubernetesBackend(Backend):
         )
         self._restorer = restorer
         view = self.view
-        # By these it is known who is there, and whose data is kept.
+        # By these two caches it is known which workspaces exist, and whose data is retained.
         self._volumes = Informer(kube, VOLUMES, view.put_volume, view.drop_volume)
         self._workspace_informers = [
             Informer(kube, CLAIMS, view.put_claim, view.drop_claim, labels=USER_LABEL),
@@ -104,7 +103,7 @@ class KubernetesBackend(Backend):
         ]
 
     async def run(self) -> None:
-        """Watch the cluster until cancelled, or until any of the watches ends, which none should."""
+        """Watch the cluster until cancelled, or until a watch ends unexpectedly."""
         watches = {asyncio.create_task(informer.run()): informer.kind for informer in self._informers}
         try:
             ended, _ = await asyncio.wait(watches, return_when=asyncio.FIRST_COMPLETED)
@@ -118,15 +117,15 @@ class KubernetesBackend(Backend):
             await self.creator.finish()
 
     def is_synced(self) -> bool:
-        """Whether everything was listed once, and is known no staler than `informer.STALE_AFTER`."""
+        """Return whether everything was listed once, and no cache is older than `informer.STALE_AFTER`."""
         return all(informer.fresh for informer in self._informers)
 
     def unreadable(self) -> Mapping[str, int]:
-        """How many objects cannot be read, by kind."""
+        """Return the number of objects that cannot be read, by kind."""
         return {informer.kind: len(informer.unreadable) for informer in self._informers}
 
     def existing_workspaces(self) -> list[Workspace] | None:
-        """All workspaces that stand, as they were told of last; None while it is not told of them."""
+        """Return all workspaces that are not deleted from the cache; None while a watch is not open."""
         return self.view.existing_workspaces() if self.is_synced() and self._watching() else None
 
     async def create(
@@ -137,7 +136,7 @@ class KubernetesBackend(Backend):
         warm_only: bool = False,
         before_restore: RestoreCheck | None = None,
     ) -> CreateResult:
-        """The workspace of an owner and a key, made if it is not there."""
+        """Return the workspace of an owner and a key, created if it does not exist."""
         self._require_synced()
         known = self.view.find(request.id)
         existing = await self.reader.claim(request.id) if known is not None else None
@@ -151,7 +150,7 @@ class KubernetesBackend(Backend):
         return await self.creator.create(request, wait, existing=existing, warm_only=warm_only)
 
     async def get(self, id_: str) -> Workspace | None:
-        """One workspace as it is now."""
+        """Return a workspace as it is now."""
         workspace = await self.reader.get(id_)
         return await self.creator.ensure_retained(workspace) if workspace else None
 
@@ -160,17 +159,17 @@ class KubernetesBackend(Backend):
         return self.view.find(id_)
 
     async def settled(self, id_: str, *, wait: float) -> Workspace | None:
-        """The same, once it is neither on its way nor going."""
+        """Return a workspace once it is neither being created nor being deleted."""
         workspace = await self.reader.settled(id_, wait)
         return await self.creator.ensure_retained(workspace) if workspace else None
 
     async def list(self, chosen: Filter, *, limit: int, after: str | None = None) -> Page:
-        """A page of workspaces by id."""
+        """Return a page of workspaces by id."""
         self._require_synced()
         return self.view.list(chosen, limit, after)
 
     async def update(self, id_: str, changes: Changes, *, wait: float) -> CreateResult:
-        """Change what is said of it; another class makes it anew on the same data."""
+        """Change a workspace's settings; another class creates it again on the same data."""
 
         def build_changes(workspace: Workspace) -> Document:
             _refuse_deleting(workspace)
@@ -180,7 +179,9 @@ class KubernetesBackend(Backend):
         if changes.class_name is UNSET or changes.class_name == workspace.class_name:
             return CreateResult(workspace, ready=workspace.state == "running", existed=True)
         if self._restorer is None:
-            raise Problem("refused", "classes are not changed here", "make another workspace of that class")
+            raise Problem(
+                "refused", "a workspace cannot change its class here", "create another workspace of that class"
+            )
         of_class = self._catalog.get(str(changes.class_name))
         claim = await self._claim(id_)
         began = time.monotonic()
@@ -189,7 +190,7 @@ class KubernetesBackend(Backend):
         return await self.creator.report(of_class, ready, self._restorer.choice("moved"), began)
 
     async def delete(self, id_: str, *, keep_for: timedelta) -> Workspace:
-        """Delete a workspace; its data is retained for so long."""
+        """Delete a workspace; its data is retained for the given time."""
         for attempt in range(ATTEMPTS):
             claim = await self.reader.claim(id_)
             if claim is None:
@@ -211,7 +212,7 @@ class KubernetesBackend(Backend):
         raise _busy(id_)
 
     async def _shorten_retention(self, id_: str, keep_for: timedelta) -> Workspace | None:
-        """Retain the data of a deleted workspace for less long; None where its volume has changed meanwhile."""
+        """Retain the data of a deleted workspace for less long; None if its volume was changed since it was read."""
         volume = await self.reader.volume(id_)
         if volume is None or workspace_of_volume(volume) is None:
             raise not_found("workspace")
@@ -255,14 +256,14 @@ class KubernetesBackend(Backend):
         raise _busy(id_)
 
     async def attach(self, id_: str, lease: Lease) -> Workspace:
-        """Take or renew a lease."""
+        """Add or renew a lease."""
 
         def build_changes(workspace: Workspace) -> Document:
             if workspace.state != "running":
                 raise Problem(
                     "wrong-state",
                     f"{workspace.id} is {workspace.state}",
-                    "wake it first: POST to its /resume"
+                    "resume it first: POST to its /resume"
                     if workspace.state == "suspended"
                     else "wait until it is running",
                     retry_after=None if workspace.state == "suspended" else 2,
@@ -271,7 +272,7 @@ class KubernetesBackend(Backend):
                 leases = attach_lease(workspace, lease, self._now())
             except LeaseRefused as error:
                 raise Problem(
-                    "busy", str(error), "wait until it was given back or has run out", retry_after=5
+                    "busy", str(error), "wait until the lease is released or expires", retry_after=5
                 ) from None
             annotations = {LEASES: format_leases(leases), LAST_ACTIVE: format_timestamp(self._now())}
             return {"metadata": {"annotations": annotations}}
@@ -279,7 +280,7 @@ class KubernetesBackend(Backend):
         return await self._merge_claim(id_, build_changes)
 
     async def detach(self, id_: str, holder: str) -> Workspace:
-        """Give a lease back."""
+        """Release a lease."""
 
         def build_changes(workspace: Workspace) -> Document:
             leases = detach_lease(workspace.leases, holder, self._now())
@@ -296,27 +297,27 @@ class KubernetesBackend(Backend):
         return await end_session(self._kube, owner, archive, self._now())
 
     async def events(self, id_: str) -> Sequence[Event]:
-        """What happened to it lately."""
+        """Return the recent events of a workspace."""
         workspace = await self.reader.get(id_)
         if workspace is None:
             raise not_found("workspace")
         return await events_of(self._kube, workspace)
 
     def count_by_state(self) -> Mapping[tuple[str, str], int]:
-        """How many workspaces there are, by class and state."""
+        """Return the number of workspaces by class and state."""
         return self.view.count_by_state()
 
     def _require_synced(self) -> None:
         if not self.is_synced():
-            why = "this replica has not read the cluster yet, or not lately"
-            raise Problem("unavailable", why, "ask again in a moment", retry_after=2)
+            why = "the cache of this replica is not synced"
+            raise Problem("unavailable", why, "retry in a few seconds", retry_after=2)
 
     def _watching(self) -> bool:
-        """Whether it is told of workspaces and of what was kept just now."""
+        """Return whether the watches of claims and volumes are open."""
         return all(informer.watching for informer in self._workspace_informers)
 
     def _watches_complete(self) -> bool:
-        """Whether a volume that the view does not have is not there: one that cannot be read may be anybody's."""
+        """Return whether the cache has every volume: an unreadable one may belong to any workspace."""
         return self._watching() and not self._volumes.unreadable
 
     async def _claim(self, id_: str) -> Document:
@@ -335,7 +336,7 @@ class KubernetesBackend(Backend):
         return claim, workspace
 
     async def _merge_claim(self, id_: str, build_changes: Callable[[Workspace], Document]) -> Workspace:
-        """Merge what is to be said of a workspace as it is, read again for as often as somebody was quicker."""
+        """Patch the claim of a workspace; after a conflict, read it again and build the changes again."""
         for attempt in range(ATTEMPTS):
             claim = await self._claim(id_)
             workspace = workspace_of_claim(claim)
@@ -358,8 +359,8 @@ class KubernetesBackend(Backend):
         if self._restorer is None or deleted is None:
             raise Problem(
                 "wrong-state",
-                "it was deleted, and its data is kept",
-                "ask with another key: what was deleted is not brought back here",
+                "it was deleted, and its data is retained",
+                "use another key: deleted workspaces cannot be restored here",
             )
         if before is not None:
             await before(replace(deleted, class_name=restored_class(volume, deleted)))
@@ -374,14 +375,14 @@ def _refuse_different_request(existing: Workspace | None, request: CreateRequest
     if existing is not None and existing.key != request.fingerprint:
         raise Problem(
             "key-reused",
-            f"{existing.id} was made by this key for something else; it was deleted, and its data is kept",
-            f"have it back by POST to /v1/workspaces/{existing.id}/resume, or ask with another key",
+            f"{existing.id} was created with this key by a different request; it was deleted, and its data is retained",
+            f"restore it by POST to /v1/workspaces/{existing.id}/resume, or use another key",
             workspace=existing.id,
         )
 
 
 def _busy(id_: str) -> Problem:
-    return Problem("busy", f"other requests change {id_} all the time", "repeat the request", retry_after=1)
+    return Problem("busy", f"other requests keep changing {id_}", "repeat the request", retry_after=1)
 
 
 def _no_sandbox(id_: str) -> Problem:
@@ -389,20 +390,20 @@ def _no_sandbox(id_: str) -> Problem:
 
 
 async def _back_off(attempt: int) -> None:
-    """Let somebody else be done who changes the same."""
+    """Wait for a random time, which grows with each attempt, before a retry."""
     await asyncio.sleep(random.random() * 0.02 * 2**attempt)  # noqa: S311 - no secret
 
 
 def _refuse_deleting(workspace: Workspace) -> None:
     if workspace.state == "deleting":
-        raise Problem("wrong-state", f"{workspace.id} is being taken away", "wait until it is gone", retry_after=2)
+        raise Problem("wrong-state", f"{workspace.id} is being deleted", "wait until it is gone", retry_after=2)
 
 
 @contextlib.asynccontextmanager
 async def running_backend(
     backend: KubernetesBackend, ended: Callable[[], None] = lambda: None
 ) -> AsyncGenerator[KubernetesBackend]:
-    """A backend that keeps up with its cluster for as long as this goes on; `ended` is called if it stops before."""
+    """Run the backend's watches within a context; call `ended` if they end before."""
     task = asyncio.create_task(backend.run())
     task.add_done_callback(lambda task: None if task.cancelled() else ended())
     try:

@@ -1,6 +1,6 @@
-"""Makes a kept volume somebody's again: it waits for the volume claim of a name, and that claim names the volume.
+"""Bind a retained volume to a new volume claim: the volume reserves the claim's name, and the claim names the volume.
 
-Each step is a change of what was read, of that version only, so it may be killed after any of them and asked for again.
+Each step is a write that requires the version that was read. So it may be killed after any step, and repeated.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PARTS = ("annotations", "labels")
 
 
 class RestoreError(Exception):
-    """Why a return goes no further just now."""
+    """A restore that cannot continue now."""
 
     def __init__(self, outcome: Outcome, why: str) -> None:
         super().__init__(why)
@@ -38,7 +38,7 @@ class RestoreError(Exception):
 
 
 async def reserve_volume(api: KubeApi, volume: Document, space: str, name: str, now: Callable[[], datetime]) -> None:
-    """Have a kept volume wait for the volume claim of a name."""
+    """Reserve a retained volume for the volume claim of a name."""
     if section(volume, "metadata").get("deletionTimestamp") or being_destroyed(volume):
         raise RestoreError("refused", DESTROYED)
     ref = section(section(volume, "spec"), "claimRef")
@@ -48,7 +48,7 @@ async def reserve_volume(api: KubeApi, volume: Document, space: str, name: str, 
         volume_claim = await api.find(VOLUME_CLAIMS, name, space)
         if volume_claim is not None and text(ref, "uid") == required(volume_claim, "metadata", "uid"):
             return
-        raise RestoreError("waiting", f"{text(ref, 'namespace')}/{text(ref, 'name')} still has its volume")
+        raise RestoreError("waiting", f"{text(ref, 'namespace')}/{text(ref, 'name')} still uses its volume")
     if phase not in {"Released", "Available"}:
         raise RestoreError("waiting", f"its volume is {phase}")
     changes = bind_patch(volume, space, name)
@@ -59,7 +59,7 @@ async def reserve_volume(api: KubeApi, volume: Document, space: str, name: str, 
 
 
 async def reserved_volume(api: KubeApi, volume: Document) -> Document:
-    """Return the volume as it is once it was led, unless its destruction was requested meanwhile."""
+    """Return the volume after it was reserved, unless its destruction was requested meanwhile."""
     current = await api.find(VOLUMES, required(volume, "metadata", "name"))
     if current is None:
         raise RestoreError("refused", "its volume is gone")
@@ -69,24 +69,24 @@ async def reserved_volume(api: KubeApi, volume: Document) -> Document:
 
 
 async def create_bound_claim(api: KubeApi, volume: Document, document: Document) -> None:
-    """Create the volume claim, which names the volume and so never gets another."""
+    """Create the volume claim. It names the volume, so no other volume is bound to it."""
     metadata = document["metadata"]
     await api.create(VOLUME_CLAIMS, document)
     created = await api.find(VOLUME_CLAIMS, metadata["name"], metadata["namespace"])
     if text(section(created, "spec"), "volumeName") != required(volume, "metadata", "name"):
-        raise RestoreError("overtaken", "its volume claim was made by somebody else")
+        raise RestoreError("overtaken", "another client created its volume claim")
 
 
 async def clear_deletion_dates(api: KubeApi, deleted: Document) -> Document | None:
-    """Take the dates of a deletion off a volume, if they are still those that were `read`; else return what it is now.
+    """Remove the deletion dates that were read from a volume; return the volume if it has others by now.
 
-    Whoever is killed before this is made up for by the loop of retention. So is one that is overtaken too often: just
-    now its volume is bound, and the API server's controller writes it.
+    If this is killed, or has too many conflicts, the retention loop does it. Conflicts are likely here: the volume is
+    being bound, and a controller of the cluster writes to it.
     """
     dates = deletion_dates(deleted)
     for _ in range(MAX_CONFLICTS):
         volume = await api.find(VOLUMES, required(deleted, "metadata", "name"))
-        # Other dates than were read are of somebody who has deleted or moved it since.
+        # Other dates are from another deletion or class change since.
         if volume is None or deletion_dates(volume) != dates:
             return volume
         changes = {**UNDATED, **_retained_again(volume)}
@@ -105,7 +105,7 @@ def deletion_dates(volume: Document) -> Document:
 
 
 def _retained_again(volume: Document) -> Document:
-    """Return the change that keeps a volume which a pass gave up, as it did not see that somebody was returning."""
+    """Return the change that retains a volume again that a pass released or deleted while it was being restored."""
     spec, changes = section(volume, "spec"), Document()
     if text(section(spec, "claimRef"), "uid") == NOBODY:
         changes["claimRef"] = {"uid": None}

@@ -1,4 +1,4 @@
-"""Whether there is room for one sandbox more: asked before a cold start, which would wait for it without a word."""
+"""Check that the class's quota allows one more sandbox, before a cold start that would otherwise wait silently."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 
 
 async def check_quota(kube: KubeClient, of_class: Class) -> None:
-    """A `Problem` that says what of the class's quota is used up, if one sandbox more would not fit."""
+    """Raise a `Problem` with the exhausted resources if one more sandbox exceeds the class's quota."""
     quota = await kube.find(QUOTAS, SANDBOX, of_class.namespace)
     shortages = quota_shortfalls(quota or {}, needs(of_class.plan))
     if shortages:
         raise Problem(
             "no-room",
             f"class {of_class.name} is full: {'; '.join(shortages)}",
-            "delete what is not needed, or have `maxSandboxes` of the class raised",
+            "delete unused workspaces, or raise `maxSandboxes` of the class",
             retry_after=30,
             **{"class": of_class.name},
         )
 
 
 def needs(plan: ClassPlan) -> Amounts:
-    """What one sandbox takes of a class's quota, by its names for it."""
+    """Return the amounts that one sandbox takes of a class's quota, by resource names of the quota."""
     pod = pod_resources(plan)
     amounts: Amounts = {"pods": Decimal(1)}
     amounts |= {f"requests.{name}": value for name, value in pod.requests.items()}

@@ -1,7 +1,7 @@
-"""Gives a workspace another class on the same data: it is let go of, and brought back in the other class.
+"""Move a workspace to another class on the same data: delete it, and restore it in the other class.
 
-From its first step on the volume says where it is going, so that whoever is killed in between is made up for by the
-loop of retention.
+From the first step on, the volume records the class that it moves to. So the retention loop completes an interrupted
+move.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from agentenv.service.workspaces.delete import delete_workspace
 from agentenv.service.workspaces.restore import RestoreResult, restore_workspace, retained_volume
 from agentenv.service.workspaces.retain_volume import retain_volume
 
-# How long its data is kept at least, should it never arrive.
+# The retention of the data, should the restore in the other class fail.
 RETAINED_WHILE_MOVING = timedelta(days=30)
 
 
 async def start_class_change(api: KubeApi, claim: Document, to: str, now: datetime) -> RestoreResult:
-    """Let a workspace go, towards another class; `made` once it is on its way."""
+    """Delete a workspace to restore it in another class; `made` once it is deleted."""
     name = claim["metadata"]["name"]
     retained = await retain_volume(api, claim)
     if retained.outcome not in {"kept", "already"}:
@@ -29,8 +29,8 @@ async def start_class_change(api: KubeApi, claim: Document, to: str, now: dateti
 
 
 async def finish_class_change(api: KubeApi, owner: str, workspace: str, to: str) -> RestoreResult:
-    """Bring it back in the other class, as soon as all that hung on it has let go of its volume."""
+    """Restore a workspace in the other class, as soon as its volume is released."""
     volume = await retained_volume(api, owner, workspace)
     if volume is None:
-        return RestoreResult("refused", workspace, "there is no volume of it")
+        return RestoreResult("refused", workspace, "it has no retained volume")
     return await restore_workspace(api, volume, to)

@@ -1,9 +1,9 @@
-"""How a workspace is made: once for an owner and a key, however many ask, on however many replicas.
+"""Create a workspace once for an owner and a key, however many replicas get the request.
 
-Its claim's name follows from owner and key, so the API server lets one of them make it, and the others find it. That
-holds within a class. For the one case that it does not cover, the same key for two classes at the same moment, each
-looks at the other classes once its own claim stands: whoever sees another takes its own away again. Both may, and are
-told so; never do both stay.
+The claim's name follows from owner and key. So within a class the API server accepts one create, and the other requests
+find that claim. The same key may be used for two classes at the same time. So after its own create, each request looks
+for the claim in all other classes, and deletes its own claim if there is one. Both requests may fail then, but two
+claims never remain.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from agentenv.service.workspaces.read import WorkspaceReader
 
 _LOG = logging.getLogger(__name__)
 _MARKS = 5
-# That a volume is kept is written on the claim so many seconds later, when a rush may be over: of the writes of a claim
-# it is the only one that nobody waits for, and it has the controller look at the claim again.
+# The annotation that the volume is retained is written so many seconds later, when a burst of requests may be over. No
+# caller waits for this write, and it makes the controller reconcile the claim again.
 MARK_AFTER = 5.0
 
 
 class WorkspaceCreator:
-    """Makes workspaces."""
+    """Creates workspaces."""
 
     def __init__(
         self,
@@ -60,13 +60,13 @@ class WorkspaceCreator:
         self._assignments = assignments
         self.pools = Pools(view)
         self._background_tasks: set[asyncio.Task[None]] = set()
-        self._marking: set[str] = set()  # uids of claims whose mark waits
+        self._marking: set[str] = set()  # uids of claims whose annotation is pending
         self._ending = asyncio.Event()
 
     async def create(
         self, request: CreateRequest, wait: float, *, existing: Document | None = None, warm_only: bool = False
     ) -> CreateResult:
-        """The workspace of a request, as soon as it is ready, or after so many seconds, or `existing`, its claim."""
+        """Return the workspace of a request once it is ready, or after so many seconds; `existing` is its claim."""
         with traces.span("claim", **{"class": request.class_name}) as span:
             result = await self._create(request, wait, existing=existing, warm_only=warm_only)
             span.set_attributes({"ready": result.ready, "existed": result.existed, "cold": result.cold is not None})
@@ -90,11 +90,11 @@ class WorkspaceCreator:
                 if claim is None:
                     existing = await self._reader.claim(request.id)
                     if existing is None:
-                        raise Problem("busy", "it was taken away at the same moment", "ask again", retry_after=1)
+                        raise Problem("busy", "it was deleted at the same time", "repeat the request", retry_after=1)
                     return await self._existing(existing, request, wait)
                 created = workspace_of_claim(claim)
                 if created is None:
-                    raise AssertionError("a claim is made with its owner's name on it")
+                    raise AssertionError("a created claim has its owner's label")
                 if of_class.has_homes:
                     early.start(created)
                 ready = await self._ready_and_unique(claim, created, wait - (self._clock() - began))
@@ -108,7 +108,7 @@ class WorkspaceCreator:
         began: float,
         early: EagerVolumeRetention | None = None,
     ) -> CreateResult:
-        """What is told of one that was made: ready, with its volume kept, or on its way."""
+        """Return the result of a creation: ready with a retained volume, or still being created."""
         if workspace.state == "failed":
             self._metrics.claimed(of_class.name, "failed", self._clock() - began)
             return CreateResult(workspace, ready=False, cold=COLD_REASONS.get(choice.cold or ""))
@@ -118,7 +118,7 @@ class WorkspaceCreator:
         reason = (choice.cold or "raced") if cold else None
         volume = await self._volume(workspace, early) if of_class.has_homes else None
         if of_class.has_homes and volume is None:
-            message = "its volume is not there yet"
+            message = "its volume does not exist yet"
             return CreateResult(
                 replace(workspace, state="creating", why=message), ready=False, cold=COLD_REASONS.get(reason or "")
             )
@@ -128,7 +128,7 @@ class WorkspaceCreator:
             self._metrics.pool_hit(of_class.name)
         self._metrics.claimed(of_class.name, "cold" if cold else "warm", self._clock() - began)
         cold_reason = COLD_REASONS[reason] if reason else None
-        # Only a mark for others to read: nobody waits for it, and the pass that keeps all makes up for it.
+        # No caller waits for this annotation; if it fails, the loop that retains all volumes writes it.
         self._in_background(self._mark(workspace, cold_reason, retained=of_class.has_homes))
         return CreateResult(
             replace(workspace, volume=volume, kept=of_class.has_homes, cold=cold_reason), ready=True, cold=cold_reason
@@ -142,38 +142,38 @@ class WorkspaceCreator:
             return volume
 
     async def ensure_retained(self, workspace: Workspace) -> Workspace:
-        """One as it is told: that it runs only once its volume is kept, also to who was told to look again later."""
+        """Return a workspace as running only once its volume is retained, also to callers that poll for it."""
         of_class = self._catalog.classes.get(workspace.class_name)
         if workspace.state != "running" or workspace.kept or of_class is None or not of_class.has_homes:
             return workspace
         volume = await retain_volume(self._kube, self._view, workspace)
         if volume is None:
-            return replace(workspace, state="creating", why="its volume is not there yet")
+            return replace(workspace, state="creating", why="its volume does not exist yet")
         self._in_background(self._mark(workspace, None, retained=True))
         return replace(workspace, volume=volume, kept=True)
 
     async def finish(self) -> None:
-        """Let what is still under way come to its end, and wait no longer with it."""
+        """End the delays of pending annotations, and wait until these are written."""
         self._ending.set()
         await asyncio.gather(*self._background_tasks, return_exceptions=True)
 
     async def _existing(self, claim: Document, request: CreateRequest, wait: float) -> CreateResult:
-        """One that was made before, for the same request or for another."""
+        """Return the result for a claim that exists, for the same request or a different one."""
         workspace = workspace_of_claim(claim)
         if workspace is None or workspace.owner != request.owner:
-            raise Problem("key-reused", "what has that name is somebody else's", "ask with another key")
+            raise Problem("key-reused", "the claim of that name belongs to another owner", "use another key")
         if workspace.state == "deleting":
             raise Problem(
                 "wrong-state",
-                f"{workspace.id} is being taken away",
-                "ask again when it is gone: its data is kept, and comes back with it",
+                f"{workspace.id} is being deleted",
+                "repeat the request when it is gone: it is restored on its retained data",
                 retry_after=2,
             )
         if workspace.key != request.fingerprint:
             raise Problem(
                 "key-reused",
-                f"{workspace.id} was made by this key for something else",
-                "ask for what was asked for then, change it by PATCH, or ask with another key",
+                f"{workspace.id} was created with this key by a different request",
+                "repeat the first request, change the workspace by PATCH, or use another key",
                 workspace=workspace.id,
             )
         if workspace.state == "creating":
@@ -213,8 +213,8 @@ class WorkspaceCreator:
         other = others[0]["metadata"]
         raise Problem(
             "key-reused",
-            f"{other['name']} was made by this key in another class at the same time",
-            "ask again for one of the two classes, or with another key",
+            f"{other['name']} was created with this key in another class at the same time",
+            "repeat the request for one of the two classes, or use another key",
             workspace=other["name"],
             retry_after=1,
         )
@@ -223,8 +223,8 @@ class WorkspaceCreator:
         if warm_only:
             raise Problem(
                 "pool-empty",
-                f"{COLD_REASONS[choice.cold or 'empty']}, and a cold start was not asked for",
-                "ask again in a moment, or without `start: warm`",
+                f"{COLD_REASONS[choice.cold or 'empty']}, and the request does not allow a cold start",
+                "repeat the request in a few seconds, or without `start: warm`",
                 retry_after=5,
             )
         await check_quota(self._kube, of_class)
@@ -233,7 +233,7 @@ class WorkspaceCreator:
         annotations = {**({KEPT: "true"} if retained else {}), **({COLD: cold} if cold else {})}
         if not annotations:
             return
-        # Whether somebody may have been in a member of a swarm goes by its mark, too.
+        # Whether a member of a swarm may have been used is decided by this annotation, so it is written at once.
         if not cold and not workspace.task:
             if workspace.claim_uid in self._marking:
                 return
@@ -244,7 +244,7 @@ class WorkspaceCreator:
                 self._marking.discard(workspace.claim_uid)
             if self._is_deleted(workspace):
                 return
-        # Of whatever version it is by now, as long as it is the same claim.
+        # Without a resource version: any version of the same claim.
         claim = {"metadata": {"name": workspace.id, "namespace": workspace.namespace, "uid": workspace.claim_uid}}
         for _ in range(_MARKS):
             if await self._kube.patch(CLAIMS, claim, {"metadata": {"annotations": annotations}}) is not None:
@@ -256,7 +256,7 @@ class WorkspaceCreator:
                 await self._ending.wait()
 
     def _is_deleted(self, workspace: Workspace) -> bool:
-        """Whether a claim that was told of is no more, or is another one's or going."""
+        """Return whether the claim is gone or being deleted by the cached view, or another claim has its name."""
         known = self._view.find(workspace.id)
         if known is None:
             return self._view.recently_known(workspace.id)
@@ -270,11 +270,11 @@ class WorkspaceCreator:
     def _done(self, task: asyncio.Task[None]) -> None:
         self._background_tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
-            _LOG.warning("a claim was not marked: %r", task.exception())
+            _LOG.warning("a claim was not annotated: %r", task.exception())
 
 
 def claim_of(request: CreateRequest, pool: str, now: datetime) -> Document:
-    """The claim that a request makes."""
+    """Return the claim for a request."""
     document = claims.claim(
         request.class_name,
         pool,
@@ -291,12 +291,14 @@ def claim_of(request: CreateRequest, pool: str, now: datetime) -> Document:
 
 
 def problem_of(refusal: KubeApiError) -> Problem:
-    """Return the problem that the caller is told for an error of the API server."""
+    """Return the problem that the caller gets for an error of the API server."""
     if refusal.transient:
         seconds = int(refusal.retry_after or 5)
-        return Problem("unavailable", refusal.message, "retry in a few seconds; nothing was lost", retry_after=seconds)
+        return Problem("unavailable", refusal.message, "retry in a few seconds; no data was lost", retry_after=seconds)
     if refusal.code == 403 and "exceeded quota" in refusal.message:
-        return Problem("no-room", f"the class is full: {refusal.message}", "delete what is not needed", retry_after=30)
+        return Problem("no-room", f"the class is full: {refusal.message}", "delete unused workspaces", retry_after=30)
     if refusal.code == 404:
-        return Problem("unavailable", "the class is not in the cluster yet", "ask again when it is up", retry_after=10)
-    return Problem("refused", refusal.message, "ask for something that the class's guardrails allow")
+        return Problem(
+            "unavailable", "the class does not exist in the cluster yet", "retry when it is deployed", retry_after=10
+        )
+    return Problem("refused", refusal.message, "change the request so that the guardrails of the class allow it")

@@ -1,7 +1,7 @@
 """Delete workspaces and retain their data: first the volume records the deletion, then the claim is deleted.
 
-After a kill in between, the workspace exists as before, and its volume says that it was deleted. The loop of retention
-removes that record after a while, unless the caller repeats the request.
+After a kill in between, the workspace exists as before, and its volume records a deletion. The retention loop removes
+that record after a while, unless the caller repeats the request.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ async def delete_workspace(
     wait_for_volume: bool = True,
     policy: str = "Background",
 ) -> Outcome:
-    """Delete the workspace of a claim, and have its volume record until when its data is retained.
+    """Delete the workspace of a claim; first record on its volume until when its data is retained.
 
-    A sandbox without a volume may be about to have one: that is `waiting`, unless the caller does not wait for it.
-    With the propagation policy `Foreground` the claim exists until its sandbox is gone, and shows that it is deleted.
+    A sandbox without a volume may be about to get one: the outcome is `waiting`, unless `wait_for_volume` is False.
+    With the propagation policy `Foreground` the claim exists until its sandbox is gone, and its state is `deleting`.
     """
     metadata = claim["metadata"]
     labels = owner_labels(claim)
@@ -51,7 +51,7 @@ async def delete_workspace(
         if volume is None and sandbox_name(claim) and wait_for_volume:
             return "waiting"
     if volume is not None and has_other_owner(volume, labels.get(USER_LABEL, "")):
-        # What the volume of another owner says is about their workspace.
+        # The deletion dates on another owner's volume are about another workspace.
         audit_foreign_volume(volume, labels.get(USER_LABEL, ""), metadata["namespace"], metadata["name"])
         volume = None
     if volume is not None:
@@ -75,9 +75,9 @@ async def delete_workspace(
 
 
 async def shorten_retention(api: KubeApi, volume: Document, keep_for: timedelta, now: datetime) -> Document | None:
-    """Retain the data of a deleted workspace for less long, never for longer; None where the volume has changed.
+    """Retain the data of a deleted workspace for less long, never for longer; None if the volume was changed meanwhile.
 
-    One that was moving to another class stays in its class, where a later request looks for it.
+    A workspace that was moving to another class stays in its class, where later requests look for it.
     """
     annotations, marks = shorten_retention_patch(volume, now, keep_for)
     if not (annotations or marks):
@@ -86,7 +86,7 @@ async def shorten_retention(api: KubeApi, volume: Document, keep_for: timedelta,
 
 
 async def _reserved_volume(api: KubeApi, claim: Document, owner: Mapping[str, str]) -> Document | None:
-    """Return the volume of a restored workspace without a sandbox: its volume claim exists and names the volume."""
+    """Return the volume of a restored workspace that has no sandbox yet: its volume claim names the volume."""
     name, namespace = claim["metadata"]["name"], claim["metadata"]["namespace"]
     volume_claim = await api.find(VOLUME_CLAIMS, home_name(name), namespace)
     volume_name = text(section(volume_claim, "spec"), "volumeName")
@@ -97,7 +97,7 @@ async def _reserved_volume(api: KubeApi, claim: Document, owner: Mapping[str, st
 
 
 async def _delete_reserved_claim(api: KubeApi, claim: Document) -> None:
-    """Delete the volume claim of a restored workspace without a sandbox: nobody restores it by that any more."""
+    """Delete the volume claim of a restored workspace that has no sandbox yet, as nothing else would delete it."""
     metadata = claim["metadata"]
     volume_claim = await api.find(VOLUME_CLAIMS, home_name(metadata["name"]), metadata["namespace"])
     existing = section(volume_claim, "metadata")
@@ -108,7 +108,7 @@ async def _delete_reserved_claim(api: KubeApi, claim: Document) -> None:
 
 
 async def _delete_claim(api: KubeApi, claim: Document, policy: str) -> None:
-    """Delete a claim in whatever state it is: its controller writes to it all the time."""
+    """Delete a claim by its uid, in any version: its controller writes to it often."""
     metadata = claim["metadata"]
     while not await api.delete(CLAIMS, claim, any_version=True, policy=policy):
         current = await api.find(CLAIMS, metadata["name"], metadata["namespace"])

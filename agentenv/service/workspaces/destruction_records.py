@@ -1,8 +1,8 @@
-"""The record of data that was destroyed: whose it was, when it was deleted, and when it went.
+"""Record the destruction of data: its owner, the time of the deletion and the time of the destruction.
 
-Written before anything goes, so that nothing goes without one, and completed when it is gone. A ConfigMap a day in the
-service's own namespace, and another one when a day's is full. Only those that are open are looked at by every pass: a
-page is open until its day is over and all that is on it is gone.
+A record is written before the data is destroyed, and completed when its volume is gone. There is a ConfigMap per day in
+the service's own namespace, and another one when a day's is full. Passes read only open ConfigMaps. One is open until
+its day is over and all its records are complete.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from agentenv.service.kube.client import CONFIGURATIONS, Document, KubeApi, coll
 
 LABEL, OPEN = "sandbox.users.io/record", "sandbox.users.io/record-open"
 OF = "destroyed"
-# Of some four hundred bytes each: a ConfigMap holds a mebibyte.
+# A record has about four hundred bytes, and a ConfigMap may have a mebibyte.
 MOST = 1500
-# How far back whoever prunes looks for pages that are over their time.
+# The number of days before the retention limit in which expired ConfigMaps are searched.
 MISSED = 7
 
 
 class Records:
-    """What one environment has destroyed."""
+    """The destruction records of one environment."""
 
     def __init__(self, api: KubeApi, namespace: str) -> None:
         self._api = api
         self._namespace = namespace
 
     async def write(self, name: str, facts: dict[str, str], now: datetime) -> bool:
-        """Say that a volume is about to go; False where somebody else wrote at the same time."""
+        """Record that a volume will be destroyed; False if another replica wrote at the same time."""
         if any([name in section(page, "data") async for page in self._open()]):
             return True
         text = _text({**facts, "decided": format_timestamp(now)})
@@ -51,7 +51,7 @@ class Records:
         return False
 
     async def unfinished(self) -> AsyncIterator[tuple[str, dict[str, str]]]:
-        """Those of which it is not said yet that they are gone."""
+        """Yield the records of volumes that are not known to be gone."""
         async for page in self._open():
             for name, text in section(page, "data").items():
                 facts = parsed_object(text)
@@ -59,7 +59,7 @@ class Records:
                     yield name, facts
 
     async def finish(self, name: str, now: datetime) -> bool:
-        """Say that a volume is gone."""
+        """Record that a volume is gone."""
         async for page in self._open():
             text = section(page, "data").get(name)
             if text is not None:
@@ -68,19 +68,19 @@ class Records:
         return False
 
     async def close(self, now: datetime) -> int:
-        """Close the pages of days that are over on which all is gone."""
+        """Close the ConfigMaps of past days whose records are all complete."""
         closed = 0
         for page in await collect(self._open()):
             today = page["metadata"]["name"].startswith(_day(now))
             rows = [parsed_object(text) for text in section(page, "data").values()]
-            # A row that cannot be read keeps its page open: nobody can say that what it is of is gone.
+            # An unreadable record keeps its ConfigMap open: its volume may still exist.
             if not today and all(row is not None and "gone" in row for row in rows):
                 changes = {"metadata": {"labels": {OPEN: None}}}
                 closed += await self._api.patch(CONFIGURATIONS, page, changes) is not None
         return closed
 
     async def prune(self, before: datetime) -> int:
-        """Take away closed pages of that day, and of some days before it."""
+        """Delete closed ConfigMaps of a day, and of some days before it."""
         gone = 0
         for back in range(MISSED):
             async for _, page in self._of_day(before - timedelta(days=back)):
@@ -94,7 +94,7 @@ class Records:
         return self._api.list(CONFIGURATIONS, self._namespace, {LABEL: OF, OPEN: "true"})
 
     async def _of_day(self, day: datetime) -> AsyncIterator[tuple[str, Document | None]]:
-        """The pages of a day by name, and the first one that there is none of yet."""
+        """Yield the ConfigMaps of a day by name, and last the first name that is free."""
         for number in range(1, 1000):
             name = _day(day) if number == 1 else f"{_day(day)}-{number}"
             page = await self._api.find(CONFIGURATIONS, name, self._namespace)

@@ -1,10 +1,10 @@
 """Retain the volume of a workspace before its creation is answered, with as few requests as possible.
 
-The protocol is that of `agentenv/service/workspaces/retain_volume.py`. A warm sandbox's volume existed before it was
-claimed, so the view's row names it, and it is changed only if it still is as the view knows it. That starts as soon as
-the sandbox is known to be the claim's, before the claim is ready. A cold sandbox has its claim's name, which may have
-had another volume a moment ago: there everything is read. The annotation of the claim follows later; a kill before that
-is made up for by the loop that retains all volumes.
+The protocol is that of `agentenv/service/workspaces/retain_volume.py`. A warm sandbox's volume existed before the
+claim, so the cached row names it. The patch requires the cached version, and starts as soon as the sandbox has the
+claim's uid, before the claim is ready. A cold sandbox has its claim's name, and an earlier sandbox of that name may
+have had another volume: there everything is read from the API server. The annotation of the claim follows later. After
+a kill before that, the loop that retains all volumes writes it.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ PAUSE = 0.1
 
 
 async def retain_volume(kube: KubeClient, view: ClusterView, workspace: Workspace) -> str | None:
-    """Have the volume of a workspace stay; its name, or None where it cannot be said yet which it is.
+    """Retain the volume of a workspace and return its name, or None if it is not known yet.
 
-    One that says it is somebody else's is left as it is, and the workspace is refused.
+    Another owner's volume is not changed, and a `Problem` is raised.
     """
     labels = {USER_LABEL: workspace.owner, WORKSPACE_LABEL: workspace.id, MODE_LABEL: workspace.mode}
     labels |= {TASK_LABEL: workspace.task} if workspace.task else {}
@@ -54,7 +54,7 @@ async def retain_volume(kube: KubeClient, view: ClusterView, workspace: Workspac
         if not isinstance(volume, str):
             if has_other_owner(volume, workspace.owner):
                 audit_foreign_volume(volume, workspace.owner, workspace.namespace, workspace.id)
-                fix = "delete the workspace and create it again; tell the platform team"
+                fix = "delete the workspace and create it again, and report it to the platform team"
                 raise Problem("refused", FOREIGN_VOLUME, fix)
             changes = retention_changes(labels, volume)
             if not changes or await kube.patch(VOLUMES, volume, changes):
@@ -64,7 +64,7 @@ async def retain_volume(kube: KubeClient, view: ClusterView, workspace: Workspac
 
 
 class EagerVolumeRetention:
-    """The volume of a claim's sandbox made to stay while the claim is still on its way to say which sandbox it has."""
+    """Retain the volume of a claim's sandbox while the claim itself is not ready yet."""
 
     def __init__(self, kube: KubeClient, view: ClusterView, assignments: SandboxAssignments) -> None:
         self._kube, self._view, self._assignments = kube, view, assignments
@@ -80,11 +80,11 @@ class EagerVolumeRetention:
             await asyncio.gather(self._work, return_exceptions=True)
 
     def start(self, created: Workspace) -> None:
-        """For the claim of a workspace that was just made."""
+        """Start for the claim of a workspace that was just created."""
         self._work = asyncio.create_task(self._retain(created))
 
     async def retained_volume(self, workspace: Workspace) -> str | None:
-        """The volume, if it was begun with that of the sandbox that the workspace has."""
+        """Return the volume that was retained early, if it belongs to the workspace's sandbox."""
         if self._work is None or not self._sandbox or self._sandbox != workspace.sandbox:
             return None
         return await self._work

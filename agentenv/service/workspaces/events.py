@@ -1,4 +1,4 @@
-"""What happened to a workspace: the events that Kubernetes keeps of its claim, its sandbox and its pod, for an hour."""
+"""Read the events of a workspace: Kubernetes retains those of its claim, sandbox and pod for an hour."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ MOST = 100
 
 
 async def events_of(kube: KubeClient, workspace: Workspace) -> list[Event]:
-    """The latest first."""
+    """Return the events of a workspace, the latest first."""
     names = {name for name in (workspace.id, workspace.sandbox) if name}
-    # A sandbox and its pod have one name, and its home is called after them.
+    # A sandbox and its pod have the same name, and the name of its home's volume claim contains it.
     names |= {f"home-{workspace.sandbox}"} if workspace.sandbox else set()
     results = await asyncio.gather(*(_named(kube, workspace.namespace, name) for name in sorted(names)))
     rows = [event for events in results for event in events]

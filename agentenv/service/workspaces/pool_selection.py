@@ -1,7 +1,7 @@
-"""Which pool a claim names: one of its channel with members to spare, and why there is none where there is none.
+"""Select the warm pool for a claim: one of its channel with free sandboxes, or the reason for a cold start.
 
-What a pool has is as old as the last watch event, so claims that are under way here are counted against it: of fifty at
-once no two dozen go to the pool that was fullest when the first of them looked.
+The count of ready sandboxes is as old as the last watch event. So claims of this replica that are not ready yet are
+subtracted. Otherwise most claims of a burst would select the same pool.
 """
 
 from __future__ import annotations
@@ -20,36 +20,36 @@ if TYPE_CHECKING:
 
 Why = Literal["none-kept", "empty", "raced", "returned", "moved", "task"]
 COLD_REASONS: dict[str, str] = {
-    "none-kept": "its class keeps no sandbox warm",
-    "empty": "all warm sandboxes of its class were taken",
-    "raced": "somebody else was quicker with the last warm sandbox",
-    "returned": "it was made anew on the data that was kept",
-    "moved": "it was made anew in another class",
-    "task": "sandboxes of a task are made for it",
+    "none-kept": "its class has no warm sandboxes",
+    "empty": "all warm sandboxes of its class are in use",
+    "raced": "another claim got the last warm sandbox",
+    "returned": "it was created again on its retained data",
+    "moved": "it was created again in another class",
+    "task": "sandboxes of a task are created for it",
 }
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A pool, and why its claim will start cold, if it will."""
+    """A pool, and the reason if the claim will start cold."""
 
     pool: str
     cold: Why | None = None
 
 
 class Pools:
-    """The choice of pools, with what is under way here."""
+    """Selects pools, and counts the pending claims of this replica."""
 
     def __init__(self, view: ClusterView, chance: Callable[[], float] = random.random) -> None:
         self._view, self._chance = view, chance
         self._under_way: Counter[tuple[str, str]] = Counter()
 
     def choose(self, namespace: str, channel: str, named: Sequence[str]) -> Choice:
-        """A pool of a class and channel; `named` are those that the service's own settings name."""
+        """Return a pool of a class and channel; `named` are those in the service's own settings."""
         current = self._view.current(namespace, channel) or tuple(named)
         rows = [row for row in self._view.pools(namespace) if not row.task]
         current_rows = {row.name: row for row in rows if row.name in current}
-        # A release that is going out is good until the one in its place is full; from its mark on it is nobody's.
+        # Pools of an older release are used until the current one is full, unless they are annotated as retiring.
         older = [
             row
             for row in rows
@@ -61,13 +61,13 @@ class Pools:
             if spare:
                 return Choice(self._weighted_choice(spare).name)
         has_warm_pool = any(row.replicas for row in current_rows.values())
-        # A cold one is made by the pool it names, wherever its members are: spread them.
+        # A cold sandbox is created by the pool that its claim names: spread these claims over the pools.
         names = [name for name in current if name in current_rows] or list(current)
         return Choice(names[int(self._chance() * len(names))], "empty" if has_warm_pool else "none-kept")
 
     @contextmanager
     def reserving(self, namespace: str, pool: str) -> Generator[None]:
-        """While this goes on, a claim of that pool is under way."""
+        """Count a pending claim of a pool within a context."""
         self._under_way[namespace, pool] += 1
         try:
             yield
@@ -78,7 +78,7 @@ class Pools:
         return row.ready - self._under_way[namespace, row.name]
 
     def _weighted_choice(self, spare: Sequence[tuple[PoolRow, int]]) -> PoolRow:
-        """One at random by what each can spare: replicas that see the same do not choose the same."""
+        """Return a random pool, weighted by free sandboxes, so that replicas with the same view choose differently."""
         left = self._chance() * sum(count for _, count in spare)
         for row, count in spare:
             left -= count

@@ -1,4 +1,4 @@
-"""Workspaces as they are: read from the API server, with the view only telling where to look and when to look again."""
+"""Read workspaces from the API server; the cached view only shows where to look, and when to look again."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from agentenv.service.catalog import Catalog
 from agentenv.service.kube.client import CLAIMS, VOLUMES, Document, KubeClient, section
 from agentenv.service.kube.view import ClusterView
 
-# How long a wait goes on before it asks by itself: a watch may have been cut without a word.
+# A wait reads from the API server after so many seconds without an event: a watch may be broken.
 LOOK_AGAIN = 2.0
 TRANSITIONAL = ("creating", "deleting")
 
 
 class WorkspaceReader:
-    """Finds workspaces by their ids."""
+    """Reads workspaces by their ids."""
 
     def __init__(
         self,
@@ -33,11 +33,11 @@ class WorkspaceReader:
         *,
         is_watching: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`told` says whether the view is being told of claims and volumes just now."""
+        """Create a reader; `is_watching` returns whether the view has all current claims and volumes."""
         self._kube, self._view, self._catalog, self._clock, self._is_watching = kube, view, catalog, clock, is_watching
 
     async def claim(self, id_: str) -> Document | None:
-        """The claim of a workspace, wherever it is."""
+        """Return the claim of a workspace, in any class."""
         is_watching = self._view.find(id_)
         if is_watching is not None and is_watching.state != "deleted":
             claim = await self._kube.find(CLAIMS, id_, is_watching.namespace)
@@ -47,7 +47,7 @@ class WorkspaceReader:
         return min(claims, key=lambda document: bool(document["metadata"].get("deletionTimestamp")), default=None)
 
     async def claims(self, id_: str, *, beside: str = "") -> list[Document]:
-        """All claims of that name in all classes but one."""
+        """Return all claims of a name, in all classes except the one of the namespace `beside`."""
         namespaces = [
             sandbox_class.namespace
             for sandbox_class in self._catalog.classes.values()
@@ -57,10 +57,10 @@ class WorkspaceReader:
         return [sandbox_class for sandbox_class in results if sandbox_class is not None]
 
     async def volume(self, id_: str) -> Document | None:
-        """The volume that keeps what a deleted workspace had.
+        """Return the volume with the retained data of a deleted workspace.
 
-        That a view knows of none is believed only of a name that it never heard, and while it is told of changes: else
-        somebody would be given an empty home beside their own.
+        The view is trusted to have no volume only for an id that it has not seen recently, and while its watches are
+        open. Otherwise a user would get an empty home although the old one exists.
         """
         is_watching = self._view.deleted(id_)
         volume = await self._kube.find(VOLUMES, is_watching.volume) if is_watching and is_watching.volume else None
@@ -74,7 +74,7 @@ class WorkspaceReader:
         return max(retained, key=_deleted_at, default=None)
 
     async def get(self, id_: str) -> Workspace | None:
-        """A workspace as it is."""
+        """Return a workspace as it is."""
         claim = await self.claim(id_)
         if claim is not None:
             return workspace_of_claim(claim)
@@ -82,7 +82,7 @@ class WorkspaceReader:
         return workspace_of_volume(volume) if volume else None
 
     async def settled(self, id_: str, wait: float) -> Workspace | None:
-        """The same once it is neither on its way nor going, or after so many seconds."""
+        """Return a workspace once it is neither being created nor being deleted, or after so many seconds."""
         deadline = self._clock() + wait
         workspace = await self.get(id_)
         while workspace is not None and workspace.state in TRANSITIONAL and (left := deadline - self._clock()) > 0:
@@ -93,7 +93,7 @@ class WorkspaceReader:
         return workspace
 
     async def ready(self, created: Workspace, wait: float) -> Workspace:
-        """A workspace that was just made or woken, once it can be used or never will, or as it is after so long."""
+        """Return a created or resumed workspace once it is ready or has failed, or as it is after so many seconds."""
         deadline = self._clock() + wait
         last = created
         while True:
@@ -107,7 +107,7 @@ class WorkspaceReader:
                 return last
             before = self._clock()
             await self._view.wait_for_change(created.id, min(left, LOOK_AGAIN))
-            # Nothing was told for a while, or that it is gone: what is true is asked.
+            # No event for a while, or the workspace is gone from the view: read it from the API server.
             removed = is_watching is not None and self._view.find(created.id) is None
             if removed or self._clock() - before >= LOOK_AGAIN:
                 claim = await self._kube.find(CLAIMS, created.id, created.namespace)
@@ -120,7 +120,7 @@ class WorkspaceReader:
 
 
 def _newer(is_watching: Workspace, created: Workspace) -> bool:
-    # Versions of one kind of object are numbers that grow; what a view says of before a change is of no use after it.
+    # Resource versions of one kind are increasing numbers; a cached version from before the change is outdated.
     try:
         return int(is_watching.version) >= int(created.version)
     except ValueError:

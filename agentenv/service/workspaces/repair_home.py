@@ -1,7 +1,6 @@
-"""Puts a workspace back on its own home, where its sandbox was lost and upstream gave it another one.
+"""Move a workspace back to its own home if its sandbox was lost and the controller gave it another one.
 
-What it has meanwhile is kept as well, as a deleted workspace of its owner's beside it: nobody can say that nothing was
-done in it.
+Files of the other home may be needed, too. It is retained as that of a deleted workspace of the same owner.
 """
 
 from __future__ import annotations
@@ -14,13 +13,13 @@ from agentenv.core.values.timestamps import format_timestamp
 from agentenv.core.workspaces.workspace import DELETED_AT, DESTROY_AFTER, RECORD
 from agentenv.service.kube.client import CLAIMS, VOLUMES, Document, KubeApi, section
 
-# Its own home says so as long as it is on its way; it is not destroyed for being there.
+# The home has deletion dates during the move, but a long retention, so that it is not destroyed meanwhile.
 RETAINED_WHILE_MOVING = timedelta(days=30)
 LEFT = "-left"
 
 
 async def repair_home(api: KubeApi, claim: Document, has: str, home: str, now: datetime) -> bool:
-    """Let a claim go, so that it is brought back on `home`; what it `has` is kept under another name."""
+    """Delete a claim to restore it on its volume `home`; its current volume `has` is retained under another name."""
     metadata, annotations = claim["metadata"], section(claim["metadata"], "annotations")
     home_volume, current_volume = await api.find(VOLUMES, home), await api.find(VOLUMES, has)
     if home_volume is None or current_volume is None or TASK_LABEL in section(metadata, "labels"):
@@ -38,7 +37,7 @@ async def repair_home(api: KubeApi, claim: Document, has: str, home: str, now: d
         return False
     record = {key: annotations[key] for key in RECORD if key in annotations}
     record |= {DELETED_AT: format_timestamp(now), DESTROY_AFTER: format_timestamp(now + RETAINED_WHILE_MOVING)}
-    # By this it is brought back, whoever does it.
+    # By this annotation the retention loop restores it, if this is interrupted.
     record[MOVING_TO] = str(metadata["namespace"]).removeprefix("sandbox-")
     changes: Document = {"metadata": {"labels": {WORKSPACE_LABEL: f"{name}{LEFT}"}}}
     if current_volume["spec"]["persistentVolumeReclaimPolicy"] != "Retain":

@@ -1,8 +1,8 @@
-"""Brings somebody back to their files: a deleted workspace, a lost one, or one that goes on in another class.
+"""Restore workspaces on their retained volumes: deleted and lost ones, and those that move to another class.
 
-Each step is a change of what was read, of that version only, and leaves things so that asking again goes on from there;
-so it does not matter where it is killed, nor how many do it at once. Until the claim is there the volume keeps the
-dates of its deletion and is as deleted as before.
+Each step is a write that requires the version that was read, and a repeated request continues after the last completed
+step. So it may be killed at any point, and run several times at once. Until the claim is created, the volume has its
+deletion dates, and the workspace counts as deleted.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 
 @dataclass(frozen=True)
 class RestoreResult:
-    """How far somebody came back; of what is waiting or overtaken one asks again."""
+    """How far a restore got; one that is waiting or overtaken has to be repeated."""
 
     outcome: Outcome
     claim: str = ""
@@ -66,7 +66,7 @@ class RestoreResult:
 
 
 async def retained_volume(api: KubeApi, owner: str, workspace: str) -> Document | None:
-    """The volume on which a deleted workspace's files are; of several the one that was deleted last."""
+    """Return the volume with a deleted workspace's files; of several the one that was deleted last."""
     volumes = [
         volume
         async for volume in api.list(VOLUMES, labels={USER_LABEL: owner, WORKSPACE_LABEL: workspace})
@@ -86,10 +86,10 @@ async def restore_workspace(
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
     into: Document | None = None,
 ) -> RestoreResult:
-    """Make a deleted workspace's claim on its own volume; in another class where one is named.
+    """Create the claim of a deleted workspace on its own volume; in another class if one is named.
 
-    `shape` may add to the claim before it is made: what else was asked for. `into` is the template of a swarm, which is
-    there with its pool: then the dates of the deletion stay until the swarm is whole.
+    `shape` may change the claim before it is created. `into` is the template of a swarm, which already exists with its
+    pool. The deletion dates then stay until the whole swarm is ready.
     """
     name = section(volume["metadata"], "labels").get(WORKSPACE_LABEL, "")
     within = class_name or target_class(volume)
@@ -102,7 +102,7 @@ async def restore_workspace(
 
 
 class _Restore:
-    """One return, from the volume to the claim."""
+    """One restore, from the volume to the claim."""
 
     def __init__(
         self,
@@ -130,9 +130,9 @@ class _Restore:
 
     async def take(self) -> RestoreResult:
         if not self._owner or not self._name:
-            raise RestoreError("refused", "the volume is nobody's")
+            raise RestoreError("refused", "the volume has no owner")
         if await self._claim_exists():
-            # What is on its way out with its data is not kept by being looked at.
+            # A request for a workspace whose data is being destroyed does not cancel the destruction.
             if not destroy_requested(self._volume):
                 await self._clear_deletion_dates()
             return RestoreResult("there", self._name)
@@ -141,7 +141,7 @@ class _Restore:
         await self._create_templates(template)
         await self._bind_volume(template)
         created = await self._api.create(CLAIMS, self._claim(template)) is not None
-        # Whoever takes away what nobody claims may have come in between.
+        # The loop that deletes unused pools and templates may have run in between.
         await self._create_templates(template)
         await self._clear_deletion_dates(created=created)
         return RestoreResult("made" if created else "there", self._name)
@@ -151,13 +151,13 @@ class _Restore:
         if claim is None:
             return False
         if section(claim["metadata"], "labels").get(USER_LABEL) != self._owner:
-            raise RestoreError("refused", f"claim {self._name} is somebody else's")
+            raise RestoreError("refused", f"claim {self._name} belongs to another owner")
         if claim["metadata"].get("deletionTimestamp"):
-            raise RestoreError("waiting", "what is left of it is on its way out")
+            raise RestoreError("waiting", "its earlier claim is being deleted")
         return True
 
     async def _template(self) -> Document:
-        """The template of the class's current release, on the volume's own file system where there is one."""
+        """Return the template of the class's current release, with the volume's storage class if there is one."""
         constraints = await self._api.find(CONFIGURATIONS, CONSTRAINTS, self._space)
         data = section(constraints or {}, "data")
         releases = data.get(RELEASES_KEY, "")
@@ -171,30 +171,30 @@ class _Restore:
             if template is not None and not section(template["metadata"], "annotations").get(RETIRING)
         ]
         if not usable:
-            raise RestoreError("refused", f"class {self._class} has no release of channel {self._channel} just now")
+            raise RestoreError("refused", f"class {self._class} has no current release of channel {self._channel}")
         storage_class = self._volume["spec"].get("storageClassName")
         chosen = next(
             (template for template in usable if _home(template).get("storageClassName") == storage_class), usable[0]
         )
-        # In another class there is nothing of what its task shares.
+        # Shared volumes of a task exist in its own class only.
         if self._task and data.get("storage") == "shared" and home_class(self._volume) == self._class:
             self._shared = task_objects(chosen, self._task, self._owner)
         return chosen
 
     async def _check_leftovers(self) -> None:
-        """Of an earlier sandbox of that name, whose volume claim has the name of the one to come."""
+        """Raise while the sandbox or the volume claim of the earlier workspace of that name exists."""
         if await self._api.find(SANDBOXES, self._name, self._space) is not None:
-            raise RestoreError("waiting", "its earlier sandbox is on its way out")
+            raise RestoreError("waiting", "its earlier sandbox is being deleted")
         volume_claim = await self._api.find(VOLUME_CLAIMS, home_name(self._name), self._space)
         if volume_claim is None:
             return
         if volume_claim["metadata"].get("deletionTimestamp"):
-            raise RestoreError("waiting", "its earlier volume claim is on its way out")
+            raise RestoreError("waiting", "its earlier volume claim is being deleted")
         if volume_claim["spec"].get("volumeName") != self._volume["metadata"]["name"]:
-            raise RestoreError("refused", f"{home_name(self._name)} is there, with another volume")
+            raise RestoreError("refused", f"{home_name(self._name)} exists with another volume")
 
     async def _bind_volume(self, template: Document) -> None:
-        """Make the volume claim, which names the volume and so never gets another."""
+        """Create the volume claim, which names the volume, so that no other volume is bound to it."""
         name = home_name(self._name)
         await reserve_volume(self._api, self._volume, self._space, name, self._now)
         self._volume = await reserved_volume(self._api, self._volume)
@@ -202,7 +202,7 @@ class _Restore:
         await create_bound_claim(self._api, self._volume, volume_claim(self._volume, self._space, self._name, capacity))
 
     async def _create_templates(self, template: Document) -> None:
-        """A template with what its task shares, or with the ids of the class that its home was made in."""
+        """Create the template and pool for the task's shared volume, or for the POSIX ids of the home's first class."""
         created_class = home_class(self._volume)
         if self._shared is not None:
             await self._create_shared_objects(*self._shared)
@@ -214,10 +214,10 @@ class _Restore:
             await self._api.create(kind, document)
 
     async def _create_shared_objects(self, volume_claim: Document, template: Document, pool: Document) -> None:
-        """Make what the sandboxes of a task have in common, where it is not there."""
+        """Create the objects that the sandboxes of a task share, if they do not exist."""
         existing = await swarm_outcome.pool_of(self._api, self._space, self._task)
         if existing is not None and swarm_outcome.is_given_up(existing):
-            raise RestoreError("waiting", "the swarm of its task is on its way out")
+            raise RestoreError("waiting", "the swarm of its task is being deleted")
         await shared_volumes.ensure(self._api, volume_claim, self._now)
         await self._api.create(TEMPLATES, template)
         if existing is None:
@@ -237,14 +237,14 @@ class _Restore:
         return claim
 
     async def _delete_claim(self) -> None:
-        """Delete the claim again: destruction was requested before it was there, and that wins."""
+        """Delete the claim again: destruction was requested before the claim was created, and takes precedence."""
         while (claim := await self._api.find(CLAIMS, self._name, self._space)) is not None:
             if section(claim, "metadata").get("deletionTimestamp") or await self._api.delete(CLAIMS, claim):
                 break
         raise RestoreError("refused", DESTROYED)
 
     async def _clear_deletion_dates(self, *, created: bool = False) -> None:
-        """It was not deleted, after all."""
+        """Remove the deletion dates, as the workspace is restored."""
         if self._into is not None:
             return
         if self._shared is not None:
@@ -255,7 +255,7 @@ class _Restore:
 
 
 async def delete_unused_volume_claim(api: KubeApi, space: str, volume_claim_name: str, uid: str) -> bool:
-    """Take away a volume claim that was made for somebody who never came; the volume and its files stay."""
+    """Delete a volume claim of a restore that was not completed; the volume and its files are retained."""
     volume_claim = await api.find(VOLUME_CLAIMS, volume_claim_name, space)
     if (
         volume_claim is None
@@ -280,7 +280,7 @@ def _home(template: Document) -> Document:
 
 
 def target_class(volume: Document) -> str:
-    """Return the class that a volume's workspace is used in, or is on its way to."""
+    """Return the class in which a volume's workspace is used, or to which it is moving."""
     moving_to = text(section(section(volume, "metadata"), "annotations"), MOVING_TO)
     namespace_ = text(section(section(volume, "spec"), "claimRef"), "namespace")
     return moving_to or namespace_.removeprefix(namespace(""))

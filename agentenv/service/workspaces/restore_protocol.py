@@ -1,4 +1,4 @@
-"""What makes a workspace anew on data that is there already: the seam to whoever does it."""
+"""The interface between the backend and the restore of workspaces on existing data."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ from agentenv.service.workspaces.pool_selection import Choice
 
 
 class Restorer(Protocol):
-    """Brings back what was deleted, and moves what stands to another class."""
+    """Restores deleted workspaces, and moves existing ones to another class."""
 
     async def restore(self, volume: Document, workspace: Workspace) -> Workspace:
-        """The workspace of a volume that was kept, with a claim again."""
+        """Return the restored workspace of a retained volume."""
         ...
 
     async def change_class(self, claim: Document, to: Class) -> Workspace:
-        """The workspace of a claim, of another class on the same data."""
+        """Return the workspace of a claim after it was moved to another class on the same data."""
         ...
 
     def choice(self, why: Literal["returned", "moved"]) -> Choice:
-        """How such a start is told: no pool was chosen for it."""
+        """Return the reason for the cold start of a restore, which selects no pool."""
         ...
 
 
 def refuse_destroyed(volume: Document, id_: str) -> None:
-    """Refuse a return to data that is being destroyed, with the time until it is gone."""
+    """Raise a `Problem` if the data is being destroyed, with the seconds until it is gone."""
     if not being_destroyed(volume):
         return
     if HOLD in section(section(volume, "metadata"), "annotations"):
         raise Problem(
             "wrong-state",
-            f"the data of {id_} is to be destroyed, and somebody holds it",
-            "ask with another key, or ask whoever runs the platform",
+            f"the data of {id_} is to be destroyed, but a hold prevents it",
+            "use another key, or ask the platform team",
             workspace=id_,
         )
     seconds = seconds_until_gone(volume)
     raise Problem(
         "wrong-state",
         f"{id_} was deleted, and its data is being destroyed: it is gone in about {seconds} seconds",
-        "ask again when it is gone, for one with an empty home",
+        "repeat the request when it is gone: the new workspace has an empty home",
         retry_after=seconds,
         workspace=id_,
         gone_in=seconds,
@@ -52,5 +52,5 @@ def refuse_destroyed(volume: Document, id_: str) -> None:
 
 
 def restored_class(volume: Document, workspace: Workspace) -> str:
-    """The class that a deleted workspace comes back in: one that was on its way to another arrives there."""
+    """Return the class in which a deleted workspace is restored: the one to which it was moving, if any."""
     return str(section(volume["metadata"], "annotations").get(MOVING_TO) or workspace.class_name)

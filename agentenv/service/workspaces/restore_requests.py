@@ -1,8 +1,7 @@
-"""Brings workspaces back and moves them, for whoever asks over the API: the steps of
-`agentenv/service/workspaces/restore.py`, awaited.
+"""Restore and move workspaces for requests of the API, by the steps of `agentenv/service/workspaces/restore.py`.
 
-What is still on its way out is waited for, a while; who is cut short or gives up finds it further on by asking again,
-and what was begun is gone on with by the loop of retention.
+A request waits a while for objects that are being deleted. After a timeout or a kill, the next request continues, and
+so does the retention loop.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ PAUSE = 0.1
 
 
 class WorkspaceRestorer:
-    """Of one cluster."""
+    """Restores and moves the workspaces of one cluster."""
 
     def __init__(
         self,
@@ -42,15 +41,15 @@ class WorkspaceRestorer:
         self._api, self._timeout, self._now = api, timeout, now
 
     async def restore(self, volume: Document, workspace: Workspace) -> Workspace:
-        """The workspace of a volume that was kept, with a claim again."""
-        # The volume itself is read again each time.
+        """Return the restored workspace of a retained volume."""
+        # Each step reads the volume again.
         return await self._restore_until(workspace.owner, workspace.id, None, restored_class(volume, workspace))
 
     async def change_class(self, claim: Document, to: Class) -> Workspace:
-        """The workspace of a claim, of another class on the same data."""
+        """Return the workspace of a claim after it was moved to another class on the same data."""
         workspace = workspace_of_claim(claim)
         if workspace is None:
-            raise Problem("refused", "the claim is nobody's", "make a workspace of your own")
+            raise Problem("refused", "the claim has no owner", "create another workspace")
         for _ in self._attempts():
             current = await self._api.find(CLAIMS, workspace.id, workspace.namespace)
             if (
@@ -67,11 +66,11 @@ class WorkspaceRestorer:
         return await self._restore_until(workspace.owner, workspace.id, to.name, to.name)
 
     def choice(self, why: Literal["returned", "moved"]) -> Choice:
-        """How such a start is told: no pool was chosen for it."""
+        """Return the reason for the cold start of a restore, which selects no pool."""
         return Choice(cold_pool(""), why)
 
     async def _restore_until(self, owner: str, name: str, to: str | None, within: str) -> Workspace:
-        last = RestoreResult("waiting", name, "it has not been looked for")
+        last = RestoreResult("waiting", name, "it was not attempted")
         for _ in self._attempts():
             last = await self._step(owner, name, to)
             if last.outcome in {"made", "there"}:
@@ -81,29 +80,31 @@ class WorkspaceRestorer:
                     return workspace
             self._raise_refusal(last)
             await asyncio.sleep(PAUSE)
-        raise Problem("busy", last.why or "it is on its way", "ask again: it goes on from here", retry_after=5)
+        raise Problem(
+            "busy", last.why or "it is being restored", "repeat the request: it continues from here", retry_after=5
+        )
 
     async def _step(self, owner: str, name: str, to: str | None) -> RestoreResult:
         volume = await retained_volume(self._api, owner, name)
         if volume is None:
-            return RestoreResult("refused", name, "its data is not there any more")
+            return RestoreResult("refused", name, "its data does not exist any more")
         refuse_destroyed(volume, name)
         annotations = section(volume["metadata"], "annotations")
         if to is not None and DELETED_AT in annotations and annotations.get(MOVING_TO) != to:
-            # Two ways at once would end in two claims for the one volume.
-            return RestoreResult("refused", name, "it was deleted, or sent to a third class, at the same time")
+            # A restore and a move at the same time would create two claims for the one volume.
+            return RestoreResult("refused", name, "it was deleted, or moved to a third class, at the same time")
         return await restore_workspace(self._api, volume, to, shape=self._fresh, now=self._now)
 
     def _fresh(self, claim: Document) -> Document:
-        """It was asked for now: it does not fall asleep again for what was before it was deleted."""
+        """Set the time of the last activity to now, so that the claim is not suspended for its idle time before."""
         notes = {**section(claim["metadata"], "annotations"), LAST_ACTIVE: format_timestamp(self._now())}
         claim["metadata"]["annotations"] = notes
         return claim
 
     def _raise_refusal(self, result: RestoreResult) -> None:
         if result.outcome == "refused":
-            raise Problem("refused", result.why, "ask whoever operates the platform: what is kept is not touched")
+            raise Problem("refused", result.why, "ask the platform team: the retained data is not changed")
 
     def _attempts(self) -> range:
-        """So many tries as there is timeout for."""
+        """Return the attempts that fit into the timeout."""
         return range(max(int(self._timeout / PAUSE), 1))

@@ -1,9 +1,9 @@
-"""Keeps what claimed sandboxes write: a slot's volume goes with its sandbox until somebody has it.
+"""Retain the volumes of claimed sandboxes: until a sandbox is claimed, its volume is deleted with it.
 
-A slot is born with a volume that is deleted with it, so that slots which nobody claims leave nothing behind. Once one
-is claimed its volume has to stay, whatever becomes of sandbox and claim: that is done before a workspace is handed over
-(`keep`), and made up for where it was not (`keep_all`). The volume then says whose it is, for as long as it stands: one
-that says it is somebody else's is never handed over, however a sandbox came by it, and nothing of it is changed.
+A slot is created with the reclaim policy Delete, so that a slot that nobody claims leaves no volume. A claimed slot's
+volume is retained, whatever happens to sandbox and claim. That is done before a workspace is handed over
+(`retain_volume`), and by a loop after an interruption (`retain_all_volumes`). From then on the volume has its owner's
+labels. A volume with another owner's labels is never handed over or changed, however a sandbox got it.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from agentenv.service.kube.unreadable import ODD, key_of, readable
 from agentenv.service.telemetry.logs import audit
 from agentenv.service.workspaces import shared_volumes
 
-# Kinds of storage by which a sandbox has a volume of its own.
+# The storage kinds with a volume per sandbox.
 WITH_SLOTS = ("slot", "shared")
 OWNER_LABELS = (USER_LABEL, WORKSPACE_LABEL, MODE_LABEL, TASK_LABEL)
-# Of a claim.
+# The fields of a claim that a pass needs.
 PROJECTED_FIELDS = (
     *(("metadata", key) for key in ("namespace", "name", "uid", "resourceVersion")),
     ("metadata", "annotations", KEPT),
@@ -46,14 +46,14 @@ PROJECTED_FIELDS = (
     ("status", "sandbox", "name"),
 )
 
-# Nobody learns whose it is.
-FOREIGN_VOLUME = "its volume says that it is somebody else's"
+# The message does not contain the other owner's name.
+FOREIGN_VOLUME = "its volume belongs to another owner"
 
 Outcome = Literal["kept", "already", "waiting", "overtaken", "refused"]
 
 
 class HomeObjects(NamedTuple):
-    """A sandbox, the claim of its home and the volume of that, as far as they exist."""
+    """A sandbox, the volume claim of its home and the volume, as far as they exist."""
 
     sandbox: Document | None = None
     volume_claim: Document | None = None
@@ -62,25 +62,26 @@ class HomeObjects(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RetentionResult:
-    """How it stands with the volume of one claim."""
+    """The result for the volume of one claim."""
 
     namespace: str
     claim: str
     outcome: Outcome
     volume: str = ""
     why: str = ""
-    foreign: bool = False  # refused because the volume is somebody else's
+    foreign: bool = False  # refused because the volume belongs to another owner
 
 
 async def retain_all_volumes(cluster: KubeApi) -> list[RetentionResult]:
-    """See to every claim of every class whose sandboxes have volumes."""
+    """Retain the volumes of all claims, in every class whose sandboxes have volumes."""
     results: list[RetentionResult] = []
     async for namespace_object in cluster.list(NAMESPACES, labels={CLASS_LABEL: None}):
         namespace = namespace_object["metadata"]["name"]
         constraints = await cluster.find(CONFIGURATIONS, CONSTRAINTS, namespace)
         if section(constraints or {}, "data").get("storage") in WITH_SLOTS:
             listed = await _ClassObjects.read(cluster, namespace)
-            # No list is left half read for as long as changes take, nor are ten thousand claims held for it.
+            # The list is completed before any write, so that its continue token does not expire. Only the claims that
+            # need a write are kept, with few fields.
             claims = readable("SandboxClaim", cluster.list(CLAIMS, namespace), listed.settled_result)
             pending = [
                 row if isinstance(row, RetentionResult) else project_fields(claim, PROJECTED_FIELDS)
@@ -96,7 +97,7 @@ async def retain_all_volumes(cluster: KubeApi) -> list[RetentionResult]:
 
 
 async def _shared(cluster: KubeApi, namespace: str, volume_claim: Document) -> list[RetentionResult]:
-    """See to what the sandboxes of a task share; whether it was refused, or cannot be read."""
+    """Retain the shared volume of a task; return a result only if that failed."""
     _, name = key_of(volume_claim)
     try:
         await shared_volumes.retain(cluster, volume_claim)
@@ -110,11 +111,11 @@ async def _shared(cluster: KubeApi, namespace: str, volume_claim: Document) -> l
 
 
 async def retain_volume(cluster: KubeApi, claim: Document, listed: _ClassObjects | None = None) -> RetentionResult:
-    """Retain the volume of a claim's sandbox, which is looked up in `listed` where that is given.
+    """Retain the volume of a claim's sandbox; `listed` has the objects of its class, if they were listed.
 
-    Only a claim of which this says `kept` or `already` may be handed over. What is done is done again without harm, and
-    the claim is marked last: a pass that was killed is made up for by the next. The mark is for others to read; whether
-    it is true is looked up every time, for a claim whose sandbox was lost gets another one, with another volume.
+    Only a claim with the outcome `kept` or `already` may be handed over. Repeating it does no harm. The claim is
+    annotated last, so the next pass completes an interrupted one. The annotation is for other readers, and is verified
+    each time: a claim whose sandbox was lost gets another one, with another volume.
     """
     metadata: Document = claim["metadata"]
     namespace, name = metadata["namespace"], metadata["name"]
@@ -127,7 +128,7 @@ async def retain_volume(cluster: KubeApi, claim: Document, listed: _ClassObjects
     except KubeApiError as refusal:
         if refusal.transient:
             raise
-        # One that cannot be kept is no reason to lose the others.
+        # One volume that cannot be retained does not stop the others.
         return RetentionResult(namespace, name, "refused", volume["metadata"]["name"], str(refusal))
 
 
@@ -149,9 +150,9 @@ async def _retain(cluster: KubeApi, claim: Document, volume: Document) -> Retent
 
 
 class _ClassObjects:
-    """What of a class a pass looks up, listed once: three calls a claim would be too many for thousands of claims.
+    """The objects of a class, listed once: three requests per claim would be too many for thousands of claims.
 
-    A row for each, and not the documents: of ten thousand workspaces those are half a gigabyte.
+    It has a row per object, as the documents of ten thousand workspaces take half a gigabyte.
     """
 
     def __init__(
@@ -164,7 +165,7 @@ class _ClassObjects:
 
     @classmethod
     async def read(cls, cluster: KubeApi, namespace: str) -> _ClassObjects:
-        """Return what a namespace has."""
+        """Return the objects of a namespace."""
         sandboxes = readable("Sandbox", cluster.list(SANDBOXES, namespace), _owned_by)
         owners = {name: uids async for _, (name, uids) in sandboxes}
         claims = readable("PersistentVolumeClaim", cluster.list(VOLUME_CLAIMS, namespace), _bound_to)
@@ -183,7 +184,7 @@ class _ClassObjects:
         return HomeObjects(sandbox, volume_claim, row.document(volume_name) if row else None)
 
     def settled_result(self, claim: Document) -> RetentionResult | None:
-        """Return the result for a claim for which nothing is to be done; None where something is."""
+        """Return the result for a claim that needs no change; None for the others."""
         namespace, name = required(claim, "metadata", "namespace"), required(claim, "metadata", "name")
         volume = volume_of(required(claim, "metadata", "uid"), self.home(claim))
         if isinstance(volume, str):
@@ -204,7 +205,7 @@ def _bound_to(volume_claim: Document) -> tuple[str, tuple[str, str]]:
 
 class _Volume(NamedTuple):
     name: str
-    namespace: str  # of the claim that it is for, where it is for one
+    namespace: str  # the volume claim of a bound volume
     uid: str
     version: str
     owner_labels: tuple[str | None, ...]
@@ -234,7 +235,7 @@ class _Volume(NamedTuple):
 
 
 async def read_home(api: KubeApi, namespace: str, sandbox_name: str) -> HomeObjects:
-    """Read what the home of a sandbox consists of."""
+    """Read the objects of a sandbox's home."""
     if not sandbox_name:
         return HomeObjects()
     sandbox, volume_claim = await asyncio.gather(
@@ -245,25 +246,25 @@ async def read_home(api: KubeApi, namespace: str, sandbox_name: str) -> HomeObje
 
 
 def sandbox_name(claim: Document) -> str:
-    """Return the name of a claim's sandbox, or nothing."""
+    """Return the name of a claim's sandbox, or an empty string."""
     return text(section(section(claim, "status"), "sandbox"), "name")
 
 
 def volume_of(claim_uid: str, home: HomeObjects) -> Document | str:
-    """Return the volume that is the home of the sandbox of a claim, or why there is none yet."""
+    """Return the home volume of a claim's sandbox, or the reason why there is none yet."""
     sandbox, volume_claim, volume = home
     if sandbox is None or claim_uid not in owner_uids(sandbox):
         return "it has no sandbox yet"
     if volume_claim is None or volume is None:
         return "its sandbox has no volume yet"
-    # By uid: a claim of the same name may have been there before, and its volume may be somebody else's.
+    # By uid: an earlier volume claim of the same name may have another owner's volume.
     if section(section(volume, "spec"), "claimRef").get("uid") != volume_claim["metadata"]["uid"]:
         return "its volume is not bound yet"
     return volume
 
 
 def retention_changes(labels: Mapping[str, str], volume: Document) -> Document:
-    """Return what has to change for a volume to be retained for the owner that the labels name."""
+    """Return the changes by which a volume is retained for the owner in the labels; empty if there are none."""
     wanted_labels = {key: labels[key] for key in OWNER_LABELS if key in labels}
     missing = wanted_labels.items() - strings(section(volume, "metadata"), "labels").items()
     changes: Document = {"metadata": {"labels": dict(missing)}} if missing else {}
@@ -273,10 +274,10 @@ def retention_changes(labels: Mapping[str, str], volume: Document) -> Document:
 
 
 def audit_foreign_volume(volume: Document, owner: str, namespace: str, workspace: str) -> None:
-    """Tell for good that a claim came by a volume that says it is somebody else's."""
+    """Write to the audit log that a claim got another owner's volume."""
     metadata: Document = volume["metadata"]
     audit(
-        "a volume of somebody else was not handed over",
+        "a volume of another owner was not handed over",
         volume=metadata["name"],
         owner=section(metadata, "labels").get(USER_LABEL, ""),
         claimed_by=owner,
@@ -286,7 +287,7 @@ def audit_foreign_volume(volume: Document, owner: str, namespace: str, workspace
 
 
 def owner_labels(claim: Document) -> dict[str, str]:
-    """Return the labels of a claim's pod, which name its owner and workspace."""
+    """Return the owner and workspace labels of a claim's pod."""
     return strings(section(section(claim, "spec"), "additionalPodMetadata"), "labels")
 
 

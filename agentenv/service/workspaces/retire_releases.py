@@ -1,7 +1,7 @@
-"""Lets old releases go: reads what the cluster has of each class, and takes the steps that may be taken now.
+"""Retire old releases: read the objects of each class, plan the steps, and take those that are due.
 
-One pass is safe to run at any time, by several at once, and to be killed: every step is a change of what was read, of
-that version only, and the next pass sees how far this one came.
+A pass may run at any time, several times at once, and be killed. Each step is a write that requires the version that
+was read, and the next pass continues.
 """
 
 from __future__ import annotations
@@ -43,28 +43,28 @@ from agentenv.service.kube.client import (
 )
 from agentenv.service.kube.unreadable import readable
 
-# What upstream puts on a sandbox in a pool, and takes off when somebody claims it.
+# The label of sandboxes in a warm pool, which the controller removes when one is claimed.
 IN_POOL = "agents.x-k8s.io/warm-pool-sandbox"
-# Whatever a person wrote instead of a moment counts as written this moment, for ever: nothing goes by it.
+# An invalid timestamp counts as now, for ever, so that nothing with it expires.
 _UNKNOWN = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True)
 class RetirementResult:
-    """What a pass found and did in one class."""
+    """The plan of a pass for one class, and the steps that were taken."""
 
     namespace: str
     sandbox_class: str
     current: Mapping[str, list[str]]
     plan: Plan
     done: tuple[Step, ...] = ()
-    overtaken: tuple[Step, ...] = ()  # somebody else had changed it by then; the next pass looks again
-    refused: tuple[str, ...] = ()  # what the API server said to a step
+    overtaken: tuple[Step, ...] = ()  # changed by another client since; the next pass reads again
+    refused: tuple[str, ...] = ()  # errors of the API server
 
 
 @dataclass
 class _ClassDocuments:
-    """The documents of one class, by name, as they were read."""
+    """The documents of one class, by name."""
 
     state: ClassState
     pools: dict[str, Document]
@@ -72,21 +72,21 @@ class _ClassDocuments:
 
 
 def now() -> datetime:
-    """The time as objects carry it."""
+    """Return the current time in whole seconds, as in objects."""
     return datetime.now(UTC).replace(microsecond=0)
 
 
 async def retire_releases(
     cluster: KubeApi, *, act: bool, clock: Callable[[], datetime] = now
 ) -> list[RetirementResult]:
-    """Look at every class, and take the steps that may be taken if `act`."""
+    """Plan the steps for every class, and take those that are due if `act`."""
     results: list[RetirementResult] = []
     for namespace_object in sorted(await collect(cluster.list(NAMESPACES, labels={CLASS_LABEL: None})), key=_name):
         class_name = text(section(section(namespace_object, "metadata"), "labels"), CLASS_LABEL)
         try:
             documents = await _read(cluster, _name(namespace_object), clock())
         except UnreadableError as failure:
-            # What cannot be read may name any pool: nothing of this class goes, and the other classes go on.
+            # An unreadable object may use any pool: skip this class, and continue with the others.
             results.append(RetirementResult(_name(namespace_object), class_name, {}, Plan(), refused=(str(failure),)))
             continue
         if documents is None:
@@ -99,17 +99,17 @@ async def retire_releases(
 
 
 async def _read(cluster: KubeApi, namespace: str, at: datetime) -> _ClassDocuments | None:
-    """All of a class; None where nothing says which of its releases the stack names.
+    """Return the objects of a class; None if no constraints name the current releases.
 
-    `UnreadableError` where anything of it cannot be read.
+    Raise `UnreadableError` if any of them cannot be read.
     """
     templates = {_name(document): document async for document in cluster.list(TEMPLATES, namespace)}
     pools = {_name(document): document async for document in cluster.list(POOLS, namespace)}
     members = await _members(cluster, namespace)
     failures: list[str] = []
     claims = [row async for _, row in readable("SandboxClaim", cluster.list(CLAIMS, namespace), _claim, failures)]
-    # Last: a deployment changes it before it makes anything that it names. So whatever was seen above and is new, is
-    # named in it.
+    # Constraints are read last: a deployment updates them before it creates the pools that they name. So any new pool
+    # that was listed above is named here.
     constraints = await _constraints(cluster, namespace)
     current = _current(constraints)
     if current is None:
@@ -147,7 +147,7 @@ async def _take_steps(
     overtaken: list[Step] = []
     refused: list[str] = []
     for step in result.plan.steps:
-        # A deployment may have come back to this release since: it would find it empty, or gone.
+        # A deployment may have made this release current again since: its pool would be empty or gone.
         if _current(await _constraints(cluster, result.namespace)) != documents.state.current:
             overtaken.append(step)
             continue
@@ -159,7 +159,7 @@ async def _take_steps(
 
 
 async def _step(cluster: KubeApi, documents: _ClassDocuments, step: Step, at: datetime) -> bool:
-    """Take one step; False where what it is about has changed since it was read."""
+    """Take one step; return False if its object was changed since it was read."""
     pool, template = documents.pools.get(step.name), documents.templates.get(step.name)
     if step.do in {"mark", "unmark"}:
         marking: Document = {"metadata": {"annotations": {RETIRING: at.isoformat() if step.do == "mark" else None}}}
@@ -177,7 +177,7 @@ async def _step(cluster: KubeApi, documents: _ClassDocuments, step: Step, at: da
 
 
 async def _mark(cluster: KubeApi, targets: Sequence[tuple[Kind, Document | None]], marking: Document) -> bool:
-    """Annotate objects one after the other; return False at the first that has changed since it was read."""
+    """Annotate objects one after the other; return False at the first that was changed since it was read."""
     for kind, target in targets:
         if target is not None and not await cluster.patch(kind, target, marking):
             return False
@@ -185,14 +185,14 @@ async def _mark(cluster: KubeApi, targets: Sequence[tuple[Kind, Document | None]
 
 
 def _template_of(documents: _ClassDocuments, pool: str) -> Document | None:
-    """The template that a pool was of, by its name."""
+    """Return the template of a pool, by the pool's name."""
     matches = (template for name, template in documents.templates.items() if cold_pool(name) == pool)
-    # A task may be called anything, so a template of the very name comes first.
+    # The name of a task is arbitrary, so a template of exactly this name comes first.
     return documents.templates.get(pool) or next(matches, None)
 
 
 def _restored(template: Document, name: str, at: datetime) -> Document:
-    """A pool of a template as it was before it went: empty, and on its way out."""
+    """Return the deleted pool of a template again: without replicas, and retiring."""
     metadata = template["metadata"]
     return {
         "apiVersion": EXTENSIONS,
@@ -208,7 +208,7 @@ def _restored(template: Document, name: str, at: datetime) -> Document:
 
 
 async def _members(cluster: KubeApi, namespace: str) -> dict[str, int]:
-    """How many sandboxes are in each pool, by its uid."""
+    """Return the number of sandboxes in each pool, by its uid."""
     counts: dict[str, int] = {}
     async for sandbox in cluster.list(SANDBOXES, namespace, {IN_POOL: None}):
         for owner in rows(section(sandbox, "metadata"), "ownerReferences"):
@@ -222,7 +222,7 @@ def _pool(document: Document, members: Mapping[str, int]) -> Pool:
     status, spec = section(document, "status"), section(document, "spec")
     return Pool(
         *_marks(document),
-        # Upstream's own default.
+        # The controller's default.
         desired=number(spec, "replicas") if "replicas" in spec else 1,
         ready=number(status, "readyReplicas"),
         observed=status.get("observedGeneration") == section(document, "metadata").get("generation"),

@@ -1,6 +1,6 @@
-"""Keeps what the sandboxes of a task share, as homes are kept: marked, dated when it is deleted, and returned to.
+"""Retain the shared volumes of tasks as homes are retained: labelled, dated at their deletion, and restored.
 
-Its volume says whose it is and of which task, and of no workspace: by that it is told from the homes of the task.
+A shared volume has labels of its owner and task, but none of a workspace, unlike the homes of the task.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ATTEMPTS = 10
 
 
 async def of_task(api: KubeApi, owner: str, task: str) -> tuple[Document | None, dict[str, Document]]:
-    """Return the kept shared volume of a task, and its kept homes by workspace: of several the latest deleted."""
+    """Return the retained shared volume of a task, and its retained homes by workspace: the latest of several."""
     shared: Document | None = None
     homes: dict[str, Document] = {}
     volumes = await collect(api.list(VOLUMES, labels={USER_LABEL: owner, TASK_LABEL: task}))
@@ -41,7 +41,7 @@ async def of_task(api: KubeApi, owner: str, task: str) -> tuple[Document | None,
 
 
 async def retain(api: KubeApi, volume_claim: Document, annotations: dict[str, str] | None = None) -> Document | None:
-    """Have the volume of a task's claim stay, and say whose it is; None where it has none that could."""
+    """Retain the volume of a task's volume claim, labelled with its owner; None if it has none, or another owner's."""
     labels = strings(section(volume_claim, "metadata"), "labels")
     owner, task = labels.get(USER_LABEL), labels.get(TASK_LABEL)
     for _ in range(ATTEMPTS):
@@ -64,36 +64,36 @@ async def retain(api: KubeApi, volume_claim: Document, annotations: dict[str, st
 
 
 async def is_retained(api: KubeApi, volume_claim: Document) -> bool:
-    """Return whether the volume of a task's claim stays when the claim goes."""
+    """Return whether the volume of a task's volume claim outlives the claim."""
     volume = await _bound(api, volume_claim)
     return volume is not None and _retained(volume)
 
 
 async def ensure(api: KubeApi, document: Document, now: Callable[[], datetime]) -> None:
-    """Create the claim of a task's shared volume where it is not there: on what was kept of it, if anything was."""
+    """Create the claim of a task's shared volume if it does not exist, on the retained volume if there is one."""
     metadata = document["metadata"]
     existing = await api.find(VOLUME_CLAIMS, metadata["name"], metadata["namespace"])
     labels = metadata["labels"]
     if existing is not None:
         existing_metadata = section(existing, "metadata")
         if section(existing_metadata, "labels").get(USER_LABEL) != labels[USER_LABEL]:
-            raise RestoreError("refused", f"{metadata['name']} is somebody else's")
+            raise RestoreError("refused", f"{metadata['name']} belongs to another owner")
         if existing_metadata.get("deletionTimestamp"):
-            raise RestoreError("waiting", "what its task shared is on its way out")
+            raise RestoreError("waiting", "the shared volume claim of its task is being deleted")
         return
     volume, _ = await of_task(api, labels[USER_LABEL], labels[TASK_LABEL])
     if volume is None or text(section(section(volume, "spec"), "claimRef"), "namespace") != metadata["namespace"]:
         await api.create(VOLUME_CLAIMS, document)
         return
     if being_destroyed(volume):
-        raise RestoreError("waiting", "what its task shared is being destroyed")
+        raise RestoreError("waiting", "the shared volume of its task is being destroyed")
     await reserve_volume(api, volume, metadata["namespace"], metadata["name"], now)
     volume = await reserved_volume(api, volume)
     await create_bound_claim(api, volume, shared_volume_claim(document, volume))
 
 
 async def mark_restored(api: KubeApi, document: Document) -> None:
-    """Take the dates of its deletion off a task's shared volume, whose claim is there again."""
+    """Remove the deletion dates from a task's shared volume, whose claim exists again."""
     metadata = document["metadata"]
     volume_claim = await api.find(VOLUME_CLAIMS, metadata["name"], metadata["namespace"])
     volume = await _bound(api, volume_claim) if volume_claim else None
@@ -102,9 +102,9 @@ async def mark_restored(api: KubeApi, document: Document) -> None:
 
 
 async def delete_claim(api: KubeApi, volume_claim: Document, keep_for: timedelta | None, now: datetime) -> None:
-    """Delete the claim of a task's shared volume: first the volume is kept, and dated where it is known for how long.
+    """Delete the claim of a task's shared volume: first retain the volume, and date it if `keep_for` is known.
 
-    One without dates gets them from the loop of retention. What is on its way out was left already.
+    The retention loop dates a volume that has no dates. A claim that is already being deleted is left alone.
     """
     if section(volume_claim, "metadata").get("deletionTimestamp"):
         return
@@ -128,7 +128,7 @@ async def delete_claim(api: KubeApi, volume_claim: Document, keep_for: timedelta
 
 
 async def _bound(api: KubeApi, volume_claim: Document) -> Document | None:
-    """Return the volume of a volume claim, by its uid: one of its name may have been there before."""
+    """Return the volume of a volume claim, checked by uid: an earlier claim may have had the same name."""
     name, uid = text(section(volume_claim, "spec"), "volumeName"), required(volume_claim, "metadata", "uid")
     volume = await api.find(VOLUMES, name) if name else None
     return volume if text(section(section(volume, "spec"), "claimRef"), "uid") == uid else None

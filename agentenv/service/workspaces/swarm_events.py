@@ -1,4 +1,4 @@
-"""Why there is no swarm any more, as events where it was: for every replica to tell, as long as events are kept."""
+"""Record the end of a swarm as an event, so that every replica can return the reason while events are retained."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def record_event(
     *,
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> None:
-    """An event of a task's pool; one that cannot be told is no reason to stop."""
+    """Create an event of a task's pool; a failure is logged only."""
     at = now().strftime("%Y-%m-%dT%H:%M:%SZ")
     header = {"apiVersion": "v1", "kind": "Event", "type": "Warning" if reason == FAILED else "Normal"}
     metadata = {"name": f"{task}.{reason.lower()}.{secrets.token_hex(4)}", "namespace": namespace}
@@ -42,12 +42,12 @@ async def record_event(
     try:
         await cluster.create(EVENTS, event)
     except KubeApiError as refusal:
-        _LOG.warning("an event was not told", extra={"facts": {"why": str(refusal), "task": task}})
+        _LOG.warning("an event was not created", extra={"facts": {"why": str(refusal), "task": task}})
 
 
 async def last_failure(cluster: KubeApi, namespaces: Iterable[str], task: str) -> str | None:
-    """Why the last swarm of a task did not come up; None where it did, or nobody knows any more."""
+    """Return why the last swarm of a task failed; None if it did not, or its events have expired."""
     events = [event for namespace in namespaces async for event in cluster.list(EVENTS, namespace, {TASK_LABEL: task})]
-    # Of what happened in the same second, that it was taken away is what counts.
+    # Of events in the same second, the one that the swarm was deleted takes precedence.
     latest = max(events, key=lambda event: (text(event, "lastTimestamp"), event.get("reason") == ENDED), default=None)
     return None if latest is None or latest.get("reason") == ENDED else text(latest, "message")

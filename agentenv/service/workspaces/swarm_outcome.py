@@ -1,7 +1,7 @@
-"""What becomes of a swarm, noted on its pool: handed over to somebody, or given up by somebody, whichever comes first.
+"""Record the outcome of a swarm on its pool: handed over to a caller, or given up, whichever comes first.
 
-Several may wait for the same swarm, on any replica, and one of them may run out of patience when another has just been
-answered. Both are changes of what was read, so one of the two is told that it came too late.
+Several requests may wait for the same swarm, on any replica, and one may time out when another has just succeeded. Both
+outcomes are writes that require the version that was read, so the later one fails.
 """
 
 from __future__ import annotations
@@ -15,32 +15,32 @@ from agentenv.service.kube.client import POOLS, Document, KubeApi, collect, sect
 
 
 async def pool_of(cluster: KubeApi, namespace: str, task: str) -> Document | None:
-    """The pool on which it is noted: the oldest of the task, for there is one for each release it was asked of."""
+    """Return the pool with the outcome: the oldest of the task, which may have one per release."""
     return min(await collect(cluster.list(POOLS, namespace, {TASK_LABEL: task})), key=_age, default=None)
 
 
 async def pools_of(cluster: KubeApi, task: str) -> list[Document]:
-    """All of a task's pools, of whatever class."""
+    """Return all pools of a task, in all classes."""
     return sorted(await collect(cluster.list(POOLS, labels={TASK_LABEL: task})), key=_age)
 
 
 def is_given_up(pool: Document) -> bool:
-    """Whether it is on its way out."""
+    """Return whether a swarm was given up or is being deleted."""
     return ABANDONED in section(section(pool, "metadata"), "annotations")
 
 
 def handed_over_count(pool: Document) -> int:
-    """How many of its members, by number, somebody was told that they are there."""
+    """Return how many of its members, counted from the first, were handed over to a caller."""
     return _count(pool, ASSIGNED_COUNT)
 
 
 def requested_count(pool: Document) -> int:
-    """How many of it were asked for, at most."""
+    """Return the largest number of members that was requested."""
     return _count(pool, REQUESTED_COUNT)
 
 
 async def mark_handed_over(cluster: KubeApi, namespace: str, task: str, uid: str, count: int) -> bool:
-    """Note that so many are somebody's; False where it was given up or taken away meanwhile."""
+    """Record that so many members are handed over; False if the swarm was given up or deleted meanwhile."""
     while (pool := await _same_pool(cluster, namespace, task, uid)) is not None and not is_given_up(pool):
         annotations = {key: str(count) for key in (ASSIGNED_COUNT, REQUESTED_COUNT) if _count(pool, key) < count}
         if not annotations or await _annotate(cluster, pool, annotations):
@@ -51,7 +51,7 @@ async def mark_handed_over(cluster: KubeApi, namespace: str, task: str, uid: str
 async def mark_given_up(
     cluster: KubeApi, namespace: str, task: str, uid: str
 ) -> Literal["given-up", "handed-over", "gone"]:
-    """Note that nobody is to have it, unless somebody has, or somebody else has taken it away."""
+    """Record that the swarm is given up, unless it was handed over or deleted."""
     while (pool := await _same_pool(cluster, namespace, task, uid)) is not None:
         if handed_over_count(pool):
             return "handed-over"
@@ -61,7 +61,7 @@ async def mark_given_up(
 
 
 async def mark_deleted(cluster: KubeApi, namespace: str, task: str) -> None:
-    """Note that it ends, whoever has it: nobody adds to it any more, or is told that it is there."""
+    """Record that the swarm is being deleted: no request may add members or be answered with it."""
     while (pool := await pool_of(cluster, namespace, task)) is not None and not is_given_up(pool):
         if await _annotate(cluster, pool, {ABANDONED: "true"}):
             return

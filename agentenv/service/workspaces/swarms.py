@@ -1,13 +1,13 @@
-"""Makes the swarm of a task: all of its sandboxes with what they share, or nothing at all.
+"""Create the swarm of a task: all of its sandboxes with their shared volume, or nothing at all.
 
-It is made of documents whose names follow from the task, so that asking twice makes one, and whoever was killed half
-way is made up for by asking again. Where it does not come up whole in time, what there is of it goes again; but of one
-that somebody may have worked in, only what was added now: members that sleep or failed since are no reason to take away
-the others, and what they share. That the API server cannot just now is no reason to take away anything: it is waited
-for, and what there is stays for whoever asks again.
+The names of all objects follow from the task. So a repeated request creates nothing twice, and completes an interrupted
+one. If a swarm is not ready in time, its objects are deleted. Of a swarm that may be in use, only the members that this
+request added are deleted: suspended or failed members are no reason to delete the others and their shared volume. While
+the API server is unavailable nothing is deleted: the request retries, and existing objects are left for the next
+request.
 
-Where data of the task was kept, its members and what they share return to it. Until all of them are there each volume
-keeps the dates of its deletion, and so is as deleted as before if they do not come up.
+If data of the task was retained, its members and their shared volume are restored on it. Until all members are ready,
+each volume has its deletion dates, and so stays deleted if they fail.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from agentenv.service.workspaces.retain_volume import retain_volume
 
 CREATE_TIMEOUT = 300.0
 PAUSE = 0.5
-# How often, and how far apart, the volume of one of its sandboxes is made to stay.
+# Attempts to retain the volume of a sandbox, and the pause between them.
 RETAIN_ATTEMPTS, RETAIN_PAUSE = 10, 0.1
 Why = Literal["being-destroyed", "busy", "key-reused", "no-room", "refused", "unavailable"]
 Now = Callable[[], datetime]
@@ -59,13 +59,15 @@ Pause = Callable[[float], Awaitable[None]]
 
 
 class SwarmError(Exception):
-    """Why there is no swarm, in words for whoever asked; nothing is left of what was made for it, unless the server
-    was `unavailable`."""
+    """A swarm that could not be created, with a message for the caller.
+
+    Its objects were deleted again, unless the kind is `unavailable`.
+    """
 
     def __init__(self, message: str, kind: Why = "no-room", gone_in: int = 0) -> None:
         super().__init__(message)
         self.kind: Why = kind
-        self.gone_in = gone_in  # seconds, of what is being destroyed
+        self.gone_in = gone_in  # for data that is being destroyed
 
 
 async def create_swarm(
@@ -77,15 +79,15 @@ async def create_swarm(
     clock: Callable[[], float] = time.monotonic,
     now: Now = lambda: datetime.now(UTC),
 ) -> dict[str, str]:
-    """Make it, and wait until all of it is there, with volumes that stay: the sandbox of each claim."""
+    """Create a swarm, wait until all of it is ready and its volumes are retained; return the sandbox of each claim."""
     patient = RetryingApi(cluster, timeout, every=PAUSE, pause=pause, clock=clock)
     try:
         return await _create_whole(patient, swarm, timeout, pause=pause, clock=clock, now=now)
     except KubeApiError as refusal:
         if not refusal.transient:
             raise
-        left = "what there is of it stays, and whoever asks again goes on with it"
-        raise SwarmError(f"the API server cannot just now: {refusal}; {left}", "unavailable") from None
+        left = "existing objects of the swarm are left, and a repeated request continues"
+        raise SwarmError(f"the API server is unavailable: {refusal}; {left}", "unavailable") from None
 
 
 async def _create_whole(
@@ -115,7 +117,9 @@ async def _create_whole(
             if clock() >= deadline:
                 cause = waiting_for or _first_failure(claims, ready)
                 await creation.undo()
-                raise SwarmError(f"{len(ready)} of {len(swarm.claims)} sandboxes came up in {timeout:.0f} s: {cause}")
+                raise SwarmError(
+                    f"{len(ready)} of {len(swarm.claims)} sandboxes became ready in {timeout:.0f} s: {cause}"
+                )
             await pause(PAUSE)
         retention_failure: str | None = None
         for claim in claims.values():
@@ -142,14 +146,15 @@ async def delete_swarm(
     now: Now = lambda: datetime.now(UTC),
     pause: Pause = asyncio.sleep,
 ) -> None:
-    """Delete it, and keep the data of its members and what they shared for so long. Deleting it twice does no harm.
+    """Delete a swarm, and retain the data of its members and their shared volume. Repeating it does no harm.
 
-    Of one that is `fresh`, which nobody was told of, only what was kept already is kept. What returned to its data
-    and did not come up keeps the dates that it has.
+    Of a `fresh` swarm, which was not handed over, only volumes that are retained already are retained. Those that were
+    restored for it and did not become ready have their deletion dates still.
     """
     await swarm_outcome.mark_deleted(cluster, namespace, task)
-    # All of it is looked up first: of one that is made anew meanwhile nothing goes. Claims are first to go: their
-    # sandboxes go with them, and let go of what they share. The pool is last: until then it says that the rest goes.
+    # All objects are listed first: nothing is deleted of a swarm that is created again meanwhile. Claims are deleted
+    # first: their sandboxes use the shared volume. The pool is deleted last: it records until then that the rest has to
+    # be deleted.
     kinds = (CLAIMS, TEMPLATES, VOLUME_CLAIMS, POOLS)
     objects = [
         (kind, resource) for kind in kinds async for resource in cluster.list(kind, namespace, {TASK_LABEL: task})
@@ -164,7 +169,7 @@ async def delete_swarm(
 
 
 async def destroy_retained_data(cluster: KubeApi, owner: str, task: str, now: datetime) -> int:
-    """Request the destruction of all that is kept of a task's deleted swarm; of how many volumes."""
+    """Request the destruction of all retained data of a task's deleted swarm; return the number of volumes."""
     requested = 0
     async for listed in cluster.list(VOLUMES, labels={USER_LABEL: owner, TASK_LABEL: task}):
         volume: Document | None = listed
@@ -177,28 +182,28 @@ async def destroy_retained_data(cluster: KubeApi, owner: str, task: str, now: da
 
 
 class _SwarmCreation:
-    """One maker's part in a swarm that others may make, wait for and take away at the same time."""
+    """The part of one request in a swarm that others may create, wait for and delete at the same time."""
 
     def __init__(self, cluster: KubeApi, swarm: Swarm, *, used: bool, now: Now, pause: Pause) -> None:
         self._cluster, self._swarm, self._used = cluster, swarm, used
         self._now, self._pause = now, pause
         self._key = swarm.namespace, swarm.task
-        self._missing = list(swarm.claims)  # those that are not made yet
-        self._added: set[str] = set()  # names of claims
-        self._own: dict[str, Document] = {}  # those of them that were seen since
-        self._pool = ""  # its uid
+        self._missing = list(swarm.claims)  # those that are not created yet
+        self._added: set[str] = set()  # names of claims that this request created
+        self._own: dict[str, Document] = {}  # those of them that were seen since, by name
+        self._pool = ""  # the pool's uid
         self._began = False
 
     async def create_missing(self) -> str:
-        """Make what is not there yet; why something of it has to wait, or nothing."""
+        """Create the objects that are missing; return why some have to wait, or an empty string."""
         waits = "" if self._pool else await self._create_shared_objects()
         return waits or await self._create_claims()
 
     async def _create_shared_objects(self) -> str:
-        """Make what its sandboxes have in common."""
+        """Create the objects that its sandboxes share."""
         pool = await swarm_outcome.pool_of(self._cluster, *self._key)
         if pool is not None and swarm_outcome.is_given_up(pool):
-            # Whoever began with that may have been cut short.
+            # The request that started the deletion may have been interrupted.
             await self._end(fresh=not swarm_outcome.handed_over_count(pool))
             raise _being_deleted()
         try:
@@ -206,7 +211,7 @@ class _SwarmCreation:
         except RestoreError as error:
             if error.outcome == "refused":
                 await self.undo()
-                raise SwarmError(f"what its sandboxes share: {error}", "refused") from None
+                raise SwarmError(f"the shared volume of its sandboxes: {error}", "refused") from None
             return str(error)
         for kind, document in ((TEMPLATES, self._swarm.template), (POOLS, self._swarm.pool)):
             self._began |= await self._cluster.create(kind, document) is not None and kind is POOLS
@@ -216,7 +221,8 @@ class _SwarmCreation:
             raise _being_deleted()
         self._pool = pool["metadata"]["uid"]
         try:
-            # Once more: both may have looked before either was there. Both may go then, and never do both stay.
+            # Check again: two requests may both have checked before either created its pool. Both may fail then, but
+            # two swarms never remain.
             await _refuse_another_class(self._cluster, self._swarm)
         except SwarmError:
             if self._began:
@@ -225,7 +231,7 @@ class _SwarmCreation:
         return ""
 
     async def _create_claims(self) -> str:
-        """Make the claims that are missing: of members whose homes were kept, on those."""
+        """Create the missing claims; members with retained homes are restored on them."""
         if not self._missing:
             return ""
         listed = self._cluster.list(CLAIMS, self._swarm.namespace, self._of)
@@ -240,11 +246,11 @@ class _SwarmCreation:
         return waiting[0][1] if waiting else ""
 
     async def _create_member(self, claim: Document, existing: Document | None, home: Document | None) -> str:
-        """Make one claim; why it has to wait, or nothing."""
+        """Create one claim; return why it has to wait, or an empty string."""
         name = claim["metadata"]["name"]
         if existing is not None:
             deleting = section(existing, "metadata").get("deletionTimestamp")
-            return "its earlier claim is on its way out" if deleting else ""
+            return "its earlier claim is being deleted" if deleting else ""
         if home is None:
             if await self._cluster.create(CLAIMS, claim):
                 self._added.add(name)
@@ -261,11 +267,11 @@ class _SwarmCreation:
             self._added.add(name)
         if result.outcome == "refused":
             await self.undo()
-            raise SwarmError(f"{name} does not return to its home: {result.why}", "refused")
+            raise SwarmError(f"{name} cannot be restored on its home: {result.why}", "refused")
         return "" if result.outcome in {"made", "there"} else result.why
 
     async def read_claims(self) -> dict[str, Document]:
-        """Its claims as they are."""
+        """Return the current claims of the swarm."""
         if not self._pool:
             return {}
         claims_ = {claim["metadata"]["name"]: claim for claim in await _claims(self._cluster, self._swarm)}
@@ -273,12 +279,12 @@ class _SwarmCreation:
         if pool is None or pool["metadata"]["uid"] != self._pool or swarm_outcome.is_given_up(pool):
             await self._delete_added(self._own.values())
             raise _being_deleted()
-        # Looked up before the pool was: they are of this swarm, and not of one that came after it.
+        # Claims were listed before the pool was read, so they belong to this swarm, and not to a later one.
         self._own = {name: claim for name, claim in claims_.items() if name in self._added}
         return claims_
 
     async def hand_over(self) -> None:
-        """Have nobody take it away for not having come up; what it returned to is not deleted any more."""
+        """Record that the swarm is handed over, and remove the deletion dates from restored volumes."""
         count = len(self._swarm.claims)
         volume_claim = await self._cluster.find(
             VOLUME_CLAIMS, self._swarm.volume["metadata"]["name"], self._swarm.namespace
@@ -287,7 +293,7 @@ class _SwarmCreation:
         if volume_claim is not None and pool is not None:
             requested = max(count, swarm_outcome.requested_count(pool))
             await shared_volumes.retain(self._cluster, volume_claim, {REQUESTED_COUNT: str(requested)})
-        # Read first: dates that are written after it was handed over are of somebody who deletes it.
+        # The volumes are read first: dates that are written after the handover are from a later deletion.
         shared, homes = await shared_volumes.of_task(self._cluster, self._swarm.owner, self._swarm.task)
         if not await swarm_outcome.mark_handed_over(self._cluster, *self._key, self._pool, count):
             await self._delete_added(self._own.values())
@@ -297,13 +303,12 @@ class _SwarmCreation:
                 await clear_deletion_dates(self._cluster, volume)
 
     async def undo(self) -> None:
-        """Take away what did not come up: all of it, or of one that somebody may work in, what was added and is not
-        theirs."""
+        """Delete a swarm that did not become ready; of one that may be in use, only the members this request added."""
         pool = await swarm_outcome.pool_of(self._cluster, *self._key)
         if pool is None and not self._pool:
             await self._end(fresh=True)
             return
-        # It was refused something before it came to its pool, which somebody else may have made.
+        # The request was refused before it created its pool, which another request may have created.
         self._pool = self._pool or (pool or {})["metadata"]["uid"]
         outcome = (
             "handed-over" if self._used else await swarm_outcome.mark_given_up(self._cluster, *self._key, self._pool)
@@ -339,21 +344,21 @@ class _SwarmCreation:
 
 
 def _being_deleted() -> SwarmError:
-    return SwarmError("it is being taken away, or was at the same time: ask again when it is gone", "busy")
+    return SwarmError("the swarm is being deleted, or was at the same time: repeat the request when it is gone", "busy")
 
 
 def _was_used(claim: Document) -> bool:
-    """Whether somebody may have been in its sandbox: it came up, was kept, or was put to sleep."""
+    """Return whether a member may have been used: it was ready, retained or suspended."""
     return _sandbox(claim) is not None or _is_marked_retained(claim)
 
 
 def _is_marked_retained(claim: Document) -> bool:
-    """Whether the volume of its sandbox was kept."""
+    """Return whether a claim is annotated as retained."""
     return KEPT in section(section(claim, "metadata"), "annotations")
 
 
 async def _delete_member(cluster: KubeApi, claim: Document, keep_for: timedelta, now: Now, pause: Pause) -> None:
-    """Delete a member as a workspace is deleted: its volume is dated first, and then its claim goes."""
+    """Delete a member as a workspace is deleted: its volume records the deletion first."""
     name, space, uid = (required(claim, "metadata", key) for key in ("name", "namespace", "uid"))
     current: Document | None = claim
     for _ in range(RETAIN_ATTEMPTS):
@@ -368,12 +373,12 @@ async def _delete_member(cluster: KubeApi, claim: Document, keep_for: timedelta,
                 raise
         await pause(RETAIN_PAUSE)
         current = await cluster.find(CLAIMS, name, space)
-    # One that has no volume yet has nothing to keep; what could not be dated is by the loop of retention.
+    # A member without a volume has no data; a volume that could not be dated is left to the retention loop.
     await _delete(cluster, CLAIMS, claim)
 
 
 async def _delete(cluster: KubeApi, kind: Kind, resource: Document) -> None:
-    """Remove it, however often its controller changes it meanwhile."""
+    """Delete an object by its uid; repeat it as long as its controller changes it."""
     metadata = resource["metadata"]
     current: Document | None = resource
     while current is not None and current["metadata"]["uid"] == metadata["uid"]:
@@ -383,26 +388,26 @@ async def _delete(cluster: KubeApi, kind: Kind, resource: Document) -> None:
 
 
 async def _refuse_foreign_objects(cluster: KubeApi, swarm: Swarm) -> None:
-    """A task is its owner's: nobody else adds to it, or mounts what its sandboxes share."""
+    """Refuse a task whose objects belong to another owner or another task."""
     for kind, document in _documents(swarm):
         existing = await cluster.find(kind, document["metadata"]["name"], swarm.namespace)
         labels = section(existing["metadata"], "labels") if existing else {}
         if existing and (labels.get(USER_LABEL), labels.get(TASK_LABEL)) != (swarm.owner, swarm.task):
-            raise SwarmError(f"{document['metadata']['name']} is there and not of this task: choose another task")
+            raise SwarmError(f"{document['metadata']['name']} exists for another owner or task: choose another task")
 
 
 async def _refuse_another_class(cluster: KubeApi, swarm: Swarm) -> None:
-    """The names of its workspaces follow from owner and task: of two classes there would be two of each."""
+    """Refuse a task that has a swarm in another class: names of workspaces follow from owner and task only."""
     for pool in await swarm_outcome.pools_of(cluster, swarm.task):
         if pool["metadata"]["namespace"] != swarm.namespace:
             class_name = section(pool["metadata"], "labels").get(CLASS_LABEL, "another")
             raise SwarmError(
-                f"the task has a swarm of class {class_name}: end that first, or choose another task", "key-reused"
+                f"the task has a swarm of class {class_name}: delete that first, or choose another task", "key-reused"
             )
 
 
 async def _refuse_destroyed(cluster: KubeApi, swarm: Swarm) -> None:
-    """Destruction that was requested wins over returning; and who returns does so in the class that the data is of."""
+    """Refuse a swarm whose data is being destroyed, or is in another class."""
     class_name = swarm.namespace.removeprefix(namespace(""))
     existing = {
         text(metadata, "name")
@@ -414,13 +419,13 @@ async def _refuse_destroyed(cluster: KubeApi, swarm: Swarm) -> None:
     for volume in (shared if not existing else None, *needed):
         if volume is None:
             continue
-        subject = text(section(section(volume, "metadata"), "labels"), WORKSPACE_LABEL) or "what its sandboxes shared"
+        subject = text(section(section(volume, "metadata"), "labels"), WORKSPACE_LABEL) or "the shared volume"
         if being_destroyed(volume):
             seconds = seconds_until_gone(volume)
             message = f"{subject} was deleted, and its data is being destroyed: it is gone in about {seconds} seconds"
             raise SwarmError(message, "being-destroyed", seconds)
         if (volume_class := target_class(volume)) != class_name:
-            message = f"{subject} is of class {volume_class}: ask for the swarm in that class, or choose another task"
+            message = f"{subject} is of class {volume_class}: request the swarm in that class, or choose another task"
             raise SwarmError(message, "key-reused")
 
 
@@ -443,7 +448,7 @@ async def _claims(cluster: KubeApi, swarm: Swarm) -> list[Document]:
 
 
 def _sandbox(claim: Document) -> str | None:
-    """The sandbox of a claim that is ready, or was and sleeps: it wakes when it is asked for."""
+    """Return the sandbox of a claim that is ready or suspended; None of others."""
     suspended = SUSPENDED_BECAUSE in section(section(claim, "metadata"), "annotations")
     usable = suspended or _condition(claim).get("status") == "True"
     return (text(section(section(claim, "status"), "sandbox"), "name") or None) if usable else None
@@ -455,12 +460,12 @@ def _condition(claim: Document) -> Document:
 
 
 async def _retention_failure(cluster: KubeApi, claim: Document, pause: Pause) -> str | None:
-    """Why the volume of one of its sandboxes cannot stay. What is overtaken still is left to the pass that keeps."""
+    """Return why a sandbox's volume cannot be retained; None also after too many conflicts, as a loop repeats it."""
     metadata = claim["metadata"]
     for _ in range(RETAIN_ATTEMPTS):
         result = await retain_volume(cluster, claim)
         if result.outcome == "refused":
-            return f"the volume of {metadata['name']} cannot be kept: {result.why}"
+            return f"the volume of {metadata['name']} cannot be retained: {result.why}"
         if result.outcome in {"kept", "already"}:
             return None
         await pause(RETAIN_PAUSE)
@@ -469,9 +474,11 @@ async def _retention_failure(cluster: KubeApi, claim: Document, pause: Pause) ->
 
 
 def _first_failure(claims: Mapping[str, Document], ready: Mapping[str, str]) -> str:
-    """What the first of those that are not there says of itself."""
+    """Return the status of the first member that is not ready."""
     for name, claim in sorted(claims.items()):
         if name not in ready:
             condition = _condition(claim)
-            return f"{name} says {condition.get('message') or condition.get('reason') or 'nothing'}"
-    return "the others were taken away"
+            return (
+                f"{name} is not ready: {condition.get('message') or condition.get('reason') or 'it has no status yet'}"
+            )
+    return "the others were deleted"

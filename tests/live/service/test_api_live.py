@@ -98,8 +98,8 @@ def test_many_at_once_are_all_ready_and_no_two_share_a_sandbox(served: Served, b
     # The pool had two members; the others say why they waited.
     assert sum(one["cold"] is None for one in made) >= 2
     assert {one["cold"] for one in made} - {None} <= {
-        "all warm sandboxes of its class were taken",
-        "somebody else was quicker with the last warm sandbox",
+        "all warm sandboxes of its class are in use",
+        "another claim got the last warm sandbox",
     }
 
 

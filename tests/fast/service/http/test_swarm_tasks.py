@@ -235,11 +235,11 @@ def test_a_swarm_whose_volume_cannot_be_retained_fails() -> None:
     swarm_tasks = SwarmTasks(Api(server), CATALOG, ClusterView())
 
     async def run() -> None:
-        with pytest.raises(Problem, match=r"volume of t-0-\S+ cannot be kept") as refused:
+        with pytest.raises(Problem, match=r"volume of t-0-\S+ cannot be retained") as refused:
             await create_swarm(swarm_tasks, "u-0", "t-0", wait=20)
         assert (refused.value.kind, "u-9" in str(refused.value)) == ("refused", False)
         status = await swarm_tasks.find("u-0", "t-0")
-        assert (status.state, "cannot be kept" in (status.why or "")) == ("failed", True)
+        assert (status.state, "cannot be retained" in (status.why or "")) == ("failed", True)
 
     asyncio.run(run())
 
@@ -257,7 +257,7 @@ def test_a_swarm_runs_once_it_is_handed_over() -> None:
     swarm_tasks = SwarmTasks(Api(server), CATALOG, server.view)
 
     async def run() -> None:
-        with pytest.raises(Problem, match="goes on with it") as status:
+        with pytest.raises(Problem, match="a repeated request continues") as status:
             await create_swarm(swarm_tasks, "u-0", "t-0", wait=20, count=2)
         assert (status.value.kind, status.value.status) == ("unavailable", 503)
         status = await swarm_tasks.find("u-0", "t-0")

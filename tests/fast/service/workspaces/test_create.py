@@ -116,11 +116,11 @@ def test_somebody_elses_volume_is_not_handed_over_and_stays_theirs(cold: bool) -
         volume["spec"]["persistentVolumeReclaimPolicy"] = "Retain"
         volume = deepcopy(stage.server.put("persistentvolumes", volume))
         await stage.told(lambda view: (row := view.home_volume("sandbox-standard", f"home-{sandbox}")) and row.labels)
-        with pytest.raises(Problem, match="somebody else") as told:
+        with pytest.raises(Problem, match="another owner") as told:
             await stage.backend.create(made_by, wait=5)
         assert told.value.kind == "refused"
         assert "u-2" not in str(told.value)
-        with pytest.raises(Problem, match="somebody else"):
+        with pytest.raises(Problem, match="another owner"):
             await stage.backend.get(made_by.id)
         # It may go, and takes nothing with it.
         await stage.backend.delete(made_by.id, keep_for=timedelta(0))
@@ -220,7 +220,7 @@ def test_one_that_came_up_later_is_kept_before_anybody_is_told_that_it_runs() ->
 def test_a_cold_one_says_why() -> None:
     async def act(stage: Stage) -> None:
         made = await stage.backend.create(asked(), wait=5)
-        assert (made.ready, made.cold) == (True, "its class keeps no sandbox warm")
+        assert (made.ready, made.cold) == (True, "its class has no warm sandboxes")
         with pytest.raises(Problem) as told:
             await stage.backend.create(asked(key="another"), wait=5, warm_only=True)
         assert (told.value.kind, told.value.retry_after) == ("pool-empty", 5)
