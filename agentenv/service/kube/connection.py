@@ -83,14 +83,14 @@ class Connection:
         self, method: str, path: str, timeout: httpx2.Timeout, *, headers: Mapping[str, str] | None, **options: Any
     ) -> aiohttp.ClientResponse:
         """Send a request and return the response, its body unread; renew credentials that are no longer valid."""
-        headers_ = dict(headers or {})
+        base_headers = dict(headers or {})
         if self._auth is None:
-            return await self._start(method, path, timeout, headers=headers_, **options)
+            return await self._start(method, path, timeout, headers=base_headers, **options)
         flow = self._auth.async_auth_flow(httpx2.Request(method, self._server))
         try:
             authorized = await anext(flow)
             while True:
-                signed = {**headers_, _AUTHORIZATION: authorized.headers[_AUTHORIZATION]}
+                signed = {**base_headers, _AUTHORIZATION: authorized.headers[_AUTHORIZATION]}
                 response = await self._start(method, path, timeout, headers=signed, **options)
                 try:
                     authorized = await flow.asend(httpx2.Response(response.status))

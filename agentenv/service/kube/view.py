@@ -43,7 +43,6 @@ class VolumeRow:
     bound: bool
     retained: bool
     labels: Mapping[str, str]
-    notes: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +110,6 @@ class ClusterView:
             bound=section(volume, "status").get("phase") == "Bound",
             retained=spec.get("persistentVolumeReclaimPolicy") == "Retain",
             labels=strings(metadata, "labels") or _NOTHING,
-            notes=strings(metadata, "annotations") or _NOTHING,
         )
         if claim:
             self._volume_of[namespace, claim] = name

@@ -24,9 +24,9 @@ SEATS = "seat-"
 _LOG = logging.getLogger(__name__)
 
 
-async def audit_access_points(context: Context, still: ShouldContinue) -> PassResult:
+async def audit_access_points(context: Context, should_continue: ShouldContinue) -> PassResult:
     """Compare the volumes of all classes with their access points."""
-    if context.points is None or not still():
+    if context.points is None or not should_continue():
         return PassResult()
     # Volumes first: the access points of all listed volumes exist when access points are listed.
     systems, failures = tuple(context.file_systems), list[str]()

@@ -44,17 +44,17 @@ def serialized(loops: Iterable[Loop]) -> Iterator[Loop]:
 def loops_of(context: Context) -> list[Loop]:
     """Return the loops that need only the cluster and EFS."""
     loops = [
-        Loop("waking", 15, lambda still: wake_due(context, still)),
-        Loop("idle", 30, lambda still: suspend_idle(context, still)),
-        Loop("ending", 60, lambda still: end_expired(context, still)),
-        Loop("keeping", 600, lambda still: retain_volumes(context, still)),
-        Loop("releases", 300, lambda still: retire_old_releases(context, still)),
-        Loop("retention", 600, lambda still: apply_retention(context, still)),
-        Loop("destroying", 5, lambda still: destroy_on_request(context, still)),
-        Loop("slots", 600, lambda still: maintain_slots(context, still)),
-        Loop("audit", 900, lambda still: audit_access_points(context, still)),
+        Loop("waking", 15, lambda should_continue: wake_due(context, should_continue)),
+        Loop("idle", 30, lambda should_continue: suspend_idle(context, should_continue)),
+        Loop("ending", 60, lambda should_continue: end_expired(context, should_continue)),
+        Loop("keeping", 600, lambda should_continue: retain_volumes(context, should_continue)),
+        Loop("releases", 300, lambda should_continue: retire_old_releases(context, should_continue)),
+        Loop("retention", 600, lambda should_continue: apply_retention(context, should_continue)),
+        Loop("destroying", 5, lambda should_continue: destroy_on_request(context, should_continue)),
+        Loop("slots", 600, lambda should_continue: maintain_slots(context, should_continue)),
+        Loop("audit", 900, lambda should_continue: audit_access_points(context, should_continue)),
     ]
-    keys = Loop("keys", 15, lambda still: maintain_keys(context, still))
+    keys = Loop("keys", 15, lambda should_continue: maintain_keys(context, should_continue))
     return [*loops, keys] if context.workspaced else loops
 
 

@@ -40,21 +40,21 @@ RECORDS_KEPT = timedelta(days=400)
 _LOG = logging.getLogger(__name__)
 
 
-async def apply_retention(context: Context, still: ShouldContinue) -> PassResult:
+async def apply_retention(context: Context, should_continue: ShouldContinue) -> PassResult:
     """Apply retention to every retained volume."""
-    return await _Pass(context, still).take()
+    return await _Pass(context, should_continue).take()
 
 
-async def destroy_on_request(context: Context, still: ShouldContinue) -> PassResult:
+async def destroy_on_request(context: Context, should_continue: ShouldContinue) -> PassResult:
     """Destroy data whose destruction was requested, as soon as its volume is released."""
-    return await _Pass(context, still).requested()
+    return await _Pass(context, should_continue).requested()
 
 
 class _Pass:
-    def __init__(self, context: Context, still: ShouldContinue) -> None:
+    def __init__(self, context: Context, should_continue: ShouldContinue) -> None:
         self._context = context
         self._api = context.api
-        self._still = still
+        self._should_continue = should_continue
         self._records = Records(context.api, context.namespace)
         self._failures: list[str] = []
         self._steps = 0
@@ -78,7 +78,7 @@ class _Pass:
                 deleting[holder] = deleting.get(holder, True) and bool(metadata.get("deletionTimestamp"))
         left = False
         for volume, home in candidates:
-            if not self._still():
+            if not self._should_continue():
                 break
             if self._steps >= MOST:
                 left = True
@@ -93,7 +93,7 @@ class _Pass:
     async def requested(self) -> PassResult:
         """Process only volumes whose destruction was requested, without a pass over all volumes."""
         for volume, home in await collect(self._homes({DESTROY_REQUESTED: None})):
-            if self._steps >= MOST or not self._still():
+            if self._steps >= MOST or not self._should_continue():
                 break
             if home.phase in {"Released", "Available"} and home.policy != "Delete" and not home.held:
                 claims = await self._claims_of(home)
@@ -181,7 +181,7 @@ class _Pass:
         """Complete the records of volumes that are gone."""
         now, finished = self._context.clock.now(), 0
         for name, facts in await collect(self._records.unfinished()):
-            if name in existing or not self._still():
+            if name in existing or not self._should_continue():
                 continue
             if await self._api.find(VOLUMES, name) is None and await self._records.finish(name, now):
                 audit("data of a deleted workspace is gone", volume=name, **facts)

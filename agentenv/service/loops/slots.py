@@ -41,16 +41,16 @@ GOING = "going"  # the phase of a volume that is being deleted
 _LOG = logging.getLogger(__name__)
 
 
-async def maintain_slots(context: Context, still: ShouldContinue) -> PassResult:
+async def maintain_slots(context: Context, should_continue: ShouldContinue) -> PassResult:
     """Tag access points with their owner, find orphaned objects, and repair what can be repaired."""
-    return await _Pass(context, still).take()
+    return await _Pass(context, should_continue).take()
 
 
 class _Pass:
-    def __init__(self, context: Context, still: ShouldContinue) -> None:
+    def __init__(self, context: Context, should_continue: ShouldContinue) -> None:
         self._context = context
         self._api = context.api
-        self._still = still
+        self._should_continue = should_continue
         self._failures: list[str] = []
         self._steps = 0
 
@@ -72,7 +72,7 @@ class _Pass:
         swarms = {row async for _, row in readable("SandboxWarmPool", pools, _task, self._failures)}
         used_in: dict[str, str] = {}  # the class in which each volume is or was used
         volumes: list[Volume] = []
-        unread = len(self._failures)
+        failures_before = len(self._failures)
         async for document, volume in readable(
             "PersistentVolume", self._api.list(VOLUMES), _our_volume, self._failures
         ):
@@ -80,7 +80,7 @@ class _Pass:
                 volumes.append(volume)
                 used_in[volume.name] = sys.intern(_used_in(document) or home_class(document))
         # Access points without a volume are known only if every volume could be read.
-        points = await self._points() if len(self._failures) == unread else None
+        points = await self._points() if len(self._failures) == failures_before else None
         now = self._context.clock.now()
         if points is not None:
             await self._tag(volumes, used_in, points)
@@ -96,7 +96,7 @@ class _Pass:
         for row in rows:
             facts = {"kind": row.kind, "name": row.name, "why": row.why, "heal": row.heal, **row.about}
             _LOG.warning("an orphaned object was found", extra={"facts": facts})
-            if row.heal != "nothing" and self._still() and self._steps < MOST:
+            if row.heal != "nothing" and self._should_continue() and self._steps < MOST:
                 await self._heal(row, now)
         self._context.metrics.findings("slots", _count_by_kind(row.kind for row in rows))
         return PassResult(self._steps, self._steps >= MOST, tuple(self._failures))
@@ -146,7 +146,7 @@ class _Pass:
                 await self._remove_orphan_tag(point.id)
 
     def _can_act(self) -> bool:
-        return self._still() and self._steps < MOST and self._context.points is not None
+        return self._should_continue() and self._steps < MOST and self._context.points is not None
 
     async def _add_tags(self, point: str, tags: Mapping[str, str]) -> None:
         if self._can_act() and self._context.points is not None:

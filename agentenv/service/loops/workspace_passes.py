@@ -32,7 +32,7 @@ AGE = 20.0
 _NONE = Limits()
 
 
-async def suspend_idle(context: Context, still: ShouldContinue) -> PassResult:
+async def suspend_idle(context: Context, should_continue: ShouldContinue) -> PassResult:
     """Suspend idle workspaces, and complete suspensions that were interrupted."""
     limits, now = await context.limits(), context.clock.now()
     sources = ActivitySources(context.sources, limits, now)
@@ -46,7 +46,7 @@ async def suspend_idle(context: Context, still: ShouldContinue) -> PassResult:
 
     async def with_activity(candidates: Sequence[Workspace]) -> AsyncIterator[Workspace]:
         for first in range(0, len(candidates), MOST):
-            if first and not still():
+            if first and not should_continue():
                 return
             batch = candidates[first : first + MOST]
             seen.update(await sources.seen(batch))
@@ -67,10 +67,10 @@ async def suspend_idle(context: Context, still: ShouldContinue) -> PassResult:
         return suspended
 
     candidates = [workspace for workspace in await context.recent_workspaces(AGE) if is_idle(workspace)]
-    return await _each(context, still, with_activity(_rotated(candidates, now)), suspend_one)
+    return await _each(context, should_continue, with_activity(_rotated(candidates, now)), suspend_one)
 
 
-async def wake_due(context: Context, still: ShouldContinue) -> PassResult:
+async def wake_due(context: Context, should_continue: ShouldContinue) -> PassResult:
     """Resume workspaces at their wake time, and those that are suspended without a reason."""
     now = context.clock.now()
     candidates = [workspace for workspace in await context.recent_workspaces(AGE) if _acts(workspace, now)]
@@ -84,10 +84,10 @@ async def wake_due(context: Context, still: ShouldContinue) -> PassResult:
             return await resume(context.api, claim, context.clock.now()) == "done"
         return decision.forget and await clear_wake_time(context.api, claim)
 
-    return await _each(context, still, _each_of(_rotated(candidates, now)), resume_one)
+    return await _each(context, should_continue, _each_of(_rotated(candidates, now)), resume_one)
 
 
-async def end_expired(context: Context, still: ShouldContinue) -> PassResult:
+async def end_expired(context: Context, should_continue: ShouldContinue) -> PassResult:
     """End expired workspaces: suspend them at their deadline, delete them at the end of their class's lifetime."""
     limits = await context.limits()
 
@@ -110,7 +110,7 @@ async def end_expired(context: Context, still: ShouldContinue) -> PassResult:
             return True
         return False
 
-    return await _each(context, still, _each_of(_rotated(candidates, context.clock.now())), end_one)
+    return await _each(context, should_continue, _each_of(_rotated(candidates, context.clock.now())), end_one)
 
 
 def _acts(workspace: Workspace, now: datetime) -> bool:
@@ -125,14 +125,14 @@ def _rest(workspace: Workspace, limits: dict[str, Limits], seen: Sequence[Activi
 
 async def _each(
     context: Context,
-    still: ShouldContinue,
+    should_continue: ShouldContinue,
     workspaces: AsyncIterator[Workspace],
     action: Callable[[Workspace, Document], Awaitable[bool]],
 ) -> PassResult:
     """Run the action on the current claim of each workspace; a failure of one does not stop the others."""
     steps = 0
     failures: list[str] = []
-    async for workspace, claim in _reread(context, still, workspaces, failures):
+    async for workspace, claim in _reread(context, should_continue, workspaces, failures):
         try:
             steps += await action(workspace, claim)
         except KubeApiError as refusal:
@@ -158,10 +158,10 @@ def _rotated(workspaces: Sequence[Workspace], now: datetime) -> Sequence[Workspa
 
 
 async def _reread(
-    context: Context, still: ShouldContinue, workspaces: AsyncIterator[Workspace], failures: list[str]
+    context: Context, should_continue: ShouldContinue, workspaces: AsyncIterator[Workspace], failures: list[str]
 ) -> AsyncIterator[tuple[Workspace, Document]]:
     async for workspace in workspaces:
-        if not still():
+        if not should_continue():
             return
         document = await context.api.find(CLAIMS, workspace.id, workspace.namespace)
         async for claim, current in readable(

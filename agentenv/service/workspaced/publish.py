@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from agentenv.service.loops.context import Context
 
 
-async def maintain_keys(context: Context, still: ShouldContinue) -> PassResult:
+async def maintain_keys(context: Context, should_continue: ShouldContinue) -> PassResult:
     """Rotate the keys where it is time, and publish them in every class with workspaced."""
     api, now = context.api, context.clock.now()
     secret = await api.find(SECRETS, SIGNING_KEYS, context.namespace)
@@ -35,9 +35,9 @@ async def maintain_keys(context: Context, still: ShouldContinue) -> PassResult:
     if secret is None:
         # Another replica was quicker, and this one no longer leads.
         return PassResult()
-    steps, failures = await _publish(api, jwks(rotated_keys), still)
+    steps, failures = await _publish(api, jwks(rotated_keys), should_continue)
     unpublished = [key for key in rotated_keys if key.published is None]
-    if unpublished and still() and not failures:
+    if unpublished and should_continue() and not failures:
         await _store(api, context.namespace, secret, _with_date(rotated_keys, now))
         steps += 1
     return PassResult(steps, failures=tuple(failures))
@@ -66,12 +66,12 @@ async def _store(api: KubeApi, namespace: str, secret: Document | None, keys: Se
     return await api.create(SECRETS, {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data})
 
 
-async def _publish(api: KubeApi, document: str, still: ShouldContinue) -> tuple[int, list[str]]:
+async def _publish(api: KubeApi, document: str, should_continue: ShouldContinue) -> tuple[int, list[str]]:
     """Write the public keys where a class has others; return how many, and the classes where it failed."""
     steps, failures = 0, list[str]()
     async for listed in api.list(NAMESPACES, labels={CLASS_LABEL: None}):
         namespace = required(listed, "metadata", "name")
-        if not still():
+        if not should_continue():
             return steps, [*failures, f"{namespace}: this replica no longer leads"]
         try:
             configmap = await api.find(CONFIGURATIONS, KEYS, namespace)

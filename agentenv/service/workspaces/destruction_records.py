@@ -35,8 +35,8 @@ class Records:
         if any([name in section(page, "data") async for page in self._open()]):
             return True
         text = _text({**facts, "decided": format_timestamp(now)})
-        async for page, document_ in self._of_day(now):
-            if document_ is None:
+        async for page, existing in self._of_day(now):
+            if existing is None:
                 metadata = {"name": page, "namespace": self._namespace, "labels": {LABEL: OF, OPEN: "true"}}
                 document: Document = {
                     "apiVersion": "v1",
@@ -45,9 +45,9 @@ class Records:
                     "data": {name: text},
                 }
                 return await self._api.create(CONFIGURATIONS, document) is not None
-            if len(section(document_, "data")) < MOST:
+            if len(section(existing, "data")) < MOST:
                 addition: Document = {"metadata": {"labels": {OPEN: "true"}}, "data": {name: text}}
-                return await self._api.patch(CONFIGURATIONS, document_, addition) is not None
+                return await self._api.patch(CONFIGURATIONS, existing, addition) is not None
         return False
 
     async def unfinished(self) -> AsyncIterator[tuple[str, dict[str, str]]]:

@@ -38,9 +38,9 @@ class WorkspaceReader:
 
     async def claim(self, id_: str) -> Document | None:
         """Return the claim of a workspace, in any class."""
-        is_watching = self._view.find(id_)
-        if is_watching is not None and is_watching.state != "deleted":
-            claim = await self._kube.find(CLAIMS, id_, is_watching.namespace)
+        cached = self._view.find(id_)
+        if cached is not None and cached.state != "deleted":
+            claim = await self._kube.find(CLAIMS, id_, cached.namespace)
             if claim is not None:
                 return claim
         claims = await self.claims(id_)
@@ -54,7 +54,7 @@ class WorkspaceReader:
             if sandbox_class.namespace != beside
         ]
         results = await asyncio.gather(*(self._kube.find(CLAIMS, id_, namespace) for namespace in namespaces))
-        return [sandbox_class for sandbox_class in results if sandbox_class is not None]
+        return [claim for claim in results if claim is not None]
 
     async def volume(self, id_: str) -> Document | None:
         """Return the volume with the retained data of a deleted workspace.
@@ -62,8 +62,8 @@ class WorkspaceReader:
         The view is trusted to have no volume only for an id that it has not seen recently, and while its watches are
         open. Otherwise a user would get an empty home although the old one exists.
         """
-        is_watching = self._view.deleted(id_)
-        volume = await self._kube.find(VOLUMES, is_watching.volume) if is_watching and is_watching.volume else None
+        cached = self._view.deleted(id_)
+        volume = await self._kube.find(VOLUMES, cached.volume) if cached and cached.volume else None
         if _keeps(volume, id_):
             return volume
         if self._is_watching() and not self._view.recently_known(id_):
@@ -86,8 +86,8 @@ class WorkspaceReader:
         deadline = self._clock() + wait
         workspace = await self.get(id_)
         while workspace is not None and workspace.state in TRANSITIONAL and (left := deadline - self._clock()) > 0:
-            is_watching = self._view.find(id_)
-            if is_watching is None or is_watching.version == workspace.version or is_watching.state in TRANSITIONAL:
+            cached = self._view.find(id_)
+            if cached is None or cached.version == workspace.version or cached.state in TRANSITIONAL:
                 await self._view.wait_for_change(id_, min(left, LOOK_AGAIN))
             workspace = await self.get(id_)
         return workspace
@@ -97,18 +97,18 @@ class WorkspaceReader:
         deadline = self._clock() + wait
         last = created
         while True:
-            is_watching = self._view.find(created.id)
-            if is_watching is not None and is_watching.claim_uid == created.claim_uid and _newer(is_watching, created):
-                if is_watching.state in {"running", "failed", "deleting"}:
-                    return replace(is_watching, labels=dict(is_watching.labels), shared=dict(is_watching.shared))
-                last = is_watching
+            cached = self._view.find(created.id)
+            if cached is not None and cached.claim_uid == created.claim_uid and _newer(cached, created):
+                if cached.state in {"running", "failed", "deleting"}:
+                    return replace(cached, labels=dict(cached.labels), shared=dict(cached.shared))
+                last = cached
             left = deadline - self._clock()
             if left <= 0:
                 return last
             before = self._clock()
             await self._view.wait_for_change(created.id, min(left, LOOK_AGAIN))
             # No event for a while, or the workspace is gone from the view: read it from the API server.
-            removed = is_watching is not None and self._view.find(created.id) is None
+            removed = cached is not None and self._view.find(created.id) is None
             if removed or self._clock() - before >= LOOK_AGAIN:
                 claim = await self._kube.find(CLAIMS, created.id, created.namespace)
                 current = workspace_of_claim(claim) if claim else None
@@ -119,10 +119,10 @@ class WorkspaceReader:
                     return current
 
 
-def _newer(is_watching: Workspace, created: Workspace) -> bool:
+def _newer(cached: Workspace, created: Workspace) -> bool:
     # Resource versions of one kind are increasing numbers; a cached version from before the change is outdated.
     try:
-        return int(is_watching.version) >= int(created.version)
+        return int(cached.version) >= int(created.version)
     except ValueError:
         return True
 

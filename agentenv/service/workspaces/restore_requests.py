@@ -97,8 +97,8 @@ class WorkspaceRestorer:
 
     def _fresh(self, claim: Document) -> Document:
         """Set the time of the last activity to now, so that the claim is not suspended for its idle time before."""
-        notes = {**section(claim["metadata"], "annotations"), LAST_ACTIVE: format_timestamp(self._now())}
-        claim["metadata"]["annotations"] = notes
+        annotations = {**section(claim["metadata"], "annotations"), LAST_ACTIVE: format_timestamp(self._now())}
+        claim["metadata"]["annotations"] = annotations
         return claim
 
     def _raise_refusal(self, result: RestoreResult) -> None:

@@ -171,8 +171,8 @@ async def _step(cluster: KubeApi, documents: _ClassDocuments, step: Step, at: da
         return await cluster.patch(POOLS, pool, {"spec": {"replicas": 0}}) is not None
     if step.do == "remove-pool" and pool is not None:
         return await cluster.delete(POOLS, pool)
-    if step.do == "restore-pool" and (template_ := _template_of(documents, step.name)) is not None:
-        return await cluster.create(POOLS, _restored(template_, step.name, at)) is not None
+    if step.do == "restore-pool" and (pool_template := _template_of(documents, step.name)) is not None:
+        return await cluster.create(POOLS, _restored(pool_template, step.name, at)) is not None
     return step.do == "remove-template" and template is not None and await cluster.delete(TEMPLATES, template)
 
 

@@ -80,9 +80,9 @@ async def create_swarm(
     now: Now = lambda: datetime.now(UTC),
 ) -> dict[str, str]:
     """Create a swarm, wait until all of it is ready and its volumes are retained; return the sandbox of each claim."""
-    patient = RetryingApi(cluster, timeout, every=PAUSE, pause=pause, clock=clock)
+    retrying_api = RetryingApi(cluster, timeout, every=PAUSE, pause=pause, clock=clock)
     try:
-        return await _create_whole(patient, swarm, timeout, pause=pause, clock=clock, now=now)
+        return await _create_whole(retrying_api, swarm, timeout, pause=pause, clock=clock, now=now)
     except KubeApiError as refusal:
         if not refusal.transient:
             raise
@@ -196,8 +196,8 @@ class _SwarmCreation:
 
     async def create_missing(self) -> str:
         """Create the objects that are missing; return why some have to wait, or an empty string."""
-        waits = "" if self._pool else await self._create_shared_objects()
-        return waits or await self._create_claims()
+        reason = "" if self._pool else await self._create_shared_objects()
+        return reason or await self._create_claims()
 
     async def _create_shared_objects(self) -> str:
         """Create the objects that its sandboxes share."""
@@ -274,14 +274,14 @@ class _SwarmCreation:
         """Return the current claims of the swarm."""
         if not self._pool:
             return {}
-        claims_ = {claim["metadata"]["name"]: claim for claim in await _claims(self._cluster, self._swarm)}
+        claims_by_name = {claim["metadata"]["name"]: claim for claim in await _claims(self._cluster, self._swarm)}
         pool = await swarm_outcome.pool_of(self._cluster, *self._key)
         if pool is None or pool["metadata"]["uid"] != self._pool or swarm_outcome.is_given_up(pool):
             await self._delete_added(self._own.values())
             raise _being_deleted()
         # Claims were listed before the pool was read, so they belong to this swarm, and not to a later one.
-        self._own = {name: claim for name, claim in claims_.items() if name in self._added}
-        return claims_
+        self._own = {name: claim for name, claim in claims_by_name.items() if name in self._added}
+        return claims_by_name
 
     async def hand_over(self) -> None:
         """Record that the swarm is handed over, and remove the deletion dates from restored volumes."""
@@ -319,8 +319,8 @@ class _SwarmCreation:
             await self._delete_added(self._own.values())
         else:
             pool = await swarm_outcome.pool_of(self._cluster, *self._key)
-            handed_over_ = swarm_outcome.handed_over_count(pool) if pool else 0
-            names = [claim["metadata"]["name"] for claim in self._swarm.claims[handed_over_:]]
+            handed_over = swarm_outcome.handed_over_count(pool) if pool else 0
+            names = [claim["metadata"]["name"] for claim in self._swarm.claims[handed_over:]]
             added = [
                 await self._cluster.find(CLAIMS, name, self._swarm.namespace) for name in names if name in self._added
             ]
