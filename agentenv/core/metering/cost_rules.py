@@ -142,11 +142,13 @@ def lines(tariff: Tariff) -> tuple[Rule, ...]:
             {"share": "storage"},
         ),
         Rule(line, "sum(sandbox:pool_dollars:per_hour) or vector(0)", "warm slots", {"share": "pool"}),
-        Rule(line, "sum(sandbox:nobody_dollars:per_hour) or vector(0)", "sandboxes of nobody", {"share": "nobody"}),
+        Rule(
+            line, "sum(sandbox:nobody_dollars:per_hour) or vector(0)", "sandboxes without an owner", {"share": "nobody"}
+        ),
         Rule(
             line,
             f"(sum({_SANDBOX_NODES}) or vector(0)) - (sum(sandbox:pod_dollars:per_hour) or vector(0))",
-            "room on nodes of sandboxes that nobody holds, and what runs there for the node's own sake",
+            "capacity of sandbox nodes that no sandbox holds, and the nodes' own pods",
             {"share": "idle"},
         ),
         Rule(
@@ -190,7 +192,7 @@ def shares() -> tuple[Rule, ...]:
             share,
             "sandbox:user:present / on () group_left () count(sandbox:user:present)\n"
             '* on () group_left () sum(sandbox:dollars:per_hour{share="fixed"})',
-            "what is fixed, in equal parts to whoever is there",
+            "fixed cost, divided equally among users",
             {"share": "fixed"},
         ),
     )

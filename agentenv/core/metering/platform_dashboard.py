@@ -1,4 +1,4 @@
-"""The platform's dashboard: what it costs, whom it can be laid to, and whether what is said here can be trusted."""
+"""The platform's dashboard: its cost, how that is attributed, and the health of metering."""
 
 from __future__ import annotations
 
@@ -84,14 +84,14 @@ COST = Section(
         Panel(
             "Fixed, by what it is for",
             "stack",
-            "there whoever comes; of what is not a node, as the settings have it estimated",
+            "cost that does not depend on the number of users; other than nodes, as estimated from the settings",
             (Query("sum by (part) (sandbox:fixed_dollars:per_hour)", "{{part}}"),),
             DOLLARS,
         ),
         Panel(
             "Idle",
             "lines",
-            "of what sandboxes' nodes cost, the part that nobody holds",
+            "the unused share of the cost of sandbox nodes",
             (
                 Query(
                     'sum(sandbox:dollars:per_hour{share="idle"})'
@@ -228,11 +228,11 @@ SERVICE = Section(
             SECONDS,
             8,
         ),
-        Panel("Leaders", "number", "one, or nothing is kept", (Query("sum(agentenv_leader)"),), width=4),
+        Panel("Leaders", "number", "1, or no loop runs", (Query("sum(agentenv_leader)"),), width=4),
         Panel(
             "Found by the loops",
             "lines",
-            "what is not as it should be: pools, volumes, access points",
+            "inconsistent pools, volumes and access points",
             (Query("max by (loop, kind) (agentenv_findings)", "{{loop}}: {{kind}}"),),
             width=10,
         ),
@@ -256,7 +256,7 @@ SERVICE = Section(
 PLATFORM = Dashboard(
     "platform",
     "Sandboxes: the platform",
-    "What the environment costs, and whom it can be laid to.",
+    "The cost of the environment, and how it is attributed.",
     "now-24h",
     (COST, USERS, TRUST, SERVICE),
 )

@@ -40,16 +40,16 @@ def shared_out(word: str, ending: str, of: str) -> tuple[Rule, ...]:
         Rule(
             f"sandbox:owner_{word}:{ending}",
             f'{pods} * on (namespace, pod) group_left ({OWNER}) {owners}{{held_by="owner"}}',
-            f"{of}, to whoever has it at this instant",
+            f"{of}, by the owner at this instant",
         ),
         Rule(
             f"sandbox:pool_{word}:{ending}",
             f'{pods} * on (namespace, pod) group_left (class, uid) {owners}{{held_by="pool"}}',
-            f"{of} that waits to be claimed; it stays the pool's whoever adopts it later",
+            f"{of} that waits to be claimed; it stays the pool's after a claim",
         ),
         Rule(
             f"sandbox:nobody_{word}:{ending}",
             f'{pods} unless on (namespace, pod) {owners}{{held_by=~"owner|pool"}}',
-            f"{of} that nobody owns up to",
+            f"{of} without an owner",
         ),
     )

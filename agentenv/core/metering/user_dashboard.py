@@ -17,7 +17,7 @@ _MONEY = Section(
         Panel(
             "Dollars of the last day",
             "number",
-            "sandboxes, files and shares of what is everybody's",
+            "sandboxes, files and shares of shared cost",
             (
                 Query(
                     " + ".join(
@@ -53,7 +53,7 @@ _MONEY = Section(
         Panel(
             "Files",
             "number",
-            "kept, asleep or not",
+            "including those of suspended workspaces",
             (Query(f"sum(sandbox:user_storage_bytes:last{{{_USER}}})"),),
             BYTES,
             6,
@@ -61,7 +61,7 @@ _MONEY = Section(
         Panel(
             "Cost by part",
             "stack",
-            "dollars an hour: what is one's own, and one's shares of what is everybody's",
+            "dollars an hour: own cost, and shares of shared cost",
             (
                 Query(f"sum by (class) (sandbox:user_dollars:per_hour{{{_USER}}})", "sandboxes, {{class}}"),
                 Query(f"sum(sandbox:user_storage_dollars:per_hour{{{_USER}}})", "files"),

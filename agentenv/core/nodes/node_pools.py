@@ -63,7 +63,7 @@ class NodeClass:
     name: str
     wall: Wall | None
     gpu: bool = False
-    # Whether its instances are whole machines: these run guests without being told to, and refuse to be told.
+    # Whether its instances are bare metal: these run guests without nested virtualization, and refuse that option.
     metal: bool = False
 
     @property
@@ -153,7 +153,7 @@ class NodePool:
             "nodeClassRef": {"group": _AWS, "kind": "EC2NodeClass", "name": self.node_class.name},
             "requirements": self._requirements(),
             "expireAfter": duration(settings.expire_after),
-            # Without it a node that has expired would wait for ever for a pod that may not be disturbed.
+            # Without it an expired node would wait for ever for a pod that may not be disrupted.
             "terminationGracePeriod": duration(settings.termination_grace),
         }
         taints_ = self.taints()
@@ -164,7 +164,7 @@ class NodePool:
                 "spec": {**template, "taints": taints_} if taints_ else template,
             },
             "disruption": {
-                # What somebody has claimed asks not to be disturbed and keeps its node; a slot is made anew elsewhere.
+                # A claimed sandbox is marked do-not-disrupt and keeps its node; a slot is created again elsewhere.
                 "consolidationPolicy": "WhenEmptyOrUnderutilized",
                 "consolidateAfter": duration(settings.consolidate_after),
                 "budgets": self._budgets(settings),
@@ -174,8 +174,9 @@ class NodePool:
 
     def _budgets(self, settings: Capacity) -> list[Plain]:
         everything: Plain = {"nodes": settings.disruption_budget}
-        # A node that is no longer as declared is replaced like one that has expired: after the grace of its termination
-        # whatever runs on it is ended, asked not to be disturbed or not. So sandboxes have a say of their own in it.
+        # A drifted node is replaced like an expired one: after its termination grace all pods end, do-not-disrupt or
+        # not.
+        # So drift has a budget of its own for sandbox nodes.
         return [everything] if self.system else [everything, {"nodes": settings.drift_budget, "reasons": ["Drifted"]}]
 
     def _requirements(self) -> list[Plain]:
