@@ -116,9 +116,7 @@ def class_share(name: str, text: str) -> Decimal:
 
 def run(args: argparse.Namespace) -> int:
     """Estimate, plot and print."""
-    from agentenv.cli.project import root
     from agentenv.cli.reports.estimate_view import EstimateReport, write
-    from agentenv.cli.review.offline import settings_at
     from agentenv.cli.stack_files import selected_settings
 
     settings = selected_settings(args.stack, args.file)
@@ -134,6 +132,9 @@ def run(args: argparse.Namespace) -> int:
     if args.compare:
         if args.file:
             raise CommandError("--compare reads another revision of a stack of the checkout: name it with --stack")
+        from agentenv.cli.project import root
+        from agentenv.cli.review.offline import settings_at  # the only part that needs the extra `rehearsal`
+
         earlier = settings_at(root(), args.stack, args.compare)
         before = None if earlier is None else request.model(earlier).of(request.users[0])
     moves = sensitivity(request, settings, estimates[0]) if args.sensitivity else []
