@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -29,6 +30,8 @@ var shared = sync.OnceValue(reaper.New)
 
 // What the test was started with is not inherited by children, as boot.Harden does.
 func TestMain(m *testing.M) {
+	// As `workspaced run` does: children inherit a signal that is ignored, as under nohup, and not one that is handled.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT)
 	_ = unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC)
 	os.Exit(m.Run())
 }
