@@ -1,4 +1,4 @@
-"""The requests of the client, what it makes of responses, and the lines of a watch."""
+"""Requests of the Kubernetes client, its errors, and the lines of a watch."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_a_missing_object_is_none_and_another_error_is_raised(server: Server, ku
     assert [request["do"] for request in server.asked] == ["GET /api/v1/persistentvolumes/pv"] * 2
 
 
-def test_a_change_is_of_the_version_that_was_read(server: Server, kubeconfig: dict[str, Any]) -> None:
+def test_a_patch_requires_the_version_that_was_read(server: Server, kubeconfig: dict[str, Any]) -> None:
     server.answers += [(200, READ), refusal(409, "Conflict"), refusal(404, "NotFound"), refusal(422, "Invalid", "odd")]
     changes = {"metadata": {"annotations": {"a": None}}, "spec": {"replicas": 0}}
 
@@ -171,7 +171,7 @@ def test_a_change_is_of_the_version_that_was_read(server: Server, kubeconfig: di
     assert request["body"] == {"metadata": {"annotations": {"a": None}, **version}, "spec": {"replicas": 0}}
 
 
-def test_only_what_was_read_is_deleted(server: Server, kubeconfig: dict[str, Any]) -> None:
+def test_a_delete_requires_the_version_that_was_read(server: Server, kubeconfig: dict[str, Any]) -> None:
     success = (200, {"kind": "Status", "status": "Success"})
     server.answers += [success, refusal(409, "Conflict"), success]
 
@@ -199,9 +199,7 @@ def test_an_existing_object_is_not_created_again(server: Server, kubeconfig: dic
     assert server.asked[0]["body"]["metadata"] == document["metadata"]
 
 
-def test_a_quota_that_was_counted_at_the_same_time_is_no_object_of_that_name(
-    server: Server, kubeconfig: dict[str, Any]
-) -> None:
+def test_a_quota_conflict_does_not_mean_that_the_object_exists(server: Server, kubeconfig: dict[str, Any]) -> None:
     server.answers += [refusal(409, "Conflict", "cannot be fulfilled on resourcequotas"), (201, READ)]
     document = {"kind": "SandboxClaim", "metadata": {"name": "a", "namespace": "sandbox-box"}}
 
@@ -262,7 +260,7 @@ TEXT = st.lists(st.sampled_from([b"a", b"{}", b"\r", b"\n", b"\n", "ß".encode()
 
 
 @given(TEXT, st.lists(st.integers(0, 40)))
-def test_lines_are_the_same_however_they_are_cut(text: bytes, cuts: list[int]) -> None:
+def test_lines_do_not_depend_on_the_chunks(text: bytes, cuts: list[int]) -> None:
     places = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
     assert lines(text[start:end] for start, end in pairwise(places)) == [
         line for line in text.split(b"\n")[:-1] if line
@@ -270,12 +268,12 @@ def test_lines_are_the_same_however_they_are_cut(text: bytes, cuts: list[int]) -
 
 
 @given(TEXT, st.binary(min_size=1).filter(lambda rest: b"\n" not in rest))
-def test_an_unfinished_last_line_is_none(text: bytes, rest: bytes) -> None:
+def test_an_incomplete_last_line_is_dropped(text: bytes, rest: bytes) -> None:
     whole = text + b"\n"
     assert lines([whole + rest]) == lines([whole, rest]) == lines([whole])
 
 
-def test_a_line_is_there_as_soon_as_it_has_ended() -> None:
+def test_a_line_is_yielded_as_soon_as_it_is_complete() -> None:
     async def play() -> list[bytes]:
         ended = asyncio.Event()
 

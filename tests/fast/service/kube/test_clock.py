@@ -1,4 +1,4 @@
-"""The time that the API server tells is what is gone by, and it goes on evenly."""
+"""The clock follows the API server's time and never jumps forward."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Machine:
         self.clock.observe_date(date)
 
 
-def test_until_it_is_told_it_goes_by_its_own_and_then_by_the_servers() -> None:
+def test_the_local_clock_counts_until_the_first_response() -> None:
     machine = Machine()
     assert (machine.clock.now(), machine.clock.known) == (START - OFF, False)
     machine.answered()
@@ -53,7 +53,7 @@ def test_until_it_is_told_it_goes_by_its_own_and_then_by_the_servers() -> None:
 
 
 @pytest.mark.parametrize("date", [None, "", "yesterday", "Wed, 32 Nov 2026 12:00:00 GMT"])
-def test_what_is_no_date_says_nothing(date: str | None) -> None:
+def test_an_invalid_date_is_ignored(date: str | None) -> None:
     machine = Machine()
     machine.answered()
     machine.clock.observe_date(date)
@@ -61,7 +61,7 @@ def test_what_is_no_date_says_nothing(date: str | None) -> None:
 
 
 @given(st.lists(st.tuples(st.floats(0, 5), st.floats(0, 5)), max_size=30))
-def test_it_never_goes_back_for_an_answer_that_took_long(answers: list[tuple[float, float]]) -> None:
+def test_a_slow_response_does_not_set_the_clock_back(answers: list[tuple[float, float]]) -> None:
     machine = Machine()
     machine.answered()
     last = machine.clock.now()
@@ -76,7 +76,7 @@ def test_it_never_goes_back_for_an_answer_that_took_long(answers: list[tuple[flo
 @given(st.lists(st.tuples(st.floats(0, 5), st.floats(0, 5)), min_size=1, max_size=30))
 @example([(0.0, 1.9302444301518014)] * 30)
 @example([(0.0, 0.0), (0.0, 1.9302444301518014), (0.0, 1.9302444301518014), (1.9302444301518014, 1.9302444301518014)])
-def test_it_is_never_ahead_of_the_server(answers: list[tuple[float, float]]) -> None:
+def test_the_clock_is_never_ahead_of_the_server(answers: list[tuple[float, float]]) -> None:
     """A timestamp that is written by it is never in the future for anybody else."""
     machine = Machine()
     for pause, took in answers:
@@ -87,7 +87,7 @@ def test_it_is_never_ahead_of_the_server(answers: list[tuple[float, float]]) -> 
 
 
 @pytest.mark.parametrize("by", [OFF, -OFF, 2 * LONGEST, -2 * LONGEST], ids=str)
-def test_it_goes_with_a_server_whose_clock_is_put_right(by: timedelta) -> None:
+def test_the_clock_follows_a_server_whose_clock_is_corrected(by: timedelta) -> None:
     machine = Machine()
     machine.answered()
     machine.put += by

@@ -1,4 +1,4 @@
-"""The connection to the API server, over real sockets, by servers that behave and by ones that do not."""
+"""The connection to the API server, over real sockets, with working and with failing servers."""
 
 from __future__ import annotations
 
@@ -230,7 +230,7 @@ def _nobody_between(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @played
-async def test_a_request_arrives_as_it_was_given() -> None:
+async def test_a_request_is_sent_unchanged() -> None:
     params = {"labelSelector": "app=a,tier in (b,c)", "continue": "eyJ2IjoibWV0YS5rOHMuaW8ifQ+/==", "limit": "500"}
     headers = {"Content-Type": "application/merge-patch+json", "Accept": "application/json;as=Table;v=v1"}
     async with Server() as server, connected(server) as one:
@@ -247,14 +247,14 @@ async def test_a_request_arrives_as_it_was_given() -> None:
 
 @pytest.mark.parametrize("prefix", ["/k8s/clusters/c-1", "/k8s/clusters/c-1/"])
 @played
-async def test_a_server_may_be_below_a_path(prefix: str) -> None:
+async def test_the_server_url_may_have_a_path(prefix: str) -> None:
     async with Server() as server, connected(server, prefix=prefix) as one:
         await one.request("GET", "/api/v1/pods", params={"limit": "1"})
     assert [asked.target for asked in server.asked] == ["/k8s/clusters/c-1/api/v1/pods?limit=1"]
 
 
 @played
-async def test_a_redirect_is_an_answer_and_a_cookie_nobodys() -> None:
+async def test_redirects_are_not_followed_and_cookies_are_not_stored() -> None:
     elsewhere = said(b"", "307 Temporary Redirect", "Location: /elsewhere", "Set-Cookie: known=by; Path=/")
     async with Server(elsewhere) as server, connected(server, User(token="secret")) as one:
         answer = await one.request("GET", "/here")
@@ -268,7 +268,7 @@ async def test_a_redirect_is_an_answer_and_a_cookie_nobodys() -> None:
 
 
 @played
-async def test_an_answer_is_told_in_httpx_words() -> None:
+async def test_responses_have_httpx_types() -> None:
     refused = said(b'{"reason":"Conflict"}', "409 Conflict", "Retry-After: 3", "X-Part: one", "X-Part: two")
     async with Server(refused) as server, connected(server) as one:
         answer = await one.request("GET", "/")
@@ -279,7 +279,7 @@ async def test_an_answer_is_told_in_httpx_words() -> None:
 
 
 @played
-async def test_what_comes_packed_is_unpacked() -> None:
+async def test_a_compressed_body_is_decoded() -> None:
     packed = gzip.compress(b'{"items":[]}')
     async with Server(said(packed, "200 OK", "Content-Encoding: gzip")) as server, connected(server) as one:
         answer = await one.request("GET", "/")
@@ -304,7 +304,7 @@ def bearers(server: Server) -> list[str | None]:
 
 
 @played
-async def test_a_token_is_read_anew_where_it_no_longer_counts(tmp_path: Path) -> None:
+async def test_an_expired_token_is_read_again(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("old\n")
     async with Server(said(), DENIED) as server, connected(server, User(token_file=str(file))) as one:
@@ -318,7 +318,7 @@ async def test_a_token_is_read_anew_where_it_no_longer_counts(tmp_path: Path) ->
 
 
 @played
-async def test_who_is_refused_twice_is_refused(tmp_path: Path) -> None:
+async def test_a_second_refusal_is_returned(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("old")
     async with Server(then=DENIED) as server, connected(server, User(token_file=str(file))) as one:
@@ -342,7 +342,7 @@ def terminal_progress(folder: Path) -> str:
 
 
 @played
-async def test_a_command_is_asked_again_where_its_token_no_longer_counts(tmp_path: Path) -> None:
+async def test_an_exec_plugin_runs_again_when_its_token_has_expired(tmp_path: Path) -> None:
     user = command(tmp_path, terminal_progress(tmp_path))
     async with Server(said(), said(), DENIED, said(), then=DENIED) as server, connected(server, user) as one:
         await one.request("GET", "/")
@@ -355,7 +355,7 @@ async def test_a_command_is_asked_again_where_its_token_no_longer_counts(tmp_pat
 
 
 @played
-async def test_a_command_that_fails_leaves_no_connection_open(tmp_path: Path) -> None:
+async def test_a_failing_exec_plugin_leaves_no_connection_open(tmp_path: Path) -> None:
     once = f"{terminal_progress(tmp_path)}; test $(wc -l < {shlex.quote(str(tmp_path / 'calls'))}) = 1"
     unfinished = only(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 9\r\n\r\n{")
     async with Server(said(), unfinished) as server, connected(server, command(tmp_path, once)) as one:
@@ -376,7 +376,7 @@ async def test_a_command_that_fails_leaves_no_connection_open(tmp_path: Path) ->
     ],
 )
 @played
-async def test_whoever_has_no_other_token_is_asked_once(
+async def test_a_request_with_a_fixed_token_is_sent_once(
     user: User | None, known: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Who somebody is elsewhere counts nowhere here.
@@ -392,7 +392,7 @@ async def test_whoever_has_no_other_token_is_asked_once(
 
 
 @played
-async def test_connections_are_used_again() -> None:
+async def test_connections_are_reused() -> None:
     async with Server() as server, connected(server) as one:
         for _ in range(3):
             await one.request("GET", "/")
@@ -403,7 +403,7 @@ async def test_connections_are_used_again() -> None:
 
 
 @played
-async def test_one_that_the_server_has_closed_is_not_used_again() -> None:
+async def test_a_closed_connection_is_not_reused() -> None:
     async with Server(only(said(), leaving)) as server, connected(server) as one:
         await one.request("GET", "/")
         await until(lambda: not server.open)
@@ -414,7 +414,7 @@ async def test_one_that_the_server_has_closed_is_not_used_again() -> None:
 
 
 @played
-async def test_the_environment_says_who_is_in_between(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_proxy_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     async with Server() as between:
         monkeypatch.setenv("HTTP_PROXY", f"127.0.0.1:{between.port}")
         far = Connection(config("http://kubernetes.invalid:8080"))
@@ -463,7 +463,7 @@ async def test_a_server_that(
 
 @pytest.mark.filterwarnings("ignore:Sending a large body")
 @played
-async def test_a_server_that_does_not_take_what_it_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_that_does_not_read_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
     given_up = asyncio.Event()
     async with Server(said(), deaf(given_up)) as server, connected(server) as one:
         await one.request("GET", "/")
@@ -475,7 +475,7 @@ async def test_a_server_that_does_not_take_what_it_is_sent(monkeypatch: pytest.M
 
 
 @played
-async def test_a_server_that_is_not_there() -> None:
+async def test_a_server_that_does_not_exist() -> None:
     async with Server() as server:
         nobody = config(server.url)
     one = Connection(nobody)
@@ -485,7 +485,7 @@ async def test_a_server_that_is_not_there() -> None:
 
 
 @played
-async def test_a_server_that_does_not_shake_hands(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_without_a_tls_handshake(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "TIMEOUT", httpx2.Timeout(10.0, connect=0.05))
     silent = socket.create_server(("127.0.0.1", 0))
     one = Connection(config(f"https://127.0.0.1:{silent.getsockname()[1]}"))
@@ -503,7 +503,7 @@ async def first(answer: httpx2.Response) -> bytes:
 
 
 @played
-async def test_a_stream_hands_over_what_there_is() -> None:
+async def test_a_stream_yields_data_as_it_arrives() -> None:
     seen = asyncio.Event()
 
     async def second(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -525,7 +525,7 @@ async def test_a_stream_hands_over_what_there_is() -> None:
 
 
 @played
-async def test_a_streams_refusal_can_be_read_whole() -> None:
+async def test_the_error_body_of_a_stream_can_be_read() -> None:
     refused = said(b'{"code":410}', "410 Gone")
     async with Server(refused) as server, connected(server) as one, one.stream("GET", "/") as answer:
         await answer.aread()
@@ -537,7 +537,7 @@ async def test_a_streams_refusal_can_be_read_whole() -> None:
     [(never, httpx2.ReadTimeout), (leaving, httpx2.RemoteProtocolError), (breaking, httpx2.RemoteProtocolError)],
 )
 @played
-async def test_a_stream_that_ends_badly_says_so(then: Turn, kind: type[httpx2.TransportError]) -> None:
+async def test_a_broken_stream_raises(then: Turn, kind: type[httpx2.TransportError]) -> None:
     async def follow() -> None:
         async with one.stream("GET", "/", timeout=IMPATIENT) as answer:
             async for some in answer.aiter_raw():
@@ -551,7 +551,7 @@ async def test_a_stream_that_ends_badly_says_so(then: Turn, kind: type[httpx2.Tr
 
 
 @played
-async def test_a_stream_that_never_begins_has_an_end() -> None:
+async def test_a_stream_that_never_starts_times_out() -> None:
     async with Server(then=never) as server, connected(server) as one:
         with pytest.raises(httpx2.ReadTimeout):
             async with one.stream("GET", "/", timeout=IMPATIENT):
@@ -560,7 +560,7 @@ async def test_a_stream_that_never_begins_has_an_end() -> None:
 
 
 @played
-async def test_a_stream_that_is_left_is_closed_and_others_go_on() -> None:
+async def test_closing_a_stream_does_not_affect_others() -> None:
     async with Server(said(), only(BEGUN + part(b"one\n"))) as server, connected(server) as one:
         await one.request("GET", "/")
         async with one.stream("GET", "/") as answer:
@@ -573,7 +573,7 @@ async def test_a_stream_that_is_left_is_closed_and_others_go_on() -> None:
 
 
 @played
-async def test_a_watch_goes_by_it() -> None:
+async def test_a_watch_uses_the_connection() -> None:
     event = {"type": "ADDED", "object": {"metadata": {"name": "ann"}}}
     line = json.dumps(event).encode() + b"\n"
     cut = only(BEGUN + part(line[:9]) + part(line[9:] + line[:9]), leaving)
@@ -590,7 +590,7 @@ async def test_a_watch_goes_by_it() -> None:
 
 @pytest.mark.parametrize("turn", [never, only(BEGUN + part(b"{"))])
 @played
-async def test_what_is_cancelled_leaves_nothing_open(turn: Turn) -> None:
+async def test_a_cancelled_request_leaves_no_connection_open(turn: Turn) -> None:
     async with Server(turn) as server, connected(server) as one:
         asking = asyncio.create_task(one.request("GET", "/"))
         await until(lambda: bool(server.asked))
@@ -603,7 +603,7 @@ async def test_what_is_cancelled_leaves_nothing_open(turn: Turn) -> None:
 
 
 @played
-async def test_its_end_is_that_of_all_that_goes_by_it() -> None:
+async def test_closing_the_connection_ends_open_requests() -> None:
     begun = only(BEGUN + part(b"one\n"))
     async with Server(said(), begun, begun, never) as server:
         one = Connection(config(server.url))
@@ -630,7 +630,7 @@ async def test_its_end_is_that_of_all_that_goes_by_it() -> None:
 
 
 @played
-async def test_one_that_nobody_used_can_be_closed_too() -> None:
+async def test_an_unused_connection_can_be_closed() -> None:
     await Connection(config("http://127.0.0.1:1")).aclose()
 
 
@@ -699,7 +699,7 @@ def guarded(authority: Authority, certificate: tuple[Path, Path], *, asking: boo
 
 
 @played
-async def test_a_kubeconfig_says_who_is_trusted_and_who_asks(folder: Path, authority: Authority) -> None:
+async def test_a_kubeconfig_has_the_authority_and_the_client_certificate(folder: Path, authority: Authority) -> None:
     authority.certificate("ann")
     tls = guarded(authority, authority.certificate("server"), asking=True)
     async with Server(said(b'{"metadata":{"name":"x"}}'), tls=tls) as server:
@@ -721,7 +721,7 @@ async def test_a_kubeconfig_says_who_is_trusted_and_who_asks(folder: Path, autho
 
 
 @played
-async def test_whoever_shows_no_certificate_is_told_by_the_server(authority: Authority) -> None:
+async def test_a_missing_client_certificate_is_an_error_of_the_server(authority: Authority) -> None:
     tls = guarded(authority, authority.certificate("strict"), asking=True)
     async with Server(tls=tls) as server, connected(server, certificate_auth=str(authority.own)) as one:
         with pytest.raises(httpx2.TransportError):
@@ -731,7 +731,7 @@ async def test_whoever_shows_no_certificate_is_told_by_the_server(authority: Aut
 
 @pytest.mark.parametrize(("signer", "address"), [("another", "127.0.0.1"), ("authority", "127.0.0.2")])
 @played
-async def test_a_server_that_is_not_trusted_is_told_nothing(
+async def test_no_request_is_sent_to_an_untrusted_server(
     signer: str, address: str, tmp_path: Path, authority: Authority
 ) -> None:
     signing = authority if signer == "authority" else Authority(tmp_path, signer)

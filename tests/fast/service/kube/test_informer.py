@@ -1,4 +1,4 @@
-"""Keeping up with what there is: over broken watches, old versions, unseen deletions and odd objects."""
+"""Informers with broken watches, expired versions, missed deletions and unreadable objects."""
 
 from __future__ import annotations
 
@@ -112,20 +112,20 @@ def odd(name: str, version: int) -> dict[str, Any]:
     return {**thing(name, version), "odd": "content of the object"}
 
 
-def test_a_broken_watch_is_taken_up_where_it_was() -> None:
+def test_a_broken_watch_continues_from_its_version() -> None:
     broken = httpx2.ReadError("cut")
     told = Told([thing("a", 3)], [("ADDED", thing("b", 11)), broken], [("MODIFIED", thing("b", 12))])
     assert followed(told, lambda known: known.get("b") == "12") == {"a": "3", "b": "12"}
     assert told.since[:3] == ["10", "11", "12"]
 
 
-def test_bookmarks_move_on_what_is_asked_from_and_nothing_else() -> None:
+def test_bookmarks_only_advance_the_version() -> None:
     told = Told([], [("BOOKMARK", thing("", 40))], [("ADDED", thing("a", 41))])
     assert followed(told, lambda known: "a" in known) == {"a": "41"}
     assert told.since[1] == "40"
 
 
-def test_what_went_while_nobody_looked_is_told_as_gone() -> None:
+def test_objects_deleted_between_watches_are_dropped() -> None:
     told = Told([thing("a", 3), thing("b", 4)], [WatchExpiredError("too old")], [thing("b", 9)])
     assert followed(told, lambda known: "a" not in known) == {"b": "9"}
 
@@ -134,7 +134,7 @@ def test_what_went_while_nobody_looked_is_told_as_gone() -> None:
     "failure",
     [httpx2.ConnectError("away"), KubeApiError("away", 503), KubeApiError("no", 403, "Forbidden")],
 )
-def test_a_server_that_is_away_is_asked_until_it_is_back(failure: Exception) -> None:
+def test_an_unavailable_server_is_retried(failure: Exception) -> None:
     told = Told(failure, failure, failure, [thing("a", 3)])
     assert followed(told, lambda known: "a" in known) == {"a": "3"}
 
@@ -148,7 +148,7 @@ def test_an_object_that_cannot_be_read_does_not_end_the_watch() -> None:
     assert told.since[-1] == "12"
 
 
-def test_an_unreadable_update_takes_away_what_was_known_before() -> None:
+def test_an_unreadable_update_drops_the_cached_object() -> None:
     kept = Fragile()
     told = Told([thing("a", 3)], [("MODIFIED", odd("a", 11))])
     one = informed(told, kept, lambda one: bool(one.unreadable))
@@ -163,7 +163,7 @@ def test_an_unreadable_update_takes_away_what_was_known_before() -> None:
         ([WatchExpiredError("too old")], {}),
     ],
 )
-def test_an_object_is_no_longer_unreadable_once_it_is_mended_or_gone(events: Any, known: dict[str, str]) -> None:
+def test_an_object_is_not_unreadable_once_corrected_or_deleted(events: Any, known: dict[str, str]) -> None:
     kept = Fragile()
     relisted = [[]] if isinstance(events[0], WatchExpiredError) else []
     one = informed(Told([odd("a", 3)], events, *relisted), kept, lambda one: not one.unreadable)
@@ -198,7 +198,7 @@ def test_an_event_without_a_name_or_version_does_not_end_the_watch(document: Any
     assert told.since[-1] == "12"
 
 
-def test_a_view_is_fresh_while_the_server_is_heard_and_stale_after_that() -> None:
+def test_a_cache_is_stale_after_a_time_without_events() -> None:
     now = [0.0]
 
     async def play() -> None:
@@ -247,7 +247,7 @@ def test_bookmarks_and_new_watches_keep_a_quiet_cluster_fresh() -> None:
     asyncio.run(play())
 
 
-def test_the_documentation_says_when_a_replica_is_stale() -> None:
+def test_the_documentation_has_the_staleness_limit() -> None:
     page = " ".join((Path(__file__).parents[4] / "docs" / "service.md").read_text().split())
     assert f"no staler than {STALE_AFTER:.0f} seconds (`STALE_AFTER`" in page
     assert f"silent for {WATCH_SILENCE:.0f} seconds" in page

@@ -1,4 +1,4 @@
-"""What a replica has been told of: pages without gaps or doubles, found by whoever may, however it came to be."""
+"""The cached view: pages without gaps or duplicates, for users with access, in any order of events."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ STEPS = some.lists(
 
 
 @given(STEPS, some.integers(1, 5))
-def test_pages_hold_what_is_there_and_what_the_reader_may_see(steps: list[tuple[str, ...]], limit: int) -> None:
+def test_pages_have_existing_workspaces_that_the_reader_may_see(steps: list[tuple[str, ...]], limit: int) -> None:
     view, truth = ClusterView(), dict[str, tuple[str, str]]()
     for name, owner, what, shared in steps:
         if what == "put":
@@ -71,7 +71,7 @@ def test_pages_hold_what_is_there_and_what_the_reader_may_see(steps: list[tuple[
     assert sum(view.count_by_state().values()) == len(truth)
 
 
-def test_what_stands_comes_before_what_was_deleted() -> None:
+def test_existing_workspaces_precede_deleted_ones() -> None:
     view = ClusterView()
     volume: Object = {
         "metadata": {
@@ -95,7 +95,7 @@ def test_what_stands_comes_before_what_was_deleted() -> None:
     assert view.find("w-a") is None
 
 
-def test_of_whom_it_was_shared_with_nothing_is_left_by_the_next_change() -> None:
+def test_a_user_who_lost_access_is_not_in_the_index() -> None:
     view = ClusterView()
     for turn in range(100):
         view.put_claim(claim("w-a", shared=json.dumps({f"u-{turn}-{number}": "ro" for number in range(64)})))
@@ -106,7 +106,7 @@ def test_of_whom_it_was_shared_with_nothing_is_left_by_the_next_change() -> None
     assert not view._ids_by_reader
 
 
-def test_who_is_shared_with_by_one_of_two_rows_still_sees_it() -> None:
+def test_a_share_in_one_of_two_rows_is_enough() -> None:
     view = ClusterView()
     view.put_claim(claim("w-a", shared='{"u-b":"ro"}'))
     view.put_claim(claim("w-a", space="sandbox-other", shared='{"u-c":"ro"}'))
@@ -114,7 +114,7 @@ def test_who_is_shared_with_by_one_of_two_rows_still_sees_it() -> None:
     assert view._ids_by_reader.keys() == {"u-a", "u-b"}
 
 
-def test_of_waits_that_are_over_nothing_is_left() -> None:
+def test_finished_waits_leave_nothing_in_memory() -> None:
     view = ClusterView()
 
     async def wait() -> None:
@@ -130,7 +130,7 @@ def test_of_waits_that_are_over_nothing_is_left() -> None:
     assert not view._waiting
 
 
-def test_a_claim_that_is_spoilt_is_still_listed() -> None:
+def test_a_claim_with_invalid_annotations_is_still_listed() -> None:
     view = ClusterView()
     spoilt = {"leases": "[1,{}]", "shared": "[]", "budget": "lots", "idle-after": "-1", "deadline": "soon"}
     view.put_claim(claim("w-a", **spoilt))

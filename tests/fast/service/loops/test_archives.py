@@ -1,4 +1,4 @@
-"""A session goes with its chat: said once by whoever keeps the chats, done by the loops."""
+"""A session ends with its chat: the archive reports it once, and the loops delete it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def session(house: House, name: str, chat: str) -> None:
     labels["sandbox.users.io/mode"] = "session"
 
 
-def test_sessions_of_a_chat_that_left_the_archive_go_and_their_data_a_week_later() -> None:
+def test_sessions_of_an_archived_chat_are_deleted_and_their_data_a_week_later() -> None:
     house = House()
     session(house, "w-1", "chat-1")
     session(house, "w-2", "chat-2")
@@ -40,7 +40,7 @@ def test_sessions_of_a_chat_that_left_the_archive_go_and_their_data_a_week_later
     assert run(apply_retention, house.context(), always).steps == 1
 
 
-def test_a_deleted_session_is_told_too_and_its_data_goes_sooner() -> None:
+def test_a_deleted_session_is_annotated_and_its_data_is_destroyed_sooner() -> None:
     house = House()
     house.volume("w-9", "Released", **{ARCHIVE: "chat-9", DELETED_AT: format_timestamp(START)})
     house.shelf.objects[VOLUMES, "", "pv-w-9"]["metadata"]["labels"]["sandbox.users.io/mode"] = "session"

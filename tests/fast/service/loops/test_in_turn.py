@@ -62,7 +62,7 @@ class Turns:
         assert await self.scheduler.join(60)
 
 
-def test_one_at_a_time() -> None:
+def test_loops_with_the_lock_run_one_at_a_time() -> None:
     async def play() -> None:
         turns = Turns()
         await turns.play()

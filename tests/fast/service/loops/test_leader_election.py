@@ -1,4 +1,4 @@
-"""The election: one leads, by a lease whose times nobody compares with their own clock."""
+"""One replica leads, by a lease whose times are never compared with another clock."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def later(server: Server, seconds: float, *replicas: Replica) -> None:
         one.ticks += seconds
 
 
-def test_one_leads_and_the_other_does_when_it_is_gone() -> None:
+def test_another_replica_leads_when_the_leader_is_gone() -> None:
     server = Server()
     one, other = Replica(server, "a"), Replica(server, "b")
     assert (run(one.leader.renew), run(other.leader.renew)) == (True, False)
@@ -93,7 +93,7 @@ def test_clocks_that_are_hours_apart_make_no_difference() -> None:
         assert (run(one.leader.renew), run(other.leader.renew)) == (True, False)
 
 
-def test_whoever_cannot_renew_stops_before_anybody_else_begins() -> None:
+def test_a_leader_that_cannot_renew_stops_before_another_starts() -> None:
     server = Server()
     one, other = Replica(server, "a"), Replica(server, "b")
     run(one.leader.renew)
@@ -108,7 +108,7 @@ def test_whoever_cannot_renew_stops_before_anybody_else_begins() -> None:
     assert times[-1][1]
 
 
-def test_of_many_that_want_it_at_once_one_has_it() -> None:
+def test_one_of_many_candidates_leads() -> None:
     server = Server()
     replicas = [Replica(server, f"r{number}") for number in range(5)]
     assert [run(one.leader.renew) for one in replicas] == [True, False, False, False, False]
@@ -118,7 +118,7 @@ def test_of_many_that_want_it_at_once_one_has_it() -> None:
     assert [run(one.leader.renew) for one in waiting].count(True) == 1
 
 
-def test_one_that_resigns_is_followed_at_once() -> None:
+def test_a_resigned_leader_is_replaced_at_once() -> None:
     server = Server()
     one, other = Replica(server, "a"), Replica(server, "b")
     run(one.leader.renew)
@@ -132,7 +132,7 @@ def test_one_that_resigns_is_followed_at_once() -> None:
     assert run(other.leader.renew)
 
 
-def test_the_servers_clock_is_what_is_decided_by_from_the_first_moment() -> None:
+def test_the_leader_uses_the_servers_clock_from_the_start() -> None:
     server = Server()
     ahead = Replica(server, "a", timedelta(minutes=40))
     assert not ahead.clock.known
@@ -147,7 +147,7 @@ def test_the_servers_clock_is_what_is_decided_by_from_the_first_moment() -> None
         assert run(ahead.leader.renew)
 
 
-def test_who_leads_again_goes_by_nothing_that_was_true_of_its_clock_before() -> None:
+def test_a_new_term_discards_the_clock_of_the_earlier_one() -> None:
     server = Server()
     one, other = Replica(server, "a", -timedelta(days=60)), Replica(server, "b")
     assert run(one.leader.renew)
@@ -166,7 +166,7 @@ def test_who_leads_again_goes_by_nothing_that_was_true_of_its_clock_before() -> 
     assert abs(one.clock.now() - server.time) < timedelta(seconds=1)
 
 
-def test_nobody_leads_who_was_not_told_what_time_it_is() -> None:
+def test_a_replica_that_does_not_know_the_time_does_not_lead() -> None:
     server = Server()
     one = Replica(server, "a", timedelta(days=60))
     server.tells = False
@@ -178,7 +178,7 @@ def test_nobody_leads_who_was_not_told_what_time_it_is() -> None:
     assert run(one.leader.renew)
 
 
-def test_a_renewal_whose_answer_was_lost_tells_nothing_of_the_time() -> None:
+def test_a_renewal_without_a_response_does_not_set_the_clock() -> None:
     """The server took it, and by then nobody knew when it was sent."""
     server = Server()
     one = Replica(server, "a")
@@ -193,7 +193,7 @@ def test_a_renewal_whose_answer_was_lost_tells_nothing_of_the_time() -> None:
     assert abs(one.clock.now() - server.time) < timedelta(seconds=1)
 
 
-def test_a_fresh_leader_whose_clock_is_months_ahead_takes_nobody_for_idle_or_old() -> None:
+def test_a_local_clock_months_ahead_suspends_and_ends_no_workspace() -> None:
     server = Server()
     house = House(server)
     server.time = house.now = datetime.now(UTC)

@@ -1,4 +1,4 @@
-"""One object that cannot be read stops no pass: the others get what is due to them, and nothing is taken for gone."""
+"""An unreadable object stops no pass: the others are processed, and nothing counts as deleted."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ def test_both_idle_and_both_are_suspended(house: House) -> None:
 
 
 @pytest.mark.parametrize("act", [wake_due, end_expired, audit_access_points])
-def test_a_pass_comes_to_its_end(house: House, act: Callable[..., Any]) -> None:
+def test_a_pass_completes(house: House, act: Callable[..., Any]) -> None:
     house.pass_(LONG)
     run(act, house.context(), always)
 
 
-def test_a_claim_that_cannot_be_read_when_it_is_its_turn_keeps_nobody_waiting(house: House) -> None:
+def test_an_unreadable_claim_does_not_block_the_others(house: House) -> None:
     context = house.context()
     found = house.shelf.find
 
@@ -72,7 +72,7 @@ def test_a_claim_that_cannot_be_read_when_it_is_its_turn_keeps_nobody_waiting(ho
     assert done.failures == (f"SandboxClaim {SPACE} cannot be read: UnreadableError",)
 
 
-def test_what_is_due_is_destroyed_and_what_cannot_be_read_is_named(house: House) -> None:
+def test_expired_data_is_destroyed_and_unreadable_volumes_are_reported(house: House) -> None:
     past = format_timestamp(START - timedelta(days=40))
     dates = {
         "sandbox.users.io/deleted-at": past,
@@ -90,7 +90,7 @@ def test_what_is_due_is_destroyed_and_what_cannot_be_read_is_named(house: House)
     assert policies == {"pv-w-1": "Retain", "pv-w-odd": "Retain", "pv-w-gone": "Delete", "pv-w-far": "Retain"}
 
 
-def test_what_was_requested_to_be_destroyed_is_and_what_cannot_be_read_is_named(house: House) -> None:
+def test_requested_data_is_destroyed_and_unreadable_volumes_are_reported(house: House) -> None:
     for name in ("w-a", "w-gone"):
         house.volume(name, "Released", **{"sandbox.users.io/deleted-at": format_timestamp(START)})
         house.shelf.objects[VOLUMES, "", f"pv-{name}"]["metadata"]["labels"][DESTROY_REQUESTED] = "true"
@@ -104,7 +104,7 @@ def test_what_was_requested_to_be_destroyed_is_and_what_cannot_be_read_is_named(
 
 
 @pytest.mark.parametrize("capacity", [{"storage": "5e9"}, {}, None, {"storage": ["5Gi"]}])
-def test_one_whose_move_cannot_be_finished_keeps_nobodys_data_past_its_time(house: House, capacity: Any) -> None:
+def test_a_failing_move_does_not_delay_the_destruction_of_other_data(house: House, capacity: Any) -> None:
     dates = {
         "sandbox.users.io/deleted-at": format_timestamp(START - timedelta(days=40)),
         "sandbox.users.io/destroy-after": format_timestamp(START - timedelta(days=10)),
@@ -121,7 +121,7 @@ def test_one_whose_move_cannot_be_finished_keeps_nobodys_data_past_its_time(hous
     assert house.shelf.objects[VOLUMES, "", "pv-w-gone"]["spec"]["persistentVolumeReclaimPolicy"] == "Delete"
 
 
-def test_a_record_that_cannot_be_read_stays_open_and_the_others_are_finished(house: House) -> None:
+def test_an_unreadable_record_stays_open_and_the_others_are_completed(house: House) -> None:
     records = Records(Api(house.shelf), "default")
     assert run(records.write, "pv-gone", {"owner": "u-1"}, START)
     (page,) = house.shelf.list(CONFIGURATIONS, "default", {LABEL: "destroyed", OPEN: "true"})
@@ -132,12 +132,12 @@ def test_a_record_that_cannot_be_read_stays_open_and_the_others_are_finished(hou
     assert run(records.close, START + timedelta(days=2)) == 0
 
 
-def test_slots_are_looked_at_past_what_cannot_be_read(house: House) -> None:
+def test_slots_are_checked_despite_unreadable_objects(house: House) -> None:
     done = run(maintain_slots, house.context(), always)
     assert [one.partition(" ")[0] for one in done.failures] == ["SandboxClaim"]
 
 
-def test_slots_and_what_tasks_share_are_looked_at_past_a_swarm_that_cannot_be_read(house: House) -> None:
+def test_slots_and_shared_volumes_are_checked_despite_an_unreadable_swarm(house: House) -> None:
     labels = {"sandbox.users.io/class": "box", TASK_LABEL: "t-1", USER_LABEL: "u-1"}
     about: Document = {"namespace": SPACE, "labels": labels, "creationTimestamp": format_timestamp(START)}
     house.shelf.put(VOLUME_CLAIMS, {"metadata": {**about, "name": "shared-t-1"}, "spec": {"volumeName": "pv-w-1"}})
@@ -159,7 +159,7 @@ def test_slots_and_what_tasks_share_are_looked_at_past_a_swarm_that_cannot_be_re
     assert house.shelf.find(VOLUME_CLAIMS, "shared-t-1", SPACE) is not None
 
 
-def test_what_a_task_shares_is_kept_past_a_claim_that_cannot_be_read(house: House) -> None:
+def test_a_shared_volume_is_retained_despite_an_unreadable_claim(house: House) -> None:
     labels = {TASK_LABEL: "t-1", USER_LABEL: "u-1"}
     about: Document = {"namespace": SPACE, "name": "shared-t-1", "labels": labels}
     house.shelf.put(VOLUME_CLAIMS, {"metadata": about, "spec": {"volumeName": "pv-shared"}})
@@ -178,7 +178,7 @@ def test_what_a_task_shares_is_kept_past_a_claim_that_cannot_be_read(house: Hous
     assert house.shelf.objects[VOLUMES, "", "pv-shared"]["metadata"]["labels"][TASK_LABEL] == "t-1"
 
 
-def test_volumes_are_kept_and_sizes_shown_past_what_cannot_be_read(house: House) -> None:
+def test_volumes_are_retained_and_measured_despite_unreadable_objects(house: House) -> None:
     assert {one.claim for one in run(retain_all_volumes, house.shelf)} == {"w-1", "w-odd"}
     for name, size in (("w-1", "4096"), ("w-odd", "9" * 5000)):
         one = house.shelf.objects[VOLUMES, "", f"pv-{name}"]
@@ -186,7 +186,7 @@ def test_volumes_are_kept_and_sizes_shown_past_what_cannot_be_read(house: House)
     assert run(measured_bytes, house.shelf) == {"pv-w-1": 4096}
 
 
-def test_no_release_of_a_class_goes_while_a_claim_of_it_cannot_be_read(house: House) -> None:
+def test_no_release_of_a_class_is_retired_while_a_claim_is_unreadable(house: House) -> None:
     house.limit(releases="stable/new", poolHours="[" * 20_000)
     old: Document = {"metadata": {"name": "old", "namespace": SPACE}, "spec": {"replicas": 0}}
     house.shelf.put(TEMPLATES, {"metadata": dict(old["metadata"]), "spec": {}})

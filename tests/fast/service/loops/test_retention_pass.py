@@ -1,4 +1,4 @@
-"""The pass that destroys: with a record, by the server's clock, and never what somebody has come back to."""
+"""Data is destroyed with a record, by the server's clock, and never after a restore."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def record(house: House) -> dict[str, Any]:
     return rows.get("pv-w-9", {})
 
 
-def test_what_is_due_goes_with_a_record_of_whose_it_was(house: House) -> None:
+def test_expired_data_is_destroyed_with_a_record_of_its_owner(house: House) -> None:
     assert run(apply_retention, house.context(), always).steps == 1
     assert policy(house) == "Delete"
     told = record(house)
@@ -58,9 +58,7 @@ def test_what_is_due_goes_with_a_record_of_whose_it_was(house: House) -> None:
 
 
 @pytest.mark.parametrize("change", [1, 2])
-def test_killed_before_either_of_its_writes_it_is_done_by_the_next_pass_and_recorded_once(
-    house: House, change: int
-) -> None:
+def test_an_interrupted_destruction_is_completed_with_one_record(house: House, change: int) -> None:
     def dies(number: int) -> None:
         if number == change:
             raise Killed
@@ -74,7 +72,7 @@ def test_killed_before_either_of_its_writes_it_is_done_by_the_next_pass_and_reco
     assert (policy(house), bool(record(house))) == ("Delete", True)
 
 
-def test_nothing_goes_while_it_is_not_known_what_time_it_is(house: House) -> None:
+def test_nothing_is_destroyed_while_the_time_is_not_known(house: House) -> None:
     blind = ServerClock(lambda: START)
     assert run(apply_retention, house.context(clock=blind), always).steps == 0
     assert (policy(house), record(house)) == ("Retain", {})
@@ -92,7 +90,7 @@ def test_nothing_goes_while_it_is_not_known_what_time_it_is(house: House) -> Non
     assert run(apply_retention, house.context(clock=ahead), always).steps == 1
 
 
-def test_whoever_comes_back_at_the_last_moment_keeps_it(house: House) -> None:
+def test_a_late_restore_prevents_the_destruction(house: House) -> None:
     """The volume is changed by somebody between the record and the change that would have destroyed it."""
 
     def comes(number: int) -> None:
@@ -106,7 +104,7 @@ def test_whoever_comes_back_at_the_last_moment_keeps_it(house: House) -> None:
     assert policy(house) == "Retain"
 
 
-def test_a_workspace_that_stands_keeps_its_volume_whatever_the_volume_says(house: House) -> None:
+def test_an_existing_workspace_keeps_its_volume_whatever_its_dates(house: House) -> None:
     house.workspace("w-9")
     house.volume("w-9", "Released", **DATED)
     assert run(apply_retention, house.context(), always).steps == 0
@@ -114,14 +112,14 @@ def test_a_workspace_that_stands_keeps_its_volume_whatever_the_volume_says(house
 
 
 @pytest.mark.parametrize("notes", [{HOLD: "audit"}, {"pv.kubernetes.io/provisioned-by": "somebody"}], ids=str)
-def test_what_is_held_or_was_made_by_others_is_left_alone(notes: dict[str, str]) -> None:
+def test_held_and_foreign_volumes_are_left_alone(notes: dict[str, str]) -> None:
     house = House()
     house.volume("w-9", "Released", **{**DATED, **notes})
     assert run(apply_retention, house.context(), always).steps == 0
     assert policy(house) == "Retain"
 
 
-def test_what_was_let_go_of_by_hand_is_dated_and_kept_for_its_whole_time() -> None:
+def test_a_manually_deleted_claim_has_its_full_retention() -> None:
     house = House()
     house.volume("w-9", "Released")
     assert run(apply_retention, house.context(), always).steps == 1
@@ -133,7 +131,7 @@ def test_what_was_let_go_of_by_hand_is_dated_and_kept_for_its_whole_time() -> No
     assert policy(house) == "Delete"
 
 
-def test_what_was_deleted_by_a_clock_that_was_months_behind_is_kept_for_its_whole_time() -> None:
+def test_a_deletion_date_months_in_the_past_has_its_full_retention() -> None:
     house = House()
     behind = START - 60 * DAY
     house.volume(
@@ -156,7 +154,7 @@ def sessions(house: House, number: int, **notes: str) -> None:
         house.shelf.put(VOLUMES, session)
 
 
-def test_sessions_whose_chat_ended_long_before_they_were_deleted_keep_no_other_from_going() -> None:
+def test_sessions_with_an_early_end_do_not_delay_other_destructions() -> None:
     house = House()
     ended = {ARCHIVE_ENDED: format_timestamp(START - 40 * DAY)}
     dates = {DELETED_AT: format_timestamp(START - DAY), DESTROY_AFTER: format_timestamp(START + 29 * DAY)}
@@ -171,7 +169,7 @@ def test_sessions_whose_chat_ended_long_before_they_were_deleted_keep_no_other_f
     assert {policy(house, name) for name in house.shelf.names(VOLUMES)} == {"Delete"}
 
 
-def test_a_session_whose_chat_ended_by_a_clock_that_was_months_behind_is_kept_for_its_whole_time() -> None:
+def test_a_session_end_months_in_the_past_has_its_full_retention() -> None:
     house = House()
     deleted = START - timedelta(minutes=20)
     dates = {DELETED_AT: format_timestamp(deleted), DESTROY_AFTER: format_timestamp(deleted + 7 * DAY)}
@@ -182,7 +180,7 @@ def test_a_session_whose_chat_ended_by_a_clock_that_was_months_behind_is_kept_fo
         assert policy(house, "pv-a-00") == after
 
 
-def test_a_session_that_was_brought_back_is_not_gone_for_the_end_that_its_chat_had() -> None:
+def test_a_restored_session_is_not_destroyed_for_its_earlier_end() -> None:
     """Its workspace stands; what was said of its chat before is over with the dates of its deletion."""
     house = House()
     house.workspace("w-9")
@@ -192,7 +190,7 @@ def test_a_session_that_was_brought_back_is_not_gone_for_the_end_that_its_chat_h
     assert not house.notes(VOLUMES, "pv-w-9").keys() & over.keys()
 
 
-def test_one_that_waited_for_nobody_is_let_go_of_first() -> None:
+def test_an_available_volume_is_released_before_it_is_destroyed() -> None:
     house = House()
     house.volume("w-9", "Available", uid="", **DATED)
     assert run(apply_retention, house.context(), always).steps == 1
@@ -200,7 +198,7 @@ def test_one_that_waited_for_nobody_is_let_go_of_first() -> None:
     assert (found["spec"]["claimRef"]["uid"], policy(house)) == (NOBODY, "Retain")
 
 
-def test_one_that_is_refused_keeps_none_of_the_others(house: House) -> None:
+def test_a_refused_volume_does_not_block_the_others(house: House) -> None:
     house.volume("w-8", "Released")
 
     def refused(number: int) -> None:
@@ -212,7 +210,7 @@ def test_one_that_is_refused_keeps_none_of_the_others(house: House) -> None:
     assert (done.steps, len(done.failures)) == (1, 1)
 
 
-def test_records_fill_one_page_after_the_other_and_old_ones_go_when_all_is_gone(house: House) -> None:
+def test_records_fill_pages_and_complete_old_pages_are_deleted(house: House) -> None:
     records = Records(Api(house.shelf), "default")
     for number in range(MOST + 2):
         assert run(records.write, f"pv-{number}", {"owner": "u"}, START)
@@ -231,7 +229,7 @@ def test_records_fill_one_page_after_the_other_and_old_ones_go_when_all_is_gone(
     assert len([*house.shelf.list(CONFIGURATIONS, "default")]) == 1
 
 
-def test_a_deletion_that_takes_long_is_not_taken_back() -> None:
+def test_the_dates_of_a_slow_deletion_stay() -> None:
     """Its claim waits for a sandbox on a node that does not answer; what was asked for stands on its volume."""
     house = House()
     house.workspace("w-9")
@@ -259,7 +257,7 @@ def requested() -> House:
     return made
 
 
-def test_requested_destruction_does_not_wait_for_a_pass_over_everybody(requested: House) -> None:
+def test_requested_destruction_does_not_wait_for_a_full_pass(requested: House) -> None:
     assert any(one.name == "destroying" and one.every <= 10 for one in loops_of(requested.context()))
     assert run(destroy_on_request, requested.context(), always).steps == 1
     assert (policy(requested), policy(requested, "pv-w-8")) == ("Delete", "Retain")
@@ -268,7 +266,7 @@ def test_requested_destruction_does_not_wait_for_a_pass_over_everybody(requested
 
 
 @pytest.mark.parametrize("change", [1, 2])
-def test_requested_destruction_that_was_cut_short_is_done_once_with_its_record(requested: House, change: int) -> None:
+def test_interrupted_requested_destruction_is_completed_with_one_record(requested: House, change: int) -> None:
     def dies(number: int) -> None:
         if number == change:
             raise Killed
@@ -287,7 +285,7 @@ def test_requested_destruction_that_was_cut_short_is_done_once_with_its_record(r
     assert (policy(requested), bool(record(requested))) == ("Delete", True)
 
 
-def test_requested_destruction_waits_for_the_volume_and_for_whoever_stands(requested: House) -> None:
+def test_requested_destruction_waits_for_the_release_and_the_claims(requested: House) -> None:
     released = requested.shelf.find(VOLUMES, "pv-w-9") or {}
     requested.shelf.put(VOLUMES, {**released, "status": {**released["status"], "phase": "Bound"}})
     assert run(destroy_on_request, requested.context(), always).steps == 0
@@ -297,7 +295,7 @@ def test_requested_destruction_waits_for_the_volume_and_for_whoever_stands(reque
     assert policy(requested) == "Retain"
 
 
-def test_a_request_to_destroy_that_was_cut_short_is_taken_back_with_the_deletion() -> None:
+def test_an_interrupted_request_to_destroy_is_undone_with_the_deletion() -> None:
     house = House()
     house.workspace("w-9")
     volume = house.shelf.find(VOLUMES, "pv-w-9") or {}

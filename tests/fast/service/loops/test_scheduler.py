@@ -1,4 +1,4 @@
-"""Loops side by side: one that fails, hangs or has more to do concerns no other."""
+"""Loops run concurrently: one that fails, hangs or has more to do does not affect the others."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def broken() -> PassResult:
     raise ValueError("it is broken")
 
 
-def test_one_that_fails_fails_alone_and_is_asked_less_and_less() -> None:
+def test_a_failing_loop_backs_off_alone() -> None:
     bad, tried = counting("bad", broken)
     good, passes = counting("good", PassResult)
     stage = Stage(bad, good)
@@ -69,7 +69,7 @@ def test_one_that_fails_fails_alone_and_is_asked_less_and_less() -> None:
     assert len(tried) == before + 1
 
 
-def test_one_that_comes_back_is_asked_as_often_as_before() -> None:
+def test_a_recovered_loop_has_its_interval_again() -> None:
     state = {"broken": True}
     loop, passes = counting("loop", lambda: broken() if state["broken"] else PassResult())
     stage = Stage(loop)
@@ -82,7 +82,7 @@ def test_one_that_comes_back_is_asked_as_often_as_before() -> None:
     assert len(passes) == before + 5
 
 
-def test_one_that_hangs_holds_up_no_other_and_is_not_started_twice() -> None:
+def test_a_hanging_loop_blocks_no_other_and_is_not_started_twice() -> None:
     async def play() -> None:
         free, entered = asyncio.Event(), asyncio.Event()
 
@@ -107,7 +107,7 @@ def test_one_that_hangs_holds_up_no_other_and_is_not_started_twice() -> None:
     asyncio.run(play())
 
 
-def test_a_pass_that_hangs_is_cancelled_in_the_end() -> None:
+def test_a_hanging_pass_is_cancelled_at_the_end() -> None:
     async def play() -> None:
         entered, ended = asyncio.Event(), asyncio.Event()
 
@@ -128,7 +128,7 @@ def test_a_pass_that_hangs_is_cancelled_in_the_end() -> None:
     asyncio.run(play())
 
 
-def test_one_with_more_to_do_is_asked_again_at_once() -> None:
+def test_a_pass_with_more_left_is_followed_at_once() -> None:
     left = iter([PassResult(50, more=True), PassResult(50, more=True), PassResult(7)])
     loop, passes = counting("loop", lambda: next(left))
     stage = Stage(loop)
@@ -139,7 +139,7 @@ def test_one_with_more_to_do_is_asked_again_at_once() -> None:
     assert len(passes) == 3
 
 
-def test_a_pass_in_which_single_things_failed_counts_as_failed() -> None:
+def test_a_pass_with_failed_objects_counts_as_failed() -> None:
     loop, passes = counting("loop", lambda: PassResult(3, failures=("w-1: it could not be",)))
     stage = Stage(loop)
     stage.turn()
@@ -150,7 +150,7 @@ def test_a_pass_in_which_single_things_failed_counts_as_failed() -> None:
     assert (len(passes), stage.failures("loop")) == (21, 21)
 
 
-def test_one_with_more_to_do_is_asked_again_at_once_whatever_failed_in_it() -> None:
+def test_a_pass_with_more_left_is_followed_at_once_despite_failures() -> None:
     left = iter([PassResult(50, more=True, failures=("w-1: it could not be",)), PassResult(7)])
     loop, passes = counting("loop", lambda: next(left))
     stage = Stage(loop)
@@ -159,7 +159,7 @@ def test_one_with_more_to_do_is_asked_again_at_once_whatever_failed_in_it() -> N
     assert len(passes) == 2
 
 
-def test_nothing_runs_where_somebody_else_leads() -> None:
+def test_no_pass_runs_while_another_replica_leads() -> None:
     leads = {"now": False}
     loop, passes = counting("loop", PassResult)
     stage = Stage(loop, still=lambda: leads["now"])

@@ -1,4 +1,4 @@
-"""Which access points are somebody's home to the pass over slots, and which it leaves to those who declared them."""
+"""The pass over slots tags access points of class homes, and leaves declared ones alone."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Points:
         raise AssertionError((point, names))
 
 
-def test_only_a_home_of_a_class_that_no_volume_leads_to_is_marked_as_left_over() -> None:
+def test_only_class_homes_without_a_volume_are_tagged_as_orphans() -> None:
     points = Points()
     run(maintain_slots, House().context(points=points, file_systems=("fs-1",)), always)
     assert points.tagged == [("fsap-home", [ORPHAN_TAG])]
@@ -58,7 +58,7 @@ class FakeApiServer(Points):
         self.on[point] |= tags
 
 
-def test_a_point_that_is_tagged_as_somebody_elses_stays_so_and_is_told() -> None:
+def test_an_access_point_with_another_owners_tag_is_left_and_reported() -> None:
     house = House()
     house.workspace("w-1")
     points = FakeApiServer("w-1", **{USER_TAG: "u-9", CLASS_TAG: "box"})
@@ -72,7 +72,7 @@ def test_a_point_that_is_tagged_as_somebody_elses_stays_so_and_is_told() -> None
     assert house.told.found["slots"] == {}
 
 
-def test_a_point_that_two_peoples_volumes_lead_to_is_tagged_once() -> None:
+def test_an_access_point_of_two_owners_volumes_is_tagged_once() -> None:
     house = House()
     house.workspace("w-1")
     house.workspace("w-2")
@@ -93,7 +93,7 @@ class Denied(Points):
         raise PermissionError(f"may not take {', '.join(names)} from {point}")
 
 
-def test_a_mark_that_cannot_be_taken_away_keeps_nothing_from_being_told() -> None:
+def test_a_tag_that_cannot_be_removed_does_not_stop_reports() -> None:
     house = House()
     house.workspace("home")
     points = Denied(**{ORPHAN_TAG: format_timestamp(house.now)})

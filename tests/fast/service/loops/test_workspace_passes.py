@@ -1,4 +1,4 @@
-"""Passes over workspaces that stand: what is decided is done to what was decided about, and whoever comes is served."""
+"""Passes over existing workspaces act on the version they decided on, and never against a request."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def house() -> House:
     return made
 
 
-def test_it_sleeps_when_its_time_is_over_and_says_why(house: House) -> None:
+def test_an_idle_workspace_is_suspended_with_the_reason(house: House) -> None:
     assert run(suspend_idle, house.context(), always).steps == 0
     house.pass_(HOUR)
     assert run(suspend_idle, house.context(), always).steps == 1
@@ -49,7 +49,7 @@ def test_it_sleeps_when_its_time_is_over_and_says_why(house: House) -> None:
 
 
 @pytest.mark.parametrize("change", [1, 2])
-def test_killed_before_either_of_its_writes_the_next_pass_does_it(house: House, change: int) -> None:
+def test_an_interrupted_suspension_is_completed_by_the_next_pass(house: House, change: int) -> None:
     house.pass_(HOUR)
 
     def dies(number: int) -> None:
@@ -66,7 +66,7 @@ def test_killed_before_either_of_its_writes_the_next_pass_does_it(house: House, 
 
 
 @pytest.mark.parametrize("when", [1, 2])
-def test_whoever_comes_while_it_is_put_to_sleep_finds_it_awake(house: House, when: int) -> None:
+def test_a_request_during_a_suspension_finds_it_running(house: House, when: int) -> None:
     """Before the first write the pass is told; between the two it takes back what it did."""
     house.pass_(HOUR)
     lease = json.dumps([{"holder": "a", "mode": "rw", "until": format_timestamp(house.now + timedelta(minutes=2))}])
@@ -82,7 +82,7 @@ def test_whoever_comes_while_it_is_put_to_sleep_finds_it_awake(house: House, whe
     assert house.told.slept == []
 
 
-def test_a_busy_or_attached_one_is_left_awake(house: House) -> None:
+def test_a_busy_or_attached_workspace_is_not_suspended(house: House) -> None:
     house.note(busy_until=format_timestamp(START + timedelta(hours=3)))
     house.pass_(HOUR)
     assert run(suspend_idle, house.context(), always).steps == 0
@@ -116,7 +116,7 @@ class Sees:
         return {one.id: Activity(self.name, self.at and now if one.id not in self.quiet else None) for one in asked}
 
 
-def test_other_sources_are_asked_only_about_those_that_would_sleep(house: House) -> None:
+def test_sources_are_queried_only_for_idle_workspaces(house: House) -> None:
     quiet, busy, broken = Sees(None), Sees(START), Sees(None, fails=True)
     assert run(suspend_idle, house.context(sources=[quiet]), always).steps == 0
     assert quiet.asked == 0
@@ -127,7 +127,7 @@ def test_other_sources_are_asked_only_about_those_that_would_sleep(house: House)
     assert run(suspend_idle, house.context(sources=[quiet]), always).steps == 1
 
 
-def test_prometheus_keeps_awake_who_has_traffic_or_works_and_whom_it_does_not_know() -> None:
+def test_traffic_work_or_unknown_activity_in_prometheus_prevents_a_suspension() -> None:
     house = House()
     levels = {"w-net": (2000.0, 0.0), "w-cpu": (0.0, 0.9), "w-off": (3.0, 0.01)}
     for name in (*levels, "w-unknown"):
@@ -152,7 +152,7 @@ def test_prometheus_keeps_awake_who_has_traffic_or_works_and_whom_it_does_not_kn
     assert all("[1200s]" in text for text in texts)
 
 
-def test_a_pass_is_bounded_and_says_that_there_is_more() -> None:
+def test_a_pass_is_bounded_and_reports_that_more_is_left() -> None:
     house = House()
     for number in range(MOST + 3):
         house.workspace(f"w-{number:03}")
@@ -164,7 +164,7 @@ def test_a_pass_is_bounded_and_says_that_there_is_more() -> None:
     assert (last.steps, last.more) == (3, False)
 
 
-def test_those_whom_a_source_keeps_awake_keep_nobody_else_awake() -> None:
+def test_workspaces_with_activity_do_not_block_idle_ones() -> None:
     house, source = House(), Sees(START)
     for number in range(2 * MOST):
         house.workspace(f"w-{number:03}")
@@ -176,7 +176,7 @@ def test_those_whom_a_source_keeps_awake_keep_nobody_else_awake() -> None:
     assert house.mode("w-008") == "Running"
 
 
-def test_a_source_that_is_away_is_waited_for_once_a_pass() -> None:
+def test_an_unavailable_source_is_queried_once_per_pass() -> None:
     house, source = House(), Sees(None, fails=True)
     for number in range(3 * MOST):
         house.workspace(f"w-{number:03}")
@@ -185,7 +185,7 @@ def test_a_source_that_is_away_is_waited_for_once_a_pass() -> None:
     assert source.asked == 1
 
 
-def test_those_who_are_always_refused_keep_none_of_the_others_behind_them() -> None:
+def test_permanently_refused_workspaces_do_not_block_the_others() -> None:
     house = House()
     for number in range(2 * MOST):
         house.workspace(f"w-{number:03}", **{WAKE_AT: format_timestamp(START + timedelta(hours=2))})
@@ -210,7 +210,7 @@ def test_those_who_are_always_refused_keep_none_of_the_others_behind_them() -> N
     assert house.mode("w-zzz") == "Running"
 
 
-def test_whoever_no_longer_leads_stops_where_it_is() -> None:
+def test_a_pass_stops_when_its_replica_no_longer_leads() -> None:
     house = House()
     for number in range(5):
         house.workspace(f"w-{number}")
@@ -219,7 +219,7 @@ def test_whoever_no_longer_leads_stops_where_it_is() -> None:
     assert run(suspend_idle, house.context(), lambda: next(asked)).steps == 2
 
 
-def test_a_server_that_has_too_much_to_do_is_not_asked_for_the_rest() -> None:
+def test_a_pass_stops_at_an_overloaded_server() -> None:
     house = House()
     for number in range(5):
         house.workspace(f"w-{number}")
@@ -236,7 +236,7 @@ def test_a_server_that_has_too_much_to_do_is_not_asked_for_the_rest() -> None:
     assert len(changes) == 1
 
 
-def test_one_that_is_refused_keeps_none_of_the_others_from_sleeping() -> None:
+def test_a_refused_suspension_does_not_block_the_others() -> None:
     house = House()
     for number in range(3):
         house.workspace(f"w-{number}")
@@ -251,7 +251,7 @@ def test_one_that_is_refused_keeps_none_of_the_others_from_sleeping() -> None:
     assert (done.steps, len(done.failures)) == (2, 1)
 
 
-def test_it_wakes_at_its_hour_once() -> None:
+def test_a_workspace_is_resumed_once_at_its_wake_time() -> None:
     house = House()
     house.workspace(**{WAKE_AT: format_timestamp(START + timedelta(hours=2))})
     house.pass_(HOUR)
@@ -266,7 +266,7 @@ def test_it_wakes_at_its_hour_once() -> None:
     assert (run(wake_due, house.context(), always).steps, run(suspend_idle, house.context(), always).steps) == (0, 0)
 
 
-def test_at_its_deadline_it_is_stopped_however_busy_and_not_woken_by_its_hour() -> None:
+def test_a_workspace_past_its_deadline_is_suspended_and_not_woken() -> None:
     house = House()
     over = {
         DEADLINE: format_timestamp(START),
@@ -282,7 +282,7 @@ def test_at_its_deadline_it_is_stopped_however_busy_and_not_woken_by_its_hour() 
     assert house.mode() == "Suspended"
 
 
-def test_before_one_goes_for_its_age_what_it_used_is_written_down() -> None:
+def test_usage_is_recorded_before_an_expired_workspace_is_deleted() -> None:
     house = House()
     house.limit(maxLifetime="3600")
     house.workspace()
@@ -297,7 +297,7 @@ def test_before_one_goes_for_its_age_what_it_used_is_written_down() -> None:
     assert house.shelf.names(CLAIMS) == []
 
 
-def test_whoever_finishes_a_deletion_comes_to_the_same_timestamp() -> None:
+def test_a_completed_deletion_has_the_same_timestamp() -> None:
     house = House()
     house.limit(maxLifetime="3600")
     house.workspace()

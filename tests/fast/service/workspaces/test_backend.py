@@ -1,4 +1,4 @@
-"""A backend watches on whatever single objects hold, says when it is stale, and ends when a watch does."""
+"""The backend skips unreadable objects, reports a stale cache, and ends when a watch ends."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def odd(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("odd")
-def test_one_odd_object_is_left_out_and_the_replica_stays_ready() -> None:
+def test_an_unreadable_object_is_omitted_and_the_replica_stays_ready() -> None:
     async def act(api: ApiClient) -> None:
         stage = api.stage
         stage.server.put("sandboxclaims", claim("w-odd"))
@@ -60,7 +60,7 @@ def test_one_odd_object_is_left_out_and_the_replica_stays_ready() -> None:
 
 
 @pytest.mark.usefixtures("odd")
-def test_what_was_known_of_an_object_is_not_listed_once_it_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_object_that_became_unreadable_is_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     async def act(stage: Stage) -> None:
         stage.backend.view.put_claim(claim("w-1"))
         assert stage.backend.view.find("w-1")
@@ -75,7 +75,7 @@ def test_what_was_known_of_an_object_is_not_listed_once_it_cannot_be_read(monkey
     on_stage(act)
 
 
-def test_a_volume_that_cannot_be_read_may_be_anybodys() -> None:
+def test_an_unreadable_volume_may_belong_to_any_workspace() -> None:
     async def act(stage: Stage) -> None:
         assert stage.backend._watches_complete()
         stage.backend._volumes.unreadable.add(("", "pvc-1"))
@@ -85,7 +85,7 @@ def test_a_volume_that_cannot_be_read_may_be_anybodys() -> None:
     on_stage(act)
 
 
-def test_a_replica_that_has_not_heard_the_server_lately_is_not_ready() -> None:
+def test_a_replica_with_a_stale_cache_is_not_ready() -> None:
     async def act(api: ApiClient) -> None:
         one: Informer = api.stage.backend._informers[-1]
         assert (await api.client.get("/readyz")).status_code == 200
@@ -101,7 +101,7 @@ def test_a_replica_that_has_not_heard_the_server_lately_is_not_ready() -> None:
 
 
 @pytest.mark.parametrize("broken", [True, False])
-def test_a_watch_that_ends_is_logged_and_ends_all(caplog: pytest.LogCaptureFixture, *, broken: bool) -> None:
+def test_a_watch_that_ends_is_logged_and_ends_the_backend(caplog: pytest.LogCaptureFixture, *, broken: bool) -> None:
     async def act(stage: Stage) -> None:
         ended = asyncio.Event()
         backend = stage.backend
@@ -125,7 +125,7 @@ def test_a_watch_that_ends_is_logged_and_ends_all(caplog: pytest.LogCaptureFixtu
     assert record.__dict__["facts"] == {"kind": "Sandbox"}
 
 
-def test_a_backend_that_is_told_to_end_does_not_say_that_its_watches_ended(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_stopped_backend_does_not_log_that_its_watches_ended(caplog: pytest.LogCaptureFixture) -> None:
     async def act(stage: Stage) -> None:
         ended = list[bool]()
         async with running_backend(stage.backend, lambda: ended.append(True)):
@@ -137,7 +137,7 @@ def test_a_backend_that_is_told_to_end_does_not_say_that_its_watches_ended(caplo
 
 
 @pytest.mark.parametrize("body", [b"[" * 5000, b"not json", b"[]", b"\xff"])
-def test_an_answer_that_cannot_be_read_is_a_problem(body: bytes) -> None:
+def test_an_unreadable_response_is_a_problem(body: bytes) -> None:
     async def act(stage: Stage) -> None:
         async def answer(_: httpx2.Request) -> httpx2.Response:
             return httpx2.Response(200, content=body)

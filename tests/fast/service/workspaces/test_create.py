@@ -1,4 +1,4 @@
-"""How workspaces are made, where everything that happens happens in an order that a test has chosen."""
+"""The creation of workspaces, with events in an order that the test chooses."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def pool(stage: Stage, name: str, ready: int, wanted: int = 2) -> None:
     stage.server.put("sandboxwarmpools", {"metadata": about, "spec": {"replicas": wanted}, "status": counted})
 
 
-def test_a_warm_one_is_kept_before_it_is_handed_over() -> None:
+def test_a_warm_volume_is_retained_before_the_handover() -> None:
     async def act(stage: Stage) -> None:
         stage.slot("standard-a-1")
         await stage.told(lambda view: view.home_volume("sandbox-standard", "home-standard-a-1"))
@@ -66,7 +66,7 @@ async def warm(stage: Stage) -> str:
     return made.workspace.id
 
 
-def test_that_it_is_kept_is_written_once_and_after_the_rush() -> None:
+def test_the_retained_annotation_is_written_once_and_delayed() -> None:
     async def act(stage: Stage) -> None:
         name = await warm(stage)
         for _ in range(3):
@@ -80,7 +80,7 @@ def test_that_it_is_kept_is_written_once_and_after_the_rush() -> None:
     on_stage(act)
 
 
-def test_the_rush_is_over_at_some_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_annotation_is_written_after_its_delay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agentenv.service.workspaces.create.MARK_AFTER", 0.01)
 
     async def act(stage: Stage) -> None:
@@ -91,7 +91,7 @@ def test_the_rush_is_over_at_some_time(monkeypatch: pytest.MonkeyPatch) -> None:
     on_stage(act)
 
 
-def test_of_one_that_went_meanwhile_nothing_is_written() -> None:
+def test_a_claim_deleted_meanwhile_is_not_annotated() -> None:
     async def act(stage: Stage) -> None:
         name = await warm(stage)
         await stage.backend.delete(name, keep_for=timedelta(0))
@@ -104,7 +104,7 @@ def test_of_one_that_went_meanwhile_nothing_is_written() -> None:
 
 
 @pytest.mark.parametrize("cold", [False, True])
-def test_somebody_elses_volume_is_not_handed_over_and_stays_theirs(cold: bool) -> None:
+def test_another_owners_volume_is_not_handed_over_or_changed(cold: bool) -> None:
     async def act(stage: Stage) -> None:
         made_by, sandbox = asked(), asked().id if cold else "standard-a-1"
         if cold:
@@ -139,7 +139,7 @@ def adopted(stage: Stage, claim: Any, sandbox: str) -> None:
 
 
 @pytest.mark.parametrize("cut", [None, 503])
-def test_its_volume_is_kept_before_its_claim_says_which_it_has(cut: int | None) -> None:
+def test_the_volume_is_retained_before_the_claim_names_its_sandbox(cut: int | None) -> None:
     async def act(stage: Stage) -> None:
         fill, stage.server.on_made = stage.server.on_made, lambda _: None
         stage.slot("standard-a-1")
@@ -163,7 +163,7 @@ def test_its_volume_is_kept_before_its_claim_says_which_it_has(cut: int | None) 
     on_stage(act)
 
 
-def test_one_that_is_given_another_sandbox_in_the_end_has_that_ones_volume_kept() -> None:
+def test_the_volume_of_the_final_sandbox_is_retained() -> None:
     async def act(stage: Stage) -> None:
         fill = stage.fill
         stage.slot("standard-a-1")
@@ -184,7 +184,7 @@ def test_one_that_is_given_another_sandbox_in_the_end_has_that_ones_volume_kept(
     on_stage(act)
 
 
-def test_whoever_stops_waiting_leaves_nothing_under_way() -> None:
+def test_a_cancelled_request_leaves_no_task() -> None:
     async def act(stage: Stage) -> None:
         stage.server.on_made = lambda _: None
         before = len(asyncio.all_tasks())
@@ -195,7 +195,7 @@ def test_whoever_stops_waiting_leaves_nothing_under_way() -> None:
     on_stage(act)
 
 
-def test_one_that_came_up_later_is_kept_before_anybody_is_told_that_it_runs() -> None:
+def test_a_late_sandbox_is_retained_before_it_counts_as_running() -> None:
     async def act(stage: Stage) -> None:
         fill, stage.server.on_made = stage.server.on_made, lambda _: None
         made = await stage.backend.create(asked(), wait=0)
@@ -217,7 +217,7 @@ def test_one_that_came_up_later_is_kept_before_anybody_is_told_that_it_runs() ->
     on_stage(act)
 
 
-def test_a_cold_one_says_why() -> None:
+def test_a_cold_start_has_its_reason() -> None:
     async def act(stage: Stage) -> None:
         made = await stage.backend.create(asked(), wait=5)
         assert (made.ready, made.cold) == (True, "its class has no warm sandboxes")
@@ -228,7 +228,7 @@ def test_a_cold_one_says_why() -> None:
     on_stage(act)
 
 
-def test_the_same_key_for_something_else_is_refused() -> None:
+def test_the_same_key_for_a_different_request_is_refused() -> None:
     async def act(stage: Stage) -> None:
         first = await stage.backend.create(asked(), wait=5)
         again = await stage.backend.create(asked(), wait=5)
@@ -240,7 +240,7 @@ def test_the_same_key_for_something_else_is_refused() -> None:
     on_stage(act)
 
 
-def test_one_key_for_two_classes_at_once_never_leaves_two() -> None:
+def test_one_key_for_two_classes_at_once_never_leaves_two_claims() -> None:
     async def act(stage: Stage) -> None:
         for number in range(30):
             both = [asked(key=str(number), class_name=name) for name in ("standard", "other")]
@@ -252,7 +252,7 @@ def test_one_key_for_two_classes_at_once_never_leaves_two() -> None:
     on_stage(act, {"name": "standard"}, {"name": "other"})
 
 
-def test_whoever_asks_again_after_a_lost_answer_has_the_same_one() -> None:
+def test_a_retry_after_a_lost_response_returns_the_same_workspace() -> None:
     async def act(stage: Stage) -> None:
         made = stage.server.on_made
 
@@ -270,7 +270,7 @@ def test_whoever_asks_again_after_a_lost_answer_has_the_same_one() -> None:
 
 
 @pytest.mark.parametrize("failure", [429, 500, 503, httpx2.ConnectError("gone"), httpx2.ReadTimeout("slow")])
-def test_what_passes_is_tried_again_and_no_more_than_so_often(failure: Any) -> None:
+def test_transient_errors_are_retried_with_a_limit(failure: Any) -> None:
     async def act(stage: Stage) -> None:
         stage.server.failing = [failure] * 3
         assert (await stage.backend.create(asked(), wait=5)).ready
@@ -285,7 +285,7 @@ def test_what_passes_is_tried_again_and_no_more_than_so_often(failure: Any) -> N
     on_stage(act)
 
 
-def test_fifty_at_once_go_to_pools_by_what_they_can_spare() -> None:
+def test_fifty_claims_are_spread_by_free_sandboxes() -> None:
     async def act(stage: Stage) -> None:
         named = stage.catalog.get("standard").release("stable").name()
         releases = {"name": "sandbox-class", "namespace": "sandbox-standard"}
@@ -309,7 +309,7 @@ def test_fifty_at_once_go_to_pools_by_what_they_can_spare() -> None:
     on_stage(act)
 
 
-def test_what_is_deleted_leaves_a_record_that_only_its_owner_finds() -> None:
+def test_a_deletion_leaves_a_record_for_its_owner_only() -> None:
     async def act(stage: Stage) -> None:
         shared = {"u-2": "rw"}
         made = await stage.backend.create(asked(shared=shared, labels={"team": "red"}), wait=5)
@@ -332,7 +332,7 @@ def test_what_is_deleted_leaves_a_record_that_only_its_owner_finds() -> None:
     on_stage(act)
 
 
-def test_changes_survive_those_of_others_at_the_same_time() -> None:
+def test_concurrent_changes_are_all_applied() -> None:
     async def act(stage: Stage) -> None:
         made = await stage.backend.create(asked(labels={"a": "1"}), wait=5)
         changes = [Changes(budget=None, labels={"b": str(number)}) for number in range(6)]

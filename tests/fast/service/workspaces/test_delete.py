@@ -1,4 +1,4 @@
-"""What is deleted stays so, also what was on its way to another class."""
+"""Deleted workspaces stay deleted, also those that were moving to another class."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def was_deleted(stage: Stage, notes: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("days", [0, 90])
-def test_one_that_was_on_its_way_to_another_class_is_not_brought_back_there(days: int) -> None:
+def test_deleting_a_deleted_workspace_cancels_its_move(days: int) -> None:
     async def act(stage: Stage) -> None:
         now = datetime.now(UTC)
         due = now + timedelta(days=30)
@@ -55,7 +55,7 @@ def test_one_that_was_on_its_way_to_another_class_is_not_brought_back_there(days
 
 
 @pytest.mark.parametrize("days", [0, 30])
-def test_by_a_clock_that_is_behind_it_is_kept_no_shorter_than_was_asked_for(days: int) -> None:
+def test_a_clock_that_is_behind_does_not_shorten_the_retention(days: int) -> None:
     """Of two dates of which the later comes first nobody could say when it may go."""
 
     async def act(stage: Stage) -> None:
@@ -71,7 +71,7 @@ def test_by_a_clock_that_is_behind_it_is_kept_no_shorter_than_was_asked_for(days
     on_stage(act)
 
 
-def test_one_that_was_about_to_move_is_not_brought_back_either() -> None:
+def test_a_deletion_cancels_a_move_that_is_about_to_start() -> None:
     async def act(stage: Stage) -> None:
         made = await stage.backend.create(CreateRequest("u-1", "user", "standard", "u-1"), wait=5)
         name = made.workspace.volume or ""
@@ -87,7 +87,7 @@ def test_one_that_was_about_to_move_is_not_brought_back_either() -> None:
 
 
 @pytest.mark.parametrize(("step", "ago"), [("recorded", 20), ("going", 20), ("going", 3600)])
-def test_whoever_finishes_a_deletion_comes_to_the_same_timestamp(step: str, ago: int) -> None:
+def test_a_completed_deletion_has_the_same_timestamp(step: str, ago: int) -> None:
     """The first replica was killed after it recorded the deletion, or after it deleted the claim."""
 
     async def act(stage: Stage) -> None:
@@ -130,7 +130,7 @@ ASKED = CreateRequest("u-1", "user", "standard", "u-1")
 
 @pytest.mark.parametrize("how", ["create", "resume"])
 @pytest.mark.parametrize("kept_first", [False, True])
-def test_nobody_returns_to_data_whose_destruction_was_requested(how: str, *, kept_first: bool) -> None:
+def test_data_with_requested_destruction_is_not_restored(how: str, *, kept_first: bool) -> None:
     async def act(stage: Stage) -> None:
         stage.backend._restorer = Bringing()
         await stage.backend.create(ASKED, wait=5)
@@ -146,7 +146,7 @@ def test_nobody_returns_to_data_whose_destruction_was_requested(how: str, *, kep
     on_stage(act)
 
 
-def test_while_a_claim_is_on_its_way_out_nobody_is_told_that_its_data_is_kept() -> None:
+def test_a_claim_that_is_being_deleted_is_not_reported_as_retained() -> None:
     async def act(stage: Stage) -> None:
         made = await stage.backend.create(ASKED, wait=5)
         claim = stage.server.objects["sandboxclaims", "sandbox-standard", ASKED.id]
@@ -165,7 +165,7 @@ def test_while_a_claim_is_on_its_way_out_nobody_is_told_that_its_data_is_kept() 
     on_stage(act)
 
 
-def test_a_claim_that_comes_while_destruction_is_requested_goes() -> None:
+def test_a_claim_created_during_requested_destruction_is_deleted() -> None:
     """Somebody returns in the moment in which the data is requested to be destroyed."""
 
     async def act(stage: Stage) -> None:
@@ -189,7 +189,7 @@ def test_a_claim_that_comes_while_destruction_is_requested_goes() -> None:
 
 
 @pytest.mark.parametrize("days", [0, 30])
-def test_one_that_has_just_returned_and_has_no_sandbox_yet_is_deleted_with_its_data(days: int) -> None:
+def test_a_restored_workspace_without_a_sandbox_is_deleted_with_its_data(days: int) -> None:
     async def act(stage: Stage) -> None:
         # Its dates go once its claim is there, a moment later.
         await was_deleted(stage, {DELETED_AT: "2026-11-01T00:00:00Z", DESTROY_AFTER: "2026-12-01T00:00:00Z"})

@@ -1,4 +1,4 @@
-"""Whoever comes back has their own files, also by a replica that was not told yet that they were kept."""
+"""A restore finds the user's files, also on a replica whose cache lags behind."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def volumes_of(stage: Stage) -> list[str]:
 
 
 @pytest.mark.parametrize("how", ["create", "resume"])
-def test_a_replica_whose_watch_of_volumes_is_behind_finds_what_was_kept(how: str) -> None:
+def test_a_replica_with_a_lagging_watch_finds_the_retained_volume(how: str) -> None:
     async def act(stage: Stage) -> None:
         replica = another(stage)
         [volumes] = [one for one in replica._informers if one._kind.plural == "persistentvolumes"]
@@ -96,7 +96,7 @@ def test_a_replica_whose_watch_of_volumes_is_behind_finds_what_was_kept(how: str
 
 
 @pytest.mark.parametrize("kind", ["persistentvolumes", "sandboxclaims"])
-def test_a_replica_that_is_not_told_of_changes_just_now_asks(kind: str) -> None:
+def test_a_replica_without_an_open_watch_reads_the_api_server(kind: str) -> None:
     async def act(stage: Stage) -> None:
         replica = another(stage)
         keeping_up = asyncio.create_task(replica.run())
@@ -115,7 +115,7 @@ def test_a_replica_that_is_not_told_of_changes_just_now_asks(kind: str) -> None:
     on_stage(act)
 
 
-def test_a_replica_that_has_read_nothing_yet_makes_nothing() -> None:
+def test_a_replica_that_is_not_synced_creates_nothing() -> None:
     async def act(stage: Stage) -> None:
         await made_and_deleted(stage)
         with pytest.raises(Problem) as refused:
@@ -125,7 +125,7 @@ def test_a_replica_that_has_read_nothing_yet_makes_nothing() -> None:
     on_stage(act)
 
 
-def test_whoever_comes_for_the_first_time_or_is_there_does_not_wait_for_a_list_of_volumes() -> None:
+def test_new_and_existing_workspaces_need_no_list_of_volumes() -> None:
     async def act(stage: Stage) -> None:
         stage.backend._restorer = Bringing()
         await heard(lambda: all(one.watching for one in stage.backend._informers))

@@ -1,4 +1,4 @@
-"""A workspace goes one way at a time: whoever moves it elsewhere, or deletes it, meanwhile is not overruled."""
+"""A restore, a move and a deletion at the same time do not overrule each other."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def house(**notes: str) -> tuple[FakeApiServer, Document]:
 
 
 @pytest.mark.parametrize("meanwhile", [{MOVING_TO: "three"}, {}])
-def test_one_that_goes_elsewhere_meanwhile_is_not_made_twice(meanwhile: dict[str, str]) -> None:
+def test_a_workspace_moved_meanwhile_is_not_created_twice(meanwhile: dict[str, str]) -> None:
     shelf, _ = house(**{DELETED_AT: "2026-11-18T20:00:00Z"}, **meanwhile)
     claim = claims.claim("one", "one-t", "w-1", owner="u-1", workspace="w-1")
     claim["metadata"]["uid"] = "gone"
@@ -74,7 +74,7 @@ def test_one_that_goes_elsewhere_meanwhile_is_not_made_twice(meanwhile: dict[str
     assert shelf.names(CLAIMS) == []
 
 
-def test_one_that_was_on_its_way_arrives_there_when_it_is_asked_for() -> None:
+def test_a_moving_workspace_is_restored_in_its_new_class() -> None:
     shelf, volume = house(**{DELETED_AT: "2026-11-18T20:00:00Z", MOVING_TO: "two"})
     kept = workspace_of_volume(volume)
     assert kept is not None
@@ -93,9 +93,7 @@ class Told:
 @pytest.mark.parametrize("minutes", [0, 20])
 @pytest.mark.parametrize("phase", ["Released", "Available"])
 @pytest.mark.parametrize("change", [1, 2, 3])
-def test_data_whose_time_is_over_is_not_given_up_while_somebody_comes_back_to_it(
-    change: int, phase: str, minutes: int
-) -> None:
+def test_expired_data_is_not_released_during_a_restore(change: int, phase: str, minutes: int) -> None:
     """The pass of retention at each step of the way; by its own clock, and by one that is too far ahead to go by."""
     long_ago = {DELETED_AT: "2026-01-01T00:00:00Z", DESTROY_AFTER: "2026-02-01T00:00:00Z"}
     shelf, _ = house(**long_ago, **{MADE_BY: DRIVER})
@@ -127,7 +125,7 @@ def test_data_whose_time_is_over_is_not_given_up_while_somebody_comes_back_to_it
 
 
 @pytest.mark.parametrize("times", [1, 3])
-def test_a_volume_that_is_written_at_the_same_moment_is_not_left_as_deleted(times: int) -> None:
+def test_deletion_dates_are_removed_despite_conflicts(times: int) -> None:
     shelf, volume = house(**{DELETED_AT: "2026-11-18T20:00:00Z", DESTROY_AFTER: "2026-12-18T20:00:00Z"})
 
     def controller(change: int) -> None:
@@ -140,7 +138,7 @@ def test_a_volume_that_is_written_at_the_same_moment_is_not_left_as_deleted(time
     assert not section((shelf.find(VOLUMES, "pvc-1") or volume)["metadata"], "annotations")
 
 
-def test_one_that_is_deleted_again_before_its_dates_are_gone_keeps_the_new_ones() -> None:
+def test_the_dates_of_a_second_deletion_stay() -> None:
     shelf, volume = house(**{DELETED_AT: "2026-11-18T20:00:00Z"})
     again = {DELETED_AT: "2026-11-18T20:00:09Z"}
 
@@ -155,7 +153,7 @@ def test_one_that_is_deleted_again_before_its_dates_are_gone_keeps_the_new_ones(
 
 
 @pytest.mark.parametrize("change", [1, 2, 3, 4])
-def test_destruction_that_was_requested_wins_over_a_return_at_each_step(change: int) -> None:
+def test_requested_destruction_wins_over_a_restore_at_each_step(change: int) -> None:
     shelf, volume = house(**{DELETED_AT: "2026-11-18T20:00:00Z", DESTROY_AFTER: "2026-12-18T20:00:00Z"})
     requested = {DELETED_AT: "2026-11-18T20:00:00Z", DESTROY_AFTER: "2026-11-18T21:00:00Z"}
 
@@ -174,7 +172,7 @@ def test_destruction_that_was_requested_wins_over_a_return_at_each_step(change: 
     assert (now["labels"][DESTROY_REQUESTED], now["annotations"].items() >= requested.items()) == ("true", True)
 
 
-def test_a_volume_that_is_still_bound_to_a_volume_claim_that_is_gone_is_waited_for() -> None:
+def test_a_restore_waits_for_a_volume_bound_to_a_deleted_claim() -> None:
     """A second return is by a volume claim of the same name: bound to the first one, its volume is nobody's yet."""
     shelf, volume = house(**{DELETED_AT: "2026-11-18T20:00:00Z"})
     shelf.put(VOLUMES, {**volume, "status": {"phase": "Bound"}})

@@ -1,4 +1,4 @@
-"""Keeping: the volume of a claimed slot stays, says whose it is, and nothing is said to be kept that is not."""
+"""The volume of a claimed slot is retained with owner labels, and only then annotated as retained."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def said(shelf: FakeApiServer) -> str | None:
     return (found["metadata"].get("annotations") or {}).get("sandbox.users.io/kept")
 
 
-def test_a_claimed_volume_stays_and_says_whose_it_is(shelf: FakeApiServer) -> None:
+def test_a_claimed_volume_is_retained_with_owner_labels(shelf: FakeApiServer) -> None:
     (kept,) = run(retain_all_volumes, shelf)
     assert (kept.outcome, kept.volume) == ("kept", "pv-1")
     assert (policy(shelf), said(shelf)) == ("Retain", "true")
@@ -73,21 +73,21 @@ def test_a_claimed_volume_stays_and_says_whose_it_is(shelf: FakeApiServer) -> No
     assert {key: one["metadata"]["resourceVersion"] for key, one in shelf.objects.items()} == before
 
 
-def test_one_claim_can_be_kept_by_itself_before_it_is_handed_over(shelf: FakeApiServer) -> None:
+def test_the_volume_of_one_claim_can_be_retained(shelf: FakeApiServer) -> None:
     claim = shelf.find(CLAIMS, "mine", SPACE)
     assert claim is not None
     assert run(retain_volume, shelf, claim).outcome == "kept"
     assert policy(shelf) == "Retain"
 
 
-def test_an_unclaimed_slot_still_goes_with_its_volume(shelf: FakeApiServer) -> None:
+def test_the_volume_of_an_unclaimed_slot_is_not_retained(shelf: FakeApiServer) -> None:
     slot(shelf, "box-a-2", "pv-2", owner="a-pool")
     run(retain_all_volumes, shelf)
     assert policy(shelf, "pv-2") == "Delete"
 
 
 @pytest.mark.parametrize("missing", ["sandbox", "owner", "claim", "volume", "binding"])
-def test_nothing_is_kept_that_is_not_there_yet_or_is_somebody_elses(shelf: FakeApiServer, missing: str) -> None:
+def test_missing_and_foreign_volumes_are_not_retained(shelf: FakeApiServer, missing: str) -> None:
     if missing == "sandbox":
         del shelf.objects[(SANDBOXES, SPACE, "box-a-1")]
     elif missing == "owner":
@@ -106,7 +106,7 @@ def test_nothing_is_kept_that_is_not_there_yet_or_is_somebody_elses(shelf: FakeA
         assert policy(shelf) == "Delete"
 
 
-def test_a_claim_that_lost_its_sandbox_keeps_the_next_ones_volume_too(shelf: FakeApiServer) -> None:
+def test_the_volume_of_a_replaced_sandbox_is_retained_too(shelf: FakeApiServer) -> None:
     run(retain_all_volumes, shelf)
     slot(shelf, "mine", "pv-3")
     shelf.objects[(CLAIMS, SPACE, "mine")]["status"] = {"sandbox": {"name": "mine"}}
@@ -115,7 +115,7 @@ def test_a_claim_that_lost_its_sandbox_keeps_the_next_ones_volume_too(shelf: Fak
 
 
 @pytest.mark.parametrize("change", [1, 2])
-def test_killed_in_between_nothing_is_said_to_be_kept_that_is_not(shelf: FakeApiServer, change: int) -> None:
+def test_an_interrupted_pass_annotates_only_retained_volumes(shelf: FakeApiServer, change: int) -> None:
     def killed(number: int) -> None:
         if number == change:
             raise Killed
@@ -129,7 +129,7 @@ def test_killed_in_between_nothing_is_said_to_be_kept_that_is_not(shelf: FakeApi
 
 
 @pytest.mark.parametrize("change", [1, 2])
-def test_two_at_once_end_as_one_would(shelf: FakeApiServer, change: int) -> None:
+def test_two_passes_at_once_have_the_result_of_one(shelf: FakeApiServer, change: int) -> None:
     def beside(number: int) -> None:
         if number == change:
             shelf.before = lambda _: None
@@ -140,7 +140,7 @@ def test_two_at_once_end_as_one_would(shelf: FakeApiServer, change: int) -> None
     assert (policy(shelf), said(shelf)) == ("Retain", "true")
 
 
-def test_one_that_the_server_refuses_keeps_no_other_from_being_kept(shelf: FakeApiServer) -> None:
+def test_a_refused_volume_does_not_stop_the_others(shelf: FakeApiServer) -> None:
     second = {"name": "second", "namespace": SPACE, "uid": "second-uid"}
     spec = {"warmPoolRef": {"name": "box-a"}}
     shelf.put(CLAIMS, {"metadata": second, "spec": spec, "status": {"sandbox": {"name": "box-a-9"}}})
@@ -156,7 +156,7 @@ def test_one_that_the_server_refuses_keeps_no_other_from_being_kept(shelf: FakeA
     assert (other.outcome, policy(shelf, "pv-9")) == ("kept", "Retain")
 
 
-def test_a_server_that_cannot_just_now_has_refused_nobody(shelf: FakeApiServer) -> None:
+def test_a_transient_error_is_not_a_refusal(shelf: FakeApiServer) -> None:
     def busy(_: int) -> None:
         raise KubeApiError("too many requests", 429)
 
@@ -185,7 +185,7 @@ class Streaming(FakeApiServer):
                 yield {"metadata": about, "spec": spec}
 
 
-def test_a_pass_of_keeping_holds_no_documents(shelf: FakeApiServer) -> None:
+def test_a_retention_pass_keeps_no_documents_in_memory(shelf: FakeApiServer) -> None:
     streaming = Streaming()
     streaming.objects = shelf.objects
     slot(streaming, "box-a-1", "pv-1")
@@ -213,7 +213,7 @@ def somebody_elses(shelf: FakeApiServer) -> None:
     volume["spec"]["persistentVolumeReclaimPolicy"] = "Retain"
 
 
-def test_somebody_elses_volume_is_not_handed_over_and_stays_theirs(
+def test_another_owners_volume_is_not_handed_over_or_changed(
     shelf: FakeApiServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     somebody_elses(shelf)
@@ -236,7 +236,7 @@ def test_somebody_elses_volume_is_not_handed_over_and_stays_theirs(
     }
 
 
-def test_a_claim_with_somebody_elses_volume_goes_and_leaves_it_as_it_was(shelf: FakeApiServer) -> None:
+def test_deleting_a_claim_does_not_change_another_owners_volume(shelf: FakeApiServer) -> None:
     somebody_elses(shelf)
     before, claim = shelf.find(VOLUMES, "pv-1"), shelf.find(CLAIMS, "mine", SPACE)
     assert claim is not None

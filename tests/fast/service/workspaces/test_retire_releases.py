@@ -1,4 +1,4 @@
-"""A pass over releases: killed anywhere, run beside another or beside a deployment, it ends where one pass would."""
+"""A pass over releases that is killed, or runs concurrently, has the result of one pass."""
 
 from __future__ import annotations
 
@@ -93,13 +93,13 @@ def world() -> World:
     return World()
 
 
-def test_an_old_release_goes_step_by_step_and_the_new_one_stays(world: World) -> None:
+def test_an_old_release_is_retired_step_by_step(world: World) -> None:
     assert world.passes() == [["mark"], ["empty"], ["remove-pool"], ["remove-template"], [], []]
     assert world.gone
     assert world.new_is_whole
 
 
-def test_a_release_that_comes_in_its_hours_is_filled_for_them_first(world: World) -> None:
+def test_a_scheduled_pool_is_filled_before_the_old_one_is_retired(world: World) -> None:
     data = {"releases": "stable/box-new", "poolHours": '["UTC",0,[[0,1440,2]]]'}
     world.shelf.put(CONFIGURATIONS, {"metadata": {"name": "sandbox-class", "namespace": SPACE}, "data": data})
     world.shelf.objects[(POOLS, SPACE, "box-new")]["spec"]["replicas"] = 0
@@ -108,7 +108,7 @@ def test_a_release_that_comes_in_its_hours_is_filled_for_them_first(world: World
     assert world.new_is_whole
 
 
-def test_a_claim_holds_its_pool_and_template(world: World) -> None:
+def test_a_claim_prevents_the_deletion_of_its_pool_and_template(world: World) -> None:
     world.claim("mine", "box-old")
     assert world.passes(4) == [["mark"], ["empty"], [], []]
     assert world.retire().plan.waits[0].why == "a claim names it"
@@ -116,7 +116,7 @@ def test_a_claim_holds_its_pool_and_template(world: World) -> None:
     assert world.passes(2) == [["remove-pool"], ["remove-template"]]
 
 
-def test_without_being_told_to_it_only_looks(world: World) -> None:
+def test_without_act_nothing_is_changed(world: World) -> None:
     before = {key: one["metadata"]["resourceVersion"] for key, one in world.shelf.objects.items()}
     looked = world.retire(act=False)
     assert [step.do for step in looked.plan.steps] == ["mark"]
@@ -125,13 +125,13 @@ def test_without_being_told_to_it_only_looks(world: World) -> None:
 
 
 @pytest.mark.parametrize("data", [None, {}, {"releases": ""}])
-def test_a_class_that_says_nothing_of_its_releases_is_left_alone(world: World, data: Any) -> None:
+def test_a_class_without_named_releases_is_left_alone(world: World, data: Any) -> None:
     world.shelf.put(CONFIGURATIONS, {"metadata": {"name": "sandbox-class", "namespace": SPACE}, "data": data})
     assert run(retire_releases, world.shelf, act=True, clock=lambda: world.now) == []
 
 
 @pytest.mark.parametrize("change", range(1, 6))
-def test_killed_before_any_of_its_changes_it_is_made_up_for(world: World, change: int) -> None:
+def test_an_interrupted_pass_is_completed_by_the_next(world: World, change: int) -> None:
     def killed(number: int) -> None:
         if number == change:
             raise Killed
@@ -149,7 +149,7 @@ def test_killed_before_any_of_its_changes_it_is_made_up_for(world: World, change
 
 
 @pytest.mark.parametrize("change", range(1, 6))
-def test_another_pass_between_reading_and_any_change_does_no_harm(world: World, change: int) -> None:
+def test_a_concurrent_pass_does_no_harm(world: World, change: int) -> None:
     def beside(number: int) -> None:
         if number == change:
             world.shelf.before = lambda _: None
@@ -162,7 +162,7 @@ def test_another_pass_between_reading_and_any_change_does_no_harm(world: World, 
 
 
 @pytest.mark.parametrize("change", range(1, 6))
-def test_a_deployment_that_comes_back_to_the_old_release_finds_or_gets_it_whole(world: World, change: int) -> None:
+def test_a_rollback_gets_the_old_release_complete(world: World, change: int) -> None:
     """The deployment writes what it names, then templates and pools, whatever of them is there."""
 
     def deployed(number: int) -> None:
@@ -182,7 +182,7 @@ def test_a_deployment_that_comes_back_to_the_old_release_finds_or_gets_it_whole(
     assert "box-new" not in world.shelf.names(POOLS)
 
 
-def test_what_the_server_refuses_is_told_and_stops_nothing_else(world: World) -> None:
+def test_a_refused_step_is_reported_and_stops_no_other(world: World) -> None:
     world.release("box-older")
     world.settle()
 
@@ -196,7 +196,7 @@ def test_what_the_server_refuses_is_told_and_stops_nothing_else(world: World) ->
     assert [step.name for step in passed.done] == ["box-older"]
 
 
-def test_a_claim_that_comes_as_its_pool_goes_gets_it_back(world: World) -> None:
+def test_a_claim_of_a_deleted_pool_restores_the_pool(world: World) -> None:
     def late(number: int) -> None:
         # The fourth change removes the pool: two were for the mark, one emptied it.
         if number == 4:

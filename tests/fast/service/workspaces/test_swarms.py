@@ -1,4 +1,4 @@
-"""Swarms: all of a task's sandboxes or none, within the quota, for one owner, and however often they are asked for."""
+"""Swarms: all of a task's sandboxes or none, within the quota, for one owner, however often requested."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def made(shelf: Controlled, of: Swarm) -> dict[str, str]:
     return run(create_swarm, shelf, of, timeout=5, pause=shelf.pause, clock=lambda: shelf.now)
 
 
-def test_a_swarm_is_its_members_and_what_they_share() -> None:
+def test_a_swarm_has_its_members_and_shared_objects() -> None:
     shelf = Controlled()
     found = made(shelf, asked())
     assert list(found) == ["t-1-0", "t-1-1", "t-1-2"] == shelf.names(CLAIMS)
@@ -85,7 +85,7 @@ def test_a_swarm_is_its_members_and_what_they_share() -> None:
     assert shelf.names(VOLUME_CLAIMS) == ["shared-t-1"]
 
 
-def test_everything_of_it_counts_for_its_task_and_owner() -> None:
+def test_all_objects_of_a_swarm_have_task_and_owner_labels() -> None:
     of = asked()
     whose = {"sandbox.users.io/user": "u-1", "sandbox.users.io/task": "t-1"}
     for one in (of.volume, of.template, of.pool, *of.claims):
@@ -94,7 +94,7 @@ def test_everything_of_it_counts_for_its_task_and_owner() -> None:
         assert whose.items() <= one["spec"]["additionalPodMetadata"]["labels"].items()
 
 
-def test_asked_for_again_it_is_the_same_one() -> None:
+def test_a_repeated_request_returns_the_same_swarm() -> None:
     shelf = Controlled()
     first = made(shelf, asked())
     before = {key: one["metadata"]["uid"] for key, one in shelf.objects.items()}
@@ -106,7 +106,7 @@ def test_asked_for_again_it_is_the_same_one() -> None:
 
 
 @pytest.mark.parametrize("change", range(1, 7))
-def test_killed_half_way_it_is_made_up_for(change: int) -> None:
+def test_an_interrupted_creation_is_completed(change: int) -> None:
     shelf = Controlled()
 
     def killed(number: int) -> None:
@@ -125,7 +125,7 @@ def test_killed_half_way_it_is_made_up_for(change: int) -> None:
 @pytest.mark.parametrize(
     ("used", "word"), [({"pods": "8"}, "pods: 3 needed, 2 of"), ({"requests.storage": "90Gi"}, "requests.storage")]
 )
-def test_without_room_for_all_of_it_nothing_is_made(used: dict[str, str], word: str) -> None:
+def test_nothing_is_created_if_the_quota_is_too_small(used: dict[str, str], word: str) -> None:
     shelf = Controlled()
     shelf.quota(**used)
     with pytest.raises(SwarmError, match=word):
@@ -135,7 +135,7 @@ def test_without_room_for_all_of_it_nothing_is_made(used: dict[str, str], word: 
     assert len(made(shelf, asked())) == 3
 
 
-def test_one_that_does_not_come_up_whole_goes_again_and_says_why() -> None:
+def test_an_incomplete_swarm_is_deleted_with_a_reason() -> None:
     # One comes up; somebody else took the room of the others meanwhile.
     shelf = Controlled(able=1)
     with pytest.raises(SwarmError, match="1 of 3 sandboxes became ready in 5 s: t-1-1 is not ready: exceeded quota"):
@@ -143,7 +143,7 @@ def test_one_that_does_not_come_up_whole_goes_again_and_says_why() -> None:
     assert shelf.left == []
 
 
-def test_one_of_which_a_part_is_refused_goes_again() -> None:
+def test_a_partly_refused_swarm_is_deleted() -> None:
     shelf = Controlled()
 
     def refusing(number: int) -> None:
@@ -156,7 +156,7 @@ def test_one_of_which_a_part_is_refused_goes_again() -> None:
     assert shelf.left == []
 
 
-def test_a_task_is_its_owners_alone() -> None:
+def test_a_task_belongs_to_one_owner() -> None:
     shelf = Controlled()
     made(shelf, asked())
     before = shelf.left
@@ -173,18 +173,18 @@ def test_a_task_is_its_owners_alone() -> None:
     "wrong",
     [lambda: asked(count=0), lambda: asked(count=501), lambda: asked(kind="slot"), lambda: asked(task="No such")],
 )
-def test_what_is_no_swarm_is_refused(wrong: Callable[[], Swarm]) -> None:
+def test_an_invalid_swarm_is_refused(wrong: Callable[[], Swarm]) -> None:
     with pytest.raises(ValueError, match=r"swarm|task"):
         wrong()
 
 
-def test_the_longest_task_has_members_whose_names_fit() -> None:
+def test_names_of_members_fit_for_the_longest_task() -> None:
     longest = member("t" * 63, 499)
     assert len(f"home-{longest}") <= 63
     assert longest != member("t" * 62, 499)
 
 
-def test_needs_are_held_against_what_is_left() -> None:
+def test_needs_are_compared_with_the_rest_of_the_quota() -> None:
     quota = {"status": {"hard": {"requests.cpu": "2", "pods": "3"}, "used": {"requests.cpu": "1500m", "pods": "1"}}}
     assert (
         quota_shortfalls(quota, {"requests.cpu": Decimal("0.5"), "pods": Decimal(2), "limits.cpu": Decimal(99)}) == []
@@ -194,7 +194,7 @@ def test_needs_are_held_against_what_is_left() -> None:
     assert quota_shortfalls({}, {"pods": Decimal(9)}) == []
 
 
-def test_one_that_stands_is_not_taken_away_for_a_member_that_does_not_come_up() -> None:
+def test_a_running_swarm_is_not_deleted_for_a_failed_member() -> None:
     shelf = Controlled(able=3)
     made(shelf, asked())
     stood = set(shelf.left)
@@ -210,7 +210,7 @@ def test_one_that_stands_is_not_taken_away_for_a_member_that_does_not_come_up() 
     assert set(shelf.left) == stood
 
 
-def test_a_refusal_takes_away_nothing_of_one_that_stands() -> None:
+def test_a_refusal_deletes_nothing_of_a_running_swarm() -> None:
     shelf = Controlled()
     made(shelf, asked())
     stood = set(shelf.left)
@@ -237,7 +237,7 @@ def beside(shelf: Controlled, act: Callable[[], object]) -> Callable[[float], No
     return pause
 
 
-def test_whoever_gives_up_leaves_what_somebody_else_was_given() -> None:
+def test_a_timeout_leaves_a_swarm_that_was_handed_over() -> None:
     shelf = Controlled(able=2)
     given: list[dict[str, str]] = []
     pause = beside(shelf, lambda: given.append(made(shelf, asked(2))))
@@ -248,7 +248,7 @@ def test_whoever_gives_up_leaves_what_somebody_else_was_given() -> None:
     assert made(shelf, asked(2)) == given[0]
 
 
-def test_whoever_gives_up_leaves_one_that_was_ended_and_made_anew() -> None:
+def test_a_timeout_leaves_a_swarm_that_was_created_again() -> None:
     shelf = Controlled(able=2)
 
     def anew() -> None:
@@ -263,7 +263,7 @@ def test_whoever_gives_up_leaves_one_that_was_ended_and_made_anew() -> None:
     assert shelf.names(VOLUME_CLAIMS) == ["shared-t-1"]
 
 
-def test_what_was_given_up_is_given_to_nobody() -> None:
+def test_an_abandoned_swarm_is_not_handed_over() -> None:
     shelf = Controlled(able=2)
 
     def give_up(number: int) -> None:
@@ -285,7 +285,7 @@ def test_what_was_given_up_is_given_to_nobody() -> None:
     assert len(made(shelf, asked(2))) == 2
 
 
-def test_of_two_classes_at_the_same_moment_both_go_or_one() -> None:
+def test_two_classes_at_once_leave_one_swarm_at_most() -> None:
     shelf = Controlled()
 
     def other(number: int) -> None:
@@ -300,7 +300,7 @@ def test_of_two_classes_at_the_same_moment_both_go_or_one() -> None:
     assert {space for kind, space, _ in shelf.objects if kind is not QUOTAS} == {"sandbox-other"}
 
 
-def test_members_that_sleep_are_there() -> None:
+def test_suspended_members_count_as_ready() -> None:
     shelf = Controlled()
     first = made(shelf, asked())
     shelf.able = 0
@@ -351,9 +351,7 @@ PLACES = [("make", TEMPLATES), ("make", CLAIMS), ("list", CLAIMS), ("list", POOL
 
 @pytest.mark.parametrize(("code", "heard"), [(429, True), (503, True), (503, False)])
 @pytest.mark.parametrize(("call", "kind"), PLACES)
-def test_a_server_that_cannot_for_a_moment_costs_nobody_their_swarm(
-    call: str, kind: Any, code: int, heard: bool
-) -> None:
+def test_a_short_outage_does_not_fail_a_swarm(call: str, kind: Any, code: int, heard: bool) -> None:
     shelf = Busy(call, kind, 3, code, heard=heard)
     assert len(made(shelf, asked())) == 3
     assert shelf.times == 0
@@ -363,7 +361,7 @@ def test_a_server_that_cannot_for_a_moment_costs_nobody_their_swarm(
 
 
 @pytest.mark.parametrize(("call", "kind"), PLACES)
-def test_of_one_that_the_server_could_not_go_on_with_all_stays_and_is_gone_on_with(call: str, kind: Any) -> None:
+def test_a_swarm_stays_during_an_outage_and_is_completed_later(call: str, kind: Any) -> None:
     shelf = Busy(call, kind, float("inf"))
     with pytest.raises(SwarmError, match="the API server is unavailable") as told:
         made(shelf, asked())
@@ -375,7 +373,7 @@ def test_of_one_that_the_server_could_not_go_on_with_all_stays_and_is_gone_on_wi
     assert before.items() <= {key: one["metadata"]["uid"] for key, one in shelf.objects.items()}.items()
 
 
-def test_whoever_meets_a_server_that_cannot_leaves_what_somebody_else_makes() -> None:
+def test_a_request_in_an_outage_leaves_another_requests_swarm() -> None:
     shelf = Busy("make", CLAIMS, 0)
 
     def another() -> None:
@@ -389,7 +387,7 @@ def test_whoever_meets_a_server_that_cannot_leaves_what_somebody_else_makes() ->
     assert len(found) == 5
 
 
-def test_what_was_made_without_an_answer_is_taken_away_like_the_rest() -> None:
+def test_objects_created_without_a_response_are_deleted_too() -> None:
     shelf = Busy("make", CLAIMS, 0, heard=False)
     made(shelf, asked(3))
     shelf.able, shelf.times = 3, 1
@@ -419,7 +417,7 @@ class Homes(Controlled):
                 self.put(VOLUMES, {"metadata": {"name": f"pv-{name}", "labels": labels}, "spec": spec})
 
 
-def test_nobody_is_told_of_one_of_which_a_volume_cannot_be_kept() -> None:
+def test_a_swarm_with_a_volume_that_cannot_be_retained_is_refused() -> None:
     shelf = Homes("t-1-1")
     with pytest.raises(SwarmError, match=r"the volume of t-1-1 cannot be retained: .*another owner") as told:
         made(shelf, asked())
@@ -430,7 +428,7 @@ def test_nobody_is_told_of_one_of_which_a_volume_cannot_be_kept() -> None:
     assert theirs["metadata"]["labels"] == {"sandbox.users.io/user": "u-2"}
 
 
-def test_all_volumes_are_kept_before_anybody_is_told() -> None:
+def test_all_volumes_are_retained_before_the_handover() -> None:
     shelf = Homes("none")
     kept: list[int] = []
 
@@ -447,7 +445,7 @@ def test_all_volumes_are_kept_before_anybody_is_told() -> None:
     assert swarm_outcome.handed_over_count(pool) == 3
 
 
-def test_of_one_that_stands_nothing_goes_for_a_volume_that_cannot_be_kept() -> None:
+def test_a_volume_that_cannot_be_retained_deletes_nothing_of_a_running_swarm() -> None:
     shelf = Homes("t-1-4")
     made(shelf, asked(3))
     with pytest.raises(SwarmError, match="t-1-4"):
