@@ -73,7 +73,7 @@ CHECKS = (
 # Data that tests may need and the repository does not have: schemas and recorded calls of the official providers
 OPTIONAL = ("AGENTENV_FACTS",)
 # The groups of a lane run in sequence; the lanes run in parallel.
-LANES = ((Group("fast", 2), Group("engine", 2)), (Group("live", 1),))
+LANES = ((Group("fast", 2), Group("engine", 2)), (Group("live", 3),))
 # Without the variable's removal, every worker and plugin would compile the sources again.
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
