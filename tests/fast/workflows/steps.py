@@ -56,7 +56,7 @@ class Machine:
         folders = (self.fakes, self.work / ".venv" / "bin", self.folder / "go" / "bin")
         for folder in folders:
             folder.mkdir(parents=True, exist_ok=True)
-            for name in ("agentenv", "gh", "pulumi", "curl", "docker", "uv", "cosign"):
+            for name in ("agentenv", "gh", "pulumi", "curl", "docker", "uv", "cosign", "make"):
                 (folder / name).write_text(FAKE, encoding="utf-8")
                 (folder / name).chmod(0o755)
         self.calls = self.folder / "calls"

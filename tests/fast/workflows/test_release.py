@@ -12,8 +12,8 @@ from tests.fast.workflows.steps import ROOT, Machine, read, script
 
 COMPARE = script("release.yml", "build", "Compare the tag with the version, and take the notes from the changelog")
 BUILD = script("release.yml", "build", "Build the wheel, the source archive and their SBOM")
-IMAGE = script("release.yml", "image", "Build and push the image with its SBOM and provenance")
-SIGN = script("release.yml", "sign", "Combine the images under one tag, and sign them")
+IMAGE = script("release.yml", "image", "Build and push the images with their SBOM and provenance")
+SIGN = script("release.yml", "sign", "Combine the images of both architectures under one tag, and sign them")
 PUBLISH = script("release.yml", "publish", "Publish the wheel, and write the release")
 CHANGELOG = (
     "# Changelog\n\n## Unreleased\n\n## 1.2.3 - 2026-11-30\n\nUpgrade first.\n\n### Fixed\n\n## 1.2.30\n\nOld.\n"
@@ -70,7 +70,10 @@ def test_the_wheel_is_built_with_an_sbom(machine: Machine) -> None:
 def test_an_image_is_built_on_each_architecture_with_sbom_and_provenance(machine: Machine) -> None:
     machine.does("docker", "cat > /dev/null")
     assert machine.run(IMAGE, ARCHITECTURE="arm64", REGISTRY_TOKEN="very-secret") == 0
-    login, _, build = machine.called("docker")
+    login, _, build, daemon = machine.called("docker")
+    assert machine.called("make") == ["make [-C] [workspaced] [build] [VERSION=1.2.3]"]
+    assert daemon.endswith("[--tag] [ghcr.io/team/platform/workspaced:1.2.3-arm64] [workspaced]")
+    assert "[--platform] [linux/arm64] [--sbom=true] [--provenance=mode=max] [--push]" in daemon
     assert login == "docker [login] [ghcr.io] [--username] [bot] [--password-stdin]"
     assert "[--platform] [linux/arm64] [--sbom=true] [--provenance=mode=max] [--push]" in build
     assert "[--build-arg] [VERSION=1.2.3]" in build
@@ -88,12 +91,13 @@ def test_an_image_is_built_on_each_architecture_with_sbom_and_provenance(machine
 def test_the_images_become_one_manifest_that_is_signed_by_digest(machine: Machine) -> None:
     machine.does("docker", 'case "$*" in *inspect*) echo sha256:abc;; *) cat > /dev/null;; esac')
     assert machine.run(SIGN, REGISTRY_TOKEN="t") == 0
-    tag = "ghcr.io/team/platform/workspace-service:1.2.3"
-    created = f"docker [buildx] [imagetools] [create] [--tag] [{tag}] [{tag}-amd64] [{tag}-arm64]"
-    assert created in machine.called("docker")
-    signed = "ghcr.io/team/platform/workspace-service@sha256:abc"
-    assert machine.called("cosign") == [f"cosign [sign] [--yes] [--recursive] [{signed}]"]
-    assert (machine.work / "image" / "image.txt").read_text(encoding="utf-8") == f"{signed}\n"
+    images = [f"ghcr.io/team/platform/{name}" for name in ("workspace-service", "workspaced")]
+    for tag in (f"{image}:1.2.3" for image in images):
+        created = f"docker [buildx] [imagetools] [create] [--tag] [{tag}] [{tag}-amd64] [{tag}-arm64]"
+        assert created in machine.called("docker")
+    signed = [f"{image}@sha256:abc" for image in images]
+    assert machine.called("cosign") == [f"cosign [sign] [--yes] [--recursive] [{image}]" for image in signed]
+    assert (machine.work / "image" / "images.txt").read_text(encoding="utf-8").splitlines() == signed
 
 
 def test_published_files_are_signed_and_listed_in_the_notes(machine: Machine) -> None:
@@ -101,7 +105,7 @@ def test_published_files_are_signed_and_listed_in_the_notes(machine: Machine) ->
     dist.mkdir(parents=True)
     for name in ("a-1.2.3-py3-none-any.whl", "a-1.2.3.tar.gz"):
         (dist / name).touch()
-    (dist.parent / "image.txt").write_text("the/image@sha256:abc\n", encoding="utf-8")
+    (dist.parent / "images.txt").write_text("the/image@sha256:abc\nanother@sha256:def\n", encoding="utf-8")
     (dist.parent / "notes.md").write_text("Upgrade first.\n", encoding="utf-8")
     assert machine.run(PUBLISH, GH_TOKEN="t") == 0
     (published,) = machine.called("uv")
@@ -110,7 +114,8 @@ def test_published_files_are_signed_and_listed_in_the_notes(machine: Machine) ->
     assert len(machine.called("cosign")) == 2
     (released,) = machine.called("gh")
     assert released.startswith("gh [release] [create] [v1.2.3] [--repo] [Team/Platform] [--verify-tag]")
-    assert (dist.parent / "notes.md").read_text(encoding="utf-8").splitlines()[-1].endswith("`the/image@sha256:abc`")
+    notes = (dist.parent / "notes.md").read_text(encoding="utf-8").splitlines()
+    assert notes[-2:] == ["- `the/image@sha256:abc`", "- `another@sha256:def`"]
 
 
 def test_nothing_is_released_if_publishing_fails(machine: Machine) -> None:
