@@ -31,7 +31,7 @@ async def set_task(api: ApiClient, workspace: Object, name: str) -> None:
     for section in (claim["metadata"], claim["spec"]["additionalPodMetadata"]):
         section["labels"]["sandbox.users.io/task"] = name
     api.stage.server.put("sandboxclaims", claim)
-    await api.stage.told(lambda view: (row := view.find(workspace["id"])) and row.task)
+    await api.stage.wait_until(lambda view: (row := view.find(workspace["id"])) and row.task)
 
 
 def test_an_unknown_class_does_not_reveal_the_others() -> None:

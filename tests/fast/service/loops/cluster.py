@@ -29,7 +29,7 @@ OWNER = "u-1"
 
 
 @dataclass
-class Told:
+class RecordedMetrics:
     slept: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     found: dict[str, Mapping[str, int]] = field(default_factory=dict[str, Mapping[str, int]])
 
@@ -50,7 +50,7 @@ class Hour:
 
 class House:
     def __init__(self, shelf: FakeApiServer | None = None) -> None:
-        self.shelf, self.now, self.told = shelf or FakeApiServer(), START, Told()
+        self.shelf, self.now, self.metrics = shelf or FakeApiServer(), START, RecordedMetrics()
         self.shelf.put(NAMESPACES, {"metadata": {"name": SPACE, "labels": {"sandbox.users.io/class": "box"}}})
         data = {"suspendAfter": "1200", "maxLifetime": "", "retainDeletedFor": "2592000", "sessionRetention": "604800"}
         about = {"name": "sandbox-class", "namespace": SPACE}
@@ -61,10 +61,10 @@ class House:
         found = self.shelf.find(CONFIGURATIONS, "sandbox-class", SPACE) or {}
         self.shelf.put(CONFIGURATIONS, {**found, "data": {**found["data"], **data}})
 
-    def context(self, **said: Any) -> Context:
-        clock = said.pop("clock", None) or Hour(lambda: self.now)
+    def context(self, **options: Any) -> Context:
+        clock = options.pop("clock", None) or Hour(lambda: self.now)
         # Nothing is remembered from one pass to the next.
-        return Context(Api(self.shelf), clock, self.told, "default", "r1", **said)
+        return Context(Api(self.shelf), clock, self.metrics, "default", "r1", **options)
 
     def pass_(self, seconds: float) -> None:
         self.now += timedelta(seconds=seconds)
@@ -114,8 +114,8 @@ class House:
         """What somebody else writes on a claim."""
         found = self.shelf.find(CLAIMS, name, SPACE)
         assert found is not None
-        told = {f"sandbox.users.io/{key.replace('_', '-')}": value for key, value in notes.items()}
-        assert self.shelf.patch(CLAIMS, found, {"metadata": {"annotations": told}})
+        annotations = {f"sandbox.users.io/{key.replace('_', '-')}": value for key, value in notes.items()}
+        assert self.shelf.patch(CLAIMS, found, {"metadata": {"annotations": annotations}})
 
     def settle(self) -> None:
         """What the controller does meanwhile: the claim says what its sandbox is told."""

@@ -32,8 +32,8 @@ class Server(FakeApiServer):
         self.loses = False
 
     def put(self, kind: Any, document: Document) -> None:
-        told = self.time.strftime("%Y-%m-%dT%H:%M:%SZ")
-        document["metadata"]["managedFields"] = [{"manager": MANAGER, "time": told}] if self.tells else []
+        server_time = self.time.strftime("%Y-%m-%dT%H:%M:%SZ")
+        document["metadata"]["managedFields"] = [{"manager": MANAGER, "time": server_time}] if self.tells else []
         super().put(kind, document)
 
     def patch(self, kind: Any, existing: Document, changes: Document) -> bool:
@@ -221,4 +221,4 @@ def test_a_local_clock_months_ahead_suspends_and_ends_no_workspace() -> None:
             await task
 
     asyncio.run(leading())
-    assert (house.shelf.names(CLAIMS), house.mode(), house.told.slept) == (["w-1"], "Running", [])
+    assert (house.shelf.names(CLAIMS), house.mode(), house.metrics.slept) == (["w-1"], "Running", [])

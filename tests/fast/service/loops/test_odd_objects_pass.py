@@ -32,17 +32,17 @@ NAMELESS: Document = {"metadata": ABOUT, "spec": 5}
 @pytest.fixture
 def house() -> House:
     """A house with a sound workspace that is due for everything, and odd objects beside it."""
-    made = House()
-    made.workspace("w-1")
-    made.workspace("w-odd", **{"sandbox.users.io/leases": "[" * 20_000, "sandbox.users.io/budget": "1E+999999"})
-    listed = made.shelf.list
+    house = House()
+    house.workspace("w-1")
+    house.workspace("w-odd", **{"sandbox.users.io/leases": "[" * 20_000, "sandbox.users.io/budget": "1E+999999"})
+    listed = house.shelf.list
 
     def list_(kind: Any, *where: Any, **more: Any) -> Any:
         yield from ([NAMELESS] if kind in {CLAIMS, VOLUMES} else [])
         yield from listed(kind, *where, **more)
 
-    made.shelf.list = list_  # type: ignore[method-assign]
-    return made
+    house.shelf.list = list_  # type: ignore[method-assign]
+    return house
 
 
 def test_both_idle_and_both_are_suspended(house: House) -> None:

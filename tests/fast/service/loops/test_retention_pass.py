@@ -27,9 +27,9 @@ DATED = {DELETED_AT: format_timestamp(START - 40 * DAY), DESTROY_AFTER: format_t
 
 @pytest.fixture
 def house() -> House:
-    made = House()
-    made.volume("w-9", "Released", **DATED)
-    return made
+    house = House()
+    house.volume("w-9", "Released", **DATED)
+    return house
 
 
 def policy(house: House, name: str = "pv-w-9") -> str:
@@ -46,9 +46,18 @@ def record(house: House) -> dict[str, Any]:
 def test_expired_data_is_destroyed_with_a_record_of_its_owner(house: House) -> None:
     assert run(apply_retention, house.context(), always).steps == 1
     assert policy(house) == "Delete"
-    told = record(house)
-    assert (told["owner"], told["workspace"], told["class"], told["by"]) == ("u-1", "w-9", "box", "r1")
-    assert (told["handle"], told["deleted"], "gone" in told) == ("fs-1::fsap-w-9", DATED[DELETED_AT], False)
+    destruction = record(house)
+    assert (destruction["owner"], destruction["workspace"], destruction["class"], destruction["by"]) == (
+        "u-1",
+        "w-9",
+        "box",
+        "r1",
+    )
+    assert (destruction["handle"], destruction["deleted"], "gone" in destruction) == (
+        "fs-1::fsap-w-9",
+        DATED[DELETED_AT],
+        False,
+    )
     # The driver takes it away; then the record says so.
     assert run(apply_retention, house.context(), always).steps == 0
     del house.shelf.objects[VOLUMES, "", "pv-w-9"]
@@ -250,11 +259,11 @@ def test_the_dates_of_a_slow_deletion_stay() -> None:
 @pytest.fixture
 def requested() -> House:
     """One of which destruction was requested a moment ago; its volume was released, and has a neighbour."""
-    made = House()
-    made.volume("w-8", "Released", **DATED)
-    made.volume("w-9", "Released", **{DELETED_AT: format_timestamp(START), DESTROY_AFTER: format_timestamp(START)})
-    made.shelf.objects[VOLUMES, "", "pv-w-9"]["metadata"]["labels"][DESTROY_REQUESTED] = "true"
-    return made
+    house = House()
+    house.volume("w-8", "Released", **DATED)
+    house.volume("w-9", "Released", **{DELETED_AT: format_timestamp(START), DESTROY_AFTER: format_timestamp(START)})
+    house.shelf.objects[VOLUMES, "", "pv-w-9"]["metadata"]["labels"][DESTROY_REQUESTED] = "true"
+    return house
 
 
 def test_requested_destruction_does_not_wait_for_a_full_pass(requested: House) -> None:

@@ -64,12 +64,12 @@ def test_an_access_point_with_another_owners_tag_is_left_and_reported() -> None:
     points = FakeApiServer("w-1", **{USER_TAG: "u-9", CLASS_TAG: "box"})
     done = run(maintain_slots, house.context(points=points, file_systems=("fs-1",)), always)
     assert points.on["fsap-w-1"] == {USER_TAG: "u-9", CLASS_TAG: "box"}
-    assert (done.steps, house.told.found["slots"]) == (0, {"point-of-another": 1})
+    assert (done.steps, house.metrics.found["slots"]) == (0, {"point-of-another": 1})
     # Its own, and of another class by now: only that is written over.
     points.on["fsap-w-1"] = {USER_TAG: OWNER, CLASS_TAG: "other"}
     assert run(maintain_slots, house.context(points=points, file_systems=("fs-1",)), always).steps == 1
     assert points.on["fsap-w-1"] == {USER_TAG: OWNER, CLASS_TAG: "box"}
-    assert house.told.found["slots"] == {}
+    assert house.metrics.found["slots"] == {}
 
 
 def test_an_access_point_of_two_owners_volumes_is_tagged_once() -> None:
@@ -85,7 +85,7 @@ def test_an_access_point_of_two_owners_volumes_is_tagged_once() -> None:
     first = points.on["fsap-w-1"][USER_TAG]
     assert run(maintain_slots, house.context(points=points, file_systems=("fs-1",)), always).steps == 0
     assert points.on["fsap-w-1"][USER_TAG] == first
-    assert house.told.found["slots"] == {"point-of-another": 1}
+    assert house.metrics.found["slots"] == {"point-of-another": 1}
 
 
 class Denied(Points):
@@ -101,4 +101,4 @@ def test_a_tag_that_cannot_be_removed_does_not_stop_reports() -> None:
     house.pass_(3600)
     done = run(maintain_slots, house.context(points=points, file_systems=("fs-1",)), always)
     assert done.failures == (f"fsap-home: may not take {ORPHAN_TAG} from fsap-home",)
-    assert "slots" in house.told.found
+    assert "slots" in house.metrics.found

@@ -33,9 +33,9 @@ HOUR = 3600.0
 
 @pytest.fixture
 def house() -> House:
-    made = House()
-    made.workspace()
-    return made
+    house = House()
+    house.workspace()
+    return house
 
 
 def test_an_idle_workspace_is_suspended_with_the_reason(house: House) -> None:
@@ -43,7 +43,7 @@ def test_an_idle_workspace_is_suspended_with_the_reason(house: House) -> None:
     house.pass_(HOUR)
     assert run(suspend_idle, house.context(), always).steps == 1
     assert (house.mode(), house.notes()[SUSPENDED_BECAUSE]) == ("Suspended", "idle")
-    assert house.told.slept == [("box", "idle")]
+    assert house.metrics.slept == [("box", "idle")]
     house.settle()
     assert run(suspend_idle, house.context(), always).steps == 0
 
@@ -62,7 +62,7 @@ def test_an_interrupted_suspension_is_completed_by_the_next_pass(house: House, c
     house.shelf.before = lambda _: None
     assert house.mode() == "Running"
     assert run(suspend_idle, house.context(), always).steps == 1
-    assert (house.mode(), house.told.slept) == ("Suspended", [("box", "idle")])
+    assert (house.mode(), house.metrics.slept) == ("Suspended", [("box", "idle")])
 
 
 @pytest.mark.parametrize("when", [1, 2])
@@ -79,7 +79,7 @@ def test_a_request_during_a_suspension_finds_it_running(house: House, when: int)
     house.shelf.before = comes
     run(suspend_idle, house.context(), always)
     assert (house.mode(), house.notes().get(SUSPENDED_BECAUSE)) == ("Running", None)
-    assert house.told.slept == []
+    assert house.metrics.slept == []
 
 
 def test_a_busy_or_attached_workspace_is_not_suspended(house: House) -> None:

@@ -47,16 +47,21 @@ class Stage:
         claim["status"] = {"conditions": [ready], "sandbox": {"name": sandbox, "podIPs": ["10.40.0.9"]}}
         self.server.put("sandboxclaims", claim)
 
-    async def told(self, of: Callable[[ClusterView], object]) -> None:
-        """Wait until the backend was told of something; whoever waits says for how long at most."""
+    async def wait_until(self, of: Callable[[ClusterView], object]) -> None:
+        """Wait until a condition on the cached view holds; callers set the timeout."""
         while not of(self.backend.view):
             await asyncio.sleep(0)
 
     def home(self, space: str, sandbox: str) -> None:
         """A sandbox's volume."""
         about = {"name": f"home-{sandbox}", "namespace": space}
-        asked = self.server.put("persistentvolumeclaims", {"metadata": about, "spec": {"volumeName": f"pvc-{sandbox}"}})
-        spec = {"claimRef": {**about, "uid": asked["metadata"]["uid"]}, "persistentVolumeReclaimPolicy": "Delete"}
+        volume_claim = self.server.put(
+            "persistentvolumeclaims", {"metadata": about, "spec": {"volumeName": f"pvc-{sandbox}"}}
+        )
+        spec = {
+            "claimRef": {**about, "uid": volume_claim["metadata"]["uid"]},
+            "persistentVolumeReclaimPolicy": "Delete",
+        }
         self.server.put(
             "persistentvolumes", {"metadata": {"name": f"pvc-{sandbox}"}, "spec": spec, "status": {"phase": "Bound"}}
         )
@@ -69,8 +74,8 @@ class Stage:
 
 def settings_of(*classes: Object, **service: Any) -> Any:
     """Settings with some classes."""
-    said = [{"tier": "verified", "image": IMAGE, "claimableBy": BY, **one} for one in classes]
-    config = {"aws:region": "us-east-1", "agent-environment:sandboxClasses": said}
+    class_settings = [{"tier": "verified", "image": IMAGE, "claimableBy": BY, **one} for one in classes]
+    config = {"aws:region": "us-east-1", "agent-environment:sandboxClasses": class_settings}
     return read({**config, "agent-environment:service": service}, "dev")
 
 

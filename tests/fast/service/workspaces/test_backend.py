@@ -50,7 +50,7 @@ def test_an_unreadable_object_is_omitted_and_the_replica_stays_ready() -> None:
         stage = api.stage
         stage.server.put("sandboxclaims", claim("w-odd"))
         stage.server.put("sandboxclaims", claim("w-sound"))
-        await stage.told(lambda view: view.find("w-sound"))
+        await stage.wait_until(lambda view: view.find("w-sound"))
         listed = await stage.backend.list(Filter(), limit=10)
         assert [one.id for one in listed.workspaces] == ["w-sound"]
         assert stage.backend.unreadable()["SandboxClaim"] == 1
@@ -68,7 +68,7 @@ def test_an_object_that_became_unreadable_is_not_listed(monkeypatch: pytest.Monk
         claims._known.add(("sandbox-standard", "w-1"))
         claims._put = lambda _: (_ for _ in ()).throw(TypeError("content"))
         stage.server.put("sandboxclaims", claim("w-1"))
-        await stage.told(lambda view: view.find("w-1") is None)
+        await stage.wait_until(lambda view: view.find("w-1") is None)
         # Somebody who asks for it again is not taken for new.
         assert stage.backend.view.recently_known("w-1")
 

@@ -18,7 +18,7 @@ from agentenv.service.kube.client import CLAIMS, KubeApiError
 from tests.fast.service.workspaces.stage import Stage, staged
 
 
-def asked(owner: str = "u-1", key: str = "user", class_name: str = "standard", **more: Any) -> CreateRequest:
+def request_of(owner: str = "u-1", key: str = "user", class_name: str = "standard", **more: Any) -> CreateRequest:
     return CreateRequest(owner=owner, key=key, class_name=class_name, created_by=owner, **more)
 
 
@@ -40,9 +40,9 @@ def pool(stage: Stage, name: str, ready: int, wanted: int = 2) -> None:
 def test_a_warm_volume_is_retained_before_the_handover() -> None:
     async def act(stage: Stage) -> None:
         stage.slot("standard-a-1")
-        await stage.told(lambda view: view.home_volume("sandbox-standard", "home-standard-a-1"))
-        made = await stage.backend.create(asked(), wait=5)
-        assert (made.ready, made.existed, made.cold) == (True, False, None)
+        await stage.wait_until(lambda view: view.home_volume("sandbox-standard", "home-standard-a-1"))
+        result = await stage.backend.create(request_of(), wait=5)
+        assert (result.ready, result.existed, result.cold) == (True, False, None)
         volume = stage.server.objects["persistentvolumes", "", "pvc-standard-a-1"]
         assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
         assert volume["metadata"]["labels"]["sandbox.users.io/user"] == "u-1"
@@ -60,10 +60,10 @@ def marks(stage: Stage) -> int:
 
 async def warm(stage: Stage) -> str:
     stage.slot("standard-a-1")
-    await stage.told(lambda view: view.home_volume("sandbox-standard", "home-standard-a-1"))
-    made = await stage.backend.create(asked(), wait=5)
-    assert (made.ready, made.cold) == (True, None)
-    return made.workspace.id
+    await stage.wait_until(lambda view: view.home_volume("sandbox-standard", "home-standard-a-1"))
+    result = await stage.backend.create(request_of(), wait=5)
+    assert (result.ready, result.cold) == (True, None)
+    return result.workspace.id
 
 
 def test_the_retained_annotation_is_written_once_and_delayed() -> None:
@@ -95,7 +95,7 @@ def test_a_claim_deleted_meanwhile_is_not_annotated() -> None:
     async def act(stage: Stage) -> None:
         name = await warm(stage)
         await stage.backend.delete(name, keep_for=timedelta(0))
-        await stage.told(lambda view: getattr(view.find(name), "state", "deleted") == "deleted")
+        await stage.wait_until(lambda view: getattr(view.find(name), "state", "deleted") == "deleted")
         before = marks(stage)
         await stage.backend.creator.finish()
         assert marks(stage) == before
@@ -106,7 +106,7 @@ def test_a_claim_deleted_meanwhile_is_not_annotated() -> None:
 @pytest.mark.parametrize("cold", [False, True])
 def test_another_owners_volume_is_not_handed_over_or_changed(cold: bool) -> None:
     async def act(stage: Stage) -> None:
-        made_by, sandbox = asked(), asked().id if cold else "standard-a-1"
+        made_by, sandbox = request_of(), request_of().id if cold else "standard-a-1"
         if cold:
             stage.home("sandbox-standard", sandbox)
         else:
@@ -115,11 +115,13 @@ def test_another_owners_volume_is_not_handed_over_or_changed(cold: bool) -> None
         volume["metadata"]["labels"] = {"sandbox.users.io/user": "u-2", "sandbox.users.io/workspace": "w-2"}
         volume["spec"]["persistentVolumeReclaimPolicy"] = "Retain"
         volume = deepcopy(stage.server.put("persistentvolumes", volume))
-        await stage.told(lambda view: (row := view.home_volume("sandbox-standard", f"home-{sandbox}")) and row.labels)
-        with pytest.raises(Problem, match="another owner") as told:
+        await stage.wait_until(
+            lambda view: (row := view.home_volume("sandbox-standard", f"home-{sandbox}")) and row.labels
+        )
+        with pytest.raises(Problem, match="another owner") as refused:
             await stage.backend.create(made_by, wait=5)
-        assert told.value.kind == "refused"
-        assert "u-2" not in str(told.value)
+        assert refused.value.kind == "refused"
+        assert "u-2" not in str(refused.value)
         with pytest.raises(Problem, match="another owner"):
             await stage.backend.get(made_by.id)
         # It may go, and takes nothing with it.
@@ -143,8 +145,8 @@ def test_the_volume_is_retained_before_the_claim_names_its_sandbox(cut: int | No
     async def act(stage: Stage) -> None:
         fill, stage.server.on_made = stage.server.on_made, lambda _: None
         stage.slot("standard-a-1")
-        await stage.told(lambda view: view.home_volume("sandbox-standard", "home-standard-a-1"))
-        asking = asyncio.create_task(stage.backend.create(asked(), wait=5))
+        await stage.wait_until(lambda view: view.home_volume("sandbox-standard", "home-standard-a-1"))
+        asking = asyncio.create_task(stage.backend.create(request_of(), wait=5))
         while not (claims := [thing for key, thing in stage.server.objects.items() if key[0] == "sandboxclaims"]):
             await asyncio.sleep(0)
         stage.server.failing += [cut] if cut else []
@@ -155,8 +157,8 @@ def test_the_volume_is_retained_before_the_claim_names_its_sandbox(cut: int | No
             await asyncio.sleep(0)
         assert "status" not in stage.server.objects["sandboxclaims", "sandbox-standard", claims[0]["metadata"]["name"]]
         fill(claims[0])
-        made = await asking
-        assert (made.ready, made.workspace.volume) == (True, "pvc-standard-a-1")
+        result = await asking
+        assert (result.ready, result.workspace.volume) == (True, "pvc-standard-a-1")
         patched = [path for method, path in stage.server.requests if method == "PATCH" and "volumes" in path]
         assert len(patched) == 1 + (cut is not None)
 
@@ -169,15 +171,15 @@ def test_the_volume_of_the_final_sandbox_is_retained() -> None:
         stage.slot("standard-a-1")
         stage.slot("standard-a-2")
         stage.warm.reverse()
-        await stage.told(lambda view: view.home_volume("sandbox-standard", "home-standard-a-2"))
+        await stage.wait_until(lambda view: view.home_volume("sandbox-standard", "home-standard-a-2"))
 
         def twice(claim: Any) -> None:
             adopted(stage, claim, "standard-a-1")
             fill(claim)
 
         stage.server.on_made = twice
-        made = await stage.backend.create(asked(), wait=5)
-        assert (made.ready, made.workspace.volume) == (True, "pvc-standard-a-2")
+        result = await stage.backend.create(request_of(), wait=5)
+        assert (result.ready, result.workspace.volume) == (True, "pvc-standard-a-2")
         volume = stage.server.objects["persistentvolumes", "", "pvc-standard-a-2"]
         assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
 
@@ -188,8 +190,8 @@ def test_a_cancelled_request_leaves_no_task() -> None:
     async def act(stage: Stage) -> None:
         stage.server.on_made = lambda _: None
         before = len(asyncio.all_tasks())
-        made = await stage.backend.create(asked(), wait=0.05)
-        assert made.workspace.state == "creating"
+        result = await stage.backend.create(request_of(), wait=0.05)
+        assert result.workspace.state == "creating"
         assert len(asyncio.all_tasks()) == before
 
     on_stage(act)
@@ -198,20 +200,20 @@ def test_a_cancelled_request_leaves_no_task() -> None:
 def test_a_late_sandbox_is_retained_before_it_counts_as_running() -> None:
     async def act(stage: Stage) -> None:
         fill, stage.server.on_made = stage.server.on_made, lambda _: None
-        made = await stage.backend.create(asked(), wait=0)
-        assert (made.ready, made.workspace.state) == (False, "creating")
-        key = ("sandboxclaims", "sandbox-standard", made.workspace.id)
+        result = await stage.backend.create(request_of(), wait=0)
+        assert (result.ready, result.workspace.state) == (False, "creating")
+        key = ("sandboxclaims", "sandbox-standard", result.workspace.id)
         fill(stage.server.objects[key])
-        found = await stage.backend.settled(made.workspace.id, wait=5)
+        found = await stage.backend.settled(result.workspace.id, wait=5)
         assert found is not None
         assert found.state == "running"
-        volume = stage.server.objects["persistentvolumes", "", f"pvc-{made.workspace.id}"]
+        volume = stage.server.objects["persistentvolumes", "", f"pvc-{result.workspace.id}"]
         assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
         await stage.backend.creator.finish()
-        assert (await stage.backend.get(made.workspace.id)).kept  # pyright: ignore[reportOptionalMemberAccess]
+        assert (await stage.backend.get(result.workspace.id)).kept  # pyright: ignore[reportOptionalMemberAccess]
         # It is looked after once, and not each time that somebody looks at it.
         before = len(stage.server.requests)
-        await stage.backend.get(made.workspace.id)
+        await stage.backend.get(result.workspace.id)
         assert len(stage.server.requests) == before + 1
 
     on_stage(act)
@@ -219,23 +221,23 @@ def test_a_late_sandbox_is_retained_before_it_counts_as_running() -> None:
 
 def test_a_cold_start_has_its_reason() -> None:
     async def act(stage: Stage) -> None:
-        made = await stage.backend.create(asked(), wait=5)
-        assert (made.ready, made.cold) == (True, "its class has no warm sandboxes")
-        with pytest.raises(Problem) as told:
-            await stage.backend.create(asked(key="another"), wait=5, warm_only=True)
-        assert (told.value.kind, told.value.retry_after) == ("pool-empty", 5)
+        result = await stage.backend.create(request_of(), wait=5)
+        assert (result.ready, result.cold) == (True, "its class has no warm sandboxes")
+        with pytest.raises(Problem) as refused:
+            await stage.backend.create(request_of(key="another"), wait=5, warm_only=True)
+        assert (refused.value.kind, refused.value.retry_after) == ("pool-empty", 5)
 
     on_stage(act)
 
 
 def test_the_same_key_for_a_different_request_is_refused() -> None:
     async def act(stage: Stage) -> None:
-        first = await stage.backend.create(asked(), wait=5)
-        again = await stage.backend.create(asked(), wait=5)
+        first = await stage.backend.create(request_of(), wait=5)
+        again = await stage.backend.create(request_of(), wait=5)
         assert (again.existed, again.workspace.id) == (True, first.workspace.id)
-        with pytest.raises(Problem) as told:
-            await stage.backend.create(asked(idle_after=timedelta(hours=1)), wait=5)
-        assert told.value.kind == "key-reused"
+        with pytest.raises(Problem) as refused:
+            await stage.backend.create(request_of(idle_after=timedelta(hours=1)), wait=5)
+        assert refused.value.kind == "key-reused"
 
     on_stage(act)
 
@@ -243,7 +245,7 @@ def test_the_same_key_for_a_different_request_is_refused() -> None:
 def test_one_key_for_two_classes_at_once_never_leaves_two_claims() -> None:
     async def act(stage: Stage) -> None:
         for number in range(30):
-            both = [asked(key=str(number), class_name=name) for name in ("standard", "other")]
+            both = [request_of(key=str(number), class_name=name) for name in ("standard", "other")]
             told = await asyncio.gather(*(stage.backend.create(one, wait=5) for one in both), return_exceptions=True)
             claims = [key for key in stage.server.objects if key[0] == "sandboxclaims" and key[2] == both[0].id]
             assert len(claims) <= 1
@@ -254,15 +256,15 @@ def test_one_key_for_two_classes_at_once_never_leaves_two_claims() -> None:
 
 def test_a_retry_after_a_lost_response_returns_the_same_workspace() -> None:
     async def act(stage: Stage) -> None:
-        made = stage.server.on_made
+        result = stage.server.on_made
 
         def lost(claim: Any) -> None:
-            stage.server.on_made = made
-            made(claim)
+            stage.server.on_made = result
+            result(claim)
             raise httpx2.ReadError("the connection broke")
 
         stage.server.on_made = lost
-        found = await stage.backend.create(asked(), wait=5)
+        found = await stage.backend.create(request_of(), wait=5)
         assert (found.ready, found.existed) == (True, True)
         assert len([key for key in stage.server.objects if key[0] == "sandboxclaims"]) == 1
 
@@ -273,13 +275,13 @@ def test_a_retry_after_a_lost_response_returns_the_same_workspace() -> None:
 def test_transient_errors_are_retried_with_a_limit(failure: Any) -> None:
     async def act(stage: Stage) -> None:
         stage.server.failing = [failure] * 3
-        assert (await stage.backend.create(asked(), wait=5)).ready
+        assert (await stage.backend.create(request_of(), wait=5)).ready
         await stage.backend.creator.finish()
         stage.server.failing = [failure] * 100
         before = len(stage.server.requests)
-        with pytest.raises(KubeApiError) as told:
+        with pytest.raises(KubeApiError) as refused:
             await stage.kube.find(CLAIMS, "any", "sandbox-standard")
-        assert (told.value.transient, len(stage.server.requests) - before) == (True, 6)
+        assert (refused.value.transient, len(stage.server.requests) - before) == (True, 6)
         stage.server.failing = []
 
     on_stage(act)
@@ -293,8 +295,8 @@ def test_fifty_claims_are_spread_by_free_sandboxes() -> None:
         stage.server.put("configmaps", {"metadata": releases, "data": told})
         pool(stage, named, 10, 10)
         pool(stage, f"{named}-1", 40, 40)
-        await stage.told(lambda view: len(view.pools("sandbox-standard")) == 2)
-        await stage.told(lambda view: view.current("sandbox-standard", "stable"))
+        await stage.wait_until(lambda view: len(view.pools("sandbox-standard")) == 2)
+        await stage.wait_until(lambda view: view.current("sandbox-standard", "stable"))
         pools = stage.backend.creator.pools
         chosen: list[str] = []
         with contextlib.ExitStack() as under_way:
@@ -312,15 +314,15 @@ def test_fifty_claims_are_spread_by_free_sandboxes() -> None:
 def test_a_deletion_leaves_a_record_for_its_owner_only() -> None:
     async def act(stage: Stage) -> None:
         shared = {"u-2": "rw"}
-        made = await stage.backend.create(asked(shared=shared, labels={"team": "red"}), wait=5)
-        id_ = made.workspace.id
+        result = await stage.backend.create(request_of(shared=shared, labels={"team": "red"}), wait=5)
+        id_ = result.workspace.id
         assert await listed(stage, Filter(reader="u-2")) == [id_]
         gone = await stage.backend.delete(id_, keep_for=timedelta(days=1))
         assert gone.state == "deleted"
-        await stage.told(lambda view: view.deleted(id_) and view.find(id_) == view.deleted(id_))
+        await stage.wait_until(lambda view: view.deleted(id_) and view.find(id_) == view.deleted(id_))
         found = await stage.backend.get(id_)
         assert found is not None
-        assert (found.state, found.labels, found.key) == ("deleted", {"team": "red"}, made.workspace.key)
+        assert (found.state, found.labels, found.key) == ("deleted", {"team": "red"}, result.workspace.key)
         assert await listed(stage, Filter(reader="u-1")) == []
         assert await listed(stage, Filter(reader="u-1", deleted=True)) == [id_]
         assert await listed(stage, Filter(reader="u-2", deleted=True)) == []
@@ -334,10 +336,10 @@ def test_a_deletion_leaves_a_record_for_its_owner_only() -> None:
 
 def test_concurrent_changes_are_all_applied() -> None:
     async def act(stage: Stage) -> None:
-        made = await stage.backend.create(asked(labels={"a": "1"}), wait=5)
+        result = await stage.backend.create(request_of(labels={"a": "1"}), wait=5)
         changes = [Changes(budget=None, labels={"b": str(number)}) for number in range(6)]
-        await asyncio.gather(*(stage.backend.update(made.workspace.id, one, wait=1) for one in changes))
-        found = await stage.backend.get(made.workspace.id)
+        await asyncio.gather(*(stage.backend.update(result.workspace.id, one, wait=1) for one in changes))
+        found = await stage.backend.get(result.workspace.id)
         assert found is not None
         assert set(found.labels) == {"b"}
 

@@ -33,7 +33,7 @@ async def was_deleted(stage: Stage, notes: dict[str, str]) -> None:
     spec = {"claimRef": ref, "persistentVolumeReclaimPolicy": "Retain"}
     about = {"name": "pvc-w-1", "labels": labels, "annotations": notes}
     stage.server.put("persistentvolumes", {"metadata": about, "spec": spec, "status": {"phase": "Released"}})
-    await stage.told(lambda view: view.deleted("w-1"))
+    await stage.wait_until(lambda view: view.deleted("w-1"))
 
 
 @pytest.mark.parametrize("days", [0, 90])
@@ -43,13 +43,13 @@ def test_deleting_a_deleted_workspace_cancels_its_move(days: int) -> None:
         due = now + timedelta(days=30)
         notes = {MOVING_TO: "other", DELETED_AT: format_timestamp(now), DESTROY_AFTER: format_timestamp(due)}
         await was_deleted(stage, notes)
-        told = await stage.backend.delete("w-1", keep_for=timedelta(days=days))
+        result = await stage.backend.delete("w-1", keep_for=timedelta(days=days))
         kept = stage.server.objects["persistentvolumes", "", "pvc-w-1"]["metadata"]["annotations"]
-        assert (told.state, MOVING_TO in kept) == ("deleted", False)
+        assert (result.state, MOVING_TO in kept) == ("deleted", False)
         # By being asked again it is never kept for longer.
-        assert parse_timestamp(kept[DESTROY_AFTER]) == told.destroy_after
-        assert told.destroy_after is not None
-        assert told.destroy_after <= datetime.now(UTC) + timedelta(days=min(days, 30), minutes=1)
+        assert parse_timestamp(kept[DESTROY_AFTER]) == result.destroy_after
+        assert result.destroy_after is not None
+        assert result.destroy_after <= datetime.now(UTC) + timedelta(days=min(days, 30), minutes=1)
 
     on_stage(act)
 
@@ -64,9 +64,9 @@ def test_a_clock_that_is_behind_does_not_shorten_the_retention(days: int) -> Non
         due = deleted + timedelta(days=30)
         notes = {DELETED_AT: format_timestamp(deleted), DESTROY_AFTER: format_timestamp(due)}
         await was_deleted(stage, notes)
-        told = await stage.backend.delete("w-1", keep_for=timedelta(days=days))
-        assert told.destroy_after is not None
-        assert told.destroy_after == parse_timestamp(format_timestamp(deleted + timedelta(days=days)))
+        result = await stage.backend.delete("w-1", keep_for=timedelta(days=days))
+        assert result.destroy_after is not None
+        assert result.destroy_after == parse_timestamp(format_timestamp(deleted + timedelta(days=days)))
 
     on_stage(act)
 
@@ -202,7 +202,7 @@ def test_a_restored_workspace_without_a_sandbox_is_deleted_with_its_data(days: i
         home = {"name": "home-w-1", "namespace": "sandbox-standard", "labels": marks}
         stage.server.put("persistentvolumeclaims", {"metadata": home, "spec": {"volumeName": "pvc-w-1"}})
         stage.server.put("sandboxclaims", claim)
-        await stage.told(lambda view: getattr(view.find("w-1"), "state", "deleted") == "creating")
+        await stage.wait_until(lambda view: getattr(view.find("w-1"), "state", "deleted") == "creating")
         await stage.backend.delete("w-1", keep_for=timedelta(days=days))
         kept = stage.server.objects["persistentvolumes", "", "pvc-w-1"]["metadata"]
         assert kept["annotations"][DELETED_AT] > "2026-11-01T00:00:00Z"

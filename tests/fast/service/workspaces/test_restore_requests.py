@@ -43,8 +43,8 @@ def house(**notes: str) -> tuple[FakeApiServer, Document]:
     shelf = FakeApiServer()
     for name in CATALOG.classes:
         space = f"sandbox-{name}"
-        told = {RELEASES_KEY: f"stable/{name}-t"}
-        shelf.put(CONFIGURATIONS, {"metadata": {"name": CONSTRAINTS, "namespace": space}, "data": told})
+        constraints = {RELEASES_KEY: f"stable/{name}-t"}
+        shelf.put(CONFIGURATIONS, {"metadata": {"name": CONSTRAINTS, "namespace": space}, "data": constraints})
         pod: dict[str, Any] = {"metadata": {"labels": {}}, "spec": {"securityContext": {}}}
         spec = {"podTemplate": pod, "volumeClaimTemplates": []}
         template = {"metadata": {"name": f"{name}-t", "namespace": space}, "spec": spec}

@@ -30,8 +30,8 @@ def shelf() -> FakeApiServer:
     """A class with slots, and one claim whose sandbox has its volume."""
     made = FakeApiServer()
     made.put(NAMESPACES, {"metadata": {"name": SPACE, "labels": {"sandbox.users.io/class": "box"}}})
-    told = {"storage": "slot"}
-    made.put(CONFIGURATIONS, {"metadata": {"name": "sandbox-class", "namespace": SPACE}, "data": told})
+    constraints = {"storage": "slot"}
+    made.put(CONFIGURATIONS, {"metadata": {"name": "sandbox-class", "namespace": SPACE}, "data": constraints})
     labels = {"sandbox.users.io/user": "u-1", "sandbox.users.io/workspace": "w-1", "example.com/else": "x"}
     spec: dict[str, Any] = {"warmPoolRef": {"name": "box-a"}, "additionalPodMetadata": {"labels": labels}}
     about = {"name": "mine", "namespace": SPACE, "uid": "claim-uid"}
@@ -55,7 +55,7 @@ def policy(shelf: FakeApiServer, volume: str = "pv-1") -> str:
     return found["spec"]["persistentVolumeReclaimPolicy"]
 
 
-def said(shelf: FakeApiServer) -> str | None:
+def retained_annotation(shelf: FakeApiServer) -> str | None:
     found = shelf.find(CLAIMS, "mine", SPACE)
     assert found is not None
     return (found["metadata"].get("annotations") or {}).get("sandbox.users.io/kept")
@@ -64,7 +64,7 @@ def said(shelf: FakeApiServer) -> str | None:
 def test_a_claimed_volume_is_retained_with_owner_labels(shelf: FakeApiServer) -> None:
     (kept,) = run(retain_all_volumes, shelf)
     assert (kept.outcome, kept.volume) == ("kept", "pv-1")
-    assert (policy(shelf), said(shelf)) == ("Retain", "true")
+    assert (policy(shelf), retained_annotation(shelf)) == ("Retain", "true")
     volume = shelf.find(VOLUMES, "pv-1")
     assert volume is not None
     assert volume["metadata"]["labels"] == {"sandbox.users.io/user": "u-1", "sandbox.users.io/workspace": "w-1"}
@@ -101,7 +101,7 @@ def test_missing_and_foreign_volumes_are_not_retained(shelf: FakeApiServer, miss
     (kept,) = run(retain_all_volumes, shelf)
     assert kept.outcome == "waiting"
     assert kept.why
-    assert said(shelf) is None
+    assert retained_annotation(shelf) is None
     if missing != "volume":
         assert policy(shelf) == "Delete"
 
@@ -123,9 +123,9 @@ def test_an_interrupted_pass_annotates_only_retained_volumes(shelf: FakeApiServe
     shelf.before = killed
     with pytest.raises(Killed):
         run(retain_all_volumes, shelf)
-    assert said(shelf) is None
+    assert retained_annotation(shelf) is None
     assert [one.outcome for one in run(retain_all_volumes, shelf)] == ["kept"]
-    assert (policy(shelf), said(shelf)) == ("Retain", "true")
+    assert (policy(shelf), retained_annotation(shelf)) == ("Retain", "true")
 
 
 @pytest.mark.parametrize("change", [1, 2])
@@ -137,7 +137,7 @@ def test_two_passes_at_once_have_the_result_of_one(shelf: FakeApiServer, change:
 
     shelf.before = beside
     assert [one.outcome for one in run(retain_all_volumes, shelf)] == ["overtaken"]
-    assert (policy(shelf), said(shelf)) == ("Retain", "true")
+    assert (policy(shelf), retained_annotation(shelf)) == ("Retain", "true")
 
 
 def test_a_refused_volume_does_not_stop_the_others(shelf: FakeApiServer) -> None:
@@ -152,7 +152,7 @@ def test_a_refused_volume_does_not_stop_the_others(shelf: FakeApiServer) -> None
 
     shelf.before = refusing
     first, other = run(retain_all_volumes, shelf)
-    assert (first.outcome, first.why, said(shelf)) == ("refused", "not by you", None)
+    assert (first.outcome, first.why, retained_annotation(shelf)) == ("refused", "not by you", None)
     assert (other.outcome, policy(shelf, "pv-9")) == ("kept", "Retain")
 
 
@@ -224,10 +224,10 @@ def test_another_owners_volume_is_not_handed_over_or_changed(
     # Whoever asked is told of it, and not of whom.
     assert "another owner" in kept.why
     assert "u-2" not in kept.why
-    assert said(shelf) is None
+    assert retained_annotation(shelf) is None
     assert shelf.find(VOLUMES, "pv-1") == before
-    (told,) = [row for row in caplog.records if row.name == AUDIT]
-    assert told.__dict__["facts"] == {
+    (audited,) = [row for row in caplog.records if row.name == AUDIT]
+    assert audited.__dict__["facts"] == {
         "volume": "pv-1",
         "owner": "u-2",
         "claimed_by": "u-1",

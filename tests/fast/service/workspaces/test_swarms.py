@@ -33,12 +33,12 @@ SPACE = "sandbox-box"
 KEPT = timedelta(days=30)
 
 
-def asked(
+def swarm_of(
     count: int = 3, task: str = "t-1", owner: str = "u-1", kind: str = "shared", class_name: str = "box"
 ) -> Swarm:
     image = f"registry.example.com/sandbox@sha256:{'0' * 64}"
-    said: dict[str, Any] = {"name": class_name, "image": image, "storage": {"kind": kind, "size": "5Gi"}}
-    (plan,) = plans(read({"aws:region": "us-east-1", "agent-environment:sandboxClasses": [said]}, "dev"))
+    settings: dict[str, Any] = {"name": class_name, "image": image, "storage": {"kind": kind, "size": "5Gi"}}
+    (plan,) = plans(read({"aws:region": "us-east-1", "agent-environment:sandboxClasses": [settings]}, "dev"))
     return swarm(plan, releases_of(plan)[0], task, count, owner=owner)
 
 
@@ -54,8 +54,8 @@ class Controlled(FakeApiServer):
         claims = {key[1:]: one for key, one in self.objects.items() if key[0] is CLAIMS}
         for number, (_, claim) in enumerate(sorted(claims.items())):
             able = number < self.able
-            told = {"type": "Ready", "status": str(able), "message": "" if able else "exceeded quota: sandbox"}
-            claim["status"] = {"conditions": [told], "sandbox": {"name": claim["metadata"]["name"]}}
+            condition = {"type": "Ready", "status": str(able), "message": "" if able else "exceeded quota: sandbox"}
+            claim["status"] = {"conditions": [condition], "sandbox": {"name": claim["metadata"]["name"]}}
 
     def quota(self, **used: str) -> None:
         about = {"name": "sandbox", "namespace": SPACE}
@@ -68,13 +68,13 @@ class Controlled(FakeApiServer):
         return [name for kind in (CLAIMS, POOLS, TEMPLATES, VOLUME_CLAIMS) for name in self.names(kind)]
 
 
-def made(shelf: Controlled, of: Swarm) -> dict[str, str]:
+def create_or_join(shelf: Controlled, of: Swarm) -> dict[str, str]:
     return run(create_swarm, shelf, of, timeout=5, pause=shelf.pause, clock=lambda: shelf.now)
 
 
 def test_a_swarm_has_its_members_and_shared_objects() -> None:
     shelf = Controlled()
-    found = made(shelf, asked())
+    found = create_or_join(shelf, swarm_of())
     assert list(found) == ["t-1-0", "t-1-1", "t-1-2"] == shelf.names(CLAIMS)
     (template,) = shelf.list(TEMPLATES, SPACE)
     (pool,) = shelf.list(POOLS, SPACE)
@@ -86,7 +86,7 @@ def test_a_swarm_has_its_members_and_shared_objects() -> None:
 
 
 def test_all_objects_of_a_swarm_have_task_and_owner_labels() -> None:
-    of = asked()
+    of = swarm_of()
     whose = {"sandbox.users.io/user": "u-1", "sandbox.users.io/task": "t-1"}
     for one in (of.volume, of.template, of.pool, *of.claims):
         assert whose.items() <= one["metadata"]["labels"].items()
@@ -96,11 +96,11 @@ def test_all_objects_of_a_swarm_have_task_and_owner_labels() -> None:
 
 def test_a_repeated_request_returns_the_same_swarm() -> None:
     shelf = Controlled()
-    first = made(shelf, asked())
+    first = create_or_join(shelf, swarm_of())
     before = {key: one["metadata"]["uid"] for key, one in shelf.objects.items()}
     # Its own members use up the room that it needed.
     shelf.quota(pods="10")
-    assert made(shelf, asked()) == first
+    assert create_or_join(shelf, swarm_of()) == first
     after = {key: one["metadata"]["uid"] for key, one in shelf.objects.items() if key[0] is not QUOTAS}
     assert after == before
 
@@ -115,9 +115,9 @@ def test_an_interrupted_creation_is_completed(change: int) -> None:
 
     shelf.before = killed
     with pytest.raises(Killed):
-        made(shelf, asked())
+        create_or_join(shelf, swarm_of())
     shelf.before = lambda _: None
-    assert len(made(shelf, asked())) == 3
+    assert len(create_or_join(shelf, swarm_of())) == 3
     run(delete_swarm, shelf, SPACE, "t-1", KEPT, pause=shelf.pause)
     assert shelf.left == []
 
@@ -129,17 +129,17 @@ def test_nothing_is_created_if_the_quota_is_too_small(used: dict[str, str], word
     shelf = Controlled()
     shelf.quota(**used)
     with pytest.raises(SwarmError, match=word):
-        made(shelf, asked())
+        create_or_join(shelf, swarm_of())
     assert shelf.left == []
     shelf.quota(pods="7", **{"requests.storage": "80Gi", "persistentvolumeclaims": "16"})
-    assert len(made(shelf, asked())) == 3
+    assert len(create_or_join(shelf, swarm_of())) == 3
 
 
 def test_an_incomplete_swarm_is_deleted_with_a_reason() -> None:
     # One comes up; somebody else took the room of the others meanwhile.
     shelf = Controlled(able=1)
     with pytest.raises(SwarmError, match="1 of 3 sandboxes became ready in 5 s: t-1-1 is not ready: exceeded quota"):
-        made(shelf, asked())
+        create_or_join(shelf, swarm_of())
     assert shelf.left == []
 
 
@@ -152,18 +152,18 @@ def test_a_partly_refused_swarm_is_deleted() -> None:
 
     shelf.before = refusing
     with pytest.raises(SwarmError, match="refused a part of it: exceeded quota"):
-        made(shelf, asked())
+        create_or_join(shelf, swarm_of())
     assert shelf.left == []
 
 
 def test_a_task_belongs_to_one_owner() -> None:
     shelf = Controlled()
-    made(shelf, asked())
+    create_or_join(shelf, swarm_of())
     before = shelf.left
     with pytest.raises(SwarmError, match="choose another task"):
-        made(shelf, asked(owner="u-2"))
+        create_or_join(shelf, swarm_of(owner="u-2"))
     assert shelf.left == before
-    made(shelf, asked(task="t-2", owner="u-2"))
+    create_or_join(shelf, swarm_of(task="t-2", owner="u-2"))
     run(delete_swarm, shelf, SPACE, "t-1", KEPT, pause=shelf.pause)
     assert all("t-2" in name for name in shelf.left)
     run(delete_swarm, shelf, SPACE, "t-1", KEPT, pause=shelf.pause)
@@ -171,7 +171,12 @@ def test_a_task_belongs_to_one_owner() -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [lambda: asked(count=0), lambda: asked(count=501), lambda: asked(kind="slot"), lambda: asked(task="No such")],
+    [
+        lambda: swarm_of(count=0),
+        lambda: swarm_of(count=501),
+        lambda: swarm_of(kind="slot"),
+        lambda: swarm_of(task="No such"),
+    ],
 )
 def test_an_invalid_swarm_is_refused(wrong: Callable[[], Swarm]) -> None:
     with pytest.raises(ValueError, match=r"swarm|task"):
@@ -189,30 +194,30 @@ def test_needs_are_compared_with_the_rest_of_the_quota() -> None:
     assert (
         quota_shortfalls(quota, {"requests.cpu": Decimal("0.5"), "pods": Decimal(2), "limits.cpu": Decimal(99)}) == []
     )
-    (told,) = quota_shortfalls(quota, {"requests.cpu": Decimal("0.6")})
-    assert told == "requests.cpu: 600m needed, 500m of 2 left"
+    (shortfall,) = quota_shortfalls(quota, {"requests.cpu": Decimal("0.6")})
+    assert shortfall == "requests.cpu: 600m needed, 500m of 2 left"
     assert quota_shortfalls({}, {"pods": Decimal(9)}) == []
 
 
 def test_a_running_swarm_is_not_deleted_for_a_failed_member() -> None:
     shelf = Controlled(able=3)
-    made(shelf, asked())
+    create_or_join(shelf, swarm_of())
     stood = set(shelf.left)
     # Two more were asked for, and there is room for none of them.
     with pytest.raises(SwarmError, match="3 of 5"):
-        made(shelf, asked(5))
+        create_or_join(shelf, swarm_of(5))
     assert set(shelf.left) == stood
     # One of them failed since, and the others are worked in.
     shelf.able = 2
     shelf.pause(0)
     with pytest.raises(SwarmError, match="2 of 3"):
-        made(shelf, asked())
+        create_or_join(shelf, swarm_of())
     assert set(shelf.left) == stood
 
 
 def test_a_refusal_deletes_nothing_of_a_running_swarm() -> None:
     shelf = Controlled()
-    made(shelf, asked())
+    create_or_join(shelf, swarm_of())
     stood = set(shelf.left)
 
     def refused(_: int) -> None:
@@ -220,7 +225,7 @@ def test_a_refusal_deletes_nothing_of_a_running_swarm() -> None:
 
     shelf.before = refused
     with pytest.raises(SwarmError, match="etcd is busy"):
-        made(shelf, asked())
+        create_or_join(shelf, swarm_of())
     assert set(shelf.left) == stood
 
 
@@ -239,13 +244,13 @@ def beside(shelf: Controlled, act: Callable[[], object]) -> Callable[[float], No
 
 def test_a_timeout_leaves_a_swarm_that_was_handed_over() -> None:
     shelf = Controlled(able=2)
-    given: list[dict[str, str]] = []
-    pause = beside(shelf, lambda: given.append(made(shelf, asked(2))))
+    handed_over: list[dict[str, str]] = []
+    pause = beside(shelf, lambda: handed_over.append(create_or_join(shelf, swarm_of(2))))
     with pytest.raises(SwarmError, match="2 of 5"):
-        run(create_swarm, shelf, asked(5), timeout=5, pause=pause, clock=lambda: shelf.now)
-    assert [*given[0]] == ["t-1-0", "t-1-1"] == shelf.names(CLAIMS)
+        run(create_swarm, shelf, swarm_of(5), timeout=5, pause=pause, clock=lambda: shelf.now)
+    assert [*handed_over[0]] == ["t-1-0", "t-1-1"] == shelf.names(CLAIMS)
     assert shelf.names(VOLUME_CLAIMS) == ["shared-t-1"]
-    assert made(shelf, asked(2)) == given[0]
+    assert create_or_join(shelf, swarm_of(2)) == handed_over[0]
 
 
 def test_a_timeout_leaves_a_swarm_that_was_created_again() -> None:
@@ -254,11 +259,11 @@ def test_a_timeout_leaves_a_swarm_that_was_created_again() -> None:
     def anew() -> None:
         run(delete_swarm, shelf, SPACE, "t-1", KEPT, pause=shelf.pause)
         assert shelf.left == []
-        made(shelf, asked(2))
+        create_or_join(shelf, swarm_of(2))
 
-    with pytest.raises(SwarmError, match="being deleted") as told:
-        run(create_swarm, shelf, asked(5), timeout=5, pause=beside(shelf, anew), clock=lambda: shelf.now)
-    assert told.value.kind == "busy"
+    with pytest.raises(SwarmError, match="being deleted") as refused:
+        run(create_swarm, shelf, swarm_of(5), timeout=5, pause=beside(shelf, anew), clock=lambda: shelf.now)
+    assert refused.value.kind == "busy"
     assert shelf.names(CLAIMS) == ["t-1-0", "t-1-1"]
     assert shelf.names(VOLUME_CLAIMS) == ["shared-t-1"]
 
@@ -275,14 +280,14 @@ def test_an_abandoned_swarm_is_not_handed_over() -> None:
             assert run(swarm_outcome.mark_given_up, shelf, SPACE, "t-1", pool["metadata"]["uid"]) == "given-up"
 
     shelf.before = give_up
-    with pytest.raises(SwarmError, match="being deleted") as told:
-        run(create_swarm, shelf, asked(2, task="t-1"), timeout=5, pause=shelf.pause, clock=lambda: shelf.now)
-    assert told.value.kind == "busy"
+    with pytest.raises(SwarmError, match="being deleted") as refused:
+        run(create_swarm, shelf, swarm_of(2, task="t-1"), timeout=5, pause=shelf.pause, clock=lambda: shelf.now)
+    assert refused.value.kind == "busy"
     # Whoever asks next ends what there is left, and then has one.
     with pytest.raises(SwarmError, match="being deleted"):
-        made(shelf, asked(2))
+        create_or_join(shelf, swarm_of(2))
     assert shelf.left == []
-    assert len(made(shelf, asked(2))) == 2
+    assert len(create_or_join(shelf, swarm_of(2))) == 2
 
 
 def test_two_classes_at_once_leave_one_swarm_at_most() -> None:
@@ -291,23 +296,23 @@ def test_two_classes_at_once_leave_one_swarm_at_most() -> None:
     def other(number: int) -> None:
         if number == 3:  # its pool
             shelf.before = lambda _: None
-            made(shelf, asked(class_name="other"))
+            create_or_join(shelf, swarm_of(class_name="other"))
 
     shelf.before = other
     with pytest.raises(SwarmError, match="of class other") as refused:
-        made(shelf, asked())
+        create_or_join(shelf, swarm_of())
     assert refused.value.kind == "key-reused"
     assert {space for kind, space, _ in shelf.objects if kind is not QUOTAS} == {"sandbox-other"}
 
 
 def test_suspended_members_count_as_ready() -> None:
     shelf = Controlled()
-    first = made(shelf, asked())
+    first = create_or_join(shelf, swarm_of())
     shelf.able = 0
     for claim in shelf.list(CLAIMS, SPACE):
         shelf.patch(CLAIMS, claim, {"metadata": {"annotations": {SUSPENDED_BECAUSE: "idle"}}})
     shelf.pause(0)
-    assert made(shelf, asked()) == first
+    assert create_or_join(shelf, swarm_of()) == first
 
 
 class Busy(Controlled):
@@ -353,7 +358,7 @@ PLACES = [("make", TEMPLATES), ("make", CLAIMS), ("list", CLAIMS), ("list", POOL
 @pytest.mark.parametrize(("call", "kind"), PLACES)
 def test_a_short_outage_does_not_fail_a_swarm(call: str, kind: Any, code: int, heard: bool) -> None:
     shelf = Busy(call, kind, 3, code, heard=heard)
-    assert len(made(shelf, asked())) == 3
+    assert len(create_or_join(shelf, swarm_of())) == 3
     assert shelf.times == 0
     pool = run(swarm_outcome.pool_of, shelf, SPACE, "t-1")
     assert pool is not None
@@ -363,13 +368,13 @@ def test_a_short_outage_does_not_fail_a_swarm(call: str, kind: Any, code: int, h
 @pytest.mark.parametrize(("call", "kind"), PLACES)
 def test_a_swarm_stays_during_an_outage_and_is_completed_later(call: str, kind: Any) -> None:
     shelf = Busy(call, kind, float("inf"))
-    with pytest.raises(SwarmError, match="the API server is unavailable") as told:
-        made(shelf, asked())
-    assert told.value.kind == "unavailable"
+    with pytest.raises(SwarmError, match="the API server is unavailable") as refused:
+        create_or_join(shelf, swarm_of())
+    assert refused.value.kind == "unavailable"
     assert shelf.now >= 5
     shelf.times = 0
     before = {key: one["metadata"]["uid"] for key, one in shelf.objects.items()}
-    assert len(made(shelf, asked())) == 3
+    assert len(create_or_join(shelf, swarm_of())) == 3
     assert before.items() <= {key: one["metadata"]["uid"] for key, one in shelf.objects.items()}.items()
 
 
@@ -378,21 +383,21 @@ def test_a_request_in_an_outage_leaves_another_requests_swarm() -> None:
 
     def another() -> None:
         shelf.times = float("inf")
-        with pytest.raises(SwarmError) as told:
-            made(shelf, asked(6))
-        assert told.value.kind == "unavailable"
+        with pytest.raises(SwarmError) as refused:
+            create_or_join(shelf, swarm_of(6))
+        assert refused.value.kind == "unavailable"
         shelf.times = 0
 
-    found = run(create_swarm, shelf, asked(5), timeout=60, pause=beside(shelf, another), clock=lambda: shelf.now)
+    found = run(create_swarm, shelf, swarm_of(5), timeout=60, pause=beside(shelf, another), clock=lambda: shelf.now)
     assert len(found) == 5
 
 
 def test_objects_created_without_a_response_are_deleted_too() -> None:
     shelf = Busy("make", CLAIMS, 0, heard=False)
-    made(shelf, asked(3))
+    create_or_join(shelf, swarm_of(3))
     shelf.able, shelf.times = 3, 1
     with pytest.raises(SwarmError, match="3 of 5"):
-        made(shelf, asked(5))
+        create_or_join(shelf, swarm_of(5))
     assert shelf.names(CLAIMS) == ["t-1-0", "t-1-1", "t-1-2"]
 
 
@@ -419,9 +424,9 @@ class Homes(Controlled):
 
 def test_a_swarm_with_a_volume_that_cannot_be_retained_is_refused() -> None:
     shelf = Homes("t-1-1")
-    with pytest.raises(SwarmError, match=r"the volume of t-1-1 cannot be retained: .*another owner") as told:
-        made(shelf, asked())
-    assert told.value.kind == "refused"
+    with pytest.raises(SwarmError, match=r"the volume of t-1-1 cannot be retained: .*another owner") as refused:
+        create_or_join(shelf, swarm_of())
+    assert refused.value.kind == "refused"
     assert shelf.names(CLAIMS) == shelf.names(POOLS) == []
     theirs = shelf.find(VOLUMES, "pv-t-1-1")
     assert theirs is not None
@@ -437,7 +442,7 @@ def test_all_volumes_are_retained_before_the_handover() -> None:
         kept.append(policies.count("Retain"))
 
     shelf.before = handing
-    made(shelf, asked())
+    create_or_join(shelf, swarm_of())
     # What is changed last is its pool.
     assert kept[-1] == 3
     pool = run(swarm_outcome.pool_of, shelf, SPACE, "t-1")
@@ -447,8 +452,8 @@ def test_all_volumes_are_retained_before_the_handover() -> None:
 
 def test_a_volume_that_cannot_be_retained_deletes_nothing_of_a_running_swarm() -> None:
     shelf = Homes("t-1-4")
-    made(shelf, asked(3))
+    create_or_join(shelf, swarm_of(3))
     with pytest.raises(SwarmError, match="t-1-4"):
-        made(shelf, asked(5))
+        create_or_join(shelf, swarm_of(5))
     assert shelf.names(CLAIMS) == ["t-1-0", "t-1-1", "t-1-2"]
     assert shelf.names(POOLS) != []
