@@ -32,6 +32,8 @@ FOLDERS = (
     "tests/fast/service/credentials",
     "tests/fast/service/http",
     "tests/fast/service/ledger",
+    "tests/fast/service/loops",
+    "tests/fast/service/workspaces",
     "tests/fast/workflows",
     "tests/live/cli",
     "tests/live/guardrails",

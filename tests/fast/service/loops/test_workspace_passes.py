@@ -102,24 +102,26 @@ class Sees:
     name = "sees"
 
     def __init__(self, at: datetime | None, *, fails: bool = False) -> None:
-        self.at, self.fails, self.asked = at, fails, 0
+        self.at, self.fails, self.queries = at, fails, 0
         self.quiet: set[str] = set()
 
     async def seen(
-        self, asked: Sequence[Workspace], limits: Mapping[str, Limits], now: datetime
+        self, workspaces: Sequence[Workspace], limits: Mapping[str, Limits], now: datetime
     ) -> Mapping[str, Activity]:
-        self.asked += 1
+        self.queries += 1
         assert limits["box"].suspend_after is not None
-        assert len(asked) <= MOST
+        assert len(workspaces) <= MOST
         if self.fails:
             raise OSError("it is away")
-        return {one.id: Activity(self.name, self.at and now if one.id not in self.quiet else None) for one in asked}
+        return {
+            one.id: Activity(self.name, self.at and now if one.id not in self.quiet else None) for one in workspaces
+        }
 
 
 def test_sources_are_queried_only_for_idle_workspaces(house: House) -> None:
     quiet, busy, broken = Sees(None), Sees(START), Sees(None, fails=True)
     assert run(suspend_idle, house.context(sources=[quiet]), always).steps == 0
-    assert quiet.asked == 0
+    assert quiet.queries == 0
     house.pass_(HOUR)
     assert run(suspend_idle, house.context(sources=[busy]), always).steps == 0
     # One that cannot be asked keeps everybody awake, whatever the others say.
@@ -171,7 +173,7 @@ def test_workspaces_with_activity_do_not_block_idle_ones() -> None:
     source.quiet = {"w-007", "w-099"}
     house.pass_(HOUR)
     done = run(suspend_idle, house.context(sources=[source]), always)
-    assert (done.steps, done.more, source.asked) == (2, False, 2)
+    assert (done.steps, done.more, source.queries) == (2, False, 2)
     assert {house.mode(name) for name in source.quiet} == {"Suspended"}
     assert house.mode("w-008") == "Running"
 
@@ -182,7 +184,7 @@ def test_an_unavailable_source_is_queried_once_per_pass() -> None:
         house.workspace(f"w-{number:03}")
     house.pass_(HOUR)
     assert run(suspend_idle, house.context(sources=[source]), always) == PassResult()
-    assert source.asked == 1
+    assert source.queries == 1
 
 
 def test_permanently_refused_workspaces_do_not_block_the_others() -> None:
@@ -215,8 +217,8 @@ def test_a_pass_stops_when_its_replica_no_longer_leads() -> None:
     for number in range(5):
         house.workspace(f"w-{number}")
     house.pass_(HOUR)
-    asked = iter([True, True, False])
-    assert run(suspend_idle, house.context(), lambda: next(asked)).steps == 2
+    answers = iter([True, True, False])
+    assert run(suspend_idle, house.context(), lambda: next(answers)).steps == 2
 
 
 def test_a_pass_stops_at_an_overloaded_server() -> None:

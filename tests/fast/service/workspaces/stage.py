@@ -88,7 +88,7 @@ async def staged(*classes: Object, **service: Any) -> AsyncGenerator[Stage]:
         kube = KubeClient(client, pause=lambda _: asyncio.sleep(0))
         backend = KubernetesBackend(kube, catalog, metrics, now=kube.clock.now)
         stage = Stage(server, kube, catalog, backend, metrics)
-        server.on_made = lambda made: stage.fill(made) if made.get("kind") == "SandboxClaim" else None
+        server.on_made = lambda created: stage.fill(created) if created.get("kind") == "SandboxClaim" else None
         async with running_backend(backend):
             while not backend.is_synced():
                 await asyncio.sleep(0)

@@ -30,11 +30,11 @@ def on_stage(act: Callable[[Stage], Awaitable[None]], *classes: Any) -> None:
     asyncio.run(play())
 
 
-def pool(stage: Stage, name: str, ready: int, wanted: int = 2) -> None:
+def pool(stage: Stage, name: str, ready: int, replicas: int = 2) -> None:
     labels = {"sandbox.users.io/class": "standard", "sandbox.users.io/channel": "stable"}
     about = {"name": name, "namespace": "sandbox-standard", "labels": labels}
     counted = {"readyReplicas": ready}
-    stage.server.put("sandboxwarmpools", {"metadata": about, "spec": {"replicas": wanted}, "status": counted})
+    stage.server.put("sandboxwarmpools", {"metadata": about, "spec": {"replicas": replicas}, "status": counted})
 
 
 def test_a_warm_volume_is_retained_before_the_handover() -> None:
@@ -246,10 +246,12 @@ def test_one_key_for_two_classes_at_once_never_leaves_two_claims() -> None:
     async def act(stage: Stage) -> None:
         for number in range(30):
             both = [request_of(key=str(number), class_name=name) for name in ("standard", "other")]
-            told = await asyncio.gather(*(stage.backend.create(one, wait=5) for one in both), return_exceptions=True)
+            outcomes = await asyncio.gather(
+                *(stage.backend.create(one, wait=5) for one in both), return_exceptions=True
+            )
             claims = [key for key in stage.server.objects if key[0] == "sandboxclaims" and key[2] == both[0].id]
             assert len(claims) <= 1
-            assert sum(not isinstance(one, BaseException) for one in told) <= len(claims)
+            assert sum(not isinstance(one, BaseException) for one in outcomes) <= len(claims)
 
     on_stage(act, {"name": "standard"}, {"name": "other"})
 
@@ -291,8 +293,8 @@ def test_fifty_claims_are_spread_by_free_sandboxes() -> None:
     async def act(stage: Stage) -> None:
         named = stage.catalog.get("standard").release("stable").name()
         releases = {"name": "sandbox-class", "namespace": "sandbox-standard"}
-        told = {"releases": f"stable/{named},stable/{named}-1"}
-        stage.server.put("configmaps", {"metadata": releases, "data": told})
+        data = {"releases": f"stable/{named},stable/{named}-1"}
+        stage.server.put("configmaps", {"metadata": releases, "data": data})
         pool(stage, named, 10, 10)
         pool(stage, f"{named}-1", 40, 40)
         await stage.wait_until(lambda view: len(view.pools("sandbox-standard")) == 2)

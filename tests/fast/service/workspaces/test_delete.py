@@ -73,12 +73,12 @@ def test_a_clock_that_is_behind_does_not_shorten_the_retention(days: int) -> Non
 
 def test_a_deletion_cancels_a_move_that_is_about_to_start() -> None:
     async def act(stage: Stage) -> None:
-        made = await stage.backend.create(CreateRequest("u-1", "user", "standard", "u-1"), wait=5)
-        name = made.workspace.volume or ""
+        created = await stage.backend.create(CreateRequest("u-1", "user", "standard", "u-1"), wait=5)
+        name = created.workspace.volume or ""
         volume = stage.server.objects["persistentvolumes", "", name]
         volume["metadata"].setdefault("annotations", {})[MOVING_TO] = "other"
         stage.server.put("persistentvolumes", volume)
-        await stage.backend.delete(made.workspace.id, keep_for=timedelta(days=1))
+        await stage.backend.delete(created.workspace.id, keep_for=timedelta(days=1))
         kept = stage.server.objects["persistentvolumes", "", name]["metadata"]["annotations"]
         assert DELETED_AT in kept
         assert MOVING_TO not in kept
@@ -91,8 +91,8 @@ def test_a_completed_deletion_has_the_same_timestamp(step: str, ago: int) -> Non
     """The first replica was killed after it recorded the deletion, or after it deleted the claim."""
 
     async def act(stage: Stage) -> None:
-        made = await stage.backend.create(CreateRequest("u-1", "user", "standard", "u-1"), wait=5)
-        name, volume = made.workspace.id, made.workspace.volume or ""
+        created = await stage.backend.create(CreateRequest("u-1", "user", "standard", "u-1"), wait=5)
+        name, volume = created.workspace.id, created.workspace.volume or ""
         recorded = datetime.now(UTC) - timedelta(seconds=ago)
         about = stage.server.objects["persistentvolumes", "", volume]["metadata"]
         about["annotations"] = {
@@ -148,13 +148,13 @@ def test_data_with_requested_destruction_is_not_restored(how: str, *, kept_first
 
 def test_a_claim_that_is_being_deleted_is_not_reported_as_retained() -> None:
     async def act(stage: Stage) -> None:
-        made = await stage.backend.create(ASKED, wait=5)
+        created = await stage.backend.create(ASKED, wait=5)
         claim = stage.server.objects["sandboxclaims", "sandbox-standard", ASKED.id]
         await stage.backend.delete(ASKED.id, keep_for=timedelta(0))
         # The API server keeps it until its pod is gone.
         going = {**claim["metadata"], "deletionTimestamp": "2026-11-18T20:00:00Z"}
         stage.server.put("sandboxclaims", {**claim, "metadata": going})
-        assert made.workspace.volume is not None
+        assert created.workspace.volume is not None
         with pytest.raises(Problem, match="being destroyed"):
             await stage.backend.create(ASKED, wait=5)
         # To ask for less, while it goes, takes nothing of the request back.
@@ -169,7 +169,7 @@ def test_a_claim_created_during_requested_destruction_is_deleted() -> None:
     """Somebody returns in the moment in which the data is requested to be destroyed."""
 
     async def act(stage: Stage) -> None:
-        made = await stage.backend.create(ASKED, wait=5)
+        created = await stage.backend.create(ASKED, wait=5)
         claim = stage.server.objects["sandboxclaims", "sandbox-standard", ASKED.id]
         await stage.backend.delete(ASKED.id, keep_for=timedelta(days=30))
         shorten = stage.backend._shorten_retention
@@ -182,7 +182,7 @@ def test_a_claim_created_during_requested_destruction_is_deleted() -> None:
         stage.backend._shorten_retention = raced
         await stage.backend.delete(ASKED.id, keep_for=timedelta(0))
         assert ("sandboxclaims", "sandbox-standard", ASKED.id) not in stage.server.objects
-        kept = stage.server.objects["persistentvolumes", "", made.workspace.volume or ""]["metadata"]
+        kept = stage.server.objects["persistentvolumes", "", created.workspace.volume or ""]["metadata"]
         assert DELETED_AT in kept["annotations"]
 
     on_stage(act)

@@ -52,13 +52,13 @@ def another(stage: Stage) -> KubernetesBackend:
 
 
 async def made_and_deleted(stage: Stage) -> None:
-    made = await stage.backend.create(ASKED, wait=5)
-    assert made.workspace.volume == "pvc-s1"
+    created = await stage.backend.create(ASKED, wait=5)
+    assert created.workspace.volume == "pvc-s1"
     assert (await stage.backend.delete(ASKED.id, keep_for=timedelta(days=7))).state == "deleted"
 
 
-async def heard(told: Callable[[], bool]) -> None:
-    while not told():
+async def heard(condition: Callable[[], bool]) -> None:
+    while not condition():
         await asyncio.sleep(0)
 
 
@@ -80,9 +80,9 @@ def test_a_replica_with_a_lagging_watch_finds_the_retained_volume(how: str) -> N
         keeping_up = asyncio.create_task(replica.run())
         await heard(replica.is_synced)
         volumes._put = lambda _: None
-        made = await stage.backend.create(ASKED, wait=5)
+        created = await stage.backend.create(ASKED, wait=5)
         await heard(lambda: replica.view.find(ASKED.id) is not None)
-        assert made.ready
+        assert created.ready
         await stage.backend.delete(ASKED.id, keep_for=timedelta(days=7))
         await heard(lambda: replica.view.find(ASKED.id) is None)
         with pytest.raises(Back) as back:

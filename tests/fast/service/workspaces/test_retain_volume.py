@@ -28,16 +28,16 @@ SPACE = "sandbox-box"
 @pytest.fixture
 def shelf() -> FakeApiServer:
     """A class with slots, and one claim whose sandbox has its volume."""
-    made = FakeApiServer()
-    made.put(NAMESPACES, {"metadata": {"name": SPACE, "labels": {"sandbox.users.io/class": "box"}}})
+    server = FakeApiServer()
+    server.put(NAMESPACES, {"metadata": {"name": SPACE, "labels": {"sandbox.users.io/class": "box"}}})
     constraints = {"storage": "slot"}
-    made.put(CONFIGURATIONS, {"metadata": {"name": "sandbox-class", "namespace": SPACE}, "data": constraints})
+    server.put(CONFIGURATIONS, {"metadata": {"name": "sandbox-class", "namespace": SPACE}, "data": constraints})
     labels = {"sandbox.users.io/user": "u-1", "sandbox.users.io/workspace": "w-1", "example.com/else": "x"}
     spec: dict[str, Any] = {"warmPoolRef": {"name": "box-a"}, "additionalPodMetadata": {"labels": labels}}
     about = {"name": "mine", "namespace": SPACE, "uid": "claim-uid"}
-    made.put(CLAIMS, {"metadata": about, "spec": spec, "status": {"sandbox": {"name": "box-a-1"}}})
-    slot(made, "box-a-1", "pv-1")
-    return made
+    server.put(CLAIMS, {"metadata": about, "spec": spec, "status": {"sandbox": {"name": "box-a-1"}}})
+    slot(server, "box-a-1", "pv-1")
+    return server
 
 
 def slot(shelf: FakeApiServer, sandbox: str, volume: str, owner: str = "claim-uid") -> None:

@@ -54,13 +54,13 @@ class World:
     def settle(self) -> None:
         """What the controller does meanwhile, and more time than anybody waits for."""
         for pool in [*self.shelf.list(POOLS, SPACE)]:
-            about, wanted = pool["metadata"], pool["spec"]["replicas"]
-            status = {"readyReplicas": wanted, "observedGeneration": about["generation"]}
+            about, expected = pool["metadata"], pool["spec"]["replicas"]
+            status = {"readyReplicas": expected, "observedGeneration": about["generation"]}
             self.shelf.objects[(POOLS, SPACE, about["name"])]["status"] = status
             for number in range(3):
                 key = (SANDBOXES, SPACE, f"{about['name']}-{number}")
                 self.shelf.objects.pop(key, None)
-                if number < wanted:
+                if number < expected:
                     owner = {"kind": "SandboxWarmPool", "uid": about["uid"]}
                     labels = {"agents.x-k8s.io/warm-pool-sandbox": "x"}
                     member = {"name": key[2], "namespace": SPACE, "labels": labels, "ownerReferences": [owner]}

@@ -322,7 +322,7 @@ class Busy(Controlled):
         super().__init__()
         self.call, self.kind, self.times, self.code, self.heard = call, kind, times, code, heard
 
-    def _asked(self, call: str, kind: Any) -> bool:
+    def _request(self, call: str, kind: Any) -> bool:
         """Whether it is this time."""
         if (call, kind) != (self.call, self.kind) or self.times <= 0:
             return False
@@ -332,19 +332,19 @@ class Busy(Controlled):
     def list(
         self, kind: Any, namespace: str | None = None, labels: Mapping[str, str | None] | None = None
     ) -> Iterator[Document]:
-        if self.names(CLAIMS) and self._asked("list", kind):
+        if self.names(CLAIMS) and self._request("list", kind):
             raise KubeApiError("too busy", self.code)
         return super().list(kind, namespace, labels)
 
     def create(self, kind: Any, document: Document) -> bool:
-        if self._asked("make", kind):
+        if self._request("make", kind):
             if not self.heard:
                 super().create(kind, document)
             raise KubeApiError("too busy", self.code)
         return super().create(kind, document)
 
     def patch(self, kind: Any, existing: Document, changes: Document) -> bool:
-        if self._asked("change", kind):
+        if self._request("change", kind):
             if not self.heard:
                 super().patch(kind, existing, changes)
             raise KubeApiError("too busy", self.code)
