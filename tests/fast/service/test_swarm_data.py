@@ -37,7 +37,7 @@ from agentenv.service.workspaces.restore import restore_workspace, retained_volu
 from agentenv.service.workspaces.retain_volume import retain_all_volumes
 from agentenv.service.workspaces.swarms import SwarmError, create_swarm, delete_swarm, destroy_retained_data
 from tests.fast.service.fake_api_server import Api, Killed, run
-from tests.fast.service.loops.cluster import START, Hour, Told, always
+from tests.fast.service.loops.cluster import START, Hour, RecordedMetrics, always
 from tests.fast.service.simulated_cluster import NAMESPACE, SimulatedCluster
 
 RETENTION = timedelta(days=30)
@@ -88,7 +88,7 @@ def volumes(cluster: SimulatedCluster) -> dict[str, str]:
 
 def passes(cluster: SimulatedCluster, after_time: timedelta = timedelta(0)) -> dict[str, Mapping[str, int]]:
     """Run a pass of the loops that may change the data of a swarm, and return their findings."""
-    reporter = Told()
+    reporter = RecordedMetrics()
     context = Context(Api(cluster), Hour(lambda: START + after_time), reporter, "default", "r1")
     for document in (apply_retention, destroy_on_request, maintain_slots):
         assert run(document, context, always).failures == ()
