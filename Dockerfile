@@ -18,6 +18,7 @@ RUN uv export --quiet --frozen --no-default-groups --extra service --no-emit-pro
       --output-file requirements.txt \
  && pip install --quiet --require-hashes --no-deps --only-binary :all: --target /app --requirement requirements.txt
 COPY agentenv/__init__.py /app/agentenv/
+COPY agentenv/client /app/agentenv/client
 COPY agentenv/config /app/agentenv/config
 COPY agentenv/core /app/agentenv/core
 COPY agentenv/service /app/agentenv/service

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentenv.cli.generated.cli_reference import cli_page
+from agentenv.cli.generated.client import PATH as CLIENT
+from agentenv.cli.generated.client import client_text
 from agentenv.cli.generated.grafana import dashboard_text
 from agentenv.cli.generated.openapi import openapi_text
 from agentenv.cli.generated.policy_packs import DESCRIPTIONS, policy_pack_text
@@ -40,6 +42,7 @@ FILES = (
     Generated("docs/reference/guardrails.md", guardrails_page),
     Generated("docs/reference/policies.md", policies_page),
     Generated("docs/reference/workspaces.openapi.json", openapi_text),
+    Generated(CLIENT, client_text),
     Generated("policies/taggable.txt", taggable_text),
     *(
         Generated(f"policies/{pack}/PulumiPolicy.yaml", functools.partial(policy_pack_text, pack))

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from agentenv.rehearsal.stage import run_folders
+from agentenv.local import run_folders
 
 PINNED = Path(__file__).with_name("checkov.txt")
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from agentenv.cli.main import CommandError
-from agentenv.rehearsal.stage import run_folders
+from agentenv.local import run_folders
 from agentenv.rehearsal.stage.cluster import ClusterOptions
 from agentenv.rehearsal.stage.stage import stage
 from agentenv.rehearsal.tools.progress import terminal_progress

@@ -26,12 +26,12 @@ import yaml
 
 from agentenv.cli.main import CommandError
 from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
-from agentenv.core.classes.names import KEPT, SANDBOXES
+from agentenv.core.classes.names import SANDBOXES, VOLUME_RETAINED
 from agentenv.core.workspaces.claims import claim
+from agentenv.local import processes
 from agentenv.rehearsal.controlplane.client import Client, until
 from agentenv.rehearsal.scenario import pool_probe, service_probe
 from agentenv.rehearsal.scenario.service_probe import Service
-from agentenv.rehearsal.stage import processes
 from agentenv.rehearsal.stage.cluster import ClusterOptions
 from agentenv.rehearsal.stage.stage import Stage, stage
 from agentenv.rehearsal.tools.progress import terminal_progress
@@ -109,7 +109,7 @@ def _suspended_claim(client: Client, pool: Object, service: Service) -> Object:
     namespace = pool["metadata"]["namespace"]
     path = f"/apis/{pool_probe.EXTENSIONS}/namespaces/{namespace}/sandboxclaims/{name}"
     # The annotation of the retained volume follows a moment later.
-    retained = until(lambda: client.get(path)["metadata"].get("annotations", {}).get(KEPT), _TIMEOUT_SECONDS)
+    retained = until(lambda: client.get(path)["metadata"].get("annotations", {}).get(VOLUME_RETAINED), _TIMEOUT_SECONDS)
     service.request("POST", f"/v1/workspaces/{name}/suspend")
     sandbox = f"/apis/{SANDBOXES}/namespaces/{namespace}/sandboxes/{client.get(path)['status']['sandbox']['name']}"
 

@@ -13,6 +13,8 @@ from agentenv.components.cluster.cluster import Cluster
 from agentenv.components.cluster.cluster_addons import ClusterAddons
 from agentenv.components.cost.cluster_costs import ClusterCosts
 from agentenv.components.cost.cost_controls import CostControls
+from agentenv.components.gateway.gateway import Gateway
+from agentenv.components.gateway.load_balancer import LoadBalancer
 from agentenv.components.network.adopted_network import AdoptedNetwork
 from agentenv.components.network.network import Network
 from agentenv.components.sandboxes.agent_sandbox import AgentSandbox
@@ -24,6 +26,7 @@ from agentenv.components.service.workspace_service import WorkspaceService
 from agentenv.components.storage.adopted_storage import AdoptedStorage
 from agentenv.components.storage.home_metering import StorageMetering
 from agentenv.components.storage.storage import Storage
+from agentenv.core.gateway.documents import NAMESPACE
 from agentenv.core.plan import Plan
 from agentenv.core.service.rbac import NAME
 
@@ -77,7 +80,10 @@ class Environment(pulumi.ComponentResource):
     """The URL of the workspace service inside the cluster; null without a service."""
 
     service_address: pulumi.Output[str | None]
-    """The load balancer's DNS name, the target of the record of the service's domain; null without a domain."""
+    """The load balancer's DNS name, the target of the records of `serviceHosts`; null without a domain."""
+
+    service_hosts: pulumi.Output[list[str]]
+    """The hosts whose DNS records lead to the load balancer; empty without a domain."""
 
     def __init__(self, name: str, plan: Plan, opts: pulumi.ResourceOptions | None = None) -> None:
         """Create the environment of a plan."""
@@ -117,7 +123,9 @@ class Environment(pulumi.ComponentResource):
         self._cluster_context = self.cluster.context.with_file_systems(self.storage.file_system_ids)
         self.classes = self._classes(after, dependencies)
         self._seats(kubernetes_provider)
-        self.service = self._service(dependencies, kubernetes_provider)
+        balancer = self._balancer()
+        self.service = self._service(dependencies, kubernetes_provider, balancer)
+        self._gateway(kubernetes_provider)
         if plan.home_metering:
             StorageMetering(f"{name}-storage-metering", plan.home_metering, self._cluster_context, after(*dependencies))
         if plan.metering:
@@ -143,7 +151,8 @@ class Environment(pulumi.ComponentResource):
         )
         no_url: pulumi.Output[str | None] = pulumi.Output.from_input(None)
         self.service_url = self.service.url.apply(str) if self.service else no_url
-        self.service_address = self.service.address if self.service else no_url
+        self.service_address = balancer.address.apply(str) if balancer else no_url
+        self.service_hosts = balancer.hosts if balancer else pulumi.Output.from_input(list[str]())
         self.register_outputs(component_outputs(self))
 
     def _network(self) -> Network | AdoptedNetwork:
@@ -158,17 +167,11 @@ class Environment(pulumi.ComponentResource):
 
     def _storage(self) -> Storage | AdoptedStorage:
         kind = AdoptedStorage if self._plan.storage.settings.existing else Storage
-        on_fargate = {each.name for each in self._plan.cluster.fargate_classes}
-        seat_classes = {seat.sandbox_class for seat in self._plan.seats}
-        groups = self.cluster.class_security_group_ids
         return kind(
             f"{self._name}-storage",
             self._plan.storage,
             self.network.context,
             client_role_arns=self.cluster.efs_client_role_arns,
-            class_group_ids={
-                name: groups.apply(lambda ids, name=name: ids[name][0]) for name in sorted(seat_classes & on_fargate)
-            },
             opts=self._child(),
         )
 
@@ -210,8 +213,27 @@ class Environment(pulumi.ComponentResource):
                 opts=self._child(pulumi.ResourceOptions(providers=kubernetes_provider)),
             )
 
+    def _balancer(self) -> LoadBalancer | None:
+        if self._plan.gateway is None:
+            return None
+        return LoadBalancer(f"{self._name}-gateway", self._plan.gateway, self.network.context, self._child())
+
+    def _gateway(self, kubernetes_provider: list[pulumi.ProviderResource]) -> None:
+        if self._plan.gateway is None or self.service is None:
+            return
+        Gateway(
+            f"{self._name}-envoy",
+            self._plan.gateway,
+            # It reaches sandboxes, which the service's own dependencies precede.
+            place=output_after(NAMESPACE, [self.service]),
+            opts=self._child(pulumi.ResourceOptions(providers=kubernetes_provider)),
+        )
+
     def _service(
-        self, dependencies: Sequence[pulumi.Resource], kubernetes_provider: list[pulumi.ProviderResource]
+        self,
+        dependencies: Sequence[pulumi.Resource],
+        kubernetes_provider: list[pulumi.ProviderResource],
+        balancer: LoadBalancer | None,
     ) -> WorkspaceService | None:
         if self._plan.service is None:
             return None
@@ -221,6 +243,7 @@ class Environment(pulumi.ComponentResource):
             self._cluster_context,
             self.network.context,
             class_namespaces={name: each.ready for name, each in self.classes.items()},
+            target_group_arn=balancer.target_group_arn if balancer else None,
             place=output_after(NAME, dependencies),
             opts=self._child(pulumi.ResourceOptions(providers=kubernetes_provider)),
         )

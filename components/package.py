@@ -19,6 +19,8 @@ from agentenv.components.cluster.irsa import Issuer
 from agentenv.components.cost.cluster_costs import ClusterCosts
 from agentenv.components.cost.cost_controls import CostControls
 from agentenv.components.environment import Environment
+from agentenv.components.gateway.gateway import Gateway
+from agentenv.components.gateway.load_balancer import LoadBalancer
 from agentenv.components.network.adopted_network import AdoptedNetwork
 from agentenv.components.network.network import Network, NetworkContext
 from agentenv.components.sandboxes.agent_sandbox import AgentSandbox
@@ -31,7 +33,7 @@ from agentenv.components.storage.home_metering import StorageMetering
 from agentenv.components.storage.storage import Storage
 from agentenv.config import Mistakes, read
 from agentenv.core.classes.plan import ClassPlan
-from agentenv.core.plan import ExistingRanges, Plan, ServicePlan, plan
+from agentenv.core.plan import ExistingRanges, GatewayPlan, Plan, ServicePlan, plan
 from agentenv.core.workspaces.seats import SeatPlan
 
 Part = TypeVar("Part")
@@ -39,6 +41,7 @@ Component = TypeVar("Component", bound=pulumi.ComponentResource)
 Arguments = Mapping[str, Any]
 
 
+# Each shape repeats the first two arguments: the schema has no descriptions of inherited ones.
 class PlanArgs(TypedDict):
     """The arguments of a component that needs nothing but the settings of its environment."""
 
@@ -149,7 +152,6 @@ class StorageArgs(TypedDict):
     client_role_arns: NotRequired[pulumi.Input[list[pulumi.Input[str]]]]
     """The roles that may mount, through access points only. Default: none."""
 
-    class_group_ids: NotRequired[dict[str, pulumi.Input[str]]]
     """The first security group of each Fargate class with declared workspaces, whose pods mount EFS directly."""
 
 
@@ -254,6 +256,47 @@ class WorkspaceArgs(TypedDict):
     """The namespace of its class, as an output that depends on its constraints. Default: assume it exists."""
 
 
+class GatewayArgs(TypedDict):
+    """The arguments of the gateway."""
+
+    environment: str
+    """The name of the environment."""
+
+    settings: dict[str, Any]
+    """The settings of the environment, as in a stack file under `config`."""
+
+    place: NotRequired[pulumi.Input[str]]
+    """The name of its namespace, as an output that depends on the workspace service."""
+
+    vpc_cidrs: NotRequired[list[str]]
+    """The CIDR blocks of an adopted VPC. Default: those of the settings."""
+
+
+class LoadBalancerArgs(TypedDict):
+    """The arguments of the load balancer in front of the gateway."""
+
+    environment: str
+    """The name of the environment."""
+
+    settings: dict[str, Any]
+    """The settings of the environment, as in a stack file under `config`."""
+
+    vpc_id: pulumi.Input[str]
+    """The VPC."""
+
+    subnet_ids: list[pulumi.Input[str]]
+    """The private subnets, in which a load balancer is that is reached from the VPC only."""
+
+    public_subnet_ids: list[pulumi.Input[str]]
+    """The public subnets, in which a load balancer is that is reached from the internet."""
+
+    nodes_security_group_id: pulumi.Input[str]
+    """The security group of the nodes, on which Envoy runs."""
+
+    vpc_cidrs: NotRequired[list[str]]
+    """The CIDR blocks of an adopted VPC. Default: those of the settings."""
+
+
 class WorkspaceServiceArgs(TypedDict):
     """The arguments of the workspace service."""
 
@@ -275,6 +318,9 @@ class WorkspaceServiceArgs(TypedDict):
     class_namespaces: NotRequired[dict[str, pulumi.Input[str]]]
     """The namespace of each class, by the name of the class. Default: none."""
 
+    target_group_arn: NotRequired[pulumi.Input[str]]
+    """The target group of the load balancer, in which it registers the pods of the gateway. Default: none."""
+
     place: NotRequired[pulumi.Input[str]]
     """The name of its namespace, as an output that depends on everything that the service needs."""
 
@@ -289,6 +335,10 @@ class WorkspaceServiceArgs(TypedDict):
 
     nat_addresses: NotRequired[list[pulumi.Input[str]]]
     """The public addresses of NAT gateways. Default: none, so only VPC endpoints are used."""
+
+
+def _gateway(planned: Plan) -> GatewayPlan:
+    return _required(planned.gateway, "no gateway", "settings of a service with an image, a domain and a certificate")
 
 
 def _plan(args: Arguments) -> Plan:
@@ -320,6 +370,7 @@ def _network(args: Arguments) -> NetworkContext:
         args.get("logs_key_arn"),
         args.get("endpoints_security_group_id"),
         args.get("nat_addresses") or (),
+        args.get("public_subnet_ids") or (),
     )
 
 
@@ -388,17 +439,14 @@ def _service(planned: Plan, args: Arguments) -> ServicePlan:
     return service
 
 
+def _storage(planned: Plan, args: Arguments) -> tuple[Sequence[Any], Mapping[str, Any]]:
+    return (planned.storage, _network(args)), _named(args, "client_role_arns")
+
+
 EXPORTED_COMPONENTS: list[type[pulumi.ComponentResource]] = [
     _exported(AdoptedCluster, AdoptedClusterArgs, lambda planned, args: ((planned.cluster, _network(args)), {})),
     _exported(AdoptedNetwork, PlanArgs, lambda planned, _: ((planned.network,), {})),
-    _exported(
-        AdoptedStorage,
-        StorageArgs,
-        lambda planned, args: (
-            (planned.storage, _network(args)),
-            _named(args, "client_role_arns", "class_group_ids"),
-        ),
-    ),
+    _exported(AdoptedStorage, StorageArgs, _storage),
     _exported(AgentSandbox, PlanArgs, lambda planned, _: ((planned.sandbox_controller,), {})),
     _exported(Capacity, CapacityArgs, lambda planned, args: ((planned.capacity, _cluster(args, planned)), {})),
     _exported(Cluster, ClusterArgs, lambda planned, args: ((planned.cluster, _network(args)), {})),
@@ -418,19 +466,18 @@ EXPORTED_COMPONENTS: list[type[pulumi.ComponentResource]] = [
         lambda planned, args: ((planned.costs,), _named(args, "file_system_ids", "log_groups")),
     ),
     _exported(Environment, PlanArgs, lambda planned, _: ((planned,), {})),
+    _exported(
+        Gateway,
+        GatewayArgs,
+        lambda planned, args: ((_gateway(planned),), _named(args, "place")),
+    ),
     _exported(Guardrails, GuardrailsArgs, lambda planned, args: ((planned.guardrails, args["file_system_ids"]), {})),
+    _exported(LoadBalancer, LoadBalancerArgs, lambda planned, args: ((_gateway(planned), _network(args)), {})),
     _exported(Network, PlanArgs, lambda planned, _: ((planned.network,), {})),
     _exported(
         SandboxClass, SandboxClassArgs, lambda planned, args: ((_class(planned, args), _cluster(args, planned)), {})
     ),
-    _exported(
-        Storage,
-        StorageArgs,
-        lambda planned, args: (
-            (planned.storage, _network(args)),
-            _named(args, "client_role_arns", "class_group_ids"),
-        ),
-    ),
+    _exported(Storage, StorageArgs, _storage),
     _exported(
         StorageMetering,
         StorageMeteringArgs,
@@ -459,7 +506,7 @@ EXPORTED_COMPONENTS: list[type[pulumi.ComponentResource]] = [
         WorkspaceServiceArgs,
         lambda planned, args: (
             (_service(planned, args), _cluster(args, planned), _network(args)),
-            _named(args, "class_namespaces", "place"),
+            _named(args, "class_namespaces", "target_group_arn", "place"),
         ),
     ),
 ]

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
-import sys
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, cast
 
 from agentenv.core.capabilities.unknown_values import as_mapping
-from agentenv.core.values.kubernetes_yaml import MOST_BYTES, ManifestError, decode, documents, values
+from agentenv.core.values.kubernetes_yaml import MOST_BYTES, Document, ManifestError, decode, documents, values
 from agentenv.policies.evaluate import evaluate_stack
-from agentenv.policies.packs.enforcement import PRODUCTION
 from agentenv.policies.rules.registry import Rule, all_rules
-from agentenv.policies.verdicts import Finding, Verdict
+from agentenv.policies.verdicts import Finding
 from agentenv.policies.view.environment import PolicyContext
 from agentenv.policies.view.graph import Graph
 from agentenv.policies.view.resource import Resource
@@ -51,6 +47,7 @@ class Manifests:
     """The content of files: the objects, the files that cannot be read, and the content that is not an object."""
 
     resources: list[Resource] = field(default_factory=list[Resource])
+    documents: dict[str, Document] = field(default_factory=dict[str, Document])  # by file and number
     unreadable: list[tuple[Path, str]] = field(default_factory=list[tuple[Path, str]])
     skipped: list[Skipped] = field(default_factory=list[Skipped])
 
@@ -58,15 +55,23 @@ class Manifests:
         """Return the findings. Without objects there are none, not even passes."""
         return findings_of(self.resources, rules=rules) if self.resources else []
 
-    def fails(self, findings: Iterable[Finding]) -> bool:
-        """Return whether the check fails: for its findings, for an unreadable file, or because there are no objects."""
-        return bool(self.unreadable) or not self.resources or any(map(blocks, findings))
-
-
-def blocks(finding: Finding) -> bool:
-    """Return whether a finding fails the check: a rule fails, or a Critical or High one is indeterminate."""
-    indeterminate = finding.verdict is Verdict.INDETERMINATE and finding.severity in PRODUCTION.indeterminate
-    return indeterminate or finding.verdict is Verdict.FAIL
+    def place(self, urn: str, path: Sequence[str | int]) -> tuple[str, int]:
+        """Return the file and the line of a place in an object."""
+        file, hash_, rest = source_of(urn).rpartition("#")
+        number, *items = re.findall(r"\d+", rest)
+        document = self.documents.get(f"{file}{hash_}{number}") if hash_ and number else None
+        if document is None:
+            return source_of(urn), 1
+        steps: list[str | int] = []
+        within: object = document.value
+        for item in map(int, items):
+            mapping = as_mapping(within)
+            if mapping is not None:
+                steps.append("items")
+                within = mapping.get("items")
+            steps.append(item)
+            within = cast("list[object]", within)[item] if isinstance(within, list) else None
+        return file, document.line_of([*steps, *path])
 
 
 def resources_of_manifests(
@@ -165,6 +170,7 @@ def read_files(paths: Iterable[Path], context: PolicyContext | None = None) -> M
         for document in documents(text):
             if document.error:
                 manifests.unreadable.append((file, str(document.error)))
+            manifests.documents[f"{file}#{document.number}"] = document
             for item in _objects(document.value, context, f"{file}#{document.number}"):
                 if isinstance(item, Resource):
                     manifests.resources.append(item)
@@ -176,32 +182,3 @@ def read_files(paths: Iterable[Path], context: PolicyContext | None = None) -> M
 def source_of(urn: str) -> str:
     """Return where a manifest's resource was read: the file, and the number of its document after a `#`."""
     return urn.removeprefix("urn:pulumi:").partition("::")[0]
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print one JSON object with the findings for files; the exit code is that of `agentenv policies check`."""
-    manifests = read_files([Path(path) for path in (sys.argv[1:] if arguments is None else arguments)])
-    findings = manifests.findings()
-    sys.stdout.write(json.dumps(report(findings, manifests)) + "\n")
-    return 1 if manifests.fails(findings) else 0
-
-
-def report(findings: Sequence[Finding], manifests: Manifests) -> dict[str, object]:
-    """Return the findings as JSON data; passes are only counted."""
-    counts = Counter(finding.verdict for finding in findings)
-    return {
-        "passed": counts[Verdict.PASS],
-        "failed": counts[Verdict.FAIL],
-        "indeterminate": counts[Verdict.INDETERMINATE],
-        "findings": [
-            {**finding.plain(), "file": source_of(finding.urn), "blocks": blocks(finding)}
-            for finding in findings
-            if finding.verdict in {Verdict.FAIL, Verdict.INDETERMINATE}
-        ],
-        "unreadable": [{"file": str(file), "reason": reason} for file, reason in manifests.unreadable],
-        "skipped": [{"file": skipped.location, "reason": skipped.reason} for skipped in manifests.skipped],
-    }
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Literal, cast
+from typing import Final, Literal, cast
 
 import yaml
 
@@ -123,6 +123,10 @@ def _urns(raw: object) -> frozenset[str]:
     return frozenset(f"urn:pulumi:sample::sample::{name}" for name in as_list(raw) or [])
 
 
+# Every stack says from where its API server is reached
+_REACHED: Final = {"agent-environment:cluster": {"publicAccessCidrs": ["203.0.113.0/24"]}}
+
+
 def _context(raw: Mapping[str, object]) -> PolicyContext:
     values: dict[str, object] = {}
     for field in fields(PolicyContext):
@@ -130,7 +134,7 @@ def _context(raw: Mapping[str, object]) -> PolicyContext:
             value = raw[field.name]
             values[field.name] = tuple(cast("list[object]", value)) if isinstance(value, list) else value
     if "settings" in values:
-        values["settings"] = read_settings(as_mapping(values["settings"]) or {}, "sample")
+        values["settings"] = read_settings({**_REACHED, **(as_mapping(values["settings"]) or {})}, "sample")
     if unknown_keys := set(raw) - set(values):
         raise SampleError(f"the context has no field {sorted(unknown_keys)}")
     return PolicyContext(**values)  # pyright: ignore[reportArgumentType] the samples are ours

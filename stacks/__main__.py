@@ -1,18 +1,12 @@
 """The Pulumi program: reads the stack file, creates the environment, and exports the stack outputs."""
 
 import pulumi
-from configuration import refusal, stack_settings
 
 from agentenv.components.environment import Environment
-from agentenv.config import Mistakes
+from agentenv.components.stack_configuration import stack_settings
 from agentenv.core.plan import plan
 
-try:
-    settings = stack_settings()
-except Mistakes as mistakes:
-    raise refusal(mistakes) from None
-
-environment = Environment("agents", plan(settings))
+environment = Environment("agents", plan(stack_settings()))
 
 pulumi.export("clusterName", environment.cluster_name)
 pulumi.export("kubeconfig", environment.kubeconfig)
@@ -30,3 +24,4 @@ pulumi.export("usageWorkgroup", environment.usage_workgroup)
 pulumi.export("sandboxClasses", environment.sandbox_classes)
 pulumi.export("serviceUrl", environment.service_url)
 pulumi.export("serviceAddress", environment.service_address)
+pulumi.export("serviceHosts", environment.service_hosts)

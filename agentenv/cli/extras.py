@@ -16,6 +16,7 @@ EXTRAS: Final = {
         "httptools",
         "jwt",
         "lightkube",
+        "mcp",
         "opentelemetry",
         "prometheus_client",
         "starlette",

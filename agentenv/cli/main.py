@@ -39,9 +39,17 @@ COMMANDS = (
     Command(
         "rehearse", "agentenv.cli.commands.rehearse", "bring the whole environment up and down again on this machine"
     ),
+    Command("dev", "agentenv.cli.commands.dev", "serve workspaces on this machine, without a cluster"),
     Command("tools", "agentenv.cli.commands.tools", "list the engine's tools, their versions and where they come from"),
     Command("preflight", "agentenv.cli.commands.preflight", "check whether an AWS account has what a stack needs"),
     Command("workspace", "agentenv.cli.commands.workspace", "create, list, enter and delete workspaces"),
+    Command("swarm", "agentenv.cli.commands.swarm", "create, list and delete swarms of workspaces"),
+    Command("classes", "agentenv.cli.commands.classes", "list the classes that workspaces can have"),
+    Command("events", "agentenv.cli.commands.events", "show what happened to a workspace"),
+    Command("secrets", "agentenv.cli.commands.secrets", "write and delete secrets that sandboxes may read"),
+    Command("keys", "agentenv.cli.commands.keys", "create, list and revoke API keys"),
+    Command("login", "agentenv.cli.commands.login", "sign in at a workspace service"),
+    Command("connect", "agentenv.cli.commands.connect", "connect claude, cursor, vscode, e2b or ssh with workspaces"),
     Command("releases", "agentenv.cli.commands.releases", "show old releases of sandbox classes, and retire them"),
     Command("policies", "agentenv.cli.commands.policies", "check Kubernetes manifests against the policy rules"),
     Command("review", "agentenv.cli.commands.review", "show what a pull request changes, and block unsafe changes"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipaddress import IPv4Network
 from typing import Annotated
 
 from pydantic import Field
@@ -9,7 +10,7 @@ from pydantic import Field
 from agentenv.config.regions import Region
 from agentenv.config.sections.base import Section
 from agentenv.config.sections.capacity import Capacity
-from agentenv.config.sections.classes import Daemon, SandboxClass
+from agentenv.config.sections.classes import Daemon, SandboxClass, Sharing
 from agentenv.config.sections.cluster import Cluster
 from agentenv.config.sections.cost import Cost
 from agentenv.config.sections.network import Network
@@ -63,10 +64,21 @@ class Settings(Section):
         """Return the program that callers reach in the sandboxes of a class."""
         return sandbox_class.daemon or ("none" if self.service.workspaced is None else "workspaced")
 
+    def sharing_of(self, sandbox_class: SandboxClass) -> tuple[Sharing, ...]:
+        """Return how the ports of the workspaces of a class may be shared."""
+        link: tuple[Sharing, ...] = () if self.service.workspace_domain is None else ("link",)
+        return sandbox_class.sharing or ("private", "team", *link)
+
     @property
     def cluster_name(self) -> str:
         """Return the name of the cluster: that of an existing one, the configured one, or project and stack."""
         return self.cluster.existing or self.cluster.name or f"agent-environment-{self.environment}"
+
+    @property
+    def private_access(self) -> tuple[IPv4Network, ...]:
+        """Return the ranges outside of the VPC that may reach the private API endpoint."""
+        chosen = self.cluster.private_access_from
+        return self.network.peers if chosen is None else chosen
 
     @property
     def tags(self) -> dict[str, str]:

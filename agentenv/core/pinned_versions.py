@@ -33,7 +33,7 @@ class Manifests:
 
 @dataclass(frozen=True)
 class Releases:
-    """What is pinned."""
+    """The pinned versions, digests and addresses."""
 
     addons: Mapping[str, Mapping[str, str]]
     node_image: str

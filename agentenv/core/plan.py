@@ -20,13 +20,14 @@ from agentenv.core.cost.assumptions import Assumptions
 from agentenv.core.cost.estimate import model
 from agentenv.core.cost.sandboxes import HEADROOM
 from agentenv.core.environment import EnvironmentFacts, environment_facts
+from agentenv.core.gateway.documents import GatewaySettings
+from agentenv.core.gateway.envoy import EnvoyPlan
 from agentenv.core.guardrails import EKS, Principals
 from agentenv.core.metering.locations import PROMETHEUS_ADDRESS
 from agentenv.core.metering.tariff import Tariff
 from agentenv.core.nodes.addon_builds import addon_builds
-from agentenv.core.nodes.from_settings import demands
 from agentenv.core.nodes.mirrors import Mirrors
-from agentenv.core.nodes.node_pools import NodePool, node_pools
+from agentenv.core.nodes.node_pools import NodePool, demands, node_pools
 from agentenv.core.pinned_versions import releases
 from agentenv.core.prices.book import MissingPricesError
 from agentenv.core.service.home_metering import ScanJob, scan_jobs
@@ -76,6 +77,7 @@ class ClusterPlan:
     settings: Cluster
     fargate_classes: tuple[ClassGroups, ...] = ()  # with the security groups of each sandbox class on Fargate
     existing_vpc: str | None = None  # that an existing cluster must be in
+    private_access: tuple[str, ...] = ()  # the ranges that reach the private endpoint from outside of the VPC
 
     @property
     def addon_builds(self) -> Mapping[str, str]:
@@ -142,15 +144,60 @@ class ServicePlan:
         return self.existing.vpc_cidrs or (str(self.settings.network.cidr),)
 
     @property
-    def callers(self) -> list[str]:
-        """Return the ranges that may reach its domain: those of the settings, or the VPC and its peers."""
-        chosen = [str(cidr) for cidr in self.settings.service.callers]
-        return chosen or sorted({*self.ranges, *(str(cidr) for cidr in self.settings.network.peers)})
+    def authorizes(self) -> bool:
+        """Return whether it answers for a gateway: there is a domain, and sandboxes that can be entered."""
+        return self.settings.service.domain is not None and self.settings.service.workspaced is not None
 
     @property
     def prometheus(self) -> str | None:
         """Return the address of Prometheus from the settings, or of the cluster's own, if it has one."""
         return self.settings.service.prometheus or (PROMETHEUS_ADDRESS if self.settings.cost.dashboards else None)
+
+
+@dataclass(frozen=True)
+class GatewayPlan:
+    """The load balancer and Envoy, which every request to a domain of the service passes."""
+
+    environment: EnvironmentFacts
+    settings: Settings
+    image: str
+    domain: str
+    workspace_domain: str
+    certificate: str
+    ranges: tuple[str, ...]  # of the VPC
+
+    @property
+    def internal(self) -> bool:
+        """Return whether it is reachable from the VPC and connected networks only."""
+        return self.settings.service.reach == "internal"
+
+    @property
+    def callers(self) -> list[str]:
+        """Return the ranges that may reach its domains: those of the settings, or the VPC and its peers."""
+        chosen = [str(cidr) for cidr in self.settings.service.callers]
+        return chosen or sorted({*self.ranges, *(str(cidr) for cidr in self.settings.network.peers)})
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Return the hosts that lead to it, as DNS records and certificates name them."""
+        own = (self.domain, f"*.{self.domain}")
+        return own if self.workspace_domain == self.domain else (*own, f"*.{self.workspace_domain}")
+
+    @property
+    def records(self) -> tuple[tuple[str, str], ...]:
+        """Return the records to create: a host and its hosted zone."""
+        dns = self.settings.service.dns
+        if dns is None:
+            return ()
+        zones = (dns.zone, dns.zone, dns.workspace_zone or dns.zone)
+        return tuple(zip(self.hosts, zones, strict=False))
+
+    @property
+    def deployment(self) -> GatewaySettings:
+        """Return the settings of Envoy's Deployment."""
+        gateway, service = self.settings.service.gateway, self.settings.service
+        envoy = EnvoyPlan(self.domain, self.workspace_domain, service.port)
+        return GatewaySettings(self.image, gateway.replicas, str(gateway.cpu), str(gateway.memory), envoy)
 
 
 @dataclass(frozen=True)
@@ -203,6 +250,7 @@ class Plan:
     classes: Mapping[str, ClassPlan]
     seats: tuple[SeatPlan, ...]
     service: ServicePlan | None
+    gateway: GatewayPlan | None
     home_metering: HomeMeteringPlan | None
     costs: CostPlan
 
@@ -242,6 +290,7 @@ def plan(settings: Settings, existing: ExistingRanges = ExistingRanges()) -> Pla
             settings.cluster,
             class_groups(settings, facts),
             network.existing.vpc_id if network.existing else None,
+            tuple(map(str, settings.private_access)),
         ),
         capacity=CapacityPlan(
             environment,
@@ -258,8 +307,27 @@ def plan(settings: Settings, existing: ExistingRanges = ExistingRanges()) -> Pla
         classes={each.name: each for each in plans(settings, facts)},
         seats=seat_plans(settings),
         service=ServicePlan(environment, settings, image, existing) if image else None,
+        gateway=_gateway(settings, environment, mirrors, existing),
         home_metering=HomeMeteringPlan(environment, settings, jobs) if jobs else None,
         costs=CostPlan(environment, settings.cost),
+    )
+
+
+def _gateway(
+    settings: Settings, environment: EnvironmentFacts, mirrors: Mirrors, existing: ExistingRanges
+) -> GatewayPlan | None:
+    """Return the gateway of a deployed service with a domain."""
+    service = settings.service
+    if not service.deployed or service.domain is None or service.certificate is None:
+        return None
+    return GatewayPlan(
+        environment,
+        settings,
+        mirrors.image(releases().images["envoy"]),
+        service.domain,
+        service.domain_of_workspaces or service.domain,
+        service.certificate,
+        existing.vpc_cidrs or (str(settings.network.cidr),),
     )
 
 

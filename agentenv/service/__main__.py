@@ -7,26 +7,16 @@ process of their own and never delay a request. On SIGTERM it stops leading or f
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-import signal
 import sys
-from collections.abc import Generator
-from typing import TYPE_CHECKING
 
-import uvicorn
 from prometheus_client import start_http_server
 
 from agentenv.service.configuration import Configuration, ConfigurationError, parse_configuration
 from agentenv.service.telemetry import logs, traces
 from agentenv.service.telemetry.metrics import Metrics
 
-if TYPE_CHECKING:
-    from starlette.types import ASGIApp
-
 _LOG = logging.getLogger("service")
-# A request for a cold workspace may wait for a node; Kubernetes gives the pod this long and a little more.
-GRACE_SECONDS = 25
 _LOOPS_END_SECONDS = 20.0
 EXIT_INVALID = 2
 EXIT_FAILED = 1
@@ -60,6 +50,7 @@ def main(arguments: list[str]) -> int:
 async def serve(configuration: Configuration, metrics: Metrics) -> bool:
     """Serve the API until SIGTERM; return whether the watches of the cluster failed."""
     from agentenv.service.http.app import create_app
+    from agentenv.service.http.server import http_server
 
     failed = False
 
@@ -70,17 +61,18 @@ async def serve(configuration: Configuration, metrics: Metrics) -> bool:
         # A replica that no longer sees the cluster is replaced by a fresh one.
         server.should_exit = True
 
-    server = _server(configuration, create_app(configuration, metrics, on_watches_ended))
+    server = http_server(create_app(configuration, metrics, on_watches_ended), configuration.host, configuration.port)
     await server.serve()
     return failed
 
 
 async def serve_loops(configuration: Configuration, metrics: Metrics) -> bool:
     """Run the loops while elected, until SIGTERM, and serve their probes; return whether loops or watches failed."""
+    from agentenv.service.http.server import http_server
     from agentenv.service.loops.runner import LoopsProcess
 
     process = LoopsProcess(configuration, metrics)
-    server = _server(configuration, process.probes())
+    server = http_server(process.probes(), configuration.host, configuration.port)
     loops = asyncio.create_task(process.run(), name="loops")
 
     loops.add_done_callback(lambda _: setattr(server, "should_exit", True))
@@ -88,42 +80,6 @@ async def serve_loops(configuration: Configuration, metrics: Metrics) -> bool:
     process.stop.set()
     await asyncio.wait([loops], timeout=_LOOPS_END_SECONDS)
     return process.failed
-
-
-class _Server(uvicorn.Server):
-    """A server that ends at a signal. uvicorn's own would then raise the signal again, and kill the process by it."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Generator[None]:
-        """Handle signals while it serves."""
-        loop, signals = asyncio.get_running_loop(), (signal.SIGINT, signal.SIGTERM)
-        for number in signals:
-            loop.add_signal_handler(number, self.handle_exit, number, None)
-        try:
-            yield
-        finally:
-            for number in signals:
-                loop.remove_signal_handler(number)
-
-
-def _server(configuration: Configuration, app: ASGIApp) -> _Server:
-    from agentenv.service.http.connection_limits import LimitedProtocol
-
-    return _Server(
-        uvicorn.Config(
-            app,
-            host=configuration.host,
-            port=configuration.port,
-            http=LimitedProtocol,
-            ws="none",
-            log_config=None,
-            access_log=False,
-            # Anybody can send X-Forwarded-For, so the peer's address is the source.
-            proxy_headers=False,
-            server_header=False,
-            timeout_graceful_shutdown=GRACE_SECONDS,
-        )
-    )
 
 
 def _startup_facts(configuration: Configuration) -> dict[str, object]:

@@ -9,19 +9,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import Decimal
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from agentenv.core.capabilities.containment import Answer, Verdict, decide
-from agentenv.core.capabilities.from_settings import cluster_facts, envelope_of
+from agentenv.core.capabilities.from_settings import cluster_facts, envelope_of, reaches_internet
 from agentenv.core.classes.names import namespace
 from agentenv.core.classes.plan import ClassPlan, plans
+from agentenv.core.classes.pods.resources import ResourceRequirements, container_resources
 from agentenv.core.classes.releases import Release, releases_of
+from agentenv.core.classes.sizes import sizes_of
 from agentenv.service.http.problems import Problem
 
 if TYPE_CHECKING:
     from agentenv.config import Settings
-    from agentenv.config.sections.classes import Mode
+    from agentenv.config.sections.classes import Mode, SizeName
     from agentenv.core.capabilities.cluster_facts import ClusterFacts
 
 
@@ -61,6 +63,22 @@ class Class:
     def has_homes(self) -> bool:
         """Return whether its sandboxes have homes that outlive them."""
         return self.plan.slots
+
+    @cached_property
+    def sizes(self) -> dict[SizeName, ResourceRequirements]:
+        """Return the resources of its sandboxes in each size, the smallest first."""
+        return {name: container_resources(self.plan, name) for name in sizes_of(self.plan.settings)}
+
+    def require_size(self, name: SizeName) -> None:
+        """Raise a `Problem` where the class does not have a size."""
+        if name not in self.sizes:
+            detail = f"class {self.name} has no size {name}"
+            raise Problem("size-not-offered", detail, f"choose one of its sizes: {', '.join(self.sizes)}")
+
+    @cached_property
+    def reaches_internet(self) -> bool:
+        """Return whether its sandboxes may reach the internet."""
+        return reaches_internet(self.plan.settings, self.plan.cluster)
 
     @property
     def releases(self) -> tuple[Release, ...]:
@@ -106,6 +124,10 @@ class Catalog:
             # Without the names of the others: not every caller may use every class.
             raise Problem("class-unknown", f"there is no class {name!r}", "choose one that GET /v1/classes lists")
         return sandbox_class
+
+    def limited_teams(self, teams: frozenset[str]) -> tuple[str, ...]:
+        """Return those of a caller's teams that may have a limited number of workspaces."""
+        return tuple(sorted(teams & {limit.team for limit in self.settings.service.team_limits}))
 
     def refuse_beyond(self, child: str, parent: str) -> None:
         """Raise a `Problem` unless one class is provably contained in another in all its capabilities."""

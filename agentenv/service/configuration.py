@@ -31,15 +31,18 @@ class Configuration:
     host: str = "0.0.0.0"  # noqa: S104 - in a pod; a network policy restricts the callers
     port: int = 8080
     metrics_port: int = 9090
+    authorizer_port: int | None = None  # for the gateway; None: it is not served
     kubeconfig: Path | None = None  # the pod's own service account where there is none
     cluster_name: str = ""
     file_systems: tuple[str, ...] = ()  # their ids, by shard
     vpc_cidrs: tuple[str, ...] = ()  # of an existing VPC; otherwise those of the settings
     service_cidr: str | None = None
     ledger_table: str | None = None
+    access_table: str | None = None
     # The ARN of the role that sandboxes get credentials of, by class, for classes whose identity is `exchange`
     exchange_roles: Mapping[str, str] = field(default_factory=dict[str, str])
     secrets_prefix: str | None = None  # of the ARNs of owners' secrets
+    target_group: str | None = None  # the ARN of the load balancer's target group, for the pods of the gateway
     prometheus: str | None = None  # the URL that usage is queried from
     traces: str | None = None  # where traces are sent: an OTLP endpoint over HTTP
     loops: bool = False  # whether it runs the loops instead of the API
@@ -62,6 +65,8 @@ def parser() -> argparse.ArgumentParser:
     add("--host", default=Configuration.host, help="the address to listen on")
     add("--port", type=_port, default=Configuration.port, help="the port of the API")
     add("--metrics-port", type=_port, default=Configuration.metrics_port, help="the port that Prometheus scrapes")
+    add("--authorizer-port", type=_port, help="the port of the gateway's authorization; default: none")
+    add("--target-group", metavar="ARN", help="the load balancer's target group, for the pods of the gateway")
     kubeconfig = "how to connect to the API server; default: KUBECONFIG, else the pod's service account"
     add("--kubeconfig", type=Path, metavar="FILE", help=kubeconfig)
     add("--namespace", default=Configuration.namespace, help="the namespace of the service's own objects")
@@ -71,6 +76,7 @@ def parser() -> argparse.ArgumentParser:
     add("--vpc-cidr", action="append", default=[], metavar="RANGE", help="a CIDR range of an existing VPC")
     add("--service-cidr", metavar="RANGE", help="the service range of an existing cluster")
     add("--ledger-table", metavar="NAME", help="the DynamoDB table of the ledger")
+    add("--access-table", metavar="NAME", help="the DynamoDB table of API keys, links and sessions")
     add(
         "--exchange-role",
         action="append",
@@ -101,14 +107,17 @@ def parse_configuration(arguments: Sequence[str], environment: Mapping[str, str]
         host=options.host,
         port=options.port,
         metrics_port=options.metrics_port,
+        authorizer_port=options.authorizer_port,
         kubeconfig=kubeconfig,
         cluster_name=options.cluster_name,
         file_systems=tuple(options.file_system),
         vpc_cidrs=tuple(options.vpc_cidr),
         service_cidr=options.service_cidr,
         ledger_table=options.ledger_table,
+        access_table=options.access_table,
         exchange_roles=dict(options.exchange_role),
         secrets_prefix=options.secrets_prefix,
+        target_group=options.target_group,
         prometheus=options.prometheus,
         traces=options.traces or variables.get("OTEL_EXPORTER_OTLP_ENDPOINT") or None,
         loops=options.loops,

@@ -1,1 +1,1 @@
-"""What every component uses: options, tags, existing resources, IAM documents, Kubernetes objects."""
+"""Shared parts of the components: options, tags, existing resources, IAM documents, Kubernetes objects."""

@@ -173,16 +173,11 @@ MOUNT, WRITE, ROOT = (
 def file_system_policy(aws: AwsContext, arn: str, clients: Sequence[str]) -> Document:
     """Return the policy of a file system: clients mount with TLS, through an access point, never as root.
 
-    EFS also allows what the caller's own IAM policies allow. An Allow statement alone would admit every role of the
-    account that may mount anything, so this policy denies every principal that is not a client.
+    Of a mount's condition keys EFS enforces `aws:SecureTransport`, `aws:SourceIp`,
+    `elasticfilesystem:AccessPointArn` and `elasticfilesystem:AccessedViaMountTarget` only. So no statement can deny
+    all principals but the clients. Other roles of the account with `Client*` of their own are kept out by the security
+    group of the mount targets.
     """
-    deny_others: Document = {
-        "Sid": "RefuseStrangers",
-        "Effect": "Deny",
-        "Principal": {"AWS": "*"},
-        "Action": [MOUNT, ROOT, WRITE],
-        "Resource": arn,
-    }
     denials: list[Document] = [
         {
             "Sid": "RefusePlainText",
@@ -199,6 +194,18 @@ def file_system_policy(aws: AwsContext, arn: str, clients: Sequence[str]) -> Doc
             "Action": ROOT,
             "Resource": arn,
         },
+    ]
+    if not clients:
+        nobody: Document = {
+            "Sid": "RefuseEverybody",
+            "Effect": "Deny",
+            "Principal": {"AWS": "*"},
+            "Action": [MOUNT, WRITE],
+            "Resource": arn,
+        }
+        return document(*denials, nobody)
+    return document(
+        *denials,
         {
             "Sid": "RefuseWithoutAccessPoint",
             "Effect": "Deny",
@@ -207,18 +214,10 @@ def file_system_policy(aws: AwsContext, arn: str, clients: Sequence[str]) -> Doc
             "Resource": arn,
             "Condition": {"Null": {"elasticfilesystem:AccessPointArn": "true"}},
         },
-    ]
-    if not clients:
-        return document(*denials, deny_others)
-    client_arns = sorted(set(clients))
-    return document(
-        *denials,
-        # An anonymous caller has no principal ARN, and a negated condition then matches: it is denied too.
-        {**deny_others, "Condition": {"ArnNotEquals": {"aws:PrincipalArn": client_arns}}},
         {
             "Sid": "AdmitClients",
             "Effect": "Allow",
-            "Principal": {"AWS": client_arns},
+            "Principal": {"AWS": sorted(set(clients))},
             "Action": [MOUNT, WRITE],
             "Resource": arn,
             "Condition": {

@@ -65,6 +65,11 @@ def placeholder_table_arn(aws: AwsContext) -> str:
     return aws.arn("dynamodb", "table/not-known-yet")
 
 
+def placeholder_target_group_arn(aws: AwsContext) -> str:
+    """Return a placeholder for the ARN of a target group."""
+    return aws.arn("elasticloadbalancing", "targetgroup/not-known-yet/0000000000000000")
+
+
 @dataclass(frozen=True)
 class Reference:
     """A value that a document refers to, and a placeholder of the same shape until it is known."""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import pulumi
 from pulumi_aws import eks, iam, sqs
@@ -132,6 +133,7 @@ def install_karpenter(karpenter: KarpenterContext, nodes: NodeIdentity, queue: s
         timeout=600,
         values={
             "replicas": settings.replicas,
+            **_on_fargate(karpenter.cluster.karpenter_profile),
             # The VPC's DNS: CoreDNS may one day run on nodes that Karpenter has yet to launch.
             "dnsPolicy": "Default",
             "settings": {
@@ -155,6 +157,13 @@ def install_karpenter(karpenter: KarpenterContext, nodes: NodeIdentity, queue: s
         },
         opts=child(pulumi.ResourceOptions(depends_on=[crds, *policies, *nodes.ready])),
     )
+
+
+def _on_fargate(profile: pulumi.Input[str] | None) -> dict[str, Any]:
+    """Return the values that send its pods to Fargate, also before the webhook of a new profile marks pods."""
+    if profile is None:
+        return {}
+    return {"schedulerName": "fargate-scheduler", "podLabels": {"eks.amazonaws.com/fargate-profile": profile}}
 
 
 def _instances(aws: AwsContext) -> iam_policies.Document:

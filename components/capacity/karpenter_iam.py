@@ -9,6 +9,7 @@ from typing import Any
 from agentenv.components._lib import iam_policies
 from agentenv.components._lib.aws_context import AwsContext
 from agentenv.components._lib.iam_policies import Document
+from agentenv.core.iam.principals import SPOT, SPOT_ROLE
 
 POOL = "karpenter.sh/nodepool"
 NODE_CLASS = "karpenter.k8s.aws/ec2nodeclass"
@@ -95,7 +96,7 @@ def node_lifecycle(aws: AwsContext, cluster: str) -> Document:
 
 
 def iam_integration(aws: AwsContext, cluster: str, node_role: str) -> Document:
-    """Allow passing the node role, and no other, in instance profiles of this cluster."""
+    """Allow passing the node role in instance profiles of this cluster, and creating the account's role for Spot."""
     profiles = [f"arn:{aws.partition}:iam::{aws.account}:instance-profile/*"]
     cluster_tags = _tag_conditions("aws:ResourceTag", cluster, aws)
     request_tags = {**_tag_conditions("aws:RequestTag", cluster, aws), "aws:RequestTag/eks:eks-cluster-name": cluster}
@@ -130,6 +131,13 @@ def iam_integration(aws: AwsContext, cluster: str, node_role: str) -> Document:
             {"StringEquals": cluster_tags, "StringLike": class_resource_tags},
         ),
         _allow("LookAtRole", ["iam:GetRole"], [node_role]),
+        # EC2 creates it with the permission of the first principal that requests Spot capacity in an account.
+        _allow(
+            "CreateSpotRole",
+            ["iam:CreateServiceLinkedRole"],
+            [f"arn:{aws.partition}:iam::{aws.account}:role/aws-service-role/{SPOT}/{SPOT_ROLE}"],
+            {"StringEquals": {"iam:AWSServiceName": SPOT}},
+        ),
     )
 
 

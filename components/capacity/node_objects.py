@@ -63,7 +63,7 @@ def create_node_pools(
                 cluster=launch.cluster,
                 identity={**launch.identity},
                 key=launch.key,
-                user_data=user_data(node_class.wall, launch.runtimes) if node_class.wall else None,
+                user_data=user_data(node_class.wall, launch.runtimes),
                 tags={**labels.everywhere, "sandbox-nodes": node_class.name},
             ),
             opts=child(

@@ -98,10 +98,16 @@ class AdoptedCluster(pulumi.ComponentResource):
             controllers(CONTROLLERS, sandboxes=plan.sandbox_controller_on_fargate),
             classes=[each.name for each in plan.fargate_classes],
         )
-        create_fargate(fargate_context, labels, roles, child)
+        profiles = create_fargate(fargate_context, labels, roles, child)
         files = roles.pod_identity_role("efs-node", "Mounts file systems for pods on nodes", aws, cluster, EFS_NODE)
         self.efs_client_role_arns = pulumi.Output.all(files.arn)
-        self.context = ClusterContext(cluster, self.endpoint, self.issuer, self.class_security_group_ids)
+        self.context = ClusterContext(
+            cluster,
+            self.endpoint,
+            self.issuer,
+            self.class_security_group_ids,
+            karpenter_profile=profiles["karpenter"].fargate_profile_name,
+        )
         self.register_outputs(component_outputs(self))
 
     @property

@@ -125,7 +125,16 @@ class Cluster(pulumi.ComponentResource):
         self.issuer_url = cluster.oidc_provider_url
         invoke_options = pulumi.InvokeOptions(parent=self)
         entries = Entries(self.name, self._aws, labels, self._child, invoke_options).grant(Access.of(settings))
-        after = pulumi.ResourceOptions(depends_on=entries)
+        security_groups = SecurityGroupRules(
+            network.nodes_security_group_id,
+            self.security_group_id,
+            network.endpoints_security_group_id,
+            labels,
+            self._child,
+        )
+        # Without them, clients outside of the VPC reach no private endpoint.
+        admitted = security_groups.admit(plan.private_access)
+        after = pulumi.ResourceOptions(depends_on=[*entries, *admitted])
         self.provider = api_provider(name, self.kubeconfig, self.arn, self._child(after))
         issuer = iam.OpenIdConnectProvider(
             f"{name}-issuer",
@@ -135,13 +144,7 @@ class Cluster(pulumi.ComponentResource):
             opts=self._child(),
         )
         self.issuer_arn = issuer.arn
-        security_group_rules = SecurityGroupRules(
-            network.nodes_security_group_id,
-            self.security_group_id,
-            network.endpoints_security_group_id,
-            labels,
-            self._child,
-        ).create()
+        security_groups.create()
         groups = PodGroups(
             network.vpc_id, self.security_group_id, network.nodes_security_group_id, labels, self._child
         ).create(plan.fargate_classes)
@@ -158,14 +161,18 @@ class Cluster(pulumi.ComponentResource):
             classes=[each.name for each in plan.fargate_classes],
         )
         profiles = create_fargate(fargate_context, labels, self._roles, self._child)
-        self._install(
-            Installer(self.name, plan.addon_builds, labels, self._child), profiles["coredns"], security_group_rules
-        )
+        self._install(Installer(self.name, plan.addon_builds, labels, self._child))
         files = self._roles.pod_identity_role(
             "efs-node", "Mounts file systems for pods on nodes", self._aws, cluster_name, EFS_NODE
         )
         self.efs_client_role_arns = pulumi.Output.all(files.arn)
-        self.context = ClusterContext(cluster_name, self.endpoint, self.issuer, self.class_security_group_ids)
+        self.context = ClusterContext(
+            cluster_name,
+            self.endpoint,
+            self.issuer,
+            self.class_security_group_ids,
+            karpenter_profile=profiles["karpenter"].fargate_profile_name,
+        )
         outputs = {output: getattr(self, output) for output in Cluster.__annotations__}
         self.register_outputs({**outputs, OUTPUT: self._roles.planned_documents.entries})
 
@@ -206,16 +213,13 @@ class Cluster(pulumi.ComponentResource):
         )
         return key
 
-    def _install(
-        self, addons: Installer, dns: pulumi.Resource, security_group_rules: Sequence[pulumi.Resource]
-    ) -> None:
-        """Install the add-ons that need no node: DaemonSets, and CoreDNS on Fargate."""
+    def _install(self, addons: Installer) -> None:
+        """Install the DaemonSets of nodes."""
         cni = self._roles.irsa_role("cni", "Gives pods on nodes their addresses", self.issuer, CNI)
         policies = self._roles.attach_aws_policies(cni, "cni", self._aws, ["AmazonEKS_CNI_Policy"])
         addons.install("vpc-cni", after=policies, token_role=cni.arn)
         addons.install("kube-proxy")
         addons.install("eks-pod-identity-agent")
-        addons.install("coredns", after=[dns, *security_group_rules])
 
 
 def cluster_transform(boundary: str | None) -> pulumi.ResourceTransform:

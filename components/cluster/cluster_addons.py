@@ -1,6 +1,9 @@
-"""The add-ons that run on nodes: the EFS CSI driver, the metrics server and kube-state-metrics.
+"""CoreDNS, and the add-ons that run on nodes: the EFS CSI driver, the metrics server and kube-state-metrics.
 
-They need the nodes of `Capacity`: pass it as `depends_on`. `Cluster` installs the DaemonSets of nodes, and CoreDNS.
+They need the nodes of `Capacity`: pass it as `depends_on`. `Cluster` installs the DaemonSets of nodes.
+
+CoreDNS runs on Fargate, and comes after Karpenter all the same: a pod that is created in the first moments of a Fargate
+profile can miss the webhook that sends it there, and then stays Pending.
 """
 
 from collections.abc import Sequence
@@ -31,7 +34,7 @@ KUBE_STATE_METRICS = "kube-state-metrics"
 
 
 class ClusterAddons(pulumi.ComponentResource):
-    """The EFS CSI driver, the metrics server and kube-state-metrics, with the network policies of their namespaces."""
+    """CoreDNS and the add-ons on nodes, with the network policies of their namespaces."""
 
     efs_controller_role_arn: pulumi.Output[str]
     """The role that creates access points; it cannot mount."""
@@ -75,13 +78,14 @@ class ClusterAddons(pulumi.ComponentResource):
                 (Reference(file_system_arns, lambda context: [placeholder_file_system_arn(context)]),),
             ),
         )
+        dns = [] if plan.settings.existing else [addons.install("coredns")]
         addons.install(
             "aws-efs-csi-driver",
-            after=[system_policy, policy],
+            after=[system_policy, policy, *dns],
             agent_roles={EFS_CONTROLLER: driver.arn, EFS_NODE: efs_node_role_arn},
         )
-        addons.install("metrics-server", after=[system_policy])
-        addons.install(KUBE_STATE_METRICS, after=[measures_policy])
+        addons.install("metrics-server", after=[system_policy, *dns])
+        addons.install(KUBE_STATE_METRICS, after=[measures_policy, *dns])
 
         self.efs_controller_role_arn = driver.arn
         outputs = {output: getattr(self, output) for output in ClusterAddons.__annotations__}

@@ -25,6 +25,7 @@ class ClusterContext:
     # The security groups of the pods of each class on Fargate
     class_security_group_ids: pulumi.Output[dict[str, list[str]]] = field(default_factory=_no_groups)
     file_system_ids: pulumi.Output[list[str]] = field(default_factory=_no_file_systems)  # of homes, by shard
+    karpenter_profile: pulumi.Input[str] | None = None  # the Fargate profile of Karpenter's controller
 
     def with_file_systems(self, ids: pulumi.Input[list[str]]) -> "ClusterContext":
         """Return the cluster with the file systems of homes, by shard."""

@@ -154,8 +154,10 @@ class Roles:
         trust = pulumi.Output.all(issuer.provider_arn, issuer.url).apply(
             lambda values: iam_policies.to_json(irsa_trust_policy(values[0], values[1], service_account))
         )
-        says = irsa_trust_policy(PLACEHOLDER_PROVIDER_ARN, PLACEHOLDER_ISSUER_URL, service_account)
-        self.planned_documents.add("aws:iam/role:Role", f"{self.labels.base}-{suffix}", "assumeRolePolicy", says)
+        planned_trust = irsa_trust_policy(PLACEHOLDER_PROVIDER_ARN, PLACEHOLDER_ISSUER_URL, service_account)
+        self.planned_documents.add(
+            "aws:iam/role:Role", f"{self.labels.base}-{suffix}", "assumeRolePolicy", planned_trust
+        )
         return self.create_role(suffix, description, trust)
 
     def pod_identity_role(

@@ -5,6 +5,7 @@ inside it is allowed. Nodes are in the network's security group, which has no ru
 interfaces of their node, and network policies separate them; so these rules allow only what a node needs at all.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pulumi
@@ -77,6 +78,24 @@ class SecurityGroupRules:
             services = AllowedTraffic("endpoints", "AWS services for pods on Fargate", "tcp", (443, 443))
             created.append(self._ingress("fargate-to-endpoints", services, self.cluster, self.endpoints))
         return created
+
+    def admit(self, ranges: Sequence[str]) -> list[pulumi.Resource]:
+        """Create the rules for clients of the API server outside of the VPC, and return them."""
+        suffixes = {cidr: f"cluster-from-{cidr.replace('.', '-').replace('/', '-')}" for cidr in ranges}
+        return [
+            rules.SecurityGroupIngressRule(
+                f"{self.labels.base}-{suffix}",
+                security_group_id=self.cluster,
+                cidr_ipv4=cidr,
+                ip_protocol="tcp",
+                from_port=443,
+                to_port=443,
+                description="The API server for clients outside of the VPC",
+                tags=self.labels.tags(suffix),
+                opts=self.child(),
+            )
+            for cidr, suffix in suffixes.items()
+        ]
 
     def _both_ways(
         self, suffix: str, traffic: AllowedTraffic, source: pulumi.Input[str], target: pulumi.Input[str]

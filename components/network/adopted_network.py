@@ -68,5 +68,7 @@ class AdoptedNetwork(pulumi.ComponentResource):
         self.nat_addresses = to_output([])
         self.flow_log_group = to_output("")
         self.logs_key_arn = key.arn
-        self.context = NetworkContext(self.vpc_id, subnet_ids, group.id, key.arn)
+        self.context = NetworkContext(
+            self.vpc_id, subnet_ids, group.id, key.arn, public_subnet_ids=list(existing.public_subnet_ids)
+        )
         self.register_outputs(component_outputs(self))

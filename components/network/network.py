@@ -17,6 +17,7 @@ from agentenv.components._lib.tags import Labels
 from agentenv.components.network.endpoints import EndpointNetwork, create_endpoints
 from agentenv.components.network.flow_logs import create_flow_logs
 from agentenv.components.network.node_security_group import create_nodes_security_group
+from agentenv.components.network.transit_gateway import attach_transit_gateway
 from agentenv.core.nodes.node_pools import DISCOVERY_TAG
 from agentenv.core.plan import NetworkPlan
 
@@ -33,6 +34,7 @@ class NetworkContext:
     logs_key_arn: pulumi.Input[str] | None = None  # the KMS key of log groups
     endpoints_security_group_id: pulumi.Input[str] | None = None  # of the interface endpoints, if there are any
     nat_addresses: Sequence[pulumi.Input[str]] = ()  # public, of the NAT gateways
+    public_subnet_ids: Sequence[pulumi.Input[str]] = ()  # one per zone in order
 
 
 class Network(pulumi.ComponentResource):
@@ -100,6 +102,7 @@ class Network(pulumi.ComponentResource):
         self.private_subnets = self._subnets(vpc, "private", plan.addresses.private, zones, pinned=pinned)
         gateways = self._nat_gateways(gateway, public, {"none": 0, "single": 1, "per-zone": count}[settings.nat])
         tables = self._private_routes(vpc, gateways)
+        attach_transit_gateway(settings, self.private_subnets, tables, self._labels, self._child)
         nodes = create_nodes_security_group(labels, self._child, vpc.id, cluster)
         endpoint_network = EndpointNetwork(vpc, self.private_subnets, tables, nodes, settings.endpoints)
         endpoints_group = create_endpoints(endpoint_network, self._labels, aws, self._child)
@@ -122,7 +125,15 @@ class Network(pulumi.ComponentResource):
         self.flow_log_group = flows.group.name
         self.logs_key_arn = flows.key.arn
         subnet_ids = [subnet.id for subnet in self.private_subnets]
-        self.context = NetworkContext(vpc.id, subnet_ids, nodes.id, flows.key.arn, endpoints_id, nat_addresses)
+        self.context = NetworkContext(
+            vpc.id,
+            subnet_ids,
+            nodes.id,
+            flows.key.arn,
+            endpoints_id,
+            nat_addresses,
+            [subnet.id for subnet in public],
+        )
         self.register_outputs({**component_outputs(self), OUTPUT: planned_documents.entries})
 
     def _available(self, count: int) -> list[pulumi.Output[str]]:

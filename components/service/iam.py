@@ -7,6 +7,7 @@ works from the VPC only. The policies are built in `agentenv.core.iam.identity_e
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pulumi
 from pulumi_aws import iam
@@ -20,6 +21,7 @@ from agentenv.components._lib.planned_documents import (
     placeholder_file_system_id,
     placeholder_role_arn,
     placeholder_table_arn,
+    placeholder_target_group_arn,
     placeholder_vpc_id,
 )
 from agentenv.components.cluster.irsa import Roles
@@ -33,8 +35,10 @@ from agentenv.core.service.iam_policy import secrets_prefix, service_policy
 class ServiceData:
     """The data that the service manages."""
 
-    table_arn: pulumi.Input[str]
+    table_arns: tuple[pulumi.Input[str], pulumi.Input[str]]  # of the ledger, and of access
     file_system_ids: pulumi.Input[list[str]]
+    client_secret: str | None = None  # the ARN of the secret for the sign-in
+    target_group_arn: pulumi.Input[str] | None = None  # in which it registers the pods of the gateway
 
 
 def exchange_classes(classes: Sequence[SandboxClass]) -> list[SandboxClass]:
@@ -86,19 +90,37 @@ def add_service_policy(
     protected: ServiceData,
     class_roles: Mapping[str, iam.Role],
 ) -> iam.RolePolicy:
-    """Add the policy of the service's own role: its data, and the class roles that it assumes."""
+    """Add the policy of the service's own role: its data, the class roles, and the targets that it registers."""
     environment = roles.labels.environment
 
-    def policy(context: AwsContext, table: str, file_system_ids: Sequence[str], *arns: str) -> Document:
+    def policy(context: AwsContext, ledger: str, access: str, *known: Any) -> Document:
+        targets, file_system_ids, *arns = known
         secrets = secrets_location(context, environment) if class_roles else None
         files = [
             context.arn("elasticfilesystem", f"file-system/{file_system_id}") for file_system_id in file_system_ids
         ]
-        return service_policy(table, files, context.arn("elasticfilesystem", "access-point/*"), arns, secrets)
+        points = context.arn("elasticfilesystem", "access-point/*")
+        return service_policy(
+            ledger,
+            access,
+            systems=files,
+            points=points,
+            roles=arns,
+            secrets=secrets,
+            client_secret=protected.client_secret,
+            target_group=targets,
+        )
 
     names = (
-        Reference(protected.table_arn, placeholder_table_arn),
+        *(Reference(arn, placeholder_table_arn) for arn in protected.table_arns),
+        Reference(
+            protected.target_group_arn or "", placeholder_target_group_arn if protected.target_group_arn else _nothing
+        ),
         Reference(protected.file_system_ids, lambda context: [placeholder_file_system_id(context)]),
         *(Reference(role.arn, placeholder_role_arn) for role in class_roles.values()),
     )
     return roles.add_policy(service, "work", PlannedDocument(aws, policy, names))
+
+
+def _nothing(_: AwsContext) -> str:
+    return ""

@@ -11,7 +11,6 @@ from typing import Any
 
 import pulumi
 from pulumi_aws import iam
-from pulumi_kubernetes.core import v1 as core
 
 from agentenv.components._lib.aws_context import AwsContext, aws_context
 from agentenv.components._lib.kubernetes_objects import create_object
@@ -29,7 +28,7 @@ from agentenv.components.service.iam import (
     exchange_classes,
     secrets_location,
 )
-from agentenv.components.service.ledger_table import ledger_table
+from agentenv.components.service.tables import access_table, ledger_table
 from agentenv.config import Settings
 from agentenv.config.reader import to_config
 from agentenv.core.plan import ServicePlan
@@ -57,9 +56,6 @@ class WorkspaceService(pulumi.ComponentResource):
     url: pulumi.Output[str]
     """Its URL inside the cluster."""
 
-    address: pulumi.Output[str | None]
-    """The load balancer's DNS name, the target of the domain's record; null without a domain."""
-
     role_arn: pulumi.Output[str]
     """Its IAM role."""
 
@@ -74,11 +70,13 @@ class WorkspaceService(pulumi.ComponentResource):
         network: NetworkContext,
         *,
         class_namespaces: Mapping[str, pulumi.Input[str]] | None = None,
+        target_group_arn: pulumi.Input[str] | None = None,
         place: pulumi.Input[str] = NAME,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         """Create it for the classes in these namespaces.
 
+        `target_group_arn` is the target group in which it registers the pods of the gateway, if there is one.
         `place` is the name of its namespace, as an output that depends on everything that the service needs.
         """
         labels, settings = Labels.of(plan.environment, "workspace-service", name), plan.settings
@@ -91,17 +89,32 @@ class WorkspaceService(pulumi.ComponentResource):
         roles = Roles(labels, self._child, plan.environment.permissions_boundary)
         role = roles.irsa_role("role", "The workspace service", cluster.issuer, SERVICE_ACCOUNT)
         table = ledger_table(labels, self._child, protected=plan.environment.keep_data)
+        access = access_table(labels, self._child, protected=plan.environment.keep_data)
         aws = aws_context(self)
         class_roles = create_exchange_roles(roles, exchange_classes(settings.sandbox_classes), role, aws, network)
-        policy = add_service_policy(roles, role, aws, ServiceData(table.arn, cluster.file_system_ids), class_roles)
+        files = cluster.file_system_ids
+        data = ServiceData((table.arn, access.arn), files, _client_secret(settings), target_group_arn)
+        policy = add_service_policy(roles, role, aws, data, class_roles)
 
         namespace_object = create_restricted_namespace(f"{name}-namespace", place, outer)
         in_namespace = pulumi.ResourceOptions(depends_on=[namespace_object])
         passage = self._create_network_policy(in_namespace)
         rbac = self._create_rbac(role, class_namespaces or {}, in_namespace)
         flags = pulumi.Output.all(
-            _flags(plan, cluster), table.name, _exchange_flags(class_roles, aws, labels.environment)
-        ).apply(lambda values: [*values[0], f"--ledger-table={values[1]}", *values[2]])
+            _flags(plan, cluster),
+            table.name,
+            access.name,
+            _exchange_flags(class_roles, aws, labels.environment),
+            _target_flags(target_group_arn),
+        ).apply(
+            lambda values: [
+                *values[0],
+                f"--ledger-table={values[1]}",
+                f"--access-table={values[2]}",
+                *values[3],
+                *values[4],
+            ]
+        )
         deployment_spec_input = self._create_deployment(
             plan.image, flags, _file(settings), [passage, *rbac, policy], in_namespace
         )
@@ -116,10 +129,12 @@ class WorkspaceService(pulumi.ComponentResource):
     def _create_network_policy(self, in_namespace: pulumi.ResourceOptions) -> pulumi.Resource:
         """Create the network policy, before the pods: without it a pod has no traffic, and never becomes ready."""
         service = self._settings.service
-        callers = self._plan.callers if service.domain else ()
         reached = (service.issuer, self._plan.prometheus, service.traces)
         policy_spec = network_policy.service_network_policy(
-            service.port, callers, reached, controls_sandboxes=service.workspaced is not None
+            service.port,
+            reached,
+            controls_sandboxes=service.workspaced is not None,
+            authorizes=self._plan.authorizes,
         )
         return create_object(f"{self._name}-passage", policy_spec, self._child, in_namespace)
 
@@ -171,7 +186,12 @@ class WorkspaceService(pulumi.ComponentResource):
         service, name = self._settings.service, self._name
         file = create_object(f"{name}-settings", configuration(settings), self._child, in_namespace)
         deployment_spec_input = ServiceSettings(
-            image, service.replicas, service.port, str(service.cpu), str(service.memory)
+            image,
+            service.replicas,
+            service.port,
+            str(service.cpu),
+            str(service.memory),
+            authorizes=self._plan.authorizes,
         )
         create_object(f"{name}-budget", disruption_budget(), self._child, in_namespace)
         waits = pulumi.ResourceOptions(
@@ -185,21 +205,16 @@ class WorkspaceService(pulumi.ComponentResource):
         return create_object(name, document, self._child, waits).metadata
 
     def _create_services(self, in_namespace: pulumi.ResourceOptions) -> None:
-        """Create its Service, and a load balancer if it has a domain."""
-        service = self._settings.service
-        create_object(f"{self._name}-inside", network_policy.cluster_service(service.port), self._child, in_namespace)
-        self.address = pulumi.Output.from_input(None)
-        if service.domain is None or service.certificate is None:
-            return
-        tags = pulumi.Output.all(**self._labels.tags("door")).apply(
-            lambda policy_spec: ",".join(f"{key}={value}" for key, value in sorted(policy_spec.items()))
-        )
-        document = network_policy.load_balancer_service(
-            service.certificate, self._plan.callers, internal=service.reach == "internal"
-        )
-        document["metadata"]["annotations"][network_policy.TAGS] = tags
-        door: core.Service = create_object(f"{self._name}-door", document, self._child, in_namespace)
-        self.address = door.status.apply(_balancer)
+        """Create its Services: of the API, and of the authorization that the gateway asks for."""
+        port = self._settings.service.port
+        create_object(f"{self._name}-inside", network_policy.cluster_service(port), self._child, in_namespace)
+        if self._plan.authorizes:
+            create_object(f"{self._name}-authorizer", network_policy.authorizer_service(), self._child, in_namespace)
+
+
+def _client_secret(settings: Settings) -> str | None:
+    sign_in = settings.service.sign_in
+    return sign_in.client_secret if sign_in is not None else None
 
 
 def _with_flags(document: dict[str, Any], flags: pulumi.Output[list[str]]) -> dict[str, Any]:
@@ -222,9 +237,11 @@ def _exchange_flags(
     return pulumi.Output.all(*named, prefix).apply(lambda values: [*values])
 
 
-def _balancer(status: Any) -> str | None:
-    ingress: Any = (status and status.load_balancer and status.load_balancer.ingress) or None
-    return str(ingress[0].hostname) if ingress else None
+def _target_flags(target_group_arn: pulumi.Input[str] | None) -> pulumi.Output[list[str]]:
+    """Return the flag for registering the gateway's pods; none without a load balancer."""
+    if target_group_arn is None:
+        return pulumi.Output.from_input(list[str]())
+    return pulumi.Output.from_input(target_group_arn).apply(lambda arn: [f"--target-group={arn}"])
 
 
 def _file(settings: Settings) -> str:

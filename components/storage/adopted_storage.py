@@ -4,7 +4,7 @@ They get the environment's file system policy, which admits only its clients. Th
 file system is open to the whole VPC. Throughput, lifecycle, backups and keys stay with their owner.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pulumi
@@ -17,7 +17,6 @@ from agentenv.components._lib.tags import Labels
 from agentenv.components.network.network import NetworkContext
 from agentenv.components.storage.mount_targets import (
     FileSystemMount,
-    allow_nfs_from_classes,
     allow_nfs_from_nodes,
     create_mount_security_group,
     create_mount_targets,
@@ -51,7 +50,6 @@ class AdoptedStorage(pulumi.ComponentResource):
         network: NetworkContext,
         *,
         client_role_arns: pulumi.Input[Sequence[pulumi.Input[str]]] = (),
-        class_group_ids: Mapping[str, pulumi.Input[str]] | None = None,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         """Adopt the file systems; raise before creating anything if one cannot be adopted.
@@ -68,7 +66,6 @@ class AdoptedStorage(pulumi.ComponentResource):
         clients: pulumi.Output[Any] = pulumi.Output.from_input(client_role_arns)
         group = mount_group_id or create_mount_security_group(labels, child, network.vpc_id).id
         allow_nfs_from_nodes(labels, child, group, network.nodes_security_group_id)
-        allow_nfs_from_classes(labels, child, group, class_group_ids or {})
         for shard, id_ in enumerate(existing):
             efs.FileSystemPolicy(
                 f"{name}-{shard}",

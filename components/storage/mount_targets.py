@@ -1,6 +1,6 @@
 """The mount targets of file systems, one per zone, and their security group."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pulumi
@@ -39,40 +39,26 @@ def allow_nfs_from_nodes(
     labels: Labels, child: ChildOptions, group: pulumi.Input[str], nodes: pulumi.Input[str]
 ) -> None:
     """Allow NFS from the nodes: ingress at the mount targets, egress at the nodes."""
-    _allow_nfs("nodes", labels, child, group, nodes)
-
-
-def allow_nfs_from_classes(
-    labels: Labels, child: ChildOptions, group: pulumi.Input[str], classes: Mapping[str, pulumi.Input[str]]
-) -> None:
-    """Allow NFS from sandboxes of Fargate classes, which have no node that mounts for them."""
-    for name, class_group in sorted(classes.items()):
-        _allow_nfs(f"class-{name}", labels, child, group, class_group)
-
-
-def _allow_nfs(
-    client_name: str, labels: Labels, child: ChildOptions, group: pulumi.Input[str], client: pulumi.Input[str]
-) -> None:
     rules.SecurityGroupIngressRule(
-        f"{labels.base}-from-{client_name}",
+        f"{labels.base}-from-nodes",
         security_group_id=group,
-        referenced_security_group_id=client,
+        referenced_security_group_id=nodes,
         ip_protocol="tcp",
         from_port=NFS,
         to_port=NFS,
-        description=f"NFS for {client_name}",
-        tags=labels.tags(f"from-{client_name}"),
+        description="NFS for nodes",
+        tags=labels.tags("from-nodes"),
         opts=child(),
     )
     rules.SecurityGroupEgressRule(
-        f"{labels.base}-{client_name}-out",
-        security_group_id=client,
+        f"{labels.base}-nodes-out",
+        security_group_id=nodes,
         referenced_security_group_id=group,
         ip_protocol="tcp",
         from_port=NFS,
         to_port=NFS,
         description="NFS to the file systems",
-        tags=labels.tags(f"{client_name}-out"),
+        tags=labels.tags("nodes-out"),
         opts=child(),
     )
 

@@ -4,7 +4,7 @@ Each file system is a shard, numbered from 0, with its own policy, backup policy
 changes none of the others; with fewer shards the last ones are deleted.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pulumi
@@ -24,7 +24,6 @@ from agentenv.components._lib.tags import Labels
 from agentenv.components.network.network import NetworkContext
 from agentenv.components.storage.mount_targets import (
     FileSystemMount,
-    allow_nfs_from_classes,
     allow_nfs_from_nodes,
     create_mount_security_group,
     create_mount_targets,
@@ -60,13 +59,9 @@ class Storage(pulumi.ComponentResource):
         network: NetworkContext,
         *,
         client_role_arns: pulumi.Input[Sequence[pulumi.Input[str]]] = (),
-        class_group_ids: Mapping[str, pulumi.Input[str]] | None = None,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        """Create the storage. The roles may mount, through access points only; without any, nobody may.
-
-        The groups are the first one of each Fargate class with declared workspaces, whose pods mount EFS directly.
-        """
+        """Create the storage. The roles may mount, through access points only; without any, nobody may."""
         labels, settings = Labels.of(plan.environment, "storage", name), plan.settings
         protected = plan.environment.keep_data
 
@@ -80,7 +75,6 @@ class Storage(pulumi.ComponentResource):
         key_arn = pulumi.Output.from_input(settings.kms_key or self._key(protected=protected).arn)
         group = create_mount_security_group(labels, self._child, network.vpc_id)
         allow_nfs_from_nodes(labels, self._child, group.id, network.nodes_security_group_id)
-        allow_nfs_from_classes(labels, self._child, group.id, class_group_ids or {})
         clients: pulumi.Output[Any] = pulumi.Output.from_input(client_role_arns)
         systems: list[efs.FileSystem] = []
         for shard in range(settings.file_systems):

@@ -1,4 +1,4 @@
-"""Which findings stop a deployment: by severity, verdict and environment, unless the configuration names the rule."""
+"""The findings that stop a deployment, by severity, verdict and environment, or by the configuration of the rule."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
 from agentenv.policies.verdicts import Severity, Verdict
-from agentenv.policies.view.cluster.pods import PodSpec, pods_of
+from agentenv.policies.view.cluster.pods import PodMetadata, PodSpec, metadata_of, pods_of
 from agentenv.policies.view.fields import UNKNOWN, Field, boolean_or_unknown
 from agentenv.policies.view.graph import Graph
 from agentenv.policies.view.resource import KubernetesObject, Resource, holds_objects
@@ -77,7 +77,7 @@ def first_of_each_field(outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
 
 @dataclass(frozen=True, eq=False)
 class Scope(Generic[View]):
-    """What rules apply to: its title in the reference, the matching resource types, and the views of a resource."""
+    """The scope of rules: its title in the reference, the matching resource types, and the views of a resource."""
 
     title: str
     matches_type: Callable[[str], bool]
@@ -85,6 +85,9 @@ class Scope(Generic[View]):
 
 
 POD: Scope[PodSpec] = Scope("every pod spec", holds_objects, pods_of)
+POD_METADATA: Scope[PodMetadata] = Scope(
+    "the metadata of every pod spec, and what a SandboxClaim adds to it", holds_objects, metadata_of
+)
 # The only view of such a rule is the graph, which `evaluate_graph` passes; no resource matches
 GRAPH: Scope[Graph] = Scope("the whole stack", lambda _: False, lambda _: ())
 

@@ -13,5 +13,5 @@ from agentenv.rehearsal.tools.progress import terminal_progress
 @pytest.fixture(scope="session")
 def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """The engine's tools and the simulated cloud, shared by the tests of a worker."""
-    with stage(terminal_progress(), under=tmp_path_factory.mktemp("runs")) as one:
-        yield one
+    with stage(terminal_progress(), under=tmp_path_factory.mktemp("runs")) as running:
+        yield running

@@ -103,7 +103,7 @@ def test_every_module_is_imported_but_those_of_an_extra(installed: Installed) ->
     assert ended.returncode == 0, ended.stderr
     lacking = dict(line.split() for line in ended.stdout.splitlines())
     rooms = {".".join(name.split(".")[:2]) for name in lacking}
-    assert rooms == {"agentenv.cli", "agentenv.rehearsal", "agentenv.service"}
+    assert rooms == {"agentenv.cli", "agentenv.dev", "agentenv.local", "agentenv.rehearsal", "agentenv.service"}
     parts_of_cli = {name.split(".")[2] for name in lacking if name.startswith("agentenv.cli.")}
     assert parts_of_cli <= {"commands", "generated", "review"}
     assert {extra_of(module) for module in lacking.values()} <= {"rehearsal", "service"}

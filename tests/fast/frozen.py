@@ -78,7 +78,7 @@ def names_of_resources(graph: Graph) -> list[str]:
                 ),
             )
         )
-        for resource in graph.made
+        for resource in graph.resources
     )
 
 
@@ -135,7 +135,7 @@ def constants() -> Iterator[str]:
 def metrics() -> list[str]:
     """Return the metrics of a replica, each with its labels."""
     found = (collector for collector in vars(Metrics()).values() if isinstance(collector, MetricWrapperBase))
-    return sorted(f"{one._name}{{{','.join(one._labelnames)}}}" for one in found)
+    return sorted(f"{metric._name}{{{','.join(metric._labelnames)}}}" for metric in found)
 
 
 def variables() -> list[str]:

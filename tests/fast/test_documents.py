@@ -1,4 +1,4 @@
-"""What documents and docstrings point to exists."""
+"""Links and paths in documents and docstrings exist."""
 
 from __future__ import annotations
 

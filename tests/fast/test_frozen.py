@@ -30,5 +30,5 @@ def test_no_name_has_changed(group: str) -> None:
     old, new = GOLDEN[group], now()[group]
     if group == "resources":
         # By lines, so that a failure names the resources and not their places in a list
-        old, new = ({stack: dict.fromkeys(lines, 1) for stack, lines in one.items()} for one in (old, new))
+        old, new = ({stack: dict.fromkeys(lines, 1) for stack, lines in stacks.items()} for stacks in (old, new))
     assert list(changes(old, new)) == []

@@ -42,14 +42,14 @@ def test_each_field_is_compared_at_its_own_path(change: dict[str, object], path:
 
 
 def test_the_random_end_of_a_generated_name_is_no_difference_and_a_name_is() -> None:
-    one, other, third = (dumped(inputs={"name": name}) for name in ("k-0a1b2c3", "k-d4e5f60", "q-0a1b2c3"))
-    assert list(differences(one, other)) == []
-    assert list(differences(one, third)) == [f'dev {URN} inputs.name: "k-(random)" -> "q-0a1b2c3"']
+    first, second, third = (dumped(inputs={"name": name}) for name in ("k-0a1b2c3", "k-d4e5f60", "q-0a1b2c3"))
+    assert list(differences(first, second)) == []
+    assert list(differences(first, third)) == [f'dev {URN} inputs.name: "k-(random)" -> "q-0a1b2c3"']
 
 
 def test_the_order_of_keys_in_a_json_text_counts() -> None:
-    one, other = ({"inputs": {"policy": text}} for text in ('{"a": 1, "b": 2}', '{"b": 2, "a": 1}'))
-    assert list(differences(dumped(**one), dumped(**other)))
+    first, second = ({"inputs": {"policy": text}} for text in ('{"a": 1, "b": 2}', '{"b": 2, "a": 1}'))
+    assert list(differences(dumped(**first), dumped(**second)))
 
 
 def test_a_resource_or_a_stack_that_is_gone_is_a_difference() -> None:
@@ -58,11 +58,11 @@ def test_a_resource_or_a_stack_that_is_gone_is_a_difference() -> None:
 
 
 def test_the_command_exits_by_what_it_finds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    one, other = tmp_path / "one.json", tmp_path / "other.json"
-    one.write_text(json.dumps(dumped()), encoding="utf-8")
-    other.write_text(json.dumps(dumped(protect=True)), encoding="utf-8")
-    assert main(["compare", str(one), str(one)]) == 0
-    assert main(["compare", str(one), str(other)]) == 1
+    first, second = tmp_path / "one.json", tmp_path / "other.json"
+    first.write_text(json.dumps(dumped()), encoding="utf-8")
+    second.write_text(json.dumps(dumped(protect=True)), encoding="utf-8")
+    assert main(["compare", str(first), str(first)]) == 0
+    assert main(["compare", str(first), str(second)]) == 1
     assert "1 differences in 1 resources of 1 stacks" in capsys.readouterr().out
 
 

@@ -3,66 +3,55 @@
 from __future__ import annotations
 
 import ast
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).resolve().parents[2]
-REFUSED = {"told", "said", "asked", "doors", "standing", "whoever", "wanted", "written", "made", "given"}
-# Reworded so far. The other tests follow.
-FOLDERS = (
-    "agentenv/cli",
-    "agentenv/config",
-    "agentenv/core",
-    "agentenv/rehearsal",
-    "agentenv/service",
-    "bench",
-    "components",
-    "policies",
-    "stacks",
-    "tests/engine/cli",
-    "tests/engine/policies",
-    "tests/fast/bench",
-    "tests/fast/cli",
-    "tests/fast/config",
-    "tests/fast/core",
-    "tests/fast/policies",
-    "tests/fast/service/aws",
-    "tests/fast/service/credentials",
-    "tests/fast/service/http",
-    "tests/fast/service/ledger",
-    "tests/fast/service/loops",
-    "tests/fast/service/workspaces",
-    "tests/fast/workflows",
-    "tests/live/cli",
-    "tests/live/guardrails",
-    "tests/live/metering",
-)
+REFUSED = {
+    *("told", "tell", "tells", "telling", "said", "say", "says", "saying", "asked", "ask", "asks", "asking"),
+    *("doors", "standing", "stood", "whoever", "whose", "wanted", "written", "made", "given", "kept", "found_", "one"),
+}
+# Names that cannot change, by file, with the reason.
+EXCEPTIONS = {
+    ("agentenv/client/api.py", "kept"): "a field of the service's JSON",
+    ("agentenv/service/http/schemas.py", "asked"): "a field of the service's JSON",
+    ("agentenv/service/http/schemas.py", "kept"): "a field of the service's JSON",
+    ("agentenv/cli/commands/rehearse.py", "kept"): "a key of the rehearsal's JSON report",
+    ("agentenv/rehearsal/scenario/scenario.py", "kept"): "a key of the rehearsal's JSON report",
+}
 
 
 def names(tree: ast.Module) -> Iterator[str]:
-    """Yield the names of variables, arguments, functions and classes. Fields of classes may be those of a contract."""
-    fields = {
-        statement.target
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ClassDef)
-        for statement in node.body
-        if isinstance(statement, ast.AnnAssign)
-    }
+    """Yield the names of variables, attributes, arguments, functions and classes.
+
+    `one` may be the variable of a comprehension on a single line.
+    """
+    kinds = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+    short = (node for node in ast.walk(tree) if isinstance(node, kinds) and node.lineno == node.end_lineno)
+    variables = {name for node in short for loop in node.generators for name in ast.walk(loop.target)}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node not in fields:
-            yield node.id
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            if not (node.id == "one" and node in variables):
+                yield node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr
         elif isinstance(node, ast.arg):
             yield node.arg
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             yield node.name
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_names_are_the_fields_own(folder: str) -> None:
-    paths = sorted((ROOT / folder).rglob("*.py"))
-    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in paths}
-    refused = [f"{path}: {name}" for path, tree in trees.items() for name in names(tree) if name.strip("_") in REFUSED]
-    assert paths
-    assert not refused
+def test_names_are_the_fields_own() -> None:
+    listed = subprocess.run(["git", "ls-files", "*.py"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    paths = [path for path in listed.split() if (ROOT / path).is_file()]
+    assert {path.partition("/")[0] for path in paths} >= {"agentenv", "bench", "components", "policies", "tests"}
+    trees = {path: ast.parse((ROOT / path).read_text(encoding="utf-8")) for path in paths}
+    refused = {(path, name) for path, tree in trees.items() for name in names(tree) if is_refused(name)}
+    assert refused - EXCEPTIONS.keys() == set()
+    assert EXCEPTIONS.keys() - refused == set(), "an exception is no longer needed"
+
+
+def is_refused(name: str) -> bool:
+    """Return whether a name is refused, also as a private name or as a constant."""
+    return name.lower() in REFUSED or name.strip("_").lower() in REFUSED

@@ -61,13 +61,13 @@ def test_no_file_is_imported_twice() -> None:
 
 
 def test_the_version_is_written_once() -> None:
-    written = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
-    assert version("agent-environment") == written
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    assert version("agent-environment") == declared
     locked = tomllib.loads((ROOT / "uv.lock").read_text(encoding="utf-8"))["package"]
-    assert [row["version"] for row in locked if row["name"] == "agent-environment"] == [written]
+    assert [row["version"] for row in locked if row["name"] == "agent-environment"] == [declared]
     files = ("*.py", "*.yaml", "*.yml", "*.toml", ":!tests", ":!pyproject.toml")
     listed = subprocess.run(
-        ["git", "grep", "-lwF", written, "--", *files], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False
+        ["git", "grep", "-lwF", declared, "--", *files], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False
     )
     # Both are generated, and checked as such
     assert listed.stdout.split() == ["policies/cost/PulumiPolicy.yaml", "policies/isolation/PulumiPolicy.yaml"]

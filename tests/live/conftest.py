@@ -16,10 +16,12 @@ from typing import Any
 import boto3
 import pytest
 
+from agentenv.dev.machine import Machine, machine
+from agentenv.dev.state import State, opened
+from agentenv.local import processes
 from agentenv.rehearsal.cloud.server import Cloud
 from agentenv.rehearsal.controlplane.nodes.kwok_nodes import NodeShape
 from agentenv.rehearsal.controlplane.plane import PROGRAMS, ControlPlane, control_plane
-from agentenv.rehearsal.stage import processes
 from agentenv.rehearsal.tools import ensure
 from agentenv.rehearsal.tools.progress import Lines
 from agentenv.rehearsal.tools.toolbox import Toolbox
@@ -67,16 +69,16 @@ def world(toolbox: Toolbox, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         folder: Path = tmp_path_factory.mktemp("plane")
         try:
             with control_plane(toolbox, folder / "plane", environment) as plane:
-                made = World(plane, environment, "")
-                _announce(made)
-                made.role = _cluster(made)
+                created = World(plane, environment, "")
+                _announce(created)
+                created.role = _cluster(created)
                 plane.add_nodes(
                     [
                         NodeShape("n1", "us-east-1a", "m7g.xlarge", "4", "14Gi", labels={"tier": "standard"}),
                         NodeShape("n2", "us-east-1b", "m7g.xlarge", "4", "14Gi", labels={"tier": "standard"}),
                     ]
                 )
-                yield made
+                yield created
         finally:
             processes.end(run)
 
@@ -84,13 +86,13 @@ def world(toolbox: Toolbox, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 def _announce(world: World) -> None:
     """Clusters of the account are this plane."""
     plane = world.plane
-    said = {
+    registration = {
         "endpoint": plane.server,
         "certificate_authority": base64.b64encode(plane.ca_pem.encode()).decode(),
         "issuer": plane.issuer,
     }
     address = f"{world.environment['AWS_ENDPOINT_URL']}/_cloud/eks"
-    urllib.request.urlopen(urllib.request.Request(address, json.dumps(said).encode())).close()  # noqa: S310 - loopback
+    urllib.request.urlopen(urllib.request.Request(address, json.dumps(registration).encode())).close()  # noqa: S310 - loopback
 
 
 def _cluster(world: World) -> str:
@@ -107,3 +109,17 @@ def _cluster(world: World) -> str:
         accessConfig={"authenticationMode": "API", "bootstrapClusterCreatorAdminPermissions": False},
     )
     return role
+
+
+@pytest.fixture(scope="session")
+def on() -> Iterator[Machine]:
+    """This machine, with the strongest runtime that it allows."""
+    with machine(Lines(sys.stderr), gvisor=True) as found:
+        yield found
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Iterator[State]:
+    """A state folder of a test's own."""
+    with opened(tmp_path / "state") as folder:
+        yield folder

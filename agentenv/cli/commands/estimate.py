@@ -82,7 +82,7 @@ def parse_pairs(text: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class EstimateRequest:
-    """What to estimate, independent of the revision."""
+    """The options of an estimate, independent of the revision."""
 
     users: list[int]
     active_hours: Decimal
@@ -214,7 +214,7 @@ def as_json(report: EstimateReport) -> dict[str, Any]:
             for row in first.by_class
         ],
         "assumptions": [
-            {"name": row.name, "value": float(row.value), "unit": row.kind, "says": row.says}
+            {"name": row.name, "value": float(row.value), "unit": row.kind, "says": row.meaning}
             for row in first.assumptions
         ],
         "prices": {"date": first.prices_of.isoformat(), "age_days": (report.today - first.prices_of).days},

@@ -11,6 +11,7 @@ import argparse
 import json
 import shlex
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from agentenv.cli.main import FAILED, OK, CommandError
@@ -37,6 +38,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--port", type=port_number, default=0, metavar="N", help="port of the simulated AWS (default: a free one)"
     )
+    parser.add_argument(
+        "--home-latency",
+        type=milliseconds,
+        default=0.0,
+        metavar="MS",
+        help="milliseconds that each operation on a home takes more, as over a network (default: 0)",
+    )
     parser.add_argument("--kept", action="store_true", help="list the rehearsals that are still running")
     parser.add_argument("--end", metavar="RUN", help="end a rehearsal that is still running, or 'all' of them")
     parser.add_argument("--json", action="store_true", help="print the report as one JSON object on the last line")
@@ -49,18 +57,35 @@ def port_number(text: str) -> int:
     return int(text)
 
 
+def milliseconds(text: str) -> float:
+    """Parse a latency."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1000:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a latency: milliseconds from 0 to 1000")
+    return value
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Rehearse a stack, or list or end kept rehearsals."""
-    from agentenv.rehearsal.stage import run_folders
+    from agentenv.local import run_folders
 
     if arguments.kept:
         return show_kept(run_folders.kept_runs(), as_json=arguments.json)
     if arguments.end:
         return end(arguments.end, as_json=arguments.json)
-    return rehearse(arguments.stack, keep=arguments.keep, port=arguments.port, as_json=arguments.json)
+    return rehearse(
+        arguments.stack,
+        keep=arguments.keep,
+        port=arguments.port,
+        home_latency=arguments.home_latency,
+        as_json=arguments.json,
+    )
 
 
-def rehearse(stack: str, *, keep: bool, port: int, as_json: bool) -> int:
+def rehearse(stack: str, *, keep: bool, port: int, home_latency: float, as_json: bool) -> int:
     """Run the whole scenario for one stack."""
     from agentenv.cli.commands.rehearse_tokens import token_signer
     from agentenv.cli.commands.rehearse_view import View
@@ -80,7 +105,8 @@ def rehearse(stack: str, *, keep: bool, port: int, as_json: bool) -> int:
     settings = selected_settings(None, file)
     view = View(to_terminal=sys.stderr.isatty())
     try:
-        with view, stage(view.tools, port=port, cluster=ClusterOptions.for_stack(settings)) as opened:
+        options = replace(ClusterOptions.for_stack(settings), home_latency=home_latency)
+        with view, stage(view.tools, port=port, cluster=options) as opened:
             view.opened(stack, opened)
             engine = opened.project(project, stack, view.event)
             packs = prepare([project / "policies" / name for name in PACKS], opened.run.folder / "packs")
@@ -123,8 +149,11 @@ def check_stack_exists(project: Path, stack: str) -> None:
 def keep_running(opened: Stage, engine: Engine) -> dict[str, str]:
     """Keep the rehearsal running, print how to use it, and return the same for the report."""
     record: dict[str, Any] = opened.keep(engine)
-    lines = [f"export {name}={shlex.quote(value)}" for name, value in sorted(record["environment"].items())]
+    ways_in = connections(opened)
+    variables = {**record["environment"], **ways_in}
+    lines = [f"export {name}={shlex.quote(value)}" for name, value in sorted(variables.items())]
     script = opened.run.folder / "use.sh"
+    script.touch(mode=0o600)  # it holds a token
     script.write_text("\n".join([*lines, f"cd {shlex.quote(str(engine.project))}", ""]), encoding="utf-8")
     end = shlex.join([sys.argv[0], "rehearse", "--end", opened.run.id])
     sys.stderr.write(
@@ -132,7 +161,24 @@ def keep_running(opened: Stage, engine: Engine) -> dict[str, str]:
         f"  use:  . {shlex.quote(str(script))}    (then: pulumi preview, aws ec2 describe-vpcs, …)\n"
         f"  end:  {end}\n"
     )
+    sys.stderr.writelines(f"  {name}={value}\n" for name, value in ways_in.items())
     return {"run": opened.run.id, "folder": str(opened.run.folder), "use": str(script), "end": end}
+
+
+def connections(opened: Stage) -> dict[str, str]:
+    """Return the variables that lead kubectl and `agentenv workspace` to a kept rehearsal, with a token of a day."""
+    from agentenv.cli.workspaces.locate import SERVICE, TOKEN
+    from agentenv.rehearsal.scenario import service_probe
+    from agentenv.rehearsal.scenario.pool_probe import audience_of
+
+    if opened.cluster is None:
+        return {}
+    plane, folder = opened.cluster.plane, opened.cluster.plane.layout.folder
+    found = {"KUBECONFIG": str(plane.layout.kubeconfig("admin"))}
+    if service_probe.is_deployed(plane.client):
+        service = service_probe.connect(plane.client, folder, audience_of(plane.client), "rehearsal", 86_400)
+        found |= {SERVICE: service.address, TOKEN: service.token}
+    return found
 
 
 def report_json(report: Report, *, as_json: bool) -> None:
@@ -154,7 +200,7 @@ def show_kept(records: list[dict[str, Any]], *, as_json: bool) -> int:
 
 def end(name: str, *, as_json: bool) -> int:
     """End one kept rehearsal, or all of them."""
-    from agentenv.rehearsal.stage import run_folders
+    from agentenv.local import run_folders
 
     running = [str(row["run"]) for row in run_folders.kept_runs()]
     ended = [run_id for run_id in (running if name == "all" else [name]) if run_folders.finish(run_id)]

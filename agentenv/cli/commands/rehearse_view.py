@@ -104,6 +104,9 @@ class View:
             f"rules: {policy['passed']} passed, {policy['failed']} failed, {policy['indeterminate']} indeterminate,"
             f" {policy['waived']} waived"
         )
+        for row in report.policy_findings:
+            name = row["urn"].rsplit("::", 1)[-1]
+            self._console.print(Text(f"  {row['severity']} {row['id']} {row['verdict']}: {name}: {row['message']}"))
         for pool in report.pools:
             self._console.print(f"pool {pool['class']}: {pool['ready']} of {pool['size']} sandboxes Ready")
         if report.new_workspace_ms is not None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Row:
+class ToolRow:
     """A tool or plugin in the list."""
 
     name: str
@@ -53,12 +53,12 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def tool_rows(tools: Iterable[Tool]) -> list[Row]:
+def tool_rows(tools: Iterable[Tool]) -> list[ToolRow]:
     """Return a row for each tool, with the build effort of absent ones."""
     from agentenv.rehearsal.tools import catalog, toolbox
 
     return [
-        Row(
+        ToolRow(
             tool.name,
             tool.version,
             tool.source,
@@ -76,26 +76,26 @@ def tool_rows(tools: Iterable[Tool]) -> list[Row]:
     ]
 
 
-def plugin_rows(tools: Iterable[Tool]) -> list[Row]:
+def plugin_rows(tools: Iterable[Tool]) -> list[ToolRow]:
     """Return a row for each plugin of the engine: the official one if it is installed, else the stand-in."""
     from importlib.metadata import version
 
     from agentenv.rehearsal.tools import plugins
 
     pulumi = next((tool.path for tool in tools if tool.name == "pulumi"), None)
-    rows: list[Row] = []
+    rows: list[ToolRow] = []
     for stand_in in plugins.STAND_INS:
         requested = plugins.requested_version(stand_in)
         official = plugins.locate(stand_in.kind, stand_in.name, requested, pulumi=pulumi)
         if official is not None:
-            rows.append(Row(stand_in.program, official.version, official.source, official.path, "official"))
+            rows.append(ToolRow(stand_in.program, official.version, official.source, official.path, "official"))
         else:
             detail = stand_in.module + (f", in place of {requested}" if requested else "")
-            rows.append(Row(stand_in.program, version("agent-environment"), "stand-in", None, detail))
+            rows.append(ToolRow(stand_in.program, version("agent-environment"), "stand-in", None, detail))
     return rows
 
 
-def table(rows: Sequence[Row]) -> str:
+def table(rows: Sequence[ToolRow]) -> str:
     """Return the rows as a table."""
     shown = [
         (row.name, row.version, row.source, ", ".join(filter(None, (str(row.path or ""), row.detail)))) for row in rows

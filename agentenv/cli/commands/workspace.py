@@ -1,33 +1,37 @@
 """Create, list, suspend, resume, enter and delete workspaces, with the workspace service.
 
-The service's address is --service or AGENTENV_SERVICE; otherwise it is reached through the cluster of a kubeconfig. The
-caller's token is in AGENTENV_TOKEN or AGENTENV_TOKEN_FILE, or is requested for the service account of --account. The
-verbs that enter a sandbox (exec, ssh, port-forward, cp) use kubectl and the caller's own permissions in the cluster.
+The service's address is --service or AGENTENV_SERVICE, else that of `agentenv login`; otherwise the service is reached
+through the cluster of a kubeconfig. The caller's token is in AGENTENV_TOKEN or AGENTENV_TOKEN_FILE, or that of the
+login, or is requested for the service account of --account. The verbs that enter a sandbox go through the gateway.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 from agentenv.cli.main import OK, CommandError
+from agentenv.cli.workspaces.verbs import add_verb, add_wait_option, pairs, print_json, run_verb, seconds, subparsers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-    from agentenv.cli.workspaces.client import Client, Document
+    from agentenv.client import Client
+    from agentenv.client.api import Workspace, WorkspaceCreate, WorkspaceUpdate
 
 _WATCH_SECONDS = 2.0
+SSH_SUFFIX = ".agentenv"
 ENDED = {"failed", "deleted"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of each verb."""
-    parser.epilog = "every verb has its own --help, and --json, which prints one JSON object on the last line"
-    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    verbs = subparsers(parser)
     _add_create_verb(verbs)
     _add_read_verbs(verbs)
     _add_change_verbs(verbs)
@@ -36,24 +40,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the verb."""
-    from agentenv.cli.workspaces.client import Client
-    from agentenv.cli.workspaces.locate import service_endpoint
-
-    with service_endpoint(args) as endpoint, Client(endpoint.address, endpoint.token) as client:
-        return args.do(args, client)
+    return run_verb(args)
 
 
 def _verb(
     verbs: Any, name: str, help_: str, do: Callable[[argparse.Namespace, Client], int], *, named: bool = True
 ) -> argparse.ArgumentParser:
-    from agentenv.cli.workspaces import locate
-
-    verb: argparse.ArgumentParser = verbs.add_parser(name, help=help_, description=f"{help_[0].upper()}{help_[1:]}.")
+    verb = add_verb(verbs, name, help_, do)
     if named:
         verb.add_argument("workspace", metavar="ID", help="the workspace's id")
-    verb.set_defaults(do=do)
-    verb.add_argument("--json", action="store_true", help="print one JSON object on the last line")
-    locate.add_arguments(verb)
     return verb
 
 
@@ -69,7 +64,9 @@ def _add_create_verb(verbs: Any) -> None:
     create.add_argument("--label", action="append", default=[], metavar="K=V", help="a label")
     create.add_argument("--budget", metavar="D", help="dollars a month at which it is suspended")
     create.add_argument("--idle-after", type=int, metavar="S", help="idle seconds until it is suspended")
-    _add_wait_option(create)
+    create.add_argument("--size", metavar="S", help="a size of the class: small, medium or large")
+    create.add_argument("--warm", action="store_true", help="fail instead of a cold start")
+    add_wait_option(create)
 
 
 def _add_read_verbs(verbs: Any) -> None:
@@ -85,14 +82,21 @@ def _add_read_verbs(verbs: Any) -> None:
     show = _verb(verbs, "show", "show a workspace and its events", _show)
     show.add_argument("--watch", action="store_true", help="print each change until Ctrl-C")
 
+    usage = _verb(verbs, "usage", "show the usage and cost of workspaces by day", _usage, named=False)
+    usage.add_argument("workspace", nargs="?", metavar="ID", help="only this workspace")
+    usage.add_argument("--since", metavar="DAY", help="the first day, such as 2026-11-01 (default: of this month)")
+    usage.add_argument("--until", metavar="DAY", help="the last day (default: today)")
+    usage.add_argument("--owner", metavar="O", help="of this owner, for operators")
+
 
 def _add_change_verbs(verbs: Any) -> None:
     _verb(verbs, "suspend", "suspend a workspace: its processes end, its files stay", _suspend)
-    _add_wait_option(_verb(verbs, "resume", "resume a workspace, or restore a deleted one from its data", _resume))
+    add_wait_option(_verb(verbs, "resume", "resume a workspace, or restore a deleted one from its data", _resume))
     update = _verb(verbs, "update", "update a workspace", _update)
     update.add_argument("--class", dest="class_", metavar="C", help="change its class, with the same data")
     update.add_argument("--budget", metavar="D", help="dollars a month, or 'none' for that of its class")
     update.add_argument("--idle-after", metavar="S", help="idle seconds until it is suspended, or 'none'")
+    update.add_argument("--size", metavar="S", help="a size of the class; it is resized in place if it can be")
     update.add_argument("--label", action="append", metavar="K=V", help="replace all labels")
     update.add_argument("--share", action="append", metavar="OWNER=ro|rw", help="replace everybody it is shared with")
     delete = _verb(verbs, "delete", "delete a workspace; its data is retained for a while", _delete)
@@ -102,23 +106,40 @@ def _add_change_verbs(verbs: Any) -> None:
 def _add_access_verbs(verbs: Any) -> None:
     attach = _verb(verbs, "attach", "hold a lease on a workspace, so that it is not suspended, until Ctrl-C", _attach)
     attach.add_argument("--read-only", action="store_true", help="a read-only lease, beside other readers")
-    exec_ = _verb(verbs, "exec", "run a command in a workspace", _exec)
-    exec_.add_argument("--read-only", action="store_true", help="with a read-only lease")
+    exec_ = _verb(verbs, "exec", "run a command in a workspace, and exit with its code", _exec)
     exec_.add_argument("-i", "--stdin", action="store_true", help="pass stdin to the command")
-    exec_.add_argument("-t", "--tty", action="store_true", help="stdin is a terminal")
+    exec_.add_argument("-t", "--tty", action="store_true", help="run it in a terminal")
+    exec_.add_argument("--cwd", metavar="DIR", help="the folder to run it in (default: the home)")
+    exec_.add_argument("--env", action="append", default=[], metavar="K=V", help="a variable of its environment")
+    exec_.add_argument("--timeout", type=float, metavar="S", help="seconds after which it is ended")
     exec_.add_argument("words", nargs="+", metavar="-- COMMAND", help="the command with its arguments")
-    _verb(verbs, "ssh", "open a shell in a workspace", _ssh)
-    forward = _verb(verbs, "port-forward", "forward local ports to a workspace, until Ctrl-C", _port_forward)
-    forward.add_argument("ports", nargs="+", metavar="[LOCAL:]REMOTE", help="such as 3000, or 8080:3000")
-    copy = _verb(verbs, "cp", "copy files into a workspace or out of it", _copy)
+    _verb(verbs, "shell", "open a shell in a workspace", _shell)
+    logs = _verb(verbs, "logs", "print the recent output of a process in a workspace, and what follows", _logs)
+    logs.add_argument("--pid", type=int, metavar="N", help="the process (default: the only one)")
+    copy = _verb(verbs, "cp", "copy files or folders into a workspace or out of it", _copy)
     copy.add_argument("source", metavar="FROM", help="a local path, or ':' and a path in the workspace")
-    copy.add_argument("to", metavar="TO", help="the other path")
+    copy.add_argument("to", metavar="TO", help="the other path; a relative one in the workspace begins at its home")
+    open_ = _verb(verbs, "open", "open a port of a workspace in the browser", _open)
+    open_.add_argument("port", type=int, metavar="PORT", help="the port that a program in the workspace listens on")
+    open_.add_argument("--print", dest="only_print", action="store_true", help="print the address, and open nothing")
+    _add_share_verb(verbs)
+    ssh_config = f"print the OpenSSH configuration for hosts such as ID{SSH_SUFFIX}"
+    _verb(verbs, "ssh-config", ssh_config, _ssh_config, named=False)
+    for name, help_, do in (
+        ("ssh-proxy", "connect OpenSSH with a workspace, as its ProxyCommand", _ssh_proxy),
+        ("ssh-host-key", "print the host key of a workspace, as a KnownHostsCommand", _ssh_host_key),
+    ):
+        add_verb(verbs, name, help_, do).add_argument("host", metavar="HOST", help="a host of the configuration")
 
 
-def _add_wait_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--wait", type=float, default=60.0, metavar="S", help="seconds to wait until it is running (60)"
-    )
+def _add_share_verb(verbs: Any) -> None:
+    share = _verb(verbs, "share", "share a port of a workspace, or list the shared ones", _share)
+    share.add_argument("port", nargs="?", type=int, metavar="PORT", help="the port (default: list the shared ports)")
+    kinds = "who reaches it besides those who may use the workspace"
+    share.add_argument("--with", dest="sharing", choices=("private", "team", "link", "public"), help=kinds)
+    share.add_argument("--team", action="append", metavar="T", help="a team that reaches it, with `--with team`")
+    share.add_argument("--wake", action="store_true", help="its visitors resume the workspace if it is suspended")
+    share.add_argument("--hours", type=float, default=24, metavar="H", help="hours that a new link is valid (24)")
 
 
 def _create(args: argparse.Namespace, client: Client) -> int:
@@ -130,27 +151,38 @@ def _create(args: argparse.Namespace, client: Client) -> int:
         "agent": args.agent,
         "owner": args.owner,
         "parent": args.parent,
-        "labels": _pairs(args.label, "label") or None,
+        "labels": pairs(args.label, "label") or None,
         "budget": args.budget,
         "idle_after": args.idle_after,
+        "size": args.size,
+        "start": "warm" if args.warm else None,
     }
-    return _print_result(
-        args, client.create({key: value for key, value in request.items() if value is not None}, args.wait)
-    )
+    body = {key: value for key, value in request.items() if value is not None}
+    return _print_result(args, client.create_workspace(cast("WorkspaceCreate", body), wait=seconds(args.wait)))
 
 
 def _list(args: argparse.Namespace, client: Client) -> int:
     from agentenv.cli.workspaces import tables
+    from agentenv.client.client import every
 
-    options = {"class": args.class_, "state": args.state, "mode": args.mode, "task": args.task, "owner": args.owner}
-    query = {key: value for key, value in options.items() if value}
-    query |= {key: "true" for key in ("everybody", "deleted") if getattr(args, key)}
+    options: dict[str, Any] = {
+        "class_": args.class_,
+        "state": args.state,
+        "mode": args.mode,
+        "task": args.task,
+        "owner": args.owner,
+    }
+    options |= {key: True for key in ("everybody", "deleted") if getattr(args, key)}
+
+    def read() -> list[Workspace]:
+        return list(every(lambda after: client.list_workspaces(**options, after=after)))
+
     if args.watch and not args.json:
-        tables.watch(lambda: list(client.list(query)), _WATCH_SECONDS)
+        tables.watch(read, _WATCH_SECONDS)
         return OK
-    workspaces = list(client.list(query))
+    workspaces = read()
     if args.json:
-        sys.stdout.write(json.dumps({"workspaces": workspaces}) + "\n")
+        print_json({"workspaces": workspaces})
     else:
         tables.print_table(workspaces)
     return OK
@@ -159,14 +191,14 @@ def _list(args: argparse.Namespace, client: Client) -> int:
 def _show(args: argparse.Namespace, client: Client) -> int:
     from agentenv.cli.workspaces import tables
 
-    workspace = client.get(args.workspace)
+    workspace = client.get_workspace(args.workspace)
     if not args.watch:
-        events = client.events(args.workspace)
+        events = client.list_events(args.workspace)["items"]
         if args.json:
             return _print_result(args, {**workspace, "events": events})
         tables.print_details(workspace, events)
         return OK
-    before: Document = {}
+    before: Workspace | None = None
     while True:
         if workspace != before:
             _print_line(args, workspace)
@@ -174,15 +206,26 @@ def _show(args: argparse.Namespace, client: Client) -> int:
         if workspace["state"] in ENDED:
             return OK
         time.sleep(_WATCH_SECONDS)
-        workspace = client.get(args.workspace)
+        workspace = client.get_workspace(args.workspace)
+
+
+def _usage(args: argparse.Namespace, client: Client) -> int:
+    from agentenv.cli.workspaces import tables
+
+    usage = client.get_usage(owner=args.owner, workspace=args.workspace, since=args.since, until=args.until)
+    if args.json:
+        print_json(usage)
+    else:
+        tables.print_usage(usage)
+    return OK
 
 
 def _suspend(args: argparse.Namespace, client: Client) -> int:
-    return _print_result(args, client.suspend(args.workspace))
+    return _print_result(args, client.suspend_workspace(args.workspace))
 
 
 def _resume(args: argparse.Namespace, client: Client) -> int:
-    return _print_result(args, client.resume(args.workspace, args.wait))
+    return _print_result(args, client.resume_workspace(args.workspace, wait=seconds(args.wait)))
 
 
 def _update(args: argparse.Namespace, client: Client) -> int:
@@ -193,21 +236,23 @@ def _update(args: argparse.Namespace, client: Client) -> int:
         changes["budget"] = None if args.budget == "none" else args.budget
     if args.idle_after is not None:
         changes["idle_after"] = None if args.idle_after == "none" else _whole_number(args.idle_after, "idle-after")
+    if args.size is not None:
+        changes["size"] = args.size
     if args.label is not None:
-        changes["labels"] = _pairs(args.label, "label")
+        changes["labels"] = pairs(args.label, "label")
     if args.share is not None:
-        changes["shared"] = _pairs(args.share, "share")
+        changes["shared"] = pairs(args.share, "share")
     if not changes:
         raise CommandError("there is nothing to update; give an option such as --idle-after 3600")
-    return _print_result(args, client.update(args.workspace, changes))
+    return _print_result(args, client.update_workspace(args.workspace, cast("WorkspaceUpdate", changes)))
 
 
 def _delete(args: argparse.Namespace, client: Client) -> int:
-    return _print_result(args, client.delete(args.workspace, destroy=args.destroy))
+    return _print_result(args, client.delete_workspace(args.workspace, destroy=args.destroy))
 
 
 def _attach(args: argparse.Namespace, client: Client) -> int:
-    from agentenv.cli.workspaces.enter import lease
+    from agentenv.cli.workspaces.lease import lease
 
     with lease(client, args.workspace, read_only=args.read_only) as workspace:
         _print_line(args, workspace)
@@ -216,46 +261,128 @@ def _attach(args: argparse.Namespace, client: Client) -> int:
 
 
 def _exec(args: argparse.Namespace, client: Client) -> int:
-    from agentenv.cli.workspaces.enter import run_in_workspace
+    from agentenv.cli.workspaces.enter import entered, run_command, terminal_size
+    from agentenv.client.sandbox import Command
 
-    return run_in_workspace(args, client, args.words)
+    command = Command(
+        args.words,
+        directory=args.cwd,
+        environment=pairs(args.env, "env"),
+        terminal=terminal_size() if args.tty else None,
+        stdin=args.stdin,
+        timeout=args.timeout,
+    )
+    return run_command(entered(client, args.workspace), command)
 
 
-def _ssh(args: argparse.Namespace, client: Client) -> int:
-    from agentenv.cli.workspaces.enter import shell
+def _shell(args: argparse.Namespace, client: Client) -> int:
+    from agentenv.cli.workspaces.enter import SHELL, entered, run_command, terminal_size
+    from agentenv.client.sandbox import Command
 
-    return shell(args, client)
+    environment = {"TERM": os.environ.get("TERM", "xterm")}
+    command = Command(SHELL, environment=environment, terminal=terminal_size())
+    return run_command(entered(client, args.workspace), command)
 
 
-def _port_forward(args: argparse.Namespace, client: Client) -> int:
-    from agentenv.cli.workspaces.enter import port_forward
+def _logs(args: argparse.Namespace, client: Client) -> int:
+    from agentenv.cli.workspaces.enter import entered, follow
 
-    return port_forward(args, client)
+    return follow(entered(client, args.workspace), args.pid)
 
 
 def _copy(args: argparse.Namespace, client: Client) -> int:
-    from agentenv.cli.workspaces.enter import copy
+    from agentenv.cli.workspaces.copy import copy_in, copy_out
+    from agentenv.cli.workspaces.enter import entered
 
-    return copy(args, client)
+    inward, outward = args.to.startswith(":"), args.source.startswith(":")
+    if inward == outward:
+        raise CommandError("exactly one path must begin with ':', such as :notes.txt in the workspace")
+    sandbox = entered(client, args.workspace)
+    if inward:
+        files = copy_in(sandbox, Path(args.source), args.to[1:] or ".")
+    else:
+        files = copy_out(sandbox, args.source[1:] or ".", Path(args.to))
+    if args.json:
+        print_json({"files": files})
+    return OK
 
 
-def _print_result(args: argparse.Namespace, workspace: Document) -> int:
+def _open(args: argparse.Namespace, client: Client) -> int:
+    import webbrowser
+
+    from agentenv.client.client import gateway_of
+
+    address = gateway_of(client.get_caller())["ports"].format(port=args.port, workspace=args.workspace)
+    if args.json:
+        print_json({"url": address})
+    else:
+        sys.stdout.write(f"{address}\n")
+    if not args.only_print and not args.json:
+        webbrowser.open(address)
+    return OK
+
+
+def _share(args: argparse.Namespace, client: Client) -> int:
+    from agentenv.cli.workspaces import tables
+    from agentenv.cli.workspaces.share import share_port
+
+    if args.port is not None:
+        if args.sharing is None:
+            raise CommandError("choose who reaches the port with --with: private, team, link or public")
+        shared = share_port(client, args)
+        if args.json:
+            print_json(shared)
+        else:
+            sys.stdout.write(f"{shared['url']}\n")
+        return OK
+    ports = client.list_ports(args.workspace)["items"]
+    if args.json:
+        print_json({"ports": ports})
+    else:
+        rows = [(str(row["port"]), row["sharing"], row["url"]) for row in ports]
+        tables.print_rows(("PORT", "SHARED WITH", "URL"), rows)
+    return OK
+
+
+def _ssh_config(args: argparse.Namespace, client: Client) -> int:
+    from agentenv.cli.workspaces.ssh import configuration, program
+    from agentenv.client.client import gateway_of
+
+    gateway_of(client.get_caller())
+    text = configuration(program())
+    if args.json:
+        print_json({"configuration": text})
+    else:
+        sys.stdout.write(text)
+    return OK
+
+
+def _ssh_proxy(args: argparse.Namespace, client: Client) -> int:
+    from agentenv.cli.workspaces.enter import entered
+    from agentenv.cli.workspaces.ssh import proxy, workspace_of
+
+    entered(client, workspace_of(args.host))
+    proxy(client, args.host)
+    return OK
+
+
+def _ssh_host_key(args: argparse.Namespace, client: Client) -> int:
+    from agentenv.cli.workspaces.ssh import host_key
+
+    sys.stdout.write(host_key(client, args.host))
+    return OK
+
+
+def _print_result(args: argparse.Namespace, workspace: Mapping[str, Any]) -> int:
     _print_line(args, workspace)
     return OK
 
 
-def _print_line(args: argparse.Namespace, workspace: Document) -> None:
+def _print_line(args: argparse.Namespace, workspace: Mapping[str, Any]) -> None:
     from agentenv.cli.workspaces import tables
 
     sys.stdout.write((json.dumps(workspace) if args.json else tables.line(workspace)) + "\n")
     sys.stdout.flush()
-
-
-def _pairs(texts: list[str], option: str) -> dict[str, str]:
-    pairs = [text.partition("=") for text in texts if text]
-    if invalid := [key for key, sign, _ in pairs if not sign or not key]:
-        raise CommandError(f"--{option} {invalid[0]} is not a pair; write KEY=VALUE")
-    return {key: value for key, _, value in pairs}
 
 
 def _whole_number(text: str, option: str) -> int:

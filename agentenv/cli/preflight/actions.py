@@ -38,6 +38,10 @@ NETWORK = (
     *("CreateVpcEndpoint", "ModifyVpcEndpoint", "DeleteVpcEndpoints", "DescribeVpcEndpoints", "DescribePrefixLists"),
     *("CreateFlowLogs", "DeleteFlowLogs", "DescribeFlowLogs"),
 )
+TRANSIT = (
+    *("CreateTransitGatewayVpcAttachment", "ModifyTransitGatewayVpcAttachment", "DeleteTransitGatewayVpcAttachment"),
+    *("DescribeTransitGatewayVpcAttachments", "DescribeTransitGateways"),
+)
 GROUPS = (
     *("CreateSecurityGroup", "DeleteSecurityGroup", "DescribeSecurityGroups", "DescribeSecurityGroupRules"),
     *("AuthorizeSecurityGroupIngress", "AuthorizeSecurityGroupEgress", "ModifySecurityGroupRules"),
@@ -109,6 +113,8 @@ def actions_of(settings: Settings, account: str, partition: str) -> Iterator[Act
     yield Actions("sts", ("GetCallerIdentity",))
     if settings.network.existing is None:
         yield Actions("ec2", NETWORK)
+    if settings.network.transit_gateway is not None:
+        yield Actions("ec2", TRANSIT)
     yield Actions("ec2", (*GROUPS, *_TAGGED_EC2))
     if settings.cluster.existing is None:
         yield Actions("eks", CLUSTER, arn("eks", f"cluster/{settings.cluster_name}"))

@@ -22,11 +22,11 @@ class Answer:
 
 @dataclass(frozen=True)
 class Question:
-    """What is needed, and a function that checks whether the account has it."""
+    """A requirement, and a function that checks whether the account meets it."""
 
     name: str
     needed: Amount
-    ask: Callable[[Account], Answer]
+    answer: Callable[[Account], Answer]
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def unanswered_checks(questions: Iterable[Question], why: str) -> list[Check]:
 
 def _run_check(question: Question, account: Account) -> Check:
     try:
-        answer = question.ask(account)
+        answer = question.answer(account)
     except AwsCallError as error:
         answer = Answer(None, None, str(error))
     return Check(question.name, question.needed, answer.limit, answer.ok, answer.why)

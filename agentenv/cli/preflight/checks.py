@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from agentenv.cli.preflight import (
     access,
+    account_state,
+    api_access,
+    certificate,
     existing,
     permissions,
     quotas,
@@ -37,7 +40,19 @@ def questions(settings: Settings) -> list[Question]:
     """Return all questions, which depend on the settings alone."""
     return [
         question
-        for module in (zones, versions, quotas, subnet_capacity, existing, service_image, access, permissions)
+        for module in (
+            zones,
+            versions,
+            quotas,
+            subnet_capacity,
+            existing,
+            service_image,
+            certificate,
+            access,
+            api_access,
+            account_state,
+            permissions,
+        )
         for question in module.questions(settings)
     ]
 

@@ -54,7 +54,7 @@ def questions(settings: Settings) -> list[Question]:
 
 
 def _question(name: str, needed: str, find_problems: FindProblems) -> Question:
-    def ask(account: Account) -> Answer:
+    def answer(account: Account) -> Answer:
         try:
             problems = find_problems(account)
         except AwsCallError as error:
@@ -63,7 +63,7 @@ def _question(name: str, needed: str, find_problems: FindProblems) -> Question:
             return Answer(None, ok=False, why=f"{error}; name an existing one")
         return Answer(needed if not problems else None, ok=not problems, why="\n".join(map(str, problems)))
 
-    return Question(name, needed, ask)
+    return Question(name, needed, answer)
 
 
 def _network(account: Account, network: ExistingNetwork, settings: Settings) -> list[AdoptionProblem]:

@@ -10,9 +10,9 @@ from math import ceil
 from agentenv.config import Settings
 from agentenv.config.sections.classes import SandboxClass
 from agentenv.core.classes.pools.sizes import max_sandboxes, max_volumes
+from agentenv.core.classes.sizes import largest_size, sizes_of
 from agentenv.core.nodes.fargate_sizes import size_up
-from agentenv.core.nodes.from_settings import demands
-from agentenv.core.nodes.node_pools import METAL, NodePool, node_pools, processor
+from agentenv.core.nodes.node_pools import METAL, NodePool, demands, node_pools, processor
 from agentenv.core.nodes.tiers import wall_of
 from agentenv.core.service.home_metering import home_folders
 from agentenv.core.values.quantities import Quantity
@@ -109,9 +109,10 @@ def _by_capacity(settings: Settings) -> dict[tuple[str, tuple[str, ...], int], l
 
 
 def _cores(row: SandboxClass) -> Decimal:
-    """Return the cores that all sandboxes of a class request, with the overhead of their runtime."""
+    """Return the cores that all sandboxes of a class request in its largest size, with their runtime's overhead."""
     overhead = Quantity.parse(wall_of(row.tier, row.kernel).overhead.get("cpu", "0")).value
-    each = max(row.resources.cpu.value + overhead, Decimal(row.gpu * CORES_A_GPU))
+    largest = sizes_of(row)[largest_size(row)]
+    each = max(largest.cpu.value + overhead, Decimal(row.gpu * CORES_A_GPU))
     return each * max_sandboxes(row)
 
 

@@ -41,7 +41,7 @@ def caller_arn(account: Account) -> str:
 
 
 def _simulate_service(settings: Settings, service: str) -> Callable[[Account], Answer]:
-    def ask(account: Account) -> Answer:
+    def answer(account: Account) -> Answer:
         caller = account.identity
         if re.fullmatch(r"arn:[a-z-]+:iam::\d{12}:root", caller["Arn"]):
             return Answer("all", ok=True, why="the root user has all permissions; use a role instead")
@@ -60,7 +60,7 @@ def _simulate_service(settings: Settings, service: str) -> Callable[[Account], A
         conditional = [name for result in results for name in result.conditional]
         return simulation_answer(sum(len(row.operations) for row in rows), denied, conditional)
 
-    return ask
+    return answer
 
 
 def simulation_answer(count: int, denied: Sequence[tuple[Actions, str]], conditional: Sequence[str]) -> Answer:

@@ -148,14 +148,14 @@ def _usage_question(name: str, needed: int, quota: Quota, usage: Callable[[Accou
 def _cores(cores: needs.Cores, cluster: str) -> Question:
     name = f"quota: {'Spot' if cores.capacity == 'spot' else 'on-demand'} cores, {cores.group}"
 
-    def ask(account: Account) -> Answer:
+    def answer(account: Account) -> Answer:
         quota = CORES.get((cores.group, cores.capacity))
         if quota is None:
             return Answer(None, None, "no EC2 quota is known for these instance families")
         answer = quota_answer(cores.amount, quota_value(account, quota), _running(account, cores, cluster), " cores")
         return Answer(answer.limit, answer.ok, f"{answer.why}; for {cores.basis}")
 
-    return Question(name, cores.amount, ask)
+    return Question(name, cores.amount, answer)
 
 
 def _running(account: Account, cores: needs.Cores, cluster: str) -> Usage:
@@ -217,13 +217,13 @@ def _balancing(kind: str, key: str) -> Callable[[Account], Usage]:
 def _access_points(settings: Settings) -> Question:
     needed = needs.access_points(settings)
 
-    def ask(account: Account) -> Answer:
+    def answer(account: Account) -> Answer:
         quotas = account.list_all("service-quotas", "list_service_quotas", "Quotas", ServiceCode="elasticfilesystem")
         named = (row for row in quotas if row.get("QuotaName", "").lower().startswith("access points"))
         limit = next((int(row["Value"]) for row in named), ACCESS_POINTS)
         return access_point_answer(needed, limit, max(_access_point_usage(account, settings), default=()))
 
-    return Question("quota: access points of a file system", needed, ask)
+    return Question("quota: access points of a file system", needed, answer)
 
 
 def access_point_answer(needed: int, limit: int, fullest: tuple[int, int] | tuple[()]) -> Answer:

@@ -19,7 +19,7 @@ def questions(settings: Settings) -> list[Question]:
     needed = needed_addresses(settings)
     ids = list(settings.network.existing.private_subnet_ids)
 
-    def ask(account: Account) -> Answer:
+    def answer(account: Account) -> Answer:
         subnets = account.cached(
             "subnets", lambda: account.list_all("ec2", "describe_subnets", "Subnets", SubnetIds=ids)
         )
@@ -31,7 +31,7 @@ def questions(settings: Settings) -> list[Question]:
         why = "every pod needs an address, in blocks of sixteen a node; use larger subnets, or allow fewer sandboxes"
         return Answer(free, ok=False, why=why)
 
-    return [Question("free addresses of the private subnets", needed, ask)]
+    return [Question("free addresses of the private subnets", needed, answer)]
 
 
 def needed_addresses(settings: Settings) -> int:

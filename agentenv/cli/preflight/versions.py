@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 
 from agentenv.cli.preflight import needs
 from agentenv.cli.preflight.aws_calls import Account, AwsCallError
@@ -32,8 +32,23 @@ def questions(settings: Settings) -> list[Question]:
             for path in images
         ),
     ]
-    if any(pool.node_class.wall is not None and pool.node_class.wall.word == "nitro" for pool in pools):
-        found.append(Question("node image with the Nitro runtime", "a tagged image of your own", _check_nitro_image))
+    nitro = [pool for pool in pools if pool.node_class.wall is not None and pool.node_class.wall.word == "nitro"]
+    if nitro:
+        nitro_images = settings.capacity.nitro_images
+        architectures = {PROCESSORS[pool.architecture] for pool in nitro}
+        families = sorted({family for pool in nitro for family in pool.families})
+        found += [
+            Question(
+                "node images with the Nitro runtime",
+                ", ".join(nitro_images),
+                lambda account: _check_nitro_images(account, nitro_images, architectures),
+            ),
+            Question(
+                "families with Nitro Enclaves",
+                ", ".join(families),
+                lambda account: _check_enclaves(account, families),
+            ),
+        ]
     return found
 
 
@@ -59,7 +74,7 @@ def _check_version(account: Account, version: str) -> Answer:
 
 
 def _check_addon(name: str, build: str, version: str) -> Callable[[Account], Answer]:
-    def ask(account: Account) -> Answer:
+    def answer(account: Account) -> Answer:
         addons = account.list_all("eks", "describe_addon_versions", "addons", addonName=name, kubernetesVersion=version)
         offered = [row for addon in addons if addon["addonName"] == name for row in addon["addonVersions"]]
         builds = [row["addonVersion"] for row in offered]
@@ -76,11 +91,11 @@ def _check_addon(name: str, build: str, version: str) -> Callable[[Account], Ans
         why = f"EKS does not offer this build for {version}; set another in cluster.addonVersions, such as {default}"
         return Answer(default, ok=False, why=why if default else f"EKS does not offer this add-on for {version}")
 
-    return ask
+    return answer
 
 
 def _check_image(path: str) -> Callable[[Account], Answer]:
-    def ask(account: Account) -> Answer:
+    def answer(account: Account) -> Answer:
         try:
             image = account.call("ssm", "get_parameter", Name=path)["Parameter"]["Value"]
         except AwsCallError as error:
@@ -97,12 +112,27 @@ def _check_image(path: str) -> Callable[[Account], Answer]:
             return Answer(image, ok=False, why="its image no longer exists; set a newer release in capacity.ami")
         return Answer(image, ok=True, why="")
 
-    return ask
+    return answer
 
 
-def _check_nitro_image(account: Account) -> Answer:
-    tagged = [{"Name": "tag:sandbox.users.io/wall", "Values": ["nitro"]}]
-    images = account.list_all("ec2", "describe_images", "Images", Owners=["self"], Filters=tagged)
-    if not images:
-        return Answer(0, ok=False, why="AWS has no public one: build an image and tag it sandbox.users.io/wall=nitro")
-    return Answer(len(images), ok=True, why="")
+def _check_nitro_images(account: Account, images: Sequence[str], architectures: Collection[str]) -> Answer:
+    """Check that the images exist, with one for each architecture of the pools."""
+    found = account.list_all("ec2", "describe_images", "Images", Filters=[{"Name": "image-id", "Values": list(images)}])
+    if missing := sorted(set(images) - {image["ImageId"] for image in found}):
+        return Answer(len(found), ok=False, why=f"not visible to this account: {', '.join(missing)}")
+    if lacking := sorted(set(architectures) - {image["Architecture"] for image in found}):
+        why = f"no image for {', '.join(lacking)}: add one to capacity.nitroImages, or leave out those families"
+        return Answer(len(found), ok=False, why=why)
+    return Answer(len(found), ok=True, why="")
+
+
+def _check_enclaves(account: Account, families: Sequence[str]) -> Answer:
+    """Check that EC2 enables Nitro Enclaves, in which these sandboxes run, for types of the families."""
+    patterns = [{"Name": "instance-type", "Values": [f"{family}.*" for family in families]}]
+    types = account.list_all("ec2", "describe_instance_types", "InstanceTypes", Filters=patterns)
+    able = {row["InstanceType"].partition(".")[0] for row in types if row.get("NitroEnclavesSupport") == "supported"}
+    unable = [family for family in families if family not in able]
+    if not able:
+        return Answer("none", ok=False, why="EC2 enables Nitro Enclaves for none of capacity.families; add one")
+    why = f"Karpenter passes over {', '.join(unable)}" if unable else ""
+    return Answer(", ".join(sorted(able)), ok=True, why=why)

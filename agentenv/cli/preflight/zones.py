@@ -84,14 +84,14 @@ def _check_zones(account: Account, settings: Settings) -> Answer:
 
 
 def _check_offerings(settings: Settings, pools: Sequence[NodePool], pool: NodePool) -> Callable[[Account], Answer]:
-    def ask(account: Account) -> Answer:
+    def answer(account: Account) -> Answer:
         zone_names = zones(account, settings)
         offered = account.cached(
             "offerings", lambda: _offerings(account, list(needs.instance_families(list(pools))), zone_names)
         )
         return offering_answer(pool, zone_names, offered)
 
-    return ask
+    return answer
 
 
 def offering_answer(pool: NodePool, zone_names: Sequence[str], offered: Sequence[tuple[str, str]]) -> Answer:

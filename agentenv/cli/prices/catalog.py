@@ -44,6 +44,8 @@ CATALOG: Mapping[str, PriceQuery] = {
     "fargate.disk": PriceQuery("AmazonEKS", "Fargate-EphemeralStorage-GB-Hours"),
     "nat.gateway": PriceQuery("AmazonEC2", "NatGateway-Hours", {"productFamily": "NAT Gateway"}),
     "nat.traffic": PriceQuery("AmazonEC2", "NatGateway-Bytes", {"productFamily": "NAT Gateway"}),
+    "transit.attachment": PriceQuery("AmazonVPC", "TransitGateway-Hours", {"operation": "TransitGatewayVPC"}),
+    "transit.traffic": PriceQuery("AmazonVPC", "TransitGateway-Bytes", {"operation": "TransitGatewayVPC"}),
     "address.public": PriceQuery("AmazonVPC", "PublicIPv4:InUseAddress"),
     "endpoint.interface": PriceQuery("AmazonVPC", "VpcEndpoint-Hours", {"operation": "VpcEndpoint"}),
     "endpoint.traffic": PriceQuery("AmazonVPC", "VpcEndpoint-Bytes", {"operation": "VpcEndpoint"}),

@@ -104,7 +104,7 @@ def _print_comparison(first: Estimate, before: Estimate | None, revision: str, o
 def _print_assumptions(first: Estimate, today: date, out: TextIO) -> None:
     print("  assumptions", file=out)
     for row in first.assumptions:
-        print(f"    {row.name:18}{row.value:>8f} {row.kind:13} {row.says}", file=out)
+        print(f"    {row.name:18}{row.value:>8f} {row.kind:13} {row.meaning}", file=out)
     print(file=out)
     for remark in first.remarks:
         print(f"  {remark}", file=out)

@@ -7,12 +7,15 @@ the same finding in both.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
+from pathlib import Path
 from typing import Any, Final, Literal
 
+from agentenv.cli.main import CommandError
 from agentenv.cli.review.fingerprints import Key, finding_key, finding_state, fixed_findings, group_by_key
 from agentenv.cli.review.formats.values import mask_secrets
 from agentenv.cli.review.graph import STACK_TYPE, Graph, Resource, is_unknown
@@ -213,3 +216,16 @@ def severity_counts(findings: Iterable[ReviewFinding]) -> str:
     """Return the number of findings by severity, the most severe first."""
     severities = [row.finding.severity for row in findings]
     return ", ".join(f"{severities.count(row)} {row}" for row in SEVERITIES if row in severities)
+
+
+def read_packs_config(path: Path | None) -> Mapping[str, Any] | None:
+    """Return the configuration of the packs in a JSON file, which both share; None without a file."""
+    if path is None:
+        return None
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise CommandError(f"{path} is not JSON: {error}") from None
+    if not isinstance(document, dict):
+        raise CommandError(f"{path} must contain one JSON object: the packs' configuration")
+    return document

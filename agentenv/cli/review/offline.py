@@ -26,7 +26,7 @@ from agentenv.cli.review.preview import Call, PreviewFailed
 from agentenv.cli.stack_files import settings_of_file, stack_file
 from agentenv.cli.stack_yaml import read_document
 from agentenv.config import Settings
-from agentenv.rehearsal.stage import run_folders
+from agentenv.local import run_folders
 from agentenv.rehearsal.stage.cluster import ClusterOptions
 from agentenv.rehearsal.stage.stage import stage
 from agentenv.rehearsal.tools.progress import Progress, Silent

@@ -58,7 +58,7 @@ class Preview:
 
 @dataclass(frozen=True)
 class Call:
-    """How to call the engine: the folder, the stack and the environment variables."""
+    """The engine's folder, stack and environment variables."""
 
     pulumi: Path
     project: Path

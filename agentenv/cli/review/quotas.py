@@ -30,14 +30,14 @@ class QuotaNeed:
         return vars(self).copy()
 
 
-def quota_needs(before: Settings | None, after: Settings | None, *, ask: bool = False) -> list[QuotaNeed]:
-    """Return the quota needs of both revisions; with `ask`, also the account's limits."""
+def quota_needs(before: Settings | None, after: Settings | None, *, with_limits: bool = False) -> list[QuotaNeed]:
+    """Return the quota needs of both revisions; with `with_limits`, also the account's limits."""
     then = {row.name: _number(row.needed) for row in quotas.questions(before)} if before else {}
     if after is None:
         return [QuotaNeed(name, amount, None) for name, amount in then.items()]
     questions = quotas.questions(after)
     found = [QuotaNeed(row.name, then.get(row.name), _number(row.needed)) for row in questions]
-    if ask:
+    if with_limits:
         from agentenv.cli.preflight.aws_calls import Account
         from agentenv.cli.preflight.check import run_checks
 

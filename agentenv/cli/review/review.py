@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +15,7 @@ from agentenv.cli.review.allowed_losses import Allowance, read_allowances
 from agentenv.cli.review.changes import Change, changes_from_steps
 from agentenv.cli.review.compare import compare_graphs, count_unknown_in_both
 from agentenv.cli.review.cost import Estimator, costs
-from agentenv.cli.review.findings import WAIVERS, RuleEvaluator
+from agentenv.cli.review.findings import WAIVERS, RuleEvaluator, read_packs_config
 from agentenv.cli.review.formats.report import Comparison, Report, plural
 from agentenv.cli.review.formats.values import differences, mask_secrets
 from agentenv.cli.review.graph import Graph
@@ -42,7 +41,7 @@ _GUESSES = (
 
 @dataclass(frozen=True)
 class ReviewRequest:
-    """What to review, and how."""
+    """The stack and the options of a review."""
 
     root: Path
     stack: str
@@ -108,7 +107,7 @@ def _preview_offline(request: ReviewRequest, report: Report, progress: Progress 
 def _preview_stack(request: ReviewRequest, report: Report) -> _Graphs:
     call = request.call or stack_preview.engine_call(request.root, request.stack)
     packs = request.root / "policies"
-    result = stack_preview.preview_stack(call, packs, _packs_config(request.packs_config), drift=request.drift)
+    result = stack_preview.preview_stack(call, packs, read_packs_config(request.packs_config), drift=request.drift)
     preview = result.preview
     report.changes = changes_from_steps(preview.steps, preview.before, preview.after)
     report.drift = result.drift
@@ -129,7 +128,7 @@ def _add_derived(
     report.unprotected = unprotected(before.graph, after.graph)
     report.findings = rule_evaluator(request, after.settings, today).evaluate(graphs.known, after.graph)
     report.capabilities = capability_changes(before.settings, after.settings) if request.base else []
-    report.needs = quota_needs(before.settings, after.settings, ask=not request.offline)
+    report.needs = quota_needs(before.settings, after.settings, with_limits=not request.offline)
     report.costs = costs(before.settings, after.settings, request.estimator)
     if graphs.preview is not None:
         refusals = stack_preview.engine_refusals(graphs.preview, report.findings)
@@ -146,7 +145,7 @@ def _add_derived(
 
 def rule_evaluator(request: ReviewRequest, settings: Settings | None, today: date) -> RuleEvaluator:
     """Return the evaluator of the rules, with the same configuration as the packs."""
-    packs_config = _packs_config(request.packs_config) or {}
+    packs_config = read_packs_config(request.packs_config) or {}
     configuration = read_configuration(packs_config, request.stack, settings)
     if configuration.mistakes:
         raise CommandError("the packs' configuration: " + "; ".join(configuration.mistakes))
@@ -186,19 +185,6 @@ def _waivers_before(request: ReviewRequest, rules: Sequence[Rule], today: date) 
 
 def _value_differences(changes: list[Change], before: Graph, after: Graph) -> Mapping[str, list[tuple[str, str, str]]]:
     return {change.urn: differences(change, before, after) for change in changes if change.keys}
-
-
-def _packs_config(path: Path | None) -> Mapping[str, Any] | None:
-    """Return the configuration of the packs, which both share."""
-    if path is None:
-        return None
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise CommandError(f"{path} is not JSON: {error}") from None
-    if not isinstance(document, dict):
-        raise CommandError(f"{path} must contain one JSON object: the packs' configuration")
-    return document
 
 
 def _settings_before(request: ReviewRequest) -> Settings | None:

@@ -1,1 +1,1 @@
-"""The command line's client of the workspace service: its address, requests and output, and access to sandboxes."""
+"""The command line and workspaces: the service's address, output, and access to sandboxes."""

@@ -1,109 +1,163 @@
-"""Enter a workspace: commands, a shell, ports and files, with kubectl and the caller's own permissions.
+"""Enter a workspace through the gateway: commands, a terminal, and the output of what runs there.
 
-No permissions are lent: the cluster's RBAC and the guardrails decide who may enter a sandbox. A workspace is resumed
-first if it is suspended, and a lease keeps it from being suspended while it is in use.
+A workspace is resumed first if it is suspended. The caller's own token admits; no permission in the cluster is needed.
 """
 
 from __future__ import annotations
 
 import contextlib
-import re
-import secrets
-import subprocess
+import os
+import shutil
+import signal
+import sys
+import termios
 import threading
-from collections.abc import Iterator
+import tty
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from agentenv.cli.main import CommandError
-from agentenv.cli.workspaces.locate import kubectl
-from agentenv.core.classes.names import SANDBOX, namespace
+from agentenv.client.connect_json import SandboxError
+from agentenv.client.sandbox import Command, Ended, Event, Output, Sandbox, Size, Started
 
 if TYPE_CHECKING:
-    import argparse
+    from agentenv.client import Client
 
-    from agentenv.cli.workspaces.client import Client, Document
-
-LEASE_SECONDS = 120
-_HEARTBEAT_SECONDS = 40.0
-_PORTS = re.compile(r"(?:(\d{1,5}):)?(\d{1,5})")
+_READ_BYTES = 1 << 16
 # A login shell if the image has one, in the home that outlives the sandbox.
-SHELL = ("sh", "-c", 'cd; exec "${SHELL:-sh}" -l')
+SHELL = ("/bin/sh", "-c", 'cd; exec "${SHELL:-sh}" -l')
+_SIGNALLED = 128
 
 
-def run_in_workspace(args: argparse.Namespace, client: Client, words: list[str]) -> int:
-    """Run a command in a workspace, and return its exit code."""
-    with lease(client, args.workspace, args.read_only) as workspace:
-        interactive = ["-i", "-t"] if args.tty else ["-i"] if args.stdin else []
-        return _run(kubectl(args, "exec", *interactive, *_pod(workspace), "-c", SANDBOX, "--", *words))
+def entered(client: Client, id_: str) -> Sandbox:
+    """Return a client of the sandbox of a workspace, which is resumed if it is suspended."""
+    workspace = client.get_workspace(id_)
+    if workspace["state"] == "suspended":
+        workspace = client.resume_workspace(id_, wait=60)
+    if workspace["state"] != "running":
+        raise CommandError(f"{id_} is {workspace['state']}: {workspace['why'] or 'it cannot be entered'}")
+    return client.sandbox(id_)
 
 
-def shell(args: argparse.Namespace, client: Client) -> int:
-    """Open a shell in a workspace."""
-    with lease(client, args.workspace, read_only=False) as workspace:
-        return _run(kubectl(args, "exec", "-i", "-t", *_pod(workspace), "-c", SANDBOX, "--", *SHELL))
+def run_command(sandbox: Sandbox, command: Command) -> int:
+    """Run a command with this process's output, and its input where the command takes it; return its exit code."""
+    events = sandbox.start(command)
+    pid = _pid(next(events))
+    stop = threading.Event()
+    with contextlib.ExitStack() as stack:
+        if command.terminal is not None:
+            stack.enter_context(_raw_terminal())
+            stack.enter_context(_following_size(sandbox, pid))
+        if command.terminal is not None or command.stdin:
+            _start_input(sandbox, pid, stop, terminal=command.terminal is not None)
+        try:
+            return _print(events)
+        except KeyboardInterrupt:
+            sandbox.signal(pid, signal.SIGTERM)
+            raise
+        except SandboxError as error:
+            if error.code != "deadline_exceeded" or command.timeout is None:
+                raise
+            raise CommandError(f"the command was ended after {command.timeout:g} s") from None
+        finally:
+            stop.set()
 
 
-def port_forward(args: argparse.Namespace, client: Client) -> int:
-    """Forward local ports to a workspace, until Ctrl-C."""
-    ports = [_port_pair(text) for text in args.ports]
-    with lease(client, args.workspace, read_only=True) as workspace:
-        return _run(kubectl(args, "port-forward", *_pod(workspace), *ports))
+def follow(sandbox: Sandbox, pid: int | None) -> int:
+    """Print the recent output of a process and what follows, until it ends; by default of the only process."""
+    if pid is None:
+        processes = sandbox.processes()
+        if len(processes) != 1:
+            rows = "".join(f"  --pid {row.pid}  {' '.join(row.command)}\n" for row in processes)
+            raise CommandError(f"choose one of {len(processes)} processes\n{rows}".rstrip())
+        pid = processes[0].pid
+    return _print(sandbox.attach(pid))
 
 
-def copy(args: argparse.Namespace, client: Client) -> int:
-    """Copy files into a workspace, or out of it: the path that begins with `:` is in the workspace."""
-    inward, outward = args.to.startswith(":"), args.source.startswith(":")
-    if inward == outward:
-        raise CommandError("exactly one path must begin with ':', such as :/home/agent/notes.txt in the workspace")
-    with lease(client, args.workspace, read_only=outward) as workspace:
-        prefix = f"{namespace(workspace['class'])}/{workspace['sandbox']}"
-        source, to = (f"{prefix}{path}" if path.startswith(":") else path for path in (args.source, args.to))
-        return _run(kubectl(args, "cp", "-c", SANDBOX, source, to))
+def terminal_size() -> Size:
+    """Return the size of this terminal."""
+    columns, rows = shutil.get_terminal_size()
+    return Size(columns, rows)
+
+
+def _pid(event: Event) -> int:
+    if not isinstance(event, Started):
+        raise CommandError("the sandbox did not start the command")
+    return event.pid
+
+
+def _print(events: Iterator[Event]) -> int:
+    """Write output to this process's own, and return the exit code at the end."""
+    for event in events:
+        match event:
+            case Output("stderr", data):
+                sys.stderr.buffer.write(data)
+                sys.stderr.buffer.flush()
+            case Output(_, data):
+                sys.stdout.buffer.write(data)
+                sys.stdout.buffer.flush()
+            case Ended(code, status):
+                return code if code >= 0 else _SIGNALLED + _signal_number(status)
+            case Started():
+                continue
+    raise CommandError("the connection to the sandbox ended before the command")
+
+
+def _signal_number(status: str) -> int:
+    """Return the number of the signal in a status such as `signal: killed`."""
+    name = status.rpartition(" ")[2]
+    known: Mapping[str, signal.Signals] = {
+        "killed": signal.SIGKILL,
+        "terminated": signal.SIGTERM,
+        "interrupt": signal.SIGINT,
+        "hangup": signal.SIGHUP,
+    }
+    return known.get(name, signal.SIGKILL)
+
+
+def _start_input(sandbox: Sandbox, pid: int, stop: threading.Event, *, terminal: bool) -> None:
+    """Pass this process's input on in the background; the thread ends with the process."""
+
+    def pass_on() -> None:
+        # The command may end before its input does.
+        with contextlib.suppress(Exception):
+            while data := os.read(sys.stdin.fileno(), _READ_BYTES):
+                if stop.is_set():
+                    return
+                sandbox.send_input(pid, data, terminal=terminal)
+            if not terminal:
+                sandbox.close_input(pid)
+
+    threading.Thread(target=pass_on, name="input", daemon=True).start()
 
 
 @contextmanager
-def lease(client: Client, name: str, read_only: bool) -> Iterator[Document]:
-    """Resume a workspace if it is suspended, and hold a lease on it."""
-    workspace = client.get(name)
-    if workspace["state"] == "suspended":
-        workspace = client.resume(name, 60)
-    if workspace["state"] != "running" or not workspace.get("sandbox"):
-        raise CommandError(f"{name} is {workspace['state']}: {workspace.get('why') or 'it cannot be entered'}")
-    holder, mode, ended = f"cli-{secrets.token_hex(4)}", "ro" if read_only else "rw", threading.Event()
-    client.attach(name, holder, mode, LEASE_SECONDS)
-
-    def renew() -> None:
-        while not ended.wait(_HEARTBEAT_SECONDS):
-            # A failed renewal is repeated in time: a lease lasts three intervals.
-            with contextlib.suppress(CommandError):
-                client.attach(name, holder, mode, LEASE_SECONDS)
-
-    renewal = threading.Thread(target=renew, name="lease", daemon=True)
-    renewal.start()
+def _raw_terminal() -> Iterator[None]:
+    """Let every key reach the sandbox, Ctrl-C included; the terminal is as before at the end."""
+    if not sys.stdin.isatty():
+        yield
+        return
+    descriptor = sys.stdin.fileno()
+    before = termios.tcgetattr(descriptor)
     try:
-        yield workspace
+        tty.setraw(descriptor, termios.TCSADRAIN)  # what was typed meanwhile is not dropped
+        yield
     finally:
-        ended.set()
-        renewal.join(_HEARTBEAT_SECONDS)
-        with contextlib.suppress(CommandError):
-            client.detach(name, holder)
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
 
 
-def _pod(workspace: Document) -> list[str]:
-    """Return the namespace and the name of the sandbox's pod, which is that of the sandbox."""
-    return ["-n", namespace(workspace["class"]), workspace["sandbox"]]
+@contextmanager
+def _following_size(sandbox: Sandbox, pid: int) -> Iterator[None]:
+    """Resize the terminal in the sandbox with this one."""
 
+    def resize(_: int, __: FrameType | None) -> None:
+        with contextlib.suppress(Exception):  # the process may have ended
+            sandbox.resize(pid, terminal_size())
 
-def _port_pair(text: str) -> str:
-    match = _PORTS.fullmatch(text)
-    if not match or not all(0 < int(port) < 65536 for port in match.groups() if port):
-        raise CommandError(f"{text} is not a port; write 3000, or 8080:3000 for another local port")
-    return text
-
-
-def _run(command: list[str]) -> int:
+    before = signal.signal(signal.SIGWINCH, resize)
     try:
-        return subprocess.run(command, check=False).returncode
-    except FileNotFoundError:
-        raise CommandError("kubectl is not on PATH, and is needed to enter a sandbox") from None
+        yield
+    finally:
+        signal.signal(signal.SIGWINCH, before)

@@ -1,4 +1,4 @@
-"""Find the service's address and the caller's token: from options, the environment, or a kubeconfig.
+"""Find the service's address and the caller's token: from options, the environment, the login, or a kubeconfig.
 
 With a kubeconfig, kubectl forwards a local port to the service. With --account, kubectl creates a token of that service
 account, with the service as its audience, for one hour.
@@ -16,9 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentenv.cli.main import CommandError
+from agentenv.cli.workspaces.login_file import Login, save_login, saved_login
 
 if TYPE_CHECKING:
     import argparse
+
+    from agentenv.client import Client
 
 SERVICE, TOKEN, TOKEN_FILE = "AGENTENV_SERVICE", "AGENTENV_TOKEN", "AGENTENV_TOKEN_FILE"
 AUDIENCE = "agent-environment"
@@ -37,7 +40,9 @@ class ServiceEndpoint:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options for the address and the token."""
     group = parser.add_argument_group("service and caller")
-    group.add_argument("--service", metavar="URL", help=f"the service's address (default: {SERVICE}, or the cluster)")
+    group.add_argument(
+        "--service", metavar="URL", help=f"the service's address (default: {SERVICE}, the login, or the cluster)"
+    )
     group.add_argument("--token-file", type=Path, metavar="F", help=f"a token file (default: {TOKEN_FILE}, {TOKEN})")
     group.add_argument("--kubeconfig", type=Path, metavar="F", help="the kubeconfig file (default: KUBECONFIG)")
     group.add_argument("--context", metavar="C", help="the context of the kubeconfig")
@@ -51,16 +56,40 @@ def service_endpoint(
 ) -> Iterator[ServiceEndpoint]:
     """Yield the service's address and the caller's token. A forwarded port is closed afterwards."""
     variables = os.environ if environment is None else environment
-    token = read_token(args, variables)
-    if address := args.service or variables.get(SERVICE):
+    address = args.service or variables.get(SERVICE)
+    in_cluster = args.kubeconfig or args.context or args.account
+    login = None if in_cluster else saved_login()
+    if login is not None and address in {None, login.service}:
+        address = login.service
+    else:
+        login = None  # of another service
+    token = read_token(args, variables, login)
+    if address:
         yield ServiceEndpoint(address, token)
         return
     with port_forward(args) as address:
         yield ServiceEndpoint(address, token)
 
 
-def read_token(args: argparse.Namespace, variables: Mapping[str, str]) -> str:
-    """Return a token of the service account if one is given, else from a file or the environment."""
+@contextmanager
+def connected(args: argparse.Namespace) -> Iterator[Client]:
+    """Yield a client of the service; its errors become those of a command."""
+    from agentenv.cli.workspaces.wording import text_of
+    from agentenv.client import ApiError, Client, ClientError
+    from agentenv.client.connect_json import SandboxError
+
+    with service_endpoint(args) as endpoint:
+        try:
+            with Client(endpoint.address, endpoint.token) as client:
+                yield client
+        except ApiError as error:
+            raise CommandError(text_of(error)) from error
+        except (ClientError, SandboxError) as error:
+            raise CommandError(str(error)) from error
+
+
+def read_token(args: argparse.Namespace, variables: Mapping[str, str], login: Login | None = None) -> str:
+    """Return a token of the service account if one is given, else from a file, the environment or the login."""
     if args.account:
         namespace, slash, name = args.account.partition("/")
         if not slash or not name:
@@ -74,9 +103,23 @@ def read_token(args: argparse.Namespace, variables: Mapping[str, str]) -> str:
             raise CommandError(f"the token cannot be read: {error}") from error
     else:
         token = variables.get(TOKEN, "").strip()
+    if not token and login is not None:
+        token = _token_of(login)
     if not token:
-        raise CommandError(f"there is no token; set {TOKEN} or {TOKEN_FILE}, or give a service account with --account")
+        raise CommandError(f"there is no token; run `agentenv login`, set {TOKEN} or {TOKEN_FILE}, or give --account")
     return token
+
+
+def _token_of(login: Login) -> str:
+    """Return the token of a login, refreshed where it is about to expire."""
+    if not login.expires:
+        return login.token
+    from agentenv.cli.workspaces.device_flow import refreshed
+
+    current = refreshed(login)
+    if current != login:
+        save_login(current)
+    return current.token
 
 
 def kubectl(args: argparse.Namespace, *arguments: str) -> list[str]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from agentenv.cli.workspaces.client import Document
+    from agentenv.client.api import Event, Usage, Workspace
 
 _COLOURS = {"running": "green", "suspended": "cyan", "creating": "yellow", "failed": "red", "deleting": "yellow"}
 _KEYS = ("owner", "class", "mode", "state", "created", "created_by", "task", "sandbox", "labels", "shared", "leases")
@@ -29,14 +30,50 @@ _OPTIONAL_KEYS = (
 _END_KEYS = ("suspended_because", "deleted_at", "destroy_after")
 
 
-def print_table(workspaces: Sequence[Document]) -> None:
+def print_table(workspaces: Sequence[Workspace]) -> None:
     """Print workspaces as a table."""
     from rich.console import Console
 
     Console(highlight=False).print(_table(workspaces))
 
 
-def watch(list_workspaces: Callable[[], list[Document]], interval: float) -> None:
+def print_rows(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print rows as a table."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False)
+    for head in heads:
+        table.add_column(head, no_wrap=head in {"ID", "STATE"})
+    for row in rows:
+        table.add_row(*map(Text, row))
+    Console(highlight=False).print(table)
+
+
+def print_usage(usage: Usage) -> None:
+    """Print usage by day and workspace, and what the month cost."""
+    rows = [
+        (
+            row["day"],
+            row["workspace"],
+            row["class"],
+            f"{float(row['hours']):.2f} h",
+            f"{float(row['cpu_seconds']) / 3600:.2f} core h",
+            f"{float(row['memory_gib_hours']):.2f} GiB h",
+            f"${float(row.get('dollars') or 0):.4f}",
+        )
+        for row in usage["lines"]
+    ]
+    print_rows(("DAY", "ID", "CLASS", "RUNNING", "CPU", "MEMORY", "COST"), rows)
+    month = usage.get("month")
+    if month:
+        limit = month.get("cap")
+        cap = f" of ${limit}" if limit is not None else ""
+        sys.stdout.write(f"${month['spent']}{cap} spent this month\n")
+
+
+def watch(list_workspaces: Callable[[], list[Workspace]], interval: float) -> None:
     """Print workspaces as a table, and refresh it until Ctrl-C."""
     from rich.live import Live
 
@@ -46,7 +83,7 @@ def watch(list_workspaces: Callable[[], list[Document]], interval: float) -> Non
             screen.update(_table(list_workspaces()), refresh=True)
 
 
-def print_details(workspace: Document, events: Sequence[Document]) -> None:
+def print_details(workspace: Workspace, events: Sequence[Event]) -> None:
     """Print the details of a workspace, and its events."""
     from rich.console import Console
     from rich.table import Table
@@ -63,13 +100,13 @@ def print_details(workspace: Document, events: Sequence[Document]) -> None:
         )
 
 
-def line(workspace: Document) -> str:
+def line(workspace: Mapping[str, Any]) -> str:
     """Return a workspace as one line."""
     reason = workspace.get("why") or workspace.get("suspended_because") or workspace.get("cold")
     return f"{workspace['id']}  {workspace['class']}  {workspace['state']}" + (f"  ({reason})" if reason else "")
 
 
-def _table(workspaces: Sequence[Document]) -> Table:
+def _table(workspaces: Sequence[Workspace]) -> Table:
     from rich.table import Table
     from rich.text import Text
 

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from agentenv.config.settings import Settings
 
 # Settings that configure a resource when it is created. The others say how the environment uses it.
-_OF_NETWORKS = frozenset({"cidr", "zones", "endpoints", "flow_log_days", "flow_log_traffic"})
+_OF_NETWORKS = frozenset({"cidr", "zones", "endpoints", "flow_log_days", "flow_log_traffic", "transit_gateway"})
 _OF_CLUSTERS = frozenset(
     {
-        *("support_policy", "public_access_cidrs", "service_cidr", "log_days"),
+        *("support_policy", "public_access_cidrs", "private_access_from", "service_cidr", "log_days"),
         *("admins", "operators", "readers", "deployers"),
     }
 )

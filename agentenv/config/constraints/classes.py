@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from agentenv.config.constraints.constraint import Constraint, Finding
+from agentenv.config.constraints.sizes import declared_sizes
 from agentenv.config.values import duration_text
 from agentenv.core.classes.pools.sizes import warm_members
 from agentenv.core.nodes.node_pools import processor
@@ -63,6 +64,14 @@ def _nitro_version(settings: Settings) -> Iterator[Finding]:
             if sandbox_class.tier == "untrusted" and sandbox_class.kernel == "nitro":
                 also = ((*place, "tier"), (*place, "compute"), ("cluster", "version"))
                 yield Finding((*place, "kernel"), f"nitro on Kubernetes {version}", also=also)
+
+
+def _nitro_image(settings: Settings) -> Iterator[Finding]:
+    if not settings.capacity.nitro_images:
+        for place, sandbox_class in on_nodes(settings):
+            if sandbox_class.tier == "untrusted" and sandbox_class.kernel == "nitro":
+                also = ((*place, "tier"), (*place, "compute"), ("capacity", "nitroImages"))
+                yield Finding((*place, "kernel"), "nitro without an image", also=also)
 
 
 def _kernel_unused(settings: Settings) -> Iterator[Finding]:
@@ -143,21 +152,23 @@ def _nested_family(settings: Settings) -> Iterator[Finding]:
 
 def _burst(settings: Settings) -> Iterator[Finding]:
     for index, sandbox_class in enumerate(settings.sandbox_classes):
-        place = ("sandboxClasses", index, "resources")
-        for key in ("cpu", "memory"):
-            request, most = getattr(sandbox_class.resources, key), getattr(sandbox_class.resources.burst, key)
-            if most is not None and most.value < request.value:
-                yield Finding((*place, "burst", key), f"{most} below {request}", also=((*place, key),))
+        for keys, resources in declared_sizes(sandbox_class):
+            place = ("sandboxClasses", index, *keys)
+            for key in ("cpu", "memory"):
+                request, most = getattr(resources, key), getattr(resources.burst, key)
+                if most is not None and most.value < request.value:
+                    yield Finding((*place, "burst", key), f"{most} below {request}", also=((*place, key),))
 
 
 def _larger_than_limits(settings: Settings) -> Iterator[Finding]:
     limits = settings.capacity.limits
     for place, sandbox_class in on_nodes(settings):
-        for key in ("cpu", "memory"):
-            request, limit = getattr(sandbox_class.resources, key), getattr(limits, key)
-            if request.value > limit.value:
-                also = (("capacity", "limits", key), (*place, "compute"))
-                yield Finding((*place, "resources", key), f"{request} with capacity.limits.{key} {limit}", also=also)
+        for keys, resources in declared_sizes(sandbox_class):
+            for key in ("cpu", "memory"):
+                request, limit = getattr(resources, key), getattr(limits, key)
+                if request.value > limit.value:
+                    also = (("capacity", "limits", key), (*place, "compute"))
+                    yield Finding((*place, *keys, key), f"{request} with capacity.limits.{key} {limit}", also=also)
 
 
 def _secret_in_env(settings: Settings) -> Iterator[Finding]:
@@ -210,6 +221,13 @@ CONSTRAINTS = (
         "kernel: nitro with cluster.version 1.36 or later",
         'set cluster.version: "1.36", or kernel: kata',
         _nitro_version,
+    ),
+    Constraint(
+        "nitro-needs-image",
+        "AWS has no public image with the Nitro sandbox runtime, and without it no node ever offers a slot",
+        "kernel: nitro with capacity.nitroImages",
+        "build an AMI as the EKS user guide describes (Create and update a Nitro Sandbox AMI), or set kernel: kata",
+        _nitro_image,
     ),
     Constraint(
         "kernel-without-untrusted",

@@ -51,6 +51,14 @@ def _storage(settings: Settings) -> Iterator[Finding]:
             yield _finding(place, "storage.kind", sandbox_class.storage.kind)
 
 
+def _seat(settings: Settings) -> Iterator[Finding]:
+    on_fargate = {sandbox_class.name for _, sandbox_class in _on_fargate(settings)}
+    for index, seat in enumerate(settings.workspaces):
+        if seat.class_ in on_fargate:
+            also: tuple[Place, ...] = (("sandboxClasses", "*", "compute"),)
+            yield Finding(("workspaces", index, "class"), f"{seat.class_} on Fargate", also=also)
+
+
 def _gpu(settings: Settings) -> Iterator[Finding]:
     for place, sandbox_class in _on_fargate(settings):
         if sandbox_class.gpu:
@@ -131,9 +139,16 @@ CONSTRAINTS = (
     Constraint(
         "fargate-dynamic-storage",
         "Fargate mounts static volumes only, so warm sandboxes cannot be created with an access point",
-        "storage.kind none or scratch on Fargate; a seat under workspaces has its own volume",
+        "storage.kind none or scratch on Fargate",
         "set storage.kind: none, or compute: karpenter",
         _storage,
+    ),
+    Constraint(
+        "fargate-seat",
+        "on Fargate no driver mounts with the role that the file systems admit",
+        "seats of classes on nodes",
+        "use a class with compute: karpenter",
+        _seat,
     ),
     Constraint("fargate-gpu", "Fargate does not support GPUs", "gpu: 0 on Fargate", "set compute: karpenter", _gpu),
     Constraint(

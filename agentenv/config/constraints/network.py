@@ -26,6 +26,7 @@ SERVICE_RANGES = tuple(IPv4Network(text) for text in ("10.0.0.0/8", "172.16.0.0/
 USUAL_SERVICES = (IPv4Network("172.20.0.0/16"), IPv4Network("10.100.0.0/16"))
 
 _CIDR, _ZONES, _SERVICE = ("network", "cidr"), ("network", "zones"), ("cluster", "serviceCidr")
+_PEERS, _PUBLIC = ("network", "peers"), ("cluster", "publicAccessCidrs")
 
 
 def _vpc_range(settings: Settings) -> Iterator[Finding]:
@@ -137,6 +138,33 @@ def _public_is_private(settings: Settings) -> Iterator[Finding]:
             yield Finding(("cluster", "publicAccessCidrs", index), str(public))
 
 
+def _peers_not_routed(settings: Settings) -> Iterator[Finding]:
+    if settings.network.transit_gateway is not None and not settings.network.peers:
+        yield Finding(("network", "transitGateway"), "no peers", also=(_PEERS,))
+
+
+def _private_access_not_routed(settings: Settings) -> Iterator[Finding]:
+    network, ranges = settings.network, settings.cluster.private_access_from or ()
+    if network.existing is not None:
+        return
+    for index, source in enumerate(ranges):
+        if not any(source.subnet_of(peer) for peer in network.peers):
+            yield Finding(("cluster", "privateAccessFrom", index), f"{source} in no peer", also=(_PEERS,))
+        elif network.transit_gateway is None:
+            also: tuple[Place, ...] = (("network", "transitGateway"),)
+            yield Finding(("cluster", "privateAccessFrom", index), f"{source} without a route", also=also)
+
+
+def _private_cluster_unreachable(settings: Settings) -> Iterator[Finding]:
+    cluster, network = settings.cluster, settings.network
+    if cluster.existing is not None or cluster.public_access_cidrs:
+        return
+    if not settings.private_access:
+        yield Finding(_PUBLIC, "no range, public or private", also=(("cluster", "privateAccessFrom"), _PEERS))
+    elif network.existing is None and network.transit_gateway is None:
+        yield Finding(_PUBLIC, "no range, and no route to peers", also=(("network", "transitGateway"),))
+
+
 def _metadata_granted(settings: Settings) -> Iterator[Finding]:
     for index, sandbox_class in enumerate(settings.sandbox_classes):
         for position, grant in enumerate(sandbox_class.capabilities):
@@ -239,9 +267,31 @@ CONSTRAINTS = (
     Constraint(
         "public-range-is-private",
         "no request from the internet has a private source address, so the range would allow nobody",
-        "public ranges; private ones use the private endpoint and need no entry",
+        "public ranges; private ones are in privateAccessFrom",
         "use the public addresses of your offices, runners or VPN",
         _public_is_private,
+    ),
+    Constraint(
+        "private-cluster-unreachable",
+        "without public access, the API server has addresses of the VPC only, and its security group admits only what"
+        " is listed; `pulumi up` could not create anything in it",
+        "ranges of publicAccessCidrs, or peers with a route: a transitGateway, or network.existing",
+        "set network.peers and network.transitGateway, or publicAccessCidrs",
+        _private_cluster_unreachable,
+    ),
+    Constraint(
+        "private-access-not-routed",
+        "responses to a range need a route in the VPC",
+        "ranges within network.peers, with network.transitGateway",
+        "add the range to network.peers and set network.transitGateway",
+        _private_access_not_routed,
+    ),
+    Constraint(
+        "transit-gateway-without-peers",
+        "only peers are routed to the transit gateway",
+        "transitGateway with network.peers",
+        "add the ranges behind it to network.peers, or remove transitGateway",
+        _peers_not_routed,
     ),
     Constraint(
         "metadata-granted",

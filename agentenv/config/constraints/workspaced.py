@@ -10,6 +10,7 @@ from agentenv.config.constraints.constraint import Constraint, Finding
 from agentenv.config.values import duration_text
 from agentenv.core.capabilities.cluster_facts import DAEMON_PORT
 from agentenv.core.classes.pods.daemon import FLAG_PREFIX
+from agentenv.core.classes.pods.work_tree import FLUSH_SECONDS, FOLDER
 
 if TYPE_CHECKING:
     from agentenv.config.mistakes import Place
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 _IMAGE: Place = ("service", "workspaced")
 # EC2 announces the interruption of a Spot instance two minutes before it, and the node drains within that time.
 SPOT_GRACE = timedelta(seconds=90)
+SHORTEST_INTERVAL, LONGEST_INTERVAL = timedelta(seconds=10), timedelta(hours=1)
 
 
 def _without_image(settings: Settings) -> Iterator[Finding]:
@@ -73,14 +75,67 @@ def _long_grace(settings: Settings) -> Iterator[Finding]:
             continue
         spot = sandbox_class.capacity != "on-demand"
         most = min(SPOT_GRACE, node_grace) if spot else node_grace
-        if sandbox_class.suspend_grace > most:
+        local = sandbox_class.work_tree.kind == "local"
+        flush = timedelta(seconds=FLUSH_SECONDS if local else 0)
+        if sandbox_class.suspend_grace + flush > most:
             place = ("sandboxClasses", index)
-            found = f"{duration_text(sandbox_class.suspend_grace)}, and its nodes wait {duration_text(most)}"
-            also = ((*place, "capacity"), (*place, "compute"), ("capacity", "terminationGrace"))
+            beside = f" and {duration_text(flush)} for its work tree" if local else ""
+            found = f"{duration_text(sandbox_class.suspend_grace)}{beside}, and its nodes wait {duration_text(most)}"
+            also = tuple((*place, key) for key in ("capacity", "compute", "workTree"))
+            also = (*also, ("capacity", "terminationGrace"))
             yield Finding((*place, "suspendGrace"), found, also=also)
 
 
+def _work_tree_without_home(settings: Settings) -> Iterator[Finding]:
+    for index, sandbox_class in enumerate(settings.sandbox_classes):
+        if sandbox_class.work_tree.kind != "local":
+            continue
+        place = ("sandboxClasses", index)
+        also = tuple((*place, key) for key in ("storage", "compute", "daemon"))
+        if sandbox_class.storage.kind not in {"slot", "shared"} or sandbox_class.compute == "fargate":
+            yield Finding((*place, "workTree", "kind"), "local without a home on EFS", also=also)
+        elif settings.daemon_of(sandbox_class) != "workspaced":
+            daemon = settings.daemon_of(sandbox_class)
+            yield Finding((*place, "workTree", "kind"), f"local with daemon {daemon}", also=(*also, _IMAGE))
+
+
+def _work_tree_in_home(settings: Settings) -> Iterator[Finding]:
+    for index, sandbox_class in enumerate(settings.sandbox_classes):
+        path = sandbox_class.storage.mount_path.rstrip("/")
+        if sandbox_class.work_tree.kind == "local" and f"{path}/".startswith(f"{FOLDER}/"):
+            place = ("sandboxClasses", index)
+            yield Finding((*place, "storage", "mountPath"), path, also=((*place, "workTree"),))
+
+
+def _work_tree_interval(settings: Settings) -> Iterator[Finding]:
+    for index, sandbox_class in enumerate(settings.sandbox_classes):
+        interval = sandbox_class.work_tree.interval
+        if sandbox_class.work_tree.kind == "local" and not SHORTEST_INTERVAL <= interval <= LONGEST_INTERVAL:
+            yield Finding(("sandboxClasses", index, "workTree", "interval"), duration_text(interval))
+
+
 CONSTRAINTS = (
+    Constraint(
+        "work-tree-without-home",
+        "workspaced keeps a local work tree in the home, and without both it would be lost at every suspension",
+        "workTree.kind: local with a home on EFS and daemon: workspaced",
+        "set workTree.kind: home",
+        _work_tree_without_home,
+    ),
+    Constraint(
+        "work-tree-over-home",
+        f"a local work tree is mounted at {FOLDER}",
+        f"a mountPath outside of {FOLDER}",
+        "mount the home elsewhere, such as at /home/agent",
+        _work_tree_in_home,
+    ),
+    Constraint(
+        "work-tree-interval",
+        "a shorter interval keeps the disk busy, and a longer one loses more with a node",
+        "10s to 1h",
+        "set an interval such as 1m",
+        _work_tree_interval,
+    ),
     Constraint(
         "workspaced-without-image",
         "an init container copies workspaced into the sandbox from an image, which is not public",

@@ -112,6 +112,14 @@ class Capacity(Section):
             description="Release of the node image. Defaults to the release that this package pins.",
         ),
     ] = None
+    nitro_images: Annotated[
+        tuple[Annotated[str, Field(title="the id of an AMI", pattern=r"^ami-[0-9a-f]{8,17}$")], ...],
+        Field(
+            max_length=2,
+            description="AMIs with the Nitro sandbox runtime, one for each architecture of `families`. AWS has no"
+            " public one; classes with `kernel: nitro` need one that you build.",
+        ),
+    ] = ()
     consolidate_after: Annotated[
         Duration,
         Field(

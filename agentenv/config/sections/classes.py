@@ -16,6 +16,8 @@ from agentenv.core.values.quantities import Quantity
 Tier = Literal["verified", "standard", "untrusted"]
 Mode = Literal["user", "session", "agent"]
 Daemon = Literal["workspaced", "image", "none"]
+SizeName = Literal["small", "medium", "large"]
+Sharing = Literal["private", "team", "link", "public"]
 Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 
 
@@ -35,6 +37,21 @@ class Resources(Section):
         "2Gi"
     )
     burst: Annotated[Burst, Field(description="Limits above the requests.")] = Burst()
+
+
+class Size(Section):
+    """The resources of a larger workspace. Its ephemeral storage is that of the class."""
+
+    cpu: Annotated[Cpu, Field(description="CPU request.")]
+    memory: Annotated[Memory, Field(description="Memory request.")]
+    burst: Annotated[Burst, Field(description="Limits above the requests.")] = Burst()
+
+
+class Sizes(Section):
+    """The larger sizes of a class. `resources` of the class are its size `small`, which warm sandboxes have."""
+
+    medium: Annotated[Size | None, Field(description="The size `medium`.")] = None
+    large: Annotated[Size | None, Field(description="The size `large`.")] = None
 
 
 class Probe(Section):
@@ -74,6 +91,24 @@ class ClassStorage(Section):
         Quantity.parse("5Gi")
     )
     mount_path: Annotated[MountPath, Field(description="Mount path of the volume.")] = "/home/agent"
+
+
+class WorkTree(Section):
+    """Where programs work: in the home, or on a local disk that is synchronised to it."""
+
+    kind: Annotated[
+        Literal["home", "local"],
+        Field(
+            description="`home`: no other folder. `local`: `/work` on the local disk of the node, which is brought to"
+            " the home at every interval and at suspend. What came after is lost with a node."
+        ),
+    ] = "home"
+    size: Annotated[Memory, Field(description="Size of the local work tree. A sandbox beyond it is evicted.")] = (
+        Quantity.parse("5Gi")
+    )
+    interval: Annotated[Duration, Field(description="Time between two synchronisations: the most that is lost.")] = (
+        timedelta(minutes=1)
+    )
 
 
 class Schedule(Section):
@@ -244,12 +279,20 @@ class SandboxClass(Section):
         Field(description="Readiness probe. Without one a sandbox is ready as soon as it runs."),
     ] = None
     resources: Annotated[Resources, Field(description="Resource requests and limits of a sandbox.")] = Resources()
+    sizes: Annotated[
+        Sizes,
+        Field(
+            description="Larger sizes, which a workspace requests or grows to near its memory limit. Its sandbox is"
+            " resized in place."
+        ),
+    ] = Sizes()
     gpu: Annotated[int, Field(ge=0, le=8, description="GPUs of each sandbox.")] = 0
     capabilities: Annotated[
         tuple[Grant, ...],
         Field(max_length=64, description="Allowed egress. An empty list allows nothing, not even DNS."),
     ] = ()
     storage: Annotated[ClassStorage, Field(description="Storage of a sandbox.")] = ClassStorage()
+    work_tree: Annotated[WorkTree, Field(description="Where programs work.")] = WorkTree()
     pool: Annotated[Pool, Field(description="The warm pool.")] = Pool()
     max_sandboxes: Annotated[
         int | None,
@@ -267,6 +310,15 @@ class SandboxClass(Section):
     modes: Annotated[
         tuple[Mode, ...], Field(min_length=1, max_length=3, description="Allowed modes of its workspaces.")
     ] = ("user", "session", "agent")
+    sharing: Annotated[
+        tuple[Sharing, ...] | None,
+        Field(
+            min_length=1,
+            max_length=4,
+            description="Allowed sharing of the ports of its workspaces. Defaults to `private` and `team`, and `link`"
+            " with `service.workspaceDomain`.",
+        ),
+    ] = None
     suspend_after: Annotated[Duration, Field(description="Idle time after which a workspace is suspended.")] = (
         timedelta(minutes=20)
     )
@@ -279,6 +331,10 @@ class SandboxClass(Section):
     ] = None
     budget: Annotated[
         Money | None, Field(description="Budget of a workspace in dollars per month, instead of the cap per user.")
+    ] = None
+    max_per_owner: Annotated[
+        int | None,
+        Field(ge=1, le=10_000, description="Maximum number of workspaces of one owner in this class."),
     ] = None
     identity: Annotated[Identity, Field(description="How sandboxes of this class authenticate to AWS.")] = Identity()
     parent: Annotated[

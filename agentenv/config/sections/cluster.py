@@ -69,6 +69,13 @@ class Cluster(Section):
             description="Source ranges that may reach the public API endpoint. An empty list disables public access."
         ),
     ] = ()
+    private_access_from: Annotated[
+        tuple[Cidr, ...] | None,
+        Field(
+            description="Source ranges outside of the VPC that may reach the private API endpoint, over a route of the"
+            " network. By default `network.peers`."
+        ),
+    ] = None
     admins: Annotated[tuple[PrincipalArn, ...], Field(description="IAM roles and users with full access.")] = ()
     operators: Annotated[
         tuple[PrincipalArn, ...],

@@ -155,6 +155,15 @@ class Network(Section):
         tuple[Cidr, ...],
         Field(description="Address ranges that the VPC is peered or routed with. They must not overlap its own."),
     ] = ()
+    transit_gateway: Annotated[
+        str | None,
+        Field(
+            title="the id of a transit gateway",
+            pattern=r"^tgw-[0-9a-f]{8,17}$",
+            description="An existing transit gateway. The VPC is attached to it, and routes `peers` to it. A gateway of"
+            " another account must be shared with this one, and accept attachments by itself.",
+        ),
+    ] = None
     egress_proxy: Annotated[EgressProxy | None, Field(description="The proxy that enforces `domain` capabilities.")] = (
         None
     )

@@ -21,11 +21,65 @@ Who = Annotated[
     ),
 ]
 
+Domain = Annotated[
+    str,
+    Field(
+        title="a domain such as workspaces.example.com",
+        pattern=r"^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]{2,63}$",
+        max_length=253,
+    ),
+]
+HostedZone = Annotated[str, Field(title="the id of a Route 53 hosted zone", pattern=r"^Z[A-Z0-9]{1,31}$")]
+
 
 class Workspaced(Section):
     """The program inside sandboxes, which serves processes, files, terminals and ports."""
 
     image: Annotated[Image, Field(description="Its image, by digest, built from `workspaced/Dockerfile`.")]
+
+
+class SignIn(Section):
+    """Signing in with a browser: the OIDC code flow with PKCE, with the issuer of the service."""
+
+    client_id: Annotated[str, Field(min_length=1, max_length=256, description="Client id at the issuer.")]
+    client_secret: Annotated[
+        str,
+        Field(
+            title="the ARN of a secret in Secrets Manager",
+            pattern=r"^arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:[A-Za-z0-9/_+=.@-]{1,512}$",
+            description="Secret in Secrets Manager whose text is the client secret.",
+        ),
+    ]
+    scopes: Annotated[
+        tuple[Annotated[str, Field(min_length=1, max_length=128)], ...],
+        Field(max_length=20, description="Scopes to request besides `openid`."),
+    ] = ()
+
+
+class TeamLimit(Section):
+    """The number of workspaces that the members of a team may have."""
+
+    team: Annotated[str, Field(min_length=1, max_length=128, description="The team: one of the groups of a token.")]
+    workspaces: Annotated[int, Field(ge=1, le=100_000, description="Maximum number of workspaces.")]
+
+
+class Dns(Section):
+    """The hosted zones in which the records of the domains are created."""
+
+    zone: Annotated[HostedZone, Field(description="Route 53 hosted zone of `domain`.")]
+    workspace_zone: Annotated[
+        HostedZone | None, Field(description="Route 53 hosted zone of `workspaceDomain`. Needed where that is set.")
+    ] = None
+
+
+class Gateway(Section):
+    """Envoy, which every request to a domain of the service passes."""
+
+    replicas: Annotated[int, Field(ge=1, le=20, description="Number of replicas.")] = 2
+    cpu: Annotated[Cpu, Field(description="CPU request of a replica.")] = Quantity.parse("100m")
+    memory: Annotated[Memory, Field(description="Memory of a replica. 2,000 open WebSockets use 150 MB.")] = (
+        Quantity.parse("256Mi")
+    )
 
 
 class Service(Section):
@@ -70,14 +124,25 @@ class Service(Section):
         Field(max_length=50, description="Operators that may also change budgets and destroy data."),
     ] = ()
     domain: Annotated[
-        str | None,
+        Domain | None,
+        Field(description="Domain of the service. Without one it is reachable from inside the VPC only."),
+    ] = None
+    workspace_domain: Annotated[
+        Domain | None,
         Field(
-            title="a domain such as workspaces.example.com",
-            pattern=r"^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]{2,63}$",
-            max_length=253,
-            description="Public domain of the service. Without one it is reachable from inside the VPC only.",
+            # The longest host below it: a label of 63 characters and a dot.
+            max_length=189,
+            description="Domain of the ports of workspaces, a registrable domain of its own. Defaults to `domain`.",
         ),
     ] = None
+    cell: Annotated[
+        str,
+        Field(
+            title="a letter and a digit",
+            pattern=r"^[a-z][0-9]$",
+            description="Part of the ids of new workspaces, which tells environments behind one domain apart.",
+        ),
+    ] = "a0"
     reach: Annotated[
         Literal["internal", "internet"],
         Field(description="Whether the domain is reachable from the VPC and connected networks, or from the internet."),
@@ -87,9 +152,17 @@ class Service(Section):
         Field(
             title="the ARN of an ACM certificate",
             pattern=r"^arn:aws[a-z-]*:acm:[a-z0-9-]+:[0-9]{12}:certificate/[A-Za-z0-9-]{1,64}$",
-            description="Certificate of the domain, for the load balancer.",
+            description="Certificate for the load balancer. It names `domain`, `*.domain` and `*.workspaceDomain`.",
         ),
     ] = None
+    sign_in: Annotated[
+        SignIn | None,
+        Field(description="Sign-in with a browser. Without it only programs enter workspaces, with a token."),
+    ] = None
+    dns: Annotated[
+        Dns | None, Field(description="Hosted zones for the records. Without it you create the records yourself.")
+    ] = None
+    gateway: Annotated[Gateway, Field(description="Envoy in front of the service and of workspaces.")] = Gateway()
     callers: Annotated[
         tuple[AnyCidr, ...],
         Field(max_length=50, description="Source ranges that may reach the domain. Defaults to the VPC and its peers."),
@@ -109,6 +182,18 @@ class Service(Section):
     requests_per_minute: Annotated[
         int, Field(ge=1, le=100_000, description="Rate limit of a caller, in requests per minute.")
     ] = 300
+    max_per_owner: Annotated[
+        int | None,
+        Field(
+            ge=1,
+            le=10_000,
+            description="Maximum number of workspaces of one owner in all classes, without the members of swarms.",
+        ),
+    ] = 100
+    team_limits: Annotated[
+        tuple[TeamLimit, ...],
+        Field(max_length=200, description="Maximum number of workspaces of the members of teams."),
+    ] = ()
     lease: Annotated[
         Duration, Field(description="How long the lease of an agent on a workspace is valid without a heartbeat.")
     ] = timedelta(minutes=2)
@@ -124,3 +209,8 @@ class Service(Section):
     def deployed(self) -> bool:
         """Return whether the service is deployed: it has no public image, so `image` must be set."""
         return self.enabled and self.image is not None
+
+    @property
+    def domain_of_workspaces(self) -> str | None:
+        """Return the domain of the ports of workspaces."""
+        return self.workspace_domain or self.domain

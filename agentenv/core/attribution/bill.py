@@ -29,7 +29,9 @@ _ROOM = namespace("")
 _POD = re.compile(r":pod/(?P<cluster>[^/]+)/(?P<namespace>[^/]+)/(?P<name>[^/]+)/(?P<uid>[^/]+)$")
 _INSTANCE = re.compile(r"i-[0-9a-f]+")
 _RUNNING = re.compile(r"(?:BoxUsage|SpotUsage|DedicatedUsage)(?::(?P<type>[a-z0-9.-]+))?$")
-_MOVED, _KEPT, _COPIED = (re.compile(pattern) for pattern in (usage_types.MOVED, usage_types.KEPT, usage_types.COPIED))
+_MOVED, _STORED, _COPIED = (
+    re.compile(pattern) for pattern in (usage_types.MOVED, usage_types.STORED, usage_types.COPIED)
+)
 # A commitment is counted where it was used, and not again where it was paid.
 _FEES = frozenset({"RIFee", "SavingsPlanRecurringFee", "SavingsPlanUpfrontFee", "SavingsPlanNegation"})
 _COVERED = {
@@ -137,7 +139,7 @@ def _kind(line: Line) -> Kind:
         return "fixed"
     product, called = text(line, "line_item_product_code"), text(line, "line_item_usage_type")
     if product == usage_types.FILES:
-        return "storage" if _KEPT.search(called) else "storage_io"
+        return "storage" if _STORED.search(called) else "storage_io"
     if product == usage_types.BACKUPS:
         return "storage" if _COPIED.search(called) else "fixed"
     return "network" if product != usage_types.LOGS and _MOVED.search(called) else "fixed"

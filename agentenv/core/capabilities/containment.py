@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Answer(Enum):
-    """Whether the child stays within the parent."""
+    """The result of a containment check: whether the child stays within the parent."""
 
     YES = "yes"
     NO = "no"

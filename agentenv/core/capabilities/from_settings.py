@@ -19,8 +19,8 @@ from agentenv.core.capabilities.containment import Answer, Verdict, decide
 from agentenv.core.capabilities.envelope import Envelope, Identity, PathRight, Statement
 from agentenv.core.capabilities.grants import OtherClass, RefusedGrantError, grants_of
 from agentenv.core.capabilities.policies.network_policy import Plain, network_policy
-from agentenv.core.capabilities.resolve import RefusedGrant, refusals, resolve
-from agentenv.core.capabilities.sets.boxes import Protocol
+from agentenv.core.capabilities.resolve import RefusedGrant, internet_here, refusals, resolve
+from agentenv.core.capabilities.sets.boxes import ALL_PORTS, PROTOCOLS, Protocol, product, union
 from agentenv.core.capabilities.sets.intervals import Intervals
 from agentenv.core.capabilities.sets.pods import PodPorts, Pods, pod_ports_of
 from agentenv.core.capabilities.sets.reach import Reach, Uncertain
@@ -80,6 +80,16 @@ def cluster_facts_with_existing(settings: Settings, vpc: Sequence[str] = (), ser
 def egress_of(sandbox_class: SandboxClass, cluster: ClusterFacts) -> Uncertain:
     """Return what the sandboxes of a class may reach; raise `RefusedGrantError` for an invalid grant."""
     return resolve(grants_of(sandbox_class.capabilities), cluster)
+
+
+def reaches_internet(sandbox_class: SandboxClass, cluster: ClusterFacts) -> bool:
+    """Return whether the sandboxes of a class may reach any address of the internet."""
+    for world, bounds in egress_of(sandbox_class, cluster).worlds.items():
+        addresses = internet_here(cluster, world)
+        internet = union([product((version,), PROTOCOLS, mine, ALL_PORTS) for version, mine in addresses.items()])
+        if bounds.most.boxes & internet:
+            return True
+    return False
 
 
 def ingress_of(sandbox_class: SandboxClass, settings: Settings) -> Reach:

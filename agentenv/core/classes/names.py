@@ -38,7 +38,7 @@ HOME_CLASS_LABEL = "sandbox.users.io/home-class"
 ENVIRONMENT_LABEL = "sandbox.users.io/environment"
 OWNER_LABEL = "sandbox.users.io/owner"
 COST_CENTER_LABEL = "sandbox.users.io/cost-center"
-KEPT = "sandbox.users.io/kept"
+VOLUME_RETAINED = "sandbox.users.io/kept"
 CLAIMABLE_BY = "sandbox.users.io/claimable-by"
 # The class whose network access and tier bound those of this class; policies compare the deployed objects with it.
 PARENT = "sandbox.users.io/parent"

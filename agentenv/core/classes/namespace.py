@@ -14,6 +14,7 @@ from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
 from agentenv.core.classes.names import CLAIMABLE_BY, PARENT, SANDBOX, namespace, owner_labels
 from agentenv.core.classes.pods.resources import GPU, Amounts, container_resources, format_amounts, pod_resources
 from agentenv.core.classes.pools.sizes import max_sandboxes_with_rollover, max_volumes
+from agentenv.core.classes.sizes import largest_size
 from agentenv.core.nodes.tiers import TIER_LABEL
 from agentenv.core.values.quantities import Quantity, size
 
@@ -62,11 +63,12 @@ def account(plan: ClassPlan, role_arn: Any = None) -> Plain:
 def quota(plan: ClassPlan) -> Plain:
     """Return the ResourceQuota of the namespace.
 
-    It limits pods and volumes, not Sandbox objects: Kubernetes refuses all objects of a kind that it has not counted
-    yet, and it takes minutes until it counts a kind whose definition is new.
+    Each sandbox may have the largest size. The quota limits pods and volumes, not Sandbox objects: Kubernetes refuses
+    all objects of a kind that it has not counted yet, and it takes minutes until it counts a kind whose definition is
+    new.
     """
     count = max_pods(plan)
-    pod = pod_resources(plan)
+    pod = pod_resources(plan, largest_size(plan.settings))
     hard = {
         "pods": str(count),
         **{f"requests.{name}": value for name, value in format_amounts(_times(pod.requests, count)).items()},
@@ -80,15 +82,15 @@ def quota(plan: ClassPlan) -> Plain:
 
 def limits(plan: ClassPlan) -> Plain:
     """Return the LimitRange: maximums of containers, pods and volumes, and the defaults of containers."""
-    container, pod = container_resources(plan), pod_resources(plan)
+    container, largest = container_resources(plan), largest_size(plan.settings)
     rows: list[Plain] = [
         {
             "type": "Container",
-            "max": format_amounts(_required_amounts(container.limits)),
+            "max": format_amounts(_required_amounts(container_resources(plan, largest).limits)),
             "default": format_amounts(_required_amounts(container.limits)),
             "defaultRequest": format_amounts(_required_amounts(container.requests)),
         },
-        {"type": "Pod", "max": format_amounts(_required_amounts(pod.limits))},
+        {"type": "Pod", "max": format_amounts(_required_amounts(pod_resources(plan, largest).limits))},
     ]
     if volume := _largest_volume(plan):
         rows.append({"type": "PersistentVolumeClaim", "max": {"storage": size(volume)}})

@@ -59,7 +59,9 @@ class ClassObjects:
     def documents(self) -> tuple[Plain, ...]:
         """Return all objects in the order of their dependencies."""
         documents = [self.namespace, self.constraints, self.quota, self.account, self.limits]
-        documents += [one for one in (self.keys, self.network_policy, self.group_policy) if one is not None]
+        documents += [
+            document for document in (self.keys, self.network_policy, self.group_policy) if document is not None
+        ]
         documents += [*self.storage_classes, *self.templates, *self.pools, *self.cold_pools]
         return (*documents, *(self.schedules.documents() if self.schedules else ()))
 

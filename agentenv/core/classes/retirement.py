@@ -123,14 +123,16 @@ def plan(state: ClassState, now: datetime) -> Plan:
     """Return the next step of every old release, and of those that the stack names again."""
     decisions = [*_returned(state), *_undersized(state), *_retirements(state, now), *_lone_templates(state, now)]
     return Plan(
-        tuple(one for one in decisions if isinstance(one, Step)),
-        tuple(one for one in decisions if isinstance(one, Wait)),
+        tuple(decision for decision in decisions if isinstance(decision, Step)),
+        tuple(decision for decision in decisions if isinstance(decision, Wait)),
     )
 
 
 def _returned(state: ClassState) -> Iterator[Step]:
     """Yield an `unmark` step for each release that the stack names again."""
-    objects: dict[str, Template] = {one.name: one for one in (*state.templates, *state.pools) if one.retiring}
+    objects: dict[str, Template] = {
+        object_.name: object_ for object_ in (*state.templates, *state.pools) if object_.retiring
+    }
     for name in sorted(objects.keys() & state.named):
         yield Step("unmark", name, "the stack names it again")
 
@@ -138,9 +140,9 @@ def _returned(state: ClassState) -> Iterator[Step]:
 def _undersized(state: ClassState) -> Iterator[Step]:
     """Yield a `scale` step for each current pool that is smaller than its schedule, while it replaces an old one."""
     filling_channels = {
-        one.channel for one in state.pools if one.name not in state.named and not one.retiring and one.desired
+        pool.channel for pool in state.pools if pool.name not in state.named and not pool.retiring and pool.desired
     }
-    pools = {one.name: one for one in state.pools}
+    pools = {pool.name: pool for pool in state.pools}
     for channel in sorted(filling_channels & state.current.keys()):
         for name, least in state.least(channel).items():
             if name in pools and pools[name].desired < least:
@@ -148,7 +150,7 @@ def _undersized(state: ClassState) -> Iterator[Step]:
 
 
 def _retirements(state: ClassState, now: datetime) -> Iterator[Step | Wait]:
-    for pool in sorted(state.pools, key=lambda one: one.name):
+    for pool in sorted(state.pools, key=lambda pool: pool.name):
         if pool.name not in state.named:
             yield _next_step(pool, state, now)
 
@@ -162,7 +164,7 @@ def _next_step(pool: Pool, state: ClassState, now: datetime) -> Step | Wait:
         return Step("empty", pool.name, f"{pool.desired} members are no longer needed")
     if pool.members > 0 or not pool.observed:
         return Wait(pool.name, f"{pool.members} members are being deleted")
-    claims = sum(one.pool == pool.name for one in state.claims)
+    claims = sum(claim.pool == pool.name for claim in state.claims)
     return Wait(pool.name, _claims_text(claims)) if claims else Step("remove-pool", pool.name, "no claim names it")
 
 
@@ -175,7 +177,7 @@ def _mark_step(pool: Pool, state: ClassState) -> Step | Wait:
 
 def _filling(channel: str, state: ClassState) -> str | None:
     """Return why a channel's current release is not full yet, or None if it is."""
-    pools, least = {one.name: one for one in state.pools}, state.least(channel)
+    pools, least = {pool.name: pool for pool in state.pools}, state.least(channel)
     for name in state.current.get(channel, ()):
         pool = pools.get(name)
         if pool is None:
@@ -190,19 +192,23 @@ def _pending_claims(name: str, retiring: datetime, state: ClassState, now: datet
     """Return why claims from before a pool was marked may have no sandbox yet, or None."""
     if now - retiring < SETTLED:
         return "it was marked recently, and new claims may still name it"
-    recent = [one for one in state.claims if one.pool == name and one.sandbox is None and now - one.created < SETTLED]
+    recent = [
+        claim
+        for claim in state.claims
+        if claim.pool == name and claim.sandbox is None and now - claim.created < SETTLED
+    ]
     return f"claim {recent[0].name} waits for one of its members" if recent else None
 
 
 def _lone_templates(state: ClassState, now: datetime) -> Iterator[Step | Wait]:
-    existing = {one.name for one in state.pools}
-    used = {one.template or one.name for one in state.pools}
-    for template in sorted(state.templates, key=lambda one: one.name):
+    existing = {pool.name for pool in state.pools}
+    used = {pool.template or pool.name for pool in state.pools}
+    for template in sorted(state.templates, key=lambda template: template.name):
         if template.name in state.named:
             continue
         # Pools are named after their template: a claim may name a pool that has just been deleted.
         lost = [name for name in (template.name, cold_pool(template.name)) if name not in existing]
-        desired = {name: claims for name in lost if (claims := sum(one.pool == name for one in state.claims))}
+        desired = {name: claims for name in lost if (claims := sum(claim.pool == name for claim in state.claims))}
         for name, claims in desired.items():
             yield Step("restore-pool", name, _claims_text(claims))
         if desired or template.name in used:

@@ -27,7 +27,7 @@ class Assumption:
     name: str
     value: Decimal
     kind: str
-    says: str
+    meaning: str
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,9 @@ class Assumptions:
     writes: Decimal = taken("0.015", "GB an hour", "written to a home while active")
     metadata: Decimal = taken(
         "0.015", "GB an hour", "metadata of a home while active: one operation a second, at 4 KiB each"
+    )
+    larger: Decimal = taken(
+        "0.2", "share", "of active hours that a workspace of a class with sizes spends in the largest one"
     )
     seat_hours: Decimal = taken(
         "160", "hours", "a month in which somebody works in a declared seat, which is awake all of it"

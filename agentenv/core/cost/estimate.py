@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, Decimal
 from typing import TYPE_CHECKING
 
+from agentenv.core.classes.sizes import SMALL, in_size, largest_size
 from agentenv.core.cost.assumptions import Assumption, Assumptions
 from agentenv.core.cost.context import EstimateContext
 from agentenv.core.cost.homes import home_scans, homes, throughput
@@ -21,8 +22,10 @@ from agentenv.core.prices.units import Amount, Dollars, total
 if TYPE_CHECKING:
     from datetime import date
 
-    from agentenv.config.sections.classes import SandboxClass
+    from agentenv.config.sections.classes import SandboxClass, SizeName
     from agentenv.config.settings import Settings
+
+    _Places = Mapping[tuple[str, SizeName], Place]
 
 USUAL_HOURS, USUAL_TARGET = Decimal(40), Decimal(3)
 MOST_HOURS = Decimal(730)
@@ -132,7 +135,7 @@ def model(
     context = EstimateContext(settings, book or price_book(settings.region), taken or Assumptions())
     nodes = kinds(context)
     places = _places(context, nodes)
-    shares = usual_mix(settings) if mix is None else _checked(mix, places)
+    shares = usual_mix(settings) if mix is None else _checked(mix, [each.name for each in settings.sandbox_classes])
     fixed = [
         *platform(context),
         *gateways_and_endpoints(context),
@@ -161,24 +164,35 @@ def usual_mix(settings: Settings) -> Mapping[str, Decimal]:
     return {} if first is None else {first: Decimal(1)}
 
 
-def _places(context: EstimateContext, nodes: list[Kind]) -> Mapping[str, Place]:
+def _places(context: EstimateContext, nodes: list[Kind]) -> _Places:
     fill, classes = context.taken.node_fill, context.settings.sandbox_classes
-    placements = {
-        sandbox_class.name: place_on_node(sandbox_class, kind, fill) for kind in nodes for sandbox_class in kind.classes
+    placements: dict[tuple[str, SizeName], Place] = {
+        (sandbox_class.name, size): place_on_node(in_size(sandbox_class, size), kind, fill)
+        for kind in nodes
+        for sandbox_class in kind.classes
+        for size in (SMALL, largest_size(sandbox_class))
     }
     return {
         **placements,
         **{
-            sandbox_class.name: place_on_fargate(sandbox_class, context.book)
+            (sandbox_class.name, SMALL): place_on_fargate(sandbox_class, context.book)
             for sandbox_class in classes
             if sandbox_class.compute == "fargate"
         },
     }
 
 
-def _user(
-    context: EstimateContext, shares: Mapping[str, Decimal], places: Mapping[str, Place], hours: Decimal
-) -> list[Part]:
+def _hours_by_size(context: EstimateContext, name: str, hours: Decimal) -> Mapping[SizeName, Decimal]:
+    """Return the hours that a workspace of a class spends in its smallest and in its largest size."""
+    sandbox_class = next(each for each in context.settings.sandbox_classes if each.name == name)
+    largest = largest_size(sandbox_class)
+    if largest == SMALL:
+        return {SMALL: hours}
+    larger = hours * context.taken.larger
+    return {SMALL: hours - larger, largest: larger}
+
+
+def _user(context: EstimateContext, shares: Mapping[str, Decimal], places: _Places, hours: Decimal) -> list[Part]:
     """Return the parts that each user adds."""
     settings, taken = context.settings, context.taken
     if not shares:
@@ -186,10 +200,11 @@ def _user(
     parts: list[Part] = []
     node_hours = Decimal(0)
     for name, share in shares.items():
-        place, spent = places[name], hours * share
-        cost = place.rate.of(Amount(spent, "h"))
-        parts.append(Part(f"sandboxes: {name}", cost, f"{plain(spent)} h; {place.basis}", "user", name))
-        node_hours += spent * place.nodes
+        for size, spent in _hours_by_size(context, name, hours * share).items():
+            place, words = places[name, size], name if size == SMALL else f"{name}, {size}"
+            cost = place.rate.of(Amount(spent, "h"))
+            parts.append(Part(f"sandboxes: {words}", cost, f"{plain(spent)} h; {place.basis}", "user", name))
+            node_hours += spent * place.nodes
     if any(
         sandbox_class.storage.kind in {"slot", "shared"}
         for sandbox_class in settings.sandbox_classes
@@ -233,10 +248,10 @@ def _class_cost(
     context: EstimateContext,
     sandbox_class: SandboxClass,
     fixed: list[Part],
-    places: Mapping[str, Place],
+    places: _Places,
     hours: Decimal,
 ) -> ClassCost:
-    place = places[sandbox_class.name]
+    place = places[sandbox_class.name, SMALL]
     whole = _user(context, {sandbox_class.name: Decimal(1)}, places, hours)
     return ClassCost(
         sandbox_class.name,
@@ -247,10 +262,10 @@ def _class_cost(
     )
 
 
-def _checked(mix: Mapping[str, Decimal], places: Mapping[str, Place]) -> Mapping[str, Decimal]:
+def _checked(mix: Mapping[str, Decimal], classes: Sequence[str]) -> Mapping[str, Decimal]:
     for name, share in mix.items():
-        if name not in places:
-            raise ValueError(f"there is no class '{name}'; the classes are {', '.join(places)}")
+        if name not in classes:
+            raise ValueError(f"there is no class '{name}'; the classes are {', '.join(classes)}")
         if share < 0:
             raise ValueError(f"the share of {name} is {share}; it must not be negative")
     whole = sum(mix.values(), start=Decimal(0))

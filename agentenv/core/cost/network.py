@@ -23,6 +23,9 @@ def gateways_and_endpoints(context: EstimateContext) -> Iterator[Part]:
             gateway = context.rate("nat.gateway") + context.rate("address.public")
             words = f"{gateways} ({network.nat}), each with a public address"
             yield Part("NAT gateways", gateway.all_month() * gateways, words)
+        if network.transit_gateway is not None:
+            attachment = context.rate("transit.attachment").all_month()
+            yield Part("transit gateway", attachment, "1 attachment; traffic to the peers is not included")
         if network.endpoints:
             cost = context.rate("endpoint.interface").all_month() * (len(network.endpoints) * zones)
             yield Part("interface endpoints", cost, f"{', '.join(network.endpoints)} in {zones} zones")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from agentenv.core.classes.pods.resources import local_disk
 from agentenv.core.cost.nodes import Machine, PodResources, machine
 from agentenv.core.nodes.node_pools import METAL
 from agentenv.core.nodes.tiers import wall_of
@@ -62,9 +63,7 @@ def pod_resources(sandbox_class: SandboxClass) -> PodResources:
 
 def disk_of(sandbox_class: SandboxClass) -> Decimal:
     """Return the disk that a sandbox of a class may use."""
-    return sandbox_class.resources.ephemeral.value + (
-        sandbox_class.storage.size.value if sandbox_class.storage.kind == "scratch" else 0
-    )
+    return local_disk(sandbox_class)
 
 
 def spot_share(capacity: str, taken: Assumptions) -> Decimal:

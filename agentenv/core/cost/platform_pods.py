@@ -16,6 +16,7 @@ from agentenv.core.service.home_metering import scan_jobs
 from agentenv.core.values.quantities import Quantity
 
 if TYPE_CHECKING:
+    from agentenv.config.sections.service import Gateway
     from agentenv.config.settings import Settings
 
 
@@ -85,8 +86,13 @@ def _service(settings: Settings) -> list[PlatformPod]:
     return [
         PlatformPod("workspace service", service.replicas, cpu, memory, "system"),
         _pod("loops of the workspace service", 1, LOOPS_CPU, LOOPS_MEMORY, "system"),
+        *([_gateway(service.gateway)] if service.domain is not None else []),
     ]
 
 
 def _pod(name: str, replicas: int, cpu: str, memory: str, on: Literal["fargate", "system"]) -> PlatformPod:
     return PlatformPod(name, replicas, Quantity.parse(cpu).value, Quantity.parse(memory).value, on)
+
+
+def _gateway(gateway: Gateway) -> PlatformPod:
+    return PlatformPod("Envoy of the gateway", gateway.replicas, gateway.cpu.value, gateway.memory.value, "system")

@@ -41,6 +41,7 @@ class PodLocation:
     labels: str  # CEL: whether its labels are allowed
     own_volumes: str  # CEL: which volumes it may have besides sized emptyDirs, as a condition on `volume`
     other_priority: str = ""
+    scheduler: str = "true"  # CEL: whether its scheduler is that of its class
 
 
 def pod_locations(principals: Principals) -> tuple[PodLocation, ...]:
@@ -56,6 +57,11 @@ def pod_locations(principals: Principals) -> tuple[PodLocation, ...]:
         " variables.labels[?pair.split('=')[0]].orValue('') == pair.split('=')[1])",
     )
     class_images = f"variables.containers.all(one, one.image in {list_parameter('images')})"
+    same_images = (
+        "oldObject != null && variables.containers.map(one, one.image) =="
+        " (oldObject.spec.podTemplate.spec.containers +"
+        " oldObject.spec.podTemplate.spec.?initContainers.orValue([])).map(one, one.image)"
+    )
     # The claim of its own home, named by the controller; the shared claim of a swarm, named after its task.
     home = "volume.?persistentVolumeClaim.?claimName.orValue('') == 'home-' + object.metadata.name"
     shared = (
@@ -120,8 +126,8 @@ def pod_locations(principals: Principals) -> tuple[PodLocation, ...]:
             same,
             same_metadata,
             # The controller copies templates, which were checked on creation; an old release still fills its pool
-            # until the new one is full.
-            unless(by_controller, class_images),
+            # until the new one is full. A workspace of an old release is resized with its images.
+            unless(f"({by_controller}) || ({same_images})", class_images),
             images_message,
             all_of(*class_labels, unless(by_controller, all_labels)),
             f"({home}) || ({shared}) || {daemon_or_identity}",
@@ -142,6 +148,8 @@ def pod_locations(principals: Principals) -> tuple[PodLocation, ...]:
             f"({home}) || ({shared}) || {daemon_or_identity} || ({webhook})",
             f" || ({parameter('compute')} == 'fargate' && variables.spec.?priorityClassName.orValue('') =="
             " 'system-node-critical')",
+            # A pod that the webhook of its Fargate profile missed would run on any node without a taint.
+            f"{parameter('compute')} != 'fargate' || variables.spec.?schedulerName.orValue('') == 'fargate-scheduler'",
         ),
     )
 

@@ -198,12 +198,14 @@ def _of_all(location: PodLocation) -> tuple[Rule, ...]:
         ),
         Rule(
             "pod-node",
-            "A pod with a nodeName bypasses the scheduler, and with it taints and capacity.",
+            "A pod with a nodeName bypasses the scheduler, and with it taints and capacity. A pod of a class on Fargate"
+            " that another scheduler places shares the kernel of a node.",
             all_of(
                 "variables.spec.?nodeName.orValue('') == ''",
                 f"variables.spec.?schedulerName.orValue('default-scheduler') in {quoted_list(SCHEDULERS)}",
+                location.scheduler,
             ),
-            "nodeName must be empty, and schedulerName must be the default scheduler or that of Fargate",
+            "nodeName must be empty, and schedulerName that of the class: the default scheduler, or that of Fargate",
         ),
         Rule(
             "pod-priority",

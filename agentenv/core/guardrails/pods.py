@@ -161,9 +161,9 @@ def _pod_parts(principals: Principals) -> Policy:
             ),
             Rule(
                 "pod-resized",
-                "The owner of a sandbox pays for its resources.",
-                unless(f"{SUBRESOURCE} != 'resize'", requested_by()),
-                "only deployers may resize sandboxes",
+                "The owner of a sandbox pays for its resources; the LimitRange bounds them.",
+                unless(f"{SUBRESOURCE} != 'resize'", requested_by(principals.service)),
+                "only the workspace service and deployers may resize sandboxes",
             ),
             Rule(
                 "pod-bound",

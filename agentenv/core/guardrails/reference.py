@@ -95,7 +95,7 @@ def _section(group: Sequence[Policy]) -> Iterator[str]:
     yield "| rule | requirement | reason |"
     yield "|---|---|---|"
     for rule in group[0].rules:
-        messages = dict.fromkeys(one.message for policy in group for one in policy.rules if one.id == rule.id)
+        messages = dict.fromkeys(other.message for policy in group for other in policy.rules if other.id == rule.id)
         yield f"| `{rule.id}` | {_cell('; or '.join(messages))} | {_cell(rule.why)} |"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from agentenv.core.iam.conditions import RequestKeys
 from agentenv.core.iam.documents import Statement, as_list, read, statements
@@ -25,17 +25,18 @@ def request_keys(**keys: str | Sequence[str]) -> dict[str, Sequence[str]]:
 
 def trusts(text: str, principal: Principal, action: str, keys: RequestKeys) -> bool:
     """Return whether a trust policy allows a principal's action on its role."""
-    return _allowed([text], action, None, principal, keys)
+    return effect([text], action, None, keys, principal) == "Allow"
 
 
 def grants(texts: Iterable[str], action: str, resource: str, keys: RequestKeys) -> bool:
     """Return whether the policies of a role allow an action on a resource."""
-    return _allowed(texts, action, resource, None, keys)
+    return effect(texts, action, resource, keys) == "Allow"
 
 
-def _allowed(
-    texts: Iterable[str], action: str, resource: str | None, principal: Principal | None, keys: RequestKeys
-) -> bool:
+def effect(
+    texts: Iterable[str], action: str, resource: str | None, keys: RequestKeys, principal: Principal | None = None
+) -> Literal["Allow", "Deny", None]:
+    """Return what policies say of a request: the effect of its statements, None if no statement applies."""
     allowed = False
     for text in texts:
         document, _ = read(text)
@@ -47,9 +48,9 @@ def _allowed(
                 and all(condition.is_met(keys) for condition in statement.conditions)
             )
             if applies and statement.denies:
-                return False
+                return "Deny"
             allowed = allowed or bool(applies and statement.allows)
-    return allowed
+    return "Allow" if allowed else None
 
 
 def _matches_principal(statement: Statement, principal: Principal) -> bool:

@@ -1,8 +1,12 @@
-"""Parse the ARNs of AWS callers."""
+"""Principals of AWS: the roles of callers, and service-linked roles that belong to an account."""
 
 from __future__ import annotations
 
 import re
+from typing import Final
+
+SPOT: Final = "spot.amazonaws.com"
+SPOT_ROLE: Final = "AWSServiceRoleForEC2Spot"
 
 
 def session_role(arn: str) -> str | None:

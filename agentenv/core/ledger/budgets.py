@@ -76,33 +76,63 @@ class MonthlySpend:
     def __init__(self, policy: Policy, rows: Iterable[Row]) -> None:
         self._policy = policy
         self._workspaces: dict[str, Decimal] = {}
+        self._classes: dict[str, str] = {}
         self._capped = self.total = NOTHING
         for row in rows:
             dollars = row_cost(policy.rates, row)
             self.total += dollars
+            self._classes[row.workspace] = row.sandbox_class
             self._workspaces[row.workspace] = self._workspaces.get(row.workspace, NOTHING) + dollars
             if row.sandbox_class not in policy.class_budgets:
                 self._capped += dollars
+
+    @property
+    def capped(self) -> Decimal:
+        """Return the cost that counts against the owner's cap."""
+        return self._capped
 
     def of(self, workspace: str) -> Decimal:
         """Return the cost of one workspace."""
         return self._workspaces.get(workspace, NOTHING)
 
-    def limits(self, workspace: str, sandbox_class: str, budget: Decimal | None) -> list[LimitUsage]:
-        """Return the limits that apply to a workspace; `budget` is its own, if it has one."""
-        policy, limits = self._policy, list[LimitUsage]()
-        class_budget = policy.class_budgets.get(sandbox_class)
-        if budget is not None:
-            limits.append(LimitUsage(self.of(workspace), budget, "workspace"))
-        elif class_budget is not None:
-            limits.append(LimitUsage(self.of(workspace), class_budget, "class"))
-        if class_budget is None and policy.user_cap is not None:
-            limits.append(LimitUsage(self._capped, policy.user_cap, "user"))
-        return limits
-
     def nearest(self, workspace: str, sandbox_class: str, budget: Decimal | None) -> LimitUsage | None:
-        """Return the limit with the largest share spent, or None if no limit applies."""
-        return max(self.limits(workspace, sandbox_class, budget), key=lambda usage: usage.percent, default=None)
+        """Return the limit of a workspace with the largest share spent; `budget` is its own, if it has one."""
+        return nearest_limit(self._policy, self.of(workspace), self._capped, sandbox_class, budget)
+
+    def near(self, workspaces: Mapping[str, tuple[str, Decimal | None]]) -> tuple[Decimal | None, dict[str, Decimal]]:
+        """Return the capped cost if it is near the cap, and the cost of each workspace near its budget.
+
+        `workspaces` are the class and the own budget of each known workspace. Others, whose records are gone, have the
+        budget of the class of their last row.
+        """
+        cap = LimitUsage(self._capped, self._policy.user_cap, "user") if self._policy.user_cap is not None else None
+        near: dict[str, Decimal] = {}
+        for name, spent in self._workspaces.items():
+            sandbox_class, budget = workspaces.get(name, (self._classes[name], None))
+            limited = _workspace_limit(self._policy, spent, sandbox_class, budget)
+            if limited is not None and limited.percent >= self._policy.notice_at:
+                near[name] = spent
+        return (self._capped if cap is not None and cap.percent >= self._policy.notice_at else None), near
+
+
+def nearest_limit(
+    policy: Policy, spent: Decimal, capped: Decimal, sandbox_class: str, budget: Decimal | None
+) -> LimitUsage | None:
+    """Return the limit with the largest share spent, or None if no limit applies.
+
+    `spent` is the cost of a workspace, `capped` the cost of its owner that counts towards the cap.
+    """
+    limits = [_workspace_limit(policy, spent, sandbox_class, budget)]
+    if sandbox_class not in policy.class_budgets and policy.user_cap is not None:
+        limits.append(LimitUsage(capped, policy.user_cap, "user"))
+    return max((each for each in limits if each is not None), key=lambda usage: usage.percent, default=None)
+
+
+def _workspace_limit(policy: Policy, spent: Decimal, sandbox_class: str, budget: Decimal | None) -> LimitUsage | None:
+    if budget is not None:
+        return LimitUsage(spent, budget, "workspace")
+    class_budget = policy.class_budgets.get(sandbox_class)
+    return None if class_budget is None else LimitUsage(spent, class_budget, "class")
 
 
 def budget_action(limited: LimitUsage | None, notice_at: int) -> Action | None:

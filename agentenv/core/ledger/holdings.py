@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from agentenv.core.ledger.rows import NO_POD, NOTHING, VOLUME_PREFIX, Row, split_by_day
+from agentenv.core.ledger.rows import NO_POD, NOTHING, VOLUME_PREFIX, Row, seconds_between, split_by_day
 from agentenv.core.lifecycle.clock_skew import SKEW
 
 # The objects of a row may only not be listed yet. After this time without them it has ended.
@@ -20,6 +20,15 @@ SETTLE_TIME = timedelta(minutes=1)
 # Suspended workspaces cost little, so their rows are updated less often.
 UPDATE_INTERVAL = timedelta(minutes=5)
 SUSPENDED_UPDATE_INTERVAL = timedelta(hours=6)
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierRequests:
+    """The resources that a pod requested until it was resized."""
+
+    until: datetime
+    cores: Decimal
+    memory_gib: Decimal
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,6 +40,16 @@ class Pod:
     ended: datetime | None = None
     cores: Decimal = NOTHING  # its CPU request
     memory_gib: Decimal = NOTHING
+    earlier: tuple[EarlierRequests, ...] = ()  # by time
+
+    def requested(self, began: datetime, ended: datetime) -> tuple[Decimal, Decimal]:
+        """Return the CPU-seconds and GiB-seconds that it requested in an interval."""
+        cpu, memory = NOTHING, NOTHING
+        for row in (*self.earlier, EarlierRequests(ended, self.cores, self.memory_gib)):
+            end = min(max(row.until, began), ended)
+            seconds = seconds_between(began, end)
+            cpu, memory, began = cpu + row.cores * seconds, memory + row.memory_gib * seconds, end
+        return cpu, memory
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -27,7 +27,7 @@ class Activity:
 
 @dataclass(frozen=True)
 class IdleDecision:
-    """Whether to suspend a workspace, why, and when to check it again."""
+    """A decision to suspend a workspace or not, its reason, and the time of the next check."""
 
     sleep: bool
     why: str

@@ -60,7 +60,7 @@ class VolumeClaim:
 
     namespace: str
     name: str
-    made: datetime
+    created: datetime
     owned: bool  # by a sandbox
     volume: str = ""
     own: bool = False  # created by the service for a restore
@@ -74,7 +74,7 @@ class Claim:
 
     namespace: str
     name: str
-    made: datetime
+    created: datetime
     owner: str
     workspace: str
     volume: str = ""
@@ -130,7 +130,7 @@ def _claims(inventory: Inventory, now: datetime) -> Iterator[Orphan]:
         if claim.going:
             continue
         if not claim.owner:
-            if _settled(claim.made, now):
+            if _settled(claim.created, now):
                 yield Orphan("claim-without-owner", name, "it has no owner")
             continue
         others = [
@@ -171,7 +171,7 @@ def _volume_claims(inventory: Inventory, now: datetime) -> Iterator[Orphan]:
     retained = {volume.name for volume in inventory.volumes if volume.policy == "Retain"}
     tasks = {*inventory.swarms, *((claim.namespace, claim.task) for claim in inventory.claims if claim.task)}
     for volume_claim in inventory.volume_claims:
-        if volume_claim.owned or not _settled(volume_claim.made, now):
+        if volume_claim.owned or not _settled(volume_claim.created, now):
             continue
         name = f"{volume_claim.namespace}/{volume_claim.name}"
         if volume_claim.task:

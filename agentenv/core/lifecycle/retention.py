@@ -38,7 +38,7 @@ class Home:
     archive_ended: datetime | None = None
     held: bool = False  # whether it has the annotation `HOLD`
     claimed: bool = False  # whether a volume claim names it
-    wanted: bool = False  # whether its workspace exists
+    workspace_exists: bool = False  # whether its workspace exists
     going: bool = False  # whether its workspace is being deleted
     returning: datetime | None = None  # since when its workspace is being restored
     destroy_requested: bool = False
@@ -76,7 +76,7 @@ def retention_decision(home: Home, limits: Limits, now: datetime) -> RetentionDe
     unowned = not (home.owner and home.workspace)
     if unowned or home.held:
         return RetentionDecision("leave", "it has no owner" if unowned else f"it has the annotation {HOLD}")
-    if home.wanted:
+    if home.workspace_exists:
         return _existing_workspace(home, now)
     if home.destroy_requested and home.phase in {"Released", "Available"}:
         return _requested(home)

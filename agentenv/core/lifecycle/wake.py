@@ -24,7 +24,7 @@ STOPPED = ("budget", "deadline")
 
 @dataclass(frozen=True)
 class WakeDecision:
-    """Whether to resume a workspace, and whether to remove its wake time."""
+    """A decision to resume a workspace or not, and to remove its wake time or not."""
 
     wake: bool
     why: str

@@ -1,1 +1,1 @@
-"""What is measured in the cluster: who exports what, how it is scraped, and whose it is at each minute."""
+"""Metering in the cluster: exporters, scraping, and the owner of each minute."""

@@ -1,4 +1,4 @@
-"""The user data of a node, which installs its container runtime and configures containerd before the kubelet starts.
+"""The user data of a node: limits of its kubelet, and its container runtime, installed before the kubelet starts.
 
 The image's own agent writes containerd's configuration from every NodeConfig it is given and starts containerd only
 after cloud-init's scripts, so nothing is restarted and no pod meets a node that is half ready.
@@ -15,13 +15,18 @@ _BOUNDARY = "//"
 # containerd 2 reads this plugin's table; the name that it had before would be passed over without a word.
 _RUNTIMES = "plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes"
 
+# Processes and threads of a pod. Without a limit one pod can take all that the node has.
+POD_PIDS = 4096
+
 # What joins the cluster starts after this script and is kept from it by taking its unit's place. The image has the unit
 # itself where `systemctl mask` would put its link, and the command refuses then.
 _OPENING = """\
 #!/bin/bash
 set -euo pipefail
 # A node without its wall must not take pods: it never joins, goes out, and Karpenter launches another.
+work=""
 close() {
+  [ -z "$work" ] || rm -rf "$work"
   [ "$1" -ne 0 ] || return 0
   set +e
   ln -sf /dev/null /etc/systemd/system/nodeadm-run.service
@@ -35,27 +40,30 @@ case "$machine" in
   aarch64) package=arm64 ;;
   *) exit 1 ;;
 esac
-cd "$(mktemp -d)"
+# Not in /tmp, which is in memory.
+work="$(mktemp -d -p /var/tmp)"
+cd "$work"
 fetch() { curl --fail --silent --show-error --location --proto '=https' --retry 5 --retry-all-errors -O "$1"; }
 """
 
 
-def user_data(wall: Wall, sources: Mapping[str, Source]) -> str | None:
-    """Return the user data of a node for sandboxes; None if the image already has the runtime.
+def user_data(wall: Wall | None, sources: Mapping[str, Source]) -> str:
+    """Return the user data of a node: the kubelet's settings, and the runtime unless the image already has it.
 
     Karpenter adds its own part, and the parts are merged.
     """
-    if wall.word == "gvisor":
+    script: list[str] = []
+    table: list[str] = []
+    if wall is not None and wall.word == "gvisor":
         script, table = _gvisor(sources["gvisor"])
-    elif wall.word == "kata":
+    elif wall is not None and wall.word == "kata":
         script, table = _kata(sources["kata"])
-    else:
-        return None
-    config = "\n".join(f"      {line}" for line in table)
+    kubelet = ("  kubelet:", "    config:", f"      podPidsLimit: {POD_PIDS}")
+    containerd = ("  containerd:", "    config: |", *(f"      {line}" for line in table)) if table else ()
     parts = {
-        'text/x-shellscript; charset="us-ascii"': _OPENING + "\n".join(script),
+        **({'text/x-shellscript; charset="us-ascii"': _OPENING + "\n".join(script)} if script else {}),
         "application/node.eks.aws": "\n".join(
-            ("apiVersion: node.eks.aws/v1alpha1", "kind: NodeConfig", "spec:", "  containerd:", "    config: |", config)
+            ("apiVersion: node.eks.aws/v1alpha1", "kind: NodeConfig", "spec:", *kubelet, *containerd)
         ),
     }
     body = "".join(f"--{_BOUNDARY}\nContent-Type: {kind}\n\n{text}\n\n" for kind, text in parts.items())
@@ -109,8 +117,8 @@ def _kata(source: Source) -> tuple[list[str], list[str]]:
         f'echo "$digest  {archive}" | sha256sum --check',
         *_unpacked(archive, "/"),
         "ln -sf /opt/kata/bin/containerd-shim-kata-v2 /usr/local/bin/containerd-shim-kata-v2",
-        # Without them the machine monitor cannot speak to its guest.
-        "modprobe -a kvm vhost vhost_net vhost_vsock",
+        # For the guest's processor and network. Cloud Hypervisor speaks to its guest over a Unix socket.
+        "modprobe -a kvm vhost vhost_net",
     ]
     table = [
         f"[{_RUNTIMES}.kata]",

@@ -25,6 +25,7 @@ from agentenv.core.pinned_versions import releases
 
 if TYPE_CHECKING:
     from agentenv.config.sections.capacity import Capacity, Limits
+    from agentenv.config.settings import Settings
 
 Plain = dict[str, Any]
 
@@ -56,6 +57,15 @@ class Demand:
     gpu: bool = False
 
 
+def demands(settings: Settings) -> list[Demand]:
+    """Return the demands of the classes that run on nodes."""
+    return [
+        Demand(sandbox_class.tier, sandbox_class.kernel, sandbox_class.capacity, sandbox_class.gpu > 0)
+        for sandbox_class in settings.sandbox_classes
+        if sandbox_class.compute == "karpenter"
+    ]
+
+
 @dataclass(frozen=True)
 class NodeClass:
     """A node class: image, disk and user data."""
@@ -71,19 +81,13 @@ class NodeClass:
         """Return whether nested virtualization is enabled on its instances."""
         return self.wall is not None and self.wall.word == "kata" and not self.metal
 
-    def spec(
-        self, settings: Capacity, *, cluster: str, identity: Plain, key: Any, user_data: str | None, tags: Any
-    ) -> Plain:
+    def spec(self, settings: Capacity, *, cluster: str, identity: Plain, key: Any, user_data: str, tags: Any) -> Plain:
         """Return the spec of the EC2NodeClass; identity (`role` or `instanceProfile`), key and tags may be outputs."""
         nitro = self.wall is not None and self.wall.word == "nitro"
         discovered = [{"tags": {DISCOVERY_TAG: cluster}}]
         return {
-            # AWS has no public image with the Nitro runtime: whoever builds one marks it so.
             **(
-                {
-                    "amiFamily": "AL2023",
-                    "amiSelectorTerms": [{"owner": "self", "tags": {"sandbox.users.io/wall": "nitro"}}],
-                }
+                {"amiFamily": "AL2023", "amiSelectorTerms": [{"id": image} for image in settings.nitro_images]}
                 if nitro
                 else {"amiSelectorTerms": [{"alias": node_image(settings)}]}
             ),
@@ -115,7 +119,7 @@ class NodeClass:
             "instanceStorePolicy": "RAID0",
             "kubelet": {"maxPods": settings.pods_per_node},
             **({"cpuOptions": {"nestedVirtualization": "enabled"}} if self.nested else {}),
-            **({"userData": user_data} if user_data else {}),
+            "userData": user_data,
             "tags": tags,
         }
 
@@ -277,7 +281,9 @@ def _pools(
         node_class = NodeClass(name, wall, gpu, metal)
         first = (1 if metal else 10) if capacity == "on-demand" else (3 if metal else 50)
         for kind, more in (("arm64", 1 if metal else 10), ("amd64", 0)):
-            selected = tuple(one for one in families if processor(one) == kind and one.endswith(METAL) == metal)
+            selected = tuple(
+                family for family in families if processor(family) == kind and family.endswith(METAL) == metal
+            )
             if selected:
                 pools.append(NodePool(f"{name}-{kind}", node_class, capacity, kind, selected, first + more))
     return pools

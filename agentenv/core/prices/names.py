@@ -19,6 +19,8 @@ PRICES: Final[Mapping[str, tuple[Unit, str]]] = {
     "fargate.disk": ("GB-h", "a gigabyte of disk on Fargate beyond the twenty that are free"),
     "nat.gateway": ("h", "a NAT gateway"),
     "nat.traffic": ("GB", "a gigabyte through a NAT gateway"),
+    "transit.attachment": ("h", "the attachment of a VPC to a transit gateway"),
+    "transit.traffic": ("GB", "a gigabyte that a VPC sends to a transit gateway"),
     "address.public": ("h", "a public IPv4 address"),
     "endpoint.interface": ("h", "an interface endpoint in one zone"),
     "endpoint.traffic": ("GB", "a gigabyte through interface endpoints"),

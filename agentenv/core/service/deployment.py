@@ -11,12 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from agentenv.core.gateway.envoy import AUTHORIZER_PORT
 from agentenv.core.service.rbac import NAME
 from agentenv.core.values.quantities import Quantity
 
 Plain = dict[str, Any]
 
-HTTP, METRICS = "http", "metrics"
+HTTP, METRICS, AUTHORIZATION = "http", "metrics", "authz"
 METRICS_PORT = 9090
 LABELS = {"app.kubernetes.io/name": NAME}
 # The loops are a Deployment of their own, which the Services do not select.
@@ -44,6 +45,7 @@ class ServiceSettings:
     cpu: str
     memory: str
     flags: Sequence[Any] = ()  # additional arguments; they may be outputs that are not known yet
+    authorizes: bool = False  # whether it answers for the gateway
 
 
 def object_metadata(name: str = NAME) -> Plain:
@@ -69,7 +71,9 @@ def disruption_budget() -> Plain:
 
 def loops_deployment(running: ServiceSettings, settings: str) -> Plain:
     """Return the Deployment of the loops, which serves no requests but probes."""
-    document = deployment(replace(running, replicas=1, flags=["--loops", *running.flags]), settings, LOOPS)
+    document = deployment(
+        replace(running, replicas=1, authorizes=False, flags=["--loops", *running.flags]), settings, LOOPS
+    )
     pod: Plain = document["spec"]["template"]["spec"]
     lost = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _LOST_NODE_SECONDS}
     pod["tolerations"] = [
@@ -128,8 +132,8 @@ def _pod(running: ServiceSettings, labels: Plain) -> Plain:
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "topologySpreadConstraints": [
-            _spread("topology.kubernetes.io/zone", labels),
-            _spread("kubernetes.io/hostname", labels),
+            spread("topology.kubernetes.io/zone", labels),
+            spread("kubernetes.io/hostname", labels),
         ],
         "containers": [_container(running)],
         "volumes": [
@@ -148,12 +152,18 @@ def _container(running: ServiceSettings) -> Plain:
             f"--settings={PLACE}/{FILE}",
             f"--port={running.port}",
             f"--metrics-port={METRICS_PORT}",
+            *([f"--authorizer-port={AUTHORIZER_PORT}"] if running.authorizes else []),
             *running.flags,
         ],
         "env": [{"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
         "ports": [
             {"name": HTTP, "containerPort": running.port, "protocol": "TCP"},
             {"name": METRICS, "containerPort": METRICS_PORT, "protocol": "TCP"},
+            *(
+                [{"name": AUTHORIZATION, "containerPort": AUTHORIZER_PORT, "protocol": "TCP"}]
+                if running.authorizes
+                else []
+            ),
         ],
         "startupProbe": _probe("/healthz", period=2, failures=60),
         "livenessProbe": _probe("/healthz", period=20, failures=3),
@@ -182,13 +192,14 @@ def _probe(path: str, *, period: int, failures: int) -> Plain:
     }
 
 
-def _spread(over: str, labels: Plain) -> Plain:
+def spread(over: str, labels: Mapping[str, str]) -> Plain:
+    """Return a preference for pods of these labels in different zones or on different nodes."""
     # With a single zone or node, all pods run there.
     return {
         "maxSkew": 1,
         "topologyKey": over,
         "whenUnsatisfiable": "ScheduleAnyway",
-        "labelSelector": {"matchLabels": labels},
+        "labelSelector": {"matchLabels": dict(labels)},
     }
 
 

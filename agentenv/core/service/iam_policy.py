@@ -1,6 +1,6 @@
-"""The IAM policy of the workspace service: it writes the ledger, tags access points and assumes the roles of classes.
+"""The IAM policy of the workspace service: it writes its tables, tags access points and assumes the roles of classes.
 
-It may not read secrets or mount file systems.
+It may read one secret, for the sign-in, and not mount file systems.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from agentenv.core.classes.storage_classes import DRIVER_MARK
-from agentenv.core.iam.identity_exchange import SecretsPlace, service_rights
+from agentenv.core.iam.identity_exchange import READ_SECRET, SecretsPlace, service_rights
 
 Plain = dict[str, Any]
 
@@ -24,15 +24,33 @@ def secrets_prefix(environment: str) -> str:
 
 
 def service_policy(
-    table: str, systems: Sequence[str], points: str, roles: Sequence[str], secrets: SecretsPlace | None
+    table: str,
+    access: str,
+    *,
+    systems: Sequence[str],
+    points: str,
+    roles: Sequence[str],
+    secrets: SecretsPlace | None,
+    client_secret: str | None = None,
+    target_group: str = "",
 ) -> Plain:
-    """Return the policy of its role. `table` and `systems` are ARNs, `points` is a pattern of access point ARNs."""
+    """Return the policy of its role. The tables and `systems` are ARNs, `points` is a pattern of access point ARNs.
+
+    `table` is that of the ledger, `access` that of API keys, links and sessions, and `target_group` that of the pods of
+    the gateway. `client_secret` is the secret by which the service is a client of the issuer.
+    """
     ledger: Plain = {
         "Sid": "KeepLedger",
         "Effect": "Allow",
         # It deletes no rows: the table's time to live does.
         "Action": ["dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query"],
         "Resource": [table, f"{table}/index/*"],
+    }
+    entry: Plain = {
+        "Sid": "KeepAccess",
+        "Effect": "Allow",
+        "Action": ["dynamodb:BatchWriteItem", "dynamodb:PutItem", "dynamodb:Query", "dynamodb:UpdateItem"],
+        "Resource": [access, f"{access}/index/*"],
     }
     slots: list[Plain] = [
         {
@@ -53,5 +71,29 @@ def service_policy(
             },
         },
     ]
+    # Secrets Manager appends six characters to the name, which the setting may leave out.
+    named = [client_secret, f"{client_secret}-??????"]
+    read: Plain = {"Sid": "SignIn", "Effect": "Allow", "Action": READ_SECRET, "Resource": named}
+    sign_in = [read] if client_secret is not None else []
     exchange = service_rights(roles, secrets) if secrets is not None else []
-    return {"Version": "2012-10-17", "Statement": [ledger, *slots, *exchange]}
+    return {"Version": "2012-10-17", "Statement": [ledger, entry, *slots, *sign_in, *exchange, *_targets(target_group)]}
+
+
+def _targets(group: str) -> list[Plain]:
+    if not group:
+        return []
+    return [
+        {
+            "Sid": "RegisterGateway",
+            "Effect": "Allow",
+            "Action": ["elasticloadbalancing:DeregisterTargets", "elasticloadbalancing:RegisterTargets"],
+            "Resource": group,
+        },
+        {
+            "Sid": "LookAtTargets",
+            "Effect": "Allow",
+            # This action knows no resources.
+            "Action": "elasticloadbalancing:DescribeTargetHealth",
+            "Resource": "*",
+        },
+    ]

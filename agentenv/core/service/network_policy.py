@@ -1,8 +1,8 @@
 """The NetworkPolicy of the workspace service, and the Services in front of it.
 
 Pods use a Service of type ClusterIP, which costs nothing and preserves their address: the credential exchange only
-accepts a sandbox's own address. With a domain there is also a Network Load Balancer, which EKS's own controller
-creates, so the environment runs no controller for it.
+accepts a sandbox's own address. The gateway knows every replica by a headless Service, and leaves out one that does not
+answer.
 """
 
 from __future__ import annotations
@@ -12,15 +12,21 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from agentenv.core.capabilities.cluster_facts import CLASS_LABEL, DAEMON_PORT
-from agentenv.core.service.deployment import HTTP, LABELS, METRICS, METRICS_PORT, object_metadata
+from agentenv.core.gateway.envoy import AUTHORIZER_PORT
+from agentenv.core.gateway.envoy import NAMESPACE as GATEWAY_NAMESPACE
+from agentenv.core.service.deployment import (
+    AUTHORIZATION,
+    HTTP,
+    LABELS,
+    METRICS,
+    METRICS_PORT,
+    object_metadata,
+)
 from agentenv.core.service.rbac import NAME
 
 Plain = dict[str, Any]
 
-DOOR = f"{NAME}-door"
-_BALANCER = "service.beta.kubernetes.io/aws-load-balancer"
-TAGS = f"{_BALANCER}-additional-resource-tags"
-_CIPHERS = "ELBSecurityPolicy-TLS13-1-2-2021-06"
+AUTHORIZER = f"{NAME}-authorizer"
 
 
 def cluster_service(port: int) -> Plain:
@@ -37,38 +43,27 @@ def cluster_service(port: int) -> Plain:
     }
 
 
-def load_balancer_service(certificate: str, ranges: Sequence[str], *, internal: bool) -> Plain:
-    """Return the Service of the load balancer, which terminates TLS and preserves the addresses of callers."""
-    annotations = {
-        "type": "nlb",
-        "internal": str(internal).lower(),
-        "ssl-cert": certificate,
-        "ssl-ports": "443",
-        "ssl-negotiation-policy": _CIPHERS,
-        "backend-protocol": "tcp",
-        # Otherwise callers in a zone without a pod of the service would get no response.
-        "cross-zone-load-balancing-enabled": "true",
-    }
+def authorizer_service() -> Plain:
+    """Return the headless Service for the gateway, which spreads its requests over the pods by itself."""
+    ports = [
+        {
+            "name": AUTHORIZATION,
+            "port": AUTHORIZER_PORT,
+            "targetPort": AUTHORIZATION,
+            "protocol": "TCP",
+            "appProtocol": "grpc",
+        }
+    ]
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": {
-            **object_metadata(DOOR),
-            "annotations": {f"{_BALANCER}-{key}": value for key, value in annotations.items()},
-        },
-        "spec": {
-            "type": "LoadBalancer",
-            "selector": LABELS,
-            "ports": [{"name": "https", "port": 443, "targetPort": HTTP, "protocol": "TCP"}],
-            # Preserves the addresses of callers, for rate limits and logs.
-            "externalTrafficPolicy": "Local",
-            "loadBalancerSourceRanges": list(ranges),
-        },
+        "metadata": {**object_metadata(), "name": AUTHORIZER},
+        "spec": {"clusterIP": "None", "selector": LABELS, "ports": ports},
     }
 
 
 def service_network_policy(
-    port: int, callers: Sequence[str], reached: Sequence[str | None] = (), *, controls_sandboxes: bool = False
+    port: int, reached: Sequence[str | None] = (), *, controls_sandboxes: bool = False, authorizes: bool = False
 ) -> Plain:
     """Return the NetworkPolicy for all pods in the service's namespace.
 
@@ -77,9 +72,11 @@ def service_network_policy(
     """
     pods: Plain = {"namespaceSelector": {}}
     ingress: list[Plain] = [
-        {"from": [pods, *({"ipBlock": {"cidr": cidr}} for cidr in callers)], "ports": [_port(port)]},
-        {"from": [pods], "ports": [_port(METRICS_PORT)]},
+        {"from": [pods], "ports": [_port(port), _port(METRICS_PORT)]},
     ]
+    if authorizes:
+        gateway: Plain = {"namespaceSelector": _in_namespace(GATEWAY_NAMESPACE)}
+        ingress.append({"from": [gateway], "ports": [_port(AUTHORIZER_PORT)]})
     dns = {"namespaceSelector": _in_namespace("kube-system"), "podSelector": {"matchLabels": {"k8s-app": "kube-dns"}}}
     anywhere = {"ipBlock": {"cidr": "0.0.0.0/0", "except": ["169.254.0.0/16"]}}
     egress: list[Plain] = [

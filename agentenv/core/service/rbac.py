@@ -16,6 +16,7 @@ NAME = "workspace-service"
 IN_CLASSES = f"{NAME}-classes"
 OWN = f"{NAME}-own"
 SIGNING_KEYS = "workspaced-signing-keys"
+GATEWAY_SECRETS = "gateway-secrets"
 
 Plain = dict[str, Any]
 
@@ -46,8 +47,9 @@ def class_namespace_rules() -> list[Plain]:
     """Return the rules of the ClusterRole that is bound in the namespace of each class."""
     return [
         _rule(_CLAIMED, ("sandboxclaims",), ("create", "delete", "patch")),
-        # Suspend and resume.
+        # Suspend and resume, and the resources of the next pod of a resized workspace.
         _rule(_SANDBOXED, ("sandboxes",), ("patch",)),
+        _rule("", ("pods/resize",), ("patch",)),
         # Swarms have their own template and pool; those of old releases are deleted when no claim names them.
         _rule(_CLAIMED, ("sandboxtemplates", "sandboxwarmpools"), ("create", "delete", "patch")),
         # Volume claims of restored workspaces, which are created first, and deleted if the restore does not finish.
@@ -63,13 +65,14 @@ def class_namespace_rules() -> list[Plain]:
 
 
 def own_namespace_rules() -> list[Plain]:
-    """Return the rules of the Role in its own namespace: leader election, destruction records and signing keys."""
+    """Return the rules of the Role in its own namespace: leader election, destruction records, budgets and keys."""
     return [
         _rule("coordination.k8s.io", ("leases",), ("create", "get", "list", "patch", "watch")),
-        _rule("", ("configmaps",), ("create", "delete", "get", "list", "patch")),
-        # The private keys with which it signs tokens for sandboxes. It cannot read other Secrets of its namespace.
+        _rule("", ("configmaps",), ("create", "delete", "get", "list", "patch", "watch")),
+        # The private keys with which it signs tokens for sandboxes, and those of cookies and access tokens. It cannot
+        # read other Secrets of its namespace.
         _rule("", ("secrets",), ("create",)),
-        {**_rule("", ("secrets",), ("get", "patch")), "resourceNames": [SIGNING_KEYS]},
+        {**_rule("", ("secrets",), ("get", "patch")), "resourceNames": [SIGNING_KEYS, GATEWAY_SECRETS]},
     ]
 
 

@@ -11,6 +11,6 @@ LOGS, FILES, BACKUPS = "AmazonCloudWatch", "AmazonEFS", "AWSBackup"
 # Bytes through gateways and endpoints, and between zones and regions
 MOVED = r"(NatGateway|VpcEndpoint|VpcPeering|TransitGateway)(-[A-Za-z]+)?-Bytes$|DataTransfer|AWS-(In|Out)-Bytes$"
 # Storage of file systems, and early deletions from a storage class
-KEPT = r"TimedStorage|EarlyDelete"
+STORED = r"TimedStorage|EarlyDelete"
 # Backups of homes; other backups are common costs
 COPIED = r"(WarmStorage-ByteHrs|ColdStorage-ByteHrs|EarlyDelete-ColdByteHrs)-EFS"

@@ -15,7 +15,7 @@ import codecs
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Final, cast
@@ -79,11 +79,27 @@ class ManifestError(ValueError):
 
 @dataclass(frozen=True)
 class Document:
-    """A document of a text: its number, and its value or what is wrong with it."""
+    """A document of a text: its number, its value or what is wrong with it, and its text with its first line."""
 
     number: int
     value: object = None
     error: ManifestError | None = None
+    text: str = field(default="", repr=False)
+    line: int = 1
+
+    def line_of(self, path: Sequence[str | int]) -> int:
+        """Return the line of a place in the value, or of its nearest parent."""
+        try:
+            node: Any = yaml.compose(self.text, Loader=yaml.CSafeLoader)
+        except yaml.YAMLError:
+            return self.line
+        row = _content_row(node) if node is not None else 0
+        for step in path:
+            entry = _entry(node, step)
+            if entry is None:
+                break
+            row, node = entry
+        return self.line + row
 
 
 def decode(data: bytes) -> str:
@@ -122,7 +138,7 @@ def documents(text: str) -> Iterator[Document]:
                     yield Document(number, error=_json_error(text, start, error))
                     return
                 break
-            yield Document(number, value)
+            yield Document(number, value, text=text[start:end], line=text.count("\n", 0, start) + 1)
             number += 1
         else:
             return
@@ -170,12 +186,12 @@ def _check_json(value: object) -> None:
     level: list[object] = [value]
     for _ in range(MOST_LEVELS + 1):
         below: list[object] = []
-        for one in level:
-            if isinstance(one, dict):
-                below += [*cast("dict[object, object]", one), *cast("dict[object, object]", one).values()]
-            elif isinstance(one, list):
-                below += cast("list[object]", one)
-            elif isinstance(one, str) and _SURROGATE.search(one):
+        for element in level:
+            if isinstance(element, dict):
+                below += [*cast("dict[object, object]", element), *cast("dict[object, object]", element).values()]
+            elif isinstance(element, list):
+                below += cast("list[object]", element)
+            elif isinstance(element, str) and _SURROGATE.search(element):
                 raise _JsonError("half of a surrogate pair in a text")
         if not below:
             return
@@ -231,7 +247,21 @@ def _document(number: int, part: str, first: int) -> Document:
         return Document(number, error=ManifestError(first + row, str(problem), _way_out(part.split("\n")[row])))
     except ManifestError as error:
         return Document(number, error=error)
-    return Document(number, builder.value)
+    return Document(number, builder.value, text=part, line=first)
+
+
+def _content_row(node: Any) -> int:
+    return node.start_mark.line
+
+
+def _entry(node: Any, step: str | int) -> tuple[int, Any] | None:
+    """Return the row and the value of an entry of a mapping or list; None if there is none."""
+    if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+        return node.value[step].start_mark.line, node.value[step]
+    if isinstance(node, yaml.MappingNode):
+        found = [(key.start_mark.line, value) for key, value in node.value if key.value == str(step)]
+        return found[-1] if found else None
+    return None
 
 
 def _way_out(row: str) -> str:
@@ -388,10 +418,10 @@ def _merge(frame: _Frame, value: object, line: int) -> None:
     for mapping in reversed(merged):
         if not isinstance(mapping, dict):
             raise ManifestError(line, "<< with something else than mappings", "name mappings by their aliases")
-        for key, one in cast("dict[str, object]", mapping).items():
+        for key, merged_value in cast("dict[str, object]", mapping).items():
             # Nobody knows any more what such a key was before it became text
             _note(frame, key, str if isinstance(_resolve(key), str) else None, line)
-            cast("dict[str, object]", frame.value)[key] = one
+            cast("dict[str, object]", frame.value)[key] = merged_value
 
 
 def _note(frame: _Frame, key: str, kind: type | None, line: int) -> None:

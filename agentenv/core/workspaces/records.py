@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 from typing import Any, cast, get_args
 
+from agentenv.config.sections.classes import SizeName
 from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
-from agentenv.core.classes.names import KEPT, MODE_LABEL, TASK_LABEL, USER_LABEL, WORKSPACE_LABEL
+from agentenv.core.classes.names import MODE_LABEL, TASK_LABEL, USER_LABEL, VOLUME_RETAINED, WORKSPACE_LABEL
+from agentenv.core.classes.sizes import SMALL
 from agentenv.core.values.object_fields import (
     counted,
     is_text,
     parsed,
+    parsed_object,
     read_amount,
     required,
     rows,
@@ -26,6 +29,7 @@ from agentenv.core.values.object_fields import (
 )
 from agentenv.core.values.timestamps import format_timestamp, parse_timestamp
 from agentenv.core.workspaces import workspace as keys
+from agentenv.core.workspaces.leases import leases_after_sharing
 from agentenv.core.workspaces.workspace import (
     UNSET,
     Access,
@@ -34,12 +38,16 @@ from agentenv.core.workspaces.workspace import (
     CreateRequest,
     Lease,
     Mode,
+    PortSharing,
+    Sharing,
     State,
+    Timeout,
     Unset,
     Workspace,
 )
 
 Plain = dict[str, Any]
+_LONGEST = 10**9  # seconds
 
 # Reasons of a claim's Ready condition; any other reason is temporary.
 SUSPENDED = "SandboxSuspended"
@@ -77,7 +85,7 @@ def workspace_of_claim(claim: Mapping[str, Any]) -> Workspace | None:
         sandbox=text(sandbox, "name") or None,
         addresses=tuple(filter(is_text, cast("list[object]", addresses))) if isinstance(addresses, list) else (),
         task=labels.get(TASK_LABEL),
-        kept=annotations.get(KEPT) == "true",
+        volume_retained=annotations.get(VOLUME_RETAINED) == "true",
         cold=annotations.get(keys.COLD),
         why=why,
         turned=parse_timestamp(_condition(claim, "Ready").get("lastTransitionTime")),
@@ -105,7 +113,7 @@ def workspace_of_volume(volume: Mapping[str, Any]) -> Workspace | None:
         version=text(metadata, "resourceVersion"),
         volume=required(volume, "metadata", "name"),
         task=labels.get(TASK_LABEL),
-        kept=True,
+        volume_retained=True,
     )
     return _with_annotations(workspace, labels, annotations)
 
@@ -132,6 +140,10 @@ def claim_annotations(request: CreateRequest, now: datetime) -> dict[str, str]:
         keys.BUDGET: None if request.budget is None else str(request.budget),
         keys.ARCHIVE: request.archive,
         keys.PARENT_WORKSPACE: request.parent,
+        keys.TEAMS: json.dumps(request.limited_teams) if request.limited_teams else None,
+        keys.TIMEOUT: _format_timeout(request.timeout) if request.timeout else None,
+        keys.METADATA: _compact(dict(request.metadata)) if request.metadata else None,
+        keys.SIZE: _size_text(request.size),
     }
     return {key: value for key, value in annotations.items() if value is not None}
 
@@ -148,15 +160,26 @@ def workspace_patch(workspace: Workspace, changes: Changes) -> Plain:
         (keys.SHARED, changes.shared, _shared),
         (keys.IDLE_AFTER, changes.idle_after, _seconds),
         (keys.DEADLINE, changes.deadline, format_timestamp),
+        (keys.TIMEOUT, changes.timeout, _format_timeout),
         (keys.BUDGET, changes.budget, str),
         (keys.ARCHIVE, changes.archive, str),
+        (keys.SIZE, changes.size, _size_text),
         (keys.BUSY_UNTIL, changes.busy_until, format_timestamp),
         (keys.WAKE_AT, changes.wake_at, format_timestamp),
         (keys.LAST_ACTIVE, changes.last_active, format_timestamp),
+        (keys.PORTS, changes.ports, _ports),
+        (keys.TOKEN_GENERATION, changes.token_generation, str),
     )
     for key, value, to_text in simple:
         if value is not UNSET:
             annotations[key] = None if value is None else to_text(cast("Any", value))
+    if not isinstance(changes.size, Unset):
+        # The answer of a node to an earlier request does not count for this one.
+        annotations[keys.SIZE_PENDING] = keys.RESIZING
+    if not isinstance(changes.shared, Unset):
+        remaining = leases_after_sharing(workspace, changes.shared)
+        if remaining != workspace.leases:
+            annotations[keys.LEASES] = format_leases(remaining)
     metadata: Plain = {"annotations": annotations} if annotations else {}
     if not isinstance(changes.labels, Unset):
         removed = {key: "" for key in workspace.labels if key not in changes.labels}
@@ -167,7 +190,16 @@ def workspace_patch(workspace: Workspace, changes: Changes) -> Plain:
 def format_leases(leases: tuple[Lease, ...]) -> str | None:
     """Return leases as the text of their annotation; None, which removes it, without leases."""
     rows = [{"holder": lease.holder, "mode": lease.mode, "until": format_timestamp(lease.until)} for lease in leases]
-    return json.dumps(rows, separators=(",", ":")) if rows else None
+    return _compact(rows) if rows else None
+
+
+def read_timeout(annotations: Mapping[str, Any]) -> Timeout | None:
+    """Return the timeout that annotations have; None without one that can be read."""
+    value = parsed_object(annotations.get(keys.TIMEOUT)) or {}
+    seconds, then = value.get("seconds"), value.get("then")
+    if not isinstance(seconds, int) or isinstance(seconds, bool) or not 0 <= seconds < _LONGEST:
+        return None
+    return Timeout(seconds, then, value.get("wakes") is True) if then in {"delete", "suspend"} else None
 
 
 def _with_annotations(workspace: Workspace, labels: Mapping[str, str], annotations: Mapping[str, str]) -> Workspace:
@@ -186,6 +218,10 @@ def _with_annotations(workspace: Workspace, labels: Mapping[str, str], annotatio
         wake_at=parse_timestamp(annotations.get(keys.WAKE_AT)),
         idle_after=_read_seconds(annotations.get(keys.IDLE_AFTER)),
         deadline=parse_timestamp(annotations.get(keys.DEADLINE)),
+        timeout=read_timeout(annotations),
+        ports=_read_ports(annotations.get(keys.PORTS)),
+        token_generation=counted(annotations.get(keys.TOKEN_GENERATION)) or 0,
+        metadata=strings({"metadata": parsed(annotations.get(keys.METADATA))}, "metadata"),
         budget=read_amount(annotations.get(keys.BUDGET)),
         suspended_because=cast("Because", because) if because in get_args(Because) else None,
         deleted_at=parse_timestamp(annotations.get(keys.DELETED_AT)),
@@ -193,7 +229,16 @@ def _with_annotations(workspace: Workspace, labels: Mapping[str, str], annotatio
         archive=annotations.get(keys.ARCHIVE),
         archive_ended=parse_timestamp(annotations.get(keys.ARCHIVE_ENDED)),
         parent=annotations.get(keys.PARENT_WORKSPACE),
+        limited_teams=tuple(filter(is_text, _list(annotations.get(keys.TEAMS)))),
+        size=_read_size(annotations.get(keys.SIZE)),
+        current_size=_read_size(annotations.get(keys.CURRENT_SIZE)),
+        size_pending=annotations.get(keys.SIZE_PENDING),
     )
+
+
+def _list(annotation: str | None) -> list[object]:
+    value = parsed(annotation)
+    return cast("list[object]", value) if isinstance(value, list) else []
 
 
 def _state(claim: Mapping[str, Any]) -> tuple[State, str]:
@@ -222,14 +267,48 @@ def _mode(labels: Mapping[str, str]) -> Mode:
     return "user"
 
 
+def _size_text(size: SizeName) -> str | None:
+    return None if size == SMALL else size
+
+
+def _read_size(annotation: str | None) -> SizeName:
+    return cast("SizeName", annotation) if annotation in get_args(SizeName) else SMALL
+
+
 def _shared(shared: Mapping[str, Access]) -> str:
-    return json.dumps(dict(sorted(shared.items())), separators=(",", ":"))
+    return _compact(dict(sorted(shared.items())))
+
+
+def _format_timeout(timeout: Timeout) -> str:
+    return _compact(asdict(timeout))
+
+
+def _compact(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))
 
 
 def _read_shared(annotation: str | None) -> dict[str, Access]:
     value = parsed(annotation)
     shares = cast("Plain", value) if isinstance(value, dict) else {}
     return {user: cast("Access", access) for user, access in shares.items() if is_text(user) and _is_access(access)}
+
+
+def _ports(ports: Mapping[int, PortSharing]) -> str | None:
+    return _compact({str(port): asdict(sharing) for port, sharing in sorted(ports.items())}) if ports else None
+
+
+def _read_ports(annotation: str | None) -> dict[int, PortSharing]:
+    """Return how ports are shared; one that cannot be read is private."""
+    value = parsed(annotation)
+    ports: dict[int, PortSharing] = {}
+    for port, sharing in (cast("Plain", value) if isinstance(value, dict) else {}).items():
+        number = counted(port)
+        row = cast("Plain", sharing) if isinstance(sharing, dict) else {}
+        teams, kind = row.get("teams"), row.get("sharing")
+        shared_with = tuple(filter(is_text, cast("list[object]", teams))) if isinstance(teams, list) else ()
+        if number and isinstance(kind, str) and kind in get_args(Sharing):
+            ports[number] = PortSharing(cast("Sharing", kind), shared_with, row.get("wake") is True)
+    return ports
 
 
 def _read_leases(annotation: str | None) -> tuple[Lease, ...]:
@@ -251,4 +330,4 @@ def _seconds(duration: timedelta | None) -> str | None:
 
 def _read_seconds(annotation: str | None) -> timedelta | None:
     seconds = counted(annotation)
-    return timedelta(seconds=seconds) if seconds is not None and seconds < 10**9 else None
+    return timedelta(seconds=seconds) if seconds is not None and seconds < _LONGEST else None

@@ -16,10 +16,17 @@ from decimal import Decimal
 from enum import Enum
 from typing import Final, Literal, get_args
 
+from agentenv.config.sections.classes import SizeName
+from agentenv.core.classes.sizes import SMALL
+
 State = Literal["creating", "running", "suspended", "failed", "deleting", "deleted"]
 Mode = Literal["user", "session", "agent"]
 Access = Literal["rw", "ro"]
-Because = Literal["idle", "budget", "asked", "deadline"]
+# How a port is shared besides with those who may use the workspace.
+Sharing = Literal["private", "team", "link", "public"]
+Because = Literal["idle", "budget", "asked", "deadline", "failed"]
+# The prefix of a team among those with whom a workspace is shared; owners' ids have no colon.
+TEAM: Final = "team:"
 STATES: tuple[State, ...] = get_args(State)
 MODES: tuple[Mode, ...] = get_args(Mode)
 
@@ -35,35 +42,58 @@ WAKE_AT = f"{DOMAIN}wake-at"
 IDLE_AFTER = f"{DOMAIN}idle-after"  # seconds
 DEADLINE = f"{DOMAIN}deadline"
 BUDGET = f"{DOMAIN}budget"  # dollars a month
+PORTS = f"{DOMAIN}ports"  # JSON: port -> {sharing, teams, wake}
+TOKEN_GENERATION = f"{DOMAIN}token-generation"  # raised to revoke its access tokens
+TIMEOUT = f"{DOMAIN}timeout"  # JSON: {seconds, then, wakes}
+METADATA = f"{DOMAIN}metadata"  # JSON: texts by name, of a client of the sandbox API
 SUSPENDED_BECAUSE = f"{DOMAIN}suspended-because"
 DELETED_AT = f"{DOMAIN}deleted-at"
 DESTROY_AFTER = f"{DOMAIN}destroy-after"
 # A label of a deleted workspace's volume: its destruction was requested, so it cannot be restored.
 DESTROY_REQUESTED = f"{DOMAIN}destroy-requested"
+TEAMS = f"{DOMAIN}limited-teams"  # JSON: teams of its creator that may have a limited number of workspaces
 ARCHIVE = f"{DOMAIN}archive"  # of a session: its chat
 ARCHIVE_ENDED = f"{DOMAIN}archive-ended"  # when the chat left the archive; also on the volume of a deleted session
 PARENT_WORKSPACE = f"{DOMAIN}parent-workspace"  # the workspace whose capabilities it may not exceed
+SIZE = f"{DOMAIN}size"  # as requested; none is `small`
+CURRENT_SIZE = f"{DOMAIN}current-size"  # of its sandbox
+REPLACED_AT = f"{DOMAIN}replaced-at"  # when its failed pod was replaced last
+SIZE_PENDING = f"{DOMAIN}size-pending"  # why its sandbox does not have the requested size yet
+RESIZES = f"{DOMAIN}resizes"  # JSON: list of {until, cpu, memory}, what its pod requested before, for the ledger
 COLD = f"{DOMAIN}cold"  # why it started cold, if it did
 # The prefix of owners' own labels, so that they cannot set those of the service.
 OWN_LABEL = "label.sandbox.users.io/"
 
 # Annotations that are copied to the volume when a workspace is deleted, so that it is restored unchanged.
-RECORD = (KEY, CREATED_BY, SHARED, IDLE_AFTER, DEADLINE, BUDGET, ARCHIVE, PARENT_WORKSPACE)
+# A timeout is not: a restored workspace has no client that would extend it.
+RECORD = (
+    KEY,
+    CREATED_BY,
+    SHARED,
+    IDLE_AFTER,
+    DEADLINE,
+    BUDGET,
+    ARCHIVE,
+    PARENT_WORKSPACE,
+    METADATA,
+    SIZE,
+    PORTS,
+    TOKEN_GENERATION,
+)
+
+# The value of `SIZE_PENDING` until the node has answered.
+RESIZING = "its sandbox is being resized"
 
 _PREFIX = "w-"
 _ID_LENGTH = 26  # of base 32: 130 bits, so that ids are unique and cannot be guessed
-ID: Final = re.compile(rf"{_PREFIX}[a-z2-7]{{{_ID_LENGTH}}}")
+# Ids of workspaces that are older than cells have none.
+ID: Final = re.compile(rf"{_PREFIX}([a-z][0-9])?[a-z2-7]{{{_ID_LENGTH}}}")
 
 
-def workspace_id(owner: str, key: str) -> str:
+def workspace_id(owner: str, key: str, cell: str = "") -> str:
     """Return the id of an owner's workspace for a key: always the same, so that it is created once."""
     text = f"{len(owner)}:{owner}:{key}".encode("utf-8", "surrogatepass")
-    return _PREFIX + b32encode(hashlib.sha256(text).digest()).decode().lower()[:_ID_LENGTH]
-
-
-def claim_name(owner: str, key: str) -> str:
-    """Return the name of its claim, which is its id, so that a repeated request finds the existing claim."""
-    return workspace_id(owner, key)
+    return _PREFIX + cell + b32encode(hashlib.sha256(text).digest()).decode().lower()[:_ID_LENGTH]
 
 
 class Unset(Enum):
@@ -82,6 +112,24 @@ class Lease:
     holder: str
     mode: Access
     until: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Timeout:
+    """The life of a workspace from its creation or resumption, and what ends it; the deadline is its end."""
+
+    seconds: int
+    then: Literal["delete", "suspend"]  # delete: at once, with its data
+    wakes: bool = False  # whether traffic resumes it once it is suspended
+
+
+@dataclass(frozen=True, slots=True)
+class PortSharing:
+    """The people who may open a port of a workspace besides those who may use it."""
+
+    sharing: Sharing
+    teams: tuple[str, ...] = ()
+    wake: bool = False  # whether they may also wake it
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,13 +159,21 @@ class Workspace:
     wake_at: datetime | None = None
     idle_after: timedelta | None = None  # None: that of its class
     deadline: datetime | None = None
+    timeout: Timeout | None = None
+    ports: Mapping[int, PortSharing] = field(default_factory=dict[int, PortSharing])
+    token_generation: int = 0
+    metadata: Mapping[str, str] = field(default_factory=dict[str, str])
     budget: Decimal | None = None
     suspended_because: Because | None = None
     deleted_at: datetime | None = None
     destroy_after: datetime | None = None
     archive: str | None = None
     parent: str | None = None
-    kept: bool = False
+    limited_teams: tuple[str, ...] = ()  # teams of its creator that may have a limited number
+    size: SizeName = SMALL
+    current_size: SizeName = SMALL
+    size_pending: str | None = None
+    volume_retained: bool = False
     cold: str | None = None
     why: str = ""  # the message of its conditions, if it is not running
     turned: datetime | None = field(default=None, compare=False)  # the last transition of its Ready condition
@@ -127,6 +183,11 @@ class Workspace:
     def namespace(self) -> str:
         """Return the namespace of its class."""
         return f"sandbox-{self.class_name}"
+
+    @property
+    def resizing(self) -> bool:
+        """Return whether its sandbox is still to be resized; a node that refused is not asked again."""
+        return self.size_pending == RESIZING or (self.size_pending is None and self.size != self.current_size)
 
     def held(self, now: datetime) -> tuple[Lease, ...]:
         """Return the leases that have not expired."""
@@ -151,17 +212,23 @@ class CreateRequest:
     budget: Decimal | None = None
     archive: str | None = None
     parent: str | None = None
+    limited_teams: tuple[str, ...] = ()
+    timeout: Timeout | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict[str, str])
+    size: SizeName = SMALL
+    cell: str = ""  # none for a workspace that is older than cells
 
     @property
     def id(self) -> str:
         """Return the id of the workspace that it creates."""
-        return workspace_id(self.owner, self.key)
+        return workspace_id(self.owner, self.key, self.cell)
 
     @property
     def fingerprint(self) -> str:
         """Return a digest of the fields that must be equal in two requests with the same key, whoever sends them.
 
-        Labels and deadline are not part of it: a repeated request often has later ones, and means the same workspace.
+        Labels, metadata, deadline and timeout are not part of it: a repeated request often has later ones, and means
+        the same workspace.
         """
         content = (
             self.class_name,
@@ -173,6 +240,8 @@ class CreateRequest:
             None if self.budget is None else str(self.budget.normalize()),
             self.archive,
             self.parent,
+            # Only of larger ones: workspaces of older versions have none.
+            *([self.size] if self.size != SMALL else []),
         )
         return hashlib.sha256(repr(content).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
@@ -186,11 +255,15 @@ class Changes:
     shared: Mapping[str, Access] | Unset = UNSET
     idle_after: timedelta | Unset | None = UNSET
     deadline: datetime | Unset | None = UNSET
+    timeout: Timeout | Unset | None = UNSET
     budget: Decimal | Unset | None = UNSET
     archive: str | Unset | None = UNSET
+    size: SizeName | Unset | None = UNSET
     busy_until: datetime | Unset | None = UNSET
     wake_at: datetime | Unset | None = UNSET
     last_active: datetime | Unset | None = UNSET
+    ports: Mapping[int, PortSharing] | Unset = UNSET
+    token_generation: int | Unset = UNSET
 
 
 @dataclass(frozen=True)
@@ -215,6 +288,20 @@ class Filter:
     task: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     deleted: bool = False  # whether to include deleted workspaces with retained data
+
+    def matches(self, row: Workspace) -> bool:
+        """Return whether a workspace is one of these."""
+        if row.state == "deleted" and not self.deleted and self.state != "deleted":
+            return False
+        return (
+            (self.reader is None or row.owner == self.reader or (self.reader in row.shared and row.state != "deleted"))
+            and (self.owner is None or row.owner == self.owner)
+            and (self.class_name is None or row.class_name == self.class_name)
+            and (self.state is None or row.state == self.state)
+            and (self.mode is None or row.mode == self.mode)
+            and (self.task is None or row.task == self.task)
+            and all(row.labels.get(key) == value for key, value in self.labels.items())
+        )
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--port", type=int, default=0, help="port on 127.0.0.1; 0 takes a free one (default)")
     parser.add_argument("--ready-file", type=Path, help="written with the address and process id once it answers")
     parser.add_argument("--log", type=Path, help="file for errors and operations that nobody knew; default none")
+    parser.add_argument("--balancers", action="store_true", help="network load balancers pass connections on")
     return parser.parse_args()
 
 
@@ -38,7 +39,7 @@ def main() -> int:
     from agentenv.rehearsal.cloud.server import Cloud
 
     try:
-        cloud = Cloud.start(port=options.port, log=options.log)
+        cloud = Cloud.start(port=options.port, log=options.log, balancers=options.balancers)
     except OSError as error:
         sys.stderr.write(
             f"The cloud cannot listen on 127.0.0.1:{options.port}: {error.strerror or error}. "

@@ -64,13 +64,15 @@ def _state(thing: Any) -> str:
 
 
 def _is_aws_provided(backend: Any, thing: Any) -> bool:
-    """Return whether AWS created it: the default VPC and its parts, AWS's prefix lists, the default event bus."""
+    """Return whether AWS created it: the default VPC and its parts, AWS's prefix lists, roles of services."""
     default_vpc = getattr(getattr(backend, "default_vpc", None), "id", "")
     if default_vpc and default_vpc in {getattr(thing, "vpc_id", None), getattr(thing, "id", None)}:
         # What a program put into the default VPC has none of these marks, and counts.
         marks = ("is_default", "default_for_az", "default", "main_association_id")
         return any(getattr(thing, mark, None) not in {None, False, "false", ""} for mark in marks)
-    return getattr(thing, "owner_id", "") == "AWS" or str(getattr(thing, "arn", "")).endswith(":event-bus/default")
+    # Service-linked roles stay with the account
+    arn = str(getattr(thing, "arn", ""))
+    return getattr(thing, "owner_id", "") == "AWS" or arn.endswith(":event-bus/default") or ":role/aws-service-" in arn
 
 
 def _instances(ec2: Any) -> Iterator[str]:

@@ -21,12 +21,13 @@ from agentenv.rehearsal.cloud import (
     eks_registration,
     existing_resources,
     parameter_checks,
+    reachability,
     requests,
     responses,
     tag_checks,
 )
 from agentenv.rehearsal.cloud.census import census
-from agentenv.rehearsal.cloud.iam import authorization, token_issuers
+from agentenv.rehearsal.cloud.iam import authorization, mounts, token_issuers
 from agentenv.rehearsal.cloud.moto_backend import MotoBackend, NotImplementedByMoto, wsgi_environ
 from agentenv.rehearsal.cloud.request_context import RequestContext
 from agentenv.rehearsal.cloud.requests import Call, UnknownOperation
@@ -35,7 +36,7 @@ from agentenv.rehearsal.cloud.rows import ROWS
 from agentenv.rehearsal.cloud.store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from wsgiref.types import StartResponse, WSGIEnvironment
 
     from agentenv.rehearsal.cloud.journal import Journal
@@ -43,14 +44,22 @@ if TYPE_CHECKING:
 # Moto warns of error names that the model does not list; AWS's models leave many out.
 warnings.filterwarnings("ignore", message=r"Exception\(\w+\) with code .* does not match an error shape")
 
+_INVALID_BODIES = (
+    eks_registration.InvalidRegistration,
+    existing_resources.InvalidArns,
+    mounts.InvalidMount,
+    reachability.InvalidQuestion,
+    token_issuers.InvalidKeys,
+)
+
 
 class Application:
     """The WSGI application."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: Journal, *, balancers: bool = False) -> None:
         self.journal = journal
         self.moto = MotoBackend()
-        self.store = Store()
+        self.store = Store(balancers=balancers)
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request."""
@@ -67,41 +76,31 @@ class Application:
         return [response.body]
 
     def _own(self, request: Request) -> Response:
-        body = request.get_data()
-        match request.path.removeprefix("/_cloud/"):
-            case "health":
-                result: Any = {"status": "ok"}
-            case "census":
-                with self.moto.lock:
-                    result = census(self.store)
-            case "kept":
-                result = self.journal.stored_only
-            case "unknown":
-                result = self.journal.unknown
-            case "calls":
-                result = self.journal.calls(request.args.get("since", 0, type=int))
-            case "eks":
-                try:
-                    with self.moto.lock:
-                        result = eks_registration.handle(self.store, request.method, body)
-                except eks_registration.InvalidRegistration as error:
-                    return json_response(400, {"message": str(error)})
-            case "existing":
-                try:
-                    with self.moto.lock:
-                        result = existing_resources.handle(self.moto, self.store, body)
-                except existing_resources.InvalidArns as error:
-                    return json_response(400, {"message": str(error)})
-            case "issuers":
-                try:
-                    with self.moto.lock:
-                        result = token_issuers.handle(self.store, request.method, body)
-                except token_issuers.InvalidKeys as error:
-                    return json_response(400, {"message": str(error)})
-            case page:
-                pages = "health, census, kept, unknown, calls?since=N, eks, existing, issuers"
-                return json_response(404, {"message": f"No page {page}: {pages}."})
-        return json_response(200, result)
+        method, body, page = request.method, request.get_data(), request.path.removeprefix("/_cloud/")
+        unlocked: dict[str, Callable[[], Any]] = {
+            "health": lambda: {"status": "ok"},
+            "kept": lambda: self.journal.stored_only,
+            "unknown": lambda: self.journal.unknown,
+            "calls": lambda: self.journal.calls(request.args.get("since", 0, type=int)),
+        }
+        locked: dict[str, Callable[[], Any]] = {
+            "balancers": self._balancers,
+            "census": lambda: census(self.store),
+            "eks": lambda: eks_registration.handle(self.store, method, body),
+            "existing": lambda: existing_resources.handle(self.moto, self.store, body),
+            "issuers": lambda: token_issuers.handle(self.store, method, body),
+            "mounts": lambda: mounts.handle(self.moto, self.store, body),
+            "reachability": lambda: reachability.handle(self.moto, self.store, body),
+        }
+        if page in unlocked:
+            return json_response(200, unlocked[page]())
+        if page not in locked:
+            return json_response(404, {"message": f"No page {page}: {', '.join(sorted(unlocked | locked))}."})
+        try:
+            with self.moto.lock:
+                return json_response(200, locked[page]())
+        except _INVALID_BODIES as error:
+            return json_response(400, {"message": str(error)})
 
     def _answer(self, request: Request) -> Response:
         scope = requests.scope_of(request)
@@ -154,12 +153,22 @@ class Application:
         with self.moto.lock:
             authorization.check_authorization(context)
         if row is None:
-            return context.forward()
-        with self.moto.lock:
-            result = row.handler(context)
-        if row.stored_only:
-            self.journal.record_stored_only(call.service, call.name)
-        return result if isinstance(result, Response) else responses.result(call, result)
+            response = context.forward()
+        else:
+            with self.moto.lock:
+                result = row.handler(context)
+            if row.stored_only:
+                self.journal.record_stored_only(call.service, call.name)
+            response = result if isinstance(result, Response) else responses.result(call, result)
+        if call.service == "elbv2" and not call.name.startswith("Describe"):
+            with self.moto.lock:
+                self.store.balancers.update(context.backend("elbv2"))
+        return response
+
+    def _balancers(self) -> dict[str, Any]:
+        """Return where listeners are served, and the authority of their certificates."""
+        balancers = self.store.balancers
+        return {"listeners": balancers.addresses(), "authority": str(balancers.authority.ca)}
 
     def _unsigned(self, request: Request, body: bytes) -> Response:
         """Forward requests that AWS accepts without a signature, such as those for public objects, to moto."""

@@ -26,11 +26,12 @@ class InvalidRegistration(Exception):
 
 @dataclass(frozen=True)
 class Plane:
-    """A control plane: its address, its certificate authority and the issuer of its tokens."""
+    """A control plane: its address, its authority, the issuer of its tokens, and where its deployer is."""
 
     endpoint: str
     certificate_authority: str
     issuer: str
+    deployer_address: str = ""  # from which `pulumi up` calls; empty: from everywhere
 
     @classmethod
     def parse(cls, document: Any) -> Plane:
@@ -38,7 +39,7 @@ class Plane:
         names = ("endpoint", "certificate_authority", "issuer")
         if (
             not isinstance(document, dict)
-            or set(document) != set(names)
+            or set(document) - {"deployer_address"} != set(names)
             or not all(isinstance(v, str) for v in document.values())
         ):
             raise InvalidRegistration(f"A registration is an object of {', '.join(names)}, each a text.")

@@ -1,4 +1,4 @@
-"""The context that a row's handler receives, and the rows themselves."""
+"""The context of a request, and the handlers of operations that receive it."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class RequestContext:
 
 
 @dataclass(frozen=True)
-class Row:
+class OperationHandler:
     """One operation that moto lacks or gets wrong.
 
     `handler` returns the result by the names of the operation's model, or a complete Response (moto's, forwarded).

@@ -51,13 +51,16 @@ class Cloud:
         self.url = f"http://127.0.0.1:{listener.port}"
 
     @classmethod
-    def start(cls, port: int = 0, log: Path | None = None) -> Self:
-        """Start a cloud on 127.0.0.1; OSError if the port is not available."""
+    def start(cls, port: int = 0, log: Path | None = None, *, balancers: bool = False) -> Self:
+        """Start a cloud on 127.0.0.1; OSError if the port is not available.
+
+        Its network load balancers pass connections on only if asked for: they are processes.
+        """
         if not Cloud._running:
             BackendDict.reset()
             reset_model_data()
         journal = Journal(log)
-        application = Application(journal)
+        application = Application(journal, balancers=balancers)
         listener = Listener(port, application)
         os.environ["MOTO_PORT"] = str(listener.port)
         cloud = cls(listener, application, journal)
@@ -80,6 +83,7 @@ class Cloud:
         self._listener.shutdown()
         self._thread.join()
         self._listener.server_close()
+        self._gate.store.balancers.close()
         self._journal.close()
         Cloud._running -= 1
 

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from agentenv.rehearsal.cloud.network_load_balancers import NetworkLoadBalancers
+
 Record = dict[str, Any]
 
 
 class Store:
-    """All records, by kind (`eks.addons`), account and region."""
+    """All records, by kind (`eks.addons`), account and region, and the data plane of load balancers."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, balancers: bool = False) -> None:
+        # Whether load balancers pass connections on: they are processes.
+        self.balancers = NetworkLoadBalancers(served=balancers)
         self._records: dict[tuple[str, str, str], dict[str, Record]] = {}
 
     def records(self, kind: str, account: str, region: str) -> dict[str, Record]:

@@ -12,8 +12,8 @@ import signal
 import sys
 import threading
 
+from agentenv.local import cleanup_process, processes, run_folders
 from agentenv.rehearsal.controlplane.plane import PROGRAMS, PlaneFailed, control_plane
-from agentenv.rehearsal.stage import cleanup_process, processes, run_folders
 from agentenv.rehearsal.tools import ensure
 from agentenv.rehearsal.tools.errors import ToolError
 from agentenv.rehearsal.tools.progress import Lines

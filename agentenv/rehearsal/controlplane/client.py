@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import urlencode, urlsplit
 
 Object = dict[str, Any]
@@ -43,6 +43,30 @@ class Credentials:
     token: Callable[[], str] | None = None
     acting_as: str = ""  # the impersonated user
     in_group: str = ""  # the impersonated group; a service account has its own groups
+
+
+class PodApi(Protocol):
+    """The requests to an API server that running a pod needs."""
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: Object | None = None,
+        *,
+        content: str = "application/json",
+        query: Mapping[str, str] | None = None,
+    ) -> Any:
+        """Send a request; ApiError unless it succeeds."""
+        ...
+
+    def find(self, path: str) -> Object | None:
+        """Return the object at a path, or None."""
+        ...
+
+    def delete(self, path: str, **options: Any) -> None:
+        """Delete an object; one that does not exist is no error."""
+        ...
 
 
 class Client:

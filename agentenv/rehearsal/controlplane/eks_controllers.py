@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agentenv.rehearsal.controlplane import load_balancers, webhooks
+from agentenv.rehearsal.controlplane import webhooks
 from agentenv.rehearsal.controlplane.auth.account import Account
 from agentenv.rehearsal.controlplane.auth.token_webhook import Reviewer
 from agentenv.rehearsal.controlplane.client import Client, Credentials, until
@@ -54,6 +54,7 @@ class ControllerSettings:
     client_key: str
     cluster: str
     programs: dict[str, str]
+    home_latency: float = 0.0  # of sandboxes, in milliseconds
 
     def write(self, file: Path) -> Path:
         """Write the settings where the process reads them."""
@@ -79,7 +80,7 @@ def main(file: Path) -> int:
         handlers = {REVIEW: reviewer.review, FARGATE: lambda review: _admit(account, review)}
     server = webhooks.serve(settings.port, Path(settings.certificate), Path(settings.key), handlers)
     programs = {name: Path(path) for name, path in settings.programs.items()}
-    sandboxes = SandboxLauncher(client, folder, programs, account)
+    sandboxes = SandboxLauncher(client, folder, programs, account, home_latency=settings.home_latency)
     keeper = real_pods.ProcessManager(client, folder, programs, ca, account, sandbox=sandboxes.pod)
     if _server_is_up(client, ended):
         if account is not None and reviewer is not None:
@@ -89,7 +90,6 @@ def main(file: Path) -> int:
             client.apply(_webhook(settings, ca))
             _in_background("fargate", lambda: fargate_nodes.run(client, f"{account.region}a", ended))
             _in_background("karpenter", lambda: karpenter_nodes.Launcher(client, account).run(ended))
-            _in_background("balancers", lambda: load_balancers.LoadBalancerController(client, account).run(ended))
             _in_background("efs", lambda: efs_driver.EfsDriver(client, driver, account).run(ended))
         _in_background("residents", lambda: keeper.run(ended))
         (folder / READY_FILE).touch()

@@ -1,6 +1,6 @@
 """Start a control plane, wait until it is ready, and stop it: `with control_plane(...) as plane`.
 
-Every program is started with the run's mark in its environment (`agentenv/rehearsal/stage/processes.py`), so that the
+Every program is started with the run's mark in its environment (`agentenv/local/processes.py`), so that the
 run's cleanup process finds it should this process be killed.
 """
 
@@ -20,6 +20,7 @@ from typing import Any
 
 import psutil
 
+from agentenv.local import processes
 from agentenv.rehearsal.controlplane import eks_controllers, kubeconfig, preinstalled, programs
 from agentenv.rehearsal.controlplane.auth.certificates import Authority
 from agentenv.rehearsal.controlplane.client import Client, Credentials, until
@@ -29,7 +30,6 @@ from agentenv.rehearsal.controlplane.pods import real_pods
 from agentenv.rehearsal.controlplane.ports import HOST, Ports
 from agentenv.rehearsal.controlplane.programs import Keys, Layout
 from agentenv.rehearsal.controlplane.sandboxes import launcher
-from agentenv.rehearsal.stage import processes
 from agentenv.rehearsal.tools.toolbox import Toolbox
 
 PROGRAMS = (
@@ -127,12 +127,14 @@ def control_plane(
     cluster: str = "",
     issuer: str = "https://oidc.eks.us-east-1.amazonaws.com/id/REHEARSAL",
     sandboxes: bool = False,
+    home_latency: float = 0.0,
 ) -> Iterator[ControlPlane]:
     """Run a control plane in `folder`, which is deleted at the end.
 
     `environment` carries the run's mark, and the address and keys of the simulated AWS account if there is one. The
     token webhook takes tokens for `cluster`, or for whichever cluster the account has. With `sandboxes`, pods that
-    workspaced starts run as processes if the toolbox has what they need; else they are simulated as others are.
+    workspaced starts run as processes if the toolbox has what they need; else they are simulated as others are. Each
+    operation on their homes takes `home_latency` milliseconds more.
     """
     if processes.MARK not in environment:
         raise ValueError(f"the environment of a control plane has to carry {processes.MARK}")
@@ -144,7 +146,8 @@ def control_plane(
         try:
             run_sandboxes = sandboxes and launcher.WORKSPACED in toolbox.tools and sys.platform == "linux"
             server_ready_at = (
-                _start(toolbox, layout, environment, cluster, started, run_sandboxes=run_sandboxes) - began
+                _start(toolbox, layout, environment, cluster, started, sandboxes=run_sandboxes, latency=home_latency)
+                - began
             )
             admin = Credentials(*layout.users["admin"])
             missing = dict(toolbox.missing) if sandboxes else {}
@@ -197,7 +200,8 @@ def _start(
     cluster: str,
     started: dict[str, subprocess.Popen[bytes]],
     *,
-    run_sandboxes: bool,
+    sandboxes: bool,
+    latency: float,
 ) -> float:
     """Start every program; wait until the server is ready, both leases are held and the controllers run.
 
@@ -215,7 +219,7 @@ def _start(
         sys.executable,
         "-m",
         "agentenv.rehearsal.controlplane.eks_controllers",
-        str(_write_settings(toolbox, layout, cluster, run_sandboxes=run_sandboxes)),
+        str(_write_settings(toolbox, layout, cluster, sandboxes=sandboxes, latency=latency)),
     ]
     start("attendant", command, environment)
     client = Client(layout.server, layout.keys.ca, Credentials(*layout.users["admin"]))
@@ -223,7 +227,7 @@ def _start(
     server_ready_at = time.monotonic()
     for definition in preinstalled.definitions():
         client.apply(definition, "eks")
-    rules = kwok_stages.stages([row.image for row in real_pods.PROCESS_IMAGES], sandboxes=run_sandboxes)
+    rules = kwok_stages.stages([row.image for row in real_pods.PROCESS_IMAGES], sandboxes=sandboxes)
     (layout.folder / "stages.yaml").write_text(rules, encoding="utf-8")
     start("kube-controller-manager", programs.controller_manager(toolbox.path("kube-controller-manager"), layout))
     start("kube-scheduler", programs.scheduler(toolbox.path("kube-scheduler"), layout))
@@ -240,9 +244,10 @@ def _start(
     return server_ready_at
 
 
-def _write_settings(toolbox: Toolbox, layout: Layout, cluster: str, *, run_sandboxes: bool) -> Path:
+def _write_settings(toolbox: Toolbox, layout: Layout, cluster: str, *, sandboxes: bool, latency: float) -> Path:
     keys, credentials = layout.keys, layout.users["attendant"]
-    names = [*real_pods.TOOLS, *(name for name in launcher.TOOLS if run_sandboxes and name in toolbox.tools)]
+    own = (*launcher.TOOLS, launcher.LATENCYFS) if sandboxes else ()
+    names = [*real_pods.TOOLS, *(name for name in own if name in toolbox.tools)]
     settings = eks_controllers.ControllerSettings(
         server=layout.server,
         port=layout.ports["attendant"],
@@ -254,6 +259,7 @@ def _write_settings(toolbox: Toolbox, layout: Layout, cluster: str, *, run_sandb
         client_key=str(credentials[1]),
         cluster=cluster,
         programs={name: str(toolbox.path(name)) for name in names},
+        home_latency=latency,
     )
     return settings.write(layout.folder / "duty.json")
 

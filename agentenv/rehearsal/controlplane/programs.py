@@ -127,6 +127,10 @@ def api_server(program: Path, layout: Layout) -> list[str]:
     ]
 
 
+# There is one instance of each, and nothing restarts it. On a busy machine it must not lose its lease, and exit.
+_KEEP_LEASE = ("--leader-elect-lease-duration=2h", "--leader-elect-renew-deadline=1h")
+
+
 def controller_manager(program: Path, layout: Layout) -> list[str]:
     """Return the command line with every default controller, each under its own service account."""
     keys = layout.keys
@@ -148,6 +152,7 @@ def controller_manager(program: Path, layout: Layout) -> list[str]:
         "--kube-api-qps=500",
         "--kube-api-burst=1000",
         "--profiling=false",
+        *_KEEP_LEASE,
     ]
 
 
@@ -163,6 +168,7 @@ def scheduler(program: Path, layout: Layout) -> list[str]:
         f"--authorization-kubeconfig={kubeconfig}",
         f"--cert-dir={layout.folder / 'certs'}",
         "--profiling=false",
+        *_KEEP_LEASE,
     ]
 
 

@@ -34,7 +34,7 @@ class CommandRefused(Exception):
 
 @dataclass
 class Output:
-    """What a command printed, and its exit code."""
+    """The output of a command, and its exit code."""
 
     stdout: str = ""
     stderr: str = ""

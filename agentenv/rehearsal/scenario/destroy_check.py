@@ -1,4 +1,4 @@
-"""What a destroy leaves on purpose: protected resources, and those that outlive their stack."""
+"""Resources that a destroy leaves on purpose: protected ones, and those that outlive their stack."""
 
 from __future__ import annotations
 
@@ -20,9 +20,14 @@ def disable_deletion_protection(clients: Callable[[str], Any], state: Iterable[R
             clients("eks").update_cluster_config(name=resource["outputs"]["name"], deletionProtection=False)
 
 
-def retained(state: Iterable[Resource]) -> set[str]:
-    """Return the ids, names and ARNs of the resources that remain when they leave the state."""
-    return {
+def retained(state: Sequence[Resource]) -> set[str]:
+    """Return the ids, names and ARNs of the resources that remain when they leave the state.
+
+    EKS writes the last logs of a cluster after its deletion, and so creates their log group again.
+    """
+    clusters = (resource for resource in state if resource["type"] == "aws:eks/cluster:Cluster")
+    logs = {f"/aws/eks/{cluster['outputs']['name']}/cluster" for cluster in clusters}
+    return logs | {
         str(name)
         for resource in state
         if resource.get("retainOnDelete")

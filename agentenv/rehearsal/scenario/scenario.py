@@ -48,6 +48,7 @@ class Report:
     policy: dict[str, int] = field(
         default_factory=lambda: dict.fromkeys(VERDICTS, 0),
     )
+    policy_findings: list[dict[str, str]] = field(default_factory=list)
     pools: list[dict[str, Any]] = field(default_factory=list)
     new_workspace_ms: float | None = None
     first_command_ms: float | None = None  # from the request for a workspace to the output of a command in it
@@ -95,6 +96,7 @@ class Scenario:
             self.report.up_seconds = round(outcome.seconds, 2)
             self.report.resources = outcome.resources
             self.report.policy = self.packs.counts_by_verdict()
+            self.report.policy_findings = self.packs.findings()
             result.append(f"{outcome.resources} resources")
             if not self.packs.completed:
                 raise ScenarioError("a policy pack did not complete, and has not evaluated the whole stack")

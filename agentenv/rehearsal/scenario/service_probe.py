@@ -29,9 +29,8 @@ from agentenv.rehearsal.scenario.storage_probe import ProbeFailed, Slot
 
 Object = dict[str, Any]
 
-# These need a running container or a real certificate; tests cover them with stubs.
+# These need a running container; tests cover them with stubs.
 NOT_SIMULATED = (
-    "workspace service: listeners of its load balancer",
     "storage metering: what its jobs find in homes, for no container of theirs runs",
     "kubectl: exec, port-forward, cp and logs, for no kubelet answers",
 )
@@ -54,12 +53,12 @@ class Service:
     """A client of the deployed service, as one of its callers."""
 
     def __init__(self, address: str, token: str) -> None:
-        self.address, self._token = address, token
+        self.address, self.token = address, token
 
     def request(self, method: str, path: str, body: Object | None = None, seconds: float = _TIMEOUT_SECONDS) -> Object:
         """Send one request; ProbeFailed, with the service's own message, unless it succeeds."""
         data = None if body is None else json.dumps(body).encode()
-        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
+        headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
         request = urllib.request.Request(f"{self.address}{path}", data, headers, method=method)  # noqa: S310 - loopback
         try:
             with DIRECTLY.open(request, timeout=seconds) as response:
@@ -90,19 +89,24 @@ def service_client(
     client: Client, plane: Path, audience: str | None = None, name: str | None = None
 ) -> Iterator[Service]:
     """Yield a client of the service that authenticates as a service account created for the rehearsal."""
+    name = name or f"rehearsal-{secrets.token_hex(3)}"
+    try:
+        yield connect(client, plane, audience, name)
+    finally:
+        client.delete(f"{_ACCOUNTS}/{name}")
+
+
+def connect(client: Client, plane: Path, audience: str | None, account: str, seconds: int = 3600) -> Service:
+    """Return a client of the service that authenticates as a service account, which is created."""
     urls = until(lambda: addresses(client, plane), _TIMEOUT_SECONDS)
     if not urls:
         raise ProbeFailed("no pod of the workspace service is Ready")
-    name = name or f"rehearsal-{secrets.token_hex(3)}"
-    metadata = {"name": name, "namespace": "default"}
+    metadata = {"name": account, "namespace": "default"}
     client.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
-    try:
-        spec = {"audiences": [audience or Settings().audience], "expirationSeconds": 3600}
-        token_request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
-        token = client.request("POST", f"{_ACCOUNTS}/{name}/token", token_request)["status"]["token"]
-        yield Service(urls[0], token)
-    finally:
-        client.delete(f"{_ACCOUNTS}/{name}")
+    spec = {"audiences": [audience or Settings().audience], "expirationSeconds": seconds}
+    token_request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+    token = client.request("POST", f"{_ACCOUNTS}/{account}/token", token_request)["status"]["token"]
+    return Service(urls[0], token)
 
 
 def probe_workspace(
@@ -129,6 +133,7 @@ def probe_workspace(
             raise ProbeFailed(
                 f"for two requests with one key, the service created {created['id']} and {repeated['id']}"
             )
+        _check_sizes(service, created)
         before = _slot(client, created)
         service.request("POST", f"/v1/workspaces/{created['id']}/suspend")
         _wait_for_state(service, created, "suspended")
@@ -142,6 +147,16 @@ def probe_workspace(
         service.request("DELETE", f"/v1/workspaces/{created['id']}?destroy=true")
         _wait_until_deleted(client, created)
     return CreatedWorkspace(round(milliseconds, 1), before, first_command_ms)
+
+
+def _check_sizes(service: Service, workspace: Object) -> None:
+    """Check that the sandbox gets each larger size of its class in place, and the smallest one again."""
+    classes = service.request("GET", "/v1/classes")["items"]
+    sizes = next((row["sizes"] for row in classes if row["name"] == workspace["class"]), [])
+    for size in [*sizes[1:], sizes[0]] if len(sizes) > 1 else ():
+        changed = service.request("PATCH", f"/v1/workspaces/{workspace['id']}", {"size": size})
+        if (changed["current_size"], changed["sandbox"]) != (size, workspace["sandbox"]):
+            raise ProbeFailed(f"a workspace was not resized to {size}: {changed['size_pending'] or changed}")
 
 
 def _commands(client: Client, workspace: Object, sign: command_probe.Signer | None) -> command_probe.Workspace | None:

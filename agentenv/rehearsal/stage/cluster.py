@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import json
 import urllib.request
 from collections.abc import Iterator, Mapping
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agentenv.config import Settings
+from agentenv.core.plan import plan
 from agentenv.rehearsal.controlplane.plane import PROGRAMS, ControlPlane, control_plane
 from agentenv.rehearsal.controlplane.ports import DIRECTLY
 from agentenv.rehearsal.scenario import cluster_census
@@ -35,14 +37,24 @@ MOST_HEAP = "3GiB"
 
 
 @dataclass(frozen=True)
+class ExistingResource:
+    """A resource that exists before the program runs, and the names that it is for, if it has any."""
+
+    arn: str
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class ClusterOptions:
     """The cluster that a control plane serves: its region, its deployer and the other principals."""
 
     region: str = REGION
     deployer: str = "arn:aws:iam::123456789012:role/deployer"
     others: tuple[str, ...] = ()
-    existing: tuple[str, ...] = ()  # ARNs of resources that the stack uses and does not create
+    existing: tuple[ExistingResource, ...] = ()  # that the stack uses and does not create
+    deployer_address: str = ""  # from which `pulumi up` reaches the API server; empty: from everywhere
     sandboxes: bool = False  # whether pods that workspaced starts run; they cost processor time and memory
+    home_latency: float = 0.0  # milliseconds that each operation on the home of such a pod takes more
     # GOGC of its programs; by default the low value of `programs.FRUGAL`.
     heap: int | None = None
 
@@ -53,12 +65,14 @@ class ClusterOptions:
         may_deploy = (*cluster.deployers, *cluster.admins)
         principals = (*may_deploy, *cluster.operators, *cluster.readers)
         deployer = (*may_deploy, cls.deployer)[0]
-        return cls(settings.region, deployer, principals, existing_arns(settings), sandboxes=True)
+        existing = existing_resources(settings, account=deployer.split(":")[4])
+        address = deployer_address(settings)
+        return cls(settings.region, deployer, principals, existing, deployer_address=address, sandboxes=True)
 
     def environment(self, cloud: str) -> dict[str, str]:
         """Create the principals and existing resources; return the deployer's credentials as variables."""
         if self.existing:
-            _post(f"{cloud}/_cloud/existing", self.existing)
+            _post(f"{cloud}/_cloud/existing", [dataclasses.asdict(each) for each in self.existing])
         heap = {} if self.heap is None else {"GOGC": str(self.heap), "GOMEMLIMIT": MOST_HEAP}
         return {
             **region_variables(self.region),
@@ -81,32 +95,55 @@ class RehearsalCluster:
 
 @contextmanager
 def rehearsal_cluster(
-    toolbox: Toolbox, folder: Path, environment: Mapping[str, str], cloud: str, *, sandboxes: bool
+    toolbox: Toolbox, folder: Path, environment: Mapping[str, str], cloud: str, options: ClusterOptions
 ) -> Iterator[RehearsalCluster]:
     """Run the control plane in `folder`; `environment` is what the engine sees, the run's mark included."""
-    with control_plane(toolbox, folder, environment, sandboxes=sandboxes) as plane:
-        _register(plane, cloud)
+    sandboxes, latency = options.sandboxes, options.home_latency
+    with control_plane(toolbox, folder, environment, sandboxes=sandboxes, home_latency=latency) as plane:
+        _register(plane, cloud, options.deployer_address)
         yield RehearsalCluster(plane, cluster_census.census(plane.client))
 
 
-def _register(plane: ControlPlane, cloud: str) -> None:
+def _register(plane: ControlPlane, cloud: str, deployer_address: str) -> None:
     """Register the plane, so that DescribeCluster returns its address, authority and issuer."""
     registration = {
         "endpoint": plane.server,
         "certificate_authority": base64.b64encode(plane.ca_pem.encode()).decode(),
         "issuer": plane.issuer,
+        "deployer_address": deployer_address,
     }
     _post(f"{cloud}/_cloud/eks", registration)
 
 
-def existing_arns(settings: Settings) -> tuple[str, ...]:
-    """Return the ARNs of the policies, the key and the anomaly monitor that a stack uses and does not create."""
+def deployer_address(settings: Settings) -> str:
+    """Return an address in the first range that a new cluster is meant to be reached from."""
+    if settings.cluster.existing is not None:
+        return ""
+    ranges = (*settings.cluster.public_access_cidrs, *settings.private_access)
+    return str(next(ranges[0].hosts())) if ranges else ""
+
+
+def existing_resources(settings: Settings, account: str) -> tuple[ExistingResource, ...]:
+    """Return the policies, keys, certificates and other resources that a stack uses and does not create."""
     policies = [settings.cluster.permissions_boundary]
     policies += [arn for sandbox_class in settings.sandbox_classes for arn in sandbox_class.identity.policies]
     # Policies of AWS itself exist in every account.
     customer_managed = [arn for arn in policies if arn is not None and ":iam::aws:" not in arn]
-    arns = [*customer_managed, settings.storage.kms_key, settings.cost.anomaly_monitor]
-    return tuple(dict.fromkeys(arn for arn in arns if arn is not None))
+    service = settings.service
+    secret = service.sign_in.client_secret if service.sign_in else None
+    arns = [*customer_managed, settings.storage.kms_key, settings.cost.anomaly_monitor, secret]
+    ec2 = f"arn:aws:ec2:{settings.region}:{account}"
+    if transit_gateway := settings.network.transit_gateway:
+        arns.append(f"{ec2}:transit-gateway/{transit_gateway}")
+    arns += [f"{ec2}:image/{image}" for image in settings.capacity.nitro_images]
+    named: list[ExistingResource] = []
+    if (gateway := plan(settings).gateway) is not None:
+        named.append(ExistingResource(gateway.certificate, gateway.hosts))
+        zones = {zone: host.removeprefix("*.") for host, zone in gateway.records}
+        named += [
+            ExistingResource(f"arn:aws:route53:::hostedzone/{zone}", (name, account)) for zone, name in zones.items()
+        ]
+    return (*(ExistingResource(arn) for arn in dict.fromkeys(arn for arn in arns if arn is not None)), *named)
 
 
 def _post(address: str, body: object) -> None:

@@ -10,9 +10,9 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from agentenv.local import run_folders
+from agentenv.local.processes import MARK
 from agentenv.rehearsal.providers.common import unsimulated
-from agentenv.rehearsal.stage import run_folders
-from agentenv.rehearsal.stage.processes import MARK
 
 REGION = "us-east-1"  # the default of a program that names none
 _REMOVED = ("AWS_", "PULUMI_", "ARM_", "GOOGLE_", "KUBE", "MOTO_", "VIRTUAL_ENV", "PYTHON")

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -36,12 +37,19 @@ class Packs:
     def counts_by_verdict(self) -> dict[str, int]:
         """Return the sum of the results of the last run; zeros for a pack that did not complete."""
         counts: Counter[str] = Counter(dict.fromkeys(VERDICTS, 0))
+        for results in self._records():
+            counts.update({name: int(results[name]) for name in VERDICTS})
+        return dict(counts)
+
+    def findings(self) -> list[dict[str, str]]:
+        """Return the failed and indeterminate findings of the last run."""
+        return [finding for results in self._records() for finding in results["findings"]]
+
+    def _records(self) -> Iterator[dict[str, Any]]:
         for folder in self.folders:
             record = folder / "record.json"
             if record.is_file():
-                results = json.loads(record.read_text(encoding="utf-8"))
-                counts.update({name: int(results[name]) for name in VERDICTS})
-        return dict(counts)
+                yield json.loads(record.read_text(encoding="utf-8"))
 
     @property
     def completed(self) -> bool:

@@ -20,12 +20,13 @@ from typing import Any
 
 import yaml
 
+from agentenv.local import cleanup_process, processes, run_folders
 from agentenv.rehearsal import tools
 from agentenv.rehearsal.controlplane.plane import PlaneFailed
 from agentenv.rehearsal.controlplane.ports import DIRECTLY
+from agentenv.rehearsal.controlplane.sandboxes.launcher import LATENCYFS
 from agentenv.rehearsal.controlplane.sandboxes.launcher import TOOLS as SANDBOX_TOOLS
 from agentenv.rehearsal.providers.common import unsimulated
-from agentenv.rehearsal.stage import cleanup_process, processes, run_folders
 from agentenv.rehearsal.stage.cluster import TOOLS, ClusterOptions, RehearsalCluster, rehearsal_cluster
 from agentenv.rehearsal.stage.engine import Engine, Event
 from agentenv.rehearsal.stage.engine_environment import (
@@ -163,8 +164,9 @@ def stage(
     default. With `cluster` options, a control plane is started; without, nothing answers at a cluster's address.
     """
     run_folders.sweep(under)
+    latencyfs = [LATENCYFS] if cluster and cluster.home_latency else []
     toolbox = tools.ensure(
-        ["pulumi", "language-python-exec", *(TOOLS if cluster else ())],
+        ["pulumi", "language-python-exec", *(TOOLS if cluster else ()), *latencyfs],
         progress,
         SANDBOX_TOOLS if cluster and cluster.sandboxes else (),
     )
@@ -191,7 +193,7 @@ def stage(
             opened = _open(run, toolbox, port, cluster)
             if cluster:
                 control_plane = rehearsal_cluster(
-                    toolbox, run.folder / "plane", opened.environment, opened.cloud, sandboxes=cluster.sandboxes
+                    toolbox, run.folder / "plane", opened.environment, opened.cloud, cluster
                 )
                 opened.cluster = resources.enter_context(control_plane)
         except PlaneFailed as failure:
@@ -222,7 +224,7 @@ def _open(run: run_folders.Run, toolbox: tools.Toolbox, port: int, cluster: Clus
     pulumi = toolbox.path("pulumi")
     executor = toolbox.path("language-python-exec")
     plugins.shims(shims, Path(sys.executable), executor=executor, pulumi=pulumi)
-    address = _start_cloud(run, port)
+    address = _start_cloud(run, port, balancers=cluster is not None and cluster.sandboxes)
     environment = engine_environment(run.id, run.folder, cloud=address, shims=shims)
     if cluster:
         environment |= cluster.environment(address)
@@ -238,11 +240,14 @@ def _link_installed_plugins(home: Path) -> None:
         (home / "plugins").symlink_to(installed.resolve(), target_is_directory=True)
 
 
-def _start_cloud(run: run_folders.Run, port: int) -> str:
+def _start_cloud(run: run_folders.Run, port: int, *, balancers: bool) -> str:
     ready = run.folder / "cloud.json"
     log = _cloud_log(run)
     server = processes.start(
-        [sys.executable, "-m", "agentenv.rehearsal.cloud", "--port", str(port), "--ready-file", str(ready)],
+        [
+            *(sys.executable, "-m", "agentenv.rehearsal.cloud", "--port", str(port), "--ready-file", str(ready)),
+            *(["--balancers"] if balancers else []),
+        ],
         environment={**clean_environment(), processes.MARK: run.id},
         log=log,
         folder=run.folder,

@@ -156,6 +156,19 @@ RECIPES: tuple[Recipe, ...] = (
         room_mb=50,
         go_room_mb=300,
     ),
+    # Only asked for where homes are to have the latency of a network.
+    Program(
+        name="latencyfs",
+        group="latencyfs",
+        version="v0.1.0",
+        package=".",
+        stamp="main.version",
+        sources=HERE / "latencyfs",
+        version_arguments=("--version",),
+        minutes=0.1,
+        room_mb=20,
+        go_room_mb=100,
+    ),
     Program(
         name="kwok",
         group="kwok",

@@ -34,7 +34,7 @@ class Version:
         return self._order() < other._order()
 
     def _order(self) -> tuple[int, int, int, bool, tuple[tuple[int, int, str], ...]]:
-        identifiers = tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in self.pre.split("."))
+        identifiers = tuple((0, int(part), part) if part.isdigit() else (1, 0, part) for part in self.pre.split("."))
         return self.major, self.minor, self.patch, not self.pre, identifiers
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from agentenv.service.telemetry import traces
 
-_TRIES = 5
+_TRIES = 3
 _SESSION_LOCK = Lock()
 # The error codes of AWS services that a retry may succeed after.
 BUSY = frozenset(

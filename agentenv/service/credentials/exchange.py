@@ -6,7 +6,6 @@ so they are short-lived, tagged, usable only in their VPC, and none are issued o
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -16,6 +15,7 @@ from typing import Any
 
 from agentenv.core.iam.identity_exchange import ExchangeError, SecretsPlace, request, seconds
 from agentenv.service.aws import clients as aws
+from agentenv.service.aws.remote import Remote
 from agentenv.service.credentials.token_bearer import (
     RefusedExchangeError,
     Reviewer,
@@ -96,11 +96,12 @@ class Exchange:
         self._vault = vault
         self._clock = clock
         self._allowance = allowance or Allowance()
+        self._sts_calls, self._vault_calls = Remote("STS"), Remote("Secrets Manager")
 
     async def credentials(self, token: str, source: str) -> Credentials:
         """Return credentials for a token that is presented from an address."""
         try:
-            verified, credentials = await self._credentials(token, source)
+            verified, credentials = await self._credentials("identity", token, source)
         except RefusedExchangeError as refusal:
             self._audit_refusal("identity", source, refusal)
             raise
@@ -110,17 +111,18 @@ class Exchange:
     async def secret(self, token: str, source: str, name: str) -> str:
         """Return one of the owner's secrets by name."""
         try:
-            verified, credentials = await self._credentials(token, source)
-            value = await asyncio.to_thread(self._secret, verified, credentials, name)
+            verified, credentials = await self._credentials("secret", token, source)
+            value = await self._vault_calls.run(self._secret, verified, credentials, name)
         except RefusedExchangeError as refusal:
             self._audit_refusal("secret", source, refusal)
             raise
         self._audit_success("secret", source, verified, credentials, secret_name=name)
         return value
 
-    async def _credentials(self, token: str, source: str) -> tuple[VerifiedHolder, Credentials]:
-        # First by address, because a token review costs the API server more than the request costs its sender.
-        if not self._allowance.take(f"address {source}"):
+    async def _credentials(self, kind: str, token: str, source: str) -> tuple[VerifiedHolder, Credentials]:
+        # First by address, because a token review costs the API server more than the request costs its sender. Counted
+        # apart, so that a program that reads secrets does not keep SDKs from credentials.
+        if not self._allowance.take(f"{kind} {source}"):
             raise RefusedExchangeError("too-many", "too many requests from this address")
         bearer = await verify_token(self._reviewer, token)
         verified = await verify_holder(self._cluster, bearer, source, self._clock())
@@ -135,7 +137,7 @@ class Exchange:
         except ExchangeError as failure:
             raise RefusedExchangeError("request", str(failure), **_facts(verified)) from failure
         try:
-            response = await asyncio.to_thread(aws.call, self._sts, "assume_role", **parameters)
+            response = await self._sts_calls.run(aws.call, self._sts, "assume_role", **parameters)
         except aws.AwsRefusedError as refusal:
             raise RefusedExchangeError("sts", _message(refusal), **_facts(verified)) from refusal
         return verified, _credentials_of(response, role.arn)

@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Annotated, TypeVar
 
 from fastapi import APIRouter, Path, Response
-from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, ConfigDict, Field
 
 from agentenv.core.iam.identity_exchange import ExchangeError
@@ -79,7 +78,7 @@ async def _call_vault(dependencies: Dependencies, operation: Callable[[Vault], _
         detail = "the environment has no secrets, as no class has an identity"
         raise Problem("not-allowed", detail, "ask the platform team for such a class")
     try:
-        return await run_in_threadpool(operation, vault)
+        return await vault.calls.run(operation, vault)
     except ExchangeError as failure:
         raise Problem("malformed", str(failure), "choose another name") from failure
     except AwsRefusedError as failure:

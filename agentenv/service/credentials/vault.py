@@ -12,6 +12,7 @@ from typing import Any
 
 from agentenv.core.iam.identity_exchange import USER_TAG, SecretsPlace
 from agentenv.service.aws import clients as aws
+from agentenv.service.aws.remote import Remote
 
 # Within this time a deleted secret is restored by putting it again, or by an operator.
 RECOVERY_DAYS = 7
@@ -36,6 +37,7 @@ class Vault:
         self._client = client
         self._place = place
         self._tags = tags or {}
+        self.calls = Remote("Secrets Manager")
 
     def put(self, owner: str, name: str, value: str) -> StoredSecret:
         """Create a secret, or replace its value."""

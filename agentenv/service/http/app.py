@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 from collections.abc import AsyncGenerator, Callable
 from typing import TYPE_CHECKING, Any
@@ -15,24 +16,43 @@ from agentenv.service.catalog import Catalog
 from agentenv.service.credentials import routes as credential_routes
 from agentenv.service.credentials import secrets
 from agentenv.service.credentials.setup import exchange_of, vault_of
-from agentenv.service.http import body_limit, request_log, responses, sessions, swarms, system, workspaces
+from agentenv.service.e2b import app as e2b
+from agentenv.service.gateway.keys import ApiKeys
+from agentenv.service.gateway.sealing import WorkspaceTokens
+from agentenv.service.gateway.setup import People, access_cache_of, running_gateway, secrets_cache_of, sign_in_of
+from agentenv.service.http import (
+    body_limit,
+    keys,
+    request_log,
+    responses,
+    sessions,
+    sharing,
+    sign_in,
+    swarms,
+    system,
+    workspaces,
+)
 from agentenv.service.http.auth.authenticate import Authenticator
 from agentenv.service.http.auth.issuer import Issuer, TokenVerifier
 from agentenv.service.http.auth.keys import KeySet
 from agentenv.service.http.auth.rate_limits import RateLimiter
 from agentenv.service.http.auth.token_reviews import TokenReviewer
-from agentenv.service.http.dependencies import Dependencies
+from agentenv.service.http.dependencies import Dependencies, GatewayAddresses
 from agentenv.service.http.swarm_tasks import SwarmTasks
 from agentenv.service.kube.client import KubeClient
 from agentenv.service.ledger import routes as usage_routes
-from agentenv.service.ledger.setup import budgets_of, ledger_of, recorder_of
+from agentenv.service.ledger.published import PublishedBudgets
+from agentenv.service.ledger.setup import accounts_of, ledger_of, recorder_of
+from agentenv.service.mcp import app as mcp
+from agentenv.service.workspaced.sandboxes import PodSandboxes
+from agentenv.service.workspaced.tokens import TokenSigner
 from agentenv.service.workspaces.backend import KubernetesBackend, running_backend
 from agentenv.service.workspaces.restore_requests import WorkspaceRestorer
 
 if TYPE_CHECKING:
     from agentenv.core.workspaces.workspace import Workspace
     from agentenv.service.configuration import Configuration
-    from agentenv.service.telemetry.metrics import Metrics
+from agentenv.service.telemetry.metrics import Metrics
 
 _LOG = logging.getLogger(__name__)
 VERSION = "1"
@@ -67,11 +87,18 @@ def create_app(
 
 def application(lifespan: Any = None, metrics: Metrics | None = None) -> FastAPI:
     """Create the routes and middleware; its OpenAPI description needs no cluster."""
+    tools = mcp.Server()
+
+    @contextlib.asynccontextmanager
+    async def running(app: FastAPI) -> AsyncGenerator[None]:
+        async with tools.running(), lifespan(app) if lifespan is not None else contextlib.nullcontext():
+            yield
+
     app = FastAPI(
         title="Workspaces",
         version=VERSION,
         description=DESCRIPTION,
-        lifespan=lifespan,
+        lifespan=running,
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
@@ -81,9 +108,22 @@ def application(lifespan: Any = None, metrics: Metrics | None = None) -> FastAPI
         generate_unique_id_function=lambda route: route.name,
     )
     responses.install_handlers(app)
-    for routes in (workspaces, swarms, sessions, system, usage_routes, secrets, credential_routes):
+    for routes in (
+        workspaces,
+        swarms,
+        sessions,
+        system,
+        usage_routes,
+        secrets,
+        credential_routes,
+        keys,
+        sharing,
+        sign_in,
+    ):
         app.include_router(routes.router)
     app.include_router(system.health)
+    e2b.mount(app)
+    mcp.mount(app, tools)
     app.add_middleware(body_limit.BodyLimit)
     if metrics is not None:
         app.add_middleware(request_log.RequestLog, metrics=metrics)
@@ -102,52 +142,86 @@ async def _dependencies(
     client = httpx2.AsyncClient(trust_env=False)
     issuer = Issuer(settings.service.issuer, settings.service.audience, client) if settings.service.issuer else None
     now = kube.clock.now
-    backend = KubernetesBackend(kube, catalog, metrics, WorkspaceRestorer(kube, now=now), now=now)
-    recorder = recorder_of(configuration, kube, metrics)
-    budgets = budgets_of(configuration, kube, metrics)
+    recorder, accounts = recorder_of(configuration, kube, metrics), accounts_of(configuration)
+    budgets = PublishedBudgets(accounts.policy, metrics, now) if accounts else None
+    backend = KubernetesBackend(
+        kube,
+        catalog,
+        metrics,
+        WorkspaceRestorer(kube, now=now),
+        now=now,
+        more_informers=[budgets.informer(kube, configuration.namespace)] if budgets else (),
+    )
 
     async def settle(workspace: Workspace) -> None:
         if recorder is not None:
             await recorder.settle(workspace.namespace, workspace.id)
 
+    signer = TokenSigner(kube, configuration.namespace, now)
+    sandboxes = PodSandboxes(backend, signer)
+    access = access_cache_of(configuration, now)
+    gateway_secrets = secrets_cache_of(configuration, kube)
+    api_keys = ApiKeys(access, now) if access is not None else None
     refreshing = [asyncio.create_task(issuer.keys.refresh())] if issuer is not None else []
+    refreshing += [asyncio.create_task(access.run())] if access is not None else []
+    if settings.service.workspaced is not None:
+        refreshing.append(asyncio.create_task(gateway_secrets.run()))
+    authenticator = Authenticator(
+        settings.service,
+        issuer,
+        TokenReviewer(kube, settings.service.audience),
+        # Without times, as those of service account tokens are by the API server's clock
+        cluster=TokenVerifier(
+            KeySet(lambda: kube.request("GET", CLUSTER_KEYS)), settings.service.audience, check_time=False
+        ),
+        keys=api_keys,
+        owner_claim=settings.service.owner_claim,
+    )
     try:
         async with running_backend(backend, ended):
-            yield Dependencies(
+            dependencies = Dependencies(
                 backend=backend,
                 catalog=catalog,
-                authenticator=Authenticator(
-                    settings.service,
-                    issuer,
-                    TokenReviewer(kube, settings.service.audience),
-                    # Without times, as those of service account tokens are by the API server's clock
-                    cluster=TokenVerifier(
-                        KeySet(lambda: kube.request("GET", CLUSTER_KEYS)), settings.service.audience, check_time=False
-                    ),
-                    owner_claim=settings.service.owner_claim,
-                ),
+                authenticator=authenticator,
                 limits=RateLimiter(settings.service.requests_per_minute),
                 metrics=metrics,
                 swarm_tasks=SwarmTasks(kube.without_retries(), catalog, backend.view, now=now),
                 budgets=budgets,
-                accounts=budgets,
+                accounts=accounts,
                 settle=settle,
                 ledger=ledger_of(configuration),
                 exchange=exchange_of(configuration, kube),
                 vault=vault_of(configuration),
+                keys=api_keys,
+                gateway=GatewayAddresses.of(settings.service) if configuration.authorizer_port else None,
+                # Without a gateway nothing would check them.
+                access=WorkspaceTokens(gateway_secrets.current) if configuration.authorizer_port else None,
+                sandboxes=sandboxes if settings.service.workspaced else None,
+                access_records=access,
                 now=now,
             )
+            if issuer is not None and access is not None:
+                people = People(authenticator, issuer, client, catalog)
+                dependencies.sign_in = sign_in_of(configuration, people, access, gateway_secrets, now)
+            async with running_gateway(configuration, dependencies, signer, gateway_secrets):
+                yield dependencies
     finally:
         for task in refreshing:
             task.cancel()
+        await sandboxes.close()
         await client.aclose()
         await kube.close()
 
 
 async def _report_counts(dependencies: Dependencies) -> None:
     """Update the metrics of workspaces and unreadable objects."""
+    is_frozen = False
     while True:
         dependencies.metrics.unreadable(dependencies.backend.unreadable())
         if dependencies.backend.is_synced():
+            if not is_frozen:
+                # The rows of a large view are not garbage: a collection that visits them all pauses every request.
+                gc.freeze()
+                is_frozen = True
             dependencies.metrics.workspaces(dependencies.backend.count_by_state())
         await asyncio.sleep(COUNT_EVERY)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import cast
 
 from agentenv.core.lifecycle.clock_skew import FURTHEST
-from agentenv.core.workspaces.workspace import CreateRequest, Workspace
+from agentenv.core.workspaces.workspace import TEAM, CreateRequest, Workspace
 from agentenv.service.catalog import Class
 from agentenv.service.http.auth.callers import Caller, is_owner_id
 from agentenv.service.http.auth.permissions import require, require_class_access
@@ -40,13 +41,14 @@ async def create_request(
         # Otherwise operators, who may not attach, would have a way into a workspace.
         detail = "only the owner of a workspace sets `shared` and `parent`"
         raise Problem("not-allowed", detail, "leave them out, or have the owner create it")
+    of_class.require_size(body.size)
     check_owner_ids(dependencies, [*body.shared, *([body.owner] if body.owner else [])])
     check_budget_change(caller, None, body.budget, of_class.budget, own=True)
     check_deadline(body.deadline, dependencies.now())
     if body.parent is not None:
         parent = require(caller, "write", await dependencies.backend.get(body.parent))
         dependencies.catalog.refuse_beyond(of_class.name, parent.class_name)
-    return CreateRequest(
+    request = CreateRequest(
         owner=body.owner or caller.owner,
         key=_key(body, header),
         class_name=body.class_,
@@ -60,7 +62,22 @@ async def create_request(
         budget=body.budget,
         archive=body.session,
         parent=body.parent,
+        limited_teams=dependencies.catalog.limited_teams(caller.teams)
+        if caller.owner == (body.owner or caller.owner)
+        else (),
+        size=body.size,
     )
+    return with_cell(dependencies, request)
+
+
+def with_cell(dependencies: Dependencies, request: CreateRequest) -> CreateRequest:
+    """Return the request for a workspace of this cell, or for the existing one that is older than cells."""
+    backend = dependencies.backend
+    if not backend.is_synced():
+        raise Problem("unavailable", "the cache of this replica is not synced", "retry in a few seconds", retry_after=2)
+    in_cell = replace(request, cell=dependencies.catalog.settings.service.cell)
+    current, older = backend.cached(in_cell.id), backend.cached(request.id)
+    return request if current is None and older is not None else in_cell
 
 
 def restore_check(dependencies: Dependencies, caller: Caller) -> RestoreCheck:
@@ -82,9 +99,9 @@ def restore_check(dependencies: Dependencies, caller: Caller) -> RestoreCheck:
     return check
 
 
-async def check_budget_left(dependencies: Dependencies, workspace: Workspace) -> None:
+def check_budget_left(dependencies: Dependencies, workspace: Workspace) -> None:
     """Raise a `Problem` where a workspace's budget of this month is spent."""
-    if dependencies.budgets is not None and (spent := await dependencies.budgets.refusal(workspace)) is not None:
+    if dependencies.budgets is not None and (spent := dependencies.budgets.refusal(workspace)) is not None:
         raise spent
 
 
@@ -149,7 +166,7 @@ def check_owner_ids(dependencies: Dependencies, owners: Iterable[str]) -> None:
     if dependencies.catalog.settings.service.owner_claim is not None:
         return
     for owner in owners:
-        if not is_owner_id(owner):
+        if not is_owner_id(owner) and not owner.startswith(TEAM):
             raise Problem("malformed", f"{owner!r} is not the id of an owner", "use the `owner` of GET /v1/me")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, cast
@@ -11,7 +11,12 @@ from fastapi import Depends, Request, Security
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 
+from agentenv.client.sandbox import AsyncSandbox
+from agentenv.core.gateway.access_tokens import Purpose
+from agentenv.core.gateway.api_keys import Scope
+from agentenv.core.gateway.hosts import SANDBOX_HOST
 from agentenv.core.workspaces.workspace import Workspace
+from agentenv.service.gateway.entry import EntryRequest
 from agentenv.service.http.auth.callers import Caller
 from agentenv.service.http.auth.rate_limits import RateLimiter
 from agentenv.service.http.problems import Problem
@@ -19,13 +24,16 @@ from agentenv.service.http.problems import Problem
 if TYPE_CHECKING:
     from starlette.responses import Response
 
+    from agentenv.config.sections.service import Service
     from agentenv.core.ledger.budgets import MonthlySpend, Policy
+    from agentenv.core.ledger.rows import Row
     from agentenv.service.catalog import Catalog
     from agentenv.service.credentials.exchange import Exchange
     from agentenv.service.credentials.vault import Vault
-    from agentenv.service.http.auth.authenticate import Authenticator
+    from agentenv.service.gateway.access_cache import AccessCache
+    from agentenv.service.gateway.keys import ApiKeys
+    from agentenv.service.gateway.sign_in import SignIn
     from agentenv.service.http.swarm_tasks import SwarmTasks
-    from agentenv.service.ledger.table import Ledger
     from agentenv.service.telemetry.metrics import Metrics
     from agentenv.service.workspaces.backend_protocol import Backend
 
@@ -33,8 +41,28 @@ if TYPE_CHECKING:
 class Budgets(Protocol):
     """Reports whether a workspace's budget is spent."""
 
-    async def refusal(self, workspace: Workspace) -> Problem | None:
+    def refusal(self, workspace: Workspace) -> Problem | None:
         """Return why the workspace may not run, if its budget is spent."""
+        ...
+
+
+class CallerSource(Protocol):
+    """Identifies callers by their credentials."""
+
+    async def caller(self, authorization: str | None, source: str = "", *, api_key: str | None = None) -> Caller:
+        """Return the caller of an `Authorization` header or an API key; raise `UnauthenticatedError` for others."""
+        ...
+
+    async def bearer(self, token: str, source: str) -> Caller | None:
+        """Return the caller of an API key or of a token of people; None for a text that is neither."""
+        ...
+
+
+class UsageRows(Protocol):
+    """The recorded usage of owners."""
+
+    async def rows_of(self, owner: str, since: datetime, until: datetime) -> list[Row]:
+        """Return an owner's rows that began in an interval, in order."""
         ...
 
 
@@ -46,9 +74,49 @@ class Accounts(Protocol):
         """Return rates and limits."""
         ...
 
-    def spent(self, owner: str) -> MonthlySpend:
+    async def month_of(self, owner: str) -> MonthlySpend:
         """Return the month's cost from the ledger."""
         ...
+
+
+class AccessTokens(Protocol):
+    """The tokens by which the clients of the sandbox API enter a workspace."""
+
+    def token(self, workspace: Workspace, purpose: Purpose) -> str:
+        """Return the token of a workspace for a purpose."""
+        ...
+
+
+class Sandboxes(Protocol):
+    """Reaches workspaced in running workspaces; raises a `SandboxError` where it does not answer."""
+
+    async def sandbox(self, workspace: Workspace, session: str = "") -> AsyncSandbox:
+        """Return a client of the processes and files of a running workspace, for a session of a caller."""
+        ...
+
+    async def initialize(self, workspace: Workspace, variables: Mapping[str, str]) -> None:
+        """Set variables of the environment of all later processes."""
+        ...
+
+    async def metrics(self, workspace: Workspace) -> Mapping[str, Any]:
+        """Return the current use of CPU, memory and disk."""
+        ...
+
+
+@dataclass(frozen=True)
+class GatewayAddresses:
+    """Where callers reach workspaces: the sandbox host, and the URL of a port with `{port}` and `{workspace}`."""
+
+    sandboxes: str
+    ports: str
+
+    @classmethod
+    def of(cls, service: Service) -> GatewayAddresses | None:
+        """Return the addresses below the domain of an environment; None without one."""
+        below = service.domain_of_workspaces
+        if below is None:
+            return None
+        return cls(f"https://{SANDBOX_HOST}.{below}", f"https://{{port}}-{{workspace}}.{below}")
 
 
 @dataclass
@@ -57,16 +125,22 @@ class Dependencies:
 
     backend: Backend
     catalog: Catalog
-    authenticator: Authenticator
+    authenticator: CallerSource
     limits: RateLimiter
     metrics: Metrics
     swarm_tasks: SwarmTasks | None = None
     budgets: Budgets | None = None
     settle: Callable[[Workspace], Awaitable[object]] | None = None  # records its usage until now
-    ledger: Ledger | None = None
+    ledger: UsageRows | None = None
     accounts: Accounts | None = None  # the costs of an owner's month
     exchange: Exchange | None = None
     vault: Vault | None = None
+    keys: ApiKeys | None = None
+    access_records: AccessCache | None = None
+    sign_in: SignIn | None = None
+    gateway: GatewayAddresses | None = None
+    access: AccessTokens | None = None
+    sandboxes: Sandboxes | None = None
     now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
 
 
@@ -75,31 +149,66 @@ def dependencies_of(request: Request) -> Dependencies:
     return cast("Dependencies", request.app.state.dependencies)
 
 
+_SCOPE = "x-scope"
+
+
+def scope(name: Scope) -> dict[str, Any]:
+    """Return what a route's `openapi_extra` has for the scope that an API key needs."""
+    return {_SCOPE: name}
+
+
 class AuthenticatedRoute(APIRoute):
-    """A route that authenticates its caller before it reads and validates anything else of the request."""
+    """A route that authenticates its caller before it reads and validates anything else of the request.
+
+    An API key needs the route's scope: `read` to read and `admin` for the rest, unless the route names another with
+    `openapi_extra=scope(...)`.
+    """
+
+    @property
+    def scope(self) -> Scope:
+        """Return the scope that an API key needs."""
+        default = "read" if (self.methods or set()) <= {"GET", "HEAD"} else "admin"
+        return cast("Scope", (self.openapi_extra or {}).get(_SCOPE, default))
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the handler of the route."""
         handler = super().get_route_handler()
 
         async def authenticate_first(request: Request) -> Response:
-            request.state.caller = await _authenticate(request)
-            dependencies_of(request).limits.take(request.state.caller.owner)
+            caller = request.state.caller = await _authenticate(request)
+            dependencies_of(request).limits.take(caller.owner)
+            if not caller.has_scope(self.scope):
+                detail = f"the API key lacks the scope {self.scope!r}"
+                raise Problem("not-allowed", detail, "create a key with that scope")
             return await handler(request)
 
         return authenticate_first
 
 
+def entry_request_of(request: Request) -> EntryRequest:
+    """Return a request as the gateway's cookies are read from it."""
+    target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    source = request.client.host if request.client else ""
+    host = request.headers.get("host", "")
+    return EntryRequest(request.method, host, target, dict(request.headers), source)
+
+
 async def _authenticate(request: Request) -> Caller:
     source = request.client.host if request.client else "unknown"
-    authenticator = dependencies_of(request).authenticator
-    return await authenticator.caller(request.headers.get("authorization"), source)
+    dependencies, headers = dependencies_of(request), request.headers
+    authenticator, has_token = dependencies.authenticator, "authorization" in headers or "x-api-key" in headers
+    if dependencies.sign_in is not None and not has_token and "cookie" in headers:
+        person = dependencies.sign_in.person(entry_request_of(request))
+        if person is not None:
+            return person
+    return await authenticator.caller(headers.get("authorization"), source, api_key=headers.get("x-api-key"))
 
 
 # For the OpenAPI document only: the route reads the header itself.
 _BEARER = HTTPBearer(
     auto_error=False,
-    description="A token of the environment's issuer, or of a Kubernetes service account for the service's audience.",
+    description="A token of the environment's issuer, of a Kubernetes service account for the service's audience, or an"
+    " API key, which may also be in `X-API-Key`.",
 )
 
 

@@ -22,7 +22,7 @@ _READ_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 NO_ROUTE = "none"
 METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
 # Probes, which come every few seconds, are not traced.
-TRACED = "/v1/"
+TRACED = ("/v1/", "/e2b/", "/mcp")
 
 
 class RequestLog:

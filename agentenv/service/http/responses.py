@@ -92,12 +92,17 @@ async def _problem(_request: Request, failure: Exception) -> Response:
 
 async def _refused(_request: Request, failure: Exception) -> Response:
     assert isinstance(failure, KubeApiError)  # noqa: S101
-    if failure.code in {401, 403}:
+    return problem_response(problem_of_refusal(failure))
+
+
+def problem_of_refusal(refusal: KubeApiError) -> Problem:
+    """Return the problem that the caller gets for a request that the API server refused the service."""
+    if refusal.code in {401, 403}:
         # The service's own account lacks a permission; the caller has done nothing wrong.
-        _LOG.error("the service's account lacks a permission: %s", failure.message)
+        _LOG.error("the service's account lacks a permission: %s", refusal.message)
         detail = "the service's account lacks a permission in the cluster"
-        return problem_response(Problem("unavailable", detail, "tell the platform team", retry_after=60))
-    return problem_response(problem_of(failure))
+        return Problem("unavailable", detail, "tell the platform team", retry_after=60)
+    return problem_of(refusal)
 
 
 async def _malformed(_request: Request, failure: Exception) -> Response:

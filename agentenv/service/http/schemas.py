@@ -16,6 +16,8 @@ from pydantic import (
     model_validator,
 )
 
+from agentenv.config.sections.classes import SizeName
+from agentenv.core.classes.sizes import SMALL
 from agentenv.core.workspaces.workspace import Access, Because, CreateResult, Event, Lease, Mode, State, Workspace
 from agentenv.service.http.swarm_tasks import task_of
 from agentenv.service.http.values import Dollars, Id, Labels, Line, Moment, Name, Owner, Seconds, Shared
@@ -79,6 +81,7 @@ class WorkspaceCreate(Shape):
     budget: Annotated[
         Dollars | None, Field(description="Dollars a month at which it is suspended; default: the class's.")
     ] = None
+    size: Annotated[SizeName, Field(description="A size of the class; a larger one takes a moment longer.")] = SMALL
     parent: Annotated[
         Id | None, Field(description="The workspace that this one works for; its capabilities must include this one's.")
     ] = None
@@ -106,6 +109,10 @@ class WorkspaceUpdate(Shape):
     idle_after: Seconds | None = None
     deadline: Moment | None = None
     budget: Dollars | None = None
+    size: Annotated[
+        SizeName | None,
+        Field(description="A size of the class. Its sandbox is resized in place, or at its next resume."),
+    ] = None
     busy_until: Annotated[
         Moment | None, Field(description="It is not suspended for idling before this time, a day ahead at most.")
     ] = None
@@ -161,6 +168,12 @@ class WorkspaceShape(Shape):
     destroy_after: datetime | None
     session: str | None
     parent: str | None
+    size: SizeName
+    current_size: Annotated[SizeName, Field(description="The size that its sandbox has.")]
+    size_pending: Annotated[
+        str | None,
+        Field(description="Why its sandbox does not have the requested size; it has it after the next resume."),
+    ]
     cold: Annotated[str | None, Field(description="Why it was started cold, if it was.")]
     why: Annotated[str | None, Field(description="Why it is not running, if it is not.")]
 
@@ -192,6 +205,9 @@ class WorkspaceShape(Shape):
             destroy_after=workspace.destroy_after,
             session=workspace.archive,
             parent=workspace.parent,
+            size=workspace.size,
+            current_size=workspace.current_size,
+            size_pending=workspace.size_pending,
             cold=workspace.cold,
             why=workspace.why or None,
         )
@@ -240,6 +256,7 @@ class ClassShape(Shape):
     tier: str
     modes: list[Mode]
     channels: list[str]
+    sizes: list[SizeName]
     idle_after: int
     max_lifetime: int | None
     budget: Dollars | None
@@ -252,11 +269,22 @@ class ClassList(Shape):
     items: list[ClassShape]
 
 
+class GatewayShape(Shape):
+    """Where workspaces are reached."""
+
+    sandboxes: Annotated[
+        str,
+        Field(description="Their own API; headers `E2b-Sandbox-Id` and `E2b-Sandbox-Port` choose."),
+    ]
+    ports: Annotated[str, Field(description="The URL of a port, with `{port}` and `{workspace}`.")]
+
+
 class CallerShape(Shape):
     """The caller."""
 
     owner: str
     roles: list[str]
+    gateway: Annotated[GatewayShape | None, Field(description="Null where the environment has no gateway.")] = None
 
 
 class SwarmCreate(Shape):

@@ -21,7 +21,8 @@ from agentenv.core.workspaces.workspace import Filter, Workspace
 from agentenv.service.http.problems import Kind, Problem, not_found
 from agentenv.service.kube.client import CLAIMS, QUOTAS, Document, KubeApi, collect, section
 from agentenv.service.workspaces import swarm_outcome, swarms
-from agentenv.service.workspaces.swarm_events import ENDED, FAILED, last_failure, record_event
+from agentenv.service.workspaces.owner_limits import OwnerLimits
+from agentenv.service.workspaces.swarm_events import ENDED, FAILED, last_failure, record_swarm_event
 from agentenv.service.workspaces.swarms import SwarmError, Why
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class SwarmStatus:
 
     task: str
     class_name: str
-    asked: int
+    count: int
     members: tuple[Workspace, ...]
     state: State
     why: str | None = None
@@ -73,6 +74,7 @@ class SwarmTasks:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._api, self._catalog, self._view, self._now = api, catalog, view, now
+        self._limits = OwnerLimits(api, view, catalog)
         self._creations: dict[str, SwarmCreation] = {}
 
     async def create(
@@ -99,19 +101,26 @@ class SwarmTasks:
         except ValueError as error:
             raise Problem("refused", str(error), "choose a class with `shared` storage, or a smaller count") from None
         creation = self._creations.get(name)
-        if creation is None and fit and not self._members(owner, name):
-            plan = planned(await self._largest_fit(of_class, planned, count))
+        is_new = creation is None and not self._members(owner, name)
+        if is_new and fit:
+            plan = planned(_largest_fit(of_class, await self._quota(of_class), planned, count))
             creation = self._creations.get(name)  # another request may have started it meanwhile
         if creation is None:
             self._check_concurrency(owner)
-            future = asyncio.create_task(self._create(plan))
+            if is_new:
+                first = Workspace(name, owner, of_class.name, "agent", "creating", task=name)
+                self._limits.check(first, more=len(plan.claims))
+            future = asyncio.create_task(self._create(plan, of_class, planned if is_new else None))
             creation = self._creations[name] = SwarmCreation(owner, of_class.name, len(plan.claims), future)
             future.add_done_callback(lambda finished: self._ended(name, finished))
         else:
             _refuse_different_request(creation, of_class, count, fit=fit)
         finished, _ = await asyncio.wait([creation.done], timeout=wait)
         if finished and (failure := creation.done.exception()) is not None:
-            raise _problem(failure) from failure
+            problem = _problem(failure)
+            if isinstance(problem, Problem) and problem.kind == "no-room":
+                problem.facts["fits"] = _fitting_count(await self._quota(of_class), planned, count)
+            raise problem from failure
         if finished:
             await self._wait_until_seen(owner, name, creation.count)
         state: State = "running" if finished else "creating"
@@ -167,7 +176,7 @@ class SwarmTasks:
         keep_for = timedelta(0) if destroy else self._catalog.settings.storage.retain_deleted_for
         for namespace in sorted(namespaces):
             await swarms.delete_swarm(self._api, namespace, name, keep_for, now=self._now)
-            await record_event(self._api, namespace, name, ENDED, "its owner deleted it")
+            await record_swarm_event(self._api, namespace, name, ENDED, "its owner deleted it")
         if destroy:
             # Includes the data of members that were deleted before.
             await swarms.destroy_retained_data(self._api, owner, name, self._now())
@@ -206,12 +215,18 @@ class SwarmTasks:
             detail = f"{count} swarms {scope} are being created already"
             raise Problem("too-many-requests", detail, "retry when one of them is ready", retry_after=10)
 
-    async def _create(self, plan: Swarm) -> dict[str, str]:
+    async def _quota(self, of_class: Class) -> Document:
+        return await self._api.find(QUOTAS, SANDBOX, of_class.namespace) or {}
+
+    async def _create(self, plan: Swarm, of_class: Class, planned: Callable[[int], Swarm] | None) -> dict[str, str]:
+        """Create a swarm. With `planned` it is new, and is refused at once where even an unused quota is too small."""
         try:
+            if planned is not None:
+                _refuse_beyond_quota(of_class, await self._quota(of_class), planned, len(plan.claims))
             return await swarms.create_swarm(self._api, plan, timeout=CREATE_TIMEOUT, now=self._now)
         except SwarmError as error:
-            if error.kind in {"being-destroyed", "no-room", "refused"}:
-                await record_event(self._api, plan.namespace, plan.task, FAILED, str(error))
+            if error.kind in {"being-destroyed", "no-room", "refused", "too-large"}:
+                await record_swarm_event(self._api, plan.namespace, plan.task, FAILED, str(error))
             raise
 
     async def _wait_until_seen(self, owner: str, name: str, count: int) -> None:
@@ -224,23 +239,39 @@ class SwarmTasks:
     def _members(self, owner: str, name: str) -> tuple[Workspace, ...]:
         return self._view.list(Filter(owner=owner, task=name), MAX_SHOWN, None).workspaces
 
-    async def _largest_fit(self, of_class: Class, planned: Callable[[int], Swarm], count: int) -> int:
-        """Return the largest count that fits the class's quota."""
-        quota = await self._api.find(QUOTAS, SANDBOX, of_class.namespace) or {}
-        least, most = 0, count
-        while least < most:
-            middle = (least + most + 1) // 2
-            least, most = (least, middle - 1) if quota_shortfalls(quota, planned(middle).needs) else (middle, most)
-        if least == 0:
-            shortages = "; ".join(quota_shortfalls(quota, planned(1).needs))
-            detail = f"the quota of class {of_class.name} is used up: {shortages}"
-            raise Problem("no-room", detail, "retry later", retry_after=30)
-        return least
-
     def _ended(self, name: str, done: asyncio.Future[dict[str, str]]) -> None:
         self._creations.pop(name, None)
         if not done.cancelled():
             done.exception()  # marks it as retrieved, as no request may wait for it any more
+
+
+def _fitting_count(quota: Document, planned: Callable[[int], Swarm], count: int) -> int:
+    """Return the largest count, of `count` at most, that fits a quota."""
+    least, most = 0, count
+    while least < most:
+        middle = (least + most + 1) // 2
+        least, most = (least, middle - 1) if quota_shortfalls(quota, planned(middle).needs) else (middle, most)
+    return least
+
+
+def _largest_fit(of_class: Class, quota: Document, planned: Callable[[int], Swarm], count: int) -> int:
+    """Return the largest count that fits what is left of the class's quota; raise a `Problem` if none does."""
+    fits = _fitting_count(quota, planned, count)
+    if fits == 0:
+        shortages = "; ".join(quota_shortfalls(quota, planned(1).needs))
+        detail = f"the quota of class {of_class.name} is used up: {shortages}"
+        raise Problem("no-room", detail, "retry later", retry_after=30)
+    return fits
+
+
+def _refuse_beyond_quota(of_class: Class, quota: Document, planned: Callable[[int], Swarm], count: int) -> None:
+    """Raise a `SwarmError` for a swarm that would not even fit an unused quota."""
+    unused: Document = {"status": {"hard": section(section(quota, "status"), "hard")}}
+    fits = _fitting_count(unused, planned, count)
+    if fits < count:
+        shortages = "; ".join(quota_shortfalls(unused, planned(count).needs))
+        message = f"class {of_class.name} has room for {fits} workspaces of a swarm, not {count}: {shortages}"
+        raise SwarmError(message, "too-large")
 
 
 def _status(task: str, members: tuple[Workspace, ...], pool: Document | None) -> SwarmStatus:
@@ -251,17 +282,17 @@ def _status(task: str, members: tuple[Workspace, ...], pool: Document | None) ->
     status = SwarmStatus(task, members[0].class_name, requested, members, "creating")
     if pool is not None and swarm_outcome.is_given_up(pool):
         return replace(status, state="failed", why=BEING_DELETED)
-    missing = status.asked - len(members)
+    missing = status.count - len(members)
     if missing > 0:
-        if handed_over_members < status.asked:
-            reason = f"{missing} of {status.asked} workspaces are being created: create it again if this stays so"
+        if handed_over_members < status.count:
+            reason = f"{missing} of {status.count} workspaces are being created: create it again if this stays so"
             return replace(status, why=reason)
-        reason = f"{missing} of {status.asked} workspaces are missing: create it again to restore them"
+        reason = f"{missing} of {status.count} workspaces are missing: create it again to restore them"
         return replace(status, state="failed", why=reason)
     if not all(member.state == "running" for member in members):
         return status
     # Until it is handed over, the replica that creates it may still give it up.
-    return replace(status, why=NOT_REPORTED) if handed_over_members < status.asked else replace(status, state="running")
+    return replace(status, why=NOT_REPORTED) if handed_over_members < status.count else replace(status, state="running")
 
 
 def _refuse_different_request(creation: SwarmCreation, of_class: Class, count: int, *, fit: bool) -> None:
@@ -280,6 +311,7 @@ _PROBLEMS: Mapping[Why, tuple[Kind, str, int | None]] = {
     "key-reused": ("key-reused", "use the class that it has, or another task", None),
     "no-room": ("no-room", "reduce `count`, or set `fit`", 30),
     "refused": ("refused", "delete it and create it again; tell the platform team", None),
+    "too-large": ("no-room", "reduce `count`, set `fit`, or choose another class", None),
     "unavailable": ("unavailable", "retry in a few seconds", 5),
 }
 

@@ -11,7 +11,13 @@ from fastapi import APIRouter, Path, Query, Response
 from agentenv.core.workspaces.workspace import Workspace
 from agentenv.service.http.auth.permissions import require_class_access
 from agentenv.service.http.create_request import check_budget_left, check_deadline
-from agentenv.service.http.dependencies import AuthenticatedRoute, CurrentCaller, Dependencies, RequestDependencies
+from agentenv.service.http.dependencies import (
+    AuthenticatedRoute,
+    CurrentCaller,
+    Dependencies,
+    RequestDependencies,
+    scope,
+)
 from agentenv.service.http.problems import Problem
 from agentenv.service.http.responses import POLL_SECONDS, PROBLEMS, problems
 from agentenv.service.http.schemas import SwarmCreate, SwarmPage, SwarmShape
@@ -26,6 +32,7 @@ Task = Annotated[str, Path(pattern=TASK, description="The task.")]
 @router.post(
     "",
     operation_id="createSwarm",
+    openapi_extra=scope("create"),
     status_code=201,
     responses={202: {"model": SwarmShape, "description": "It is being created: read `Location`"}, **PROBLEMS},
 )
@@ -43,7 +50,7 @@ async def create(
         raise Problem("mode-not-offered", f"class {of_class.name} does not offer mode agent", "choose another class")
     check_deadline(body.deadline, dependencies.now())
     first = Workspace(f"{body.task}-1", caller.owner, of_class.name, "agent", "creating", task=body.task)
-    await check_budget_left(dependencies, first)
+    check_budget_left(dependencies, first)
     status = await _swarm_tasks(dependencies).create(
         caller.owner,
         of_class,
@@ -125,7 +132,7 @@ def _shape(status: SwarmStatus) -> SwarmShape:
     return SwarmShape(
         task=status.task,
         class_=status.class_name,
-        asked=status.asked,
+        asked=status.count,
         ready=sum(member.state == "running" for member in status.members),
         state=status.state,
         why=status.why,

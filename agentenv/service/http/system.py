@@ -7,16 +7,18 @@ from fastapi import APIRouter, Response
 from agentenv.service.http.auth.permissions import claimable
 from agentenv.service.http.dependencies import AuthenticatedRoute, CurrentCaller, RequestDependencies
 from agentenv.service.http.responses import problems
-from agentenv.service.http.schemas import CallerShape, ClassList, ClassShape
+from agentenv.service.http.schemas import CallerShape, ClassList, ClassShape, GatewayShape
 
 router = APIRouter(prefix="/v1", tags=["around"], route_class=AuthenticatedRoute)
 health = APIRouter(include_in_schema=False)
 
 
 @router.get("/me", operation_id="getCaller", responses=problems(401, 403, 429, 503))
-async def me(caller: CurrentCaller) -> CallerShape:
-    """Return the caller's owner id and roles."""
-    return CallerShape(owner=caller.owner, roles=sorted(caller.roles))
+async def me(caller: CurrentCaller, dependencies: RequestDependencies) -> CallerShape:
+    """Return the caller's owner id and roles, and where workspaces are reached."""
+    addresses = dependencies.gateway
+    gateway = GatewayShape(sandboxes=addresses.sandboxes, ports=addresses.ports) if addresses else None
+    return CallerShape(owner=caller.owner, roles=sorted(caller.roles), gateway=gateway)
 
 
 @router.get("/classes", operation_id="listClasses", responses=problems(401, 403, 429, 503))
@@ -29,6 +31,7 @@ async def classes(caller: CurrentCaller, dependencies: RequestDependencies) -> C
                 tier=sandbox_class.plan.settings.tier,
                 modes=list(sandbox_class.modes),
                 channels=[release.channel for release in sandbox_class.releases],
+                sizes=list(sandbox_class.sizes),
                 idle_after=int(sandbox_class.idle_after.total_seconds()),
                 max_lifetime=None
                 if sandbox_class.max_lifetime is None

@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from agentenv.config.values import OWNER_ID
-from agentenv.core.workspaces.workspace import Access
+from agentenv.core.workspaces.workspace import TEAM, Access
 
 ID = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
 _LABEL = r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$"
@@ -35,7 +35,9 @@ LabelKey = Annotated[str, StringConstraints(pattern=_LABEL)]
 LabelValue = Annotated[str, StringConstraints(pattern=_LABEL_VALUE)]
 _NO_OTHERS: dict[str, JsonValue] = {"additionalProperties": False}
 Labels = Annotated[dict[LabelKey, LabelValue], Field(max_length=32, json_schema_extra=_NO_OTHERS)]
-Shared = Annotated[dict[Owner, Access], Field(max_length=64, json_schema_extra=_NO_OTHERS)]
+# An owner, or a team: a group of the issuer's tokens.
+Sharer = Annotated[str, StringConstraints(pattern=rf"{OWNER_ID}|^{TEAM}[\x21-\x7e]{{1,128}}$")]
+Shared = Annotated[dict[Sharer, Access], Field(max_length=64, json_schema_extra=_NO_OTHERS)]
 Line = Annotated[str, StringConstraints(pattern=_LINE)]
 Seconds = Annotated[int, Field(ge=60, le=MONTH)]
 

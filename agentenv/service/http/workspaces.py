@@ -9,9 +9,9 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Path, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from agentenv.core.classes.sizes import SMALL
 from agentenv.core.workspaces.workspace import UNSET, Changes, CreateResult, Filter, Lease, Mode, State
-from agentenv.service.http.auth.callers import Caller
-from agentenv.service.http.auth.permissions import require, require_class_access
+from agentenv.service.http.auth.permissions import is_allowed, require, require_class_access
 from agentenv.service.http.create_request import (
     check_budget_change,
     check_budget_left,
@@ -24,7 +24,13 @@ from agentenv.service.http.create_request import (
     restore_check,
     timedelta_of,
 )
-from agentenv.service.http.dependencies import AuthenticatedRoute, CurrentCaller, Dependencies, RequestDependencies
+from agentenv.service.http.dependencies import (
+    AuthenticatedRoute,
+    CurrentCaller,
+    Dependencies,
+    RequestDependencies,
+    scope,
+)
 from agentenv.service.http.problems import Problem
 from agentenv.service.http.responses import PROBLEMS, problems, set_create_headers
 from agentenv.service.http.schemas import (
@@ -79,6 +85,7 @@ class DeleteQuery(BaseModel):
 @router.post(
     "",
     operation_id="createWorkspace",
+    openapi_extra=scope("create"),
     status_code=201,
     responses={
         200: {"model": WorkspaceShape, "description": "It existed, and is ready"},
@@ -98,7 +105,7 @@ async def create(
     """Create a workspace, unless it exists: from a warm sandbox if there is one."""
     request = await create_request(dependencies, caller, body, idempotency_key)
     # Also before it exists: the owner's cap holds for all workspaces together.
-    await check_budget_left(dependencies, dependencies.backend.cached(request.id) or planned_workspace(request))
+    check_budget_left(dependencies, dependencies.backend.cached(request.id) or planned_workspace(request))
     result = await dependencies.backend.create(
         request, wait=wait, warm_only=body.start == "warm", before_restore=restore_check(dependencies, caller)
     )
@@ -166,7 +173,7 @@ async def update(
     dependencies: RequestDependencies,
     wait: Wait = 10.0,
 ) -> WorkspaceShape:
-    """Update a workspace; another class recreates it cold on the same data."""
+    """Update a workspace: another size resizes its sandbox, another class recreates it cold on the same data."""
     workspace = require(caller, "see", await dependencies.backend.get(id_))
     fields = changed.model_fields_set
     if fields - {"budget"} or not fields:
@@ -187,7 +194,12 @@ async def update(
             dependencies.catalog.refuse_beyond(of_class.name, parent.class_name)
         # It starts in the other class, whatever suspended it, so that class's limits apply.
         budget = changed.budget if "budget" in fields else workspace.budget
-        await check_budget_left(dependencies, replace(workspace, class_name=of_class.name, budget=budget))
+        check_budget_left(dependencies, replace(workspace, class_name=of_class.name, budget=budget))
+    size = (changed.size or SMALL) if "size" in fields else workspace.size
+    of_class.require_size(size)
+    if size != workspace.size:
+        # A larger one costs more, so one whose budget is spent does not get it.
+        check_budget_left(dependencies, workspace)
     check_owner_ids(dependencies, changed.shared or {})
     check_deadline(changed.deadline, dependencies.now())
     check_busy_until(changed.busy_until, dependencies.now())
@@ -200,6 +212,7 @@ async def update(
             idle_after=timedelta_of(changed.idle_after) if "idle_after" in fields else UNSET,
             deadline=changed.deadline if "deadline" in fields else UNSET,
             budget=changed.budget if "budget" in fields else UNSET,
+            size=size if "size" in fields else UNSET,
             busy_until=changed.busy_until if "busy_until" in fields else UNSET,
             wake_at=changed.wake_at if "wake_at" in fields else UNSET,
         ),
@@ -223,7 +236,7 @@ async def delete(
     return WorkspaceShape.of(await dependencies.backend.delete(id_, keep_for=keep_for), dependencies.now())
 
 
-@router.post("/{id}/suspend", operation_id="suspendWorkspace", responses=PROBLEMS)
+@router.post("/{id}/suspend", operation_id="suspendWorkspace", openapi_extra=scope("use"), responses=PROBLEMS)
 async def suspend(
     id_: Annotated[Named, Path(alias="id")], caller: CurrentCaller, dependencies: RequestDependencies
 ) -> WorkspaceShape:
@@ -235,6 +248,7 @@ async def suspend(
 @router.post(
     "/{id}/resume",
     operation_id="resumeWorkspace",
+    openapi_extra=scope("wake"),
     responses={202: {"model": WorkspaceShape, "description": "It is starting"}, **PROBLEMS},
 )
 async def resume(
@@ -246,13 +260,13 @@ async def resume(
 ) -> WorkspaceShape:
     """Resume a workspace; one that was deleted is restored on its retained data."""
     workspace = require(caller, "wake", await dependencies.backend.get(id_))
-    await check_budget_left(dependencies, workspace)
+    check_budget_left(dependencies, workspace)
     result = await dependencies.backend.resume(id_, wait=wait, before_restore=restore_check(dependencies, caller))
     set_create_headers(response, CreateResult(result.workspace, result.ready, existed=True, cold=result.cold))
     return WorkspaceShape.of(result.workspace, dependencies.now())
 
 
-@router.put("/{id}/leases/{holder}", operation_id="attach", responses=PROBLEMS)
+@router.put("/{id}/leases/{holder}", operation_id="attach", openapi_extra=scope("use"), responses=PROBLEMS)
 async def attach(
     id_: Annotated[Named, Path(alias="id")],
     holder: Holder,
@@ -260,20 +274,31 @@ async def attach(
     caller: CurrentCaller,
     dependencies: RequestDependencies,
 ) -> WorkspaceShape:
-    """Attach to a workspace, or renew the lease: a lease that is not renewed expires."""
-    require(caller, "write" if body.mode == "rw" else "read", await dependencies.backend.get(id_))
-    seconds = timedelta(seconds=body.seconds) if body.seconds else dependencies.catalog.settings.service.lease
-    lease = Lease(_holder(caller, holder), body.mode, dependencies.now() + seconds)
+    """Attach to a workspace, or renew the lease: a lease that is not renewed expires.
+
+    A caller who may only read gets at most the default time, because a lease keeps the workspace running.
+    """
+    workspace = require(caller, "write" if body.mode == "rw" else "read", await dependencies.backend.get(id_))
+    default = dependencies.catalog.settings.service.lease
+    seconds = timedelta(seconds=body.seconds) if body.seconds else default
+    if not is_allowed(caller, "write", workspace):
+        seconds = min(seconds, default)
+    lease = Lease(f"{caller.owner}/{holder}", body.mode, dependencies.now() + seconds)
     return WorkspaceShape.of(await dependencies.backend.attach(id_, lease), dependencies.now())
 
 
-@router.delete("/{id}/leases/{holder}", operation_id="detach", responses=PROBLEMS)
+@router.delete("/{id}/leases/{holder}", operation_id="detach", openapi_extra=scope("use"), responses=PROBLEMS)
 async def detach(
-    id_: Annotated[Named, Path(alias="id")], holder: Holder, caller: CurrentCaller, dependencies: RequestDependencies
+    id_: Annotated[Named, Path(alias="id")],
+    holder: Holder,
+    caller: CurrentCaller,
+    dependencies: RequestDependencies,
+    of: Annotated[Owner | None, Query(description="Whose lease; for the owner and admins. Default: yours.")] = None,
 ) -> WorkspaceShape:
-    """Release a lease."""
-    require(caller, "see", await dependencies.backend.get(id_))
-    return WorkspaceShape.of(await dependencies.backend.detach(id_, _holder(caller, holder)), dependencies.now())
+    """Release a lease. The owner of the workspace and admins may end those of others."""
+    require(caller, "see" if of in {None, caller.owner} else "change", await dependencies.backend.get(id_))
+    ended = await dependencies.backend.detach(id_, f"{of or caller.owner}/{holder}")
+    return WorkspaceShape.of(ended, dependencies.now())
 
 
 @router.get("/{id}/events", operation_id="listEvents", responses=PROBLEMS)
@@ -288,8 +313,3 @@ async def events(
 def _retention(dependencies: Dependencies, mode: Mode) -> timedelta:
     settings = dependencies.catalog.settings
     return settings.service.session_retention if mode == "session" else settings.storage.retain_deleted_for
-
-
-def _holder(caller: Caller, name: str) -> str:
-    """Return a lease's name; it holds the caller, so that nobody releases another's lease."""
-    return f"{caller.owner}/{name}"

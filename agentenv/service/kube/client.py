@@ -53,11 +53,13 @@ class Kind:
     plural: str
     kind: str
     namespaced: bool = True
+    subresource: str = ""  # of each object, such as `resize` of pods
 
     def path(self, namespace: str | None = None, name: str | None = None) -> str:
         """Return the path of one object, of those in a namespace, or of all."""
         prefix = f"/namespaces/{namespace}" if namespace and self.namespaced else ""
-        return f"{self.api}{prefix}/{self.plural}" + (f"/{name}" if name else "")
+        part = f"/{self.subresource}" if self.subresource else ""
+        return f"{self.api}{prefix}/{self.plural}" + (f"/{name}{part}" if name else "")
 
 
 _EXTENSIONS = "/apis/extensions.agents.x-k8s.io/v1beta1"
@@ -68,6 +70,8 @@ SANDBOXES = Kind("/apis/agents.x-k8s.io/v1beta1", "sandboxes", "Sandbox")
 VOLUME_CLAIMS = Kind("/api/v1", "persistentvolumeclaims", "PersistentVolumeClaim")
 VOLUMES = Kind("/api/v1", "persistentvolumes", "PersistentVolume", namespaced=False)
 PODS = Kind("/api/v1", "pods", "Pod")
+POD_RESIZES = Kind("/api/v1", "pods", "Pod", subresource="resize")
+POD_STATUS = Kind("/api/v1", "pods", "Pod", subresource="status")
 QUOTAS = Kind("/api/v1", "resourcequotas", "ResourceQuota")
 CONFIGURATIONS = Kind("/api/v1", "configmaps", "ConfigMap")
 SECRETS = Kind("/api/v1", "secrets", "Secret")
@@ -296,15 +300,16 @@ class KubeClient(KubeApi):
         kind: Kind,
         version: str,
         *,
+        namespace: str | None = None,
         labels: str = "",
         fields: str = "",
         seconds: int = 300,
         metadata_only: bool = False,
         on_open: Callable[[], None] = lambda: None,
     ) -> AsyncIterator[tuple[str, Document]]:
-        """Watch all objects of a kind from a resource version; raise `WatchExpiredError` if that is too old.
+        """Watch the objects of a kind, in all namespaces or in one, from a resource version.
 
-        `on_open` is called as soon as the watch is open.
+        Raise `WatchExpiredError` if that version is too old. `on_open` is called as soon as the watch is open.
         """
         params = {"watch": "true", "resourceVersion": version, "allowWatchBookmarks": "true"}
         params |= {"timeoutSeconds": str(seconds)}
@@ -313,7 +318,7 @@ class KubeClient(KubeApi):
         watch_timeout = httpx2.Timeout(10.0, read=WATCH_SILENCE)
         headers = {"Accept": METADATA_ONLY} if metadata_only else {}
         async with self._client.stream(
-            "GET", kind.path(), params=params, headers=headers, timeout=watch_timeout
+            "GET", kind.path(namespace), params=params, headers=headers, timeout=watch_timeout
         ) as response:
             if response.status_code != 200:
                 await response.aread()

@@ -31,7 +31,10 @@ STALE_AFTER = WATCH_SILENCE + 3 * LONGEST_PAUSE
 
 
 class Informer:
-    """An informer of all objects of a kind that match selectors; `metadata_only` omits spec and status."""
+    """An informer of the objects of a kind, in all namespaces or in one; `metadata_only` omits spec and status.
+
+    `on_list` is called with true before a list, whose objects are in no order, and with false after it.
+    """
 
     def __init__(
         self,
@@ -40,6 +43,8 @@ class Informer:
         put: Callable[[Document], None],
         drop: Callable[[Key], None],
         *,
+        on_list: Callable[[bool], None] = lambda _: None,
+        namespace: str | None = None,
         labels: str = "",
         fields: str = "",
         metadata_only: bool = False,
@@ -48,8 +53,13 @@ class Informer:
     ) -> None:
         self._kube, self._kind = kube, kind
         self._clock, self._reports = clock, reports
-        self._put, self._drop = put, drop
-        self._selector: dict[str, Any] = {"labels": labels, "fields": fields, "metadata_only": metadata_only}
+        self._put, self._drop, self._on_list = put, drop, on_list
+        self._selector: dict[str, Any] = {
+            "namespace": namespace,
+            "labels": labels,
+            "fields": fields,
+            "metadata_only": metadata_only,
+        }
         self._known: set[Key] = set()
         self._version = ""
         self._last_event = -STALE_AFTER  # when the cache was last known to be complete
@@ -103,6 +113,7 @@ class Informer:
 
     async def _list(self) -> None:
         began = self._clock()
+        self._on_list(True)
         seen: set[Key] = set()
         version = ""
         async for page, page_version in self._kube.pages(self._kind, **self._selector):
@@ -115,6 +126,7 @@ class Informer:
         for key in self._known - seen:
             self._remove(key)
         self._known, self._version, self._last_event = seen, version, began
+        self._on_list(False)
 
     def _handle_event(self, event_type: str, document: Document) -> None:
         self._last_event = self._clock()

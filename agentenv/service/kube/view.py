@@ -17,17 +17,24 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
-from agentenv.core.classes.names import CHANNEL_LABEL, TASK_LABEL
+from agentenv.core.classes.names import CHANNEL_LABEL, TASK_LABEL, WORKSPACE_LABEL
 from agentenv.core.classes.retirement import RELEASES_KEY, RETIRING
-from agentenv.core.values.object_fields import number, required, section, strings, text
+from agentenv.core.values.object_fields import number, required, rows, section, strings, text
 from agentenv.core.workspaces.records import workspace_of_claim, workspace_of_volume
 from agentenv.core.workspaces.workspace import Filter, Page, Workspace
 from agentenv.service.kube.client import Document
+from agentenv.service.kube.workspace_counts import WorkspaceCounts
+from agentenv.service.workspaced.client import endpoint_of
+from agentenv.service.workspaces.backend_protocol import Endpoint
 
 Key = tuple[str, str]
+# Waiters for any workspace of an owner; no id begins so
+_OWNER = "owner/"
 _NOTHING: Mapping[str, Any] = {}
 # So many recently deleted ids are remembered: most workspaces that are restored are restored soon.
 MAX_RECENTLY_DELETED = 10_000
+# A rank is needed for some seconds after the creation of a claim.
+MAX_RANKS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +74,18 @@ class ClusterView:
         self._ids: list[str] = []
         self._ids_by_reader: dict[str, set[str]] = {}  # owner, or user it is shared with -> ids
         self._recently_deleted: dict[str, None] = {}  # ids whose claims were deleted, the latest last
+        self._departed: set[str] = set()
+        self.counts = WorkspaceCounts()
+        # By the uid of a claim that appeared in a watch: the numbers of workspaces up to it, the latest last
+        self._ranks: dict[str, WorkspaceCounts] = {}
+        self._listing = False
         self._waiting: dict[str, set[asyncio.Future[None]]] = {}
         self._volumes: dict[str, VolumeRow] = {}
         self._volume_of: dict[Key, str] = {}
         self._pools: dict[Key, PoolRow] = {}
         self._current: dict[str, dict[str, tuple[str, ...]]] = {}
+        self._endpoints: dict[Key, Endpoint] = {}  # of ready pods, by namespace and name
+        self._pods: dict[str, Key] = {}  # the ready pod of a claim, by the claim's uid
 
     # Updates by informers.
 
@@ -88,6 +102,7 @@ class ClusterView:
         """Remove a deleted claim."""
         before = self._rows.get(key)
         if before is not None:
+            self._departed.add(before.owner)
             self._recently_deleted.pop(before.id, None)
             self._recently_deleted[before.id] = None
             if len(self._recently_deleted) > MAX_RECENTLY_DELETED:
@@ -159,7 +174,37 @@ class ClusterView:
         """Remove the constraints of a deleted class."""
         self._current.pop(key[0], None)
 
+    def put_pod(self, pod: Document) -> None:
+        """Add or update the pod of a claimed sandbox, as far as requests are routed to it."""
+        key = (required(pod, "metadata", "namespace"), required(pod, "metadata", "name"))
+        self.drop_pod(key)
+        endpoint = endpoint_of(pod) if _is_ready(pod) else None
+        if endpoint is not None and endpoint.claim_uid:
+            self._endpoints[key], self._pods[endpoint.claim_uid] = endpoint, key
+            self._notify(text(section(section(pod, "metadata"), "labels"), WORKSPACE_LABEL))
+
+    def drop_pod(self, key: Key) -> None:
+        """Remove a pod that is not ready any more."""
+        endpoint = self._endpoints.pop(key, None)
+        if endpoint is not None and self._pods.get(endpoint.claim_uid) == key:
+            del self._pods[endpoint.claim_uid]
+
     # Queries.
+
+    def endpoint(self, id_: str) -> Endpoint | None:
+        """Return the endpoint of a running workspace."""
+        workspace = self.find(id_)
+        key = self._pods.get(workspace.claim_uid) if workspace is not None and workspace.state == "running" else None
+        return self._endpoints[key] if key is not None else None
+
+    def rank(self, claim_uid: str) -> WorkspaceCounts | None:
+        """Return the numbers of workspaces when a claim appeared, itself included; None if that is not known."""
+        return self._ranks.get(claim_uid)
+
+    def set_listing(self, listing: bool) -> None:
+        """Forget the ranks, and learn none from a list: it does not show in which order claims were created."""
+        self._listing = listing
+        self._ranks.clear()
 
     def find(self, id_: str) -> Workspace | None:
         """Return the cached workspace of an id; an existing one is preferred to a deleted one."""
@@ -173,6 +218,11 @@ class ClusterView:
         """Return whether an id has or recently had a claim or a volume: events about what it left may come late."""
         return id_ in self._by_id or id_ in self._recently_deleted
 
+    def take_departed_owners(self) -> set[str]:
+        """Return the owners of the claims that were deleted since the last call."""
+        departed, self._departed = self._departed, set()
+        return departed
+
     def deleted(self, id_: str) -> Workspace | None:
         """Return the deleted workspace of an id whose data is retained."""
         rows = [self._rows[key] for key in self._by_id.get(id_, ()) if not key[0]]
@@ -180,14 +230,21 @@ class ClusterView:
 
     def list(self, selector: Filter, limit: int, after: str | None) -> Page:
         """Return a page of workspaces by id."""
+        return next(page for page in self.scan(selector, limit, after, sys.maxsize) if page is not None)
+
+    def scan(self, selector: Filter, limit: int, after: str | None, pause_after: int) -> Iterator[Page | None]:
+        """Yield None after each so many ids, for the caller to pause, and at last a page of workspaces by id."""
         rows: list[Workspace] = []
-        for id_ in self._ids_for(selector, after):
+        for count, id_ in enumerate(self._ids_for(selector, after), 1):
             row = self.find(id_)
-            if row is not None and _matches(row, selector):
+            if row is not None and selector.matches(row):
                 if len(rows) == limit:
-                    return Page(tuple(rows), rows[-1].id)
+                    yield Page(tuple(rows), rows[-1].id)
+                    return
                 rows.append(row)
-        return Page(tuple(rows))
+            if count % pause_after == 0:
+                yield None
+        yield Page(tuple(rows))
 
     def existing_workspaces(self) -> builtins.list[Workspace]:
         """Return all workspaces that have a claim."""
@@ -225,9 +282,14 @@ class ClusterView:
             if not waiters:
                 self._waiting.pop(id_, None)
 
+    async def wait_for_owner(self, owner: str, seconds: float) -> None:
+        """Wait for the next change of any workspace of an owner, or until the timeout."""
+        await self.wait_for_change(f"{_OWNER}{owner}", seconds)
+
     def _set_row(self, key: Key, row: Workspace) -> None:
         before = self._rows.get(key)
         self._rows[key] = row
+        self._count(before, row)
         if before is None:
             keys = self._by_id.get(row.id)
             if keys is None:
@@ -238,12 +300,13 @@ class ClusterView:
             if before is not None:
                 self._unindex(before)
             self._index(row.id)
-        self._notify(row.id)
+        self._notify(row.id, f"{_OWNER}{row.owner}")
 
     def _remove_row(self, key: Key) -> None:
         before = self._rows.pop(key, None)
         if before is None:
             return
+        self._count(before, None)
         keys = self._by_id[before.id]
         keys.discard(key)
         self._unindex(before)
@@ -253,7 +316,18 @@ class ClusterView:
             del self._by_id[before.id]
             place = bisect_right(self._ids, before.id) - 1
             del self._ids[place]
-        self._notify(before.id)
+        self._notify(before.id, f"{_OWNER}{before.owner}")
+
+    def _count(self, before: Workspace | None, row: Workspace | None) -> None:
+        if before is not None:
+            self.counts.remove(before)
+        if row is None:
+            return
+        self.counts.add(row)
+        if before is None and row.claim_uid and not self._listing:
+            self._ranks[row.claim_uid] = self.counts.around(row)
+            if len(self._ranks) > MAX_RANKS:
+                del self._ranks[next(iter(self._ranks))]
 
     def _index(self, id_: str) -> None:
         for key in self._by_id[id_]:
@@ -268,10 +342,11 @@ class ClusterView:
             if not ids:
                 self._ids_by_reader.pop(reader, None)
 
-    def _notify(self, id_: str) -> None:
-        for future in self._waiting.pop(id_, ()):
-            if not future.done():
-                future.set_result(None)
+    def _notify(self, *keys: str) -> None:
+        for key in keys:
+            for future in self._waiting.pop(key, ()):
+                if not future.done():
+                    future.set_result(None)
 
     def _ids_for(self, selector: Filter, after: str | None) -> Iterator[str]:
         narrow = selector.reader or selector.owner
@@ -280,6 +355,13 @@ class ClusterView:
             yield from ids[bisect_right(ids, after) if after else 0 :]
         else:
             yield from self._ids[bisect_right(self._ids, after) if after else 0 :]
+
+
+def _is_ready(pod: Document) -> bool:
+    """Return whether a pod is ready and not being deleted."""
+    conditions = rows(section(pod, "status"), "conditions")
+    ready = any(row.get("type") == "Ready" and row.get("status") == "True" for row in conditions)
+    return ready and not section(pod, "metadata").get("deletionTimestamp")
 
 
 def _existing_first(row: Workspace) -> tuple[bool, bool]:
@@ -295,25 +377,7 @@ def _interned(row: Workspace) -> Workspace:
         pool=sys.intern(row.pool),
         owner=sys.intern(row.owner),
         created_by=sys.intern(row.created_by),
+        limited_teams=tuple(map(sys.intern, row.limited_teams)),
         labels=row.labels or _NOTHING,
         shared=row.shared or _NOTHING,
-    )
-
-
-def _matches(row: Workspace, selector: Filter) -> bool:
-    if row.state == "deleted" and not selector.deleted and selector.state != "deleted":
-        return False
-    return (
-        # The index holds the readers of all rows of an id: check the readers of this row.
-        (
-            selector.reader is None
-            or row.owner == selector.reader
-            or (selector.reader in row.shared and row.state != "deleted")
-        )
-        and (selector.owner is None or row.owner == selector.owner)
-        and (selector.class_name is None or row.class_name == selector.class_name)
-        and (selector.state is None or row.state == selector.state)
-        and (selector.mode is None or row.mode == selector.mode)
-        and (selector.task is None or row.task == selector.task)
-        and all(row.labels.get(key) == value for key, value in selector.labels.items())
     )

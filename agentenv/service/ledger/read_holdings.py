@@ -12,12 +12,21 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 from agentenv.core.classes.names import HOME, MODE_LABEL, TASK_LABEL, USER_LABEL, WORKSPACE_LABEL
-from agentenv.core.ledger.holdings import Holding, Pod
+from agentenv.core.ledger.holdings import EarlierRequests, Holding, Pod
 from agentenv.core.ledger.rows import BYTES_A_GIB, NOTHING, VOLUME_PREFIX
-from agentenv.core.values.object_fields import counted, owner_uids, read_amount, required, rows, strings, text
+from agentenv.core.values.object_fields import (
+    counted,
+    owner_uids,
+    parsed,
+    read_amount,
+    required,
+    rows,
+    strings,
+    text,
+)
 from agentenv.core.values.quantities import Quantity
 from agentenv.core.values.timestamps import parse_timestamp, parse_whole_second
-from agentenv.core.workspaces.workspace import DELETED_AT
+from agentenv.core.workspaces.workspace import DELETED_AT, RESIZES
 from agentenv.service.kube.client import Document, section
 from agentenv.service.kube.unreadable import readable
 
@@ -110,6 +119,7 @@ def _holding(
     holder: Document, labels: Mapping[str, str], sandbox: _Sandbox | None, pods: Iterable[Pod], home: _Home
 ) -> Holding:
     metadata = holder["metadata"]
+    resizes = _resizes(metadata)
     return Holding(
         owner=labels[USER_LABEL],
         claim=metadata["uid"],
@@ -118,11 +128,21 @@ def _holding(
         since=parse_whole_second(metadata["creationTimestamp"]),
         mode=labels.get(MODE_LABEL, "user"),
         task=labels.get(TASK_LABEL, ""),
-        pods=tuple(sorted(pods, key=lambda pod: pod.began)),
+        pods=tuple(replace(pod, earlier=resizes) for pod in sorted(pods, key=lambda pod: pod.began)),
         asleep_since=sandbox.asleep_since if sandbox else None,
         storage_gib=home.gib,
         volume=home.volume,
     )
+
+
+def _resizes(metadata: Document) -> tuple[EarlierRequests, ...]:
+    """Return what the pods of a claim requested before they were resized, by time."""
+    resizes: list[EarlierRequests] = []
+    for row in rows({"rows": parsed(text(section(metadata, "annotations"), RESIZES))}, "rows"):
+        until = parse_timestamp(row.get("until"))
+        if until is not None:
+            resizes.append(EarlierRequests(until, _amount(row.get("cpu")), _amount(row.get("memory")) / BYTES_A_GIB))
+    return tuple(sorted(resizes, key=lambda row: row.until))
 
 
 def _holder(document: Document) -> str:

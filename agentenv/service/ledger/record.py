@@ -45,7 +45,7 @@ class RecordPass:
 
     holdings: int
     due: int  # rows with news
-    written: int
+    rows_written: int
     rows: tuple[Row, ...]  # as they are now
     failures: tuple[str, ...] = ()  # of single rows; the pass continued with the others
 
@@ -100,12 +100,12 @@ class LedgerRecorder:
         still_open = [
             row
             for holding in current
-            for row in await asyncio.to_thread(self._ledger.of_claim, holding.owner, holding.claim)
+            for row in await self._ledger.calls.run(self._ledger.of_claim, holding.owner, holding.claim)
             if not row.closed
         ]
-        now = self._ledger.now()
+        now = await self._ledger.calls.run(self._ledger.now)
         rows = spans(current, still_open, now)
-        return await asyncio.to_thread(self._write, rows, now, len(current), everything=True)
+        return await self._ledger.calls.run(self._write, rows, now, len(current), everything=True)
 
     async def _objects_of(self, namespace: str, name: str) -> ListedObjects:
         """Return the objects that the rows of one claim follow from."""
@@ -130,9 +130,9 @@ class LedgerRecorder:
             except _ROW_ERRORS as failure:
                 failures.append(f"{span.row.owner} {span.row.sort_key}: {type(failure).__name__}: {failure}")
                 continue
-            written_rows += result.written
-            if self._metrics is not None and result.written:
-                self._metrics.ledger_rows(result.written)
+            written_rows += result.rows_written
+            if self._metrics is not None and result.rows_written:
+                self._metrics.ledger_rows(result.rows_written)
             rows.append(result.row)
         return RecordPass(count, len(due), written_rows, tuple(rows), tuple(failures))
 

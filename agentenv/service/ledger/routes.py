@@ -8,7 +8,6 @@ from decimal import Decimal
 from typing import Annotated
 
 from fastapi import APIRouter, Query
-from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from agentenv.core.ledger.budgets import Policy, format_dollars, row_cost
@@ -105,8 +104,8 @@ async def usage(
             "malformed", f"from {since} until {until}", f"choose at most {MAX_RANGE.days} days, the first one first"
         )
     try:
-        rows = await run_in_threadpool(ledger.of_owner, owner, _midnight(since), _midnight(until + timedelta(days=1)))
-        spent = await run_in_threadpool(dependencies.accounts.spent, owner) if dependencies.accounts else None
+        rows = await ledger.rows_of(owner, _midnight(since), _midnight(until + timedelta(days=1)))
+        spent = await dependencies.accounts.month_of(owner) if dependencies.accounts else None
     except AwsUnavailableError as failure:
         raise Problem("unavailable", "the ledger does not answer", "retry in a few seconds", retry_after=2) from failure
     chosen = [row for row in rows if query.workspace in {None, row.workspace}]

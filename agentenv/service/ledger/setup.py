@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from agentenv.core.ledger.rates import budget_policy
 from agentenv.core.prices.book import MissingPricesError
 from agentenv.service.aws import clients as aws
-from agentenv.service.ledger.budgets import Budgets
+from agentenv.service.ledger.budgets import Accounts
 from agentenv.service.ledger.record import LedgerRecorder
 from agentenv.service.ledger.table import Ledger
 from agentenv.service.ledger.usage import Meter, Prometheus
@@ -38,15 +38,14 @@ def recorder_of(configuration: Configuration, cluster: KubeApi, metrics: Metrics
     return LedgerRecorder(cluster, ledger, Meter(source), metrics=metrics)
 
 
-def budgets_of(configuration: Configuration, cluster: KubeApi, metrics: Metrics) -> Budgets | None:
-    """Create the budgets, where there are prices to calculate costs with."""
+def accounts_of(configuration: Configuration) -> Accounts | None:
+    """Create the costs of owners, where there are prices to calculate them with."""
     ledger = ledger_of(configuration)
     if ledger is None:
         return None
     try:
-        policy = budget_policy(configuration.settings)
+        return Accounts(ledger, budget_policy(configuration.settings))
     except MissingPricesError as failure:
         # The environment works without budgets. Preflight and policies report it before.
         _LOG.error("budgets are not enforced", extra={"facts": {"why": str(failure)}})
         return None
-    return Budgets(cluster, ledger, policy, metrics)

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 from email.utils import parsedate_to_datetime
-from importlib import import_module
 from typing import Any
 
 from agentenv.core.ledger.rows import Row, midnight_after, row_from_item, row_to_item
 from agentenv.core.ledger.table import BY_TIME, OPEN_ROWS
 from agentenv.core.values.timestamps import format_whole_seconds
 from agentenv.service.aws import clients as aws
+from agentenv.service.aws.items import deserialized, serialized
+from agentenv.service.aws.remote import Remote
 
 # Closed rows of a day that losses and late lists cut; more of them are a bug.
 _MOST_PIECES = 100
@@ -36,7 +36,7 @@ class PutResult:
     """The result of a write."""
 
     row: Row  # as it is now, or its last piece
-    written: int  # the number of rows written for it
+    rows_written: int  # the number of rows written for it
 
 
 class Ledger:
@@ -47,13 +47,15 @@ class Ledger:
         self._client = client
         self._table = table
         self._retention = retention
+        # For requests; passes of loops may take longer than its deadline.
+        self.calls = Remote("DynamoDB")
         self._clock_offset: timedelta | None = None  # of the table's clock, ahead of the local one; None until known
 
     def now(self) -> datetime:
         """Return the time by the table's clock, which is the same for all replicas."""
         if self._clock_offset is None:
             # Any row serves: only the date of the response counts.
-            self._call("get_item", Key=_serialized({"owner": "-", "row": "-"}))
+            self._call("get_item", Key=serialized({"owner": "-", "row": "-"}))
         return (datetime.now(UTC) + (self._clock_offset or timedelta())).replace(microsecond=0)
 
     def put(self, row: Row, add_amounts: AddAmounts = lambda row: row) -> PutResult:
@@ -81,25 +83,25 @@ class Ledger:
         try:
             self._call(
                 "put_item",
-                Item=_serialized(row_to_item(row, self._expires(row))),
+                Item=serialized(row_to_item(row, self._expires(row))),
                 ConditionExpression=f"attribute_not_exists(#row) OR ({condition})",
                 ExpressionAttributeNames=names,
-                ExpressionAttributeValues=_serialized(values),
+                ExpressionAttributeValues=serialized(values),
                 ReturnValuesOnConditionCheckFailure="ALL_OLD",
             )
         except aws.AwsRefusedError as refusal:
             if refusal.code != _TAKEN:
                 raise
-            return row_from_item(_deserialized(refusal.item)) if refusal.item else self._read_existing(row)
+            return row_from_item(deserialized(refusal.item)) if refusal.item else self._read_existing(row)
         return None
 
     def _read_existing(self, row: Row) -> Row:
         """Read the existing row, where the refusal did not return it."""
-        key = _serialized({"owner": row.owner, "row": row.sort_key})
+        key = serialized({"owner": row.owner, "row": row.sort_key})
         response = self._call("get_item", Key=key, ConsistentRead=True)
         if "Item" not in response:
             raise aws.AwsUnavailableError(f"{row.owner} {row.sort_key} expired while it was written")
-        return row_from_item(_deserialized(response["Item"]))
+        return row_from_item(deserialized(response["Item"]))
 
     def open_rows(self) -> list[Row]:
         """Return the open rows. The index lags: a row opened just now may be missing."""
@@ -110,7 +112,7 @@ class Ledger:
                 IndexName=OPEN_ROWS,
                 KeyConditionExpression="#open = :yes",
                 ExpressionAttributeNames={"#open": "open"},
-                ExpressionAttributeValues=_serialized({":yes": "1"}),
+                ExpressionAttributeValues=serialized({":yes": "1"}),
             )
             for item in page
         ]
@@ -123,10 +125,10 @@ class Ledger:
             "query",
             KeyConditionExpression="#owner = :owner AND begins_with(#row, :claim)",
             ExpressionAttributeNames={"#owner": "owner", "#row": "row"},
-            ExpressionAttributeValues=_serialized({":owner": owner, ":claim": f"{claim}#"}),
+            ExpressionAttributeValues=serialized({":owner": owner, ":claim": f"{claim}#"}),
             ConsistentRead=True,
         )
-        return [row_from_item(_deserialized(item)) for page in pages for item in page]
+        return [row_from_item(deserialized(item)) for page in pages for item in page]
 
     def of_owner(self, owner: str, since: datetime, until: datetime, *, consistent: bool = True) -> list[Row]:
         """Return an owner's rows that began in an interval, in order; an inconsistent read costs half."""
@@ -135,7 +137,7 @@ class Ledger:
             IndexName=BY_TIME,
             KeyConditionExpression="#owner = :owner AND #from BETWEEN :since AND :until",
             ExpressionAttributeNames={"#owner": "owner", "#from": "from"},
-            ExpressionAttributeValues=_serialized(
+            ExpressionAttributeValues=serialized(
                 {
                     ":owner": owner,
                     ":since": format_whole_seconds(since),
@@ -144,7 +146,11 @@ class Ledger:
             ),
             ConsistentRead=consistent,
         )
-        return [row_from_item(_deserialized(item)) for page in pages for item in page]
+        return [row_from_item(deserialized(item)) for page in pages for item in page]
+
+    async def rows_of(self, owner: str, since: datetime, until: datetime) -> list[Row]:
+        """Return the same for a request."""
+        return await self.calls.run(self.of_owner, owner, since, until)
 
     def all_rows(self, since: datetime, until: datetime) -> Iterator[Row]:
         """Yield all rows that began in an interval. It scans the whole table: for reports."""
@@ -152,11 +158,11 @@ class Ledger:
             "scan",
             FilterExpression="#from >= :since AND #from < :until",
             ExpressionAttributeNames={"#from": "from"},
-            ExpressionAttributeValues=_serialized(
+            ExpressionAttributeValues=serialized(
                 {":since": format_whole_seconds(since), ":until": format_whole_seconds(until)}
             ),
         )
-        return (row_from_item(_deserialized(item)) for page in pages for item in page)
+        return (row_from_item(deserialized(item)) for page in pages for item in page)
 
     def _expires(self, row: Row) -> datetime:
         # All rows of a day expire together, so that no report shows half a day.
@@ -184,7 +190,7 @@ class Ledger:
             empty_responses = 0 if items or not unprocessed else empty_responses + 1
             if empty_responses > _MOST_PIECES:
                 raise aws.AwsUnavailableError("the table returns none of the requested rows")
-            yield from (_deserialized(item) for item in items)
+            yield from (deserialized(item) for item in items)
 
     def _call(self, operation: str, **parameters: Any) -> dict[str, Any]:
         table = {} if operation == "batch_get_item" else {"TableName": self._table}
@@ -199,21 +205,3 @@ class Ledger:
             return
         ahead = parsedate_to_datetime(date) - datetime.now(UTC)
         self._clock_offset = ahead if abs(ahead) > timedelta(seconds=2) else timedelta()
-
-
-_TYPES = import_module("boto3.dynamodb.types")
-_SERIALIZER: Any = _TYPES.TypeSerializer()
-_DESERIALIZER: Any = _TYPES.TypeDeserializer()
-
-
-def _serialized(item: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _SERIALIZER.serialize(value) for name, value in item.items()}
-
-
-def _deserialized(item: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _plain(_DESERIALIZER.deserialize(value)) for name, value in item.items()}
-
-
-def _plain(value: Any) -> Any:
-    # Normalises zero, which DynamoDB returns with other decimal places.
-    return value + Decimal(0) if isinstance(value, Decimal) else value

@@ -87,12 +87,8 @@ class Meter:
         if pod is None:
             return storage_only
         usage = self._used(row)
-        reserved = replace(
-            storage_only,
-            cpu_seconds=pod.cores * row.seconds,
-            memory_gib_hours=pod.memory_gib * hours,
-            usage="requests",
-        )
+        cpu, memory = pod.requested(row.began, row.ended)
+        reserved = replace(storage_only, cpu_seconds=cpu, memory_gib_hours=memory / SECONDS_AN_HOUR, usage="requests")
         return reserved if usage is None else _larger_of(reserved, *usage)
 
     def _last_known(self, span: Span) -> Amounts:

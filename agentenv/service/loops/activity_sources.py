@@ -43,19 +43,26 @@ class ActivitySources:
         self._failed: set[str] = set()
 
     async def seen(self, workspaces: Sequence[Workspace]) -> dict[str, list[Activity]]:
-        """Return the activity of each workspace by id, one per source; it is unknown where the source fails."""
+        """Return the activity of each workspace by id, one per source; it is unknown where the source fails.
+
+        Once a source decides about a workspace, later ones are not queried about it.
+        """
         observations: dict[str, list[Activity]] = {workspace.id: [] for workspace in workspaces}
-        for source in self._sources if workspaces else ():
+        undecided = list(workspaces)
+        for source in self._sources:
+            if not undecided:
+                break
             observed: Mapping[str, Activity] = {}
             if source.name not in self._failed:
                 try:
-                    observed = await source.seen(workspaces, self._limits, self._now)
+                    observed = await source.seen(undecided, self._limits, self._now)
                 except Exception as failure:  # noqa: BLE001 - after any failure the activity is unknown
                     self._failed.add(source.name)
                     facts = {"source": source.name, "why": f"{type(failure).__name__}: {failure}"}
                     _LOG.warning("idle workspaces are not suspended: an activity source fails", extra={"facts": facts})
-            for workspace in workspaces:
+            for workspace in undecided:
                 observations[workspace.id].append(observed.get(workspace.id, Activity(source.name, known=False)))
+            undecided = [workspace for workspace in undecided if not observations[workspace.id][-1].decisive]
         return observations
 
 

@@ -15,11 +15,15 @@ from agentenv.service.ledger.budgets import ENFORCE_EVERY
 from agentenv.service.ledger.record import RECORD_EVERY
 from agentenv.service.loops.audit import audit_access_points
 from agentenv.service.loops.context import Context
+from agentenv.service.loops.gateway_targets import register_targets
+from agentenv.service.loops.healing import replace_failed_pods
+from agentenv.service.loops.resizing import resize_sandboxes
 from agentenv.service.loops.retention import apply_retention, destroy_on_request
 from agentenv.service.loops.scheduler import Loop, PassResult, ShouldContinue
 from agentenv.service.loops.slots import maintain_slots
-from agentenv.service.loops.workspace_passes import end_expired, suspend_idle, wake_due
+from agentenv.service.loops.workspace_passes import end_expired, end_timed_out, suspend_idle, wake_due
 from agentenv.service.workspaced.publish import maintain_keys
+from agentenv.service.workspaces.make_room import give_back_slots
 from agentenv.service.workspaces.retain_volume import retain_all_volumes
 from agentenv.service.workspaces.retire_releases import retire_releases
 
@@ -45,15 +49,23 @@ def loops_of(context: Context) -> list[Loop]:
     """Return the loops that need only the cluster and EFS."""
     loops = [
         Loop("waking", 15, lambda should_continue: wake_due(context, should_continue)),
+        Loop("healing", 3, lambda should_continue: replace_failed_pods(context, should_continue)),
         Loop("idle", 30, lambda should_continue: suspend_idle(context, should_continue)),
         Loop("ending", 60, lambda should_continue: end_expired(context, should_continue)),
+        Loop("timeouts", 2, lambda should_continue: end_timed_out(context, should_continue)),
         Loop("keeping", 600, lambda should_continue: retain_volumes(context, should_continue)),
         Loop("releases", 300, lambda should_continue: retire_old_releases(context, should_continue)),
         Loop("retention", 600, lambda should_continue: apply_retention(context, should_continue)),
         Loop("destroying", 5, lambda should_continue: destroy_on_request(context, should_continue)),
         Loop("slots", 600, lambda should_continue: maintain_slots(context, should_continue)),
+        Loop("room", 60, lambda should_continue: give_back_slots(context, should_continue)),
         Loop("audit", 900, lambda should_continue: audit_access_points(context, should_continue)),
     ]
+    resizing = Loop("resizing", 15, lambda should_continue: resize_sandboxes(context, should_continue))
+    loops += [resizing] if context.resizer else []
+    if (targets := context.targets) is not None:
+        # A rollout of the gateway waits for it, and so does a pod that has just been replaced.
+        loops.append(Loop("targets", 5, lambda should_continue: register_targets(context, targets, should_continue)))
     keys = Loop("keys", 15, lambda should_continue: maintain_keys(context, should_continue))
     return [*loops, keys] if context.workspaced else loops
 

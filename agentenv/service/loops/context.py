@@ -17,8 +17,11 @@ from agentenv.core.values.object_fields import text
 from agentenv.core.workspaces.records import workspace_of_claim
 from agentenv.core.workspaces.workspace import Workspace
 from agentenv.service.aws.access_points import AccessPoints
+from agentenv.service.aws.targets import Targets
 from agentenv.service.kube.client import CLAIMS, CONFIGURATIONS, NAMESPACES, Document, KubeApi, section
 from agentenv.service.kube.unreadable import readable
+from agentenv.service.workspaced.client import WorkspacedClient
+from agentenv.service.workspaces.resize import Resizer
 
 
 class Clock(Protocol):
@@ -69,6 +72,8 @@ class Context:
     replica: str
     points: AccessPoints | None = None
     file_systems: Sequence[str] = ()
+    # Of the load balancer, for the pods of the gateway.
+    targets: Targets | None = None
     sources: Sequence[ActivitySource] = ()
     # Records a workspace's usage by namespace and name before it is deleted; else the ledger's next pass does.
     settle: Callable[[str, str], Awaitable[object]] | None = None
@@ -76,9 +81,13 @@ class Context:
     refuse_wake: Callable[[Workspace, Document], Awaitable[bool]] | None = None
     # Returns all workspaces from the cache; None if it is not synced, and then they are listed.
     workspace_snapshot: Callable[[], Sequence[Workspace] | None] = lambda: None
-    # Whether sandboxes run workspaced, and its keys are maintained.
-    workspaced: bool = False
+    # The client of workspaced in sandboxes, if they run it; its keys are maintained then.
+    workspaced: WorkspacedClient | None = None
+    # Resizes sandboxes; without one, requests are left to the API.
+    resizer: Resizer | None = None
     monotonic: Callable[[], float] = time.monotonic
+    # When a parent was first found to be missing, by its id and the time of `monotonic`.
+    missing_parents: dict[str, float] = field(default_factory=dict[str, float])
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     _recent: Sequence[Workspace] = ()
     _read: float | None = None

@@ -85,7 +85,7 @@ class _Pass:
                 break
             key, name = _needed_by(home)
             holder = (key, home.owner, name)
-            now = replace(home, wanted=holder in deleting, going=deleting.get(holder, False))
+            now = replace(home, workspace_exists=holder in deleting, going=deleting.get(holder, False))
             await self._decide(volume, now, limits.get(_class_of(volume), Limits()))
         self._steps += await self._finish_records(existing)
         return PassResult(self._steps, left, tuple(self._failures))
@@ -98,7 +98,7 @@ class _Pass:
             if home.phase in {"Released", "Available"} and home.policy != "Delete" and not home.held:
                 claims = await self._claims_of(home)
                 going = all(section(claim, "metadata").get("deletionTimestamp") for claim in claims)
-                await self._decide(volume, replace(home, wanted=bool(claims), going=going), Limits())
+                await self._decide(volume, replace(home, workspace_exists=bool(claims), going=going), Limits())
         return PassResult(self._steps, self._steps >= MOST, tuple(self._failures))
 
     async def _decide(self, volume: Document, home: Home, limits: Limits) -> None:
@@ -122,7 +122,7 @@ class _Pass:
 
     async def _do(self, volume: Document, home: Home, action: RetentionDecision) -> bool:
         moving = section(volume["metadata"], "annotations").get(MOVING_TO)
-        if moving and not home.wanted and home.phase in {"Released", "Available"}:
+        if moving and not home.workspace_exists and home.phase in {"Released", "Available"}:
             # The class change was interrupted.
             restored = await restore_workspace(self._api, volume, moving, now=self._context.clock.now)
             if restored.outcome == "refused":

@@ -12,9 +12,12 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from agentenv.service.aws.access_points import Efs
+from agentenv.service.aws.targets import TargetGroup
 from agentenv.service.catalog import Catalog
 from agentenv.service.kube.client import KubeClient
-from agentenv.service.ledger.setup import budgets_of, recorder_of
+from agentenv.service.ledger.budgets import Budgets
+from agentenv.service.ledger.published import PublishedBudgets
+from agentenv.service.ledger.setup import accounts_of, recorder_of
 from agentenv.service.loops.activity_sources import Prometheus
 from agentenv.service.loops.catalog import loops_of, loops_with_ledger, serialized
 from agentenv.service.loops.context import ActivitySource, Context
@@ -81,9 +84,23 @@ class LoopsProcess:
     async def _run(self, client: KubeClient, leader: Leader, workspaced: WorkspacedClient | None) -> None:
         configuration, metrics = self._configuration, self._metrics
         catalog = Catalog.of(configuration.settings, configuration.vpc_cidrs, configuration.service_cidr)
-        backend = KubernetesBackend(client, catalog, metrics, now=client.clock.now)
+        recorder, accounts = recorder_of(configuration, client, metrics), accounts_of(configuration)
+        published = PublishedBudgets(accounts.policy, metrics, client.clock.now) if accounts else None
+        informers = [published.informer(client, configuration.namespace)] if published else []
+        backend = KubernetesBackend(client, catalog, metrics, now=client.clock.now, more_informers=informers)
         self._is_synced = backend.is_synced
-        recorder, budgets = recorder_of(configuration, client, metrics), budgets_of(configuration, client, metrics)
+        budgets = (
+            Budgets(
+                client,
+                accounts,
+                published,
+                metrics,
+                namespace=configuration.namespace,
+                departed_owners=backend.view.take_departed_owners,
+            )
+            if accounts and published
+            else None
+        )
         sources: list[ActivitySource] = [WorkspacedActivity(client, workspaced)] if workspaced else []
         if configuration.prometheus:
             sources.append(Prometheus(configuration.prometheus))
@@ -95,11 +112,15 @@ class LoopsProcess:
             replica=configuration.replica,
             points=Efs(configuration.region) if configuration.file_systems else None,
             file_systems=configuration.file_systems,
+            targets=TargetGroup(configuration.region, configuration.target_group)
+            if configuration.target_group
+            else None,
             sources=sources,
             settle=recorder.settle if recorder else None,
             refuse_wake=budgets.refuse_wake if budgets else None,
             workspace_snapshot=backend.existing_workspaces,
-            workspaced=workspaced is not None,
+            workspaced=workspaced,
+            resizer=backend.resizer,
         )
         loops = [*serialized([*loops_of(context), *loops_with_ledger(context, metrics, recorder, budgets)])]
         scheduler = Scheduler(loops, lambda: leader.is_leader() and not self.stop.is_set(), metrics)

@@ -8,10 +8,11 @@ at a random candidate, so that those whose requests always fail do not block the
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from datetime import datetime
 
-from agentenv.core.lifecycle.deadline import EndDecision, end_decision
+from agentenv.core.classes.names import namespace as namespace_of_class
+from agentenv.core.lifecycle.deadline import EndDecision, end_decision, timeout_is_over
 from agentenv.core.lifecycle.idle import Activity, IdleDecision, idle_decision
 from agentenv.core.lifecycle.limits import Limits
 from agentenv.core.lifecycle.wake import wake_decision
@@ -29,6 +30,8 @@ from agentenv.service.workspaces.suspend import clear_wake_time, resume, sandbox
 # queries.
 MOST = 50
 AGE = 20.0
+# Children are ended so many seconds after their parent.
+PARENT_GRACE = 300.0
 _NONE = Limits()
 
 
@@ -88,13 +91,34 @@ async def wake_due(context: Context, should_continue: ShouldContinue) -> PassRes
 
 
 async def end_expired(context: Context, should_continue: ShouldContinue) -> PassResult:
-    """End expired workspaces: suspend them at their deadline, delete them at the end of their class's lifetime."""
+    """End expired workspaces: suspend them at their deadline, delete them at the end of their class's lifetime.
+
+    Children whose parent is gone are deleted too.
+    """
     limits = await context.limits()
+    gone = await _gone_parents(context, limits)
 
     def decision_of(workspace: Workspace) -> EndDecision:
         class_limits = limits.get(workspace.class_name, _NONE)
-        return end_decision(workspace, class_limits, context.clock.now())
+        return end_decision(workspace, class_limits, context.clock.now(), parent_is_gone=workspace.parent in gone)
 
+    return await _end(context, should_continue, decision_of)
+
+
+async def end_timed_out(context: Context, should_continue: ShouldContinue) -> PassResult:
+    """End workspaces whose timeout is over. It needs no limits of classes, so that it can run every few seconds."""
+
+    def decision_of(workspace: Workspace) -> EndDecision:
+        now = context.clock.now()
+        over = context.clock.known and timeout_is_over(workspace, now)
+        return end_decision(workspace, _NONE, now) if over else EndDecision("nothing", "its end is in the future")
+
+    return await _end(context, should_continue, decision_of)
+
+
+async def _end(
+    context: Context, should_continue: ShouldContinue, decision_of: Callable[[Workspace], EndDecision]
+) -> PassResult:
     candidates = [
         workspace for workspace in await context.recent_workspaces(AGE) if decision_of(workspace).do != "nothing"
     ]
@@ -111,6 +135,26 @@ async def end_expired(context: Context, should_continue: ShouldContinue) -> Pass
         return False
 
     return await _each(context, should_continue, _each_of(_rotated(candidates, context.clock.now())), end_one)
+
+
+async def _gone_parents(context: Context, classes: Iterable[str]) -> set[str]:
+    """Return the parents of workspaces that have no claim in any class, and had none for a while.
+
+    A parent that moves to another class has none for a moment.
+    """
+    workspaces = await context.recent_workspaces(AGE)
+    existing = {workspace.id for workspace in workspaces}
+    missing = {workspace.parent for workspace in workspaces if workspace.parent} - existing
+    now = context.monotonic()
+    context.missing_parents = {parent: context.missing_parents.get(parent, now) for parent in missing}
+    overdue = [parent for parent, since in context.missing_parents.items() if now - since >= PARENT_GRACE]
+    gone: set[str] = set()
+    for parent in overdue[:MOST]:
+        # The cache may lack it
+        claims = [await context.api.find(CLAIMS, parent, namespace_of_class(name)) for name in classes]
+        if not any(claims):
+            gone.add(parent)
+    return gone
 
 
 def _acts(workspace: Workspace, now: datetime) -> bool:

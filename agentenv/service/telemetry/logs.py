@@ -27,6 +27,7 @@ _SECRET_NAMES = re.compile(
 _NOT_SECRET_NAMES = re.compile(r"(name|kind|type|id|count|seconds|ref|refs|reference|expires|audience)$", re.IGNORECASE)
 _SECRET_SHAPES = re.compile(
     r"eyJ[\w-]{6,}\.[\w-]{6,}\.[\w-]*"  # a JSON Web Token
+    r"|\be2b_[0-9a-f]{20,}"  # an API key
     r"|\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"  # the id of an access key
     r"|(?i:\b(?:bearer|basic)\s+)[\w.~+/=-]{8,}"
     r"|(?i:\b(?:aws_secret_access_key|aws_session_token|password|secret|token)\s*[=:]\s*)[^\s,;\"'}]{6,}"

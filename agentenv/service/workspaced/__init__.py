@@ -1,1 +1,1 @@
-"""What the service has to do with workspaced, the program inside sandboxes: its keys, tokens for it, and its status."""
+"""The service's side of workspaced, the program inside sandboxes: its keys, tokens and status."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from agentenv.core.lifecycle.idle import Activity
 from agentenv.service.kube.client import PODS, KubeApi
-from agentenv.service.workspaced.client import WorkspacedClient, WorkspacedError, address_of
+from agentenv.service.workspaced.client import WorkspacedClient, WorkspacedError, endpoint_of
 
 if TYPE_CHECKING:
     from agentenv.core.lifecycle.limits import Limits
@@ -45,12 +45,12 @@ class WorkspacedActivity:
 
     async def _activity(self, workspace: Workspace, now: datetime) -> Activity | None:
         pod = await self._api.find(PODS, workspace.sandbox, workspace.namespace) if workspace.sandbox else None
-        address = address_of(pod) if pod is not None else None
-        if address is None:
+        endpoint = endpoint_of(pod) if pod is not None else None
+        if endpoint is None:
             # Another daemon, none, or a release without: this source has nothing to say, and others decide.
             return Activity(self.name)
         try:
-            status = await self._client.status(address)
+            status = await self._client.status(endpoint)
         except WorkspacedError:
             return None
         at = now if status.busy else now - timedelta(seconds=status.idle_seconds)

@@ -1,16 +1,19 @@
-"""A client of workspaced in one pod: its status, and the end of a session."""
+"""A client of workspaced in one pod: its status and memory, and the end of a session."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 from urllib.parse import quote
 
 import httpx2
 
+from agentenv.core.classes.names import CLAIM_UID_LABEL
 from agentenv.core.classes.pods.daemon import WORKSPACED
 from agentenv.core.values.object_fields import Document, number, rows, section, text
+from agentenv.service.workspaces.backend_protocol import Endpoint
 
 CONTROL = "control"
 TOKEN_HEADER = "X-Workspace-Token"  # noqa: S105 - its name
@@ -24,34 +27,20 @@ class WorkspacedError(Exception):
 
 
 @dataclass(frozen=True)
-class PodAddress:
-    """Where the workspaced of a pod is reached."""
-
-    uid: str
-    address: str
-    port: int
-
-    @property
-    def url(self) -> str:
-        """Return the base of its URLs."""
-        host = f"[{self.address}]" if ":" in self.address else self.address
-        return f"http://{host}:{self.port}"
-
-
-@dataclass(frozen=True)
 class Status:
-    """What workspaced knows of the use of its sandbox."""
+    """The activity of a sandbox as workspaced reports it."""
 
     idle_seconds: float
     busy: bool
 
 
-def address_of(pod: Document) -> PodAddress | None:
-    """Return the address of the workspaced of a pod; None for a pod without one, or without an address yet."""
+def endpoint_of(pod: Document) -> Endpoint | None:
+    """Return where the workspaced of a pod is reached; None for a pod without one, or without an address yet."""
     ports = [port for container in rows(section(pod, "spec"), "containers") for port in rows(container, "ports")]
-    uid, address = text(section(pod, "metadata"), "uid"), text(section(pod, "status"), "podIP")
+    metadata, address = section(pod, "metadata"), text(section(pod, "status"), "podIP")
+    uid, claim_uid = text(metadata, "uid"), text(section(metadata, "labels"), CLAIM_UID_LABEL)
     port = next((number(port, "containerPort") for port in ports if text(port, "name") == WORKSPACED), 0)
-    return PodAddress(uid, address, port) if port and uid and address else None
+    return Endpoint(uid, claim_uid, address, port) if port and uid and address else None
 
 
 class Signer(Protocol):
@@ -74,9 +63,9 @@ class WorkspacedClient:
         """Close its connections."""
         await self._client.aclose()
 
-    async def status(self, pod: PodAddress) -> Status:
+    async def status(self, pod: Endpoint) -> Status:
         """Return how long nothing has happened in a sandbox, and whether a job asks to be left running."""
-        document = await self._request("GET", pod, "/status")
+        document = await self.request("GET", pod, "/status")
         idle, busy = document.get("idle_seconds"), document.get("busy")
         if not isinstance(busy, bool) or not isinstance(idle, int | float) or isinstance(idle, bool):
             raise WorkspacedError("its status cannot be read")
@@ -84,25 +73,37 @@ class WorkspacedClient:
             raise WorkspacedError("its status cannot be read")
         return Status(float(idle), busy)
 
-    async def end_session(self, pod: PodAddress, session: str) -> None:
-        """Cancel what runs in a session, and have its tokens refused."""
-        await self._request("POST", pod, f"/sessions/{quote(session, safe='')}/end")
+    async def used_memory(self, pod: Endpoint) -> int:
+        """Return the bytes of memory that a sandbox uses, without what its kernel can free."""
+        used = (await self.request("GET", pod, "/metrics")).get("mem_used")
+        if not isinstance(used, int) or isinstance(used, bool) or used < 0:
+            raise WorkspacedError("its metrics cannot be read")
+        return used
 
-    async def _request(self, method: str, pod: PodAddress, path: str) -> dict[str, Any]:
-        token = await self._signer.sign(pod_uid=pod.uid, scope=CONTROL)
+    async def end_session(self, pod: Endpoint, session: str) -> None:
+        """Cancel what runs in a session, and have its tokens refused."""
+        await self.request("POST", pod, f"/sessions/{quote(session, safe='')}/end")
+
+    async def request(
+        self, method: str, pod: Endpoint, path: str, body: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Send a request for control, and return the document of its response."""
+        token = await self._signer.sign(pod_uid=pod.pod_uid, scope=CONTROL)
         try:
-            async with self._client.stream(method, pod.url + path, headers={TOKEN_HEADER: token}) as response:
-                body = bytearray()
+            async with self._client.stream(
+                method, f"http://{pod.destination}{path}", headers={TOKEN_HEADER: token}, json=body
+            ) as response:
+                content = bytearray()
                 async for chunk in response.aiter_bytes():
-                    body += chunk
+                    content += chunk
                     # What runs in a sandbox may have taken over its port.
-                    if len(body) > _MAX_BYTES:
+                    if len(content) > _MAX_BYTES:
                         raise WorkspacedError("its response is too large")
         except httpx2.HTTPError as failure:
             raise WorkspacedError(f"it does not answer: {type(failure).__name__}") from failure
         if not response.is_success:
             raise WorkspacedError(f"it refused with {response.status_code}")
-        return _object(bytes(body)) if body else {}
+        return _object(bytes(content)) if content else {}
 
 
 def _object(body: bytes) -> dict[str, Any]:

@@ -7,15 +7,18 @@ one goes on; until then it signs nothing.
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
 from agentenv.core.classes.pods.daemon import KEYS, KEYS_FILE
-from agentenv.core.service.rbac import SIGNING_KEYS
+from agentenv.core.service.rbac import GATEWAY_SECRETS, SIGNING_KEYS
 from agentenv.core.values.object_fields import required, section, text
+from agentenv.service.gateway.sealing import ENTRY_KEY, new_secrets, secrets_of
+from agentenv.service.gateway.sealing import rotated as rotated_secrets
+from agentenv.service.gateway.sealing import to_text as secrets_to_text
 from agentenv.service.kube.client import CONFIGURATIONS, NAMESPACES, SECRETS, Document, KubeApi, KubeApiError
 from agentenv.service.loops.scheduler import PassResult, ShouldContinue
 from agentenv.service.workspaced.keys import SigningKey, UnreadableKeysError, from_text, jwks, rotated, to_text
@@ -27,20 +30,34 @@ if TYPE_CHECKING:
 async def maintain_keys(context: Context, should_continue: ShouldContinue) -> PassResult:
     """Rotate the keys where it is time, and publish them in every class with workspaced."""
     api, now = context.api, context.clock.now()
+    await _maintain_gateway_secrets(api, context.namespace, now)
     secret = await api.find(SECRETS, SIGNING_KEYS, context.namespace)
     keys = keys_of(secret)
     rotated_keys = rotated(keys, now)
     if rotated_keys != keys:
-        secret = await _store(api, context.namespace, secret, rotated_keys)
+        secret = await _store(api, context.namespace, SIGNING_KEYS, secret, {KEYS_FILE: to_text(rotated_keys)})
     if secret is None:
         # Another replica was quicker, and this one no longer leads.
         return PassResult()
     steps, failures = await _publish(api, jwks(rotated_keys), should_continue)
     unpublished = [key for key in rotated_keys if key.published is None]
     if unpublished and should_continue() and not failures:
-        await _store(api, context.namespace, secret, _with_date(rotated_keys, now))
+        dated = {KEYS_FILE: to_text(_with_date(rotated_keys, now))}
+        await _store(api, context.namespace, SIGNING_KEYS, secret, dated)
         steps += 1
     return PassResult(steps, failures=tuple(failures))
+
+
+async def _maintain_gateway_secrets(api: KubeApi, namespace: str, now: datetime) -> None:
+    """Create the secrets of the gateway, and rotate the keys of its cookies where it is time."""
+    secret = await api.find(SECRETS, GATEWAY_SECRETS, namespace)
+    secrets = secrets_of(secret)
+    if secret is not None and secrets is None:
+        # They are not replaced: every access token would change.
+        return
+    current = new_secrets(now) if secrets is None else rotated_secrets(secrets, now)
+    if current != secrets:
+        await _store(api, namespace, GATEWAY_SECRETS, secret, {ENTRY_KEY: secrets_to_text(current)})
 
 
 def keys_of(secret: Document | None) -> tuple[SigningKey, ...]:
@@ -57,12 +74,14 @@ def _with_date(keys: Sequence[SigningKey], now: datetime) -> list[SigningKey]:
     return [key if key.published else replace(key, published=now) for key in keys]
 
 
-async def _store(api: KubeApi, namespace: str, secret: Document | None, keys: Sequence[SigningKey]) -> Document | None:
-    """Write the keys; None where another replica was quicker."""
-    data = {KEYS_FILE: base64.b64encode(to_text(keys).encode()).decode()}
+async def _store(
+    api: KubeApi, namespace: str, name: str, secret: Document | None, content: Mapping[str, str]
+) -> Document | None:
+    """Write a Secret; None where another replica was quicker."""
+    data = {key: base64.b64encode(text_.encode()).decode() for key, text_ in content.items()}
     if secret is not None:
         return await api.patch(SECRETS, secret, {"data": data})
-    metadata = {"name": SIGNING_KEYS, "namespace": namespace}
+    metadata = {"name": name, "namespace": namespace}
     return await api.create(SECRETS, {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data})
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
@@ -14,6 +16,7 @@ from agentenv.service.kube.client import SECRETS, KubeApi
 from agentenv.service.workspaced.keys import SigningKey, signing_key
 from agentenv.service.workspaced.publish import keys_of
 
+_LOG = logging.getLogger(__name__)
 # workspaced accepts no longer ones.
 LIFETIME = timedelta(seconds=60)
 # How long the keys are not read again: shorter than a key is published before it signs.
@@ -48,15 +51,28 @@ class TokenSigner:
         self._api, self._namespace, self._now = api, namespace, now
         self._monotonic = monotonic
         self._keys: Sequence[SigningKey] = ()
-        self._read: float | None = None
+        self._read = float("-inf")
+        self._reading: asyncio.Task[None] | None = None
 
     async def sign(self, *, pod_uid: str, scope: str, claim_uid: str = "", session: str = "") -> str:
         """Return a token for a pod; raise `NoSigningKeyError` where there is no key yet."""
-        if not self._keys or self._read is None or self._monotonic() - self._read > _REREAD_SECONDS:
-            self._keys = keys_of(await self._api.find(SECRETS, SIGNING_KEYS, self._namespace))
-            self._read = self._monotonic()
+        if self._monotonic() - self._read > _REREAD_SECONDS and self._reading is None:
+            self._reading = asyncio.create_task(self._read_keys())
+            self._reading.add_done_callback(self._end_read)
+        if not self._keys and self._reading is not None:
+            # Later reads run in the background: no token waits for an API server that hangs.
+            await asyncio.shield(self._reading)
         now = self._now()
         key = signing_key(self._keys, now)
         if key is None:
             raise NoSigningKeyError("no signing key exists yet")
         return sign_token(key, now, pod_uid=pod_uid, scope=scope, claim_uid=claim_uid, session=session)
+
+    async def _read_keys(self) -> None:
+        self._keys = keys_of(await self._api.find(SECRETS, SIGNING_KEYS, self._namespace))
+        self._read = self._monotonic()
+
+    def _end_read(self, task: asyncio.Task[None]) -> None:
+        self._reading = None
+        if not task.cancelled() and (failure := task.exception()) is not None:
+            _LOG.warning("the signing keys cannot be read", extra={"facts": {"why": repr(failure)}})

@@ -14,7 +14,8 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from agentenv.core.classes.names import CLAIM_UID_LABEL, CONSTRAINTS, USER_LABEL
+from agentenv.core.classes.names import CLAIM_UID_LABEL, CONSTRAINTS, USER_LABEL, WORKSPACE_LABEL
+from agentenv.core.classes.sizes import SMALL
 from agentenv.core.values.timestamps import format_timestamp
 from agentenv.core.workspaces.leases import LeaseRefused, attach_lease, detach_lease
 from agentenv.core.workspaces.records import format_leases, workspace_of_claim, workspace_of_volume, workspace_patch
@@ -37,6 +38,7 @@ from agentenv.service.http.problems import Problem, not_found
 from agentenv.service.kube.client import (
     CLAIMS,
     CONFIGURATIONS,
+    PODS,
     POOLS,
     SANDBOXES,
     VOLUMES,
@@ -45,21 +47,35 @@ from agentenv.service.kube.client import (
     section,
 )
 from agentenv.service.kube.informer import Informer
+from agentenv.service.kube.record_event import claim_reference, record_event
 from agentenv.service.kube.view import ClusterView
 from agentenv.service.telemetry.metrics import Metrics
 from agentenv.service.workspaces.archives import end_session
 from agentenv.service.workspaces.assigned_sandbox import SandboxAssignments
-from agentenv.service.workspaces.backend_protocol import Backend, RestoreCheck
+from agentenv.service.workspaces.backend_protocol import Backend, Endpoint, RestoreCheck
 from agentenv.service.workspaces.create import WorkspaceCreator
 from agentenv.service.workspaces.delete import delete_workspace, shorten_retention
 from agentenv.service.workspaces.events import events_of
+from agentenv.service.workspaces.make_room import Room
 from agentenv.service.workspaces.read import WorkspaceReader
-from agentenv.service.workspaces.restore_protocol import Restorer, refuse_destroyed, restored_class
+from agentenv.service.workspaces.refusals import (
+    lease_refused,
+    no_room_for_size,
+    no_sandbox,
+    refuse_attach,
+    refuse_deleting,
+    refuse_different_request,
+)
+from agentenv.service.workspaces.resize import Resizer
+from agentenv.service.workspaces.restore import target_class
+from agentenv.service.workspaces.restore_protocol import Restorer, refuse_destroyed
 from agentenv.service.workspaces.suspend import resume, suspend
 
 _LOG = logging.getLogger(__name__)
 # Attempts of a request whose object other clients change meanwhile.
 ATTEMPTS = 8
+# Rows of a list between which other requests run: about ten milliseconds.
+SCANNED_AT_ONCE = 4_000
 
 
 class KubernetesBackend(Backend):
@@ -73,25 +89,29 @@ class KubernetesBackend(Backend):
         restorer: Restorer | None = None,
         *,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        more_informers: Sequence[Informer] = (),
     ) -> None:
+        """`more_informers` run with those of workspaces."""
         self._kube, self._catalog, self._metrics, self._now = kube, catalog, metrics, now
         self.view = ClusterView()
         self.reader = WorkspaceReader(kube, self.view, catalog, is_watching=self._watches_complete)
         assignments = SandboxAssignments()
+        self.resizer = Resizer(kube, catalog, now=now)
         self.creator = WorkspaceCreator(
-            kube, self.view, catalog, self.reader, metrics, assignments=assignments, now=now
+            kube, self.view, catalog, self.reader, metrics, assignments=assignments, resizer=self.resizer, now=now
         )
-        self._restorer = restorer
+        self._restorer, self._room = restorer, Room(kube)
         view = self.view
         # By these two caches it is known which workspaces exist, and whose data is retained.
         self._volumes = Informer(kube, VOLUMES, view.put_volume, view.drop_volume)
         self._workspace_informers = [
-            Informer(kube, CLAIMS, view.put_claim, view.drop_claim, labels=USER_LABEL),
+            Informer(kube, CLAIMS, view.put_claim, view.drop_claim, labels=USER_LABEL, on_list=view.set_listing),
             self._volumes,
         ]
         self._informers = [
             *self._workspace_informers,
             Informer(kube, SANDBOXES, assignments.put, assignments.drop, labels=CLAIM_UID_LABEL, metadata_only=True),
+            Informer(kube, PODS, view.put_pod, view.drop_pod, labels=WORKSPACE_LABEL),
             Informer(kube, POOLS, view.put_pool, view.drop_pool),
             Informer(
                 kube,
@@ -100,6 +120,7 @@ class KubernetesBackend(Backend):
                 view.drop_constraints,
                 fields=f"metadata.name={CONSTRAINTS}",
             ),
+            *more_informers,
         ]
 
     async def run(self) -> None:
@@ -145,7 +166,8 @@ class KubernetesBackend(Backend):
             if volume is not None:
                 refuse_destroyed(volume, request.id)
             if volume is not None and existing is None and self._restorer is not None:
-                _refuse_different_request(workspace_of_volume(volume), request)
+                if (deleted := workspace_of_volume(volume)) is not None:
+                    refuse_different_request(deleted, request)
                 return await self._restore_deleted(volume, wait, before_restore)
         return await self.creator.create(request, wait, existing=existing, warm_only=warm_only)
 
@@ -158,6 +180,17 @@ class KubernetesBackend(Backend):
         """Return a workspace from the cache of this replica."""
         return self.view.find(id_)
 
+    def endpoint(self, id_: str) -> Endpoint | None:
+        """Return where the workspaced of a running workspace is reached, from the cache of this replica."""
+        return self.view.endpoint(id_)
+
+    async def reachable(self, id_: str, *, wait: float) -> Endpoint | None:
+        """Return the endpoint of a workspace once it can be reached."""
+        deadline = time.monotonic() + wait
+        while (endpoint := self.view.endpoint(id_)) is None and (left := deadline - time.monotonic()) > 0:
+            await self.view.wait_for_change(id_, left)
+        return endpoint
+
     async def settled(self, id_: str, *, wait: float) -> Workspace | None:
         """Return a workspace once it is neither being created nor being deleted."""
         workspace = await self.reader.settled(id_, wait)
@@ -166,16 +199,26 @@ class KubernetesBackend(Backend):
     async def list(self, chosen: Filter, *, limit: int, after: str | None = None) -> Page:
         """Return a page of workspaces by id."""
         self._require_synced()
-        return self.view.list(chosen, limit, after)
+        for page in self.view.scan(chosen, limit, after, SCANNED_AT_ONCE):
+            if page is not None:
+                return page
+            # A filter that matches few of a hundred thousand must not delay other requests.
+            await asyncio.sleep(0)
+        raise AssertionError("a scan ends with a page")
 
     async def update(self, id_: str, changes: Changes, *, wait: float) -> CreateResult:
         """Change a workspace's settings; another class creates it again on the same data."""
 
         def build_changes(workspace: Workspace) -> Document:
-            _refuse_deleting(workspace)
+            refuse_deleting(workspace)
             return workspace_patch(workspace, changes)
 
         workspace = await self._merge_claim(id_, build_changes)
+        began = time.monotonic()
+        if changes.size is not UNSET and changes.class_name in {UNSET, workspace.class_name}:
+            workspace = await self.resizer.resize(workspace, wait)
+            if workspace.size != (changes.size or SMALL):
+                raise no_room_for_size(workspace, changes.size)
         if changes.class_name is UNSET or changes.class_name == workspace.class_name:
             return CreateResult(workspace, ready=workspace.state == "running", existed=True)
         if self._restorer is None:
@@ -183,8 +226,8 @@ class KubernetesBackend(Backend):
                 "refused", "a workspace cannot change its class here", "create another workspace of that class"
             )
         of_class = self._catalog.get(str(changes.class_name))
+        self.creator.limits.check_class(workspace, of_class.name)
         claim = await self._claim(id_)
-        began = time.monotonic()
         moved = await self._restorer.change_class(claim, of_class)
         ready = await self.reader.ready(moved, wait - (time.monotonic() - began))
         return await self.creator.report(of_class, ready, self._restorer.choice("moved"), began)
@@ -225,7 +268,7 @@ class KubernetesBackend(Backend):
             claim, workspace = await self._existing(id_)
             outcome = await suspend(self._kube, claim, because)
             if outcome == "no-sandbox":
-                raise _no_sandbox(id_)
+                raise no_sandbox(id_)
             if outcome != "overtaken":
                 if outcome == "done":
                     self._metrics.suspended(workspace.class_name, because)
@@ -240,12 +283,21 @@ class KubernetesBackend(Backend):
             if volume is None:
                 raise not_found("workspace")
             return await self._restore_deleted(volume, wait, before_restore)
+        _, workspace = await self._existing(id_)
+        of_class = self._catalog.classes.get(workspace.class_name)
+        if workspace.state != "suspended" or of_class is None:
+            return await self._resume(id_, wait)
+        began = time.monotonic()
+        await self._room.make(of_class, workspace.size, wait)
+        return await self._resume(id_, wait - (time.monotonic() - began))
+
+    async def _resume(self, id_: str, wait: float) -> CreateResult:
         began = time.monotonic()
         for attempt in range(ATTEMPTS):
             claim, workspace = await self._existing(id_)
             outcome = await resume(self._kube, claim, self._now(), requested=True)
             if outcome == "no-sandbox":
-                raise _no_sandbox(id_)
+                raise no_sandbox(id_)
             if outcome != "overtaken":
                 _, current = await self._existing(id_)
                 if workspace.state == "running" and outcome == "already":
@@ -259,21 +311,11 @@ class KubernetesBackend(Backend):
         """Add or renew a lease."""
 
         def build_changes(workspace: Workspace) -> Document:
-            if workspace.state != "running":
-                raise Problem(
-                    "wrong-state",
-                    f"{workspace.id} is {workspace.state}",
-                    "resume it first: POST to its /resume"
-                    if workspace.state == "suspended"
-                    else "wait until it is running",
-                    retry_after=None if workspace.state == "suspended" else 2,
-                )
+            refuse_attach(workspace)
             try:
                 leases = attach_lease(workspace, lease, self._now())
             except LeaseRefused as error:
-                raise Problem(
-                    "busy", str(error), "wait until the lease is released or expires", retry_after=5
-                ) from None
+                raise lease_refused(error) from None
             annotations = {LEASES: format_leases(leases), LAST_ACTIVE: format_timestamp(self._now())}
             return {"metadata": {"annotations": annotations}}
 
@@ -302,6 +344,11 @@ class KubernetesBackend(Backend):
         if workspace is None:
             raise not_found("workspace")
         return await events_of(self._kube, workspace)
+
+    async def notify(self, id_: str, reason: str, message: str) -> None:
+        """Record an event of a workspace."""
+        claim = await self._claim(id_)
+        await record_event(self._kube, claim_reference(claim), reason, message, self._now(), warning=True)
 
     def count_by_state(self) -> Mapping[tuple[str, str], int]:
         """Return the number of workspaces by class and state."""
@@ -332,7 +379,7 @@ class KubernetesBackend(Backend):
         workspace = workspace_of_claim(claim)
         if workspace is None:
             raise not_found("workspace")
-        _refuse_deleting(workspace)
+        refuse_deleting(workspace)
         return claim, workspace
 
     async def _merge_claim(self, id_: str, build_changes: Callable[[Workspace], Document]) -> Workspace:
@@ -362,8 +409,9 @@ class KubernetesBackend(Backend):
                 "it was deleted, and its data is retained",
                 "use another key: deleted workspaces cannot be restored here",
             )
+        self.creator.limits.check(replace(deleted, state="creating", class_name=target_class(volume)))
         if before is not None:
-            await before(replace(deleted, class_name=restored_class(volume, deleted)))
+            await before(replace(deleted, class_name=target_class(volume)))
         began = time.monotonic()
         restored = await self._restorer.restore(volume, deleted)
         ready = await self.reader.ready(restored, wait - (time.monotonic() - began))
@@ -371,32 +419,13 @@ class KubernetesBackend(Backend):
         return await self.creator.report(of_class, ready, self._restorer.choice("returned"), began)
 
 
-def _refuse_different_request(existing: Workspace | None, request: CreateRequest) -> None:
-    if existing is not None and existing.key != request.fingerprint:
-        raise Problem(
-            "key-reused",
-            f"{existing.id} was created with this key by a different request; it was deleted, and its data is retained",
-            f"restore it by POST to /v1/workspaces/{existing.id}/resume, or use another key",
-            workspace=existing.id,
-        )
-
-
 def _busy(id_: str) -> Problem:
     return Problem("busy", f"other requests keep changing {id_}", "repeat the request", retry_after=1)
-
-
-def _no_sandbox(id_: str) -> Problem:
-    return Problem("wrong-state", f"{id_} has no sandbox yet", "repeat the request when it has one", retry_after=2)
 
 
 async def _back_off(attempt: int) -> None:
     """Wait for a random time, which grows with each attempt, before a retry."""
     await asyncio.sleep(random.random() * 0.02 * 2**attempt)  # noqa: S311 - no secret
-
-
-def _refuse_deleting(workspace: Workspace) -> None:
-    if workspace.state == "deleting":
-        raise Problem("wrong-state", f"{workspace.id} is being deleted", "wait until it is gone", retry_after=2)
 
 
 @contextlib.asynccontextmanager

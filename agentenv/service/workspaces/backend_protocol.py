@@ -7,6 +7,7 @@ refuses an operation by a `Problem`. It does not authorize: its callers do.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
 
@@ -24,6 +25,21 @@ from agentenv.core.workspaces.workspace import (
 
 # Raises a `Problem` where the caller may not have the workspace that would be restored.
 RestoreCheck = Callable[[Workspace], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where the workspaced of a pod is reached, and the claim that the pod belongs to."""
+
+    pod_uid: str
+    claim_uid: str
+    address: str
+    port: int
+
+    @property
+    def destination(self) -> str:
+        """Return the address and the port."""
+        return f"[{self.address}]:{self.port}" if ":" in self.address else f"{self.address}:{self.port}"
 
 
 class Backend(Protocol):
@@ -50,6 +66,14 @@ class Backend(Protocol):
 
     def cached(self, id_: str) -> Workspace | None:
         """Return a workspace from the cache of this replica, which may be a moment old."""
+        ...
+
+    def endpoint(self, id_: str) -> Endpoint | None:
+        """Return where the workspaced of a running workspace is reached, from the cache of this replica."""
+        ...
+
+    async def reachable(self, id_: str, *, wait: float) -> Endpoint | None:
+        """Return the endpoint of a workspace once it can be reached, or None after so many seconds."""
         ...
 
     async def settled(self, id_: str, *, wait: float) -> Workspace | None:
@@ -90,6 +114,10 @@ class Backend(Protocol):
 
     async def events(self, id_: str) -> Sequence[Event]:
         """Return the recent events of a workspace, the latest first."""
+        ...
+
+    async def notify(self, id_: str, reason: str, message: str) -> None:
+        """Record an event of a workspace that its owner sees among its events."""
         ...
 
     def count_by_state(self) -> Mapping[tuple[str, str], int]:

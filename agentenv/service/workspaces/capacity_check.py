@@ -12,14 +12,15 @@ from agentenv.service.http.problems import Problem
 from agentenv.service.kube.client import QUOTAS, KubeClient
 
 if TYPE_CHECKING:
+    from agentenv.config.sections.classes import SizeName
     from agentenv.core.classes.plan import ClassPlan
     from agentenv.service.catalog import Class
 
 
-async def check_quota(kube: KubeClient, of_class: Class) -> None:
+async def check_quota(kube: KubeClient, of_class: Class, size: SizeName) -> None:
     """Raise a `Problem` with the exhausted resources if one more sandbox exceeds the class's quota."""
     quota = await kube.find(QUOTAS, SANDBOX, of_class.namespace)
-    shortages = quota_shortfalls(quota or {}, needs(of_class.plan))
+    shortages = quota_shortfalls(quota or {}, needs(of_class.plan, size))
     if shortages:
         raise Problem(
             "no-room",
@@ -30,9 +31,9 @@ async def check_quota(kube: KubeClient, of_class: Class) -> None:
         )
 
 
-def needs(plan: ClassPlan) -> Amounts:
-    """Return the amounts that one sandbox takes of a class's quota, by resource names of the quota."""
-    pod = pod_resources(plan)
+def needs(plan: ClassPlan, size: SizeName) -> Amounts:
+    """Return the amounts that one sandbox of a size takes of a class's quota, by resource names of the quota."""
+    pod = pod_resources(plan, size)
     amounts: Amounts = {"pods": Decimal(1)}
     amounts |= {f"requests.{name}": value for name, value in pod.requests.items()}
     amounts |= {f"limits.{name}": value for name, value in pod.limits.items() if name != GPU}

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from agentenv.service.kube.client import Document, KubeApi
 from agentenv.service.workspaces.delete import delete_workspace
-from agentenv.service.workspaces.restore import RestoreResult, restore_workspace, retained_volume
+from agentenv.service.workspaces.restore import RestoreResult
 from agentenv.service.workspaces.retain_volume import retain_volume
 
 # The retention of the data, should the restore in the other class fail.
@@ -26,11 +26,3 @@ async def start_class_change(api: KubeApi, claim: Document, to: str, now: dateti
         return RestoreResult(outcome, name, retained.why or "its sandbox has no volume yet")
     deleted = await delete_workspace(api, claim, RETAINED_WHILE_MOVING, now, moving_to=to)
     return RestoreResult("made" if deleted == "done" else "overtaken", name)
-
-
-async def finish_class_change(api: KubeApi, owner: str, workspace: str, to: str) -> RestoreResult:
-    """Restore a workspace in the other class, as soon as its volume is released."""
-    volume = await retained_volume(api, owner, workspace)
-    if volume is None:
-        return RestoreResult("refused", workspace, "it has no retained volume")
-    return await restore_workspace(api, volume, to)

@@ -15,29 +15,41 @@ import time
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from agentenv.core.classes.names import KEPT
+from agentenv.core.classes.names import VOLUME_RETAINED
 from agentenv.core.workspaces import claims
 from agentenv.core.workspaces.records import claim_annotations, owner_labels_on_object, workspace_of_claim
 from agentenv.core.workspaces.workspace import COLD, CreateRequest, CreateResult, Workspace
 from agentenv.service.catalog import Catalog, Class
 from agentenv.service.http.problems import Problem
 from agentenv.service.kube.client import CLAIMS, Document, KubeApiError, KubeClient
+from agentenv.service.kube.shared_calls import SharedCalls
 from agentenv.service.kube.view import ClusterView
+from agentenv.service.kube.workspace_counts import being_created
 from agentenv.service.telemetry import traces
 from agentenv.service.telemetry.metrics import Metrics
 from agentenv.service.workspaces.assigned_sandbox import SandboxAssignments
 from agentenv.service.workspaces.capacity_check import check_quota
 from agentenv.service.workspaces.eager_retention import EagerVolumeRetention, retain_volume
+from agentenv.service.workspaces.owner_limits import OwnerLimits
 from agentenv.service.workspaces.pool_selection import COLD_REASONS, Choice, Pools
 from agentenv.service.workspaces.read import WorkspaceReader
+from agentenv.service.workspaces.refusals import pool_empty, refuse_create_while_deleting, refuse_different_request
+from agentenv.service.workspaces.resize import Resizer
+
+if TYPE_CHECKING:
+    from agentenv.config.sections.classes import SizeName
 
 _LOG = logging.getLogger(__name__)
+# Cold starts of an owner at a time
+MAX_COLD_STARTS = 4
 _MARKS = 5
 # The annotation that the volume is retained is written so many seconds later, when a burst of requests may be over. No
 # caller waits for this write, and it makes the controller reconcile the claim again.
 MARK_AFTER = 5.0
+# How long a caller that polls waits for a node to resize a sandbox; the loop `resizing` goes on.
+RESIZE_SECONDS = 1.0
 
 
 class WorkspaceCreator:
@@ -52,15 +64,18 @@ class WorkspaceCreator:
         metrics: Metrics,
         *,
         assignments: SandboxAssignments,
+        resizer: Resizer,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._kube, self._view, self._catalog, self._reader = kube, view, catalog, reading
         self._metrics, self._clock, self._now = metrics, clock, now
-        self._assignments = assignments
+        self._assignments, self._resizer = assignments, resizer
         self.pools = Pools(view)
         self._background_tasks: set[asyncio.Task[None]] = set()
         self._marking: set[str] = set()  # uids of claims whose annotation is pending
+        self.limits = OwnerLimits(kube, view, catalog)
+        self._retaining = SharedCalls[str | None]()
         self._ending = asyncio.Event()
 
     async def create(
@@ -82,7 +97,10 @@ class WorkspaceCreator:
             return await self._existing(existing, request, wait)
         choice = self.pools.choose(of_class.namespace, request.channel, pool_names)
         if choice.cold:
-            await self._refuse_cold(of_class, choice, warm_only=warm_only)
+            await self._refuse_cold(of_class, choice, request.size, warm_only=warm_only)
+        self.limits.check(_planned(request))
+        if choice.cold:
+            await self._wait_for_own_cold_starts(request, wait)
         document = claim_of(request, choice.pool, self._now())
         async with EagerVolumeRetention(self._kube, self._view, self._assignments) as early:
             with self.pools.reserving(of_class.namespace, choice.pool):
@@ -114,6 +132,8 @@ class WorkspaceCreator:
             return CreateResult(workspace, ready=False, cold=COLD_REASONS.get(choice.cold or ""))
         if workspace.state != "running":
             return CreateResult(workspace, ready=False, cold=COLD_REASONS.get(choice.cold or "") or workspace.why)
+        if workspace.resizing:
+            workspace = await self._resizer.resize(workspace)
         cold = workspace.sandbox == workspace.id
         reason = (choice.cold or "raced") if cold else None
         volume = await self._volume(workspace, early) if of_class.has_homes else None
@@ -131,7 +151,9 @@ class WorkspaceCreator:
         # No caller waits for this annotation; if it fails, the loop that retains all volumes writes it.
         self._in_background(self._mark(workspace, cold_reason, retained=of_class.has_homes))
         return CreateResult(
-            replace(workspace, volume=volume, kept=of_class.has_homes, cold=cold_reason), ready=True, cold=cold_reason
+            replace(workspace, volume=volume, volume_retained=of_class.has_homes, cold=cold_reason),
+            ready=True,
+            cold=cold_reason,
         )
 
     async def _volume(self, workspace: Workspace, early: EagerVolumeRetention | None) -> str | None:
@@ -144,13 +166,17 @@ class WorkspaceCreator:
     async def ensure_retained(self, workspace: Workspace) -> Workspace:
         """Return a workspace as running only once its volume is retained, also to callers that poll for it."""
         of_class = self._catalog.classes.get(workspace.class_name)
-        if workspace.state != "running" or workspace.kept or of_class is None or not of_class.has_homes:
+        if workspace.state == "running" and workspace.resizing:
+            workspace = await self._resizer.resize(workspace, RESIZE_SECONDS)
+        if workspace.state != "running" or workspace.volume_retained or of_class is None or not of_class.has_homes:
             return workspace
-        volume = await retain_volume(self._kube, self._view, workspace)
+        volume = await self._retaining.run(
+            workspace.claim_uid, lambda: retain_volume(self._kube, self._view, workspace)
+        )
         if volume is None:
             return replace(workspace, state="creating", why="its volume does not exist yet")
         self._in_background(self._mark(workspace, None, retained=True))
-        return replace(workspace, volume=volume, kept=True)
+        return replace(workspace, volume=volume, volume_retained=True)
 
     async def finish(self) -> None:
         """End the delays of pending annotations, and wait until these are written."""
@@ -162,22 +188,15 @@ class WorkspaceCreator:
         workspace = workspace_of_claim(claim)
         if workspace is None or workspace.owner != request.owner:
             raise Problem("key-reused", "the claim of that name belongs to another owner", "use another key")
-        if workspace.state == "deleting":
-            raise Problem(
-                "wrong-state",
-                f"{workspace.id} is being deleted",
-                "repeat the request when it is gone: it is restored on its retained data",
-                retry_after=2,
-            )
-        if workspace.key != request.fingerprint:
-            raise Problem(
-                "key-reused",
-                f"{workspace.id} was created with this key by a different request",
-                "repeat the first request, change the workspace by PATCH, or use another key",
-                workspace=workspace.id,
-            )
+        refuse_create_while_deleting(workspace)
+        refuse_different_request(workspace, request)
         if workspace.state == "creating":
             workspace = await self._reader.ready(workspace, wait)
+            if workspace.state == "deleting":
+                raise Problem("busy", "it was deleted while it was created", "repeat the request", retry_after=1)
+            if workspace.state == "creating":
+                # The request that created it may not have seen yet that it deletes it again
+                await self._refuse_other_classes(workspace.id, workspace.namespace)
         if workspace.state == "running":
             of_class = self._catalog.get(workspace.class_name)
             volume = await retain_volume(self._kube, self._view, workspace) if of_class.has_homes else None
@@ -196,7 +215,9 @@ class WorkspaceCreator:
 
     async def _ready_and_unique(self, claim: Document, created: Workspace, wait: float) -> Workspace:
         waiting = asyncio.ensure_future(self._reader.ready(created, wait))
-        checking = asyncio.ensure_future(self._check_other_classes(claim, created.namespace))
+        checking = asyncio.gather(
+            self._check_other_classes(claim, created.namespace), self._check_limits(claim, created)
+        )
         try:
             await asyncio.wait({waiting, checking}, return_when=asyncio.FIRST_EXCEPTION)
             await checking
@@ -206,10 +227,37 @@ class WorkspaceCreator:
             checking.cancel()
 
     async def _check_other_classes(self, claim: Document, namespace: str) -> None:
-        others = await self._reader.claims(claim["metadata"]["name"], beside=namespace)
+        try:
+            await self._refuse_other_classes(claim["metadata"]["name"], namespace)
+        except Problem:
+            await self._kube.delete(CLAIMS, claim, any_version=True)
+            raise
+
+    async def _check_limits(self, claim: Document, created: Workspace) -> None:
+        """Delete a claim that is one too many, by the order in which all replicas created theirs."""
+        if (problem := await self.limits.exceeded(created)) is not None:
+            await self._kube.delete(CLAIMS, claim, any_version=True)
+            raise problem
+
+    async def _wait_for_own_cold_starts(self, request: CreateRequest, wait: float) -> None:
+        """Wait while an owner has many cold starts, so that those of others get the next nodes."""
+        deadline = self._clock() + wait
+        group = being_created(request.owner)
+        while request.task is None and (count := self._view.counts.of(group)) >= MAX_COLD_STARTS:
+            left = deadline - self._clock()
+            if left <= 0:
+                raise Problem(
+                    "too-many-requests",
+                    f"{count} workspaces of this owner are being created, and no warm sandbox is left",
+                    "repeat the request when one of them is ready",
+                    retry_after=5,
+                )
+            await self._view.wait_for_owner(request.owner, left)
+
+    async def _refuse_other_classes(self, id_: str, namespace: str) -> None:
+        others = await self._reader.claims(id_, beside=namespace)
         if not others:
             return
-        await self._kube.delete(CLAIMS, claim, any_version=True)
         other = others[0]["metadata"]
         raise Problem(
             "key-reused",
@@ -219,18 +267,13 @@ class WorkspaceCreator:
             retry_after=1,
         )
 
-    async def _refuse_cold(self, of_class: Class, choice: Choice, *, warm_only: bool) -> None:
+    async def _refuse_cold(self, of_class: Class, choice: Choice, size: SizeName, *, warm_only: bool) -> None:
         if warm_only:
-            raise Problem(
-                "pool-empty",
-                f"{COLD_REASONS[choice.cold or 'empty']}, and the request does not allow a cold start",
-                "repeat the request in a few seconds, or without `start: warm`",
-                retry_after=5,
-            )
-        await check_quota(self._kube, of_class)
+            raise pool_empty(COLD_REASONS[choice.cold or "empty"])
+        await check_quota(self._kube, of_class, size)
 
     async def _mark(self, workspace: Workspace, cold: str | None, *, retained: bool) -> None:
-        annotations = {**({KEPT: "true"} if retained else {}), **({COLD: cold} if cold else {})}
+        annotations = {**({VOLUME_RETAINED: "true"} if retained else {}), **({COLD: cold} if cold else {})}
         if not annotations:
             return
         # Whether a member of a swarm may have been used is decided by this annotation, so it is written at once.
@@ -271,6 +314,18 @@ class WorkspaceCreator:
         self._background_tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
             _LOG.warning("a claim was not annotated: %r", task.exception())
+
+
+def _planned(request: CreateRequest) -> Workspace:
+    return Workspace(
+        request.id,
+        request.owner,
+        request.class_name,
+        request.mode,
+        "creating",
+        task=request.task,
+        limited_teams=request.limited_teams,
+    )
 
 
 def claim_of(request: CreateRequest, pool: str, now: datetime) -> Document:

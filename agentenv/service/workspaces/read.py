@@ -14,6 +14,7 @@ from agentenv.core.workspaces.records import workspace_of_claim, workspace_of_vo
 from agentenv.core.workspaces.workspace import DELETED_AT, Workspace
 from agentenv.service.catalog import Catalog
 from agentenv.service.kube.client import CLAIMS, VOLUMES, Document, KubeClient, section
+from agentenv.service.kube.shared_calls import SharedCalls
 from agentenv.service.kube.view import ClusterView
 
 # A wait reads from the API server after so many seconds without an event: a watch may be broken.
@@ -35,6 +36,8 @@ class WorkspaceReader:
     ) -> None:
         """Create a reader; `is_watching` returns whether the view has all current claims and volumes."""
         self._kube, self._view, self._catalog, self._clock, self._is_watching = kube, view, catalog, clock, is_watching
+        self._shared_reads = SharedCalls[Workspace | None]()
+        self._shared_claims = SharedCalls[Document | None]()
 
     async def claim(self, id_: str) -> Document | None:
         """Return the claim of a workspace, in any class."""
@@ -84,12 +87,18 @@ class WorkspaceReader:
     async def settled(self, id_: str, wait: float) -> Workspace | None:
         """Return a workspace once it is neither being created nor being deleted, or after so many seconds."""
         deadline = self._clock() + wait
-        workspace = await self.get(id_)
+        workspace = await self._shared_reads.run(id_, lambda: self.get(id_))
         while workspace is not None and workspace.state in TRANSITIONAL and (left := deadline - self._clock()) > 0:
+            began = self._clock()
             cached = self._view.find(id_)
-            if cached is None or cached.version == workspace.version or cached.state in TRANSITIONAL:
+            if cached is None or cached.state in TRANSITIONAL or not _newer(cached, workspace):
                 await self._view.wait_for_change(id_, min(left, LOOK_AGAIN))
-            workspace = await self.get(id_)
+                cached = self._view.find(id_)
+            if cached is None or self._clock() - began >= LOOK_AGAIN:
+                # It is gone from the view, or there was no event for a while
+                workspace = await self._shared_reads.run(id_, lambda: self.get(id_))
+            elif cached.claim_uid != workspace.claim_uid or _newer(cached, workspace):
+                workspace = _from_cache(cached)
         return workspace
 
     async def ready(self, created: Workspace, wait: float) -> Workspace:
@@ -100,7 +109,7 @@ class WorkspaceReader:
             cached = self._view.find(created.id)
             if cached is not None and cached.claim_uid == created.claim_uid and _newer(cached, created):
                 if cached.state in {"running", "failed", "deleting"}:
-                    return replace(cached, labels=dict(cached.labels), shared=dict(cached.shared))
+                    return _from_cache(cached)
                 last = cached
             left = deadline - self._clock()
             if left <= 0:
@@ -110,7 +119,10 @@ class WorkspaceReader:
             # No event for a while, or the workspace is gone from the view: read it from the API server.
             removed = cached is not None and self._view.find(created.id) is None
             if removed or self._clock() - before >= LOOK_AGAIN:
-                claim = await self._kube.find(CLAIMS, created.id, created.namespace)
+                claim = await self._shared_claims.run(
+                    (created.id, created.namespace),
+                    lambda: self._kube.find(CLAIMS, created.id, created.namespace),
+                )
                 current = workspace_of_claim(claim) if claim else None
                 if current is None or current.claim_uid != created.claim_uid:
                     return replace(last, state="deleting")
@@ -125,6 +137,10 @@ def _newer(cached: Workspace, created: Workspace) -> bool:
         return int(cached.version) >= int(created.version)
     except ValueError:
         return True
+
+
+def _from_cache(cached: Workspace) -> Workspace:
+    return replace(cached, labels=dict(cached.labels), shared=dict(cached.shared))
 
 
 def _keeps(volume: Document | None, id_: str) -> bool:

@@ -58,7 +58,7 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 
 @dataclass(frozen=True)
 class RestoreResult:
-    """How far a restore got; one that is waiting or overtaken has to be repeated."""
+    """The progress of a restore; one that is waiting or overtaken has to be repeated."""
 
     outcome: Outcome
     claim: str = ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, Protocol
 
-from agentenv.core.lifecycle.restore import MOVING_TO, being_destroyed, seconds_until_gone
+from agentenv.core.lifecycle.restore import being_destroyed, seconds_until_gone
 from agentenv.core.lifecycle.retention import HOLD
 from agentenv.core.workspaces.workspace import Workspace
 from agentenv.service.catalog import Class
@@ -49,8 +49,3 @@ def refuse_destroyed(volume: Document, id_: str) -> None:
         workspace=id_,
         gone_in=seconds,
     )
-
-
-def restored_class(volume: Document, workspace: Workspace) -> str:
-    """Return the class in which a deleted workspace is restored: the one to which it was moving, if any."""
-    return str(section(volume["metadata"], "annotations").get(MOVING_TO) or workspace.class_name)

@@ -21,8 +21,8 @@ from agentenv.service.http.problems import Problem
 from agentenv.service.kube.client import CLAIMS, Document, KubeApi, section
 from agentenv.service.workspaces import change_class as change_class_steps
 from agentenv.service.workspaces.pool_selection import Choice
-from agentenv.service.workspaces.restore import RestoreResult, restore_workspace, retained_volume
-from agentenv.service.workspaces.restore_protocol import refuse_destroyed, restored_class
+from agentenv.service.workspaces.restore import RestoreResult, restore_workspace, retained_volume, target_class
+from agentenv.service.workspaces.restore_protocol import refuse_destroyed
 
 TIMEOUT_SECONDS = 60.0
 PAUSE = 0.1
@@ -43,7 +43,7 @@ class WorkspaceRestorer:
     async def restore(self, volume: Document, workspace: Workspace) -> Workspace:
         """Return the restored workspace of a retained volume."""
         # Each step reads the volume again.
-        return await self._restore_until(workspace.owner, workspace.id, None, restored_class(volume, workspace))
+        return await self._restore_until(workspace.owner, workspace.id, None, target_class(volume))
 
     async def change_class(self, claim: Document, to: Class) -> Workspace:
         """Return the workspace of a claim after it was moved to another class on the same data."""

@@ -15,7 +15,15 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
-from agentenv.core.classes.names import CONSTRAINTS, HOME, KEPT, MODE_LABEL, TASK_LABEL, USER_LABEL, WORKSPACE_LABEL
+from agentenv.core.classes.names import (
+    CONSTRAINTS,
+    HOME,
+    MODE_LABEL,
+    TASK_LABEL,
+    USER_LABEL,
+    VOLUME_RETAINED,
+    WORKSPACE_LABEL,
+)
 from agentenv.core.values.object_fields import owner_uids, required, strings, text
 from agentenv.core.workspaces.records import has_other_owner
 from agentenv.service.kube.client import (
@@ -41,7 +49,7 @@ OWNER_LABELS = (USER_LABEL, WORKSPACE_LABEL, MODE_LABEL, TASK_LABEL)
 # The fields of a claim that a pass needs.
 PROJECTED_FIELDS = (
     *(("metadata", key) for key in ("namespace", "name", "uid", "resourceVersion")),
-    ("metadata", "annotations", KEPT),
+    ("metadata", "annotations", VOLUME_RETAINED),
     *(("spec", "additionalPodMetadata", "labels", key) for key in OWNER_LABELS),
     ("status", "sandbox", "name"),
 )
@@ -144,7 +152,9 @@ async def _retain(cluster: KubeApi, claim: Document, volume: Document) -> Retent
     if changes and not await cluster.patch(VOLUMES, volume, changes):
         return RetentionResult(namespace, name, "overtaken", volume_name, "its volume was changed at the same time")
     is_marked = _is_marked(claim)
-    if not is_marked and not await cluster.patch(CLAIMS, claim, {"metadata": {"annotations": {KEPT: "true"}}}):
+    if not is_marked and not await cluster.patch(
+        CLAIMS, claim, {"metadata": {"annotations": {VOLUME_RETAINED: "true"}}}
+    ):
         return RetentionResult(namespace, name, "overtaken", volume_name, "it was changed at the same time")
     return RetentionResult(namespace, name, "already" if is_marked and not changes else "kept", volume_name)
 
@@ -292,4 +302,4 @@ def owner_labels(claim: Document) -> dict[str, str]:
 
 
 def _is_marked(claim: Document) -> bool:
-    return section(section(claim, "metadata"), "annotations").get(KEPT) == "true"
+    return section(section(claim, "metadata"), "annotations").get(VOLUME_RETAINED) == "true"

@@ -11,9 +11,21 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Literal
 
+from agentenv.core.lifecycle.deadline import deadline_after_resume
 from agentenv.core.values.object_fields import owner_uids, text
-from agentenv.core.values.timestamps import format_timestamp
-from agentenv.core.workspaces.workspace import LAST_ACTIVE, SUSPENDED_BECAUSE, WAKE_AT, Because
+from agentenv.core.values.timestamps import format_timestamp, parse_timestamp
+from agentenv.core.workspaces.records import read_timeout
+from agentenv.core.workspaces.workspace import (
+    CURRENT_SIZE,
+    DEADLINE,
+    LAST_ACTIVE,
+    RESIZING,
+    SIZE,
+    SIZE_PENDING,
+    SUSPENDED_BECAUSE,
+    WAKE_AT,
+    Because,
+)
 from agentenv.service.kube.client import CLAIMS, SANDBOXES, Document, KubeApi, section
 
 RUNNING, SUSPENDED = "Running", "Suspended"
@@ -54,15 +66,26 @@ async def resume(api: KubeApi, claim: Document, now: datetime, *, requested: boo
     """Resume a claim's sandbox, if the claim is still as it was read.
 
     A resume that is `requested` counts as activity, and keeps the time at which the workspace wakes. One of the loops
-    removes that time, which has come.
+    removes that time, which has come. A timeout that is over starts anew.
     """
     sandbox = await sandbox_of(api, claim)
     if sandbox is None:
         return "no-sandbox"
+    annotations = section(claim["metadata"], "annotations")
     changes: dict[str, str | None] = {SUSPENDED_BECAUSE: None, LAST_ACTIVE: format_timestamp(now)}
     if not requested:
         changes[WAKE_AT] = None
-    due = requested or section(claim["metadata"], "annotations").keys() & {SUSPENDED_BECAUSE, WAKE_AT}
+    current = parse_timestamp(annotations.get(DEADLINE))
+    deadline = deadline_after_resume(read_timeout(annotations), current, now)
+    if deadline is not None and deadline != current:
+        changes[DEADLINE] = format_timestamp(deadline)
+    if (
+        section(sandbox, "spec").get("operatingMode") == SUSPENDED
+        and annotations.get(SIZE_PENDING, RESIZING) != RESIZING
+    ):
+        # Its node refused to resize it; the new pod has the size.
+        changes |= {SIZE_PENDING: None, CURRENT_SIZE: annotations.get(SIZE)}
+    due = requested or annotations.keys() & {SUSPENDED_BECAUSE, WAKE_AT}
     if due and not await _annotate(api, claim, changes):
         return "overtaken"
     if section(sandbox, "spec").get("operatingMode") != SUSPENDED:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import logging
-import secrets
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
 from agentenv.core.classes.names import TASK_LABEL
 from agentenv.core.values.object_fields import text
-from agentenv.service.kube.client import EVENTS, KubeApi, KubeApiError
+from agentenv.service.kube.client import EVENTS, KubeApi
+from agentenv.service.kube.record_event import record_event
 
 FAILED, ENDED = "SwarmFailed", "SwarmEnded"
-_LOG = logging.getLogger(__name__)
 
 
-async def record_event(
+async def record_swarm_event(
     cluster: KubeApi,
     namespace: str,
     task: str,
@@ -25,24 +23,9 @@ async def record_event(
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> None:
     """Create an event of a task's pool; a failure is logged only."""
-    at = now().strftime("%Y-%m-%dT%H:%M:%SZ")
-    header = {"apiVersion": "v1", "kind": "Event", "type": "Warning" if reason == FAILED else "Normal"}
-    metadata = {"name": f"{task}.{reason.lower()}.{secrets.token_hex(4)}", "namespace": namespace}
-    event = {
-        **header,
-        "metadata": {**metadata, "labels": {TASK_LABEL: task}},
-        "involvedObject": {"kind": "SandboxWarmPool", "name": task, "namespace": namespace},
-        "reason": reason,
-        "message": message[:1024],
-        "source": {"component": "workspace-service"},
-        "firstTimestamp": at,
-        "lastTimestamp": at,
-        "count": 1,
-    }
-    try:
-        await cluster.create(EVENTS, event)
-    except KubeApiError as refusal:
-        _LOG.warning("an event was not created", extra={"facts": {"why": str(refusal), "task": task}})
+    about = {"kind": "SandboxWarmPool", "name": task, "namespace": namespace}
+    failed = reason == FAILED
+    await record_event(cluster, about, reason, message, now(), warning=failed, labels={TASK_LABEL: task})
 
 
 async def last_failure(cluster: KubeApi, namespaces: Iterable[str], task: str) -> str | None:

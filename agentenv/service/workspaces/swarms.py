@@ -19,7 +19,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
-from agentenv.core.classes.names import KEPT, SANDBOX, TASK_LABEL, USER_LABEL, WORKSPACE_LABEL, namespace
+from agentenv.core.classes.names import SANDBOX, TASK_LABEL, USER_LABEL, VOLUME_RETAINED, WORKSPACE_LABEL, namespace
 from agentenv.core.lifecycle.restore import (
     RETURNING_SINCE,
     being_destroyed,
@@ -30,6 +30,7 @@ from agentenv.core.workspaces.swarms import REQUESTED_COUNT, Swarm, quota_shortf
 from agentenv.core.workspaces.workspace import DELETED_AT, SUSPENDED_BECAUSE
 from agentenv.service.kube.client import (
     CLAIMS,
+    PODS,
     POOLS,
     QUOTAS,
     TEMPLATES,
@@ -53,7 +54,9 @@ CREATE_TIMEOUT = 300.0
 PAUSE = 0.5
 # Attempts to retain the volume of a sandbox, and the pause between them.
 RETAIN_ATTEMPTS, RETAIN_PAUSE = 10, 0.1
-Why = Literal["being-destroyed", "busy", "key-reused", "no-room", "refused", "unavailable"]
+# How often a full quota is read again when nothing is being deleted: it is updated a moment after the last deletion.
+QUOTA_READS = 4
+Why = Literal["being-destroyed", "busy", "key-reused", "no-room", "refused", "too-large", "unavailable"]
 Now = Callable[[], datetime]
 Pause = Callable[[float], Awaitable[None]]
 
@@ -103,11 +106,11 @@ async def _create_whole(
     await _refuse_another_class(cluster, swarm)
     await _refuse_destroyed(cluster, swarm)
     existing = await collect(cluster.list(CLAIMS, swarm.namespace, {TASK_LABEL: swarm.task}))
+    deadline = clock() + timeout
     if not existing:
-        await _check_quota(cluster, swarm)
+        await _wait_for_room(cluster, swarm, lambda: clock() >= deadline, pause)
     creation = _SwarmCreation(cluster, swarm, used=any(_was_used(claim) for claim in existing), now=now, pause=pause)
     try:
-        deadline = clock() + timeout
         while True:
             waiting_for = await creation.create_missing()
             claims = await creation.read_claims()
@@ -354,7 +357,7 @@ def _was_used(claim: Document) -> bool:
 
 def _is_marked_retained(claim: Document) -> bool:
     """Return whether a claim is annotated as retained."""
-    return KEPT in section(section(claim, "metadata"), "annotations")
+    return VOLUME_RETAINED in section(section(claim, "metadata"), "annotations")
 
 
 async def _delete_member(cluster: KubeApi, claim: Document, keep_for: timedelta, now: Now, pause: Pause) -> None:
@@ -429,11 +432,25 @@ async def _refuse_destroyed(cluster: KubeApi, swarm: Swarm) -> None:
             raise SwarmError(message, "key-reused")
 
 
-async def _check_quota(cluster: KubeApi, swarm: Swarm) -> None:
-    quota = await cluster.find(QUOTAS, SANDBOX, swarm.namespace)
-    shortages = quota_shortfalls(quota or {}, swarm.needs)
-    if shortages:
-        raise SwarmError(f"the class has no room for {len(swarm.claims)} more: {'; '.join(shortages)}")
+async def _wait_for_room(cluster: KubeApi, swarm: Swarm, is_over: Callable[[], bool], pause: Pause) -> None:
+    """Refuse a swarm for which the class's quota has no room; wait first for the room of what is being deleted."""
+    unchanged = 0
+    while shortages := quota_shortfalls(await cluster.find(QUOTAS, SANDBOX, swarm.namespace) or {}, swarm.needs):
+        unchanged = 0 if await _is_room_released(cluster, swarm) else unchanged + 1
+        if unchanged > QUOTA_READS or is_over():
+            raise SwarmError(f"the class has no room for {len(swarm.claims)} more: {'; '.join(shortages)}")
+        await pause(PAUSE)
+
+
+async def _is_room_released(cluster: KubeApi, swarm: Swarm) -> bool:
+    """Return whether objects of the class are being deleted; pods of the task without its claims will be."""
+    for kind in (PODS, VOLUME_CLAIMS):
+        async for listed in cluster.list(kind, swarm.namespace):
+            metadata = section(listed, "metadata")
+            deleting = bool(metadata.get("deletionTimestamp"))
+            if deleting or (kind is PODS and text(section(metadata, "labels"), TASK_LABEL) == swarm.task):
+                return True
+    return False
 
 
 def _documents(swarm: Swarm) -> list[tuple[Kind, Document]]:

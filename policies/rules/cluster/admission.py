@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from agentenv.policies.rules.registry import GRAPH, Outcome, fail, objects, resources, rule, unknown
@@ -13,6 +14,7 @@ from agentenv.policies.view.cluster.admission import (
     AdmissionCheck,
     admission_checks,
     mentions_groups,
+    mutations,
 )
 from agentenv.policies.view.fields import Field, scalar
 from agentenv.policies.view.graph import Graph, once_per_graph
@@ -21,9 +23,16 @@ from agentenv.policies.view.tenants.sandbox_namespaces import AGENTS, EXTENSIONS
 
 RELEASE = "kubernetes:helm.sh/v3:Release"
 ENFORCE = "pod-security.kubernetes.io/enforce"
+ENFORCE_VERSION = f"{ENFORCE}-version"
+_VERSION = re.compile(r"v1\.(\d{1,4})")
+# Pod security admission is stable since this minor version, and the restricted standard lost no check since
+OLDEST_STANDARD = 25
 SANDBOXES = frozenset({AGENTS, EXTENSIONS})
 # Resources that create sandboxes at run time, which an admission policy has to check
 CHECKED_RESOURCES = ((EXTENSIONS, "sandboxclaims"), (AGENTS, "sandboxes"))
+
+
+MUTABLE_RESOURCES = (("", "pods"), *CHECKED_RESOURCES, (EXTENSIONS, "sandboxtemplates"))
 
 
 @rule(
@@ -31,13 +40,13 @@ CHECKED_RESOURCES = ((EXTENSIONS, "sandboxclaims"), (AGENTS, "sandboxes"))
     title="Namespaces of sandboxes enforce the restricted Pod Security Standard",
     severity="High",
     why="Pods are created at run time, by the controller and others. The label applies to all of them.",
-    fix="Label the namespace with pod-security.kubernetes.io/enforce: restricted.",
+    fix="Label the namespace with pod-security.kubernetes.io/enforce: restricted, and remove enforce-version.",
     equivalents={"CIS": ("4.2.1",), "Kyverno": ("add-psa-labels",)},
     applies_to=objects("", "Namespace"),
-    defaults="All pods are admitted by default (Kubernetes, pod security admission).",
+    defaults="All pods are admitted by default, and the version is the latest (Kubernetes, pod security admission).",
 )
 def pod_security(namespace: KubernetesObject, graph: Graph) -> Iterator[Outcome]:
-    """Check the label of namespaces with sandboxes."""
+    """Check the level and the version of namespaces with sandboxes."""
     if not any(each.declaration is namespace for each in sandbox_namespaces(graph)):
         return
     level = namespace.labels.at(ENFORCE)
@@ -45,6 +54,14 @@ def pod_security(namespace: KubernetesObject, graph: Graph) -> Iterator[Outcome]
         yield unknown(level)
     elif level.raw != "restricted":
         yield fail(level, "the restricted standard is not enforced in a namespace of sandboxes")
+    version = namespace.labels.at(ENFORCE_VERSION)
+    if namespace.labels.unknown or version.missing or version.raw == "latest":
+        return
+    parsed = _VERSION.fullmatch(version.raw) if isinstance(version.raw, str) else None
+    if parsed is None:
+        yield unknown(version)
+    elif int(parsed[1]) < OLDEST_STANDARD:
+        yield fail(version, f"the standard of v1.{parsed[1]} lacks checks of later versions")
 
 
 @rule(
@@ -135,6 +152,27 @@ def fails_open(item: KubernetesObject, graph: Graph) -> Iterator[Outcome]:
         missing = item.at("spec", "paramRef", "parameterNotFoundAction")
         if missing.raw == "Allow" and _matches_create(item):
             yield fail(missing, "it allows created objects if its parameters are missing")
+
+
+@rule(
+    id="CLU-16",
+    title="Nothing changes sandboxes when they are created",
+    severity="High",
+    why="A mutating webhook or policy can remove what isolates a sandbox, or add a container to it, after all checks of"
+    " this stack.",
+    fix="Exclude namespaces with the label sandbox.users.io/class in its namespaceSelector.",
+    applies_to=GRAPH,
+    defaults="A webhook applies to all namespaces by default (Kubernetes API reference, MutatingWebhook).",
+)
+def mutating_admission(graph: Graph) -> Iterator[Outcome]:
+    """Check which webhooks and policies match pods, sandboxes or claims in a declared namespace of sandboxes."""
+    namespaces = [each.field.at("metadata", "labels") for each in sandbox_namespaces(graph) if each.declaration]
+    for mutation in mutations(graph) if namespaces else ():
+        answers = [mutation.may_change(MUTABLE_RESOURCES, labels) for labels in namespaces]
+        if True in answers:
+            yield fail(mutation.field, "it changes pods, sandboxes or claims in a namespace of sandboxes")
+        elif None in answers:
+            yield unknown(mutation.field, "whether it changes sandboxes is not known yet")
 
 
 def _ignores_errors(policy: Field) -> Iterator[Outcome]:

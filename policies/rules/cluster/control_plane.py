@@ -12,6 +12,7 @@ from agentenv.policies.view.graph import Graph
 
 CLUSTER: Scope[Cluster] = Scope("every EKS cluster", PATHS.__contains__, clusters_in)
 
+KEY = "aws:kms/key:Key"
 LOG_TYPES = ("api", "audit", "authenticator", "controllerManager", "scheduler")
 # The oldest minor version of Kubernetes 1 in standard support (EKS Kubernetes release calendar)
 OLDEST_MINOR = 34
@@ -111,14 +112,19 @@ def authentication_mode(cluster: Cluster, graph: Graph) -> Iterator[Outcome]:
     defaults="A key of AWS by default, since Kubernetes 1.28 (EKS user guide, envelope encryption).",
 )
 def secrets_key(cluster: Cluster, graph: Graph) -> Iterator[Outcome]:
-    """Check that there is a key. An unknown configuration may have none."""
+    """Check that there is a key. An unknown configuration may have none, unless it depends on a key of the stack."""
     key = cluster.at("key")
     if cluster.has_inner_resource(graph):
         return
     if key.missing:
         yield fail(key, "Secrets are not encrypted with a customer managed key")
-    elif key.unknown and cluster.resource.at("encryptionConfig").unknown:
+    elif key.unknown and cluster.resource.at("encryptionConfig").unknown and not _is_from_key(cluster, graph):
         yield unknown(key)
+
+
+def _is_from_key(cluster: Cluster, graph: Graph) -> bool:
+    """Return whether an unknown configuration depends on a key, as that of the eks component does if it has one."""
+    return bool(graph.targets(cluster.resource, "encryptionConfig", KEY))
 
 
 @rule(

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
+from agentenv.core.capabilities.policies.selectors import matches
 from agentenv.policies.rules.registry import GRAPH, Outcome, fail, objects, rule, unknown
 from agentenv.policies.view.fields import Field, is_one_of, scalar
 from agentenv.policies.view.graph import Graph, once_per_graph
 from agentenv.policies.view.resource import KubernetesObject
+from agentenv.policies.view.tenants.namespaces import NAMESPACE_TYPES, SYSTEM
 
 RBAC = "rbac.authorization.k8s.io"
 ASSOCIATION = "aws:eks/accessPolicyAssociation:AccessPolicyAssociation"
 ADMISSION, CERTIFICATES = "admissionregistration.k8s.io", "certificates.k8s.io"
 _WRITE_VERBS = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 _READ_VERBS = frozenset({"get", "list", "watch"})
+_START_VERBS = frozenset({"create", "update", "patch"})
 # Resources that give access to other pods or to more permissions, with the verbs that do
 POD_ACCESS: dict[str, frozenset[str]] = {
     "pods/exec": frozenset({"get", "create"}),
@@ -21,12 +25,14 @@ POD_ACCESS: dict[str, frozenset[str]] = {
     "pods/portforward": frozenset({"get", "create"}),
     "pods/ephemeralcontainers": frozenset({"update", "patch"}),
     "pods/proxy": frozenset({"get", "create", "update", "patch", "delete"}),
+    "services/proxy": frozenset({"get", "create", "update", "patch", "delete"}),
     "nodes/proxy": frozenset({"get", "create", "update", "patch", "delete"}),
     "serviceaccounts/token": frozenset({"create"}),
 }
 # Checked only in cluster-wide roles: most are not namespaced, and Secrets of one namespace may be needed
 CLUSTER_WIDE: dict[tuple[str, str], frozenset[str]] = {
-    ("", "secrets"): _READ_VERBS,
+    # A patch or an update returns the Secret
+    ("", "secrets"): _READ_VERBS | {"update", "patch"},
     (ADMISSION, "validatingwebhookconfigurations"): _WRITE_VERBS,
     (ADMISSION, "mutatingwebhookconfigurations"): _WRITE_VERBS,
     (ADMISSION, "validatingadmissionpolicies"): _WRITE_VERBS,
@@ -35,6 +41,23 @@ CLUSTER_WIDE: dict[tuple[str, str], frozenset[str]] = {
     (ADMISSION, "mutatingadmissionpolicybindings"): _WRITE_VERBS,
     # Approving a request needs both this and its signer; the names of requests are not known in advance
     (CERTIFICATES, "signers"): frozenset({"approve", "sign"}),
+}
+# Likewise, but controllers in namespaces of the platform need them, to create the pods and policies of sandboxes. A
+# created pod or volume has any service account, Secret or access point of its namespace. Labels of a namespace, its
+# policies and runtime classes isolate its pods.
+CONTROLLERS: dict[tuple[str, str], frozenset[str]] = {
+    ("", "pods"): _START_VERBS,
+    ("", "replicationcontrollers"): _START_VERBS,
+    ("apps", "daemonsets"): _START_VERBS,
+    ("apps", "deployments"): _START_VERBS,
+    ("apps", "replicasets"): _START_VERBS,
+    ("apps", "statefulsets"): _START_VERBS,
+    ("batch", "jobs"): _START_VERBS,
+    ("batch", "cronjobs"): _START_VERBS,
+    ("", "persistentvolumes"): frozenset({"create"}),
+    ("", "namespaces"): _WRITE_VERBS - {"create"},
+    ("networking.k8s.io", "networkpolicies"): _WRITE_VERBS,
+    ("node.k8s.io", "runtimeclasses"): _WRITE_VERBS,
 }
 # Signers whose certificates authenticate to Kubernetes
 KUBERNETES_SIGNERS = "kubernetes.io/"
@@ -48,6 +71,8 @@ WILDCARDS: dict[str, frozenset[str]] = {
 # A role with such a label is part of other roles, which any binding may use
 AGGREGATION_PREFIX = f"{RBAC}/aggregate-to-"
 ROLE_TYPES = tuple(f"kubernetes:{RBAC}/v1:{kind}" for kind in ("ClusterRole", "Role"))
+# The label of cluster-admin and the other default roles (Kubernetes documents, RBAC)
+DEFAULT_ROLE_LABELS = {"kubernetes.io/bootstrapping": "rbac-defaults"}
 # The maximum number of cluster admins
 MAX_ADMINS = 5
 ADMIN_POLICIES = ("/AmazonEKSClusterAdminPolicy", "/AmazonEKSAdminPolicy")
@@ -58,8 +83,8 @@ ADMIN_POLICIES = ("/AmazonEKSClusterAdminPolicy", "/AmazonEKSAdminPolicy")
     title="Roles have no wildcards, and no permissions to enter pods or escalate privileges",
     severity="High",
     why="A wildcard includes every kind that is installed later. exec, node proxies and impersonation lead into other"
-    " tenants' sandboxes, or to more permissions. A role that reads the Secrets of all namespaces, approves"
-    " certificates or changes admission policies can bypass them.",
+    " tenants' sandboxes, or to more permissions. A role that reads Secrets or creates pods in all namespaces, approves"
+    " certificates, or changes what isolates pods can bypass them.",
     fix="Name groups, resources and verbs. Grant exec, nodes/proxy, escalate, bind and impersonate only to people, with"
     " access entries. Allow Secrets in one namespace or by resourceNames; name webhooks, admission policies and signers"
     " by resourceNames too.",
@@ -77,7 +102,9 @@ ADMIN_POLICIES = ("/AmazonEKSClusterAdminPolicy", "/AmazonEKSAdminPolicy")
 )
 def powerful_roles(role: KubernetesObject, graph: Graph) -> Iterator[Outcome]:
     """Check each rule. A ClusterRole that is bound only in namespaces counts as a role of these."""
-    cluster_wide = role.kind == "ClusterRole" and not _is_bound_in_namespaces(graph, role)
+    cluster_wide: Mapping[tuple[str, str], frozenset[str]] = {}
+    if role.kind == "ClusterRole" and not _is_bound_in_namespaces(graph, role):
+        cluster_wide = CLUSTER_WIDE if _is_of_platform(graph, role) else {**CLUSTER_WIDE, **CONTROLLERS}
     for row in role.at("rules").elements():
         if row.unknown:
             yield unknown(row)
@@ -91,8 +118,13 @@ def powerful_roles(role: KubernetesObject, graph: Graph) -> Iterator[Outcome]:
                 elif key == "verbs" and is_one_of(element, ESCALATION_VERBS):
                     yield fail(element, f"the role may {element.raw}, which gives it the permissions of others")
         yield from _pod_access(row)
-        if cluster_wide:
-            yield from _cluster_wide(row)
+        yield from _cluster_wide(row, cluster_wide)
+    for selector in role.at("aggregationRule", "clusterRoleSelectors").elements():
+        answers = [matches(selector.raw, labels) for labels in ({}, DEFAULT_ROLE_LABELS)]
+        if True in answers:
+            yield fail(selector, "the role has the permissions of all others, including cluster-admin")
+        elif selector.unknown or selector.holds_unknown():
+            yield unknown(selector)
 
 
 @rule(
@@ -121,28 +153,58 @@ def _is_bound_in_namespaces(graph: Graph, role: KubernetesObject) -> bool:
     labels = role.labels
     if labels.unknown or any(key.startswith(AGGREGATION_PREFIX) for key, _ in labels.entries()):
         return False
-    kinds = {
-        kind
-        for kind, name, urns in _cluster_role_bindings(graph)
-        if role.urn in urns or (name is not None and name == role.name.raw)
-    }
+    kinds = {binding.kind for binding in _cluster_role_bindings(graph) if binding.binds(role)}
     return kinds == {"RoleBinding"} and not any(
-        kind == "ClusterRoleBinding" and name is None and not urns for kind, name, urns in _cluster_role_bindings(graph)
+        binding.kind == "ClusterRoleBinding" and binding.role is None and not binding.urns
+        for binding in _cluster_role_bindings(graph)
     )
 
 
+def _is_of_platform(graph: Graph, role: KubernetesObject) -> bool:
+    """Return whether a ClusterRole is bound to service accounts in namespaces of the platform, and to nobody else."""
+    bindings = [binding for binding in _cluster_role_bindings(graph) if binding.binds(role)]
+    return bool(bindings) and all(binding.of_platform for binding in bindings)
+
+
+@dataclass(frozen=True)
+class _Binding:
+    """A binding of a ClusterRole: the role's name if it is known, and the URNs that it depends on."""
+
+    kind: str
+    role: str | None
+    urns: frozenset[str]
+    of_platform: bool
+
+    def binds(self, role: KubernetesObject) -> bool:
+        """Return whether it binds a role."""
+        return role.urn in self.urns or (self.role is not None and self.role == role.name.raw)
+
+
 @once_per_graph
-def _cluster_role_bindings(graph: Graph) -> list[tuple[str, str | None, frozenset[str]]]:
-    """Return the bindings of ClusterRoles: kind, name of the role if known, and URNs of its dependencies."""
-    bindings: list[tuple[str, str | None, frozenset[str]]] = []
+def _cluster_role_bindings(graph: Graph) -> list[_Binding]:
+    """Return the bindings of ClusterRoles."""
+    bindings: list[_Binding] = []
     for binding in graph.objects(RBAC, "RoleBinding", "ClusterRoleBinding"):
         if binding.at("roleRef", "kind").raw == "Role":
             continue
         name = binding.at("roleRef", "name").raw
         targets = graph.targets(binding.resource, "roleRef", *ROLE_TYPES) if not isinstance(name, str) else []
         urns = frozenset(role.urn for role in targets)
-        bindings.append((binding.kind, name if isinstance(name, str) else None, urns))
+        of_platform = all(
+            subject.at("kind").raw == "ServiceAccount"
+            and _namespace_name(graph, binding, subject.at("namespace")) in SYSTEM
+            for subject in binding.at("subjects").elements()
+        )
+        bindings.append(_Binding(binding.kind, name if isinstance(name, str) else None, urns, of_platform))
     return bindings
+
+
+def _namespace_name(graph: Graph, binding: KubernetesObject, namespace: Field) -> object:
+    """Return a subject's namespace, by the Namespace that an unknown one depends on."""
+    if namespace.known:
+        return scalar(namespace)
+    targets = graph.targets(binding.resource, "subjects", *NAMESPACE_TYPES)
+    return targets[0].at("metadata", "name").raw if len(targets) == 1 else None
 
 
 def _read_all_secrets(row: Field, resource: Field) -> Iterator[Outcome]:
@@ -166,10 +228,10 @@ def _pod_access(row: Field) -> Iterator[Outcome]:
             yield fail(resource, f"the role may use {resource.raw}, which gives access to pods or credentials")
 
 
-def _cluster_wide(row: Field) -> Iterator[Outcome]:
+def _cluster_wide(row: Field, permissions: Mapping[tuple[str, str], frozenset[str]]) -> Iterator[Outcome]:
     verbs = _verbs(row)
     for resource in row.at("resources").elements():
-        for (group, name), dangerous in CLUSTER_WIDE.items():
+        for (group, name), dangerous in permissions.items():
             # A wildcard verb is reported separately
             if not (_is_resource(resource, name) and _has_group(row, group) and dangerous & verbs):
                 continue

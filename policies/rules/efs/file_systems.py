@@ -19,6 +19,15 @@ BACKUP, TARGET, SUBNET = "aws:efs/backupPolicy:BackupPolicy", "aws:efs/mountTarg
 SELECTION: Final = "aws:backup/selection:Selection"
 MOUNT, ROOT = "elasticfilesystem:ClientMount", "elasticfilesystem:ClientRootAccess"
 NFS: Final = (2049, 2049)
+# The only condition keys that EFS enforces for the mounts of NFS clients
+ENFORCED_KEYS: Final = frozenset(
+    {
+        "aws:securetransport",
+        "aws:sourceip",
+        "elasticfilesystem:accesspointarn",
+        "elasticfilesystem:accessedviamounttarget",
+    }
+)
 ALL_ADDRESSES: Final = frozenset({"0.0.0.0/0", "::/0"})
 
 
@@ -52,10 +61,11 @@ def encrypted(system: Resource) -> Iterator[Outcome]:
     equivalents={"AWS": ("EFS documents: using IAM to control file system access",)},
     applies_to=GRAPH,
     defaults="Without a policy, every client that reaches a mount target has full access. With one, the policies of a"
-    " role can also allow it (EFS documents).",
+    " role can also allow it. Of a mount, EFS enforces four condition keys only: a negated condition on another key is"
+    " always met (EFS documents).",
 )
 def mount_policy(graph: Graph) -> Iterator[Outcome]:
-    """Check that everybody is denied, or that each allowing statement has the condition."""
+    """Check that everybody is denied, or that each allowing statement has the condition; and the condition keys."""
     references = {policy: reference(graph, policy, ("fileSystemId",), FILE_SYSTEM) for policy in graph.of_type(POLICY)}
     for system in graph.of_type(FILE_SYSTEM):
         yield from _has_reference(references, system, "has no policy: every client can mount all of it as root")
@@ -79,6 +89,10 @@ def mount_policy(graph: Graph) -> Iterator[Outcome]:
             conditions = (("an access point", denies_no_point), ("TLS", denies_no_tls))
             missing = " and ".join(name for name, is_denied in conditions if not is_denied)
             yield fail(document, f"does not deny mounting without {missing}, which the policies of roles can allow")
+        about_mounts = (each for each in every if each.matches_action(MOUNT) is not False)
+        keys = {condition.key: condition.name for each in about_mounts for condition in each.conditions}
+        for key in sorted(keys.keys() - ENFORCED_KEYS - {"*"}):
+            yield fail(document, f"has a condition on {keys[key]}, which EFS does not enforce for mounts")
         root = [each for each in every if each.allows and each.matches_action(ROOT) is not False]
         if root and not _is_denied(every, ROOT, _is_unconditional):
             yield fail(document, "allows root access of clients")

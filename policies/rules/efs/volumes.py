@@ -13,6 +13,8 @@ from agentenv.policies.view.fields import Field
 from agentenv.policies.view.graph import Graph
 from agentenv.policies.view.references import known_ids
 from agentenv.policies.view.resource import KubernetesObject
+from agentenv.policies.view.tenants.namespaces import EXTENSIONS, find_namespace, namespace_of
+from agentenv.policies.view.tenants.tenants import tenants
 
 EFS_NAME: Final = ".efs."
 
@@ -89,6 +91,39 @@ def storage_class(item: KubernetesObject) -> Iterator[Outcome]:
     elif bits:
         yield fail(mode, "directories are open to users other than their owner and group")
     yield from _encrypted(parameters.at("encryptInTransit"))
+
+
+@rule(
+    id="EFS-13",
+    title="Volumes of sandboxes are no copies of other volumes or snapshots",
+    severity="Critical",
+    why="A claim with a data source gets the files of another claim or snapshot, also of another tenant.",
+    fix="Remove dataSource and dataSourceRef. The service creates copies of an owner's own files.",
+    applies_to=GRAPH,
+    defaults="A new volume is empty (Kubernetes API reference, PersistentVolumeClaimSpec).",
+)
+def copies(graph: Graph) -> Iterator[Outcome]:
+    """Check claims in namespaces of sandboxes, and the templates of claims."""
+    for spec in _claim_specs(graph):
+        for key in ("dataSource", "dataSourceRef"):
+            source = spec.at(key)
+            if source.unknown:
+                yield unknown(source)
+            elif not source.missing:
+                yield fail(source, "the volume is a copy of another one")
+
+
+def _claim_specs(graph: Graph) -> Iterator[Field]:
+    for item in graph.objects("", "PersistentVolumeClaim"):
+        namespace = find_namespace(graph, namespace_of(graph, item))
+        if namespace is not None and namespace.has_tenants:
+            yield item.at("spec")
+    owners = [*(tenant.owner for tenant in tenants(graph)), *graph.objects(EXTENSIONS, "SandboxClaim")]
+    for owner in owners:
+        yield from (row.at("spec") for row in owner.at("spec", "volumeClaimTemplates").elements())
+    for tenant in tenants(graph):
+        for volume in tenant.pod.at("volumes").elements():
+            yield volume.at("ephemeral", "volumeClaimTemplate", "spec")
 
 
 @dataclass(frozen=True)

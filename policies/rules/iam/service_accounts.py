@@ -18,6 +18,8 @@ from agentenv.policies.view.tenants.tenants import service_account_of, tenants
 RBAC: Final = "rbac.authorization.k8s.io"
 API_AUDIENCES: Final = frozenset({"https://kubernetes.default.svc", "kubernetes.default.svc"})
 ALL_ACCOUNTS: Final = "system:serviceaccounts"
+# What service accounts authenticate as, followed by `<namespace>:<name>`
+ACCOUNT_USER: Final = "system:serviceaccount:"
 EVERYBODY: Final = frozenset({"system:authenticated", "system:unauthenticated", ALL_ACCOUNTS})
 # Members of this group bypass all permission checks.
 MASTERS: Final = "system:masters"
@@ -124,12 +126,10 @@ def no_roles(graph: Graph) -> Iterator[Outcome]:
                 yield fail(name, "grants a role to unauthenticated callers")
             elif kind.raw == "Group":
                 yield from _group(graph, name)
-            elif kind.raw == "ServiceAccount":
-                place = here if namespace.missing else scalar(namespace)
-                if namespace.unknown:
-                    yield unknown(namespace)
-                elif (place, scalar(name)) in accounts or _has_tenants(graph, place):
-                    yield fail(subject, "grants a role to a service account of sandboxes")
+            elif kind.raw == "ServiceAccount" and namespace.unknown:
+                yield unknown(namespace)
+            elif (account := _account_of(subject, here)) in accounts or (account and _has_tenants(graph, account[0])):
+                yield fail(subject, "grants a role to a service account of sandboxes")
 
 
 @rule(
@@ -156,7 +156,10 @@ def _default_account(graph: Graph) -> Iterator[Outcome]:
             yield from forbid_boolean(flag, {True, None}, "every pod without a service account has its token")
     for binding in _bindings(graph):
         for subject in binding.at("subjects").elements():
-            if subject.at("kind").raw == "ServiceAccount" and subject.at("name").raw == "default":
+            account = _account_of(subject, None)
+            if subject.at("kind").unknown or subject.at("name").unknown:
+                yield unknown(subject)
+            elif account is not None and account[1] == "default":
                 yield fail(subject, "grants a role to every pod without a service account")
 
 
@@ -173,6 +176,20 @@ def _group(graph: Graph, name: Field) -> Iterator[Outcome]:
         yield fail(name, "names a group that bypasses all permission checks")
     elif _has_tenants(graph, str(name.raw).removeprefix(f"{ALL_ACCOUNTS}:")) and ALL_ACCOUNTS in str(name.raw):
         yield fail(name, "grants a role to all service accounts of a namespace of sandboxes")
+
+
+def _account_of(subject: Field, namespace: object) -> tuple[object, object] | None:
+    """Return the namespace and name of a service account, also if it is named as a user; None for other subjects.
+
+    `namespace` is that of the binding, which applies to a subject without one.
+    """
+    kind, name, place = subject.at("kind"), scalar(subject.at("name")), subject.at("namespace")
+    if kind.raw == "ServiceAccount":
+        return (namespace if place.missing else scalar(place)), name
+    if kind.raw == "User" and isinstance(name, str) and name.startswith(ACCOUNT_USER):
+        where, _, account = name.removeprefix(ACCOUNT_USER).partition(":")
+        return where, account
+    return None
 
 
 def _has_tenants(graph: Graph, name: object) -> bool:
@@ -215,8 +232,8 @@ def _subjects(graph: Graph) -> _Subjects:
     has_unknown = False
     for binding in _bindings(graph):
         for subject in binding.at("subjects").elements():
-            namespace = subject.at("namespace")
-            has_unknown = has_unknown or subject.unknown or namespace.unknown
-            place = namespace_of(graph, binding) if namespace.missing else scalar(namespace)
-            accounts.add((place, scalar(subject.at("name"))))
+            has_unknown = has_unknown or subject.unknown or subject.at("namespace").unknown
+            account = _account_of(subject, namespace_of(graph, binding))
+            if account is not None:
+                accounts.add(account)
     return _Subjects(frozenset(accounts), has_unknown)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
 
+from agentenv.core.pinned_versions import releases
 from agentenv.policies.rules.registry import POD, Outcome, fail, not_applicable, resources, rule, unknown
 from agentenv.policies.view.cluster.images import Image, parse_image
 from agentenv.policies.view.cluster.pods import PodSpec
@@ -12,6 +15,10 @@ from agentenv.policies.view.graph import Graph
 from agentenv.policies.view.iam.statements import one_or_more
 from agentenv.policies.view.resource import Resource
 
+if TYPE_CHECKING:
+    from agentenv.config import Settings
+
+PRIVATE_ECR: Final = re.compile(r"\d{12}\.dkr\.ecr\.[a-z0-9-]+\.amazonaws\.com(\.cn)?$")
 REPOSITORY = "aws:ecr/repository:Repository"
 SCANNING = "aws:ecr/registryScanningConfiguration:RegistryScanningConfiguration"
 # Registries whose tags never change: images are promoted by digest (Kubernetes, registry.k8s.io)
@@ -65,19 +72,33 @@ def _has_fixed_tag(image: Image) -> bool:
     " packs.",
     equivalents={"Kyverno": ("restrict-image-registries",)},
     applies_to=POD,
-    defaults="All registries are allowed if the configuration has no list.",
+    defaults="Without a list in the configuration, images of sandboxes come from private registries of ECR, from those"
+    " of the stack's classes, or are pinned by this package. All registries are allowed for other pods.",
 )
 def registry(pod: PodSpec) -> Iterator[Outcome]:
     """Compare the registry and path of each image with the list."""
     allowed = pod.context.registries
-    if not allowed:
+    if not allowed and not pod.runs_user_code:
         yield not_applicable(pod.root, "no list of registries is configured")
         return
+    prefixes = allowed or default_registries(pod.context.settings)
     for field, image, title in _images(pod):
         if image is None:
             yield unknown(field)
-        elif not any(image.is_in(prefix) for prefix in allowed):
-            yield fail(field, f"the image of {title} comes from {image.registry}, which is not on the list")
+        elif not any(image.is_in(prefix) for prefix in prefixes) and (allowed or not PRIVATE_ECR.match(image.registry)):
+            source = "which is not on the list" if allowed else "and no list of registries is configured"
+            yield fail(field, f"the image of {title} comes from {image.registry}, {source}")
+
+
+def default_registries(settings: Settings | None) -> tuple[str, ...]:
+    """Return the registries of the images of a stack's classes and daemon, and the pinned images."""
+    own: list[str] = []
+    for each in settings.sandbox_classes if settings is not None else ():
+        own += [each.image, *(release.image for release in each.releases)]
+    if settings is not None and settings.service.workspaced:
+        own.append(settings.service.workspaced.image)
+    pinned = (parse_image(name).repository for name in releases().images.values())
+    return (*{parse_image(name).registry for name in own}, *pinned)
 
 
 @rule(

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
+from agentenv.core.capabilities.policies.selectors import matches
 from agentenv.core.capabilities.sets.address_ranges import METADATA, all_addresses, spans
 from agentenv.core.capabilities.sets.boxes import TCP_AND_UDP, VERSIONS, BoxSet, product, union
 from agentenv.core.capabilities.sets.intervals import Intervals
 from agentenv.core.capabilities.sets.pods import ALL_POD_PORTS, NAMESPACE_NAME, PodPorts
 from agentenv.core.capabilities.sets.reach import Bounds
+from agentenv.core.capabilities.unknown_values import UNKNOWN
 from agentenv.policies.rules.registry import GRAPH, Outcome, fail, not_applicable, rule, unknown
 from agentenv.policies.view.cluster.fargate import on_fargate
 from agentenv.policies.view.fields import Field, is_one_of
@@ -23,16 +26,22 @@ from agentenv.policies.view.tenants.forbidden_addresses import (
     resolvers,
 )
 from agentenv.policies.view.tenants.granted import granted_by_settings
+from agentenv.policies.view.tenants.namespaces import Labels, find_namespace
+from agentenv.policies.view.tenants.other_policies import other_policies
 from agentenv.policies.view.tenants.reach import (
+    DIRECTIONS,
     Policy,
     applies_to_tenants,
     is_covered,
+    other_policy,
     policies,
     policies_in,
-    unsupported_policies,
 )
-from agentenv.policies.view.tenants.tenants import tenants, tier_of
+from agentenv.policies.view.tenants.tenants import Tenant, tenants, tier_of
 
+# A name that nothing has, for namespaces and classes that the stack does not declare
+_NAME = "any-other"
+_ANY_NAMESPACE = {NAMESPACE_NAME: _NAME}
 RESOLVER_LABEL = ("pod", "k8s-app")
 CREDENTIALS = product((4,), ("TCP",), spans(METADATA[:1])[4], Intervals.single(80))
 _DNS_ANYWHERE = union([product((version,), TCP_AND_UDP, all_addresses()[version], DNS) for version in VERSIONS])
@@ -60,16 +69,15 @@ def selected_by_policies(graph: Graph) -> Iterator[Outcome]:
         if tenant.owner.kind == "SandboxTemplate" and management.unknown:
             yield unknown(management)
             continue
-        answers = [is_covered(graph, tenant, direction) for direction in ("Egress", "Ingress")]
+        answers = [is_covered(graph, tenant, direction) for direction in DIRECTIONS]
         same = answers[0][0] is answers[1][0]
-        for (answer, doubt), direction in zip(answers, ("egress", "ingress"), strict=True):
+        for (answer, doubt), direction in zip(answers, DIRECTIONS, strict=True):
             if answer:
                 continue
-            others = unsupported_policies(graph)
-            if answer is None or others:
-                yield unknown(doubt or others[0].at("spec"), "whether it selects every sandbox is not known")
+            if (undecided := doubt or other_policy(graph, tenant, direction)) is not None:
+                yield unknown(undecided, "whether it selects every sandbox is not known")
             else:
-                open_directions = "all egress and ingress is" if same else f"all {direction} is"
+                open_directions = "all egress and ingress is" if same else f"all {direction.lower()} is"
                 yield fail(tenant.root, f"no NetworkPolicy selects its pods: {open_directions} allowed")
             if same:
                 break
@@ -92,7 +100,8 @@ def selected_by_policies(graph: Graph) -> Iterator[Outcome]:
 def forbidden_addresses(graph: Graph) -> Iterator[Outcome]:
     """Check each egress rule by itself, because policies only add to each other.
 
-    A policy that may not be for sandboxes must only exclude instance metadata.
+    A policy that may not be for sandboxes must only exclude instance metadata. What a policy of an administrator
+    allows, no NetworkPolicy denies.
     """
     for policy in policies(graph):
         for field, bounds in policy.egress_rules if applies_to_tenants(graph, policy) is None else ():
@@ -100,6 +109,7 @@ def forbidden_addresses(graph: Graph) -> Iterator[Outcome]:
                 yield fail(field, f"allows pods to reach instance metadata ({METADATA[0]})")
             elif bounds.unknown and bounds.most.boxes & CREDENTIALS:
                 yield _doubt(field, bounds)
+    yield from _allowed_by_admins(graph)
     for field, bounds in _egress(graph):
         if bounds.least.boxes & all_forbidden(graph):
             yield fail(field, f"allows sandboxes to reach {forbidden_part(graph, bounds.least.boxes)}")
@@ -108,6 +118,19 @@ def forbidden_addresses(graph: Graph) -> Iterator[Outcome]:
         elif (vpc := possible_vpc(graph)) is not None and vpc[1] & bounds.least.boxes:
             reason = "is not known yet" if vpc[0] else "neither the stack nor the configuration has"
             yield unknown(vpc[0] or field, f"whether a policy reaches the VPC depends on its range, which {reason}")
+
+
+def _allowed_by_admins(graph: Graph) -> Iterator[Outcome]:
+    for policy in other_policies(graph):
+        if not any(policy.may_select(graph, tenant.namespace, tenant.labels) for tenant in tenants(graph)):
+            continue
+        for field, bounds in policy.allowed_egress():
+            if bounds is None:
+                yield fail(field, "allows sandboxes to reach nodes, whatever NetworkPolicies deny")
+            elif bounds.least.boxes & all_forbidden(graph):
+                yield fail(field, f"allows sandboxes to reach {forbidden_part(graph, bounds.least.boxes)}")
+            elif bounds.unknown and bounds.most.boxes & all_forbidden(graph):
+                yield _doubt(field, bounds)
 
 
 @rule(
@@ -198,12 +221,11 @@ def cluster_names(graph: Graph) -> Iterator[Outcome]:
     severity="High",
     why="A selector that matches every namespace lets one tenant reach all others and the platform's pods.",
     fix="Select the namespace by its label kubernetes.io/metadata.name, and the pods by their labels.",
-    equivalents={"Kyverno": ("restrict-networkpolicy-empty-podselector",)},
     applies_to=GRAPH,
     defaults="An empty selector matches everything (Kubernetes API reference, LabelSelector).",
 )
 def every_namespace(graph: Graph) -> Iterator[Outcome]:
-    """Check peers whose selectors are both empty."""
+    """Check whether a peer selects pods of any other namespace, or sandboxes of another one."""
     for policy in _tenant_policies(graph):
         for egress in policy.spec.at("egress").elements() if not policy.default else []:
             for peer in egress.at("to").elements():
@@ -211,12 +233,28 @@ def every_namespace(graph: Graph) -> Iterator[Outcome]:
                     continue
                 if selector.holds_unknown() or peer.at("podSelector").holds_unknown():
                     yield unknown(selector if selector.holds_unknown() else peer.at("podSelector"))
-                elif not _selects_some(selector) and not _selects_some(peer.at("podSelector")):
+                elif _selects(selector, _ANY_NAMESPACE) and _selects(peer.at("podSelector"), {}):
                     yield fail(selector, "selects the pods of every namespace")
+                elif _selects_other_sandboxes(graph, policy, selector, peer.at("podSelector")):
+                    yield fail(selector, "selects sandboxes of other namespaces")
 
 
-def _selects_some(selector: Field) -> bool:
-    return bool([*selector.at("matchLabels").entries(), *selector.at("matchExpressions").elements()])
+def _selects(selector: Field, labels: Labels) -> bool:
+    return selector.missing or matches(selector.raw, labels) is True
+
+
+def _selects_other_sandboxes(graph: Graph, policy: Policy, namespaces: Field, pods: Field) -> bool:
+    """Return whether selectors match a sandbox of another namespace in the stack, or of a class that may be added."""
+    if _selects(namespaces, {**_ANY_NAMESPACE, CLASS_LABEL: _NAME}) and _selects(pods, {CLASS_LABEL: _NAME}):
+        return True
+    return any(_is_other_sandbox(graph, policy, tenant, namespaces, pods) for tenant in tenants(graph))
+
+
+def _is_other_sandbox(graph: Graph, policy: Policy, tenant: Tenant, namespaces: Field, pods: Field) -> bool:
+    space = find_namespace(graph, tenant.namespace)
+    if space is None or policy.namespace in {UNKNOWN, tenant.namespace}:
+        return False
+    return _selects(namespaces, space.labels) and _selects(pods, tenant.labels)
 
 
 def _tenant_policies(graph: Graph) -> Iterator[Policy]:

@@ -1,4 +1,4 @@
-"""NET rules about the VPC CNI add-on, which has to enforce NetworkPolicies."""
+"""NET rules about the VPC CNI add-on, which has to enforce NetworkPolicies, and the gate that waits for it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from agentenv.core.capabilities.from_settings import cluster_facts
+from agentenv.core.classes.pods.network_gate import GATE, probe_addresses, script
 from agentenv.core.values.kubernetes_yaml import ManifestError, values
 from agentenv.policies.rules.registry import GRAPH, Outcome, fail, not_applicable, rule, unknown
-from agentenv.policies.view.fields import UNKNOWN, Field, is_one_of
+from agentenv.policies.view.fields import UNKNOWN, Field, is_one_of, scalar
 from agentenv.policies.view.graph import Graph, once_per_graph
 from agentenv.policies.view.references import reference
 from agentenv.policies.view.resource import Resource
+from agentenv.policies.view.tenants.tenants import tenants
 
 CLUSTER, ADDON = "aws:eks/cluster:Cluster", "aws:eks/addon:Addon"
 # Charts and operators of other network agents
@@ -109,6 +112,41 @@ def ipv4_egress(graph: Graph) -> Iterator[Outcome]:
             yield unknown(family if family.unknown else switch)
         else:
             yield fail(switch if cni.configuration.path else family, "its pods have IPv4 egress without policies")
+
+
+@rule(
+    id="NET-22",
+    title="Sandboxes wait until their network policies are enforced",
+    severity="High",
+    why="A policy is enforced some time after a pod starts. Without the gate, code of users runs before that on a cold"
+    " start, and can get the credentials of the node.",
+    fix=f"Restore the init container `{GATE}` of the class in its templates, as the component SandboxClass creates it.",
+    applies_to=GRAPH,
+    defaults="Only templates of classes in the stack's settings are checked. Classes on Fargate have no gate, nor have"
+    " classes that may reach every address that it could probe.",
+)
+def gate(graph: Graph) -> Iterator[Outcome]:
+    """Check the init containers of templates: the gate, with its own script."""
+    settings = graph.context.settings
+    if settings is None:
+        return
+    here = cluster_facts(settings, api=())
+    gated = {
+        each.name for each in settings.sandbox_classes if probe_addresses(each, here) and each.compute != "fargate"
+    }
+    for tenant in tenants(graph) if gated else ():
+        if tenant.owner.kind != "SandboxTemplate" or tenant.class_name not in {*gated, UNKNOWN}:
+            continue
+        containers = tenant.pod.at("initContainers")
+        found = next((each for each in containers.elements() if each.at("name").raw in (GATE, UNKNOWN)), None)
+        if tenant.class_name is UNKNOWN:
+            yield unknown(containers, "its class is not known yet")
+        elif found is None:
+            yield fail(containers, "its pods have no gate that waits for their network policies")
+        elif found.unknown or found.at("name").unknown or found.at("command").holds_unknown():
+            yield unknown(containers if containers.unknown else found.at("command"))
+        elif [scalar(part) for part in found.at("command").elements()] != ["/bin/sh", "-c", script(), GATE]:
+            yield fail(found.at("command"), "its gate does not wait for their network policies")
 
 
 @once_per_graph

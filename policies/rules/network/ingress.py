@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from agentenv.core.capabilities.cluster_facts import CLASS_LABEL, DAEMON_PORT, GATEWAY, SERVICE_LOOPS, WORKSPACE_SERVICE
+from agentenv.core.capabilities.policies.effective_policy import Direction
 from agentenv.core.capabilities.policies.selectors import matches
 from agentenv.core.capabilities.sets.address_ranges import all_addresses, is_open_range, parse_network
 from agentenv.core.capabilities.sets.boxes import VERSIONS, product, union
 from agentenv.core.capabilities.sets.intervals import Intervals
 from agentenv.core.capabilities.sets.pods import ALL_PODS, NAMESPACE_NAME, pod_ports_of
 from agentenv.core.capabilities.sets.reach import Reach
-from agentenv.core.capabilities.unknown_values import UNKNOWN
+from agentenv.core.capabilities.unknown_values import UNKNOWN, Unknown
 from agentenv.core.classes.pods.daemon import WORKSPACED
 from agentenv.policies.rules.registry import GRAPH, Outcome, fail, not_applicable, rule, unknown
 from agentenv.policies.view.cluster.fargate import on_fargate
@@ -21,7 +22,9 @@ from agentenv.policies.view.graph import Graph
 from agentenv.policies.view.resource import KubernetesObject
 from agentenv.policies.view.tenants.forbidden_addresses import node_and_pod_addresses, possible_vpc
 from agentenv.policies.view.tenants.namespaces import Labels, Namespace, find_namespace, namespace_of, namespaces
+from agentenv.policies.view.tenants.other_policies import other_policies
 from agentenv.policies.view.tenants.reach import (
+    DIRECTIONS,
     Policy,
     applies_to_tenants,
     is_covered,
@@ -29,7 +32,6 @@ from agentenv.policies.view.tenants.reach import (
     policies,
     policies_in,
     reach,
-    unsupported_policies,
 )
 from agentenv.policies.view.tenants.tenants import Tenant, tenants, tenants_in
 
@@ -43,7 +45,14 @@ _DAEMON_CALLERS = Reach(
         entry for pods in (GATEWAY, WORKSPACE_SERVICE, SERVICE_LOOPS) for entry in pod_ports_of(pods, ("TCP",), _PORT)
     )
 )
-ROUTES = ("Gateway", "HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute", "UDPRoute")
+# Kinds that expose Services of their namespace, or let other namespaces do so
+EXPOSING = {
+    "networking.k8s.io": ("Ingress",),
+    "gateway.networking.k8s.io": (
+        *("Gateway", "HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute", "UDPRoute", "ReferenceGrant"),
+    ),
+    "elbv2.k8s.aws": ("TargetGroupBinding",),
+}
 
 
 @rule(
@@ -54,7 +63,7 @@ ROUTES = ("Gateway", "HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute", "UDPRoute
     " allows every pod, a broad one allows other tenants, and a range of the VPC allows every node and pod.",
     fix="Name the namespace and the pods of the router in `from`, and nothing else. Send traffic of a load balancer,"
     " whose addresses are in the VPC, to the router and not to sandboxes.",
-    equivalents={"CIS": ("5.3.2",), "Kyverno": ("restrict-networkpolicy-empty-podselector",)},
+    equivalents={"CIS": ("5.3.2",)},
     applies_to=GRAPH,
     defaults="A missing or empty `from` allows everybody (Kubernetes API reference, NetworkPolicyIngressRule). If the"
     " VPC is not known, any private range may be its range.",
@@ -121,8 +130,8 @@ def ineffective_policy(graph: Graph) -> Iterator[Outcome]:
     " (agent-sandbox v1.0.3).",
 )
 def same_policies(graph: Graph) -> Iterator[Outcome]:
-    """Compare the policies of the sandboxes in each namespace."""
-    first: dict[str, frozenset[object]] = {}
+    """Compare the policies of the sandboxes in each namespace, and report each of those that differ."""
+    by_namespace: dict[str, dict[frozenset[object], list[Tenant]]] = {}
     for tenant in tenants(graph):
         if not isinstance(tenant.namespace, str) or not tenant.pod.sandbox or on_fargate(graph, tenant).answer:
             continue
@@ -132,8 +141,12 @@ def same_policies(graph: Graph) -> Iterator[Outcome]:
                 yield unknown(undecided[0].spec.at("podSelector"), "which policies select it is not known yet")
             continue
         selecting = frozenset(_identity(policy) for policy, answer in answers.items() if answer)
-        if first.setdefault(tenant.namespace, selecting) != selecting:
-            yield fail(tenant.root, "its policies differ from those of the other sandboxes in its namespace")
+        by_namespace.setdefault(tenant.namespace, {}).setdefault(selecting, []).append(tenant)
+    for by_policies in by_namespace.values():
+        for selecting, pods in by_policies.items() if len(by_policies) > 1 else ():
+            other = next(others[0] for policies_, others in by_policies.items() if policies_ != selecting)
+            for tenant in pods:
+                yield fail(tenant.root, f"its policies differ from those of {other.owner.name.raw} in its namespace")
 
 
 @rule(
@@ -165,11 +178,37 @@ def external_access(graph: Graph) -> Iterator[Outcome]:
             yield unknown(kind if kind.unknown else service.namespace)
         elif is_one_of(kind, {"LoadBalancer", "NodePort"}):
             yield fail(kind, f"a {kind.raw} exposes sandboxes outside of the cluster")
-    routes = [*graph.objects("networking.k8s.io", "Ingress"), *graph.objects("gateway.networking.k8s.io", *ROUTES)]
-    for route in routes:
-        namespace = find_namespace(graph, namespace_of(graph, route))
-        if namespace is not None and namespace.has_tenants:
-            yield fail(route.at("spec"), "exposes sandboxes outside of the cluster, bypassing the router")
+    for group, kinds in EXPOSING.items():
+        for route in graph.objects(group, *kinds):
+            if _has_tenants(graph, namespace_of(graph, route)):
+                yield fail(route.at("spec"), "exposes sandboxes outside of the cluster, bypassing the router")
+    yield from _endpoints(graph)
+
+
+def _endpoints(graph: Graph) -> Iterator[Outcome]:
+    """Check addresses that somebody else than Kubernetes gives to a Service."""
+    found = [
+        (item, item.at("endpoints"), item.at("endpoints").elements())
+        for item in graph.objects("discovery.k8s.io", "EndpointSlice")
+    ]
+    for item in graph.objects("", "Endpoints"):
+        subsets = item.at("subsets")
+        found.append((item, subsets, [each for row in subsets.elements() for each in row.at("addresses").elements()]))
+    for item, listed, endpoints in found:
+        if _has_tenants(graph, namespace_of(graph, item)):
+            yield fail(listed, "leads a Service to addresses that Kubernetes did not choose")
+            continue
+        for target in (endpoint.at("targetRef") for endpoint in endpoints):
+            namespace = target.at("namespace")
+            if namespace.unknown:
+                yield unknown(namespace)
+            elif isinstance(namespace.raw, str) and _has_tenants(graph, namespace.raw):
+                yield fail(target, "leads a Service of another namespace to a pod of a class")
+
+
+def _has_tenants(graph: Graph, name: str | Unknown) -> bool:
+    namespace = find_namespace(graph, name)
+    return namespace is not None and namespace.has_tenants
 
 
 @rule(
@@ -193,12 +232,12 @@ def default_deny(graph: Graph) -> Iterator[Outcome]:
             continue
         declared = [policy for policy in policies_in(graph, name) if not policy.managed]
         selects_all = [_selects_all(policy, namespace) for policy in declared]
-        for direction in ("Egress", "Ingress"):
+        for direction in DIRECTIONS:
             pairs = zip(declared, selects_all, strict=True)
             answers = {_and(answer, policy.governs(direction)) for policy, answer in pairs}
             if True in answers:
                 continue
-            if None in answers or unsupported_policies(graph):
+            if None in answers or _may_isolate_all(graph, namespace, direction):
                 yield unknown(namespace.declaration.root, "whether a policy denies all traffic is not known yet")
             else:
                 yield fail(namespace.declaration.root, "none of its policies selects every pod in both directions")
@@ -247,17 +286,28 @@ def _daemon_port(pod: PodSpec) -> Field | None:
     return doubt
 
 
+def _may_isolate_all(graph: Graph, namespace: Namespace, direction: Direction) -> bool:
+    """Return whether a policy of another kind may deny all traffic of every pod in a namespace."""
+    return any(
+        other.may_isolate(graph, namespace.name, _class_labels(namespace), direction) for other in other_policies(graph)
+    )
+
+
 def _selects_all(policy: Policy, namespace: Namespace) -> bool | None:
     """Return whether a policy selects every pod of the namespace, or every pod with the label of its class."""
     if policy.namespace is UNKNOWN:
         return None
     selector = policy.spec.at("podSelector")
-    pod: Labels = {}
+    return matches(None if selector.missing else selector.raw, _class_labels(namespace))
+
+
+def _class_labels(namespace: Namespace) -> Labels:
+    """Return the labels that every pod of a namespace has: that of its class."""
     if namespace.labels is not UNKNOWN and CLASS_LABEL in namespace.labels:
-        pod = {CLASS_LABEL: namespace.labels[CLASS_LABEL]}
-    if not pod and namespace.name.startswith("sandbox-"):
-        pod = {CLASS_LABEL: namespace.name.removeprefix("sandbox-")}
-    return matches(None if selector.missing else selector.raw, pod)
+        return {CLASS_LABEL: namespace.labels[CLASS_LABEL]}
+    if namespace.name.startswith("sandbox-"):
+        return {CLASS_LABEL: namespace.name.removeprefix("sandbox-")}
+    return {}
 
 
 def _platform_pods(graph: Graph, policy: Policy) -> list[Tenant]:
@@ -342,7 +392,7 @@ def _is_for_tenants(graph: Graph, item: KubernetesObject) -> bool | None:
     if namespace is None:
         return None
     # An object without a namespace is applied to any namespace
-    return namespace.has_tenants or is_unspecified(namespace)
+    return namespace.has_tenants or (is_unspecified(namespace) and bool(tenants(graph)))
 
 
 def _identity(policy: Policy) -> object:

@@ -1,8 +1,7 @@
-"""POD rules about volumes, environment variables and probes, and about disabled protections of the node."""
+"""POD rules about volumes and probes, and about disabled protections of the node."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from agentenv.policies.rules.registry import (
@@ -16,8 +15,7 @@ from agentenv.policies.rules.registry import (
     rule,
     unknown,
 )
-from agentenv.policies.view.cluster.pods import Container, PodSpec
-from agentenv.policies.view.fields import Field
+from agentenv.policies.view.cluster.pods import PodSpec
 
 _API = "Kubernetes API reference"
 _STANDARDS = "Pod Security Standards 1.35"
@@ -55,11 +53,6 @@ SYSCTLS = frozenset(
 )
 SELINUX_TYPES = frozenset({None, "", "container_t", "container_init_t", "container_kvm_t", "container_engine_t"})
 _APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
-# Endings of variable names that mean a secret itself, and not its location
-SECRET_NAME = re.compile(
-    r"(^|[_.-])(PASSWORD|PASSWD|PASSPHRASE|SECRET|SECRET_?KEY|TOKEN|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|CREDENTIALS?)$",
-    re.IGNORECASE,
-)
 
 
 @rule(
@@ -130,46 +123,6 @@ def masks(pod: PodSpec) -> Iterator[Outcome]:
             {True},
             f"{container.title} is a host process",
         )
-
-
-@rule(
-    id="POD-10",
-    title="Environment variables contain no secrets",
-    severity="Medium",
-    why="Every process of the container inherits its environment, and crash reports and debug pages print it. Anybody"
-    " who can read the pod can read the values in it.",
-    fix="Mount the secret as a file. Better, give the pod an IAM role, so that it needs no secret.",
-    equivalents={
-        "Checkov": ("CKV_K8S_35",),
-        "CIS": ("4.4.1",),
-        "Kyverno": ("secrets-not-from-env-vars",),
-    },
-    applies_to=POD,
-)
-def secrets_in_environment(pod: PodSpec) -> Iterator[Outcome]:
-    """Check variables from Secrets, and literal values of variables that are named like a secret."""
-    for container in pod.containers:
-        for source in container.at("envFrom").elements():
-            reference = source.at("secretRef")
-            if reference.unknown:
-                yield unknown(reference)
-            elif not reference.missing:
-                yield fail(reference, f"{container.title} has all values of a Secret in its environment")
-        for variable in container.at("env").elements():
-            yield from _variable(container, variable)
-
-
-def _variable(container: Container, variable: Field) -> Iterator[Outcome]:
-    reference, name, value = variable.at("valueFrom", "secretKeyRef"), variable.at("name"), variable.at("value")
-    if reference.unknown:
-        yield unknown(reference)
-    elif not reference.missing:
-        yield fail(reference, f"{container.title} has a value of a Secret in its environment")
-    elif name.unknown:
-        yield unknown(name)
-    elif isinstance(name.raw, str) and SECRET_NAME.search(name.raw):
-        # The value is not shown
-        yield from forbid(value, bool, f"{container.title} has a literal value for {name.raw}")
 
 
 @rule(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from agentenv.core.nodes.tiers import GPU_TAINT
 from agentenv.policies.rules.registry import (
+    GRAPH,
     POD,
     Outcome,
     fail,
@@ -17,9 +19,14 @@ from agentenv.policies.rules.registry import (
 from agentenv.policies.view.cluster.pods import Container, PodSpec, unchanged_by_patch
 from agentenv.policies.view.fields import UNKNOWN, Field, is_zero, number_or_unknown, sets_no_limit
 from agentenv.policies.view.graph import Graph
+from agentenv.policies.view.tenants.sandbox_namespaces import sandbox_namespaces
+from agentenv.policies.view.tenants.tenants import tenants
 
-# Lower user ids may belong to users of the node (Checkov CKV_K8S_40)
+# Lower user ids may belong to users of the node (Checkov CKV_K8S_40, which also requires one)
 FIRST_CONTAINER_USER = 10_000
+# All that a sandbox may request; runtimes and the guardrails know this GPU
+RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage", GPU_TAINT})
+DEVICES, ADMIN_ACCESS = "resource.k8s.io", "resource.kubernetes.io/admin-access"
 
 
 @rule(
@@ -136,7 +143,6 @@ def read_only_root(pod: PodSpec) -> Iterator[Outcome]:
     severity="Low",
     why="A low user id may belong to a user of the node. After a container escape, a process has that user's files.",
     fix=f"Set runAsUser to {FIRST_CONTAINER_USER} or more.",
-    equivalents={"Checkov": ("CKV_K8S_40",)},
     applies_to=POD,
     defaults="The image's user by default. Only explicit values are checked; POD-06 is about root.",
 )
@@ -148,3 +154,43 @@ def low_user(pod: PodSpec) -> Iterator[Outcome]:
             yield unknown(field)
         elif number is not None and 0 < number < FIRST_CONTAINER_USER:
             yield fail(field, "the user id may belong to a user of the node")
+
+
+@rule(
+    id="POD-22",
+    title="Sandboxes have no devices but GPUs",
+    severity="High",
+    why="A device leads past the sandbox to the node: /dev/fuse and /dev/kvm have much of the kernel behind them. With"
+    " admin access, a claim also gets devices that are in use by others.",
+    fix="Remove extended resources, huge pages and resourceClaims from the pods of sandboxes, and adminAccess from"
+    " claims of devices.",
+    applies_to=GRAPH,
+    defaults="No devices, and no admin access, by default (Kubernetes API reference, PodSpec and DeviceRequest).",
+)
+def devices(graph: Graph) -> Iterator[Outcome]:
+    """Check the pods of sandboxes, and all claims of devices."""
+    for tenant in tenants(graph):
+        for claim in tenant.pod.at("resourceClaims").elements():
+            yield unknown(claim) if claim.unknown else fail(claim, "the pod claims devices of its node")
+        for container in tenant.pod.containers:
+            for key in ("limits", "requests"):
+                amounts = container.at("resources", key)
+                if amounts.unknown:
+                    yield unknown(amounts)
+                for name, amount in amounts.entries() if amounts.known else ():
+                    if name not in RESOURCES:
+                        yield from forbid(amount, lambda value: not is_zero(value), f"{container.title} has {name}")
+    for request in _device_requests(graph):
+        for access in (request.at("adminAccess"), request.at("exactly", "adminAccess")):
+            yield from forbid_boolean(access, {True}, "the claim gets devices that others use")
+    for namespace in sandbox_namespaces(graph):
+        if namespace.declaration is not None and namespace.declaration.labels.known:
+            label = namespace.declaration.labels.at(ADMIN_ACCESS)
+            yield from forbid(label, lambda value: value == "true", "claims in it may have admin access to devices")
+
+
+def _device_requests(graph: Graph) -> Iterator[Field]:
+    for claim in graph.objects(DEVICES, "ResourceClaim"):
+        yield from claim.at("spec", "devices", "requests").elements()
+    for template in graph.objects(DEVICES, "ResourceClaimTemplate"):
+        yield from template.at("spec", "spec", "devices", "requests").elements()

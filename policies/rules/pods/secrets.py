@@ -1,4 +1,4 @@
-"""POD rules about secrets in ConfigMaps."""
+"""POD rules about secrets in environment variables and ConfigMaps."""
 
 from __future__ import annotations
 
@@ -6,10 +6,16 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from agentenv.policies.rules.pods.host_access import SECRET_NAME
-from agentenv.policies.rules.registry import Outcome, fail, objects, rule, unknown
+from agentenv.policies.rules.registry import POD, Outcome, fail, forbid, objects, rule, unknown
+from agentenv.policies.view.cluster.pods import Container, PodSpec
+from agentenv.policies.view.fields import Field
 from agentenv.policies.view.resource import KubernetesObject
 
+# Endings of variable names that mean a secret itself, and not its location
+SECRET_NAME = re.compile(
+    r"(^|[_.-])(PASSWORD|PASSWD|PASSPHRASE|SECRET|SECRET_?KEY|TOKEN|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|CREDENTIALS?)$",
+    re.IGNORECASE,
+)
 # Secrets regardless of their key; a private key needs content after its first line
 _SECRETS: Final = {
     "a private key": re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?:\\[rn]|\s)+(?:[A-Za-z0-9+/]{10}|Proc-Type:)"),
@@ -17,6 +23,10 @@ _SECRETS: Final = {
     "the id of an access key": re.compile(r"\b(?:AKIA|ASIA)(?![0-9A-Z]*EXAMPLE)[0-9A-Z]{16}\b"),
     "an access key": re.compile(
         r"secret_?access_?key[\"']?[ \t]*[=:][ \t]*[\"']?(?!\w*EXAMPLE)[A-Za-z0-9+/]{40}(?![\w+/=])", re.IGNORECASE
+    ),
+    "a token of a service": re.compile(
+        r"\b(?:gh[pousr]_[A-Za-z0-9]{36}|github_pat_\w{22}|glpat-[\w-]{20}|xox[abprs]-[\w-]{20}|npm_[A-Za-z0-9]{36}"
+        r"|hf_[A-Za-z0-9]{34}|AIza[\w-]{35}|sk-(?:[a-z]+-)*\w{32})"
     ),
 }
 _PASSWORD_IN_URL: Final = re.compile(r"\w://[^\s/:@\"'<>]*:([^\s/@\"']+)@[\w.\[-]")
@@ -34,7 +44,9 @@ _PROPERTY: Final = re.compile(
 )
 # A quick filter: most texts match none of these
 _HINTS: Final = re.compile(
-    r"passw|passphrase|secret|(?:api|access|private)_?key|PRIVATE KEY|://|AKIA|ASIA", re.IGNORECASE
+    r"passw|passphrase|secret|(?:api|access|private)_?key|PRIVATE KEY|://|AKIA|ASIA|gh[pousr]_|github_pat|glpat-|xox|npm_"
+    r"|hf_|AIza|sk-",
+    re.IGNORECASE,
 )
 # Names of Secrets and tokens have these endings too, so the value must look random
 _AMBIGUOUS_KEYS: Final = re.compile(r"(?:(?<!CLIENT)(?<!CLIENT_)SECRET|SECRET_?KEY|TOKEN|CREDENTIALS?)$", re.IGNORECASE)
@@ -57,6 +69,48 @@ _LABEL: Final = re.compile(r"[A-Z][a-z]+")
 # Names have dashes, and words have no digits
 _NAME: Final = re.compile(r"[a-z0-9]+(?:[-_.][a-z0-9]+)+|[a-zA-Z_.-]+|\d+", re.ASCII)
 _LONG_TOKEN: Final = re.compile(r"[A-Za-z0-9+/]{12,}")
+
+
+@rule(
+    id="POD-10",
+    title="Environment variables contain no secrets",
+    severity="Medium",
+    why="Every process of the container inherits its environment, and crash reports and debug pages print it. Anybody"
+    " who can read the pod can read the values in it.",
+    fix="Mount the secret as a file. Better, give the pod an IAM role, so that it needs no secret.",
+    equivalents={
+        "Checkov": ("CKV_K8S_35",),
+        "CIS": ("4.4.1",),
+        "Kyverno": ("secrets-not-from-env-vars",),
+    },
+    applies_to=POD,
+)
+def secrets_in_environment(pod: PodSpec) -> Iterator[Outcome]:
+    """Check variables from Secrets, and literal values of variables that are named like a secret, or that have one."""
+    for container in pod.containers:
+        for source in container.at("envFrom").elements():
+            reference = source.at("secretRef")
+            if reference.unknown:
+                yield unknown(reference)
+            elif not reference.missing:
+                yield fail(reference, f"{container.title} has all values of a Secret in its environment")
+        for variable in container.at("env").elements():
+            yield from _variable(container, variable)
+
+
+def _variable(container: Container, variable: Field) -> Iterator[Outcome]:
+    reference, name, value = variable.at("valueFrom", "secretKeyRef"), variable.at("name"), variable.at("value")
+    if reference.unknown:
+        yield unknown(reference)
+    elif not reference.missing:
+        yield fail(reference, f"{container.title} has a value of a Secret in its environment")
+    elif name.unknown:
+        yield unknown(name)
+    elif isinstance(name.raw, str) and SECRET_NAME.search(name.raw):
+        # The value is not shown
+        yield from forbid(value, bool, f"{container.title} has a literal value for {name.raw}")
+    elif isinstance(value.raw, str) and (description := _secret_in(value.raw, lines=False)) is not None:
+        yield fail(value, f"{container.title} has {description} in {name.raw}")
 
 
 @rule(
@@ -83,8 +137,8 @@ def secrets_in_configuration(config: KubernetesObject) -> Iterator[Outcome]:
             yield fail(value, f"{key} contains {description}")
 
 
-def _secret_in(text: str) -> str | None:
-    """Return a description of the secret in a text; None if there is none."""
+def _secret_in(text: str, *, lines: bool = True) -> str | None:
+    """Return a description of the secret in a text; None if there is none. With `lines`, it may assign variables."""
     if _HINTS.search(text) is None:
         return None
     for description, pattern in _SECRETS.items():
@@ -92,9 +146,11 @@ def _secret_in(text: str) -> str | None:
             return description
     if any(_is_secret("", password) for password in _PASSWORD_IN_URL.findall(text)):
         return "a URL with a password"
-    lines = [(key, value) for key, _, value in _QUOTED.findall(text)] + _VARIABLE.findall(text)
-    lines += [(key, value) for key, value in _PROPERTY.findall(text) if not _NAME.fullmatch(value)]
-    return "a line with a secret" if any(_is_secret(key, value) for key, value in lines) else None
+    if not lines:
+        return None
+    assigned = [(key, value) for key, _, value in _QUOTED.findall(text)] + _VARIABLE.findall(text)
+    assigned += [(key, value) for key, value in _PROPERTY.findall(text) if not _NAME.fullmatch(value)]
+    return "a line with a secret" if any(_is_secret(key, value) for key, value in assigned) else None
 
 
 def _is_secret(key: str, value: str) -> bool:

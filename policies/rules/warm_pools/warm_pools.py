@@ -32,7 +32,7 @@ TENANT_NAMES = re.compile(
     applies_to=objects(EXTENSIONS, "SandboxTemplate"),
 )
 def tenant_in_template(template: KubernetesObject, graph: Graph) -> Iterator[Outcome]:
-    """Check labels, annotations, variables, volumes and the service account."""
+    """Check labels, annotations, variables, volumes, secrets for pulls and the service account."""
     pod = template.at("spec", "podTemplate")
     for metadata in (pod.at("metadata", "labels"), pod.at("metadata", "annotations")):
         if metadata.unknown:
@@ -42,17 +42,37 @@ def tenant_in_template(template: KubernetesObject, graph: Graph) -> Iterator[Out
             if key in TENANT_KEYS:
                 yield fail(value, f"'{key}' assigns every sandbox of a pool to one tenant")
     for volume in pod.at("spec", "volumes").elements():
-        claim = volume.at("persistentVolumeClaim", "claimName")
-        if volume.unknown:
-            yield unknown(volume)
-        elif not claim.missing and volume.at("persistentVolumeClaim", "readOnly").raw is not True:
-            yield fail(claim, "every sandbox of a pool writes to the same volume")
+        yield from _volume(template, volume, graph)
+    for reference in pod.at("spec", "imagePullSecrets").elements():
+        if _belongs_to_tenant(template, "Secret", reference.at("name"), graph):
+            yield fail(reference.at("name"), "every sandbox of a pool pulls images with a secret of one tenant")
     for kind in ("containers", "initContainers"):
         for container in pod.at("spec", kind).elements():
             yield from _variables(template, container, graph)
     account = pod.at("spec", "serviceAccountName")
     if _belongs_to_tenant(template, "ServiceAccount", account, graph):
         yield fail(account, "the service account belongs to one tenant")
+
+
+def _volume(template: KubernetesObject, volume: Field, graph: Graph) -> Iterator[Outcome]:
+    """Check for a volume that all sandboxes write to, and for one with objects of a tenant."""
+    claim = volume.at("persistentVolumeClaim", "claimName")
+    if volume.unknown:
+        yield unknown(volume)
+        return
+    if not claim.missing and volume.at("persistentVolumeClaim", "readOnly").raw is not True:
+        yield fail(claim, "every sandbox of a pool writes to the same volume")
+        return
+    sources = [volume, *volume.at("projected", "sources").elements()]
+    names = [
+        ("PersistentVolumeClaim", claim),
+        ("Secret", volume.at("secret", "secretName")),
+        *(("Secret", source.at("secret", "name")) for source in sources[1:]),
+        *(("ConfigMap", source.at("configMap", "name")) for source in sources),
+    ]
+    for kind, name in names:
+        if _belongs_to_tenant(template, kind, name, graph):
+            yield fail(name, f"every sandbox of a pool has a {kind} of one tenant in a volume")
 
 
 def _variables(template: KubernetesObject, container: Field, graph: Graph) -> Iterator[Outcome]:

@@ -5,6 +5,7 @@ Claims are created at run time and not by a deployment, so only these checks app
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -17,14 +18,18 @@ from agentenv.policies.view.resource import KubernetesObject
 GROUP = "admissionregistration.k8s.io"
 POLICY, BINDING = "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"
 WEBHOOKS = "ValidatingWebhookConfiguration"
+MUTATING_WEBHOOKS = "MutatingWebhookConfiguration"
+MUTATING_POLICY, MUTATING_BINDING = "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"
 
 
 @dataclass(frozen=True, eq=False)
 class AdmissionCheck:
     """A policy with one of its bindings, or a webhook: the conditions under which it rejects an object."""
 
-    resource_rules: tuple[Field, ...]  # every `resourceRules` or `rules` that must match; a missing one matches all
-    namespace_selectors: tuple[Field, ...]  # likewise
+    # What must match, such as `matchConstraints` or a webhook: rules and selectors; a missing one matches all
+    constraints: tuple[Field, ...]
+    rules_key: str
+    conditions: Field
     failure_policy: Field
     denies: bool | None  # None if that is not known yet
 
@@ -35,12 +40,22 @@ class AdmissionCheck:
         return None if self.denies is None or self.failure_policy.unknown else True
 
     def matches_create(self, group: str, resource: str) -> bool | None:
-        """Return whether it matches the creation of a resource, in any namespace."""
-        return _all(_matches_create(rules, group, resource) for rules in self.resource_rules)
+        """Return whether it matches every creation of a namespaced resource, in any namespace."""
+        return _all(self._matches_create(group, resource))
 
     def matches_namespace(self, labels: Field) -> bool | None:
         """Return whether it matches a namespace with these labels."""
-        return _all(_selects(selector, labels) for selector in self.namespace_selectors)
+        return _all(_selects(each.at("namespaceSelector"), labels) for each in self.constraints)
+
+    def _matches_create(self, group: str, resource: str) -> Iterator[bool | None]:
+        for each in self.constraints:
+            yield _matches_create(each.at(self.rules_key), group, resource)
+            excluded = each.at("excludeResourceRules")
+            yield _not(False if excluded.missing else _matches_create(excluded, group, resource, partly=True))
+            # An owner may create an object without the label
+            yield _selects_everything(each.at("objectSelector"))
+        for condition in self.conditions.elements():
+            yield _is_constant(condition.at("expression"))
 
 
 def admission_checks(graph: Graph) -> Iterator[AdmissionCheck]:
@@ -51,6 +66,7 @@ def admission_checks(graph: Graph) -> Iterator[AdmissionCheck]:
         named = (
             by_policy.get(name, []) if name is not None else [item for items in by_policy.values() for item in items]
         )
+        validates = _validates(policy.at("spec", "validations"))
         for binding in [*named, *unnamed]:
             binds = _binds(binding, policy, graph)
             if binds is False:
@@ -58,20 +74,86 @@ def admission_checks(graph: Graph) -> Iterator[AdmissionCheck]:
             actions = binding.at("spec", "validationActions")
             denies = None if actions.holds_unknown() else "Deny" in [action.raw for action in actions.elements()]
             yield AdmissionCheck(
-                (
-                    policy.at("spec", "matchConstraints", "resourceRules"),
-                    binding.at("spec", "matchResources", "resourceRules"),
-                ),
-                (
-                    policy.at("spec", "matchConstraints", "namespaceSelector"),
-                    binding.at("spec", "matchResources", "namespaceSelector"),
-                ),
+                (policy.at("spec", "matchConstraints"), binding.at("spec", "matchResources")),
+                "resourceRules",
+                policy.at("spec", "matchConditions"),
                 policy.at("spec", "failurePolicy"),
-                None if binds is None else denies,
+                None if binds is None else _all((denies, validates)),
             )
     for configuration in graph.objects(GROUP, WEBHOOKS):
         for hook in configuration.at("webhooks").elements():
-            yield AdmissionCheck((hook.at("rules"),), (hook.at("namespaceSelector"),), hook.at("failurePolicy"), True)
+            yield AdmissionCheck((hook,), "rules", hook.at("matchConditions"), hook.at("failurePolicy"), True)
+
+
+@dataclass(frozen=True, eq=False)
+class Mutation:
+    """A webhook, or a policy with a binding, that changes objects."""
+
+    field: Field
+    constraints: tuple[Field, ...]
+    rules_key: str
+
+    def may_change(self, resources: Iterable[tuple[str, str]], labels: Field) -> bool | None:
+        """Return whether it changes new objects of one of these resources in a namespace with these labels."""
+        answers = [
+            _all(_matches_create(each.at(self.rules_key), group, resource, partly=True) for each in self.constraints)
+            for group, resource in resources
+        ]
+        here = _all(_selects(each.at("namespaceSelector"), labels) for each in self.constraints)
+        return _all((True if True in answers else None if None in answers else False, here))
+
+
+def mutations(graph: Graph) -> Iterator[Mutation]:
+    """Yield what changes objects at admission. A policy without a binding has no effect."""
+    for configuration in graph.objects(GROUP, MUTATING_WEBHOOKS):
+        for hook in configuration.at("webhooks").elements():
+            yield Mutation(hook, (hook,), "rules")
+    for policy in graph.objects(GROUP, MUTATING_POLICY):
+        for binding in graph.objects(GROUP, MUTATING_BINDING):
+            if _binds(binding, policy, graph) is not False:
+                constraints = policy.at("spec", "matchConstraints"), binding.at("spec", "matchResources")
+                yield Mutation(policy.at("spec"), constraints, "resourceRules")
+
+
+def _validates(validations: Field) -> bool | None:
+    """Return whether any validation can fail: not all of them are true whatever the object is."""
+    answers = [_is_constant(validation.at("expression")) for validation in validations.elements()]
+    if all(answer is True for answer in answers):
+        return False
+    return (
+        None
+        if all(
+            answer is True or each.holds_unknown() for answer, each in zip(answers, validations.elements(), strict=True)
+        )
+        else True
+    )
+
+
+def _is_constant(expression: Field) -> bool | None:
+    """Return whether an expression is certainly true or certainly false; None if it depends on the request."""
+    if not isinstance(expression.raw, str):
+        return None
+    text = re.sub(r"[\s()]", "", expression.raw)
+    if text == "true" or text.startswith("true||") or text.endswith("||true"):
+        return True
+    return False if text == "false" else None
+
+
+def _selects_everything(selector: Field) -> bool | None:
+    if selector.missing or selector.raw == {}:
+        return True
+    return (
+        None
+        if selector.unknown
+        else not [
+            *selector.at("matchLabels").entries(),
+            *selector.at("matchExpressions").elements(),
+        ]
+    )
+
+
+def _not(answer: bool | None) -> bool | None:
+    return None if answer is None else not answer
 
 
 def _all(answers: Iterable[bool | None]) -> bool | None:
@@ -111,14 +193,17 @@ def _binds(binding: KubernetesObject, policy: KubernetesObject, graph: Graph) ->
     return policy.resource in targets if targets else None
 
 
-def _matches_create(rules: Field, group: str, resource: str) -> bool | None:
-    """Return whether resource rules match the creation of a resource."""
+def _matches_create(rules: Field, group: str, resource: str, *, partly: bool = False) -> bool | None:
+    """Return whether resource rules match every creation of a namespaced resource; with `partly`, of any object."""
     if rules.missing:
         return True
     verdict: bool | None = False
     for rule in rules.elements():
         required = (("apiGroups", group), ("resources", resource), ("operations", "CREATE"))
         answers = [_lists(rule.at(key), value) for key, value in required]
+        scope, names = rule.at("scope"), rule.at("resourceNames")
+        answers.append(None if scope.unknown else scope.raw != "Cluster")
+        answers.append(partly or (None if names.unknown else not names.elements()))
         if all(answer is True for answer in answers):
             return True
         if False not in answers:

@@ -1,4 +1,4 @@
-"""Which pods run on Fargate, where NetworkPolicies, RuntimeClasses and node agents do not apply."""
+"""Selection of pods for Fargate, where NetworkPolicies, RuntimeClasses and node agents do not apply."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GROUPS: Final = "vpcresources.k8s.aws"
 
 @dataclass(frozen=True)
 class FargateAnswer:
-    """Whether a pod runs on Fargate (None if that is not known), and the field that decides it."""
+    """The answer whether a pod runs on Fargate (None if that is not known), and the field that decides it."""
 
     answer: bool | None
     reason: Field | None = None

@@ -33,11 +33,24 @@ _MAX_DEPTH = 8
 ContainerKind = Literal["containers", "initContainers", "ephemeralContainers"]
 # Keys with the only container of a workflow's step, and keys that only containers have beside an image
 SINGLE_CONTAINER_KEYS = ("container", "script")
+# Keys with lists of containers in pods without a spec: sidecars of workflows, and steps of Tekton
+MORE_CONTAINER_KEYS = ("sidecars", "steps")
 _CONTAINER_KEYS = frozenset(
-    {"securityContext", "command", "args", "env", "envFrom", "ports", "resources", "volumeMounts", "imagePullPolicy"}
+    {
+        "args",
+        "command",
+        "env",
+        "envFrom",
+        "imagePullPolicy",
+        "ports",
+        "resources",
+        "script",
+        "securityContext",
+        "volumeMounts",
+    }
 )
 KINDS: tuple[ContainerKind, ...] = ("containers", "initContainers", "ephemeralContainers")
-_BARE_SPEC_KEYS = frozenset({*KINDS, *SINGLE_CONTAINER_KEYS, "sidecars"})
+_BARE_SPEC_KEYS = frozenset({*KINDS, *SINGLE_CONTAINER_KEYS, *MORE_CONTAINER_KEYS, "stepTemplate"})
 # Keys that a workflow sets for the pods of all its steps, unless a step sets them itself
 _INHERITED_KEYS = frozenset(
     {"automountServiceAccountToken", "hostNetwork", "securityContext", "serviceAccountName", "tolerations", "volumes"}
@@ -51,10 +64,12 @@ class Container:
     pod: PodSpec
     kind: ContainerKind
     root: Field
+    defaults: Field | None = None  # what it has where it omits something: the template of a step
 
     def at(self, *keys: str | int) -> Field:
         """Return a field of the container."""
-        return self.root.at(*keys)
+        own = self.root.at(*keys)
+        return self.defaults.at(*keys) if own.missing and self.defaults is not None else own
 
     @property
     def title(self) -> str:
@@ -159,9 +174,31 @@ class PodSpec:
         found = [Container(self, kind, element) for kind in KINDS for element in self.spec.at(kind).elements()]
         if self.bare:
             single = [self.spec.at(key) for key in SINGLE_CONTAINER_KEYS]
-            bare = [*filter(lambda field: _is_container(field.raw), single), *self.spec.at("sidecars").elements()]
-            found += [Container(self, "containers", field) for field in bare]
+            bare = [*filter(lambda field: _is_container(field.raw), single)]
+            found += [Container(self, "containers", field) for field in [*bare, *self.spec.at("sidecars").elements()]]
+            template = self.spec.at("stepTemplate")
+            found += [Container(self, "containers", step, template) for step in self.spec.at("steps").elements()]
         return tuple(found)
+
+
+@dataclass(frozen=True, eq=False)
+class PodMetadata:
+    """Labels and annotations of pods: of a pod template, or those that a claim adds to the pod of its sandbox."""
+
+    root: Field
+    labels: Field
+    annotations: Field
+    runs_user_code: bool
+
+
+def metadata_of(resource: Resource) -> Iterator[PodMetadata]:
+    """Yield the metadata of pods in a resource."""
+    for pod in pods_of(resource):
+        yield PodMetadata(pod.root, pod.labels, pod.annotations, pod.runs_user_code)
+    for item in resource.objects:
+        if item.is_a("extensions.agents.x-k8s.io", "SandboxClaim"):
+            added = item.at("spec", "additionalPodMetadata")
+            yield PodMetadata(added, added.at("labels"), added.at("annotations"), runs_user_code=True)
 
 
 def unchanged_by_patch(pod: PodSpec, field: Field) -> bool:
@@ -217,8 +254,8 @@ def _is_bare_spec(raw: object) -> bool:
     if not isinstance(raw, Mapping):
         return False
     mapping = cast("Mapping[str, object]", raw)
-    containers = mapping.get("containers")
-    several = cast("list[object]", containers) if isinstance(containers, list) else []
+    lists = [mapping.get(key) for key in ("containers", *MORE_CONTAINER_KEYS)]
+    several = [element for each in lists if isinstance(each, list) for element in cast("list[object]", each)]
     return any(map(_is_container, several)) or any(_is_container(mapping.get(key)) for key in SINGLE_CONTAINER_KEYS)
 
 

@@ -28,6 +28,8 @@ IDENTITY_AGENT: Final = ("169.254.170.23/32", "fd00:ec2::23/128")
 PRIVATE: Final = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")
 SHARED: Final = "100.64.0.0/10"
 VPC, PODS = "the VPC", "pods outside the VPC's own range"
+# A set with half of all addresses is any address, less exceptions
+_HALF: Final = {4: 2**31, 6: 2**127}
 DNS, HTTP = Intervals.single(53), Intervals.single(80)
 
 
@@ -103,6 +105,8 @@ def forbidden_part(graph: Graph, boxes: BoxSet) -> str:
 def example_range(boxes: BoxSet) -> str:
     """Return one of the ranges in a set, for messages."""
     for version in (4, 6):
+        if sum(last - first + 1 for first, last in boxes.addresses(version).spans) >= _HALF[version]:
+            return "any address"
         if ranges := prefixes(version, boxes.addresses(version)):
             return ranges[0]
     return "no address"

@@ -1,4 +1,4 @@
-"""What sandboxes can reach, and be reached by, under all NetworkPolicies that select them."""
+"""The traffic from and to sandboxes under all NetworkPolicies that select them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from agentenv.policies.view.fields import Field
 from agentenv.policies.view.graph import Graph, once_per_graph
 from agentenv.policies.view.resource import KubernetesObject
 from agentenv.policies.view.tenants.namespaces import Namespace, find_namespace, namespace_of
+from agentenv.policies.view.tenants.other_policies import other_policies
 from agentenv.policies.view.tenants.tenants import CLAIM_LABELS, Tenant, tenants, tenants_in
 
+DIRECTIONS: Final[tuple[Direction, ...]] = ("Egress", "Ingress")
 # The policy of a template without one (agent-sandbox v1.0.3, sandboxtemplate_controller.go).
 DEFAULT_RULES: Final[Mapping[str, object]] = {
     "ingress": [
@@ -186,16 +188,12 @@ def reach(graph: Graph, tenant: Tenant, direction: Direction) -> Bounds:
     return effective([{**policy, "metadata": {"namespace": "?"}} for policy in plain], "?", tenant.labels, direction)
 
 
-@once_per_graph
-def unsupported_policies(graph: Graph) -> list[KubernetesObject]:
-    """Return network policies of other kinds, which the rules cannot read."""
-    return [
-        *graph.objects("cilium.io", "CiliumNetworkPolicy", "CiliumClusterwideNetworkPolicy"),
-        *graph.objects("projectcalico.org", "NetworkPolicy", "GlobalNetworkPolicy"),
-        *graph.objects("crd.projectcalico.org", "NetworkPolicy", "GlobalNetworkPolicy"),
-        *graph.objects("policy.networking.k8s.io", "AdminNetworkPolicy", "ClusterNetworkPolicy"),
-        *graph.objects("networking.k8s.aws", "ApplicationNetworkPolicy", "ClusterNetworkPolicy"),
-    ]
+def other_policy(graph: Graph, tenant: Tenant, direction: Direction) -> Field | None:
+    """Return the specification of a policy of another kind that may isolate a pod in a direction."""
+    others = (
+        other for other in other_policies(graph) if other.may_isolate(graph, tenant.namespace, tenant.labels, direction)
+    )
+    return next((other.spec for other in others), None)
 
 
 def _policy(graph: Graph, item: KubernetesObject) -> Policy:

@@ -86,9 +86,11 @@ def test_the_engine_passes_the_values_of_the_file(project: Project, stack: str) 
     assert read(project.config(stack), stack) == read(document.value["config"], stack)
 
 
-def test_the_engine_needs_only_a_region(project: Project) -> None:
-    project.write("small", "config:\n  aws:region: us-east-1\n")
-    assert read(project.config("small"), "small") == read({"aws:region": "us-east-1"}, "small")
+def test_the_engine_needs_only_a_region_and_access_to_the_cluster(project: Project) -> None:
+    cluster = {"publicAccessCidrs": ["203.0.113.0/24"]}
+    project.write("small", f"config:\n  aws:region: us-east-1\n  agent-environment:cluster: {json.dumps(cluster)}\n")
+    expected = {"aws:region": "us-east-1", "agent-environment:cluster": cluster}
+    assert read(project.config("small"), "small") == read(expected, "small")
 
 
 def test_a_key_without_a_namespace_belongs_to_the_project(project: Project) -> None:

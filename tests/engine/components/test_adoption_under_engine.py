@@ -1,4 +1,4 @@
-"""What stands already, under the engine: an environment comes up in it, settles, goes, and leaves it as it was."""
+"""Adopted resources under the engine: an environment comes up, settles, and leaves them as they were."""
 
 from __future__ import annotations
 
@@ -39,24 +39,24 @@ STAYS = {
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Stage]:
     """A stage with a control plane of its own: an environment leaves guardrail parameters in a cluster it adopted."""
-    with stage(terminal_progress(), under=tmp_path, cluster=ClusterOptions()) as one:
-        yield one
+    with stage(terminal_progress(), under=tmp_path, cluster=ClusterOptions()) as running:
+        yield running
 
 
 @pytest.fixture
 def ground(served: Stage) -> ExistingResources:
     """A VPC, a cluster that its deployer gets into, and a file system."""
-    made = ExistingResources(lambda service, **_: client(service, served.environment), NAME)
-    made.raise_cluster(VERSION)
+    resources = ExistingResources(lambda service, **_: client(service, served.environment), NAME)
+    resources.raise_cluster(VERSION)
     deployer = ClusterOptions.deployer
-    made.eks.create_access_entry(clusterName=NAME, principalArn=deployer, type="STANDARD")
-    made.eks.associate_access_policy(
+    resources.eks.create_access_entry(clusterName=NAME, principalArn=deployer, type="STANDARD")
+    resources.eks.associate_access_policy(
         clusterName=NAME,
         principalArn=deployer,
         policyArn="arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy",
         accessScope={"type": "cluster"},
     )
-    return made
+    return resources
 
 
 def sections(ground: ExistingResources, files: str) -> dict[str, Any]:
@@ -71,17 +71,17 @@ def environment(served: Stage, ground: ExistingResources, files: str) -> Engine:
     return served.program(ROOT / "stacks", "dev", config(sections(ground, files)), {"name": "agent-environment"})
 
 
-def found_wrong(ground: ExistingResources, told: Settings) -> list[Check]:
-    """What preflight has to say against what stands, and against whoever asks."""
+def failed_checks(ground: ExistingResources, settings_: Settings) -> list[Check]:
+    """Return the checks of preflight that fail for the existing resources and the caller."""
     account = Account("us-east-1", ground)  # pyright: ignore[reportArgumentType] - all of a session that is used
-    asked = [*existing.questions(told), *access.questions(told), *subnet_capacity.questions(told)]
-    return [check for check in run_checks(asked, account) if check.ok is not True]
+    questions = [*existing.questions(settings_), *access.questions(settings_), *subnet_capacity.questions(settings_)]
+    return [check for check in run_checks(questions, account) if check.ok is not True]
 
 
 def test_an_environment_lives_in_what_stands_and_leaves_it_as_it_was(served: Stage, ground: ExistingResources) -> None:
     files = ground.files()
     before = set(served.leftovers())
-    assert found_wrong(ground, settings(sections(ground, files))) == []
+    assert failed_checks(ground, settings(sections(ground, files))) == []
     engine = environment(served, ground, files)
     try:
         engine.up()
@@ -92,7 +92,7 @@ def test_an_environment_lives_in_what_stands_and_leaves_it_as_it_was(served: Sta
         assert outputs["zones"] == ["us-east-1a", "us-east-1b"]
         assert len(ground.efs.describe_mount_targets(FileSystemId=files)["MountTargets"]) == 2
         assert set(served.leftovers()) > before
-        assert found_wrong(ground, settings(sections(ground, files))) == []
+        assert failed_checks(ground, settings(sections(ground, files))) == []
     finally:
         engine.destroy()
     assert engine.state() == []
@@ -105,8 +105,8 @@ def test_an_environment_lives_in_what_stands_and_leaves_it_as_it_was(served: Sta
     assert engine.state() == []
     assert set(served.leftovers()) == before | STAYS
     # Without its policy the file system would be open to the whole VPC.
-    kept = ground.efs.describe_file_system_policy(FileSystemId=files)["Policy"]
-    assert "role/dev-agents-cluster-efs-node" in kept
+    policy = ground.efs.describe_file_system_policy(FileSystemId=files)["Policy"]
+    assert "role/dev-agents-cluster-efs-node" in policy
     assert ground.eks.describe_cluster(name=NAME)["cluster"]["status"] == "ACTIVE"
     assert ground.efs.describe_mount_targets(FileSystemId=files)["MountTargets"] == []
 
@@ -135,7 +135,7 @@ def test_the_stack_adopted_comes_up_is_mended_and_leaves_what_it_adopted(
     group = ground.group()
     files = ground.mounted(group)
     config = filled_in(ground, group, files)
-    assert found_wrong(ground, read(config, NAME)) == []
+    assert failed_checks(ground, read(config, NAME)) == []
     before = set(served.leftovers())
     engine = served.program(ROOT / "stacks", NAME, config, {"name": "agent-environment"})
     packs = prepare([ROOT / "policies" / name for name in PACKS], served.run.folder / "packs")
@@ -166,12 +166,12 @@ def test_what_is_wrong_is_told_and_nothing_is_made_beside_it(served: Stage, grou
     before = set(served.leftovers())
     engine = environment(served, ground, open_)
     refused = engine.up(check=False)
-    said = "\n".join(refused.diagnostics)
+    diagnostics = "\n".join(refused.diagnostics)
     assert refused.code != 0
-    assert "existing resources cannot be adopted as they are" in said
-    assert f"{open_} is not encrypted, and that cannot be changed" in said
-    assert "Traceback" not in said
-    assert [check.why for check in found_wrong(ground, settings(sections(ground, open_)))] == [
+    assert "existing resources cannot be adopted as they are" in diagnostics
+    assert f"{open_} is not encrypted, and that cannot be changed" in diagnostics
+    assert "Traceback" not in diagnostics
+    assert [check.why for check in failed_checks(ground, settings(sections(ground, open_)))] == [
         f"{open_} is not encrypted, and that cannot be changed; copy its files to an encrypted file system and use that"
     ]
     engine.destroy()

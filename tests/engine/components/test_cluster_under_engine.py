@@ -21,7 +21,7 @@ def planned(opened: Stage) -> Outcome:
 
 
 def inputs(planned: Outcome, kind: str, name: str = "") -> dict[str, Any]:
-    """What the only resource of a type, or the one whose name ends so, would be made from."""
+    """Return the inputs of the only resource of a type, or of the only one with a name that ends so."""
     found = [
         step["new"]["inputs"]
         for step in planned.steps
@@ -32,13 +32,14 @@ def inputs(planned: Outcome, kind: str, name: str = "") -> dict[str, Any]:
 
 
 def test_nobody_administers_the_cluster_by_having_made_it(planned: Outcome) -> None:
-    told = inputs(planned, "aws:eks/cluster:Cluster")
-    assert told["accessConfig"] == {
+    cluster = inputs(planned, "aws:eks/cluster:Cluster")
+    assert cluster["accessConfig"] == {
         "authenticationMode": "API",
         "bootstrapClusterCreatorAdminPermissions": False,
     }
-    assert told["vpcConfig"]["endpointPublicAccess"] is False
-    assert len(told["enabledClusterLogTypes"]) == 5
+    assert cluster["vpcConfig"]["endpointPrivateAccess"] is True
+    assert cluster["vpcConfig"]["publicAccessCidrs"] == ["203.0.113.0/24"]
+    assert len(cluster["enabledClusterLogTypes"]) == 5
 
 
 def test_the_components_own_role_is_within_the_boundary(planned: Outcome) -> None:
@@ -47,8 +48,8 @@ def test_the_components_own_role_is_within_the_boundary(planned: Outcome) -> Non
 
 def test_the_component_makes_nothing_beside_the_cluster_and_its_role(planned: Outcome) -> None:
     within = "agent-environment:index:Cluster$eks:index:Cluster$"
-    made = {step["type"] for step in planned.steps if within in step["urn"]}
-    assert made == {
+    created = {step["type"] for step in planned.steps if within in step["urn"]}
+    assert created == {
         "aws:eks/cluster:Cluster",
         "aws:iam/role:Role",
         "aws:iam/rolePolicyAttachment:RolePolicyAttachment",

@@ -19,24 +19,24 @@ def named(outcome: Outcome) -> set[tuple[str, str]]:
     }
 
 
-def silence(clients: dict[str, Any], told: dict[str, Any]) -> None:
-    """What somebody does in a console: quieter budgets, an open bucket, queries without a limit, another export."""
-    where = {"AccountId": ACCOUNT, "BudgetName": told["budget"]}
+def silence(clients: dict[str, Any], outputs: dict[str, Any]) -> None:
+    """Change resources as in the console: fewer alerts, an open bucket, queries without a limit, another export."""
+    where = {"AccountId": ACCOUNT, "BudgetName": outputs["budget"]}
     # Without the last of them the aws plugin would notice nothing.
     for note in clients["budgets"].describe_notifications_for_budget(**where)["Notifications"][1:]:
         note.pop("NotificationState")
         clients["budgets"].delete_notification(**where, Notification=note)
     changes = {"EnforceWorkGroupConfiguration": False, "RemoveBytesScannedCutoffPerQuery": True}
-    clients["athena"].update_work_group(WorkGroup=told["workgroup"], ConfigurationUpdates=changes)
-    (kept,) = clients["bcm-data-exports"].list_exports()["Exports"]
-    export = clients["bcm-data-exports"].get_export(ExportArn=kept["ExportArn"])["Export"]
+    clients["athena"].update_work_group(WorkGroup=outputs["workgroup"], ConfigurationUpdates=changes)
+    (listed,) = clients["bcm-data-exports"].list_exports()["Exports"]
+    export = clients["bcm-data-exports"].get_export(ExportArn=listed["ExportArn"])["Export"]
     export.pop("ExportArn")
     export["DestinationConfigurations"]["S3Destination"]["S3Prefix"] = "elsewhere"
-    clients["bcm-data-exports"].update_export(ExportArn=kept["ExportArn"], Export=export)
-    clients["s3"].delete_public_access_block(Bucket=told["bucket"])
-    clients["s3"].delete_bucket_policy(Bucket=told["bucket"])
+    clients["bcm-data-exports"].update_export(ExportArn=listed["ExportArn"], Export=export)
+    clients["s3"].delete_public_access_block(Bucket=outputs["bucket"])
+    clients["s3"].delete_bucket_policy(Bucket=outputs["bucket"])
     # Over plain HTTP, which that policy refuses; and what AWS has written goes with the bucket when it goes.
-    clients["s3"].put_object(Bucket=told["bucket"], Key="usage/dev-costs-usage/data/x.parquet", Body=b"x")
+    clients["s3"].put_object(Bucket=outputs["bucket"], Key="usage/dev-costs-usage/data/x.parquet", Body=b"x")
 
 
 def test_costs_are_controlled_from_their_first_day_to_their_last(opened: Stage) -> None:
@@ -49,23 +49,23 @@ def test_costs_are_controlled_from_their_first_day_to_their_last(opened: Stage) 
         for service in ("budgets", "s3", "athena", "bcm-data-exports", "ce", "glue")
     }
     engine.up()
-    told = engine.outputs()
-    assert told["bucket"] == f"dev-costs-usage-{ACCOUNT}"
+    outputs = engine.outputs()
+    assert outputs["bucket"] == f"dev-costs-usage-{ACCOUNT}"
     # What AWS adds to an export and to a budget is no change.
     assert engine.refresh().changed == 0
     assert engine.up().changed == 0
 
-    silence(clients, told)
+    silence(clients, outputs)
     seen = {kind for _, kind in named(engine.refresh())}
     assert {"Budget", "BucketPolicy", "BucketPublicAccessBlock", "Workgroup", "Export"} <= seen
     engine.call("config", "set-all", "--plaintext", "budget=600", "--plaintext", "days=93")
     assert {("update", "Budget"), ("update", "BucketLifecycleConfiguration")} < named(engine.up())
-    where = {"AccountId": ACCOUNT, "BudgetName": told["budget"]}
+    where = {"AccountId": ACCOUNT, "BudgetName": outputs["budget"]}
     assert len(clients["budgets"].describe_notifications_for_budget(**where)["Notifications"]) == 3
     assert clients["budgets"].describe_budget(**where)["Budget"]["BudgetLimit"]["Amount"] == "600.0"
-    block = clients["s3"].get_public_access_block(Bucket=told["bucket"])["PublicAccessBlockConfiguration"]
+    block = clients["s3"].get_public_access_block(Bucket=outputs["bucket"])["PublicAccessBlockConfiguration"]
     assert all(block.values())
-    group = clients["athena"].get_work_group(WorkGroup=told["workgroup"])["WorkGroup"]["Configuration"]
+    group = clients["athena"].get_work_group(WorkGroup=outputs["workgroup"])["WorkGroup"]["Configuration"]
     assert (group["EnforceWorkGroupConfiguration"], group["BytesScannedCutoffPerQuery"]) == (True, 10 * 2**30)
     (export,) = clients["bcm-data-exports"].list_exports()["Exports"]
     shown = clients["bcm-data-exports"].get_export(ExportArn=export["ExportArn"])["Export"]
@@ -94,16 +94,16 @@ def test_the_bill_of_another_region_is_exported_from_where_exports_are(opened: S
     assert engine.refresh().changed == 0
     assert engine.up().changed == 0
     (export,) = at_home["bcm-data-exports"].list_exports()["Exports"]
-    kept = at_home["bcm-data-exports"].get_export(ExportArn=export["ExportArn"])["Export"]
+    definition = at_home["bcm-data-exports"].get_export(ExportArn=export["ExportArn"])["Export"]
     assert export["ExportArn"].split(":")[3] == "us-east-1"
-    target = kept["DestinationConfigurations"]["S3Destination"]
+    target = definition["DestinationConfigurations"]["S3Destination"]
     assert target["S3Region"] == "eu-central-1"
     where = at_home["s3"].get_bucket_location(Bucket=target["S3Bucket"])["LocationConstraint"]
     assert where == "eu-central-1"
     engine.destroy()
     assert engine.state() == []
     tags = sorted(
-        one["TagKey"] for one in at_home["ce"].list_cost_allocation_tags(Status="Active")["CostAllocationTags"]
+        tag["TagKey"] for tag in at_home["ce"].list_cost_allocation_tags(Status="Active")["CostAllocationTags"]
     )
     assert set(opened.leftovers()) - before == {f"ce.cost_allocation_tags {tag}" for tag in tags}
     at_home["ce"].update_cost_allocation_tags_status(

@@ -39,16 +39,16 @@ def test_the_engine_reads_the_schema(opened: Stage) -> None:
     schema: dict[str, Any] = json.loads(read.stdout)
     assert schema["name"] == "agent-environment"
     assert {name.removeprefix("agent-environment:index:") for name in schema["resources"]} == {
-        one.__name__ for one in EXPORTED_COMPONENTS
+        component.__name__ for component in EXPORTED_COMPONENTS
     }
 
 
 def test_a_program_in_another_process_gets_a_network(opened: Stage) -> None:
     # A preview asks the package for the component just as an update does.
     planned = borrower(opened, "single").preview()
-    made = {step["urn"].rsplit("::", 2)[-2]: step for step in planned.steps}
-    assert "agent-environment:index:Network" in made
-    assert "agent-environment:index:Network$aws:ec2/vpc:Vpc" in made
+    steps = {step["urn"].rsplit("::", 2)[-2]: step for step in planned.steps}
+    assert "agent-environment:index:Network" in steps
+    assert "agent-environment:index:Network$aws:ec2/vpc:Vpc" in steps
     assert planned.changes["create"] > 20
 
 

@@ -13,7 +13,7 @@ from agentenv.rehearsal.stage.stage import Stage
 def test_groups_come_up_settle_and_go(opened: Stage) -> None:
     engine = opened.program(Path(__file__).parent / "walled", "dev", {"aws:region": "us-east-1"}, {"name": "walled"})
     engine.up()
-    told = engine.outputs()
+    outputs = engine.outputs()
     ec2 = boto3.client(
         "ec2",
         endpoint_url=opened.cloud,
@@ -23,15 +23,15 @@ def test_groups_come_up_settle_and_go(opened: Stage) -> None:
     )
     rules = ec2.describe_security_group_rules(MaxResults=1000)["SecurityGroupRules"]
     # A group comes with a rule that opens everything outwards, which is not among those that were said.
-    opened_wide = [rule for rule in out_of(rules, *told["groups"]["open"]) if rule.get("CidrIpv4") == "0.0.0.0/0"]
+    opened_wide = [rule for rule in out_of(rules, *outputs["groups"]["open"]) if rule.get("CidrIpv4") == "0.0.0.0/0"]
     assert opened_wide == []
-    (kubelet,) = out_of(rules, *told["groups"]["closed"])
-    assert (kubelet["ReferencedGroupInfo"]["GroupId"], kubelet["FromPort"]) == (told["cluster"], 443)
-    assert len(out_of(rules, *told["groups"]["open"])) > 60
+    (kubelet,) = out_of(rules, *outputs["groups"]["closed"])
+    assert (kubelet["ReferencedGroupInfo"]["GroupId"], kubelet["FromPort"]) == (outputs["cluster"], 443)
+    assert len(out_of(rules, *outputs["groups"]["open"])) > 60
     assert engine.up().changed == 0
     assert engine.refresh().changed == 0
     engine.destroy()
-    assert [one for one in opened.leftovers() if "security-group" in one] == []
+    assert [leftover for leftover in opened.leftovers() if "security-group" in leftover] == []
 
 
 def out_of(rules: list[dict[str, Any]], *groups: str) -> list[dict[str, Any]]:

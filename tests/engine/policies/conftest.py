@@ -66,7 +66,7 @@ class PackStack:
     @staticmethod
     def others(*ids: str, family: str = "") -> list[str]:
         """Return the ids of all rules, or of a family, except some."""
-        return [one.id for one in all_rules() if one.id not in ids and one.id.startswith(family)]
+        return [rule.id for rule in all_rules() if rule.id not in ids and rule.id.startswith(family)]
 
     def remediated(self) -> dict[str, Any]:
         """Return the remediated inputs of the last run, by the names of resources."""

@@ -49,7 +49,7 @@ def pulumi() -> Path:
 
 @pytest.fixture(scope="session")
 def executor() -> Path:
-    """What the stand-in language host runs programs with."""
+    """The program with which the stand-in language host runs programs."""
     return ensure(["language-python-exec"], terminal_progress()).path("language-python-exec")
 
 
@@ -62,18 +62,18 @@ def engine(tmp_path: Path, pulumi: Path, executor: Path) -> Engine:
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory, pulumi: Path, executor: Path) -> Engine:
     """Such an engine with a stack of the project `trial`, for tests that do no more than look at a program."""
-    made = alone(tmp_path_factory.mktemp("shared"), pulumi, executor)
-    (made.folder / "Pulumi.yaml").write_text("name: trial\nruntime: python\n", encoding="utf-8")
-    begun = made.run("stack", "init", "dev")
+    engine = alone(tmp_path_factory.mktemp("shared"), pulumi, executor)
+    (engine.folder / "Pulumi.yaml").write_text("name: trial\nruntime: python\n", encoding="utf-8")
+    begun = engine.run("stack", "init", "dev")
     assert begun.returncode == 0, begun.stdout
-    return made
+    return engine
 
 
 def alone(folder: Path, pulumi: Path, executor: Path) -> Engine:
     """An engine with a backend, a home and a language host of its own, under a folder."""
     folders = {name: folder / name for name in ("shims", "home", "state", "program", "cli")}
-    for one in folders.values():
-        one.mkdir()
+    for folder_ in folders.values():
+        folder_.mkdir()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", PLAIN_PATH)
         patch.setenv("PULUMI_HOME", str(folders["home"]))

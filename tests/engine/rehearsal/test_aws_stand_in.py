@@ -52,10 +52,10 @@ def life(engine: Installed, opened: Stage) -> Engine:
     logs.mkdir()
     keys = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing"}
     place = {"AWS_ENDPOINT_URL": opened.cloud, "AWS_REGION": "us-east-1", **keys}
-    made = Engine(engine.pulumi, engine.folder, "test", {**engine.environment, **place}, logs)
-    made.init()
-    made.call("config", "set", "--secret", "about", "nobody may read this")
-    return made
+    installed = Engine(engine.pulumi, engine.folder, "test", {**engine.environment, **place}, logs)
+    installed.init()
+    installed.call("config", "set", "--secret", "about", "nobody may read this")
+    return installed
 
 
 def named(outcome: Outcome) -> set[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""How a course ends where data is protected, with the engine's own refusal."""
+"""The end of a rehearsal with protected data, with the engine's own refusal."""
 
 from __future__ import annotations
 

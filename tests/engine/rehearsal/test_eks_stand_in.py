@@ -103,22 +103,22 @@ pulumi.export("somebody", cluster.get_kubeconfig(role_arn=admin.arn))
 
 @dataclass
 class Api:
-    """What stands for an API server: only its /healthz answers, and only the third time."""
+    """A stub of an API server: only its /healthz answers, and only the third time."""
 
     endpoint: str
     authority: str
-    asked: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
 
 
 @pytest.fixture
 def api(opened: Stage, tmp_path: Path) -> Iterator[Api]:
     pem = certificate(tmp_path / "server.pem")
-    told = Api("", base64.b64encode(pem).decode())
+    stub = Api("", base64.b64encode(pem).decode())
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            told.asked.append(self.path)
-            self.send_response(503 if len(told.asked) == 1 else 200)
+            stub.requests.append(self.path)
+            self.send_response(503 if len(stub.requests) == 1 else 200)
             self.end_headers()
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
@@ -130,11 +130,11 @@ def api(opened: Stage, tmp_path: Path) -> Iterator[Api]:
     server.socket = context.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True)
     thread.start()
-    told.endpoint = f"https://127.0.0.1:{server.server_port}"
-    plane = {"endpoint": told.endpoint, "certificate_authority": told.authority, "issuer": ISSUER}
+    stub.endpoint = f"https://127.0.0.1:{server.server_port}"
+    plane = {"endpoint": stub.endpoint, "certificate_authority": stub.authority, "issuer": ISSUER}
     try:
-        assert announced(opened, "POST", plane) == plane
-        yield told
+        assert announced(opened, "POST", plane) == {**plane, "deployer_address": ""}
+        yield stub
     finally:
         announced(opened, "DELETE")
         server.shutdown()
@@ -154,7 +154,7 @@ def certificate(path: Path) -> bytes:
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "rehearsed")])
     now = datetime.datetime.now(datetime.UTC)
-    made = (
+    signed = (
         x509.CertificateBuilder()
         .subject_name(name)
         .issuer_name(name)
@@ -168,7 +168,7 @@ def certificate(path: Path) -> bytes:
     private = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    pem = made.public_bytes(serialization.Encoding.PEM)
+    pem = signed.public_bytes(serialization.Encoding.PEM)
     path.write_bytes(private + pem)
     return pem
 
@@ -183,13 +183,13 @@ def test_a_tamed_cluster_comes_up_settles_and_goes_away(opened: Stage, api: Api,
         engine.preview()
     engine.call("config", "rm", "--stack", engine.stack, "type")
     try:
-        assert api.asked == [], "a preview asks nobody"
+        assert api.requests == [], "a preview asks nobody"
         assert engine.up().changes["create"] > 15
         # Once more than that where an answer came too late.
-        assert len(api.asked) >= 2, "asked again after it was not healthy"
-        assert set(api.asked) == {"/healthz"}
-        kept_as_it_is(opened, engine.state())
-        handed_out(engine.outputs(), api, engine.environment)
+        assert len(api.requests) >= 2, "asked again after it was not healthy"
+        assert set(api.requests) == {"/healthz"}
+        check_state(opened, engine.state())
+        check_outputs(engine.outputs(), api, engine.environment)
         refreshed = engine.refresh()
         assert refreshed.changed == 0, refreshed.changed_resources()
 
@@ -204,21 +204,23 @@ def test_a_tamed_cluster_comes_up_settles_and_goes_away(opened: Stage, api: Api,
     assert set(opened.leftovers()) == before
 
 
-def kept_as_it_is(stage: Stage, state: list[dict[str, Any]]) -> None:
-    """What the state has: the transform reached the child, and what the component ignores is written down."""
-    (eks,) = [one for one in state if one["type"] == "aws:eks/cluster:Cluster"]
+def check_state(stage: Stage, state: list[dict[str, Any]]) -> None:
+    """Check the state: the transform reached the child, and ignored inputs are recorded."""
+    (eks,) = [resource for resource in state if resource["type"] == "aws:eks/cluster:Cluster"]
     assert eks["inputs"]["accessConfig"]["bootstrapClusterCreatorAdminPermissions"] is False
     assert eks["inputs"]["tags"] == {"Name": "seats-eksCluster", "owner": "us"}
-    (component,) = [one for one in state if one["type"] == "eks:index:Cluster"]
+    (component,) = [resource for resource in state if resource["type"] == "eks:index:Cluster"]
     assert eks["parent"] == component["urn"]
-    (addon,) = [one for one in state if one["urn"].endswith("eks:index:Addon$aws:eks/addon:Addon::agent")]
+    (addon,) = [
+        resource for resource in state if resource["urn"].endswith("eks:index:Addon$aws:eks/addon:Addon::agent")
+    ]
     assert addon["inputs"]["clusterName"] == "seats"
     assert eks["urn"] in addon["dependencies"]
     assert addon["parent"].startswith(f"{component['urn'].rpartition('::')[0]}$eks:index:Addon::")
     assert "eks.clusters" in {line.split(" ")[0] for line in stage.leftovers()}
 
 
-def handed_out(outputs: dict[str, Any], api: Api, environment: Mapping[str, str]) -> None:
+def check_outputs(outputs: dict[str, Any], api: Api, environment: Mapping[str, str]) -> None:
     config = json.loads(outputs["json"])
     assert config == outputs["kubeconfig"]
     assert config["clusters"][0]["cluster"] == {
@@ -232,23 +234,23 @@ def handed_out(outputs: dict[str, Any], api: Api, environment: Mapping[str, str]
     command = config["users"][0]["user"]["exec"]
     ran = subprocess.run(
         [command["command"], *command["args"]],
-        env={**environment, **{one["name"]: one["value"] for one in command["env"]}},
+        env={**environment, **{variable["name"]: variable["value"] for variable in command["env"]}},
         capture_output=True,
         text=True,
         timeout=60,
         check=True,
     )
-    given = json.loads(ran.stdout)["status"]["token"]
+    token = json.loads(ran.stdout)["status"]["token"]
     host = environment["AWS_ENDPOINT_URL"].removeprefix("http://")
-    presented = eks_token.read(given, datetime.datetime.now(datetime.UTC), also_from=host)
+    presented = eks_token.read(token, datetime.datetime.now(datetime.UTC), also_from=host)
     assert presented.signed_for("seats", environment["AWS_SECRET_ACCESS_KEY"])
 
 
 def test_without_the_aws_cli_the_stage_has_one_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/usr/bin:/bin" if not Path("/usr/bin/aws").exists() else os.devnull)
     (tmp_path / "executor").write_text("", encoding="utf-8")
-    written = plugins.shims(tmp_path / "shims", Path(sys.executable), executor=tmp_path / "executor")
-    (shim,) = [one for one in written if one.name == "aws"]
+    programs = plugins.shims(tmp_path / "shims", Path(sys.executable), executor=tmp_path / "executor")
+    (shim,) = [program for program in programs if program.name == "aws"]
     ran = subprocess.run(
         [str(shim.path), "eks", "get-token", "--cluster-name", "seats", "--region", "us-east-1"],
         env={"AWS_ACCESS_KEY_ID": "rehearsal", "AWS_SECRET_ACCESS_KEY": "rehearsal", "PATH": "/usr/bin:/bin"},

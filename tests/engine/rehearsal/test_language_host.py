@@ -34,8 +34,8 @@ def program(engine: Engine) -> Callable[[str], Engine]:
     def make(text: str) -> Engine:
         write(engine.folder / "Pulumi.yaml", "name: trial\nruntime: python\n")
         write(engine.folder / "__main__.py", text)
-        made = engine.run("stack", "init", "dev")
-        assert made.returncode == 0, made.stdout
+        result = engine.run("stack", "init", "dev")
+        assert result.returncode == 0, result.stdout
         return engine
 
     return make
@@ -110,14 +110,14 @@ SLEEPER = """
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_nothing_outlives_the_engine(program: Callable[[str], Engine], number: int) -> None:
     engine = program(SLEEPER)
-    with (engine.folder / "said").open("w") as said:
+    with (engine.folder / "said").open("w") as log:
         running = subprocess.Popen(
             engine.command("preview"),
             cwd=engine.folder,
             env=engine.environment,
             stdin=subprocess.DEVNULL,
-            stdout=said,
-            stderr=said,
+            stdout=log,
+            stderr=log,
             start_new_session=True,
         )
         try:

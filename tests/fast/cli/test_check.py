@@ -28,8 +28,11 @@ config:
     - {name: b, compute: fargate, tier: untrusted, gpu: 1,
        image: "x/y@sha256:0000000000000000000000000000000000000000000000000000000000000000"}
   agent-environment:storge: {}
+  agent-environment:cluster: {publicAccessCidrs: [203.0.113.0/24]}
 confg: {}
 """
+# A file without a way to the API server has one mistake more.
+REACHED = "  agent-environment:cluster: {publicAccessCidrs: [203.0.113.0/24]}\n"
 
 
 def write_file(folder: Path, text: str = BAD, name: str = "Pulumi.dev.yaml") -> Path:
@@ -58,7 +61,7 @@ def test_every_mistake_has_its_line(tmp_path: Path) -> None:
         (9, "agent-environment:sandboxClasses[0].image"),
         (10, "agent-environment:sandboxClasses[1].gpu"),
         (12, "agent-environment:storge"),
-        (13, "confg"),
+        (14, "confg"),
     ]
 
 
@@ -150,7 +153,7 @@ def test_the_name_of_the_file_selects_the_stack(tmp_path: Path, capsys: pytest.C
 
 
 def test_a_region_may_come_from_an_esc_environment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert check(capsys, "--file", str(write_file(tmp_path, "environment: [team]\n")))[0] == 0
+    assert check(capsys, "--file", str(write_file(tmp_path, f"environment: [team]\nconfig:\n{REACHED}")))[0] == 0
     assert check(capsys, "--file", str(write_file(tmp_path, "config: {}\n")))[0] == 1
 
 
@@ -159,7 +162,7 @@ def test_no_heavy_module_is_imported(tmp_path: Path) -> None:
         "import sys; from agentenv.cli import main as cli; cli.main(['check', '--file', sys.argv[1]]);"
         "sys.exit(any(name in sys.modules for name in ('pulumi', 'boto3', 'botocore', 'rich', 'grpc')))"
     )
-    path = write_file(tmp_path, "config:\n  aws:region: us-east-1\n")
+    path = write_file(tmp_path, f"config:\n  aws:region: us-east-1\n{REACHED}")
     done = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
 
@@ -178,17 +181,17 @@ def test_a_pipe_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 def test_an_invalid_region_is_a_mistake(
     region: str, hint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = write_file(tmp_path, f"config:\n  aws:region: {region}\n")
+    path = write_file(tmp_path, f"config:\n  aws:region: {region}\n{REACHED}")
     [error] = json.loads(check(capsys, "--file", str(path), "--json")[1])["errors"]
     assert (error["path"], error["found"], error["hint"]) == ("aws:region", f"'{region}'", hint)
 
 
 @pytest.mark.parametrize("region", ["us-gov-west-1", "eusc-de-east-1", "us-isob-east-1", "nz-central-1"])
 def test_a_well_formed_region_is_valid(region: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert check(capsys, "--file", str(write_file(tmp_path, f"config:\n  aws:region: {region}\n")))[0] == 0
+    assert check(capsys, "--file", str(write_file(tmp_path, f"config:\n  aws:region: {region}\n{REACHED}")))[0] == 0
 
 
 def test_a_mistyped_region_key_is_one_mistake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = write_file(tmp_path, "config:\n  aws:regoin: us-east-1\n  aws:profile: team\n")
+    path = write_file(tmp_path, f"config:\n  aws:regoin: us-east-1\n  aws:profile: team\n{REACHED}")
     [error] = json.loads(check(capsys, "--file", str(path), "--json")[1])["errors"]
     assert (error["path"], error["hint"], error["line"]) == ("aws:regoin", "write aws:region", 2)

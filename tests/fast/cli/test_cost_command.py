@@ -83,7 +83,7 @@ def test_the_page_is_self_contained_and_has_the_figures(output_files: tuple[dict
     page = (folder / "cost.html").read_text()
     assert figures["written"] == [str(folder / "cost.html"), str(folder / "cost.parquet")]
     assert f"${figures['bill']:,.2f}" in page
-    assert all(one["owner"] in page for one in figures["owners"])
+    assert all(owner["owner"] in page for owner in figures["owners"])
     assert page.count("<rect") > 100
     assert "prefers-color-scheme: dark" in page
     assert "default-src 'none'" in page

@@ -157,7 +157,7 @@ def from_athena(lines: Lines) -> Lines:
     """Return the lines of the Athena query, run in another database in its dialect."""
     duckdb, sqlglot = pytest.importorskip("duckdb"), pytest.importorskip("sqlglot")
     types = {"string": "VARCHAR", "double": "DOUBLE", "timestamp": "TIMESTAMP", "map<string,string>": "JSON"}
-    columns = {"billing_period": "VARCHAR", **{one.name: types[one.type] for one in COLUMNS}}
+    columns = {"billing_period": "VARCHAR", **{column.name: types[column.type] for column in COLUMNS}}
     (text,) = sqlglot.transpile(athena_query(SINCE, UNTIL), read="athena", write="duckdb")
     with duckdb.connect() as connection:
         connection.execute(f"CREATE TABLE usage ({', '.join(f'{name} {kind}' for name, kind in columns.items())})")
@@ -172,7 +172,7 @@ def from_athena(lines: Lines) -> Lines:
 def charged(lines: Lines) -> list[tuple[datetime, Decimal]]:
     """Return the charges of lines in the period."""
     charges = read_bill(lines_in_period(lines, SINCE, UNTIL), [], {}).charges
-    return sorted((part.began, part.amount) for one in charges if (part := charge_in_period(one, SINCE, UNTIL)))
+    return sorted((part.began, part.amount) for charge in charges if (part := charge_in_period(charge, SINCE, UNTIL)))
 
 
 def test_athena_returns_the_same_lines_as_files() -> None:

@@ -35,7 +35,7 @@ def test_the_json_has_the_documented_keys(capsys: pytest.CaptureFixture[str]) ->
     assert (found["users"], found["active_hours"], found["region"]) == (1000, 40.0, "us-east-1")
     assert found["prices"]["age_days"] > 0
     assert found["assumptions"]
-    assert {one["name"] for one in found["by_class"]} == {"standard", "reviewer", "untrusted", "batch"}
+    assert {row["name"] for row in found["by_class"]} == {"standard", "reviewer", "untrusted", "batch"}
 
 
 def test_several_numbers_of_users_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -51,7 +51,7 @@ def test_assumptions_and_mixes_change_the_estimate(capsys: pytest.CaptureFixture
     larger = estimate(capsys, "--users", "100", "--assume", "home=10")
     mixed = estimate(capsys, "--users", "100", "--mix", "standard=0.5,untrusted=0.5", "--sensitivity")
     assert larger["per_user_month"] > usual["per_user_month"]
-    assert next(one["value"] for one in larger["assumptions"] if one["name"] == "home") == 10.0
+    assert next(assumption["value"] for assumption in larger["assumptions"] if assumption["name"] == "home") == 10.0
     parts = {line["part"] for line in mixed["lines"]}
     assert {"sandboxes: standard", "sandboxes: untrusted"} <= parts
     assert mixed["per_user_month"] > usual["per_user_month"]
@@ -67,8 +67,8 @@ def test_the_text_has_every_line_every_assumption_and_the_age_of_prices(
     for line in found["lines"]:
         assert line["part"] in text
         assert f"{line['monthly']:.2f}" in text
-    for one in found["assumptions"]:
-        assert one["says"] in text
+    for assumption in found["assumptions"]:
+        assert assumption["says"] in text
     assert "days ago" in text
     assert "compared with HEAD" in text
     assert "change of the cost of a user" in text
@@ -113,7 +113,7 @@ def test_invalid_values_are_errors(words: list[str], message: str, capsys: pytes
 
 @pytest.mark.parametrize("end", [0, 1], ids=["least", "most"])
 def test_all_allowed_assumptions_can_be_estimated(end: int, capsys: pytest.CaptureFixture[str]) -> None:
-    extremes = [f"{one.name}={bounds(one.name, one.kind)[end]}" for one in Assumptions().rows()]
+    extremes = [f"{row.name}={bounds(row.name, row.kind)[end]}" for row in Assumptions().rows()]
     for assumed in (*extremes, ",".join(extremes)):
         found = estimate(capsys, "--users", "10000000", "--active-hours", "730", "--assume", assumed)
         assert found["total_month"] > 0

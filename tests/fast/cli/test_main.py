@@ -103,7 +103,8 @@ def test_a_stack_file_with_mistakes_is_not_rehearsed(
     (tmp_path / "stacks").mkdir()
     (tmp_path / "Pulumi.yaml").write_text("name: agent-environment\n")
     (tmp_path / "stacks" / "Pulumi.dev.yaml").write_text(
-        "config:\n  aws:region: us-east-1\n  network: {nat: both}\n  cluster: {versoin: '1.35'}\n"
+        "config:\n  aws:region: us-east-1\n  network: {nat: both}\n"
+        "  cluster: {versoin: '1.35', publicAccessCidrs: [203.0.113.0/24]}\n"
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("AGENTENV_CACHE", str(tmp_path / "cache"))

@@ -17,14 +17,14 @@ MARK, EMPTY = Step("mark", "box-a", "channel stable is full without it"), Step("
 FOUND = RetirementResult(
     "sandbox-box", "box", {"stable": ["box-new"]}, Plan((MARK, EMPTY), (Wait("box-c", "a claim names it"),)), (MARK,)
 )
-KEPT = [
+RETAINED = [
     RetentionResult("sandbox-box", "mine", "waiting", why="it has no sandbox yet"),
     RetentionResult("sandbox-box", "old", "already"),
 ]
 
 
 def test_the_text_has_a_line_for_each_old_release() -> None:
-    assert [line.split() for line in releases.lines([FOUND], KEPT)] == [
+    assert [line.split() for line in releases.lines([FOUND], RETAINED)] == [
         ["box", "(stable:", "box-new)"],
         ["done", "mark", "box-a:", "channel", "stable", "is", "full", "without", "it"],
         ["would", "empty", "box-b:", "2", "members"],
@@ -34,14 +34,14 @@ def test_the_text_has_a_line_for_each_old_release() -> None:
 
 
 def test_the_json_has_the_same() -> None:
-    document = json.loads(json.dumps(releases.as_json([FOUND], KEPT)))
+    document = json.loads(json.dumps(releases.as_json([FOUND], RETAINED)))
     (box,) = document["classes"]
     assert box["current"] == {"stable": ["box-new"]}
     assert [step["name"] for step in box["steps"]] == ["box-a", "box-b"]
     assert [step["do"] for step in box["done"]] == ["mark"]
     assert box["waits"] == [{"name": "box-c", "why": "a claim names it"}]
     # Of what is as it should be nobody has to be told.
-    assert [one["claim"] for one in document["kept"]] == ["mine"]
+    assert [claim["claim"] for claim in document["kept"]] == ["mine"]
 
 
 def kubeconfig(folder: Path, server: str) -> Path:

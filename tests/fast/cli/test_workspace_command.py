@@ -1,4 +1,4 @@
-"""The client of the service: its requests, its handling of responses, and access to a workspace."""
+"""The command `workspace`: its requests, its output, and access to a workspace."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from agentenv.cli.main import FAILED, OK, CommandError, dispatch
-from agentenv.cli.workspaces.client import Client
+from agentenv.cli.main import FAILED, OK, dispatch
+from agentenv.cli.workspaces.lease import lease
+from agentenv.client import Client
 
 TOKEN = "a-token-of-somebody"
 
@@ -112,7 +113,7 @@ def test_a_create_request_has_only_the_given_options(service: Stub, capsys: pyte
     options = ("--class", "standard", "--key", "k", "--label", "team=a", "--budget", "2.50", "--wait", "5", "--json")
     assert run_workspace("create", *options) == OK
     [(method, path, query, body, bearer)] = service.requests
-    assert (method, path, query) == ("POST", "/v1/workspaces", {"wait": ["5"]})
+    assert (method, path, query) == ("POST", "/v1/workspaces", {"wait": ["5.0"]})
     assert body == {"class": "standard", "mode": "user", "key": "k", "labels": {"team": "a"}, "budget": "2.50"}
     assert bearer == f"Bearer {TOKEN}"
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["id"] == "w-1"
@@ -121,7 +122,7 @@ def test_a_create_request_has_only_the_given_options(service: Stub, capsys: pyte
 def test_a_list_is_read_to_its_last_page(service: Stub, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_workspace("list", "--class", "standard", "--everybody", "--json") == OK
     found = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert [one["id"] for one in found["workspaces"]] == ["w-1", "w-1", "w-3"]
+    assert [workspace["id"] for workspace in found["workspaces"]] == ["w-1", "w-1", "w-3"]
     assert [query.get("after") for _, _, query, _, _ in service.requests] == [None, ["w-1"]]
     assert all(
         query["everybody"] == ["true"] and query["class"] == ["standard"] for _, _, query, _, _ in service.requests
@@ -161,19 +162,7 @@ def test_a_problem_is_printed_with_its_fix(service: Stub, capsys: pytest.Capture
     assert TOKEN not in output
 
 
-@pytest.mark.parametrize("address", ["http://workspaces.example.com", "ftp://127.0.0.1", "workspaces.example.com"])
-def test_an_unencrypted_or_invalid_address_is_an_error(address: str) -> None:
-    with pytest.raises(CommandError):
-        Client(address, TOKEN)
-
-
-def test_an_invalid_port_token_or_response_is_an_error(service: Stub, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(CommandError, match="is not a service address"):
-        Client("https://127.0.0.1:workspaces", TOKEN)
-    for token in ("t\u00f6ken", "two\nlines"):
-        with pytest.raises(CommandError, match="the token contains invalid characters") as refused:
-            Client(service.address, token)
-        assert token not in str(refused.value)
+def test_a_response_of_something_else_is_an_error(service: Stub, capsys: pytest.CaptureFixture[str]) -> None:
     service.page = b"<html>a proxy's page</html>"
     assert run_workspace("list") == FAILED
     assert "the response with status 200 is not from the workspace service" in capsys.readouterr().err
@@ -210,36 +199,24 @@ def test_the_service_is_reached_through_the_cluster(
     ]
 
 
-def test_a_command_runs_in_a_resumed_workspace_with_a_lease(
-    service: Stub, kubectl: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lease_is_held_while_a_workspace_is_attached(service: Stub) -> None:
     service.state = "suspended"
-    monkeypatch.setenv("ENDS", "7")
-    assert run_workspace("exec", "w-1", "-i", "--", "git", "checkout", "--", "a") == 7
-    words, git = kubectl.read_text().splitlines(), ["git", "checkout", "--", "a"]
-    assert words == ["exec", "-i", "-n", "sandbox-standard", "standard-abc12", "-c", "sandbox", "--", *git]
+    with Client(service.address, TOKEN) as client, lease(client, "w-1", read_only=True) as workspace:
+        assert workspace["state"] == "running"
     assert service.paths("POST") == ["/v1/workspaces/w-1/resume"]
-    [write_file], [deleted] = service.paths("PUT"), service.paths("DELETE")
-    assert write_file == deleted
-    assert write_file.startswith("/v1/workspaces/w-1/leases/cli-")
+    [attached], [released] = service.paths("PUT"), service.paths("DELETE")
+    assert attached == released
+    assert attached.startswith("/v1/workspaces/w-1/leases/cli-")
+    assert [body for method, _, _, body, _ in service.requests if method == "PUT"] == [{"mode": "ro", "seconds": 120}]
 
 
-def test_ports_and_files_use_kubectl(service: Stub, kubectl: Path) -> None:
-    assert run_workspace("port-forward", "w-1", "8080:3000", "5173") == OK
-    assert kubectl.read_text().splitlines() == [
-        *("port-forward", "-n", "sandbox-standard", "standard-abc12", "8080:3000", "5173")
-    ]
-    assert run_workspace("port-forward", "w-1", "99999") == FAILED
-    assert run_workspace("cp", "w-1", "notes.txt", ":/home/agent/notes.txt") == OK
-    assert kubectl.read_text().splitlines() == [
-        *("cp", "-c", "sandbox", "notes.txt", "sandbox-standard/standard-abc12:/home/agent/notes.txt")
-    ]
-    assert service.requests[-2][3] == {"mode": "rw", "seconds": 120}
-    assert run_workspace("cp", "w-1", "a", "b") == FAILED
-
-
-def test_a_failed_workspace_cannot_be_entered(service: Stub, kubectl: Path) -> None:
+def test_a_workspace_that_failed_or_has_no_gateway_is_not_entered(
+    service: Stub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_workspace("exec", "w-1", "--", "true") == FAILED
+    assert "this environment has no gateway" in capsys.readouterr().err
     service.state = "failed"
-    assert run_workspace("ssh", "w-1") == FAILED
-    assert not kubectl.exists()
-    assert not service.paths("PUT")
+    assert run_workspace("shell", "w-1") == FAILED
+    assert "w-1 is failed" in capsys.readouterr().err
+    assert run_workspace("cp", "w-1", "a", "b") == FAILED
+    assert "exactly one path must begin with ':'" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""What stands before a program runs: a VPC, a cluster and file systems that are right, to be spoiled."""
+"""Existing resources before a program runs: a valid VPC, cluster and file systems, for tests to change."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ ISSUER = "https://oidc.eks.eu-west-1.amazonaws.com/id/STANDS"
 GROUP = "sg-cluster"
 
 
-def standing() -> dict[str, Any]:
-    """The answers of the provider's functions, by token and by what is asked for."""
+def existing_resources() -> dict[str, Any]:
+    """Return the results of the provider's functions, by token and by the id or name in the request."""
     tags = {"karpenter.sh/discovery": CLUSTER, "kubernetes.io/role/internal-elb": "1"}
     subnets = {
         id_: {

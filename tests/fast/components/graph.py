@@ -1,4 +1,4 @@
-"""What a program registers, recorded where the engine would hear it: types, inputs, parents and options."""
+"""A recording of what a program registers with the engine: types, inputs, parents and options."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ UNKNOWN = rpc.UNKNOWN
 
 
 @dataclass(frozen=True)
-class Made:
+class RegisteredResource:
     """One resource, as it was registered."""
 
     type: str
@@ -59,59 +59,63 @@ class Made:
 
 @dataclass
 class Graph:
-    """Everything that was registered, in its order."""
+    """All registered resources in their order, and the functions that were invoked."""
 
-    made: list[Made] = field(default_factory=list)
-    asked: list[tuple[str, str]] = field(default_factory=list)
+    resources: list[RegisteredResource] = field(default_factory=list)
+    invokes: list[tuple[str, str]] = field(default_factory=list)
     outputs: dict[str, dict[str, Any]] = field(default_factory=dict)  # of components, by URN
     result: Any = None
 
-    def of(self, type_: str) -> list[Made]:
-        """The resources of one type, which may be given by its last word."""
-        return [made for made in self.made if made.type == type_ or made.type.rsplit(":", 1)[-1] == type_]
+    def of(self, type_: str) -> list[RegisteredResource]:
+        """Return the resources of a type, or of a type that ends with this word."""
+        return [
+            resource
+            for resource in self.resources
+            if resource.type == type_ or resource.type.rsplit(":", 1)[-1] == type_
+        ]
 
-    def one(self, type_: str, name: str = "") -> Made:
-        """The only resource of a type, or the one whose name ends so."""
-        found = [made for made in self.of(type_) if made.name.endswith(name)]
-        assert len(found) == 1, f"{len(found)} of {type_} {name}: {[made.name for made in found]}"
+    def resource(self, type_: str, name: str = "") -> RegisteredResource:
+        """Return the only resource of a type, or the only one with a name that ends so."""
+        found = [resource for resource in self.of(type_) if resource.name.endswith(name)]
+        assert len(found) == 1, f"{len(found)} of {type_} {name}: {[resource.name for resource in found]}"
         return found[0]
 
-    def comes_before(self, one: Made, other: Made) -> bool:
-        """Whether one is made before the other, and goes after it: by what it names, waits for or speaks through."""
-        by_urn = {made.urn: made for made in self.made}
-        waiting, seen = [other], set[str]()
+    def comes_before(self, first: RegisteredResource, second: RegisteredResource) -> bool:
+        """Return whether the second depends on the first, directly or through others, or by its provider."""
+        by_urn = {resource.urn: resource for resource in self.resources}
+        waiting, seen = [second], set[str]()
         while waiting:
-            made = waiting.pop()
-            spoken_through = [made.provider, *made.providers.values()]
-            for urn in (*made.after, *(provider.rpartition("::")[0] for provider in spoken_through)):
-                if urn == one.urn:
+            resource = waiting.pop()
+            providers = [resource.provider, *resource.providers.values()]
+            for urn in (*resource.after, *(provider.rpartition("::")[0] for provider in providers)):
+                if urn == first.urn:
                     return True
                 if urn in by_urn and urn not in seen:
                     seen.add(urn)
                     waiting.append(by_urn[urn])
         return False
 
-    def cloud(self) -> list[Made]:
-        """What a provider would make."""
-        return [made for made in self.made if made.type.startswith("aws:")]
+    def aws_resources(self) -> list[RegisteredResource]:
+        """Return the resources of the AWS provider."""
+        return [resource for resource in self.resources if resource.type.startswith("aws:")]
 
-    def resources(self) -> list[Resource]:
-        """All of it as policies see it; what is not known is so to them, too."""
+    def policy_resources(self) -> list[Resource]:
+        """Return the resources as policy packs see them; unknown values are unknown to them, too."""
         return [
             Resource(
-                one.urn,
-                one.type,
-                one.name,
-                {key: NOT_KNOWN if value == UNKNOWN else value for key, value in one.inputs.items()},
-                parent=one.parent,
-                outputs=self.outputs.get(one.urn, {}),
+                resource.urn,
+                resource.type,
+                resource.name,
+                {key: NOT_KNOWN if value == UNKNOWN else value for key, value in resource.inputs.items()},
+                parent=resource.parent,
+                outputs=self.outputs.get(resource.urn, {}),
             )
-            for one in self.made
+            for resource in self.resources
         ]
 
     def shape(self) -> dict[tuple[str, str], dict[str, Any]]:
-        """Inputs by type and name."""
-        return {made.key: made.inputs for made in self.cloud()}
+        """Return the inputs of AWS resources by type and name."""
+        return {resource.key: resource.inputs for resource in self.aws_resources()}
 
 
 class InvokeError(grpc.RpcError):
@@ -136,19 +140,19 @@ class Cloud(mocks.MockMonitor):
     """
 
     def __init__(
-        self, zones: list[str], partition: str, caller: str, standing: Mapping[str, Any], *, preview: bool
+        self, zones: list[str], partition: str, caller: str, existing: Mapping[str, Any], *, preview: bool
     ) -> None:
         super().__init__(_Nothing())
-        self.standing = standing
+        self.existing = existing
         self.zones, self.partition, self.caller, self.preview = zones, partition, caller, preview
         self.graph = Graph()
         self.clusters: dict[str, dict[str, Any]] = {}
 
     def Invoke(self, request: Any) -> Any:  # noqa: N802 - the engine's name for it
         china = self.partition == "aws-cn"
-        asked = json_format.MessageToDict(request.args)
+        args = json_format.MessageToDict(request.args)
         if request.tok == "pulumi:pulumi:getResource":
-            return self._answered({"urn": asked["urn"], "id": "cluster-id", "state": self.clusters[asked["urn"]]})
+            return self._answered({"urn": args["urn"], "id": "cluster-id", "state": self.clusters[args["urn"]]})
         answers: dict[str, dict[str, Any]] = {
             "aws:index/getAvailabilityZones:getAvailabilityZones": {"names": self.zones, "id": REGION},
             # Nothing of an earlier time is kept
@@ -164,20 +168,20 @@ class Cloud(mocks.MockMonitor):
                 "dnsSuffix": "amazonaws.com.cn" if china else "amazonaws.com",
             },
         }
-        self.graph.asked.append((request.tok, request.provider))
-        if request.tok in self.standing:
-            return self._stands(request.tok, asked)
+        self.graph.invokes.append((request.tok, request.provider))
+        if request.tok in self.existing:
+            return self._existing_answer(request.tok, args)
         return self._answered(answers[request.tok])
 
-    def _stands(self, token: str, asked: dict[str, Any]) -> Any:
-        """What was made before: by its id or name, or where a function has but one answer, that."""
-        answers = self.standing[token]
-        named = next((asked[word] for word in ("id", "name", "fileSystemId") if word in asked), None)
+    def _existing_answer(self, token: str, args: dict[str, Any]) -> Any:
+        """Return an existing resource by its id or name, or a function's only result."""
+        answers = self.existing[token]
+        named = next((args[word] for word in ("id", "name", "fileSystemId") if word in args), None)
         answer = dict(answers if named is None else answers.get(named, {}))
         for name in FILTERS_ONLY.get(token, ()):
-            if name not in asked:
+            if name not in args:
                 answer.pop(name, None)
-            elif answer.get(name) != asked[name]:
+            elif answer.get(name) != args[name]:
                 answer = {}
         if not answer:
             raise InvokeError(token, "nothing matches")
@@ -194,8 +198,8 @@ class Cloud(mocks.MockMonitor):
         if request.type == "pulumi:pulumi:Stack":
             return resource_pb2.RegisterResourceResponse(urn=urn)
         inputs: dict[str, Any] = json_format.MessageToDict(request.object)
-        self.graph.made.append(
-            Made(
+        self.graph.resources.append(
+            RegisteredResource(
                 type=request.type,
                 name=request.name,
                 urn=urn,
@@ -216,27 +220,30 @@ class Cloud(mocks.MockMonitor):
             return resource_pb2.RegisterResourceResponse(urn=urn, object=_struct(self._cluster(urn, inputs)))
         if self.preview or not request.custom:
             return resource_pb2.RegisterResourceResponse(urn=urn, object=_struct(inputs))
-        made = f"{request.name}-id"
+        id_ = f"{request.name}-id"
         computed = {
             "name": request.name,
             "arn": f"arn:{self.partition}:made:{REGION}:{ACCOUNT}:{request.name}",
             "publicIp": "192.0.2.1",
-            "dnsName": f"{made}.example",
-            "url": f"https://{made}.example",
-            **dict.fromkeys(("keyId", "allocationId"), made),
+            "dnsName": f"{id_}.example",
+            "url": f"https://{id_}.example",
+            **dict.fromkeys(("keyId", "allocationId"), id_),
         }
-        return resource_pb2.RegisterResourceResponse(urn=urn, id=made, object=_struct({**computed, **inputs}))
+        return resource_pb2.RegisterResourceResponse(urn=urn, id=id_, object=_struct({**computed, **inputs}))
 
     def RegisterResourceOutputs(self, request: Any) -> Any:  # noqa: N802 - the engine's name for it
         self.graph.outputs[request.urn] = json_format.MessageToDict(request.outputs)
         return super().RegisterResourceOutputs(request)
 
     def _cluster(self, urn: str, inputs: dict[str, Any]) -> dict[str, Any]:
-        """What the official component hands out; in a preview of nothing that exists, little of it is known."""
+        """Return the outputs of the official component; in a first preview most of them are unknown."""
         inner = f"{urn.rpartition('::')[0]}$aws:eks/cluster:Cluster::{inputs['name']}"
         arn = f"arn:{self.partition}:eks:{REGION}:{ACCOUNT}:cluster/{inputs['name']}"
-        told = {"arn": arn, "endpoint": f"https://{inputs['name']}.example"}
-        self.clusters[inner] = {"name": inputs["name"], **(dict.fromkeys(told, UNKNOWN) if self.preview else told)}
+        attributes = {"arn": arn, "endpoint": f"https://{inputs['name']}.example"}
+        self.clusters[inner] = {
+            "name": inputs["name"],
+            **(dict.fromkeys(attributes, UNKNOWN) if self.preview else attributes),
+        }
         outputs = {
             "kubeconfigJson": "{}",
             "clusterSecurityGroupId": "sg-cluster",
@@ -258,7 +265,7 @@ resource._get_stack_trace = source_pb2.StackTrace
 
 
 class _Nothing(mocks.Mocks):
-    """Never asked: the monitor above answers itself."""
+    """Mocks that are never called: the monitor above answers every request."""
 
     def call(self, args: mocks.MockCallArgs) -> Any:
         raise NotImplementedError
@@ -294,12 +301,12 @@ def registered(
     zones: list[str] | None = None,
     partition: str = "aws",
     caller: str = CALLER,
-    standing: Mapping[str, Any] | None = None,
+    existing: Mapping[str, Any] | None = None,
     seen: list[Graph] | None = None,
 ) -> Graph:
-    """What `build` registers when that role runs it; its outputs are resolved into `result` where it returns any.
+    """Return the graph that `build` registers as that caller; outputs that it returns are resolved into `result`.
 
-    `standing` is what there was before: the answers of functions, by their tokens and by what is asked for. `seen`
+    `existing` has the results of functions, by their tokens and by the id or name in the request. `seen`
     gets the graph at once, to be looked at when the program failed.
     """
     loop = asyncio.new_event_loop()
@@ -309,7 +316,7 @@ def registered(
     loop.set_exception_handler(lambda *_: None)
     asyncio.set_event_loop(loop)
     try:
-        monitor = Cloud(zones or ZONES, partition, caller, standing or {}, preview=preview)
+        monitor = Cloud(zones or ZONES, partition, caller, existing or {}, preview=preview)
         if seen is not None:
             seen.append(monitor.graph)
         mocks.set_mocks(
@@ -327,9 +334,9 @@ def registered(
         built: list[Any] = []
 
         async def program() -> None:
-            made = build()
-            if isinstance(made, pulumi.Output):
-                built.append(await made.future())
+            component = build()
+            if isinstance(component, pulumi.Output):
+                built.append(await component.future())
             await _settled()
 
         loop.run_until_complete(run_pulumi_func(program))

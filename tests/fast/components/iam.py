@@ -27,28 +27,27 @@ def decided(
 
 def _names(statement: dict[str, Any], caller: str | None) -> bool:
     principal = statement["Principal"]
-    named = [one for said in principal.values() for one in _list(said)] if isinstance(principal, dict) else [principal]
+    named = (
+        [name for value in principal.values() for name in _list(value)] if isinstance(principal, dict) else [principal]
+    )
     return "*" in named or caller in named
 
 
 def _holds(condition: dict[str, dict[str, Any]], known: dict[str, str]) -> bool:
     return all(
-        _compared(operator, known.get(key), _list(wanted))
+        _compared(operator, known.get(key), _list(expected))
         for operator, keys in condition.items()
-        for key, wanted in keys.items()
+        for key, expected in keys.items()
     )
 
 
-def _compared(operator: str, value: str | None, wanted: list[str]) -> bool:
+def _compared(operator: str, value: str | None, expected: list[str]) -> bool:
     if operator == "Null":
-        return (value is None) == (wanted == ["true"])
-    if operator == "ArnNotEquals":
-        # A negated comparison holds where there is nothing to compare.
-        return value is None or not any(fnmatchcase(value, pattern) for pattern in wanted)
+        return (value is None) == (expected == ["true"])
     if operator in {"Bool", "StringEquals"}:
-        return value in wanted
+        return value in expected
     if operator in {"ArnLike", "StringLike"}:
-        return value is not None and any(fnmatchcase(value, pattern) for pattern in wanted)
+        return value is not None and any(fnmatchcase(value, pattern) for pattern in expected)
     raise NotImplementedError(operator)
 
 

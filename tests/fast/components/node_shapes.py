@@ -24,7 +24,8 @@ def on_cluster() -> ClusterContext:
     url = "https://oidc.eks.eu-west-1.amazonaws.com/id/ABC"
     issuer = f"arn:aws:iam::123456789012:oidc-provider/{url.removeprefix('https://')}"
     output = pulumi.Output.from_input
-    return ClusterContext("dev-agents", "https://dev-agents.example", Issuer(output(issuer), output(url)))
+    issuer_ = Issuer(output(issuer), output(url))
+    return ClusterContext("dev-agents", "https://dev-agents.example", issuer_, karpenter_profile="controllers")
 
 
 def capacity(

@@ -1,4 +1,4 @@
-"""Which outputs of resources and functions the components read, recorded at the SDK's getters."""
+"""A recording of the outputs of resources and functions that the components read, at the SDK's getters."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from typing import Any, get_args, get_type_hints
 import pulumi
 import pytest
 
-from tests.fast.components.existing import standing
+from tests.fast.components.existing import existing_resources
+from tests.fast.components.gateway.test_gateway import balancer, envoy
 from tests.fast.components.graph import Graph, registered
 from tests.fast.components.node_shapes import capacity
 from tests.fast.components.sandboxes.test_sandbox_class import POLICY, VETTED
-from tests.fast.components.sandboxes.test_sandbox_class import graph as sandbox_class
+from tests.fast.components.sandboxes.test_sandbox_class import build_graph as sandbox_class
 from tests.fast.components.service.test_workspace_service import CERTIFICATE, service
-from tests.fast.components.shapes import network, storage
+from tests.fast.components.shapes import ROUTED, network, storage
 from tests.fast.components.storage.test_home_metering import metering
 from tests.fast.components.test_adopted import cluster as adopted_cluster
 from tests.fast.components.test_adopted import network as adopted_network
@@ -63,7 +64,7 @@ def function_token(result: type) -> str | None:
 
 
 def _read(of: type, name: str) -> Read:
-    getter = next(vars(one)[name] for one in of.__mro__ if name in vars(one)).fget
+    getter = next(vars(class_)[name] for class_ in of.__mro__ if name in vars(class_)).fget
     kind: Any = get_type_hints(getter)["return"]
     if getattr(kind, "__origin__", None) is pulumi.Output:
         (kind,) = get_args(kind)
@@ -94,7 +95,7 @@ def everything() -> tuple[frozenset[Read], tuple[Graph, ...]]:
     """Return all that the components read, and what they registered and invoked meanwhile."""
 
     def parts() -> None:
-        network(nat="per-zone", endpoints=("sts", "ecr.api"), flow_log_days=90)
+        network(nat="per-zone", endpoints=("sts", "ecr.api"), flow_log_days=90, **ROUTED)
         storage("elastic", archiveAfter="90d")
         storage("provisioned", throughput="provisioned", provisionedMibps=10)
         adopted_network()
@@ -103,9 +104,11 @@ def everything() -> tuple[frozenset[Read], tuple[Graph, ...]]:
 
     with recording() as found:
         graphs = (
-            registered(parts, standing=standing()),
+            registered(parts, existing=existing_resources()),
             registered(environment),
             service({"domain": "os.example.com", "certificate": CERTIFICATE}),
+            balancer({"dns": {"zone": "Z1"}}),
+            envoy(),
             metering(),
             registered(lambda: capacity(isolated=True)),
             sandbox_class(**VETTED, identity={"kind": "pod-identity", "policies": [POLICY]}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from ipaddress import IPv4Network
 from typing import TYPE_CHECKING, Any
 
 from agentenv.components.cluster.cluster import Cluster
@@ -19,6 +20,7 @@ from tests.fast.config.stack_samples import config
 if TYPE_CHECKING:
     import pulumi
 
+ROUTED: dict[str, Any] = {"peers": (IPv4Network("10.9.0.0/16"),), "transit_gateway": "tgw-0a1b2c3d4e5f60718"}
 TAGS = {"environment": "dev", "owner": "platform", "cost-center": "cc-1"}
 FACTS = EnvironmentFacts("dev", "dev-agents", TAGS)
 NETWORK = NetworkContext("vpc-1", ("subnet-a", "subnet-b"), "sg-nodes", "arn:aws:kms:eu-west-1:123456789012:key/logs")
@@ -26,11 +28,11 @@ NETWORK = NetworkContext("vpc-1", ("subnet-a", "subnet-b"), "sg-nodes", "arn:aws
 
 def planned(sections: Mapping[str, Any] | None = None, environment: str = "dev") -> Plan:
     """The plan of these sections, with the names and tags of the others here."""
-    given = {"cost": {}, "cluster": {}, **(sections or {})}
-    given["cost"] = {"costCenter": "cc-1", **given["cost"]}
-    if "existing" not in given["cluster"]:
-        given["cluster"] = {"name": f"{environment}-agents", **given["cluster"]}
-    return plan(read(config(given, REGION), environment))
+    chosen = {"cost": {}, "cluster": {}, **(sections or {})}
+    chosen["cost"] = {"costCenter": "cc-1", **chosen["cost"]}
+    if "existing" not in chosen["cluster"]:
+        chosen["cluster"] = {"name": f"{environment}-agents", **chosen["cluster"]}
+    return plan(read(config(chosen, REGION), environment))
 
 
 def network(
@@ -47,12 +49,11 @@ def storage(
     facts: EnvironmentFacts = FACTS,
     within: NetworkContext = NETWORK,
     clients: pulumi.Input[Sequence[pulumi.Input[str]]] = (),
-    groups: Mapping[str, str] | None = None,
     **settings: Any,
 ) -> Storage:
     """A storage in two subnets; the settings are those of a stack file."""
     plan_ = replace(planned({"storage": settings}).storage, environment=facts)
-    return Storage(name, plan_, within, client_role_arns=clients, class_group_ids=groups, opts=opts)
+    return Storage(name, plan_, within, client_role_arns=clients, opts=opts)
 
 
 def cluster(

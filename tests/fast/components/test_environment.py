@@ -1,4 +1,4 @@
-"""What holds for every resource of an environment: tags, names, options, and the whole's own graph."""
+"""Properties of every resource of an environment: tags, names, options, and the order of all components."""
 
 from __future__ import annotations
 
@@ -74,18 +74,18 @@ def whole(stage: str = "dev", name: str = "agents") -> Graph:
 
 
 def takes_tags(type_: str) -> bool:
-    """Whether the SDK's class of a type takes tags."""
+    """Return whether the SDK's class of a type takes tags."""
     package, _, class_ = type_.partition(":")[2].partition(":")
     module = importlib.import_module(f"pulumi_aws.{package.partition('/')[0]}")
     return "tags" in inspect.signature(getattr(module, class_)._internal_init).parameters
 
 
 def test_whatever_can_carry_tags_carries_them() -> None:
-    made = whole()
-    taggable = [one for one in made.cloud() if takes_tags(one.type)]
+    graph = whole()
+    taggable = [resource for resource in graph.aws_resources() if takes_tags(resource.type)]
     assert len(taggable) > 80
-    for one in taggable:
-        tags = one.inputs["tags"]
+    for resource in taggable:
+        tags = resource.inputs["tags"]
         assert tags["component"] in {
             *("network", "storage", "cluster", "capacity", "sandbox-class", "workspace", "cost-controls")
         }
@@ -99,90 +99,101 @@ def test_whatever_can_carry_tags_carries_them() -> None:
         for key, value in tags.items():
             assert KINDS["aws-tag-key"].accepts(key)
             assert KINDS["aws-tag-value"].accepts(value)
-    assert not [one for one in made.cloud() if "tags" in one.inputs and one not in taggable]
+    assert not [
+        resource for resource in graph.aws_resources() if "tags" in resource.inputs and resource not in taggable
+    ]
 
 
 @pytest.mark.parametrize("name", ["agents", "a-name-much-longer-than-anybody-would-give-" + "x" * 60])
 def test_physical_names_fit_their_service_and_say_the_environment(name: str) -> None:
-    made = whole("staging-eu", name)
+    graph = whole("staging-eu", name)
     for type_, kind in NAMED.items():
-        assert made.of(type_)
-        for one in made.of(type_):
-            assert KINDS[kind].accepts(one.inputs["name"]), one.inputs["name"]
-            assert "staging-eu" in one.inputs["name"]
+        assert graph.of(type_)
+        for resource in graph.of(type_):
+            assert KINDS[kind].accepts(resource.inputs["name"]), resource.inputs["name"]
+            assert "staging-eu" in resource.inputs["name"]
 
 
 def test_descriptions_are_such_as_ec2_takes() -> None:
     described = [
-        one for one in whole().cloud() if one.type.startswith(("aws:ec2", "aws:vpc")) and "description" in one.inputs
+        resource
+        for resource in whole().aws_resources()
+        if resource.type.startswith(("aws:ec2", "aws:vpc")) and "description" in resource.inputs
     ]
     assert described
-    for one in described:
-        assert re.fullmatch(r"[a-zA-Z0-9. _:/()#,@\[\]+=&;{}!$*-]{1,255}", one.inputs["description"])
+    for resource in described:
+        assert re.fullmatch(r"[a-zA-Z0-9. _:/()#,@\[\]+=&;{}!$*-]{1,255}", resource.inputs["description"])
 
 
 def test_two_environments_of_one_account_share_no_name() -> None:
-    names = [{one.inputs["name"] for type_ in NAMED for one in whole(stage).of(type_)} for stage in ("dev", "staging")]
+    names = [
+        {resource.inputs["name"] for type_ in NAMED for resource in whole(stage).of(type_)}
+        for stage in ("dev", "staging")
+    ]
     assert not names[0] & names[1]
 
 
 def test_resource_names_are_unique_and_the_tree_is_the_components() -> None:
-    made = whole()
-    assert len({one.key for one in made.made}) == len(made.made)
-    top = made.one("agent-environment:index:Environment")
-    parts = {kind: made.one(f"agent-environment:index:{kind}") for kind in PARTS}
+    graph = whole()
+    assert len({resource.key for resource in graph.resources}) == len(graph.resources)
+    top = graph.resource("agent-environment:index:Environment")
+    parts = {kind: graph.resource(f"agent-environment:index:{kind}") for kind in PARTS}
     assert {part.parent for part in parts.values()} == {top.urn}
-    assert {one.parent for one in made.made if one is not top} == {top.urn, *(part.urn for part in parts.values())}
+    assert {resource.parent for resource in graph.resources if resource is not top} == {
+        top.urn,
+        *(part.urn for part in parts.values()),
+    }
 
 
-def test_files_are_reached_by_classes_on_fargate_that_have_seats() -> None:
-    classes, seats = [fargate("batch"), fargate("other")], [{"name": "desk", "class": "batch", "user": "u-1"}]
-    made = registered(lambda: environment(sandboxClasses=classes, workspaces=seats))
-    let_in = made.one("SecurityGroupIngressRule", "storage-from-class-batch").inputs
-    assert let_in["referencedSecurityGroupId"] == "agents-cluster-class-batch-id"
-    assert not [one for one in made.of("SecurityGroupIngressRule") if one.name.endswith("from-class-other")]
-    profiles = {one.name: one.inputs["selectors"] for one in made.of("FargateProfile")}
+def test_a_class_on_fargate_has_a_profile_and_no_way_to_files() -> None:
+    graph = registered(lambda: environment(sandboxClasses=[fargate("batch")], workspaces=[]))
+    assert not [rule for rule in graph.of("SecurityGroupIngressRule") if "storage-from-class" in rule.name]
+    profiles = {profile.name: profile.inputs["selectors"] for profile in graph.of("FargateProfile")}
     assert profiles["agents-cluster-class-batch"] == [
         {"namespace": "sandbox-batch", "labels": {"sandbox.users.io/class": "batch"}}
     ]
 
 
 def test_sandboxes_come_last_and_go_first() -> None:
-    made = whole()
-    space = made.one("Namespace", "class-standard-namespace")
+    graph = whole()
+    space = graph.resource("Namespace", "class-standard-namespace")
     for before in (
-        *made.of("ValidatingAdmissionPolicyBinding"),
-        made.one("Addon", "aws-efs-csi-driver"),
-        made.one("Deployment", "agents-sandboxes-controller"),
-        *made.of("NodePool"),
-        *made.of("MountTarget"),
+        *graph.of("ValidatingAdmissionPolicyBinding"),
+        graph.resource("Addon", "aws-efs-csi-driver"),
+        graph.resource("Deployment", "agents-sandboxes-controller"),
+        *graph.of("NodePool"),
+        *graph.of("MountTarget"),
     ):
-        assert made.comes_before(before, space), before.name
-    assert made.comes_before(made.one("ConfigMap", "class-standard-constraints"), made.one("Sandbox"))
-    assert all(made.comes_before(made.one("Namespace", "agents-schedules"), job) for job in made.of("CronJob"))
+        assert graph.comes_before(before, space), before.name
+    assert graph.comes_before(graph.resource("ConfigMap", "class-standard-constraints"), graph.resource("Sandbox"))
+    assert all(graph.comes_before(graph.resource("Namespace", "agents-schedules"), job) for job in graph.of("CronJob"))
 
 
 def test_from_what_is_protected_there_are_few_ways_to_walk() -> None:
-    """Where a deletion is refused the engine walks every way to what it waits for, each as often as it is there."""
+    """Before it refuses to delete a protected resource, the engine walks every path to its dependencies."""
     classes = [sandbox(), sandbox("second"), fargate("third")]
     service = {"image": f"registry.example.com/service@sha256:{'ab' * 32}"}
-    made = registered(lambda: environment(stage="prod", sandboxClasses=classes, service=service))
-    by_urn = {one.urn: one for one in made.made}
+    graph = registered(lambda: environment(stage="prod", sandboxClasses=classes, service=service))
+    by_urn = {resource.urn: resource for resource in graph.resources}
 
     @cache
     def ways(urn: str) -> int:
-        one = by_urn.get(urn)
-        if one is None:
+        resource = by_urn.get(urn)
+        if resource is None:
             return 1
-        return 1 + sum(map(ways, {one.parent, one.provider.rpartition("::")[0], *one.after}))
+        return 1 + sum(map(ways, {resource.parent, resource.provider.rpartition("::")[0], *resource.after}))
 
-    table = made.one("Table", "service-ledger")
+    table = graph.resource("Table", "service-ledger")
     assert table.protect
-    assert {one.name: ways(one.urn) for one in made.cloud() if one.protect and ways(one.urn) > 100_000} == {}
+    assert {
+        resource.name: ways(resource.urn)
+        for resource in graph.aws_resources()
+        if resource.protect and ways(resource.urn) > 100_000
+    } == {}
 
 
-def test_prod_keeps_its_data_unless_it_is_told_otherwise() -> None:
-    assert {one.type.rsplit(":", 1)[-1] for one in whole("prod").cloud() if one.protect} == {
+def test_prod_protects_its_data_unless_that_is_switched_off() -> None:
+    assert {resource.type.rsplit(":", 1)[-1] for resource in whole("prod").aws_resources() if resource.protect} == {
         "FileSystem",
         "FileSystemPolicy",
         "Key",
@@ -191,27 +202,29 @@ def test_prod_keeps_its_data_unless_it_is_told_otherwise() -> None:
         *("Bucket", "BucketPolicy", "BucketPublicAccessBlock", "BucketOwnershipControls"),
         *("BucketServerSideEncryptionConfiguration", "BucketLifecycleConfiguration"),
     }
-    assert whole("prod").one("eks:index:Cluster").protect
-    assert not [one for one in whole().made if one.protect]
+    assert whole("prod").resource("eks:index:Cluster").protect
+    assert not [resource for resource in whole().resources if resource.protect]
     # What claims go on working with, what somebody wrote, and what the whole account's bill is split by
-    kept = {"SandboxTemplate", "SandboxWarmPool", "AccessPoint", "CostAllocationTag"}
-    assert {one.type.rsplit(":", 1)[-1] for one in whole().made if one.retain} == kept
-    told = registered(lambda: environment(stage="prod", protect="false", cluster={"deletionProtection": False}))
-    assert not [one for one in told.made if one.protect]
+    retained = {"SandboxTemplate", "SandboxWarmPool", "AccessPoint", "CostAllocationTag"}
+    assert {resource.type.rsplit(":", 1)[-1] for resource in whole().resources if resource.retain} == retained
+    unprotected = registered(lambda: environment(stage="prod", protect="false", cluster={"deletionProtection": False}))
+    assert not [resource for resource in unprotected.resources if resource.protect]
 
 
 def test_the_storage_is_in_the_networks_private_subnets_and_admits_its_nodes() -> None:
-    made = whole()
-    assert {one.inputs["subnetId"] for one in made.of("MountTarget")} == {
+    graph = whole()
+    assert {target.inputs["subnetId"] for target in graph.of("MountTarget")} == {
         f"agents-network-private-{zone}-id" for zone in range(3)
     }
-    assert made.one("SecurityGroupIngressRule", "storage-from-nodes").inputs["referencedSecurityGroupId"] == (
+    assert graph.resource("SecurityGroupIngressRule", "storage-from-nodes").inputs["referencedSecurityGroupId"] == (
         "agents-network-nodes-id"
     )
 
 
 def test_a_first_preview_has_the_same_resources_as_the_update() -> None:
-    assert {one.key for one in registered(environment, preview=True).made} == {one.key for one in whole().made}
+    assert {resource.key for resource in registered(environment, preview=True).resources} == {
+        resource.key for resource in whole().resources
+    }
 
 
 BUILDERS: list[Callable[..., Any]] = [
@@ -232,10 +245,10 @@ class Earlier(pulumi.CustomResource):
 def test_what_a_component_depends_on_comes_before_each_of_its_children(
     build: Callable[[pulumi.ResourceOptions], Any],
 ) -> None:
-    made = registered(lambda: build(pulumi.ResourceOptions(depends_on=[Earlier("earlier")])))
-    before = made.one("test:index:Earlier").urn
-    assert made.cloud()
-    assert not [one.name for one in made.cloud() if before not in one.after]
+    graph = registered(lambda: build(pulumi.ResourceOptions(depends_on=[Earlier("earlier")])))
+    before = graph.resource("test:index:Earlier").urn
+    assert graph.aws_resources()
+    assert not [resource.name for resource in graph.aws_resources() if before not in resource.after]
 
 
 @pytest.mark.parametrize("build", BUILDERS, ids=["environment", "network", "storage"])
@@ -244,23 +257,25 @@ def test_a_components_provider_makes_its_children_and_answers_its_questions(
 ) -> None:
     from pulumi_aws import Provider
 
-    made = registered(lambda: build(pulumi.ResourceOptions(provider=Provider("elsewhere", region="eu-west-1"))))
-    used = {one.provider.rsplit("::", 2)[-2] for one in made.cloud()} | {by.rsplit("::", 2)[-2] for _, by in made.asked}
+    graph = registered(lambda: build(pulumi.ResourceOptions(provider=Provider("elsewhere", region="eu-west-1"))))
+    used = {resource.provider.rsplit("::", 2)[-2] for resource in graph.aws_resources()} | {
+        by.rsplit("::", 2)[-2] for _, by in graph.invokes
+    }
     assert used == {"elsewhere"}
 
 
 @pytest.mark.parametrize("build", BUILDERS, ids=["environment", "network", "storage"])
 def test_protection_given_to_a_component_reaches_its_children(build: Callable[[pulumi.ResourceOptions], Any]) -> None:
-    made = registered(lambda: build(pulumi.ResourceOptions(protect=True, retain_on_delete=True)))
-    assert not [one.name for one in made.cloud() if not one.protect]
+    graph = registered(lambda: build(pulumi.ResourceOptions(protect=True, retain_on_delete=True)))
+    assert not [resource.name for resource in graph.aws_resources() if not resource.protect]
     # The engine itself hands retention on, from the component that asks for it.
-    assert next(one for one in made.made if one.type.startswith("agent-environment:")).retain
+    assert next(resource for resource in graph.resources if resource.type.startswith("agent-environment:")).retain
 
 
 @pytest.mark.parametrize("build", BUILDERS, ids=["environment", "network", "storage"])
 def test_a_component_that_was_renamed_keeps_its_children(build: Callable[[pulumi.ResourceOptions], Any]) -> None:
-    made = registered(lambda: build(pulumi.ResourceOptions(aliases=[pulumi.Alias(name="before")])))
-    assert next(one for one in made.made if one.type.startswith("agent-environment:")).aliases == 1
+    graph = registered(lambda: build(pulumi.ResourceOptions(aliases=[pulumi.Alias(name="before")])))
+    assert next(resource for resource in graph.resources if resource.type.startswith("agent-environment:")).aliases == 1
 
 
 def test_a_name_that_no_service_takes_is_refused() -> None:
@@ -269,45 +284,45 @@ def test_a_name_that_no_service_takes_is_refused() -> None:
 
 
 def test_the_parts_come_to_life_in_their_order_and_go_the_other_way_round() -> None:
-    made = whole()
-    control_plane = made.one("eks:index:Cluster")
+    graph = whole()
+    control_plane = graph.resource("eks:index:Cluster")
     # Whoever runs in the cluster calls AWS over its network until its last moment.
     for part in ("Route", "NatGateway", "VpcEndpoint", "RouteTableAssociation"):
-        assert all(made.comes_before(one, control_plane) for one in made.of(part)), part
-    in_cluster = [one for one in made.made if one.type.startswith("kubernetes:")]
-    assert all(made.comes_before(control_plane, one) for one in in_cluster)
+        assert all(graph.comes_before(resource, control_plane) for resource in graph.of(part)), part
+    in_cluster = [resource for resource in graph.resources if resource.type.startswith("kubernetes:")]
+    assert all(graph.comes_before(control_plane, resource) for resource in in_cluster)
     # A node goes while its controller is there to end it, and what runs on nodes goes before them.
-    karpenter = made.one("Release", "capacity-controller")
-    profile = made.one("FargateProfile", "karpenter")
-    assert made.comes_before(profile, karpenter)
-    for pool in made.of("NodePool"):
-        assert made.comes_before(karpenter, pool)
+    karpenter = graph.resource("Release", "capacity-controller")
+    profile = graph.resource("FargateProfile", "karpenter")
+    assert graph.comes_before(profile, karpenter)
+    for pool in graph.of("NodePool"):
+        assert graph.comes_before(karpenter, pool)
         for addon in ("aws-efs-csi-driver", "metrics-server", "kube-state-metrics"):
-            assert made.comes_before(pool, made.one("Addon", addon)), addon
-    assert made.comes_before(
-        made.one("FargateProfile", "agent-sandbox"), made.one("Deployment", "sandboxes-controller")
+            assert graph.comes_before(pool, graph.resource("Addon", addon)), addon
+    assert graph.comes_before(
+        graph.resource("FargateProfile", "agent-sandbox"), graph.resource("Deployment", "sandboxes-controller")
     )
 
 
 def test_a_sandbox_controller_on_nodes_comes_after_them_and_goes_before_them() -> None:
-    made = registered(lambda: environment(cluster={"sandboxController": {"place": "system"}}))
-    controller = made.one("Deployment", "sandboxes-controller")
-    assert all(made.comes_before(pool, controller) for pool in made.of("NodePool"))
-    assert not [one for one in made.of("FargateProfile") if one.name.endswith("agent-sandbox")]
+    graph = registered(lambda: environment(cluster={"sandboxController": {"place": "system"}}))
+    controller = graph.resource("Deployment", "sandboxes-controller")
+    assert all(graph.comes_before(pool, controller) for pool in graph.of("NodePool"))
+    assert not [profile for profile in graph.of("FargateProfile") if profile.name.endswith("agent-sandbox")]
 
 
 def test_the_storage_admits_the_driver_of_the_cluster_and_nobody_else() -> None:
-    made = whole()
-    role = made.one("Role", "efs-node")
-    (addon,) = [one for one in made.of("Addon") if one.inputs["addonName"] == "aws-efs-csi-driver"]
+    graph = whole()
+    role = graph.resource("Role", "efs-node")
+    (addon,) = [addon for addon in graph.of("Addon") if addon.inputs["addonName"] == "aws-efs-csi-driver"]
     assert {row["serviceAccount"] for row in addon.inputs["podIdentityAssociations"]} == {
         "efs-csi-controller-sa",
         "efs-csi-node-sa",
     }
-    for policy in made.of("FileSystemPolicy"):
-        assert made.comes_before(role, policy)
+    for policy in graph.of("FileSystemPolicy"):
+        assert graph.comes_before(role, policy)
         admitted = [row for row in policy.policy()["Statement"] if row["Effect"] == "Allow"]
         assert [row["Principal"]["AWS"] for row in admitted] == [[f"arn:aws:made:{REGION}:{ACCOUNT}:{role.name}"]]
-    making = made.one("RolePolicy", "make-access-points").policy()
+    making = graph.resource("RolePolicy", "make-access-points").policy()
     (make,) = [row for row in making["Statement"] if row["Sid"] == "Make"]
     assert make["Resource"] == [f"arn:aws:made:{REGION}:{ACCOUNT}:agents-storage-{shard}" for shard in (0, 1)]

@@ -1,4 +1,4 @@
-"""What the policies come to, decided as AWS decides: not which words stand in them."""
+"""The effect of the policies, evaluated as AWS evaluates them, and not their text."""
 
 from __future__ import annotations
 
@@ -47,10 +47,11 @@ def without(key: str) -> dict[str, str]:
             {**GOOD, "elasticfilesystem:AccessPointArn": POINT.replace("123456789012", "210987654321")},
             "silent",
         ),
-        # Denied and not only left out: IAM alone may let such a role mount.
-        (STRANGER, MOUNT, GOOD, "deny"),
-        (STRANGER, WRITE, GOOD, "deny"),
-        (ANONYMOUS, MOUNT, GOOD, "deny"),
+        # EFS enforces no key that names the caller, so others are left out and not denied.
+        (STRANGER, MOUNT, GOOD, "silent"),
+        (STRANGER, WRITE, GOOD, "silent"),
+        (STRANGER, MOUNT, without("elasticfilesystem:AccessPointArn"), "deny"),
+        (ANONYMOUS, MOUNT, GOOD, "silent"),
         (ANONYMOUS, ROOT, {}, "deny"),
     ],
 )
@@ -69,6 +70,12 @@ def test_who_may_do_what_with_a_file_system(
 @pytest.mark.parametrize("action", [MOUNT, WRITE, ROOT])
 def test_nobody_mounts_a_file_system_whose_clients_are_not_known(caller: str | None, action: str) -> None:
     assert decided(iam_policies.file_system_policy(HERE, "arn:fs", []), caller, action, GOOD) == "deny"
+
+
+def test_a_file_system_policy_has_only_conditions_that_efs_enforces() -> None:
+    policy = iam_policies.file_system_policy(HERE, "arn:fs", [NODE])
+    keys = {key for row in policy["Statement"] for condition in row.get("Condition", {}).values() for key in condition}
+    assert keys <= set(GOOD)
 
 
 def test_looking_after_a_file_system_stays_possible() -> None:
@@ -150,14 +157,14 @@ def test_a_gateway_carries_nothing_away(policy: dict[str, Any], action: str, own
 
 
 def test_the_same_policy_is_always_the_same_text() -> None:
-    one, other = (
+    first, other = (
         iam_policies.file_system_policy(HERE, "arn:fs", roles) for roles in ([NODE, STRANGER], [STRANGER, NODE, NODE])
     )
-    assert iam_policies.to_json(one) == iam_policies.to_json(other)
+    assert iam_policies.to_json(first) == iam_policies.to_json(other)
 
 
 def test_each_sid_is_one_that_iam_takes() -> None:
-    made = [
+    policies = [
         iam_policies.file_system_policy(HERE, "arn:fs", [NODE]),
         iam_policies.file_system_key_policy(HERE),
         iam_policies.logs_key_policy(HERE, "/logs/*"),
@@ -167,7 +174,7 @@ def test_each_sid_is_one_that_iam_takes() -> None:
         iam_policies.interface_endpoint_policy(HERE, "sts"),
         iam_policies.service_trust_policy(HERE, "vpc-flow-logs.amazonaws.com", "arn:flow"),
     ]
-    for policy in made:
+    for policy in policies:
         sids = [statement["Sid"] for statement in policy["Statement"]]
         assert all(sid.isalnum() for sid in sids)
         assert len(set(sids)) == len(sids)

@@ -1,4 +1,4 @@
-"""What the components read of resources and functions is there on AWS, and not only where it is rehearsed."""
+"""The outputs that the components read exist on AWS, and not only in the rehearsal."""
 
 from __future__ import annotations
 
@@ -35,17 +35,20 @@ def facts() -> Path:
 
 
 def declared(read: Read, graphs: tuple[Graph, ...]) -> bool:
-    """Whether the program gives that output as an input of every such resource."""
-    resources = [one.inputs for graph in graphs for one in graph.made if one.type == read.token]
+    """Return whether the program sets that output as an input of every such resource."""
+    resources = [resource.inputs for graph in graphs for resource in graph.resources if resource.type == read.token]
     return bool(resources) and all(read.output in inputs for inputs in resources)
 
 
 def test_every_type_and_function_of_the_source_is_looked_at(graphs: tuple[Graph, ...]) -> None:
     types, functions = named_in_the_components()
-    assert types <= {one.type for graph in graphs for one in graph.made}
-    tokens = {token.removeprefix("aws:").partition("/") for graph in graphs for token, _ in graph.asked}
+    assert types <= {resource.type for graph in graphs for resource in graph.resources}
+    tokens = {token.removeprefix("aws:").partition("/") for graph in graphs for token, _ in graph.invokes}
     ran = {(package, snake(rest.rpartition(":")[2])) for package, _, rest in tokens}
-    assert {(one.split(".")[1] if one.count(".") > 2 else "index", one.rpartition(".")[2]) for one in functions} == ran
+    assert {
+        (function.split(".")[1] if function.count(".") > 2 else "index", function.rpartition(".")[2])
+        for function in functions
+    } == ran
 
 
 def test_nothing_is_read_that_may_be_null(reads: frozenset[Read], graphs: tuple[Graph, ...]) -> None:

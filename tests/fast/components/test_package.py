@@ -27,14 +27,17 @@ def construct(kind: str, sections: dict[str, Any], **ids: Any) -> Graph:
 
 def test_a_class_is_created_from_the_settings_of_its_environment() -> None:
     sections = {"sandboxClasses": [sandbox()], "storage": {"fileSystems": 2}}
-    made = construct("SandboxClass", sections, sandbox_class="standard", **ISSUER, **SYSTEMS)
-    assert made.one("Namespace").inputs["metadata"]["name"] == "sandbox-standard"
-    assert [one.inputs["parameters"]["fileSystemId"] for one in made.of("StorageClass")] == ["fs-0", "fs-1"]
+    graph = construct("SandboxClass", sections, sandbox_class="standard", **ISSUER, **SYSTEMS)
+    assert graph.resource("Namespace").inputs["metadata"]["name"] == "sandbox-standard"
+    assert [storage_class.inputs["parameters"]["fileSystemId"] for storage_class in graph.of("StorageClass")] == [
+        "fs-0",
+        "fs-1",
+    ]
 
 
 def test_a_number_from_another_language_is_a_float() -> None:
-    made = construct("Network", {"network": {"zones": 3.0}})
-    assert len(made.of("Subnet")) == 6
+    graph = construct("Network", {"network": {"zones": 3.0}})
+    assert len(graph.of("Subnet")) == 6
 
 
 def test_a_declared_workspace_is_found_by_its_name() -> None:
@@ -81,7 +84,7 @@ def test_a_wrong_argument_is_named_before_anything_is_created(
     args = {"environment": "dev", "settings": config(sections), **ids}
     with pytest.raises(ArgumentError, match=message):
         registered(lambda: COMPONENTS[kind]("far", args, None), seen=seen)
-    assert seen[0].made == []
+    assert seen[0].resources == []
 
 
 def test_settings_that_are_known_too_late_are_refused() -> None:

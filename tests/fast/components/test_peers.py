@@ -1,4 +1,4 @@
-"""What goes wrong in other systems that do this job, each beside a test that it cannot happen here.
+"""Defects of other systems for the same purpose, each with a test that it cannot happen here.
 
 Two of their shortcomings have their tests elsewhere: whether the API server takes every field of what is written, which
 only a real one can say (tests/live/controlplane/test_documents_taken.py), and what a review or an estimate says.
@@ -68,7 +68,9 @@ def test_the_one_policy_of_a_class_selects_every_pod_of_it_and_of_no_other(name:
     for other, labels in every_pod():
         assert matches(policy["spec"]["podSelector"], labels) is (other == name)
     # What the policies of all classes together let a pod of this one do is what it was granted, and no more.
-    every = [made.network_policy for made in OBJECTS.values() if made.network_policy is not None]
+    every = [
+        class_objects.network_policy for class_objects in OBJECTS.values() if class_objects.network_policy is not None
+    ]
     granted = egress_of(PLANS[name].settings, cluster_facts(SETTINGS, api=())).at(frozenset()).least
     for labels, _ in pods(name):
         found = effective(every, space, labels)
@@ -79,16 +81,16 @@ def test_the_one_policy_of_a_class_selects_every_pod_of_it_and_of_no_other(name:
 
 def test_no_second_policy_comes_from_upstream_to_widen_it() -> None:
     # Policies only ever add: the one that the controller would make is open to the internet.
-    for made in OBJECTS.values():
-        assert {template["spec"]["networkPolicyManagement"] for template in made.templates} == {"Unmanaged"}
-        kinds = [document["kind"] for document in made.documents()]
+    for class_objects in OBJECTS.values():
+        assert {template["spec"]["networkPolicyManagement"] for template in class_objects.templates} == {"Unmanaged"}
+        kinds = [document["kind"] for document in class_objects.documents()]
         assert kinds.count("NetworkPolicy") + kinds.count("SecurityGroupPolicy") == 1
 
 
 def test_what_enforces_policies_is_switched_on_in_strict_mode() -> None:
-    made = registered(cluster)
-    (said,) = [one.inputs for one in made.of("Addon") if one.inputs["addonName"] == "vpc-cni"]
-    values = json.loads(said["configurationValues"])
+    graph = registered(cluster)
+    (inputs,) = [addon.inputs for addon in graph.of("Addon") if addon.inputs["addonName"] == "vpc-cni"]
+    values = json.loads(inputs["configurationValues"])
     assert values["enableNetworkPolicy"] == "true"
     assert values["env"]["NETWORK_POLICY_ENFORCING_MODE"] == "strict"
 
@@ -97,13 +99,13 @@ def test_what_enforces_policies_is_switched_on_in_strict_mode() -> None:
 
 
 def test_on_fargate_groups_of_the_class_hold_its_pods_and_no_policy_is_relied_on() -> None:
-    made = OBJECTS["batch"]
-    assert made.network_policy is None
-    assert made.group_policy is not None
+    class_objects = OBJECTS["batch"]
+    assert class_objects.network_policy is None
+    assert class_objects.group_policy is not None
     for other, labels in every_pod():
-        assert matches(made.group_policy["spec"]["podSelector"], labels) is (other == "batch")
-    assert made.group_policy["spec"]["securityGroups"]["groupIds"] == ["sg-0"]
-    assert [one.name for one in class_groups(SETTINGS)] == ["batch"]
+        assert matches(class_objects.group_policy["spec"]["podSelector"], labels) is (other == "batch")
+    assert class_objects.group_policy["spec"]["securityGroups"]["groupIds"] == ["sg-0"]
+    assert [class_group.name for class_group in class_groups(SETTINGS)] == ["batch"]
 
 
 # "every user is uid 1000"
@@ -122,39 +124,39 @@ def test_every_class_and_every_seat_has_ids_of_its_own() -> None:
             )
             # No container takes another one for itself.
             containers = [*spec.get("initContainers", []), *spec["containers"]]
-            assert all("runAsUser" not in one["securityContext"] for one in containers)
+            assert all("runAsUser" not in container["securityContext"] for container in containers)
     assert all(len(mine) == 1 for mine in holders.values())
     assert len(holders) == len(PLANS) + len(SETTINGS.workspaces)
 
 
 def test_the_files_of_a_class_are_its_own_ids_in_a_folder_of_its_own() -> None:
-    said = {
-        name: [one["parameters"] for one in made.storage_classes]
-        for name, made in OBJECTS.items()
-        if made.storage_classes
+    parameters = {
+        name: [storage_class["parameters"] for storage_class in class_objects.storage_classes]
+        for name, class_objects in OBJECTS.items()
+        if class_objects.storage_classes
     }
-    for name, each in said.items():
-        for one in each:
-            assert one["uid"] == one["gid"] == str(PLANS[name].uid)
-            assert int(one["directoryPerms"], 8) & 0o077 == 0
-            assert (one["ensureUniqueDirectory"], one["reuseAccessPoint"]) == ("true", "false")
-    folders = [f"{each[0]['basePath']}/" for each in said.values()]
-    assert not any(one.startswith(other) for one, other in permutations(folders, 2))
+    for name, each in parameters.items():
+        for shard in each:
+            assert shard["uid"] == shard["gid"] == str(PLANS[name].uid)
+            assert int(shard["directoryPerms"], 8) & 0o077 == 0
+            assert (shard["ensureUniqueDirectory"], shard["reuseAccessPoint"]) == ("true", "false")
+    folders = [f"{each[0]['basePath']}/" for each in parameters.values()]
+    assert not any(folder.startswith(other) for folder, other in permutations(folders, 2))
 
 
 # "destroy orphans data"
 
 
 def test_an_unclaimed_slot_takes_its_files_with_it_and_kept_files_can_be_found() -> None:
-    for made in OBJECTS.values():
-        assert all(one["reclaimPolicy"] == "Delete" for one in made.storage_classes)
+    for class_objects in OBJECTS.values():
+        assert all(storage_class["reclaimPolicy"] == "Delete" for storage_class in class_objects.storage_classes)
     for seat in seat_plans(SETTINGS):
         assert volume(seat, "fs-0::fsap-0")["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
         arn = f"arn:aws:elasticfilesystem:us-east-1:111122223333:access-point/fsap-{seat.name}"
-        (kept,) = retained_seats({arn: seat.tags})
-        assert (kept.seat, kept.user) == (seat.name, seat.user)
-        assert conflicting_seats([seat], [kept]) == []
-        assert conflicting_seats([replace(seat, user="u-9")], [kept])
+        (retained,) = retained_seats({arn: seat.tags})
+        assert (retained.seat, retained.user) == (seat.name, seat.user)
+        assert conflicting_seats([seat], [retained]) == []
+        assert conflicting_seats([replace(seat, user="u-9")], [retained])
 
 
 # "a ceiling of about 85-100 tenants", by what AWS gives an account only so many of
@@ -164,7 +166,7 @@ def test_what_a_stack_registers_does_not_grow_with_its_users() -> None:
     # No target group, association, role or access point of a user is in it: a claim makes those of its own, if any.
     roomy = {"capacity": {"limits": {"cpu": "2000", "memory": "4Ti"}}}
     few, many = (
-        [(one["kind"], one["metadata"]["name"]) for one in objects(plan).documents()]
+        [(document["kind"], document["metadata"]["name"]) for document in objects(plan).documents()]
         for size in (2, 4_000)
         for plan in plans(settings({**roomy, "sandboxClasses": [on_nodes(pool={"size": size}, maxSandboxes=4_000)]}))
     )
@@ -172,21 +174,23 @@ def test_what_a_stack_registers_does_not_grow_with_its_users() -> None:
 
 
 def test_more_slots_than_there_can_be_access_points_are_refused_before_anything_is_made() -> None:
-    told = mistakes({"sandboxClasses": [on_nodes(pool={"size": 10_001})]})
-    assert any("access points" in one.hint for one in told)
+    refused = mistakes({"sandboxClasses": [on_nodes(pool={"size": 10_001})]})
+    assert any("access points" in mistake.hint for mistake in refused)
 
 
 # "a warm pool and own storage as infrastructure code", which none of them has
 
 
 def test_every_warm_sandbox_is_born_with_storage_that_a_claim_cannot_choose() -> None:
-    made = OBJECTS["standard"]
-    (template,) = made.templates
-    (pool,) = made.pools
+    class_objects = OBJECTS["standard"]
+    (template,) = class_objects.templates
+    (pool,) = class_objects.pools
     assert pool["spec"]["replicas"] == 3
     assert pool["spec"]["sandboxTemplateRef"]["name"] == template["metadata"]["name"]
     (home,) = template["spec"]["volumeClaimTemplates"]
-    assert home["spec"]["storageClassName"] in {one["metadata"]["name"] for one in made.storage_classes}
+    assert home["spec"]["storageClassName"] in {
+        storage_class["metadata"]["name"] for storage_class in class_objects.storage_classes
+    }
     assert template["spec"]["volumeClaimTemplatesPolicy"] == "Disallowed"
     (container,) = template["spec"]["podTemplate"]["spec"]["containers"]
     assert {"name": "home", "mountPath": "/home/agent", "subPath": "current"} in container["volumeMounts"]
@@ -198,15 +202,15 @@ def test_every_warm_sandbox_is_born_with_storage_that_a_claim_cannot_choose() ->
 
 
 def test_files_are_reached_by_an_access_point_over_tls_and_never_as_root() -> None:
-    made = registered(lambda: storage(clients=["arn:aws:iam::111122223333:role/nodes"]))
-    statements: list[Mapping[str, Any]] = json.loads(made.one("FileSystemPolicy").inputs["policy"])["Statement"]
-    allowed = [one for one in statements if one["Effect"] == "Allow"]
-    for one in allowed:
-        actions = one["Action"] if isinstance(one["Action"], list) else [one["Action"]]
+    graph = registered(lambda: storage(clients=["arn:aws:iam::111122223333:role/nodes"]))
+    statements: list[Mapping[str, Any]] = json.loads(graph.resource("FileSystemPolicy").inputs["policy"])["Statement"]
+    allowed = [statement for statement in statements if statement["Effect"] == "Allow"]
+    for statement in allowed:
+        actions = statement["Action"] if isinstance(statement["Action"], list) else [statement["Action"]]
         assert set(actions) <= {"elasticfilesystem:ClientMount", "elasticfilesystem:ClientWrite"}
-        assert "elasticfilesystem:AccessPointArn" in json.dumps(one["Condition"])
-    denied = [json.dumps(one) for one in statements if one["Effect"] == "Deny"]
-    assert any('"aws:SecureTransport": "false"' in one for one in denied)
+        assert "elasticfilesystem:AccessPointArn" in json.dumps(statement["Condition"])
+    denied = [json.dumps(statement) for statement in statements if statement["Effect"] == "Deny"]
+    assert any('"aws:SecureTransport": "false"' in statement for statement in denied)
 
 
 # "Fargate that works: its limits as typed refusals", which none of them has
@@ -246,5 +250,5 @@ def test_the_weakest_tier_is_for_nobody_unless_it_is_named_and_somebody_was_vett
 
 def test_a_child_that_may_do_more_than_its_parent_never_reaches_a_preview() -> None:
     child = on_nodes("child", parent="parent", capabilities=["web"], image=IMAGE)
-    (told,) = mistakes({"sandboxClasses": [on_nodes("parent"), child]})
-    assert "which its parent may not" in told.found
+    (mistake,) = mistakes({"sandboxClasses": [on_nodes("parent"), child]})
+    assert "which its parent may not" in mistake.found

@@ -10,7 +10,7 @@ import pytest
 from pulumi.provider.experimental.component import ComponentProvider
 
 from agentenv.components.package import EXPORTED_COMPONENTS
-from tests.fast.components.existing import EXISTING, standing
+from tests.fast.components.existing import EXISTING, existing_resources
 from tests.fast.components.graph import registered
 from tests.fast.components.shapes import network
 from tests.fast.components.test_environment import environment
@@ -24,28 +24,30 @@ def schema() -> dict[str, Any]:
 def properties(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     for token, resource in schema["resources"].items():
         for group in ("inputProperties", "properties"):
-            yield from ((f"{token}.{name}", said) for name, said in resource[group].items())
+            yield from ((f"{token}.{name}", property_) for name, property_ in resource[group].items())
     for token, type_ in schema["types"].items():
-        yield from ((f"{token}.{name}", said) for name, said in type_["properties"].items())
+        yield from ((f"{token}.{name}", property_) for name, property_ in type_["properties"].items())
 
 
 def test_the_components_have_the_types_that_they_register(schema: dict[str, Any]) -> None:
-    adopting = registered(lambda: environment(**EXISTING), standing=standing())
-    service = {"image": f"registry.example.com/service@sha256:{'ab' * 32}"}
+    adopting = registered(lambda: environment(**EXISTING), existing=existing_resources())
+    certificate = "arn:aws:acm:eu-west-1:123456789012:certificate/c"
+    service = {"image": f"registry.example.com/service@sha256:{'ab' * 32}", "domain": "os.example.com"}
+    service["certificate"] = certificate
     metered = registered(lambda: environment(service=service, cost={"monthlyBudget": 1, "alertTo": "a@example.com"}))
-    both = [*metered.made, *adopting.made]
-    made = {one.type for one in both if one.type.startswith("agent-environment:")}
-    assert set(schema["resources"]) == made
-    assert all(schema["resources"][token]["isComponent"] for token in made)
+    both = [*metered.resources, *adopting.resources]
+    registered_types = {resource.type for resource in both if resource.type.startswith("agent-environment:")}
+    assert set(schema["resources"]) == registered_types
+    assert all(schema["resources"][token]["isComponent"] for token in registered_types)
 
 
 def test_everything_is_described(schema: dict[str, Any]) -> None:
-    assert not [path for path, said in properties(schema) if not said.get("description", "").strip()]
+    assert not [path for path, property_ in properties(schema) if not property_.get("description", "").strip()]
     assert all(part.get("description") for part in [*schema["resources"].values(), *schema["types"].values()])
 
 
 def test_what_shapes_the_graph_is_plain_and_the_rest_may_be_an_output(schema: dict[str, Any]) -> None:
-    plain = {path.partition("index:")[2] for path, said in properties(schema) if said.get("plain")}
+    plain = {path.partition("index:")[2] for path, property_ in properties(schema) if property_.get("plain")}
     assert {"Network.environment", "Network.settings", "Cluster.subnetIds"} < plain
     assert not {"Storage.vpcId", "Storage.clientRoleArns", "Cluster.logsKeyArn"} & plain
 

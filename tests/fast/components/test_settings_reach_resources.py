@@ -31,6 +31,7 @@ CHOSEN: dict[str, Any] = {
         "limits": {"cpu": "12", "memory": "48Gi"},
         "headroom": {"pods": 2, "cpu": "250m", "memory": "512Mi"},
         "ami": "al2023@v20260101",
+        "nitroImages": ["ami-0a1b2c3d"],
         "expireAfter": "7d",
         "disruptionBudget": "2",
         "driftBudget": "5%",
@@ -40,7 +41,7 @@ CHOSEN: dict[str, Any] = {
 
 
 def build(sections: dict[str, Any]) -> Graph:
-    """What is made of such settings."""
+    """Return the graph of a cluster and its capacity with such settings."""
     plan = planned(sections)
 
     def program() -> None:
@@ -51,25 +52,27 @@ def build(sections: dict[str, Any]) -> Graph:
 
 
 @pytest.fixture(scope="module")
-def made() -> Graph:
+def graph() -> Graph:
     return build(CHOSEN)
 
 
-def test_the_cluster_is_what_the_settings_say(made: Graph) -> None:
-    told = made.one("eks:index:Cluster").inputs
-    assert (told["version"], told["publicAccessCidrs"]) == ("1.36", ["203.0.113.0/24"])
-    assert told["upgradePolicy"] == {"supportType": "EXTENDED"}
-    assert told["kubernetesServiceIpAddressRange"] == "172.21.0.0/16"
-    assert made.one("LogGroup", "control-plane").inputs["retentionInDays"] == 7
-    assert made.one("Addon", "vpc-cni").inputs["addonVersion"] == "v1.22.4-eksbuild.3"
-    assert {one.inputs["principalArn"] for one in made.of("AccessEntry") if one.inputs["type"] == "STANDARD"} == {
+def test_the_cluster_is_what_the_settings_say(graph: Graph) -> None:
+    inputs = graph.resource("eks:index:Cluster").inputs
+    assert (inputs["version"], inputs["publicAccessCidrs"]) == ("1.36", ["203.0.113.0/24"])
+    assert inputs["upgradePolicy"] == {"supportType": "EXTENDED"}
+    assert inputs["kubernetesServiceIpAddressRange"] == "172.21.0.0/16"
+    assert graph.resource("LogGroup", "control-plane").inputs["retentionInDays"] == 7
+    assert graph.resource("Addon", "vpc-cni").inputs["addonVersion"] == "v1.22.4-eksbuild.3"
+    assert {
+        entry.inputs["principalArn"] for entry in graph.of("AccessEntry") if entry.inputs["type"] == "STANDARD"
+    } == {
         CALLER,
         f"arn:aws:iam::{ACCOUNT}:role/everybody",
     }
 
 
-def test_nodes_are_what_the_settings_say(made: Graph) -> None:
-    pools = {one.name: one.inputs["spec"] for one in made.of("NodePool")}
+def test_nodes_are_what_the_settings_say(graph: Graph) -> None:
+    pools = {pool.name: pool.inputs["spec"] for pool in graph.of("NodePool")}
     assert set(pools) == {
         "nodes-system-arm64",
         "nodes-standard-spot-arm64",
@@ -81,10 +84,10 @@ def test_nodes_are_what_the_settings_say(made: Graph) -> None:
     assert people["limits"] == {"cpu": "12", "memory": "48Gi"}
     assert people["template"]["spec"]["expireAfter"] == "168h"
     assert people["disruption"]["budgets"] == [{"nodes": "2"}, {"nodes": "5%", "reasons": ["Drifted"]}]
-    assert made.one("EC2NodeClass", "standard-spot").inputs["spec"]["amiSelectorTerms"] == [
+    assert graph.resource("EC2NodeClass", "standard-spot").inputs["spec"]["amiSelectorTerms"] == [
         {"alias": "al2023@v20260101"}
     ]
-    holding = made.one("Deployment", "headroom-standard-spot").inputs["spec"]
+    holding = graph.resource("Deployment", "headroom-standard-spot").inputs["spec"]
     assert holding["replicas"] == 2
     (container,) = holding["template"]["spec"]["containers"]
     assert container["resources"]["requests"] == {"cpu": "250m", "memory": "512Mi"}
@@ -92,7 +95,7 @@ def test_nodes_are_what_the_settings_say(made: Graph) -> None:
 
 def test_the_controller_is_what_the_settings_say() -> None:
     image = f"registry.example.com/controller@sha256:{'cd' * 32}"
-    said = {
+    settings = {
         "manifests": "../manifests",
         "image": image,
         "replicas": 3,
@@ -109,8 +112,8 @@ def test_the_controller_is_what_the_settings_say() -> None:
             "tracing": True,
         },
     }
-    made = registered(lambda: agent_sandbox(**said))
-    spec = made.one("Deployment").inputs["spec"]
+    graph = registered(lambda: agent_sandbox(**settings))
+    spec = graph.resource("Deployment").inputs["spec"]
     (container,) = spec["template"]["spec"]["containers"]
     assert (spec["replicas"], container["image"]) == (3, image)
     assert container["resources"]["limits"] == {"cpu": "1", "memory": "2Gi"}
@@ -123,9 +126,9 @@ def test_the_controller_is_what_the_settings_say() -> None:
         "--api-connections=4",
         "--enable-tracing=true",
     } <= set(container["args"])
-    assert made.one("ConfigMap").inputs["data"] == {"allowed-label-domains": "sandbox.users.io,team.example.com"}
-    for one in ("definitions", "roles"):
-        assert all(file.startswith("../manifests/") for file in made.one("ConfigGroup", one).inputs["files"])
+    assert graph.resource("ConfigMap").inputs["data"] == {"allowed-label-domains": "sandbox.users.io,team.example.com"}
+    for group in ("definitions", "roles"):
+        assert all(file.startswith("../manifests/") for file in graph.resource("ConfigGroup", group).inputs["files"])
 
 
 def test_a_copy_of_the_controllers_image_is_taken_where_there_are_copies() -> None:
@@ -136,7 +139,7 @@ def test_a_copy_of_the_controllers_image_is_taken_where_there_are_copies() -> No
 
 
 def test_settings_that_say_nothing_are_taken_too() -> None:
-    made = build({})
-    assert made.one("AccessEntry", "creator")
-    assert {one.name for one in made.of("NodePool")} == {"nodes-system-arm64"}
-    assert made.of("Deployment") == []
+    graph = build({})
+    assert graph.resource("AccessEntry", "creator")
+    assert {pool.name for pool in graph.of("NodePool")} == {"nodes-system-arm64"}
+    assert graph.of("Deployment") == []

@@ -1,4 +1,4 @@
-"""Every stack file of the repository becomes an environment."""
+"""The stack files of the repository each build an environment."""
 
 from __future__ import annotations
 
@@ -19,29 +19,33 @@ EXAMPLES = ("local", "dev", "staging", "prod", "full")
 
 
 def build(name: str, *, preview: bool = False) -> tuple[Settings, Graph]:
-    """Register what a stack file says."""
+    """Return the settings of a stack file and the graph that it registers."""
     config = yaml.safe_load((STACKS / f"Pulumi.{name}.yaml").read_text(encoding="utf-8"))["config"]
-    told = read(config, name)
-    may_deploy = [*told.cluster.deployers, *told.cluster.admins]
-    made = registered(
-        lambda: Environment("agents", plan(told)),
+    settings = read(config, name)
+    may_deploy = [*settings.cluster.deployers, *settings.cluster.admins]
+    graph = registered(
+        lambda: Environment("agents", plan(settings)),
         zones=[f"us-east-1{letter}" for letter in "abc"],
         caller=may_deploy[0] if may_deploy else CALLER,
         preview=preview,
     )
-    return told, made
+    return settings, graph
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_every_example_builds(name: str) -> None:
-    told, made = build(name)
-    assert len(made.of("FileSystem")) == told.storage.file_systems
-    assert len(made.of("Subnet")) == 2 * told.network.zone_count
-    assert made.one("eks:index:Cluster").inputs["version"] == told.cluster.version
-    assert len(made.of("NodePool")) > 1
-    assert len(made.of("Addon")) == 7
-    assert list(plan_mismatches(made.resources())) == []
-    pods = [one.inputs["spec"]["template"]["spec"] for kind in ("Deployment", "DaemonSet") for one in made.of(kind)]
+    settings, graph = build(name)
+    assert len(graph.of("FileSystem")) == settings.storage.file_systems
+    assert len(graph.of("Subnet")) == 2 * settings.network.zone_count
+    assert graph.resource("eks:index:Cluster").inputs["version"] == settings.cluster.version
+    assert len(graph.of("NodePool")) > 1
+    assert len(graph.of("Addon")) == 7
+    assert list(plan_mismatches(graph.policy_resources())) == []
+    pods = [
+        resource.inputs["spec"]["template"]["spec"]
+        for kind in ("Deployment", "DaemonSet")
+        for resource in graph.of(kind)
+    ]
     images = {container["image"] for pod in pods for container in pod["containers"]}
     # A tag of a copy may be moved, so an image keeps its digest wherever it is copied to.
     assert images
@@ -50,11 +54,11 @@ def test_every_example_builds(name: str) -> None:
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_at_a_first_preview_every_document_of_iam_is_planned(name: str) -> None:
-    _, made = build(name, preview=True)
+    _, graph = build(name, preview=True)
     unknown = {
-        (one.name, key)
-        for one in with_planned_documents(made.resources())
+        (with_planned_document.name, key)
+        for with_planned_document in with_planned_documents(graph.policy_resources())
         for key in ("assumeRolePolicy", "policy")
-        if one.type.startswith("aws:") and one.inputs.get(key) is UNKNOWN
+        if with_planned_document.type.startswith("aws:") and with_planned_document.inputs.get(key) is UNKNOWN
     }
     assert unknown == set()

@@ -10,6 +10,8 @@ from agentenv.config import Mistake, Mistakes, Settings, read
 IMAGE = f"registry.example.com/sandbox@sha256:{'ab' * 32}"
 OTHER_IMAGE = f"registry.example.com/sandbox@sha256:{'cd' * 32}"
 PREFIX = "agent-environment:"
+# Who reaches the API server, which every stack file says.
+ACCESS: dict[str, Any] = {f"{PREFIX}cluster": {"publicAccessCidrs": ["203.0.113.0/24"]}}
 
 
 # A class that shares its node's kernel, and is for callers that were vetted.
@@ -27,7 +29,10 @@ def fargate(name: str = "batch", **changes: Any) -> dict[str, Any]:
 
 
 def config(sections: Mapping[str, Any] | None = None, region: str = "us-east-1") -> dict[str, Any]:
-    """A sound configuration with these sections."""
+    """A sound configuration with these sections, with a cluster that can be reached."""
+    cluster = (sections or {}).get("cluster") or {}
+    if isinstance(cluster, Mapping) and not {"existing", "publicAccessCidrs"} & set(cluster):
+        sections = {**(sections or {}), "cluster": {**cluster, **ACCESS[f"{PREFIX}cluster"]}}
     return {"aws:region": region, **{f"{PREFIX}{name}": value for name, value in (sections or {}).items()}}
 
 

@@ -33,9 +33,17 @@ REACHED = {"image": f"registry.example.com/workspace-service@sha256:{'a' * 64}",
     "certificate": CERTIFICATE
 }
 
+OPEN = {**REACHED, "reach": "internet", "issuer": ISSUER, "callers": ["203.0.113.0/24"]}
+OWN_DOMAIN = {"workspaceDomain": "w.example.net"}
+SIGN_IN = {"clientId": "c", "clientSecret": "arn:aws:secretsmanager:us-east-1:111122223333:secret:sign-in-a1b2c3"}
+ZONE, OTHER_ZONE = "Z0123456789ABCDEFGHIJ", "Z9876543210ABCDEFGHIJ"
 SERVICE_IMAGE = f"registry.example.com/workspace-service@sha256:{'a' * 64}"
 WORKSPACED = {"image": f"registry.example.com/workspaced@sha256:{'b' * 64}"}
 INSIDE: dict[str, Any] = {"service": {"image": SERVICE_IMAGE, "workspaced": WORKSPACED}}
+
+
+BURSTING = {"cpu": "250m", "memory": "512Mi", "burst": {"cpu": "2", "memory": "2Gi"}}
+MEDIUM = {"cpu": "500m", "memory": "2Gi", "burst": {"cpu": "4", "memory": "4Gi"}}
 
 
 def one_class(**changes: Any) -> dict[str, Any]:
@@ -55,9 +63,6 @@ def under(parent: dict[str, Any], child: dict[str, Any]) -> dict[str, Any]:
     return {"sandboxClasses": [sandbox("parent", **parent), sandbox("child", parent="parent", **child)]}
 
 
-ALL_BUT_ONE = [{"cidr": f"198.51.{third}.0/24", "ports": [1, 3, 5, 7, 9]} for third in range(0, 118, 2)] + [
-    {"cidr": "203.0.113.0/24", "ports": [1, 3, 5, 7]}
-]
 PROXY = {"network": {"egressProxy": {"namespace": "egress", "app": "squid"}}}
 POLICY = "arn:aws:iam::111122223333:policy/read"
 EXCHANGE = {"kind": "exchange"}
@@ -77,6 +82,8 @@ NO_NAT = {
 
 TWO_FILE_SYSTEMS = {"storage": {"fileSystems": 2}}
 
+NITRO_IMAGE = {"capacity": {"nitroImages": ["ami-0a1b2c3d4e5f60718"]}}
+ROUTED = {"peers": ["10.0.0.0/16"], "transitGateway": "tgw-0a1b2c3d4e5f60718"}
 SAMPLES = [
     Sample(
         "workspaced-without-image",
@@ -120,6 +127,36 @@ SAMPLES = [
         f"{CLASS}.capabilities[0]",
         {"sandboxClasses": [sandbox(capabilities=[{"class": "other", "ports": [49983]}]), sandbox("other")], **INSIDE},
         {"sandboxClasses": [sandbox(capabilities=[{"class": "other", "ports": [8080]}]), sandbox("other")], **INSIDE},
+    ),
+    Sample(
+        "suspend-grace-over-node",
+        f"{CLASS}.suspendGrace",
+        {**INSIDE, **one_class(capacity="spot", suspendGrace="31s", workTree={"kind": "local"})},
+        {**INSIDE, **one_class(capacity="spot", suspendGrace="30s", workTree={"kind": "local"})},
+    ),
+    Sample(
+        "work-tree-without-home",
+        f"{CLASS}.workTree.kind",
+        {**INSIDE, **one_class(storage={"kind": "none"}, workTree={"kind": "local"})},
+        {**INSIDE, **one_class(storage={"kind": "none"})},
+    ),
+    Sample(
+        "work-tree-without-home",
+        f"{CLASS}.workTree.kind",
+        {**INSIDE, **one_class(daemon="image", workTree={"kind": "local"})},
+        {**INSIDE, **one_class(workTree={"kind": "local"})},
+    ),
+    Sample(
+        "work-tree-over-home",
+        f"{CLASS}.storage.mountPath",
+        {**INSIDE, **one_class(storage={"mountPath": "/work"}, workTree={"kind": "local"})},
+        {**INSIDE, **one_class(storage={"mountPath": "/workshop"}, workTree={"kind": "local"})},
+    ),
+    Sample(
+        "work-tree-interval",
+        f"{CLASS}.workTree.interval",
+        {**INSIDE, **one_class(workTree={"kind": "local", "interval": "9s"})},
+        {**INSIDE, **one_class(workTree={"kind": "local", "interval": "10s"})},
     ),
     Sample(
         "suspend-grace-over-node",
@@ -399,6 +436,36 @@ SAMPLES = [
         {"cluster": {"publicAccessCidrs": ["198.51.100.0/24"]}},
     ),
     Sample(
+        "private-cluster-unreachable",
+        "cluster.publicAccessCidrs",
+        {"cluster": {"publicAccessCidrs": []}, "network": {"peers": ["10.0.0.0/16"]}},
+        {"cluster": {"publicAccessCidrs": []}, "network": ROUTED},
+    ),
+    Sample(
+        "private-cluster-unreachable",
+        "cluster.publicAccessCidrs",
+        {"cluster": {"publicAccessCidrs": [], "privateAccessFrom": []}, "network": ROUTED},
+        {"cluster": {"publicAccessCidrs": [], "privateAccessFrom": ["10.0.8.0/24"]}, "network": ROUTED},
+    ),
+    Sample(
+        "private-access-not-routed",
+        "cluster.privateAccessFrom[0]",
+        {"cluster": {"privateAccessFrom": ["10.1.0.0/16"]}, "network": ROUTED},
+        {"cluster": {"privateAccessFrom": ["10.0.0.0/24"]}, "network": ROUTED},
+    ),
+    Sample(
+        "private-access-not-routed",
+        "cluster.privateAccessFrom[0]",
+        {"cluster": {"privateAccessFrom": ["10.0.0.0/16"]}, "network": {"peers": ["10.0.0.0/16"]}},
+        {"cluster": {"privateAccessFrom": []}, "network": {"peers": ["10.0.0.0/16"]}},
+    ),
+    Sample(
+        "transit-gateway-without-peers",
+        "network.transitGateway",
+        {"network": {"transitGateway": "tgw-0a1b2c3d4e5f60718"}},
+        {"network": ROUTED},
+    ),
+    Sample(
         "metadata-granted",
         f"{CLASS}.capabilities[0].cidr",
         one_class(capabilities=[{"cidr": "169.254.169.254/32"}]),
@@ -546,8 +613,14 @@ SAMPLES = [
     Sample(
         "nitro-needs-version",
         f"{CLASS}.kernel",
-        {"cluster": {"version": "1.35"}, **one_class(tier="untrusted", kernel="nitro")},
+        {"cluster": {"version": "1.35"}, **NITRO_IMAGE, **one_class(tier="untrusted", kernel="nitro")},
+        {"cluster": {"version": "1.36"}, **NITRO_IMAGE, **one_class(tier="untrusted", kernel="nitro")},
+    ),
+    Sample(
+        "nitro-needs-image",
+        f"{CLASS}.kernel",
         {"cluster": {"version": "1.36"}, **one_class(tier="untrusted", kernel="nitro")},
+        {"cluster": {"version": "1.36"}, **NITRO_IMAGE, **one_class(tier="untrusted", kernel="nitro")},
     ),
     Sample("kernel-without-untrusted", f"{CLASS}.kernel", one_class(kernel="nitro"), one_class()),
     Sample("kernel-without-untrusted", f"{CLASS}.kernel", on_fargate(kernel="nitro"), on_fargate()),
@@ -616,6 +689,44 @@ SAMPLES = [
         f"{CLASS}.resources.burst.cpu",
         one_class(resources={"cpu": "1", "burst": {"cpu": "500m"}}),
         one_class(resources={"cpu": "500m", "burst": {"cpu": "0.5"}}),
+    ),
+    Sample(
+        "burst-below-request",
+        f"{CLASS}.sizes.medium.burst.memory",
+        one_class(
+            resources=BURSTING, sizes={"medium": {**MEDIUM, "memory": "4Gi", "burst": {"cpu": "4", "memory": "3Gi"}}}
+        ),
+        one_class(resources=BURSTING, sizes={"medium": MEDIUM}),
+    ),
+    Sample(
+        "sandbox-over-limits",
+        f"{CLASS}.sizes.large.cpu",
+        {"capacity": {"limits": {"cpu": "8"}}, **one_class(sizes={"large": {"cpu": "16", "memory": "1Gi"}})},
+        {"capacity": {"limits": {"cpu": "16"}}, **one_class(sizes={"large": {"cpu": "16", "memory": "1Gi"}})},
+    ),
+    Sample(
+        "sizes-on-fargate",
+        f"{CLASS}.sizes",
+        on_fargate(sizes={"large": {"cpu": "4", "memory": "8Gi"}}),
+        on_fargate(),
+    ),
+    Sample(
+        "sizes-out-of-order",
+        f"{CLASS}.sizes.large",
+        one_class(resources=BURSTING, sizes={"medium": MEDIUM, "large": {**MEDIUM, "cpu": "250m"}}),
+        one_class(resources=BURSTING, sizes={"medium": MEDIUM, "large": {**MEDIUM, "cpu": "750m"}}),
+    ),
+    Sample(
+        "sizes-out-of-order",
+        f"{CLASS}.sizes.medium",
+        one_class(resources=BURSTING, sizes={"medium": BURSTING}),
+        one_class(resources=BURSTING, sizes={"medium": {**BURSTING, "memory": "513Mi"}}),
+    ),
+    Sample(
+        "sizes-of-two-qos-classes",
+        f"{CLASS}.sizes.medium.burst",
+        one_class(resources=BURSTING, sizes={"medium": {"cpu": "4", "memory": "4Gi"}}),
+        one_class(resources={"cpu": "1", "memory": "1Gi"}, sizes={"medium": {"cpu": "4", "memory": "4Gi"}}),
     ),
     Sample(
         "sandbox-over-limits",
@@ -694,12 +805,11 @@ SAMPLES = [
         {"sandboxClasses": [fargate(f"c{number}", capabilities=["dns"]) for number in range(17)]},
         {"sandboxClasses": [fargate(f"c{number}", capabilities=["dns"]) for number in range(16)]},
     ),
-    # All the rules there can be but one, which a seat's volume takes.
     Sample(
-        "fargate-grants",
-        f"{CLASS}.capabilities",
-        {**on_fargate(capabilities=ALL_BUT_ONE), "workspaces": [{"name": "s", "class": "batch", "user": "u-1"}]},
-        on_fargate(capabilities=ALL_BUT_ONE),
+        "fargate-seat",
+        "workspaces[0].class",
+        {**on_fargate(), "workspaces": [{"name": "s", "class": "batch", "user": "u-1"}]},
+        on_fargate(),
     ),
     Sample(
         "grant-not-made",
@@ -985,14 +1095,80 @@ SAMPLES = [
     Sample(
         "service-open-to-all",
         "service.reach",
-        {"service": {**REACHED, "reach": "internet", "issuer": ISSUER}},
-        {"service": {**REACHED, "reach": "internet", "issuer": ISSUER, "callers": ["203.0.113.0/24"]}},
+        {"service": {**OPEN, **OWN_DOMAIN, "callers": []}},
+        {"service": {**OPEN, **OWN_DOMAIN}},
     ),
     Sample(
         "callers-without-issuer",
         "service.reach",
-        {"service": {**REACHED, "reach": "internet", "callers": ["203.0.113.0/24"]}},
+        {"service": {**OPEN, **OWN_DOMAIN, "issuer": None}},
         {"service": {**REACHED, "callers": ["203.0.113.0/24"]}},
+    ),
+    Sample(
+        "workspaces-of-same-site",
+        "service.workspaceDomain",
+        {"service": {**REACHED, "workspaceDomain": "workspaces.example.com"}},
+        {"service": {**REACHED, "workspaceDomain": "workspaces.example.net"}},
+    ),
+    Sample(
+        "workspaces-of-same-site",
+        "service.workspaceDomain",
+        {"service": {**REACHED, "domain": "a.example.co.uk", "workspaceDomain": "b.a.example.co.uk"}},
+        {"service": {**REACHED, "domain": "a.example.co.uk", "workspaceDomain": "example-sandboxes.co.uk"}},
+    ),
+    Sample(
+        "workspaces-of-same-site",
+        "service.workspaceDomain",
+        {"service": OWN_DOMAIN},
+        {"service": {**REACHED, **OWN_DOMAIN}},
+    ),
+    Sample(
+        "open-without-workspace-domain",
+        "service.reach",
+        {"service": OPEN},
+        {"service": {**OPEN, **OWN_DOMAIN}},
+    ),
+    Sample(
+        "open-without-workspace-domain",
+        f"{CLASS}.sharing",
+        {"service": REACHED, **one_class(sharing=["private", "link"])},
+        {"service": REACHED, **one_class(sharing=["private", "team"])},
+    ),
+    Sample(
+        "open-without-workspace-domain",
+        f"{CLASS}.sharing",
+        {"service": REACHED, **one_class(sharing=["public"])},
+        {"service": {**REACHED, **OWN_DOMAIN}, **one_class(sharing=["public"])},
+    ),
+    Sample(
+        "sign-in-without-issuer",
+        "service.signIn",
+        {"service": {**REACHED, "signIn": SIGN_IN}},
+        {"service": {**REACHED, "signIn": SIGN_IN, "issuer": ISSUER}},
+    ),
+    Sample(
+        "sign-in-without-issuer",
+        "service.signIn",
+        {"service": {"signIn": SIGN_IN, "issuer": ISSUER}},
+        {"service": {"issuer": ISSUER}},
+    ),
+    Sample(
+        "dns-zone-of-each-domain",
+        "service.dns",
+        {"service": {"dns": {"zone": ZONE}}},
+        {"service": {**REACHED, "dns": {"zone": ZONE}}},
+    ),
+    Sample(
+        "dns-zone-of-each-domain",
+        "service.dns",
+        {"service": {**REACHED, **OWN_DOMAIN, "dns": {"zone": ZONE}}},
+        {"service": {**REACHED, **OWN_DOMAIN, "dns": {"zone": ZONE, "workspaceZone": OTHER_ZONE}}},
+    ),
+    Sample(
+        "dns-zone-of-each-domain",
+        "service.dns",
+        {"service": {**REACHED, "dns": {"zone": ZONE, "workspaceZone": OTHER_ZONE}}},
+        {"service": {**REACHED, "dns": {"zone": ZONE}}},
     ),
     Sample(
         "domain-without-service",

@@ -57,7 +57,7 @@ def test_a_stack_file_of_five_lines_is_valid() -> None:
     text = f"""\
 config:
   aws:region: us-east-1
-  agent-environment:network: {{cidr: 10.40.0.0/16}}
+  agent-environment:cluster: {{publicAccessCidrs: [203.0.113.0/24]}}
   agent-environment:sandboxClasses:
     - {json.dumps(sandbox())}
 """
@@ -193,11 +193,13 @@ def test_the_project_declares_every_section_and_nothing_else() -> None:
         assert declared["description"], name
 
 
-def test_the_project_requires_no_configuration() -> None:
+def test_the_project_requires_no_configuration_but_access_to_the_cluster() -> None:
     assert all("default" in declared for declared in PROJECT.values())
     defaults = {
         f"agent-environment:{name}": value["default"] if value["type"] == "string" else json.dumps(value["default"])
         for name, value in PROJECT.items()
     }
     for environment in ("dev", "prod"):
-        assert mistakes_of({**config(), **defaults}, environment) == []
+        (mistake,) = mistakes_of({"aws:region": "us-east-1", **defaults}, environment)
+        assert mistake.path == "agent-environment:cluster.publicAccessCidrs"
+        assert mistakes_of({**defaults, **config()}, environment) == []

@@ -56,11 +56,11 @@ def test_the_settings_of_a_usual_environment() -> None:
         },
         "prod",
     )
-    (one,) = read_settings.sandbox_classes
-    assert one.resources.burst.memory is not None
-    assert one.resources.burst.memory.value == 2 * 2**30
-    assert one.suspend_after == timedelta(minutes=20)
-    assert [grant.word for grant in one.capabilities] == ["dns", "web", "git"]
+    (class_,) = read_settings.sandbox_classes
+    assert class_.resources.burst.memory is not None
+    assert class_.resources.burst.memory.value == 2 * 2**30
+    assert class_.suspend_after == timedelta(minutes=20)
+    assert [grant.word for grant in class_.capabilities] == ["dns", "web", "git"]
     assert read_settings.cost.per_user_cap == Decimal(3)
     assert isinstance(read_settings.cost.per_user_cap, Decimal)
     assert read_settings.protect
@@ -180,7 +180,8 @@ def test_a_key_in_the_wrong_namespace_is_a_mistake(key: str, hint: str) -> None:
 
 def test_a_key_is_read_in_every_spelling_that_the_engine_knows() -> None:
     assert read({**config(), "network": {"nat": "per-zone"}}, "dev").network.nat == "per-zone"
-    assert read({"aws:config:region": "eu-west-1"}, "dev").region == "eu-west-1"
+    spelled = {"aws:config:region": "eu-west-1", "cluster": {"publicAccessCidrs": ["203.0.113.0/24"]}}
+    assert read(spelled, "dev").region == "eu-west-1"
     assert read({**config(), "agent-environment:config:network": {"nat": "per-zone"}}, "dev").network.nat == "per-zone"
 
 
@@ -233,7 +234,7 @@ def test_a_stack_name_that_is_too_long_is_refused(environment: str) -> None:
 
 def test_fargate_classes_have_no_storage_by_default() -> None:
     read_settings = settings({"sandboxClasses": [fargate(), fargate("other", storage={"kind": "scratch"})]})
-    assert [one.storage.kind for one in read_settings.sandbox_classes] == ["none", "scratch"]
+    assert [sandbox_class.storage.kind for sandbox_class in read_settings.sandbox_classes] == ["none", "scratch"]
 
 
 def test_constraints_are_checked_beside_invalid_values() -> None:

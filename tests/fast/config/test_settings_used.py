@@ -112,7 +112,7 @@ def missing(path: str, kinds: list[Schema], values_: list[Any]) -> Iterator[str]
     forms = dict.fromkeys(form(kind) for kind in kinds)
     if len(forms) > 1:
         there = {FORMS.get(type(value), "plain") for value in values_ if value is not None}
-        yield from (f"{path}: a value of type {one}" for one in forms if one not in there)
+        yield from (f"{path}: a value of type {form}" for form in forms if form not in there)
 
 
 def unused(stacks: Mapping[str, Config]) -> list[str]:
@@ -124,7 +124,9 @@ def unused(stacks: Mapping[str, Config]) -> list[str]:
         if all(value == default for value in used.get(path, [])):
             left.append(path)
         kinds = alternatives(node)
-        inside = [one for kind in kinds if kind.get("type") == "array" for one in alternatives(kind["items"])]
+        inside = [
+            alternative for kind in kinds if kind.get("type") == "array" for alternative in alternatives(kind["items"])
+        ]
         for place, choices in ((path, kinds), (f"{path}[]", inside)):
             left += missing(place, choices, used.get(place, []) + effective.get(place, []))
     return left

@@ -23,7 +23,7 @@ def container(name: str, part: str = "containers") -> Plain:
     """Return a hardened container."""
     manifest: Plain = {
         "name": name,
-        "image": f"registry.example.com/sandbox@{DIGEST}",
+        "image": f"111122223333.dkr.ecr.us-east-1.amazonaws.com/sandbox@{DIGEST}",
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,
@@ -45,7 +45,7 @@ class Pod:
 
     def some_container(self, draw: Draw, *parts: str) -> Plain:
         """Return one of its containers, of any sort."""
-        return draw(st.sampled_from([one for part in parts or PARTS for one in self.spec.get(part, [])]))
+        return draw(st.sampled_from([container for part in parts or PARTS for container in self.spec.get(part, [])]))
 
 
 def hardened_pod(draw: Draw) -> Pod:

@@ -220,7 +220,7 @@ HARMLESS: tuple[Change, ...] = (
 def _findings(manifest: Plain, kind: str) -> list[Finding]:
     resources = list(resources_of_objects([manifest]))
     if kind.endswith("Patch"):
-        resources = [replace(one, type=f"{one.type}Patch") for one in resources]
+        resources = [replace(resource, type=f"{resource.type}Patch") for resource in resources]
     return findings_of(resources, rules=RULES)
 
 
@@ -233,7 +233,7 @@ def test_every_weakening_of_a_pod_is_found(weakening: Weakening, data: st.DataOb
     for change in data.draw(st.lists(st.sampled_from(HARMLESS), max_size=4)):
         change(pod, data.draw)
     weakening.change(pod, data.draw)
-    failed = {one.rule for one in _findings(object_with(pod, kind), kind) if one.verdict is Verdict.FAIL}
+    failed = {finding.rule for finding in _findings(object_with(pod, kind), kind) if finding.verdict is Verdict.FAIL}
     assert failed & weakening.rules
 
 
@@ -245,37 +245,43 @@ def test_harmless_changes_have_no_findings(data: st.DataObject) -> None:
     for change in data.draw(st.lists(st.sampled_from([*HARMLESS, _explicit_values]), max_size=8)):
         change(pod, data.draw)
     findings = _findings(object_with(pod, kind), kind)
-    assert [one for one in findings if one.verdict in {Verdict.FAIL, Verdict.INDETERMINATE}] == []
+    assert [finding for finding in findings if finding.verdict in {Verdict.FAIL, Verdict.INDETERMINATE}] == []
     # The rules for pods ran
-    assert {one.rule for one in findings} >= {"POD-01", "POD-09", "IMG-01"}
+    assert {finding.rule for finding in findings} >= {"POD-01", "POD-09", "IMG-01"}
 
 
 @settings(max_examples=60)
 @given(data=st.data())
 def test_an_unknown_container_hides_no_failure_of_others(data: st.DataObject) -> None:
     pod = hardened_pod(data.draw)
-    weakening = data.draw(st.sampled_from([one for one in WEAKENINGS if "containers" not in one.name]))
+    weakening = data.draw(
+        st.sampled_from([weakening for weakening in WEAKENINGS if "containers" not in weakening.name])
+    )
     kind = data.draw(st.sampled_from(weakening.kinds))
     weakening.change(pod, data.draw)
-    before = {(one.rule, one.message) for one in _findings(object_with(pod, kind), kind) if one.verdict is Verdict.FAIL}
+    before = {
+        (finding.rule, finding.message)
+        for finding in _findings(object_with(pod, kind), kind)
+        if finding.verdict is Verdict.FAIL
+    }
     changed = copy.deepcopy(pod)
     # Add an unknown container
     changed.spec["containers"] = [*changed.spec["containers"], UNKNOWN]
     findings = _findings(object_with(changed, kind), kind)
-    assert before <= {(one.rule, one.message) for one in findings if one.verdict is Verdict.FAIL}
-    assert "POD-01" in {one.rule for one in findings if one.verdict is Verdict.INDETERMINATE}
+    assert before <= {(finding.rule, finding.message) for finding in findings if finding.verdict is Verdict.FAIL}
+    assert "POD-01" in {finding.rule for finding in findings if finding.verdict is Verdict.INDETERMINATE}
 
 
 @settings(max_examples=40)
 @given(data=st.data())
 def test_a_single_container_hides_no_pod_template_below_it(data: st.DataObject) -> None:
     pod = hardened_pod(data.draw)
-    weakening = data.draw(st.sampled_from([one for one in WEAKENINGS if not one.sandboxes_only]))
+    weakening = data.draw(st.sampled_from([weakening for weakening in WEAKENINGS if not weakening.sandboxes_only]))
     weakening.change(pod, data.draw)
     alone = data.draw(st.sampled_from([{"container": container("a")}, {"containers": [container("a")]}]))
     below = object_with(pod, "Deployment")["spec"]["template"]
     described = data.draw(st.permutations([*alone.items(), ("template", below)]))
     named = {"name": "it", "namespace": "sandbox-standard"}
     manifest = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": named, "spec": dict(described)}
-    findings_below = [one for one in _findings(manifest, "Thing") if one.path.startswith("spec.template.")]
-    assert weakening.rules & {one.rule for one in findings_below if one.verdict is Verdict.FAIL}
+    findings_below = [finding for finding in _findings(manifest, "Thing") if finding.path.startswith("spec.template.")]
+    assert weakening.rules & {weakening.rule for weakening in findings_below if weakening.verdict is Verdict.FAIL}

@@ -39,7 +39,7 @@ def put(value: Any, path: Path, odd: object) -> Any:
         return odd
     if isinstance(value, dict):
         return {**value, path[0]: put(value[path[0]], path[1:], odd)}
-    return [put(one, path[1:], odd) if index == path[0] else one for index, one in enumerate(value)]
+    return [put(element, path[1:], odd) if index == path[0] else element for index, element in enumerate(value)]
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -53,6 +53,6 @@ def test_no_value_makes_a_rule_raise_an_error(rule: str) -> None:
                 changed = list(sample.resources)
                 changed[index] = replace(resource, inputs=put(dict(resource.inputs), path, next(odds)))
                 found = findings_of(changed, sample.context, [RULES[rule]])
-                assert [one.message for one in found if "failed to run" in one.message] == [], path
+                assert [finding.message for finding in found if "failed to run" in finding.message] == [], path
                 tried += 1
     assert tried

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentenv.cli.main import dispatch
-from agentenv.policies.offline import findings_of_manifests, main, read_files, resources_of_manifests, source_of
+from agentenv.policies.offline import findings_of_manifests, read_files, resources_of_manifests, source_of
 from agentenv.policies.rules.registry import all_rules
 from agentenv.policies.verdicts import Verdict
 
@@ -26,7 +26,7 @@ def test_objects_are_read_from_documents_and_lists() -> None:
     listed = {"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "v1", "kind": "Pod", "spec": {}}]}
     text = "---\n---\njust: words\n---\n[1, 2]\n---\n" + pod("a", "true") + "---\n" + json.dumps(listed) + "\n"
     resources = resources_of_manifests(text, source="dir/x.yaml")
-    assert [(one.type, source_of(one.urn)) for one in resources] == [
+    assert [(resource.type, source_of(resource.urn)) for resource in resources] == [
         ("kubernetes:core/v1:Pod", "dir/x.yaml#3"),
         ("kubernetes:core/v1:Pod", "dir/x.yaml#4[0]"),
     ]
@@ -34,12 +34,15 @@ def test_objects_are_read_from_documents_and_lists() -> None:
 
 def test_a_tag_of_another_tool_is_an_unknown_value() -> None:
     text = pod("a", "!Ref Privileged") + "---\n" + pod("b", "true")
-    assert [one.verdict for one in findings_of_manifests(text, rules=ONLY)] == [Verdict.INDETERMINATE, Verdict.FAIL]
+    assert [finding.verdict for finding in findings_of_manifests(text, rules=ONLY)] == [
+        Verdict.INDETERMINATE,
+        Verdict.FAIL,
+    ]
 
 
 def test_a_list_is_read_as_its_objects() -> None:
     text = json.dumps([{"apiVersion": "v1", "kind": "Pod", "spec": {}}, None, 3, {"apiVersion": "v1", "kind": "Pod"}])
-    assert [source_of(one.urn) for one in resources_of_manifests(text, source="x")] == ["x#0[0]", "x#0[3]"]
+    assert [source_of(resource.urn) for resource in resources_of_manifests(text, source="x")] == ["x#0[0]", "x#0[3]"]
 
 
 NO_OBJECTS = {
@@ -62,12 +65,11 @@ def test_a_check_without_objects_fails(tmp_path: Path, capsys: pytest.CaptureFix
     assert dispatch(["policies", "check", str(tmp_path), "--json"]) == 1
     answered = json.loads(capsys.readouterr().out.splitlines()[-1])
     places = sorted(f"{tmp_path / name}{place}" for name, (_, place) in NO_OBJECTS.items())
-    assert sorted(one["file"] for one in answered["skipped"]) == places
+    assert sorted(file["file"] for file in answered["skipped"]) == places
     assert dispatch(["policies", "check", str(tmp_path)]) == 1
     printed = capsys.readouterr().out
     assert "nothing was checked" in printed
     assert "small.yaml#0: not checked: 'pod' is not a valid kind" in printed
-    assert main([str(tmp_path)]) == 1
     # What is no object beside one that is does not fail the check
     (tmp_path / "good.yaml").write_text(pod("fine", "false"), encoding="utf-8")
     assert dispatch(["policies", "check", str(tmp_path), "--rules", "POD-01"]) == 0
@@ -85,12 +87,15 @@ def test_exponential_aliases_are_rejected(tmp_path: Path) -> None:
         ("bomb.yaml", "line 7: its aliases make it too large to be read; write it without them"),
         ("itself.yaml", "line 4: the anchor &me holds itself"),
     ]
-    assert [one.type for one in read.resources] == ["kubernetes:core/v1:Pod"]
+    assert [resource.type for resource in read.resources] == ["kubernetes:core/v1:Pod"]
 
 
 def test_objects_with_the_same_name_are_separate() -> None:
     text = pod("a", "true") + "---\n" + pod("a", "true")
-    assert [one.verdict for one in findings_of_manifests(text, rules=ONLY)] == [Verdict.FAIL, Verdict.FAIL]
+    assert [finding.verdict for finding in findings_of_manifests(text, rules=ONLY)] == [
+        Verdict.FAIL,
+        Verdict.FAIL,
+    ]
 
 
 def test_the_command_prints_failures_and_unreadable_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -102,12 +107,12 @@ def test_the_command_prints_failures_and_unreadable_files(tmp_path: Path, capsys
     assert dispatch(["policies", "check", str(tmp_path), "--rules", "pod-01", "--json"]) == 1
     answered = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert (answered["objects"], answered["passed"], answered["failed"], answered["indeterminate"]) == (2, 1, 1, 0)
-    assert [(one["id"], one["file"]) for one in answered["findings"]] == [("POD-01", f"{tmp_path / 'bad.yml'}#0")]
-    assert [one["file"] for one in answered["unreadable"]] == [str(tmp_path / "chart.yaml")]
+    assert [(finding["id"], finding["file"], finding["line"]) for finding in answered["findings"]] == [
+        ("POD-01", str(tmp_path / "bad.yml"), 4)
+    ]
+    assert [file["file"] for file in answered["unreadable"]] == [str(tmp_path / "chart.yaml")]
     assert dispatch(["policies", "check", str(tmp_path)]) == 1
-    assert "bad.yml#0: bad: Critical POD-01: a container is privileged (spec.containers" in capsys.readouterr().out
-    assert main([str(tmp_path / "good.yaml")]) in {0, 1}
-    assert json.loads(capsys.readouterr().out)["unreadable"] == []
+    assert "bad.yml:4: bad: Critical POD-01: a container is privileged (spec.containers" in capsys.readouterr().out
 
 
 def test_the_command_rejects_missing_rules_and_files(capsys: pytest.CaptureFixture[str]) -> None:

@@ -38,8 +38,11 @@ def test_samples_of_deleted_rules_are_deleted() -> None:
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: f"{sample.rule} {sample.name}")
 def test_a_sample_leads_to_exactly_its_findings(sample: Sample) -> None:
     findings = findings_of(sample.resources, sample.context, [RULES[sample.rule]])
-    assert Counter(_as_expected(sample, one) for one in findings if one.verdict is not Verdict.PASS) == sample.expected
-    assert all("failed to run" not in one.message for one in findings)
+    assert (
+        Counter(_as_expected(sample, finding) for finding in findings if finding.verdict is not Verdict.PASS)
+        == sample.expected
+    )
+    assert all("failed to run" not in finding.message for finding in findings)
     # A good sample without any finding, not even a pass, would prove nothing
     assert findings
     required = REQUIRED_VERDICTS[sample.sort]

@@ -46,7 +46,7 @@ def with_unknown(value: Any, path: Path) -> Any:
         return UNKNOWN
     if isinstance(value, Mapping):
         return {**value, path[0]: with_unknown(value[path[0]], path[1:])}
-    return [with_unknown(one, path[1:]) if index == path[0] else one for index, one in enumerate(value)]
+    return [with_unknown(element, path[1:]) if index == path[0] else element for index, element in enumerate(value)]
 
 
 def parts_to_hide(sample: Sample) -> list[tuple[int, Path]]:
@@ -59,7 +59,7 @@ def parts_to_hide(sample: Sample) -> list[tuple[int, Path]]:
     ]
 
 
-SAMPLES = [one for rule in RULES for one in samples_of(rule) if one.sort == "bad" and parts_to_hide(one)]
+SAMPLES = [sample for rule in RULES for sample in samples_of(rule) if sample.sort == "bad" and parts_to_hide(sample)]
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: f"{sample.rule} {sample.name}")
@@ -69,5 +69,5 @@ def test_a_bad_sample_with_an_unknown_part_never_passes(sample: Sample) -> None:
         resource = changed[index]
         changed[index] = replace(resource, inputs=with_unknown(resource.inputs, path))
         found = findings_of(changed, sample.context, [RULES[sample.rule]])
-        assert {one.verdict for one in found} & {Verdict.FAIL, Verdict.INDETERMINATE}, (resource.name, path)
-        assert all("failed to run" not in one.message for one in found), (resource.name, path)
+        assert {finding.verdict for finding in found} & {Verdict.FAIL, Verdict.INDETERMINATE}, (resource.name, path)
+        assert all("failed to run" not in finding.message for finding in found), (resource.name, path)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentenv.core.capabilities.unknown_values import UNKNOWN
-from agentenv.policies.offline import findings_of
+from agentenv.policies.offline import findings_of, findings_of_manifests
 from agentenv.policies.rules.registry import all_rules
 from agentenv.policies.verdicts import Verdict
 from agentenv.policies.view.cluster.pods import TEMPLATE_PATHS, pods_of
@@ -150,12 +150,14 @@ RULES = [rule for rule in all_rules() if rule.family == "POD"]
 def places(value: Plain, before: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
     """Return the path of each part of a value."""
     below = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [place for key, one in below for place in [(*before, key), *places(one, (*before, key))]]
+    return [place for key, part in below for place in [(*before, key), *places(part, (*before, key))]]
 
 
 def failed(spec: Plain) -> set[tuple[str, str]]:
     pod = Resource("u", "kubernetes:core/v1:Pod", "a", {"metadata": {"namespace": "sandbox-a"}, "spec": spec})
-    return {(one.rule, one.path) for one in findings_of([pod], rules=RULES) if one.verdict is Verdict.FAIL}
+    return {
+        (finding.rule, finding.path) for finding in findings_of([pod], rules=RULES) if finding.verdict is Verdict.FAIL
+    }
 
 
 def parts(place: tuple[str | int, ...]) -> str:
@@ -174,5 +176,14 @@ def test_an_unknown_part_hides_no_failure_in_another(hidden: set[tuple[str | int
             inner[place[-1]] = UNKNOWN
     is_covered = tuple(parts(place) for place in hidden)
     # A field that the pod's security context lacks is reported once for all containers that lack it too
-    expected = {one for one in failed(WEAK) if not one[1].startswith((*is_covered, "spec.securityContext"))}
+    expected = {failure for failure in failed(WEAK) if not failure[1].startswith((*is_covered, "spec.securityContext"))}
     assert expected <= failed(spec)
+
+
+def test_a_range_of_nearly_all_addresses_is_named_so() -> None:
+    open_egress = """
+        {apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: p, namespace: sandbox-a},
+         spec: {podSelector: {}, policyTypes: [Egress], egress: [{to: [{ipBlock: {cidr: 0.0.0.0/0}}]}]}}
+    """
+    (finding,) = (each for each in findings_of_manifests(open_egress) if each.rule == "NET-04")
+    assert finding.message == "allows sandboxes to send DNS queries to any address"

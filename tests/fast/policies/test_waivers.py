@@ -108,10 +108,10 @@ def test_expired_invalid_and_unused_waivers_are_findings() -> None:
     unused = {**GOOD, "id": "nobody-needs", "rule": "POD-01", "owners": ["a", "b"]}
     waivers = read(GOOD, old, elsewhere, unused, {**GOOD, "id": "wrong", "rule": "X"})
     left, waived = waivers.split([finding(), finding("other")], "prod", TODAY)
-    assert [one.urn for one in left] == ["other"]
+    assert [waiver.urn for waiver in left] == ["other"]
     assert used_ids(waived) == {"disk-of-reports"}
     assert "waived by disk-of-reports until 2030-08-14" in waived[0].waiver.summary
-    expected = [(one.rule, one.severity) for one in waivers.own_findings("prod", used_ids(waived), TODAY)]
+    expected = [(finding.rule, finding.severity) for finding in waivers.own_findings("prod", used_ids(waived), TODAY)]
     assert expected == [("WVR-02", "High"), ("WVR-01", "High"), ("WVR-03", "Low")]
 
 
@@ -123,11 +123,11 @@ def test_the_default_file_is_valid_and_another_must_exist(tmp_path: Path) -> Non
 def test_findings_about_waivers_name_the_waiver() -> None:
     gone = {**GOOD, "id": "long-gone", "expires": TODAY - datetime.timedelta(days=1)}
     waivers = read(GOOD, gone, {"id": "half"}, {})
-    found = [(one.rule, one.path) for one in waivers.own_findings("prod", (), TODAY)]
+    found = [(finding.rule, finding.path) for finding in waivers.own_findings("prod", (), TODAY)]
     assert set(found) == {
         ("WVR-01", "waivers.long-gone"),
         ("WVR-02", "waivers.half"),
         ("WVR-02", "waivers.4"),
         ("WVR-03", "waivers.disk-of-reports"),
     }
-    assert [one.path for one in waivers_of("a: [", SEVERITIES, TODAY).own_findings("prod", (), TODAY)] == [""]
+    assert [finding.path for finding in waivers_of("a: [", SEVERITIES, TODAY).own_findings("prod", (), TODAY)] == [""]

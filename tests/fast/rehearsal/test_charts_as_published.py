@@ -33,7 +33,7 @@ def chart(tmp_path: Path) -> Chart:
 
 @pytest.fixture
 def rendered(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Path, dict[str, Any]]]:
-    """What helm is given in the end."""
+    """The final values for helm."""
     seen: list[tuple[Path, dict[str, Any]]] = []
 
     def rendered(chart: Chart, _rendering: Rendering) -> Rendered:

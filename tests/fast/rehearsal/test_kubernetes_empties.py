@@ -22,6 +22,7 @@ RETAINED = {
     ("CronJob", "spec.jobTemplate.spec.template.spec.enableServiceLinks"),
     ("CronJob", "spec.suspend"),
     ("Deployment", "spec.template.spec.containers.securityContext.allowPrivilegeEscalation"),
+    ("Deployment", "spec.template.spec.automountServiceAccountToken"),
     ("Deployment", "spec.template.spec.enableServiceLinks"),
     ("PersistentVolumeClaim", "spec.storageClassName"),
     ("ServiceAccount", "automountServiceAccountToken"),
@@ -98,7 +99,7 @@ def test_it_is_known_of_every_empty_field_that_the_components_declare_whether_it
     declared = {
         (item.inputs["kind"], "data.*" if path.startswith("data.") else path)
         for graph in everything()[1]
-        for item in graph.made
+        for item in graph.resources
         if item.type.startswith("kubernetes:") and item.inputs.get("apiVersion", "").partition("/")[0] in BUILT_IN
         for path in _empties(item.inputs, "")
     }

@@ -10,6 +10,7 @@ import atexit
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 from agentenv.core.values.object_fields import section, text
@@ -65,6 +66,7 @@ class FakeApiServer:
 
     def patch(self, kind: Any, existing: Document, changes: Document) -> bool:
         self._count_change()
+        kind = replace(kind, subresource="")
         if not self._is_current(kind, existing):
             return False
         self.put(kind, _merged(self.objects[_key(kind, existing)], changes))

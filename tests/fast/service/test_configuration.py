@@ -11,13 +11,14 @@ import pytest
 
 from agentenv.service.__main__ import EXIT_INVALID, main
 from agentenv.service.configuration import ConfigurationError, parse_configuration
+from tests.fast.config.stack_samples import ACCESS
 
 CLASS = {"name": "standard", "image": f"registry.example.com/sandbox@sha256:{'a' * 64}"}
 
 
 def settings(folder: Path, **config: Any) -> Path:
     file = folder / "settings.json"
-    config_ = {"aws:region": "us-east-1", "agent-environment:sandboxClasses": [CLASS], **config}
+    config_ = {"aws:region": "us-east-1", **ACCESS, "agent-environment:sandboxClasses": [CLASS], **config}
     file.write_text(json.dumps({"environment": "dev", "config": config_}))
     return file
 

@@ -78,7 +78,7 @@ def files(home: Path, *sizes: int) -> int:
         folder = home / f"d{number}" / "deep"
         folder.mkdir(parents=True)
         (folder / "file").write_bytes(os.urandom(kilobytes * 1024))
-    return sum(one.lstat().st_blocks * 512 for one in home.rglob("*"))
+    return sum(file.lstat().st_blocks * 512 for file in home.rglob("*"))
 
 
 @pytest.fixture
@@ -91,20 +91,20 @@ def notes(api: FakeApiServer, name: str) -> dict[str, str]:
 
 
 def test_homes_are_measured_and_scaled_to_the_bill(homes: Path) -> None:
-    one, two = files(homes / "sandboxes/standard/one", 40, 8), files(homes / "sandboxes/standard/two", 100)
+    first, second = files(homes / "sandboxes/standard/one", 40, 8), files(homes / "sandboxes/standard/two", 100)
     api = FakeApiServer()
     for name in ("one", "two"):
         api.put(VOLUMES, volume(name))
     api.put(VOLUMES, volume("elsewhere", "fs-2"))
     points = Listed(one="/sandboxes/standard/one", two="/sandboxes/standard/two")
-    done = run(measure, api, points, FileSystem(SYSTEM, homes, 2 * (one + two)), NOW)
+    done = run(measure, api, points, FileSystem(SYSTEM, homes, 2 * (first + second)), NOW)
     assert (done.homes, done.sampled, done.missing, done.waiting) == (2, 0, (), 0)
     assert notes(api, "one") == {
-        MEASURED: str(2 * one), FOUND: str(one), ENTRIES: "11", MEASURED_AT: format_whole_seconds(NOW),
+        MEASURED: str(2 * first), FOUND: str(first), ENTRIES: "11", MEASURED_AT: format_whole_seconds(NOW),
     }  # fmt: skip
-    assert notes(api, "two")[MEASURED] == str(2 * two)
+    assert notes(api, "two")[MEASURED] == str(2 * second)
     assert notes(api, "elsewhere") == {}
-    assert run(measured_bytes, api) == {"one": 2 * one, "two": 2 * two}
+    assert run(measured_bytes, api) == {"one": 2 * first, "two": 2 * second}
 
 
 def test_homes_of_suspended_workspaces_are_measured_less_often(homes: Path) -> None:

@@ -55,18 +55,18 @@ from agentenv.service.workspaces.restore_protocol import refuse_destroyed
 from tests.fast.odd_objects import ANY, odd
 from tests.fast.service.fake_api_server import FakeApiServer, run
 from tests.fast.service.ledger import documents
-from tests.fast.service.loops.cluster import SPACE, START, House
+from tests.fast.service.loops.cluster import SPACE, START, Cluster
 
 NOW = START.replace(tzinfo=UTC)
 
 
 def samples() -> dict[Any, Document]:
     """Return an object of each kind, as they are in a cluster."""
-    house_, ledger = House(), FakeApiServer()
-    house_.workspace("w-1", **{"sandbox.users.io/leases": "[]", "sandbox.users.io/budget": "3"})
+    cluster, ledger = Cluster(), FakeApiServer()
+    cluster.workspace("w-1", **{"sandbox.users.io/leases": "[]", "sandbox.users.io/budget": "3"})
     documents.claim(ledger)
     documents.pod(ledger)
-    kinds = {kind: document for (kind, _, _), document in (*ledger.objects.items(), *house_.shelf.objects.items())}
+    kinds = {kind: document for (kind, _, _), document in (*ledger.objects.items(), *cluster.server.objects.items())}
     for document in kinds.values():
         document["metadata"] |= {"creationTimestamp": "2026-11-18T00:00:00Z", "generation": 1}
         document["metadata"].setdefault("ownerReferences", [{"kind": "SandboxWarmPool", "uid": "u", "name": "n"}])

@@ -36,8 +36,9 @@ from agentenv.service.workspaces.delete import delete_workspace
 from agentenv.service.workspaces.restore import restore_workspace, retained_volume
 from agentenv.service.workspaces.retain_volume import retain_all_volumes
 from agentenv.service.workspaces.swarms import SwarmError, create_swarm, delete_swarm, destroy_retained_data
+from tests.fast.config.stack_samples import ACCESS
 from tests.fast.service.fake_api_server import Api, Killed, run
-from tests.fast.service.loops.cluster import START, Hour, RecordedMetrics, always
+from tests.fast.service.loops.cluster import START, RecordedMetrics, StubClock, always
 from tests.fast.service.simulated_cluster import NAMESPACE, SimulatedCluster
 
 RETENTION = timedelta(days=30)
@@ -47,7 +48,9 @@ NAMES = ["t-1-0", "t-1-1", "t-1-2"]
 def plan_of(name: str = "box") -> ClassPlan:
     image = f"registry.example.com/sandbox@sha256:{'0' * 64}"
     sandbox_class: dict[str, Any] = {"name": name, "image": image, "storage": {"kind": "shared", "size": "5Gi"}}
-    (plan,) = plans(read({"aws:region": "us-east-1", "agent-environment:sandboxClasses": [sandbox_class]}, "dev"))
+    (plan,) = plans(
+        read({"aws:region": "us-east-1", **ACCESS, "agent-environment:sandboxClasses": [sandbox_class]}, "dev")
+    )
     return plan
 
 
@@ -89,7 +92,7 @@ def volumes(cluster: SimulatedCluster) -> dict[str, str]:
 def passes(cluster: SimulatedCluster, after_time: timedelta = timedelta(0)) -> dict[str, Mapping[str, int]]:
     """Run a pass of the loops that may change the data of a swarm, and return their findings."""
     reporter = RecordedMetrics()
-    context = Context(Api(cluster), Hour(lambda: START + after_time), reporter, "default", "r1")
+    context = Context(Api(cluster), StubClock(lambda: START + after_time), reporter, "default", "r1")
     for document in (apply_retention, destroy_on_request, maintain_slots):
         assert run(document, context, always).failures == ()
     return reporter.found

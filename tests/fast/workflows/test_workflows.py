@@ -19,7 +19,7 @@ from tests.fast.cli.review.sarif_form import wrong_in
 from tests.fast.workflows.steps import ROOT, WORKFLOWS, Machine, read, script, steps
 
 BIN = Path(sys.executable).parent
-GITLAB = ROOT / "docs" / "examples" / "gitlab-ci.yml"
+GITLAB = ROOT / "examples" / "gitlab-ci.yml"
 REVIEW, SELECTED = script("review.yml", "offline", "Review"), script("review.yml", "selected", "Review")
 COMMENT = script("review.yml", "comment", "Write the comment of each stack, or bring it up to date")
 PREVIEW = script("deploy-stack.yml", "preview", "Ask the account, and preview")
@@ -138,7 +138,7 @@ def test_updates_of_a_stack_are_serialized_and_need_approval() -> None:
 
 def test_cache_keys_depend_on_the_content_and_are_readable_for_pull_requests() -> None:
     caches = [(name, step["with"]) for name, _, step in steps() if "actions/cache@" in step.get("uses", "")]
-    keys = {(name, one["path"]): one["key"] for name, one in caches}
+    keys = {(name, cache["path"]): cache["key"] for name, cache in caches}
     tools, graphs = "~/.cache/agentenv/tools", "~/.cache/agentenv/review"
     # What a pull request saves only itself may read: main saves under the same keys
     assert keys["main.yml", tools] == keys["review.yml", tools] == keys["test.yml", tools]
@@ -303,7 +303,7 @@ def test_a_waived_finding_is_no_alert(machine: Machine, workflow: str) -> None:
     assert all("[--without-waived]" in line for line in machine.called("agentenv"))
     review = report(findings=[judged(), judged("EFS-02", state="waived", blocks=False, waiver=waiver())])
     left = as_sarif(review, "stacks/Pulumi.prod.yaml", waived=False)
-    assert [one["ruleId"] for one in left["runs"][0]["results"]] == ["POD-01"]
+    assert [result["ruleId"] for result in left["runs"][0]["results"]] == ["POD-01"]
     assert wrong_in(left) == []
 
 
@@ -366,8 +366,8 @@ def commented(machine: Machine, *pages: list[dict[str, Any]], trusted: bool = Tr
     assert "very-secret" not in machine.calls.read_text(encoding="utf-8")
     assert not (machine.work / ".curlrc-review").exists()
     return {
-        one[-2].split("/")[1]: f"{one[-4]} {one[-1].removeprefix('api/projects/3/merge_requests/9/')}"
-        for one in changes
+        change[-2].split("/")[1]: f"{change[-4]} {change[-1].removeprefix('api/projects/3/merge_requests/9/')}"
+        for change in changes
     }
 
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from agentenv.local import processes, run_folders
 from agentenv.rehearsal import tools
-from agentenv.rehearsal.stage import processes, run_folders
 from agentenv.rehearsal.stage.cluster import TOOLS
 from agentenv.rehearsal.tools.progress import terminal_progress
 

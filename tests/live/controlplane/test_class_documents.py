@@ -39,7 +39,12 @@ CLASSES: Mapping[str, Object] = {
 }
 AROUND: Object = {
     "cluster": {"version": "1.36"},
-    "capacity": {"families": ["m8g", "m8gd"], "nestedFamilies": ["m8i", "i4i-metal"], "gpu": {"limit": 8}},
+    "capacity": {
+        "families": ["m8g", "m8gd"],
+        "nestedFamilies": ["m8i", "i4i-metal"],
+        "gpu": {"limit": 8},
+        "nitroImages": ["ami-0a1b2c3d4e5f60718"],
+    },
 }
 
 
@@ -47,7 +52,7 @@ AROUND: Object = {
 def admin(world: World, toolbox: Toolbox) -> Client:
     client = world.plane.client
     everything = list(manifests(toolbox.path("agent-sandbox-manifests")))
-    ours = [one for one in everything if one["kind"] == "CustomResourceDefinition"]
+    ours = [document for document in everything if document["kind"] == "CustomResourceDefinition"]
     for definition in (*ours, *definitions()):
         client.apply(definition)
         path = client.path(definition)
@@ -81,7 +86,7 @@ def _established(definition: Object) -> bool:
 
 
 def tried(client: Client, document: Object) -> Object:
-    """What the server would make of it: with a field that it does not know, nothing."""
+    """Return the document as the server would store it; it refuses unknown fields."""
     path = client.path(document)
     query = {"fieldManager": "papers", "force": "true", "fieldValidation": "Strict", "dryRun": "All"}
     return client.request("PATCH", path, document, content="application/apply-patch+yaml", query=query)
@@ -89,19 +94,19 @@ def tried(client: Client, document: Object) -> Object:
 
 def test_every_document_is_taken_as_it_is_written(admin: Client, declared: ClassObjects) -> None:
     for document in declared.documents():
-        stood = tried(admin, document)
+        stored = tried(admin, document)
         for part in ("spec", "data", "parameters", "mountOptions", "reclaimPolicy", "rules", "subjects"):
             if part in document:
-                assert _holds(stood[part], document[part]), (document["kind"], part)
+                assert _holds(stored[part], document[part]), (document["kind"], part)
 
 
-def _holds(found: Any, said: Any) -> bool:
-    """Whether everything that was said is there, in the same words; the server may have added what was left open."""
-    if isinstance(said, dict):
-        return isinstance(found, dict) and all(key in found and _holds(found[key], said[key]) for key in said)
-    if isinstance(said, list):
-        return isinstance(found, list) and len(found) == len(said) and all(map(_holds, found, said))
-    return found == said
+def _holds(found: Any, expected: Any) -> bool:
+    """Return whether the server's object has everything that was sent; it may have added defaults."""
+    if isinstance(expected, dict):
+        return isinstance(found, dict) and all(key in found and _holds(found[key], expected[key]) for key in expected)
+    if isinstance(expected, list):
+        return isinstance(found, list) and len(found) == len(expected) and all(map(_holds, found, expected))
+    return found == expected
 
 
 def test_a_pod_of_every_release_is_let_in(admin: Client, declared: ClassObjects) -> None:
@@ -195,7 +200,7 @@ def _pod(template: Object) -> Object:
     """The pod that the controller would make, with the volumes that it adds."""
     spec = template["spec"]
     inside = {**spec["podTemplate"]["spec"]}
-    homes = [one["metadata"]["name"] for one in spec.get("volumeClaimTemplates", [])]
+    homes = [claim_template["metadata"]["name"] for claim_template in spec.get("volumeClaimTemplates", [])]
     inside["volumes"] = [
         *inside["volumes"],
         *({"name": name, "persistentVolumeClaim": {"claimName": f"{name}-papers"}} for name in homes),

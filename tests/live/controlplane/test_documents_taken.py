@@ -34,26 +34,30 @@ def client(world: World, toolbox: Toolbox) -> Iterator[Client]:
     for thing in manifests(toolbox.path("agent-sandbox-manifests")):
         if thing["kind"] == "CustomResourceDefinition":
             client.apply(thing)
-    made = [one.namespace for one in OBJECTS.values() if client.find(client.path(one.namespace)) is None]
+    namespaces = [
+        class_objects.namespace
+        for class_objects in OBJECTS.values()
+        if client.find(client.path(class_objects.namespace)) is None
+    ]
     try:
-        for space in made:
+        for space in namespaces:
             client.request("POST", "/api/v1/namespaces", space, query={"fieldValidation": "Strict"})
-        assert until(lambda: all(_known(client, document) for _, document in written()), PATIENCE)
+        assert until(lambda: all(_known(client, document) for _, document in documents()), PATIENCE)
         yield client
     finally:
-        for space in made:
+        for space in namespaces:
             client.delete(client.path(space))
         # Gone and not going: others of this server may want a room of that name.
-        assert until(lambda: not any(client.find(client.path(space)) for space in made), PATIENCE)
+        assert until(lambda: not any(client.find(client.path(space)) for space in namespaces), PATIENCE)
 
 
-def written() -> Iterator[tuple[str, Object]]:
+def documents() -> Iterator[tuple[str, Object]]:
     """Every object of every class, of a claim and of the seats."""
-    for name, made in OBJECTS.items():
-        for document in made.documents():
+    for name, class_objects in OBJECTS.items():
+        for document in class_objects.documents():
             if document["kind"] != "Namespace":
                 yield name, document
-        for pool in made.pools:
+        for pool in class_objects.pools:
             yield name, claim(name, pool["metadata"]["name"], "taken", owner="u-1", workspace="w-1", task="t-1")
     for seat in seat_plans(SETTINGS):
         yield seat.name, seat_volume(seat, "fs-0123456789abcdef0::fsap-0123456789abcdef0")
@@ -61,7 +65,9 @@ def written() -> Iterator[tuple[str, Object]]:
         yield seat.name, seat_sandbox(seat, OBJECTS[seat.sandbox_class].templates[0]["spec"])
 
 
-EVERY = [pytest.param(document, id=f"{name}-{document['kind']}-{at}") for at, (name, document) in enumerate(written())]
+EVERY = [
+    pytest.param(document, id=f"{name}-{document['kind']}-{at}") for at, (name, document) in enumerate(documents())
+]
 
 
 @pytest.mark.parametrize("document", EVERY)
@@ -79,17 +85,17 @@ def test_a_field_that_upstream_never_had_would_be_noticed(client: Client) -> Non
 
 
 def _known(client: Client, document: Object) -> bool:
-    """Whether the server serves that kind already: a moment after its definition is there."""
+    """Return whether the server serves that kind already: a moment after its definition is there."""
     try:
         return client.find(client.path(document, named=False)) is not None
     except ApiError:
         return False
 
 
-def _within(said: Any, taken: Any) -> bool:
-    """Whether everything that was said is there; the server adds what it has defaults for, and leaves out nothings."""
-    if isinstance(said, dict) and isinstance(taken, dict):
-        return all(not value or (key in taken and _within(value, taken[key])) for key, value in said.items())
-    if isinstance(said, list) and isinstance(taken, list):
-        return len(said) == len(taken) and all(map(_within, said, taken))
-    return said == taken
+def _within(sent: Any, stored: Any) -> bool:
+    """Return whether everything that was sent is stored; the server adds defaults, and drops empty values."""
+    if isinstance(sent, dict) and isinstance(stored, dict):
+        return all(not value or (key in stored and _within(value, stored[key])) for key, value in sent.items())
+    if isinstance(sent, list) and isinstance(stored, list):
+        return len(sent) == len(stored) and all(map(_within, sent, stored))
+    return sent == stored

@@ -39,17 +39,17 @@ def client(world: World) -> Client:
 
 @pytest.fixture(scope="module")
 def system(world: World) -> Iterator[str]:
-    made = world.aws("efs").create_file_system(CreationToken="volumes")["FileSystemId"]
-    yield made
-    world.aws("efs").delete_file_system(FileSystemId=made)
+    id_ = world.aws("efs").create_file_system(CreationToken="volumes")["FileSystemId"]
+    yield id_
+    world.aws("efs").delete_file_system(FileSystemId=id_)
 
 
 @pytest.fixture(scope="module")
 def documents(system: str) -> tuple[str, str]:
     """The trust policy and the policy of the role that a stack makes for the driver."""
     arn = f"arn:aws:elasticfilesystem:{REGION}:123456789012:file-system/{system}"
-    made = registered(lambda: cluster_addons(file_system_arns=[arn]))
-    role, policy = made.one("Role", "efs-controller").inputs, made.one("RolePolicy").inputs
+    graph = registered(lambda: cluster_addons(file_system_arns=[arn]))
+    role, policy = graph.resource("Role", "efs-controller").inputs, graph.resource("RolePolicy").inputs
     trust, may = role["assumeRolePolicy"], policy["policy"]
     trust = trust.replace(planned().environment.cluster_name, CLUSTER)
     return trust.replace(STACKS_REGION, REGION), may.replace(STACKS_REGION, REGION)
@@ -59,9 +59,9 @@ def documents(system: str) -> tuple[str, str]:
 def role(world: World, documents: tuple[str, str]) -> str:
     """That role, which Pod Identity hands out."""
     trust, may = documents
-    made = world.aws("iam").create_role(RoleName="efs-driver", AssumeRolePolicyDocument=trust)["Role"]["Arn"]
+    arn = world.aws("iam").create_role(RoleName="efs-driver", AssumeRolePolicyDocument=trust)["Role"]["Arn"]
     allow(world, may)
-    return made
+    return arn
 
 
 @pytest.fixture(scope="module")
@@ -81,19 +81,19 @@ def early(world: World, client: Client, system: str, role: str) -> Iterator[Obje
 
 
 def allow(world: World, policy: str) -> None:
-    """What the driver's role may do from now on."""
+    """Set the policy of the driver's role."""
     world.aws("iam").put_role_policy(RoleName="efs-driver", PolicyName="efs", PolicyDocument=policy)
 
 
 @contextmanager
 def allowed(world: World, documents: tuple[str, str], *statements: Object) -> Iterator[None]:
-    """What it may do for a while."""
+    """Set the policy of the driver's role for the duration of the block."""
     allow(world, json.dumps({"Version": "2012-10-17", "Statement": list(statements)}))
     yield
     allow(world, documents[1])
 
 
-def kind(client: Client, name: str, system: str, policy: str = "Delete", **said: Any) -> None:
+def kind(client: Client, name: str, system: str, policy: str = "Delete", **more: Any) -> None:
     parameters = {"provisioningMode": "efs-ap", "fileSystemId": system, "directoryPerms": "0700"}
     client.apply(
         {
@@ -102,8 +102,8 @@ def kind(client: Client, name: str, system: str, policy: str = "Delete", **said:
             "metadata": {"name": name},
             "provisioner": "efs.csi.aws.com",
             "reclaimPolicy": policy,
-            "volumeBindingMode": said.pop("mode", "Immediate"),
-            "parameters": {**parameters, **said},
+            "volumeBindingMode": more.pop("mode", "Immediate"),
+            "parameters": {**parameters, **more},
         }
     )
 
@@ -129,7 +129,7 @@ def bound(client: Client, path: str) -> Object:
 
 
 def events(client: Client, name: str) -> dict[str, str]:
-    """What was said of a claim, by reason."""
+    """Return the events of a claim, by reason."""
     found = client.get(f"/api/v1/namespaces/{SPACE}/events", fieldSelector=f"involvedObject.name={name}")["items"]
     return {row["reason"]: row["message"] for row in found}
 
@@ -173,20 +173,20 @@ def test_the_class_says_where_and_whose(world: World, client: Client, system: st
 @pytest.mark.usefixtures("early")
 def test_delete_takes_the_access_point_along_and_retain_leaves_it(world: World, client: Client, system: str) -> None:
     kind(client, "retain", system, "Retain", gidRangeStart="60001", gidRangeEnd="60002")
-    kept, gone = claim(client, "kept", "retain"), claim(client, "gone", "delete")
-    volumes = {path: bound(client, path) for path in (kept, gone)}
+    retained, gone = claim(client, "kept", "retain"), claim(client, "gone", "delete")
+    volumes = {path: bound(client, path) for path in (retained, gone)}
     ids = {path: point_of(volume, system) for path, volume in volumes.items()}
     assert points(world, system).keys() >= set(ids.values())
-    for path in (kept, gone):
+    for path in (retained, gone):
         client.delete(path)
-    left = f"{VOLUMES}/{volumes[kept]['metadata']['name']}"
+    left = f"{VOLUMES}/{volumes[retained]['metadata']['name']}"
     assert until(lambda: client.find(f"{VOLUMES}/{volumes[gone]['metadata']['name']}") is None, PATIENCE)
     assert ids[gone] not in points(world, system)
     assert until(lambda: client.get(left)["status"]["phase"] == "Released", PATIENCE)
     # Nobody but a person deletes what is retained, and then the access point stays for another volume
     client.delete(left)
     assert until(lambda: client.find(left) is None, PATIENCE)
-    assert ids[kept] in points(world, system)
+    assert ids[retained] in points(world, system)
 
 
 @pytest.mark.usefixtures("early")
@@ -195,11 +195,11 @@ def test_an_access_point_may_be_used_again_by_a_claim_of_the_same_name(client: C
     found: list[str] = []
     for _ in range(2):
         path = claim(client, "returns", "again")
-        made = bound(client, path)
-        found.append(point_of(made, system))
+        volume_ = bound(client, path)
+        found.append(point_of(volume_, system))
         client.delete(path)
         assert until(lambda path=path: client.find(path) is None, PATIENCE)
-        client.delete(f"{VOLUMES}/{made['metadata']['name']}")
+        client.delete(f"{VOLUMES}/{volume_['metadata']['name']}")
     assert found[0] == found[1]
 
 
@@ -210,13 +210,13 @@ def test_a_volume_that_a_person_wrote_is_deleted_too_if_it_says_so(world: World,
     spec = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
     handle = {"driver": "efs.csi.aws.com", "volumeHandle": f"efs:{system}::{point}"}
     room = {"capacity": {"storage": "1Gi"}, "persistentVolumeReclaimPolicy": "Delete"}
-    written = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "by-hand"}}
-    client.create({**written, "spec": {**spec, **room, "csi": handle}})
+    volume_document = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "by-hand"}}
+    client.create({**volume_document, "spec": {**spec, **room, "csi": handle}})
     # A claim that is seen before its volume is looked at again only after fifteen seconds
     assert until(lambda: client.get(f"{VOLUMES}/by-hand")["status"]["phase"] == "Available", PATIENCE)
-    about, wanted = {"name": "by-hand", "namespace": SPACE}, {"requests": {"storage": "1Gi"}}
+    about, requests = {"name": "by-hand", "namespace": SPACE}, {"requests": {"storage": "1Gi"}}
     own = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": about}
-    client.create({**own, "spec": {**spec, "volumeName": "by-hand", "resources": wanted}})
+    client.create({**own, "spec": {**spec, "volumeName": "by-hand", "resources": requests}})
     assert bound(client, f"{CLAIMS}/by-hand")
     client.delete(f"{CLAIMS}/by-hand")
     assert until(lambda: client.find(f"{VOLUMES}/by-hand") is None, PATIENCE)
@@ -258,8 +258,8 @@ def test_a_full_file_system_says_so_and_goes_on_when_there_is_room(
     with monkeypatch.context() as full:
         full.setattr(efs_rows, "ACCESS_POINTS", 0)
         path = claim(client, "one-more", "delete")
-        said = "AccessPointLimitExceeded"
-        assert until(lambda: said in events(client, "one-more").get("ProvisioningFailed", ""), PATIENCE)
+        reason = "AccessPointLimitExceeded"
+        assert until(lambda: reason in events(client, "one-more").get("ProvisioningFailed", ""), PATIENCE)
     assert bound(client, path)
 
 
@@ -331,9 +331,9 @@ def test_without_its_addon_nothing_happens_and_with_a_token_role_it_goes_on(
             lambda: "AssumeRoleWithWebIdentity" in events(client, "later").get("ProvisioningFailed", ""), PATIENCE
         )
         iam.update_assume_role_policy(RoleName="efs-driver", PolicyDocument=trust)
-        made = point_of(bound(client, later), system)
+        point_id = point_of(bound(client, later), system)
         # The add-on has no setting for tags of others.
-        assert points(world, system)[made]["Tags"] == [{"Key": "efs.csi.aws.com/cluster", "Value": "true"}]
+        assert points(world, system)[point_id]["Tags"] == [{"Key": "efs.csi.aws.com/cluster", "Value": "true"}]
         assert until(lambda: client.find(volume) is None, PATIENCE)
         assert point not in points(world, system)
         with pytest.raises(ApiError):

@@ -26,6 +26,13 @@ def profile(world: World) -> Iterator[str]:
         podExecutionRoleArn=world.role,
         selectors=[{"namespace": SPACE, "labels": {"run": "fargate"}}],
     )
+    # The webhook does not know the profile in its first moments.
+    client.create(pod(SPACE, "missed", labels={"run": "fargate"}, nodeSelector={fargate.COMPUTE: "fargate"}))
+    marked = {"run": "fargate", fargate.LABEL: "some"}
+    client.create(pod(SPACE, "marked", labels=marked, schedulerName=fargate.SCHEDULER))
+    tried = pod(SPACE, "tried", labels={"run": "fargate"})
+    pods = f"/api/v1/namespaces/{SPACE}/pods?dryRun=All"
+    assert until(lambda: fargate.LABEL in client.request("POST", pods, tried)["metadata"]["labels"], PATIENCE)
     yield "some"
     world.aws("eks").delete_fargate_profile(clusterName=CLUSTER, fargateProfileName="some")
 
@@ -36,10 +43,10 @@ def test_a_pod_of_the_profile_has_a_node_of_its_own_as_long_as_it_lives(world: W
     client.create(pod(SPACE, "runs", labels={"run": "fargate"}, container=requests))
     path = f"/api/v1/namespaces/{SPACE}/pods/runs"
     assert becomes_ready(client, path)
-    made = client.get(path)
-    assert made["metadata"]["labels"][fargate.LABEL] == profile
-    assert made["metadata"]["annotations"]["CapacityProvisioned"] == "0.5vCPU 1GB"
-    node = client.get(f"/api/v1/nodes/{made['spec']['nodeName']}")
+    created = client.get(path)
+    assert created["metadata"]["labels"][fargate.LABEL] == profile
+    assert created["metadata"]["annotations"]["CapacityProvisioned"] == "0.5vCPU 1GB"
+    node = client.get(f"/api/v1/nodes/{created['spec']['nodeName']}")
     assert node["metadata"]["labels"][fargate.COMPUTE] == "fargate"
     assert {"key": fargate.COMPUTE, "value": "fargate", "effect": "NoSchedule"} in node["spec"]["taints"]
     client.delete(path)
@@ -56,6 +63,14 @@ def test_pods_that_no_selector_matches_or_that_came_before_are_left_to_the_other
     early = client.get(f"/api/v1/namespaces/{SPACE}/pods/early")
     assert early["status"]["phase"] == "Pending"
     assert fargate.LABEL not in early["metadata"].get("labels", {})
+
+
+def test_a_pod_that_misses_the_webhook_waits_unless_it_has_the_marks_itself(world: World, profile: str) -> None:
+    client = world.plane.client
+    assert becomes_ready(client, f"/api/v1/namespaces/{SPACE}/pods/marked")
+    missed = client.get(f"/api/v1/namespaces/{SPACE}/pods/missed")
+    assert missed["status"]["phase"] == "Pending"
+    assert fargate.LABEL not in missed["metadata"]["labels"]
 
 
 def test_what_fargate_does_not_take_waits_and_says_why(world: World, profile: str) -> None:

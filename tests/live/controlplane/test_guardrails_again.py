@@ -57,7 +57,7 @@ def test_a_class_that_is_younger_than_both_is_known_to_the_second(admin: Client)
 
 
 def _answer(admin: Client, space: str, word: str) -> str:
-    """What becomes of a LimitRange with that word in a class whose word is its name."""
+    """Return the answer to a LimitRange with that word in a class whose word is its name."""
     constraints: Object = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -66,11 +66,11 @@ def _answer(admin: Client, space: str, word: str) -> str:
     }
     about = {"name": "asked", "namespace": space, "labels": {"word": word}}
     limits = [{"type": "Container", "max": {"memory": "1Gi"}}]
-    asked: Object = {"apiVersion": "v1", "kind": "LimitRange", "metadata": about, "spec": {"limits": limits}}
+    limit_range: Object = {"apiVersion": "v1", "kind": "LimitRange", "metadata": about, "spec": {"limits": limits}}
     try:
         if admin.find(admin.path(constraints)) is None:
             admin.apply(constraints)
-        admin.request("POST", admin.path(asked, named=False), asked, query={"dryRun": "All"})
+        admin.request("POST", admin.path(limit_range, named=False), limit_range, query={"dryRun": "All"})
     except ApiError as error:
         if "[tried-again]" in str(error):
             return "refused"

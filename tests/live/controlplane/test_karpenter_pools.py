@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import yaml
 
+from agentenv.core.iam.principals import SPOT, SPOT_ROLE
+from agentenv.rehearsal.controlplane.auth.pod_credentials import AGENT, PODS
 from agentenv.rehearsal.controlplane.client import Client, until
 from agentenv.rehearsal.tools import ensure
 from agentenv.rehearsal.tools.progress import Silent
-from tests.live.conftest import World
+from tests.live.conftest import CLUSTER, World
 from tests.live.controlplane.things import PATIENCE, becomes_ready, condition, namespace, pod
 
 Object = dict[str, Any]
@@ -24,8 +28,8 @@ TAINT = {"key": "sandbox", "value": "standard", "effect": "NoSchedule"}
 
 
 @pytest.fixture(scope="module")
-def client(world: World) -> Client:
-    """The CRDs of the chart, a controller, subnets in two zones, a class and a pool."""
+def client(world: World) -> Iterator[Client]:
+    """The CRDs of the chart, a role of the controller that may create the one for Spot, subnets in two zones."""
     client = world.plane.client
     tools = ensure(["helm", "karpenter-crd-chart"], Silent())
     command = [str(tools.path("helm")), "template", "crds", str(tools.path("karpenter-crd-chart"))]
@@ -37,7 +41,30 @@ def client(world: World) -> Client:
     for zone in ("us-east-1c", "us-east-1d"):
         chosen = [row["SubnetId"] for row in subnets if row["AvailabilityZone"] == zone]
         world.aws("ec2").create_tags(Resources=chosen, Tags=[{"Key": "karpenter.sh/discovery", "Value": "stage"}])
-    return client
+    client.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "karpenter", "namespace": SPACE}})
+    eks = world.aws("eks")
+    eks.create_addon(clusterName=CLUSTER, addonName=AGENT)
+    pair = {"namespace": SPACE, "serviceAccount": "karpenter"}
+    arn = controller_role(world)
+    association = eks.create_pod_identity_association(clusterName=CLUSTER, roleArn=arn, **pair)["association"]
+    yield client
+    eks.delete_pod_identity_association(clusterName=CLUSTER, associationId=association["associationId"])
+    eks.delete_addon(clusterName=CLUSTER, addonName=AGENT)
+
+
+def controller_role(world: World) -> str:
+    """Create a role for Pod Identity, which may create the account's role for Spot."""
+    trust = {"Effect": "Allow", "Principal": {"Service": PODS}, "Action": ["sts:AssumeRole", "sts:TagSession"]}
+    spot = {
+        "Effect": "Allow",
+        "Action": "iam:CreateServiceLinkedRole",
+        "Resource": f"arn:aws:iam::*:role/aws-service-role/{SPOT}/{SPOT_ROLE}",
+    }
+    trust_policy, policy = (json.dumps({"Version": "2012-10-17", "Statement": [row]}) for row in (trust, spot))
+    iam = world.aws("iam")
+    arn = iam.create_role(RoleName="karpenter", AssumeRolePolicyDocument=trust_policy)["Role"]["Arn"]
+    iam.put_role_policy(RoleName="karpenter", PolicyName="spot", PolicyDocument=policy)
+    return arn
 
 
 def node_class(discovery: str) -> Object:
@@ -84,7 +111,10 @@ def controller(replicas: int) -> Object:
         "spec": {
             "replicas": replicas,
             "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {"serviceAccountName": "karpenter", "containers": [container]},
+            },
         },
     }
 
@@ -121,7 +151,7 @@ def test_a_class_that_selects_no_subnet_launches_nothing_and_says_so(client: Cli
     client.apply(controller(1))
     client.apply(node_class("elsewhere"))
     client.apply(node_pool())
-    for path, reason in ((POOL, "NodeClassNotReady"), (CLASS, "SubnetsNotFound")):
+    for path, reason in ((POOL, "NodeClassNotReady"), (CLASS, "SubnetsOrImagesNotFound")):
         assert until(lambda path=path: condition(client.get(path), "Ready").get("status") == "False", PATIENCE)
         assert condition(client.get(path), "Ready")["reason"] == reason
     assert nodes(client) == []

@@ -21,8 +21,13 @@ from tests.live.conftest import World
 from tests.live.controlplane.things import PATIENCE
 
 Object = dict[str, Any]
-LAYOUT = Capacity()
-METAL = Capacity(nested_families=("c8i", "m7i-metal", "m7g-metal"), system=System(families=("t4g", "m7i-metal")))
+NITRO_IMAGES = ("ami-0a1b2c3d4e5f60718",)
+LAYOUT = Capacity(nitro_images=NITRO_IMAGES)
+METAL = Capacity(
+    nested_families=("c8i", "m7i-metal", "m7g-metal"),
+    nitro_images=NITRO_IMAGES,
+    system=System(families=("t4g", "m7i-metal")),
+)
 DEMANDS = [
     *(Demand(tier, kernel, "both") for tier in ("verified", "standard", "untrusted") for kernel in ("kata", "nitro")),
     Demand("verified", "kata", "both", gpu=True),
@@ -36,15 +41,15 @@ def client(world: World) -> Client:
     tools = ensure(["helm", "karpenter-crd-chart"], Silent())
     command = [str(tools.path("helm")), "template", "crds", str(tools.path("karpenter-crd-chart"))]
     definitions = yaml.safe_load_all(subprocess.run(command, capture_output=True, check=True).stdout)
-    for one in definitions:
-        if one:
-            client.apply(one)
+    for definition in definitions:
+        if definition:
+            client.apply(definition)
     assert until(lambda: served(client), PATIENCE)
     return client
 
 
 def served(client: Client) -> bool:
-    """Whether both kinds are: they are found, and can be listed, some moments after their definitions were taken."""
+    """Return whether both kinds can be listed, which takes some moments after their definitions."""
     kinds = (("karpenter.sh/v1", "NodePool"), ("karpenter.k8s.aws/v1", "EC2NodeClass"))
     try:
         paths = [client.path({"apiVersion": group, "kind": kind, "metadata": {}}, named=False) for group, kind in kinds]
@@ -53,14 +58,14 @@ def served(client: Client) -> bool:
     return all(client.find(path) is not None for path in paths)
 
 
-def judged(client: Client, one: Object) -> Object:
+def validated(client: Client, document: Object) -> Object:
     """The object as the server would keep it; it refuses fields that it does not know, and keeps nothing."""
     query = {"dryRun": "All", "fieldValidation": "Strict"}
-    return client.request("POST", client.path(one, named=False), one, query=query)
+    return client.request("POST", client.path(document, named=False), document, query=query)
 
 
 def objects(layout: Capacity, identity: dict[str, str]) -> Iterator[Object]:
-    """What is made for every demand there is."""
+    """Yield the node classes and node pools of every demand."""
     pools = node_pools(layout, DEMANDS)
     for kind in node_classes(pools):
         spec = kind.spec(
@@ -68,7 +73,7 @@ def objects(layout: Capacity, identity: dict[str, str]) -> Iterator[Object]:
             cluster="stage",
             identity=dict(identity),
             key="arn:aws:kms:us-east-1:123456789012:key/1",
-            user_data=user_data(kind.wall, Mirrors().runtimes(releases().runtimes)) if kind.wall else None,
+            user_data=user_data(kind.wall, Mirrors().runtimes(releases().runtimes)),
             tags={"environment": "dev", "sandbox-nodes": kind.name},
         )
         yield thing("karpenter.k8s.aws/v1", "EC2NodeClass", kind.name, spec)
@@ -85,13 +90,13 @@ def thing(version: str, kind: str, name: str, spec: Object) -> Object:
 def test_the_server_takes_every_pool_and_class_as_they_are_made(
     client: Client, layout: Capacity, identity: dict[str, str]
 ) -> None:
-    made = list(objects(layout, identity))
-    assert {one["kind"] for one in made} == {"EC2NodeClass", "NodePool"}
-    for one in made:
-        kept = judged(client, one)["spec"]
-        assert {key: kept[key] for key in one["spec"] if key != "template"} == {
-            key: value for key, value in one["spec"].items() if key != "template"
-        }, one["metadata"]["name"]
+    documents = list(objects(layout, identity))
+    assert {document["kind"] for document in documents} == {"EC2NodeClass", "NodePool"}
+    for document in documents:
+        stored = validated(client, document)["spec"]
+        assert {key: stored[key] for key in document["spec"] if key != "template"} == {
+            key: value for key, value in document["spec"].items() if key != "template"
+        }, document["metadata"]["name"]
 
 
 @pytest.mark.parametrize(
@@ -105,6 +110,6 @@ def test_the_server_takes_every_pool_and_class_as_they_are_made(
 )
 def test_it_refuses_what_karpenter_would_not_understand(client: Client, kind: str, change: Object) -> None:
     """So that what it takes means something."""
-    one = next(one for one in objects(LAYOUT, {"role": "nodes"}) if one["kind"] == kind)
+    document = next(object_ for object_ in objects(LAYOUT, {"role": "nodes"}) if object_["kind"] == kind)
     with pytest.raises(ApiError):
-        judged(client, {**one, "spec": {**one["spec"], **change}})
+        validated(client, {**document, "spec": {**document["spec"], **change}})

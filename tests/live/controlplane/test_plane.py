@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from agentenv.local import processes, run_folders
 from agentenv.rehearsal.controlplane.client import ApiError, Credentials, until
-from agentenv.rehearsal.stage import processes, run_folders
 from agentenv.rehearsal.tools.toolbox import Toolbox
 from tests.live.conftest import World
 from tests.live.controlplane.things import PATIENCE, becomes_ready, condition, namespace, pod
@@ -36,8 +36,10 @@ def test_nobody_may_see_the_version_and_nothing_else(world: World) -> None:
 
 def test_a_service_account_may_do_what_it_was_given(world: World) -> None:
     admin, space = world.plane.client, namespace(world.plane.client, "accounts")
-    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 600}}
-    token = admin.request("POST", f"/api/v1/namespaces/{space}/serviceaccounts/default/token", asked)["status"]["token"]
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 600}}
+    token = admin.request("POST", f"/api/v1/namespaces/{space}/serviceaccounts/default/token", request)["status"][
+        "token"
+    ]
     account = world.plane.client_as(Credentials(token=lambda: token))
     secrets = f"/api/v1/namespaces/{space}/secrets"
     with pytest.raises(ApiError, match=f"system:serviceaccount:{space}:default"):
@@ -79,7 +81,7 @@ def test_a_pod_runs_where_its_selector_leads_and_waits_where_none_does(world: Wo
 _OPENS_A_PLANE = """
     import os, sys, time
     from pathlib import Path
-    from agentenv.rehearsal.stage import processes, run_folders, cleanup_process
+    from agentenv.local import processes, run_folders, cleanup_process
     from agentenv.rehearsal.controlplane.plane import PROGRAMS, control_plane
     from agentenv.rehearsal.tools import ensure
     from agentenv.rehearsal.tools.progress import Silent
@@ -105,9 +107,9 @@ def opened(toolbox: Toolbox, tmp_path: Path) -> tuple[subprocess.Popen[str], str
 
 def test_closed_it_leaves_neither_process_nor_file(opened: tuple[subprocess.Popen[str], str, Path]) -> None:
     process, run, _ = opened
-    assert {one.name() for one in processes.marked(run)} >= {"etcd", "kube-apiserver", "kwok"}
-    said, _ = process.communicate("\n", timeout=PATIENCE)
-    assert said.split() == ["0", "False"]
+    assert {process_.name() for process_ in processes.marked(run)} >= {"etcd", "kube-apiserver", "kwok"}
+    output, _ = process.communicate("\n", timeout=PATIENCE)
+    assert output.split() == ["0", "False"]
 
 
 def test_killed_it_leaves_neither_process_nor_file(opened: tuple[subprocess.Popen[str], str, Path]) -> None:

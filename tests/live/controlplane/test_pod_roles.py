@@ -44,18 +44,20 @@ def issuer(world: World) -> Iterator[str]:
 
 def role(world: World, name: str, **statement: Any) -> str:
     document = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", **statement}]}
-    made = world.aws("iam").create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(document))
-    return made["Role"]["Arn"]
+    created = world.aws("iam").create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(document))
+    return created["Role"]["Arn"]
 
 
 def token(client: Client, audience: str, name: str = NAME, of_pod: bool = False) -> str:
-    """What kubelets ask for, for the token volumes of pods."""
+    """Return a token as kubelets request it for the token volumes of pods."""
     spec: dict[str, Any] = {"audiences": [audience], "expirationSeconds": 600}
     if of_pod:
         found = client.get(f"/api/v1/namespaces/{SPACE}/pods/w-0")["metadata"]
         spec["boundObjectRef"] = {"apiVersion": "v1", "kind": "Pod", "name": "w-0", "uid": found["uid"]}
-    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
-    return client.request("POST", f"/api/v1/namespaces/{SPACE}/serviceaccounts/{name}/token", asked)["status"]["token"]
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+    return client.request("POST", f"/api/v1/namespaces/{SPACE}/serviceaccounts/{name}/token", request)["status"][
+        "token"
+    ]
 
 
 def caller(world: World, keys: dict[str, Any]) -> str:
@@ -70,15 +72,15 @@ def caller(world: World, keys: dict[str, Any]) -> str:
     ).get_caller_identity()["Arn"]
 
 
-def refusal(call: Any, **asked: Any) -> str:
+def refusal(call: Any, **parameters: Any) -> str:
     with pytest.raises(ClientError) as refused:
-        call(**asked)
+        call(**parameters)
     return refused.value.response["Error"]["Code"]
 
 
 def test_a_role_by_web_identity_is_for_one_account_and_one_audience(world: World, client: Client, issuer: str) -> None:
     host = issuer.partition("oidc-provider/")[2]
-    wanted = role(
+    arn = role(
         world,
         "web",
         Action="sts:AssumeRoleWithWebIdentity",
@@ -86,13 +88,13 @@ def test_a_role_by_web_identity_is_for_one_account_and_one_audience(world: World
         Condition={"StringEquals": {f"{host}:sub": f"system:serviceaccount:{SPACE}:{NAME}", f"{host}:aud": AWS}},
     )
     assume = world.aws("sts").assume_role_with_web_identity
-    asked = {"RoleArn": wanted, "RoleSessionName": "session"}
-    given = assume(**asked, WebIdentityToken=token(client, AWS))
-    assert caller(world, given["Credentials"]) == f"arn:aws:sts::{ACCOUNT}:assumed-role/web/session"
-    assert refusal(assume, **asked, WebIdentityToken=token(client, AWS, "other")) == "AccessDenied"
-    assert refusal(assume, **asked, WebIdentityToken=token(client, PODS)) == "InvalidIdentityToken"
+    parameters = {"RoleArn": arn, "RoleSessionName": "session"}
+    session = assume(**parameters, WebIdentityToken=token(client, AWS))
+    assert caller(world, session["Credentials"]) == f"arn:aws:sts::{ACCOUNT}:assumed-role/web/session"
+    assert refusal(assume, **parameters, WebIdentityToken=token(client, AWS, "other")) == "AccessDenied"
+    assert refusal(assume, **parameters, WebIdentityToken=token(client, PODS)) == "InvalidIdentityToken"
     changed = token(client, AWS)[:-8] + "AAAAAAAA"
-    assert refusal(assume, **asked, WebIdentityToken=changed) == "InvalidIdentityToken"
+    assert refusal(assume, **parameters, WebIdentityToken=changed) == "InvalidIdentityToken"
 
 
 def test_a_role_by_pod_identity_is_for_the_pods_of_its_association(world: World, client: Client) -> None:
@@ -104,16 +106,16 @@ def test_a_role_by_pod_identity_is_for_the_pods_of_its_association(world: World,
         }
     }
     actions = ["sts:AssumeRole", "sts:TagSession"]
-    wanted = role(world, "agent", Action=actions, Principal={"Service": PODS}, Condition=tests)
+    arn = role(world, "agent", Action=actions, Principal={"Service": PODS}, Condition=tests)
     eks, assume = world.aws("eks"), world.aws("eks-auth").assume_role_for_pod_identity
-    asked = {"clusterName": CLUSTER, "token": token(client, PODS, of_pod=True)}
-    assert refusal(assume, **asked) == "ResourceNotFoundException"
+    parameters = {"clusterName": CLUSTER, "token": token(client, PODS, of_pod=True)}
+    assert refusal(assume, **parameters) == "ResourceNotFoundException"
     pair = {"namespace": SPACE, "serviceAccount": NAME}
-    made = eks.create_pod_identity_association(clusterName=CLUSTER, roleArn=wanted, **pair)["association"]
+    association = eks.create_pod_identity_association(clusterName=CLUSTER, roleArn=arn, **pair)["association"]
     try:
-        given = assume(**asked)
-        assert given["subject"] == pair
-        assert caller(world, given["credentials"]).startswith(f"arn:aws:sts::{ACCOUNT}:assumed-role/agent/eks-")
+        session = assume(**parameters)
+        assert session["subject"] == pair
+        assert caller(world, session["credentials"]).startswith(f"arn:aws:sts::{ACCOUNT}:assumed-role/agent/eks-")
         # The same account's token, of no pod: what the role asks of its tags is not met
         assert refusal(assume, clusterName=CLUSTER, token=token(client, PODS)) == "AccessDeniedException"
         other = token(client, PODS, "other")
@@ -121,5 +123,5 @@ def test_a_role_by_pod_identity_is_for_the_pods_of_its_association(world: World,
         wrong = token(client, AWS, of_pod=True)
         assert refusal(assume, clusterName=CLUSTER, token=wrong) == "InvalidTokenException"
     finally:
-        eks.delete_pod_identity_association(clusterName=CLUSTER, associationId=made["associationId"])
-    assert refusal(assume, **asked) == "ResourceNotFoundException"
+        eks.delete_pod_identity_association(clusterName=CLUSTER, associationId=association["associationId"])
+    assert refusal(assume, **parameters) == "ResourceNotFoundException"

@@ -13,10 +13,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from agentenv.core.metering.exporters import SANDBOXES
+from agentenv.local import processes
 from agentenv.rehearsal.controlplane.client import Client, until
 from agentenv.rehearsal.controlplane.ports import DIRECTLY
 from agentenv.rehearsal.scenario import pool_probe
-from agentenv.rehearsal.stage import processes
 from agentenv.rehearsal.tools.toolbox import Toolbox
 from tests.live.conftest import World
 from tests.live.controlplane.installed import DEPLOYMENT, DOMAIN, EXTENSIONS, SYSTEM, installed
@@ -115,13 +115,13 @@ def test_the_controller_speaks_as_its_service_account_and_comes_back_when_killed
 
     def another() -> bool:
         running = processes.marked(world.environment[processes.MARK])
-        return any(one.name().startswith("agent-sandbox") and one.pid != before.pid for one in running)
+        return any(process_.name().startswith("agent-sandbox") and process_.pid != before.pid for process_ in running)
 
     assert until(another, PATIENCE)
 
 
 def restarted(client: Client) -> int:
-    """How often the pods' programs were started again."""
+    """Return how often the pods' programs were started again."""
     pods = client.get(f"/api/v1/namespaces/{SYSTEM}/pods")["items"]
     return sum(row.get("restartCount", 0) for pod in pods for row in pod["status"].get("containerStatuses", ()))
 
@@ -136,13 +136,15 @@ def test_without_its_deployment_it_ends(client: Client, world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "quota", "place", "told"),
+    ("word", "quota", "place", "reason"),
     [
         ("over-quota", {"pods": "1"}, {"tier": "standard"}, "exceeded quota"),
         ("nowhere", {}, {"tier": "moon"}, "didn't match Pod's node affinity/selector"),
     ],
 )
-def test_a_pool_that_does_not_fill_says_why(client: Client, word: str, quota: Object, place: Object, told: str) -> None:
+def test_a_pool_that_does_not_fill_says_why(
+    client: Client, word: str, quota: Object, place: Object, reason: str
+) -> None:
     space = namespace(client, f"sandbox-{word}")
     about = {"name": word, "namespace": space}
     hard = {"hard": quota or {"pods": "9"}}
@@ -152,11 +154,11 @@ def test_a_pool_that_does_not_fill_says_why(client: Client, word: str, quota: Ob
     spec = {"nodeSelector": place, "containers": [{"name": "main", "image": "registry.example/sandbox"}]}
     template = {"podTemplate": {"spec": spec}}
     client.apply({"apiVersion": EXTENSIONS, "kind": "SandboxTemplate", "metadata": about, "spec": template})
-    asked = {"replicas": 2, "sandboxTemplateRef": {"name": word}}
-    pool = client.apply({"apiVersion": EXTENSIONS, "kind": "SandboxWarmPool", "metadata": about, "spec": asked})
+    pool_spec = {"replicas": 2, "sandboxTemplateRef": {"name": word}}
+    pool = client.apply({"apiVersion": EXTENSIONS, "kind": "SandboxWarmPool", "metadata": about, "spec": pool_spec})
     # A controller that was killed keeps its lease for a while, and the next one and the scheduler take their time.
-    assert until(lambda: told in pool_probe._not_ready_reasons(client, pool), PATIENCE)
-    with pytest.raises(pool_probe.ProbeFailed, match=told):
+    assert until(lambda: reason in pool_probe._not_ready_reasons(client, pool), PATIENCE)
+    with pytest.raises(pool_probe.ProbeFailed, match=reason):
         pool_probe.wait_until_full(client, pool, timeout=0.1)
     client.delete(client.path(pool))
 
@@ -170,12 +172,14 @@ def test_the_controller_exports_what_is_metered_with_the_labels_that_are_asked_f
     flags = [word.partition("=") for word in controller(world).cmdline()]
     address = next(value for flag, _, value in flags if flag == "--metrics-bind-address")
 
-    def told() -> dict[str, set[str]]:
+    def labels_by_series() -> dict[str, set[str]]:
         with DIRECTLY.open(f"http://{address}/metrics", timeout=PATIENCE) as answer:
             families = text_string_to_metric_families(answer.read().decode())
             return {sample.name: set(sample.labels) for family in families for sample in family.samples}
 
-    assert until(lambda: set(SANDBOXES.series()) <= set(told()), PATIENCE), set(SANDBOXES.series()) - set(told())
+    assert until(lambda: set(SANDBOXES.series()) <= set(labels_by_series()), PATIENCE), set(SANDBOXES.series()) - set(
+        labels_by_series()
+    )
     for metric, labels in SANDBOXES.metrics.items():
         series = f"{metric}_bucket" if metric in SANDBOXES.histograms else metric
-        assert set(labels) <= told()[series], series
+        assert set(labels) <= labels_by_series()[series], series

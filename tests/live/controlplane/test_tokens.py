@@ -22,7 +22,7 @@ TRUST = f'{{"Version": "2012-10-17", "Statement": [{ALLOWED}]}}'
 
 
 def token(keys: Keys, cluster: str = CLUSTER, age: timedelta = timedelta()) -> str:
-    """What `aws eks get-token` prints for these keys."""
+    """Return the token that `aws eks get-token` prints for these keys."""
     request = AWSRequest(
         "GET",
         f"https://sts.{REGION}.amazonaws.com/",
@@ -49,8 +49,8 @@ def operator(world: World) -> tuple[str, Keys]:
     arn = world.aws("iam").create_role(Path="/teams/", RoleName="operator", AssumeRolePolicyDocument=TRUST)["Role"][
         "Arn"
     ]
-    given = world.aws("sts").assume_role(RoleArn=arn, RoleSessionName="ann@example.com")["Credentials"]
-    return arn, Keys(given["AccessKeyId"], given["SecretAccessKey"], given["SessionToken"])
+    session = world.aws("sts").assume_role(RoleArn=arn, RoleSessionName="ann@example.com")["Credentials"]
+    return arn, Keys(session["AccessKeyId"], session["SecretAccessKey"], session["SessionToken"])
 
 
 def enter(world: World, principal: str, policy: str = "", namespaces: tuple[str, ...] = (), **entry: object) -> None:
@@ -81,8 +81,8 @@ def refused(client: Client, path: str = "/api/v1/namespaces") -> int:
 
 
 def who_am_i(client: Client) -> dict[str, object]:
-    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-    return client.request("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", asked)["status"]["userInfo"]
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    return client.request("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", request)["status"]["userInfo"]
 
 
 def test_without_an_entry_nobody_comes_in_with_one_they_do_and_without_it_no_longer(world: World, own: Keys) -> None:
@@ -120,8 +120,8 @@ def test_a_session_of_a_role_has_its_policy_in_its_namespaces_only(world: World,
     try:
         client = speaks(world, token(keys))
         about = {"name": "written", "namespace": space}
-        written = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": about}
-        assert until(lambda: client.apply(written), PATIENCE)  # the server hears of its bindings by a watch
+        config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": about}
+        assert until(lambda: client.apply(config_map), PATIENCE)  # the server hears of its bindings by a watch
         assert client.get(f"/api/v1/namespaces/{space}/pods")["kind"] == "PodList"
         assert refused(client, "/api/v1/namespaces/other/pods") == 403
         assert refused(client, "/api/v1/nodes") == 403
@@ -137,9 +137,9 @@ def test_a_session_of_a_role_has_its_policy_in_its_namespaces_only(world: World,
 def may(client: Client, verb: str, what: str, space: str) -> bool:
     resource, _, part = what.partition("/")
     about = {"namespace": space, "verb": verb, "resource": resource, "subresource": part}
-    asked = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview"}
+    request = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview"}
     path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-    return client.request("POST", path, {**asked, "spec": {"resourceAttributes": about}})["status"]["allowed"]
+    return client.request("POST", path, {**request, "spec": {"resourceAttributes": about}})["status"]["allowed"]
 
 
 def test_whoever_operates_sandboxes_cannot_be_one_of_their_controllers(
@@ -157,7 +157,10 @@ def test_whoever_operates_sandboxes_cannot_be_one_of_their_controllers(
         assert until(lambda: may(client, "create", "pods", space), PATIENCE)
         assert may(client, "delete", "configmaps", space)
         assert not may(client, "create", "serviceaccounts/token", space)
-        for name in (*(one.split(":")[2] for one in (EKS.sandbox_controller, EKS.service, EKS.provisioner)), "default"):
+        for name in (
+            *(account_name.split(":")[2] for account_name in (EKS.sandbox_controller, EKS.service, EKS.provisioner)),
+            "default",
+        ):
             assert may(client, "get", "pods", name)
             assert not may(client, "get", "secrets", name)
             for verb, what in (

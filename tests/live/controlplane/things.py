@@ -32,7 +32,7 @@ def condition(thing: Object | None, kind: str) -> Object:
 
 
 def is_ready(client: Client, path: str) -> bool:
-    """Whether what lies there says that it is Ready."""
+    """Return whether what lies there says that it is Ready."""
     return condition(client.find(path), "Ready").get("status") == "True"
 
 

@@ -66,7 +66,7 @@ def guarded(world: World, toolbox: Toolbox) -> Iterator[Guarded]:
     _users(admin)
     file_system = _driver(world)
     known = DeploymentValues([file_system], file_system, group_ids={FARGATE_CLASS: ["sg-1"]})
-    planned = {one.name: one for one in plans(stage_settings())}
+    planned = {plan.name: plan for plan in plans(stage_settings())}
     classes = {name: class_objects(plan, known) for name, plan in planned.items()}
     guarded = Guarded(world, file_system, planned, classes, policies([file_system]), stage_settings())
     _place(world)
@@ -191,8 +191,8 @@ def _before(guarded: Guarded) -> None:
     guarded.bound = admin.apply(plain(guarded, "v1", "Pod", "bound", space=space, spec=spec))["metadata"]["uid"]
     # Nobody places the one, and nobody makes a volume for the other.
     share = {"cpu": "100m", "memory": "64Mi", "ephemeral-storage": "64Mi"}
-    asks = {**container, "resources": {"requests": share, "limits": share}}
-    spec = {"containers": [asks], "schedulerName": "nobody"}
+    requesting = {**container, "resources": {"requests": share, "limits": share}}
+    spec = {"containers": [requesting], "schedulerName": "nobody"}
     admin.apply(plain(guarded, "v1", "Pod", "waiting", space=space, spec=spec))
     spec = {
         "accessModes": ["ReadWriteMany"],
@@ -203,8 +203,8 @@ def _before(guarded: Guarded) -> None:
     spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteMany"], "hostPath": {"path": "/"}}
     lying: Object = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "leftover"}, "spec": spec}
     admin.apply({**lying, "spec": {**spec, "storageClassName": "another"}})
-    kept = volume(guarded, "owned", claimRef={"namespace": guarded.space, "name": "home-owned"})
-    admin.apply({**kept, "metadata": {**kept["metadata"], "labels": {USER_LABEL: "u-1"}}})
+    retained = volume(guarded, "owned", claimRef={"namespace": guarded.space, "name": "home-owned"})
+    admin.apply({**retained, "metadata": {**retained["metadata"], "labels": {USER_LABEL: "u-1"}}})
     _declare(admin, guarded.loose)
 
 
@@ -232,7 +232,7 @@ def _wait_until_in_force(guarded: Guarded) -> None:
 
 
 def _declare(admin: Client, objects: ClassObjects) -> None:
-    """What a deployment makes of a class."""
+    """Create the objects of a class, as a deployment does."""
     for document in objects.documents():
         if document["kind"] == "Namespace":
             namespace(admin, document["metadata"]["name"], **document["metadata"]["labels"])
@@ -244,7 +244,7 @@ def _declare(admin: Client, objects: ClassObjects) -> None:
 
 
 def _look(guarded: Guarded) -> None:
-    """What a deployment makes for whoever looks how large homes are; nobody mounts it here."""
+    """Create the objects for the metering of homes, as a deployment does; no pod mounts them here."""
     namespace(guarded.admin, METERING, **restricted(guarded.plans[CLASS].version))
     existing = looked_at(replace(LOOKED, name="standing"), f"{guarded.file_system}::{POINT}")
     existing["metadata"]["name"] = "looked-at-standing"
@@ -256,7 +256,7 @@ def _look(guarded: Guarded) -> None:
 
 
 def _taken(admin: Client, document: Any) -> bool:
-    """Whether it was written: policies that were made this second may not have seen the class's parameters yet."""
+    """Return whether a document was stored: new policies may not have read the class's parameters yet."""
     try:
         admin.apply(document)
     except ApiError as error:
@@ -289,7 +289,7 @@ def _claim(guarded: Guarded) -> None:
 def _go(guarded: Guarded, documents: list[Object]) -> None:
     """Leave the server to other tests as it was; the namespaces go with the guardrails in force."""
     admin, eks, iam = guarded.admin, guarded.world.aws("eks"), guarded.world.aws("iam")
-    names = [METERING, *(one.namespace["metadata"]["name"] for one in guarded.classes.values())]
+    names = [METERING, *(class_.namespace["metadata"]["name"] for class_ in guarded.classes.values())]
     spaces = [f"/api/v1/namespaces/{name}" for name in names]
     admin.delete(f"/apis/batch/v1/namespaces/{METERING}/cronjobs")
     admin.delete(f"/apis/batch/v1/namespaces/{METERING}/jobs", propagationPolicy="Background")
@@ -308,8 +308,8 @@ def _go(guarded: Guarded, documents: list[Object]) -> None:
     for document in reversed(documents):
         admin.delete(admin.path(document))
     assert gone, f"a namespace did not go: {[found['status'] for found in left]}"
-    for one in (guarded.objects, guarded.loose):
-        for kind in one.storage_classes:
+    for of_class in (guarded.objects, guarded.loose):
+        for kind in of_class.storage_classes:
             admin.delete(admin.path(kind))
     for path in (
         "/apis/node.k8s.io/v1/runtimeclasses/gvisor",

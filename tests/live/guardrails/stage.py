@@ -123,8 +123,8 @@ class Guarded:
 
         def there() -> bool:
             pods = self.admin.get(f"/api/v1/namespaces/{self.space}/pods")["items"]
-            free = [one for one in pods if USER_LABEL not in one["metadata"]["labels"]]
-            found[:] = [one for one in free if "deletionTimestamp" not in one["metadata"] and is_ready(one)]
+            free = [pod for pod in pods if USER_LABEL not in pod["metadata"]["labels"]]
+            found[:] = [pod for pod in free if "deletionTimestamp" not in pod["metadata"] and is_ready(pod)]
             return len(free) == len(found) == IDLE
 
         assert until(there, PATIENCE), found
@@ -154,7 +154,7 @@ def claim(guarded: Guarded, name: str = "attempt", user: str = "u-1") -> Object:
 
 
 def swarm(guarded: Guarded) -> Swarm:
-    """What a task's swarm is made of."""
+    """Return the objects of a task's swarm."""
     plan = guarded.plans[SHARED]
     return swarms.swarm(plan, releases_of(plan)[0], "t-1", 1, owner="u-1")
 
@@ -170,8 +170,8 @@ LOOKED = HomeFolder("class-attempt", 0, "/classes/attempt", 100_000_000, {})
 
 def looking_job(guarded: Guarded, name: str = "attempt") -> Object:
     """The CronJob that looks how large homes are, as a deployment makes it."""
-    one = ScanJob(name, 0, (LOOKED,), "0 2 * * *", 1000)
-    return job(one, guarded.settings, guarded.file_system, "us-east-1")
+    scan_job = ScanJob(name, 0, (LOOKED,), "0 2 * * *", 1000)
+    return job(scan_job, guarded.settings, guarded.file_system, "us-east-1")
 
 
 def template(guarded: Guarded, of: str = LOOSE) -> Object:
@@ -191,9 +191,9 @@ def pool(guarded: Guarded) -> Object:
 def sandbox(guarded: Guarded, name: str = "attempt", of: str = LOOSE) -> Object:
     """A Sandbox as it should be, of no claim."""
     blueprint = template(guarded, of)["spec"]
-    kept = {key: blueprint[key] for key in ("podTemplate", "volumeClaimTemplates", "service")}
+    spec = {key: blueprint[key] for key in ("podTemplate", "volumeClaimTemplates", "service")}
     about = {"name": name, "namespace": guarded.classes[of].namespace["metadata"]["name"]}
-    return {"apiVersion": SANDBOXES, "kind": "Sandbox", "metadata": about, "spec": kept}
+    return {"apiVersion": SANDBOXES, "kind": "Sandbox", "metadata": about, "spec": spec}
 
 
 def pod(guarded: Guarded, name: str = "attempt", of: str = LOOSE) -> Object:

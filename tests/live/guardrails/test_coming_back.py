@@ -79,7 +79,7 @@ def test_a_swarm_and_a_member_are_restored_with_their_volumes(guarded: Guarded, 
         assert becomes_ready(guarded.admin, where), guarded.admin.get(where)
         assert homes(service, of) == before
         pod = guarded.admin.get(f"/api/v1/namespaces/{of.namespace}/pods/{name}")
-        claims = [one.get("persistentVolumeClaim", {}).get("claimName") for one in pod["spec"]["volumes"]]
+        claims = [volume.get("persistentVolumeClaim", {}).get("claimName") for volume in pod["spec"]["volumes"]]
         assert {f"home-{name}", f"shared-{of.task}"} <= {*claims}
     finally:
         run(delete_swarm, service, of.namespace, of.task, timedelta(0))
@@ -92,7 +92,7 @@ def test_a_swarm_and_a_member_are_restored_with_their_volumes(guarded: Guarded, 
 def homes(service: Blocking, of: Swarm) -> dict[str | None, str]:
     """The volumes of a swarm, by workspace; what is shared is of none."""
     rows = service.list(VOLUMES, labels={"sandbox.users.io/user": of.owner, "sandbox.users.io/task": of.task})
-    return {one["metadata"]["labels"].get("sandbox.users.io/workspace"): one["metadata"]["name"] for one in rows}
+    return {row["metadata"]["labels"].get("sandbox.users.io/workspace"): row["metadata"]["name"] for row in rows}
 
 
 def await_ready_and_retained(guarded: Guarded, service: Blocking, name: str, space: str) -> str:
@@ -159,10 +159,12 @@ def test_an_orphaned_home_is_not_given_to_another_owner(guarded: Guarded, servic
         assert service.create(CLAIMS, stranger)
         assert becomes_ready(admin, guarded.extension("sandboxclaims", name))
         pod = admin.get(guarded.core("pods", name))
-        assert {"claimName": f"home-{name}"} in [one.get("persistentVolumeClaim") for one in pod["spec"]["volumes"]]
+        assert {"claimName": f"home-{name}"} in [
+            volume.get("persistentVolumeClaim") for volume in pod["spec"]["volumes"]
+        ]
         assert admin.get(home)["spec"]["volumeName"] == volume
-        kept = run(retain_volume, service, service.find(CLAIMS, name, guarded.space) or {})
-        assert (kept.outcome, kept.foreign, kept.volume) == ("refused", True, volume)
+        result = run(retain_volume, service, service.find(CLAIMS, name, guarded.space) or {})
+        assert (result.outcome, result.foreign, result.volume) == ("refused", True, volume)
         assert admin.get(own)["metadata"]["labels"]["sandbox.users.io/user"] == OWNER
         now = service.find(CLAIMS, name, guarded.space) or {}
         assert run(delete_workspace, service, now, timedelta(days=1), datetime.now(UTC)) == "done"

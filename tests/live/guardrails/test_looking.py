@@ -84,9 +84,9 @@ def _speaking_as_it(guarded: Guarded) -> dict[str, Any]:
 
 def test_the_job_gets_a_pod_with_all_homes(guarded: Guarded, admin: Client) -> None:
     looks = plan.scan_jobs(guarded.settings)[0]
-    for number, one in enumerate(looks.folders):
-        admin.apply(plan.volume(one, f"{guarded.file_system}::fsap-{number:017x}"))
-        admin.apply(plan.claim(one))
+    for number, folder in enumerate(looks.folders):
+        admin.apply(plan.volume(folder, f"{guarded.file_system}::fsap-{number:017x}"))
+        admin.apply(plan.claim(folder))
     cronjob = admin.apply(plan.job(looks, guarded.settings, guarded.file_system, "us-east-1"))
     assert cronjob["spec"]["concurrencyPolicy"] == "Forbid"
     now: Object = {
@@ -99,10 +99,10 @@ def test_the_job_gets_a_pod_with_all_homes(guarded: Guarded, admin: Client) -> N
     assert until(lambda: (admin.get(path).get("status") or {}).get("succeeded"), PATIENCE), admin.get(path)
     pods = admin.get(f"/api/v1/namespaces/{NAME}/pods", labelSelector="batch.kubernetes.io/job-name=now")["items"]
     [pod] = pods
-    claims = [one["persistentVolumeClaim"] for one in pod["spec"]["volumes"] if "persistentVolumeClaim" in one]
-    assert {one["claimName"] for one in claims} == {one.volume for one in looks.folders}
-    for one in looks.folders:
-        bound = admin.get(f"/api/v1/namespaces/{NAME}/persistentvolumeclaims/{one.volume}")
+    claims = [volume["persistentVolumeClaim"] for volume in pod["spec"]["volumes"] if "persistentVolumeClaim" in volume]
+    assert {claim["claimName"] for claim in claims} == {folder.volume for folder in looks.folders}
+    for folder in looks.folders:
+        bound = admin.get(f"/api/v1/namespaces/{NAME}/persistentvolumeclaims/{folder.volume}")
         assert bound["status"]["phase"] == "Bound"
 
 

@@ -19,7 +19,7 @@ def test_the_api_server_type_checks_the_expressions(guarded: Guarded) -> None:
 
 
 def test_the_server_adds_no_defaults(guarded: Guarded) -> None:
-    """What it would fill in would be a change to a second deployment."""
+    """A default of the server would be a change in a second deployment."""
     for policy in guarded.policies:
         for document in (policy.document(), *policy.bindings()):
             assert guarded.admin.get(guarded.admin.path(document))["spec"] == document["spec"]

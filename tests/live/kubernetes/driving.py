@@ -33,7 +33,7 @@ class Deployed:
 
 @dataclass
 class Heard:
-    """What the provider told the user."""
+    """Messages of the provider to the user."""
 
     warnings: list[str] = field(default_factory=list)
     statuses: list[str] = field(default_factory=list)

@@ -52,7 +52,7 @@ class Engine:
         )
 
     def changes(self, *arguments: str, **more: str) -> dict[str, int]:
-        """What an `up`, `refresh` or `destroy` did, by kind of step, without what stayed the same."""
+        """Return the steps of an `up`, `refresh` or `destroy` by kind, without unchanged resources."""
         output = self.run(*arguments, "--yes", "--skip-preview", **more)
         _, _, summary = output.rpartition("Resources:\n")
         result = re.findall(r"^ +[-+~]*\s*(\d+) (created|updated|replaced|deleted)$", summary, re.MULTILINE)

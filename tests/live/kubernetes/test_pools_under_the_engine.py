@@ -95,7 +95,7 @@ def test_a_pool_that_fits_no_node_says_so_and_goes_away_again(admin: Client, eng
 
 
 def unplaced(admin: Client, space: str) -> list[str]:
-    """What is said of pods that the scheduler has tried."""
+    """Return the messages about pods that the scheduler could not place."""
     pods = admin.get(f"/api/v1/namespaces/{space}/pods")["items"]
     return [
         f"{pod['status']['phase']}: {row.get('reason')}"

@@ -123,11 +123,11 @@ def test_a_cancel_ends_a_wait_and_keeps_the_object(driver: Driver, cluster: Clus
 
 
 def test_wait_for_a_path_and_a_condition(driver: Driver, cluster: Cluster) -> None:
-    wanted = '["jsonpath={.status.phase}=Running", "condition=Ready"]'
+    conditions = '["jsonpath={.status.phase}=Running", "condition=Ready"]'
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"annotations": {"pulumi.com/waitFor": wanted}},
+        "metadata": {"annotations": {"pulumi.com/waitFor": conditions}},
         "spec": {"nodeSelector": {"no": "such-node"}, "containers": [{"name": "c", "image": "example.com/none:1"}]},
     }
 

@@ -35,7 +35,7 @@ def passes(evaluated: tuple[Rule, ...]) -> list[list[int]]:
         waiting = [at for at in waiting if at not in ready]
         found.append(ready)
         # One of several rules with the same record does not make all of it.
-        done = {evaluated[at].record for one in found for at in one} - {evaluated[at].record for at in waiting}
+        done = {evaluated[at].record for places_ in found for at in places_} - {evaluated[at].record for at in waiting}
     return found
 
 
@@ -49,8 +49,8 @@ def fill(tools: Toolbox, folder: Path, tariff: Tariff) -> Path:
     # One file for all: when in its minute a group is evaluated follows from its name and its file's.
     chosen = folder / "rules.yml"
     for places in passes(rules(tariff)):
-        one = {**group, "rules": [group["rules"][at] for at in places]}
-        chosen.write_text(json.dumps({"groups": [one]}), encoding="utf-8")
+        part = {**group, "rules": [group["rules"][at] for at in places]}
+        chosen.write_text(json.dumps({"groups": [part]}), encoding="utf-8")
         with serving(tools.path("prometheus"), data, folder, f"{day.EVERY}s") as prometheus:
             options = (
                 f"--start={day.BEGAN}",

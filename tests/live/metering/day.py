@@ -109,7 +109,7 @@ class Samples:
     kinds: dict[str, str] = field(default_factory=dict[str, str])
     samples: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
 
-    def tell(self, name: str, labels: Labels, values: Iterator[tuple[int, float]]) -> None:
+    def add(self, name: str, labels: Labels, values: Iterator[tuple[int, float]]) -> None:
         inside = ",".join(f'{label}="{value}"' for label, value in labels.items() if value)
         self.samples[name] += [f"{name}{{{inside}}} {value:.10g} {BEGAN + at}" for at, value in values]
 
@@ -131,23 +131,23 @@ def samples() -> Samples:
     for name, (kind, zone, bought, tier, began, ended) in NODES.items():
         about = {"node": name, series_label(TYPE): kind, series_label(ZONE): zone}
         about |= {series_label(CAPACITY_LABEL): bought, series_label(TIER_LABEL): tier}
-        day.tell("kube_node_labels", about, _steady(1, began, ended))
+        day.add("kube_node_labels", about, _steady(1, began, ended))
         for resource, amount in (("cpu", 2), ("memory", 8 * GIB)):
             has = {"node": name, "resource": resource}
-            day.tell("kube_node_status_capacity", has, _steady(amount, began, ended))
-        day.tell("node_total_hourly_cost", {"node": name}, _steady(OPENCOST[name], began, ended))
+            day.add("kube_node_status_capacity", has, _steady(amount, began, ended))
+        day.add("node_total_hourly_cost", {"node": name}, _steady(OPENCOST[name], began, ended))
     for (kind, zone, bought), price in PRICES.items():
         offer = {"instance_type": kind, "zone": zone, "capacity_type": bought}
         name = "karpenter_cloudprovider_instance_type_offering_price_estimate"
-        day.tell(name, offer, _steady(price, 0, MINUTES))
+        day.add(name, offer, _steady(price, 0, MINUTES))
     for user, size in HOMES.items():
         volume = {"persistentvolume": f"pvc-{user}"}
-        day.tell("kube_persistentvolume_labels", {**volume, series_label(USER): user}, _steady(1, 0, MINUTES))
-        day.tell("agentenv_volume_bytes", volume, _steady(size, 0, MINUTES))
+        day.add("kube_persistentvolume_labels", {**volume, series_label(USER): user}, _steady(1, 0, MINUTES))
+        day.add("agentenv_volume_bytes", volume, _steady(size, 0, MINUTES))
     _controller(day)
     _service(day)
-    day.tell("prometheus_rule_evaluation_failures_total", {"rule_group": "attribution"}, _steady(0, 0, MINUTES))
-    day.tell("prometheus_tsdb_head_series", {"job": "prometheus"}, _steady(4000, 0, MINUTES))
+    day.add("prometheus_rule_evaluation_failures_total", {"rule_group": "attribution"}, _steady(0, 0, MINUTES))
+    day.add("prometheus_tsdb_head_series", {"job": "prometheus"}, _steady(4000, 0, MINUTES))
     return day
 
 
@@ -163,21 +163,21 @@ def _pod(day: Samples, pod: Pod) -> None:
             series_label(CLAIM): span.claim,
             series_label(WARM): pod.name if span.warm else "",
         }
-        day.tell("kube_pod_labels", labels, _steady(1, span.began, span.ended))
-    day.tell("kube_pod_info", {**where, "node": pod.node}, _steady(1, began, ended))
+        day.add("kube_pod_labels", labels, _steady(1, span.began, span.ended))
+    day.add("kube_pod_info", {**where, "node": pod.node}, _steady(1, began, ended))
     for resource, amount in (("cpu", pod.requested), ("memory", float(pod.memory))):
         series_labels = {**where, "container": "agent", "node": pod.node, "resource": resource}
-        day.tell("kube_pod_container_resource_requests", series_labels, _steady(amount, began, ended))
+        day.add("kube_pod_container_resource_requests", series_labels, _steady(amount, began, ended))
     whole = {**where, "id": f"/pods/{pod.uid}"}
-    day.tell("container_cpu_usage_seconds_total", whole, _counted(pod, 1))
-    day.tell("container_memory_working_set_bytes", whole, _steady(pod.memory * 0.7, began, ended))
+    day.add("container_cpu_usage_seconds_total", whole, _counted(pod, 1))
+    day.add("container_memory_working_set_bytes", whole, _steady(pod.memory * 0.7, began, ended))
     pause = {**whole, "image": "pause", "interface": "eth0"}
-    day.tell("container_network_receive_bytes_total", pause, _counted(pod, 50_000))
-    day.tell("container_network_transmit_bytes_total", pause, _counted(pod, 5_000))
+    day.add("container_network_receive_bytes_total", pause, _counted(pod, 50_000))
+    day.add("container_network_transmit_bytes_total", pause, _counted(pod, 5_000))
 
 
 def _counted(pod: Pod, times: float) -> Iterator[tuple[int, float]]:
-    """What a pod has counted since it began, in proportion to its cores."""
+    """Return the counter of a pod since its start, in proportion to its cores."""
     total = 0.0
     for span in pod.spans:
         for at in range(span.began * 60, span.ended * 60, EVERY):
@@ -189,13 +189,13 @@ def _controller(day: Samples) -> None:
     """The agent-sandbox controller: two replicas that both count sandboxes, and one that fills claims."""
     for replica in ("0", "1"):
         pool = {"namespace": "sandbox-standard", "ready_condition": "true", "owned_by": "SandboxWarmPool"}
-        day.tell("agent_sandboxes", {**pool, "replica": replica, "instance": replica}, _steady(2, 0, MINUTES))
+        day.add("agent_sandboxes", {**pool, "replica": replica, "instance": replica}, _steady(2, 0, MINUTES))
     claims = {"namespace": "sandbox-standard", "launch_type": "warm", "pod_condition": "ready"}
     grown = [(at, float(at // 600)) for at in range(0, MINUTES * 60, EVERY)]
-    day.tell("agent_sandbox_claim_creation_total", claims, iter(grown))
+    day.add("agent_sandbox_claim_creation_total", claims, iter(grown))
     for bound in ("100", "250", "+Inf"):
         name = "agent_sandbox_claim_controller_startup_latency_ms_bucket"
-        day.tell(name, {"launch_type": "warm", "le": bound}, iter(grown))
+        day.add(name, {"launch_type": "warm", "le": bound}, iter(grown))
 
 
 def _service(day: Samples) -> None:
@@ -225,7 +225,7 @@ def _service(day: Samples) -> None:
                 if sample.name.startswith("agentenv_") and not sample.name.endswith("_created"):
                     series[sample.name, tuple(sorted(sample.labels.items()))].append((minute * 60, sample.value))
     for (name, labels), values in series.items():
-        day.tell(name, dict(labels), iter(values))
+        day.add(name, dict(labels), iter(values))
 
 
 def _fail(metrics: Metrics) -> None:

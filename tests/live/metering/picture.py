@@ -50,9 +50,11 @@ def _name(legend: str, labels: dict[str, str]) -> str:
 def _series(prometheus: PrometheusServer, panel: Panel) -> list[tuple[str, list[float], list[float]]]:
     found: list[tuple[str, list[float], list[float]]] = []
     for query in panel.queries:
-        for one in prometheus.over(chosen(query.expr), day.BEGAN + _STEP, LAST, _STEP):
-            hours = [(float(at) - day.BEGAN) / 3600 for at, _ in one["values"]]
-            found.append((_name(query.legend, one["metric"]), hours, [float(value) for _, value in one["values"]]))
+        for series in prometheus.over(chosen(query.expr), day.BEGAN + _STEP, LAST, _STEP):
+            hours = [(float(at) - day.BEGAN) / 3600 for at, _ in series["values"]]
+            found.append(
+                (_name(query.legend, series["metric"]), hours, [float(value) for _, value in series["values"]])
+            )
     return found
 
 
@@ -84,7 +86,7 @@ def _run(axes: Axes, series: list[tuple[str, list[float], list[float]]], panel: 
     elif panel.kind == "stack":
         hours = sorted({hour for _, at, _ in series for hour in at})
         known = [dict(zip(at, values, strict=True)) for _, at, values in series]
-        heights = [[one.get(hour, 0.0) for hour in hours] for one in known]
+        heights = [[heights_.get(hour, 0.0) for hour in hours] for heights_ in known]
         axes.stackplot(hours, heights, labels=[name for name, _, _ in series], alpha=0.8)
     else:
         for name, at, values in series:

@@ -20,7 +20,7 @@ PATIENCE = 60.0
 
 
 class Refused(Exception):
-    """What Prometheus says against a query."""
+    """A query that Prometheus refuses."""
 
 
 @dataclass(frozen=True)

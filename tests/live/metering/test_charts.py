@@ -47,7 +47,7 @@ def rendered() -> dict[str, list[Object]]:
 
 
 def _only(objects: list[Object], kind: str) -> Object:
-    (found,) = [one for one in objects if one["kind"] == kind]
+    (found,) = [object_ for object_ in objects if object_["kind"] == kind]
     return found
 
 
@@ -57,7 +57,7 @@ def _pod(objects: list[Object]) -> Object:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_charts_have_no_rbac_and_no_secrets(rendered: dict[str, list[Object]], name: str) -> None:
-    kinds = {one["kind"] for one in rendered[name]}
+    kinds = {document["kind"] for document in rendered[name]}
     assert kinds <= {"ServiceAccount", "Service", "Deployment", "ConfigMap"}
     assert _only(rendered[name], "ServiceAccount")["metadata"]["name"] == name
 
@@ -76,7 +76,7 @@ def test_services_have_the_expected_names_and_ports(rendered: dict[str, list[Obj
     assert service["metadata"]["name"] == name
     (port,) = service["spec"]["ports"]
     (container,) = _pod(rendered[name])["spec"]["containers"]
-    listening = {one["containerPort"]: one.get("name") for one in container["ports"]}
+    listening = {port["containerPort"]: port.get("name") for port in container["ports"]}
     assert PORTS[name] in listening
     assert port["targetPort"] in {PORTS[name], listening[PORTS[name]]}
     # Policies are about pods' ports: who asks a service by another one is let through to nothing.
@@ -115,12 +115,14 @@ def test_prometheus_reads_its_configmap_and_has_no_admin_api(rendered: dict[str,
 def test_grafana_has_the_dashboards_and_no_admin(rendered: dict[str, list[Object]]) -> None:
     spec = _pod(rendered[locations.GRAFANA])["spec"]
     (container,) = spec["containers"]
-    variables = {one["name"]: one.get("value") for one in container["env"]}
+    variables = {variable["name"]: variable.get("value") for variable in container["env"]}
     assert variables["GF_SECURITY_DISABLE_INITIAL_ADMIN_CREATION"] == "true"
     assert "GF_SECURITY_ADMIN_PASSWORD" not in variables
-    assert not [one for one in container["env"] if "secretKeyRef" in one.get("valueFrom", {})]
-    (volume,) = [one for one in spec["volumes"] if one.get("configMap", {}).get("name") == locations.DASHBOARDS]
-    (mount,) = [one for one in container["volumeMounts"] if one["name"] == volume["name"]]
+    assert not [variable for variable in container["env"] if "secretKeyRef" in variable.get("valueFrom", {})]
+    (volume,) = [
+        volume for volume in spec["volumes"] if volume.get("configMap", {}).get("name") == locations.DASHBOARDS
+    ]
+    (mount,) = [mount for mount in container["volumeMounts"] if mount["name"] == volume["name"]]
     ini = _only(rendered[locations.GRAFANA], "ConfigMap")["data"]
     assert f"{mount['mountPath']}/platform.json" in ini["grafana.ini"]
     assert "platform.json" in dashboards()
@@ -130,6 +132,6 @@ def test_grafana_has_the_dashboards_and_no_admin(rendered: dict[str, list[Object
 
 def test_opencost_queries_the_prometheus(rendered: dict[str, list[Object]]) -> None:
     (container,) = _pod(rendered[locations.OPENCOST])["spec"]["containers"]
-    variables = {one["name"]: one.get("value") for one in container["env"]}
+    variables = {variable["name"]: variable.get("value") for variable in container["env"]}
     assert variables["PROMETHEUS_SERVER_ENDPOINT"].strip() == locations.PROMETHEUS_ADDRESS
     assert variables["CLUSTER_ID"] == "one"

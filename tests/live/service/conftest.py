@@ -50,15 +50,24 @@ class Box:
     def space(self) -> str:
         return f"sandbox-{self.name}"
 
-    def said(self, image: str = IMAGES[0]) -> Object:
+    def class_settings(self, image: str = IMAGES[0]) -> Object:
         """The class as a stack file has it."""
-        said: Object = {"name": self.name, "tier": "verified", "claimableBy": {"roles": ["operator"]}, "image": image}
-        said |= {"pool": {"size": self.size}, "maxSandboxes": self.most, "storage": {"kind": self.storage}}
-        return {**said, **self.more}
+        class_settings: Object = {
+            "name": self.name,
+            "tier": "verified",
+            "claimableBy": {"roles": ["operator"]},
+            "image": image,
+        }
+        class_settings |= {"pool": {"size": self.size}, "maxSandboxes": self.most, "storage": {"kind": self.storage}}
+        return {**class_settings, **self.more}
 
     def plan(self, image: str) -> ClassPlan:
         """The class with an image, as a stack file would have it."""
-        config = {"aws:region": "us-east-1", "agent-environment:sandboxClasses": [self.said(image)]}
+        config = {
+            "aws:region": "us-east-1",
+            "agent-environment:cluster": {"publicAccessCidrs": ["203.0.113.0/24"]},
+            "agent-environment:sandboxClasses": [self.class_settings(image)],
+        }
         (planned,) = plans(read(config, "dev"))
         return planned
 
@@ -68,7 +77,7 @@ class Box:
         return self.client.get(f"/api/v1/persistentvolumes/{claim['spec']['volumeName']}")
 
     def deploy(self, image: str) -> str:
-        """What an update does: the class with that image beside whatever is there; returns its pool."""
+        """Deploy the class with an image beside existing releases, as an update does; return its pool."""
         objects: ClassObjects = class_objects(self.plan(image), DeploymentValues([self.system], self.system))
         # The order is the component's: what the stack names is said before any of it is there.
         for document in objects.documents():
@@ -79,7 +88,7 @@ class Box:
         return self.client.find(f"{EXTENSIONS}/namespaces/{self.space}/sandboxwarmpools/{name}")
 
     def full(self, name: str) -> bool:
-        """Whether a pool says so, of what is asked of it now."""
+        """Return whether a pool says so, of what is asked of it now."""
         pool = self.pool(name) or {"metadata": {}}
         status = pool.get("status") or {}
         seen = status.get("observedGeneration") == pool["metadata"].get("generation")
@@ -100,7 +109,7 @@ def ground(world: World, toolbox: Toolbox) -> Iterator[Client]:
     admin.apply(priority_class())
     wall = wall_of("verified")
     node = f"verified-{uuid.uuid4().hex[:6]}"
-    marks = tuple(f"{one['key']}={one['value']}:{one['effect']}" for one in taints(wall))
+    marks = tuple(f"{taint['key']}={taint['value']}:{taint['effect']}" for taint in taints(wall))
     shape = NodeShape(
         node,
         "us-east-1a",
@@ -125,12 +134,12 @@ def ground(world: World, toolbox: Toolbox) -> Iterator[Client]:
 @pytest.fixture(scope="module")
 def system(world: World, ground: Client) -> str:
     """A file system, and the driver with a role that may make access points on it."""
-    made = world.aws("efs").create_file_system(CreationToken=f"box-{uuid.uuid4().hex[:6]}")
-    arn = made["FileSystemArn"]
+    created = world.aws("efs").create_file_system(CreationToken=f"box-{uuid.uuid4().hex[:6]}")
+    arn = created["FileSystemArn"]
     stack = registered(lambda: cluster_addons(file_system_arns=[arn]))
-    trust = stack.one("Role", "efs-controller").inputs["assumeRolePolicy"].replace(STACKS_REGION, REGION)
+    trust = stack.resource("Role", "efs-controller").inputs["assumeRolePolicy"].replace(STACKS_REGION, REGION)
     trust = trust.replace(planned().environment.cluster_name, CLUSTER)
-    may = stack.one("RolePolicy").inputs["policy"].replace(STACKS_REGION, REGION)
+    may = stack.resource("RolePolicy").inputs["policy"].replace(STACKS_REGION, REGION)
     iam, name = world.aws("iam"), f"efs-{uuid.uuid4().hex[:6]}"
     role = iam.create_role(RoleName=name, AssumeRolePolicyDocument=trust)["Role"]["Arn"]
     iam.put_role_policy(RoleName=name, PolicyName="efs", PolicyDocument=may)
@@ -138,14 +147,14 @@ def system(world: World, ground: Client) -> str:
     eks.create_addon(clusterName=CLUSTER, addonName=ADDONS[0])
     identity = [{"serviceAccount": "efs-csi-controller-sa", "roleArn": role}]
     eks.create_addon(clusterName=CLUSTER, addonName=ADDONS[1], podIdentityAssociations=identity)
-    return made["FileSystemId"]
+    return created["FileSystemId"]
 
 
 @pytest.fixture
 def box(world: World, ground: Client, system: str) -> Iterator[Box]:
     """A class that nobody else has. Its namespace goes by itself, which nobody waits for."""
     cluster = Blocking.from_kubeconfig(world.plane.kubeconfig())
-    made = Box(f"box{uuid.uuid4().hex[:6]}", ground, cluster, system)
-    yield made
-    ground.delete(f"/api/v1/namespaces/{made.space}")
+    box_ = Box(f"box{uuid.uuid4().hex[:6]}", ground, cluster, system)
+    yield box_
+    ground.delete(f"/api/v1/namespaces/{box_.space}")
     cluster.close()

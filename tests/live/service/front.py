@@ -30,7 +30,7 @@ _PATIENCE = 60.0
 
 
 @dataclass(frozen=True)
-class Asked:
+class ProxiedRequest:
     """A request."""
 
     method: str
@@ -51,7 +51,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Answer:
-    """What is answered in place of the server."""
+    """An answer in place of the server's."""
 
     code: int
     document: Document
@@ -64,7 +64,7 @@ class Front:
     def __init__(
         self,
         url: str,
-        counts: Callable[[Asked], bool],
+        counts: Callable[[ProxiedRequest], bool],
         context: ssl.SSLContext | None = None,
         folder: Path | None = None,
     ) -> None:
@@ -89,7 +89,7 @@ class Front:
 
             def pass_on(self) -> None:
                 length = int(self.headers.get("Content-Length") or 0)
-                front._pass(self, Asked(self.command, self.path, dict(self.headers), self.rfile.read(length)))
+                front._pass(self, ProxiedRequest(self.command, self.path, dict(self.headers), self.rfile.read(length)))
 
             do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = pass_on  # noqa: N815 - the library's names
 
@@ -110,12 +110,12 @@ class Front:
         cluster, user = read["clusters"][0]["cluster"], read["users"][0]["user"]
         context = ssl.create_default_context(cafile=cluster["certificate-authority"])
         context.load_cert_chain(user["client-certificate"], user["client-key"])
-        return cls(cluster["server"], lambda asked: asked.method != "GET", context, folder)
+        return cls(cluster["server"], lambda request: request.method != "GET", context, folder)
 
     @classmethod
     def of_table(cls, url: str, *operations: str) -> Self:
         """Before AWS; these operations of DynamoDB count."""
-        return cls(url, lambda asked: asked.operation in operations)
+        return cls(url, lambda request: request.operation in operations)
 
     def kubeconfig(self) -> Path:
         """A way through it."""
@@ -148,23 +148,23 @@ class Front:
         self._server.shutdown()
         self._server.server_close()
 
-    def _pass(self, to: BaseHTTPRequestHandler, asked: Asked) -> None:
-        if self._counts(asked) and self._refuses(asked):
+    def _pass(self, to: BaseHTTPRequestHandler, request: ProxiedRequest) -> None:
+        if self._counts(request) and self._is_refused(request):
             body = json.dumps(self._refusal.document).encode()
-            _tell(to, self._refusal.code, {"Content-Type": "application/json", **self._refusal.headers}, body)
+            _respond(to, self._refusal.code, {"Content-Type": "application/json", **self._refusal.headers}, body)
             return
         server = self._connect()
         try:
-            headers = {key: value for key, value in asked.headers.items() if key.lower() not in _HOP}
-            server.request(asked.method, asked.path, asked.body or None, headers)
+            headers = {key: value for key, value in request.headers.items() if key.lower() not in _HOP}
+            server.request(request.method, request.path, request.body or None, headers)
             answer = server.getresponse()
-            if "watch=true" in asked.path:
+            if "watch=true" in request.path:
                 _stream(to, answer)
                 return
             body = answer.read()
-            if answer.status < http.client.BAD_REQUEST and self._counts(asked):
+            if answer.status < http.client.BAD_REQUEST and self._counts(request):
                 self._done()
-            _tell(to, answer.status, self._timed(answer), body)
+            _respond(to, answer.status, self._timed(answer), body)
         finally:
             server.close()
 
@@ -172,8 +172,8 @@ class Front:
         headers = dict(answer.getheaders())
         if not self.off:
             return headers
-        told = parsedate_to_datetime(headers["Date"])
-        return {**headers, "Date": format_datetime(told + self.off, usegmt=True)}
+        time = parsedate_to_datetime(headers["Date"])
+        return {**headers, "Date": format_datetime(time + self.off, usegmt=True)}
 
     def _connect(self) -> http.client.HTTPConnection:
         if self._context is None:
@@ -181,12 +181,12 @@ class Front:
         # Watches end by themselves; one that nobody listens to any more ends with its thread.
         return http.client.HTTPSConnection(self._host, self._port, timeout=None, context=self._context)
 
-    def _refuses(self, asked: Asked) -> bool:
+    def _is_refused(self, request: ProxiedRequest) -> bool:
         with self._lock:
-            if self._refused[asked.what] >= self._times:
-                self._refused[asked.what] = 0
+            if self._refused[request.what] >= self._times:
+                self._refused[request.what] = 0
                 return False
-            self._refused[asked.what] += 1
+            self._refused[request.what] += 1
             self.refusals += 1
             return True
 
@@ -201,7 +201,7 @@ def _nothing() -> None:
     """Nobody ends."""
 
 
-def _tell(to: BaseHTTPRequestHandler, code: int, headers: Mapping[str, str], body: bytes) -> None:
+def _respond(to: BaseHTTPRequestHandler, code: int, headers: Mapping[str, str], body: bytes) -> None:
     to.send_response_only(code)
     for key, value in headers.items():
         if key.lower() not in _HOP:
@@ -212,7 +212,7 @@ def _tell(to: BaseHTTPRequestHandler, code: int, headers: Mapping[str, str], bod
 
 
 def _stream(to: BaseHTTPRequestHandler, answer: http.client.HTTPResponse) -> None:
-    """What a watch tells, as soon as it is told."""
+    """Forward the lines of a watch as they arrive."""
     to.send_response_only(answer.status)
     to.send_header("Content-Type", answer.getheader("Content-Type") or "application/json")
     to.send_header("Transfer-Encoding", "chunked")

@@ -29,8 +29,8 @@ class Gate:
     def shut(self) -> None:
         with self._lock:
             self._open = False
-            for one in self._passing:
-                _end(one)
+            for connection in self._passing:
+                _end(connection)
             self._passing.clear()
 
     def open(self) -> None:
@@ -53,22 +53,22 @@ class Gate:
                     continue
                 outer = socket.create_connection(self._target)
                 self._passing |= {inner, outer}
-            for one, other in ((inner, outer), (outer, inner)):
-                threading.Thread(target=_pass, args=(one, other), daemon=True).start()
+            for source, target in ((inner, outer), (outer, inner)):
+                threading.Thread(target=_pass, args=(source, target), daemon=True).start()
 
 
-def _pass(one: socket.socket, other: socket.socket) -> None:
+def _pass(source: socket.socket, target: socket.socket) -> None:
     with contextlib.suppress(OSError):
-        while told := one.recv(65536):
-            other.sendall(told)
-    _end(one)
-    _end(other)
+        while data := source.recv(65536):
+            target.sendall(data)
+    _end(source)
+    _end(target)
 
 
-def _end(one: socket.socket) -> None:
+def _end(connection: socket.socket) -> None:
     with contextlib.suppress(OSError):
-        one.shutdown(socket.SHUT_RDWR)
-    one.close()
+        connection.shutdown(socket.SHUT_RDWR)
+    connection.close()
 
 
 @contextlib.contextmanager
@@ -76,11 +76,11 @@ def gate(kubeconfig: Path, folder: Path) -> Iterator[tuple[Gate, Path]]:
     """A gate before the server of a kubeconfig, and a kubeconfig that leads through it."""
     document = yaml.safe_load(kubeconfig.read_text())
     server = urlsplit(document["clusters"][0]["cluster"]["server"])
-    made = Gate((server.hostname or "", server.port or 443))
-    document["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{made.port}"
+    gate_ = Gate((server.hostname or "", server.port or 443))
+    document["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{gate_.port}"
     through = folder / "through-the-gate.yaml"
     through.write_text(yaml.safe_dump(document))
     try:
-        yield made, through
+        yield gate_, through
     finally:
-        made.close()
+        gate_.close()

@@ -62,7 +62,11 @@ async def main(arguments: list[str]) -> int:
     api.left = int(step)
     if action == "swarm":
         # Its class as a stack file has it, and how many.
-        config = {"aws:region": "us-east-1", "agent-environment:sandboxClasses": [json.loads(more[0])]}
+        config = {
+            "aws:region": "us-east-1",
+            "agent-environment:cluster": {"publicAccessCidrs": ["203.0.113.0/24"]},
+            "agent-environment:sandboxClasses": [json.loads(more[0])],
+        }
         (plan,) = plans(read(config, "dev"))
         await swarms.create_swarm(api, swarm(plan, releases_of(plan)[0], name, int(more[1]), owner=OWNER), timeout=60)
         return 0

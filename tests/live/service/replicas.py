@@ -36,8 +36,8 @@ FORKED.set_forkserver_preload([__name__])
 
 
 @dataclass(frozen=True)
-class Told:
-    """What a replica is told."""
+class ReplicaConfig:
+    """The configuration of a replica."""
 
     kubeconfig: Path
     issuer: str
@@ -50,17 +50,17 @@ class Told:
 class Replica:
     """One process."""
 
-    def __init__(self, told: Told, environment: Mapping[str, str], folder: Path) -> None:
+    def __init__(self, config: ReplicaConfig, environment: Mapping[str, str], folder: Path) -> None:
         self._ports = Ports(["api"])
         port = self._ports["api"]
         self._log = folder / f"replica-{port}.log"
-        self._process = FORKED.Process(target=_run, args=(told, port, dict(environment), self._log), daemon=True)
+        self._process = FORKED.Process(target=_run, args=(config, port, dict(environment), self._log), daemon=True)
         self._process.start()
         self.url = f"http://127.0.0.1:{port}"
 
     def ready(self) -> Replica:
         """The same, once it answers."""
-        assert until(self._answers, PATIENCE, failed=lambda: self.said if self.dead else None), self.said
+        assert until(self._answers, PATIENCE, failed=lambda: self.log_tail if self.dead else None), self.log_tail
         return self
 
     def client(self, issuer: FakeIssuer, subject: str, seconds: float = 90.0) -> httpx2.Client:
@@ -75,16 +75,16 @@ class Replica:
 
     @property
     def dead(self) -> bool:
-        """Whether it is no more."""
+        """Return whether it is no more."""
         return not self._process.is_alive()
 
     @property
     def exit_code(self) -> int | None:
-        """What the process ended with; None while it goes on."""
+        """Return the exit code of the process; None while it runs."""
         return self._process.exitcode
 
     @property
-    def said(self) -> str:
+    def log_tail(self) -> str:
         """The last that it told."""
         return self._log.read_text()[-4000:] if self._log.exists() else ""
 
@@ -101,20 +101,20 @@ class Replica:
             return False
 
 
-def _run(told: Told, port: int, environment: Mapping[str, str], log: Path) -> None:
+def _run(config: ReplicaConfig, port: int, environment: Mapping[str, str], log: Path) -> None:
     os.environ.clear()
     os.environ.update(environment)
     with log.open("ab") as sink:
         for descriptor in (1, 2):
             os.dup2(sink.fileno(), descriptor)
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
-    said = configuration_of(told.kubeconfig, told.issuer, told.classes)
-    said = replace(said, replica=f"replica-{port}", namespace="default", loops=told.loops)
-    if told.defect:
+    configuration = configuration_of(config.kubeconfig, config.issuer, config.classes)
+    configuration = replace(configuration, replica=f"replica-{port}", namespace="default", loops=config.loops)
+    if config.defect:
         _break(Informer)
     logs.set_up("info")
-    said = replace(said, host="127.0.0.1", port=port, ledger_table=told.table)
-    broken = asyncio.run((serve_loops if told.loops else serve)(said, Metrics()))
+    configuration = replace(configuration, host="127.0.0.1", port=port, ledger_table=config.table)
+    broken = asyncio.run((serve_loops if config.loops else serve)(configuration, Metrics()))
     sys.exit(EXIT_FAILED if broken else 0)
 
 
@@ -138,24 +138,24 @@ def _end_with(parent: int) -> None:
 
 
 @dataclass
-class Company:
-    """What all replicas of a test have in common, and those that are there."""
+class Replicas:
+    """The replicas of a test, and their common configuration."""
 
-    told: Told
+    config: ReplicaConfig
     environment: Mapping[str, str]
     issuer: FakeIssuer
     folder: Path
-    there: list[Replica] = field(default_factory=list[Replica])
+    replicas: list[Replica] = field(default_factory=list[Replica])
 
     def replica(self, kubeconfig: Path | None = None, aws: str | None = None, *, loops: bool = False) -> Replica:
         """One more, that is on its way."""
-        told = replace(self.told, kubeconfig=kubeconfig or self.told.kubeconfig, loops=loops)
+        config = replace(self.config, kubeconfig=kubeconfig or self.config.kubeconfig, loops=loops)
         environment = {**self.environment, **({"AWS_ENDPOINT_URL": aws} if aws else {})}
-        made = Replica(told, environment, self.folder)
-        self.there.append(made)
-        return made
+        replica = Replica(config, environment, self.folder)
+        self.replicas.append(replica)
+        return replica
 
     def close(self) -> None:
         """End all of them."""
-        for one in self.there:
-            one.close()
+        for replica in self.replicas:
+            replica.close()

@@ -41,17 +41,18 @@ class Served:
 
 
 def configuration(kubeconfig: Path, issuer: FakeIssuer, classes: list[dict[str, Any]], **service: Any) -> Configuration:
-    """What a replica is told."""
+    """The configuration of a replica."""
     return configuration_of(kubeconfig, issuer.url, classes, **service)
 
 
 def configuration_of(kubeconfig: Path, issuer: str, classes: list[dict[str, Any]], **service: Any) -> Configuration:
     """The same, by the issuer's address."""
-    said = {"admins": ["admins"], "operators": ["operators"], "requestsPerMinute": 100_000}
+    defaults = {"admins": ["admins"], "operators": ["operators"], "requestsPerMinute": 100_000}
     config = {
         "aws:region": "us-east-1",
+        "agent-environment:cluster": {"publicAccessCidrs": ["203.0.113.0/24"]},
         "agent-environment:sandboxClasses": classes,
-        "agent-environment:service": {**said, **service},
+        "agent-environment:service": {**defaults, **service},
     }
     settings = read(config, "dev")
     # Settings take none that is reached in clear; this one is on this machine.
@@ -61,21 +62,21 @@ def configuration_of(kubeconfig: Path, issuer: str, classes: list[dict[str, Any]
 
 
 @contextlib.contextmanager
-def serving(told: Configuration, issuer: FakeIssuer, replicas: int = 1) -> Iterator[Served]:
+def serving(configuration_: Configuration, issuer: FakeIssuer, replicas: int = 1) -> Iterator[Served]:
     """Replicas that answer, each with a loop of its own."""
     served = Served(issuer, [])
     with contextlib.ExitStack() as stack:
         for _ in range(replicas):
             metrics = Metrics()
             served.metrics.append(metrics)
-            served.urls.append(stack.enter_context(_replica(told, metrics)))
+            served.urls.append(stack.enter_context(_replica(configuration_, metrics)))
         yield served
 
 
 @contextlib.contextmanager
-def _replica(told: Configuration, metrics: Metrics) -> Iterator[str]:
+def _replica(configuration_: Configuration, metrics: Metrics) -> Iterator[str]:
     listening = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(create_app(told, metrics), log_config=None, access_log=False, proxy_headers=False)
+    config = uvicorn.Config(create_app(configuration_, metrics), log_config=None, access_log=False, proxy_headers=False)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
     thread.start()

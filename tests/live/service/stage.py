@@ -1,4 +1,4 @@
-"""What the tests of lifecycle loops share: workspaces, passes of all loops at a time of their choosing, and what holds.
+"""Helpers for tests of the lifecycle loops: workspaces, and passes of all loops at a chosen time.
 
 Nobody waits for an hour here: the loops' clock is the server's and so much later as a test says.
 """
@@ -9,7 +9,6 @@ import subprocess
 import sys
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -38,7 +37,7 @@ from agentenv.service.loops.slots import maintain_slots
 from agentenv.service.loops.workspace_passes import end_expired, suspend_idle, wake_due
 from agentenv.service.workspaces.delete import delete_workspace
 from agentenv.service.workspaces.retain_volume import retain_volume
-from tests.fast.service.loops.cluster import Hour
+from tests.fast.service.loops.cluster import RecordedMetrics, StubClock
 from tests.live.conftest import REGION, World
 from tests.live.controlplane.things import PATIENCE, becomes_ready
 from tests.live.service.blocking import Blocking, run
@@ -48,21 +47,7 @@ OWNER = "u-4711"
 ROOT = Path(__file__).parents[3]
 
 
-@dataclass
-class Counted:
-    """What loops tell of themselves."""
-
-    slept: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
-    found: dict[str, Mapping[str, int]] = field(default_factory=dict[str, Mapping[str, int]])
-
-    def suspended(self, sandbox_class: str, because: str) -> None:
-        self.slept.append((sandbox_class, because))
-
-    def findings(self, loop: str, counts: Mapping[str, int]) -> None:
-        self.found[loop] = counts
-
-
-class Mine(KubeApi):
+class OwnNamespaces(KubeApi):
     """An API server of which one sees one's own class only: tests share a server."""
 
     def __init__(self, api: KubeApi, *spaces: str) -> None:
@@ -71,11 +56,11 @@ class Mine(KubeApi):
     async def list(
         self, kind: Kind, namespace: str | None = None, labels: Labels | None = None
     ) -> AsyncIterator[Document]:
-        async for one in self.api.list(kind, namespace, labels):
-            about = one["metadata"]
-            where = about.get("namespace") or section(one.get("spec") or {}, "claimRef").get("namespace")
+        async for document in self.api.list(kind, namespace, labels):
+            about = document["metadata"]
+            where = about.get("namespace") or section(document.get("spec") or {}, "claimRef").get("namespace")
             if (where or about["name"]) in {*self.spaces, "default"}:
-                yield one
+                yield document
 
     async def find(self, kind: Kind, name: str, namespace: str | None = None) -> Document | None:
         return await self.api.find(kind, name, namespace)
@@ -97,8 +82,8 @@ class Stage:
 
     def __init__(self, box: Box, world: World, *others: Box) -> None:
         self.box, self.world = box, world
-        self.api = Blocking(Mine(box.cluster.api, box.space, *(one.space for one in others)))
-        self.counted = Counted()
+        self.api = Blocking(OwnNamespaces(box.cluster.api, box.space, *(other.space for other in others)))
+        self.metrics = RecordedMetrics()
         self.points = Efs(
             REGION,
             world.environment["AWS_ENDPOINT_URL"],
@@ -107,8 +92,8 @@ class Stage:
         )
 
     def context(self, later: timedelta = timedelta(0), api: KubeApi | None = None) -> Context:
-        clock = Hour(lambda: datetime.now(UTC) + later)
-        return Context(api or self.api.api, clock, self.counted, "default", "r1", self.points, [self.box.system])
+        clock = StubClock(lambda: datetime.now(UTC) + later)
+        return Context(api or self.api.api, clock, self.metrics, "default", "r1", self.points, [self.box.system])
 
     def loops(self, later: timedelta = timedelta(0)) -> list[tuple[str, ...]]:
         """A pass of each loop; what failed in them."""
@@ -122,10 +107,10 @@ class Stage:
             maintain_slots,
             audit_access_points,
         )
-        return [done.failures for one in passes if (done := run(one, context, lambda: True)).failures]
+        return [done.failures for pass_ in passes if (done := run(pass_, context, lambda: True)).failures]
 
     def done_by_loops(self, holds: Callable[[], bool], later: timedelta = timedelta(0)) -> bool:
-        """Whether passes bring something about: what a controller overtook in one is the next one's."""
+        """Return whether passes bring something about: what a controller overtook in one is the next one's."""
 
         def passed() -> bool:
             assert self.loops(later) == []
@@ -150,13 +135,13 @@ class Stage:
             )
         return name
 
-    def let_go(self, name: str, kept: timedelta = timedelta(days=30), at: datetime | None = None) -> str:
+    def delete(self, name: str, keep_for: timedelta = timedelta(days=30), at: datetime | None = None) -> str:
         """It is deleted, and its volume is let go of; the volume."""
         volume = self.volume(name)
 
         def gone() -> bool:
             claim = self.claim(name)
-            return claim is None or run(delete_workspace, self.api, claim, kept, at or datetime.now(UTC)) == "done"
+            return claim is None or run(delete_workspace, self.api, claim, keep_for, at or datetime.now(UTC)) == "done"
 
         assert until(gone, PATIENCE)
         assert until(lambda: self.phase(volume) == "Released" and self.claim(name) is None, PATIENCE)
@@ -168,14 +153,14 @@ class Stage:
         self.box.client.delete(claims_)
         assert until(lambda: not self.box.client.get(claims_)["items"], PATIENCE)
 
-        def kept() -> list[str]:
+        def retained() -> list[str]:
             rows = self.api.list(VOLUMES, labels={"sandbox.users.io/user": OWNER})
-            return [one["metadata"]["name"] for one in rows]
+            return [row["metadata"]["name"] for row in rows]
 
         def went() -> bool:
-            for name in kept():
+            for name in retained():
                 self.box.client.delete(f"/api/v1/persistentvolumes/{name}")
-            return not kept()
+            return not retained()
 
         assert until(went, PATIENCE)
 
@@ -208,7 +193,7 @@ class Stage:
     def homes(self, name: str) -> list[str]:
         """All volumes of a workspace."""
         rows = self.api.list(VOLUMES, labels={"sandbox.users.io/workspace": name})
-        return [one["metadata"]["name"] for one in rows]
+        return [row["metadata"]["name"] for row in rows]
 
     def kill(self, action: str, name: str, step: int, *more: str) -> bool:
         """Do it in a process that is killed after its nth change; whether it was."""

@@ -20,9 +20,9 @@ VETTED = {"claimableBy": {"roles": ["operator"], "tokens": [{"name": "team", "va
 
 @pytest.fixture(scope="module")
 def issuer() -> Iterator[FakeIssuer]:
-    made = FakeIssuer()
-    yield made
-    made.close()
+    issuer_ = FakeIssuer()
+    yield issuer_
+    issuer_.close()
 
 
 @pytest.fixture
@@ -30,28 +30,28 @@ def served(world: World, box: Box, issuer: FakeIssuer) -> Iterator[Served]:
     box.more = VETTED
     pool = box.deploy(IMAGES[0])
     assert until(lambda: box.full(pool), PATIENCE)
-    told = configuration(world.plane.kubeconfig(), issuer, [box.said()])
-    with serving(told, issuer, replicas=2) as replicas:
+    configuration_ = configuration(world.plane.kubeconfig(), issuer, [box.class_settings()])
+    with serving(configuration_, issuer, replicas=2) as replicas:
         yield replicas
 
 
-def asked(box: Box, **more: Any) -> dict[str, Any]:
+def body(box: Box, **more: Any) -> dict[str, Any]:
     return {"class": box.name, **more}
 
 
 def test_one_is_made_kept_put_to_sleep_woken_and_taken_away(served: Served, box: Box) -> None:
     with served.client("ann") as ann:
-        answer = ann.post("/v1/workspaces", json=asked(box), params={"wait": 60})
+        answer = ann.post("/v1/workspaces", json=body(box), params={"wait": 60})
         assert answer.status_code == 201, answer.text
-        made = answer.json()
-        assert (made["state"], made["cold"]) == ("running", None)
-        id_ = made["id"]
+        created = answer.json()
+        assert (created["state"], created["cold"]) == ("running", None)
+        id_ = created["id"]
         assert answer.headers["Location"] == f"/v1/workspaces/{id_}"
-        volume = box.home(made["sandbox"])
+        volume = box.home(created["sandbox"])
         assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
-        assert volume["metadata"]["labels"]["sandbox.users.io/user"] == made["owner"]
+        assert volume["metadata"]["labels"]["sandbox.users.io/user"] == created["owner"]
 
-        again = ann.post("/v1/workspaces", json=asked(box))
+        again = ann.post("/v1/workspaces", json=body(box))
         assert (again.status_code, again.json()["id"]) == (200, id_)
 
         slept = ann.post(f"/v1/workspaces/{id_}/suspend")
@@ -74,12 +74,12 @@ def test_one_is_made_kept_put_to_sleep_woken_and_taken_away(served: Served, box:
 def test_a_hundred_racing_creates_at_two_replicas_make_one(served: Served, box: Box) -> None:
     clients = [served.client("racer", replica) for replica in (0, 1)]
 
-    def ask(number: int) -> tuple[int, str]:
-        answer = clients[number % 2].post("/v1/workspaces", json=asked(box), params={"wait": 60})
+    def create(number: int) -> tuple[int, str]:
+        answer = clients[number % 2].post("/v1/workspaces", json=body(box), params={"wait": 60})
         return answer.status_code, answer.json().get("id", answer.text)
 
     with ThreadPoolExecutor(20) as hands:
-        answers = list(hands.map(ask, range(100)))
+        answers = list(hands.map(create, range(100)))
     assert {code for code, _ in answers} <= {200, 201}
     assert [code for code, _ in answers].count(201) == 1
     assert len({id_ for _, id_ in answers}) == 1
@@ -87,17 +87,17 @@ def test_a_hundred_racing_creates_at_two_replicas_make_one(served: Served, box: 
 
 
 def test_many_at_once_are_all_ready_and_no_two_share_a_sandbox(served: Served, box: Box) -> None:
-    def ask(number: int) -> dict[str, Any]:
+    def create(number: int) -> dict[str, Any]:
         with served.client(f"user-{number}", number % 2) as somebody:
-            return somebody.post("/v1/workspaces", json=asked(box), params={"wait": 60}).json()
+            return somebody.post("/v1/workspaces", json=body(box), params={"wait": 60}).json()
 
     with ThreadPoolExecutor(8) as hands:
-        made = list(hands.map(ask, range(8)))
-    assert {one["state"] for one in made} == {"running"}, made
-    assert len({one["sandbox"] for one in made}) == 8
+        created = list(hands.map(create, range(8)))
+    assert {workspace["state"] for workspace in created} == {"running"}, created
+    assert len({workspace["sandbox"] for workspace in created}) == 8
     # The pool had two members; the others say why they waited.
-    assert sum(one["cold"] is None for one in made) >= 2
-    assert {one["cold"] for one in made} - {None} <= {
+    assert sum(workspace["cold"] is None for workspace in created) >= 2
+    assert {workspace["cold"] for workspace in created} - {None} <= {
         "all warm sandboxes of its class are in use",
         "another claim got the last warm sandbox",
     }
@@ -107,24 +107,24 @@ def test_a_swarm_is_made_whole_and_is_its_owners(world: World, box: Box, issuer:
     box.storage, box.more = "shared", VETTED
     pool = box.deploy(IMAGES[0])
     assert until(lambda: box.full(pool), PATIENCE)
-    told_to = configuration(world.plane.kubeconfig(), issuer, [box.said()])
-    with serving(told_to, issuer) as served, served.client("ann") as ann, served.client("bob") as bob:
-        asked = {"class": box.name, "task": "build", "count": 2}
-        made = ann.post("/v1/swarms", json=asked, params={"wait": 60})
-        assert made.status_code == 201, made.text
-        told = made.json()
-        assert (told["state"], told["ready"], len(told["workspaces"])) == ("running", 2, 2)
-        for name in told["workspaces"]:
-            one = ann.get(f"/v1/workspaces/{name}").json()
-            assert (one["mode"], one["state"]) == ("agent", "running")
-            volume = box.home(one["sandbox"])
+    configuration_ = configuration(world.plane.kubeconfig(), issuer, [box.class_settings()])
+    with serving(configuration_, issuer) as served, served.client("ann") as ann, served.client("bob") as bob:
+        body = {"class": box.name, "task": "build", "count": 2}
+        response = ann.post("/v1/swarms", json=body, params={"wait": 60})
+        assert response.status_code == 201, response.text
+        created = response.json()
+        assert (created["state"], created["ready"], len(created["workspaces"])) == ("running", 2, 2)
+        for name in created["workspaces"]:
+            workspace = ann.get(f"/v1/workspaces/{name}").json()
+            assert (workspace["mode"], workspace["state"]) == ("agent", "running")
+            volume = box.home(workspace["sandbox"])
             assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
             assert bob.get(f"/v1/workspaces/{name}").status_code == 404
-        assert ann.post("/v1/swarms", json=asked, params={"wait": 60}).json()["workspaces"] == told["workspaces"]
+        assert ann.post("/v1/swarms", json=body, params={"wait": 60}).json()["workspaces"] == created["workspaces"]
         # Somebody else's task of that name is another one.
         assert bob.get("/v1/swarms/build").status_code == 404
         assert bob.delete("/v1/swarms/build").status_code == 404
-        many = bob.post("/v1/swarms", json={**asked, "count": 400})
+        many = bob.post("/v1/swarms", json={**body, "count": 400})
         assert (many.status_code, many.json()["type"].rpartition(":")[2]) == (503, "no-room")
         assert ann.delete("/v1/swarms/build").status_code == 202
         assert until(lambda: ann.get("/v1/swarms/build").status_code == 404, PATIENCE)

@@ -21,50 +21,50 @@ from tests.live.conftest import World
 from tests.live.controlplane.things import PATIENCE
 from tests.live.service.blocking import run
 from tests.live.service.conftest import IMAGES, Box
-from tests.live.service.replicas import Company, Told
+from tests.live.service.replicas import ReplicaConfig, Replicas
 from tests.live.service.stage import Stage
 from tests.live.service.test_api_live import VETTED
 
 
 @pytest.fixture
-def company(world: World, box: Box, tmp_path: Path) -> Iterator[Company]:
+def company(world: World, box: Box, tmp_path: Path) -> Iterator[Replicas]:
     """Replicas of the API, and one of the loops."""
     box.more = VETTED
     pool = box.deploy(IMAGES[0])
     assert until(lambda: box.full(pool), PATIENCE)
     issuer = FakeIssuer()
-    told = Told(world.plane.kubeconfig(), issuer.url, [box.said()])
-    made = Company(told, world.environment, issuer, tmp_path)
-    made.replica(loops=True).ready()
-    yield made
-    made.close()
+    config = ReplicaConfig(world.plane.kubeconfig(), issuer.url, [box.class_settings()])
+    replicas = Replicas(config, world.environment, issuer, tmp_path)
+    replicas.replica(loops=True).ready()
+    yield replicas
+    replicas.close()
     issuer.close()
     for page in [*box.cluster.list(CONFIGURATIONS, "default", {"sandbox.users.io/record": None})]:
         box.client.delete(f"/api/v1/namespaces/default/configmaps/{page['metadata']['name']}")
     box.client.delete(f"/apis/coordination.k8s.io/v1/namespaces/default/leases/{NAME}")
 
 
-def test_whoever_asks_again_is_told_until_when_and_then_has_an_empty_home(company: Company, box: Box) -> None:
+def test_whoever_asks_again_is_told_until_when_and_then_has_an_empty_home(company: Replicas, box: Box) -> None:
     replicas = [company.replica().ready() for _ in range(2)]
-    ann, again = (one.client(company.issuer, "ann") for one in replicas)
-    asked = {"json": {"class": box.name}, "params": {"wait": 60}}
-    made = ann.post("/v1/workspaces", **asked).json()
-    volume = box.home(made["sandbox"])["metadata"]["name"]
-    assert ann.delete(f"/v1/workspaces/{made['id']}", params={"destroy": "true"}).status_code == 202
-    refused = again.post("/v1/workspaces", **asked)
+    ann, again = (replica.client(company.issuer, "ann") for replica in replicas)
+    request = {"json": {"class": box.name}, "params": {"wait": 60}}
+    created = ann.post("/v1/workspaces", **request).json()
+    volume = box.home(created["sandbox"])["metadata"]["name"]
+    assert ann.delete(f"/v1/workspaces/{created['id']}", params={"destroy": "true"}).status_code == 202
+    refused = again.post("/v1/workspaces", **request)
     assert (refused.status_code, refused.headers["Content-Type"]) == (409, "application/problem+json")
     assert refused.json()["gone_in"] == int(refused.headers["Retry-After"]) > 0
     assert "being destroyed" in refused.json()["detail"]
 
     def made_anew() -> bool:
-        answer = again.post("/v1/workspaces", **asked)
+        answer = again.post("/v1/workspaces", **request)
         assert answer.status_code in {201, 409}, answer.text
         return answer.status_code == 201
 
     # The pass over all volumes was made when the replicas began, and is due in ten minutes.
     assert until(made_anew, PATIENCE, every=0.5)
-    now = again.get(f"/v1/workspaces/{made['id']}").json()
-    assert (now["id"], now["state"]) == (made["id"], "running")
+    now = again.get(f"/v1/workspaces/{created['id']}").json()
+    assert (now["id"], now["state"]) == (created["id"], "running")
     assert box.home(now["sandbox"])["metadata"]["name"] != volume
     assert box.cluster.find(VOLUMES, volume) is None
 
@@ -74,7 +74,7 @@ def test_a_return_at_the_same_moment_does_not_win(world: World, box: Box) -> Non
     assert until(lambda: box.full(pool), PATIENCE)
     stage = Stage(box, world)
     name = stage.make(pool)
-    volume = stage.let_go(name, timedelta(0))
+    volume = stage.delete(name, timedelta(0))
     document = stage.document(volume) or {}
     start = threading.Barrier(2)
 

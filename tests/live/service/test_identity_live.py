@@ -48,14 +48,14 @@ class Trading:
         return str(self.pod(name)["status"]["podIP"])
 
     def token(self, pod: str | None = None, audience: str = AUDIENCE, account: str = "sandbox") -> str:
-        """What a node asks for, for a pod's volume; without a pod, a token that is bound to none."""
+        """Return a token as a node requests it for a pod's volume; without a pod it is not bound."""
         spec: dict[str, Any] = {"audiences": [audience], "expirationSeconds": 3600}
         if pod is not None:
             about = self.pod(pod)["metadata"]
             spec["boundObjectRef"] = {"kind": "Pod", "apiVersion": "v1", "name": about["name"], "uid": about["uid"]}
-        asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+        request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
         path = f"/api/v1/namespaces/{self.box.space}/serviceaccounts/{account}/token"
-        return str(self.box.client.request("POST", path, asked)["status"]["token"])
+        return str(self.box.client.request("POST", path, request)["status"]["token"])
 
     def refused(self, token: str, address: str | None = None) -> str:
         """Why nothing is exchanged."""
@@ -95,19 +95,19 @@ def test_only_a_claimed_pods_own_token_from_its_own_address_while_it_is_claimed(
     own, address = trading.token(trading.sandbox), trading.address()
 
     # What a sandbox of the class has is what the exchange takes.
-    (volume,) = (one for one in trading.pod()["spec"]["volumes"] if one["name"] == "identity")
+    (volume,) = (volume for volume in trading.pod()["spec"]["volumes"] if volume["name"] == "identity")
     assert volume["projected"]["sources"][0]["serviceAccountToken"]["audience"] == AUDIENCE
 
-    given = run(trading.exchange.credentials, own, address)
-    assert given.session.endswith(f"-exchange/{trading.name}")
-    assert 3500 < given.expiration.timestamp() - time.time() <= 3600
+    credentials = run(trading.exchange.credentials, own, address)
+    assert credentials.session.endswith(f"-exchange/{trading.name}")
+    assert 3500 < credentials.expiration.timestamp() - time.time() <= 3600
     Vault(trading.world.aws("secretsmanager"), PLACE).put(OWNER, "token", "a secret's value")
     assert run(trading.exchange.secret, own, address, "token") == "a secret's value"
     with pytest.raises(RefusedExchangeError, match="ResourceNotFound"):
         run(trading.exchange.secret, own, address, "another")
 
     # Somebody else brings it, from where they are.
-    idle = next(one["metadata"]["name"] for one in trading.box.all("sandboxes", _AGENTS) if _free(one))
+    idle = next(sandbox["metadata"]["name"] for sandbox in trading.box.all("sandboxes", _AGENTS) if _free(sandbox))
     assert trading.refused(own, trading.address(idle)) == "address"
     assert trading.refused(own, "10.0.0.1") == "address"
     # Nobody has claimed it yet.
@@ -159,7 +159,7 @@ _AGENTS = "/apis/agents.x-k8s.io/v1beta1"
 def _free(sandbox: dict[str, Any]) -> bool:
     owners = sandbox["metadata"].get("ownerReferences") or [{}]
     conditions = (sandbox.get("status") or {}).get("conditions") or []
-    ready = any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+    ready = any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
     return owners[0].get("kind") == "SandboxWarmPool" and ready
 
 

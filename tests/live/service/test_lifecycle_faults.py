@@ -33,7 +33,7 @@ from tests.live.controlplane.things import PATIENCE, becomes_ready
 from tests.live.service.blocking import Blocking, run, start
 from tests.live.service.conftest import EXTENSIONS, IMAGES, Box
 from tests.live.service.gate import gate
-from tests.live.service.stage import OWNER, Mine, Stage
+from tests.live.service.stage import OWNER, OwnNamespaces, Stage
 from tests.live.service.test_releases_live import point, points
 
 MONTHS = timedelta(days=60)
@@ -47,17 +47,17 @@ def always() -> bool:
 def box(world: World, ground: Client, system: str) -> Iterator[Box]:
     """One class for all of them: each has workspaces of its own."""
     cluster = Blocking.from_kubeconfig(world.plane.kubeconfig())
-    made = Box(f"box{uuid.uuid4().hex[:6]}", ground, cluster, system, most=30)
-    yield made
-    ground.delete(f"/api/v1/namespaces/{made.space}")
+    box_ = Box(f"box{uuid.uuid4().hex[:6]}", ground, cluster, system, most=30)
+    yield box_
+    ground.delete(f"/api/v1/namespaces/{box_.space}")
     cluster.close()
 
 
 @pytest.fixture
 def stage(box: Box, world: World) -> Iterator[Stage]:
-    made = Stage(box, world)
-    yield made
-    made.clear()
+    stage_ = Stage(box, world)
+    yield stage_
+    stage_.clear()
     for page in [*box.cluster.list(CONFIGURATIONS, "default", {"sandbox.users.io/record": None})]:
         box.client.delete(f"/api/v1/namespaces/default/configmaps/{page['metadata']['name']}")
     box.client.delete(f"/apis/coordination.k8s.io/v1/namespaces/default/leases/{NAME}")
@@ -65,9 +65,9 @@ def stage(box: Box, world: World) -> Iterator[Stage]:
 
 @pytest.fixture
 def pool(box: Box) -> str:
-    made = box.deploy(IMAGES[0])
-    assert until(lambda: box.full(made), PATIENCE)
-    return made
+    pool_ = box.deploy(IMAGES[0])
+    assert until(lambda: box.full(pool_), PATIENCE)
+    return pool_
 
 
 def ready(stage: Stage, name: str) -> bool:
@@ -76,7 +76,7 @@ def ready(stage: Stage, name: str) -> bool:
 
 def test_of_many_who_bring_it_back_at_once_it_comes_back_once(stage: Stage, pool: str, world: World) -> None:
     name = stage.make(pool)
-    volume = stage.let_go(name)
+    volume = stage.delete(name)
 
     def replica(_: int) -> str:
         cluster = Blocking.from_kubeconfig(world.plane.kubeconfig())
@@ -91,8 +91,8 @@ def test_of_many_who_bring_it_back_at_once_it_comes_back_once(stage: Stage, pool
             cluster.close()
 
     with ThreadPoolExecutor(6) as hands:
-        told = [*hands.map(replica, range(6))]
-    assert sorted(told) == ["made", *["there"] * 5]
+        outcomes = [*hands.map(replica, range(6))]
+    assert sorted(outcomes) == ["made", *["there"] * 5]
     assert ready(stage, name)
     assert (stage.volume(name), stage.homes(name)) == (volume, [volume])
 
@@ -101,7 +101,7 @@ def test_whoever_comes_back_as_the_data_is_about_to_go_has_it_or_is_told(stage: 
     """A pass that destroys and a return, at the same moment: never a workspace without its data."""
     for _ in range(3):
         name = stage.make(pool)
-        volume = stage.let_go(name, timedelta(seconds=1))
+        volume = stage.delete(name, timedelta(seconds=1))
         document = stage.document(volume)
         assert document is not None
         start = threading.Barrier(2)
@@ -134,7 +134,7 @@ def test_data_goes_when_it_is_due_and_its_access_point_with_it_and_the_record_st
     stage: Stage, pool: str, world: World
 ) -> None:
     name = stage.make(pool)
-    volume = stage.let_go(name)
+    volume = stage.delete(name)
     at = point(stage.document(volume) or {})
     assert run(apply_retention, stage.context(timedelta(days=29)), always).steps == 0
     assert (stage.phase(volume), at in points(world, stage.box.system)) == ("Released", True)
@@ -152,7 +152,7 @@ def test_data_that_was_deleted_by_a_clock_that_is_months_behind_is_kept_for_its_
     stage: Stage, pool: str
 ) -> None:
     name = stage.make(pool)
-    volume = stage.let_go(name, at=datetime.now(UTC) - MONTHS)
+    volume = stage.delete(name, at=datetime.now(UTC) - MONTHS)
     for later in (timedelta(minutes=2), timedelta(days=29)):
         assert run(apply_retention, stage.context(later), always).steps == 0
     assert (stage.document(volume) or {})["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
@@ -169,15 +169,15 @@ def test_a_claim_that_was_deleted_by_hand_leaves_data_that_is_kept_for_its_time(
     assert until(lambda: run(apply_retention, stage.context(MONTHS), always).steps == 1, PATIENCE)
     notes = (stage.document(volume) or {})["metadata"]["annotations"]
     # From the moment in which it was seen, not from one that nobody knows.
-    kept = datetime.fromisoformat(notes[DESTROY_AFTER]) - datetime.fromisoformat(notes[DELETED_AT])
-    assert kept == timedelta(days=30)
+    retention = datetime.fromisoformat(notes[DESTROY_AFTER]) - datetime.fromisoformat(notes[DELETED_AT])
+    assert retention == timedelta(days=30)
     assert datetime.fromisoformat(notes[DESTROY_AFTER]) > datetime.now(UTC) + MONTHS
     assert stage.phase(volume) == "Released"
 
 
 def test_a_replica_whose_clock_is_months_ahead_goes_by_the_servers(stage: Stage, pool: str) -> None:
-    name, standing = stage.make(pool), stage.make(pool)
-    volume = stage.let_go(name)
+    name, running = stage.make(pool), stage.make(pool)
+    volume = stage.delete(name)
     clock = ServerClock(lambda: datetime.now(UTC) + MONTHS)
     leader = Leader(stage.api.api, "default", "ahead", clock=clock)
     context = stage.context()
@@ -187,9 +187,13 @@ def test_a_replica_whose_clock_is_months_ahead_goes_by_the_servers(stage: Stage,
         assert run(leader.renew)
         assert clock.known
         assert abs(clock.now() - datetime.now(UTC)) < timedelta(seconds=5)
-        assert [run(one, context, always).steps for one in (apply_retention, suspend_idle, end_expired)] == [0, 0, 0]
+        assert [run(pass_, context, always).steps for pass_ in (apply_retention, suspend_idle, end_expired)] == [
+            0,
+            0,
+            0,
+        ]
     assert (stage.phase(volume), leader.is_leader()) == ("Released", True)
-    assert (stage.mode(standing), stage.notes(standing).get(SUSPENDED_BECAUSE)) == ("Running", None)
+    assert (stage.mode(running), stage.notes(running).get(SUSPENDED_BECAUSE)) == ("Running", None)
     run(leader.resign)
     assert ((stage.api.find(LEASES, NAME, "default") or {})["spec"]["holderIdentity"]) == ""
 
@@ -205,7 +209,7 @@ def test_two_replicas_and_a_server_that_is_gone_for_a_while(
         for number in range(2):
             # One cannot reach the server for a while, and the other always can.
             way_in = through if number == 0 else world.plane.kubeconfig()
-            api = Mine(KubeClient.from_kubeconfig(way_in, attempts=1), stage.box.space)
+            api = OwnNamespaces(KubeClient.from_kubeconfig(way_in, attempts=1), stage.box.space)
             context = stage.context(timedelta(minutes=2), api)
             leader = Leader(api, "default", f"r{number}", terms=LeaseTimes(renews=0.5))
             loops = [
@@ -214,8 +218,8 @@ def test_two_replicas_and_a_server_that_is_gone_for_a_while(
             ]
             scheduler = Scheduler(loops, leader.is_leader, metrics[number])
             running.append(start(lead, leader, scheduler, metrics[number], stop))
-            assert until(lambda: any(leads(one) for one in metrics), PATIENCE)
-        assert [leads(one) for one in metrics] == [True, False]
+            assert until(lambda: any(leads(metric) for metric in metrics), PATIENCE)
+        assert [leads(metric) for metric in metrics] == [True, False]
         assert until(lambda: passes(metrics[0]) > 2, PATIENCE)
         way.shut()
         # It leads no longer, and the other one does; both never.
@@ -241,9 +245,9 @@ def test_two_replicas_and_a_server_that_is_gone_for_a_while(
         assert until(lambda: stage.notes(name).get(SUSPENDED_BECAUSE) == "idle", PATIENCE)
         assert until(lambda: stage.mode(name) == "Suspended", PATIENCE)
         run(_set, stop)
-        for one in running:
-            one.result(PATIENCE)
-        assert [leads(one) for one in metrics] == [False, False]
+        for future in running:
+            future.result(PATIENCE)
+        assert [leads(metric) for metric in metrics] == [False, False]
     assert (stage.volume(name), stage.phase(volume)) == (volume, "Bound")
 
 
@@ -284,7 +288,7 @@ def test_a_pod_that_dies_and_a_node_that_goes_leave_a_workspace_on_its_volume(
     # Another node first, for there has to be somewhere to go.
     wall = wall_of("verified")
     node = f"verified-{uuid.uuid4().hex[:6]}"
-    marks = tuple(f"{one['key']}={one['value']}:{one['effect']}" for one in taints(wall))
+    marks = tuple(f"{taint['key']}={taint['value']}:{taint['effect']}" for taint in taints(wall))
     of = {**labels(wall), CAPACITY_LABEL: "on-demand"}
     shape = NodeShape(node, "us-east-1b", "m7g.xlarge", "16", "60Gi", labels=of, taints=marks)
     world.plane.add_nodes([shape])
@@ -320,7 +324,7 @@ def test_a_lost_sandbox_comes_back_on_its_own_files_and_what_it_had_meanwhile_is
     assert stage.homes(f"{name}-left") == [meanwhile]
     left = stage.document(meanwhile) or {}
     assert left["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
-    assert stage.counted.found["slots"].get("workspace-off-its-home") is None
+    assert stage.metrics.found["slots"].get("workspace-off-its-home") is None
 
 
 def test_slots_are_tagged_at_the_claim_and_what_nothing_leads_to_is_told_and_left(
@@ -337,18 +341,18 @@ def test_slots_are_tagged_at_the_claim_and_what_nothing_leads_to_is_told_and_lef
     )["AccessPointId"]
     try:
         run(maintain_slots, stage.context(), always)
-        assert stage.counted.found["slots"].get("point-without-volume") is None
+        assert stage.metrics.found["slots"].get("point-without-volume") is None
         assert tags(world, at) >= {("sandbox-user", OWNER), ("sandbox-class", stage.box.name)}
         assert ORPHAN_TAG in {key for key, _ in tags(world, lone)}
         run(maintain_slots, stage.context(SETTLED + timedelta(minutes=1)), always)
-        assert stage.counted.found["slots"]["point-without-volume"] >= 1
+        assert stage.metrics.found["slots"]["point-without-volume"] >= 1
         assert lone in points(world, stage.box.system)
         # A volume that leads there, with another path and other ids than its own, is found by the audit.
         stage.loops()
-        before = dict(stage.counted.found["audit"])
+        before = dict(stage.metrics.found["audit"])
         stage.box.client.create(leading(stage, lone))
         stage.loops()
-        wrong = stage.counted.found["audit"]
+        wrong = stage.metrics.found["audit"]
         assert {kind: wrong.get(kind, 0) - before.get(kind, 0) for kind in ("other-path", "other-ids")} == {
             "other-path": 1,
             "other-ids": 1,
@@ -373,4 +377,4 @@ def leading(stage: Stage, at: str) -> dict[str, object]:
 
 def tags(world: World, at: str) -> set[tuple[str, str]]:
     (found,) = world.aws("efs").describe_access_points(AccessPointId=at)["AccessPoints"]
-    return {(one["Key"], one["Value"]) for one in found["Tags"]}
+    return {(tag["Key"], tag["Value"]) for tag in found["Tags"]}

@@ -12,7 +12,7 @@ from datetime import timedelta
 
 import pytest
 
-from agentenv.core.classes.names import KEPT
+from agentenv.core.classes.names import VOLUME_RETAINED
 from agentenv.core.lifecycle import retention
 from agentenv.core.lifecycle import wake as waking
 from agentenv.core.workspaces.workspace import DELETED_AT, DESTROY_REQUESTED, SUSPENDED_BECAUSE
@@ -33,32 +33,32 @@ LATER = retention.UNFINISHED + timedelta(minutes=1)
 def box(world: World, ground: Client, system: str) -> Iterator[Box]:
     """One class for all of them: each has workspaces of its own."""
     cluster = Blocking.from_kubeconfig(world.plane.kubeconfig())
-    made = Box(f"box{uuid.uuid4().hex[:6]}", ground, cluster, system, most=30)
-    yield made
-    ground.delete(f"/api/v1/namespaces/{made.space}")
+    box_ = Box(f"box{uuid.uuid4().hex[:6]}", ground, cluster, system, most=30)
+    yield box_
+    ground.delete(f"/api/v1/namespaces/{box_.space}")
     cluster.close()
 
 
 @pytest.fixture(scope="module")
 def other(box: Box) -> Iterator[Box]:
     """Another class."""
-    made = Box(f"more{uuid.uuid4().hex[:6]}", box.client, box.cluster, box.system, size=0)
-    yield made
-    box.client.delete(f"/api/v1/namespaces/{made.space}")
+    other_ = Box(f"more{uuid.uuid4().hex[:6]}", box.client, box.cluster, box.system, size=0)
+    yield other_
+    box.client.delete(f"/api/v1/namespaces/{other_.space}")
 
 
 @pytest.fixture
 def stage(box: Box, other: Box, world: World) -> Iterator[Stage]:
-    made = Stage(box, world, other)
-    yield made
-    made.clear()
+    stage_ = Stage(box, world, other)
+    yield stage_
+    stage_.clear()
 
 
 @pytest.fixture
 def pool(box: Box) -> str:
-    made = box.deploy(IMAGES[0])
-    assert until(lambda: box.full(made), PATIENCE)
-    return made
+    pool_ = box.deploy(IMAGES[0])
+    assert until(lambda: box.full(pool_), PATIENCE)
+    return pool_
 
 
 def test_killed_while_a_volume_is_kept(stage: Stage, pool: str) -> None:
@@ -68,10 +68,10 @@ def test_killed_while_a_volume_is_kept(stage: Stage, pool: str) -> None:
         name = stage.make(pool, keep_it=False)
         volume = stage.volume(name)
         killed = stage.kill("keep", name, step)
-        assert stage.done_by_loops(lambda name=name: stage.notes(name).get(KEPT) == "true")
+        assert stage.done_by_loops(lambda name=name: stage.notes(name).get(VOLUME_RETAINED) == "true")
         document = stage.document(volume) or {}
         assert document["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
-        assert (stage.homes(name), stage.notes(name)[KEPT]) == ([volume], "true")
+        assert (stage.homes(name), stage.notes(name)[VOLUME_RETAINED]) == ([volume], "true")
         if not killed:
             break
     assert step == 3
@@ -166,7 +166,7 @@ def test_killed_while_it_is_deleted_with_its_data(stage: Stage, pool: str) -> No
 
 
 def destroyed(stage: Stage, volume: str) -> bool:
-    """Whether a volume is gone, after a pass of the loop that alone destroys it by now."""
+    """Return whether a volume is gone, after a pass of the loop that alone destroys it by now."""
     assert run(destroy_on_request, stage.context(), lambda: True).failures == ()
     return stage.phase(volume) == "gone"
 
@@ -177,7 +177,7 @@ def test_killed_while_it_is_brought_back(stage: Stage, pool: str) -> None:
     step = 0
     while True:
         step += 1
-        assert stage.let_go(name) == volume
+        assert stage.delete(name) == volume
         killed = until_it_runs(stage, name, step)
         assert stage.loops() == []
         # Whoever asks again is served, from wherever it stood.
@@ -194,7 +194,7 @@ def undated(stage: Stage, volume: str) -> bool:
 
 
 def until_it_runs(stage: Stage, name: str, step: int, *more: str) -> bool:
-    """Whether it was killed at a step; what is still on its way out is waited for by asking again."""
+    """Return whether it was killed at a step; what is still on its way out is waited for by asking again."""
     killed: list[bool] = []
 
     def ran() -> bool:

@@ -22,7 +22,7 @@ from tests.fast.service.http.auth.issuer import FakeIssuer
 from tests.live.conftest import World
 from tests.live.controlplane.things import PATIENCE
 from tests.live.service.conftest import IMAGES, Box
-from tests.live.service.replicas import Company, Told
+from tests.live.service.replicas import ReplicaConfig, Replicas
 from tests.live.service.serving import Served, configuration, serving
 from tests.live.service.stage import Stage
 from tests.live.service.test_api_live import VETTED
@@ -32,9 +32,9 @@ LEASES, BUDGET = "sandbox.users.io/leases", "sandbox.users.io/budget"
 
 @pytest.fixture(scope="module")
 def issuer() -> Iterator[FakeIssuer]:
-    made = FakeIssuer()
-    yield made
-    made.close()
+    issuer_ = FakeIssuer()
+    yield issuer_
+    issuer_.close()
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def stage(world: World, box: Box) -> Stage:
     return Stage(box, world)
 
 
-def made(served: Served, box: Box, owner: str) -> str:
+def create(served: Served, box: Box, owner: str) -> str:
     with served.client(owner) as client:
         answer = client.post("/v1/workspaces", json={"class": box.name}, params={"wait": 60})
         assert answer.status_code == 201, answer.text
@@ -68,7 +68,7 @@ def listed(served: Served, owner: str, replica: int) -> list[str]:
     with served.client(owner, replica) as client:
         answer = client.get("/v1/workspaces")
         assert answer.status_code == 200, answer.text
-        return [one["id"] for one in answer.json()["items"]]
+        return [item["id"] for item in answer.json()["items"]]
 
 
 def ready(served: Served) -> set[int]:
@@ -79,20 +79,20 @@ def test_an_annotation_nested_too_deeply_blinds_no_replica_and_stops_no_loop(
     world: World, stage: Stage, issuer: FakeIssuer
 ) -> None:
     box = stage.box
-    told = configuration(world.plane.kubeconfig(), issuer, [box.said()])
-    with serving(told, issuer, replicas=2) as served:
-        odd = made(served, box, "bob")
+    configuration_ = configuration(world.plane.kubeconfig(), issuer, [box.class_settings()])
+    with serving(configuration_, issuer, replicas=2) as served:
+        odd = create(served, box, "bob")
         spoil(box, odd, **{LEASES: "[" * 20_000, BUDGET: "1E+999999"})
         # What happens after the odd object is told, too, and of the odd one what can be read.
-        sound = made(served, box, "ann")
+        sound = create(served, box, "ann")
         for replica in (0, 1):
             assert until(lambda replica=replica: listed(served, "ann", replica) == [sound], PATIENCE)
             assert listed(served, "bob", replica) == [odd]
         assert ready(served) == {200}
-        with serving(told, issuer) as restarted:
+        with serving(configuration_, issuer) as restarted:
             assert listed(restarted, "ann", 0) == [sound]
         later = timedelta(days=1)
-        assert stage.done_by_loops(lambda: [why for _, why in stage.counted.slept] == ["idle", "idle"], later)
+        assert stage.done_by_loops(lambda: [why for _, why in stage.metrics.slept] == ["idle", "idle"], later)
         for owner, id_ in (("ann", sound), ("bob", odd)):
             with served.client(owner) as client:
                 path = f"/v1/workspaces/{id_}"
@@ -104,9 +104,9 @@ def test_an_object_that_cannot_be_read_is_counted_and_left_out(
     world: World, stage: Stage, issuer: FakeIssuer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     box = stage.box
-    told = configuration(world.plane.kubeconfig(), issuer, [box.said()])
-    with serving(told, issuer) as served:
-        odd, read = made(served, box, "cyd"), view.workspace_of_claim
+    configuration_ = configuration(world.plane.kubeconfig(), issuer, [box.class_settings()])
+    with serving(configuration_, issuer) as served:
+        odd, read = create(served, box, "cyd"), view.workspace_of_claim
         assert until(lambda: listed(served, "cyd", 0) == [odd], PATIENCE)
 
         def of_claim(claim: Any) -> Any:
@@ -118,7 +118,7 @@ def test_an_object_that_cannot_be_read_is_counted_and_left_out(
         spoil(box, odd, **{BUDGET: "1"})
         # What was known of it is true no longer, and so not told.
         assert until(lambda: listed(served, "cyd", 0) == [], PATIENCE)
-        sound = made(served, box, "dan")
+        sound = create(served, box, "dan")
         assert until(lambda: listed(served, "dan", 0) == [sound], PATIENCE)
         assert ready(served) == {200}
 
@@ -127,7 +127,7 @@ def test_an_object_that_cannot_be_read_is_counted_and_left_out(
             return served.metrics[0].registry.get_sample_value("agentenv_unreadable_objects", labels)
 
         assert until(lambda: counted() == 1, PATIENCE)
-        with serving(told, issuer) as restarted:
+        with serving(configuration_, issuer) as restarted:
             assert (listed(restarted, "dan", 0), listed(restarted, "cyd", 0)) == ([sound], [])
         monkeypatch.setattr(view, "workspace_of_claim", read)
         spoil(box, odd, **{BUDGET: "2"})
@@ -139,16 +139,16 @@ def test_a_process_whose_watches_end_ends_with_an_error(
     world: World, stage: Stage, issuer: FakeIssuer, tmp_path: Path
 ) -> None:
     box = stage.box
-    told = Told(world.plane.kubeconfig(), issuer.url, [box.said()])
-    company = Company(replace(told, defect=True), world.environment, issuer, tmp_path)
+    config = ReplicaConfig(world.plane.kubeconfig(), issuer.url, [box.class_settings()])
+    company = Replicas(replace(config, defect=True), world.environment, issuer, tmp_path)
     try:
         replica = company.replica().ready()
-        with serving(configuration(told.kubeconfig, issuer, told.classes), issuer) as served:
-            made(served, box, "eve")
-        assert until(lambda: replica.dead, PATIENCE), replica.said
-        assert replica.exit_code == EXIT_FAILED, replica.said
-        assert '"level": "error"' in replica.said
-        assert '"message": "a watch ended"' in replica.said
-        assert "the watches of the cluster ended" in replica.said
+        with serving(configuration(config.kubeconfig, issuer, config.classes), issuer) as served:
+            create(served, box, "eve")
+        assert until(lambda: replica.dead, PATIENCE), replica.log_tail
+        assert replica.exit_code == EXIT_FAILED, replica.log_tail
+        assert '"level": "error"' in replica.log_tail
+        assert '"message": "a watch ended"' in replica.log_tail
+        assert "the watches of the cluster ended" in replica.log_tail
     finally:
         company.close()

@@ -40,14 +40,20 @@ class Stage:
     box: Box
     mine: list[dict[str, Any]]
 
-    def standing(self) -> list[tuple[str, str, str]]:
-        """What of ann's is there, by uid and what was said of it."""
-        about = [one["metadata"] for one in self.box.all("sandboxclaims") if one["metadata"]["name"] in self.names]
-        return sorted((one["uid"], str(one["generation"]), str(one["annotations"])) for one in about)
+    def claims_of_owner(self) -> list[tuple[str, str, str]]:
+        """Return ann's claims by uid, generation and annotations."""
+        about = [
+            metadata["metadata"]
+            for metadata in self.box.all("sandboxclaims")
+            if metadata["metadata"]["name"] in self.names
+        ]
+        return sorted(
+            (metadata["uid"], str(metadata["generation"]), str(metadata["annotations"])) for metadata in about
+        )
 
     @property
     def names(self) -> list[str]:
-        return [one["id"] for one in self.mine]
+        return [workspace["id"] for workspace in self.mine]
 
 
 @pytest.fixture(scope="module")
@@ -59,22 +65,25 @@ def stage(world: World, ground: Client, system: str) -> Iterator[Stage]:
     issuer = FakeIssuer()
     table = f"ledger-{box.name}"
     world.aws("dynamodb").create_table(**create_table(table))
-    told = replace(
-        configuration(world.plane.kubeconfig(), issuer, [box.said()]),
+    configuration_ = replace(
+        configuration(world.plane.kubeconfig(), issuer, [box.class_settings()]),
         ledger_table=table,
         secrets_prefix=f"arn:aws:secretsmanager:{REGION}:123456789012:secret:sandbox-secrets/{box.name}",
     )
     with pytest.MonkeyPatch.context() as patched, contextlib.ExitStack() as ending:
         for name, value in world.environment.items():
             patched.setenv(name, value)
-        served = ending.enter_context(serving(told, issuer))
+        served = ending.enter_context(serving(configuration_, issuer))
         with served.client("ann") as ann:
-            asked = [{"class": box.name}, {"class": box.name, "mode": "agent", "agent": "a", "labels": {"team": "red"}}]
-            mine = [ann.post("/v1/workspaces", json=one, params={"wait": 60}).json() for one in asked]
-            assert [one["state"] for one in mine] == ["running", "running"], mine
+            requests = [
+                {"class": box.name},
+                {"class": box.name, "mode": "agent", "agent": "a", "labels": {"team": "red"}},
+            ]
+            mine = [ann.post("/v1/workspaces", json=body, params={"wait": 60}).json() for body in requests]
+            assert [workspace["state"] for workspace in mine] == ["running", "running"], mine
             # The marks that nobody waits for.
-            noted = [f"{box.space}/{one['id']}" for one in mine]
-            assert until(lambda: all(_marked(box, one) for one in noted), PATIENCE)
+            noted = [f"{box.space}/{workspace['id']}" for workspace in mine]
+            assert until(lambda: all(_marked(box, name) for name in noted), PATIENCE)
         yield Stage(served, box, mine)
     issuer.close()
     ground.delete(f"/api/v1/namespaces/{box.space}")
@@ -149,8 +158,8 @@ WAYS = (
 
 
 def test_by_no_name_and_no_label_anybody_comes_to_anothers(stage: Stage) -> None:
-    before = stage.standing()
-    known = [*stage.names, *(one["sandbox"] for one in stage.mine), stage.box.name, stage.box.space]
+    before = stage.claims_of_owner()
+    known = [*stage.names, *(x["sandbox"] for x in stage.mine), stage.box.name, stage.box.space]
     spoilt = some.sampled_from(known).flatmap(
         lambda name: some.sampled_from(
             [name, name.upper(), f"{name}/", f"/{name}", f"../{name}", f"{name}%00", f"{name} ", f"{name}\n",
@@ -178,19 +187,19 @@ def test_by_no_name_and_no_label_anybody_comes_to_anothers(stage: Stage) -> None
             some.sampled_from([stage.mine[0]["owner"], stage.box.name, "team=red", "true", "a", "running", "=", ""]),
         )
     )
-    def look(asked: dict[str, str]) -> None:
-        answer = mob[0].get("/v1/workspaces", params=asked)
+    def look(params: dict[str, str]) -> None:
+        answer = mob[0].get("/v1/workspaces", params=params)
         assert answer.status_code in {200, 403, 422}
         assert answer.status_code != 200 or answer.json()["items"] == []
 
     look()
-    for one in mob:
-        asked = {"class": stage.box.name, "owner": stage.mine[0]["owner"]}
-        assert one.post("/v1/workspaces", json=asked).status_code == 403
-        asked = {"class": stage.box.name, "mode": "agent", "agent": "b", "parent": stage.names[0]}
-        assert one.post("/v1/workspaces", json=asked).status_code == 404
-        one.close()
-    assert stage.standing() == before
+    for x in mob:
+        body = {"class": stage.box.name, "owner": stage.mine[0]["owner"]}
+        assert x.post("/v1/workspaces", json=body).status_code == 403
+        body = {"class": stage.box.name, "mode": "agent", "agent": "b", "parent": stage.names[0]}
+        assert x.post("/v1/workspaces", json=body).status_code == 404
+        x.close()
+    assert stage.claims_of_owner() == before
 
 
 def test_what_is_shared_is_used_as_it_was_shared_and_no_longer_than_that(stage: Stage) -> None:
@@ -213,7 +222,7 @@ def test_an_agents_own_is_held_by_one_at_a_time(stage: Stage) -> None:
     id_ = stage.names[1]
     with stage.served.client("ann") as ann:
         held = ann.put(f"/v1/workspaces/{id_}/leases/first", json={})
-        assert [one["holder"].partition("/")[2] for one in held.json()["leases"]] == ["first"]
+        assert [lease["holder"].partition("/")[2] for lease in held.json()["leases"]] == ["first"]
         busy = ann.put(f"/v1/workspaces/{id_}/leases/second", json={})
         assert (busy.status_code, busy.json()["type"]) == (409, "urn:agent-environment:problem:busy")
         assert ann.put(f"/v1/workspaces/{id_}/leases/first", json={}).status_code == 200
@@ -231,7 +240,7 @@ def test_the_api_is_as_it_is_described(stage: Stage, tmp_path: Path) -> None:
     known = ["2xx", "3xx", "401", "403", "404", "409", "422", "429", "5xx"]
     checks = f"[operations.checks.positive_data_acceptance]\nexpected-statuses = {known}\n"
     config.write_text(f'[[operations]]\ninclude-name = "GET /v1/usage"\n{checks}', "utf-8")
-    told: list[str | Path] = [
+    command: list[str | Path] = [
         program,
         "--config-file",
         config,
@@ -242,9 +251,9 @@ def test_the_api_is_as_it_is_described(stage: Stage, tmp_path: Path) -> None:
         "-H",
         f"Authorization: Bearer {token}",
     ]
-    told += ["--checks", "all", "--phases", "coverage,fuzzing,stateful"]
-    told += ["--max-examples", "20", "--generation-database", "none", "--no-color", "--suppress-health-check", "all"]
-    ran = subprocess.run(told, capture_output=True, text=True, check=False, cwd=tmp_path)  # type: ignore[arg-type]
+    command += ["--checks", "all", "--phases", "coverage,fuzzing,stateful"]
+    command += ["--max-examples", "20", "--generation-database", "none", "--no-color", "--suppress-health-check", "all"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)  # type: ignore[arg-type]
     assert ran.returncode == 0, ran.stdout[-6000:]
 
 

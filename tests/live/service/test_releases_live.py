@@ -38,20 +38,20 @@ def take(box: Box, pool: str, name: str) -> str:
     return box.get("sandboxclaims", name)["status"]["sandbox"]["name"]
 
 
-def one(passed: list[RetirementResult], box: Box) -> RetirementResult:
+def result_of(passed: list[RetirementResult], box: Box) -> RetirementResult:
     (found,) = [found for found in passed if found.namespace == box.space]
     return found
 
 
 def done(passed: list[RetirementResult], box: Box) -> list[str]:
-    return [step.do for step in one(passed, box).done]
+    return [step.do for step in result_of(passed, box).done]
 
 
 def acts(box: Box, clock: Callable[[], datetime]) -> list[str]:
     """The steps of a pass; what a controller overtook is the next one's, as it is in the loop."""
     steps: list[str] = []
     for _ in range(20):
-        passed = one(run(retire_releases, box.cluster, act=True, clock=clock), box)
+        passed = result_of(run(retire_releases, box.cluster, act=True, clock=clock), box)
         steps += [step.do for step in passed.done]
         if not passed.overtaken:
             return sorted(steps)
@@ -84,7 +84,7 @@ def test_a_class_through_a_new_release(box: Box, world: World) -> None:
     assert until(lambda: box.full(old), PATIENCE), box.pool(old)
     assert done(run(retire_releases, box.cluster, act=True, clock=later), box) == []
     mine = take(box, old, "mine")
-    pod, home = box.get("pods", mine, "/api/v1"), kept_home(box, mine)
+    pod, home = box.get("pods", mine, "/api/v1"), retained_home(box, mine)
     assert until(lambda: box.full(old), PATIENCE)
 
     new = box.deploy(IMAGES[1])
@@ -93,7 +93,7 @@ def test_a_class_through_a_new_release(box: Box, world: World) -> None:
     assert new != old
     gone = {at for name, at in slots(box).items() if name.startswith(f"{old}-")}
     assert len(gone) == box.size
-    marked_once_by_many(box, world, old, new)
+    mark_concurrently(box, world, old, new)
     assert acts(box, later) == ["empty", "remove-pool"]
     # The slots that nobody had take their access points along; the claimed one keeps its own.
     assert until(lambda: not gone & points(world, box.system), PATIENCE)
@@ -107,41 +107,43 @@ def test_a_class_through_a_new_release(box: Box, world: World) -> None:
     assert is_ready(box.client, claimed)
     wakes_from_its_own_release(box, mine, home)
 
-    given_back_it_is_nobody_elses(box, mine, home, new)
+    volume_of_a_deleted_claim_stays(box, mine, home, new)
     assert acts(box, later) == ["remove-pool"]
     assert acts(box, later) == ["remove-template"]
     assert box.pool(old) is None
     assert [row["metadata"]["name"] for row in box.all("sandboxtemplates")] == [new]
-    assert one(run(retire_releases, box.cluster, act=False), box).plan.steps == ()
+    assert result_of(run(retire_releases, box.cluster, act=False), box).plan.steps == ()
     assert point(home) in points(world, box.system)
     box.client.delete(f"/api/v1/persistentvolumes/{home['metadata']['name']}")
 
 
-def kept_home(box: Box, sandbox: str) -> Object:
+def retained_home(box: Box, sandbox: str) -> Object:
     """The volume of a claimed slot, which is kept only from here on."""
     assert volume(box, sandbox)["spec"]["persistentVolumeReclaimPolicy"] == "Delete"
 
-    def kept() -> bool:
+    def is_retained() -> bool:
         # Its controller writes to a claim that has just become ready.
-        return [one.outcome for one in run(retain_all_volumes, box.cluster) if one.namespace == box.space] == ["kept"]
+        return [result.outcome for result in run(retain_all_volumes, box.cluster) if result.namespace == box.space] == [
+            "kept"
+        ]
 
-    assert until(kept, PATIENCE)
+    assert until(is_retained, PATIENCE)
     home = volume(box, sandbox)
     assert home["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
     assert home["metadata"]["labels"]["sandbox.users.io/user"] == "u-1"
     return home
 
 
-def marked_once_by_many(box: Box, world: World, old: str, new: str) -> None:
+def mark_concurrently(box: Box, world: World, old: str, new: str) -> None:
     """Two passes at once, by people who know nothing of each other, and one by the command."""
     with ThreadPoolExecutor(2) as hands:
         together = [hands.submit(run, retire_releases, box.cluster, act=True) for _ in range(2)]
         steps = {step for passed in together for step in done(passed.result(), box)}
     assert steps == {"mark"}
-    said = command(world, "--json")
-    (told,) = [row for row in said["classes"] if row["namespace"] == box.space]
-    assert told["current"] == {"stable": [new]}
-    assert {row["name"] for row in told["waits"]} == {old, cold_pool(old)}
+    report = command(world, "--json")
+    (row_of_class,) = [row for row in report["classes"] if row["namespace"] == box.space]
+    assert row_of_class["current"] == {"stable": [new]}
+    assert {row["name"] for row in row_of_class["waits"]} == {old, cold_pool(old)}
 
 
 def wakes_from_its_own_release(box: Box, sandbox: str, home: Object) -> None:
@@ -162,16 +164,16 @@ def turn(box: Box, where: str, mode: str) -> None:
     box.client.request("PATCH", where, {"spec": {"operatingMode": mode}}, content="application/merge-patch+json")
 
 
-def given_back_it_is_nobody_elses(box: Box, mine: str, home: Object, pool: str) -> None:
+def volume_of_a_deleted_claim_stays(box: Box, mine: str, home: Object, pool: str) -> None:
     """The sandbox goes with its claim; the volume stays, and nobody is given either."""
     box.client.delete(f"{EXTENSIONS}/namespaces/{box.space}/sandboxclaims/mine")
     assert until(lambda: box.client.find(f"{SANDBOXES}/namespaces/{box.space}/sandboxes/{mine}") is None, PATIENCE)
-    kept = f"/api/v1/persistentvolumes/{home['metadata']['name']}"
-    assert until(lambda: box.client.get(kept)["status"]["phase"] == "Released", PATIENCE)
+    path = f"/api/v1/persistentvolumes/{home['metadata']['name']}"
+    assert until(lambda: box.client.get(path)["status"]["phase"] == "Released", PATIENCE)
     theirs = take(box, pool, "theirs")
     assert theirs != mine
     assert point(volume(box, theirs)) != point(home)
-    assert box.client.get(kept)["status"]["phase"] == "Released"
+    assert box.client.get(path)["status"]["phase"] == "Released"
 
 
 def test_a_release_that_comes_back_is_used_again(box: Box) -> None:
@@ -196,10 +198,10 @@ def test_a_release_that_comes_back_is_used_again(box: Box) -> None:
 
 def command(world: World, *arguments: str) -> dict[str, Any]:
     """The command as a person runs it."""
-    asked = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "agentenv", "releases", "--kubeconfig", str(world.plane.kubeconfig()), *arguments],
         capture_output=True,
         text=True,
         check=True,
     )
-    return json.loads(asked.stdout.splitlines()[-1])
+    return json.loads(process.stdout.splitlines()[-1])

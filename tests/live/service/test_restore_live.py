@@ -31,11 +31,14 @@ def make(box: Box, pool: str, name: str, owner: str = OWNER) -> str:
     path = f"{EXTENSIONS}/namespaces/{box.space}/sandboxclaims/{name}"
     assert becomes_ready(box.client, path), box.client.get(path)
 
-    def kept() -> bool:
+    def is_retained() -> bool:
         # Its controller writes to a claim that has just become ready.
-        return {one.outcome for one in run(retain_all_volumes, box.cluster) if one.claim == name} <= {"kept", "already"}
+        return {result.outcome for result in run(retain_all_volumes, box.cluster) if result.claim == name} <= {
+            "kept",
+            "already",
+        }
 
-    assert until(kept, PATIENCE)
+    assert until(is_retained, PATIENCE)
     return volume_of(box, name)
 
 
@@ -76,9 +79,9 @@ def back(box: Box, name: str, within: str | None = None) -> RestoreResult:
 
 
 def refilled(box: Box) -> bool:
-    """Whether the pool has made a sandbox for each that was claimed, with all that belongs to it."""
+    """Return whether the pool has made a sandbox for each that was claimed, with all that belongs to it."""
     rows = box.all("sandboxes", SANDBOXES)
-    return len(rows) == box.size and all(condition(one, "Ready").get("status") == "True" for one in rows)
+    return len(rows) == box.size and all(condition(row, "Ready").get("status") == "True" for row in rows)
 
 
 def ready(box: Box, name: str) -> Object:
@@ -110,7 +113,8 @@ def test_a_deleted_workspace_comes_back_on_its_own_volume_and_not_on_a_warm_slot
     pvc = box.get("persistentvolumeclaims", f"home-{name}", "/api/v1")
     assert pvc["metadata"]["ownerReferences"][0]["kind"] == "Sandbox"
     assert until(
-        lambda: [one.outcome for one in run(retain_all_volumes, box.cluster) if one.claim == name] == ["kept"], PATIENCE
+        lambda: [result.outcome for result in run(retain_all_volumes, box.cluster) if result.claim == name] == ["kept"],
+        PATIENCE,
     )
 
     # Once more, and again: it goes with its sandbox as a slot does, and its volume stays.
@@ -186,8 +190,8 @@ def test_whoever_asks_over_the_api_waits_until_it_has_moved_and_come_back(box: B
         # Deleted there and asked for again, it is back there.
         gone(other, name)
         found = box.cluster.find(VOLUMES, volume) or {}
-        kept = Workspace(name, OWNER, other.name, "user", "deleted", volume=volume)
-        back_again = run(home.restore, found, kept)
+        workspace = Workspace(name, OWNER, other.name, "user", "deleted", volume=volume)
+        back_again = run(home.restore, found, workspace)
         assert (back_again.class_name, back_again.last_active is not None) == (other.name, True)
         ready(other, name)
         assert volume_of(other, name) == volume

@@ -57,7 +57,7 @@ class Stack:
         self.system, self.image = box.system, IMAGES[0]
         engine.plays(PROGRAM)
 
-    def told(self, *seats: Object) -> dict[str, str]:
+    def config(self, *seats: Object) -> dict[str, str]:
         common = {"sandbox_class": self.box.name, "size": "1Gi"}
         objects = class_objects(self.box.plan(self.image), DeploymentValues([self.box.system], self.box.system))
         template = json.dumps(objects.seat)
@@ -65,7 +65,7 @@ class Stack:
         return {**self._around, "SYSTEM": self.system, "SEATS": declared, "TEMPLATE": template}
 
     def up(self, *seats: Object) -> dict[str, int]:
-        return self.engine.changes("up", **self.told(*seats))
+        return self.engine.changes("up", **self.config(*seats))
 
     def points(self, name: str) -> dict[str, Object]:
         """The access points of a seat, by id."""
@@ -91,7 +91,7 @@ def test_a_seat_stays_through_changes_and_its_data_after_it(stack: Stack) -> Non
     assert stack.up(desk, side) == {"create": 12}
     running = comes_up_with_its_own_ids(stack)
     assert stack.up(desk, side) == {}
-    assert stack.engine.changes("refresh", **stack.told(desk, side)) == {}
+    assert stack.engine.changes("refresh", **stack.config(desk, side)) == {}
 
     # A new release of the class, and seats in another order: what runs goes on, and what sleeps is not woken.
     path = f"/apis/agents.x-k8s.io/v1beta1/namespaces/{stack.box.space}/sandboxes/side"
@@ -103,18 +103,18 @@ def test_a_seat_stays_through_changes_and_its_data_after_it(stack: Stack) -> Non
     assert stack.pod("desk")["metadata"]["uid"] == running
     assert stack.box.client.get(path)["spec"]["operatingMode"] == "Suspended"
 
-    (kept,), (gone,) = stack.points("desk"), stack.points("side")
+    (retained,), (gone,) = stack.points("desk"), stack.points("side")
     assert stack.up() == {"delete": 10}
     assert stack.box.all("persistentvolumeclaims", "/api/v1") == []
     assert stack.points("side") == {}
-    assert list(stack.points("desk")) == [kept]
-    assert gone != kept
-    refused_to_others_and_found_again(stack, desk, kept)
+    assert list(stack.points("desk")) == [retained]
+    assert gone != retained
+    refused_to_others_and_found_again(stack, desk, retained)
     moves_to_another_file_system(stack, desk)
     other = moves_to_another_class(stack, desk)
-    stack.engine.changes("destroy", **stack.told())
+    stack.engine.changes("destroy", **stack.config())
     stack.box.client.delete(f"/api/v1/namespaces/{other}")
-    assert kept in stack.points("desk")
+    assert retained in stack.points("desk")
 
 
 def comes_up_with_its_own_ids(stack: Stack) -> str:
@@ -125,7 +125,7 @@ def comes_up_with_its_own_ids(stack: Stack) -> str:
     ids = seat_id("desk")
     security = pod["spec"]["securityContext"]
     assert (security["runAsUser"], security["runAsGroup"], security["runAsNonRoot"]) == (ids, ids, True)
-    home = next(one for one in pod["spec"]["volumes"] if one["name"] == "home")
+    home = next(volume for volume in pod["spec"]["volumes"] if volume["name"] == "home")
     assert home["persistentVolumeClaim"]["claimName"] == "home-desk"
     assert pod["spec"]["containers"][0]["securityContext"]["readOnlyRootFilesystem"] is True
     assert pod["metadata"]["annotations"]["sandbox.users.io/budget"] == "25"
@@ -138,12 +138,12 @@ def comes_up_with_its_own_ids(stack: Stack) -> str:
     return pod["metadata"]["uid"]
 
 
-def refused_to_others_and_found_again(stack: Stack, desk: Object, kept: str) -> None:
+def refused_to_others_and_found_again(stack: Stack, desk: Object, retained: str) -> None:
     """Somebody else is refused under that name before anything is registered; its user has the same folder again."""
-    said = stack.engine.fails("preview", **stack.told({**desk, "user": "u-9"}))
-    assert f"{kept} has the data of u-1" in said
-    assert "Traceback" not in said
-    assert "Workspace" not in said
+    error = stack.engine.fails("preview", **stack.config({**desk, "user": "u-9"}))
+    assert f"{retained} has the data of u-1" in error
+    assert "Traceback" not in error
+    assert "Workspace" not in error
     assert stack.up(desk) == {"create": 5}
     found = stack.points("desk")
     assert len(found) == 2
@@ -151,7 +151,7 @@ def refused_to_others_and_found_again(stack: Stack, desk: Object, kept: str) -> 
 
 
 def moves_to_another_file_system(stack: Stack, desk: Object) -> None:
-    """What holds on to a volume goes before it, and comes back with the new one."""
+    """The objects that use a volume are deleted before it, and created again with the new one."""
     stack.system = stack.world.aws("efs").create_file_system(CreationToken=stack.box.space)["FileSystemId"]
     assert stack.up(desk) == {"replace": 4}
     assert becomes_ready(stack.box.client, f"/apis/agents.x-k8s.io/v1beta1/namespaces/{stack.box.space}/sandboxes/desk")

@@ -16,7 +16,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from agentenv.core.classes.names import KEPT
+from agentenv.core.classes.names import VOLUME_RETAINED
 from agentenv.core.ledger.rows import Row
 from agentenv.core.ledger.table import create_table
 from agentenv.core.values.timestamps import parse_timestamp
@@ -31,7 +31,7 @@ from tests.live.controlplane.things import PATIENCE, condition
 from tests.live.service.blocking import Blocking, run
 from tests.live.service.conftest import IMAGES, Box
 from tests.live.service.front import Front
-from tests.live.service.replicas import Company, Replica, Told
+from tests.live.service.replicas import Replica, ReplicaConfig, Replicas
 from tests.live.service.stage import Stage
 from tests.live.service.test_api_live import VETTED
 
@@ -45,7 +45,7 @@ class Scene:
     """A class, one replica that stays, and others that are killed."""
 
     stage: Stage
-    company: Company
+    company: Replicas
     stays: Replica
     cluster: Front
     table: Front
@@ -57,55 +57,57 @@ class Scene:
 
     def doomed(self) -> Replica:
         """One that speaks through the fronts."""
-        there = next((one for one in self.company.there if one is not self.stays and not one.dead), None)
+        there = next(
+            (replica for replica in self.company.replicas if replica is not self.stays and not replica.dead), None
+        )
         return (there or self.company.replica(self.cluster.kubeconfig(), self.table.url)).ready()
 
-    def asks(self, replica: Replica, owner: str, method: str, path: str, **more: Any) -> Object | None:
-        """What somebody is answered; None where the replica is no more."""
+    def request(self, replica: Replica, owner: str, method: str, path: str, **more: Any) -> Object | None:
+        """Return the response to a request; None if the replica was killed."""
         with replica.client(self.company.issuer, owner) as client:
             try:
                 answer = client.request(method, path, **more)
             except httpx2.TransportError:
                 assert until(lambda: replica.dead, PATIENCE)
                 return None
-        assert answer.status_code < 300, (answer.text, replica.said)
+        assert answer.status_code < 300, (answer.text, replica.log_tail)
         return answer.json()
 
-    def asked_twice(self, front: Front, step: int, owner: str, method: str, path: str, **more: Any) -> bool:
+    def request_twice(self, front: Front, step: int, owner: str, method: str, path: str, **more: Any) -> bool:
         """Ask one that is killed after its nth write; whether it was. Then, as its caller would, the other one."""
         replica = self.doomed()
         front.end_after(step, replica.kill)
-        answered = self.asks(replica, owner, method, path, **more) is not None
-        again = self.asks(self.stays, owner, method, path, **more)
+        answered = self.request(replica, owner, method, path, **more) is not None
+        again = self.request(self.stays, owner, method, path, **more)
         assert again is not None
         return not answered or replica.dead
 
     def make(self, owner: str) -> str:
         """A workspace that runs."""
-        made = self.asks(self.stays, owner, "POST", "/v1/workspaces", json={"class": self.box.name}, params=WAIT)
-        assert made is not None
-        assert made["state"] == "running"
+        created = self.request(self.stays, owner, "POST", "/v1/workspaces", json={"class": self.box.name}, params=WAIT)
+        assert created is not None
+        assert created["state"] == "running"
         # Whoever looks at one that is not marked yet marks it: that would be a write more.
-        assert until(lambda: marked(self, made["id"]), PATIENCE)
-        return str(made["id"])
+        assert until(lambda: marked(self, created["id"]), PATIENCE)
+        return str(created["id"])
 
     def becomes(self, owner: str, name: str, state: str) -> bool:
-        """Whether a workspace comes to a state."""
+        """Return whether a workspace comes to a state."""
 
         def is_() -> bool:
-            found = self.asks(self.stays, owner, "GET", f"/v1/workspaces/{name}")
+            found = self.request(self.stays, owner, "GET", f"/v1/workspaces/{name}")
             return found is not None and found["state"] == state
 
         return bool(until(is_, PATIENCE, every=0.1))
 
     def whole(self, name: str, volume: str) -> None:
         """It is there once, with its one home, which is kept."""
-        assert [one["metadata"]["name"] for one in self.box.all("sandboxclaims")].count(name) == 1
+        assert [claim["metadata"]["name"] for claim in self.box.all("sandboxclaims")].count(name) == 1
         assert (self.stage.volume(name), self.stage.homes(name)) == (volume, [volume])
         assert (self.stage.document(volume) or {})["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
 
     def rows(self, owner: str) -> list[Row]:
-        """What an owner has in the ledger, in its order."""
+        """Return the rows of an owner in the ledger, in their order."""
         day = timedelta(days=1)
         return self.ledger.of_owner(owner, datetime.now(UTC) - day, datetime.now(UTC) + day)
 
@@ -124,8 +126,8 @@ def scene(world: World, ground: Client, system: str, tmp_path_factory: pytest.Te
     issuer = FakeIssuer()
     cluster = Front.of_cluster(world.plane.kubeconfig(), folder)
     table = Front.of_table(world.environment["AWS_ENDPOINT_URL"], "PutItem")
-    told = Told(world.plane.kubeconfig(), issuer.url, [box.said()], table=name)
-    company = Company(told, world.environment, issuer, folder)
+    config = ReplicaConfig(world.plane.kubeconfig(), issuer.url, [box.class_settings()], table=name)
+    company = Replicas(config, world.environment, issuer, folder)
     try:
         stays = company.replica()
         assert until(lambda: box.full(pool), PATIENCE)
@@ -141,29 +143,31 @@ def scene(world: World, ground: Client, system: str, tmp_path_factory: pytest.Te
 
 
 def test_killed_while_it_makes_one(scene: Scene) -> None:
-    step, made = 0, 0
+    step, created = 0, 0
     while step < MOST:
         step += 1
         owner = f"maker-{step}"
-        asked: Object = {"json": {"class": scene.box.name}, "params": WAIT}
+        request: Object = {"json": {"class": scene.box.name}, "params": WAIT}
         replica = scene.doomed()
         scene.cluster.end_after(step, replica.kill)
-        told = scene.asks(replica, owner, "POST", "/v1/workspaces", **asked)
+        answer = scene.request(replica, owner, "POST", "/v1/workspaces", **request)
         # The mark on the claim is written after the answer.
-        assert told is None or until(lambda told=told, one=replica: one.dead or marked(scene, told["id"]), PATIENCE)
-        again = scene.asks(scene.stays, owner, "POST", "/v1/workspaces", **asked)
+        assert answer is None or until(
+            lambda answer=answer, doomed=replica: doomed.dead or marked(scene, answer["id"]), PATIENCE
+        )
+        again = scene.request(scene.stays, owner, "POST", "/v1/workspaces", **request)
         assert again is not None
-        assert (again["state"], told is None or told["id"] == again["id"]) == ("running", True)
+        assert (again["state"], answer is None or answer["id"] == again["id"]) == ("running", True)
         scene.whole(again["id"], scene.stage.volume(again["id"]))
         assert scene.stage.done_by_loops(lambda again=again: marked(scene, again["id"]))
-        made += 1
+        created += 1
         # So many writes there are at the least; after those, one that lives has made no further one.
-        if not until(lambda one=replica: one.dead, PATIENCE if step < 4 else 2.0):
+        if not until(lambda doomed=replica: doomed.dead, PATIENCE if step < 4 else 2.0):
             break
     # The claim, its volume, and the mark.
     assert step >= 4
     # Nothing was claimed and left: each has one sandbox, and the pool its own.
-    assert until(lambda: len(scene.box.all("sandboxes", SANDBOXES)) == made + scene.box.size, PATIENCE)
+    assert until(lambda: len(scene.box.all("sandboxes", SANDBOXES)) == created + scene.box.size, PATIENCE)
 
 
 def test_killed_while_it_puts_one_to_sleep_and_while_it_wakes_it(scene: Scene) -> None:
@@ -177,9 +181,9 @@ def test_killed_while_it_puts_one_to_sleep_and_while_it_wakes_it(scene: Scene) -
             step += 1
             if scene.stage.mode(name) == mode:
                 was = {"resume": "running", "suspend": "suspended"}[back]
-                scene.asks(scene.stays, owner, "POST", f"/v1/workspaces/{name}/{back}", params=waiting(back))
+                scene.request(scene.stays, owner, "POST", f"/v1/workspaces/{name}/{back}", params=waiting(back))
                 assert scene.becomes(owner, name, was)
-            killed = scene.asked_twice(
+            killed = scene.request_twice(
                 scene.cluster, step, owner, "POST", f"/v1/workspaces/{name}/{action}", params=waiting(action)
             )
             assert scene.becomes(owner, name, state)
@@ -208,17 +212,17 @@ def test_killed_while_it_writes_the_last_row_of_one_that_is_taken_away(scene: Sc
 
 
 def taken_away(scene: Scene, owner: str, front: Front, step: int) -> bool:
-    """Whether the replica was killed that was asked for it; if or not, it is gone in the end, and its data is not."""
+    """Delete a workspace at a replica, check that its data stays, and return whether the replica was killed."""
     name = scene.make(owner)
     volume, claim = scene.stage.volume(name), (scene.stage.claim(name) or {})["metadata"]["uid"]
     label = (scene.stage.document(volume) or {})["metadata"]["labels"]["sandbox.users.io/user"]
     # It has used something by then that can be written down.
     assert until(lambda: used(scene, name), PATIENCE)
-    killed = scene.asked_twice(front, step, owner, "DELETE", f"/v1/workspaces/{name}")
+    killed = scene.request_twice(front, step, owner, "DELETE", f"/v1/workspaces/{name}")
     assert scene.becomes(owner, name, "deleted")
     assert until(lambda: scene.stage.phase(volume) == "Released", PATIENCE)
-    kept = scene.stage.document(volume) or {}
-    assert kept["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
+    volume_document = scene.stage.document(volume) or {}
+    assert volume_document["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
     assert (scene.stage.homes(name), scene.stage.claim(name)) == ([volume], None)
     # What it used is there once, until it was deleted.
     run(LedgerRecorder(scene.stage.api.api, scene.ledger, Meter()).record_all)
@@ -226,7 +230,7 @@ def taken_away(scene: Scene, owner: str, front: Front, step: int) -> bool:
     assert rows
     assert all(row.closed for row in rows)
     assert all(earlier.ended == later.began for earlier, later in pairwise(rows))
-    gone = parse_timestamp(kept["metadata"]["annotations"][DELETED_AT])
+    gone = parse_timestamp(volume_document["metadata"]["annotations"][DELETED_AT])
     assert gone is not None
     # Rows are in whole seconds.
     assert rows[-1].ended == gone.replace(microsecond=0)
@@ -234,7 +238,7 @@ def taken_away(scene: Scene, owner: str, front: Front, step: int) -> bool:
 
 
 def used(scene: Scene, name: str) -> bool:
-    """Whether it has been somebody's for longer than the ledger's second: its pod is older than that."""
+    """Return whether it has been somebody's for longer than the ledger's second: its pod is older than that."""
     claimed = parse_timestamp((scene.stage.claim(name) or {})["metadata"]["creationTimestamp"])
     pod = scene.box.client.find(f"/api/v1/namespaces/{scene.box.space}/pods/{scene.stage.sandbox(name)}")
     placed = parse_timestamp(condition(pod, "PodScheduled").get("lastTransitionTime"))
@@ -244,7 +248,7 @@ def used(scene: Scene, name: str) -> bool:
 
 
 def marked(scene: Scene, name: str) -> bool:
-    return scene.stage.notes(name).get(KEPT) == "true"
+    return scene.stage.notes(name).get(VOLUME_RETAINED) == "true"
 
 
 def waiting(action: str) -> dict[str, int]:

@@ -32,7 +32,7 @@ from tests.live.service.blocking import Blocking, run
 from tests.live.service.conftest import IMAGES, Box
 from tests.live.service.front import CONFLICT, THROTTLED, TOO_MANY, Answer, Front
 from tests.live.service.gate import gate
-from tests.live.service.replicas import Company, Told
+from tests.live.service.replicas import ReplicaConfig, Replicas
 from tests.live.service.stage import Stage
 from tests.live.service.test_api_live import VETTED
 
@@ -64,21 +64,23 @@ def ledger(world: World, stage: Stage) -> Ledger:
 
 
 @pytest.fixture(scope="module")
-def company(world: World, stage: Stage, ledger: Ledger, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Company]:
+def company(world: World, stage: Stage, ledger: Ledger, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replicas]:
     assert ledger
     issuer = FakeIssuer()
-    told = Told(world.plane.kubeconfig(), issuer.url, [stage.box.said()], table=f"ledger-{stage.box.name}")
-    made = Company(told, world.environment, issuer, tmp_path_factory.mktemp("refused"))
-    yield made
-    made.close()
+    config = ReplicaConfig(
+        world.plane.kubeconfig(), issuer.url, [stage.box.class_settings()], table=f"ledger-{stage.box.name}"
+    )
+    replicas = Replicas(config, world.environment, issuer, tmp_path_factory.mktemp("refused"))
+    yield replicas
+    replicas.close()
     issuer.close()
 
 
 @pytest.fixture
 def front(world: World, tmp_path: Path) -> Iterator[Front]:
-    made = Front.of_cluster(world.plane.kubeconfig(), tmp_path)
-    yield made
-    made.close()
+    front_ = Front.of_cluster(world.plane.kubeconfig(), tmp_path)
+    yield front_
+    front_.close()
 
 
 def answered(client: httpx2.Client, method: str, path: str, *codes: int, **more: Any) -> Object:
@@ -93,15 +95,15 @@ def becomes(client: httpx2.Client, path: str, state: str) -> bool:
 
 @pytest.mark.parametrize(("answer", "times"), [(TOO_MANY, 1), (CONFLICT, 2)], ids=["429", "409"])
 def test_each_change_is_refused_at_first_and_made_once_all_the_same(
-    stage: Stage, company: Company, front: Front, answer: Answer, times: int
+    stage: Stage, company: Replicas, front: Front, answer: Answer, times: int
 ) -> None:
     replica = company.replica(front.kubeconfig()).ready()
     box = stage.box
     with replica.client(company.issuer, f"refused-{answer.code}") as ann:
         front.refuse(times, answer)
-        made = answered(ann, "POST", "/v1/workspaces", 201, json={"class": box.name}, params=WAIT)
-        path, volume = f"/v1/workspaces/{made['id']}", stage.volume(made["id"])
-        assert (made["state"], stage.homes(made["id"])) == ("running", [volume])
+        created = answered(ann, "POST", "/v1/workspaces", 201, json={"class": box.name}, params=WAIT)
+        path, volume = f"/v1/workspaces/{created['id']}", stage.volume(created["id"])
+        assert (created["state"], stage.homes(created["id"])) == ("running", [volume])
         answered(ann, "PATCH", path, 200, json={"labels": {"a": "b"}})
         answered(ann, "PUT", f"{path}/leases/agent", 200, json={"mode": "rw"})
         answered(ann, "DELETE", f"{path}/leases/agent", 200)
@@ -114,8 +116,8 @@ def test_each_change_is_refused_at_first_and_made_once_all_the_same(
         # Brought back by threads, whose client does not try again by itself.
         answered(ann, "POST", f"{path}/resume", 200, 201, 202, params=WAIT)
         assert becomes(ann, path, "running")
-        assert (stage.volume(made["id"]), stage.homes(made["id"])) == (volume, [volume])
-        assert [one["metadata"]["name"] for one in box.all("sandboxclaims")].count(made["id"]) == 1
+        assert (stage.volume(created["id"]), stage.homes(created["id"])) == (volume, [volume])
+        assert [workspace["metadata"]["name"] for workspace in box.all("sandboxclaims")].count(created["id"]) == 1
         assert (stage.document(volume) or {})["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
         answered(ann, "DELETE", path, 202)
         assert becomes(ann, path, "deleted")
@@ -125,34 +127,34 @@ def test_each_change_is_refused_at_first_and_made_once_all_the_same(
 
 
 def test_a_replica_whose_machine_has_another_time_than_the_server_writes_the_servers(
-    stage: Stage, company: Company, front: Front
+    stage: Stage, company: Replicas, front: Front
 ) -> None:
     front.off = timedelta(days=60)
     replica = company.replica(front.kubeconfig()).ready()
-    told = datetime.now(UTC) + front.off
+    server_time = datetime.now(UTC) + front.off
     with replica.client(company.issuer, "timed") as ann:
-        made = answered(ann, "POST", "/v1/workspaces", 201, json={"class": stage.box.name}, params=WAIT)["id"]
-        leased = answered(ann, "PUT", f"/v1/workspaces/{made}/leases/agent", 200, json={"mode": "rw", "seconds": 600})
-        assert near(leased["leases"][0]["until"], told + timedelta(minutes=10))
-        assert near(section((stage.claim(made) or {})["metadata"], "annotations")[LAST_ACTIVE], told)
-        volume = stage.volume(made)
-        answered(ann, "DELETE", f"/v1/workspaces/{made}", 202)
-        kept = stage.api.find(VOLUMES, volume) or {}
-        assert near(section(kept["metadata"], "annotations")[DELETED_AT], told)
-        assert becomes(ann, f"/v1/workspaces/{made}", "deleted")
+        id_ = answered(ann, "POST", "/v1/workspaces", 201, json={"class": stage.box.name}, params=WAIT)["id"]
+        leased = answered(ann, "PUT", f"/v1/workspaces/{id_}/leases/agent", 200, json={"mode": "rw", "seconds": 600})
+        assert near(leased["leases"][0]["until"], server_time + timedelta(minutes=10))
+        assert near(section((stage.claim(id_) or {})["metadata"], "annotations")[LAST_ACTIVE], server_time)
+        volume = stage.volume(id_)
+        answered(ann, "DELETE", f"/v1/workspaces/{id_}", 202)
+        volume_document = stage.api.find(VOLUMES, volume) or {}
+        assert near(section(volume_document["metadata"], "annotations")[DELETED_AT], server_time)
+        assert becomes(ann, f"/v1/workspaces/{id_}", "deleted")
         # Whoever comes back is seen to by the same time.
-        answered(ann, "POST", f"/v1/workspaces/{made}/resume", 200, 202, params=WAIT)
-        assert near(section((stage.claim(made) or {})["metadata"], "annotations")[LAST_ACTIVE], told)
+        answered(ann, "POST", f"/v1/workspaces/{id_}/resume", 200, 202, params=WAIT)
+        assert near(section((stage.claim(id_) or {})["metadata"], "annotations")[LAST_ACTIVE], server_time)
     replica.close()
 
 
-def near(text: str, wanted: datetime) -> bool:
+def near(text: str, expected: datetime) -> bool:
     found = parse_timestamp(text)
-    return found is not None and abs(found - wanted) < timedelta(minutes=PATIENCE / 60 + 1)
+    return found is not None and abs(found - expected) < timedelta(minutes=PATIENCE / 60 + 1)
 
 
 def test_a_table_that_is_throttled_loses_no_row_and_keeps_nobody_waiting_for_it(
-    stage: Stage, company: Company, ledger: Ledger, world: World
+    stage: Stage, company: Replicas, ledger: Ledger, world: World
 ) -> None:
     table = Front.of_table(world.environment["AWS_ENDPOINT_URL"], "PutItem", "Query", "GetItem", "BatchGetItem")
     throttled = Ledger(
@@ -167,8 +169,8 @@ def test_a_table_that_is_throttled_loses_no_row_and_keeps_nobody_waiting_for_it(
     )
     replica = company.replica(aws=table.url).ready()
     with replica.client(company.issuer, "throttled") as ann:
-        made = answered(ann, "POST", "/v1/workspaces", 201, json={"class": stage.box.name}, params=WAIT)
-        owner, claim = made["owner"], (stage.claim(made["id"]) or {})["metadata"]["uid"]
+        created = answered(ann, "POST", "/v1/workspaces", 201, json={"class": stage.box.name}, params=WAIT)
+        owner, claim = created["owner"], (stage.claim(created["id"]) or {})["metadata"]["uid"]
         recorder = LedgerRecorder(stage.api.api, throttled, Meter())
         # More than anybody tries: the pass is given up, and there is nothing of it or what there should be.
         table.refuse(100, THROTTLED)
@@ -182,8 +184,8 @@ def test_a_table_that_is_throttled_loses_no_row_and_keeps_nobody_waiting_for_it(
         assert table.refusals > 3
         # Whoever takes one away is not kept waiting for good, and not refused.
         table.refuse(100, THROTTLED)
-        answered(ann, "DELETE", f"/v1/workspaces/{made['id']}", 202)
-        assert becomes(ann, f"/v1/workspaces/{made['id']}", "deleted")
+        answered(ann, "DELETE", f"/v1/workspaces/{created['id']}", 202)
+        assert becomes(ann, f"/v1/workspaces/{created['id']}", "deleted")
         table.refuse(0, THROTTLED)
         run(LedgerRecorder(stage.api.api, ledger, Meter()).record_all)
         assert once(ledger, owner, claim)
@@ -192,14 +194,14 @@ def test_a_table_that_is_throttled_loses_no_row_and_keeps_nobody_waiting_for_it(
 
 
 def once(ledger: Ledger, owner: str, claim: str) -> bool:
-    """Whether a claim has rows, one behind the other."""
+    """Return whether a claim has rows, one behind the other."""
     day, now = timedelta(days=1), datetime.now(UTC)
     rows = [row for row in ledger.of_owner(owner, now - day, now + day) if row.claim == claim]
     return bool(rows) and all(earlier.ended == later.began for earlier, later in pairwise(rows))
 
 
 def test_while_the_api_server_is_gone_everybody_is_told_to_ask_again_and_nothing_is_lost(
-    stage: Stage, company: Company, world: World, tmp_path: Path
+    stage: Stage, company: Replicas, world: World, tmp_path: Path
 ) -> None:
     box = stage.box
     with gate(world.plane.kubeconfig(), tmp_path) as (way, kubeconfig):
@@ -212,35 +214,35 @@ def test_while_the_api_server_is_gone_everybody_is_told_to_ask_again_and_nothing
         homes = {name: stage.volume(name) for name in (runs, sleeps)}
         uids = {name: (stage.claim(name) or {})["metadata"]["uid"] for name in (runs, sleeps)}
         create: Object = {"json": {"class": box.name}, "params": {"wait": 1}}
-        asked: list[tuple[str, str, str, Object]] = [
+        requests: list[tuple[str, str, str, Object]] = [
             ("new", "POST", "/v1/workspaces", create),
             ("awake", "GET", f"/v1/workspaces/{runs}", {}),
             ("awake", "POST", f"/v1/workspaces/{runs}/suspend", {}),
             ("asleep", "POST", f"/v1/workspaces/{sleeps}/resume", {"params": {"wait": 1}}),
             ("asleep", "DELETE", f"/v1/workspaces/{sleeps}", {}),
         ]
-        told: list[httpx2.Response] = []
+        responses: list[httpx2.Response] = []
         way.shut()
         until_ = time.monotonic() + GONE_SECONDS
 
-        def ask(owner: str, method: str, path: str, more: Object) -> None:
+        def repeat(owner: str, method: str, path: str, more: Object) -> None:
             with replica.client(company.issuer, owner, PATIENCE) as client:
                 while time.monotonic() < until_:
-                    told.append(client.request(method, path, **more))
+                    responses.append(client.request(method, path, **more))
 
-        callers = [threading.Thread(target=ask, args=row) for row in asked]
-        for one in callers:
-            one.start()
+        callers = [threading.Thread(target=repeat, args=row) for row in requests]
+        for caller in callers:
+            caller.start()
         with replica.client(company.issuer, "awake") as client:
             # What is known is told still, and nobody has a reason to end the process.
-            assert [one["id"] for one in answered(client, "GET", "/v1/workspaces", 200)["items"]] == [runs]
+            assert [item["id"] for item in answered(client, "GET", "/v1/workspaces", 200)["items"]] == [runs]
             assert client.get("/healthz").status_code == 200
-        for one in callers:
-            one.join(GONE_SECONDS + PATIENCE)
-        assert not any(one.is_alive() for one in callers)
-        assert len(told) >= len(asked)
-        assert {answer.status_code for answer in told} == {503}, {answer.text for answer in told}
-        for answer in told:
+        for caller in callers:
+            caller.join(GONE_SECONDS + PATIENCE)
+        assert not any(caller.is_alive() for caller in callers)
+        assert len(responses) >= len(requests)
+        assert {answer.status_code for answer in responses} == {503}, {answer.text for answer in responses}
+        for answer in responses:
             assert answer.json()["type"].endswith(":unavailable")
             assert int(answer.headers["Retry-After"]) > 0
         # Nothing of it was done.
@@ -249,8 +251,8 @@ def test_while_the_api_server_is_gone_everybody_is_told_to_ask_again_and_nothing
         way.open()
 
         with replica.client(company.issuer, "new") as new:
-            made = answered(new, "POST", "/v1/workspaces", 201, json={"class": box.name}, params=WAIT)
-            assert [one["metadata"]["name"] for one in box.all("sandboxclaims")].count(made["id"]) == 1
+            created = answered(new, "POST", "/v1/workspaces", 201, json={"class": box.name}, params=WAIT)
+            assert [workspace["metadata"]["name"] for workspace in box.all("sandboxclaims")].count(created["id"]) == 1
         with replica.client(company.issuer, "awake") as awake, replica.client(company.issuer, "asleep") as asleep:
             answered(awake, "POST", f"/v1/workspaces/{runs}/suspend", 200)
             assert becomes(awake, f"/v1/workspaces/{runs}", "suspended")
@@ -258,7 +260,9 @@ def test_while_the_api_server_is_gone_everybody_is_told_to_ask_again_and_nothing
             assert becomes(asleep, f"/v1/workspaces/{sleeps}", "running")
             assert {name: stage.volume(name) for name in (runs, sleeps)} == homes
             # What lists are told from is in step again.
-            assert until(lambda: [one["state"] for one in listed(awake)] == ["suspended"], PATIENCE, every=0.2)
+            assert until(
+                lambda: [workspace["state"] for workspace in listed(awake)] == ["suspended"], PATIENCE, every=0.2
+            )
         assert not replica.dead
         replica.close()
 

@@ -26,7 +26,7 @@ from tests.live.service.blocking import run
 from tests.live.service.conftest import EXTENSIONS, IMAGES, Box
 from tests.live.service.stage import OWNER, Stage
 
-KEPT = timedelta(days=30)
+RETENTION = timedelta(days=30)
 TASK = "crawl"
 
 
@@ -36,13 +36,13 @@ def stage(box: Box, world: World) -> Iterator[Stage]:
     box.size, box.storage, box.most = 0, "shared", 4
     box.deploy(IMAGES[0])
     assert until(lambda: box.get("resourcequotas", "sandbox", "/api/v1").get("status", {}).get("hard"), PATIENCE)
-    made = Stage(box, world)
-    yield made
-    run(delete_swarm, box.cluster, box.space, TASK, KEPT)
-    made.clear()
+    stage_ = Stage(box, world)
+    yield stage_
+    run(delete_swarm, box.cluster, box.space, TASK, RETENTION)
+    stage_.clear()
 
 
-def asked(box: Box, task: str = TASK, count: int = 3) -> Swarm:
+def swarm_of(box: Box, task: str = TASK, count: int = 3) -> Swarm:
     plan = box.plan(IMAGES[0])
     return swarm(plan, releases_of(plan)[0], task, count, owner=OWNER)
 
@@ -50,12 +50,12 @@ def asked(box: Box, task: str = TASK, count: int = 3) -> Swarm:
 def test_a_swarm_comes_up_whole_shares_a_volume_and_goes(stage: Stage) -> None:
     box = stage.box
     (own,) = [row["metadata"]["name"] for row in box.all("sandboxtemplates")]
-    sandboxes = run(create_swarm, box.cluster, asked(box), timeout=PATIENCE)
+    sandboxes = run(create_swarm, box.cluster, swarm_of(box), timeout=PATIENCE)
     assert list(sandboxes) == ["crawl-0", "crawl-1", "crawl-2"]
     pods = [box.get("pods", name, "/api/v1") for name in sandboxes.values()]
     volumes = [mounted(pod) for pod in pods]
-    assert {one["shared"] for one in volumes} == {"shared-crawl"}
-    assert len({one["home"] for one in volumes}) == 3
+    assert {volume["shared"] for volume in volumes} == {"shared-crawl"}
+    assert len({volume["home"] for volume in volumes}) == 3
     assert {pod["metadata"]["labels"]["sandbox.users.io/task"] for pod in pods} == {"crawl"}
     handles = {
         row["spec"]["csi"]["volumeHandle"]
@@ -65,9 +65,9 @@ def test_a_swarm_comes_up_whole_shares_a_volume_and_goes(stage: Stage) -> None:
     assert len(handles) == 4
 
     with pytest.raises(SwarmError, match=r"no room for 3 more: .*pods: 3 needed, 1 of"):
-        run(create_swarm, box.cluster, asked(box, "more"), timeout=1)
+        run(create_swarm, box.cluster, swarm_of(box, "more"), timeout=1)
     assert len(box.all("sandboxclaims")) == 3
-    run(delete_swarm, box.cluster, box.space, TASK, KEPT)
+    run(delete_swarm, box.cluster, box.space, TASK, RETENTION)
     assert until(lambda: not box.all("persistentvolumeclaims", "/api/v1"), PATIENCE)
     assert box.all("sandboxclaims") == []
     # What is left is the class's own.
@@ -76,13 +76,13 @@ def test_a_swarm_comes_up_whole_shares_a_volume_and_goes(stage: Stage) -> None:
 
 def test_deleted_and_created_again_it_has_the_data_that_was_kept(stage: Stage) -> None:
     box = stage.box
-    run(create_swarm, box.cluster, asked(box), timeout=PATIENCE)
+    run(create_swarm, box.cluster, swarm_of(box), timeout=PATIENCE)
     before = volumes_of(stage)
     assert len({*before.values()}) == 4
-    run(delete_swarm, box.cluster, box.space, TASK, KEPT)
+    run(delete_swarm, box.cluster, box.space, TASK, RETENTION)
     # At once, and before any pass.
     assert dated(stage) == {*before.values()}
-    run(create_swarm, box.cluster, asked(box), timeout=PATIENCE)
+    run(create_swarm, box.cluster, swarm_of(box), timeout=PATIENCE)
     assert (volumes_of(stage), dated(stage)) == (before, set())
     for name in ("crawl-0", "crawl-1", "crawl-2"):
         assert mounted(box.get("pods", name, "/api/v1"))["shared"] == "shared-crawl"
@@ -90,48 +90,48 @@ def test_deleted_and_created_again_it_has_the_data_that_was_kept(stage: Stage) -
         context = stage.context(later)
         assert run(apply_retention, context, always).failures == ()
         assert run(maintain_slots, context, always).failures == ()
-        assert not stage.counted.found["slots"].keys() & {"workspace-off-its-home", "volume-claim-without-swarm"}
+        assert not stage.metrics.found["slots"].keys() & {"workspace-off-its-home", "volume-claim-without-swarm"}
     assert len(box.all("sandboxclaims")) == 3
     assert volumes_of(stage) == before
 
 
 def test_a_member_that_is_resumed_alone_mounts_what_was_kept_of_its_task(stage: Stage) -> None:
     box = stage.box
-    run(create_swarm, box.cluster, asked(box), timeout=PATIENCE)
+    run(create_swarm, box.cluster, swarm_of(box), timeout=PATIENCE)
     before = volumes_of(stage)
     for whole in (True, False):
         if whole:
-            stage.let_go("crawl-1")
+            stage.delete("crawl-1")
         else:
-            run(delete_swarm, box.cluster, box.space, TASK, KEPT)
+            run(delete_swarm, box.cluster, box.space, TASK, RETENTION)
         assert until(lambda: came_back(stage, "crawl-1"), PATIENCE, every=0.5)
         where = f"{EXTENSIONS}/namespaces/{box.space}/sandboxclaims/crawl-1"
         assert becomes_ready(box.client, where), box.client.get(where)
         assert mounted(box.get("pods", "crawl-1", "/api/v1"))["shared"] == "shared-crawl"
         assert {volumes_of(stage, 2)[key] for key in ("crawl-1", "shared")} == {before["crawl-1"], before["shared"]}
         assert not dated(stage) & {before["crawl-1"], before["shared"]}
-    run(create_swarm, box.cluster, asked(box), timeout=PATIENCE)
+    run(create_swarm, box.cluster, swarm_of(box), timeout=PATIENCE)
     assert (volumes_of(stage), dated(stage)) == (before, set())
 
 
 @pytest.mark.parametrize("action", ["end-swarm", "swarm"])
 def test_killed_while_it_is_deleted_or_returns(stage: Stage, action: str) -> None:
-    box, two = stage.box, asked(stage.box, count=2)
+    box, two = stage.box, swarm_of(stage.box, count=2)
     run(create_swarm, box.cluster, two, timeout=PATIENCE)
     before = volumes_of(stage, 2)
-    more = [] if action == "end-swarm" else [json.dumps(box.said(IMAGES[0])), "2"]
+    more = [] if action == "end-swarm" else [json.dumps(box.class_settings(IMAGES[0])), "2"]
     # Each step of it is killed in tests/fast; here every third, by `kill -9`.
     step, killed = 1, True
     while killed:
         if action == "swarm":
-            run(delete_swarm, box.cluster, box.space, TASK, KEPT)
+            run(delete_swarm, box.cluster, box.space, TASK, RETENTION)
         killed = stage.kill(action, TASK, step, *more)
         assert (
             run(apply_retention, stage.context(), always).failures,
             run(maintain_slots, stage.context(), always).failures,
         ) == ((), ())
         if action == "end-swarm":
-            run(delete_swarm, box.cluster, box.space, TASK, KEPT)
+            run(delete_swarm, box.cluster, box.space, TASK, RETENTION)
             assert dated(stage) == {*before.values()}
         assert until(lambda: whole(stage, two), PATIENCE)
         assert (volumes_of(stage, 2), dated(stage)) == (before, set())
@@ -140,7 +140,7 @@ def test_killed_while_it_is_deleted_or_returns(stage: Stage, action: str) -> Non
 
 
 def whole(stage: Stage, of: Swarm) -> bool:
-    """Whether it is there, by asking again for as long as an earlier one is on its way out."""
+    """Return whether it is there, by asking again for as long as an earlier one is on its way out."""
     try:
         return len(run(create_swarm, stage.box.cluster, of, timeout=PATIENCE)) == len(of.claims)
     except SwarmError as error:
@@ -165,10 +165,10 @@ def volumes_of(stage: Stage, count: int = 3) -> dict[str, str]:
 def dated(stage: Stage) -> set[str]:
     """The volumes that say that they were deleted."""
     rows = stage.api.list(VOLUMES, labels={USER_LABEL: OWNER})
-    return {one["metadata"]["name"] for one in rows if DELETED_AT in section(one["metadata"], "annotations")}
+    return {row["metadata"]["name"] for row in rows if DELETED_AT in section(row["metadata"], "annotations")}
 
 
 def mounted(pod: dict[str, Any]) -> dict[str, str]:
     """The claims that a pod mounts, by volume."""
-    claims = [one for one in pod["spec"]["volumes"] if "persistentVolumeClaim" in one]
-    return {one["name"]: one["persistentVolumeClaim"]["claimName"] for one in claims}
+    claims = [volume for volume in pod["spec"]["volumes"] if "persistentVolumeClaim" in volume]
+    return {claim["name"]: claim["persistentVolumeClaim"]["claimName"] for claim in claims}

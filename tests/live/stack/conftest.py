@@ -14,5 +14,5 @@ from agentenv.rehearsal.tools.progress import terminal_progress
 @pytest.fixture(scope="session")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """The engine's tools, the simulated cloud, and a control plane that its clusters are."""
-    with stage(terminal_progress(), under=tmp_path_factory.mktemp("runs"), cluster=ClusterOptions()) as one:
-        yield one
+    with stage(terminal_progress(), under=tmp_path_factory.mktemp("runs"), cluster=ClusterOptions()) as running:
+        yield running

@@ -26,8 +26,8 @@ def stopped(engine: Engine, verb: str, at: str, number: signal.Signals) -> Outco
             sent.append(_engine_of(engine).pid)
             os.kill(sent[0], number)
 
-    written = {**engine.environment, "PULUMI_SKIP_CHECKPOINTS": "false"}
-    listening = dataclasses.replace(engine, environment=written, on_step=listen)
+    environment = {**engine.environment, "PULUMI_SKIP_CHECKPOINTS": "false"}
+    listening = dataclasses.replace(engine, environment=environment, on_step=listen)
     outcome = listening.operate(verb, "--yes", "--skip-preview", check=False)
     assert sent, f"no {at} was done:\n{outcome.output}"
     return outcome

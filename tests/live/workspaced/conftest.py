@@ -70,7 +70,7 @@ def free_port() -> int:
 def wait_until_healthy(url: str, *processes: subprocess.Popen[bytes]) -> None:
     deadline = time.monotonic() + TIMEOUT
     while True:
-        assert all(one.poll() is None for one in processes), "a program ended at its start"
+        assert all(process.poll() is None for process in processes), "a program ended at its start"
         try:
             answer = urllib3.request("GET", url, timeout=TIMEOUT, retries=False)
         except urllib3.exceptions.HTTPError:
@@ -111,11 +111,11 @@ def sandbox(programs: Programs, tmp_path: Path) -> Iterator[Sandbox]:
         control = (str(programs.dev), "token", "--scope", "control", str(keys))
         yield Sandbox(f"http://{outer}", home, program, control, f"http://{inner}")
     finally:
-        for one in (gateway, program):
-            one.terminate()
-        for one in (gateway, program):
+        for process in (gateway, program):
+            process.terminate()
+        for process in (gateway, program):
             try:
-                one.wait(TIMEOUT)
+                process.wait(TIMEOUT)
             except subprocess.TimeoutExpired:
-                one.kill()
-                one.wait()
+                process.kill()
+                process.wait()

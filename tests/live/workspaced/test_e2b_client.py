@@ -55,7 +55,7 @@ def test_programs_of_the_home_are_in_the_path_of_login_shells(client: Client) ->
 
 def test_a_background_command_outlives_its_caller(client: Client) -> None:
     handle = client.commands.run("echo first; while [ ! -e go ]; do sleep 0.05; done; echo second", background=True)
-    assert [one.pid for one in client.commands.list()] == [handle.pid]
+    assert [process.pid for process in client.commands.list()] == [handle.pid]
     handle.disconnect()
     client.files.write("go", "")
     assert client.commands.connect(handle.pid).wait().stdout == "first\nsecond\n"
@@ -105,8 +105,8 @@ def test_errors_have_the_types_of_the_client(client: Client) -> None:
 def test_files_are_written_and_read(client: Client, sandbox: Sandbox) -> None:
     assert client.files.write("new/a.txt", "text").path == str(sandbox.home / "new/a.txt")
     assert client.files.read("new/a.txt") == client.files.read("new/a.txt", gzip=True) == "text"
-    written = client.files.write_files([{"path": "b", "data": "1"}, {"path": "c/d", "data": b"2"}])
-    assert [one.name for one in written] == ["b", "d"]
+    entries = client.files.write_files([{"path": "b", "data": "1"}, {"path": "c/d", "data": b"2"}])
+    assert [entry.name for entry in entries] == ["b", "d"]
     data = bytes(range(256)) * 20_000
     client.files.write("streamed", io.BytesIO(data))
     client.files.write("packed", data, gzip=True)
@@ -118,7 +118,7 @@ def test_folders(client: Client) -> None:
     assert client.files.make_dir("a/b")
     assert not client.files.make_dir("a/b")
     client.files.write("a/b/c", "x")
-    assert [one.path.rsplit("/", 2)[-1] for one in client.files.list("a", depth=2)] == ["b", "c"]
+    assert [entry.path.rsplit("/", 2)[-1] for entry in client.files.list("a", depth=2)] == ["b", "c"]
     info = client.files.get_info("a/b/c")
     assert (info.size, info.mode & 0o777, info.permissions[:4]) == (1, 0o644, "-rw-")
     assert client.files.rename("a/b/c", "moved/c").path.endswith("/moved/c")

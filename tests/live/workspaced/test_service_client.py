@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 import urllib3
 
-from agentenv.service.workspaced.client import TOKEN_HEADER, PodAddress, WorkspacedClient, WorkspacedError
+from agentenv.service.workspaced.client import TOKEN_HEADER, WorkspacedClient, WorkspacedError
 from agentenv.service.workspaced.keys import SigningKey, jwks, new_key
 from agentenv.service.workspaced.tokens import sign_token
+from agentenv.service.workspaces.backend_protocol import Endpoint
 from tests.live.workspaced.conftest import TIMEOUT, Programs, free_port, wait_until_healthy
 
 POD = "0b0a7c2e-5a6e-4d2e-9b0c-6f3c2a1d9e84"
@@ -28,7 +29,7 @@ CLAIM = "claim-1"
 class Running:
     """A sandbox that was started before the keys were published."""
 
-    pod: PodAddress
+    pod: Endpoint
     keys: Path
     busy: Path
 
@@ -41,7 +42,9 @@ class Running:
     def code(self, token: str, path: str = "/status") -> int:
         """Return the status code that a token gets."""
         headers = {TOKEN_HEADER: token}
-        return urllib3.request("GET", f"{self.pod.url}{path}", headers=headers, timeout=TIMEOUT, retries=False).status
+        return urllib3.request(
+            "GET", f"http://{self.pod.destination}{path}", headers=headers, timeout=TIMEOUT, retries=False
+        ).status
 
 
 @pytest.fixture
@@ -55,7 +58,7 @@ def running(programs: Programs, tmp_path: Path) -> Iterator[Running]:
     program = subprocess.Popen([programs.workspaced, "run", *options], env={**os.environ, "WORKSPACED_GRACE": "2s"})
     try:
         wait_until_healthy(f"http://{address}/health", program)
-        yield Running(PodAddress(POD, "127.0.0.1", port), keys, tmp_path / "b")
+        yield Running(Endpoint(POD, "", "127.0.0.1", port), keys, tmp_path / "b")
     finally:
         program.terminate()
         program.wait(TIMEOUT)
@@ -160,4 +163,4 @@ def test_the_tokens_of_an_ended_session_are_refused(running: Running) -> None:
 def test_a_program_that_took_over_the_port_is_an_error_and_no_status() -> None:
     signer = Signer(new_key(datetime.now(UTC)))
     with pytest.raises(WorkspacedError, match="does not answer"):
-        through(signer, lambda client: client.status(PodAddress(POD, "127.0.0.1", free_port())))
+        through(signer, lambda client: client.status(Endpoint(POD, "", "127.0.0.1", free_port())))

@@ -1,4 +1,4 @@
-"""What the cases are put together from: pods that are as hard as they can be, and what stands around them."""
+"""Parts of the cases: fully hardened pods, and the objects around them."""
 
 from typing import Any
 
@@ -103,7 +103,7 @@ def template(
     tier: str = "verified",
     parent: str | None = None,
 ) -> None:
-    """What a class's sandboxes are made from."""
+    """Return the template of a class's sandboxes."""
     more = {"sandbox.users.io/parent": parent} if parent else {}
     CustomResource(
         name,

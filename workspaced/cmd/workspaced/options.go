@@ -27,6 +27,10 @@ type options struct {
 	openHealth   bool
 	replay       int
 	maxProcesses int
+	workTree     string
+	workStore    string
+	workInterval time.Duration
+	workFlush    time.Duration
 	command      []string
 }
 
@@ -50,6 +54,10 @@ func parse(arguments []string) (options, error) {
 	set.BoolVar(&o.openHealth, "open-health", false, "answer /health without a token to every address, for probes")
 	set.IntVar(&o.replay, "replay-bytes", 64<<10, "output kept of each process for those who attach later")
 	set.IntVar(&o.maxProcesses, "max-processes", 1024, "processes started by callers that may run at once")
+	set.StringVar(&o.workTree, "work-tree", "", "a folder on a local disk that is kept in a store of the home")
+	set.StringVar(&o.workStore, "work-tree-store", "", "that store (default: in the home)")
+	set.DurationVar(&o.workInterval, "work-tree-interval", time.Minute, "time between two synchronisations of the work tree")
+	set.DurationVar(&o.workFlush, "work-tree-flush", time.Minute, "time for the last synchronisation, after every process ended")
 	set.VisitAll(func(one *flag.Flag) {
 		variable := account.Prefix + strings.ToUpper(strings.ReplaceAll(one.Name, "-", "_"))
 		if value, found := os.LookupEnv(variable); found {
@@ -84,6 +92,17 @@ func (o *options) complete() error {
 	}
 	if o.maxProcesses < 1 {
 		return fmt.Errorf("--max-processes %d: use 1 or more", o.maxProcesses)
+	}
+	if o.workTree != "" {
+		if o.workInterval < time.Second || o.workFlush < time.Second {
+			return errors.New("--work-tree-interval and --work-tree-flush: use a second or more")
+		}
+		if o.workStore == "" {
+			if o.home == "" || o.home == "/" {
+				return errors.New("--work-tree-store is needed without a home")
+			}
+			o.workStore = filepath.Join(o.home, ".local", "share", "workspaced", "work-tree")
+		}
 	}
 	if o.hostKey == "" && o.home != "" && o.home != "/" {
 		o.hostKey = filepath.Join(o.home, ".local", "state", "workspaced", "ssh_host_ed25519_key")

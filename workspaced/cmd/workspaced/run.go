@@ -28,6 +28,7 @@ import (
 	"workspaced/internal/server"
 	"workspaced/internal/sshd"
 	"workspaced/internal/token"
+	"workspaced/internal/worktree"
 )
 
 // run serves until the sandbox stops, and returns the exit code.
@@ -69,6 +70,10 @@ func run(arguments []string) (int, error) {
 	if err != nil {
 		return 2, err
 	}
+	work, err := openWorkTree(o)
+	if err != nil {
+		return 1, err
+	}
 	command := &command{}
 	stop := make(chan struct{})
 	s := server.New(server.Parts{
@@ -77,9 +82,13 @@ func run(arguments []string) (int, error) {
 		Metrics: metrics.NewReader("", accounts.Self().Home), Relay: relay.New(port),
 		SSH:     sshd.New(processes, accounts, hostKey, func(to int) bool { return to == port }),
 		Suspend: sync.OnceFunc(func() { close(stop) }), Command: command.state, OpenHealth: o.openHealth,
+		WorkTree: work,
 	})
 	ended := command.start(processes, accounts.Self(), o)
 	ctx, cancel := context.WithCancel(context.Background())
+	if work != nil {
+		go work.Run(ctx, o.workInterval)
+	}
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(ctx, o.listen) }()
 
@@ -93,6 +102,7 @@ func run(arguments []string) (int, error) {
 	if left := procs.StopAll(o.grace); left != nil {
 		slog.Error("stop", "error", left.Error())
 	}
+	flush(work, o.workFlush)
 	command.delivered()
 	cancel()
 	if err == nil {
@@ -125,6 +135,37 @@ func wait(o options, command *command, signals <-chan os.Signal, stop, ended <-c
 			return fmt.Errorf("serve: %w", err)
 		}
 	}
+}
+
+// openWorkTree opens the work tree, if the class has one, and fills it from its store:
+// nothing runs before that.
+func openWorkTree(o options) (*worktree.Tree, error) {
+	if o.workTree == "" {
+		return nil, nil
+	}
+	work, err := worktree.Open(o.workTree, o.workStore)
+	if err != nil {
+		return nil, fmt.Errorf("work tree: %w", err)
+	}
+	if err := work.Restore(context.Background()); err != nil {
+		return nil, fmt.Errorf("work tree: %w", err)
+	}
+	return work, nil
+}
+
+// flush brings the last changes of the work tree to its store.
+func flush(work *worktree.Tree, within time.Duration) {
+	if work == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	began := time.Now()
+	if err := work.Sync(ctx); err != nil {
+		slog.Error("work tree", "error", err.Error(), "synced_at", work.State().Synced)
+		return
+	}
+	slog.Info("work tree synchronised", "seconds", time.Since(began).Seconds())
 }
 
 // portOf returns this program's own port; 0 where it listens on a Unix socket.

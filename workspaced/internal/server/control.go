@@ -13,6 +13,7 @@ import (
 	"workspaced/internal/metrics"
 	"workspaced/internal/process"
 	"workspaced/internal/procs"
+	"workspaced/internal/worktree"
 )
 
 // CommandState is how the class's command is.
@@ -36,6 +37,7 @@ type Status struct {
 	Command    CommandState      `json:"command"`
 	CPUSeconds float64           `json:"cpu_seconds"`
 	Refused    map[string]uint64 `json:"refused"`
+	WorkTree   *worktree.State   `json:"work_tree,omitempty"`
 	activity.Report
 }
 
@@ -46,6 +48,10 @@ func (s *Server) status(w http.ResponseWriter, _ *http.Request) {
 		Refused: s.Gate.Refused(), Report: s.Activity.Report(),
 	}
 	status.Processes.Managed = len(s.Processes.List())
+	if s.WorkTree != nil {
+		state := s.WorkTree.State()
+		status.WorkTree = &state
+	}
 	status.Processes.Total = len(procs.Sandbox())
 	writeJSON(w, status)
 }

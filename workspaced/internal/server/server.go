@@ -23,6 +23,7 @@ import (
 	"workspaced/internal/sshd"
 	"workspaced/internal/token"
 	"workspaced/internal/watch"
+	"workspaced/internal/worktree"
 )
 
 // Parts are what the server serves.
@@ -40,6 +41,7 @@ type Parts struct {
 	SSH         *sshd.Server
 	Suspend     func() // begins to stop every process
 	Command     func() CommandState
+	WorkTree    *worktree.Tree // nil where the class has none
 	// OpenHealth admits /health without a token from every address, for probes of
 	// the kubelet; without it from the loopback addresses only.
 	OpenHealth bool

@@ -33,24 +33,40 @@ def as_sarif(report: Report, stack_file: str, *, waived: bool = True) -> dict[st
     ids = sorted({row.finding.rule for row in findings} | ({LOSS} if losses else set()))
     index = {rule: number for number, rule in enumerate(ids)}
     results = [_result(row, index) for row in findings] + [_loss(loss, index, stack_file) for loss in losses]
+    return _document(
+        "agentenv review", f"agentenv-review/{report.comparison.stack}/", _rules(ids, findings), results, report.failure
+    )
+
+
+def manifests_as_sarif(findings: Sequence[ReviewFinding]) -> dict[str, Any]:
+    """Return one run with a result for each finding of `agentenv policies check`."""
+    ids = sorted({row.finding.rule for row in findings})
+    index = {rule: number for number, rule in enumerate(ids)}
+    results = [_result(row, index) for row in findings]
+    return _document("agentenv policies check", "agentenv-policies-check/", _rules(ids, findings), results)
+
+
+def _document(
+    name: str, category: str, rules: list[dict[str, Any]], results: list[dict[str, Any]], failure: str | None = None
+) -> dict[str, Any]:
     return {
         "version": VERSION,
         "runs": [
             {
                 "tool": {
                     "driver": {
-                        "name": "agentenv review",
+                        "name": name,
                         "semanticVersion": version("agent-environment"),
-                        "rules": _rules(ids, findings),
+                        "rules": rules,
                     }
                 },
-                "automationDetails": {"id": f"agentenv-review/{report.comparison.stack}/"},
+                "automationDetails": {"id": category},
                 "columnKind": "utf16CodeUnits",
                 "invocations": [
                     {
-                        "executionSuccessful": not report.failure,
+                        "executionSuccessful": not failure,
                         "toolExecutionNotifications": [
-                            {"level": "error", "message": {"text": report.failure}} for _ in [0] if report.failure
+                            {"level": "error", "message": {"text": failure}} for _ in [0] if failure
                         ],
                     }
                 ],

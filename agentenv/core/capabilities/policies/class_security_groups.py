@@ -7,7 +7,7 @@ The nodes' security group represents the gateway and the workspace service, whic
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agentenv.core.capabilities.cluster_facts import ClusterFacts, class_pods
@@ -21,7 +21,6 @@ from agentenv.core.capabilities.from_settings import (
 )
 from agentenv.core.capabilities.grants import RefusedGrantError
 from agentenv.core.capabilities.policies.security_group import DEFAULT_QUOTA, Group, Platform, security_groups
-from agentenv.core.capabilities.policies.security_group_rules import GroupRule
 
 if TYPE_CHECKING:
     from agentenv.config.sections.classes import SandboxClass
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 
 # No class can have these names: they contain a character that class names do not allow.
 CLUSTER = ":cluster"
-STORAGE = ":storage"
 NODES = ":nodes"
 # Each class has ingress rules in the cluster security group, which also has rules of its own.
 CLUSTER_RULES = DEFAULT_QUOTA.rules - 10
@@ -80,30 +78,21 @@ def _groups(sandbox_class: SandboxClass, settings: Settings, cluster: ClusterFac
     members = {class_pods(other.name): other.name for other in settings.sandbox_classes if other.compute == "fargate"}
     if cluster.resolver.pods is not None:
         members[cluster.resolver.pods] = CLUSTER
-    # A seat on Fargate mounts its volume through its own interface. That rule is created with the mount targets' group,
-    # on both sides; it is counted here, because it uses quota of the first group.
-    seated = any(seat.class_ == sandbox_class.name for seat in settings.workspaces)
     ports = (
         (sandbox_class.probe.port,) if sandbox_class.probe is not None and sandbox_class.probe.port is not None else ()
     )
     platform = Platform(
         CLUSTER,
-        storage=STORAGE if seated else None,
         probe_ports=ports,
         daemon_callers=NODES if daemon_ingress(settings.daemon_of(sandbox_class)) else None,
     )
-    groups = security_groups(
+    return security_groups(
         certain_reach(egress_of(sandbox_class, cluster)),
         cluster,
         members,
         platform,
         ingress=granted_ingress(sandbox_class, settings),
     )
-    return tuple(replace(group, egress=tuple(_without_storage_rules(group))) for group in groups)
-
-
-def _without_storage_rules(group: Group) -> Iterator[GroupRule]:
-    return (rule for rule in group.egress if rule.group != STORAGE)
 
 
 def _count_cluster_rules(groups: tuple[Group, ...]) -> int:

@@ -45,17 +45,13 @@ class Platform:
     """The rules that every sandbox on Fargate needs, whatever its capabilities."""
 
     control_plane: str  # the group of the control plane's interfaces
-    storage: str | None = None  # the group of the mount targets, for classes with a volume
     probe_ports: tuple[int, ...] = ()
     # The group of the nodes, for classes with a daemon: the gateway and the service run there, in no group of their own
     daemon_callers: str | None = None
 
     def egress(self) -> tuple[GroupRule, ...]:
-        """Return the rules for its kubelet, which shares the sandbox's interface, and for its volume."""
-        rules = [GroupRule("tcp", (443, 443), group=self.control_plane, why="the kubelet of this sandbox")]
-        if self.storage is not None:
-            rules.append(GroupRule("tcp", (2049, 2049), group=self.storage, why="the volume of this sandbox"))
-        return tuple(rules)
+        """Return the rule for its kubelet, which shares the sandbox's interface."""
+        return (GroupRule("tcp", (443, 443), group=self.control_plane, why="the kubelet of this sandbox"),)
 
     def ingress(self) -> tuple[GroupRule, ...]:
         """Return the rules for logs and commands through the control plane, for probes, and for the daemon."""

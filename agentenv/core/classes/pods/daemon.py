@@ -16,6 +16,7 @@ from agentenv.core.capabilities.cluster_facts import CLASS_LABEL, DAEMON_PORT
 from agentenv.core.classes.names import namespace, owner_labels
 from agentenv.core.classes.pods.init_container import init_container
 from agentenv.core.classes.pods.resources import WORKSPACED_DISK
+from agentenv.core.classes.pods.work_tree import RESTORE_SECONDS, has_work_tree
 
 if TYPE_CHECKING:
     from agentenv.core.classes.plan import ClassPlan
@@ -119,7 +120,8 @@ def probes(plan: ClassPlan) -> Plain:
     if not runs_workspaced(plan):
         return {}
     handler = {"exec": {"command": [PROGRAM, "health"]}}
-    return {"startupProbe": {**handler, "periodSeconds": 1, "timeoutSeconds": 5, "failureThreshold": START_SECONDS}}
+    seconds = RESTORE_SECONDS if has_work_tree(plan) else START_SECONDS
+    return {"startupProbe": {**handler, "periodSeconds": 1, "timeoutSeconds": 5, "failureThreshold": seconds}}
 
 
 def keys_configmap(plan: ClassPlan) -> Plain | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
 from agentenv.core.capabilities.policies.network_policy import dns_settings
 from agentenv.core.classes.names import HOME, SANDBOX
-from agentenv.core.classes.pods import aws_identity, daemon
+from agentenv.core.classes.pods import aws_identity, daemon, work_tree
 from agentenv.core.classes.pods.environment import TEMPORARY
 from agentenv.core.classes.pods.environment import variables as environment_variables
 from agentenv.core.classes.pods.hardening import container_security, pod_security
@@ -42,12 +42,23 @@ def pod_spec(plan: ClassPlan, image: str, *, seat: bool = False) -> Plain:
         "enableServiceLinks": False,
         "securityContext": pod_security(plan.uid),
         **dns_settings(granted=any(grant.word == "dns" for grant in plan.settings.capabilities), cluster=plan.cluster),
-        "terminationGracePeriodSeconds": int(plan.settings.suspend_grace.total_seconds()) + STOP_SECONDS,
+        "terminationGracePeriodSeconds": _stop_seconds(plan),
         **_scheduling(plan),
         **_init_containers(plan, image, home, stored=seat or plan.slots),
         "containers": [_container(plan, image, home, stored=seat or plan.slots)],
-        "volumes": [*_scratch_volumes(plan, home, seat=seat), *daemon.volumes(plan), *aws_identity.volumes(plan)],
+        "volumes": [
+            *_scratch_volumes(plan, home, seat=seat),
+            *work_tree.volumes(plan),
+            *daemon.volumes(plan),
+            *aws_identity.volumes(plan),
+        ],
     }
+
+
+def _stop_seconds(plan: ClassPlan) -> int:
+    """Return how long a sandbox may take to stop: its processes, its work tree, and workspaced itself."""
+    flush = work_tree.FLUSH_SECONDS if work_tree.has_work_tree(plan) else 0
+    return int(plan.settings.suspend_grace.total_seconds()) + flush + STOP_SECONDS
 
 
 def home_path(plan: ClassPlan, *, seat: bool = False) -> str | None:
@@ -75,6 +86,7 @@ def _container(plan: ClassPlan, image: str, home: str | None, *, stored: bool) -
         **aws_identity.variables(plan),
         **declared,
         **daemon.variables(plan),
+        **work_tree.variables(plan),
     }
     return {
         "name": SANDBOX,
@@ -165,7 +177,7 @@ def _scratch_volumes(plan: ClassPlan, home: str | None, *, seat: bool) -> list[P
 
 def _mounts(plan: ClassPlan, home: str | None, *, stored: bool) -> list[Plain]:
     mounts = [{"name": _volume(path), "mountPath": path} for path in _scratch_paths(plan, home)]
-    mounts += [*daemon.mounts(plan), *aws_identity.mounts(plan)]
+    mounts += [*work_tree.mounts(plan), *daemon.mounts(plan), *aws_identity.mounts(plan)]
     if home is None:
         return mounts
     return [*mounts, home_mount(home) if stored else {"name": HOME, "mountPath": home}]

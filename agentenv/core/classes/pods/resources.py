@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from agentenv.core.classes.sizes import SMALL, sizes_of
 from agentenv.core.nodes.fargate_sizes import GIB, OVERHEAD, size_up
 from agentenv.core.nodes.tiers import GPU_TAINT
 from agentenv.core.values.quantities import Quantity, cores, size
 
 if TYPE_CHECKING:
+    from agentenv.config.sections.classes import SandboxClass, SizeName
     from agentenv.core.classes.plan import ClassPlan
 
 CPU, MEMORY, DISK, GPU = "cpu", "memory", "ephemeral-storage", GPU_TAINT
@@ -35,9 +37,9 @@ class ResourceRequirements:
         return {"requests": format_amounts(self.requests), "limits": format_amounts(self.limits)}
 
 
-def container_resources(plan: ClassPlan) -> ResourceRequirements:
-    """Return the resources of a sandbox's container."""
-    settings = plan.settings.resources
+def container_resources(plan: ClassPlan, size_name: SizeName = SMALL) -> ResourceRequirements:
+    """Return the resources of a sandbox's container in one of the sizes of its class."""
+    settings = sizes_of(plan.settings)[size_name]
     requests: Amounts = {CPU: settings.cpu.value, MEMORY: settings.memory.value, DISK: disk(plan)}
     if plan.on_fargate:
         whole = size_up(settings.cpu.value, settings.memory.value)
@@ -56,9 +58,9 @@ def container_resources(plan: ClassPlan) -> ResourceRequirements:
     return ResourceRequirements({**requests, **gpus}, {**most, **gpus})
 
 
-def pod_resources(plan: ClassPlan) -> ResourceRequirements:
+def pod_resources(plan: ClassPlan, size_name: SizeName = SMALL) -> ResourceRequirements:
     """Return the resources of a pod, as the scheduler and quotas count them. The gate never needs more."""
-    container, over = container_resources(plan), overhead(plan)
+    container, over = container_resources(plan, size_name), overhead(plan)
     return ResourceRequirements(_added(container.requests, over), _added(container.limits, over))
 
 
@@ -69,12 +71,17 @@ def overhead(plan: ClassPlan) -> Amounts:
 
 
 def disk(plan: ClassPlan) -> Decimal:
-    """Return the ephemeral storage of a sandbox: its own, that of workspaced, and that of a scratch home."""
-    storage = plan.settings.storage
+    """Return the ephemeral storage of a sandbox: its own, that of local folders, and that of workspaced."""
+    return local_disk(plan.settings) + (WORKSPACED_DISK.value if plan.daemon == "workspaced" else 0)
+
+
+def local_disk(sandbox_class: SandboxClass) -> Decimal:
+    """Return the disk for the files of a sandbox: its ephemeral storage, a scratch home and a local work tree."""
+    storage, work_tree = sandbox_class.storage, sandbox_class.work_tree
     return (
-        plan.settings.resources.ephemeral.value
-        + (WORKSPACED_DISK.value if plan.daemon == "workspaced" else 0)
+        sandbox_class.resources.ephemeral.value
         + (storage.size.value if storage.kind == "scratch" else 0)
+        + (work_tree.size.value if work_tree.kind == "local" else 0)
     )
 
 

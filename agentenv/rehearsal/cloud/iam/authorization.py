@@ -15,10 +15,12 @@ from moto.core.utils import utcnow
 
 from agentenv.core.iam import evaluation
 from agentenv.core.iam.evaluation import request_keys
+from agentenv.core.iam.principals import SPOT_ROLE
 from agentenv.rehearsal.cloud.iam import role_sessions
 from agentenv.rehearsal.cloud.responses import AwsError
 
 if TYPE_CHECKING:
+    from agentenv.rehearsal.cloud.moto_backend import MotoBackend
     from agentenv.rehearsal.cloud.request_context import RequestContext
 
 
@@ -44,8 +46,7 @@ def check_authorization(context: RequestContext) -> None:
     if needs is None:
         return
     role = role_sessions.role_of(context, session_record["role"])
-    own = [] if role is None else [*role.policies.values(), *map(_text, role.managed_policies.values())]
-    bounds = _permissions_boundary(context, role)
+    own, bounds = role_texts(role), boundary_texts(context.moto, role)
     for need in needs(context):
         tags = {f"aws:PrincipalTag/{key}": value for key, value in session_record["tags"].items()}
         condition_context = request_keys(**{**tags, "aws:PrincipalArn": session_record["role"], **need.request_keys})
@@ -55,11 +56,16 @@ def check_authorization(context: RequestContext) -> None:
             raise AwsError("AccessDeniedException" if is_json else "AccessDenied", text, 403)
 
 
-def _permissions_boundary(context: RequestContext, role: Any) -> list[list[str]]:
+def role_texts(role: Any) -> list[str]:
+    """Return the policies of a role, as JSON; none without a role."""
+    return [] if role is None else [*role.policies.values(), *map(_text, role.managed_policies.values())]
+
+
+def boundary_texts(moto: MotoBackend, role: Any) -> list[list[str]]:
     """Return the permissions boundary's document alone: every call must be allowed by it too."""
     if role is None or not role.permissions_boundary_arn:
         return []
-    policy = context.backend("iam").managed_policies.get(role.permissions_boundary_arn)
+    policy = moto.backend("iam", role.account_id, "aws").managed_policies.get(role.permissions_boundary_arn)
     return [[_text(policy)] if policy is not None else []]
 
 
@@ -126,6 +132,12 @@ def _tags_of(context: RequestContext, point: str) -> dict[str, str]:
     return {f"aws:ResourceTag/{tag['Key']}": tag["Value"] for tag in tags}
 
 
+def _linked_role_needs(context: RequestContext) -> Iterator[Need]:
+    service = context.parameters["AWSServiceName"]
+    role = f"arn:aws:iam::{context.account}:role/aws-service-role/{service}/{SPOT_ROLE}"
+    yield Need("iam:CreateServiceLinkedRole", role, {"iam:AWSServiceName": service})
+
+
 def _assume_role_needs(context: RequestContext) -> Iterator[Need]:
     tags = {tag["Key"]: tag["Value"] for tag in context.parameters.get("Tags", [])}
     brought = {f"aws:RequestTag/{key}": value for key, value in tags.items()} | {"aws:TagKeys": sorted(tags)}
@@ -157,5 +169,6 @@ _NEEDS_BY_OPERATION: Mapping[tuple[str, str], Callable[[RequestContext], Iterato
     ("dynamodb", "Query"): _table_needs,
     ("dynamodb", "Scan"): _table_needs,
     ("dynamodb", "UpdateItem"): _table_needs,
+    ("iam", "CreateServiceLinkedRole"): _linked_role_needs,
     ("sts", "AssumeRole"): _assume_role_needs,
 }

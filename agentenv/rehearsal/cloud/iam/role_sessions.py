@@ -14,8 +14,9 @@ from agentenv.rehearsal.cloud.rows.eks_common import PRINCIPAL
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from agentenv.rehearsal.cloud.moto_backend import MotoBackend
     from agentenv.rehearsal.cloud.request_context import RequestContext
-    from agentenv.rehearsal.cloud.store import Record
+    from agentenv.rehearsal.cloud.store import Record, Store
 
 _KIND: Final = "_sts.sessions"
 _INVALID_CHARACTERS: Final = re.compile(r"[^\w+=,.@-]")
@@ -24,10 +25,15 @@ LONGEST_NAME: Final = 64
 
 def role_of(context: RequestContext, arn: str) -> Any:
     """Return moto's role of that ARN, in any account, or None."""
+    return role_by_arn(context.moto, arn)
+
+
+def role_by_arn(moto: MotoBackend, arn: str) -> Any:
+    """Return the same from moto's state."""
     match = PRINCIPAL.fullmatch(arn)
     if match is None or match["kind"] != "role":
         return None
-    roles = context.moto.backend("iam", match["account"], "aws").roles.values()
+    roles = moto.backend("iam", match["account"], "aws").roles.values()
     return next((role for role in roles if role.arn == arn), None)
 
 
@@ -48,7 +54,7 @@ def open_session(
         duration=seconds,
         external_id="",
     )
-    _records(context)[session.access_key_id] = {"role": role.arn, "tags": dict(tags or {}), "session": session}
+    _records(context.store)[session.access_key_id] = {"role": role.arn, "tags": dict(tags or {}), "session": session}
     return session
 
 
@@ -67,7 +73,12 @@ def session_response(session: Any) -> Record:
 
 def session_of(context: RequestContext) -> Record | None:
     """Return the pod's session of a call; None for every other caller."""
-    return _records(context).get(context.call.key)
+    return session_of_key(context.store, context.call.key)
+
+
+def session_of_key(store: Store, access_key: str) -> Record | None:
+    """Return the pod's session with an access key; None if there is none."""
+    return _records(store).get(access_key)
 
 
 def session_name(*parts: str) -> str:
@@ -75,5 +86,5 @@ def session_name(*parts: str) -> str:
     return _INVALID_CHARACTERS.sub("-", "-".join(parts))[:LONGEST_NAME]
 
 
-def _records(context: RequestContext) -> dict[str, Record]:
-    return context.store.records(_KIND, "", "")
+def _records(store: Store) -> dict[str, Record]:
+    return store.records(_KIND, "", "")

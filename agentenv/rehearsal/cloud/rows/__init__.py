@@ -15,6 +15,7 @@ from agentenv.rehearsal.cloud.rows import (
     ec2_routes,
     ec2_security_group_rules,
     ec2_security_groups,
+    ec2_transit_gateways,
     ec2_vpc,
     efs,
     eks_access_entries,
@@ -25,6 +26,7 @@ from agentenv.rehearsal.cloud.rows import (
     eks_pod_identity,
     eks_tags,
     eks_updates,
+    elbv2,
     iam,
     kms,
     logs,
@@ -35,10 +37,11 @@ from agentenv.rehearsal.cloud.rows import (
 )
 
 if TYPE_CHECKING:
-    from agentenv.rehearsal.cloud.request_context import Row
+    from agentenv.rehearsal.cloud.request_context import OperationHandler
 
 TABLES = (
     ec2_vpc.ROWS,
+    ec2_transit_gateways.ROWS,
     ec2_routes.ROWS,
     ec2_security_groups.ROWS,
     ec2_security_group_rules.ROWS,
@@ -53,6 +56,7 @@ TABLES = (
     eks_auth.ROWS,
     eks_tags.ROWS,
     eks_updates.ROWS,
+    elbv2.ROWS,
     iam.ROWS,
     sts_web_identity.ROWS,
     sts_roles.ROWS,
@@ -67,4 +71,4 @@ TABLES = (
     athena.ROWS,
 )
 
-ROWS: dict[tuple[str, str], Row] = {(row.service, row.operation): row for table in TABLES for row in table}
+ROWS: dict[tuple[str, str], OperationHandler] = {(row.service, row.operation): row for table in TABLES for row in table}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from agentenv.rehearsal.cloud.request_context import Row
+from agentenv.rehearsal.cloud.request_context import OperationHandler
 from agentenv.rehearsal.cloud.responses import AwsError, Response
 
 if TYPE_CHECKING:
@@ -125,11 +125,11 @@ def delete_query(context: RequestContext) -> dict[str, Any]:
 
 
 ROWS = (
-    Row("athena", "CreateWorkGroup", create),
-    Row("athena", "GetWorkGroup", read),
-    Row("athena", "UpdateWorkGroup", update),
-    Row("athena", "DeleteWorkGroup", delete),
-    Row("athena", "CreateNamedQuery", create_query, stored_only=True),
-    Row("athena", "GetNamedQuery", read_query),
-    Row("athena", "DeleteNamedQuery", delete_query),
+    OperationHandler("athena", "CreateWorkGroup", create),
+    OperationHandler("athena", "GetWorkGroup", read),
+    OperationHandler("athena", "UpdateWorkGroup", update),
+    OperationHandler("athena", "DeleteWorkGroup", delete),
+    OperationHandler("athena", "CreateNamedQuery", create_query, stored_only=True),
+    OperationHandler("athena", "GetNamedQuery", read_query),
+    OperationHandler("athena", "DeleteNamedQuery", delete_query),
 )

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from agentenv.rehearsal.cloud.pagination import page
-from agentenv.rehearsal.cloud.request_context import Row
+from agentenv.rehearsal.cloud.request_context import OperationHandler
 from agentenv.rehearsal.cloud.responses import AwsError, Response
 from agentenv.rehearsal.cloud.rows import resource_tags
 
@@ -211,7 +211,7 @@ def update_subscriber(context: RequestContext) -> dict[str, Any]:
     old, new = context.parameters["OldSubscriber"], context.parameters["NewSubscriber"]
     if old not in note.subscribers:
         raise _missing("Unable to find the subscriber - it doesn't exist in the notification.")
-    after = [new if one == old else one for one in note.subscribers]
+    after = [new if subscriber == old else subscriber for subscriber in note.subscribers]
     _check_subscribers(after)
     note.subscribers = after
     return {}
@@ -223,23 +223,23 @@ def delete_subscriber(context: RequestContext) -> dict[str, Any]:
     note = _notification(budget, context.parameters["Notification"])
     if context.parameters["Subscriber"] not in note.subscribers:
         raise _missing("Unable to find the subscriber - it doesn't exist in the notification.")
-    note.subscribers = [one for one in note.subscribers if one != context.parameters["Subscriber"]]
+    note.subscribers = [subscriber for subscriber in note.subscribers if subscriber != context.parameters["Subscriber"]]
     if not note.subscribers:
         budget.notifications.remove(note)
     return {}
 
 
 ROWS = (
-    Row("budgets", "CreateBudget", create, stored_only=True),
-    Row("budgets", "UpdateBudget", update, stored_only=True),
-    Row("budgets", "DeleteBudget", delete),
-    Row("budgets", "CreateNotification", create_notification, stored_only=True),
-    Row("budgets", "UpdateNotification", update_notification, stored_only=True),
-    Row("budgets", "DeleteNotification", delete_notification),
-    Row("budgets", "DescribeNotificationsForBudget", list_notifications),
-    Row("budgets", "DescribeSubscribersForNotification", list_subscribers),
-    Row("budgets", "CreateSubscriber", create_subscriber, stored_only=True),
-    Row("budgets", "UpdateSubscriber", update_subscriber, stored_only=True),
-    Row("budgets", "DeleteSubscriber", delete_subscriber),
+    OperationHandler("budgets", "CreateBudget", create, stored_only=True),
+    OperationHandler("budgets", "UpdateBudget", update, stored_only=True),
+    OperationHandler("budgets", "DeleteBudget", delete),
+    OperationHandler("budgets", "CreateNotification", create_notification, stored_only=True),
+    OperationHandler("budgets", "UpdateNotification", update_notification, stored_only=True),
+    OperationHandler("budgets", "DeleteNotification", delete_notification),
+    OperationHandler("budgets", "DescribeNotificationsForBudget", list_notifications),
+    OperationHandler("budgets", "DescribeSubscribersForNotification", list_subscribers),
+    OperationHandler("budgets", "CreateSubscriber", create_subscriber, stored_only=True),
+    OperationHandler("budgets", "UpdateSubscriber", update_subscriber, stored_only=True),
+    OperationHandler("budgets", "DeleteSubscriber", delete_subscriber),
     *resource_tags.rows("budgets", _tags),
 )

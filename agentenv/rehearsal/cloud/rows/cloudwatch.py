@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agentenv.rehearsal.cloud.request_context import Row
+from agentenv.rehearsal.cloud.request_context import OperationHandler
 from agentenv.rehearsal.cloud.responses import AwsError, Response
 
 if TYPE_CHECKING:
@@ -75,11 +75,11 @@ def check_arn(context: RequestContext) -> Response:
 
 
 ROWS = (
-    Row("cloudwatch", "PutMetricAlarm", put_alarm, stored_only=True),
-    Row("cloudwatch", "DeleteAlarms", delete_alarms),
+    OperationHandler("cloudwatch", "PutMetricAlarm", put_alarm, stored_only=True),
+    OperationHandler("cloudwatch", "DeleteAlarms", delete_alarms),
     # No alarm is evaluated here, so none has a history.
-    Row("cloudwatch", "DescribeAlarmHistory", lambda _: {"AlarmHistoryItems": []}, stored_only=True),
-    Row("cloudwatch", "TagResource", check_arn),
-    Row("cloudwatch", "UntagResource", check_arn),
-    Row("cloudwatch", "ListTagsForResource", check_arn),
+    OperationHandler("cloudwatch", "DescribeAlarmHistory", lambda _: {"AlarmHistoryItems": []}, stored_only=True),
+    OperationHandler("cloudwatch", "TagResource", check_arn),
+    OperationHandler("cloudwatch", "UntagResource", check_arn),
+    OperationHandler("cloudwatch", "ListTagsForResource", check_arn),
 )

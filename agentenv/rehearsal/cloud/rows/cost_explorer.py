@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from agentenv.rehearsal.cloud.pagination import page
-from agentenv.rehearsal.cloud.request_context import Row
+from agentenv.rehearsal.cloud.request_context import OperationHandler
 from agentenv.rehearsal.cloud.responses import AwsError, Response
 
 if TYPE_CHECKING:
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 # Active ones are things to be switched off again; those that were switched off are memory only.
 ACTIVE_TAGS, INACTIVE_TAGS = "ce.cost_allocation_tags", "_ce.inactive_cost_allocation_tags"
 MONITORS, SUBSCRIPTIONS = "ce.anomaly_monitors", "ce.anomaly_subscriptions"
+# AWS itself creates a monitor of all services in a new account; one that was deleted stays away.
+DEFAULT_MONITORS = "_ce.default_anomaly_monitors"
 TAGS = "_ce.tags"
 
 
@@ -67,6 +69,19 @@ def _store_tags(context: RequestContext, arn: str) -> None:
     _records(context, TAGS)[arn] = tags
 
 
+def _monitors(context: RequestContext) -> dict[str, Record]:
+    """Return the monitors of the account by ARN, with the default one unless another has its dimension."""
+    own, defaults = _records(context, MONITORS), _records(context, DEFAULT_MONITORS)
+    if not defaults:
+        arn = f"arn:aws:ce::{context.account}:anomalymonitor/{uuid.uuid5(uuid.NAMESPACE_OID, context.account)}"
+        default = {"MonitorName": "Default-Services-Monitor", "MonitorType": "DIMENSIONAL"}
+        dates = {"CreationDate": _today(), "LastUpdatedDate": _today()}
+        defaults[arn] = {**default, **dates, "MonitorDimension": "SERVICE", "MonitorArn": arn}
+    replaced = any(record.get("MonitorDimension") == "SERVICE" for record in own.values())
+    present = {arn: record for arn, record in defaults.items() if not replaced and not record.get("deleted")}
+    return {**present, **own}
+
+
 def create_monitor(context: RequestContext) -> dict[str, Any]:
     """Create a monitor of a dimension (one of each in an account) or of a specification."""
     monitor = context.parameters["AnomalyMonitor"]
@@ -77,8 +92,8 @@ def create_monitor(context: RequestContext) -> dict[str, Any]:
     if kind == "CUSTOM" and (dimension or not specification):
         raise _invalid("A monitor of type CUSTOM has a MonitorSpecification and no MonitorDimension.")
     own = _records(context, MONITORS)
-    if dimension and any(record.get("MonitorDimension") == dimension for record in own.values()):
-        raise AwsError("LimitExceededException", "Limit exceeded on dimensional spend monitor creation", 400)
+    if dimension and any(record.get("MonitorDimension") == dimension for record in _monitors(context).values()):
+        raise _invalid("Limit exceeded on dimensional spend monitor creation")
     arn = f"arn:aws:ce::{context.account}:anomalymonitor/{uuid.uuid4()}"
     own[arn] = {**monitor, "MonitorArn": arn, "CreationDate": _today(), "LastUpdatedDate": _today()}
     _store_tags(context, arn)
@@ -86,7 +101,7 @@ def create_monitor(context: RequestContext) -> dict[str, Any]:
 
 
 def _monitor(context: RequestContext, arn: str) -> Record:
-    monitor = _records(context, MONITORS).get(arn)
+    monitor = _monitors(context).get(arn)
     if monitor is None:
         raise AwsError(
             "UnknownMonitorException", f"The cost anomaly monitor does not exist for the account: {arn}", 400
@@ -96,7 +111,7 @@ def _monitor(context: RequestContext, arn: str) -> Record:
 
 def list_monitors(context: RequestContext) -> dict[str, Any]:
     """Return the requested monitors, or all."""
-    arns = context.parameters.get("MonitorArnList") or list(_records(context, MONITORS))
+    arns = context.parameters.get("MonitorArnList") or list(_monitors(context))
     rows = [_monitor(context, arn) for arn in arns]
     parameters = context.parameters
     shown, token = page(
@@ -117,7 +132,8 @@ def update_monitor(context: RequestContext) -> dict[str, Any]:
 def delete_monitor(context: RequestContext) -> dict[str, Any]:
     """Delete a monitor, and remove it from every subscription."""
     arn = _monitor(context, context.parameters["MonitorArn"])["MonitorArn"]
-    del _records(context, MONITORS)[arn]
+    if _records(context, MONITORS).pop(arn, None) is None:
+        _records(context, DEFAULT_MONITORS)[arn]["deleted"] = True
     _records(context, TAGS).pop(arn, None)
     for subscription in _records(context, SUBSCRIPTIONS).values():
         subscription["MonitorArnList"] = [other for other in subscription["MonitorArnList"] if other != arn]
@@ -231,17 +247,17 @@ def list_tags(context: RequestContext) -> Response | dict[str, Any]:
 
 
 ROWS = (
-    Row("ce", "UpdateCostAllocationTagsStatus", update_cost_allocation_tags, stored_only=True),
-    Row("ce", "ListCostAllocationTags", list_cost_allocation_tags),
-    Row("ce", "CreateAnomalyMonitor", create_monitor, stored_only=True),
-    Row("ce", "GetAnomalyMonitors", list_monitors),
-    Row("ce", "UpdateAnomalyMonitor", update_monitor, stored_only=True),
-    Row("ce", "DeleteAnomalyMonitor", delete_monitor),
-    Row("ce", "CreateAnomalySubscription", create_subscription, stored_only=True),
-    Row("ce", "GetAnomalySubscriptions", list_subscriptions),
-    Row("ce", "UpdateAnomalySubscription", update_subscription, stored_only=True),
-    Row("ce", "DeleteAnomalySubscription", delete_subscription),
-    Row("ce", "TagResource", tag),
-    Row("ce", "UntagResource", untag),
-    Row("ce", "ListTagsForResource", list_tags),
+    OperationHandler("ce", "UpdateCostAllocationTagsStatus", update_cost_allocation_tags, stored_only=True),
+    OperationHandler("ce", "ListCostAllocationTags", list_cost_allocation_tags),
+    OperationHandler("ce", "CreateAnomalyMonitor", create_monitor, stored_only=True),
+    OperationHandler("ce", "GetAnomalyMonitors", list_monitors),
+    OperationHandler("ce", "UpdateAnomalyMonitor", update_monitor, stored_only=True),
+    OperationHandler("ce", "DeleteAnomalyMonitor", delete_monitor),
+    OperationHandler("ce", "CreateAnomalySubscription", create_subscription, stored_only=True),
+    OperationHandler("ce", "GetAnomalySubscriptions", list_subscriptions),
+    OperationHandler("ce", "UpdateAnomalySubscription", update_subscription, stored_only=True),
+    OperationHandler("ce", "DeleteAnomalySubscription", delete_subscription),
+    OperationHandler("ce", "TagResource", tag),
+    OperationHandler("ce", "UntagResource", untag),
+    OperationHandler("ce", "ListTagsForResource", list_tags),
 )

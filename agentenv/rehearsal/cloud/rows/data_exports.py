@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from agentenv.core.iam import documents
 from agentenv.core.iam.evaluation import request_keys
 from agentenv.rehearsal.cloud.pagination import page
-from agentenv.rehearsal.cloud.request_context import Row
+from agentenv.rehearsal.cloud.request_context import OperationHandler
 from agentenv.rehearsal.cloud.responses import AwsError
 from agentenv.rehearsal.cloud.rows import resource_tags
 
@@ -195,11 +195,11 @@ def _tags(context: RequestContext) -> Record:
 
 
 ROWS = (
-    Row(SERVICE, "CreateExport", create, stored_only=True),
-    Row(SERVICE, "GetExport", _export),
-    Row(SERVICE, "UpdateExport", update, stored_only=True),
-    Row(SERVICE, "DeleteExport", delete),
-    Row(SERVICE, "ListExports", list_exports),
-    Row(SERVICE, "ListExecutions", list_executions, stored_only=True),
+    OperationHandler(SERVICE, "CreateExport", create, stored_only=True),
+    OperationHandler(SERVICE, "GetExport", _export),
+    OperationHandler(SERVICE, "UpdateExport", update, stored_only=True),
+    OperationHandler(SERVICE, "DeleteExport", delete),
+    OperationHandler(SERVICE, "ListExports", list_exports),
+    OperationHandler(SERVICE, "ListExecutions", list_executions, stored_only=True),
     *resource_tags.rows(SERVICE, _tags),
 )

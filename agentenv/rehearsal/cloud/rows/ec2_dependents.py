@@ -28,6 +28,10 @@ def _clusters(context: RequestContext) -> Iterator[Any]:
     yield from context.backend("eks").clusters.values()
 
 
+def _subnets_of(attachment: Any) -> list[str]:
+    return getattr(attachment, "subnet_ids", [])  # only attachments of VPCs have subnets
+
+
 def holders_of_subnet(context: RequestContext, subnet: str) -> Iterator[str]:
     """Yield everything with an address in a subnet."""
     ec2 = context.backend("ec2")
@@ -38,6 +42,7 @@ def holders_of_subnet(context: RequestContext, subnet: str) -> Iterator[str]:
         for target in context.backend("efs").mount_targets_by_id.values()
         if target.subnet_id == subnet
     )
+    yield from (name for name, link in ec2.transit_gateway_attachments.items() if subnet in _subnets_of(link))
     for cluster in _clusters(context):
         if subnet in cluster.resources_vpc_config.get("subnetIds", []):
             yield f"the EKS cluster {cluster.name}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from moto.ec2.models.vpcs import AWS_ENDPOINT_SERVICES, COVERED_ENDPOINT_SERVICES
 from moto.ec2.utils import random_private_ip
 
-from agentenv.rehearsal.cloud.request_context import Row
+from agentenv.rehearsal.cloud.request_context import OperationHandler
 from agentenv.rehearsal.cloud.responses import AwsError, Response
 
 if TYPE_CHECKING:
@@ -211,7 +211,7 @@ def delete(context: RequestContext) -> dict[str, Any]:
 
 
 ROWS = (
-    Row("ec2", "CreateVpcEndpoint", create),
-    Row("ec2", "ModifyVpcEndpoint", modify),
-    Row("ec2", "DeleteVpcEndpoints", delete),
+    OperationHandler("ec2", "CreateVpcEndpoint", create),
+    OperationHandler("ec2", "ModifyVpcEndpoint", modify),
+    OperationHandler("ec2", "DeleteVpcEndpoints", delete),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agentenv.rehearsal.cloud.request_context import Row
+from agentenv.rehearsal.cloud.request_context import OperationHandler
 from agentenv.rehearsal.cloud.responses import AwsError, Response
 
 if TYPE_CHECKING:
@@ -31,4 +31,4 @@ def create(context: RequestContext) -> Response:
     return response
 
 
-ROWS = (Row("ec2", "CreateFlowLogs", create),)
+ROWS = (OperationHandler("ec2", "CreateFlowLogs", create),)

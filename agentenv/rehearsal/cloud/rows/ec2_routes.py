@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 from typing import TYPE_CHECKING, Any
 
-from agentenv.rehearsal.cloud.request_context import Row
+from agentenv.rehearsal.cloud.request_context import OperationHandler
 from agentenv.rehearsal.cloud.responses import AwsError, Response
 from agentenv.rehearsal.cloud.rows.ec2_dependents import check_dependents
 from agentenv.rehearsal.cloud.rows.ec2_vpc import canonical
@@ -38,6 +38,12 @@ def _vpc_of_target(context: RequestContext) -> str | None:
         if gateway is None or gateway.state == "deleted":
             raise AwsError("InvalidNatGatewayID.NotFound", f"The natGateway ID '{nat}' does not exist", 400)
         return gateway.vpc_id
+    if transit := parameters.get("TransitGatewayId"):
+        vpc = ec2.get_route_table(parameters["RouteTableId"]).vpc_id
+        attachments = ec2.transit_gateway_attachments.values()
+        if not any(link.transit_gateway_id == transit and link.resource_id == vpc for link in attachments):
+            text = f"The transitGateway ID '{transit}' does not exist"  # also without an attachment of the VPC
+            raise AwsError("InvalidTransitGatewayID.NotFound", text, 400)
     name = parameters.get("GatewayId", "")
     if name.startswith("igw-"):
         gateway = ec2.get_internet_gateway(name)
@@ -128,8 +134,10 @@ def delete_table(context: RequestContext) -> Response:
 
 
 ROWS = (
-    Row("ec2", "CreateRoute", create),
-    Row("ec2", "ReplaceRoute", lambda context: context.forward(_checked_parameters(context, replacing=True))),
-    Row("ec2", "AssociateRouteTable", associate),
-    Row("ec2", "DeleteRouteTable", delete_table),
+    OperationHandler("ec2", "CreateRoute", create),
+    OperationHandler(
+        "ec2", "ReplaceRoute", lambda context: context.forward(_checked_parameters(context, replacing=True))
+    ),
+    OperationHandler("ec2", "AssociateRouteTable", associate),
+    OperationHandler("ec2", "DeleteRouteTable", delete_table),
 )

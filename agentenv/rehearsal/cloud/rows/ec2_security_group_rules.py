@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
-from agentenv.rehearsal.cloud.request_context import Row
+from agentenv.rehearsal.cloud.request_context import OperationHandler
 from agentenv.rehearsal.cloud.responses import AwsError, Response
 from agentenv.rehearsal.cloud.rows.ec2_security_groups import TEXT
 from agentenv.rehearsal.cloud.rows.ec2_vpc import canonical
@@ -275,13 +275,13 @@ def describe_groups(context: RequestContext) -> dict[str, Any]:
 
 
 ROWS = (
-    Row("ec2", "AuthorizeSecurityGroupIngress", authorize),
-    Row("ec2", "AuthorizeSecurityGroupEgress", authorize),
-    Row("ec2", "RevokeSecurityGroupIngress", revoke),
-    Row("ec2", "RevokeSecurityGroupEgress", revoke),
-    Row("ec2", "ModifySecurityGroupRules", modify),
-    Row("ec2", "UpdateSecurityGroupRuleDescriptionsIngress", update_descriptions("ingress_rules")),
-    Row("ec2", "UpdateSecurityGroupRuleDescriptionsEgress", update_descriptions("egress_rules")),
-    Row("ec2", "DescribeSecurityGroups", describe_groups),
-    Row("ec2", "DescribeSecurityGroupRules", describe_rules),
+    OperationHandler("ec2", "AuthorizeSecurityGroupIngress", authorize),
+    OperationHandler("ec2", "AuthorizeSecurityGroupEgress", authorize),
+    OperationHandler("ec2", "RevokeSecurityGroupIngress", revoke),
+    OperationHandler("ec2", "RevokeSecurityGroupEgress", revoke),
+    OperationHandler("ec2", "ModifySecurityGroupRules", modify),
+    OperationHandler("ec2", "UpdateSecurityGroupRuleDescriptionsIngress", update_descriptions("ingress_rules")),
+    OperationHandler("ec2", "UpdateSecurityGroupRuleDescriptionsEgress", update_descriptions("egress_rules")),
+    OperationHandler("ec2", "DescribeSecurityGroups", describe_groups),
+    OperationHandler("ec2", "DescribeSecurityGroupRules", describe_rules),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from agentenv.rehearsal.cloud.request_context import Row
+from agentenv.rehearsal.cloud.request_context import OperationHandler
 from agentenv.rehearsal.cloud.responses import AwsError, Response
 from agentenv.rehearsal.cloud.rows.ec2_dependents import check_dependents, holders_of_group
 
@@ -47,6 +47,6 @@ def delete(context: RequestContext) -> Response:
 
 
 ROWS = (
-    Row("ec2", "CreateSecurityGroup", create),
-    Row("ec2", "DeleteSecurityGroup", delete),
+    OperationHandler("ec2", "CreateSecurityGroup", create),
+    OperationHandler("ec2", "DeleteSecurityGroup", delete),
 )

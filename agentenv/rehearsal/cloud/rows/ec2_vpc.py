@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 from typing import TYPE_CHECKING, Any
 
-from agentenv.rehearsal.cloud.request_context import Row
+from agentenv.rehearsal.cloud.request_context import OperationHandler
 from agentenv.rehearsal.cloud.responses import AwsError, Response
 from agentenv.rehearsal.cloud.rows.ec2_dependents import check_dependents, holders_of_subnet, holders_of_vpc
 
@@ -218,17 +218,17 @@ def terminate_instances(context: RequestContext) -> Response:
 
 
 ROWS = (
-    Row("ec2", "CreateVpc", create_vpc),
-    Row("ec2", "ModifyVpcAttribute", modify_vpc),
-    Row("ec2", "DeleteVpc", delete_vpc),
-    Row("ec2", "CreateSubnet", create_subnet),
-    Row("ec2", "DeleteSubnet", delete_subnet),
-    Row("ec2", "AttachInternetGateway", attach_gateway),
-    Row("ec2", "DetachInternetGateway", detach_gateway),
-    Row("ec2", "ReleaseAddress", release_address),
-    Row("ec2", "CreateNatGateway", create_nat_gateway),
-    Row("ec2", "DeleteNatGateway", delete_nat_gateway),
-    Row("ec2", "DescribeNatGateways", describe_nat_gateways),
-    Row("ec2", "RunInstances", run_instances),
-    Row("ec2", "TerminateInstances", terminate_instances),
+    OperationHandler("ec2", "CreateVpc", create_vpc),
+    OperationHandler("ec2", "ModifyVpcAttribute", modify_vpc),
+    OperationHandler("ec2", "DeleteVpc", delete_vpc),
+    OperationHandler("ec2", "CreateSubnet", create_subnet),
+    OperationHandler("ec2", "DeleteSubnet", delete_subnet),
+    OperationHandler("ec2", "AttachInternetGateway", attach_gateway),
+    OperationHandler("ec2", "DetachInternetGateway", detach_gateway),
+    OperationHandler("ec2", "ReleaseAddress", release_address),
+    OperationHandler("ec2", "CreateNatGateway", create_nat_gateway),
+    OperationHandler("ec2", "DeleteNatGateway", delete_nat_gateway),
+    OperationHandler("ec2", "DescribeNatGateways", describe_nat_gateways),
+    OperationHandler("ec2", "RunInstances", run_instances),
+    OperationHandler("ec2", "TerminateInstances", terminate_instances),
 )

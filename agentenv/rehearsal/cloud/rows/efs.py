@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentenv.core.iam import documents
 from agentenv.rehearsal.cloud.iam import policy_documents
-from agentenv.rehearsal.cloud.request_context import Row
+from agentenv.rehearsal.cloud.request_context import OperationHandler
 from agentenv.rehearsal.cloud.responses import AwsError, Response
 from agentenv.rehearsal.cloud.rows.eks_common import principal_exists
 
@@ -264,23 +264,23 @@ def check_resource(context: RequestContext) -> Response:
 
 
 ROWS = (
-    Row("efs", "CreateFileSystem", create),
-    Row("efs", "DescribeFileSystems", describe_file_systems),
-    Row("efs", "UpdateFileSystem", update),
-    Row("efs", "UpdateFileSystemProtection", update_protection, stored_only=True),
-    Row("efs", "DeleteFileSystem", delete),
-    Row("efs", "PutBackupPolicy", put_backup, stored_only=True),
-    Row("efs", "DescribeBackupPolicy", describe_backup),
-    Row("efs", "PutFileSystemPolicy", put_policy),
-    Row("efs", "DescribeFileSystemPolicy", describe_policy),
-    Row("efs", "DeleteFileSystemPolicy", delete_policy),
-    Row("efs", "PutLifecycleConfiguration", put_lifecycle),
-    Row("efs", "CreateAccessPoint", create_access_point),
-    Row("efs", "DescribeAccessPoints", describe_access_points),
-    Row("efs", "DeleteAccessPoint", delete_access_point),
-    Row("efs", "CreateMountTarget", create_mount_target),
-    Row("efs", "ModifyMountTargetSecurityGroups", modify_security_groups),
-    Row("efs", "TagResource", check_resource),
-    Row("efs", "UntagResource", check_resource),
-    Row("efs", "ListTagsForResource", check_resource),
+    OperationHandler("efs", "CreateFileSystem", create),
+    OperationHandler("efs", "DescribeFileSystems", describe_file_systems),
+    OperationHandler("efs", "UpdateFileSystem", update),
+    OperationHandler("efs", "UpdateFileSystemProtection", update_protection, stored_only=True),
+    OperationHandler("efs", "DeleteFileSystem", delete),
+    OperationHandler("efs", "PutBackupPolicy", put_backup, stored_only=True),
+    OperationHandler("efs", "DescribeBackupPolicy", describe_backup),
+    OperationHandler("efs", "PutFileSystemPolicy", put_policy),
+    OperationHandler("efs", "DescribeFileSystemPolicy", describe_policy),
+    OperationHandler("efs", "DeleteFileSystemPolicy", delete_policy),
+    OperationHandler("efs", "PutLifecycleConfiguration", put_lifecycle),
+    OperationHandler("efs", "CreateAccessPoint", create_access_point),
+    OperationHandler("efs", "DescribeAccessPoints", describe_access_points),
+    OperationHandler("efs", "DeleteAccessPoint", delete_access_point),
+    OperationHandler("efs", "CreateMountTarget", create_mount_target),
+    OperationHandler("efs", "ModifyMountTargetSecurityGroups", modify_security_groups),
+    OperationHandler("efs", "TagResource", check_resource),
+    OperationHandler("efs", "UntagResource", check_resource),
+    OperationHandler("efs", "ListTagsForResource", check_resource),
 )

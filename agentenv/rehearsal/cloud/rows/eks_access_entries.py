@@ -6,7 +6,7 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 from agentenv.rehearsal.cloud.pagination import page
-from agentenv.rehearsal.cloud.request_context import Row
+from agentenv.rehearsal.cloud.request_context import OperationHandler
 from agentenv.rehearsal.cloud.responses import AwsError
 from agentenv.rehearsal.cloud.rows.eks_common import (
     PRINCIPAL,
@@ -211,13 +211,13 @@ def list_policies(context: RequestContext) -> dict[str, Any]:
 
 
 ROWS = (
-    Row("eks", "CreateAccessEntry", create),
-    Row("eks", "DescribeAccessEntry", lambda context: {"accessEntry": _entry(context)}),
-    Row("eks", "ListAccessEntries", list_entries),
-    Row("eks", "UpdateAccessEntry", update),
-    Row("eks", "DeleteAccessEntry", delete),
-    Row("eks", "AssociateAccessPolicy", associate),
-    Row("eks", "DisassociateAccessPolicy", disassociate),
-    Row("eks", "ListAssociatedAccessPolicies", list_associated_policies),
-    Row("eks", "ListAccessPolicies", list_policies),
+    OperationHandler("eks", "CreateAccessEntry", create),
+    OperationHandler("eks", "DescribeAccessEntry", lambda context: {"accessEntry": _entry(context)}),
+    OperationHandler("eks", "ListAccessEntries", list_entries),
+    OperationHandler("eks", "UpdateAccessEntry", update),
+    OperationHandler("eks", "DeleteAccessEntry", delete),
+    OperationHandler("eks", "AssociateAccessPolicy", associate),
+    OperationHandler("eks", "DisassociateAccessPolicy", disassociate),
+    OperationHandler("eks", "ListAssociatedAccessPolicies", list_associated_policies),
+    OperationHandler("eks", "ListAccessPolicies", list_policies),
 )

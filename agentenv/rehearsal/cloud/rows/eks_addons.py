@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
+from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from agentenv.rehearsal.cloud.pagination import page
-from agentenv.rehearsal.cloud.request_context import Row
+from agentenv.rehearsal.cloud.request_context import OperationHandler
 from agentenv.rehearsal.cloud.responses import AwsError
 from agentenv.rehearsal.cloud.rows import eks_pod_identity
 from agentenv.rehearsal.cloud.rows.eks_common import (
@@ -20,6 +22,7 @@ from agentenv.rehearsal.cloud.rows.eks_common import (
     now,
     record_update,
 )
+from agentenv.rehearsal.controlplane.nodes import fargate
 
 if TYPE_CHECKING:
     from agentenv.rehearsal.cloud.request_context import RequestContext
@@ -71,7 +74,7 @@ def _addon(context: RequestContext) -> Record:
 
 
 def create(context: RequestContext) -> dict[str, Any]:
-    """Create an add-on that is active at once."""
+    """Create an add-on that is active at once, unless its pods miss the webhook of their new Fargate profile."""
     cluster, parameters = cluster_of(context), context.parameters
     name = parameters["addonName"]
     version = _build(context, cluster)
@@ -81,12 +84,13 @@ def create(context: RequestContext) -> dict[str, Any]:
     _check_configuration(context)
     if role := parameters.get("serviceAccountRoleArn"):
         check_role(context, role, "The service account role is not valid")
+    issues = _issues(context, cluster)
     addon = {
         "addonName": name,
         "clusterName": cluster.name,
-        "status": "ACTIVE",
+        "status": "DEGRADED" if issues else "ACTIVE",
         "addonVersion": version,
-        "health": {"issues": []},
+        "health": {"issues": issues},
         "addonArn": arn(context, f"addon/{cluster.name}/{name}/{eks_pod_identity.identifier('')}"),
         "createdAt": now(),
         "modifiedAt": now(),
@@ -100,6 +104,22 @@ def create(context: RequestContext) -> dict[str, Any]:
     addon["podIdentityAssociations"] = _associate(context, addon)
     context.records(ADDONS)[f"{cluster.name}/{name}"] = addon
     return {"addon": addon}
+
+
+def _issues(context: RequestContext, cluster: Any) -> list[Record]:
+    """Return the issues of CoreDNS on Fargate that came right after its profile: its pods stay Pending."""
+    configuration = yaml.safe_load(context.parameters.get("configurationValues") or "{}")
+    if context.parameters["addonName"] != "coredns" or configuration.get("computeType", "").lower() != "fargate":
+        return []
+    for name, profile in cluster.fargate_profiles.items():
+        created_at = profile.created_at.replace(tzinfo=UTC)
+        parsed = fargate.parse_profile(
+            {"fargateProfileName": name, "selectors": profile.selectors, "createdAt": created_at}
+        )
+        if parsed.selects("kube-system", {"k8s-app": "kube-dns"}) and parsed.marks_pods(time.time()):
+            return []
+    text = "The add-on is unhealthy because it doesn't have the desired number of replicas."
+    return [{"code": "InsufficientNumberOfReplicas", "message": text, "resourceIds": []}]
 
 
 def _associate(context: RequestContext, addon: Record) -> list[str]:
@@ -205,11 +225,11 @@ def describe_configuration(context: RequestContext) -> dict[str, Any]:
 
 
 ROWS = (
-    Row("eks", "CreateAddon", create, stored_only=True),
-    Row("eks", "DescribeAddon", lambda context: {"addon": _addon(context)}),
-    Row("eks", "ListAddons", list_addons),
-    Row("eks", "UpdateAddon", update, stored_only=True),
-    Row("eks", "DeleteAddon", delete),
-    Row("eks", "DescribeAddonVersions", describe_versions),
-    Row("eks", "DescribeAddonConfiguration", describe_configuration, stored_only=True),
+    OperationHandler("eks", "CreateAddon", create, stored_only=True),
+    OperationHandler("eks", "DescribeAddon", lambda context: {"addon": _addon(context)}),
+    OperationHandler("eks", "ListAddons", list_addons),
+    OperationHandler("eks", "UpdateAddon", update, stored_only=True),
+    OperationHandler("eks", "DeleteAddon", delete),
+    OperationHandler("eks", "DescribeAddonVersions", describe_versions),
+    OperationHandler("eks", "DescribeAddonConfiguration", describe_configuration, stored_only=True),
 )

@@ -9,7 +9,7 @@ from agentenv.core.iam import evaluation
 from agentenv.core.iam.evaluation import request_keys
 from agentenv.rehearsal.cloud.iam import role_sessions, token_issuers
 from agentenv.rehearsal.cloud.iam.service_account_tokens import InvalidToken, Token
-from agentenv.rehearsal.cloud.request_context import Row
+from agentenv.rehearsal.cloud.request_context import OperationHandler
 from agentenv.rehearsal.cloud.responses import AwsError
 from agentenv.rehearsal.cloud.rows.eks_common import arn, cluster_of, cluster_records
 from agentenv.rehearsal.cloud.rows.eks_pod_identity import ASSOCIATIONS
@@ -132,4 +132,4 @@ def _assumable_role(
     return role
 
 
-ROWS = (Row("eks-auth", "AssumeRoleForPodIdentity", assume),)
+ROWS = (OperationHandler("eks-auth", "AssumeRoleForPodIdentity", assume),)

@@ -9,7 +9,7 @@ import ipaddress
 from typing import TYPE_CHECKING, Any
 
 from agentenv.rehearsal.cloud.eks_registration import registered_plane
-from agentenv.rehearsal.cloud.request_context import Row
+from agentenv.rehearsal.cloud.request_context import OperationHandler
 from agentenv.rehearsal.cloud.responses import AwsError
 from agentenv.rehearsal.cloud.rows import eks_access_entries, eks_certificate
 from agentenv.rehearsal.cloud.rows.eks_common import (
@@ -20,6 +20,7 @@ from agentenv.rehearsal.cloud.rows.eks_common import (
     cluster_records,
     record_update,
 )
+from agentenv.rehearsal.cloud.rows.logs import LAST_LOGS
 
 if TYPE_CHECKING:
     from agentenv.rehearsal.cloud.request_context import RequestContext
@@ -272,13 +273,16 @@ def delete(context: RequestContext) -> Response:
                 del context.records(kind)[name]
         group = cluster.resources_vpc_config.get("clusterSecurityGroupId")
         context.backend("ec2").delete_security_group(group_id=group)
+        logging = (cluster.logging or {}).get("clusterLogging", [])
+        if any(setup.get("enabled") and setup.get("types") for setup in logging):
+            context.records(LAST_LOGS)[f"/aws/eks/{cluster.name}/cluster"] = {}
     return response
 
 
 ROWS = (
-    Row("eks", "CreateCluster", create),
-    Row("eks", "UpdateClusterConfig", update_config),
-    Row("eks", "UpdateClusterVersion", update_version),
-    Row("eks", "AssociateEncryptionConfig", associate_encryption),
-    Row("eks", "DeleteCluster", delete),
+    OperationHandler("eks", "CreateCluster", create),
+    OperationHandler("eks", "UpdateClusterConfig", update_config),
+    OperationHandler("eks", "UpdateClusterVersion", update_version),
+    OperationHandler("eks", "AssociateEncryptionConfig", associate_encryption),
+    OperationHandler("eks", "DeleteCluster", delete),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from agentenv.rehearsal.cloud.request_context import Row
+from agentenv.rehearsal.cloud.request_context import OperationHandler
 from agentenv.rehearsal.cloud.responses import AwsError
 from agentenv.rehearsal.cloud.rows import eks_access_entries
 from agentenv.rehearsal.cloud.rows.eks_common import catalog, check_role, cluster_of
@@ -101,8 +101,8 @@ def forward_list(context: RequestContext) -> Response:
 
 
 ROWS = (
-    Row("eks", "CreateNodegroup", create_nodegroup),
-    Row("eks", "CreateFargateProfile", create_profile),
-    Row("eks", "ListNodegroups", forward_list),
-    Row("eks", "ListFargateProfiles", forward_list),
+    OperationHandler("eks", "CreateNodegroup", create_nodegroup),
+    OperationHandler("eks", "CreateFargateProfile", create_profile),
+    OperationHandler("eks", "ListNodegroups", forward_list),
+    OperationHandler("eks", "ListFargateProfiles", forward_list),
 )

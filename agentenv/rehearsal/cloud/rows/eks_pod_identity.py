@@ -8,7 +8,7 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 from agentenv.rehearsal.cloud.pagination import page
-from agentenv.rehearsal.cloud.request_context import Row
+from agentenv.rehearsal.cloud.request_context import OperationHandler
 from agentenv.rehearsal.cloud.responses import AwsError
 from agentenv.rehearsal.cloud.rows.eks_common import arn, check_role, cluster_of, cluster_records, now, record_update
 
@@ -162,17 +162,17 @@ def list_providers(context: RequestContext) -> dict[str, Any]:
 
 
 ROWS = (
-    Row("eks", "CreatePodIdentityAssociation", create, stored_only=True),
-    Row("eks", "DescribePodIdentityAssociation", lambda context: {"association": _association(context)}),
-    Row("eks", "ListPodIdentityAssociations", list_associations),
-    Row("eks", "UpdatePodIdentityAssociation", update, stored_only=True),
-    Row("eks", "DeletePodIdentityAssociation", delete),
-    Row("eks", "AssociateIdentityProviderConfig", associate_provider, stored_only=True),
-    Row(
+    OperationHandler("eks", "CreatePodIdentityAssociation", create, stored_only=True),
+    OperationHandler("eks", "DescribePodIdentityAssociation", lambda context: {"association": _association(context)}),
+    OperationHandler("eks", "ListPodIdentityAssociations", list_associations),
+    OperationHandler("eks", "UpdatePodIdentityAssociation", update, stored_only=True),
+    OperationHandler("eks", "DeletePodIdentityAssociation", delete),
+    OperationHandler("eks", "AssociateIdentityProviderConfig", associate_provider, stored_only=True),
+    OperationHandler(
         "eks",
         "DescribeIdentityProviderConfig",
         lambda context: {"identityProviderConfig": {"oidc": _provider(context)}},
     ),
-    Row("eks", "DisassociateIdentityProviderConfig", disassociate_provider),
-    Row("eks", "ListIdentityProviderConfigs", list_providers),
+    OperationHandler("eks", "DisassociateIdentityProviderConfig", disassociate_provider),
+    OperationHandler("eks", "ListIdentityProviderConfigs", list_providers),
 )

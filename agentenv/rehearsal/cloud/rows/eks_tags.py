@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from agentenv.rehearsal.cloud.request_context import Row
+from agentenv.rehearsal.cloud.request_context import OperationHandler
 from agentenv.rehearsal.cloud.responses import AwsError
 from agentenv.rehearsal.cloud.rows.eks_common import BELONGING
 
@@ -49,7 +49,7 @@ def untag(context: RequestContext) -> dict[str, Any]:
 
 
 ROWS = (
-    Row("eks", "TagResource", tag),
-    Row("eks", "UntagResource", untag),
-    Row("eks", "ListTagsForResource", lambda context: {"tags": _tags(context)}),
+    OperationHandler("eks", "TagResource", tag),
+    OperationHandler("eks", "UntagResource", untag),
+    OperationHandler("eks", "ListTagsForResource", lambda context: {"tags": _tags(context)}),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from agentenv.rehearsal.cloud.pagination import page
-from agentenv.rehearsal.cloud.request_context import Row
+from agentenv.rehearsal.cloud.request_context import OperationHandler
 from agentenv.rehearsal.cloud.responses import AwsError
 from agentenv.rehearsal.cloud.rows.eks_common import catalog, cluster_of, cluster_records
 
@@ -49,7 +49,7 @@ def describe_cluster_versions(context: RequestContext) -> dict[str, Any]:
 
 
 ROWS = (
-    Row("eks", "DescribeUpdate", describe_update),
-    Row("eks", "ListUpdates", list_updates),
-    Row("eks", "DescribeClusterVersions", describe_cluster_versions),
+    OperationHandler("eks", "DescribeUpdate", describe_update),
+    OperationHandler("eks", "ListUpdates", list_updates),
+    OperationHandler("eks", "DescribeClusterVersions", describe_cluster_versions),
 )

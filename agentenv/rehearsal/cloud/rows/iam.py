@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from moto.iam.models import SERVICE_NAME_CONVERSION
+
+from agentenv.core.iam.principals import SPOT_ROLE
 from agentenv.rehearsal.cloud.iam import policy_documents
-from agentenv.rehearsal.cloud.request_context import Row
+from agentenv.rehearsal.cloud.request_context import OperationHandler
 from agentenv.rehearsal.cloud.responses import AwsError, Response
 from agentenv.rehearsal.cloud.rows.eks_common import principal_exists
 
@@ -14,6 +17,8 @@ if TYPE_CHECKING:
 
     from agentenv.rehearsal.cloud.request_context import RequestContext
 
+# Moto does not know how EC2 calls the role of its Spot service
+SERVICE_NAME_CONVERSION.setdefault("spot", SPOT_ROLE.removeprefix("AWSServiceRoleFor"))
 TRUST_LENGTH, INLINE_LENGTH, MANAGED_LENGTH = 2048, 10240, 6144
 ATTACHED = 10
 
@@ -114,15 +119,26 @@ def create_oidc_provider(context: RequestContext) -> Response:
     return context.forward()
 
 
+def create_service_linked_role(context: RequestContext) -> Response:
+    """Create the role of a service, once in an account."""
+    service = context.parameters["AWSServiceName"]
+    path = f"/aws-service-role/{service}/"
+    if any(role.path == path for role in context.backend("iam").roles.values()):
+        text = f"Service role name of {service} has been taken in this account, please try a different suffix."
+        raise AwsError("InvalidInput", text, 400)
+    return context.forward()
+
+
 ROWS = (
-    Row("iam", "CreateRole", check_trust_policy("AssumeRolePolicyDocument")),
-    Row("iam", "UpdateAssumeRolePolicy", check_trust_policy("PolicyDocument")),
-    Row("iam", "CreatePolicy", check_managed_policy),
-    Row("iam", "CreatePolicyVersion", check_managed_policy),
-    Row("iam", "DeletePolicy", delete_policy),
-    Row("iam", "PutRolePolicy", put_inline_policy),
-    Row("iam", "AttachRolePolicy", attach_policy),
-    Row("iam", "DeleteInstanceProfile", delete_profile),
-    Row("iam", "AddRoleToInstanceProfile", add_role),
-    Row("iam", "CreateOpenIDConnectProvider", create_oidc_provider),
+    OperationHandler("iam", "CreateServiceLinkedRole", create_service_linked_role),
+    OperationHandler("iam", "CreateRole", check_trust_policy("AssumeRolePolicyDocument")),
+    OperationHandler("iam", "UpdateAssumeRolePolicy", check_trust_policy("PolicyDocument")),
+    OperationHandler("iam", "CreatePolicy", check_managed_policy),
+    OperationHandler("iam", "CreatePolicyVersion", check_managed_policy),
+    OperationHandler("iam", "DeletePolicy", delete_policy),
+    OperationHandler("iam", "PutRolePolicy", put_inline_policy),
+    OperationHandler("iam", "AttachRolePolicy", attach_policy),
+    OperationHandler("iam", "DeleteInstanceProfile", delete_profile),
+    OperationHandler("iam", "AddRoleToInstanceProfile", add_role),
+    OperationHandler("iam", "CreateOpenIDConnectProvider", create_oidc_provider),
 )

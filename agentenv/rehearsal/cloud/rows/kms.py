@@ -9,7 +9,7 @@ from moto.kms import models, utils
 
 from agentenv.core.iam import documents
 from agentenv.rehearsal.cloud.iam import policy_documents
-from agentenv.rehearsal.cloud.request_context import Row
+from agentenv.rehearsal.cloud.request_context import OperationHandler
 from agentenv.rehearsal.cloud.responses import AwsError, Response
 from agentenv.rehearsal.cloud.rows.eks_common import principal_exists
 
@@ -145,19 +145,19 @@ def get_public_key(context: RequestContext) -> Response:
 
 
 ROWS = (
-    Row("kms", "CreateKey", create),
-    Row("kms", "GetPublicKey", get_public_key),
-    Row("kms", "PutKeyPolicy", put_policy),
-    Row("kms", "CreateAlias", create_alias),
-    Row("kms", "UpdateAlias", check_usable),
-    Row("kms", "EnableKey", check_usable),
-    Row("kms", "DisableKey", check_usable),
-    Row("kms", "EnableKeyRotation", enable_rotation),
-    Row("kms", "GetKeyRotationStatus", rotation_status),
-    Row("kms", "DisableKeyRotation", check_usable),
-    Row("kms", "UpdateKeyDescription", check_usable),
-    Row("kms", "ScheduleKeyDeletion", schedule_deletion),
-    Row("kms", "Encrypt", check_usable),
-    Row("kms", "Decrypt", check_usable),
-    Row("kms", "GenerateDataKey", check_usable),
+    OperationHandler("kms", "CreateKey", create),
+    OperationHandler("kms", "GetPublicKey", get_public_key),
+    OperationHandler("kms", "PutKeyPolicy", put_policy),
+    OperationHandler("kms", "CreateAlias", create_alias),
+    OperationHandler("kms", "UpdateAlias", check_usable),
+    OperationHandler("kms", "EnableKey", check_usable),
+    OperationHandler("kms", "DisableKey", check_usable),
+    OperationHandler("kms", "EnableKeyRotation", enable_rotation),
+    OperationHandler("kms", "GetKeyRotationStatus", rotation_status),
+    OperationHandler("kms", "DisableKeyRotation", check_usable),
+    OperationHandler("kms", "UpdateKeyDescription", check_usable),
+    OperationHandler("kms", "ScheduleKeyDeletion", schedule_deletion),
+    OperationHandler("kms", "Encrypt", check_usable),
+    OperationHandler("kms", "Decrypt", check_usable),
+    OperationHandler("kms", "GenerateDataKey", check_usable),
 )

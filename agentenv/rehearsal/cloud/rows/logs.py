@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from agentenv.rehearsal.cloud.request_context import Row
+from agentenv.rehearsal.cloud.request_context import OperationHandler
 from agentenv.rehearsal.cloud.responses import AwsError, Response
 
 if TYPE_CHECKING:
     from agentenv.rehearsal.cloud.request_context import RequestContext
 
+# The log groups of deleted clusters. EKS writes the last lines after the deletion, with its service-linked role, and
+# creates the group again if it is gone by then.
+LAST_LOGS = "_eks.last_logs"
 DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653)
 
 
@@ -65,6 +68,15 @@ def disassociate_key(context: RequestContext) -> dict[str, Any]:
     return {}
 
 
+def delete_group(context: RequestContext) -> Response:
+    """Delete a group. EKS creates that of a deleted cluster once more, without retention and key."""
+    name = context.parameters["logGroupName"]
+    response = context.forward()
+    if response.ok and context.records(LAST_LOGS).pop(name, None) is not None:
+        context.backend("logs").create_log_group(name, {})
+    return response
+
+
 def list_tags(context: RequestContext) -> Response:
     """Return the tags of an existing group."""
     if ":log-group:" in context.parameters["resourceArn"]:
@@ -73,9 +85,10 @@ def list_tags(context: RequestContext) -> Response:
 
 
 ROWS = (
-    Row("logs", "ListTagsForResource", list_tags),
-    Row("logs", "PutRetentionPolicy", put_retention),
-    Row("logs", "CreateLogGroup", create_group),
-    Row("logs", "AssociateKmsKey", associate_key),
-    Row("logs", "DisassociateKmsKey", disassociate_key),
+    OperationHandler("logs", "ListTagsForResource", list_tags),
+    OperationHandler("logs", "PutRetentionPolicy", put_retention),
+    OperationHandler("logs", "CreateLogGroup", create_group),
+    OperationHandler("logs", "DeleteLogGroup", delete_group),
+    OperationHandler("logs", "AssociateKmsKey", associate_key),
+    OperationHandler("logs", "DisassociateKmsKey", disassociate_key),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from agentenv.rehearsal.cloud.request_context import Row
+from agentenv.rehearsal.cloud.request_context import OperationHandler
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from agentenv.rehearsal.cloud.store import Record
 
 
-def rows(service: str, tags_of: Callable[[RequestContext], Record]) -> tuple[Row, ...]:
+def rows(service: str, tags_of: Callable[[RequestContext], Record]) -> tuple[OperationHandler, ...]:
     """Return rows that add, remove and list tags; `tags_of` returns those of the call's resource, or raises."""
 
     def tag(context: RequestContext) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def rows(service: str, tags_of: Callable[[RequestContext], Record]) -> tuple[Row
         return {"ResourceTags": [{"Key": key, "Value": value} for key, value in tags_of(context).items()]}
 
     return (
-        Row(service, "TagResource", tag),
-        Row(service, "UntagResource", untag),
-        Row(service, "ListTagsForResource", list_tags),
+        OperationHandler(service, "TagResource", tag),
+        OperationHandler(service, "UntagResource", untag),
+        OperationHandler(service, "ListTagsForResource", list_tags),
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentenv.core.iam import documents
 from agentenv.rehearsal.cloud.iam import policy_documents
-from agentenv.rehearsal.cloud.request_context import Row
+from agentenv.rehearsal.cloud.request_context import OperationHandler
 from agentenv.rehearsal.cloud.responses import AwsError, Response
 from agentenv.rehearsal.cloud.rows.eks_common import principal_exists
 
@@ -78,7 +78,7 @@ def get_encryption(context: RequestContext) -> Response | dict[str, Any]:
 
 
 ROWS = (
-    Row("s3", "CreateBucket", create),
-    Row("s3", "PutBucketPolicy", put_policy),
-    Row("s3", "GetBucketEncryption", get_encryption),
+    OperationHandler("s3", "CreateBucket", create),
+    OperationHandler("s3", "PutBucketPolicy", put_policy),
+    OperationHandler("s3", "GetBucketEncryption", get_encryption),
 )

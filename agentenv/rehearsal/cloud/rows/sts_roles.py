@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from agentenv.core.iam import evaluation
 from agentenv.core.iam.evaluation import request_keys
 from agentenv.rehearsal.cloud.iam import role_sessions
-from agentenv.rehearsal.cloud.request_context import Row
+from agentenv.rehearsal.cloud.request_context import OperationHandler
 from agentenv.rehearsal.cloud.responses import AwsError
 
 if TYPE_CHECKING:
@@ -92,4 +92,4 @@ def _packed(parameters: dict[str, Any], tags: dict[str, str]) -> int:
     return min(100, size * 100 // MOST_CHARACTERS)
 
 
-ROWS = (Row("sts", "AssumeRole", assume_role),)
+ROWS = (OperationHandler("sts", "AssumeRole", assume_role),)

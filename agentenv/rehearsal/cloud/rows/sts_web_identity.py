@@ -9,7 +9,7 @@ from agentenv.core.iam import evaluation
 from agentenv.core.iam.evaluation import request_keys
 from agentenv.rehearsal.cloud.iam import role_sessions, token_issuers
 from agentenv.rehearsal.cloud.iam.service_account_tokens import InvalidToken, Token
-from agentenv.rehearsal.cloud.request_context import Row
+from agentenv.rehearsal.cloud.request_context import OperationHandler
 from agentenv.rehearsal.cloud.responses import AwsError
 
 if TYPE_CHECKING:
@@ -82,4 +82,4 @@ def _provider(context: RequestContext, role: str, token: Token) -> Any:
     return provider
 
 
-ROWS = (Row("sts", "AssumeRoleWithWebIdentity", assume_role_with_web_identity),)
+ROWS = (OperationHandler("sts", "AssumeRoleWithWebIdentity", assume_role_with_web_identity),)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from agentenv.rehearsal.cloud.request_context import Row
+from agentenv.rehearsal.cloud.request_context import OperationHandler
 from agentenv.rehearsal.cloud.responses import AwsError
 
 if TYPE_CHECKING:
@@ -72,4 +72,4 @@ def _moto_mappings(context: RequestContext, parameters: dict[str, Any]) -> list[
             return mappings
 
 
-ROWS = (Row("resourcegroupstaggingapi", "GetResources", get_resources),)
+ROWS = (OperationHandler("resourcegroupstaggingapi", "GetResources", get_resources),)

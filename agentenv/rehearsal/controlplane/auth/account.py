@@ -76,10 +76,23 @@ class Account:
 
     def publish(self, issuer: str, keys: Sequence[Mapping[str, Any]]) -> None:
         """Publish an issuer's keys to STS, which EKS has at a public address."""
-        body = json.dumps({"issuer": issuer, "keys": keys}).encode()
-        request = urllib.request.Request(f"{self.endpoint}/_cloud/issuers", data=body)  # noqa: S310 - loopback
-        with DIRECTLY.open(request, timeout=_TIMEOUT_SECONDS):
-            pass
+        self._post("issuers", {"issuer": issuer, "keys": keys})
+
+    def refused_mount(self, file_system: str, access_point: str | None, *, tls: bool, access_key: str | None) -> str:
+        """Return why EFS refuses a mount; empty if it allows it. Without a key the client is anonymous."""
+        client = {"account_key": self.access_key, "access_key": access_key, "region": self.region, "tls": tls}
+        return self._post("mounts", {**client, "file_system": file_system, "access_point": access_point})["reason"]
+
+    def unreachable(self, cluster: str) -> str:
+        """Return why the deployer does not reach the API server of a cluster; empty if it does."""
+        question = {"account_key": self.access_key, "region": self.region, "cluster": cluster}
+        return self._post("reachability", question)["reason"]
+
+    def _post(self, page: str, body: object) -> Any:
+        url = f"{self.endpoint}/_cloud/{page}"
+        request = urllib.request.Request(url, data=json.dumps(body).encode())  # noqa: S310 - loopback
+        with DIRECTLY.open(request, timeout=_TIMEOUT_SECONDS) as response:
+            return json.load(response)
 
     def warm(self) -> None:
         """Load the SDK, which takes most of a second, before the first request."""
@@ -163,7 +176,7 @@ class Account:
         return None
 
     def profiles(self) -> list[fargate.Profile]:
-        """Return every existing Fargate profile.
+        """Return every Fargate profile that the webhook knows.
 
         The names are listed each time: a pod that is created right after its profile must match it. A profile cannot
         be changed, so its description is cached for a while.
@@ -176,7 +189,7 @@ class Account:
                 if cached is None or now - cached[0] > _CACHE_SECONDS:
                     response = self._eks.describe_fargate_profile(clusterName=cluster, fargateProfileName=name)
                     cached = self._described[cluster, name] = (now, fargate.parse_profile(response["fargateProfile"]))
-                if cached[1].active:
+                if cached[1].marks_pods(time.time()):
                     active.append(cached[1])
         return active
 

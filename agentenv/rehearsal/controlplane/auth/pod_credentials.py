@@ -39,14 +39,19 @@ class PodCredentials:
         self._services: dict[str, Any] = {}
 
     def service(self, name: str) -> Any:
-        """Return a client with credentials that are not about to expire; NoKeys if the service account gets none."""
+        """Return a client with current credentials."""
+        credentials = self.current()
+        if name not in self._services:
+            self._services[name] = self._account.service(name, credentials)
+        return self._services[name]
+
+    def current(self) -> Mapping[str, Any]:
+        """Return credentials that are not about to expire; NoCredentials if the service account gets none."""
         if time.time() > self._refresh_at:
             self.forget()
             self._credentials = self._fetch()
             self._refresh_at = self._credentials["Expiration"].timestamp() - _FRESH_SECONDS
-        if name not in self._services:
-            self._services[name] = self._account.service(name, self._credentials)
-        return self._services[name]
+        return self._credentials
 
     def forget(self) -> None:
         """Discard the current credentials, so that new ones are fetched next time."""

@@ -50,6 +50,9 @@ class Reviewer:
     def _who(self, token: str) -> tuple[str, str, list[str]]:
         presented = read(token, datetime.now(UTC), self._account.host)
         cluster = self._account.cluster_of(presented)
+        if reason := self._account.unreachable(cluster):
+            # In AWS the connection times out
+            raise TokenRefused(f"the API server of '{cluster}' is not reached: {reason}")
         arn = self._account.caller(presented, cluster)
         caller = access_entries.principal(arn)
         if caller is None:

@@ -1,4 +1,4 @@
-"""The two EC2 requests of the simulated Karpenter, parsed as a stream.
+"""The EC2 requests of the simulated Karpenter, parsed as a stream.
 
 boto3's client is not used: its model of EC2 and a parsed list of every instance type would take 40 MB permanently,
 and a rehearsal shares the machine with an engine.
@@ -40,6 +40,14 @@ def zones(account: Account, terms: Sequence[Mapping[str, Any]]) -> list[str]:
             _text(item, "availabilityZone") for item in _items(account, "DescribeSubnets", "subnetSet", parameters)
         }
     return sorted(names)
+
+
+def images_exist(account: Account, terms: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether an image is selected: by an alias of AWS, which always has one, or by id."""
+    ids = [term["id"] for term in terms if "id" in term]
+    filters = {"Filter.1.Name": "image-id"} | {f"Filter.1.Value.{number}": id_ for number, id_ in enumerate(ids, 1)}
+    aliased = any("alias" in term for term in terms)
+    return aliased or (bool(ids) and any(True for _ in _items(account, "DescribeImages", "imagesSet", filters)))
 
 
 def instance_types(account: Account) -> list[InstanceType]:

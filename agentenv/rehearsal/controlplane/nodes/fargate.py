@@ -1,8 +1,9 @@
 """Pods on Fargate, as EKS runs them: a webhook marks them at creation, a scheduler gives each a node of its own.
 
-A pod that is created before its profile is never marked and waits for a node, as on EKS. Simplified: a node is
-created at once (on EKS after about a minute), its address and zone are derived from the profile's first subnet, and
-pods of a deleted profile stay.
+A pod that is created before its profile is never marked and waits for a node, as on EKS. So does a pod that is created
+in the first seconds of a profile, when the webhook does not know it yet (aws/karpenter-provider-aws#7455). Simplified:
+a node is created at once (on EKS after about a minute), its address and zone are derived from the profile's first
+subnet, and pods of a deleted profile stay.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ Object = dict[str, Any]
 SCHEDULER = "fargate-scheduler"
 LABEL = "eks.amazonaws.com/fargate-profile"
 COMPUTE = "eks.amazonaws.com/compute-type"
+WEBHOOK_SECONDS = 3.0  # from the creation of a profile until the webhook marks its pods
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,11 @@ class Profile:
     name: str
     selectors: tuple[tuple[str, Mapping[str, str]], ...]
     active: bool = True
+    created_at: float = 0.0
+
+    def marks_pods(self, now: float) -> bool:
+        """Return whether the webhook knows the profile."""
+        return self.active and now - self.created_at >= WEBHOOK_SECONDS
 
     def selects(self, namespace: str, labels: Mapping[str, str]) -> bool:
         """Return whether the profile selects a pod: namespace and every label have to match, `*` and `?` allowed."""
@@ -43,7 +50,9 @@ class Profile:
 def parse_profile(description: Mapping[str, Any]) -> Profile:
     """Parse a profile as DescribeFargateProfile returns it."""
     selectors = tuple((row["namespace"], dict(row.get("labels") or {})) for row in description.get("selectors") or ())
-    return Profile(description["fargateProfileName"], selectors, description.get("status", "ACTIVE") == "ACTIVE")
+    active = description.get("status", "ACTIVE") == "ACTIVE"
+    created_at = description["createdAt"].timestamp() if "createdAt" in description else 0.0
+    return Profile(description["fargateProfileName"], selectors, active, created_at)
 
 
 def select_profile(profiles: Iterable[Profile], namespace: str, labels: Mapping[str, str]) -> Profile | None:

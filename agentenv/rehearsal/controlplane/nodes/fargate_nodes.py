@@ -37,6 +37,8 @@ def run(client: Client, zone: str, ended: threading.Event) -> None:
 
 def _schedule(client: Client, pod: Object, zone: str) -> str | None:
     metadata, spec = pod["metadata"], pod["spec"]
+    if fargate.LABEL not in (metadata.get("labels") or {}):
+        return None
     path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"
     if fields := fargate.unsupported(spec):
         _set_unschedulable(

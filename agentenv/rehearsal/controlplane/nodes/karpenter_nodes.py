@@ -4,6 +4,7 @@ It reads NodePools and EC2NodeClasses from the cluster, and the subnets that a c
 NodeClaim, which blocks the deletion of its pool. Without a Ready karpenter Deployment nothing is launched or deleted,
 as on AWS: a controller that is destroyed before its pools leaves nodes behind. Simplified: a pool has one node in
 each zone from the start, whatever pods wait; nothing is consolidated or interrupted; no EC2 instances are created.
+Spot capacity needs the account's service-linked role, which EC2 creates with the controller's permission.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from agentenv.core.iam.principals import SPOT
 from agentenv.rehearsal.controlplane.auth.account import Account
+from agentenv.rehearsal.controlplane.auth.pod_credentials import NoCredentials, PodCredentials
 from agentenv.rehearsal.controlplane.client import ApiError, Client
 from agentenv.rehearsal.controlplane.nodes import ec2_queries, karpenter_launches, node_claims
 from agentenv.rehearsal.controlplane.nodes.kwok_nodes import NodeShape
@@ -41,6 +44,7 @@ class Launcher:
         self._types: Sequence[karpenter_launches.InstanceType] = ()
         self._launched: dict[str, NodeShape] = {}  # by node name
         self._zones_cache: dict[str, tuple[float, list[str]]] = {}
+        self._spot_role_exists = False
 
     def run(self, ended: threading.Event) -> None:
         """Reconcile repeatedly until told to end."""
@@ -54,7 +58,8 @@ class Launcher:
         pools, node_classes = self._active(_POOLS), self._active(_CLASSES)
         if not pools and not node_classes and not self._launched:
             return
-        if not self._controller_is_up():
+        controller = self._controller()
+        if controller is None:
             return
         self._delete_released()
         classes = {row["metadata"]["name"]: row for row in node_classes}
@@ -70,10 +75,10 @@ class Launcher:
                 self._client.delete(f"{node_claims.PATH}/{name}")
         self._delete_released()
         for name, (pool, shape) in desired.items():
-            if name not in self._launched:
+            if name not in self._launched and (_is_on_demand(shape) or self._may_use_spot(controller)):
                 self._launch(pool, shape)
         for name, row in classes.items():
-            self._set_ready(f"{_CLASSES}/{name}", row, ready=bool(zones[name]), reason="SubnetsNotFound")
+            self._set_ready(f"{_CLASSES}/{name}", row, ready=bool(zones[name]), reason="SubnetsOrImagesNotFound")
         for pool in pools:
             ready = bool(zones.get(pool["spec"]["template"]["spec"]["nodeClassRef"]["name"]))
             self._set_ready(f"{_POOLS}/{pool['metadata']['name']}", pool, ready=ready, reason="NodeClassNotReady")
@@ -116,17 +121,42 @@ class Launcher:
         rows: list[Object] = response["items"] if response else []
         return [row for row in rows if "deletionTimestamp" not in row["metadata"]]
 
-    def _controller_is_up(self) -> bool:
+    def _controller(self) -> Object | None:
+        """Return the controller's Deployment while a replica is Ready."""
         deployments = self._client.get(_CONTROLLERS, labelSelector=_SELECTOR)["items"]
-        return any((row.get("status") or {}).get("readyReplicas") for row in deployments)
+        return next((row for row in deployments if (row.get("status") or {}).get("readyReplicas")), None)
+
+    def _may_use_spot(self, controller: Object) -> bool:
+        """Return whether the account's role for Spot exists, or can be created as the controller."""
+        from botocore.exceptions import ClientError
+
+        if not self._spot_role_exists:
+            namespace = controller["metadata"]["namespace"]
+            service_account = controller["spec"]["template"]["spec"].get("serviceAccountName", "default")
+            credentials = PodCredentials(self._client, self._account, namespace, service_account)
+            try:
+                credentials.service("iam").create_service_linked_role(AWSServiceName=SPOT)
+            except NoCredentials as error:
+                _LOG.warning("Karpenter's nodes: %s", error)
+                return False
+            except ClientError as error:
+                if error.response["Error"]["Code"] != "InvalidInput":  # it exists
+                    code = "AuthFailure.ServiceLinkedRoleCreationNotPermitted"
+                    _LOG.warning("Karpenter's nodes: launching node claim, creating instance, %s: %s", code, error)
+                    return False
+            self._spot_role_exists = True
+        return True
 
     def _zones(self, node_class: Object) -> list[str]:
-        """Return the zones of the subnets that a class selects; cached for a while, as the subnets may change."""
+        """Return the zones of the subnets that a class selects, none without an image; cached for a while."""
         metadata = node_class["metadata"]
         key, now = f"{metadata['uid']}/{metadata.get('generation')}", time.monotonic()
         cached = self._zones_cache.get(key)
         if cached is None or now - cached[0] > (_CACHE_SECONDS if cached[1] else _INTERVAL_SECONDS):
-            names = ec2_queries.zones(self._account, node_class["spec"].get("subnetSelectorTerms") or [])
+            spec = node_class["spec"]
+            names = ec2_queries.zones(self._account, spec.get("subnetSelectorTerms") or [])
+            if not ec2_queries.images_exist(self._account, spec.get("amiSelectorTerms") or []):
+                names = []
             cached = self._zones_cache[key] = (now, names)
         return cached[1]
 
@@ -157,8 +187,12 @@ class Launcher:
             "type": "Ready",
             "status": status,
             "reason": "Ready" if ready else reason,
-            "message": "" if ready else "no subnet is selected",
+            "message": "" if ready else "no subnet or no image is selected",
             "observedGeneration": generation,
             "lastTransitionTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         }
         self._client.merge(f"{path}/status", {"status": {"conditions": [condition]}})
+
+
+def _is_on_demand(shape: NodeShape) -> bool:
+    return shape.labels.get(karpenter_launches.CAPACITY) != "spot"

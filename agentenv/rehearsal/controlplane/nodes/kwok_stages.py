@@ -11,6 +11,8 @@ from typing import Any
 
 import yaml
 
+from agentenv.rehearsal.controlplane.pods import gateway_pod
+
 _ALIVE = {"key": ".metadata.deletionTimestamp", "operator": "DoesNotExist"}
 _READY = '.status.conditions[]? | select(.type == "Ready") | .status'
 
@@ -75,6 +77,24 @@ containerStatuses:
   ready: true
   started: true
   state: {running: {startedAt: {{ $now | Quote }}}}
+  resources: {{ YAML .resources 2 }}
+{{ end }}
+"""
+
+# The containers get the resources that the pod requests now.
+_RESIZED = """
+{{ $statuses := .status.containerStatuses }}
+containerStatuses:
+{{ range $index, $container := .spec.containers }}
+{{ $status := index $statuses $index }}
+- name: {{ $status.name | Quote }}
+  image: {{ $status.image | Quote }}
+  imageID: ""
+  restartCount: 0
+  ready: true
+  started: true
+  state: {running: {startedAt: {{ $status.state.running.startedAt | Quote }}}}
+  resources: {{ YAML $container.resources 2 }}
 {{ end }}
 """
 
@@ -101,6 +121,8 @@ containerStatuses:
 """
 
 
+_RESOURCES_SHOWN = "[.spec.containers[] | .resources // {}] == [.status.containerStatuses[]? | .resources // {}]"
+
 # A container that workspaced starts, as `sandbox_pod.runs_workspaced` knows it.
 _WORKSPACED = '.spec.containers[0].command // [] | ((.[0] // "" | endswith("/workspaced")) and .[1] == "run")'
 
@@ -108,11 +130,11 @@ _WORKSPACED = '.spec.containers[0].command // [] | ((.[0] // "" | endswith("/wor
 def stages(excluded_images: Sequence[str], *, sandboxes: bool = False) -> str:
     """Return kwok's configuration; `excluded_images` are patterns of the images that it excludes.
 
-    With `sandboxes` it excludes the pods that workspaced starts.
+    With `sandboxes` it excludes the pods that workspaced starts, and those of Envoy.
     """
     exclusions = [_exclude(pattern) for pattern in excluded_images]
     if sandboxes:
-        exclusions.append(_matches(_WORKSPACED, "true", negated=True))
+        exclusions += [_matches(_WORKSPACED, "true", negated=True), _exclude(gateway_pod.IMAGE)]
     documents = [
         _stage("node-up", "Node", [_matches(_READY, "True", negated=True)], {"statusTemplate": _NODE}),
         _stage(
@@ -128,6 +150,12 @@ def stages(excluded_images: Sequence[str], *, sandboxes: bool = False) -> str:
                 *exclusions,
             ],
             {"statusTemplate": _SUCCEEDED},
+        ),
+        _stage(
+            "pod-resized",
+            "Pod",
+            [_ALIVE, _matches(".status.phase", "Running"), _matches(_RESOURCES_SHOWN, "false"), *exclusions],
+            {"statusTemplate": _RESIZED},
         ),
         _stage("pod-gone", "Pod", [{**_ALIVE, "operator": "Exists"}, *exclusions], {"delete": True}),
     ]

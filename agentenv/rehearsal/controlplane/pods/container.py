@@ -6,14 +6,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from agentenv.local.sandboxes.bundle import CannotStart
+
 Object = dict[str, Any]
 
 _REFERENCE = re.compile(r"\$(?:\$|\((?P<name>[A-Za-z_][A-Za-z0-9_.-]*)\))")
 _KEYED = re.compile(r"metadata\.(?P<kind>labels|annotations)\['(?P<key>[^']+)'\]")
-
-
-class CannotStart(Exception):
-    """The reason why a pod's program cannot be started."""
 
 
 def environment(pod: Object, address: str) -> dict[str, str]:

@@ -10,14 +10,14 @@ import urllib.error
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agentenv.local import processes
+from agentenv.local.sandboxes.bundle import CannotStart, replace_paths
 from agentenv.rehearsal.controlplane import kubeconfig
 from agentenv.rehearsal.controlplane.auth.account import Account
 from agentenv.rehearsal.controlplane.auth.pod_credentials import ROLE, STS
 from agentenv.rehearsal.controlplane.client import ApiError, Client, until
 from agentenv.rehearsal.controlplane.pods import container, listen_addresses, status, volumes
-from agentenv.rehearsal.controlplane.pods.container import CannotStart
 from agentenv.rehearsal.controlplane.ports import DIRECTLY, HOST, Ports
-from agentenv.rehearsal.stage import processes
 
 if TYPE_CHECKING:
     from agentenv.rehearsal.controlplane.pods.real_pods import ProcessImage
@@ -73,6 +73,9 @@ class PodProcess:
         self._grace = _SHORT_GRACE_SECONDS if silently else _GRACE_SECONDS if grace is None else grace
         self._stopping.set()
 
+    def update(self, pod: Object) -> None:
+        """Change nothing: a process has no resource limits."""
+
     def wait(self) -> None:
         """Wait until the process has ended."""
         self._thread.join()
@@ -102,17 +105,21 @@ class PodProcess:
 
     def _run(self) -> None:
         """Run one process from start to end."""
-        with Ports(self._image.address_flags) as ports:
+        flags = self._image.flags_of(self._pod)
+        with Ports(flags) as ports:
             renew_at = self._renew_token()
             mounted = volumes.write_files(self._client, self._pod, self._folder / "volumes")
             environment = {**container.environment(self._pod, self._address()), **self._aws_variables()}
             host_prefix = "" if self._image.ports_only else f"{HOST}:"
-            listens = {flag: f"{host_prefix}{ports[flag]}" for flag in self._image.address_flags}
+            listens = {flag: f"{host_prefix}{ports[flag]}" for flag in flags}
             arguments = container.arguments(self._pod, environment, listens, self._image.in_cluster_flags)
             command = self._command(arguments, mounted)
-            listen_addresses.write_ports(self._folder, {flag: ports[flag] for flag in self._image.address_flags})
+            listen_addresses.write_ports(self._folder, {flag: ports[flag] for flag in flags})
             process = processes.start(
-                command, environment=self._process_environment(environment), log=self._log, folder=self._folder
+                command,
+                environment=process_environment(environment, self._folder / "kubeconfig"),
+                log=self._log,
+                folder=self._folder,
             )
             _LOG.info("%s runs as process %d", self._path, process.pid)
             address = f"http://{HOST}:{ports[self._image.ready_flag]}{self._image.ready_path}"
@@ -120,7 +127,7 @@ class PodProcess:
             failures = 0
             try:
                 while process.poll() is None and not self._stopping.wait(_PROBE_SECONDS if not reported else 1.0):
-                    ready = _is_ready(address)
+                    ready = is_ready(address)
                     failures = 0 if ready else failures + 1
                     settled = ready or not reported or failures >= _FAILURE_THRESHOLD
                     if ready != reported and settled and self._report_status(ready=ready):
@@ -140,7 +147,7 @@ class PodProcess:
         command = self._image.command(self._program)
         if self._image.module is None:
             return volumes.command_with_mounts([*command, *arguments], mounted, self._folder)
-        return [*command, *(volumes.replace_paths(text, mounted) for text in arguments)]
+        return [*command, *(replace_paths(text, mounted) for text in arguments)]
 
     def _aws_variables(self) -> dict[str, str]:
         """Return the variables that EKS injects for the service account's role, and the AWS endpoint."""
@@ -162,10 +169,6 @@ class PodProcess:
         name = self._pod["spec"].get("serviceAccountName") or "default"
         service_account = self._client.find(f"/api/v1/namespaces/{metadata['namespace']}/serviceaccounts/{name}") or {}
         return (service_account.get("metadata", {}).get("annotations") or {}).get(ROLE)
-
-    def _process_environment(self, variables: dict[str, str]) -> dict[str, str]:
-        inherited = {name: os.environ[name] for name in ("PATH", "TMPDIR", processes.MARK) if name in os.environ}
-        return {**inherited, **variables, "KUBECONFIG": str(self._folder / "kubeconfig")}
 
     def _renew_token(self) -> float:
         """Write the pod's service account tokens, and return the time to renew them."""
@@ -217,7 +220,14 @@ class PodProcess:
             return False
 
 
-def _is_ready(address: str) -> bool:
+def process_environment(variables: dict[str, str], kubeconfig: Path | None = None) -> dict[str, str]:
+    """Return the environment of a pod's process: its variables, and of our own only what a program needs here."""
+    inherited = {name: os.environ[name] for name in ("PATH", "TMPDIR", processes.MARK) if name in os.environ}
+    return {**inherited, **variables, **({"KUBECONFIG": str(kubeconfig)} if kubeconfig else {})}
+
+
+def is_ready(address: str) -> bool:
+    """Return whether a probe of this address succeeds."""
     try:
         with DIRECTLY.open(address, timeout=1) as response:
             return response.status == 200

@@ -40,6 +40,13 @@ class ProcessImage:
     in_cluster_flags: tuple[str, ...] = ()  # values that it would detect inside a pod; {namespace} is filled in
     module: str | None = None  # a Python module; the program is then the interpreter
     ports_only: bool = False  # whether its address flags take a port only
+    optional_flags: tuple[str, ...] = ()  # further address flags, for pods that have them
+
+    def flags_of(self, pod: Object) -> tuple[str, ...]:
+        """Return the flags for listen addresses of a pod."""
+        arguments = pod["spec"]["containers"][0].get("args") or ()
+        names = {text.partition("=")[0] for text in arguments}
+        return (*self.address_flags, *(flag for flag in self.optional_flags if flag in names))
 
     def command(self, program: Path) -> list[str]:
         """Return the command that starts its program."""
@@ -64,6 +71,7 @@ PROCESS_IMAGES = (
         ready_path="/readyz",
         in_cluster_flags=(f"--host={HOST}",),
         ports_only=True,
+        optional_flags=("--authorizer-port",),
     ),
 )
 # The tools to build for these programs; Python is present already.
@@ -89,6 +97,10 @@ class PodRunner(Protocol):
 
     def stop(self, *, silently: bool = False, grace: float | None = None) -> None:
         """End the pod's process within a grace period; unless silently, the pod is then deleted."""
+        ...
+
+    def update(self, pod: Object) -> None:
+        """Take a changed specification."""
         ...
 
     def wait(self) -> None:
@@ -127,6 +139,8 @@ class ProcessManager:
                 runner.stop(grace=metadata.get("deletionGracePeriodSeconds"))
                 if kind == "DELETED":
                     del self._runners[metadata["uid"]]
+            elif runner is not None and kind == "MODIFIED":
+                runner.update(pod)
             elif runner is None and kind != "DELETED" and (runner := self._runner(pod)) is not None:
                 if leaving:
                     # Bound and deleted before it was seen: only this kubelet can complete the deletion

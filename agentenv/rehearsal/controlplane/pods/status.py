@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from agentenv.rehearsal.controlplane.client import ApiError, Client
+from agentenv.rehearsal.controlplane.client import ApiError, PodApi
 
 Object = dict[str, Any]
 
@@ -55,14 +55,24 @@ def container(
         "ready": ready,
         "started": "running" in state,
         "state": state,
+        # Without these the API server refuses a resize: the node would be too old for it.
+        "resources": spec.get("resources") or {},
+        "allocatedResources": (spec.get("resources") or {}).get("requests") or {},
         **({} if last is None else {"lastState": last}),
     }
 
 
 def pod(
-    phase: str, address: str, containers: Sequence[Object], *, ready: bool, init: Sequence[Object] = (), **more: str
+    phase: str,
+    address: str,
+    containers: Sequence[Object],
+    *,
+    ready: bool,
+    init: Sequence[Object] = (),
+    conditions: Sequence[Object] = (),
+    **more: str,
 ) -> Object:
-    """Return the status of a pod; `more` are further fields, such as its reason."""
+    """Return the status of a pod; `conditions` are further ones, and `more` further fields, such as its reason."""
     states = {
         "PodReadyToStartContainers": True,
         "Initialized": all("terminated" in row["state"] for row in init),
@@ -74,7 +84,8 @@ def pod(
         "podIP": address,
         "podIPs": [{"ip": address}],
         "conditions": [
-            {"type": kind, "status": str(value), "lastTransitionTime": now()} for kind, value in states.items()
+            *({"type": kind, "status": str(value), "lastTransitionTime": now()} for kind, value in states.items()),
+            *conditions,
         ],
         "containerStatuses": list(containers),
         **({"initContainerStatuses": list(init)} if init else {}),
@@ -82,7 +93,7 @@ def pod(
     }
 
 
-def report(client: Client, path: str, document: Object) -> bool:
+def report(client: PodApi, path: str, document: Object) -> bool:
     """Report a status; True also where the pod no longer exists. A strategic merge keeps the scheduler's condition."""
     try:
         client.request(

@@ -15,9 +15,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agentenv.rehearsal.controlplane.client import Client
+from agentenv.local.sandboxes.bundle import CannotStart
+from agentenv.rehearsal.controlplane.client import PodApi
 from agentenv.rehearsal.controlplane.pods import container
-from agentenv.rehearsal.controlplane.pods.container import CannotStart
 
 Object = dict[str, Any]
 
@@ -28,7 +28,7 @@ _UNSHARE = ("unshare", "--map-root-user", "--mount")
 _OVERLAY = 'mount -t overlay overlay -o "lowerdir=$1,upperdir=$2,workdir=$3" "$1" && shift 3 && exec "$@"'
 
 
-def write_files(client: Client, pod: Object, folder: Path) -> dict[Path, Path]:
+def write_files(client: PodApi, pod: Object, folder: Path) -> dict[Path, Path]:
     """Write the pod's ConfigMaps, Secrets and projections to files; return the folder of each mount path."""
     shutil.rmtree(folder, ignore_errors=True)
     sources = {row["name"]: row for row in pod["spec"].get("volumes") or ()}
@@ -79,13 +79,6 @@ def command_with_mounts(arguments: Sequence[str], folders: Mapping[Path, Path], 
     return command
 
 
-def replace_paths(text: str, folders: Mapping[Path, Path]) -> str:
-    """Return an argument with mounted paths replaced by the actual ones, for programs that take paths."""
-    for target, source in folders.items():
-        text = str(source) if text == str(target) else text.replace(f"{target}/", f"{source}/")
-    return text
-
-
 def _succeeds(command: Sequence[str]) -> bool:
     try:
         return subprocess.run(command, capture_output=True, check=False, timeout=10).returncode == 0
@@ -93,7 +86,7 @@ def _succeeds(command: Sequence[str]) -> bool:
         return False
 
 
-def contents(client: Client, pod: Object, volume: Object, address: str = "") -> dict[str, bytes] | None:
+def contents(client: PodApi, pod: Object, volume: Object, address: str = "") -> dict[str, bytes] | None:
     """Return the files of a volume that the kubelet writes; None for a volume of another kind."""
     for kind in ("configMap", "secret", "downwardAPI"):
         if kind in volume:
@@ -107,7 +100,7 @@ def contents(client: Client, pod: Object, volume: Object, address: str = "") -> 
     return files
 
 
-def _source(client: Client, pod: Object, kind: str, source: Object, address: str) -> dict[str, bytes]:
+def _source(client: PodApi, pod: Object, kind: str, source: Object, address: str) -> dict[str, bytes]:
     if kind == "serviceAccountToken":
         audiences = [source["audience"]] if source.get("audience") else []
         token = request_token(client, pod, *audiences, seconds=source.get("expirationSeconds", TOKEN_SECONDS))
@@ -135,7 +128,7 @@ def _source(client: Client, pod: Object, kind: str, source: Object, address: str
     return {item["path"]: data[item["key"]] for item in items if item["key"] in data or not source.get("optional")}
 
 
-def request_token(client: Client, pod: Object, *audiences: str, seconds: int = TOKEN_SECONDS) -> str:
+def request_token(client: PodApi, pod: Object, *audiences: str, seconds: int = TOKEN_SECONDS) -> str:
     """Return a new token of the pod's service account, bound to the pod."""
     metadata = pod["metadata"]
     bound = {"kind": "Pod", "apiVersion": "v1", "name": metadata["name"], "uid": metadata["uid"]}

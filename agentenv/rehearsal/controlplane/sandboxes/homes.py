@@ -11,12 +11,13 @@ import functools
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+from agentenv.local.sandboxes.bundle import CannotStart
 from agentenv.rehearsal.controlplane.auth.account import Account
+from agentenv.rehearsal.controlplane.auth.pod_credentials import NoCredentials, PodCredentials
 from agentenv.rehearsal.controlplane.client import Client
-from agentenv.rehearsal.controlplane.pods.container import CannotStart
-from agentenv.rehearsal.controlplane.storage import efs_provisioning
+from agentenv.rehearsal.controlplane.storage import efs_driver, efs_provisioning
 
 Object = dict[str, Any]
 
@@ -58,6 +59,14 @@ class Home:
         return folder
 
 
+class Homes(Protocol):
+    """The folders of homes, by their volume claims."""
+
+    def home(self, namespace: str, claim: str) -> Home:
+        """Return the folder of a PersistentVolumeClaim."""
+        ...
+
+
 class FileSystems:
     """The file systems of one plane."""
 
@@ -68,9 +77,18 @@ class FileSystems:
 
     @functools.cached_property
     def _efs(self) -> Any:
+        return self._known_account.service("efs")
+
+    @functools.cached_property
+    def _node_credentials(self) -> PodCredentials:
+        account = efs_driver.NODE_SERVICE_ACCOUNT
+        return PodCredentials(self._client, self._known_account, efs_driver.NAMESPACE, account)
+
+    @property
+    def _known_account(self) -> Account:
         if self._account is None:
             raise CannotStart("there is no simulated account that has access points")
-        return self._account.service("efs")
+        return self._account
 
     def home(self, namespace: str, claim: str) -> Home:
         """Return the folder of a PersistentVolumeClaim."""
@@ -84,6 +102,7 @@ class FileSystems:
         if location is None:
             raise CannotStart(f"the volume {volume_name} is none of EFS, which is not simulated here")
         point = efs_provisioning.access_point(handle)
+        self._check_mount(volume, location[0], point)
         if point is None:
             return self._enter(*location, None, _MODE)
         description = self._access_point(point)
@@ -92,6 +111,23 @@ class FileSystems:
         user = description.get("PosixUser") or {"Uid": creation.get("OwnerUid", 0), "Gid": creation.get("OwnerGid", 0)}
         mode = int(creation.get("Permissions") or f"{_MODE:o}", 8)
         return self._enter(location[0], root["Path"], Owner(user["Uid"], user["Gid"]), mode)
+
+    def _check_mount(self, volume: Object, system: str, point: str | None) -> None:
+        """Raise if EFS refuses the mount to the driver's node pod, with the volume's mount options."""
+        if self._account is None:
+            return  # tests of a plane alone
+        options = volume["spec"].get("mountOptions") or ()
+        try:
+            key = self._node_credentials.current()["AccessKeyId"] if "iam" in options else None
+        except NoCredentials as error:
+            raise CannotStart(f"mount failed: Unable to locate credentials: {error}") from error
+        # An access point is mounted with TLS, whether or not the options have it
+        reason = self._known_account.refused_mount(
+            system, point, tls=point is not None or "tls" in options, access_key=key
+        )
+        if reason:
+            self._node_credentials.forget()
+            raise CannotStart(f"mount failed: {reason}")
 
     def _enter(self, system: str, path: str, owner: Owner | None, mode: int) -> Home:
         folder = self._folder / system / path.strip("/")

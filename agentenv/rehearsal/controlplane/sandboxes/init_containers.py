@@ -13,8 +13,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from agentenv.rehearsal.controlplane.pods import volumes
-from agentenv.rehearsal.controlplane.pods.container import CannotStart
+from agentenv.local.sandboxes.bundle import CannotStart, replace_paths
 from agentenv.rehearsal.controlplane.sandboxes.homes import Owner
 from agentenv.rehearsal.controlplane.sandboxes.mounts import PodVolumes
 
@@ -39,7 +38,7 @@ def run(pod: Object, pod_volumes: PodVolumes, workspaced: Path, root: Path, user
         with contextlib.ExitStack() as opened:
             # The user may enter these folders, and not the ones above them: they are reached by open descriptors
             paths = {target: _descriptor(source, opened) for target, source in folders.items()}
-            arguments = [volumes.replace_paths(text, {t: Path(f"/proc/self/fd/{fd}") for t, fd in paths.items()})
+            arguments = [replace_paths(text, {t: Path(f"/proc/self/fd/{fd}") for t, fd in paths.items()})
                          for text in command[1:]]  # fmt: skip
             descriptors = list(paths.values())
             program = command[0]

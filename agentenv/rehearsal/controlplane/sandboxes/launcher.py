@@ -1,25 +1,28 @@
-"""The sandboxes of one plane: which runtime starts them, what they share, and what of them is not simulated."""
+"""The sandboxes of one plane, and the gateway to them: what starts and runs them, and what is not simulated."""
 
 from __future__ import annotations
 
 import json
 import logging
+import re
 import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from agentenv.local.sandboxes import detect
+from agentenv.local.sandboxes.limits import Monitor
+from agentenv.local.sandboxes.relay import Relay
 from agentenv.rehearsal.controlplane.auth.account import Account
 from agentenv.rehearsal.controlplane.client import Client
-from agentenv.rehearsal.controlplane.sandboxes import detect
+from agentenv.rehearsal.controlplane.pods import gateway_pod
+from agentenv.rehearsal.controlplane.pods.gateway_pod import GatewayPod
 from agentenv.rehearsal.controlplane.sandboxes.homes import FileSystems
-from agentenv.rehearsal.controlplane.sandboxes.limits import Monitor
-from agentenv.rehearsal.controlplane.sandboxes.relay import Relay
 from agentenv.rehearsal.controlplane.sandboxes.sandbox_pod import Host, SandboxPod, runs_workspaced
 
 Object = dict[str, Any]
 
-WORKSPACED, RUNSC = "workspaced", "runsc"
+WORKSPACED, RUNSC, LATENCYFS = "workspaced", "runsc", "latencyfs"
 TOOLS = (WORKSPACED, RUNSC)
 _RECORD = "sandboxes.json"
 _LOG = logging.getLogger(__name__)
@@ -33,19 +36,33 @@ _NOT_SIMULATED = (
 class SandboxLauncher:
     """Starts the pods of sandbox classes, once a runtime has been chosen."""
 
-    def __init__(self, client: Client, folder: Path, programs: Mapping[str, Path], account: Account | None) -> None:
+    def __init__(
+        self,
+        client: Client,
+        folder: Path,
+        programs: Mapping[str, Path],
+        account: Account | None,
+        *,
+        home_latency: float = 0.0,
+    ) -> None:
+        """Choose a runtime, which delays each operation on homes by so many milliseconds."""
         self._client = client
         self._folder = folder
         self._programs = programs
         self._account = account
+        self._home_latency = home_latency
         self._host: Host | None = None
         self._chosen = threading.Event()
         if WORKSPACED in programs:
             threading.Thread(target=self._choose, name="sandbox runtime", daemon=True).start()
 
-    def pod(self, pod: Object) -> SandboxPod | None:
-        """Return the runner of a pod; None for one that is no sandbox, or where none can run."""
-        if WORKSPACED not in self._programs or not runs_workspaced(pod):
+    def pod(self, pod: Object) -> SandboxPod | GatewayPod | None:
+        """Return the runner of a pod; None for one that is no sandbox and no Envoy, or where none can run."""
+        if WORKSPACED not in self._programs:
+            return None
+        if re.search(gateway_pod.IMAGE, pod["spec"]["containers"][0].get("image", "")):
+            return GatewayPod(self._client, self._folder, pod)
+        if not runs_workspaced(pod):
             return None
         self._chosen.wait()
         return SandboxPod(self._host, pod) if self._host is not None else None
@@ -53,7 +70,8 @@ class SandboxLauncher:
     def _choose(self) -> None:
         workspaced = self._programs[WORKSPACED]
         try:
-            runtime, passed_over = detect.choose(workspaced, self._programs.get(RUNSC), self._folder)
+            latency = (self._programs[LATENCYFS], self._home_latency) if self._home_latency else None
+            runtime, passed_over = detect.choose(workspaced, self._programs.get(RUNSC), self._folder, latency)
             write_record(self._folder, runtime.not_simulated if runtime else (), passed_over)
             if runtime is None:
                 _LOG.error("No sandbox can run here: %s", "; ".join(passed_over))

@@ -9,11 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from agentenv.rehearsal.controlplane.client import Client
+from agentenv.local.sandboxes.bundle import CannotStart, Mount
+from agentenv.rehearsal.controlplane.client import PodApi
 from agentenv.rehearsal.controlplane.pods import volumes
-from agentenv.rehearsal.controlplane.pods.container import CannotStart
-from agentenv.rehearsal.controlplane.sandboxes.bundle import Mount
-from agentenv.rehearsal.controlplane.sandboxes.homes import FileSystems, Home
+from agentenv.rehearsal.controlplane.sandboxes.homes import Home, Homes
 
 Object = dict[str, Any]
 
@@ -21,13 +20,14 @@ Object = dict[str, Any]
 class PodVolumes:
     """The volumes of one pod."""
 
-    def __init__(self, client: Client, pod: Object, folder: Path, file_systems: FileSystems, address: str) -> None:
+    def __init__(self, client: PodApi, pod: Object, folder: Path, file_systems: Homes, address: str) -> None:
         self._client = client
         self._pod = pod
         self._folder = folder
         self._file_systems = file_systems
         self._address = address
         self._homes: dict[str, Home] = {}
+        self._claims: set[str] = set()  # the volumes of a file system
 
     def create(self) -> None:
         """Create every volume; one that exists keeps its content, as over a container's restart."""
@@ -37,6 +37,7 @@ class PodVolumes:
             if "persistentVolumeClaim" in volume:
                 claim = volume["persistentVolumeClaim"]["claimName"]
                 self._homes[name] = self._file_systems.home(self._pod["metadata"]["namespace"], claim)
+                self._claims.add(name)
             elif "emptyDir" in volume:
                 folder.mkdir(parents=True, exist_ok=True)
                 folder.chmod(0o777)
@@ -59,7 +60,13 @@ class PodVolumes:
         """Return the mounts of a container, outer paths first."""
         rows = sorted(container.get("volumeMounts") or (), key=lambda row: row["mountPath"].count("/"))
         return tuple(
-            Mount(self._source(row), row["mountPath"].rstrip("/"), read_only=bool(row.get("readOnly"))) for row in rows
+            Mount(
+                self._source(row),
+                row["mountPath"].rstrip("/"),
+                read_only=bool(row.get("readOnly")),
+                network=row["name"] in self._claims,
+            )
+            for row in rows
         )
 
     def folder(self, name: str) -> Path:

@@ -19,20 +19,29 @@ import subprocess
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from agentenv.rehearsal.controlplane.client import ApiError, Client, until
+from agentenv.local import processes
+from agentenv.local.sandboxes import addresses, relay, root_folder
+from agentenv.local.sandboxes.bundle import SOCKET, SOCKET_FOLDER, Bundle, CannotStart, Mount, Runtime
+from agentenv.local.sandboxes.limits import (
+    EVICTED,
+    OOM_KILLED,
+    Limits,
+    Monitor,
+    child_processes,
+    memory_limit,
+    memory_usage,
+)
+from agentenv.local.sandboxes.relay import Entrance, Relay
+from agentenv.rehearsal.controlplane.client import ApiError, PodApi, until
 from agentenv.rehearsal.controlplane.pods import container, status
-from agentenv.rehearsal.controlplane.pods.container import CannotStart
-from agentenv.rehearsal.controlplane.sandboxes import addresses, init_containers, relay, root_folder
-from agentenv.rehearsal.controlplane.sandboxes.bundle import SOCKET, SOCKET_FOLDER, Bundle, Mount, Runtime
-from agentenv.rehearsal.controlplane.sandboxes.homes import FileSystems, Owner
-from agentenv.rehearsal.controlplane.sandboxes.limits import EVICTED, OOM_KILLED, Limits, Monitor
+from agentenv.rehearsal.controlplane.sandboxes import init_containers, resizes
+from agentenv.rehearsal.controlplane.sandboxes.homes import Homes, Owner
 from agentenv.rehearsal.controlplane.sandboxes.mounts import PodVolumes
-from agentenv.rehearsal.controlplane.sandboxes.relay import Entrance, Relay
-from agentenv.rehearsal.stage import processes
+from agentenv.rehearsal.controlplane.sandboxes.resizes import Resize
 
 Object = dict[str, Any]
 
@@ -60,15 +69,15 @@ def runs_workspaced(pod: Object) -> bool:
 
 @dataclass(frozen=True)
 class Host:
-    """What the pods of a plane share."""
+    """The resources that the pods of a control plane share."""
 
-    client: Client
+    client: PodApi
     folder: Path  # the plane's
     workspaced: Path
     runtime: Runtime
     relay: Relay
     monitor: Monitor
-    file_systems: FileSystems
+    file_systems: Homes
 
 
 class SandboxPod:
@@ -82,6 +91,8 @@ class SandboxPod:
         self._folder = host.folder / "sandboxes" / metadata["uid"]
         self._log = host.folder / "logs" / f"{metadata['namespace']}-{metadata['name']}.log"
         self._container: Object = pod["spec"]["containers"][0]
+        self._changed: Object | None = None  # the pod with another specification than the container has
+        self._resize = Resize(self._container.get("resources") or {})
         self._stopping = threading.Event()
         self._silent = False
         self._grace = _DEFAULT_GRACE_SECONDS
@@ -105,6 +116,13 @@ class SandboxPod:
         self._stopping.set()
         with contextlib.suppress(OSError):  # it has ended, or is stopping already
             self._waker.send(b"x", socket.MSG_DONTWAIT)
+
+    def update(self, pod: Object) -> None:
+        """Resize the sandbox if the pod requests other resources than it did."""
+        if pod["spec"]["containers"][0].get("resources") != self._pod["spec"]["containers"][0].get("resources"):
+            self._pod = self._changed = pod
+            with contextlib.suppress(OSError):  # it has ended, or is stopping
+                self._waker.send(b"r", socket.MSG_DONTWAIT)
 
     def wait(self) -> None:
         """Wait until the sandbox has ended."""
@@ -195,6 +213,8 @@ class SandboxPod:
         pod_volumes.create()
         bundle = self._bundle(folder, pod_volumes)
         command = self._host.runtime.command(bundle)
+        self._resize = Resize(self._pod["spec"]["containers"][0].get("resources") or {})
+        self._container = self._pod["spec"]["containers"][0]
         limits = Limits.of(self._pod, pod_volumes.folder)
         self._exceeded = None
         process = processes.start(command, environment=_environment(), log=self._log, folder=folder)
@@ -225,7 +245,15 @@ class SandboxPod:
         not_ready_at = time.monotonic() + _START_SECONDS
         refresh_at = time.monotonic() + _REFRESH_SECONDS
         try:
-            while not poller.poll((_READY_PROBE_SECONDS if reported else _PROBE_SECONDS) * 1000):
+            while True:
+                if poller.poll((_READY_PROBE_SECONDS if reported else _PROBE_SECONDS) * 1000):
+                    if self._stopping.is_set() or process.poll() is not None:
+                        return
+                    self._wake.recv(1)
+                if (changed := self._changed) is not None:
+                    self._changed = None
+                    self._apply_resize(changed, process)
+                    self._report("Running", state, ready=bool(reported))
                 ready = self._is_ready(bundle)
                 due = reported is not None or ready or time.monotonic() > not_ready_at
                 if ready != reported and due and self._report("Running", state, ready=ready):
@@ -235,6 +263,18 @@ class SandboxPod:
                     self._refresh(pod_volumes)
         finally:
             os.close(descriptor)
+
+    def _apply_resize(self, pod: Object, process: subprocess.Popen[bytes]) -> None:
+        """Give the container the resources that the pod requests now, unless its node cannot."""
+        try:
+            self._resize = resizes.decide(
+                self._host.client, pod, self._resize.resources, lambda: memory_usage(process.pid, child_processes())
+            )
+        except (ApiError, OSError) as error:
+            _LOG.warning("%s: it is not resized: %s", self._path, error)
+            return
+        self._container = {**pod["spec"]["containers"][0], "resources": self._resize.resources}
+        self._host.monitor.resize(process.pid, memory_limit(self._resize.resources))
 
     def _refresh(self, pod_volumes: PodVolumes) -> None:
         try:
@@ -274,7 +314,7 @@ class SandboxPod:
         """Return the pod's mounts; the volume with the program is read-only, because the file is shared."""
         program = Path(self._container["command"][0]).parent
         return tuple(
-            Mount(row.source, row.target, read_only=row.read_only or Path(row.target) == program)
+            replace(row, read_only=row.read_only or Path(row.target) == program)
             for row in pod_volumes.mounts(self._container)
         )
 
@@ -339,7 +379,8 @@ class SandboxPod:
             for row in self._pod["spec"].get("initContainers") or ()
         ]
         more |= {"startTime": self._started_at, **self._host_address()}
-        document = status.pod(phase, self._ip, [main], ready=ready, init=init, **more)
+        conditions = self._resize.conditions()
+        document = status.pod(phase, self._ip, [main], ready=ready, init=init, conditions=conditions, **more)
         try:
             return status.report(self._host.client, self._path, document)
         except (ApiError, OSError) as error:

@@ -35,7 +35,7 @@ Object = dict[str, Any]
 Key = tuple[str, str]  # the path of the kind (claim or volume) and the uid
 
 ADDON = "aws-efs-csi-driver"
-NAMESPACE, SERVICE_ACCOUNT = "kube-system", "efs-csi-controller-sa"
+NAMESPACE, SERVICE_ACCOUNT, NODE_SERVICE_ACCOUNT = "kube-system", "efs-csi-controller-sa", "efs-csi-node-sa"
 USER = f"system:serviceaccount:{NAMESPACE}:{SERVICE_ACCOUNT}"
 _CLAIMS, _VOLUMES = "/api/v1/persistentvolumeclaims", "/api/v1/persistentvolumes"
 _PROVISIONER = ("volume.kubernetes.io/storage-provisioner", "volume.beta.kubernetes.io/storage-provisioner")
@@ -276,6 +276,11 @@ def _addon_objects(addon: Object) -> list[Object]:
     subject = {"kind": "ServiceAccount", "name": SERVICE_ACCOUNT, "namespace": NAMESPACE}
     return [
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata},
+        {
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": {"name": NODE_SERVICE_ACCOUNT, "namespace": NAMESPACE},
+        },
         {
             "apiVersion": f"{rbac}/v1",
             "kind": "ClusterRole",

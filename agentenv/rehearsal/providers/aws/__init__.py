@@ -11,8 +11,8 @@ row), `functions` (data sources).
 
 To add a type:
 
-1. Write a `Row` in the module of its AWS service under `rows/` (list a new module in `rows/__init__.py`), with the
-   operations that create, read, update and delete it. Inputs are matched to members by rule (`cidrBlock` is
+1. Write a `ResourceType` in the module of its AWS service under `rows/` (list a new module in `rows/__init__.py`),
+   with the operations that create, read, update and delete it. Inputs are matched to members by rule (`cidrBlock` is
    `CidrBlock`); list only the others, in `member_names`. A step that needs more than one operation is a function in a
    `CustomStep` or a `CustomCreate`.
 2. Outputs are matched by the same rule; `output_sources` has the others. Inputs that the service never returns go into

@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Mapping
 from typing import Any, Final
 
-from agentenv.rehearsal.providers.aws.row import AutoName, Row
+from agentenv.rehearsal.providers.aws.row import AutoName, ResourceType
 
 SUFFIX_LENGTH: Final = 7  # hexadecimal digits, as the official provider's
 PREFIX_SUFFIX_LENGTH: Final = 26  # what follows a namePrefix
@@ -40,7 +40,7 @@ def is_auto_named(inputs: Mapping[str, Any], name: str) -> bool:
     return name in inputs.get(DEFAULTS_KEY, ())
 
 
-def with_name_from_prefix(row: Row, inputs: Mapping[str, Any]) -> dict[str, Any]:
+def with_name_from_prefix(row: ResourceType, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Return the inputs with a new name if they have a `namePrefix` and no name."""
     rule = row.auto_name
     if rule and inputs.get(rule.prefix_input) and not inputs.get(rule.input):

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from agentenv.rehearsal.providers.aws import api_calls, name_mapping, shapes, value_kinds
-from agentenv.rehearsal.providers.aws.row import Call, Problem, Row
+from agentenv.rehearsal.providers.aws.row import Call, Problem, ResourceType
 from agentenv.rehearsal.providers.common.property_values import UNKNOWN, Path, format_path
 
 TYPE_NAMES: Final = {"s": "a string", "b": "a boolean", "i": "an integer", "n": "a number"}
@@ -20,7 +20,7 @@ REDACTED: Final = "the value"
 class Checker:
     """One check of the inputs of one resource, which adds to `problems`."""
 
-    def __init__(self, row: Row, shape: shapes.Shape, secrets: frozenset[Path]) -> None:
+    def __init__(self, row: ResourceType, shape: shapes.Shape, secrets: frozenset[Path]) -> None:
         self.row = row
         self.shape = shape
         self.secrets = secrets

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 
 from agentenv.rehearsal.providers.aws import api_calls, name_mapping, shapes
-from agentenv.rehearsal.providers.aws.row import Call, Row
+from agentenv.rehearsal.providers.aws.row import Call, ResourceType
 
 
 @functools.cache
@@ -24,7 +24,7 @@ def mapped_inputs(token: str) -> frozenset[str]:
     return frozenset(out)
 
 
-def create_inputs(row: Row) -> frozenset[str]:
+def create_inputs(row: ResourceType) -> frozenset[str]:
     """Return the inputs that the create itself sends."""
     call = row.create
     if not isinstance(call, Call):
@@ -40,7 +40,7 @@ def create_inputs(row: Row) -> frozenset[str]:
     )
 
 
-def updatable_inputs(row: Row) -> frozenset[str]:
+def updatable_inputs(row: ResourceType) -> frozenset[str]:
     """Return the inputs that can be updated in place."""
     out = {name for step in row.updates for name in step.inputs or ()}
     for step in row.delete:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from agentenv.rehearsal.providers.aws import shapes, value_kinds
-from agentenv.rehearsal.providers.aws.row import Row
+from agentenv.rehearsal.providers.aws.row import ResourceType
 from agentenv.rehearsal.providers.common.property_values import UNKNOWN, Path, has_unknown
 
 Verb = Literal["add", "delete", "update"]
@@ -24,7 +24,7 @@ class Change:
     replaces: bool
 
 
-def equal(row: Row, kind: Any, left: Any, right: Any, dotted: str, *, partial: bool = False) -> bool:  # noqa: PLR0911 - a case a kind of value
+def equal(row: ResourceType, kind: Any, left: Any, right: Any, dotted: str, *, partial: bool = False) -> bool:  # noqa: PLR0911 - a case a kind of value
     """Return whether two values mean the same. With `partial`, parts the left value does not set are not compared."""
     if left is right and left is not UNKNOWN:
         return True
@@ -32,7 +32,7 @@ def equal(row: Row, kind: Any, left: Any, right: Any, dotted: str, *, partial: b
         return False
     normalize = row.normalize.get(dotted)
     if normalize is not None:
-        left, right = (normalize(one) if isinstance(one, dict) else one for one in (left, right))
+        left, right = (normalize(side) if isinstance(side, dict) else side for side in (left, right))
     special = row.value_kinds.get(dotted)
     if special is not None and special.whole_list:
         return special.equal(left or [], right or [])
@@ -49,7 +49,7 @@ def equal(row: Row, kind: Any, left: Any, right: Any, dotted: str, *, partial: b
     return left == right or str(left) == str(right)
 
 
-def _equal_objects(row: Row, kind: Any, left: Any, right: Any, dotted: str, *, partial: bool) -> bool:
+def _equal_objects(row: ResourceType, kind: Any, left: Any, right: Any, dotted: str, *, partial: bool) -> bool:
     if not isinstance(left, dict) or not isinstance(right, dict):
         return False
     return all(
@@ -59,7 +59,7 @@ def _equal_objects(row: Row, kind: Any, left: Any, right: Any, dotted: str, *, p
     )
 
 
-def _equal_lists(row: Row, kind: Any, left: Any, right: Any, dotted: str, *, partial: bool) -> bool:
+def _equal_lists(row: ResourceType, kind: Any, left: Any, right: Any, dotted: str, *, partial: bool) -> bool:
     if not isinstance(left, list) or not isinstance(right, list) or len(left) != len(right):
         return False
     if dotted in row.ordered_lists:
@@ -73,7 +73,7 @@ def _equal_lists(row: Row, kind: Any, left: Any, right: Any, dotted: str, *, par
     return True
 
 
-def changes(row: Row, shape: shapes.Shape, old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
+def changes(row: ResourceType, shape: shapes.Shape, old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
     """Return the changes from the old inputs to the new ones."""
     out: list[Change] = []
     replaced = row.replaced_inputs(old, new) if row.replaced_inputs else set[str]()
@@ -88,7 +88,7 @@ def changes(row: Row, shape: shapes.Shape, old: Mapping[str, Any], new: Mapping[
     return out
 
 
-def _walk(row: Row, kind: Any, before: Any, after: Any, path: Path, *, replaces: bool) -> list[Change]:
+def _walk(row: ResourceType, kind: Any, before: Any, after: Any, path: Path, *, replaces: bool) -> list[Change]:
     dotted = ".".join(str(part) for part in path)
     if equal(row, kind, before, after, dotted):
         return []

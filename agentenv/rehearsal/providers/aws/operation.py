@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from agentenv.rehearsal.providers.aws.api_calls import Cloud
-    from agentenv.rehearsal.providers.aws.row import Row
+    from agentenv.rehearsal.providers.aws.row import ResourceType
     from agentenv.rehearsal.providers.aws.shapes import Shape
 
 INITIAL_BACKOFF: Final = 0.02
@@ -30,7 +30,7 @@ class Operation:
     Mutable on purpose: a create learns the id half way, and every later step needs it.
     """
 
-    row: Row
+    row: ResourceType
     shape: Shape
     cloud: Cloud
     inputs: dict[str, Any] = field(default_factory=dict)

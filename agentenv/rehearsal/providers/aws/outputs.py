@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from agentenv.rehearsal.providers.aws import diff, name_mapping, tags, value_kinds
 from agentenv.rehearsal.providers.aws.api_calls import CloudError
 from agentenv.rehearsal.providers.aws.paths import pick
-from agentenv.rehearsal.providers.aws.row import ReadCall, Row, Template
+from agentenv.rehearsal.providers.aws.row import ReadCall, ResourceType, Template
 
 if TYPE_CHECKING:
     from agentenv.rehearsal.providers.aws.operation import Operation
@@ -112,7 +112,7 @@ def read_inputs(op: Operation, outputs: Mapping[str, Any], *, importing: bool) -
     return out
 
 
-def _as_input(row: Row, kind: Any, value: Any, dotted: str) -> Any:
+def _as_input(row: ResourceType, kind: Any, value: Any, dotted: str) -> Any:
     """Return a value as a program would set it: without empty parts and parts that only the service sets."""
     if isinstance(kind, dict) and isinstance(value, dict):
         parts = {

@@ -22,7 +22,7 @@ from agentenv.rehearsal.providers.aws import (
 from agentenv.rehearsal.providers.aws.api_calls import Cloud
 from agentenv.rehearsal.providers.aws.operation import Operation
 from agentenv.rehearsal.providers.aws.outputs import read_inputs
-from agentenv.rehearsal.providers.aws.row import Problem, Row
+from agentenv.rehearsal.providers.aws.row import Problem, ResourceType
 from agentenv.rehearsal.providers.common.property_values import UNKNOWN, Path, has_unknown
 
 TIMEOUT_VARIABLE: Final = "AGENTENV_AWS_PATIENCE"  # seconds to wait for a state, or to retry an error
@@ -120,7 +120,7 @@ class Provider:
             checked[META] = sorted(defaulted)
         return checked, problems
 
-    def _add_tags(self, row: Row, inputs: dict[str, Any]) -> None:
+    def _add_tags(self, row: ResourceType, inputs: dict[str, Any]) -> None:
         default_tags = self._configured().tags
         if row.tags and default_tags and inputs.get("tags") is not UNKNOWN:
             inputs["tags"] = {**default_tags, **(inputs.get("tags") or {})}
@@ -231,7 +231,7 @@ class Provider:
         return functions.invoke(self.cloud, token, arguments)
 
 
-def row_and_shape(token: str) -> tuple[Row, shapes.Shape]:
+def row_and_shape(token: str) -> tuple[ResourceType, shapes.Shape]:
     """Return the row and the shape of a type."""
     if token not in rows.TABLE:
         raise Unsupported(_unsupported_message("type", token, rows.TABLE))
@@ -270,7 +270,7 @@ def _same_explicit_name(name: str, old: Mapping[str, Any], new: Mapping[str, Any
     return bool(new.get(name)) and old.get(name) == new.get(name) and not auto_naming.is_auto_named(new, name)
 
 
-def _with_computed(row: Row, kind: Any, value: Any, dotted: str) -> Any:
+def _with_computed(row: ResourceType, kind: Any, value: Any, dotted: str) -> Any:
     if not isinstance(value, dict) or not isinstance(kind, dict):
         return value
     out = {k: _with_computed(row, kind[k]["t"], v, f"{dotted}.{k}") if k in kind else v for k, v in value.items()}

@@ -82,7 +82,7 @@ class StateCheck:
 
 @dataclass(frozen=True)
 class Tagging:
-    """How a type is tagged: by a member of the create, later by the tag and untag operations."""
+    """The tagging of a type: by a member of the create, later by the tag and untag operations."""
 
     create_member: str = ""
     resource_kind: str = ""  # EC2 wraps tags in a specification that names the resource's kind
@@ -99,7 +99,7 @@ class Tagging:
 
 @dataclass(frozen=True)
 class AutoName:
-    """How a resource is named when the program sets no name: the logical name and a random suffix."""
+    """The name of a resource when the program sets none: the logical name and a random suffix."""
 
     input: str = "name"
     max_length: int = 255
@@ -118,7 +118,7 @@ OutputSource = str | Template | Callable[["Operation", Mapping[str, Any]], Any]
 
 
 @dataclass(frozen=True)
-class Row:
+class ResourceType:
     """One resource type."""
 
     type: str

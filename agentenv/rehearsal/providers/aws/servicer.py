@@ -37,7 +37,7 @@ def secret_outputs(token: str, secrets: frozenset[Path], outputs: Mapping[str, A
 
 @dataclass(frozen=True)
 class RequestInfo:
-    """What a request is about, for its error message."""
+    """The subject of a request, for its error message."""
 
     action: str
     token: str

@@ -1,1 +1,1 @@
-"""What all stand-in plugins share: the gRPC server, property values, errors, and messages to the user."""
+"""Shared parts of the stand-in plugins: the gRPC server, property values, errors, and messages to the user."""

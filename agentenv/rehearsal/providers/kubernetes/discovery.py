@@ -103,7 +103,7 @@ class Discovery:
         self._client = client
         self._lock = threading.Lock()
         self._known: dict[str, dict[str, Kind]] = {}
-        self._asked: dict[str, float] = {}
+        self._requested_at: dict[str, float] = {}
         self._announced: dict[tuple[str, str], bool] = {}
 
     def find(self, api_version: str, kind: str) -> Kind:
@@ -111,14 +111,14 @@ class Discovery:
         version = canonical(api_version)
         with self._lock:
             known_kind = self._known.get(version, {}).get(kind)
-            recently = time.monotonic() - self._asked.get(version, float("-inf")) < MIN_REFRESH_INTERVAL
+            recently = time.monotonic() - self._requested_at.get(version, float("-inf")) < MIN_REFRESH_INTERVAL
         if known_kind is not None:
             return known_kind
         if not recently:
             kinds = self._discover(version)
             with self._lock:
                 self._known[version] = kinds
-                self._asked[version] = time.monotonic()
+                self._requested_at[version] = time.monotonic()
             if kind in kinds:
                 return kinds[kind]
         raise UnknownKind(f'no matches for kind "{kind}" in version "{version}"')
@@ -127,7 +127,7 @@ class Discovery:
         """Clear the cache after a CustomResourceDefinition was created or deleted."""
         with self._lock:
             self._known.clear()
-            self._asked.clear()
+            self._requested_at.clear()
 
     def register_definition(self, definition: Mapping[str, Any]) -> None:
         """Register a CustomResourceDefinition of the program, whose scope is known before the server has it."""

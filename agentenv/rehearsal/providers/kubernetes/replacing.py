@@ -66,7 +66,7 @@ TABLE: Final[Mapping[tuple[str, str], Paths]] = {
 
 @dataclass(frozen=True)
 class Mutability:
-    """Whether data of ConfigMaps and Secrets is updated in place, by the provider's configuration."""
+    """The provider's setting whether data of ConfigMaps and Secrets is updated in place."""
 
     config_maps: bool = False
     secrets: bool = False

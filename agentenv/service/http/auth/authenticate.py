@@ -7,13 +7,14 @@ never callers, whatever the audience of their token.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import TYPE_CHECKING, Any
 
 import jwt
 
 from agentenv.config.values import OWNER_ID
 from agentenv.core.classes.names import namespace
+from agentenv.core.gateway.api_keys import key_id
 from agentenv.service.http.auth.callers import Caller, Role, claim_values, has_claim, owner_id, with_implied_roles
 from agentenv.service.http.auth.issuer import Issuer, TokenVerifier, UnknownKeyError
 from agentenv.service.http.auth.rate_limits import RateLimiter
@@ -22,6 +23,7 @@ from agentenv.service.http.problems import Problem, UnauthenticatedError
 
 if TYPE_CHECKING:
     from agentenv.config.sections.service import Service
+    from agentenv.service.gateway.keys import ApiKeys
 
 CLASS_NAMESPACE_PREFIX = namespace("")
 UNAUTHENTICATED_PER_MINUTE = 60
@@ -41,10 +43,12 @@ class Authenticator:
         reviews: TokenReviewer,
         *,
         cluster: TokenVerifier | None = None,
+        keys: ApiKeys | None = None,
         owner_claim: str | None = None,
         unauthenticated_limiter: RateLimiter | None = None,
     ) -> None:
         self._issuer, self._reviews, self._cluster, self._owner_claim = issuer, reviews, cluster, owner_claim
+        self._keys = keys
         self._unauthenticated_limiter = unauthenticated_limiter or RateLimiter(UNAUTHENTICATED_PER_MINUTE)
         self._roles_claim = settings.roles_claim
         self._roles: tuple[tuple[Role, frozenset[str]], ...] = (
@@ -52,21 +56,23 @@ class Authenticator:
             ("operator", frozenset(settings.operators)),
         )
 
-    async def caller(self, authorization: str | None, source: str = "") -> Caller:
-        """Return the caller of an `Authorization` header; raise `UnauthenticatedError` where it is invalid.
+    async def caller(self, authorization: str | None, source: str = "", *, api_key: str | None = None) -> Caller:
+        """Return the caller of a header; raise `UnauthenticatedError` where it is invalid.
 
+        An API key may be in a header of its own.
         Tokens of the issuer, and tokens that the cluster has not signed, cost the API server nothing. Others are
         reviewed, but after too many invalid ones no more for a while: of the same service account, or from the same
         address `source` where the signature cannot be verified here.
         """
         match = _BEARER.fullmatch(authorization or "")
+        key = api_key if api_key and not authorization else match[1] if match else ""
+        if (known := await self.bearer(key, source)) is not None:
+            return known
         if match is None:
             raise UnauthenticatedError(
                 "the request has no token" if not authorization else "the Authorization header has no bearer token"
             )
         token = match[1]
-        if self._issuer is not None and _issuer_of(token) == self._issuer.url:
-            return self._of_token(self._issuer.url, await self._issuer.verify(token))
         if self._reviews.is_cached(token):
             return self._of_account(await self._reviews.review_token(token))
         sender = await self._sender(token, source)
@@ -77,6 +83,24 @@ class Authenticator:
             self._unauthenticated_limiter.take(sender)
             raise
         return self._of_account(account)
+
+    async def bearer(self, token: str, source: str) -> Caller | None:
+        """Return the caller of an API key or of a token of the issuer; None for a text that is neither.
+
+        The API server is not called, so tokens of service accounts are none.
+        """
+        if self._keys is not None and key_id(token) is not None:
+            return self._of_key(self._keys, token, source)
+        if self._issuer is not None and _issuer_of(token) == self._issuer.url:
+            return self._of_token(self._issuer.url, await self._issuer.verify(token))
+        return None
+
+    def _of_key(self, keys: ApiKeys, key: str, source: str) -> Caller:
+        try:
+            return keys.caller(key)
+        except UnauthenticatedError:
+            self._unauthenticated_limiter.take(source)
+            raise
 
     async def _sender(self, token: str, source: str) -> str:
         """Return whom an invalid token counts against; raise a `Problem` for one that the cluster did not sign."""
@@ -92,6 +116,12 @@ class Authenticator:
             # The cluster's keys cannot be fetched.
             return source
         return f"account {claims['sub']}"
+
+    def person(self, claims: Mapping[str, Any]) -> Caller:
+        """Return the caller of the verified claims of an ID token."""
+        if self._issuer is None:
+            raise UnauthenticatedError("there is no issuer")
+        return self._of_token(self._issuer.url, claims)
 
     def _of_token(self, issuer: str, claims: Mapping[str, Any]) -> Caller:
         subject = claims["sub"]
@@ -112,7 +142,8 @@ class Authenticator:
                 name for _, names in self._roles for name in names if has_claim(claims, self._roles_claim, name)
             )
         # A group named like a service account does not get that account's role.
-        return Caller(owner, self._role({name for name in groups if not _ACCOUNT.fullmatch(name)}), "token", claims)
+        teams = frozenset(name for name in groups if not _ACCOUNT.fullmatch(name))
+        return Caller(owner, self._role(teams), "token", claims, teams)
 
     def _of_account(self, account: Account) -> Caller:
         if account.namespace.startswith(CLASS_NAMESPACE_PREFIX):
@@ -125,7 +156,7 @@ class Authenticator:
         role = self._role({f"{account.namespace}/{account.name}"})
         return Caller(owner_id(KUBERNETES, account.user), role, "account", {"sub": account.user, **claims})
 
-    def _role(self, names: set[str]) -> frozenset[Role]:
+    def _role(self, names: Set[str]) -> frozenset[Role]:
         for role, members in self._roles:
             if names & members:
                 return with_implied_roles(role)

@@ -13,8 +13,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
+from agentenv.core.gateway.api_keys import Scope
+
 Role = Literal["user", "operator", "admin"]
-Source = Literal["token", "account"]
+# Tokens of the issuer, service accounts, API keys, and sessions of people who signed in.
+Source = Literal["token", "account", "key", "session"]
 _OWNER_ID = re.compile(r"u-[a-z2-7]{26}")
 
 
@@ -26,6 +29,11 @@ class Caller:
     roles: frozenset[Role]
     source: Source
     claims: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
+    teams: frozenset[str] = frozenset()  # the groups of the token
+    # Limits of an API key; None for callers without such limits
+    scopes: frozenset[Scope] | None = None
+    classes: frozenset[str] | None = None
+    session: str = ""  # what is revoked at once: an API key, or a person's session
 
     @property
     def is_operator(self) -> bool:
@@ -36,6 +44,10 @@ class Caller:
     def is_admin(self) -> bool:
         """Return whether the caller may do anything."""
         return "admin" in self.roles
+
+    def has_scope(self, scope: Scope) -> bool:
+        """Return whether the caller's credential includes a scope."""
+        return self.scopes is None or scope in self.scopes
 
     def can_see(self, owner: str) -> bool:
         """Return whether the caller may see an owner's data."""

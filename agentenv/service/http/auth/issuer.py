@@ -17,7 +17,7 @@ import jwt
 
 from agentenv.core.values.object_fields import Document
 from agentenv.service.http.auth.keys import ALGORITHMS, KeySet
-from agentenv.service.http.problems import UnauthenticatedError
+from agentenv.service.http.problems import Problem, UnauthenticatedError
 
 if TYPE_CHECKING:
     import httpx2
@@ -98,13 +98,25 @@ class Issuer(TokenVerifier):
         _require_https(url)
         super().__init__(KeySet(self._fetch, clock), audience, url)
         self.url, self._client = url, client
+        self._discovery: Document | None = None
+
+    async def discovery(self) -> Document:
+        """Return the discovery document, as it was fetched last with the keys."""
+        if self._discovery is None:
+            await self.keys.fetch()
+        if self._discovery is None:
+            raise Problem("unavailable", "the issuer does not answer", "retry in a few seconds", retry_after=5)
+        return self._discovery
 
     async def _fetch(self) -> Document:
         discovery = await self._document(f"{self.url.rstrip('/')}/.well-known/openid-configuration")
         if discovery["issuer"] != self.url:
             raise ValueError("the discovery document names another issuer")
         keys_url = str(discovery["jwks_uri"])
-        _require_https(keys_url)
+        for url in (keys_url, discovery.get("authorization_endpoint"), discovery.get("token_endpoint")):
+            if url is not None:
+                _require_https(str(url))
+        self._discovery = discovery
         return await self._document(keys_url)
 
     async def _document(self, url: str) -> Document:

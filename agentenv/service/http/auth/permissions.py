@@ -1,4 +1,4 @@
-"""Who may do what with a workspace, as a table. Pure.
+"""The table of permissions on workspaces. Pure.
 
 A caller who may not see a workspace gets the same answer as for one that does not exist.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from agentenv.core.workspaces.workspace import Workspace
+from agentenv.core.workspaces.workspace import TEAM, Workspace
 from agentenv.service.catalog import Class
 from agentenv.service.http.auth.callers import Caller, has_claim
 from agentenv.service.http.problems import Problem, not_found
@@ -44,8 +44,9 @@ def relations(caller: Caller, workspace: Workspace) -> frozenset[Relation]:
     if workspace.owner == caller.owner:
         result.add("owner")
     # Only its owner restores a deleted workspace.
-    elif workspace.state != "deleted" and (access := workspace.shared.get(caller.owner)):
-        result.add(access)
+    elif workspace.state != "deleted":
+        readers = (caller.owner, *(f"{TEAM}{team}" for team in caller.teams))
+        result |= {access for reader in readers if (access := workspace.shared.get(reader))}
     if caller.is_operator:
         result.add("operator")
     if caller.is_admin:
@@ -79,6 +80,8 @@ def require_class_access(caller: Caller, of_class: Class) -> None:
 
 def claimable(caller: Caller, of_class: Class) -> bool:
     """Return whether a caller may have a sandbox of a class."""
+    if caller.classes is not None:
+        return of_class.name in caller.classes
     claimable_by = of_class.plan.settings.claimable_by
     # The claims of a service account are the service's own, so a class cannot require any of them.
     claims: Mapping[str, Any] = caller.claims if caller.source == "token" else NO_CLAIMS

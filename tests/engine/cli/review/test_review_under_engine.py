@@ -23,7 +23,9 @@ from agentenv.rehearsal.stage.stage import Stage
 ROOT = Path(__file__).resolve().parents[4]
 STACK = """config:
   aws:region: us-east-1
-  agent-environment:cluster: {{admins: ["arn:aws:iam::111122223333:role/platform"]}}
+  agent-environment:cluster:
+    admins: ["arn:aws:iam::111122223333:role/platform"]
+    publicAccessCidrs: [203.0.113.0/24]
   agent-environment:cost: {{owner: platform, costCenter: "1"}}
   agent-environment:sandboxClasses:
     - name: standard

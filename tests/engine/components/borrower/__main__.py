@@ -15,6 +15,7 @@ class Borrowed(pulumi.ComponentResource):
 config = pulumi.Config()
 settings = {
     "aws:region": "us-east-1",
+    "agent-environment:cluster": {"publicAccessCidrs": ["203.0.113.0/24"]},
     "agent-environment:network": {"cidr": "10.61.0.0/16", "zones": 2, "nat": config.require("nat")},
 }
 network = Borrowed("Network", "far", {"environment": "dev", "settings": settings}, ["vpcId", "privateSubnetIds"])

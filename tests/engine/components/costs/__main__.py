@@ -21,7 +21,7 @@ cost = {
 settings = read(
     {
         "aws:region": "us-east-1",
-        "agent-environment:cluster": {"name": "agents"},
+        "agent-environment:cluster": {"name": "agents", "publicAccessCidrs": ["203.0.113.0/24"]},
         "agent-environment:cost": cost,
     },
     "dev",

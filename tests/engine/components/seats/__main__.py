@@ -16,7 +16,11 @@ planned = plan(
     read(
         {
             "aws:region": "us-east-1",
-            "agent-environment:cluster": {"name": "seats", "permissionsBoundary": BOUNDARY},
+            "agent-environment:cluster": {
+                "name": "seats",
+                "permissionsBoundary": BOUNDARY,
+                "publicAccessCidrs": ["203.0.113.0/24"],
+            },
             "agent-environment:cost": {"costCenter": "cc-1"},
         },
         "dev",

@@ -14,6 +14,7 @@ ON_FARGATE = {"tier": "untrusted", "compute": "fargate", "image": IMAGE, "pool":
 settings = read(
     {
         "aws:region": "us-east-1",
+        "agent-environment:cluster": {"publicAccessCidrs": ["203.0.113.0/24"]},
         "agent-environment:sandboxClasses": [
             {**ON_FARGATE, "name": "open", "capabilities": ["dns", "web", {"class": "closed", "ports": [8080]}]},
             {**ON_FARGATE, "name": "closed"},
@@ -25,8 +26,8 @@ labels = Labels("dev", "cluster", "eks", {"environment": "dev"})
 network = ec2.Vpc("net", cidr_block="10.40.0.0/16")
 cluster = ec2.SecurityGroup("cluster", vpc_id=network.id, description="Stands for the group that EKS makes")
 nodes = ec2.SecurityGroup("nodes", vpc_id=network.id, description="Stands for the group of the nodes")
-made = PodGroups(network.id, cluster.id, nodes.id, labels, lambda more=None: more or pulumi.ResourceOptions()).create(
-    plan(settings).cluster.fargate_classes
-)
-pulumi.export("groups", {name: [group.id for group in groups] for name, groups in made.items()})
+created = PodGroups(
+    network.id, cluster.id, nodes.id, labels, lambda more=None: more or pulumi.ResourceOptions()
+).create(plan(settings).cluster.fargate_classes)
+pulumi.export("groups", {name: [group.id for group in groups] for name, groups in created.items()})
 pulumi.export("cluster", cluster.id)

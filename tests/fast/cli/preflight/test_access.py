@@ -80,7 +80,9 @@ def test_a_caller_without_an_entry_gets_the_command_for_one(
 
 def test_other_profiles_count_in_an_existing_cluster(stubbed: StubbedSession) -> None:
     found = settings(SHARED)
-    (question,) = [one for one in quotas.questions(found) if one.name.startswith("quota: Fargate profiles")]
+    (question,) = [
+        question for question in quotas.questions(found) if question.name.startswith("quota: Fargate profiles")
+    ]
     assert question.needed == 2
     entry = {"ServiceCode": "eks", "QuotaCode": "L-33415657"}
     stubbed.stub("service-quotas").add_response("get_service_quota", {"Quota": {"Value": 10.0}}, entry)

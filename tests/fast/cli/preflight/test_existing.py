@@ -32,7 +32,9 @@ def settings_with(resources: ExistingResources, **more: Any) -> Settings:
 
 def run_check(resources: ExistingResources, name: str, found: Settings) -> Check:
     (question,) = [
-        one for one in (*existing.questions(found), *subnet_capacity.questions(found)) if one.name.startswith(name)
+        question
+        for question in (*existing.questions(found), *subnet_capacity.questions(found))
+        if question.name.startswith(name)
     ]
     return run_checks([question], Account(REGION, resources))[0]  # pyright: ignore[reportArgumentType] - all of a session that is used
 

@@ -12,7 +12,7 @@ from tests.fast.config.stack_samples import VETTED, fargate, sandbox, settings
 
 
 def cores(**sections: Any) -> dict[tuple[str, str], int]:
-    return {(one.group, one.capacity): one.amount for one in needs.node_cores(settings(sections))}
+    return {(need.group, need.capacity): need.amount for need in needs.node_cores(settings(sections))}
 
 
 @pytest.mark.parametrize(
@@ -43,6 +43,13 @@ def test_cores_include_the_overhead_of_runtimes_and_nodes() -> None:
     # 100 of 520 millicores, on one node of 110 that keeps one core to itself.
     found = cores(sandboxClasses=[sandbox(capacity="spot", resources={"cpu": "500m"}, maxSandboxes=100)])
     assert found == {(needs.STANDARD, "on-demand"): 4, (needs.STANDARD, "spot"): 54}
+
+
+def test_cores_are_those_of_the_largest_size() -> None:
+    small = sandbox(resources={"cpu": "1"}, maxSandboxes=10, pool={"size": 1})
+    large = {**small, "sizes": {"large": {"cpu": "4", "memory": "8Gi"}}}
+    same = {**small, "resources": {"cpu": "4"}}
+    assert cores(sandboxClasses=[large]) == cores(sandboxClasses=[same]) != cores(sandboxClasses=[small])
 
 
 def test_spot_and_on_demand_each_count_fully() -> None:

@@ -55,7 +55,9 @@ def queue(stubbed: StubbedSession, **decisions: str) -> Check:
 
 
 def run_check(stubbed: StubbedSession, service: str) -> Check:
-    (question,) = [one for one in permissions.questions(settings()) if one.name == f"permissions: {service}"]
+    (question,) = [
+        question for question in permissions.questions(settings()) if question.name == f"permissions: {service}"
+    ]
     return run_checks([question], stubbed.account())[0]
 
 

@@ -95,6 +95,7 @@ def test_an_unknown_stack_is_an_error(capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_a_region_of_an_esc_environment_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "Pulumi.dev.yaml"
-    file.write_text("environment: [team]\n", encoding="utf-8")
+    reached = "config: {'agent-environment:cluster': {publicAccessCidrs: [203.0.113.0/24]}}"
+    file.write_text(f"environment: [team]\n{reached}\n", encoding="utf-8")
     assert preflight("--file", str(file)) == cli.FAILED
     assert "set aws:region in the file" in capsys.readouterr().err

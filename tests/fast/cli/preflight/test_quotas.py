@@ -14,7 +14,9 @@ from tests.fast.config.stack_samples import VETTED, sandbox, settings
 
 
 def run_check(stubbed: StubbedSession, name: str, **sections: Any) -> Check:
-    (question,) = [one for one in quotas.questions(settings(sections)) if one.name.startswith(f"quota: {name}")]
+    (question,) = [
+        question for question in quotas.questions(settings(sections)) if question.name.startswith(f"quota: {name}")
+    ]
     return run_checks([question], stubbed.account())[0]
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from agentenv.cli.preflight import needs, versions, zones
 from agentenv.cli.preflight.check import Check, Question, run_checks
+from agentenv.config import Settings
 from agentenv.core.nodes.node_pools import NodePool
 from tests.fast.cli.preflight.conftest import StubbedSession
 from tests.fast.config.stack_samples import config, sandbox, settings
@@ -161,7 +162,39 @@ def test_a_missing_image_fails(stubbed: StubbedSession, images: list[dict[str, s
     assert expected in found.why
 
 
-def test_the_nitro_runtime_needs_a_custom_image(simulated: StubbedSession) -> None:
-    parsed = settings({"cluster": {"version": "1.36"}, "sandboxClasses": [sandbox(tier="untrusted", kernel="nitro")]})
-    found = run_check(versions.questions(parsed), "node image with the Nitro", simulated)
-    assert (found.ok, found.limit) == (False, 0)
+def nitro(**capacity: Any) -> Settings:
+    """Return the settings of a class in Nitro sandboxes."""
+    return settings(
+        {
+            "cluster": {"version": "1.36"},
+            "capacity": capacity,
+            "sandboxClasses": [sandbox(tier="untrusted", kernel="nitro")],
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("images", "ok", "why"),
+    [
+        ([], False, "not visible to this account: ami-0a1b2c3d"),
+        ([{"ImageId": "ami-0a1b2c3d", "Architecture": "x86_64"}], False, "no image for arm64"),
+        ([{"ImageId": "ami-0a1b2c3d", "Architecture": "arm64"}], True, ""),
+    ],
+)
+def test_the_nitro_runtime_needs_a_custom_image(
+    stubbed: StubbedSession, images: list[dict[str, str]], ok: bool, why: str
+) -> None:
+    expected = {"Filters": [{"Name": "image-id", "Values": ["ami-0a1b2c3d"]}]}
+    stubbed.stub("ec2").add_response("describe_images", {"Images": images}, expected)
+    parsed = nitro(nitroImages=["ami-0a1b2c3d"], families=["m7g"])
+    check = run_check(versions.questions(parsed), "node images with the Nitro", stubbed)
+    assert check.ok is ok
+    assert why in check.why
+
+
+@pytest.mark.parametrize(("families", "ok"), [(["m6i", "t3"], True), (["t3"], False)])
+def test_nitro_sandboxes_need_families_with_enclaves(simulated: StubbedSession, families: list[str], ok: bool) -> None:
+    parsed = nitro(nitroImages=["ami-0a1b2c3d"], families=families)
+    check = run_check(versions.questions(parsed), "families with Nitro Enclaves", simulated)
+    assert check.ok is ok
+    assert "t3" in check.why or "none of" in check.why

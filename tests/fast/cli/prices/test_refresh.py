@@ -117,7 +117,7 @@ class Listing:
 
     def paginate(self, **request: Any) -> list[dict[str, Any]]:
         if self.request == "get_products":
-            matching = {one["Field"]: one["Value"] for one in request["Filters"]}
+            matching = {filter_["Field"]: filter_["Value"] for filter_ in request["Filters"]}
             matching = {key: value for key, value in matching.items() if not key.lower().endswith("regioncode")}
             if "marketoption" in matching:
                 return [{"PriceList": [self._instance(name) for name in self.book.instances]}]
@@ -133,12 +133,15 @@ class Listing:
         return product(f"BoxUsage:{name}", ("0", str(price)), instanceType=name)
 
     def _shape(self, name: str) -> dict[str, Any]:
-        one = self.book.instances[name]
+        instance = self.book.instances[name]
         return {
-            "InstanceType": name, "VCpuInfo": {"DefaultVCpus": one.vcpu},
-            "MemoryInfo": {"SizeInMiB": int(one.memory * 1024)},
-            "NetworkInfo": {"MaximumNetworkInterfaces": one.interfaces, "Ipv4AddressesPerInterface": one.addresses},
-            "GpuInfo": {"Gpus": [{"Count": one.gpus}]},
+            "InstanceType": name, "VCpuInfo": {"DefaultVCpus": instance.vcpu},
+            "MemoryInfo": {"SizeInMiB": int(instance.memory * 1024)},
+            "NetworkInfo": {
+                "MaximumNetworkInterfaces": instance.interfaces,
+                "Ipv4AddressesPerInterface": instance.addresses,
+            },
+            "GpuInfo": {"Gpus": [{"Count": instance.gpus}]},
         }  # fmt: skip
 
 
@@ -159,17 +162,17 @@ def test_every_price_has_a_query() -> None:
 def test_unchanged_prices_get_a_new_date_alone(book: PriceBook) -> None:
     found = refreshed(book, Listing(book), live=False)
     assert (found.changes, found.retained) == ([], {})
-    assert {one.date for one in found.book.prices.values()} == {NOW.date()}
-    assert {name: one.rate for name, one in found.book.prices.items()} == {
-        name: one.rate for name, one in book.prices.items()
+    assert {price.date for price in found.book.prices.values()} == {NOW.date()}
+    assert {name: price.rate for name, price in found.book.prices.items()} == {
+        name: price.rate for name, price in book.prices.items()
     }
     assert found.book.instances.keys() == book.instances.keys()
 
 
 def test_spot_prices_have_their_own_date(book: PriceBook) -> None:
-    one = refreshed(book, Listing(book)).book.instances["m7g.large"]
-    assert one.spot is not None
-    assert (one.spot.dollars, one.spot_date) == (Decimal("0.01"), date(2026, 11, 20))
+    instance = refreshed(book, Listing(book)).book.instances["m7g.large"]
+    assert instance.spot is not None
+    assert (instance.spot.dollars, instance.spot_date) == (Decimal("0.01"), date(2026, 11, 20))
 
 
 def test_changes_are_listed_and_large_changes_are_not_accepted(book: PriceBook) -> None:
@@ -206,7 +209,7 @@ def test_a_written_price_book_is_read_back(book: PriceBook, tmp_path: Path) -> N
     found = refreshed(book, Listing(book, Decimal("1.25")))
     command.write(tmp_path / "us-east-1.toml", found)
     assert read_book((tmp_path / "us-east-1.toml").read_text()) == found.book
-    assert [one.name for one in tmp_path.iterdir()] == ["us-east-1.toml"]
+    assert [path.name for path in tmp_path.iterdir()] == ["us-east-1.toml"]
 
 
 def test_a_failed_write_leaves_the_old_file(book: PriceBook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,7 +223,7 @@ def test_a_failed_write_leaves_the_old_file(book: PriceBook, tmp_path: Path, mon
     monkeypatch.setattr(Path, "replace", broken)
     with pytest.raises(CommandError, match=r"us-east-1\.toml cannot be written: no room"):
         command.write(file, found)
-    assert [one.name for one in tmp_path.iterdir()] == ["us-east-1.toml"]
+    assert [path.name for path in tmp_path.iterdir()] == ["us-east-1.toml"]
     assert file.read_text() == "as it was"
 
 

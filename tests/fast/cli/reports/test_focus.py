@@ -33,10 +33,10 @@ def test_csv_has_every_row_with_exact_costs(exported: tuple[Decimal, list[FocusR
     with (tmp_path / "cost.csv").open(newline="") as stream:
         read = list(csv.DictReader(stream))
     assert len(read) == len(rows)
-    assert [Decimal(one["BilledCost"]) for one in read] == [one["BilledCost"] for one in rows]
+    assert [Decimal(row["BilledCost"]) for row in read] == [row["BilledCost"] for row in rows]
     assert read[0]["ChargePeriodStart"] == "2026-10-01T00:00:00Z"
     assert read[0]["InvoiceId"] == ""
-    assert not any("E" in one["BilledCost"] for one in read)
+    assert not any("E" in row["BilledCost"] for row in read)
 
 
 def test_parquet_has_the_same_rows_with_types(exported: tuple[Decimal, list[FocusRow]], tmp_path: Path) -> None:
@@ -48,8 +48,8 @@ def test_parquet_has_the_same_rows_with_types(exported: tuple[Decimal, list[Focu
     assert str(table.schema.field("ChargePeriodStart").type) == "timestamp[ms, tz=UTC]"
     assert not table.schema.field("BilledCost").nullable
     read = table.to_pylist()
-    assert [one["BilledCost"] for one in read] == [one["BilledCost"] for one in rows]
-    assert [one["Tags"] for one in read] == [one["Tags"] for one in rows]
+    assert [row["BilledCost"] for row in read] == [row["BilledCost"] for row in rows]
+    assert [row["Tags"] for row in read] == [row["Tags"] for row in rows]
 
 
 def test_invalid_rows_are_not_written(exported: tuple[Decimal, list[FocusRow]], tmp_path: Path) -> None:

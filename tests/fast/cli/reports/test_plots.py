@@ -53,4 +53,4 @@ def test_a_failed_write_leaves_the_old_file_alone(tmp_path: Path) -> None:
     (tmp_path / "taken").mkdir()
     with pytest.raises(CommandError, match="taken cannot be written: Is a directory"):
         write_file(tmp_path / "taken", b"new")
-    assert [one.name for one in tmp_path.iterdir()] == ["taken"]
+    assert [path.name for path in tmp_path.iterdir()] == ["taken"]

@@ -79,7 +79,7 @@ def test_the_sarif_can_leave_out_waived_findings(monkeypatch: pytest.MonkeyPatch
     for more, expected in (([], ["POD-01", "EFS-02"]), (["--without-waived"], ["POD-01"])):
         assert main([*call, *more]) == 0
         (run,) = json.loads(Path("out/review.sarif").read_text(encoding="utf-8"))["runs"]
-        assert [one["ruleId"] for one in run["results"]] == expected
+        assert [result["ruleId"] for result in run["results"]] == expected
 
 
 @pytest.mark.usefixtures("project")

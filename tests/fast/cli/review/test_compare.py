@@ -31,12 +31,12 @@ def test_the_table_of_a_service_distinguishes_update_and_replacement() -> None:
 
 
 def test_another_spelling_is_no_change() -> None:
-    one, other = (
+    first, second = (
         '{"Statement": [{"Effect": "Allow", "Action": "a:B"}]}',
         '{"Statement":{"Action":["a:B"],"Effect":"Allow"}}',
     )
     kind = "aws:iam/policy:Policy"
-    assert not compare_graphs(of(resource(kind, "p", {"policy": one})), of(resource(kind, "p", {"policy": other})))
+    assert not compare_graphs(of(resource(kind, "p", {"policy": first})), of(resource(kind, "p", {"policy": second})))
 
 
 def test_an_immutable_kubernetes_field_forces_replacement() -> None:
@@ -88,10 +88,10 @@ def test_an_aliased_resource_is_the_same() -> None:
 
 
 def test_values_unknown_in_both_are_counted() -> None:
-    one = resource(FILE_SYSTEM, "fs", {"kmsKeyId": LATER, "tags": {"a": LATER, "b": "c"}})
-    other = resource(FILE_SYSTEM, "fs", {"kmsKeyId": LATER, "tags": {"a": "known", "b": "c"}})
-    assert count_unknown_in_both(of(one), of(one)) == 2
-    assert count_unknown_in_both(of(one), of(other)) == 1
+    first = resource(FILE_SYSTEM, "fs", {"kmsKeyId": LATER, "tags": {"a": LATER, "b": "c"}})
+    second = resource(FILE_SYSTEM, "fs", {"kmsKeyId": LATER, "tags": {"a": "known", "b": "c"}})
+    assert count_unknown_in_both(of(first), of(first)) == 2
+    assert count_unknown_in_both(of(first), of(second)) == 1
 
 
 def test_providers_and_the_stack_are_not_shown() -> None:

@@ -67,7 +67,7 @@ def fs(name: str, value: object) -> Resource:
 
 
 def states(found: list[ReviewFinding]) -> dict[str, str]:
-    return {one.name: one.state for one in found}
+    return {finding.name: finding.state for finding in found}
 
 
 def judged(before: Graph | None, after: Graph, **more: Any) -> list[ReviewFinding]:
@@ -78,7 +78,7 @@ def test_new_existing_and_fixed_findings_are_distinguished() -> None:
     before = of(fs("old", False), fs("mended", False), fs("fine", True))
     after = of(fs("old", False), fs("mended", True), fs("fine", True), fs("added", False))
     assert states(judged(before, after)) == {"added": "new", "old": "existing", "mended": "fixed"}
-    assert [one.name for one in judged(before, after) if one.blocks] == ["added", "old"]
+    assert [finding.name for finding in judged(before, after) if finding.blocks] == ["added", "old"]
 
 
 def test_without_a_graph_before_everything_is_new() -> None:
@@ -105,7 +105,7 @@ def messages(before: str, after: str) -> list[tuple[str, str, bool]]:
     """Return the message, the state and the blocking of each finding of a change."""
     rules = (replace(rule(), check=holes),)
     graphs = (of(fs("a", before)) if before else of(), of(fs("a", after)))
-    return [(one.finding.message, one.state, one.blocks) for one in judged(*graphs, rules=rules)]
+    return [(finding.finding.message, finding.state, finding.blocks) for finding in judged(*graphs, rules=rules)]
 
 
 def test_each_finding_with_the_same_path_is_listed() -> None:
@@ -123,7 +123,7 @@ def test_each_finding_with_the_same_path_is_listed() -> None:
 def test_findings_with_the_same_path_have_different_fingerprints() -> None:
     rules = (replace(rule(), check=holes),)
     marks = [
-        {one.finding.message: one.fingerprint for one in judged(then, of(fs("a", now)), rules=rules)}
+        {finding.finding.message: finding.fingerprint for finding in judged(then, of(fs("a", now)), rules=rules)}
         for then, now in ((None, "tls"), (of(fs("a", "tls")), "root tls"))
     ]
     assert marks[0]["tls"] == marks[1]["tls"] != marks[1]["root"]
@@ -154,8 +154,8 @@ def pod(**containers: bool) -> Graph:
 def test_a_moved_list_element_keeps_its_finding(before: Graph, after: Graph, expected: dict[str, int]) -> None:
     rules = (replace(rule("POD-01"), applies_to=resources(CONTAINERS), check=privileged),)
     found = judged(before, after, rules=rules)
-    assert {one.state: int(one.finding.path.split("[")[1][0]) for one in found} == expected
-    marks = {one.fingerprint for one in [*found, *judged(None, before, rules=rules)]}
+    assert {finding.state: int(finding.finding.path.split("[")[1][0]) for finding in found} == expected
+    marks = {finding.fingerprint for finding in [*found, *judged(None, before, rules=rules)]}
     assert len(marks) == len(expected)
 
 
@@ -177,34 +177,34 @@ def test_a_stable_path_has_names_instead_of_indexes(path: str, expected: str) ->
 
 def test_an_indeterminate_finding_blocks_in_prod_alone() -> None:
     for environment, blocks in (("prod", True), ("dev", False)):
-        (one,) = bench(environment).evaluate(None, of(fs("a", LATER)))
-        assert one.blocks is blocks
-        assert one.finding.verdict.value == "indeterminate"
+        (finding,) = bench(environment).evaluate(None, of(fs("a", LATER)))
+        assert finding.blocks is blocks
+        assert finding.finding.verdict.value == "indeterminate"
 
 
 def test_a_hidden_secret_is_indeterminate() -> None:
-    (one,) = judged(None, of(fs("a", "[secret]")))
-    assert one.finding.verdict.value == "indeterminate"
+    (finding,) = judged(None, of(fs("a", "[secret]")))
+    assert finding.finding.verdict.value == "indeterminate"
 
 
 def test_a_waived_finding_is_shown_and_blocks_nothing() -> None:
     waiver_ = waiver(rule="EFS-01")
-    (one,) = bench("prod", waiver_).evaluate(None, of(fs("fs", False)))
-    assert (one.state, one.blocks, one.waiver) == ("waived", False, waiver_)
+    (finding,) = bench("prod", waiver_).evaluate(None, of(fs("fs", False)))
+    assert (finding.state, finding.blocks, finding.waiver) == ("waived", False, waiver_)
 
 
 def test_an_expired_waiver_is_a_finding_with_its_line() -> None:
     waiver_ = waiver(rule="EFS-01", expires=date(2026, 2, 20))
     found = bench("prod", waiver_, waiver_lines={"for-now": 12, "for": 3}).evaluate(None, of(fs("fs", False)))
-    by_rule = {one.finding.rule: one for one in found}
+    by_rule = {finding.finding.rule: finding for finding in found}
     assert by_rule["EFS-01"].state == "new"
     assert by_rule["WVR-01"].blocks
     assert by_rule["WVR-01"].locations == [Location("policies/waivers.yaml", 12)]
 
 
 def test_an_unused_waiver_is_advisory() -> None:
-    (one,) = bench("prod", waiver(rule="EFS-01")).evaluate(None, of(fs("fs", True)))
-    assert (one.finding.rule, one.blocks) == ("WVR-03", False)
+    (finding,) = bench("prod", waiver(rule="EFS-01")).evaluate(None, of(fs("fs", True)))
+    assert (finding.finding.rule, finding.blocks) == ("WVR-03", False)
 
 
 def test_a_disabled_rule_has_no_findings() -> None:
@@ -215,22 +215,28 @@ def test_a_disabled_rule_has_no_findings() -> None:
 def test_each_unused_waiver_has_its_own_fingerprint_and_line() -> None:
     waiver_ = [waiver(id=name, rule="EFS-01") for name in ("first-one", "second-one")]
     found = bench("prod", *waiver_, waiver_lines={"first-one": 3, "second-one": 12}).evaluate(None, of(fs("fs", True)))
-    assert [spot.line for one in found for spot in one.locations] == [3, 12]
-    assert len({one.fingerprint for one in found}) == 2
+    assert [spot.line for finding in found for spot in finding.locations] == [3, 12]
+    assert len({finding.fingerprint for finding in found}) == 2
 
 
 def test_a_finding_about_a_waiver_is_new_if_the_change_causes_it() -> None:
     then, added = waiver(id="then", rule="EFS-01"), waiver(id="added", rule="EFS-01", expires=date(2026, 2, 20))
     graph = of(fs("fs", True))
     found = bench("prod", then, added, waivers_before=Waivers((then,))).evaluate(graph, graph)
-    assert {one.finding.path: one.state for one in found} == {"waivers.then": "existing", "waivers.added": "new"}
+    assert {finding.finding.path: finding.state for finding in found} == {
+        "waivers.then": "existing",
+        "waivers.added": "new",
+    }
     found = bench("prod", then, waivers_before=Waivers((then, added))).evaluate(graph, graph)
-    assert {one.finding.path: one.state for one in found} == {"waivers.then": "existing", "waivers.added": "fixed"}
+    assert {finding.finding.path: finding.state for finding in found} == {
+        "waivers.then": "existing",
+        "waivers.added": "fixed",
+    }
     # It was needed, and what needs it no longer does so by this change
     found = bench("prod", then, waivers_before=Waivers((then,))).evaluate(of(fs("fs", False)), graph)
-    assert {one.finding.rule: one.state for one in found} == {"WVR-03": "new", "EFS-01": "fixed"}
+    assert {finding.finding.rule: finding.state for finding in found} == {"WVR-03": "new", "EFS-01": "fixed"}
     # Without a base nobody can tell
-    assert [one.state for one in bench("prod", then).evaluate(None, graph)] == ["existing"]
+    assert [finding.state for finding in bench("prod", then).evaluate(None, graph)] == ["existing"]
 
 
 def test_findings_about_waivers_can_be_disabled() -> None:
@@ -241,24 +247,24 @@ def test_findings_about_waivers_can_be_disabled() -> None:
 
 
 def test_the_fingerprint_does_not_depend_on_the_message() -> None:
-    (one,) = judged(None, of(fs("a", False)))
-    expected = replace(one.finding, message="in other words")
-    elsewhere = replace(one.finding, urn=urn(FILE_SYSTEM, "b"))
-    assert replace(one, finding=expected).fingerprint == one.fingerprint
-    assert replace(one, finding=elsewhere).fingerprint != one.fingerprint
+    (finding,) = judged(None, of(fs("a", False)))
+    expected = replace(finding.finding, message="in other words")
+    elsewhere = replace(finding.finding, urn=urn(FILE_SYSTEM, "b"))
+    assert replace(finding, finding=expected).fingerprint == finding.fingerprint
+    assert replace(finding, finding=elsewhere).fingerprint != finding.fingerprint
 
 
 def test_a_finding_has_a_fix_and_no_secret() -> None:
-    (one,) = bench(links="../blob/main/").evaluate(None, of(fs("a", False)))
-    assert one.fix == "Encrypt it."
-    assert one.link == "../blob/main/docs/reference/policies.md#efs-01"
-    assert "hunter2" not in str(one.as_json())
+    (finding,) = bench(links="../blob/main/").evaluate(None, of(fs("a", False)))
+    assert finding.fix == "Encrypt it."
+    assert finding.link == "../blob/main/docs/reference/policies.md#efs-01"
+    assert "hunter2" not in str(finding.as_json())
 
 
 def test_the_json_of_a_finding_has_the_documented_keys() -> None:
-    (one,) = judged(None, of(fs("a", False)))
-    messages = one.as_json()
-    assert {key: messages[key] for key in ("id", "severity", "verdict", "urn")} == {
+    (finding,) = judged(None, of(fs("a", False)))
+    document = finding.as_json()
+    assert {key: document[key] for key in ("id", "severity", "verdict", "urn")} == {
         "id": "EFS-01",
         "severity": "Critical",
         "verdict": "fail",
@@ -267,23 +273,23 @@ def test_the_json_of_a_finding_has_the_documented_keys() -> None:
 
 
 def test_rules_see_the_property_dependencies() -> None:
-    one = resource(
+    file_system = resource(
         FILE_SYSTEM, "a", {"kmsKeyId": LATER}, dependencies=("k",), property_dependencies={"kmsKeyId": ("k",)}
     )
-    seen = policy_resource(one, PolicyContext())
-    assert seen.at("kmsKeyId").unknown
-    assert seen.property_dependencies == {"kmsKeyId": frozenset({"k"})}
+    policy_view = policy_resource(file_system, PolicyContext())
+    assert policy_view.at("kmsKeyId").unknown
+    assert policy_view.property_dependencies == {"kmsKeyId": frozenset({"k"})}
 
 
 def test_an_unknown_document_is_evaluated_as_its_component_planned_it() -> None:
     component = Resource(
         urn("agent-environment:index:Storage", "storage"), "agent-environment:index:Storage", custom=False
     )
-    access_point = resource(FILE_SYSTEM, "fs", {"encrypted": LATER}, parent=component.urn)
-    promise = {"type": FILE_SYSTEM, "name": "fs", "property": "encrypted", "says": {"a": "b"}}
-    promising = replace(component, outputs={"documents": [promise]})
-    assert [one.finding.verdict.value for one in judged(None, of(component, access_point))] == ["indeterminate"]
-    assert [one.finding.verdict.value for one in judged(None, of(promising, access_point))] == ["fail"]
+    file_system = resource(FILE_SYSTEM, "fs", {"encrypted": LATER}, parent=component.urn)
+    document = {"type": FILE_SYSTEM, "name": "fs", "property": "encrypted", "says": {"a": "b"}}
+    planned = replace(component, outputs={"documents": [document]})
+    assert [finding.finding.verdict.value for finding in judged(None, of(component, file_system))] == ["indeterminate"]
+    assert [finding.finding.verdict.value for finding in judged(None, of(planned, file_system))] == ["fail"]
 
 
 def place(thing: Resource, path: str = "") -> str:
@@ -322,7 +328,7 @@ def test_the_line_of_the_program_is_the_second_location() -> None:
     found = locations(
         at(resource(FILE_SYSTEM, "fs"), "components/storage/storage.py", 122), "", "s.yaml", parse(STACK_FILE)
     )
-    assert [str(one) for one in found] == ["s.yaml:2", "components/storage/storage.py:122"]
+    assert [str(location) for location in found] == ["s.yaml:2", "components/storage/storage.py:122"]
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ HOLDING = (
 )
 
 
-@pytest.mark.parametrize("held", HOLDING, ids=lambda one: f"{one.type}-{one.name}")
+@pytest.mark.parametrize("held", HOLDING, ids=lambda resource: f"{resource.type}-{resource.name}")
 @pytest.mark.parametrize("operation", ["replace", "delete"])
 def test_losing_a_resource_with_data_blocks(held: Resource, operation: str) -> None:
     change = Change("replace" if operation == "replace" else "delete", held.urn, held.type)
@@ -87,10 +87,10 @@ def test_an_allowance_is_valid_to_the_end_of_its_day(days: int, blocks: bool) ->
 
 
 def test_an_allowance_is_for_one_resource_alone() -> None:
-    one, other = resource(FILE_SYSTEM, "one"), resource(FILE_SYSTEM, "one-more")
-    allowance = Allowance(one.urn, "it moves", "storage", TODAY)
-    changes = [Change("delete", item.urn, item.type) for item in (one, other)]
-    found = losses(changes, of(one, other), [allowance], TODAY)
+    first, second = resource(FILE_SYSTEM, "one"), resource(FILE_SYSTEM, "one-more")
+    allowance = Allowance(first.urn, "it moves", "storage", TODAY)
+    changes = [Change("delete", item.urn, item.type) for item in (first, second)]
+    found = losses(changes, of(first, second), [allowance], TODAY)
     assert [(loss.change.name, loss.blocks) for loss in found] == [("one-more", True), ("one", False)]
 
 
@@ -98,9 +98,9 @@ def test_an_allowance_for_a_seat_includes_its_parts_alone() -> None:
     kind = "agent-environment:index:Workspace"
     around = resource("agent-environment:index:Environment", "agents", custom=False)
     seat = resource(kind, "seat", custom=False, parent=around.urn)
-    inside, beside = (resource(ACCESS_POINT, name, parent=one.urn) for name, one in (("in", seat), ("by", around)))
+    inside, beside = (resource(ACCESS_POINT, name, parent=part.urn) for name, part in (("in", seat), ("by", around)))
     every = (around, seat, inside, beside)
-    changes = [Change("delete", one.urn, one.type) for one in every]
+    changes = [Change("delete", part.urn, part.type) for part in every]
 
     def blocking(urn_: str) -> set[str]:
         allowed = [Allowance(urn_, "they left", "storage", TODAY)]

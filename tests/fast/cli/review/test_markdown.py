@@ -20,6 +20,7 @@ from agentenv.cli.review.reach_changes import ClassChange
 from agentenv.config import read
 from agentenv.policies.verdicts import Verdict
 from tests.fast.cli.review.resources import FILE_SYSTEM, TODAY, created, judged, report, urn, waiver
+from tests.fast.config.stack_samples import config
 
 FS = urn(FILE_SYSTEM, "fs")
 
@@ -48,7 +49,7 @@ def headings(text: str) -> list[str]:
 def test_the_verdict_is_first_and_details_are_folded() -> None:
     text = as_markdown(whole())
     assert text.startswith("<!-- agentenv-review:prod -->\n")
-    order = [one or folded for one, folded in headings(text)]
+    order = [heading or folded for heading, folded in headings(text)]
     assert order == [
         "Data at risk",
         "Findings",
@@ -192,11 +193,10 @@ def test_the_marker_depends_on_the_stack_alone() -> None:
 
 
 def test_costs_list_the_parts_that_change() -> None:
-    one = read({"aws:region": "us-east-1"}, "dev")
-    each = read({"aws:region": "us-east-1", "agent-environment:network": {"nat": "per-zone"}}, "dev")
-    text = as_markdown(report(costs=costs(one, each)))
+    before, after = read(config(), "dev"), read(config({"network": {"nat": "per-zone"}}), "dev")
+    text = as_markdown(report(costs=costs(before, after)))
     assert "| NAT gateways | 36.50 | 73.00 | +36.50 |" in text
     assert "| **total** | " in text
     assert "For 100 users with 40 active hours a month" in text
-    same = as_markdown(report(costs=costs(each, each)))
+    same = as_markdown(report(costs=costs(after, after)))
     assert "| no change | | | |" in same

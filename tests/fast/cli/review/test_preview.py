@@ -105,7 +105,7 @@ def test_violations_and_errors_come_from_the_log_without_an_incomplete_line() ->
         Path(),
         Path(),
     )
-    assert [(one.policy, one.mandatory, one.urn) for one in found.policies] == [("EFS-01", True, FS)]
+    assert [(policy.policy, policy.mandatory, policy.urn) for policy in found.policies] == [("EFS-01", True, FS)]
     assert found.errors == ["it is protected"]
     changes_from_steps = {
         "steps": [{"op": "create", "urn": FS, "newState": state()}],
@@ -247,8 +247,9 @@ def test_an_invalid_allowance_allows_nothing_and_blocks(tmp_path: Path, monkeypa
     for name in ("stacks", "policies"):
         (tmp_path / name).mkdir()
     stack = "config:\n  aws:region: us-east-1\n  agent-environment:cost: {owner: a, costCenter: b}\n"
-    admins = '  agent-environment:cluster: {admins: ["arn:aws:iam::111122223333:role/platform"]}\n'
-    (tmp_path / "stacks" / "Pulumi.dev.yaml").write_text(stack + admins, encoding="utf-8")
+    admins, public = ["arn:aws:iam::111122223333:role/platform"], ["203.0.113.0/24"]
+    cluster = f"  agent-environment:cluster: {json.dumps({'admins': admins, 'publicAccessCidrs': public})}\n"
+    (tmp_path / "stacks" / "Pulumi.dev.yaml").write_text(stack + cluster, encoding="utf-8")
     (tmp_path / "policies" / "allowed_losses.yaml").write_text("losses: [a]\n", encoding="utf-8")
     monkeypatch.setattr(offline, "preview_both", lambda *_: (NOTHING, NOTHING))
     found = review(ReviewRequest(tmp_path, "dev", offline=True))
@@ -273,4 +274,4 @@ def test_steps_of_an_update_without_refresh_are_listed_unless_the_resource_is_de
     fake.chmod(0o755)
     call = Call(fake, tmp_path, tmp_path, "prod", dict(os.environ))
     preview = preview_stack(call, Path("/policies"), drift=True).preview
-    assert [one.operation for one in changes_from_steps(preview.steps, preview.before, preview.after)] == expected
+    assert [change.operation for change in changes_from_steps(preview.steps, preview.before, preview.after)] == expected

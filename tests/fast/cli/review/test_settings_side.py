@@ -13,21 +13,22 @@ from agentenv.config import Settings, read
 from agentenv.core.cost.estimate import Estimate, estimate
 
 IMAGE = "registry.example.com/sandbox@sha256:" + "a" * 64
+REACHED = {"publicAccessCidrs": ["203.0.113.0/24"]}
 
 
 def settings(*classes: dict[str, Any], **more: Any) -> Settings:
     config = {
         "aws:region": "us-east-1",
-        "agent-environment:cluster": {"admins": ["arn:aws:iam::111122223333:role/platform"]},
+        "agent-environment:cluster": {"admins": ["arn:aws:iam::111122223333:role/platform"], **REACHED},
         "agent-environment:cost": {"owner": "platform", "costCenter": "1"},
-        "agent-environment:sandboxClasses": [{"image": IMAGE, **one} for one in classes],
+        "agent-environment:sandboxClasses": [{"image": IMAGE, **class_} for class_ in classes],
         **{f"agent-environment:{key}": value for key, value in more.items()},
     }
     return read(config, "staging")
 
 
 def elsewhere(region: str) -> Settings:
-    return read({"aws:region": region}, "staging")
+    return read({"aws:region": region, "agent-environment:cluster": REACHED}, "staging")
 
 
 def standard(*capabilities: object, **more: Any) -> dict[str, Any]:

@@ -73,13 +73,13 @@ def test_a_run_of_sarif_is_well_formed() -> None:
 
 
 def results(review: Any) -> dict[str, dict[str, Any]]:
-    return {one["ruleId"]: one for one in as_sarif(review, "stacks/Pulumi.prod.yaml")["runs"][0]["results"]}
+    return {result["ruleId"]: result for result in as_sarif(review, "stacks/Pulumi.prod.yaml")["runs"][0]["results"]}
 
 
 def test_every_finding_except_fixed_ones_is_a_result() -> None:
     found = results(whole())
     assert sorted(found) == ["EFS-01", "EFS-02", "LOSS-01", "POD-01"]
-    assert {rule: one["baselineState"] for rule, one in found.items()} == {
+    assert {rule: result["baselineState"] for rule, result in found.items()} == {
         "POD-01": "new",
         "EFS-01": "unchanged",
         "EFS-02": "unchanged",
@@ -88,11 +88,11 @@ def test_every_finding_except_fixed_ones_is_a_result() -> None:
 
 
 def test_a_result_is_located_in_the_stack_file_and_the_program() -> None:
-    one = results(whole())["POD-01"]
-    place = one["locations"][0]["physicalLocation"]
+    result = results(whole())["POD-01"]
+    place = result["locations"][0]["physicalLocation"]
     assert (place["artifactLocation"]["uri"], place["region"]["startLine"]) == ("stacks/Pulumi.prod.yaml", 7)
-    assert one["locations"][0]["logicalLocations"] == [{"fullyQualifiedName": FS, "kind": "resource"}]
-    related = one["relatedLocations"][0]["physicalLocation"]
+    assert result["locations"][0]["logicalLocations"] == [{"fullyQualifiedName": FS, "kind": "resource"}]
+    related = result["relatedLocations"][0]["physicalLocation"]
     assert related["artifactLocation"]["uri"] == "components/storage/storage.py"
 
 
@@ -106,17 +106,17 @@ def test_a_waived_result_is_suppressed_with_its_owners() -> None:
 
 
 def test_an_indeterminate_result_is_a_warning() -> None:
-    one = results(report(findings=[judged(verdict=Verdict.INDETERMINATE)]))["POD-01"]
-    assert one["level"] == "warning"
-    assert one["message"]["text"].startswith("Not known yet")
+    result = results(report(findings=[judged(verdict=Verdict.INDETERMINATE)]))["POD-01"]
+    assert result["level"] == "warning"
+    assert result["message"]["text"].startswith("Not known yet")
 
 
 def test_fingerprints_do_not_depend_on_messages_and_lines() -> None:
-    one = results(report(findings=[judged()]))["POD-01"]["partialFingerprints"]
-    other = results(report(findings=[judged(message="said otherwise", locations=[])]))["POD-01"]["partialFingerprints"]
+    first = results(report(findings=[judged()]))["POD-01"]["partialFingerprints"]
+    second = results(report(findings=[judged(message="said otherwise", locations=[])]))["POD-01"]["partialFingerprints"]
     elsewhere = results(report(findings=[judged(path="kmsKeyId")]))["POD-01"]["partialFingerprints"]
-    assert one == other
-    assert one != elsewhere
+    assert first == second
+    assert first != elsewhere
 
 
 def test_every_rule_has_a_valid_descriptor() -> None:

@@ -13,11 +13,12 @@ from agentenv.components._lib import iam_policies
 from agentenv.components._lib.aws_context import AwsContext
 from agentenv.components.capacity.headroom import headroom_deployment_spec
 from agentenv.components.capacity.karpenter_iam import controller_policies, queue_policy
+from agentenv.core.iam.evaluation import grants, request_keys
 from agentenv.core.nodes.mirrors import Mirrors
 from agentenv.core.nodes.node_pools import Demand
 from agentenv.core.nodes.tiers import wall_of
 from agentenv.core.pinned_versions import releases
-from tests.fast.components.graph import ACCOUNT, REGION, Graph, Made, registered
+from tests.fast.components.graph import ACCOUNT, REGION, Graph, RegisteredResource, registered
 from tests.fast.components.node_shapes import capacity
 from tests.fast.components.shapes import cluster
 from tests.fast.config.stack_samples import settings
@@ -33,8 +34,8 @@ BOTH = [
 HEADROOM = {"pods": 3, "cpu": "500m", "memory": "1Gi"}
 
 
-def graph(**given: Any) -> Graph:
-    return registered(lambda: capacity(**given))
+def build_graph(**settings: Any) -> Graph:
+    return registered(lambda: capacity(**settings))
 
 
 @pytest.fixture(scope="module")
@@ -50,18 +51,18 @@ def whole() -> Graph:
 
 
 def allowed(action: str, resource: str, context: dict[str, str]) -> bool:
-    """Whether the six policies let the controller do something, by the conditions that they use."""
+    """Return whether the controller's six policies allow an action, by the conditions that they use."""
     return any(
         action in statement["Action"]
         and any(fnmatchcase(resource, pattern) for pattern in statement["Resource"])
-        and all(holds(kind, wanted, context) for kind, wanted in statement.get("Condition", {}).items())
+        and all(holds(kind, expected, context) for kind, expected in statement.get("Condition", {}).items())
         for policy in POLICIES.values()
         for statement in policy["Statement"]
     )
 
 
-def holds(kind: str, wanted: dict[str, Any], context: dict[str, str]) -> bool:
-    for key, values in wanted.items():
+def holds(kind: str, expected: dict[str, Any], context: dict[str, str]) -> bool:
+    for key, values in expected.items():
         options = values if isinstance(values, list) else [values]
         found = context.get(key)
         if kind == "StringEquals" and found not in options:
@@ -76,7 +77,7 @@ def holds(kind: str, wanted: dict[str, Any], context: dict[str, str]) -> bool:
 
 
 OURS = {"aws:ResourceTag/kubernetes.io/cluster/agents": "owned", "aws:ResourceTag/karpenter.sh/nodepool": "standard"}
-ASKED = {
+REQUESTED = {
     "aws:RequestTag/kubernetes.io/cluster/agents": "owned",
     "aws:RequestTag/eks:eks-cluster-name": "agents",
     "aws:RequestTag/karpenter.sh/nodepool": "standard",
@@ -100,20 +101,20 @@ def test_only_nodes_of_a_pool_of_this_cluster_are_ended(action: str) -> None:
 
 @pytest.mark.parametrize("action", ["ec2:RunInstances", "ec2:CreateFleet"])
 def test_nodes_are_launched_only_with_the_marks_of_this_cluster_and_a_pool(action: str) -> None:
-    assert allowed(action, INSTANCE, ASKED)
-    for missing in ASKED:
-        assert not allowed(action, INSTANCE, {key: value for key, value in ASKED.items() if key != missing})
+    assert allowed(action, INSTANCE, REQUESTED)
+    for missing in REQUESTED:
+        assert not allowed(action, INSTANCE, {key: value for key, value in REQUESTED.items() if key != missing})
     subnet = f"arn:aws:ec2:{REGION}:{ACCOUNT}:subnet/subnet-1"
     assert allowed(action, subnet, {"aws:ResourceTag/karpenter.sh/discovery": "agents"})
     assert not allowed(action, subnet, {"aws:ResourceTag/karpenter.sh/discovery": "other"})
     assert allowed(action, f"arn:aws:ec2:{REGION}::image/ami-1", {})
-    assert not allowed(action, INSTANCE.replace(REGION, "us-west-2"), ASKED)
+    assert not allowed(action, INSTANCE.replace(REGION, "us-west-2"), REQUESTED)
 
 
 def test_marks_are_set_on_what_is_being_made_and_nodes_are_named() -> None:
-    making = {**ASKED, "ec2:CreateAction": "RunInstances"}
+    making = {**REQUESTED, "ec2:CreateAction": "RunInstances"}
     assert allowed("ec2:CreateTags", INSTANCE, making)
-    assert not allowed("ec2:CreateTags", INSTANCE, ASKED | {"aws:TagKeys": "karpenter.sh/nodepool"})
+    assert not allowed("ec2:CreateTags", INSTANCE, REQUESTED | {"aws:TagKeys": "karpenter.sh/nodepool"})
     assert allowed("ec2:CreateTags", INSTANCE, {**OURS, "aws:TagKeys": "Name,karpenter.sh/nodeclaim"})
     assert not allowed("ec2:CreateTags", INSTANCE, {**OURS, "aws:TagKeys": "Name,owner"})
 
@@ -131,6 +132,17 @@ def test_no_role_but_that_of_nodes_is_given_to_anything() -> None:
     assert allowed("iam:AddRoleToInstanceProfile", PROFILE, ours)
     assert not allowed("iam:AddRoleToInstanceProfile", PROFILE, {})
     assert not allowed("iam:CreateInstanceProfile", PROFILE, {})
+
+
+def test_no_service_linked_role_but_that_of_spot_is_created() -> None:
+    def may_create(service: str, role: str) -> bool:
+        arn = f"arn:aws:iam::{ACCOUNT}:role/aws-service-role/{service}/{role}"
+        keys = request_keys(**{"iam:AWSServiceName": service})
+        return grants(map(iam_policies.to_json, POLICIES.values()), "iam:CreateServiceLinkedRole", arn, keys)
+
+    assert may_create("spot.amazonaws.com", "AWSServiceRoleForEC2Spot")
+    assert not may_create("eks.amazonaws.com", "AWSServiceRoleForAmazonEKS")
+    assert not may_create("spot.amazonaws.com", "AWSServiceRoleForAmazonEKS")
 
 
 def test_other_clusters_and_queues_are_none_of_its_business() -> None:
@@ -163,9 +175,11 @@ def test_nothing_is_allowed_wholesale_and_all_of_it_fits_into_a_role() -> None:
 
 
 def test_the_controllers_role_has_the_six_and_is_for_its_own_tokens(whole: Graph) -> None:
-    attached = {one.name: one for one in whole.of("RolePolicy") if one.inputs["role"] == "dev-nodes-controller"}
-    assert {one.inputs["name"] for one in attached.values()} == set(POLICIES)
-    (trust,) = whole.one("Role", "nodes-controller").policy("assumeRolePolicy")["Statement"]
+    attached = {
+        policy.name: policy for policy in whole.of("RolePolicy") if policy.inputs["role"] == "dev-nodes-controller"
+    }
+    assert {policy.inputs["name"] for policy in attached.values()} == set(POLICIES)
+    (trust,) = whole.resource("Role", "nodes-controller").policy("assumeRolePolicy")["Statement"]
     issuer = f"oidc.eks.{REGION}.amazonaws.com/id/ABC"
     assert trust["Condition"] == {
         "StringEquals": {
@@ -176,28 +190,28 @@ def test_the_controllers_role_has_the_six_and_is_for_its_own_tokens(whole: Graph
 
 
 def test_a_node_may_join_pull_and_be_looked_after_and_no_more(whole: Graph) -> None:
-    role = whole.one("Role", "nodes-node")
+    role = whole.resource("Role", "nodes-node")
     (trust,) = role.policy("assumeRolePolicy")["Statement"]
     assert trust["Principal"] == {"Service": "ec2.amazonaws.com"}
     policies = {
-        one.inputs["policyArn"].rsplit("/", 1)[-1]
-        for one in whole.of("RolePolicyAttachment")
-        if one.inputs["role"] == role.inputs["name"]
+        attachment.inputs["policyArn"].rsplit("/", 1)[-1]
+        for attachment in whole.of("RolePolicyAttachment")
+        if attachment.inputs["role"] == role.inputs["name"]
     }
     assert policies == {
         "AmazonEKSWorkerNodePolicy",
         "AmazonEC2ContainerRegistryPullOnly",
         "AmazonSSMManagedInstanceCore",
     }
-    entry = whole.one("AccessEntry", "nodes-node")
+    entry = whole.resource("AccessEntry", "nodes-node")
     assert entry.inputs["type"] == "EC2_LINUX"
     assert not {"kubernetesGroups", "userName"} & set(entry.inputs)
 
 
 def test_the_queue_is_encrypted_short_lived_and_filled_by_five_rules_only(whole: Graph) -> None:
-    queue = whole.one("Queue").inputs
+    queue = whole.resource("Queue").inputs
     assert (queue["messageRetentionSeconds"], queue["sqsManagedSseEnabled"]) == (300, True)
-    rules = {one.name: json.loads(one.inputs["eventPattern"]) for one in whole.of("EventRule")}
+    rules = {rule.name: json.loads(rule.inputs["eventPattern"]) for rule in whole.of("EventRule")}
     assert sorted(pattern["detail-type"][0] for pattern in rules.values()) == [
         "AWS Health Event",
         "EC2 Capacity Reservation Instance Interruption Warning",
@@ -205,23 +219,26 @@ def test_the_queue_is_encrypted_short_lived_and_filled_by_five_rules_only(whole:
         "EC2 Instance State-change Notification",
         "EC2 Spot Instance Interruption Warning",
     ]
-    assert {one.inputs["state"] for one in whole.of("EventRule")} == {"ENABLED"}
+    assert {rule.inputs["state"] for rule in whole.of("EventRule")} == {"ENABLED"}
     assert len(whole.of("EventTarget")) == 5
-    ours, plain = whole.one("QueuePolicy").policy()["Statement"]
+    ours, plain = whole.resource("QueuePolicy").policy()["Statement"]
     assert len(ours["Condition"]["ArnEquals"]["aws:SourceArn"]) == 5
     assert (plain["Effect"], plain["Condition"]) == ("Deny", {"Bool": {"aws:SecureTransport": "false"}})
     assert "*" not in iam_policies.to_json({"of": queue_policy("q", ["r"])["Statement"][0]["Condition"]})
 
 
 def test_definitions_come_before_the_controller_from_the_pinned_charts(whole: Graph) -> None:
-    definitions, karpenter = whole.one("Release", "definitions"), whole.one("Release", "controller")
-    for one, word in ((definitions, "karpenter-crd"), (karpenter, "karpenter")):
+    definitions, karpenter = whole.resource("Release", "definitions"), whole.resource("Release", "controller")
+    for release, word in ((definitions, "karpenter-crd"), (karpenter, "karpenter")):
         source = releases().charts[word]
-        assert (one.inputs["chart"], one.inputs["version"]) == (source.address, source.version)
-        assert one.inputs["namespace"] == "karpenter"
+        assert (release.inputs["chart"], release.inputs["version"]) == (source.address, source.version)
+        assert release.inputs["namespace"] == "karpenter"
     assert whole.comes_before(definitions, karpenter)
     values = karpenter.inputs["values"]
     assert values["dnsPolicy"] == "Default"
+    # The webhook of a Fargate profile sets both, but not in the profile's first moments.
+    assert values["schedulerName"] == "fargate-scheduler"
+    assert values["podLabels"] == {"eks.amazonaws.com/fargate-profile": "controllers"}
     assert values["settings"] == {
         "clusterName": "dev-agents",
         "clusterEndpoint": "https://dev-agents.example",
@@ -234,11 +251,11 @@ def test_definitions_come_before_the_controller_from_the_pinned_charts(whole: Gr
     assert values["serviceAccount"]["annotations"]["eks.amazonaws.com/role-arn"].endswith(":nodes-controller")
 
 
-def test_the_controller_is_as_large_and_as_many_as_it_is_told_to_be(whole: Graph) -> None:
-    usual = whole.one("Release", "controller").inputs["values"]
+def test_the_controllers_size_and_replicas_are_settings(whole: Graph) -> None:
+    usual = whole.resource("Release", "controller").inputs["values"]
     assert (usual["replicas"], usual["controller"]["resources"]["requests"]) == (2, {"cpu": "500m", "memory": "768Mi"})
-    small = graph(controller={"replicas": 1, "cpu": "250m"})
-    values = small.one("Release", "controller").inputs["values"]
+    small = build_graph(controller={"replicas": 1, "cpu": "250m"})
+    values = small.resource("Release", "controller").inputs["values"]
     assert values["replicas"] == 1
     assert values["controller"]["resources"] == {
         "requests": {"cpu": "250m", "memory": "768Mi"},
@@ -246,38 +263,46 @@ def test_the_controller_is_as_large_and_as_many_as_it_is_told_to_be(whole: Graph
     }
 
 
-def of_kind(made: Graph, kind: str) -> list[Made]:
-    return [one for one in made.made if one.inputs.get("kind") == kind and one.type.startswith("kubernetes:karpenter")]
+def of_kind(graph: Graph, kind: str) -> list[RegisteredResource]:
+    return [
+        resource
+        for resource in graph.resources
+        if resource.inputs.get("kind") == kind and resource.type.startswith("kubernetes:karpenter")
+    ]
 
 
 def test_what_nodes_need_outlives_them(whole: Graph) -> None:
     """A destroy is this order the other way round: each thing goes only after what is made later."""
     pools, classes = of_kind(whole, "NodePool"), of_kind(whole, "EC2NodeClass")
-    karpenter, definitions = whole.one("Release", "controller"), whole.one("Release", "definitions")
+    karpenter, definitions = whole.resource("Release", "controller"), whole.resource("Release", "definitions")
     assert len(pools) == 8
     assert len(classes) == 5
     for pool in pools:
-        (kind,) = [one for one in classes if one.inputs["metadata"]["name"] == node_class(pool)]
+        (kind,) = [class_ for class_ in classes if class_.inputs["metadata"]["name"] == node_class(pool)]
         assert whole.comes_before(kind, pool)
     needed = [
-        *[one for one in whole.of("RolePolicy") if one.inputs["role"] == "dev-nodes-controller"],
-        *[one for one in whole.of("RolePolicyAttachment") if one.inputs["role"] == "dev-nodes-node"],
-        whole.one("AccessEntry", "nodes-node"),
-        whole.one("Key", "volumes"),
+        *[policy for policy in whole.of("RolePolicy") if policy.inputs["role"] == "dev-nodes-controller"],
+        *[
+            attachment
+            for attachment in whole.of("RolePolicyAttachment")
+            if attachment.inputs["role"] == "dev-nodes-node"
+        ],
+        whole.resource("AccessEntry", "nodes-node"),
+        whole.resource("Key", "volumes"),
         *whole.of("EventTarget"),
         definitions,
         karpenter,
     ]
     for kind in classes:
-        for one in needed:
-            assert whole.comes_before(one, kind), one.name
+        for resource in needed:
+            assert whole.comes_before(resource, kind), resource.name
     for profile in whole.of("FargateProfile"):
         assert whole.comes_before(profile, definitions), profile.name
     for addon in whole.of("Addon"):
         assert whole.comes_before(addon, karpenter), addon.name
 
 
-def node_class(pool: Made) -> str:
+def node_class(pool: RegisteredResource) -> str:
     return str(pool.inputs["spec"]["template"]["spec"]["nodeClassRef"]["name"])
 
 
@@ -291,8 +316,8 @@ def test_a_pool_is_gone_only_when_its_nodes_are_and_patience_has_an_end(whole: G
         assert pool.inputs["spec"]["template"]["spec"]["terminationGracePeriod"] == "4h"
         assert pool.deletion_timeout["delete"] == "270m"
     assert all(kind.deletion_timeout["delete"] == "270m" for kind in of_kind(whole, "EC2NodeClass"))
-    hurried = graph(terminationGrace="10m")
-    assert {one.deletion_timeout["delete"] for one in of_kind(hurried, "NodePool")} == {"40m"}
+    hurried = build_graph(terminationGrace="10m")
+    assert {pool.deletion_timeout["delete"] for pool in of_kind(hurried, "NodePool")} == {"40m"}
 
 
 def test_classes_of_nodes_have_our_key_role_and_tags(whole: Graph) -> None:
@@ -303,29 +328,32 @@ def test_classes_of_nodes_have_our_key_role_and_tags(whole: Graph) -> None:
         assert spec["tags"]["sandbox-nodes"] == kind.inputs["metadata"]["name"]
         assert {"environment", "owner", "cost-center", "component"} <= set(spec["tags"])
         assert spec["subnetSelectorTerms"] == [{"tags": {"karpenter.sh/discovery": "dev-agents"}}]
+        assert "podPidsLimit" in spec["userData"]
     started = {
-        one.inputs["metadata"]["name"] for one in of_kind(whole, "EC2NodeClass") if "userData" in one.inputs["spec"]
+        kind.inputs["metadata"]["name"]
+        for kind in of_kind(whole, "EC2NodeClass")
+        if "shellscript" in kind.inputs["spec"]["userData"]
     }
     assert started == {"standard-spot", "standard-on-demand", "untrusted-kata-on-demand"}
 
 
 def test_where_iam_cannot_be_reached_nodes_have_a_profile_that_goes_after_their_classes(whole: Graph) -> None:
     assert whole.of("InstanceProfile") == []
-    made = graph(isolated=True)
-    profile = made.one("InstanceProfile", "nodes-node")
+    graph = build_graph(isolated=True)
+    profile = graph.resource("InstanceProfile", "nodes-node")
     assert profile.inputs["role"] == "dev-nodes-node"
-    classes = of_kind(made, "EC2NodeClass")
+    classes = of_kind(graph, "EC2NodeClass")
     assert classes
     for kind in classes:
         assert kind.inputs["spec"]["instanceProfile"] == profile.inputs["name"]
         assert "role" not in kind.inputs["spec"]
-        assert made.comes_before(profile, kind)
-    assert made.one("Release", "controller").inputs["values"]["settings"]["isolatedVPC"] is True
+        assert graph.comes_before(profile, kind)
+    assert graph.resource("Release", "controller").inputs["values"]["settings"]["isolatedVPC"] is True
 
 
 def test_copies_are_taken_instead_of_what_the_internet_has() -> None:
     registry, files = "123456789012.dkr.ecr.eu-west-1.amazonaws.com/mirror", "https://copies.s3.eu-west-1.amazonaws.com"
-    made = graph(
+    graph = build_graph(
         mirrors=Mirrors(registry, files),
         headroom=HEADROOM,
         demands=[*BOTH[:2], Demand("verified", "kata", "spot", gpu=True)],
@@ -333,27 +361,27 @@ def test_copies_are_taken_instead_of_what_the_internet_has() -> None:
     images = [
         container["image"]
         for kind in ("Deployment", "DaemonSet")
-        for one in made.of(kind)
-        for container in one.inputs["spec"]["template"]["spec"]["containers"]
+        for resource in graph.of(kind)
+        for container in resource.inputs["spec"]["template"]["spec"]["containers"]
     ]
-    images.append(made.one("Release", "controller").inputs["values"]["controller"]["image"]["repository"])
+    images.append(graph.resource("Release", "controller").inputs["values"]["controller"]["image"]["repository"])
     assert len(images) == 5
     assert all(image.startswith(f"{registry}/") for image in images)
-    scripts = [one.inputs["spec"].get("userData", "") for one in of_kind(made, "EC2NodeClass")]
+    scripts = [kind.inputs["spec"].get("userData", "") for kind in of_kind(graph, "EC2NodeClass")]
     fetched = {
         line.split()[1].strip('"') for text in scripts for line in text.splitlines() if line.startswith("fetch ")
     }
     gvisor = f"{files}/gvisor/{releases().runtimes['gvisor'].version}/$machine/gvisor.tar.zstd"
-    assert fetched == {gvisor, f"{gvisor}.sha512", *(one for one in fetched if one.startswith(f"{files}/kata/"))}
+    assert fetched == {gvisor, f"{gvisor}.sha512", *(url for url in fetched if url.startswith(f"{files}/kata/"))}
     assert f"{files}/kata/{releases().runtimes['kata'].version}/kata-static-3.32.0-$package.tar.zst" in fetched
 
 
 def test_nodes_with_graphics_processors_say_so_by_a_plugin_that_is_there_before_them(whole: Graph) -> None:
     assert whole.of("DaemonSet") == []
-    made = graph(demands=[Demand("verified", "kata", "on-demand", gpu=True)])
-    plugin = made.one("DaemonSet")
+    graph = build_graph(demands=[Demand("verified", "kata", "on-demand", gpu=True)])
+    plugin = graph.resource("DaemonSet")
     spec = plugin.inputs["spec"]["template"]["spec"]
-    (pool,) = [one for one in of_kind(made, "NodePool") if "gpu" in one.inputs["metadata"]["name"]]
+    (pool,) = [pool for pool in of_kind(graph, "NodePool") if "gpu" in pool.inputs["metadata"]["name"]]
     template = pool.inputs["spec"]["template"]
     assert spec["nodeSelector"].items() <= template["metadata"]["labels"].items()
     assert {row["key"] for row in template["spec"]["taints"]} == {row["key"] for row in spec["tolerations"]}
@@ -362,49 +390,51 @@ def test_nodes_with_graphics_processors_say_so_by_a_plugin_that_is_there_before_
         {"name": "sockets", "hostPath": {"path": "/var/lib/kubelet/device-plugins", "type": "Directory"}}
     ]
     assert spec["containers"][0]["image"] == releases().images["nvidia-device-plugin"]
-    space = made.one("Namespace", "nodes-gpu")
+    space = graph.resource("Namespace", "nodes-gpu")
     # No lesser standard lets a pod have a directory of its node.
     assert space.inputs["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "privileged"
-    closed = made.one("NetworkPolicy", "gpu-own-work")
+    closed = graph.resource("NetworkPolicy", "gpu-own-work")
     assert closed.inputs["metadata"]["namespace"] == plugin.inputs["metadata"]["namespace"]
     assert closed.inputs["spec"]["policyTypes"] == ["Ingress", "Egress"]
-    for kind in of_kind(made, "EC2NodeClass"):
-        assert made.comes_before(plugin, kind)
+    for kind in of_kind(graph, "EC2NodeClass"):
+        assert graph.comes_before(plugin, kind)
 
 
 def test_the_volumes_key_is_used_through_ec2_only(whole: Graph) -> None:
-    _, use = whole.one("Key", "volumes").policy()["Statement"]
+    _, use = whole.resource("Key", "volumes").policy()["Statement"]
     assert use["Condition"]["StringEquals"]["kms:ViaService"] == f"ec2.{REGION}.amazonaws.com"
 
 
 def test_there_is_a_runtime_class_for_each_wall_that_some_pool_has(whole: Graph) -> None:
-    made = {one.inputs["metadata"]["name"]: one.inputs for one in whole.of("RuntimeClass")}
-    assert set(made) == {"gvisor", "kata", "isolated-sandbox"}
-    assert made["gvisor"]["handler"] == "runsc"
-    assert made["gvisor"]["scheduling"] == {
+    runtime_classes = {
+        runtime_class.inputs["metadata"]["name"]: runtime_class.inputs for runtime_class in whole.of("RuntimeClass")
+    }
+    assert set(runtime_classes) == {"gvisor", "kata", "isolated-sandbox"}
+    assert runtime_classes["gvisor"]["handler"] == "runsc"
+    assert runtime_classes["gvisor"]["scheduling"] == {
         "nodeSelector": {"sandbox.users.io/tier": "standard", "sandbox.users.io/wall": "gvisor"},
         "tolerations": [
             {"key": "sandbox.users.io/tier", "value": "standard", "effect": "NoSchedule", "operator": "Equal"}
         ],
     }
-    assert made["kata"]["overhead"]["podFixed"] == {"cpu": "250m", "memory": "160Mi"}
-    assert graph(demands=[Demand("verified", "kata", "spot")]).of("RuntimeClass") == []
+    assert runtime_classes["kata"]["overhead"]["podFixed"] == {"cpu": "250m", "memory": "160Mi"}
+    assert build_graph(demands=[Demand("verified", "kata", "spot")]).of("RuntimeClass") == []
 
 
 def test_room_is_held_on_each_kind_of_node_by_pods_that_give_way(whole: Graph) -> None:
-    priority = whole.one("PriorityClass").inputs
+    priority = whole.resource("PriorityClass").inputs
     assert priority["value"] < 0
     assert priority["preemptionPolicy"] == "Never"
     assert priority["globalDefault"] is False
-    holding = {one.inputs["metadata"]["name"]: one for one in whole.of("Deployment")}
-    assert set(holding) == {one.inputs["metadata"]["name"] for one in of_kind(whole, "EC2NodeClass")} - {"system"}
-    for one in holding.values():
-        assert one.inputs["metadata"]["annotations"] == {"pulumi.com/skipAwait": "true"}
-        assert one.inputs["spec"]["replicas"] == 3
+    holding = {deployment.inputs["metadata"]["name"]: deployment for deployment in whole.of("Deployment")}
+    assert set(holding) == {kind.inputs["metadata"]["name"] for kind in of_kind(whole, "EC2NodeClass")} - {"system"}
+    for deployment in holding.values():
+        assert deployment.inputs["metadata"]["annotations"] == {"pulumi.com/skipAwait": "true"}
+        assert deployment.inputs["spec"]["replicas"] == 3
         for pool in of_kind(whole, "NodePool"):
             # Room that is held would keep the pool's nodes, so it is given up first.
-            assert whole.comes_before(pool, one)
-    closed = whole.one("NetworkPolicy", "headroom-own-work").inputs["spec"]
+            assert whole.comes_before(pool, deployment)
+    closed = whole.resource("NetworkPolicy", "headroom-own-work").inputs["spec"]
     assert closed == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"], "ingress": [], "egress": []}
 
 
@@ -423,20 +453,20 @@ def test_holders_are_what_the_restricted_standard_allows() -> None:
 
 
 def test_without_headroom_there_is_nothing_that_holds_room() -> None:
-    made = graph()
-    assert made.of("Deployment") == made.of("PriorityClass") == []
+    graph = build_graph()
+    assert graph.of("Deployment") == graph.of("PriorityClass") == []
 
 
 def test_another_demand_leaves_what_exists_as_it_was() -> None:
-    fewer, more = (graph(demands=BOTH[:count]) for count in (1, 3))
-    before = {made.key: made.inputs for made in fewer.made}
-    after = {made.key: made.inputs for made in more.made}
+    fewer, more = (build_graph(demands=BOTH[:count]) for count in (1, 3))
+    before = {resource.key: resource.inputs for resource in fewer.resources}
+    after = {resource.key: resource.inputs for resource in more.resources}
     assert {key: after[key] for key in before} == before
     assert len(after) > len(before)
 
 
 def test_namespaces_of_the_platform_take_only_restricted_pods(whole: Graph) -> None:
-    spaces = [one for one in whole.of("Namespace") if one.name.startswith("nodes-")]
-    assert {one.inputs["metadata"]["name"] for one in spaces} == {"karpenter", "headroom"}
-    for one in spaces:
-        assert one.inputs["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+    spaces = [namespace for namespace in whole.of("Namespace") if namespace.name.startswith("nodes-")]
+    assert {space.inputs["metadata"]["name"] for space in spaces} == {"karpenter", "headroom"}
+    for space in spaces:
+        assert space.inputs["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"

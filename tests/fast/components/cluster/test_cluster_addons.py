@@ -38,21 +38,34 @@ def whole() -> Graph:
 
 
 def test_they_come_after_a_place_for_them_and_go_before_it(whole: Graph) -> None:
-    mine = [one for one in whole.of("Addon") if one.name.startswith("addons-")]
-    assert {one.inputs["addonName"] for one in mine} == {"aws-efs-csi-driver", "metrics-server", "kube-state-metrics"}
-    system = whole.one("NodePool", "nodes-system-arm64")
-    for one in mine:
-        assert whole.comes_before(system, one)
-        assert one.inputs["addonVersion"] == releases().addons["1.35"][one.inputs["addonName"]]
+    mine = [addon for addon in whole.of("Addon") if addon.name.startswith("addons-")]
+    assert {addon.inputs["addonName"] for addon in mine} == {
+        "coredns",
+        "aws-efs-csi-driver",
+        "metrics-server",
+        "kube-state-metrics",
+    }
+    system = whole.resource("NodePool", "nodes-system-arm64")
+    for addon in mine:
+        assert whole.comes_before(system, addon)
+        assert addon.inputs["addonVersion"] == releases().addons["1.35"][addon.inputs["addonName"]]
     # Daemons that come with a node are there before it.
-    for one in whole.of("Addon"):
-        if one not in mine:
-            assert whole.comes_before(one, system)
+    for addon in whole.of("Addon"):
+        if addon not in mine:
+            assert whole.comes_before(addon, system)
 
 
-def test_labels_that_cost_is_told_apart_by_are_exported_and_no_others(whole: Graph) -> None:
-    told = json.loads(whole.one("Addon", "kube-state-metrics").inputs["configurationValues"])
-    assert told == {
+def test_core_dns_comes_after_karpenter_and_before_what_needs_it(whole: Graph) -> None:
+    dns = whole.resource("Addon", "coredns")
+    assert json.loads(dns.inputs["configurationValues"]) == {"computeType": "Fargate"}
+    assert whole.comes_before(whole.resource("Release", "controller"), dns)
+    for name in ("aws-efs-csi-driver", "metrics-server", "kube-state-metrics"):
+        assert whole.comes_before(dns, whole.resource("Addon", name))
+
+
+def test_only_the_labels_of_cost_allocation_are_exported(whole: Graph) -> None:
+    values = json.loads(whole.resource("Addon", "kube-state-metrics").inputs["configurationValues"])
+    assert values == {
         "metricLabelsAllowlist": [
             f"pods=[{','.join((USER, WORKSPACE, CLAIM, WARM))}]",
             f"persistentvolumes=[{USER}]",
@@ -63,27 +76,27 @@ def test_labels_that_cost_is_told_apart_by_are_exported_and_no_others(whole: Gra
 
 def test_the_drivers_two_accounts_have_a_role_each_and_storage_knows_the_one_that_mounts(whole: Graph) -> None:
     roles = {
-        one["serviceAccount"]: one["roleArn"]
-        for one in whole.one("Addon", "aws-efs-csi-driver").inputs["podIdentityAssociations"]
+        pod_identity_association["serviceAccount"]: pod_identity_association["roleArn"]
+        for pod_identity_association in whole.resource("Addon", "aws-efs-csi-driver").inputs["podIdentityAssociations"]
     }
     assert set(roles) == {"efs-csi-controller-sa", "efs-csi-node-sa"}
     assert roles["efs-csi-node-sa"].endswith(":eks-efs-node")
     admitted = [
         statement["Principal"]["AWS"]
-        for statement in whole.one("FileSystemPolicy").policy()["Statement"]
+        for statement in whole.resource("FileSystemPolicy").policy()["Statement"]
         if statement["Effect"] == "Allow"
     ]
     assert admitted == [[roles["efs-csi-node-sa"]]]
     for name, account in (("efs-controller", "efs-csi-controller-sa"), ("efs-node", "efs-csi-node-sa")):
-        (trust,) = whole.one("Role", name).policy("assumeRolePolicy")["Statement"]
-        told = trust["Condition"]["StringEquals"]
-        assert told["aws:RequestTag/kubernetes-service-account"] == account
-        assert told["aws:RequestTag/kubernetes-namespace"] == "kube-system"
+        (trust,) = whole.resource("Role", name).policy("assumeRolePolicy")["Statement"]
+        condition = trust["Condition"]["StringEquals"]
+        assert condition["aws:RequestTag/kubernetes-service-account"] == account
+        assert condition["aws:RequestTag/kubernetes-namespace"] == "kube-system"
 
 
 def test_the_driver_makes_access_points_in_its_file_systems_and_deletes_only_its_own() -> None:
-    made = registered(cluster_addons)
-    statements = {one["Sid"]: one for one in made.one("RolePolicy").policy()["Statement"]}
+    graph = registered(cluster_addons)
+    statements = {statement["Sid"]: statement for statement in graph.resource("RolePolicy").policy()["Statement"]}
     assert statements["Make"]["Resource"] == [FILES]
     assert statements["Make"]["Condition"] == {"StringEquals": {"aws:RequestTag/efs.csi.aws.com/cluster": "true"}}
     assert statements["DeleteItsOwn"]["Condition"] == {
@@ -92,31 +105,31 @@ def test_the_driver_makes_access_points_in_its_file_systems_and_deletes_only_its
     actions = json.dumps(statements)
     assert "ClientMount" not in actions
     assert "DeleteFileSystem" not in actions
-    assert "*" not in {one for statement in statements.values() for one in statement["Action"]}
+    assert "*" not in {action for statement in statements.values() for action in statement["Action"]}
 
 
 def test_namespaces_with_pods_on_nodes_let_their_own_work_through_first(whole: Graph) -> None:
-    passages = {one.inputs["metadata"]["namespace"]: one for one in whole.of("NetworkPolicy")}
+    passages = {policy.inputs["metadata"]["namespace"]: policy for policy in whole.of("NetworkPolicy")}
     for addon, namespace in (
         ("aws-efs-csi-driver", "kube-system"),
         ("metrics-server", "kube-system"),
         ("kube-state-metrics", "kube-state-metrics"),
     ):
         passage = passages[namespace]
-        assert whole.comes_before(passage, whole.one("Addon", addon))
+        assert whole.comes_before(passage, whole.resource("Addon", addon))
         assert passage.inputs["spec"]["policyTypes"] == ["Ingress", "Egress"]
         assert passage.inputs["spec"]["podSelector"] == {}
 
 
 def test_the_metadata_address_is_no_part_of_any_work() -> None:
-    told = network_policy_spec((Ports(8080),), (*API, *DNS), identities=True)
-    out: list[dict[str, Any]] = told["egress"]
+    spec = network_policy_spec((Ports(8080),), (*API, *DNS), identities=True)
+    out: list[dict[str, Any]] = spec["egress"]
     assert out[0]["to"] == [{"ipBlock": {"cidr": "0.0.0.0/0", "except": ["169.254.0.0/16"]}}]
     assert out[1] == {
         "to": [{"ipBlock": {"cidr": "169.254.170.23/32"}}],
         "ports": [{"protocol": "TCP", "port": 80}],
     }
-    assert told["ingress"] == [{"ports": [{"protocol": "TCP", "port": 8080}]}]
+    assert spec["ingress"] == [{"ports": [{"protocol": "TCP", "port": 8080}]}]
     assert network_policy_spec((Ports(10250, 10251),), ())["ingress"] == [
         {"ports": [{"protocol": "TCP", "port": 10250, "endPort": 10251}]}
     ]

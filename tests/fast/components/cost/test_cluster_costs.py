@@ -1,4 +1,4 @@
-"""What meters in the cluster: what it may ask, with whom it may speak, and that nothing secret is in it."""
+"""Metering in the cluster: its permissions, its network policies, and that it holds no secret."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.fast.config.stack_samples import sandbox, settings
 TARIFF = Tariff(Decimal("0.3"), {"control plane": Decimal(73)}, Decimal(100))
 
 
-def made(*, service: bool = False) -> Graph:
+def build_graph(*, service: bool = False) -> Graph:
     return registered(lambda: ClusterCosts("metering", MeteringPlan("one", 100, TARIFF, Mirrors(), service)))
 
 
@@ -40,34 +40,43 @@ def tariff_of(sections: dict[str, Any]) -> Tariff:
 
 
 def releases_of(graph: Graph) -> dict[str, Any]:
-    return {one.inputs["name"]: one for one in graph.made if one.type == "kubernetes:helm.sh/v3:Release"}
+    return {
+        resource.inputs["name"]: resource
+        for resource in graph.resources
+        if resource.type == "kubernetes:helm.sh/v3:Release"
+    }
 
 
 def test_charts_are_those_that_are_pinned_and_come_up_one_after_the_other() -> None:
-    charts = releases_of(made())
+    charts = releases_of(build_graph())
     assert set(charts) == {"prometheus", "opencost", "grafana"}
-    for name, one in charts.items():
+    for name, chart in charts.items():
         pinned = releases().charts[name]
-        assert (one.inputs["chart"], one.inputs["version"]) == (pinned.address, pinned.version)
-        assert one.inputs["namespace"] == locations.NAMESPACE
-        assert (charts["prometheus"].urn in one.after) is (name != "prometheus")
+        assert (chart.inputs["chart"], chart.inputs["version"]) == (pinned.address, pinned.version)
+        assert chart.inputs["namespace"] == locations.NAMESPACE
+        assert (charts["prometheus"].urn in chart.after) is (name != "prometheus")
 
 
 def test_the_namespace_holds_to_the_restricted_standard() -> None:
-    space = made().one("Namespace", "metering-namespace")
+    space = build_graph().resource("Namespace", "metering-namespace")
     assert space.inputs["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
 
 
 def test_prometheus_finds_pods_only_where_something_is_scraped_and_never_reaches_into_a_node() -> None:
-    graph = made(service=True)
-    rules = [rule for one in graph.made if one.type.endswith((":ClusterRole", ":Role")) for rule in one.inputs["rules"]]
+    graph = build_graph(service=True)
+    rules = [
+        rule
+        for resource in graph.resources
+        if resource.type.endswith((":ClusterRole", ":Role"))
+        for rule in resource.inputs["rules"]
+    ]
     assert not any(resource in {"secrets", "nodes/proxy"} for rule in rules for resource in rule["resources"])
     assert not any("*" in rule[part] for rule in rules for part in ("verbs", "resources", "apiGroups"))
     assert {verb for rule in rules for verb in rule["verbs"]} == {"get", "list", "watch"}
     spaces = {
-        one.inputs["metadata"]["namespace"]
-        for one in graph.made
-        if one.type.endswith(":Role") and one.inputs["rules"][0]["resources"] == ["pods"]
+        resource.inputs["metadata"]["namespace"]
+        for resource in graph.resources
+        if resource.type.endswith(":Role") and resource.inputs["rules"][0]["resources"] == ["pods"]
     }
     scraped = {
         space
@@ -79,16 +88,16 @@ def test_prometheus_finds_pods_only_where_something_is_scraped_and_never_reaches
 
 
 @pytest.mark.parametrize("service", [True, False])
-def test_nobody_is_scraped_or_let_in_who_is_not_there(*, service: bool) -> None:
+def test_the_service_is_scraped_and_allowed_only_where_it_exists(*, service: bool) -> None:
     assert (locations.SERVICE in exporters(service=service)) is service
     assert (locations.SERVICE in json.dumps(network_policies(service=service))) is service
     assert (locations.SERVICE in json.dumps(scrape_configs(service=service))) is service
 
 
-def test_each_is_let_through_to_what_it_asks_and_no_further() -> None:
-    doors = network_policies(service=True)
-    assert doors[locations.GRAFANA]["ingress"] == []
-    for spec in doors.values():
+def test_network_policies_allow_only_the_ports_that_are_needed() -> None:
+    policies = network_policies(service=True)
+    assert policies[locations.GRAFANA]["ingress"] == []
+    for spec in policies.values():
         assert spec["policyTypes"] == ["Ingress", "Egress"]
         assert all(rule.get("ports") for rule in [*spec["ingress"], *spec["egress"]])
         for rule in spec["ingress"]:
@@ -96,12 +105,12 @@ def test_each_is_let_through_to_what_it_asks_and_no_further() -> None:
     # Grafana asks for names and for Prometheus: an address outside is none of its business.
     outside = {
         port["port"]
-        for rule in doors[locations.GRAFANA]["egress"]
+        for rule in policies[locations.GRAFANA]["egress"]
         if "ipBlock" in rule["to"][0]
         for port in rule["ports"]
     }
     assert outside == {53}
-    ports = {port["port"] for rule in doors[locations.PROMETHEUS]["egress"] for port in rule["ports"]}
+    ports = {port["port"] for rule in policies[locations.PROMETHEUS]["egress"] for port in rule["ports"]}
     assert ports == {53, 443, 10250, 8080, 9003, 9090}
 
 
@@ -114,12 +123,12 @@ def _texts(value: Any) -> list[str]:
 def test_there_is_no_password_to_be_kept() -> None:
     values = grafana(sizes(100), Mirrors())
     assert values["env"] == {"GF_SECURITY_DISABLE_INITIAL_ADMIN_CREATION": "true"}
-    told = values["grafana.ini"]
-    assert (told["auth"]["disable_login_form"], told["auth.basic"]["enabled"]) == (True, False)
-    assert told["auth.anonymous"]["org_role"] == "Viewer"
-    for one in releases_of(made()).values():
-        assert not any("adminpassword" in text.lower() for text in _texts(one.inputs["values"]))
-    assert not [one for one in made().made if one.type.endswith(":Secret")]
+    ini = values["grafana.ini"]
+    assert (ini["auth"]["disable_login_form"], ini["auth.basic"]["enabled"]) == (True, False)
+    assert ini["auth.anonymous"]["org_role"] == "Viewer"
+    for release in releases_of(build_graph()).values():
+        assert not any("adminpassword" in text.lower() for text in _texts(release.inputs["values"]))
+    assert not [resource for resource in build_graph().resources if resource.type.endswith(":Secret")]
 
 
 def test_copies_of_images_are_taken_where_there_are_some() -> None:
@@ -135,13 +144,13 @@ def test_copies_of_images_are_taken_where_there_are_some() -> None:
     assert "copies/grafana/grafana" in texts
 
 
-def test_prometheus_is_told_everything_by_one_map() -> None:
-    graph = made(service=True)
-    told = graph.one("ConfigMap", "metering-configuration").inputs
-    assert told["metadata"]["name"] == "prometheus-configuration"
+def test_prometheus_is_configured_by_a_single_config_map() -> None:
+    graph = build_graph(service=True)
+    config_map = graph.resource("ConfigMap", "metering-configuration").inputs
+    assert config_map["metadata"]["name"] == "prometheus-configuration"
     tariff = Tariff(storage=Decimal("0.3"))
-    assert set(told["data"]) == set(configuration(scrape_configs(), rule_file(tariff)))
-    (group,) = json.loads(told["data"]["rules.yml"])["groups"]
+    assert set(config_map["data"]) == set(configuration(scrape_configs(), rule_file(tariff)))
+    (group,) = json.loads(config_map["data"]["rules.yml"])["groups"]
     assert group["interval"] == "1m"
     parts = {rule["labels"]["part"] for rule in group["rules"] if rule["record"] == "sandbox:fixed_dollars:per_hour"}
     assert parts == {"control plane", "nodes of the platform"}
@@ -151,18 +160,18 @@ def test_prometheus_is_told_everything_by_one_map() -> None:
 
 def test_all_dashboards_are_shown_and_fit_into_one_map() -> None:
     shown = dashboards()
-    assert sorted(shown) == sorted(f"{one.name}.json" for one in DASHBOARDS)
+    assert sorted(shown) == sorted(f"{dashboard.name}.json" for dashboard in DASHBOARDS)
     assert sum(len(text.encode()) for text in shown.values()) < 1_000_000
-    assert made().one("ConfigMap", "metering-dashboards").inputs["data"] == shown
+    assert build_graph().resource("ConfigMap", "metering-dashboards").inputs["data"] == shown
 
 
 def test_sizes_grow_with_sandboxes_and_a_promise_is_no_more_than_the_limit() -> None:
     amounts = [sizes(count) for count in (0, 10, 100, 1000, 10_000)]
-    memory = [Quantity.parse(one.prometheus.memory).value for one in amounts]
+    memory = [Quantity.parse(amount.prometheus.memory).value for amount in amounts]
     assert memory == sorted(memory)
     assert memory[-1] > memory[0]
-    for one in amounts:
-        for part in (one.prometheus, one.opencost, one.grafana):
+    for amount in amounts:
+        for part in (amount.prometheus, amount.opencost, amount.grafana):
             assert Quantity.parse(part.memory).value <= Quantity.parse(part.most_memory).value
 
 
@@ -177,8 +186,8 @@ def test_room_kept_free_costs_what_its_nodes_do_and_is_not_fixed_as_well() -> No
     plain = {"sandboxClasses": [sandbox()]}
     roomy = {**plain, "capacity": {"headroom": {"pods": 10}}}
     assert any(part.name.startswith(HEADROOM) for part in model(settings(roomy)).parts)
-    fixed = [dict(tariff_of(one).fixed) for one in (roomy, plain)]
+    fixed = [dict(tariff_of(sections).fixed) for sections in (roomy, plain)]
     # What nodes take of images comes by NAT, and is in no node's price.
-    images = [one.pop("images for standing nodes", Decimal(0)) for one in fixed]
+    images = [sections.pop("images for standing nodes", Decimal(0)) for sections in fixed]
     assert images[0] > images[1]
     assert fixed[0] == fixed[1]

@@ -10,7 +10,7 @@ import pytest
 
 from agentenv.components._lib.arguments import ArgumentError
 from tests.fast.components.graph import ACCOUNT, REGION, UNKNOWN, ZONES, Graph, registered
-from tests.fast.components.shapes import network
+from tests.fast.components.shapes import ROUTED, network
 
 GATEWAYS = {"none": 0, "single": 1}
 
@@ -18,7 +18,7 @@ GATEWAYS = {"none": 0, "single": 1}
 GRAPHS: dict[str, Graph] = {}
 
 
-def graph(**layout: Any) -> Graph:
+def build_graph(**layout: Any) -> Graph:
     """The graph of a layout, which several tests look at and none changes."""
     key = repr(sorted(layout.items()))
     if key not in GRAPHS:
@@ -26,11 +26,11 @@ def graph(**layout: Any) -> Graph:
     return GRAPHS[key]
 
 
-def reached_by(made: Graph, table: str) -> dict[str, str]:
-    """What a route table's routes lead to."""
+def reached_by(graph: Graph, table: str) -> dict[str, str]:
+    """Return the targets of a route table's routes by their destination."""
     return {
         route.inputs["destinationCidrBlock"]: route.inputs.get("natGatewayId") or route.inputs["gatewayId"]
-        for route in made.of("Route")
+        for route in graph.of("Route")
         if route.inputs["routeTableId"] == f"{table}-id"
     }
 
@@ -38,19 +38,22 @@ def reached_by(made: Graph, table: str) -> dict[str, str]:
 @pytest.mark.parametrize("nat", ["none", "single", "per-zone"])
 @pytest.mark.parametrize("zones", [2, 3, 4])
 def test_each_zone_has_its_subnets_tables_and_way_out(nat: str, zones: int) -> None:
-    made = graph(zones=zones, nat=nat)
+    graph = build_graph(zones=zones, nat=nat)
     gateways = GATEWAYS.get(nat, zones)
 
-    assert len(made.of("Subnet")) == 2 * zones
-    assert len(made.of("NatGateway")) == len(made.of("Eip")) == gateways
-    assert [gateway.inputs["subnetId"] for gateway in sorted(made.of("NatGateway"), key=lambda one: one.name)] == [
-        f"net-public-{zone}-id" for zone in range(gateways)
-    ]
-    assert reached_by(made, "net-public") == {"0.0.0.0/0": "net-internet-id"}
+    assert len(graph.of("Subnet")) == 2 * zones
+    assert len(graph.of("NatGateway")) == len(graph.of("Eip")) == gateways
+    assert [
+        gateway.inputs["subnetId"] for gateway in sorted(graph.of("NatGateway"), key=lambda gateway: gateway.name)
+    ] == [f"net-public-{zone}-id" for zone in range(gateways)]
+    assert reached_by(graph, "net-public") == {"0.0.0.0/0": "net-internet-id"}
     for zone in range(zones):
         expected = {} if nat == "none" else {"0.0.0.0/0": f"net-nat-{zone if nat == 'per-zone' else 0}-id"}
-        assert reached_by(made, f"net-private-{zone}") == expected
-    associated = {one.inputs["subnetId"]: one.inputs["routeTableId"] for one in made.of("RouteTableAssociation")}
+        assert reached_by(graph, f"net-private-{zone}") == expected
+    associated = {
+        association.inputs["subnetId"]: association.inputs["routeTableId"]
+        for association in graph.of("RouteTableAssociation")
+    }
     assert associated == {
         **{f"net-public-{zone}-id": "net-public-id" for zone in range(zones)},
         **{f"net-private-{zone}-id": f"net-private-{zone}-id" for zone in range(zones)},
@@ -60,7 +63,7 @@ def test_each_zone_has_its_subnets_tables_and_way_out(nat: str, zones: int) -> N
 @pytest.mark.parametrize("nat", ["none", "single", "per-zone"])
 @pytest.mark.parametrize("fewer", [2, 3])
 def test_another_zone_leaves_what_exists_as_it_was(nat: str, fewer: int) -> None:
-    before, after = (graph(zones=zones, nat=nat, endpoints=("sts",)).shape() for zones in (fewer, fewer + 1))
+    before, after = (build_graph(zones=zones, nat=nat, endpoints=("sts",)).shape() for zones in (fewer, fewer + 1))
     # Endpoints are updated in place to reach the new zone; that is what they are for.
     growing = {"VpcEndpoint": {"subnetIds", "routeTableIds"}}
     for key, inputs in before.items():
@@ -71,106 +74,108 @@ def test_another_zone_leaves_what_exists_as_it_was(nat: str, fewer: int) -> None
 
 
 def test_a_gateway_a_zone_later_changes_routes_only() -> None:
-    single, each = graph(zones=3, nat="single").shape(), graph(zones=3, nat="per-zone").shape()
+    single, each = build_graph(zones=3, nat="single").shape(), build_graph(zones=3, nat="per-zone").shape()
     changed = {key for key, inputs in single.items() if each[key] != inputs}
     assert changed == {("aws:ec2/route:Route", f"net-private-{zone}") for zone in (1, 2)}
 
 
 def test_zones_are_taken_in_the_order_of_their_names_and_then_kept() -> None:
-    made = graph(zones=3)
+    graph = build_graph(zones=3)
     for zone, name in enumerate(sorted(ZONES)[:3]):
-        assert {made.one("Subnet", f"{kind}-{zone}").inputs["availabilityZone"] for kind in ("public", "private")} == {
-            name
-        }
-    assert all(one.ignored == ["availabilityZone"] for one in made.of("Subnet"))
+        assert {
+            graph.resource("Subnet", f"{kind}-{zone}").inputs["availabilityZone"] for kind in ("public", "private")
+        } == {name}
+    assert all(subnet.ignored == ["availabilityZone"] for subnet in graph.of("Subnet"))
 
 
 def test_zones_given_by_name_are_meant_as_they_stand() -> None:
     names = ("eu-west-1c", "eu-west-1b")
-    made = graph(zones=names)
-    assert tuple(made.one("Subnet", f"public-{zone}").inputs["availabilityZone"] for zone in (0, 1)) == names
-    assert all(one.ignored == [] for one in made.of("Subnet"))
+    graph = build_graph(zones=names)
+    assert tuple(graph.resource("Subnet", f"public-{zone}").inputs["availabilityZone"] for zone in (0, 1)) == names
+    assert all(subnet.ignored == [] for subnet in graph.of("Subnet"))
 
 
-def test_a_region_with_too_few_zones_is_said() -> None:
+def test_a_region_with_too_few_zones_is_refused() -> None:
     with pytest.raises(ArgumentError, match=r"network\.zones: found 3, but the region offers 2 .*; allowed"):
         registered(lambda: network(zones=3), zones=["eu-west-1b", "eu-west-1a"])
 
 
-def test_services_cost_nothing_unless_they_are_asked_for() -> None:
-    made = graph()
-    assert {one.inputs["serviceName"] for one in made.of("VpcEndpoint")} == {
+def test_without_settings_there_are_only_free_endpoints() -> None:
+    graph = build_graph()
+    assert {endpoint.inputs["serviceName"] for endpoint in graph.of("VpcEndpoint")} == {
         f"com.amazonaws.{REGION}.s3",
         f"com.amazonaws.{REGION}.dynamodb",
     }
-    assert all(one.inputs["vpcEndpointType"] == "Gateway" for one in made.of("VpcEndpoint"))
-    assert {one.name for one in made.of("SecurityGroup")} == {"net-nodes"}
+    assert all(endpoint.inputs["vpcEndpointType"] == "Gateway" for endpoint in graph.of("VpcEndpoint"))
+    assert {group.name for group in graph.of("SecurityGroup")} == {"net-nodes"}
 
 
 def test_interface_endpoints_admit_the_nodes_group_and_nobody_else() -> None:
-    made = graph(endpoints=("ecr.api", "sts"))
-    interface = [one for one in made.of("VpcEndpoint") if one.inputs["vpcEndpointType"] == "Interface"]
-    assert {one.inputs["serviceName"] for one in interface} == {
+    graph = build_graph(endpoints=("ecr.api", "sts"))
+    interface = [endpoint for endpoint in graph.of("VpcEndpoint") if endpoint.inputs["vpcEndpointType"] == "Interface"]
+    assert {endpoint.inputs["serviceName"] for endpoint in interface} == {
         f"com.amazonaws.{REGION}.ecr.api",
         f"com.amazonaws.{REGION}.sts",
     }
-    for one in interface:
-        assert one.inputs["privateDnsEnabled"] is True
-        assert one.inputs["subnetIds"] == ["net-private-0-id", "net-private-1-id"]
-        assert one.inputs["securityGroupIds"] == ["net-endpoints-id"]
-    rule = made.one("SecurityGroupIngressRule").inputs
+    for endpoint in interface:
+        assert endpoint.inputs["privateDnsEnabled"] is True
+        assert endpoint.inputs["subnetIds"] == ["net-private-0-id", "net-private-1-id"]
+        assert endpoint.inputs["securityGroupIds"] == ["net-endpoints-id"]
+    rule = graph.resource("SecurityGroupIngressRule").inputs
     assert (rule["securityGroupId"], rule["referencedSecurityGroupId"]) == ("net-endpoints-id", "net-nodes-id")
     assert (rule["ipProtocol"], rule["fromPort"], rule["toPort"]) == ("tcp", 443, 443)
 
 
 def test_china_names_some_services_otherwise() -> None:
-    made = registered(lambda: network(endpoints=("sts", "logs")), partition="aws-cn")
-    names = {one.inputs["serviceName"] for one in made.of("VpcEndpoint")}
+    graph = registered(lambda: network(endpoints=("sts", "logs")), partition="aws-cn")
+    names = {endpoint.inputs["serviceName"] for endpoint in graph.of("VpcEndpoint")}
     assert {
         f"cn.com.amazonaws.{REGION}.sts",
         f"com.amazonaws.{REGION}.logs",
     } < names
-    assert made.one("Key").policy()["Statement"][1]["Principal"] == {"Service": f"logs.{REGION}.amazonaws.com.cn"}
+    assert graph.resource("Key").policy()["Statement"][1]["Principal"] == {"Service": f"logs.{REGION}.amazonaws.com.cn"}
 
 
 @pytest.mark.parametrize("endpoints", [(), ("sts", "logs")])
 @pytest.mark.parametrize("nat", ["none", "per-zone"])
 def test_no_group_is_open_to_the_world(nat: str, endpoints: tuple[str, ...]) -> None:
-    made = graph(nat=nat, endpoints=endpoints)
-    for rule in [*made.of("SecurityGroupIngressRule"), *made.of("SecurityGroupEgressRule")]:
+    graph = build_graph(nat=nat, endpoints=endpoints)
+    for rule in [*graph.of("SecurityGroupIngressRule"), *graph.of("SecurityGroupEgressRule")]:
         assert rule.inputs.get("referencedSecurityGroupId"), f"{rule.name} admits more than a group"
         assert not {"cidrIpv4", "cidrIpv6", "prefixListId"} & set(rule.inputs)
-    for group in made.of("SecurityGroup"):
+    for group in graph.of("SecurityGroup"):
         assert not {"ingress", "egress"} & set(group.inputs)
-    default = made.one("DefaultSecurityGroup").inputs
+    default = graph.resource("DefaultSecurityGroup").inputs
     assert default["ingress"] == default["egress"] == []
-    assert not any(one.inputs["mapPublicIpOnLaunch"] for one in made.of("Subnet"))
+    assert not any(subnet.inputs["mapPublicIpOnLaunch"] for subnet in graph.of("Subnet"))
 
 
 def test_gateways_are_made_after_what_they_need_and_go_before_it() -> None:
-    made = graph(zones=2, nat="per-zone")
-    internet = made.one("InternetGateway").urn
-    for one in [*made.of("Eip"), *made.of("NatGateway")]:
-        assert internet in one.after
-    writing = made.one("RolePolicy").urn
-    assert writing in made.one("FlowLog").after
+    graph = build_graph(zones=2, nat="per-zone")
+    internet = graph.resource("InternetGateway").urn
+    for resource in [*graph.of("Eip"), *graph.of("NatGateway")]:
+        assert internet in resource.after
+    writing = graph.resource("RolePolicy").urn
+    assert writing in graph.resource("FlowLog").after
 
 
 def test_flow_logs_are_written_by_a_role_for_this_accounts_flow_logs_only() -> None:
-    made = graph(flow_log_days=30, flow_log_traffic="rejected")
-    group, flows = made.one("LogGroup"), made.one("FlowLog").inputs
+    graph = build_graph(flow_log_days=30, flow_log_traffic="rejected")
+    group, flows = graph.resource("LogGroup"), graph.resource("FlowLog").inputs
     assert group.inputs["retentionInDays"] == 30
     assert group.inputs["kmsKeyId"] == f"arn:aws:made:{REGION}:{ACCOUNT}:net-logs"
     assert (flows["trafficType"], flows["logDestinationType"]) == ("REJECT", "cloud-watch-logs")
-    trust = made.one("Role").policy("assumeRolePolicy")["Statement"][0]
+    trust = graph.resource("Role").policy("assumeRolePolicy")["Statement"][0]
     assert trust["Principal"] == {"Service": "vpc-flow-logs.amazonaws.com"}
     assert trust["Condition"] == {
         "StringEquals": {"aws:SourceAccount": ACCOUNT},
         "ArnLike": {"aws:SourceArn": f"arn:aws:ec2:{REGION}:{ACCOUNT}:vpc-flow-log/*"},
     }
-    for statement in made.one("RolePolicy").policy()["Statement"]:
+    for statement in graph.resource("RolePolicy").policy()["Statement"]:
         assert all("net-flows" in resource for resource in statement["Resource"])
-    context = made.one("Key").policy()["Statement"][1]["Condition"]["ArnLike"]["kms:EncryptionContext:aws:logs:arn"]
+    context = graph.resource("Key").policy()["Statement"][1]["Condition"]["ArnLike"][
+        "kms:EncryptionContext:aws:logs:arn"
+    ]
     assert context == [
         f"arn:aws:logs:{REGION}:{ACCOUNT}:log-group:/{prefix}/*"
         for prefix in ("agent-environment/dev", "aws/eks/dev-agents")
@@ -179,10 +184,10 @@ def test_flow_logs_are_written_by_a_role_for_this_accounts_flow_logs_only() -> N
 
 
 def test_controllers_find_what_is_theirs_by_tags() -> None:
-    made = graph()
+    graph = build_graph()
 
     def tagged(key: str) -> set[str]:
-        return {one.name for one in made.cloud() if key in one.inputs.get("tags", {})}
+        return {resource.name for resource in graph.aws_resources() if key in resource.inputs.get("tags", {})}
 
     assert tagged("kubernetes.io/role/elb") == {"net-public-0", "net-public-1"}
     assert tagged("kubernetes.io/role/internal-elb") == {"net-private-0", "net-private-1"}
@@ -195,9 +200,20 @@ def test_controllers_find_what_is_theirs_by_tags() -> None:
 
 def test_a_preview_of_nothing_that_exists_knows_the_graph_but_no_ids() -> None:
     first = registered(lambda: network(zones=3, nat="per-zone", endpoints=("sts",)), preview=True)
-    then = graph(zones=3, nat="per-zone", endpoints=("sts",))
-    assert {made.key for made in first.made} == {made.key for made in then.made}
-    assert first.one("Route", "public").inputs["gatewayId"] == UNKNOWN
+    then = build_graph(zones=3, nat="per-zone", endpoints=("sts",))
+    assert {resource.key for resource in first.resources} == {resource.key for resource in then.resources}
+    assert first.resource("Route", "public").inputs["gatewayId"] == UNKNOWN
+
+
+def test_each_private_subnet_routes_the_peers_to_the_attached_transit_gateway() -> None:
+    graph = build_graph(**ROUTED)
+    (attachment,) = graph.of("VpcAttachment")
+    assert attachment.inputs["transitGatewayId"] == ROUTED["transit_gateway"]
+    assert attachment.inputs["subnetIds"] == ["net-private-0-id", "net-private-1-id"]
+    routes = [route for route in graph.of("Route") if route.inputs.get("transitGatewayId")]
+    assert {route.inputs["routeTableId"] for route in routes} == {"net-private-0-id", "net-private-1-id"}
+    assert all(route.inputs["destinationCidrBlock"] == "10.9.0.0/16" for route in routes)
+    assert all(attachment.urn in route.after for route in routes)
 
 
 def test_the_outputs_are_by_zone() -> None:
@@ -214,6 +230,6 @@ def test_the_outputs_are_by_zone() -> None:
 
 def test_more_endpoints_disturb_nothing() -> None:
     services = ("sts", "logs", "ecr.api", "kms")
-    shapes = [graph(endpoints=services[:count]).shape() for count in range(1, len(services) + 1)]
+    shapes = [build_graph(endpoints=services[:count]).shape() for count in range(1, len(services) + 1)]
     for fewer, more in pairwise(shapes):
         assert {key: more[key] for key in fewer} == fewer

@@ -19,38 +19,40 @@ RELEASE = releases().manifests["agent-sandbox"]
 
 @pytest.fixture(scope="module")
 def plain() -> Graph:
-    """The controller as it is unless told."""
+    """The controller with default settings."""
     return registered(agent_sandbox)
 
 
-def container(made: Graph) -> dict[str, Any]:
-    (one,) = made.one("Deployment").inputs["spec"]["template"]["spec"]["containers"]
-    return one
+def container(graph: Graph) -> dict[str, Any]:
+    (container_spec,) = graph.resource("Deployment").inputs["spec"]["template"]["spec"]["containers"]
+    return container_spec
 
 
 @pytest.mark.parametrize("source", [None, "https://mirror.example/agent-sandbox/", "/srv/agent-sandbox/k8s"])
 def test_definitions_and_roles_are_the_releases_by_address_or_from_a_folder(source: str | None) -> None:
-    given: dict[str, Any] = {"manifests": source} if source else {}
-    made = registered(lambda: agent_sandbox(**given))
+    settings: dict[str, Any] = {"manifests": source} if source else {}
+    graph = registered(lambda: agent_sandbox(**settings))
     base = (source or RELEASE.address).rstrip("/")
-    assert made.one("ConfigGroup", "definitions").inputs["files"] == [f"{base}/{file}" for file in RELEASE.definitions]
-    assert made.one("ConfigGroup", "roles").inputs["files"] == [f"{base}/{file}" for file in RELEASE.roles]
+    assert graph.resource("ConfigGroup", "definitions").inputs["files"] == [
+        f"{base}/{file}" for file in RELEASE.definitions
+    ]
+    assert graph.resource("ConfigGroup", "roles").inputs["files"] == [f"{base}/{file}" for file in RELEASE.roles]
     assert len(RELEASE.definitions) == 4
 
 
 def test_the_controller_comes_after_all_that_it_needs_and_goes_before_it(plain: Graph) -> None:
-    controller = plain.one("Deployment")
+    controller = plain.resource("Deployment")
     needed = [
         *plain.of("ConfigGroup"),
-        plain.one("Namespace"),
-        plain.one("ServiceAccount"),
-        plain.one("ConfigMap"),
-        plain.one("NetworkPolicy"),
-        *[one for one in plain.of("ClusterRoleBinding") if "agent-sandbox-controller" in one.name],
+        plain.resource("Namespace"),
+        plain.resource("ServiceAccount"),
+        plain.resource("ConfigMap"),
+        plain.resource("NetworkPolicy"),
+        *[binding for binding in plain.of("ClusterRoleBinding") if "agent-sandbox-controller" in binding.name],
     ]
     assert len(needed) == 8
-    for one in needed:
-        assert plain.comes_before(one, controller), one.name
+    for resource in needed:
+        assert plain.comes_before(resource, controller), resource.name
 
 
 def test_it_runs_where_the_clusters_profile_is() -> None:
@@ -58,19 +60,21 @@ def test_it_runs_where_the_clusters_profile_is() -> None:
         eks = cluster()
         agent_sandbox("sandboxes", pulumi.ResourceOptions(depends_on=[eks], providers=[eks.provider]))
 
-    made = registered(build)
-    (selector,) = made.one("FargateProfile", "agent-sandbox").inputs["selectors"]
-    controller = made.one("Deployment")
+    graph = registered(build)
+    (selector,) = graph.resource("FargateProfile", "agent-sandbox").inputs["selectors"]
+    controller = graph.resource("Deployment")
     assert selector == {"namespace": controller.inputs["metadata"]["namespace"]}
-    assert made.comes_before(made.one("FargateProfile", "agent-sandbox"), controller)
+    assert graph.comes_before(graph.resource("FargateProfile", "agent-sandbox"), controller)
     # What is made from files is made in the same cluster.
-    for one in made.of("ConfigGroup"):
-        assert one.providers["kubernetes"] == controller.provider
+    for group in graph.of("ConfigGroup"):
+        assert group.providers["kubernetes"] == controller.provider
 
 
 def test_the_controller_is_what_the_restricted_standard_allows(plain: Graph) -> None:
-    assert plain.one("Namespace").inputs["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
-    spec = plain.one("Deployment").inputs["spec"]["template"]["spec"]
+    assert (
+        plain.resource("Namespace").inputs["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+    )
+    spec = plain.resource("Deployment").inputs["spec"]["template"]["spec"]
     assert spec["securityContext"]["runAsNonRoot"] is True
     assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     security = container(plain)["securityContext"]
@@ -81,18 +85,22 @@ def test_the_controller_is_what_the_restricted_standard_allows(plain: Graph) -> 
 
 
 def test_it_is_probed_limited_measured_and_not_all_of_it_disrupted_at_once(plain: Graph) -> None:
-    one = container(plain)
-    assert one["image"] == releases().images["agent-sandbox-controller"]
-    assert one["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "healthz"}
-    assert one["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "healthz"}
-    assert one["resources"]["limits"] == one["resources"]["requests"] == {"cpu": "250m", "memory": "768Mi"}
-    budget = plain.one("PodDisruptionBudget").inputs["spec"]
-    controller = plain.one("Deployment").inputs["spec"]
+    controller_container = container(plain)
+    assert controller_container["image"] == releases().images["agent-sandbox-controller"]
+    assert controller_container["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "healthz"}
+    assert controller_container["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "healthz"}
+    assert (
+        controller_container["resources"]["limits"]
+        == controller_container["resources"]["requests"]
+        == {"cpu": "250m", "memory": "768Mi"}
+    )
+    budget = plain.resource("PodDisruptionBudget").inputs["spec"]
+    controller = plain.resource("Deployment").inputs["spec"]
     assert budget["maxUnavailable"] < controller["replicas"]
     assert budget["selector"] == controller["selector"]
     marks = controller["template"]["metadata"]
     assert marks["annotations"]["prometheus.io/scrape"] == "true"
-    service = plain.one("Service").inputs["spec"]
+    service = plain.resource("Service").inputs["spec"]
     assert service["selector"].items() <= marks["labels"].items()
     assert (service["ports"][0]["port"], service["ports"][0]["targetPort"]) == (8080, "metrics")
 
@@ -114,8 +122,8 @@ def test_it_is_probed_limited_measured_and_not_all_of_it_disrupted_at_once(plain
     ],
 )
 def test_flags_are_settings(flags: dict[str, Any], added: list[str]) -> None:
-    told = container(registered(lambda: agent_sandbox(flags=flags)))["args"]
-    assert told == ["--leader-elect=true", "--extensions", "--cache-label-selectors=true", *added]
+    args = container(registered(lambda: agent_sandbox(flags=flags)))["args"]
+    assert args == ["--leader-elect=true", "--extensions", "--cache-label-selectors=true", *added]
 
 
 def test_other_label_domains_make_the_controller_read_them() -> None:
@@ -125,15 +133,15 @@ def test_other_label_domains_make_the_controller_read_them() -> None:
 
     assert spec() != spec("team.example.com")
     assert spec("a.example.com", "b.example.com") == spec("b.example.com", "a.example.com")
-    told = registered(lambda: agent_sandbox(labelDomains=["team.example.com"])).one("ConfigMap").inputs
-    assert told["metadata"]["name"] == "agent-sandbox-config"
-    assert told["data"] == {"allowed-label-domains": "sandbox.users.io,team.example.com"}
+    config_map = registered(lambda: agent_sandbox(labelDomains=["team.example.com"])).resource("ConfigMap").inputs
+    assert config_map["metadata"]["name"] == "agent-sandbox-config"
+    assert config_map["data"] == {"allowed-label-domains": "sandbox.users.io,team.example.com"}
 
 
-def rules(made: Graph, word: str) -> dict[str, set[str]]:
-    """What a role may do with each resource."""
+def rules(graph: Graph, word: str) -> dict[str, set[str]]:
+    """Return the verbs that a role has on each resource."""
     found: dict[str, set[str]] = {}
-    for rule in made.one("ClusterRole", word).inputs["rules"]:
+    for rule in graph.resource("ClusterRole", word).inputs["rules"]:
         for resource in rule["resources"]:
             found.setdefault(resource, set()).update(rule["verbs"])
     return found
@@ -146,19 +154,19 @@ def test_readers_look_and_operators_mend_sandboxes_and_neither_changes_what_is_d
     assert operators["sandboxes"] == operators["sandboxclaims"] == look | {"create", "delete", "patch", "update"}
     assert operators["sandboxtemplates"] == operators["sandboxwarmpools"] == operators["nodepools"] == look
     for word in ("readers", "operators"):
-        (subject,) = plain.one("ClusterRoleBinding", word).inputs["subjects"]
+        (subject,) = plain.resource("ClusterRoleBinding", word).inputs["subjects"]
         assert (subject["kind"], subject["name"]) == ("Group", GROUPS[word])
 
 
 def test_the_controllers_account_gets_the_roles_of_its_release_and_nobody_else_does(plain: Graph) -> None:
-    given = {
-        one.inputs["roleRef"]["name"]: one.inputs["subjects"]
-        for one in plain.of("ClusterRoleBinding")
-        if "agent-sandbox-controller" in one.name
+    bindings = {
+        binding.inputs["roleRef"]["name"]: binding.inputs["subjects"]
+        for binding in plain.of("ClusterRoleBinding")
+        if "agent-sandbox-controller" in binding.name
     }
-    account = plain.one("ServiceAccount").inputs["metadata"]
-    assert set(given) == {"agent-sandbox-controller", "agent-sandbox-controller-extensions"}
-    for subjects in given.values():
+    account = plain.resource("ServiceAccount").inputs["metadata"]
+    assert set(bindings) == {"agent-sandbox-controller", "agent-sandbox-controller-extensions"}
+    for subjects in bindings.values():
         assert subjects == [
             {"kind": "ServiceAccount", "name": account["name"], "namespace": account["namespace"]},
         ]

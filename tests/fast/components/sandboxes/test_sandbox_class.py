@@ -31,127 +31,141 @@ def sandbox_class(**settings: Any) -> SandboxClass:
     return SandboxClass("class", plan, context)
 
 
-def graph(**settings: Any) -> Graph:
+def build_graph(**settings: Any) -> Graph:
     return registered(lambda: sandbox_class(**settings))
 
 
-def kinds(made: Graph) -> list[str]:
-    return sorted(one.type.rsplit(":", 1)[-1] for one in made.made if one.type.startswith("kubernetes:"))
+def kinds(graph: Graph) -> list[str]:
+    return sorted(
+        resource.type.rsplit(":", 1)[-1] for resource in graph.resources if resource.type.startswith("kubernetes:")
+    )
 
 
 def test_everything_of_a_class_is_in_its_namespace_and_comes_after_it() -> None:
-    made = graph()
-    space = made.one("Namespace")
+    graph = build_graph()
+    space = graph.resource("Namespace")
     assert space.inputs["metadata"]["name"] == "sandbox-standard"
-    inside = [one for one in made.made if one.type.startswith("kubernetes:") and one != space]
-    assert kinds(made) == sorted(
+    inside = [resource for resource in graph.resources if resource.type.startswith("kubernetes:") and resource != space]
+    assert kinds(graph) == sorted(
         ["Namespace", "ServiceAccount", "ResourceQuota", "LimitRange", "ConfigMap", "NetworkPolicy"]
         + ["StorageClass"] * 2
         + ["SandboxTemplate", "SandboxWarmPool", "SandboxWarmPool"] * 2
     )
-    for one in inside:
-        assert one.inputs["metadata"].get("namespace", "sandbox-standard") == "sandbox-standard"
-        assert made.comes_before(space, one), one.name
+    for resource in inside:
+        assert resource.inputs["metadata"].get("namespace", "sandbox-standard") == "sandbox-standard"
+        assert graph.comes_before(space, resource), resource.name
 
 
 def test_sandboxes_come_after_everything_that_holds_them() -> None:
-    made = graph()
-    for pool in made.of("SandboxWarmPool"):
-        template = made.one("SandboxTemplate", pool.name.removesuffix("-pool").removesuffix("-cold") + "-template")
+    graph = build_graph()
+    for pool in graph.of("SandboxWarmPool"):
+        template = graph.resource(
+            "SandboxTemplate", pool.name.removesuffix("-pool").removesuffix("-cold") + "-template"
+        )
         assert pool.inputs["spec"]["sandboxTemplateRef"]["name"] == template.inputs["metadata"]["name"]
         for word in ("NetworkPolicy", "ResourceQuota", "ConfigMap", "ServiceAccount"):
-            assert made.comes_before(made.one(word), template)
+            assert graph.comes_before(graph.resource(word), template)
         # The engine waits for the quota's count, and the API server sees the class's parameters meanwhile
-        assert made.comes_before(made.one("ConfigMap"), made.one("ResourceQuota"))
-        assert made.comes_before(template, pool)
-        assert all(made.comes_before(one, pool) for one in made.of("StorageClass"))
+        assert graph.comes_before(graph.resource("ConfigMap"), graph.resource("ResourceQuota"))
+        assert graph.comes_before(template, pool)
+        assert all(graph.comes_before(storage_class, pool) for storage_class in graph.of("StorageClass"))
 
 
 def test_homes_are_on_every_file_system() -> None:
-    made = graph()
-    assert [one.inputs["parameters"]["fileSystemId"] for one in made.of("StorageClass")] == ["fs-0", "fs-1"]
-    assert made.one("ConfigMap").inputs["data"]["fileSystems"] == "fs-0,fs-1"
+    graph = build_graph()
+    assert [storage_class.inputs["parameters"]["fileSystemId"] for storage_class in graph.of("StorageClass")] == [
+        "fs-0",
+        "fs-1",
+    ]
+    assert graph.resource("ConfigMap").inputs["data"]["fileSystems"] == "fs-0,fs-1"
 
 
 def test_a_changed_class_is_a_new_release_beside_the_old_one_which_the_cluster_keeps() -> None:
-    old, new = graph(), graph(image=OTHER)
-    before, after = ({one.name for one in some.of("SandboxTemplate")} for some in (old, new))
+    old, new = build_graph(), build_graph(image=OTHER)
+    before, after = ({template.name for template in some.of("SandboxTemplate")} for some in (old, new))
     assert not before & after
     assert all(
-        one.retain for some in (old, new) for kind in ("SandboxTemplate", "SandboxWarmPool") for one in some.of(kind)
+        resource.retain
+        for some in (old, new)
+        for kind in ("SandboxTemplate", "SandboxWarmPool")
+        for resource in some.of(kind)
     )
     # Should it come back, its pool has been emptied by somebody who owns that size since.
     pools = old.of("SandboxWarmPool")
-    assert {one.inputs["metadata"]["annotations"]["pulumi.com/patchForce"] for one in pools} == {"true"}
-    others = {one.key for one in old.made} - {one.key for one in new.made}
+    assert {pool.inputs["metadata"]["annotations"]["pulumi.com/patchForce"] for pool in pools} == {"true"}
+    others = {resource.key for resource in old.resources} - {resource.key for resource in new.resources}
     assert {type_.rsplit(":", 1)[-1] for type_, _ in others} == {"SandboxTemplate", "SandboxWarmPool"}
     # What holds the sandboxes goes with the stack.
-    assert not any(one.retain for one in old.made if one.type.rsplit(":", 1)[-1] in {"Namespace", "NetworkPolicy"})
+    assert not any(
+        resource.retain
+        for resource in old.resources
+        if resource.type.rsplit(":", 1)[-1] in {"Namespace", "NetworkPolicy"}
+    )
 
 
 def test_a_larger_pool_is_the_same_release() -> None:
-    small, large = graph(), graph(pool={"size": 30})
-    assert {one.key for one in small.made} == {one.key for one in large.made}
-    assert sum(one.inputs["spec"]["replicas"] for one in large.of("SandboxWarmPool")) == 30
+    small, large = build_graph(), build_graph(pool={"size": 30})
+    assert {resource.key for resource in small.resources} == {resource.key for resource in large.resources}
+    assert sum(pool.inputs["spec"]["replicas"] for pool in large.of("SandboxWarmPool")) == 30
 
 
 def test_a_scheduled_pool_belongs_to_its_schedule() -> None:
-    made = graph(pool={"size": 2, "schedules": [{"start": "08:00", "end": "18:00", "size": 8}]})
+    graph = build_graph(pool={"size": 2, "schedules": [{"start": "08:00", "end": "18:00", "size": 8}]})
     # But for those that are empty at all hours.
-    ignored = {one.name: one.ignored for one in made.of("SandboxWarmPool")}
+    ignored = {pool.name: pool.ignored for pool in graph.of("SandboxWarmPool")}
     assert all(names == ([] if of.endswith("-cold-pool") else ["spec.replicas"]) for of, names in ignored.items())
-    assert len(made.of("CronJob")) == 2
-    assert all(made.comes_before(made.one("RoleBinding"), job) for job in made.of("CronJob"))
-    assert not any(one.ignored for one in graph().of("SandboxWarmPool"))
+    assert len(graph.of("CronJob")) == 2
+    assert all(graph.comes_before(graph.resource("RoleBinding"), job) for job in graph.of("CronJob"))
+    assert not any(pool.ignored for pool in build_graph().of("SandboxWarmPool"))
 
 
 def test_a_role_for_tokens_is_named_by_the_account_and_tied_to_it() -> None:
-    made = graph(identity={"kind": "irsa", "policies": [POLICY]})
-    role = made.one("Role")
+    graph = build_graph(identity={"kind": "irsa", "policies": [POLICY]})
+    role = graph.resource("Role")
     trust = role.policy("assumeRolePolicy")["Statement"][0]["Condition"]["StringEquals"]
     assert trust["oidc.eks.eu-west-1.amazonaws.com/id/ABC:sub"] == "system:serviceaccount:sandbox-standard:sandbox"
-    account = made.one("ServiceAccount").inputs["metadata"]
+    account = graph.resource("ServiceAccount").inputs["metadata"]
     assert account["annotations"]["eks.amazonaws.com/role-arn"].endswith(":class-role")
-    assert made.one("RolePolicyAttachment").inputs["policyArn"] == POLICY
+    assert graph.resource("RolePolicyAttachment").inputs["policyArn"] == POLICY
 
 
 def test_policies_of_one_name_and_two_accounts_are_two() -> None:
     both = ["arn:aws:iam::111122223333:policy/read", "arn:aws:iam::444455556666:policy/read", POLICY]
-    made = graph(identity={"kind": "irsa", "policies": both}).of("RolePolicyAttachment")
-    assert [one.inputs["policyArn"] for one in made] == both
-    assert len({one.name for one in made}) == 3
+    attachments = build_graph(identity={"kind": "irsa", "policies": both}).of("RolePolicyAttachment")
+    assert [attachment.inputs["policyArn"] for attachment in attachments] == both
+    assert len({attachment.name for attachment in attachments}) == 3
     # What stands under a name of its word alone is found again, and nothing that comes beside it renames it.
-    assert [one.aliases for one in made] == [1, 0, 1]
-    (alone,) = graph(identity={"kind": "irsa", "policies": both[:1]}).of("RolePolicyAttachment")
-    assert (alone.name, alone.aliases) == (made[0].name, 1)
+    assert [attachment.aliases for attachment in attachments] == [1, 0, 1]
+    (alone,) = build_graph(identity={"kind": "irsa", "policies": both[:1]}).of("RolePolicyAttachment")
+    assert (alone.name, alone.aliases) == (attachments[0].name, 1)
 
 
 def test_a_role_that_the_agent_hands_out_is_tied_by_an_association() -> None:
-    made = graph(**VETTED, identity={"kind": "pod-identity", "policies": [POLICY]})
-    tied = made.one("PodIdentityAssociation").inputs
+    graph = build_graph(**VETTED, identity={"kind": "pod-identity", "policies": [POLICY]})
+    tied = graph.resource("PodIdentityAssociation").inputs
     assert (tied["namespace"], tied["serviceAccount"]) == ("sandbox-standard", "sandbox")
-    assert "annotations" not in made.one("ServiceAccount").inputs["metadata"]
+    assert "annotations" not in graph.resource("ServiceAccount").inputs["metadata"]
 
 
 def test_on_fargate_groups_hold_it_and_no_policy_is_relied_on() -> None:
-    said: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "tier": "untrusted",
         "compute": "fargate",
         "resources": {"cpu": "1", "memory": "1792Mi"},
         "pool": {"size": 0},
     }
-    made = graph(**said)
-    assert not made.of("NetworkPolicy")
-    assert not made.of("StorageClass")
-    assert made.one("SecurityGroupPolicy").inputs["spec"]["securityGroups"] == {"groupIds": ["sg-1", "sg-2"]}
+    graph = build_graph(**settings)
+    assert not graph.of("NetworkPolicy")
+    assert not graph.of("StorageClass")
+    assert graph.resource("SecurityGroupPolicy").inputs["spec"]["securityGroups"] == {"groupIds": ["sg-1", "sg-2"]}
 
 
 def test_outputs_say_what_was_chosen() -> None:
     seen: dict[str, Any] = {}
 
     def program() -> None:
-        made = sandbox_class(pool={"peakClaimsPerHour": 60, "replenishSeconds": 30, "missRate": 0.01})
-        made.summary.apply(seen.update)
+        component = sandbox_class(pool={"peakClaimsPerHour": 60, "replenishSeconds": 30, "missRate": 0.01})
+        component.summary.apply(seen.update)
 
     registered(program)
     assert seen["poolSize"] == 4
@@ -167,14 +181,16 @@ def test_ranges_that_somebody_else_chose_are_kept_away_from() -> None:
     chosen = {"name": "standard", "image": IMAGE, "capabilities": ["dns", "web"]}
     plan = planned({"network": {"existing": existing}, "sandboxClasses": [chosen]})
     plan = plan.with_existing(ExistingRanges(("203.0.0.0/16",), "198.18.0.0/16"))
-    made = registered(lambda: SandboxClass("class", plan.classes["standard"], on_cluster().with_file_systems(["fs-0"])))
-    blocks = str(made.one("NetworkPolicy").inputs["spec"]["egress"])
+    graph = registered(
+        lambda: SandboxClass("class", plan.classes["standard"], on_cluster().with_file_systems(["fs-0"]))
+    )
+    blocks = str(graph.resource("NetworkPolicy").inputs["spec"]["egress"])
     assert "203.0.0.0/16" in blocks
 
 
-def test_what_nobody_would_expect_of_a_class_is_told_with_every_preview(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_surprising_capability_is_logged_with_every_preview(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("INFO"):
-        graph(capabilities=["dns", "web"])
+        build_graph(capabilities=["dns", "web"])
         assert "whole internet" not in caplog.text
-        graph(capabilities=["git"])
+        build_graph(capabilities=["git"])
     assert "class standard: git opens TCP 22 and 443 to the whole internet" in caplog.text

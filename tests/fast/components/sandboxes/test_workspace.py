@@ -26,12 +26,12 @@ def workspace(
     return Workspace("agents-desk", seat, environment, file_system_id="fs-1", template=template)
 
 
-def graph(**given: Any) -> Graph:
-    return registered(lambda: workspace(**given))
+def build_graph(**args: Any) -> Graph:
+    return registered(lambda: workspace(**args))
 
 
 def test_its_access_point_enforces_its_ids_and_says_whose_it_is() -> None:
-    point = graph().one("AccessPoint").inputs
+    point = build_graph().resource("AccessPoint").inputs
     uid = seat_id("desk")
     assert point["posixUser"] == {"uid": uid, "gid": uid}
     assert point["rootDirectory"] == {
@@ -45,34 +45,36 @@ def test_its_access_point_enforces_its_ids_and_says_whose_it_is() -> None:
 
 
 def test_volume_and_claim_are_there_before_the_sandbox_and_go_after_it() -> None:
-    made = graph()
-    point, volume = made.one("AccessPoint"), made.one("PersistentVolume")
-    claim, sandbox = made.one("PersistentVolumeClaim"), made.one("Sandbox")
+    graph = build_graph()
+    point, volume = graph.resource("AccessPoint"), graph.resource("PersistentVolume")
+    claim, sandbox = graph.resource("PersistentVolumeClaim"), graph.resource("Sandbox")
     assert volume.inputs["spec"]["csi"]["volumeHandle"] == "fs-1::agents-desk-id"
-    for one, other in ((point, volume), (volume, claim), (claim, sandbox)):
-        assert made.comes_before(one, other)
+    for first, second in ((point, volume), (volume, claim), (claim, sandbox)):
+        assert graph.comes_before(first, second)
     # Otherwise a pod that takes its time would hold the claim for as long as a destroy waits for that.
     annotations = sandbox.inputs["metadata"]["annotations"]
     assert annotations["pulumi.com/deletionPropagationPolicy"] == "foreground"
 
 
-def test_data_stays_unless_told_otherwise_and_is_protected_where_data_is_kept() -> None:
-    kept = replace(FACTS, keep_data=True)
-    for given, protect, retain in (
-        (graph(), False, True),
-        (graph(seat=replace(DESK, destroy_data=True)), False, False),
-        (graph(environment=kept), True, True),
+def test_data_is_retained_by_default_and_protected_where_data_is_kept() -> None:
+    keeping = replace(FACTS, keep_data=True)
+    for graph, protect, retain in (
+        (build_graph(), False, True),
+        (build_graph(seat=replace(DESK, destroy_data=True)), False, False),
+        (build_graph(environment=keeping), True, True),
     ):
-        point = given.one("AccessPoint")
+        point = graph.resource("AccessPoint")
         assert (bool(point.protect), bool(point.retain)) == (protect, retain)
         # What can be made again from the stack alone is in nobody's way.
-        assert not any(one.protect or one.retain for one in given.made if one.type != point.type)
+        assert not any(
+            resource.protect or resource.retain for resource in graph.resources if resource.type != point.type
+        )
 
 
 def test_a_new_release_of_its_class_changes_the_sandbox_alone() -> None:
     newer = {"podTemplate": {**TEMPLATE["podTemplate"], "metadata": {"labels": {"sandbox.users.io/tier": "new"}}}}
-    before = {one.key: one.inputs for one in graph().made}
-    after = {one.key: one.inputs for one in graph(template=newer).made}
+    before = {resource.key: resource.inputs for resource in build_graph().resources}
+    after = {resource.key: resource.inputs for resource in build_graph(template=newer).resources}
     assert {key[0].rpartition(":")[2] for key in before if before[key] != after[key]} == {"Sandbox"}
 
 
@@ -83,18 +85,18 @@ def test_kept_data_of_somebody_else_ends_the_program_before_anything_is_register
         check_seat_conflicts([replace(DESK, user=user)], "dev", pulumi.InvokeOptions())
         workspace(replace(DESK, user=user))
 
-    assert registered(lambda: program("u-1"), standing={SEARCH: found}).of("AccessPoint")
+    assert registered(lambda: program("u-1"), existing={SEARCH: found}).of("AccessPoint")
     with pytest.raises(SeatConflictError, match="fsap-1 has the data of u-1"):
-        registered(lambda: program("u-2"), standing={SEARCH: found})
+        registered(lambda: program("u-2"), existing={SEARCH: found})
 
 
 def test_seats_that_collide_are_refused_without_asking() -> None:
     with pytest.raises(SeatConflictError, match="declared twice"):
         registered(lambda: check_seat_conflicts([DESK, DESK], "dev", pulumi.InvokeOptions()))
-    assert registered(lambda: check_seat_conflicts([], "dev", pulumi.InvokeOptions())).asked == []
+    assert registered(lambda: check_seat_conflicts([], "dev", pulumi.InvokeOptions())).invokes == []
 
 
-def test_who_may_not_ask_for_kept_data_is_told_what_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_denied_search_for_retained_data_names_the_missing_permission(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(**_: Any) -> Any:
         raise RuntimeError("invoke of getResources failed: it returned an error: AccessDeniedException: not you.")
 

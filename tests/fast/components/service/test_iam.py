@@ -47,7 +47,7 @@ TRADES: dict[str, Any] = {
 
 
 def test_the_table_is_encrypted_restorable_and_forgets() -> None:
-    table = service([PLAIN]).one("Table", "ledger").inputs
+    table = service([PLAIN]).resource("Table", "ledger").inputs
     assert table["pointInTimeRecovery"] == {"enabled": True, "recoveryPeriodInDays": 35}
     assert table["serverSideEncryption"] == {"enabled": True}
     assert table["ttl"] == {"enabled": True, "attributeName": "expires"}
@@ -58,53 +58,62 @@ def test_the_table_is_encrypted_restorable_and_forgets() -> None:
         (key["AttributeName"], key["KeyType"]) for key in expected["KeySchema"]
     ]
     assert not {"hashKey", "rangeKey"} & set(index)  # deprecated
-    with_planned_documents = service([PLAIN], facts=replace(FACTS, keep_data=True)).one("Table", "ledger")
+    table_of_prod = service([PLAIN], facts=replace(FACTS, keep_data=True)).resource("Table", "ledger")
     assert (
-        with_planned_documents.inputs["deletionProtectionEnabled"],
-        with_planned_documents.protect,
-        with_planned_documents.retain,
+        table_of_prod.inputs["deletionProtectionEnabled"],
+        table_of_prod.protect,
+        table_of_prod.retain,
     ) == (True, True, True)
 
 
 def test_without_an_exchange_the_service_gives_out_nothing_and_keeps_no_secrets() -> None:
-    made = service([PLAIN])
-    said = made.one("RolePolicy", "work").policy()
-    assert {one["Sid"] for one in said["Statement"]} == {"KeepLedger", "LookAtSlots", "SayWhoseSlotsAre"}
-    assert [one.name for one in made.made if one.type == "aws:iam/role:Role"] == ["service-role"]
+    graph = service([PLAIN])
+    policy = graph.resource("RolePolicy", "work").policy()
+    assert {statement["Sid"] for statement in policy["Statement"]} == {
+        "KeepAccess",
+        "KeepLedger",
+        "LookAtSlots",
+        "SayWhoseSlotsAre",
+    }
+    assert [resource.name for resource in graph.resources if resource.type == "aws:iam/role:Role"] == ["service-role"]
 
 
 def test_a_class_that_exchanges_has_a_role_that_only_the_service_takes_on() -> None:
-    made = service([PLAIN, TRADES], ["203.0.113.7"])
-    role = made.one("Role", "class-builder")
+    graph = service([PLAIN, TRADES], ["203.0.113.7"])
+    role = graph.resource("Role", "class-builder")
     (trust,) = role.policy("assumeRolePolicy")["Statement"]
     assert trust["Principal"] == {"AWS": _arn("service-role")}
     assert trust["Condition"]["StringEquals"] == {"aws:RequestTag/sandbox-class": "builder"}
-    rights = {one["Sid"]: one for one in made.one("RolePolicy", "class-builder").policy()["Statement"]}
+    rights = {
+        statement["Sid"]: statement for statement in graph.resource("RolePolicy", "class-builder").policy()["Statement"]
+    }
     assert rights["OwnSecrets"]["Resource"].endswith("secret:sandbox-secrets/dev/${aws:PrincipalTag/sandbox-user}/*")
     assert rights["FromItsNetwork"]["Condition"] == {
         "StringNotEqualsIfExists": {"aws:SourceVpc": "vpc-1"},
         "BoolIfExists": {"aws:ViaAWSService": "false"},
         "NotIpAddressIfExists": {"aws:SourceIp": ["203.0.113.7/32"]},
     }
-    (attached,) = (one for one in made.made if one.type.endswith("RolePolicyAttachment"))
+    (attached,) = (resource for resource in graph.resources if resource.type.endswith("RolePolicyAttachment"))
     assert attached.inputs["policyArn"] == POLICY
-    network_policy_spec = {one["Sid"]: one for one in made.one("RolePolicy", "work").policy()["Statement"]}
-    assert network_policy_spec["GiveSandboxesTheirRoles"]["Resource"] == [_arn("service-class-builder")]
-    assert not [one for one in network_policy_spec.values() if "secretsmanager:GetSecretValue" in one["Action"]]
+    statements = {
+        statement["Sid"]: statement for statement in graph.resource("RolePolicy", "work").policy()["Statement"]
+    }
+    assert statements["GiveSandboxesTheirRoles"]["Resource"] == [_arn("service-class-builder")]
+    assert not [document for document in statements.values() if "secretsmanager:GetSecretValue" in document["Action"]]
 
 
 @pytest.mark.parametrize("addresses", [[], ["203.0.113.7"], ["203.0.113.7", "203.0.113.8"]])
 def test_the_planned_policies_have_the_shape_of_the_real_ones(addresses: list[pulumi.Input[str]]) -> None:
-    made = service([PLAIN, TRADES], addresses)
-    planned = [one for outputs in made.outputs.values() for one in outputs.get("documents", ())]
-    assert {(one["name"], one["property"]) for one in planned} >= {
+    graph = service([PLAIN, TRADES], addresses)
+    planned = [document for outputs in graph.outputs.values() for document in outputs.get("documents", ())]
+    assert {(document["name"], document["property"]) for document in planned} >= {
         ("service-class-builder", "assumeRolePolicy"),
         ("service-class-builder", "policy"),
         ("service-work", "policy"),
     }
-    assert list(plan_mismatches(made.resources())) == []
+    assert list(plan_mismatches(graph.policy_resources())) == []
 
 
 def _arn(name: str) -> str:
-    """What AWS answers for what is made here."""
+    """Return the ARN that AWS gives a resource of this name."""
     return f"arn:aws:made:{REGION}:{ACCOUNT}:{name}"

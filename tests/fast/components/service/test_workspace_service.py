@@ -1,11 +1,9 @@
-"""The service's graph: what it needs before it, its rights in classes, and a door only where it has a domain."""
+"""The service's graph: the order of its resources, its RBAC in classes, and a load balancer only with a domain."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
-
-import pytest
 
 from agentenv.components.service.workspace_service import WorkspaceService
 from tests.fast.components.graph import ACCOUNT, REGION, Graph, registered
@@ -16,7 +14,7 @@ IMAGE = f"registry.example.com/a@sha256:{'0' * 64}"
 CERTIFICATE = f"arn:aws:acm:{REGION}:{ACCOUNT}:certificate/c"
 
 
-def service(settings: dict[str, Any] | None = None) -> Graph:
+def service(settings: dict[str, Any] | None = None, **more: Any) -> Graph:
     plan = planned(
         {
             "network": {"cidr": "10.40.0.0/16", "peers": ["10.0.0.0/16"]},
@@ -28,75 +26,109 @@ def service(settings: dict[str, Any] | None = None) -> Graph:
 
     def program() -> None:
         cluster = on_cluster().with_file_systems(["fs-0123456789abcdef0"])
-        WorkspaceService("service", plan, cluster, NETWORK, class_namespaces={"standard": "sandbox-standard"})
+        WorkspaceService("service", plan, cluster, NETWORK, class_namespaces={"standard": "sandbox-standard"}, **more)
 
     return registered(program)
 
 
 def test_its_pods_come_after_all_that_they_need_and_go_before_it() -> None:
-    made = service()
-    deployments = made.of("Deployment")
-    assert [one.inputs["metadata"]["name"] for one in deployments] == ["workspace-service-loops", "workspace-service"]
-    needed = [
-        made.one("Namespace"),
-        made.one("NetworkPolicy"),
-        made.one("ServiceAccount"),
-        made.one("ConfigMap"),
-        made.one("Table"),
-        *made.of("RolePolicy"),
-        *made.of("ClusterRole"),
-        *made.of("ClusterRoleBinding"),
-        *made.of("Role"),
-        *made.of("RoleBinding"),
+    graph = service()
+    deployments = graph.of("Deployment")
+    assert [deployment.inputs["metadata"]["name"] for deployment in deployments] == [
+        "workspace-service-loops",
+        "workspace-service",
     ]
-    for one in needed:
-        assert all(made.comes_before(one, pods) for pods in deployments), one.name
-    assert made.one("Namespace").inputs["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+    needed = [
+        graph.resource("Namespace"),
+        graph.resource("NetworkPolicy"),
+        graph.resource("ServiceAccount"),
+        graph.resource("ConfigMap"),
+        *graph.of("Table"),
+        *graph.of("RolePolicy"),
+        *graph.of("ClusterRole"),
+        *graph.of("ClusterRoleBinding"),
+        *graph.of("Role"),
+        *graph.of("RoleBinding"),
+    ]
+    for resource in needed:
+        assert all(graph.comes_before(resource, pods) for pods in deployments), resource.name
+    assert (
+        graph.resource("Namespace").inputs["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+    )
 
 
 def test_it_works_in_the_namespaces_of_classes_alone() -> None:
-    made = service()
-    bindings = {one.inputs["metadata"]["namespace"]: one.inputs["roleRef"]["name"] for one in made.of("RoleBinding")}
+    graph = service()
+    bindings = {
+        binding.inputs["metadata"]["namespace"]: binding.inputs["roleRef"]["name"]
+        for binding in graph.of("RoleBinding")
+    }
     assert bindings == {"sandbox-standard": "workspace-service-classes", "workspace-service": "workspace-service-own"}
-    for one in [*made.of("RoleBinding"), *made.of("ClusterRoleBinding")]:
-        [subject] = one.inputs["subjects"]
+    for binding in [*graph.of("RoleBinding"), *graph.of("ClusterRoleBinding")]:
+        [subject] = binding.inputs["subjects"]
         assert subject == {"kind": "ServiceAccount", "name": "workspace-service", "namespace": "workspace-service"}
 
 
-def test_it_is_told_its_settings_and_what_only_a_deployment_knows() -> None:
-    made = service()
-    loops, api = (one.inputs["spec"]["template"]["spec"]["containers"][0]["args"] for one in made.of("Deployment"))
+def test_its_arguments_have_the_settings_and_the_deployments_outputs() -> None:
+    graph = service()
+    loops, api = (
+        deployment.inputs["spec"]["template"]["spec"]["containers"][0]["args"] for deployment in graph.of("Deployment")
+    )
     assert "--cluster-name=dev-agents" in api
     assert "--file-system=fs-0123456789abcdef0" in api
     assert any(text.startswith("--ledger-table=") for text in api)
     # The loops have the same, and are told to be those.
     assert [text for text in loops if text != "--loops"] == api
     assert "--loops" in loops
-    said = json.loads(made.one("ConfigMap").inputs["data"]["settings.json"])
-    assert said["environment"] == "dev"
-    assert said["config"]["agent-environment:service"] == {"image": IMAGE}
+    settings_file = json.loads(graph.resource("ConfigMap").inputs["data"]["settings.json"])
+    assert settings_file["environment"] == "dev"
+    assert settings_file["config"]["agent-environment:service"] == {"image": IMAGE}
+
+
+def test_with_a_sign_in_it_reads_its_client_secret_and_no_other() -> None:
+    arn = f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:console"
+    settings = {"issuer": "https://login.example.com", "domain": "os.example.com", "certificate": CERTIFICATE}
+    graph = service({**settings, "signIn": {"clientId": "console", "clientSecret": arn}})
+    statements = graph.resource("RolePolicy", "work").policy()["Statement"]
+    (reads,) = (statement for statement in statements if "secretsmanager" in str(statement["Action"]))
+    assert reads["Resource"] == [arn, f"{arn}-??????"]
+
+
+def test_a_gateway_alone_reaches_the_authorizer() -> None:
+    settings = {"issuer": "https://login.example.com", "domain": "os.example.com", "certificate": CERTIFICATE}
+    graph = service({**settings, "workspaced": {"image": IMAGE}})
+    (api,) = (
+        deployment.inputs["spec"]["template"]["spec"]["containers"][0]
+        for deployment in graph.of("Deployment")
+        if deployment.inputs["metadata"]["name"] == "workspace-service"
+    )
+    assert "--authorizer-port=9191" in api["args"]
+    assert {"name": "authz", "containerPort": 9191, "protocol": "TCP"} in api["ports"]
+    (rule,) = (
+        rule for rule in graph.resource("NetworkPolicy").inputs["spec"]["ingress"] if rule["ports"][0]["port"] == 9191
+    )
+    assert rule["from"] == [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "gateway"}}}]
+    (headless,) = (
+        each for each in graph.of("Service") if each.inputs["metadata"]["name"] == "workspace-service-authorizer"
+    )
+    assert headless.inputs["spec"]["clusterIP"] == "None"
 
 
 def test_without_a_domain_nothing_leads_to_it_from_outside() -> None:
-    made = service()
-    [inside] = made.of("Service")
+    graph = service()
+    [inside] = graph.of("Service")
     assert inside.inputs["spec"].get("type", "ClusterIP") == "ClusterIP"
-    peers = made.one("NetworkPolicy").inputs["spec"]["ingress"][0]["from"]
+    peers = graph.resource("NetworkPolicy").inputs["spec"]["ingress"][0]["from"]
     assert peers == [{"namespaceSelector": {}}]
 
 
-@pytest.mark.parametrize(
-    ("more", "ranges"),
-    [({}, ["10.0.0.0/16", "10.40.0.0/16"]), ({"callers": ["10.1.0.0/24"]}, ["10.1.0.0/24"])],
-)
-def test_a_domain_has_a_door_for_the_vpc_and_its_peers_or_for_whom_it_was_said(
-    more: dict[str, Any], ranges: list[str]
-) -> None:
-    made = service({"domain": "w.example.com", "certificate": CERTIFICATE, **more})
-    door = next(one for one in made.of("Service") if one.inputs["spec"].get("type") == "LoadBalancer")
-    assert door.inputs["spec"]["loadBalancerSourceRanges"] == ranges
-    said = door.inputs["metadata"]["annotations"]
-    assert said["service.beta.kubernetes.io/aws-load-balancer-internal"] == "true"
-    assert "environment=dev" in said["service.beta.kubernetes.io/aws-load-balancer-additional-resource-tags"]
-    peers = made.one("NetworkPolicy").inputs["spec"]["ingress"][0]["from"]
-    assert [one["ipBlock"]["cidr"] for one in peers if "ipBlock" in one] == ranges
+def test_the_gateways_pods_are_registered_where_a_target_group_is_given() -> None:
+    group = f"arn:aws:elasticloadbalancing:{REGION}:{ACCOUNT}:targetgroup/t/1"
+    graph = service({"domain": "w.example.com", "certificate": CERTIFICATE}, target_group_arn=group)
+    for deployment in graph.of("Deployment"):
+        assert f"--target-group={group}" in deployment.inputs["spec"]["template"]["spec"]["containers"][0]["args"]
+    [document] = [json.loads(policy.inputs["policy"]) for policy in graph.of("RolePolicy")]
+    statements = {statement["Sid"]: statement for statement in document["Statement"]}
+    assert statements["RegisterGateway"]["Resource"] == group
+    assert "LookAtTargets" in statements
+    assert "RegisterGateway" not in service().of("RolePolicy")[0].inputs["policy"]

@@ -1,4 +1,4 @@
-"""What looks how large homes are: what comes before it, whom it is to AWS and the cluster, and what it has mounted."""
+"""The metering of homes: the order of its resources, its identity in AWS and the cluster, and its mounts."""
 
 from __future__ import annotations
 
@@ -25,36 +25,39 @@ def metering(*, preview: bool = False) -> Graph:
 
 
 @pytest.fixture(scope="module")
-def made() -> Graph:
+def graph() -> Graph:
     return metering()
 
 
-def test_a_job_a_file_system_comes_after_all_that_it_needs(made: Graph) -> None:
-    jobs = sorted(made.of("CronJob"), key=lambda one: one.name)
-    assert [one.name for one in jobs] == ["looks-homes-0", "looks-homes-1"]
+def test_a_job_a_file_system_comes_after_all_that_it_needs(graph: Graph) -> None:
+    jobs = sorted(graph.of("CronJob"), key=lambda job: job.name)
+    assert [job.name for job in jobs] == ["looks-homes-0", "looks-homes-1"]
     everything = [
-        made.one("Namespace"), made.one("NetworkPolicy"), made.one("ServiceAccount"), made.one("RolePolicy"),
-        made.one("ClusterRoleBinding"), made.one("PersistentVolumeClaim", "-0-class-standard"),
-        made.one("AccessPoint", "-0-class-standard"),
-    ]  # fmt: skip
-    for one in everything:
-        assert made.comes_before(one, jobs[0]), one.name
-    assert made.one("Namespace").inputs["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
-    policy = made.one("NetworkPolicy").inputs["spec"]
+        *(graph.resource(kind) for kind in ("Namespace", "NetworkPolicy", "ServiceAccount", "RolePolicy")),
+        graph.resource("ClusterRoleBinding"),
+        graph.resource("PersistentVolumeClaim", "-0-class-standard"),
+        graph.resource("AccessPoint", "-0-class-standard"),
+    ]
+    for resource in everything:
+        assert graph.comes_before(resource, jobs[0]), resource.name
+    assert (
+        graph.resource("Namespace").inputs["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+    )
+    policy = graph.resource("NetworkPolicy").inputs["spec"]
     assert policy["ingress"] == []
     assert policy["podSelector"] == {}
 
 
-def test_it_may_ask_aws_where_homes_are_and_nothing_else(made: Graph) -> None:
-    [statement] = made.one("RolePolicy").policy()["Statement"]
+def test_it_may_ask_aws_where_homes_are_and_nothing_else(graph: Graph) -> None:
+    [statement] = graph.resource("RolePolicy").policy()["Statement"]
     assert statement["Action"] == ["elasticfilesystem:DescribeAccessPoints", "elasticfilesystem:DescribeFileSystems"]
-    assert [one.rpartition("/")[2] for one in statement["Resource"]] == ["*", *sorted(SYSTEMS)]
-    trust = made.one("Role").policy("assumeRolePolicy")["Statement"][0]
+    assert [arn.rpartition("/")[2] for arn in statement["Resource"]] == ["*", *sorted(SYSTEMS)]
+    trust = graph.resource("Role").policy("assumeRolePolicy")["Statement"][0]
     assert "system:serviceaccount:storage-metering:storage-metering" in trust["Condition"]["StringEquals"].values()
 
 
-def test_it_may_write_on_volumes_in_the_cluster_and_nothing_else(made: Graph) -> None:
-    rules = made.one("ClusterRole").inputs["rules"]
+def test_it_may_write_on_volumes_in_the_cluster_and_nothing_else(graph: Graph) -> None:
+    rules = graph.resource("ClusterRole").inputs["rules"]
     changing = {
         (resource, verb)
         for rule in rules
@@ -63,13 +66,13 @@ def test_it_may_write_on_volumes_in_the_cluster_and_nothing_else(made: Graph) ->
         if verb not in {"get", "list"}
     }
     assert changing == {("persistentvolumes", "patch")}
-    [subject] = made.one("ClusterRoleBinding").inputs["subjects"]
+    [subject] = graph.resource("ClusterRoleBinding").inputs["subjects"]
     assert subject == {"kind": "ServiceAccount", "name": "storage-metering", "namespace": "storage-metering"}
 
 
-def test_each_class_is_mounted_from_each_file_system_with_its_own_ids_to_read_only(made: Graph) -> None:
+def test_each_class_is_mounted_from_each_file_system_with_its_own_ids_to_read_only(graph: Graph) -> None:
     for shard, system in enumerate(SYSTEMS):
-        point = made.one("AccessPoint", f"-{shard}-class-standard").inputs
+        point = graph.resource("AccessPoint", f"-{shard}-class-standard").inputs
         id_ = class_id("standard")
         assert point["fileSystemId"] == system
         assert point["posixUser"] == {"uid": id_, "gid": id_}
@@ -78,7 +81,7 @@ def test_each_class_is_mounted_from_each_file_system_with_its_own_ids_to_read_on
             "creationInfo": {"ownerUid": id_, "ownerGid": id_, "permissions": "0700"},
         }
         assert point["tags"]["storage-metering"] == point["tags"]["sandbox-class"] == "standard"
-        spec = made.one("PersistentVolume", f"-{shard}-class-standard").inputs["spec"]
+        spec = graph.resource("PersistentVolume", f"-{shard}-class-standard").inputs["spec"]
         assert spec["csi"]["readOnly"] is True
         assert spec["csi"]["volumeHandle"].startswith(f"{system}::")
         assert spec["claimRef"]["namespace"] == "storage-metering"
@@ -87,10 +90,11 @@ def test_each_class_is_mounted_from_each_file_system_with_its_own_ids_to_read_on
 def test_what_is_mounted_is_known_before_any_file_system_is() -> None:
     [container] = (
         metering(preview=True)
-        .one("CronJob", "-0")
+        .resource("CronJob", "-0")
         .inputs["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
     )
-    assert {one["mountPath"] for one in container["volumeMounts"]} == {"/homes/shard-0/classes/standard", "/tmp"}  # noqa: S108
+    paths = {mount["mountPath"] for mount in container["volumeMounts"]}
+    assert paths == {"/homes/shard-0/classes/standard", "/tmp"}  # noqa: S108
     assert "--file-system=$(FILE_SYSTEM)=shard-0" in container["args"]
 
 

@@ -37,7 +37,7 @@ def row(owner: str, hours: float = 1, begin: float = 0, **changes: object) -> Ro
 
 def owed(statement: Statement, owner: str) -> dict[Part, Decimal]:
     totals = statement.total(lambda entry: (entry.owner, entry.part))
-    return {part: amount for (whose, part), amount in totals.items() if whose == owner}
+    return {part: amount for (row_owner, part), amount in totals.items() if row_owner == owner}
 
 
 def test_held_resources_are_compute_and_the_rest_is_idle() -> None:
@@ -175,7 +175,7 @@ WARM = st.builds(
 def test_lines_add_up_to_the_bill_to_the_cent(
     charges: list[Charge], rows: list[Row], warm: list[Warm], shuffle: object
 ) -> None:
-    places = Places({one.pod: "node-a" for one in rows if "u-1" in one.pod})
+    places = Places({row.pod: "node-a" for row in rows if "u-1" in row.pod})
     statement = attribute(charges, rows, warm, places)
     cent = Decimal("0.01")
     assert sum(statement.total(lambda entry: entry).values()) == statement.bill
@@ -185,11 +185,11 @@ def test_lines_add_up_to_the_bill_to_the_cent(
         assert abs(parts[part] - amount) < cent
     exact, owners = statement.total(lambda entry: entry.owner), {entry.owner for entry in statement.entries}
     for owner in owners:
-        lines = sum(amount for (whose, _), amount in statement.lines().items() if whose == owner)
+        lines = sum(amount for (row_owner, _), amount in statement.lines().items() if row_owner == owner)
         assert abs(lines - exact[owner]) < cent
     if rows and charges:
         assert NOBODY not in statement.total(lambda entry: entry.owner)
-    again = attribute(reversed(charges), sorted(rows, key=lambda one: one.claim), warm[::-1], places)
+    again = attribute(reversed(charges), sorted(rows, key=lambda row: row.claim), warm[::-1], places)
     assert again.lines() == statement.lines()
 
 
@@ -197,9 +197,9 @@ def test_lines_add_up_to_the_bill_to_the_cent(
 @given(st.lists(ROWS, min_size=1, max_size=5), st.decimals("0.01", "500", places=4))
 def test_more_use_never_costs_less_and_does_not_raise_the_compute_of_others(rows: list[Row], amount: Decimal) -> None:
     charges = [Charge(kind="nodes", began=START, ended=START + 5 * DAY, amount=amount, capacity=Decimal(3120))]
-    more = [replace(one, cpu_seconds=one.cpu_seconds * 2) if one.owner == "u-1" else one for one in rows]
+    more = [replace(row, cpu_seconds=row.cpu_seconds * 2) if row.owner == "u-1" else row for row in rows]
     before, after = attribute(charges, rows), attribute(charges, more)
     grain = Decimal("1e-9")
-    for owner in {one.owner for one in rows}:
-        then, now = (owed(one, owner).get("compute", Decimal(0)) for one in (before, after))
+    for owner in {row.owner for row in rows}:
+        then, now = (owed(statement, owner).get("compute", Decimal(0)) for statement in (before, after))
         assert now >= then - grain if owner == "u-1" else now <= then + grain

@@ -66,7 +66,7 @@ def test_each_line_has_its_kind_of_charge(changes: dict[str, Any], kind: str) ->
     assert [(charge.kind, charge.amount) for charge in bill.charges] == [(kind, Decimal("1.5"))]
 
 
-@pytest.mark.parametrize("usage", USAGES, ids=lambda one: f"{one.product} {one.name}")
+@pytest.mark.parametrize("usage", USAGES, ids=lambda usage: f"{usage.product} {usage.name}")
 def test_usage_types_decide_the_kind_of_charge(usage: Usage) -> None:
     named = line(line_item_product_code=usage.product, line_item_usage_type=usage.name)
     assert [charge.kind for charge in read_bill([named], [], SIZES).charges] == [usage.kind]
@@ -130,13 +130,13 @@ def test_lines_of_other_environments_are_left_out_and_counted() -> None:
 def test_pods_are_selected_by_cluster() -> None:
     pod = line(line_item_usage_type="FargatePod", line_item_resource_id=POD, resource_tags="{}")
     tagged = {**pod, "resource_tags": json.dumps({"user_environment": "prod"})}
-    for whose, ours in (
+    for scope, ours in (
         (BillScope("prod", "agents"), [pod, tagged]),
         (BillScope("prod", "other"), []),
         (BillScope("prod"), [tagged]),
         (BillScope(), [pod, tagged]),
     ):
-        assert len(read_bill([pod, tagged], [], SIZES, whose).charges) == len(ours)
+        assert len(read_bill([pod, tagged], [], SIZES, scope).charges) == len(ours)
 
 
 def test_lines_are_extended_to_whole_hours() -> None:

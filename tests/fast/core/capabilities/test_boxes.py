@@ -50,19 +50,19 @@ def inside(box: Box, point: Point) -> bool:
 @given(interval_lists, interval_lists)
 def test_intervals_agree_with_sets_of_numbers(left: list[tuple[int, int]], right: list[tuple[int, int]]) -> None:
     mine, theirs = Intervals.of(left), Intervals.of(right)
-    one = {number for low, high in left for number in range(low, high + 1)}
-    other = {number for low, high in right for number in range(low, high + 1)}
+    my_numbers = {number for low, high in left for number in range(low, high + 1)}
+    their_numbers = {number for low, high in right for number in range(low, high + 1)}
 
     def numbers(box_set: Intervals) -> set[int]:
         return {number for number in range(41) if number in box_set}
 
-    assert numbers(mine) == one
-    assert numbers(mine | theirs) == one | other
-    assert numbers(mine & theirs) == one & other
-    assert numbers(mine - theirs) == one - other
-    assert (mine <= theirs) == (one <= other)
-    assert (mine == theirs) == (one == other)
-    assert not one or mine.first == min(one)
+    assert numbers(mine) == my_numbers
+    assert numbers(mine | theirs) == my_numbers | their_numbers
+    assert numbers(mine & theirs) == my_numbers & their_numbers
+    assert numbers(mine - theirs) == my_numbers - their_numbers
+    assert (mine <= theirs) == (my_numbers <= their_numbers)
+    assert (mine == theirs) == (my_numbers == their_numbers)
+    assert not my_numbers or mine.first == min(my_numbers)
 
 
 @pytest.mark.parametrize("spans", [((3, 1),), ((1, 4), (5, 6)), ((5, 6), (1, 2)), ((1, 4), (3, 9))])
@@ -109,29 +109,29 @@ def test_the_boxes_of_a_set_do_not_overlap(box_set: BoxSet) -> None:
 
 @laws
 @given(box_sets, box_sets, box_sets)
-def test_the_laws_of_sets_hold(one: BoxSet, two: BoxSet, three: BoxSet) -> None:
-    assert one | two == two | one
-    assert one & two == two & one
-    assert (one | two) | three == one | (two | three)
-    assert (one & two) & three == one & (two & three)
-    assert one & (two | three) == (one & two) | (one & three)
-    assert one | (two & three) == (one | two) & (one | three)
-    assert one - (two | three) == (one - two) & (one - three)
-    assert one - (two & three) == (one - two) | (one - three)
-    assert one | (one & two) == one == one & (one | two)
-    assert (one - two) | (one & two) == one
-    assert not (one - two) & two
-    assert one | NO_BOXES == one
-    assert one <= everywhere() | one
+def test_the_laws_of_sets_hold(first: BoxSet, second: BoxSet, third: BoxSet) -> None:
+    assert first | second == second | first
+    assert first & second == second & first
+    assert (first | second) | third == first | (second | third)
+    assert (first & second) & third == first & (second & third)
+    assert first & (second | third) == (first & second) | (first & third)
+    assert first | (second & third) == (first | second) & (first | third)
+    assert first - (second | third) == (first - second) & (first - third)
+    assert first - (second & third) == (first - second) | (first - third)
+    assert first | (first & second) == first == first & (first | second)
+    assert (first - second) | (first & second) == first
+    assert not (first - second) & second
+    assert first | NO_BOXES == first
+    assert first <= everywhere() | first
 
 
 @laws
 @given(box_sets, box_sets, box_sets)
-def test_containment_is_an_order(one: BoxSet, two: BoxSet, three: BoxSet) -> None:
-    assert one <= union([one, one])
-    assert not (one <= two <= three) or one <= three
-    assert not (one <= two <= one) or one == two
-    assert (one <= two) == (one | two == two) == (one & two == one)
+def test_containment_is_an_order(first: BoxSet, second: BoxSet, third: BoxSet) -> None:
+    assert first <= union([first, first])
+    assert not (first <= second <= third) or first <= third
+    assert not (first <= second <= first) or first == second
+    assert (first <= second) == (first | second == second) == (first & second == first)
 
 
 @laws

@@ -29,8 +29,8 @@ from agentenv.core.iam.patterns import TooIntricateError, coverings, uncovered
 laws = settings(deadline=None, max_examples=50)
 
 # Five bits of address and three of port; pods of two namespaces; names that contain one another.
-ends = st.tuples(st.integers(0, 31), st.integers(0, 31)).map(lambda two: (min(two), max(two)))
-ports = st.tuples(st.integers(1, 7), st.integers(1, 7)).map(lambda two: (min(two), max(two)))
+ends = st.tuples(st.integers(0, 31), st.integers(0, 31)).map(lambda second: (min(second), max(second)))
+ports = st.tuples(st.integers(1, 7), st.integers(1, 7)).map(lambda second: (min(second), max(second)))
 boxes = st.builds(Box, st.sampled_from((4, 6)), st.sampled_from(("TCP", "UDP")), ends, ports)
 pod_ports = st.builds(
     PodPorts,
@@ -45,7 +45,7 @@ reaches = st.builds(
     st.frozensets(pod_ports, max_size=2),
     st.frozensets(names, max_size=2),
 )
-bounds = st.builds(lambda one, other: Bounds(one, one | other, ("something",)), reaches, reaches)
+bounds = st.builds(lambda first, second: Bounds(first, first | second, ("something",)), reaches, reaches)
 
 
 def answer(child: Uncertain, parent: Uncertain) -> Answer:
@@ -68,29 +68,29 @@ def test_known_reaches_are_decided_and_the_counterexample_is_one(child: Reach, p
 
 @laws
 @given(reaches, reaches, reaches)
-def test_containment_of_reaches_is_an_order(one: Reach, two: Reach, three: Reach) -> None:
-    mine, theirs, others = (Uncertain.known(each) for each in (one, two, three))
+def test_containment_of_reaches_is_an_order(first: Reach, second: Reach, third: Reach) -> None:
+    mine, theirs, others = (Uncertain.known(each) for each in (first, second, third))
     assert answer(mine, mine) is Answer.YES
-    assert answer(mine, Uncertain.known(one | two)) is Answer.YES
-    assert answer(Uncertain.known(one & two), mine) is Answer.YES
+    assert answer(mine, Uncertain.known(first | second)) is Answer.YES
+    assert answer(Uncertain.known(first & second), mine) is Answer.YES
     if answer(mine, theirs) is answer(theirs, others) is Answer.YES:
         assert answer(mine, others) is Answer.YES
-    assert (answer(mine, theirs) is answer(theirs, mine) is Answer.YES) == one.same_as(two)
+    assert (answer(mine, theirs) is answer(theirs, mine) is Answer.YES) == first.same_as(second)
 
 
 @laws
 @given(reaches, reaches, reaches)
-def test_union_and_intersection_of_reaches_are_those_of_sets(one: Reach, two: Reach, three: Reach) -> None:
-    assert (one | two).same_as(two | one)
-    assert (one & two).same_as(two & one)
-    assert (one & (two | three)).same_as((one & two) | (one & three))
-    assert (one | (two & three)).same_as((one | two) & (one | three))
-    assert (one - (two | three)).same_as((one - two) & (one - three))
-    assert (one | (one & two)).same_as(one)
-    assert ((one - two) | (one & two)).same_as(one)
-    assert not (one - two) & two
+def test_union_and_intersection_of_reaches_are_those_of_sets(first: Reach, second: Reach, third: Reach) -> None:
+    assert (first | second).same_as(second | first)
+    assert (first & second).same_as(second & first)
+    assert (first & (second | third)).same_as((first & second) | (first & third))
+    assert (first | (second & third)).same_as((first | second) & (first | third))
+    assert (first - (second | third)).same_as((first - second) & (first - third))
+    assert (first | (first & second)).same_as(first)
+    assert ((first - second) | (first & second)).same_as(first)
+    assert not (first - second) & second
     # Two classes stay within a parent exactly when what they have together does, and the other way round.
-    mine = [Uncertain.known(each) for each in (one, two, one | two, one & two, three)]
+    mine = [Uncertain.known(each) for each in (first, second, first | second, first & second, third)]
     assert (answer(mine[0], mine[4]) is answer(mine[1], mine[4]) is Answer.YES) == (
         answer(mine[2], mine[4]) is Answer.YES
     )
@@ -159,10 +159,10 @@ def test_patterns_agree_with_brute_force(pattern: str, others: list[str]) -> Non
         assert not outside
     else:
         assert fnmatchcase(found, pattern)
-        assert not any(fnmatchcase(found, other) for other in others)
+        assert not any(fnmatchcase(found, second) for second in others)
         assert len(found) <= min((len(text) for text in outside), default=len(found))
     for allowing, text in coverings(pattern, others).items():
-        assert {index for index, other in enumerate(others) if fnmatchcase(text, other)} == allowing
+        assert {index for index, second in enumerate(others) if fnmatchcase(text, second)} == allowing
 
 
 def test_patterns_that_cover_another_together_are_seen_to() -> None:
@@ -201,16 +201,16 @@ envelopes = st.builds(
 
 @laws
 @given(envelopes, envelopes, envelopes)
-def test_containment_of_everything_together_is_an_order(one: Envelope, two: Envelope, three: Envelope) -> None:
-    assert decide(one, one).answer is Answer.YES
-    if decide(one, two).answer is decide(two, three).answer is Answer.YES:
-        assert decide(one, three).answer is Answer.YES
-    assert decide(one, two).answer is not Answer.INDETERMINATE
-    if decide(one, two).answer is decide(two, one).answer is Answer.YES:
-        assert (one.tier, one.lifetime, one.budget) == (two.tier, two.lifetime, two.budget)
-        assert one.egress.at(frozenset()).least.same_as(two.egress.at(frozenset()).least)
-        assert decide(one, three).answer is decide(two, three).answer
-        assert decide(three, one).answer is decide(three, two).answer
+def test_containment_of_everything_together_is_an_order(first: Envelope, second: Envelope, third: Envelope) -> None:
+    assert decide(first, first).answer is Answer.YES
+    if decide(first, second).answer is decide(second, third).answer is Answer.YES:
+        assert decide(first, third).answer is Answer.YES
+    assert decide(first, second).answer is not Answer.INDETERMINATE
+    if decide(first, second).answer is decide(second, first).answer is Answer.YES:
+        assert (first.tier, first.lifetime, first.budget) == (second.tier, second.lifetime, second.budget)
+        assert first.egress.at(frozenset()).least.same_as(second.egress.at(frozenset()).least)
+        assert decide(first, third).answer is decide(second, third).answer
+        assert decide(third, first).answer is decide(third, second).answer
 
 
 ROOMY = Envelope(

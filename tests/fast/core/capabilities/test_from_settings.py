@@ -33,7 +33,8 @@ IMAGE = f"registry.example.com/agent@sha256:{'0' * 64}"
 
 def settings(*classes: dict[str, Any], **sections: object) -> Settings:
     document: dict[str, object] = {f"agent-environment:{name}": value for name, value in sections.items()}
-    document["agent-environment:sandboxClasses"] = [{"image": IMAGE, **one} for one in classes]
+    document["agent-environment:sandboxClasses"] = [{"image": IMAGE, **class_} for class_ in classes]
+    document.setdefault("agent-environment:cluster", {"publicAccessCidrs": ["203.0.113.0/24"]})
     return read({"aws:region": "us-east-1", **document}, "dev")
 
 
@@ -116,7 +117,7 @@ def test_an_envelope_says_everything_a_class_may_do() -> None:
         },
         cost={"perUserCap": 3},
     )
-    mine, edge = (envelope_of(one, environment) for one in environment.sandbox_classes)
+    mine, edge = (envelope_of(sandbox_class, environment) for sandbox_class in environment.sandbox_classes)
     assert (mine.tier, mine.lifetime, str(mine.budget)) == ("standard", 172_800, "2.50")
     assert mine.identity == Identity(frozenset({policy}))
     assert mine.paths == {PathRight("its own", "/"), PathRight("its task's", "/")}
@@ -140,7 +141,7 @@ def test_classes_that_exceed_their_parents_are_told_with_a_counterexample() -> N
     parent, *children = apart.sandbox_classes
     under = tuple(child.model_copy(update={"parent": "parent"}) for child in children)
     environment = apart.model_copy(update={"sandbox_classes": (parent, *under)})
-    found = {one.name: one for one in parent_violations(environment)}
+    found = {violation.name: violation for violation in parent_violations(environment)}
     assert set(found) == {"longer", "wider"}
     assert found["wider"].verdict.answer is Answer.NO
     assert str(found["wider"].verdict) == (
@@ -167,7 +168,7 @@ def test_grants_that_cannot_be_made_are_told_by_their_place() -> None:
     assert refused_grants(environment.sandbox_classes[0], cluster_facts(environment)) == ()
     cluster = replace(cluster_facts(environment, api=("54.1.2.0/24",)), exchange=None)
     refused = refused_grants(environment.sandbox_classes[0], cluster)
-    assert [one.index for one in refused] == [1, 2]
+    assert [grant.index for grant in refused] == [1, 2]
     assert "lies within what is the cluster's own" in str(refused[1].error)
 
 

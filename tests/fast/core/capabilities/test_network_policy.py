@@ -80,7 +80,9 @@ def test_a_compiled_policy_allows_exactly_what_was_granted(egress: Reach, ingres
 @given(reaches)
 def test_no_block_overlaps_another_or_lies_in_its_exceptions(egress: Reach) -> None:
     networks = [ip_network(block["cidr"]) for block in blocks(network_policy("standard", egress, HERE))]
-    assert not any(one.overlaps(other) for one, other in combinations(networks, 2) if one.version == other.version)
+    assert not any(
+        network.overlaps(other) for network, other in combinations(networks, 2) if network.version == other.version
+    )
 
 
 def test_nothing_declared_is_a_policy_that_allows_nothing() -> None:
@@ -166,11 +168,11 @@ def policy(spec: object, namespace: object = "here", name: str = "p") -> dict[st
 
 
 def allows(found: Reach, address: int, port: int, protocol: str = "TCP") -> bool:
-    return any(Point(4, one, address, port) in found.boxes for one in PROTOCOLS if one == protocol)
+    return any(Point(4, name, address, port) in found.boxes for name in PROTOCOLS if name == protocol)
 
 
-ONE: dict[str, Any] = {"to": [{"ipBlock": {"cidr": "0.0.0.1/32"}}], "ports": [{"port": 1}]}
-TWO: dict[str, Any] = {"to": [{"ipBlock": {"cidr": "0.0.0.2/32"}}], "ports": [{"port": 2}]}
+FIRST: dict[str, Any] = {"to": [{"ipBlock": {"cidr": "0.0.0.1/32"}}], "ports": [{"port": 1}]}
+SECOND: dict[str, Any] = {"to": [{"ipBlock": {"cidr": "0.0.0.2/32"}}], "ports": [{"port": 2}]}
 
 
 def test_a_pod_that_no_policy_selects_reaches_everything() -> None:
@@ -186,8 +188,8 @@ def test_a_pod_that_no_policy_selects_reaches_everything() -> None:
 def test_all_policies_that_select_a_pod_count_together() -> None:
     found = effective(
         [
-            policy({"podSelector": {}, "policyTypes": ["Egress"], "egress": [ONE]}),
-            policy({"podSelector": {"matchLabels": {"app": "a"}}, "egress": [TWO]}),
+            policy({"podSelector": {}, "policyTypes": ["Egress"], "egress": [FIRST]}),
+            policy({"podSelector": {"matchLabels": {"app": "a"}}, "egress": [SECOND]}),
         ],
         "here",
         {"app": "a"},
@@ -217,24 +219,24 @@ def test_a_rule_without_peers_or_ports_is_for_all_of_them(rule: dict[str, Any], 
     ("spec", "unknown"),
     [
         (UNKNOWN, "whether NetworkPolicy p selects the pod"),
-        ({"podSelector": UNKNOWN, "egress": [ONE]}, "whether NetworkPolicy p selects the pod"),
+        ({"podSelector": UNKNOWN, "egress": [FIRST]}, "whether NetworkPolicy p selects the pod"),
         ({"podSelector": {}, "egress": UNKNOWN, "policyTypes": ["Egress"]}, "NetworkPolicy p: spec.egress"),
-        ({"podSelector": {}, "egress": [UNKNOWN, ONE]}, "NetworkPolicy p: spec.egress[0]"),
-        ({"podSelector": {}, "egress": [{"to": [{}]}, ONE]}, "NetworkPolicy p: spec.egress[0].to[0]"),
+        ({"podSelector": {}, "egress": [UNKNOWN, FIRST]}, "NetworkPolicy p: spec.egress[0]"),
+        ({"podSelector": {}, "egress": [{"to": [{}]}, FIRST]}, "NetworkPolicy p: spec.egress[0].to[0]"),
         (
-            {"podSelector": {}, "egress": [{"to": [{"ipBlock": {"cidr": UNKNOWN}}]}, ONE]},
+            {"podSelector": {}, "egress": [{"to": [{"ipBlock": {"cidr": UNKNOWN}}]}, FIRST]},
             "NetworkPolicy p: spec.egress[0].to[0].ipBlock.cidr",
         ),
         (
-            {"podSelector": {}, "egress": [{"to": [{"ipBlock": {"cidr": "0.0.0.0/1", "except": ["x"]}}]}, ONE]},
+            {"podSelector": {}, "egress": [{"to": [{"ipBlock": {"cidr": "0.0.0.0/1", "except": ["x"]}}]}, FIRST]},
             "NetworkPolicy p: spec.egress[0].to[0].ipBlock.except[0]",
         ),
         (
-            {"podSelector": {}, "egress": [{"ports": [{"port": "https"}]}, ONE]},
+            {"podSelector": {}, "egress": [{"ports": [{"port": "https"}]}, FIRST]},
             "NetworkPolicy p: spec.egress[0].ports[0]",
         ),
         (
-            {"podSelector": {}, "egress": [{"to": [{"podSelector": {"matchExpressions": [{"key": "a"}]}}]}, ONE]},
+            {"podSelector": {}, "egress": [{"to": [{"podSelector": {"matchExpressions": [{"key": "a"}]}}]}, FIRST]},
             "NetworkPolicy p: spec.egress[0].to[0]",
         ),
     ],
@@ -250,8 +252,8 @@ def test_what_is_not_known_is_between_nothing_and_everything_it_could_be(spec: o
 
 
 def test_a_policy_that_might_select_a_pod_adds_only_to_what_is_possible() -> None:
-    sure = policy({"podSelector": {}, "egress": [ONE]})
-    maybe = policy({"podSelector": {"matchLabels": {"app": "a"}}, "egress": [TWO]}, name="q")
+    sure = policy({"podSelector": {}, "egress": [FIRST]})
+    maybe = policy({"podSelector": {"matchLabels": {"app": "a"}}, "egress": [SECOND]}, name="q")
     found = effective([sure, maybe], "here", {"app": UNKNOWN})
     assert found.least.boxes == BoxSet.of([Box(4, "TCP", (1, 1), (1, 1))])
     assert found.most.boxes == found.least.boxes | BoxSet.of([Box(4, "TCP", (2, 2), (2, 2))])

@@ -38,7 +38,7 @@ values = st.builds(Values, st.frozensets(st.sampled_from(("a", "b", None)), max_
 keys: st.SearchStrategy[Key] = st.sampled_from((NAME, APP, TEAM))
 conditions: st.SearchStrategy[dict[Key, Values]] = st.dictionaries(keys, values, max_size=3)
 pods = conditions.map(Pods.of)
-ports = st.frozensets(st.sampled_from(PORTS), min_size=1).map(lambda some: Intervals.of((one, one) for one in some))
+ports = st.frozensets(st.sampled_from(PORTS), min_size=1).map(lambda some: Intervals.of((port, port) for port in some))
 pod_ports = st.lists(st.builds(PodPorts, pods, st.sampled_from(("TCP", "UDP")), ports), max_size=4)
 
 
@@ -58,12 +58,12 @@ def openings(some: list[PodPorts] | tuple[PodPorts, ...] | frozenset[PodPorts]) 
 
 @laws
 @given(pods, pods)
-def test_sets_of_pods_agree_with_brute_force(one: Pods, two: Pods) -> None:
-    assert bool(one) == bool(members(one))
-    assert members(one & two) == members(one) & members(two)
-    pieces = one - two
-    assert {pod for piece in pieces for pod in members(piece)} == members(one) - members(two)
-    assert sum(len(members(piece)) for piece in pieces) == len(members(one) - members(two))
+def test_sets_of_pods_agree_with_brute_force(first: Pods, second: Pods) -> None:
+    assert bool(first) == bool(members(first))
+    assert members(first & second) == members(first) & members(second)
+    pieces = first - second
+    assert {pod for piece in pieces for pod in members(piece)} == members(first) - members(second)
+    assert sum(len(members(piece)) for piece in pieces) == len(members(first) - members(second))
 
 
 @laws
@@ -103,12 +103,12 @@ patterns = st.sampled_from(("*", "a.b", "*.a.b", "x.a.b", "*.x.a.b", "*.b", "c.d
 names = st.lists(st.builds(Name, patterns, ports), max_size=4)
 
 
-def hosts(one: str) -> set[str]:
+def hosts(pattern: str) -> set[str]:
     """The hosts a pattern stands for, spelled out label by label; `fresh` is a label no exact name has."""
     world = {*HOSTS, "fresh", "fresh.a.b", "fresh.b", "fresh.x.a.b"}
-    if one == "*":
+    if pattern == "*":
         return world
-    labels_ = one.split(".")
+    labels_ = pattern.split(".")
     return {
         host
         for host in world

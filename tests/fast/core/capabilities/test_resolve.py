@@ -223,9 +223,9 @@ grants = st.lists(
 @settings(deadline=None, max_examples=12)
 @given(grants, grants)
 def test_grants_only_add(some: list[Grant], more: list[Grant]) -> None:
-    one, other, both = (resolve(each, UNKNOWN_HERE) for each in (some, more, some + more))
+    first, second, both = (resolve(each, UNKNOWN_HERE) for each in (some, more, some + more))
     for world in worlds(both.facts):
-        assert both.at(world).least.same_as(union_of_reaches([one.at(world).least, other.at(world).least]))
+        assert both.at(world).least.same_as(union_of_reaches([first.at(world).least, second.at(world).least]))
 
 
 @settings(deadline=None, max_examples=12)

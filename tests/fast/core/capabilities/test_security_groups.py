@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from agentenv.core.capabilities.cluster_facts import CLUSTER_RESOLVER, ClusterFacts, class_pods
 from agentenv.core.capabilities.grants import Addresses, Named, OtherClass, RefusedGrantError
-from agentenv.core.capabilities.policies.class_security_groups import CLUSTER, class_groups
 from agentenv.core.capabilities.policies.security_group import Platform, Quota, security_group_policy, security_groups
 from agentenv.core.capabilities.policies.security_group_rules import GroupRule, group_rules, reach_of_rules
 from agentenv.core.capabilities.resolve import reach_of
@@ -19,8 +18,6 @@ from agentenv.core.capabilities.sets.boxes import ALL_PORTS, PROTOCOLS, Box, Box
 from agentenv.core.capabilities.sets.intervals import Intervals
 from agentenv.core.capabilities.sets.pods import pod_ports_of
 from agentenv.core.capabilities.sets.reach import Reach
-from tests.fast.config.stack_samples import fargate
-from tests.fast.config.stack_samples import settings as sample
 
 laws = settings(deadline=None, max_examples=40)
 
@@ -28,7 +25,7 @@ HERE = ClusterFacts(vpc=("10.40.0.0/16",), services=("172.20.0.0/16",), api=())
 assert CLUSTER_RESOLVER.pods is not None
 RESOLVER, OTHER = CLUSTER_RESOLVER.pods, class_pods("other")
 MEMBERS = {RESOLVER: "sg-resolver", OTHER: "sg-other"}
-PLATFORM = Platform("sg-control-plane", storage="sg-storage", probe_ports=(8080,))
+PLATFORM = Platform("sg-control-plane", probe_ports=(8080,))
 
 places = st.sampled_from((*range(10), *range(2**31 - 2, 2**31 + 3), *range(2**32 - 4, 2**32)))
 ports = st.sampled_from((1, 2, 21, 22, 80, 443, 65534, 65535))
@@ -78,9 +75,9 @@ def spread(rule: GroupRule) -> tuple[str, int, int, int, int, int]:
 @given(st.lists(boxes(), max_size=3).map(BoxSet.of))
 def test_no_rule_can_be_left_out_because_another_covers_it(granted: BoxSet) -> None:
     rules = [spread(rule) for rule in group_rules(Reach(granted), {})]
-    for (one, version, first, last, low, high), other in permutations(rules, 2):
+    for (peer, version, first, last, low, high), other in permutations(rules, 2):
         assert not (
-            other[:2] == (one, version)
+            other[:2] == (peer, version)
             and other[2] <= first
             and last <= other[3]
             and other[4] <= low
@@ -111,7 +108,6 @@ def test_the_groups_of_a_class_hold_the_platforms_rules_and_the_grants() -> None
     assert reach_of_rules(outward, MEMBERS).same_as(reach)
     assert [rule.group for rule in outward if rule.group] == [
         "sg-control-plane",
-        "sg-storage",
         "sg-resolver",
         "sg-resolver",
     ]
@@ -136,7 +132,7 @@ def test_a_class_that_may_reach_nothing_has_the_platforms_rules_alone() -> None:
 
 def test_more_rules_than_the_quota_are_refused_with_the_count() -> None:
     reach = reach_of([Named("web"), Named("git")], HERE)
-    rules = len(group_rules(reach, {})) + 2
+    rules = len(group_rules(reach, {})) + 1
     with pytest.raises(
         RefusedGrantError, match=f"{rules} outbound rules for IPv4; allowed: 60, which is 60 in each of 1"
     ):
@@ -148,9 +144,9 @@ def test_ipv4_and_ipv6_are_counted_apart_and_groups_in_both() -> None:
     four = [Addresses(f"203.0.113.{number}/32", Intervals.single(443)) for number in range(0, 100, 2)]
     six = [Addresses(f"2600::{number:x}/128", Intervals.single(443)) for number in range(0, 100, 2)]
     cluster = ClusterFacts(versions=(4, 6), vpc=(), services=(), api=())
-    assert len(security_groups(reach_of([*four, *six], cluster), cluster, {}, PLATFORM, quota=Quota(rules=52))) == 1
-    with pytest.raises(RefusedGrantError, match="52 outbound rules"):
-        security_groups(reach_of([*four, *six], cluster), cluster, {}, PLATFORM, quota=Quota(rules=51, groups=1))
+    assert len(security_groups(reach_of([*four, *six], cluster), cluster, {}, PLATFORM, quota=Quota(rules=51))) == 1
+    with pytest.raises(RefusedGrantError, match="51 outbound rules"):
+        security_groups(reach_of([*four, *six], cluster), cluster, {}, PLATFORM, quota=Quota(rules=50, groups=1))
 
 
 def test_pods_without_a_group_of_their_own_cannot_be_reached_from_fargate() -> None:
@@ -198,17 +194,3 @@ def test_documentation_ranges_cost_no_rules() -> None:
     reach = reach_of([Named("web")], HERE)
     assert Point(4, "TCP", 0xC0000201, 443) in reach.boxes
     assert len(group_rules(reach, {})) < 60
-
-
-def test_a_seats_volume_has_its_place_in_the_first_group_and_its_rule_where_the_mount_targets_are() -> None:
-    classes = [fargate(capabilities=["dns", "web"])]
-    seat = {"name": "one", "class": "batch", "user": "u-1"}
-    (bare,) = class_groups(sample({"sandboxClasses": classes}))
-    (seated,) = class_groups(sample({"sandboxClasses": classes, "workspaces": [seat]}))
-    # The rule itself is made with the group of the mount targets, which there is none of yet.
-    assert {rule.group for group in seated.groups for rule in group.egress} == {None, CLUSTER}
-    assert len(bare.groups[0].egress) == 60
-    assert len(seated.groups[0].egress) == 59
-    assert [rule for group in seated.groups for rule in group.egress] == [
-        rule for group in bare.groups for rule in group.egress
-    ]

@@ -21,7 +21,7 @@ SECTIONS: dict[str, Any] = {
     ],
     "workspaces": [
         {"name": "desk", "class": "standard", "user": "u-1"},
-        {"name": "bench", "class": "batch", "user": "u-2"},
+        {"name": "bench", "class": "standard-2", "user": "u-2"},
     ],
 }
 SETTINGS = settings(SECTIONS)

@@ -33,12 +33,16 @@ SELINUX = {"", "container_t", "container_init_t", "container_kvm_t", "container_
 
 
 def violations(spec: Object) -> list[str]:
-    """What of a pod the restricted standard does not allow."""
-    return [*_pod(spec), *(found for one in _containers(spec) for found in _container(one, spec))]
+    """Return the parts of a pod that the restricted standard does not allow."""
+    return [*_pod(spec), *(found for container in _containers(spec) for found in _container(container, spec))]
 
 
 def _containers(spec: Object) -> list[Object]:
-    return [one for key in ("initContainers", "containers", "ephemeralContainers") for one in spec.get(key) or ()]
+    return [
+        container
+        for key in ("initContainers", "containers", "ephemeralContainers")
+        for container in spec.get(key) or ()
+    ]
 
 
 def _pod(spec: Object) -> Iterator[str]:
@@ -57,9 +61,9 @@ def _pod(spec: Object) -> Iterator[str]:
     yield from _shared(security, "the pod")
 
 
-def _container(one: Object, spec: Object) -> Iterator[str]:
-    name: str = one["name"]
-    security: Object = one.get("securityContext") or {}
+def _container(container: Object, spec: Object) -> Iterator[str]:
+    name: str = container["name"]
+    security: Object = container.get("securityContext") or {}
     above: Object = spec.get("securityContext") or {}
     capabilities: Object = security.get("capabilities") or {}
     if security.get("privileged"):
@@ -72,7 +76,7 @@ def _container(one: Object, spec: Object) -> Iterator[str]:
         yield f"{name}: adds capabilities"
     if (security.get("windowsOptions") or {}).get("hostProcess"):
         yield f"{name}: host process"
-    if any(port.get("hostPort") for port in one.get("ports") or ()):
+    if any(port.get("hostPort") for port in container.get("ports") or ()):
         yield f"{name}: host port"
     if security.get("procMount") not in {None, "Default"}:
         yield f"{name}: procMount"
@@ -83,8 +87,8 @@ def _container(one: Object, spec: Object) -> Iterator[str]:
     seccomp = security.get("seccompProfile") or above.get("seccompProfile") or {}
     if seccomp.get("type") not in {"RuntimeDefault", "Localhost"}:
         yield f"{name}: no seccomp profile"
-    ways = [one.get(key) or {} for key in ("startupProbe", "readinessProbe", "livenessProbe")]
-    lifecycle: Object = one.get("lifecycle") or {}
+    ways = [container.get(key) or {} for key in ("startupProbe", "readinessProbe", "livenessProbe")]
+    lifecycle: Object = container.get("lifecycle") or {}
     ways += [lifecycle.get(key) or {} for key in ("postStart", "preStop")]
     if any((way.get(kind) or {}).get("host") for way in ways for kind in ("httpGet", "tcpSocket")):
         yield f"{name}: a probe of another host"
@@ -92,7 +96,7 @@ def _container(one: Object, spec: Object) -> Iterator[str]:
 
 
 def _shared(security: Object, name: str) -> Iterator[str]:
-    """What pods and containers may say alike."""
+    """Yield the violations that pods and containers have in common."""
     if (security.get("appArmorProfile") or {}).get("type") == "Unconfined":
         yield f"{name}: AppArmor unconfined"
     if (security.get("seccompProfile") or {}).get("type") == "Unconfined":

@@ -30,9 +30,9 @@ def images(count: int) -> list[str]:
     return [IMAGE.replace("abab", f"{number:02x}{number:02x}") for number in range(count)]
 
 
-def plan_of(one: Mapping[str, Any], file_systems: int = 1, **sections: Any) -> ClassPlan:
+def plan_of(settings: Mapping[str, Any], file_systems: int = 1, **sections: Any) -> ClassPlan:
     """The plan of one class; the test fails where the settings refuse it."""
-    sections_ = {"storage": {"fileSystems": file_systems}, "sandboxClasses": [dict(one)], **sections}
+    sections_ = {"storage": {"fileSystems": file_systems}, "sandboxClasses": [dict(settings)], **sections}
     return plans(stack_samples.settings(sections_))[0]
 
 
@@ -45,8 +45,8 @@ def objects_of(plan: ClassPlan, role: Any = None, groups: Any = None) -> ClassOb
     )
 
 
-def created(one: Mapping[str, Any], file_systems: int = 1, **sections: Any) -> ClassObjects:
-    return objects_of(plan_of(one, file_systems, **sections))
+def created(settings: Mapping[str, Any], file_systems: int = 1, **sections: Any) -> ClassObjects:
+    return objects_of(plan_of(settings, file_systems, **sections))
 
 
 _HOURS = st.lists(st.integers(0, 23), min_size=2, max_size=2, unique=True).map(sorted)
@@ -84,30 +84,34 @@ def class_settings(draw: st.DrawFn) -> Object:
     cpu, memory, disk = draw(st.integers(1, 2000)), draw(st.integers(8, 4096)), draw(st.integers(1, 8192))
     resources: Object = {"cpu": f"{cpu}m", "memory": f"{memory}Mi", "ephemeral": f"{disk}Mi"}
     kinds = ["none", "scratch"]
-    one = sandbox(draw(_NAMES), capabilities=draw(_CAPABILITIES), pool=draw(_POOLS), resources=resources)
+    settings = sandbox(draw(_NAMES), capabilities=draw(_CAPABILITIES), pool=draw(_POOLS), resources=resources)
     if tier == "fargate":
-        one |= {"tier": "untrusted", "compute": "fargate", "capabilities": draw(st.sampled_from([[], ["dns", "web"]]))}
+        settings |= {
+            "tier": "untrusted",
+            "compute": "fargate",
+            "capabilities": draw(st.sampled_from([[], ["dns", "web"]])),
+        }
     else:
         more = draw(st.integers(0, 3))
         resources["burst"] = {"cpu": f"{cpu + 100 * more}m", "memory": f"{memory + 64 * more}Mi"}
         kinds += ["slot", "shared"]
-        one |= {"tier": tier} | (VETTED if tier == "verified" else {})
+        settings |= {"tier": tier} | (VETTED if tier == "verified" else {})
         if tier == "verified":
-            one["gpu"] = draw(st.integers(0, 2))
-    one["storage"] = {
+            settings["gpu"] = draw(st.integers(0, 2))
+    settings["storage"] = {
         "kind": draw(st.sampled_from(kinds)),
         "size": f"{draw(st.integers(1, 8))}Gi",
         "mountPath": draw(st.sampled_from(["/home/agent", *SCRATCH, "/run/mine"])),
     }
     if (probe := draw(_PROBES)) is not None:
-        one["probe"] = probe
+        settings["probe"] = probe
     if draw(st.booleans()):
-        one |= {"command": ["/bin/agent"], "args": ["--serve"], "env": [{"name": "LANG", "value": "C"}]}
+        settings |= {"command": ["/bin/agent"], "args": ["--serve"], "env": [{"name": "LANG", "value": "C"}]}
     extra = images(draw(st.integers(0, 2)))
-    one["releases"] = [{"channel": f"next-{number}", "image": image} for number, image in enumerate(extra)]
-    if draw(st.booleans()) and not one["pool"].get("schedules") and one["pool"].get("size") == 0:
-        one["claimEnv"] = True
-    return one
+    settings["releases"] = [{"channel": f"next-{number}", "image": image} for number, image in enumerate(extra)]
+    if draw(st.booleans()) and not settings["pool"].get("schedules") and settings["pool"].get("size") == 0:
+        settings["claimEnv"] = True
+    return settings
 
 
 @st.composite

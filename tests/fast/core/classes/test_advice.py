@@ -9,8 +9,8 @@ from agentenv.core.classes.plan import plans
 from tests.fast.config.stack_samples import fargate, sandbox, settings
 
 
-def notes_of(one: dict[str, Any]) -> list[str]:
-    (plan,) = plans(settings({"sandboxClasses": [one]}))
+def notes_of(class_: dict[str, Any]) -> list[str]:
+    (plan,) = plans(settings({"sandboxClasses": [class_]}))
     return list(class_notes(plan))
 
 
@@ -22,7 +22,7 @@ def test_a_capability_that_allows_more_than_its_name_is_noted() -> None:
 
 def test_a_class_without_a_gate_is_noted() -> None:
     found = notes_of(sandbox(capabilities=["dns", "vpc", "api-server"]))
-    assert ["strict mode" in one for one in found] == [False, True]
+    assert ["strict mode" in note for note in found] == [False, True]
 
 
 def test_a_fargate_class_that_reaches_no_registry_is_noted() -> None:

@@ -112,8 +112,8 @@ def test_nothing_is_lost_wherever_the_move_is_killed(tmp_path: Path) -> None:
     for step in range(1, last + 1):
         home = old_home(tmp_path / f"killed-{step}")
         assert run(home, killed_at=step) != 0
-        kept = sorted(contents(home).values())
-        assert [value for value in kept if value != "1\n"] == sorted(EXPECTED.values()), step
+        remaining = sorted(contents(home).values())
+        assert [value for value in remaining if value != "1\n"] == sorted(EXPECTED.values()), step
         assert run(home) == 0, step
         assert is_complete(home), step
 

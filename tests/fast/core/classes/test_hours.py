@@ -27,12 +27,12 @@ def test_hours_have_the_size_of_the_last_change(plan: ClassPlan, minute: int) ->
     if hours is None:
         return
     now = (MONDAY + timedelta(minutes=minute)).astimezone(ZoneInfo(pool.schedules[0].timezone))
-    changed = [(one, day) for one in size_changes(pool) for day in one.days]
+    changed = [(change, day) for change in size_changes(pool) for day in change.days]
     at = now.isoweekday() % 7 * 1440 + now.hour * 60 + now.minute
 
     def since(switch: tuple[object, str]) -> int:
-        one, day = switch
-        hour, minutes = one.time.split(":")  # pyright: ignore[reportAttributeAccessIssue]
+        change, day = switch
+        hour, minutes = change.time.split(":")  # pyright: ignore[reportAttributeAccessIssue]
         return (at - WEEK.index(day) * 1440 - int(hour) * 60 - int(minutes)) % (7 * 1440)
 
     assert hours.size_at(now) == min(changed, key=since)[0].members

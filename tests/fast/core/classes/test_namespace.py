@@ -27,7 +27,7 @@ def value(text: str) -> Decimal:
 
 
 def effective(template: Object, part: str) -> Amounts:
-    """What Kubernetes counts of a pod: its containers together, or its largest first container if that is more."""
+    """Return a pod's effective resources: the sum of its containers, or its largest init container if that is more."""
     spec = template["spec"]["podTemplate"]["spec"]
     found: Amounts = {}
     for container in spec["containers"]:
@@ -45,7 +45,7 @@ def with_overhead(amounts: Amounts, plan: ClassPlan) -> Amounts:
 
 
 def refused_by_limits(objects: ClassObjects, plan: ClassPlan) -> list[str]:
-    """What the LimitRanger would not let pass."""
+    """Return the violations that the LimitRanger would refuse."""
     rows = {row["type"]: row for row in objects.limits["spec"]["limits"]}
     found: list[str] = []
     for template in objects.templates:
@@ -59,9 +59,12 @@ def refused_by_limits(objects: ClassObjects, plan: ClassPlan) -> list[str]:
             whole = with_overhead(effective(template, "limits"), plan)
             if whole[name] > value(most):
                 found.append(f"pod: {name} {whole[name]} over {most}")
-        homes = [one["spec"]["resources"]["requests"] for one in template["spec"].get("volumeClaimTemplates", [])]
+        homes = [
+            claim_template["spec"]["resources"]["requests"]
+            for claim_template in template["spec"].get("volumeClaimTemplates", [])
+        ]
         largest = rows.get("PersistentVolumeClaim", {}).get("max", {"storage": "0"})
-        found += [f"home: {one}" for one in homes if value(one["storage"]) > value(largest["storage"])]
+        found += [f"home: {home}" for home in homes if value(home["storage"]) > value(largest["storage"])]
     return found
 
 
@@ -118,6 +121,18 @@ def test_the_quota_counts_claimed_sandboxes_overhead_seats_and_swarms() -> None:
     assert (shared["pods"], shared["persistentvolumeclaims"]) == ("22", "44")
     more = created({**settings_, "releases": [{"image": OTHER_IMAGE}]}).quota["spec"]["hard"]
     assert more["pods"] == "24"
+
+
+def test_the_quota_and_limits_admit_the_largest_size_and_templates_have_the_smallest() -> None:
+    small = sandbox(pool={"size": 2}, maxSandboxes=20, resources={"cpu": "100m", "memory": "100Mi"})
+    sizes = {"medium": {"cpu": "200m", "memory": "200Mi"}, "large": {"cpu": "1", "memory": "1Gi"}}
+    plain, sized = created(small), created({**small, "sizes": sizes})
+    assert sized.templates == plain.templates  # no release has another hash
+    hard = sized.quota["spec"]["hard"]
+    assert (hard["pods"], hard["requests.cpu"], hard["limits.cpu"]) == ("22", "22440m", "22440m")
+    container, pod = sized.limits["spec"]["limits"][:2]
+    assert (container["max"]["cpu"], container["max"]["memory"], pod["max"]["cpu"]) == ("1", "1Gi", "1020m")
+    assert (container["default"]["cpu"], container["defaultRequest"]["memory"]) == ("100m", "100Mi")
 
 
 def test_a_seat_larger_than_homes_fits_the_limits() -> None:
@@ -178,14 +193,20 @@ def test_a_service_account_may_have_a_role_and_never_mounts_a_token() -> None:
 @given(planned())
 def test_all_objects_are_in_the_namespace_with_unique_names(plan: ClassPlan) -> None:
     documents = objects_of(plan).documents()
-    seen = [(one["kind"], one["metadata"].get("namespace"), one["metadata"]["name"]) for one in documents]
+    seen = [
+        (document["kind"], document["metadata"].get("namespace"), document["metadata"]["name"])
+        for document in documents
+    ]
     assert len(set(seen)) == len(seen)
     elsewhere = {"Namespace", "StorageClass"}
-    for one in documents:
-        space = one["metadata"].get("namespace")
-        if one["kind"] in elsewhere:
+    for document in documents:
+        space = document["metadata"].get("namespace")
+        if document["kind"] in elsewhere:
             assert space is None
-        elif one["kind"] == "CronJob" or (one["kind"], one["metadata"]["name"]) == ("ServiceAccount", plan.name):
+        elif document["kind"] == "CronJob" or (document["kind"], document["metadata"]["name"]) == (
+            "ServiceAccount",
+            plan.name,
+        ):
             assert space == "sandbox-schedules"
         else:
             assert space == f"sandbox-{plan.name}"

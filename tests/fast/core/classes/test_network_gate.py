@@ -194,9 +194,9 @@ def test_only_denied_addresses_are_probed(capabilities: list[str], addresses: li
 
 def test_a_class_that_is_granted_every_probe_address_has_no_gate() -> None:
     found, cluster = settings_and_facts(capabilities=["dns", "vpc", "api-server"])
-    one = found.sandbox_classes[0]
-    assert gate_container(one, cluster, "image") is None
-    assert "strict mode" in gate_note(one, cluster)
+    class_ = found.sandbox_classes[0]
+    assert gate_container(class_, cluster, "image") is None
+    assert "strict mode" in gate_note(class_, cluster)
     other, there = settings_and_facts(capabilities=["vpc"])
     assert gate_note(other.sandbox_classes[0], there) == ""
 
@@ -204,9 +204,9 @@ def test_a_class_that_is_granted_every_probe_address_has_no_gate() -> None:
 def test_in_an_adopted_cluster_the_api_server_comes_from_the_environment() -> None:
     recorded = "$(KUBERNETES_SERVICE_HOST) $(KUBERNETES_SERVICE_PORT)"
     found, cluster = settings_and_facts(capabilities=["dns"])
-    one = found.sandbox_classes[0]
+    class_ = found.sandbox_classes[0]
     there = replace(cluster, services=None, vpc=None, pods=None)
-    container = gate_container(one, there, "image")
+    container = gate_container(class_, there, "image")
     assert container is not None
     assert container["args"][3:] == [recorded]
     reaching, _ = settings_and_facts(capabilities=["api-server"])

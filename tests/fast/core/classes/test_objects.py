@@ -30,7 +30,7 @@ def swarm_claim(**changes: Any) -> Object:
 @given(planned())
 def test_exactly_one_policy_selects_the_pods_of_a_class(plan: ClassPlan) -> None:
     objects = objects_of(plan)
-    held = [one for one in (objects.network_policy, objects.group_policy) if one is not None]
+    held = [policy for policy in (objects.network_policy, objects.group_policy) if policy is not None]
     assert len(held) == 1
     assert (objects.group_policy is not None) is plan.on_fargate
     selected = held[0]["spec"]["podSelector"]
@@ -56,7 +56,7 @@ def test_parameters_agree_with_the_templates(plan: ClassPlan) -> None:
         assert str(pod["spec"]["securityContext"]["runAsUser"]) == data["uid"]
         assert pod["spec"]["serviceAccountName"] == data["serviceAccount"]
         every = [*pod["spec"].get("initContainers", []), *pod["spec"]["containers"]]
-        assert {one["image"] for one in every} <= set(data["images"].split(","))
+        assert {container["image"] for container in every} <= set(data["images"].split(","))
         pod_labels = dict(pair.split("=") for pair in data["podLabels"].split(","))
         assert pod_labels.items() <= pod["metadata"]["labels"].items()
         homes = template["spec"].get("volumeClaimTemplates", [])
@@ -99,7 +99,7 @@ def test_sandboxes_of_a_task_share_a_volume() -> None:
     assert pod["metadata"]["labels"]["sandbox.users.io/task"] == "t-7"
     assert violations(pod["spec"]) == []
     assert {"name": "shared", "persistentVolumeClaim": {"claimName": "shared-t-7"}} in pod["spec"]["volumes"]
-    mounts = {one["name"]: one["mountPath"] for one in pod["spec"]["containers"][0]["volumeMounts"]}
+    mounts = {mount["name"]: mount["mountPath"] for mount in pod["spec"]["containers"][0]["volumeMounts"]}
     assert (mounts["home"], mounts["shared"]) == ("/home/agent", "/shared")
     assert document["spec"]["volumeClaimTemplates"][0]["spec"]["storageClassName"] == "efs-standard-1"
     volume = shared_volume(plan, "t-7", shard=1)
@@ -119,12 +119,12 @@ def test_task_objects_equal_those_of_the_swarm() -> None:
     release = objects.releases[0]
     found = task_objects(objects.templates[0], "t-7", "u-1")
     whole = (shared_volume(plan, "t-7"), swarm_template(plan, release, "t-7"), swarm_pool(plan, release, "t-7"))
-    for one, other in zip(found, whole, strict=True):
-        assert (one["kind"], one["spec"]) == (other["kind"], other["spec"])
-        assert [one["metadata"][key] for key in ("name", "namespace")] == [
-            other["metadata"][key] for key in ("name", "namespace")
+    for document, of_swarm in zip(found, whole, strict=True):
+        assert (document["kind"], document["spec"]) == (of_swarm["kind"], of_swarm["spec"])
+        assert [document["metadata"][key] for key in ("name", "namespace")] == [
+            of_swarm["metadata"][key] for key in ("name", "namespace")
         ]
-        labels = one["metadata"]["labels"]
+        labels = document["metadata"]["labels"]
         assert (labels["sandbox.users.io/user"], labels["sandbox.users.io/task"]) == ("u-1", "t-7")
         assert "sandbox.users.io/channel" not in labels
     # What was read stays as it was.

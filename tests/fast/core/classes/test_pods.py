@@ -24,13 +24,13 @@ Object = dict[str, Any]
 WORKSPACED: Object = {"service": SERVICE}
 
 
-def pod(one: Object, **sections: Any) -> Object:
-    return created(one, **sections).templates[0]["spec"]["podTemplate"]["spec"]
+def pod(class_: Object, **sections: Any) -> Object:
+    return created(class_, **sections).templates[0]["spec"]["podTemplate"]["spec"]
 
 
 def main(spec: Object) -> Object:
-    (one,) = spec["containers"]
-    return one
+    (container,) = spec["containers"]
+    return container
 
 
 def amount(text: str) -> Any:
@@ -109,7 +109,7 @@ def test_a_pod_has_the_runtime_class_and_nodes_of_its_tier(tier: str) -> None:
         "sandbox.users.io/wall": wall.word,
         "karpenter.sh/capacity-type": "on-demand",
     }
-    assert [one["key"] for one in spec["tolerations"]] == ["sandbox.users.io/tier"]
+    assert [toleration["key"] for toleration in spec["tolerations"]] == ["sandbox.users.io/tier"]
     assert spec["priorityClassName"] == "sandbox"
     (spread,) = spec["topologySpreadConstraints"]
     assert (spread["topologyKey"], spread["whenUnsatisfiable"]) == ("topology.kubernetes.io/zone", "ScheduleAnyway")
@@ -117,12 +117,12 @@ def test_a_pod_has_the_runtime_class_and_nodes_of_its_tier(tier: str) -> None:
 
 def test_requests_and_limits_follow_the_settings() -> None:
     settings_ = {"cpu": "100m", "memory": "512Mi", "ephemeral": "4Gi", "burst": {"cpu": "2", "memory": "2Gi"}}
-    one = main(pod(sandbox(resources=settings_)))
-    assert one["resources"] == {
+    container = main(pod(sandbox(resources=settings_)))
+    assert container["resources"] == {
         "requests": {"cpu": "100m", "memory": "512Mi", "ephemeral-storage": "4Gi"},
         "limits": {"cpu": "2", "memory": "2Gi", "ephemeral-storage": "4Gi"},
     }
-    assert one["resizePolicy"] == [
+    assert container["resizePolicy"] == [
         {"resourceName": "cpu", "restartPolicy": "NotRequired"},
         {"resourceName": "memory", "restartPolicy": "NotRequired"},
     ]
@@ -164,7 +164,7 @@ def test_gpu_requests_equal_limits() -> None:
     spec = pod(sandbox(**VETTED, gpu=2), capacity={"gpu": {"limit": 4}})
     resources = main(spec)["resources"]
     assert resources["requests"]["nvidia.com/gpu"] == resources["limits"]["nvidia.com/gpu"] == "2"
-    assert "nvidia.com/gpu" in {one["key"] for one in spec["tolerations"]}
+    assert "nvidia.com/gpu" in {toleration["key"] for toleration in spec["tolerations"]}
 
 
 def test_dns_is_that_of_the_cluster_or_none() -> None:
@@ -182,16 +182,16 @@ def test_dns_is_that_of_the_cluster_or_none() -> None:
     ],
 )
 def test_a_sandbox_has_no_liveness_probe(probe: Object, way: Object) -> None:
-    one = main(pod(sandbox(probe={**probe, "startWithin": "90s"})))
-    assert one["startupProbe"] == {**way, "periodSeconds": 1, "timeoutSeconds": 1, "failureThreshold": 90}
-    assert way.items() <= one["readinessProbe"].items()
-    assert "livenessProbe" not in one
+    container = main(pod(sandbox(probe={**probe, "startWithin": "90s"})))
+    assert container["startupProbe"] == {**way, "periodSeconds": 1, "timeoutSeconds": 1, "failureThreshold": 90}
+    assert way.items() <= container["readinessProbe"].items()
+    assert "livenessProbe" not in container
 
 
 def test_a_probe_on_fargate_is_allowed() -> None:
     settings_ = settings({"sandboxClasses": [fargate(probe={"port": 8080})]})
-    (one,) = class_groups(settings_)
-    assert (8080, 8080) in {rule.ports for group in one.groups for rule in group.ingress}
+    (class_,) = class_groups(settings_)
+    assert (8080, 8080) in {rule.ports for group in class_.groups for rule in group.ingress}
 
 
 def test_the_home_is_mounted_where_the_class_says() -> None:
@@ -201,18 +201,21 @@ def test_the_home_is_mounted_where_the_class_says() -> None:
     assert mount in main(pod(sandbox(storage={"mountPath": "/work"})))["volumeMounts"]
     homeless = main(pod(sandbox(storage={"kind": "none"})))
     assert {"name": "HOME", "value": next(iter(SCRATCH))} in homeless["env"]
-    assert "home" not in {one["name"] for one in homeless["volumeMounts"]}
+    assert "home" not in {mount["name"] for mount in homeless["volumeMounts"]}
 
 
 def test_the_gate_is_the_last_to_run_before_a_sandbox_and_only_on_nodes() -> None:
-    assert [one["name"] for one in pod(sandbox())["initContainers"]] == ["home", "gate"]
-    assert [one["name"] for one in pod(sandbox(), **WORKSPACED)["initContainers"]] == [
+    assert [container["name"] for container in pod(sandbox())["initContainers"]] == ["home", "gate"]
+    assert [container["name"] for container in pod(sandbox(), **WORKSPACED)["initContainers"]] == [
         "home",
         "workspaced",
         "passwd",
         "gate",
     ]
-    assert [one["name"] for one in pod(fargate(), **WORKSPACED)["initContainers"]] == ["workspaced", "passwd"]
+    assert [container["name"] for container in pod(fargate(), **WORKSPACED)["initContainers"]] == [
+        "workspaced",
+        "passwd",
+    ]
     assert plan_of(fargate()).wall is None
 
 
@@ -226,21 +229,21 @@ def test_workspaced_is_the_first_process_and_starts_the_command(command: list[st
         ["/workspaced", "install", "/opt/workspaced"],
     )
     # The image's own users stay, so the file is written in a container of that image.
-    one = main(spec)
-    assert passwd["image"] == one["image"]
+    container = main(spec)
+    assert passwd["image"] == container["image"]
     assert passwd["command"] == [
         *("/opt/workspaced/workspaced", "passwd", "--to", "/opt/workspaced/passwd"),
         *("--home", "/home/agent"),
     ]
-    assert one["command"] == [
+    assert container["command"] == [
         *("/opt/workspaced/workspaced", "run", "--pod-uid-file", "/etc/podinfo/uid"),
         *("--keys", "/etc/workspaced/keys.json", *(["--", *command] if command else [])),
     ]
-    assert "args" not in one
-    assert one["ports"] == [{"name": "workspaced", "containerPort": 49983, "protocol": "TCP"}]
-    assert one["startupProbe"]["exec"] == {"command": ["/opt/workspaced/workspaced", "health"]}
-    assert not {"readinessProbe", "livenessProbe"} & set(one)
-    mounts = {mount["mountPath"]: mount for mount in one["volumeMounts"]}
+    assert "args" not in container
+    assert container["ports"] == [{"name": "workspaced", "containerPort": 49983, "protocol": "TCP"}]
+    assert container["startupProbe"]["exec"] == {"command": ["/opt/workspaced/workspaced", "health"]}
+    assert not {"readinessProbe", "livenessProbe"} & set(container)
+    mounts = {mount["mountPath"]: mount for mount in container["volumeMounts"]}
     for path in ("/opt/workspaced", "/etc/passwd", "/etc/podinfo", "/etc/workspaced"):
         assert mounts[path]["readOnly"] is True
     assert mounts["/etc/passwd"]["subPath"] == "passwd"
@@ -253,36 +256,58 @@ def test_workspaced_is_the_first_process_and_starts_the_command(command: list[st
     assert "data" not in objects.keys
     assert objects.keys["metadata"]["name"] == "workspaced-keys"
     # What is left after the grace is killed before the kubelet would kill workspaced itself.
-    assert {"name": "WORKSPACED_GRACE", "value": "45s"} in one["env"]
+    assert {"name": "WORKSPACED_GRACE", "value": "45s"} in container["env"]
     assert spec["terminationGracePeriodSeconds"] == 55
+
+
+def test_a_local_work_tree_is_a_volume_that_workspaced_keeps_in_the_home() -> None:
+    settings_ = sandbox(workTree={"kind": "local", "size": "3Gi", "interval": "45s"})
+    plain, local = (
+        created(sandbox_class, **WORKSPACED).templates[0]["spec"]["podTemplate"]["spec"]
+        for sandbox_class in (sandbox(), settings_)
+    )
+    (container,) = local["containers"]
+    assert {"name": "work", "emptyDir": {"sizeLimit": "3Gi"}} in local["volumes"]
+    assert {"name": "work", "mountPath": "/work"} in container["volumeMounts"]
+    variables = {row["name"]: row["value"] for row in container["env"]}
+    assert variables["WORK_TREE"] == variables["WORKSPACED_WORK_TREE"] == "/work"
+    assert (variables["WORKSPACED_WORK_TREE_INTERVAL"], variables["WORKSPACED_WORK_TREE_FLUSH"]) == ("45s", "60s")
+    # Its last synchronisation comes after the grace of the processes, and a new pod may take long to fill it.
+    assert local["terminationGracePeriodSeconds"] == plain["terminationGracePeriodSeconds"] + 60
+    assert container["startupProbe"]["failureThreshold"] == 600
+    disks = [
+        Quantity.parse(spec["containers"][0]["resources"]["requests"]["ephemeral-storage"]).value
+        for spec in (plain, local)
+    ]
+    assert disks[1] - disks[0] == Quantity.parse("3Gi").value
 
 
 @pytest.mark.parametrize("daemon", ["image", "none"])
 def test_a_class_with_another_daemon_has_its_images_entry_point(daemon: str) -> None:
     objects = created(sandbox(daemon=daemon, command=["/bin/agent"], args=["--serve"]), **WORKSPACED)
-    one = main(objects.templates[0]["spec"]["podTemplate"]["spec"])
-    assert (one["command"], one["args"]) == (["/bin/agent"], ["--serve"])
-    assert not {"ports", "startupProbe"} & set(one)
+    container = main(objects.templates[0]["spec"]["podTemplate"]["spec"])
+    assert (container["command"], container["args"]) == (["/bin/agent"], ["--serve"])
+    assert not {"ports", "startupProbe"} & set(container)
     assert objects.keys is None
     assert SERVICE["workspaced"]["image"] not in objects.constraints["data"]["images"]
 
 
 def test_a_class_with_a_probe_of_its_own_is_ready_when_that_says_so() -> None:
-    one = main(pod(sandbox(probe={"port": 8080}), **WORKSPACED))
-    assert one["startupProbe"]["tcpSocket"] == {"port": 8080}
+    container = main(pod(sandbox(probe={"port": 8080}), **WORKSPACED))
+    assert container["startupProbe"]["tcpSocket"] == {"port": 8080}
 
 
 def test_every_image_of_a_pod_is_one_of_the_classs() -> None:
-    for one in (sandbox(), sandbox(storage={"kind": "none"}), fargate()):
+    for class_ in (sandbox(), sandbox(storage={"kind": "none"}), fargate()):
         for more in ({}, WORKSPACED):
-            objects = created(one, **more)
+            objects = created(class_, **more)
             spec = objects.templates[0]["spec"]["podTemplate"]["spec"]
             images = {each["image"] for each in [*spec.get("initContainers", []), *spec["containers"]]}
             assert images == set(objects.constraints["data"]["images"].split(","))
 
 
 def test_package_managers_install_into_the_home() -> None:
-    variables = {one["name"]: one["value"] for one in main(pod(sandbox()))["env"]}
+    variables = {variable["name"]: variable["value"] for variable in main(pod(sandbox()))["env"]}
     assert {key: variables[key] for key in ("HOME", "TMPDIR", "NPM_CONFIG_PREFIX", "GOBIN", "CARGO_HOME")} == {
         "HOME": "/home/agent",
         "TMPDIR": "/tmp",  # noqa: S108 - of a sandbox
@@ -313,8 +338,8 @@ def test_the_daemon_of_a_sandbox_is_reached_by_the_gateway_and_the_service_alone
 
 def test_on_fargate_the_daemon_is_reached_from_nodes() -> None:
     for daemon, groups in (("workspaced", [":nodes"]), ("none", [])):
-        (one,) = class_groups(settings({"sandboxClasses": [fargate(daemon=daemon)], **WORKSPACED}))
-        rules = [rule for group in one.groups for rule in group.ingress if rule.ports == (49983, 49983)]
+        (class_,) = class_groups(settings({"sandboxClasses": [fargate(daemon=daemon)], **WORKSPACED}))
+        rules = [rule for group in class_.groups for rule in group.ingress if rule.ports == (49983, 49983)]
         assert [rule.group for rule in rules] == groups
 
 

@@ -65,9 +65,9 @@ def test_another_template_gives_another_release_name(change: Object, renames: bo
 
 @FEW
 @given(class_settings(), class_settings())
-def test_names_differ_exactly_where_templates_do(one: Object, other: Object) -> None:
+def test_names_differ_exactly_where_templates_do(class_: Object, other_class: Object) -> None:
     # Of one name, so that they could be versions of the same class.
-    first, second = (plan_of({**some, "name": "same"}, capacity=NODES) for some in (one, other))
+    first, second = (plan_of({**some, "name": "same"}, capacity=NODES) for some in (class_, other_class))
     specs = [template_spec(plan, plan.settings.image, {}) for plan in (first, second)]
     tiers = first.settings.tier == second.settings.tier  # is a label of the pod's
     assert (stable(first) == stable(second)) is (specs[0] == specs[1] and tiers)
@@ -84,8 +84,8 @@ def test_the_pool_size_is_not_part_of_the_hash(plan: ClassPlan, size: int) -> No
 
 @FEW
 @given(class_settings())
-def test_another_file_system_renames_nothing(one: Object) -> None:
-    few, many = (created(one, count, capacity=NODES) for count in (1, 3))
+def test_another_file_system_renames_nothing(class_: Object) -> None:
+    few, many = (created(class_, count, capacity=NODES) for count in (1, 3))
     for kind in ("templates", "pools", "storage_classes"):
         before = {document["metadata"]["name"]: document for document in getattr(few, kind)}
         after = {document["metadata"]["name"]: document for document in getattr(many, kind)}
@@ -100,8 +100,8 @@ def test_each_release_has_a_template_and_a_pool_per_shard(plan: ClassPlan) -> No
     objects = objects_of(plan)
     names = [name for release in objects.releases for name in release.names]
     assert len(set(names)) == len(names) == len(objects.releases) * (plan.shards if plan.slots else 1)
-    assert [one["metadata"]["name"] for one in objects.templates] == names
-    assert [one["metadata"]["name"] for one in objects.pools] == names
+    assert [template["metadata"]["name"] for template in objects.templates] == names
+    assert [pool["metadata"]["name"] for pool in objects.pools] == names
     for template, pool in zip(objects.templates, objects.pools, strict=True):
         assert pool["spec"]["sandboxTemplateRef"]["name"] == template["metadata"]["name"]
         assert len(pool["metadata"]["name"]) <= 63 - len("home-") - len("-12345")
@@ -118,8 +118,8 @@ def test_each_release_has_a_template_and_a_pool_per_shard(plan: ClassPlan) -> No
 @given(planned())
 def test_each_template_with_homes_has_a_cold_pool(plan: ClassPlan) -> None:
     objects = objects_of(plan)
-    of = {one["spec"]["sandboxTemplateRef"]["name"]: one for one in objects.cold_pools}
-    assert set(of) == ({one["metadata"]["name"] for one in objects.templates} if plan.slots else set())
+    of = {cold_pool["spec"]["sandboxTemplateRef"]["name"]: cold_pool for cold_pool in objects.cold_pools}
+    assert set(of) == ({template["metadata"]["name"] for template in objects.templates} if plan.slots else set())
     for name, pool in of.items():
         assert (pool["metadata"]["name"], pool["spec"]["replicas"]) == (f"{name}-cold", 0)
         assert len(pool["metadata"]["name"]) <= 63
@@ -130,7 +130,10 @@ def test_each_template_with_homes_has_a_cold_pool(plan: ClassPlan) -> None:
 def test_a_release_keeps_its_name_when_it_becomes_stable() -> None:
     tried = created(sandbox(image=IMAGE, releases=[{"image": OTHER_IMAGE}]))
     promoted = created(sandbox(image=OTHER_IMAGE))
-    assert [(one.channel, one.image) for one in tried.releases] == [("stable", IMAGE), ("next", OTHER_IMAGE)]
+    assert [(release.channel, release.image) for release in tried.releases] == [
+        ("stable", IMAGE),
+        ("next", OTHER_IMAGE),
+    ]
     assert tried.releases[1].names == promoted.releases[0].names
     assert tried.templates[1]["spec"] == promoted.templates[0]["spec"]
     assert tried.templates[1]["metadata"]["labels"]["sandbox.users.io/channel"] == "next"
@@ -170,10 +173,10 @@ def test_templates_allow_variables_by_the_class_and_never_volumes() -> None:
 
 
 @pytest.mark.parametrize(
-    "one", [fargate(), sandbox(storage={"kind": "none"}), sandbox(**VETTED, storage={"kind": "none"})]
+    "class_", [fargate(), sandbox(storage={"kind": "none"}), sandbox(**VETTED, storage={"kind": "none"})]
 )
-def test_a_class_without_homes_has_one_pool(one: Object) -> None:
-    objects = created(one, 3)
+def test_a_class_without_homes_has_one_pool(class_: Object) -> None:
+    objects = created(class_, 3)
     assert len(objects.pools) == 1
     assert objects.storage_classes == ()
     assert "volumeClaimTemplates" not in objects.templates[0]["spec"]

@@ -27,7 +27,7 @@ def claim(pool: str = "box-old", created: datetime = LONG_AGO, sandbox: str | No
 
 
 def steps(state_: ClassState) -> list[tuple[str, str]]:
-    return [(one.do, one.name) for one in plan(state_, NOW).steps]
+    return [(step.do, step.name) for step in plan(state_, NOW).steps]
 
 
 def waits(state_: ClassState) -> str:
@@ -68,7 +68,7 @@ def test_a_pool_with_a_scheduled_size_of_zero_is_full() -> None:
 def test_a_new_release_has_its_scheduled_size_before_the_old_one_is_deleted() -> None:
     small = replace(NEW, desired=0, ready=0, members=0)
     found = plan(replace(state(OLD, small), members_now=10), NOW)
-    assert [(one.do, one.name, one.members) for one in found.steps] == [("scale", "box-new", 10)]
+    assert [(step.do, step.name, step.members) for step in found.steps] == [("scale", "box-new", 10)]
     assert "filling: 0 of 10" in found.waits[0].why
     filling = replace(small, desired=10, ready=9)
     assert steps(replace(state(OLD, filling), members_now=10)) == []
@@ -77,7 +77,7 @@ def test_a_new_release_has_its_scheduled_size_before_the_old_one_is_deleted() ->
 
 def test_the_scheduled_size_is_divided_over_shards() -> None:
     two = ClassState({"stable": ["box-new", "box-new-1"]}, [OLD, NEW, replace(NEW, name="box-new-1")], members_now=7)
-    assert [(one.name, one.members) for one in plan(two, NOW).steps] == [("box-new", 4)]
+    assert [(step.name, step.members) for step in plan(two, NOW).steps] == [("box-new", 4)]
     # Without an old release, or once it is marked, sizes are the schedule's alone.
     assert steps(replace(state(NEW), members_now=7)) == []
     assert steps(replace(state(MARKED, NEW), members_now=7)) == [("empty", "box-old")]

@@ -21,11 +21,11 @@ OFFICE = {"start": "08:00", "end": "18:00", "size": 5}
 
 
 def size_at(changes: tuple[SizeChange, ...], day: str, time: str, base: int) -> int:
-    """What the last switch before a time left behind, going back a week at the most."""
+    """Return the pool size that the last change within a week before a time has set."""
     minutes = {
-        (WEEK.index(at) * 1440 + int(one.time[:2]) * 60 + int(one.time[3:])): one.members
-        for one in changes
-        for at in one.days
+        (WEEK.index(at) * 1440 + int(change.time[:2]) * 60 + int(change.time[3:])): change.members
+        for change in changes
+        for at in change.days
     }
     now = WEEK.index(day) * 1440 + int(time[:2]) * 60 + int(time[3:])
     before = sorted(minutes, key=lambda minute: (now - minute) % (7 * 1440))
@@ -36,7 +36,9 @@ def size_at(changes: tuple[SizeChange, ...], day: str, time: str, base: int) -> 
 @given(planned(), st.sampled_from(WEEK), st.integers(0, 23), st.integers(0, 59))
 def test_a_pool_has_the_size_of_its_hours(plan: ClassPlan, day: str, hour: int, minute: int) -> None:
     pool, now = plan.settings.pool, f"{hour:02}:{minute:02}"
-    running = [one.size for one in pool.schedules if day in one.days and one.start <= now < one.end]
+    running = [
+        schedule.size for schedule in pool.schedules if day in schedule.days and schedule.start <= now < schedule.end
+    ]
     expected = running[0] if running else base_size(pool)
     assert size_at(size_changes(pool), day, now, base_size(pool)) == expected
 
@@ -45,7 +47,7 @@ def test_where_schedules_meet_the_later_one_counts() -> None:
     morning = {"start": "08:00", "end": "12:00", "size": 9}
     noon = {"start": "12:00", "end": "18:00", "size": 4}
     changes = size_changes(plan_of(sandbox(pool={"size": 1, "schedules": [noon, morning]})).settings.pool)
-    assert [(one.time, one.members) for one in changes] == [("08:00", 9), ("12:00", 4), ("18:00", 1)]
+    assert [(change.time, change.members) for change in changes] == [("08:00", 9), ("12:00", 4), ("18:00", 1)]
     assert changes[0].cron == "0 8 * * 1,2,3,4,5"
 
 
@@ -54,10 +56,13 @@ def test_a_schedule_over_midnight_is_one_interval() -> None:
     evening = {"days": every, "start": "20:00", "end": "24:00", "size": 7}
     morning = {"days": every, "start": "00:00", "end": "06:00", "size": 7}
     night = size_changes(plan_of(sandbox(pool={"size": 1, "schedules": [evening, morning]})).settings.pool)
-    assert {(one.time, one.members) for one in night} == {("20:00", 7), ("00:00", 7), ("06:00", 1)}
+    assert {(change.time, change.members) for change in night} == {("20:00", 7), ("00:00", 7), ("06:00", 1)}
     # Alone, it ends with the day: Saturday's as Sunday begins.
     alone = size_changes(plan_of(sandbox(pool={"size": 1, "schedules": [{**evening, "days": ["sat"]}]})).settings.pool)
-    assert [(one.days, one.time, one.members) for one in alone] == [(("sun",), "00:00", 1), (("sat",), "20:00", 7)]
+    assert [(change.days, change.time, change.members) for change in alone] == [
+        (("sun",), "00:00", 1),
+        (("sat",), "20:00", 7),
+    ]
 
 
 @FEW
@@ -82,12 +87,12 @@ def test_jobs_may_only_scale_the_pools_of_the_class(plan: ClassPlan) -> None:
         assert job["spec"]["timeZone"] == "Europe/Berlin"
         pod = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]
         assert violations(pod) == []
-        assert len({one["name"] for one in pod["containers"]}) == len(pod["containers"])
+        assert len({container["name"] for container in pod["containers"]}) == len(pod["containers"])
         scaled: dict[str, int] = {}
         for container in pod["containers"]:
             assert container["args"][:2] == ["scale", f"--namespace=sandbox-{plan.name}"]
             members = int(container["args"][2].removeprefix("--replicas="))
-            pools = [one.rpartition("/")[2] for one in container["args"][3:]]
+            pools = [arg.rpartition("/")[2] for arg in container["args"][3:]]
             assert not set(pools) & set(scaled)
             scaled |= dict.fromkeys(pools, members)
         assert set(scaled) == names
@@ -96,13 +101,13 @@ def test_jobs_may_only_scale_the_pools_of_the_class(plan: ClassPlan) -> None:
 
 def test_jobs_follow_the_releases() -> None:
     settings_ = sandbox(pool={"size": 2, "schedules": [OFFICE]})
-    one, two = created(settings_), created({**settings_, "releases": [{"image": OTHER_IMAGE}]})
-    assert one.schedules is not None
-    assert two.schedules is not None
-    assert [job["metadata"]["name"] for job in one.schedules.jobs] == [
-        job["metadata"]["name"] for job in two.schedules.jobs
+    single, double = created(settings_), created({**settings_, "releases": [{"image": OTHER_IMAGE}]})
+    assert single.schedules is not None
+    assert double.schedules is not None
+    assert [job["metadata"]["name"] for job in single.schedules.jobs] == [
+        job["metadata"]["name"] for job in double.schedules.jobs
     ]
-    assert len(two.schedules.role["rules"][0]["resourceNames"]) == 2
+    assert len(double.schedules.role["rules"][0]["resourceNames"]) == 2
 
 
 def test_jobs_run_outside_the_namespaces_of_classes() -> None:

@@ -28,18 +28,19 @@ def nothing() -> str:
 def test_a_home_has_the_ids_of_its_class(plan: ClassPlan) -> None:
     objects = objects_of(plan)
     assert len(objects.storage_classes) == (plan.shards if plan.slots else 0)
-    by_name = {one["metadata"]["name"]: one for one in objects.storage_classes}
-    for shard, one in enumerate(objects.storage_classes):
-        wish = Parameters.parse(one["parameters"])
+    by_name = {storage_class["metadata"]["name"]: storage_class for storage_class in objects.storage_classes}
+    for shard, storage_class in enumerate(objects.storage_classes):
+        wish = Parameters.parse(storage_class["parameters"])
         assert wish.file_system == SYSTEMS[shard]
         assert wish.owner([]) == (plan.uid, plan.uid)
         assert wish.permissions == "700"
         assert wish.unique
         assert not wish.reuse
-        assert all(isinstance(value, str) for value in one["parameters"].values())
-        assert one["reclaimPolicy"] == "Delete"
-        assert one["mountOptions"] == ["tls", "iam"]
-    for template, release in zip(objects.templates, [one for one in objects.releases for _ in one.shards], strict=True):
+        assert all(isinstance(value, str) for value in storage_class["parameters"].values())
+        assert storage_class["reclaimPolicy"] == "Delete"
+        assert storage_class["mountOptions"] == ["tls", "iam"]
+    releases = [release for release in objects.releases for _ in release.shards]
+    for template, release in zip(objects.templates, releases, strict=True):
         for claim in template["spec"].get("volumeClaimTemplates", []):
             assert claim["metadata"]["name"] == "home"
             theirs = by_name[claim["spec"]["storageClassName"]]
@@ -53,9 +54,11 @@ def test_a_home_has_the_ids_of_its_class(plan: ClassPlan) -> None:
 
 @pytest.mark.parametrize("name", ["a", "standard", "x" * LONGEST_CLASS])
 def test_folders_are_valid_in_efs(name: str) -> None:
-    (one,) = created(sandbox(name)).storage_classes
+    (storage_class,) = created(sandbox(name)).storage_classes
     assert len(VOLUME) == LONGEST_VOLUME
-    path = Parameters.parse(one["parameters"]).directory({"metadata": {"name": "c", "namespace": "n"}}, VOLUME, nothing)
+    path = Parameters.parse(storage_class["parameters"]).directory(
+        {"metadata": {"name": "c", "namespace": "n"}}, VOLUME, nothing
+    )
     assert path == f"/classes/{name}/{VOLUME}"
     assert len(path) <= LONGEST_PATH
     assert path.count("/") <= 4
@@ -64,7 +67,7 @@ def test_folders_are_valid_in_efs(name: str) -> None:
 def test_folders_of_classes_are_not_nested() -> None:
     folders = [created(sandbox(name)).storage_classes[0]["parameters"]["basePath"] for name in ("a", "a-b", "seats")]
     assert len(set(folders)) == 3
-    assert not any(one != other and one.startswith(f"{other}/") for one in folders for other in folders)
+    assert not any(folder != other and folder.startswith(f"{other}/") for folder in folders for other in folders)
     # Declared workspaces have a folder of their own beside it.
     assert not any(folder.startswith("/seats") for folder in folders)
 

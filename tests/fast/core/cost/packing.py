@@ -59,8 +59,8 @@ class Nodes:
         self.touched[pod.node] = now
 
     def given_up(self, now: float) -> list[Pod] | None:
-        """What is on the first node that may go, which then is gone; None where none may."""
-        for node in sorted(self.pods, key=lambda one: len(self.pods[one])):
+        """Return the pods of the first node that may be removed, and remove it; None if no node may be."""
+        for node in sorted(self.pods, key=lambda node: len(self.pods[node])):
             there = self.pods[node]
             elsewhere = sum(self.holds - len(pods) for other, pods in self.pods.items() if other != node)
             free = not there or (self.moving and not any(pod.claimed for pod in there) and elsewhere >= len(there))
@@ -71,7 +71,7 @@ class Nodes:
 
 @dataclass(frozen=True)
 class Month:
-    """What came of it."""
+    """The result of a simulated month."""
 
     nodes: float  # on average
     launched: float  # a month

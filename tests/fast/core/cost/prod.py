@@ -52,10 +52,10 @@ def prod(changes: Mapping[str, Any] | None = None) -> Settings:
         yaml.safe_load((ROOT / "stacks" / "Pulumi.prod.yaml").read_text(encoding="utf-8"))["config"]
     )
     for section, values in (changes or {}).items():
-        named = [one for one in config[f"{A}sandboxClasses"] if one["name"] == section]
+        named = [class_ for class_ in config[f"{A}sandboxClasses"] if class_["name"] == section]
         if section == "images":
-            for one in config[f"{A}sandboxClasses"]:
-                one["image"] = f"{values}/{one['image'].rpartition('/')[2]}"
+            for class_ in config[f"{A}sandboxClasses"]:
+                class_["image"] = f"{values}/{class_['image'].rpartition('/')[2]}"
         elif named:
             named[0].update(values)
         else:

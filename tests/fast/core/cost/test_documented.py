@@ -101,6 +101,7 @@ def first_arithmetic() -> Settings:
     return read(
         {
             "aws:region": "us-east-1",
+            "agent-environment:cluster": {"publicAccessCidrs": ["203.0.113.0/24"]},
             "agent-environment:network": {"nat": "single", "zones": 2},
             "agent-environment:sandboxClasses": [
                 {
@@ -114,6 +115,7 @@ def first_arithmetic() -> Settings:
             "agent-environment:service": {
                 "image": f"registry.example.com/service@{DIGEST}",
                 "domain": "w.example.com",
+                "workspaceDomain": "w.example.net",
                 "issuer": "https://login.example.com",
                 "certificate": "arn:aws:acm:us-east-1:111122223333:certificate/0f7a3c52-6a0e-4d2e-9b0c-6f3c2a1d9e84",
                 "reach": "internet",
@@ -152,7 +154,7 @@ def test_the_difference_to_the_first_estimate_is_documented(ours: Model) -> None
     }
     assert {name: documented[name] for name in figures} == figures
     # Together they are all there is, beside the sandboxes themselves.
-    named = sum((Decimal(one) for one in figures.values()), start=Decimal(0)) + by_part["sandboxes: standard"]
+    named = sum((Decimal(figure) for figure in figures.values()), start=Decimal(0)) + by_part["sandboxes: standard"]
     assert abs(named - ours.of(1).total_month) < Decimal("0.06")
     assert "this model has $3.26" in COST
     assert cents(ours.of(1000).per_user_month) == Decimal("3.26")

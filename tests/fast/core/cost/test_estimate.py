@@ -77,7 +77,7 @@ def test_lines_add_up_exactly_and_when_rounded(environment: Settings, users: int
     assert sum(apportioned(line.monthly for line in found.lines)) == cents(found.total_month)
     assert all(line.monthly >= 0 and line.basis for line in found.lines)
     of_classes = sum((line.monthly for line in found.lines if line.fixed and line.sandbox_class), start=Decimal(0))
-    assert sum((one.fixed_month for one in found.by_class), start=Decimal(0)) == of_classes
+    assert sum((class_.fixed_month for class_ in found.by_class), start=Decimal(0)) == of_classes
 
 
 @given(environments(), some.integers(1, 100_000), some.integers(1, 100_000), HOURS)
@@ -93,8 +93,10 @@ def test_more_users_raise_the_total_and_not_the_cost_per_user(
 
 @given(environments(), HOURS, HOURS)
 @budget(max_examples=15)
-def test_more_hours_raise_the_variable_cost_only(environment: Settings, one: Decimal, other: Decimal) -> None:
-    less, more = (model(environment, hours).of(100) for hours in sorted((one, other)))
+def test_more_hours_raise_the_variable_cost_only(
+    environment: Settings, some_hours: Decimal, other_hours: Decimal
+) -> None:
+    less, more = (model(environment, hours).of(100) for hours in sorted((some_hours, other_hours)))
     assert less.variable_month <= more.variable_month
     assert less.fixed_month == more.fixed_month
 
@@ -114,21 +116,21 @@ def test_the_target_is_met_from_the_break_even_number_of_users(environment: Sett
 @given(environments())
 @budget(max_examples=15)
 def test_a_mix_costs_what_its_classes_cost(environment: Settings) -> None:
-    names = [one.name for one in environment.sandbox_classes]
+    names = [sandbox_class.name for sandbox_class in environment.sandbox_classes]
     for name in names:
         only = model(environment, mix={name: Decimal(1)})
-        (own,) = [one for one in only.by_class if one.name == name]
+        (own,) = [class_cost for class_cost in only.by_class if class_cost.name == name]
         assert only.of(1).variable_month == own.per_user_month
 
 
 def test_each_setting_has_the_cost_of_its_price() -> None:
     book = price_book("us-east-1")
-    one = estimate(settings({"network": {"nat": "single", "zones": 3}}), 10)
+    single = estimate(settings({"network": {"nat": "single", "zones": 3}}), 10)
     three = estimate(settings({"network": {"nat": "per-zone", "zones": 3}}), 10)
     gateway = (book.rate("nat.gateway") + book.rate("address.public")).all_month().value
-    assert three.fixed_month - one.fixed_month == 2 * gateway
+    assert three.fixed_month - single.fixed_month == 2 * gateway
     endpoints = estimate(settings({"network": {"endpoints": ["sts", "logs"], "zones": 3}}), 10)
-    assert endpoints.fixed_month - one.fixed_month == book.rate("endpoint.interface").all_month().value * 6
+    assert endpoints.fixed_month - single.fixed_month == book.rate("endpoint.interface").all_month().value * 6
 
 
 def test_the_usage_export_needs_no_kms_key() -> None:
@@ -140,9 +142,11 @@ def test_the_usage_export_needs_no_kms_key() -> None:
 
 def test_a_second_release_has_its_own_pool() -> None:
     image = f"registry.example.com/sandbox@sha256:{'ef' * 32}"
-    one = sandbox(pool={"size": 20}, resources={"cpu": "1", "memory": "1Gi"})
-    two = {**one, "releases": [{"image": image}]}
-    single, double = (estimate(settings({"sandboxClasses": [row]}), 1).by_class[0].fixed_month for row in (one, two))
+    plain = sandbox(pool={"size": 20}, resources={"cpu": "1", "memory": "1Gi"})
+    released = {**plain, "releases": [{"image": image}]}
+    single, double = (
+        estimate(settings({"sandboxClasses": [row]}), 1).by_class[0].fixed_month for row in (plain, released)
+    )
     assert double > single
 
 
@@ -150,7 +154,7 @@ def test_scheduled_pools_cost_by_their_hours() -> None:
     guarded = sandbox("guarded", tier="untrusted", pool={"size": 2})
     office = {**guarded, "pool": {"size": 0, "schedules": [{"start": "08:00", "end": "18:00", "size": 2}]}}
     always, some_hours = (
-        estimate(settings({"sandboxClasses": [one]}), 1).by_class[0].fixed_month for one in (guarded, office)
+        estimate(settings({"sandboxClasses": [class_]}), 1).by_class[0].fixed_month for class_ in (guarded, office)
     )
     assert abs(some_hours / always - Decimal(50) / 168) < Decimal("1e-6")
     pool = settings({"sandboxClasses": [office]}).sandbox_classes[0].pool
@@ -162,7 +166,27 @@ def test_scheduled_pools_cost_by_their_hours() -> None:
         0,
         0,
     ]
-    assert sum(one.share for one in stretches({"a": pool, "b": pool})) == 1
+    assert sum(stretch.share for stretch in stretches({"a": pool, "b": pool})) == 1
+
+
+def test_larger_sizes_take_a_share_of_the_hours() -> None:
+    small = sandbox(resources={"cpu": "250m", "memory": "512Mi"})
+    large = {"cpu": "4", "memory": "8Gi"}
+    parts = {
+        line.part: line.monthly
+        for line in estimate(settings({"sandboxClasses": [{**small, "sizes": {"large": large}}]}), 1).lines
+    }
+    only_small, only_large = (
+        next(
+            line.monthly
+            for line in estimate(settings({"sandboxClasses": [{**small, "resources": resources}]}), 1).lines
+            if line.part == "sandboxes: standard"
+        )
+        for resources in (small["resources"], large)
+    )
+    share = Assumptions().larger
+    assert abs(parts["sandboxes: standard"] - only_small * (1 - share)) <= Decimal("0.01")
+    assert abs(parts["sandboxes: standard, large"] - only_large * share) <= Decimal("0.01")
 
 
 def test_fargate_disk_beyond_the_free_size_is_charged() -> None:
@@ -210,10 +234,10 @@ def test_images_in_ecr_of_the_region_do_not_use_nat() -> None:
     costs = [
         next(
             line.monthly
-            for line in estimate(settings({"sandboxClasses": [one]}), 100).lines
+            for line in estimate(settings({"sandboxClasses": [class_]}), 100).lines
             if line.part == "through NAT"
         )
-        for one in (sandbox(image=near), sandbox(image=far), sandbox())
+        for class_ in (sandbox(image=near), sandbox(image=far), sandbox())
     ]
     assert costs[0] < costs[1] == costs[2]
 
@@ -247,8 +271,8 @@ def test_prices_of_other_regions_are_not_used() -> None:
 def test_observed_spot_prices_replace_the_assumption() -> None:
     book = price_book("us-east-1")
     cheap = {
-        name: replace(one, spot=one.on_demand.times(Decimal("0.1")), spot_date=one.date)
-        for name, one in book.instances.items()
+        name: replace(instance, spot=instance.on_demand.times(Decimal("0.1")), spot_date=instance.date)
+        for name, instance in book.instances.items()
     }
     settings_ = settings({"sandboxClasses": [sandbox(capacity="spot")]})
     seen = replace(book, instances=cheap)
@@ -297,6 +321,6 @@ def test_the_most_sensitive_assumptions_come_first() -> None:
         return estimate(settings_, 100, taken=Assumptions().but(changed)).per_user_month
 
     found = moves(now.per_user_month, now.assumptions, then)
-    assert [abs(one.change) for one in found] == sorted((abs(one.change) for one in found), reverse=True)
-    (home,) = [one for one in found if one.what.startswith("home ")]
+    assert [abs(move.change) for move in found] == sorted((abs(move.change) for move in found), reverse=True)
+    (home,) = [move for move in found if move.what.startswith("home ")]
     assert home.change == then({"home": "2.4"}) - now.per_user_month

@@ -18,10 +18,10 @@ from tests.fast.core.cost.prod import prod
 PEAKED = {"first": Pool(size=7, schedules=(Schedule(start="07:30", end="10:00", size=20),)), "second": Pool(size=4)}
 
 
-@pytest.mark.parametrize(("users", "kept", "enough"), [(0, 2.7, 1.2), (100, 4.0, 2.2)])
-def test_movable_slots_free_half_of_the_nodes(users: int, kept: float, enough: float) -> None:
+@pytest.mark.parametrize(("users", "nodes", "enough"), [(0, 2.7, 1.2), (100, 4.0, 2.2)])
+def test_movable_slots_free_half_of_the_nodes(users: int, nodes: float, enough: float) -> None:
     moving, staying = (month(PEAKED, 1, 12, users, moving=moving) for moving in (True, False))
-    assert abs(staying.nodes - kept) < 0.1
+    assert abs(staying.nodes - nodes) < 0.1
     assert abs(moving.nodes - enough) < 0.1
 
 
@@ -40,17 +40,17 @@ def test_the_estimate_of_prod_covers_the_simulated_nodes(
     (kind, *_), taken = kinds(EstimateContext(settings, price_book(settings.region), Assumptions())), Assumptions()
     room = pod_resources(kind.classes[0])
     # All of them take as much of a node, so that a node has places.
-    assert len({pod_resources(one) for one in kind.classes}) == 1
+    assert len({pod_resources(class_) for class_ in kind.classes}) == 1
     bought = kind.machine.for_one(room)
-    pools = {one.name: one.pool for one in kind.classes}
+    pools = {class_.name: class_.pool for class_ in kind.classes}
     holds, seats = kind.machine.holds(bought, room), len(settings.workspaces)
     months = [month(pools, seats, holds, users, arrivals=arrivals, seed=seed) for seed in seeds]
-    nodes = sum(one.nodes for one in months) / len(months)
+    nodes = sum(month.nodes for month in months) / len(months)
     lines = ("warm sandboxes", "declared seats", "sandboxes: standard")
     paid = sum(line.monthly for line in estimate(settings, users).lines if line.part.startswith(lines))
     estimated = float(paid / kind.machine.price(bought).all_month().value)
     assert abs(estimated / nodes - 1) < 0.1, (estimated, nodes)
     assert users != 100 or estimated / nodes > 0.98
     # Images are paid for as if nodes lived less long than they do.
-    launched = sum(one.launched for one in months) / len(months)
+    launched = sum(month.launched for month in months) / len(months)
     assert nodes * float(HOURS_A_MONTH) / launched > float(taken.node_life)

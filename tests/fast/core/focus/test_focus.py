@@ -28,7 +28,7 @@ def divided() -> tuple[Statement, list[FocusRow]]:
 
 @pytest.fixture
 def row(divided: tuple[Statement, list[FocusRow]]) -> FocusRow:
-    return dict(next(one for one in divided[1] if one["x_CostPart"] == "storage"))
+    return dict(next(row for row in divided[1] if row["x_CostPart"] == "storage"))
 
 
 def test_rows_are_valid_and_add_up_to_the_bill(divided: tuple[Statement, list[FocusRow]]) -> None:
@@ -42,9 +42,9 @@ def test_rows_are_valid_and_add_up_to_the_bill(divided: tuple[Statement, list[Fo
 
 def test_quantities_are_from_the_ledger(divided: tuple[Statement, list[FocusRow]]) -> None:
     known = record(month(8, 1), 1)
-    kept = sum(row.storage_gib_hours for row in known.rows)
+    recorded = sum(row.storage_gib_hours for row in known.rows)
     reported = sum(Decimal(str(row["ConsumedQuantity"])) for row in divided[1] if row["x_CostPart"] == "storage")
-    assert reported == pytest.approx(kept, abs=Decimal("0.001"))
+    assert reported == pytest.approx(recorded, abs=Decimal("0.001"))
 
 
 def test_a_difference_to_the_bill_is_reported(divided: tuple[Statement, list[FocusRow]]) -> None:
@@ -92,7 +92,7 @@ def test_an_empty_required_value_is_reported(name: str, row: FocusRow) -> None:
     ],
 )
 def test_each_rule_reports_its_violations(changes: dict[str, Any], reported: str, row: FocusRow) -> None:
-    assert any(reported in one for one in breaches([row | changes]))
+    assert any(reported in breach for breach in breaches([row | changes]))
 
 
 def test_custom_columns_come_last_and_all_rows_have_the_same(row: FocusRow) -> None:

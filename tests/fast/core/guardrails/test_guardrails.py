@@ -41,7 +41,7 @@ def test_policies_and_rules_have_unique_names() -> None:
         ids = [rule.id for rule in policy.rules]
         assert ids
         assert len(set(ids)) == len(ids), policy.name
-        assert all(re.fullmatch(r"[a-z]+(-[a-z]+)+", one) for one in ids)
+        assert all(re.fullmatch(r"[a-z]+(-[a-z]+)+", id_) for id_ in ids)
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)

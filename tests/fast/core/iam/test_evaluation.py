@@ -76,9 +76,9 @@ def test_every_operator_holds_when_it_should(operator: str, key: str, expected: 
 
 
 def test_every_test_has_to_hold() -> None:
-    one, two = {"aws:PrincipalTag/team": "blue"}, {"aws:SourceIp": "10.0.0.0/8"}
-    assert is_met({"StringEquals": one, "IpAddress": two}, REQUEST)
-    assert not is_met({"StringEquals": {**one, "s3:max-keys": "9"}, "IpAddress": two}, REQUEST)
+    tag, address = {"aws:PrincipalTag/team": "blue"}, {"aws:SourceIp": "10.0.0.0/8"}
+    assert is_met({"StringEquals": tag, "IpAddress": address}, REQUEST)
+    assert not is_met({"StringEquals": {**tag, "s3:max-keys": "9"}, "IpAddress": address}, REQUEST)
     assert is_met({}, REQUEST)
 
 

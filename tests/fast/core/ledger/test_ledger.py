@@ -32,7 +32,7 @@ HELD = Holding(
 
 
 def rows(found: list[Span]) -> list[tuple[str, datetime, datetime, bool]]:
-    return [(one.row.pod, one.row.began, one.row.ended, one.row.closed) for one in found]
+    return [(span.row.pod, span.row.began, span.row.ended, span.row.closed) for span in found]
 
 
 def row(began: datetime, ended: datetime, pod: str = "p1", *, claim: str = "c1", closed: bool = False) -> Row:
@@ -149,21 +149,21 @@ def test_a_pod_that_is_lost_with_its_node_ends_when_it_was_last_seen() -> None:
 
 def test_a_deleted_claim_ends_at_the_timestamp_of_its_volume() -> None:
     there = row(NOON + MINUTE, NOON + HOUR)
-    kept = replace(HELD, claim="volume:v1", since=NOON + 2 * HOUR, asleep_since=NOON + 2 * HOUR, pods=())
-    found = rows(spans([kept], [there], NOON + 4 * HOUR))
+    retained = replace(HELD, claim="volume:v1", since=NOON + 2 * HOUR, asleep_since=NOON + 2 * HOUR, pods=())
+    found = rows(spans([retained], [there], NOON + 4 * HOUR))
     assert ("p1", NOON + MINUTE, NOON + 2 * HOUR, True) in found
     assert (NO_POD, NOON + 2 * HOUR, NOON + 4 * HOUR, False) in found
 
 
 def test_no_row_ends_in_the_future() -> None:
-    """What is closed is never taken back: two months ahead would stay charged."""
+    """A closed row is never reopened: two months ahead would stay charged."""
     there, now = row(NOON + MINUTE, NOON + HOUR), NOON + 4 * HOUR
     ahead = NOON + timedelta(days=60)
-    kept = replace(HELD, claim="volume:v1", since=ahead, asleep_since=ahead, pods=())
-    assert rows(spans([kept], [there], now)) == [("p1", NOON + MINUTE, now, True)]
+    retained = replace(HELD, claim="volume:v1", since=ahead, asleep_since=ahead, pods=())
+    assert rows(spans([retained], [there], now)) == [("p1", NOON + MINUTE, now, True)]
     # One that was written by a clock ahead of this one keeps what it has, and no more.
     stored = replace(there, ended=now + MINUTE)
-    assert rows(spans([kept], [stored], now)) == [("p1", NOON + MINUTE, now + MINUTE, True)]
+    assert rows(spans([retained], [stored], now)) == [("p1", NOON + MINUTE, now + MINUTE, True)]
     # So it is with a claim that has an end to come.
     going = replace(HELD, pods=(), asleep_since=None, ended=ahead)
     asleep = row(NOON + MINUTE, NOON + HOUR, NO_POD)
@@ -174,9 +174,9 @@ def test_an_end_within_the_clock_skew_is_exact() -> None:
     """Cut off at this clock's time, what is left until the end would be in no row."""
     there, now = row(NOON + MINUTE, NOON + HOUR), NOON + 2 * HOUR
     deleted = now + SKEW
-    kept = replace(HELD, claim="volume:v1", since=deleted, asleep_since=deleted, pods=())
-    assert rows(spans([kept], [there], now)) == [("p1", NOON + MINUTE, deleted, True)]
-    found = rows(spans([kept], [], deleted + HOUR))
+    retained = replace(HELD, claim="volume:v1", since=deleted, asleep_since=deleted, pods=())
+    assert rows(spans([retained], [there], now)) == [("p1", NOON + MINUTE, deleted, True)]
+    found = rows(spans([retained], [], deleted + HOUR))
     assert found == [(NO_POD, deleted, deleted + HOUR, False)]
 
 
@@ -222,7 +222,7 @@ def test_the_recorded_time_does_not_depend_on_the_passes(lives: list[tuple[int, 
         history.append((at, at + timedelta(seconds=run)))
         awake += timedelta(seconds=run)
         at += timedelta(seconds=run + sleep)
-    kept: dict[str, Row] = {}
+    stored: dict[str, Row] = {}
 
     def look(now: datetime) -> None:
         begun = [(n, span) for n, span in enumerate(history) if span[0] < now]
@@ -232,10 +232,10 @@ def test_the_recorded_time_does_not_depend_on_the_passes(lives: list[tuple[int, 
         alive = now < ended
         pods = (replace(POD, uid=f"p{number}", began=began),) if alive else ()
         held = replace(HELD, since=NOON, pods=pods, asleep_since=None if alive else ended)
-        for span in spans([held], [one for one in kept.values() if not one.closed], now):
-            there = kept.get(span.row.sort_key)
+        for span in spans([held], [row for row in stored.values() if not row.closed], now):
+            there = stored.get(span.row.sort_key)
             if there is None or not there.closed:
-                kept[span.row.sort_key] = span.row
+                stored[span.row.sort_key] = span.row
 
     # Somebody looks once in each state, and whenever else. The ends of sleep are facts that nobody has to see.
     second = timedelta(seconds=1)
@@ -243,7 +243,7 @@ def test_the_recorded_time_does_not_depend_on_the_passes(lives: list[tuple[int, 
     for when in sorted({*ends, *(NOON + timedelta(seconds=look_) for look_ in looks), at}):
         if when <= at:
             look(when)
-    found = sum((one.ended - one.began for one in kept.values() if one.pod != NO_POD), timedelta())
+    found = sum((row.ended - row.began for row in stored.values() if row.pod != NO_POD), timedelta())
     assert found == awake
-    slept = sum((one.ended - one.began for one in kept.values() if one.pod == NO_POD), timedelta())
+    slept = sum((row.ended - row.began for row in stored.values() if row.pod == NO_POD), timedelta())
     assert slept == at - NOON - awake

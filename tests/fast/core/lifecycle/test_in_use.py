@@ -27,7 +27,7 @@ MOMENTS = some.none() | some.integers(-400, 400).map(lambda days: NOW + timedelt
         archive_ended=MOMENTS,
         held=some.booleans(),
         claimed=some.booleans(),
-        wanted=some.booleans(),
+        workspace_exists=some.booleans(),
         returning=MOMENTS,
     )
 )

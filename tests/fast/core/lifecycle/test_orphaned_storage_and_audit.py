@@ -27,8 +27,8 @@ LOST = Volume("pv-0", "fsap-0", "Released", "Retain", LONG, "u-1", "w-1")
 WAITING = VolumeClaim("sandbox-box", "home-w-2", LONG, False, "pv-2", own=True, uid="1")
 
 
-def kinds(shelf: Inventory) -> list[tuple[str, str, str]]:
-    return [(one.kind, one.name, one.heal) for one in orphans(shelf, NOW)]
+def kinds(inventory: Inventory) -> list[tuple[str, str, str]]:
+    return [(orphan.kind, orphan.name, orphan.heal) for orphan in orphans(inventory, NOW)]
 
 
 def test_a_consistent_inventory_has_no_orphans() -> None:
@@ -56,19 +56,21 @@ def test_volumes_without_an_owner_are_reported() -> None:
 
 def test_a_claim_without_an_owner_is_reported() -> None:
     assert kinds(Inventory([replace(CLAIM, owner="")])) == [("claim-without-owner", "sandbox-box/w-1", "nothing")]
-    assert kinds(Inventory([replace(CLAIM, owner="", made=NOW)])) == []
+    assert kinds(Inventory([replace(CLAIM, owner="", created=NOW)])) == []
 
 
 def test_a_volume_claim_of_an_unfinished_restore_is_deleted_if_its_volume_is_retained() -> None:
-    kept = replace(LOST, name="pv-2", phase="Bound", workspace="w-2")
-    found_ = ("volume-claim-without-sandbox", "sandbox-box/home-w-2")
-    assert kinds(Inventory(volume_claims=[WAITING], volumes=[kept])) == [(*found_, "remove-volume-claim")]
-    assert kinds(Inventory(volume_claims=[WAITING], volumes=[replace(kept, policy="Delete")])) == [(*found_, "nothing")]
-    assert kinds(Inventory(volume_claims=[replace(WAITING, own=False)], volumes=[kept])) == [(*found_, "nothing")]
-    assert kinds(Inventory(volume_claims=[replace(WAITING, made=NOW)], volumes=[kept])) == []
-    assert kinds(Inventory(volume_claims=[replace(WAITING, owned=True)], volumes=[kept])) == []
+    retained = replace(LOST, name="pv-2", phase="Bound", workspace="w-2")
+    finding = ("volume-claim-without-sandbox", "sandbox-box/home-w-2")
+    assert kinds(Inventory(volume_claims=[WAITING], volumes=[retained])) == [(*finding, "remove-volume-claim")]
+    assert kinds(Inventory(volume_claims=[WAITING], volumes=[replace(retained, policy="Delete")])) == [
+        (*finding, "nothing")
+    ]
+    assert kinds(Inventory(volume_claims=[replace(WAITING, own=False)], volumes=[retained])) == [(*finding, "nothing")]
+    assert kinds(Inventory(volume_claims=[replace(WAITING, created=NOW)], volumes=[retained])) == []
+    assert kinds(Inventory(volume_claims=[replace(WAITING, owned=True)], volumes=[retained])) == []
     claim = replace(CLAIM, name="w-2", workspace="w-2", volume="")
-    assert kinds(Inventory([claim], [WAITING], [kept])) == []
+    assert kinds(Inventory([claim], [WAITING], [retained])) == []
 
 
 @pytest.mark.parametrize(
@@ -116,7 +118,7 @@ def test_the_shared_volume_claim_of_a_deleted_swarm_is_deleted() -> None:
     shared = VolumeClaim("sandbox-box", "shared-t-1", LONG, False, "pv-9", uid="1", task="t-1")
     lone = [("volume-claim-without-swarm", "sandbox-box/shared-t-1", "remove-volume-claim")]
     assert kinds(Inventory(volume_claims=[shared])) == lone
-    assert kinds(Inventory(volume_claims=[replace(shared, made=NOW)])) == []
+    assert kinds(Inventory(volume_claims=[replace(shared, created=NOW)])) == []
     assert kinds(Inventory(volume_claims=[replace(shared, owned=True)])) == []
     assert kinds(Inventory(volume_claims=[shared], swarms={("sandbox-box", "t-1")})) == []
     assert kinds(Inventory(volume_claims=[shared], swarms={("sandbox-other", "t-1"), ("sandbox-box", "t-2")})) == lone
@@ -151,11 +153,13 @@ POINT = audits.Point("fsap-1", "fs-1", "/classes/box/pv-1", 7, 7)
     ids=str,
 )
 def test_each_wrong_access_point_is_found(volume: dict[str, Any], point: dict[str, Any], wrong: str | None) -> None:
-    one, other = replace(VOLUME, **volume), replace(POINT, **point)
-    assert [finding.wrong for finding in audits.audit([one], {other.id: other})] == ([wrong] if wrong else [])
+    changed_volume, changed_point = replace(VOLUME, **volume), replace(POINT, **point)
+    assert [finding.wrong for finding in audits.audit([changed_volume], {changed_point.id: changed_point})] == (
+        [wrong] if wrong else []
+    )
 
 
 def test_both_volumes_of_a_shared_access_point_are_reported() -> None:
     twice = [VOLUME, replace(VOLUME, name="pv-2", expected=replace(EXPECTED, path="/classes/box/*"))]
-    findings = [(one.wrong, one.volume) for one in audits.audit(twice, {"fsap-1": POINT})]
+    findings = [(finding.wrong, finding.volume) for finding in audits.audit(twice, {"fsap-1": POINT})]
     assert findings == [("shared-point", "pv-1"), ("shared-point", "pv-2")]

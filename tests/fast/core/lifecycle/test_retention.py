@@ -46,7 +46,7 @@ def test_requested_destruction_happens_once_the_volume_is_released() -> None:
 
 @pytest.mark.parametrize(
     "fields",
-    [{"owner": ""}, {"workspace": ""}, {"held": True}, {"wanted": True}, {"phase": "Bound", "claimed": True}],
+    [{"owner": ""}, {"workspace": ""}, {"held": True}, {"workspace_exists": True}, {"phase": "Bound", "claimed": True}],
     ids=str,
 )
 def test_a_request_does_not_destroy_a_volume_in_use_or_on_hold(fields: dict[str, Any]) -> None:
@@ -59,7 +59,7 @@ def test_a_request_does_not_destroy_a_volume_in_use_or_on_hold(fields: dict[str,
         {"owner": ""},
         {"workspace": ""},
         {"held": True},
-        {"wanted": True},
+        {"workspace_exists": True},
         {"claimed": True},
         {"phase": "Bound"},
         {"phase": "Pending"},
@@ -121,7 +121,7 @@ def test_the_record_of_an_earlier_deletion_is_replaced() -> None:
 
 
 def test_an_interrupted_deletion_is_undone_after_a_while() -> None:
-    in_use = replace(DUE, phase="Bound", claimed=True, wanted=True)
+    in_use = replace(DUE, phase="Bound", claimed=True, workspace_exists=True)
     assert of(in_use) == "undate"
     assert of(replace(in_use, deleted_at=NOW - UNFINISHED + MINUTE)) == "leave"
     assert of(replace(in_use, deleted_at=None, destroy_after=None)) == "leave"
@@ -141,24 +141,26 @@ def test_a_volume_of_an_unfinished_restore_is_released_when_due() -> None:
 
 def test_the_end_of_a_chat_shortens_the_retention() -> None:
     # It was let go of when its class kept them for longer.
-    kept = replace(DUE, mode="session", deleted_at=NOW - DAY, destroy_after=NOW + 29 * DAY)
-    assert of(kept) == "leave"
-    sooner = retention_decision(replace(kept, archive_ended=NOW - 3 * DAY), LIMITS, NOW)
+    home = replace(DUE, mode="session", deleted_at=NOW - DAY, destroy_after=NOW + 29 * DAY)
+    assert of(home) == "leave"
+    sooner = retention_decision(replace(home, archive_ended=NOW - 3 * DAY), LIMITS, NOW)
     assert (sooner.do, sooner.destroy_after) == ("date", NOW + 7 * DAY)
     # And no sooner than it was deleted, by whatever clock.
-    ahead = replace(kept, archive_ended=NOW - 3 * DAY, deleted_at=NOW + 12 * HOUR)
+    ahead = replace(home, archive_ended=NOW - 3 * DAY, deleted_at=NOW + 12 * HOUR)
     assert retention_decision(ahead, replace(LIMITS, session_retention=HOUR), NOW).destroy_after == NOW + 13 * HOUR
     assert (
-        retention_decision(replace(kept, archive_ended=NOW + HOUR), LIMITS, NOW).destroy_after == NOW + 7 * DAY + HOUR
+        retention_decision(replace(home, archive_ended=NOW + HOUR), LIMITS, NOW).destroy_after == NOW + 7 * DAY + HOUR
     )
     # A clock that nobody can go by.
-    assert of(replace(kept, archive_ended=NOW + 2 * DAY)) == "leave"
+    assert of(replace(home, archive_ended=NOW + 2 * DAY)) == "leave"
 
 
 @given(st.timedeltas(-60 * DAY, 60 * DAY), st.timedeltas(timedelta(0), 40 * DAY), st.timedeltas(-DAY, 40 * DAY))
-def test_the_retention_after_a_chat_starts_when_it_is_seen(ended: timedelta, kept: timedelta, until: timedelta) -> None:
-    """What is told of chats is told by another process: its moment may be off, and that it was told is not."""
-    limits = replace(LIMITS, session_retention=kept)
+def test_the_retention_after_a_chat_starts_when_it_is_seen(
+    ended: timedelta, retention: timedelta, until: timedelta
+) -> None:
+    """The end of a chat is reported by another process: its time may be wrong, the report itself is not."""
+    limits = replace(LIMITS, session_retention=retention)
     session = replace(
         DUE,
         mode="session",
@@ -170,7 +172,7 @@ def test_the_retention_after_a_chat_starts_when_it_is_seen(ended: timedelta, kep
     dated = retention_decision(session, limits, NOW)
     if dated.do == "date":
         assert dated.destroy_after is not None
-        assert NOW + kept <= dated.destroy_after < NOW + until
+        assert NOW + retention <= dated.destroy_after < NOW + until
 
 
 def test_a_session_without_retention_ends_with_its_chat() -> None:
@@ -189,7 +191,7 @@ def test_a_session_without_retention_ends_with_its_chat() -> None:
     st.timedeltas(timedelta(0), 40 * DAY),
 )
 def test_dates_are_set_once(
-    phase: str, deleted: timedelta | None, due: timedelta | None, ended: timedelta | None, kept: timedelta
+    phase: str, deleted: timedelta | None, due: timedelta | None, ended: timedelta | None, retention: timedelta
 ) -> None:
     """A pass that writes the same dates again and again would never come to the others."""
     session = replace(
@@ -200,7 +202,7 @@ def test_dates_are_set_once(
         destroy_after=None if due is None else NOW + due,
         archive_ended=None if ended is None else NOW + ended,
     )
-    limits = replace(LIMITS, session_retention=kept)
+    limits = replace(LIMITS, session_retention=retention)
     for _ in range(2):
         decided = retention_decision(session, limits, NOW)
         if decided.do != "date":
@@ -217,10 +219,12 @@ def test_dates_are_set_once(
     st.timedeltas(-SKEW + timedelta(seconds=1), SKEW - timedelta(seconds=1)),
 )
 def test_clock_skew_never_destroys_early(
-    phase: str, wants: tuple[bool, bool], ago: timedelta, kept: timedelta, skew: timedelta
+    phase: str, wants: tuple[bool, bool], ago: timedelta, retention: timedelta, skew: timedelta
 ) -> None:
     exists, held = wants
-    home = replace(DUE, phase=phase, wanted=exists, held=held, deleted_at=NOW - ago, destroy_after=NOW - ago + kept)
+    home = replace(
+        DUE, phase=phase, workspace_exists=exists, held=held, deleted_at=NOW - ago, destroy_after=NOW - ago + retention
+    )
     if retention_decision(home, LIMITS, NOW + skew).do == "destroy":
         assert (phase, exists, held) == ("Released", False, False)
         assert home.destroy_after is not None
@@ -232,12 +236,14 @@ def test_clock_skew_never_destroys_early(
     st.timedeltas(timedelta(0), 40 * DAY),
     st.timedeltas(timedelta(0), 60 * DAY),
 )
-def test_the_retention_counts_from_the_release_in_kubernetes(off: timedelta, kept: timedelta, ago: timedelta) -> None:
+def test_the_retention_counts_from_the_release_in_kubernetes(
+    off: timedelta, retention: timedelta, ago: timedelta
+) -> None:
     """However far off the clock was by which it was deleted."""
     deleted, released = NOW - ago + off, NOW - ago
-    home = replace(DUE, deleted_at=deleted, destroy_after=deleted + kept, released_since=released)
+    home = replace(DUE, deleted_at=deleted, destroy_after=deleted + retention, released_since=released)
     if retention_decision(home, LIMITS, NOW).do == "destroy":
-        assert released + kept <= NOW
+        assert released + retention <= NOW
 
 
 def test_repeated_decisions_end_in_destruction() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from agentenv.core.lifecycle.clock_skew import SKEW
 from agentenv.core.lifecycle.deadline import end_decision
 from agentenv.core.lifecycle.limits import Limits
 from agentenv.core.lifecycle.wake import TOO_LATE, UNFINISHED, WakeDecision, wake_decision
+from agentenv.core.workspaces.workspace import Timeout
 from tests.fast.core.lifecycle.samples import DAY, HOUR, LIMITS, MINUTE, NOW, lease, workspace
 
 
@@ -82,3 +84,15 @@ def test_a_session_is_deleted_with_its_chat() -> None:
     assert (gone.do, gone.keep_for) == ("delete", 7 * DAY)
     assert end_decision(session, LIMITS, NOW).do == "nothing"
     assert end_decision(workspace(archive="chat-1", archive_ended=NOW - HOUR), LIMITS, NOW).do == "nothing"
+
+
+@pytest.mark.parametrize(("then", "do"), [("delete", "delete"), ("suspend", "suspend")])
+def test_a_timeout_ends_to_the_second_and_destroys_or_suspends(then: Any, do: str) -> None:
+    limited = workspace(mode="session", deadline=NOW, timeout=Timeout(60, then))
+    ended = end_decision(limited, LIMITS, NOW)
+    assert (ended.do, ended.keep_for) == (do, timedelta(0) if do == "delete" else None)
+    assert end_decision(replace(limited, deadline=NOW + timedelta(seconds=1)), LIMITS, NOW).do == "nothing"
+    # A suspended sandbox waits for its client, however long.
+    for state, because in (("suspended", "asked"), ("suspended", "deadline"), ("running", "asked"), ("deleting", None)):
+        paused = replace(limited, state=state, suspended_because=because, deadline=NOW - DAY)
+        assert end_decision(paused, LIMITS, NOW).do == "nothing"

@@ -104,9 +104,9 @@ def test_each_exporter_is_scraped_for_the_used_metrics() -> None:
     jobs = {job["job_name"]: job for job in scrape_configs()}
     assert set(jobs) == {exporter.job for exporter in EXPORTERS}
     for exporter in EXPORTERS:
-        (kept, *_) = jobs[exporter.job]["metric_relabel_configs"]
-        assert (kept["action"], kept["source_labels"]) == ("keep", ["__name__"])
-        assert set(kept["regex"].split("|")) == set(exporter.series())
+        (rule, *_) = jobs[exporter.job]["metric_relabel_configs"]
+        assert (rule["action"], rule["source_labels"]) == ("keep", ["__name__"])
+        assert set(rule["regex"].split("|")) == set(exporter.series())
 
 
 def test_the_scrape_interval_fits_the_rates() -> None:

@@ -35,12 +35,12 @@ def parts(text: str) -> dict[str, str]:
 
 
 def wall(word: str) -> Wall:
-    return next(one for one in WALLS if one.word == word)
+    return next(wall_ for wall_ in WALLS if wall_.word == word)
 
 
 @dataclass(frozen=True)
 class Ran:
-    """How the script ended, and what it called."""
+    """The exit code of the script, and its calls."""
 
     code: int
     calls: tuple[str, ...]
@@ -51,13 +51,13 @@ def run(folder: Path, word: str, curl: str, machine: str = "x86_64") -> Ran:
     recorded = folder / "told"
     recorded.touch()
     programs = dict.fromkeys(COMMANDS, f'echo "$(basename "$0") $*" >> {recorded}')
-    programs |= {"curl": curl, "uname": f"echo {machine}", "mktemp": f"echo {folder}"}
+    programs |= {"curl": curl, "uname": f"echo {machine}", "mktemp": f"/bin/mkdir {folder}/work && echo {folder}/work"}
     for name, body in programs.items():
         program = folder / "bin" / name
         program.parent.mkdir(exist_ok=True)
         program.write_text(f"#!/bin/bash\n{body}\n")
         program.chmod(0o755)
-    script = parts(user_data(wall(word), FETCHED) or "")["text/x-shellscript"]
+    script = parts(user_data(wall(word), FETCHED))["text/x-shellscript"]
     # The one file that it writes without a program's help
     script = script.replace("/etc/containerd/", f"{folder}/").replace("/usr/local/bin", f"{folder}/local")
     path = f"{folder / 'bin'}:{os.environ['PATH']}"
@@ -136,7 +136,7 @@ def test_a_node_with_a_verified_gvisor_joins_and_configures_it(tmp_path: Path, m
 
 @pytest.mark.parametrize(("word", "handler"), [("gvisor", "runsc"), ("kata", "kata")])
 def test_a_node_configures_the_runtime_handler_in_containerd(word: str, handler: str) -> None:
-    text = user_data(wall(word), releases().runtimes) or ""
+    text = user_data(wall(word), releases().runtimes)
     recorded = parts(text)
     config = yaml.safe_load(recorded["application/node.eks.aws"])
     assert (config["kind"], config["apiVersion"]) == ("NodeConfig", "node.eks.aws/v1alpha1")
@@ -160,4 +160,18 @@ def test_a_runtime_without_a_digest_is_refused(sha256: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("word", ["runc", "nitro"])
 def test_a_runtime_in_the_image_needs_no_script(word: str) -> None:
-    assert user_data(wall(word), releases().runtimes) is None
+    assert set(parts(user_data(wall(word), releases().runtimes))) == {"application/node.eks.aws"}
+
+
+@pytest.mark.parametrize("word", [None, "runc", "gvisor", "kata", "nitro"])
+def test_every_node_limits_the_processes_of_a_pod(word: str | None) -> None:
+    text = user_data(wall(word) if word else None, releases().runtimes)
+    spec = yaml.safe_load(parts(text)["application/node.eks.aws"])["spec"]
+    assert spec["kubelet"]["config"]["podPidsLimit"] == 4096
+
+
+def test_the_archives_of_a_runtime_stay_neither_in_memory_nor_on_the_disk(tmp_path: Path) -> None:
+    run(tmp_path, "kata", writing("archive"))
+    assert not (tmp_path / "work").exists()
+    script = parts(user_data(wall("kata"), FETCHED))["text/x-shellscript"]
+    assert 'work="$(mktemp -d -p /var/tmp)"' in script

@@ -15,10 +15,10 @@ from hypothesis import strategies as some
 
 from agentenv.config.constraints.classes import runtime_class as refused_name
 from agentenv.config.sections.capacity import Capacity
-from agentenv.core.nodes.from_settings import demands
 from agentenv.core.nodes.node_pools import (
     Demand,
     NodePool,
+    demands,
     duration,
     has_local_disk,
     node_classes,
@@ -43,11 +43,11 @@ def capacity_with(**changes: Any) -> Capacity:
     return settings({"capacity": changes}).capacity
 
 
-def one(name: str, *demands: Demand) -> NodePool:
+def pool_named(name: str, *demands: Demand) -> NodePool:
     return next(pool for pool in node_pools(LAYOUT, demands) if pool.name == name)
 
 
-def class_spec(pool: NodePool, layout: Capacity = LAYOUT, user: str | None = None) -> dict[str, Any]:
+def class_spec(pool: NodePool, layout: Capacity = LAYOUT, user: str = "") -> dict[str, Any]:
     return pool.node_class.spec(
         layout,
         cluster="agents",
@@ -96,7 +96,7 @@ def test_system_nodes_have_the_capacity_type_of_the_settings(capacity: str, name
 
 
 def takes(pool: NodePool, placed: dict[str, Any]) -> bool:
-    """Whether a pod so placed may run on the pool's nodes, by selector and taints."""
+    """Return whether a pod so placed may run on the pool's nodes, by selector and taints."""
     marks = {**pool.labels(), "karpenter.sh/capacity-type": pool.capacity, "kubernetes.io/arch": pool.architecture}
     tolerated = [(row["key"], row["value"], row["effect"]) for row in placed["tolerations"]]
     return all(marks.get(key) == value for key, value in placed["nodeSelector"].items()) and all(
@@ -176,7 +176,7 @@ def test_nodes_have_a_maximum_lifetime_and_are_consolidated(
 @given(some.lists(DEMANDS, max_size=6))
 def test_nodes_block_instance_metadata_and_encrypt_disks(demands: list[Demand]) -> None:
     for node_class in node_classes(node_pools(LAYOUT, demands)):
-        spec = node_class.spec(LAYOUT, cluster="agents", identity={"role": "nodes"}, key="k", user_data=None, tags={})
+        spec = node_class.spec(LAYOUT, cluster="agents", identity={"role": "nodes"}, key="k", user_data="", tags={})
         assert spec["metadataOptions"]["httpTokens"] == "required"
         assert spec["metadataOptions"]["httpPutResponseHopLimit"] == 1
         (disk,) = spec["blockDeviceMappings"]
@@ -189,21 +189,22 @@ def test_nodes_block_instance_metadata_and_encrypt_disks(demands: list[Demand]) 
 
 
 def test_amis_are_pinned() -> None:
-    assert class_spec(one("system-arm64"))["amiSelectorTerms"] == [{"alias": releases().node_image}]
-    nitro = class_spec(one("untrusted-nitro-on-demand-arm64", Demand("untrusted", "nitro", "on-demand")))
+    assert class_spec(pool_named("system-arm64"))["amiSelectorTerms"] == [{"alias": releases().node_image}]
+    pool = pool_named("untrusted-nitro-on-demand-arm64", Demand("untrusted", "nitro", "on-demand"))
+    nitro = class_spec(pool, LAYOUT.model_copy(update={"nitro_images": ("ami-0a1b2c3d",)}))
     assert nitro["amiFamily"] == "AL2023"
-    assert nitro["amiSelectorTerms"] == [{"owner": "self", "tags": {"sandbox.users.io/wall": "nitro"}}]
+    assert nitro["amiSelectorTerms"] == [{"id": "ami-0a1b2c3d"}]
 
 
 def test_nested_virtualization_is_enabled_for_kata_only() -> None:
-    kata = one("untrusted-kata-on-demand-amd64", Demand("untrusted", "kata", "on-demand"))
+    kata = pool_named("untrusted-kata-on-demand-amd64", Demand("untrusted", "kata", "on-demand"))
     assert class_spec(kata)["cpuOptions"] == {"nestedVirtualization": "enabled"}
     assert operator(kata.spec(LAYOUT), "karpenter.k8s.aws/instance-family")["values"] == ["c8i", "m8i", "r8i"]
-    assert "cpuOptions" not in class_spec(one("standard-spot-arm64", Demand("standard", "kata", "spot")))
+    assert "cpuOptions" not in class_spec(pool_named("standard-spot-arm64", Demand("standard", "kata", "spot")))
 
 
 def bought(pool: NodePool, layout: Capacity, instance: dict[str, str]) -> bool:
-    """Whether Karpenter may buy such an instance for the pool, as far as families and hypervisors decide."""
+    """Return whether Karpenter may buy such an instance for the pool, as far as families and hypervisors decide."""
     rows = {row["key"].rsplit("/", 1)[-1]: row for row in pool.spec(layout)["template"]["spec"]["requirements"]}
     for word, value in instance.items():
         row = rows.get(word)
@@ -263,7 +264,7 @@ def test_a_gpu_class_has_its_own_pool() -> None:
     # What the device plugin looks for, and the only maker whose processors it knows.
     assert spec["template"]["metadata"]["labels"]["sandbox.users.io/gpu"] == "true"
     assert operator(spec, "karpenter.k8s.aws/instance-gpu-manufacturer")["values"] == ["nvidia"]
-    plain = one("standard-spot-arm64", Demand("standard", "kata", "spot"))
+    plain = pool_named("standard-spot-arm64", Demand("standard", "kata", "spot"))
     assert "sandbox.users.io/gpu" not in plain.labels()
 
 
@@ -284,6 +285,7 @@ def test_runtime_classes_of_tiers_agree_with_the_constraints() -> None:
         environment = settings(
             {
                 "cluster": {"version": "1.36"},
+                "capacity": {"nitroImages": ["ami-0a1b2c3d"]},
                 "sandboxClasses": [
                     sandbox("one", tier=tier, claimableBy={"roles": ["admin"]})
                     | ({"kernel": kernel} if kernel == "nitro" else {})

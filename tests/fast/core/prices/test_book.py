@@ -33,7 +33,9 @@ def test_each_file_has_every_price_with_unit_source_and_date(region: str) -> Non
         assert price.rate.per == PRICES[name][0]
         assert book.sources[price.source].startswith("https://")
         assert date(2025, 1, 1) <= price.date
-    assert all(one.on_demand.dollars > 0 and one.spot != one.on_demand for one in book.instances.values())
+    assert all(
+        instance.on_demand.dollars > 0 and instance.spot != instance.on_demand for instance in book.instances.values()
+    )
 
 
 @pytest.mark.parametrize("region", regions())
@@ -47,7 +49,7 @@ def test_instance_prices_grow_with_size() -> None:
     for region in regions():
         book = price_book(region)
         for family in book.families():
-            by_size = {one.name.partition(".")[2]: one for one in book.of_families([family])}
+            by_size = {instance.name.partition(".")[2]: instance for instance in book.of_families([family])}
             for small, large in (("large", "xlarge"), ("xlarge", "2xlarge")):
                 if small in by_size and large in by_size and family[0] in "cmrt":
                     pair = (by_size[small].on_demand.dollars * 2, by_size[large].on_demand.dollars)
@@ -98,8 +100,8 @@ def test_verified_prices_are_unchanged() -> None:
     book = price_book("us-east-1")
     checked = {"eks.cluster": "0.10", "nat.gateway": "0.045", "fargate.vcpu": "0.04048", "fargate.memory": "0.004445"}
     assert {name: book.rate(name) for name in checked} == {
-        name: Rate(Decimal(one), "h" if "." in one and name[0] != "f" else book.rate(name).per)
-        for name, one in checked.items()
+        name: Rate(Decimal(price), "h" if "." in price and name[0] != "f" else book.rate(name).per)
+        for name, price in checked.items()
     }
     hours = {
         "m7g.large": "0.0816",
@@ -109,5 +111,5 @@ def test_verified_prices_are_unchanged() -> None:
         "t4g.large": "0.0672",
     }
     assert {name: book.instances[name].on_demand.dollars for name in hours} == {
-        name: Decimal(one) for name, one in hours.items()
+        name: Decimal(hour) for name, hour in hours.items()
     }

@@ -53,8 +53,8 @@ def test_a_month_has_seven_hundred_and_thirty_hours() -> None:
 def test_parts_in_cents_sum_to_their_sum_in_cents(parts: list[Decimal]) -> None:
     shown = apportioned(parts)
     assert sum(shown, start=Decimal(0)) == cents(sum(parts, start=Decimal(0)))
-    assert all(abs(one - part) < Decimal("0.01") for one, part in zip(shown, parts, strict=True))
-    assert all(one == one.quantize(Decimal("0.01")) for one in shown)
+    assert all(abs(amount - part) < Decimal("0.01") for amount, part in zip(shown, parts, strict=True))
+    assert all(amount == amount.quantize(Decimal("0.01")) for amount in shown)
 
 
 @given(some.lists(MONEY, max_size=20), some.randoms(use_true_random=False))

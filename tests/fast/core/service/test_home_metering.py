@@ -32,7 +32,7 @@ def settings_with(**changes: Any) -> Settings:
 
 
 def test_all_classes_with_homes_are_measured_on_all_file_systems() -> None:
-    found = {(one.shard, one.path.split("-")[0]): one.uid for one in home_folders(settings_with())}
+    found = {(folder.shard, folder.path.split("-")[0]): folder.uid for folder in home_folders(settings_with())}
     ids = {name: class_id(name) for name in ("standard", "swarming")}
     assert found == {
         **{(shard, f"/classes/{name}"): uid for name, uid in ids.items() for shard in (0, 1)},
@@ -55,8 +55,8 @@ def test_there_are_no_jobs_without_the_service(changes: dict[str, Any]) -> None:
 
 def test_the_entries_per_day_are_shared_by_all_jobs() -> None:
     jobs = scan_jobs(settings_with(cost={"storageMetering": {"entriesPerDay": 9001, "hour": 23}}))
-    assert [one.entries for one in jobs] == [4500, 4500]
-    assert all(one.cron.endswith(" 23 * * *") for one in jobs)
+    assert [job.entries for job in jobs] == [4500, 4500]
+    assert all(job.cron.endswith(" 23 * * *") for job in jobs)
 
 
 def test_start_minutes_are_stable_and_spread() -> None:
@@ -68,11 +68,11 @@ def test_start_minutes_are_stable_and_spread() -> None:
 def test_the_mounts_per_pod_are_limited() -> None:
     seats = [{**SEAT, "name": f"desk-{number}"} for number in range(2 * MOST_MOUNTS)]
     jobs = scan_jobs(settings_with(workspaces=seats))
-    assert [len(one.folders) for one in jobs] == [MOST_MOUNTS, MOST_MOUNTS, 2, 2]
-    assert {one.volume for each in jobs for one in each.folders} == {
-        one.volume for one in home_folders(settings_with(workspaces=seats))
+    assert [len(job.folders) for job in jobs] == [MOST_MOUNTS, MOST_MOUNTS, 2, 2]
+    assert {folder.volume for each in jobs for folder in each.folders} == {
+        folder.volume for folder in home_folders(settings_with(workspaces=seats))
     }
-    assert len({one.name for one in jobs}) == 4
+    assert len({job.name for job in jobs}) == 4
 
 
 def test_folders_are_mounted_read_only_at_the_paths_of_the_command() -> None:
@@ -80,20 +80,20 @@ def test_folders_are_mounted_read_only_at_the_paths_of_the_command() -> None:
     first = scan_jobs(settings_)[0]
     spec = job(first, settings_, "fs-0123456789abcdef0", "eu-west-1")["spec"]["jobTemplate"]["spec"]["template"]["spec"]
     [container] = spec["containers"]
-    mounts = {one["name"]: one for one in container["volumeMounts"] if one["name"] != "scratch"}
-    for one in first.folders:
-        document = volume(one, "fs-0123456789abcdef0::fsap-0123456789abcdef0")
+    mounts = {mount["name"]: mount for mount in container["volumeMounts"] if mount["name"] != "scratch"}
+    for folder in first.folders:
+        document = volume(folder, "fs-0123456789abcdef0::fsap-0123456789abcdef0")
         assert document["spec"]["csi"]["readOnly"] is True
         assert document["spec"]["claimRef"] == {
-            "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": NAME, "name": one.volume,
+            "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": NAME, "name": folder.volume,
         }  # fmt: skip
-        assert claim(one)["metadata"] == {**claim(one)["metadata"], "name": one.volume, "namespace": NAME}
-        assert mounts.pop(one.volume) == {
-            "name": one.volume, "mountPath": f"/homes/shard-0{one.path}", "readOnly": True,
+        assert claim(folder)["metadata"] == {**claim(folder)["metadata"], "name": folder.volume, "namespace": NAME}
+        assert mounts.pop(folder.volume) == {
+            "name": folder.volume, "mountPath": f"/homes/shard-0{folder.path}", "readOnly": True,
         }  # fmt: skip
-        assert f"--below={one.path}" in container["args"]
+        assert f"--below={folder.path}" in container["args"]
     assert not mounts
-    assert all(one["persistentVolumeClaim"]["readOnly"] for one in spec["volumes"] if one["name"] != "scratch")
+    assert all(volume["persistentVolumeClaim"]["readOnly"] for volume in spec["volumes"] if volume["name"] != "scratch")
     assert container["command"] == ["python", "-m", "service.metering"]
     assert container["image"] == IMAGE
     # A second try would have the entries of a second day.

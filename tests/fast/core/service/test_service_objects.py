@@ -43,10 +43,10 @@ def test_pods_are_replaced_one_at_a_time(pod: dict[str, Any]) -> None:
     assert spec["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
     assert disruption_budget()["spec"]["maxUnavailable"] == 1
     assert disruption_budget()["spec"]["selector"] == spec["selector"]
-    over = [one["topologyKey"] for one in pod["topologySpreadConstraints"]]
+    over = [constraint["topologyKey"] for constraint in pod["topologySpreadConstraints"]]
     assert over == ["topology.kubernetes.io/zone", "kubernetes.io/hostname"]
     linger = pod["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"]
-    from agentenv.service.__main__ import GRACE_SECONDS
+    from agentenv.service.http.server import GRACE_SECONDS
 
     # What Kubernetes waits has to be more than what it lingers and what it then still answers.
     assert pod["terminationGracePeriodSeconds"] >= linger + GRACE_SECONDS + 20
@@ -69,7 +69,7 @@ def test_it_reads_only_its_own_secrets_and_grants_nothing() -> None:
     assert all(rule in rights.own_namespace_rules() for rule in secrets)
     assert [(rule["verbs"], rule.get("resourceNames")) for rule in secrets] == [
         (["create"], None),
-        (["get", "patch"], ["workspaced-signing-keys"]),
+        (["get", "patch"], ["workspaced-signing-keys", "gateway-secrets"]),
     ]
     verbs = {verb for rule in rules for verb in rule["verbs"]}
     assert not verbs & {"impersonate", "bind", "escalate", "deletecollection"}
@@ -106,21 +106,20 @@ def test_in_classes_it_writes_the_configmap_of_its_public_keys_and_no_other() ->
 
 
 def test_it_reaches_sandboxes_only_with_workspaced() -> None:
-    spec = network.service_network_policy(8080, [], controls_sandboxes=True)["spec"]
+    spec = network.service_network_policy(8080, controls_sandboxes=True)["spec"]
     assert spec["egress"][-1] == {
         "to": [{"namespaceSelector": {"matchExpressions": [{"key": "sandbox.users.io/class", "operator": "Exists"}]}}],
         "ports": [{"protocol": "TCP", "port": 49983}],
     }
-    without = network.service_network_policy(8080, [])["spec"]
+    without = network.service_network_policy(8080)["spec"]
     assert without == {**spec, "egress": spec["egress"][:-1]}
 
 
-def test_metrics_are_for_pods_and_the_api_for_callers_too() -> None:
-    spec = network.service_network_policy(8080, ["10.0.0.0/16"])["spec"]
-    api, metrics = spec["ingress"]
-    assert {"ipBlock": {"cidr": "10.0.0.0/16"}} in api["from"]
-    assert [port["port"] for port in api["ports"]] == [8080]
-    assert metrics == {"from": [{"namespaceSelector": {}}], "ports": [{"protocol": "TCP", "port": 9090}]}
+def test_pods_of_the_cluster_reach_the_api_and_the_metrics_and_nobody_else() -> None:
+    spec = network.service_network_policy(8080)["spec"]
+    [within] = spec["ingress"]
+    assert within["from"] == [{"namespaceSelector": {}}]
+    assert [port["port"] for port in within["ports"]] == [8080, 9090]
     assert spec["podSelector"] == {}
     outward = [(rule["to"], [port["port"] for port in rule["ports"]]) for rule in spec["egress"]]
     assert [ports for _, ports in outward] == [[53, 53], [443]]
@@ -129,24 +128,15 @@ def test_metrics_are_for_pods_and_the_api_for_callers_too() -> None:
 
 def test_configured_urls_are_reached_at_their_ports() -> None:
     named = ["http://prometheus.metering.svc:9090", "https://t.example.com", "https://login.example.com:5556", None]
-    *_, login, metering = network.service_network_policy(8080, [], named)["spec"]["egress"]
+    *_, login, metering = network.service_network_policy(8080, named)["spec"]["egress"]
     assert [port["port"] for port in metering["ports"] + login["ports"]] == [9090, 5556]
     assert metering["to"] == [{"namespaceSelector": {}}]
     assert login["to"][0]["ipBlock"]["cidr"] == "0.0.0.0/0"
-    assert len(network.service_network_policy(8080, [], ["https://t.example.com", None])["spec"]["egress"]) == 2
+    assert len(network.service_network_policy(8080, ["https://t.example.com", None])["spec"]["egress"]) == 2
 
 
-def test_its_load_balancer_is_internal_by_default_and_uses_tls() -> None:
-    door = network.load_balancer_service(
-        "arn:aws:acm:us-east-1:111122223333:certificate/c", ["10.0.0.0/16"], internal=True
-    )
-    contents = {key.rpartition("-load-balancer-")[2]: value for key, value in door["metadata"]["annotations"].items()}
-    assert (contents["type"], contents["internal"], contents["ssl-ports"]) == ("nlb", "true", "443")
-    assert door["spec"]["loadBalancerSourceRanges"] == ["10.0.0.0/16"]
-    assert [port["port"] for port in door["spec"]["ports"]] == [443]
-    outside = network.load_balancer_service("c", ["203.0.113.0/24"], internal=False)
-    assert outside["metadata"]["annotations"]["service.beta.kubernetes.io/aws-load-balancer-internal"] == "false"
-    # A pod's own address is to be seen: it is how the exchange knows a sandbox.
+def test_its_service_preserves_the_addresses_of_pods() -> None:
+    # That is how the exchange knows a sandbox.
     assert network.cluster_service(8080)["spec"].get("type", "ClusterIP") == "ClusterIP"
 
 

@@ -21,7 +21,7 @@ TYPES = {
     "map<string,string>": "MAP(VARCHAR, VARCHAR)",
 }
 USER = tag_key("sandbox.users.io/user")
-ONE, TWO, EMPTY = "i-0a11", "i-0b22", "i-0c33"
+FIRST_INSTANCE, SECOND_INSTANCE, EMPTY_INSTANCE = "i-0a11", "i-0b22", "i-0c33"
 
 
 @dataclass
@@ -83,7 +83,7 @@ class Bill:
         import duckdb
 
         with duckdb.connect() as connection:
-            columns = {"billing_period": "VARCHAR", **{one.name: TYPES[one.type] for one in COLUMNS}}
+            columns = {"billing_period": "VARCHAR", **{column.name: TYPES[column.type] for column in COLUMNS}}
             connection.execute(f"CREATE TABLE bill ({', '.join(f'{n} {t}' for n, t in columns.items())})")
             for line in self.lines:
                 assert set(line) <= set(columns)
@@ -103,14 +103,14 @@ def sample() -> Bill:
     bill = Bill()
     first, second = "2026-11-03 10:00:00", "2026-11-04 10:00:00"
     room = f"{CLUSTER}/sandbox-standard"
-    bill.instance(first, ONE, 0.10)
+    bill.instance(first, FIRST_INSTANCE, 0.10)
     for _ in ("CPU", "memory"):
-        bill.pod(first, ONE, f"{room}/standard-1/u1", (0.02, 0.01), owner="u-1")
-        bill.pod(first, ONE, f"{room}/standard-2/u2", (0.01, 0.005))
-        bill.pod(first, ONE, f"{CLUSTER}/kube-system/coredns/u3", (0.004, 0.001))
-    bill.instance(first, TWO, 0.08)  # of which AWS has told of three quarters only
-    bill.pod(first, TWO, f"{room}/standard-3/u4", (0.05, 0.01), owner="u-2")
-    bill.instance(first, EMPTY, 0.09)
+        bill.pod(first, FIRST_INSTANCE, f"{room}/standard-1/u1", (0.02, 0.01), owner="u-1")
+        bill.pod(first, FIRST_INSTANCE, f"{room}/standard-2/u2", (0.01, 0.005))
+        bill.pod(first, FIRST_INSTANCE, f"{CLUSTER}/kube-system/coredns/u3", (0.004, 0.001))
+    bill.instance(first, SECOND_INSTANCE, 0.08)  # of which AWS has told of three quarters only
+    bill.pod(first, SECOND_INSTANCE, f"{room}/standard-3/u4", (0.05, 0.01), owner="u-2")
+    bill.instance(first, EMPTY_INSTANCE, 0.09)
     fargate = {
         "line_item_product_code": "AmazonEKS",
         "line_item_operation": "FargatePod",
@@ -121,10 +121,10 @@ def sample() -> Bill:
     bill.line(first, 0.045, line_item_usage_type="NatGateway-Hours", line_item_resource_id="nat-1")
     bill.line(first, 0.10, line_item_product_code="AmazonEKS", line_item_usage_type="USE1-AmazonEKS-Hours:perCluster")
     bill.line(first, 0.02, line_item_line_item_type="Tax", line_item_product_code="AmazonEC2")
-    bill.instance(second, ONE, 0.0, line_item_line_item_type="SavingsPlanNegation")
+    bill.instance(second, FIRST_INSTANCE, 0.0, line_item_line_item_type="SavingsPlanNegation")
     covered = {"line_item_line_item_type": "SavingsPlanCoveredUsage", "savings_plan_savings_plan_effective_cost": 0.06}
-    bill.instance(second, ONE, 0.10, **covered)
-    bill.pod(second, ONE, f"{room}/standard-1/u1", (0.04, 0.02), owner="u-1")
+    bill.instance(second, FIRST_INSTANCE, 0.10, **covered)
+    bill.pod(second, FIRST_INSTANCE, f"{room}/standard-1/u1", (0.04, 0.02), owner="u-1")
     other = {tag_key("environment"): "prod"}
     bill.line(first, 9.0, line_item_usage_type="NatGateway-Hours", resource_tags=other)
     bill.pod(first, "i-0d44", "another-cluster/sandbox-standard/standard-1/u9", (7.0, 1.0), owner="u-3")

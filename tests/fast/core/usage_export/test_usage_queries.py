@@ -26,8 +26,8 @@ def test_usage_is_divided_into_users_warm_slots_and_platform() -> None:
         (FIRST, "(platform)", None),
         (SECOND, "u-1", "standard"),
     }
-    one = rows[FIRST, "u-1", "standard"]
-    assert (one["direct"], one["idle_beside"]) == (pytest.approx(0.04), pytest.approx(0.02))
+    row = rows[FIRST, "u-1", "standard"]
+    assert (row["direct"], row["idle_beside"]) == (pytest.approx(0.04), pytest.approx(0.02))
     on_fargate = rows[FIRST, "u-1", "batch"]
     assert (on_fargate["direct"], on_fargate["idle_beside"]) == (pytest.approx(0.03), 0)
 
@@ -66,8 +66,8 @@ def test_users_shared_costs_and_the_gap_are_the_bill() -> None:
     assert days[SECOND]["bill"] == pytest.approx(0.06)
     assert days[SECOND]["gap"] == pytest.approx(0)
     for day, row in days.items():
-        used = sum(one["direct"] + one["idle_beside"] for one in answers["per-user-and-day"] if str(one["day"]) == day)
-        shared = sum(one["cost"] for one in answers["shared-costs"] if str(one["day"]) == day)
+        used = sum(row["direct"] + row["idle_beside"] for row in answers["per-user-and-day"] if str(row["day"]) == day)
+        shared = sum(row["cost"] for row in answers["shared-costs"] if str(row["day"]) == day)
         assert shared == pytest.approx(row["shared"])
         assert used + shared + row["gap"] == pytest.approx(row["bill"])
 
@@ -86,10 +86,10 @@ def test_queries_read_exported_columns_of_the_requested_months(tagged: bool) -> 
     for query in queries(source):
         (tree,) = sqlglot.parse(query.text, read="athena")
         assert tree is not None
-        (lines,) = [one for one in tree.find_all(exp.CTE) if one.alias == "lines"]
+        (lines,) = [row for row in tree.find_all(exp.CTE) if row.alias == "lines"]
         assert {column.name for column in lines.find_all(exp.Column)} <= exported
         # Without this a query would read, and pay for, all months there are.
-        (months,) = [one for one in lines.find_all(exp.GTE) if one.this.name == PARTITION]
+        (months,) = [row for row in lines.find_all(exp.GTE) if row.this.name == PARTITION]
         assert "interval" in months.expression.sql("athena").lower()
         assert len(query.text.encode()) < 262_144
 

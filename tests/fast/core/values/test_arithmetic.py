@@ -46,9 +46,9 @@ def test_a_pool_has_the_smallest_size_for_its_miss_rate(claims: int, seconds: in
 def test_warm_members_of_a_class(
     pool: dict[str, object], releases: list[dict[str, object]], warm: int, most: int
 ) -> None:
-    (one,) = settings({"sandboxClasses": [sandbox(pool=pool, releases=releases)]}).sandbox_classes
-    assert warm_members(one.pool) == warm
-    assert max_sandboxes(one) == most
+    (class_,) = settings({"sandboxClasses": [sandbox(pool=pool, releases=releases)]}).sandbox_classes
+    assert warm_members(class_.pool) == warm
+    assert max_sandboxes(class_) == most
 
 
 @given(st.decimals("0.001", "100000", places=6))

@@ -31,9 +31,9 @@ def test_a_name_cannot_equal_a_shortened_one(name: str, limit: int) -> None:
 
 
 def test_shortened_names_keep_their_prefix() -> None:
-    one, other = (fit(f"prod-sandbox-standard-karpenter-node-role-{end}", 32) for end in ("a", "b"))
-    assert one != other
-    assert one.startswith("prod-sandbox-standard-k")
+    first, second = (fit(f"prod-sandbox-standard-karpenter-node-role-{end}", 32) for end in ("a", "b"))
+    assert first != second
+    assert first.startswith("prod-sandbox-standard-k")
 
 
 def test_a_limit_too_short_for_a_hash_is_refused() -> None:

@@ -12,20 +12,20 @@ from agentenv.core.values.timestamps import format_timestamp, format_whole_secon
 
 ZONES = some.integers(-12, 14).map(lambda hours: timezone(timedelta(hours=hours)))
 MOMENTS = some.datetimes(datetime(2001, 1, 2), datetime(2199, 1, 1), timezones=ZONES)  # noqa: DTZ001 - given zones
-ONE = timedelta(milliseconds=1)
+MILLISECOND = timedelta(milliseconds=1)
 
 
 @given(MOMENTS)
 def test_timestamps_round_trip(when: datetime) -> None:
     read = parse_timestamp(format_timestamp(when))
     assert read is not None
-    assert timedelta(0) <= when - read < ONE
+    assert timedelta(0) <= when - read < MILLISECOND
     assert parse_whole_second(format_whole_seconds(when)) == when.astimezone(UTC).replace(microsecond=0)
 
 
 @given(MOMENTS, MOMENTS)
-def test_formatted_timestamps_sort_by_time(one: datetime, other: datetime) -> None:
-    first, second = (when.replace(microsecond=0) for when in (one, other))
+def test_formatted_timestamps_sort_by_time(some_time: datetime, other_time: datetime) -> None:
+    first, second = (when.replace(microsecond=0) for when in (some_time, other_time))
     assert (format_whole_seconds(first) < format_whole_seconds(second)) == (first < second)
     assert (format_timestamp(first) < format_timestamp(second)) == (first < second)
 

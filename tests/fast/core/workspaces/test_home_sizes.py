@@ -42,7 +42,7 @@ def test_new_homes_are_due_first_then_used_ones_then_suspended_ones() -> None:
         home("just-looked-at", timedelta(hours=1), timedelta(0)),
         home("slept-since", timedelta(days=3), timedelta(days=4)),
     ]  # fmt: skip
-    assert [one.volume for one in due_homes(homes, NOW)] == ["new", "used-long", "used", "asleep-long"]
+    assert [home.volume for home in due_homes(homes, NOW)] == ["new", "used-long", "used", "asleep-long"]
 
 
 @pytest.mark.parametrize("entries", [0, 3_999, 30_000, 10**7])
@@ -96,10 +96,10 @@ def test_estimates_are_unbiased_and_bounded() -> None:
     found: list[float] = []
     for seed in range(60):
         look, looked = counted(tree)
-        one = measure_home("", look, random.Random(seed), most)  # noqa: S311 - a sample
-        assert not one.whole
-        assert most <= one.entries == 20 * len(looked) <= most + 20 * 4
-        found.append(one.bytes / truth)
+        size = measure_home("", look, random.Random(seed), most)  # noqa: S311 - a sample
+        assert not size.whole
+        assert most <= size.entries == 20 * len(looked) <= most + 20 * 4
+        found.append(size.bytes / truth)
     assert mean(found) == pytest.approx(1, abs=0.1)
 
 

@@ -47,6 +47,8 @@ NOTES = {
     "archive": "chat",
     "archive-ended": "2026-11-19T00:00:00Z",
     "suspended-because": "idle",
+    "timeout": '{"seconds":300,"then":"delete","wakes":false}',
+    "metadata": '{"Any key":"any text"}',
     "key": "k",
     "created-by": "u-1",
     "kept": "true",
@@ -109,6 +111,6 @@ def decide(found: Workspace) -> None:
     with contextlib.suppress(LeaseRefused):
         format_leases(attach_lease(found, Lease("b", "ro", NOW + MONTH), NOW))
     assert json.dumps(asdict(found), default=str).encode()
-    for text in (found.id, found.owner, found.class_name, *found.shared, *(one.holder for one in found.leases)):
+    for text in (found.id, found.owner, found.class_name, *found.shared, *(lease.holder for lease in found.leases)):
         assert isinstance(text.encode(), bytes)
     assert WorkspaceShape.of(found, NOW).model_dump_json()

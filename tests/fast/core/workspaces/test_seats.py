@@ -51,6 +51,7 @@ def declared(*workspaces: dict[str, Any], **cost: Any) -> tuple[SeatPlan, ...]:
     standard = {"name": "standard", "image": image, "storage": {"size": "5Gi", "mountPath": "/home/agent"}}
     config = {
         "aws:region": "us-east-1",
+        "agent-environment:cluster": {"publicAccessCidrs": ["203.0.113.0/24"]},
         "agent-environment:sandboxClasses": [standard],
         "agent-environment:workspaces": list(workspaces),
         "agent-environment:cost": cost,
@@ -128,7 +129,7 @@ def test_a_seat_has_the_hardening_of_its_class_with_its_own_ids() -> None:
     assert spec["runtimeClassName"] == "gvisor"
     assert {"name": "home", "persistentVolumeClaim": {"claimName": "home-desk"}} in spec["volumes"]
     assert {"name": "home", "mountPath": "/home/agent", "subPath": "current"} in container["volumeMounts"]
-    assert len({one["mountPath"] for one in container["volumeMounts"]}) == len(container["volumeMounts"]) == 2
+    assert len({mount["mountPath"] for mount in container["volumeMounts"]}) == len(container["volumeMounts"]) == 2
     assert "volumeClaimTemplates" not in seats.sandbox(DESK, TEMPLATE)["spec"]
     assert pod["metadata"]["labels"] == {
         "sandbox.users.io/class": "standard",
@@ -159,7 +160,7 @@ def test_a_seat_mounts_its_volume_as_home(kind: str) -> None:
     assert len(volumes) == len(spec["volumes"])
     assert {mount["name"] for mount in container["volumeMounts"]} == set(volumes)
     assert spec["initContainers"][0]["name"] == "home"
-    assert {one["image"] for one in [*spec["initContainers"], container]} <= set(
+    assert {container["image"] for container in [*spec["initContainers"], container]} <= set(
         objects_of(plan).constraints["data"]["images"].split(",")
     )
 
@@ -185,16 +186,16 @@ ARN = "arn:aws:elasticfilesystem:us-east-1:123456789012:access-point/fsap-1"
 
 
 def test_retained_data_is_for_the_same_owner_only() -> None:
-    kept = seats.retained_seats(
+    retained = seats.retained_seats(
         {
             ARN: {**DESK.tags, "environment": "dev"},
             ARN.replace("access-point/fsap-1", "file-system/fs-1"): DESK.tags,
             ARN.replace("fsap-1", "fsap-2"): {"sandbox-user": "u-9"},
         }
     )
-    assert kept == (RetainedSeat("desk", "u-1", ARN),)
-    assert seats.conflicting_seats([DESK], kept) == []
-    assert seats.conflicting_seats([replace(DESK, name="other", user="u-2")], kept) == []
-    (refusal,) = seats.conflicting_seats([replace(DESK, user="u-2")], kept)
+    assert retained == (RetainedSeat("desk", "u-1", ARN),)
+    assert seats.conflicting_seats([DESK], retained) == []
+    assert seats.conflicting_seats([replace(DESK, name="other", user="u-2")], retained) == []
+    (refusal,) = seats.conflicting_seats([replace(DESK, user="u-2")], retained)
     for word in ("desk", "u-1", "u-2", "fsap-1", "another name", "again", "delete"):
         assert word in refusal

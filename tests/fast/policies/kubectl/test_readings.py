@@ -30,12 +30,12 @@ def judged(manifest: bytes, folder: Path) -> tuple[list[dict[str, Any]], list[st
     file = folder / "manifest.yaml"
     file.write_bytes(manifest)
     read = read_files([file])
-    return [dict(one.inputs) for one in read.resources], [reason for _, reason in read.unreadable]
+    return [dict(resource.inputs) for resource in read.resources], [reason for _, reason in read.unreadable]
 
 
 def plain(objects: list[dict[str, Any]]) -> list[str]:
     # As text, where 1 is neither 1.0 nor true
-    return [json.dumps(one, sort_keys=True) for one in objects]
+    return [json.dumps(object_, sort_keys=True) for object_ in objects]
 
 
 def test_every_manifest_is_measured_once() -> None:
@@ -49,7 +49,7 @@ def test_manifests_are_evaluated_as_kubectl_reads_them(tmp_path: Path) -> None:
     for reading in readings():
         manifest = manifest_of(reading)
         # kubectl goes on to ask the API server what a kind is; without a version there is none
-        objects = plain([one for one in reading["objects"] if str(one.get("apiVersion")) in {"v1", "/v1"}])
+        objects = plain([object_ for object_ in reading["objects"] if str(object_.get("apiVersion")) in {"v1", "/v1"}])
         found, refused = judged(manifest, tmp_path)
         if any(word in reason for word in REFUSED for reason in refused):
             continue

@@ -1,4 +1,4 @@
-"""What the tests of the endpoint share: the refusal they expect, and the ground that they stand on."""
+"""Helpers for tests of the endpoint: expected refusals, and the resources that tests need."""
 
 import json
 from collections.abc import Iterator

@@ -18,6 +18,7 @@ PLANE = {
     "endpoint": "https://127.0.0.1:7443",
     "certificate_authority": authority(),
     "issuer": "https://127.0.0.1:7443/id",
+    "deployer_address": "",
 }
 
 
@@ -52,6 +53,7 @@ def registration(cluster: dict[str, Any]) -> dict[str, str]:
         "endpoint": cluster["endpoint"],
         "certificate_authority": cluster["certificateAuthority"]["data"],
         "issuer": cluster["identity"]["oidc"]["issuer"],
+        "deployer_address": "",
     }
 
 

@@ -138,10 +138,10 @@ def test_what_aws_provides_does_not_count(aws_client: ClientFactory, census: Cen
     ec2 = aws_client("ec2")
     own = [{"Name": "is-default", "Values": ["true"]}]
     default = [vpc["VpcId"] for vpc in ec2.describe_vpcs(Filters=own)["Vpcs"]]
-    subnets = [one["SubnetId"] for one in ec2.describe_subnets()["Subnets"] if one["VpcId"] in default]
+    subnets = [subnet["SubnetId"] for subnet in ec2.describe_subnets()["Subnets"] if subnet["VpcId"] in default]
     buses = [bus["Name"] for bus in aws_client("events").list_event_buses()["EventBuses"]]
     policies = [policy["Arn"] for policy in aws_client("iam").list_policies(Scope="AWS")["Policies"]]
-    lists = [one["PrefixListId"] for one in ec2.describe_managed_prefix_lists()["PrefixLists"]]
+    lists = [prefix_list["PrefixListId"] for prefix_list in ec2.describe_managed_prefix_lists()["PrefixLists"]]
     assert all((default, subnets, buses, policies, lists))
     counted = {name for names in census().values() for name in names}
     assert counted.isdisjoint({*default, *subnets, *buses, *policies, *lists})
@@ -200,6 +200,6 @@ def test_a_key_that_aws_makes_for_its_own_service_is_nobodys_to_delete(
         KeySchema=[{"AttributeName": "k", "KeyType": "HASH"}],
         SSESpecification={"Enabled": True, "SSEType": "KMS"},
     )
-    assert "alias/aws/dynamodb" in [one["AliasName"] for one in aws_client("kms").list_aliases()["Aliases"]]
+    assert "alias/aws/dynamodb" in [alias["AliasName"] for alias in aws_client("kms").list_aliases()["Aliases"]]
     created.delete_table(TableName="t")
     assert census() == before

@@ -100,8 +100,13 @@ def test_anomalies_are_watched_for_by_one_monitor_a_dimension(aws_client: Client
     ce = aws_client("ce")
     monitor = {"MonitorName": "m", "MonitorType": "DIMENSIONAL", "MonitorDimension": "SERVICE"}
     tags = [{"Key": "a", "Value": "b"}]
+    (default,) = ce.get_anomaly_monitors()["AnomalyMonitors"]
+    assert default["MonitorName"] == "Default-Services-Monitor"
+    with refused("ValidationException"):
+        ce.create_anomaly_monitor(AnomalyMonitor=monitor)
+    ce.delete_anomaly_monitor(MonitorArn=default["MonitorArn"])
     arn = ce.create_anomaly_monitor(AnomalyMonitor=monitor, ResourceTags=tags)["MonitorArn"]
-    with refused("LimitExceededException"):
+    with refused("ValidationException"):
         ce.create_anomaly_monitor(AnomalyMonitor=monitor)
     for options in ({"MonitorType": "CUSTOM"}, {"MonitorDimension": None}, {"MonitorType": "ODD"}):
         with refused("ValidationException"):
@@ -170,7 +175,7 @@ def test_an_export_goes_where_it_may_write(aws_client: ClientFactory) -> None:
     exports.update_export(ExportArn=arn, Export={**export, "Description": "d"})
     shown = exports.get_export(ExportArn=arn)
     assert (shown["Export"]["Description"], shown["ExportStatus"]["StatusCode"]) == ("d", "HEALTHY")
-    assert [one["ExportArn"] for one in exports.list_exports()["Exports"]] == [arn]
+    assert [export["ExportArn"] for export in exports.list_exports()["Exports"]] == [arn]
     exports.tag_resource(ResourceArn=arn, ResourceTags=[{"Key": "c", "Value": "d"}])
     exports.untag_resource(ResourceArn=arn, ResourceTagKeys=["a"])
     assert exports.list_tags_for_resource(ResourceArn=arn)["ResourceTags"] == [{"Key": "c", "Value": "d"}]

@@ -107,7 +107,7 @@ def test_a_zone_has_one_mount_target(aws_client: ClientFactory, efs: Any, system
     ec2, name = aws_client("ec2"), system["FileSystemId"]
     vpc, places = subnets(ec2, "aab")
     group = ec2.create_security_group(GroupName="nfs", Description="d", VpcId=vpc)["GroupId"]
-    one = efs.create_mount_target(FileSystemId=name, SubnetId=places[0], SecurityGroups=[group])["MountTargetId"]
+    first = efs.create_mount_target(FileSystemId=name, SubnetId=places[0], SecurityGroups=[group])["MountTargetId"]
     with refused("MountTargetConflict"):
         efs.create_mount_target(FileSystemId=name, SubnetId=places[1])
     with refused("SecurityGroupNotFound"):
@@ -128,10 +128,10 @@ def test_a_zone_has_one_mount_target(aws_client: ClientFactory, efs: Any, system
         ec2.delete_subnet(SubnetId=places[0])
     with refused("DependencyViolation"):
         ec2.delete_security_group(GroupId=group)
-    for target in (one, two):
+    for target in (first, two):
         efs.delete_mount_target(MountTargetId=target)
     with refused("MountTargetNotFound"):
-        efs.describe_mount_targets(MountTargetId=one)
+        efs.describe_mount_targets(MountTargetId=first)
     ec2.delete_security_group(GroupId=group)
     remove(ec2, vpc, places)
 
@@ -159,9 +159,9 @@ def test_access_points_lead_into_a_file_system(
         efs.describe_access_points(FileSystemId="fs-00000000")
     with refused("AccessPointNotFound"):
         efs.describe_access_points(AccessPointId="fsap-00000000")
-    assert [one["AccessPointId"] for one in efs.describe_access_points(FileSystemId=name)["AccessPoints"]] == [
-        created["AccessPointId"]
-    ]
+    assert [
+        access_point["AccessPointId"] for access_point in efs.describe_access_points(FileSystemId=name)["AccessPoints"]
+    ] == [created["AccessPointId"]]
     monkeypatch.setattr(efs_rows, "ACCESS_POINTS", 1)
     with refused("AccessPointLimitExceeded"):
         efs.create_access_point(FileSystemId=name, ClientToken="two")

@@ -193,7 +193,7 @@ def test_access_is_by_entry_and_policy(eks: Any, cluster: dict[str, Any], role: 
     eks.associate_access_policy(**arguments, accessScope={"type": "cluster"})
     names = {"clusterName": "c", "principalArn": role}
     shown = eks.list_associated_access_policies(**names)["associatedAccessPolicies"]
-    assert [(one["policyArn"], one["accessScope"]["type"]) for one in shown] == [(VIEW, "cluster")]
+    assert [(policy["policyArn"], policy["accessScope"]["type"]) for policy in shown] == [(VIEW, "cluster")]
     with refused("ResourceNotFoundException"):
         eks.associate_access_policy(**{**arguments, "policyArn": VIEW + "s"}, accessScope={"type": "cluster"})
     with refused("InvalidParameterException"):

@@ -1,4 +1,4 @@
-"""What a stack names by its ARN exists in the simulated account before the stack is created."""
+"""Resources that a stack names by ARN exist in the simulated account before the stack is created."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from urllib.error import HTTPError
 import pytest
 
 from agentenv.rehearsal.cloud.server import Cloud
+from agentenv.rehearsal.controlplane.auth.account import Account
+from agentenv.rehearsal.controlplane.nodes.ec2_queries import images_exist
 from tests.fast.rehearsal.cloud.conftest import ClientFactory
 
 ACCOUNT = "123456789012"
@@ -34,6 +36,32 @@ def test_what_exists_has_the_arn_that_it_was_named_by(cloud: Cloud, aws_client: 
     assert monitor["MonitorArn"] == MONITOR
     aws_client("ce").delete_anomaly_monitor(MonitorArn=MONITOR)
     aws_client("kms").schedule_key_deletion(KeyId=KEY, PendingWindowInDays=7)
+
+
+def test_what_a_gateway_names_exists(cloud: Cloud, aws_client: ClientFactory) -> None:
+    secret = f"arn:aws:secretsmanager:us-east-1:{ACCOUNT}:secret:agents/sign-in-a1b2c3"
+    certificate = f"arn:aws:acm:us-east-1:{ACCOUNT}:certificate/0f7a3c52-6a0e-4d2e-9b0c-6f3c2a1d9e84"
+    zone = "arn:aws:route53:::hostedzone/Z0EXAMPLE0ZONE"
+    named = {certificate: ["os.example.com", "*.os.example.com"], zone: ["os.example.com", ACCOUNT], secret: []}
+    post(cloud, [{"arn": arn, "names": names} for arn, names in named.items()])
+    assert aws_client("secretsmanager").get_secret_value(SecretId=secret)["ARN"] == secret
+    issued = aws_client("acm").describe_certificate(CertificateArn=certificate)["Certificate"]
+    assert set(issued["SubjectAlternativeNames"]) == {"os.example.com", "*.os.example.com"}
+    assert aws_client("route53").get_hosted_zone(Id="Z0EXAMPLE0ZONE")["HostedZone"]["Name"] == "os.example.com."
+    aws_client("secretsmanager").delete_secret(SecretId=secret, ForceDeleteWithoutRecovery=True)
+    aws_client("acm").delete_certificate(CertificateArn=certificate)
+    aws_client("route53").delete_hosted_zone(Id="Z0EXAMPLE0ZONE")
+
+
+def test_a_node_class_selects_an_image_that_exists(cloud: Cloud, aws_client: ClientFactory) -> None:
+    account = Account(cloud.url, "us-east-1", "AKIAIOSFODNN7EXAMPLE", "no secret")
+    terms = [{"id": "ami-0a1b2c3d4e5f60718"}]
+    assert not images_exist(account, terms)
+    assert images_exist(account, [{"alias": "al2023@v20261103"}])
+    assert not images_exist(account, [])
+    post(cloud, [f"arn:aws:ec2:us-east-1:{ACCOUNT}:image/ami-0a1b2c3d4e5f60718"])
+    assert images_exist(account, terms)
+    aws_client("ec2").deregister_image(ImageId="ami-0a1b2c3d4e5f60718")
 
 
 @pytest.mark.parametrize("body", [{}, ["arn:aws:s3:::bucket"], [1]])

@@ -221,8 +221,8 @@ def associate(aws_client: ClientFactory, cluster: dict[str, Any]) -> Iterator[Ca
         return credentials
 
     yield association
-    for one in created:
-        aws_client("eks").delete_pod_identity_association(clusterName="i", associationId=one)
+    for created_ in created:
+        aws_client("eks").delete_pod_identity_association(clusterName="i", associationId=created_)
 
 
 def test_pod_identity_gives_the_associations_role(
@@ -369,3 +369,22 @@ def test_keys_are_published_as_issuers_do(cloud: Cloud, fields: dict[str, Any], 
         urllib.request.urlopen(request)  # noqa: S310 -- loopback
     assert failure.value.code == 400
     assert words in json.load(failure.value)["message"]
+
+
+def test_a_session_creates_the_role_of_a_service_only_if_its_role_may(
+    cloud: Cloud, aws_client: ClientFactory, sts: Any, signer: Signer, make: Make
+) -> None:
+    role = make(federated(signer, sub="system:serviceaccount:team:worker"))
+    iam = caller(cloud, assume(sts, role, signer.token(WHO, AWS))["Credentials"], "iam")
+    spot = {"AWSServiceName": "spot.amazonaws.com"}
+    with refused("AccessDenied"):
+        iam.create_service_linked_role(**spot)
+    condition = {"StringEquals": {"iam:AWSServiceName": "spot.amazonaws.com"}}
+    document = allow(Action="iam:CreateServiceLinkedRole", Condition=condition)
+    aws_client("iam").put_role_policy(RoleName="r0", PolicyName="p", PolicyDocument=document)
+    assert iam.create_service_linked_role(**spot)["Role"]["RoleName"] == "AWSServiceRoleForEC2Spot"
+    with refused("InvalidInput"):
+        iam.create_service_linked_role(**spot)
+    with refused("AccessDenied"):
+        iam.create_service_linked_role(AWSServiceName="eks.amazonaws.com")
+    aws_client("iam").delete_role(RoleName="AWSServiceRoleForEC2Spot")

@@ -22,7 +22,7 @@ SPACE, NAME = "system", "driver"
 
 @dataclass
 class Server:
-    """What an API server answers about one service account."""
+    """A stub of an API server for one service account."""
 
     signer: Signer
     annotations: dict[str, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What the official provider was seen to call, against what this cloud knows."""
+"""The recorded calls of the official provider are known to the simulated cloud."""
 
 import json
 import os
@@ -29,7 +29,7 @@ def recorded() -> list[tuple[str, int]]:
         entry for case in cases.values() for phase in ("create", "refresh", "destroy") for entry in case.get(phase, [])
     }
     found = [STATUS.fullmatch(entry) for entry in sorted(entries)]
-    return [(one["what"], int(one["status"])) for one in found if one]
+    return [(match["what"], int(match["status"])) for match in found if match]
 
 
 def operation(what: str) -> tuple[str, str] | None:
@@ -65,5 +65,5 @@ def test_every_recorded_call_is_an_operation_of_its_service(recorded: list[tuple
 def test_whatever_moto_lacked_is_known_now(recorded: list[tuple[str, int]]) -> None:
     lacked = {operation(what) for what, status in recorded if status in {404, 500}}
     assert len(lacked) > 10
-    unknown = [one for one in lacked if one and one not in ROWS and not moto_has(*one)]
+    unknown = [call for call in lacked if call and call not in ROWS and not moto_has(*call)]
     assert unknown == []

@@ -25,7 +25,7 @@ TABLE = f"arn:aws:dynamodb:us-east-1:{ACCOUNT}:table/ledger"
 
 @pytest.fixture(scope="module")
 def service(cloud: Cloud, aws_client: ClientFactory) -> Iterator[Any]:
-    """What makes a client with the keys of the service's own session, as its pod gets them; it may do its work."""
+    """A function that creates clients with the session keys of the service's own role."""
     iam, eks = aws_client("iam"), aws_client("eks")
     vpc, places = subnets(aws_client("ec2"))
     role = iam.create_role(RoleName="chain", AssumeRolePolicyDocument=trust())["Role"]["Arn"]
@@ -36,7 +36,12 @@ def service(cloud: Cloud, aws_client: ClientFactory) -> Iterator[Any]:
     web = allow(Action="sts:AssumeRoleWithWebIdentity", Principal={"Federated": provider}, Resource=...)
     own = iam.create_role(RoleName="service", AssumeRolePolicyDocument=web)["Role"]["Arn"]
     may = service_policy(
-        TABLE, [], f"arn:aws:elasticfilesystem:us-east-1:{ACCOUNT}:access-point/*", [CLASS_ROLE], PLACE
+        TABLE,
+        TABLE,
+        systems=[],
+        points=f"arn:aws:elasticfilesystem:us-east-1:{ACCOUNT}:access-point/*",
+        roles=[CLASS_ROLE],
+        secrets=PLACE,
     )
     iam.put_role_policy(RoleName="service", PolicyName="work", PolicyDocument=json.dumps(may))
     document = json.dumps(role_trust(own, "standard"))

@@ -94,7 +94,7 @@ def test_gateways_addresses_and_nat_hold_each_other(ec2: Any, ground: tuple[str,
 
 
 def test_routes_have_one_target_and_one_destination(ec2: Any, ground: tuple[str, list[str]]) -> None:
-    vpc, (one, other, *_) = ground
+    vpc, (subnet, other_subnet, *_) = ground
     gateway = ec2.create_internet_gateway()["InternetGateway"]["InternetGatewayId"]
     table = ec2.create_route_table(VpcId=vpc)["RouteTable"]["RouteTableId"]
     second = ec2.create_route_table(VpcId=vpc)["RouteTable"]["RouteTableId"]
@@ -119,11 +119,11 @@ def test_routes_have_one_target_and_one_destination(ec2: Any, ground: tuple[str,
     routes = ec2.describe_route_tables(RouteTableIds=[table])["RouteTables"][0]["Routes"]
     assert {route["DestinationCidrBlock"] for route in routes} == {"10.0.0.0/16", "0.0.0.0/0", "192.0.2.0/24"}
 
-    link = ec2.associate_route_table(RouteTableId=table, SubnetId=one)["AssociationId"]
-    assert ec2.associate_route_table(RouteTableId=table, SubnetId=one)["AssociationId"] == link
-    ec2.associate_route_table(RouteTableId=table, SubnetId=other)
+    link = ec2.associate_route_table(RouteTableId=table, SubnetId=subnet)["AssociationId"]
+    assert ec2.associate_route_table(RouteTableId=table, SubnetId=subnet)["AssociationId"] == link
+    ec2.associate_route_table(RouteTableId=table, SubnetId=other_subnet)
     with refused("Resource.AlreadyAssociated"):
-        ec2.associate_route_table(RouteTableId=second, SubnetId=one)
+        ec2.associate_route_table(RouteTableId=second, SubnetId=subnet)
     with refused("DependencyViolation"):
         ec2.delete_route_table(RouteTableId=table)
     tables = ec2.describe_route_tables(Filters=[{"Name": "association.main", "Values": ["true"]}])["RouteTables"]
@@ -132,12 +132,12 @@ def test_routes_have_one_target_and_one_destination(ec2: Any, ground: tuple[str,
         ec2.delete_route_table(RouteTableId=main)
 
     ec2.disassociate_route_table(AssociationId=link)
-    ec2.delete_subnet(SubnetId=other)  # takes its association with it
+    ec2.delete_subnet(SubnetId=other_subnet)  # takes its association with it
     ec2.delete_route_table(RouteTableId=table)
     ec2.delete_route_table(RouteTableId=second)
     ec2.detach_internet_gateway(InternetGatewayId=gateway, VpcId=vpc)
     ec2.delete_internet_gateway(InternetGatewayId=gateway)
-    ground[1].remove(other)
+    ground[1].remove(other_subnet)
 
 
 def test_security_group_rules_say_from_where_and_only_once(ec2: Any, ground: tuple[str, list[str]]) -> None:
@@ -177,7 +177,7 @@ def test_security_group_rules_say_from_where_and_only_once(ec2: Any, ground: tup
     with refused("InvalidPermission.NotFound"):
         ec2.revoke_security_group_ingress(GroupId=group, IpPermissions=[{**NFS, "IpRanges": [{"CidrIp": "1.0.0.0/8"}]}])
     found = ec2.describe_security_groups(Filters=[{"Name": "vpc-id", "Values": [vpc]}])["SecurityGroups"]
-    default = next(one["GroupId"] for one in found if one["GroupName"] == "default")
+    default = next(group_["GroupId"] for group_ in found if group_["GroupName"] == "default")
     with refused("CannotDelete"):
         ec2.delete_security_group(GroupId=default)
     with refused("DependencyViolation"):
@@ -187,27 +187,27 @@ def test_security_group_rules_say_from_where_and_only_once(ec2: Any, ground: tup
 
 
 def test_endpoints_lie_once_in_a_zone_and_once_in_a_table(ec2: Any, ground: tuple[str, list[str]]) -> None:
-    vpc, (one, same_zone, two) = ground
+    vpc, (first, same_zone, second) = ground
     table = ec2.create_route_table(VpcId=vpc)["RouteTable"]["RouteTableId"]
     group = ec2.create_security_group(GroupName="endpoints", Description="d", VpcId=vpc)["GroupId"]
     sts = {"VpcId": vpc, "ServiceName": "com.amazonaws.us-east-1.sts", "VpcEndpointType": "Interface"}
     s3 = {"VpcId": vpc, "ServiceName": "com.amazonaws.us-east-1.s3", "VpcEndpointType": "Gateway"}
     with refused("InvalidParameter"):
-        ec2.create_vpc_endpoint(**sts, SubnetIds=[one], PrivateDnsEnabled=True)
+        ec2.create_vpc_endpoint(**sts, SubnetIds=[first], PrivateDnsEnabled=True)
     ec2.modify_vpc_attribute(VpcId=vpc, EnableDnsHostnames={"Value": True})
     with refused("DuplicateSubnetsInSameZone"):
-        ec2.create_vpc_endpoint(**sts, SubnetIds=[one, same_zone])
+        ec2.create_vpc_endpoint(**sts, SubnetIds=[first, same_zone])
     with refused("InvalidSecurityGroupId.NotFound"):
-        ec2.create_vpc_endpoint(**sts, SubnetIds=[one], SecurityGroupIds=["sg-00000000000000000"])
+        ec2.create_vpc_endpoint(**sts, SubnetIds=[first], SecurityGroupIds=["sg-00000000000000000"])
     with refused("InvalidServiceName"):
-        ec2.create_vpc_endpoint(**{**sts, "ServiceName": "com.amazonaws.us-east-1.stss"}, SubnetIds=[one])
+        ec2.create_vpc_endpoint(**{**sts, "ServiceName": "com.amazonaws.us-east-1.stss"}, SubnetIds=[first])
     with refused("InvalidParameter"):
         ec2.create_vpc_endpoint(**{**sts, "VpcEndpointType": "Gateway"}, RouteTableIds=[table])
     with refused("InvalidPolicyDocument"):
         ec2.create_vpc_endpoint(**s3, RouteTableIds=[table], PolicyDocument="{}")
-    interface = ec2.create_vpc_endpoint(**sts, SubnetIds=[one, two], SecurityGroupIds=[group])["VpcEndpoint"]
+    interface = ec2.create_vpc_endpoint(**sts, SubnetIds=[first, second], SecurityGroupIds=[group])["VpcEndpoint"]
     with refused("InvalidParameter"):
-        ec2.create_vpc_endpoint(**sts, SubnetIds=[one])
+        ec2.create_vpc_endpoint(**sts, SubnetIds=[first])
     gateway = ec2.create_vpc_endpoint(**s3, RouteTableIds=[table], PolicyDocument=allow(Principal="*"))["VpcEndpoint"]
     with refused("RouteAlreadyExists"):
         ec2.create_vpc_endpoint(**s3, RouteTableIds=[table])
@@ -253,14 +253,14 @@ def test_a_rules_words_are_told_and_never_part_of_it(ec2: Any, ground: tuple[str
         }
 
     def words_of(answer: Any) -> list[str | None]:
-        return [one.get("Description") for one in answer["SecurityGroupRules"] if not one["IsEgress"]]
+        return [rule.get("Description") for rule in answer["SecurityGroupRules"] if not rule["IsEgress"]]
 
     def descriptions() -> list[str | None]:
         where = [{"Name": "group-id", "Values": [group]}]
         found = words_of(ec2.describe_security_group_rules(Filters=where))
         (shown,) = ec2.describe_security_groups(GroupIds=[group])["SecurityGroups"][0]["IpPermissions"]
         sources = [*shown["IpRanges"], *shown["UserIdGroupPairs"], *shown["PrefixListIds"]]
-        assert [one.get("Description") for one in sources] == found
+        assert [source.get("Description") for source in sources] == found
         return found
 
     created = ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=[permission(Description="first")])
@@ -271,7 +271,7 @@ def test_a_rules_words_are_told_and_never_part_of_it(ec2: Any, ground: tuple[str
         ec2.authorize_security_group_egress(GroupId=group, IpPermissions=[permission(Description="“quoted”")])
     ec2.update_security_group_rule_descriptions_ingress(GroupId=group, IpPermissions=[permission(Description="second")])
     assert descriptions() == ["second"] * 3
-    assert {one["GroupOwnerId"] for one in created["SecurityGroupRules"]} == {ACCOUNT}
+    assert {rule["GroupOwnerId"] for rule in created["SecurityGroupRules"]} == {ACCOUNT}
     of_other = created["SecurityGroupRules"][1]["SecurityGroupRuleId"]
     changed = [{"SecurityGroupRuleId": of_other, "Description": "third"}]
     ec2.update_security_group_rule_descriptions_ingress(GroupId=group, SecurityGroupRuleDescriptions=changed)
@@ -296,9 +296,9 @@ def test_a_rules_words_are_told_and_never_part_of_it(ec2: Any, ground: tuple[str
 def test_a_gateways_routes_follow_its_tables(ec2: Any, ground: tuple[str, list[str]]) -> None:
     vpc, _ = ground
     tables = [ec2.create_route_table(VpcId=vpc)["RouteTable"]["RouteTableId"] for _ in range(3)]
-    one, two, three = tables
+    first, middle, last = tables
     s3 = {"VpcId": vpc, "ServiceName": "com.amazonaws.us-east-1.s3"}
-    created = ec2.create_vpc_endpoint(**s3, RouteTableIds=[one, two])["VpcEndpoint"]
+    created = ec2.create_vpc_endpoint(**s3, RouteTableIds=[first, middle])["VpcEndpoint"]
     assert created["PrivateDnsEnabled"] is False
     gateway = created["VpcEndpointId"]
 
@@ -306,31 +306,31 @@ def test_a_gateways_routes_follow_its_tables(ec2: Any, ground: tuple[str, list[s
         found = ec2.describe_route_tables(RouteTableIds=tables)["RouteTables"]
         return [t["RouteTableId"] for t in found if any(r.get("GatewayId") == gateway for r in t["Routes"])]
 
-    assert routed() == [one, two]
-    ec2.modify_vpc_endpoint(VpcEndpointId=gateway, AddRouteTableIds=[three], RemoveRouteTableIds=[one])
-    assert routed() == [two, three]
+    assert routed() == [first, middle]
+    ec2.modify_vpc_endpoint(VpcEndpointId=gateway, AddRouteTableIds=[last], RemoveRouteTableIds=[first])
+    assert routed() == [middle, last]
     with refused("InvalidParameter"):
         ec2.modify_vpc_endpoint(VpcEndpointId=gateway, AddSubnetIds=ground[1][:1])
-    second = ec2.create_vpc_endpoint(**s3, RouteTableIds=[one])["VpcEndpoint"]["VpcEndpointId"]
+    second = ec2.create_vpc_endpoint(**s3, RouteTableIds=[first])["VpcEndpoint"]["VpcEndpointId"]
     with refused("RouteAlreadyExists"):
-        ec2.modify_vpc_endpoint(VpcEndpointId=second, AddRouteTableIds=[two])
+        ec2.modify_vpc_endpoint(VpcEndpointId=second, AddRouteTableIds=[middle])
     ec2.delete_vpc_endpoints(VpcEndpointIds=[second])
     prefixes = ec2.describe_prefix_lists(Filters=[{"Name": "prefix-list-name", "Values": [s3["ServiceName"]]}])
-    ec2.delete_route(RouteTableId=two, DestinationPrefixListId=prefixes["PrefixLists"][0]["PrefixListId"])
+    ec2.delete_route(RouteTableId=middle, DestinationPrefixListId=prefixes["PrefixLists"][0]["PrefixListId"])
     assert ec2.delete_vpc_endpoints(VpcEndpointIds=[gateway])["Unsuccessful"] == []
     assert routed() == []
     (gone,) = ec2.delete_vpc_endpoints(VpcEndpointIds=[gateway])["Unsuccessful"]
     assert (gone["ResourceId"], gone["Error"]["Code"]) == (gateway, "InvalidVpcEndpoint.NotFound")
     with refused("InvalidVpcEndpointId.NotFound"):
-        ec2.modify_vpc_endpoint(VpcEndpointId=gateway, AddRouteTableIds=[one])
+        ec2.modify_vpc_endpoint(VpcEndpointId=gateway, AddRouteTableIds=[first])
     for name in tables:
         ec2.delete_route_table(RouteTableId=name)
 
 
 def test_an_endpoints_interfaces_follow_its_subnets(ec2: Any, ground: tuple[str, list[str]]) -> None:
-    vpc, (one, same_zone, two) = ground
+    vpc, (first, same_zone, second) = ground
     sts = {"VpcId": vpc, "VpcEndpointType": "Interface", "ServiceName": "com.amazonaws.us-east-1.sts"}
-    created = ec2.create_vpc_endpoint(**sts, SubnetIds=[one], PrivateDnsEnabled=False)["VpcEndpoint"]["VpcEndpointId"]
+    created = ec2.create_vpc_endpoint(**sts, SubnetIds=[first], PrivateDnsEnabled=False)["VpcEndpoint"]["VpcEndpointId"]
 
     def subnets_of_interfaces() -> list[str]:
         endpoint = ec2.describe_vpc_endpoints(VpcEndpointIds=[created])["VpcEndpoints"][0]
@@ -343,8 +343,8 @@ def test_an_endpoints_interfaces_follow_its_subnets(ec2: Any, ground: tuple[str,
         ec2.modify_vpc_endpoint(VpcEndpointId=created, AddSubnetIds=[same_zone])
     with refused("InvalidParameter"):
         ec2.modify_vpc_endpoint(VpcEndpointId=created, PrivateDnsEnabled=True)
-    ec2.modify_vpc_endpoint(VpcEndpointId=created, AddSubnetIds=[same_zone, two], RemoveSubnetIds=[one])
-    assert sorted(subnets_of_interfaces()) == sorted([same_zone, two])
+    ec2.modify_vpc_endpoint(VpcEndpointId=created, AddSubnetIds=[same_zone, second], RemoveSubnetIds=[first])
+    assert sorted(subnets_of_interfaces()) == sorted([same_zone, second])
     ec2.delete_vpc_endpoints(VpcEndpointIds=[created])
 
 

@@ -1,4 +1,4 @@
-"""Who a caller is to the cluster."""
+"""The identity of a caller in the cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a resident's program is told."""
+"""The environment of a program in a simulated container."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from agentenv.local.sandboxes.bundle import CannotStart
 from agentenv.rehearsal.controlplane.pods import container
-from agentenv.rehearsal.controlplane.pods.container import CannotStart
 
 LISTENS = {"--metrics-bind-address": "127.0.0.1:1", "--health-probe-bind-address": "127.0.0.1:2"}
 IN_CLUSTER = ("--leader-election-namespace={namespace}",)

@@ -1,4 +1,4 @@
-"""What the EFS driver makes of classes and claims."""
+"""Provisioning of volumes by the EFS driver from storage classes and volume claims."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Which pods go to Fargate, and what they get there."""
+"""Selection of pods for Fargate, and their resources there."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -114,3 +115,12 @@ def test_what_fargate_does_not_take_is_named() -> None:
         "nvidia.com/gpu of container main",
     ]
     assert fargate.unsupported({"containers": [{"name": "plain"}]}) == []
+
+
+def test_the_webhook_does_not_know_a_profile_in_its_first_moments() -> None:
+    created = datetime(2026, 11, 1, tzinfo=UTC)
+    profile = fargate.parse_profile({"fargateProfileName": "p", "createdAt": created})
+    assert not profile.marks_pods(created.timestamp() + 1)
+    assert profile.marks_pods(created.timestamp() + fargate.WEBHOOK_SECONDS)
+    deleted = fargate.parse_profile({"fargateProfileName": "p", "createdAt": created, "status": "DELETING"})
+    assert not deleted.marks_pods(created.timestamp() + 60)

@@ -1,4 +1,4 @@
-"""What a NodePool launches."""
+"""Nodes that a NodePool launches."""
 
 from __future__ import annotations
 
@@ -104,8 +104,8 @@ def test_pods_may_use_what_the_kubelet_and_the_hypervisor_leave() -> None:
 
 @given(cpu=st.integers(1, 448), memory=st.integers(512, 6291456), pods=st.integers(1, 737))
 def test_never_more_than_there_is_and_more_pods_never_leave_more_memory(cpu: int, memory: int, pods: int) -> None:
-    one = InstanceType("x1.large", cpu, memory, "amd64")
-    usable, more = one.allocatable(pods), one.allocatable(pods + 1)
+    type_ = InstanceType("x1.large", cpu, memory, "amd64")
+    usable, more = type_.allocatable(pods), type_.allocatable(pods + 1)
     assert 0 < int(usable[0].removesuffix("m")) < cpu * 1000
     assert 0 <= int(more[1].removesuffix("Mi")) <= int(usable[1].removesuffix("Mi")) < memory
     assert more[0] == usable[0]
@@ -133,7 +133,9 @@ def test_graphics_processors_are_labels_and_capacity_within_the_limit_of_the_poo
     assert node.instance_type == "g6.xlarge"
     assert node.labels["karpenter.k8s.aws/instance-gpu-count"] == "1"
     assert node.node()["status"]["allocatable"]["nvidia.com/gpu"] == "1"
-    assert all("nvidia.com/gpu" not in one.extended for one in karpenter_launches.launch(plain, TYPES, ZONES, cpu=4))
+    assert all(
+        "nvidia.com/gpu" not in instance.extended for instance in karpenter_launches.launch(plain, TYPES, ZONES, cpu=4)
+    )
 
 
 def test_an_operator_that_is_none_is_refused() -> None:

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 import pytest
+from botocore.exceptions import ClientError
 
 from agentenv.rehearsal.controlplane.auth.account import Account
 from agentenv.rehearsal.controlplane.client import ApiError, Client
-from agentenv.rehearsal.controlplane.nodes import node_claims
+from agentenv.rehearsal.controlplane.nodes import karpenter_nodes, node_claims
 from agentenv.rehearsal.controlplane.nodes.karpenter_nodes import Launcher
 from agentenv.rehearsal.controlplane.nodes.kwok_nodes import NodeShape
 
@@ -86,3 +87,39 @@ def test_a_node_that_could_not_be_made_is_made_at_the_next_look() -> None:
     launcher._launch(POOL, SHAPE)
     assert set(cluster.things) == {f"{node_claims.PATH}/system-a", "/api/v1/nodes/system-a"}
     assert set(launcher._launched) == {"system-a"}
+
+
+CONTROLLER: dict[str, Any] = {
+    "metadata": {"name": "karpenter", "namespace": "karpenter"},
+    "spec": {"template": {"spec": {"serviceAccountName": "karpenter"}}},
+}
+
+
+@dataclass
+class FakeCredentials:
+    """The credentials of the controller, for an account that answers with an error or creates the role."""
+
+    code: str = ""
+    created: list[str] = field(default_factory=list)
+
+    def service(self, name: str) -> FakeCredentials:
+        assert name == "iam"
+        return self
+
+    def create_service_linked_role(self, **request: str) -> None:
+        self.created.append(request["AWSServiceName"])
+        if self.code:
+            raise ClientError({"Error": {"Code": self.code, "Message": "no"}}, "CreateServiceLinkedRole")
+
+
+@pytest.mark.parametrize(
+    ("code", "allowed", "calls"), [("", True, 1), ("InvalidInput", True, 1), ("AccessDenied", False, 2)]
+)
+def test_spot_nodes_need_the_accounts_role_for_spot(
+    monkeypatch: pytest.MonkeyPatch, code: str, allowed: bool, calls: int
+) -> None:
+    credentials = FakeCredentials(code)
+    monkeypatch.setattr(karpenter_nodes, "PodCredentials", lambda _client, _account, *name: name and credentials)
+    launcher = Launcher(cast("Client", Cluster([POOL])), cast("Account", None))
+    assert [launcher._may_use_spot(CONTROLLER) for _ in range(2)] == [allowed] * 2
+    assert credentials.created == ["spot.amazonaws.com"] * calls

@@ -1,4 +1,4 @@
-"""What the programs of a control plane are told, and the files and ports they are told of."""
+"""Arguments, files and ports of the programs of a control plane."""
 
 from __future__ import annotations
 
@@ -149,3 +149,10 @@ def test_a_node_has_what_the_scheduler_looks_at() -> None:
 def test_a_taint_that_is_none_says_what_one_is() -> None:
     with pytest.raises(ValueError, match="key=value:effect"):
         taint("sandbox=standard")
+
+
+def test_the_only_instance_of_a_controller_does_not_lose_its_lease_on_a_busy_machine(layout: Layout) -> None:
+    for command in (programs.controller_manager(Path("/bin/p"), layout), programs.scheduler(Path("/bin/p"), layout)):
+        flags = dict(argument.removeprefix("--").split("=", 1) for argument in command[1:])
+        hours = [int(flags[f"leader-elect-{name}"].removesuffix("h")) for name in ("renew-deadline", "lease-duration")]
+        assert 1 <= hours[0] < hours[1]

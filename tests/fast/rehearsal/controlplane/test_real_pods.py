@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agentenv.rehearsal.controlplane.pods import container, listen_addresses, real_pods, volumes
+from agentenv.local.sandboxes.bundle import replace_paths
+from agentenv.rehearsal.controlplane.pods import container, listen_addresses, real_pods
 from agentenv.rehearsal.controlplane.ports import HOST
 
 IMAGE = f"registry.example.com/workspace-service@sha256:{'a' * 64}"
@@ -22,10 +23,8 @@ def test_the_service_is_run_by_the_interpreter_with_its_pods_arguments() -> None
     arguments = container.arguments(pod, {}, {"--port": "1234", "--metrics-port": "1235"}, row.in_cluster_flags)
     assert arguments == [args[0], f"--host={HOST}", "--port=1234", "--metrics-port=1235"]
     where = {Path("/etc/workspace-service"): Path("/run/x/volumes/settings")}
-    assert volumes.replace_paths(arguments[0], where) == "--settings=/run/x/volumes/settings/settings.json"
-    assert (
-        volumes.replace_paths("--settings=/etc/workspace-service-2/a", where) == "--settings=/etc/workspace-service-2/a"
-    )
+    assert replace_paths(arguments[0], where) == "--settings=/run/x/volumes/settings/settings.json"
+    assert replace_paths("--settings=/etc/workspace-service-2/a", where) == "--settings=/etc/workspace-service-2/a"
 
 
 def test_python_is_no_tool_that_has_to_be_built() -> None:

@@ -1,4 +1,4 @@
-"""What a destroy is let through for: only a cluster that AWS itself would refuse to delete is asked about."""
+"""The check before a destroy: only for a cluster that AWS would refuse to delete."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose cluster a control plane is raised for, what is left in one, and where pinned manifests are read from."""
+"""The cluster of a control plane, its leftovers, and the source of pinned manifests."""
 
 from __future__ import annotations
 
@@ -43,10 +43,22 @@ def test_what_a_stack_uses_and_does_not_create_exists_before_it() -> None:
             "storage": {"kmsKey": key},
             "sandboxClasses": [sandbox(name, identity={"kind": "irsa", "policies": policies}) for name in ("a", "b")],
             "cost": {"anomalyAlerts": True, "anomalyMonitor": monitor, "alertTo": "platform@example.com"},
+            "network": {"peers": ["10.9.0.0/16"], "transitGateway": "tgw-0a1b2c3d"},
+            "capacity": {"nitroImages": ["ami-0a1b2c3d"]},
         }
     )
-    assert ClusterOptions.for_stack(named).existing == (boundary, policy, key, monitor)
+    ec2 = "arn:aws:ec2:us-east-1:123456789012"
+    gateway, image = f"{ec2}:transit-gateway/tgw-0a1b2c3d", f"{ec2}:image/ami-0a1b2c3d"
+    existing = tuple(resource.arn for resource in ClusterOptions.for_stack(named).existing)
+    assert existing == (boundary, policy, key, monitor, gateway, image)
     assert ClusterOptions.for_stack(settings()).existing == ()
+
+
+def test_the_deployer_is_where_the_stack_admits_it() -> None:
+    routed = {"peers": ["10.9.0.0/16"], "transitGateway": "tgw-0a1b2c3d"}
+    private = {"network": routed, "cluster": {"publicAccessCidrs": []}}
+    assert ClusterOptions.for_stack(settings()).deployer_address == "203.0.113.1"
+    assert ClusterOptions.for_stack(settings(private)).deployer_address == "10.9.0.1"
 
 
 def test_sandboxes_run_where_a_stack_is_rehearsed_and_nowhere_else() -> None:

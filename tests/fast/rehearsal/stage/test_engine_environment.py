@@ -1,4 +1,4 @@
-"""What the rehearsed engine sees: nothing that leads to a real account, and the machine's own plugins first."""
+"""The environment of the rehearsed engine: nothing of a real account, and the machine's own plugins first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an event log is read as, with a stand-in for the command line that writes one."""
+"""Reading of an event log, with a stub of the command line that writes it."""
 
 from __future__ import annotations
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from agentenv.local import run_folders
 from agentenv.rehearsal import tools
-from agentenv.rehearsal.stage import run_folders
 from agentenv.rehearsal.stage.engine import Engine
 from agentenv.rehearsal.stage.stage import Stage, StageError, stage
 from agentenv.rehearsal.tools.progress import terminal_progress

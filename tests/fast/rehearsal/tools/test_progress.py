@@ -1,4 +1,4 @@
-"""What the person who waits is told, on a terminal and in a log."""
+"""Progress messages on a terminal and in a log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tool is taken where PATH, cache and plugin folders hold several; and the shims for what is missing."""
+"""Selection of a tool where PATH, cache and plugin folders hold several, and shims for missing tools."""
 
 from __future__ import annotations
 

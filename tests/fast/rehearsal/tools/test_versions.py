@@ -37,8 +37,8 @@ def test_what_is_written_is_read_back(version: Version) -> None:
 
 
 @given(VERSIONS, VERSIONS)
-def test_any_two_are_ordered_one_way(one: Version, other: Version) -> None:
-    assert (one < other) + (other < one) + (one == other) == 1
+def test_any_two_are_ordered_one_way(first: Version, second: Version) -> None:
+    assert (first < second) + (second < first) + (first == second) == 1
 
 
 @given(NUMBERS, NUMBERS, NUMBERS)

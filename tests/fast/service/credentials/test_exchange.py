@@ -43,6 +43,7 @@ from agentenv.service.credentials.token_bearer import RefusedExchangeError
 from agentenv.service.credentials.vault import Vault
 from agentenv.service.http import responses
 from agentenv.service.kube.client import CLAIMS, PODS, SANDBOXES, Document, KubeClient
+from tests.fast.config.stack_samples import ACCESS
 from tests.fast.service.fake_api_server import Api, FakeApiServer, run
 from tests.fast.service.ledger import documents
 
@@ -248,6 +249,10 @@ def test_requests_from_an_address_are_limited(api: FakeApiServer) -> None:
     tested = exchange(api, allowance=Allowance(lambda: now[0]))
     assert [refusal_of(tested) for _ in range(BURST + 1)] == [""] * BURST + ["too-many"]
     assert refusal_of(tested, address="10.40.1.9") == "address"
+    # Secrets are counted apart from credentials.
+    with pytest.raises(RefusedExchangeError) as refused:
+        run(tested.secret, "the-token", ADDRESS, "github")
+    assert refused.value.why == "secrets"
     now[0] = 31.0
     assert [refusal_of(tested), refusal_of(tested)] == ["", "too-many"]
 
@@ -374,6 +379,7 @@ def test_an_sdk_gets_credentials_without_code(service_url: str, tmp_path: Any) -
     }
     config = {
         "aws:region": "us-east-1",
+        **ACCESS,
         "agent-environment:sandboxClasses": [{**sandbox_class, "capabilities": ["dns", "identity"]}],
     }
     (plan,) = plans(read(config, "dev"))

@@ -42,7 +42,7 @@ class FakeBackend:
 class FakeBudgets:
     """Five dollars are spent: the limit of all classes but the one with a budget of its own."""
 
-    async def refusal(self, workspace: Workspace) -> Problem | None:
+    def refusal(self, workspace: Workspace) -> Problem | None:
         limit = (
             workspace.budget or {"standard": Decimal(5), "other": Decimal(5), "dear": Decimal(20)}[workspace.class_name]
         )

@@ -22,7 +22,7 @@ TOKEN = (b"authorization", b"Bearer good")
 class Authenticator:
     """Accepts one token."""
 
-    async def caller(self, authorization: str | None, _source: str) -> Caller:
+    async def caller(self, authorization: str | None, _source: str, **_headers: str | None) -> Caller:
         if authorization != "Bearer good":
             raise UnauthenticatedError("the token is invalid")
         return Caller("u-1", frozenset({"user"}), "token")
@@ -53,7 +53,9 @@ def send_parts(method: str, path: str, *headers: tuple[bytes, bytes], parts: int
         "scheme": "http",
     }
     app = application()
-    app.state.dependencies = SimpleNamespace(authenticator=Authenticator(), limits=RateLimiter(10), exchange=None)
+    app.state.dependencies = SimpleNamespace(
+        sign_in=None, authenticator=Authenticator(), limits=RateLimiter(10), exchange=None
+    )
     asyncio.run(app(scope, receive, send))
     body = b"".join(message.get("body", b"") for message in messages[1:])
     return messages[0]["status"], json.loads(body), read

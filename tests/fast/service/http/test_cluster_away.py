@@ -20,7 +20,7 @@ from agentenv.service.workspaces.create import problem_of
 from agentenv.service.workspaces.restore_requests import WorkspaceRestorer
 from tests.fast.service.fake_api_server import Api
 from tests.fast.service.workspaces.stage import staged
-from tests.fast.service.workspaces.test_restore_requests import house
+from tests.fast.service.workspaces.test_restore_requests import deleted_workspace
 
 
 @pytest.mark.parametrize(
@@ -59,17 +59,17 @@ def refuse_first(times: int, code: int) -> Callable[[int], None]:
 
 @pytest.mark.parametrize("code", [429, 503])
 def test_a_restore_retries_where_the_api_server_is_busy(code: int) -> None:
-    shelf, volume = house(**{DELETED_AT: "2026-11-18T20:00:00Z"})
-    shelf.before = refuse_first(3, code)
+    server, volume = deleted_workspace(**{DELETED_AT: "2026-11-18T20:00:00Z"})
+    server.before = refuse_first(3, code)
     workspace = workspace_of_volume(volume)
     assert workspace is not None
-    restored = asyncio.run(WorkspaceRestorer(Api(shelf), timeout=5).restore(volume, workspace))
+    restored = asyncio.run(WorkspaceRestorer(Api(server), timeout=5).restore(volume, workspace))
     assert restored.id == "w-1"
 
 
 def test_a_restore_does_not_wait_for_an_api_server_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(restore_requests, "PAUSE", 0.001)
-    shelf, volume = house(**{DELETED_AT: "2026-11-18T20:00:00Z"})
+    server, volume = deleted_workspace(**{DELETED_AT: "2026-11-18T20:00:00Z"})
     workspace = workspace_of_volume(volume)
     assert workspace is not None
     lists: list[int] = []
@@ -78,9 +78,9 @@ def test_a_restore_does_not_wait_for_an_api_server_that_is_gone(monkeypatch: pyt
         lists.append(1)
         raise KubeApiError("the API server does not answer", 503)
 
-    monkeypatch.setattr(shelf, "list", unavailable)
+    monkeypatch.setattr(server, "list", unavailable)
     with pytest.raises(KubeApiError) as refused:
-        asyncio.run(WorkspaceRestorer(Api(shelf), timeout=1).restore(volume, workspace))
+        asyncio.run(WorkspaceRestorer(Api(server), timeout=1).restore(volume, workspace))
     # The client itself has retried by then.
     assert (refused.value.transient, len(lists)) == (True, 1)
     assert problem_of(refused.value).kind == "unavailable"

@@ -1,4 +1,4 @@
-"""What requests may name: classes, owners, tasks and times."""
+"""Valid values in requests: classes, owners, tasks and times."""
 
 from __future__ import annotations
 

@@ -282,7 +282,7 @@ def test_every_replica_finds_a_swarm_that_is_being_created() -> None:
         await create_swarm(SwarmTasks(Api(server), CATALOG, server.view), "u-0", "t-0", wait=20)
         # A replica whose watch has not seen the claims yet.
         behind = await SwarmTasks(Api(server), CATALOG, ClusterView()).find("u-0", "t-0")
-        assert (behind.state, behind.class_name, behind.asked) == ("creating", "box", 1)
+        assert (behind.state, behind.class_name, behind.count) == ("creating", "box", 1)
 
     try:
         asyncio.run(run())
@@ -311,16 +311,16 @@ def test_the_requested_count_is_reported_where_members_are_missing() -> None:
     async def run() -> None:
         swarm_tasks = SwarmTasks(Api(server), CATALOG, server.view)
         await create_swarm(swarm_tasks, "u-0", "t-0", wait=20, count=3)
-        assert (await swarm_tasks.find("u-0", "t-0")).asked == len(server.names(CLAIMS)) == 3
+        assert (await swarm_tasks.find("u-0", "t-0")).count == len(server.names(CLAIMS)) == 3
         (claim, *_) = server.list(CLAIMS)
         server.delete(CLAIMS, claim)
         status = await swarm_tasks.find("u-0", "t-0")
-        assert (status.asked, len(status.members), status.state) == (3, 2, "failed")
+        assert (status.count, len(status.members), status.state) == (3, 2, "failed")
         assert "1 of 3" in (status.why or "")
         # A larger request creates the missing ones.
-        assert (await create_swarm(swarm_tasks, "u-0", "t-0", wait=20, count=4)).asked == 4
+        assert (await create_swarm(swarm_tasks, "u-0", "t-0", wait=20, count=4)).count == 4
         status = await swarm_tasks.find("u-0", "t-0")
-        assert (status.asked, len(status.members), status.state) == (4, 4, "running")
+        assert (status.count, len(status.members), status.state) == (4, 4, "running")
 
     asyncio.run(run())
 
@@ -333,7 +333,7 @@ def test_a_swarm_that_is_being_deleted_does_not_run() -> None:
         await create_swarm(swarm_tasks, "u-0", "t-0", wait=20, count=2)
         await swarm_outcome.mark_deleted(Api(server), NAMESPACE, task_name("u-0", "t-0"))
         status = await swarm_tasks.find("u-0", "t-0")
-        assert (status.asked, status.state, status.why) == (2, "failed", BEING_DELETED)
+        assert (status.count, status.state, status.why) == (2, "failed", BEING_DELETED)
 
     asyncio.run(run())
 
@@ -389,8 +389,8 @@ def test_a_different_request_is_refused_while_a_swarm_is_being_created(different
     async def run() -> None:
         swarm_tasks = SwarmTasks(SlowApi(slow), CATALOG, ClusterView())
         await create_swarm(swarm_tasks, "u-0", "t-0", count=2)
-        assert (await create_swarm(swarm_tasks, "u-0", "t-0", count=2)).asked == 2
-        assert (await create_swarm(swarm_tasks, "u-0", "t-0", count=3, fit=True)).asked == 2
+        assert (await create_swarm(swarm_tasks, "u-0", "t-0", count=2)).count == 2
+        assert (await create_swarm(swarm_tasks, "u-0", "t-0", count=3, fit=True)).count == 2
         with pytest.raises(Problem) as refused:
             await create_swarm(swarm_tasks, "u-0", "t-0", **{"count": 2, **different})
         assert refused.value.kind == kind
@@ -404,3 +404,37 @@ def test_a_different_request_is_refused_while_a_swarm_is_being_created(different
 
 def test_task_names_are_unique_per_owner() -> None:
     assert task_name("u-0", "t-0") != task_name("u-1", "t-0")
+
+
+def quota(hard: int, used: int = 0) -> Document:
+    status = {"hard": {"pods": str(hard)}, "used": {"pods": str(used)}}
+    return {"metadata": {"name": "sandbox", "namespace": NAMESPACE}, "status": status}
+
+
+def test_a_swarm_that_never_fits_is_refused_with_the_number_that_does() -> None:
+    server = FakeApiServer()
+    server.put(QUOTAS, quota(43, used=40))
+
+    async def run() -> None:
+        swarm_tasks = SwarmTasks(Api(server), CATALOG, ClusterView())
+        with pytest.raises(Problem, match="room for 43 workspaces of a swarm, not 300") as refused:
+            await create_swarm(swarm_tasks, "u-0", "t-0", count=300, wait=20)
+        assert (refused.value.status, refused.value.facts["fits"], server.names(CLAIMS)) == (503, 3, [])
+        # It would fit an unused quota, and does not fit now.
+        with pytest.raises(Problem, match="no room for 30 more") as refused:
+            await create_swarm(swarm_tasks, "u-0", "t-1", count=30, wait=20)
+        assert (refused.value.status, refused.value.facts["fits"]) == (503, 3)
+
+    asyncio.run(run())
+
+
+def test_the_members_of_a_swarm_count_in_its_class() -> None:
+    catalog = Catalog(settings_of({"name": "box", "storage": SHARED, "maxPerOwner": 4}))
+
+    async def run() -> None:
+        swarm_tasks = SwarmTasks(Api(FakeApiServer()), catalog, ClusterView())
+        with pytest.raises(Problem) as refused:
+            await create_swarm(swarm_tasks, "u-0", "t-0", count=5, wait=20)
+        assert (refused.value.kind, refused.value.facts["limit"]) == ("limit-reached", 4)
+
+    asyncio.run(run())

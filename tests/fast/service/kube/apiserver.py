@@ -1,6 +1,6 @@
-"""An API server small enough for fast tests: things by path, versions, conflicts, and watches that tell of changes.
+"""An API server for fast tests: objects by path, resource versions, conflicts and watches.
 
-Only for what is decided on this side of it; how the real one behaves is asked of the real one, in `tests/live`.
+Only for decisions of the client. The behaviour of a real API server is tested in `tests/live`.
 """
 
 from __future__ import annotations
@@ -18,55 +18,55 @@ from typing import Any
 import httpx2
 
 Object = dict[str, Any]
-_PATH = re.compile(r"/(?:api/v1|apis/[^/]+/[^/]+)(?:/namespaces/([^/]+))?/([a-z]+)(?:/([^/]+))?")
+_PATH = re.compile(r"/(?:api/v1|apis/[^/]+/[^/]+)(?:/namespaces/([^/]+))?/([a-z]+)(?:/([^/]+)(?:/resize)?)?")
 
 
 class ApiServer:
-    """What it holds, by kind, namespace and name."""
+    """Objects by kind, namespace and name, and the requests for them."""
 
     def __init__(self) -> None:
         self.objects: dict[tuple[str, str, str], Object] = {}
         self.requests: list[tuple[str, str]] = []
-        self.failing: list[int | Exception] = []  # what is answered first, instead
-        self.conflicts = 0  # so many things that are made are refused first, for whatever else was counted with them
-        self.time: datetime | None = None  # what it says; nothing else
-        self.on_made: Callable[[Object], None] = lambda _: None
+        self.failing: list[int | Exception] = []  # statuses or errors of the next requests
+        self.conflicts = 0  # the next creations that a quota refuses
+        self.time: datetime | None = None  # the `Date` header of responses
+        self.on_create: Callable[[Object], None] = lambda _: None
         self._versions = itertools.count(1)
-        self._told: list[tuple[str, str, Object]] = []
-        self._news = asyncio.Event()
+        self._events: list[tuple[str, str, Object]] = []
+        self._changed_event = asyncio.Event()
 
     def client(self) -> httpx2.AsyncClient:
-        """A client of it."""
+        """Return a client of the server."""
         return httpx2.AsyncClient(transport=httpx2.MockTransport(self._answer), base_url="http://kubernetes")
 
     def put(self, plural: str, thing: Object) -> Object:
-        """A thing is there, or another by now."""
+        """Create or update an object."""
         about = thing["metadata"]
         about.setdefault("uid", f"uid-{next(self._versions)}")
         about["resourceVersion"] = str(next(self._versions))
         key = (plural, about.get("namespace", ""), about["name"])
-        self._tell("MODIFIED" if key in self.objects else "ADDED", plural, thing)
+        self._record("MODIFIED" if key in self.objects else "ADDED", plural, thing)
         self.objects[key] = thing
         return thing
 
     def drop(self, plural: str, namespace: str, name: str) -> None:
-        """A thing is gone."""
+        """Delete an object."""
         thing = self.objects.pop((plural, namespace, name))
         thing["metadata"]["resourceVersion"] = str(next(self._versions))
-        self._tell("DELETED", plural, thing)
+        self._record("DELETED", plural, thing)
 
-    def _tell(self, what: str, plural: str, thing: Object) -> None:
-        self._told.append((what, plural, deepcopy(thing)))
-        self._news.set()
-        self._news = asyncio.Event()
+    def _record(self, what: str, plural: str, thing: Object) -> None:
+        self._events.append((what, plural, deepcopy(thing)))
+        self._changed_event.set()
+        self._changed_event = asyncio.Event()
 
     async def _answer(self, request: httpx2.Request) -> httpx2.Response:
-        answer = await self._done(request)
+        answer = await self._handle(request)
         if self.time is not None:
             answer.headers["Date"] = format_datetime(self.time, usegmt=True)
         return answer
 
-    async def _done(self, request: httpx2.Request) -> httpx2.Response:  # noqa: PLR0911 - a row a verb
+    async def _handle(self, request: httpx2.Request) -> httpx2.Response:  # noqa: PLR0911 - a row a verb
         self.requests.append((request.method, request.url.path))
         if self.failing:
             failure = self.failing.pop(0)
@@ -78,17 +78,17 @@ class ApiServer:
         namespace, plural, name = found[1] or "", found[2], found[3]
         body = json.loads(request.content) if request.content else {}
         if request.method == "GET" and name is None:
-            return self._listed(request, namespace, plural)
+            return self._list(request, namespace, plural)
         if request.method == "POST":
-            return self._made(namespace, plural, body)
+            return self._create(namespace, plural, body)
         thing = self.objects.get((plural, namespace, name or ""))
         if thing is None:
             return _status(404, "NotFound")
         if request.method == "GET":
             return httpx2.Response(200, json=thing)
-        wanted = body.get("preconditions") or body.get("metadata") or {}
+        expected = body.get("preconditions") or body.get("metadata") or {}
         for key in ("uid", "resourceVersion"):
-            if key in wanted and wanted[key] != thing["metadata"][key]:
+            if key in expected and expected[key] != thing["metadata"][key]:
                 return _status(409, "Conflict")
         if request.method == "DELETE":
             self.drop(plural, namespace, name or "")
@@ -96,7 +96,7 @@ class ApiServer:
         merged = _merged(thing, body)
         return httpx2.Response(200, json=self.put(plural, merged))
 
-    def _made(self, namespace: str, plural: str, body: Object) -> httpx2.Response:
+    def _create(self, namespace: str, plural: str, body: Object) -> httpx2.Response:
         if plural == "tokenreviews":
             return httpx2.Response(201, json={**body, "status": {"authenticated": False}})
         if (plural, namespace, body["metadata"]["name"]) in self.objects:
@@ -105,12 +105,12 @@ class ApiServer:
             self.conflicts -= 1
             return _status(409, "Conflict")
         body["metadata"]["creationTimestamp"] = "2026-11-18T20:00:00Z"
-        made = self.put(plural, body)
-        answer = httpx2.Response(201, json=made)
-        self.on_made(made)
+        created = self.put(plural, body)
+        answer = httpx2.Response(201, json=created)
+        self.on_create(created)
         return answer
 
-    def _listed(self, request: httpx2.Request, namespace: str, plural: str) -> httpx2.Response:
+    def _list(self, request: httpx2.Request, namespace: str, plural: str) -> httpx2.Response:
         fields = dict(part.split("=") for part in request.url.params.get("fieldSelector", "").split(",") if part)
 
         labels = [part.split("=") for part in request.url.params.get("labelSelector", "").split(",") if "=" in part]
@@ -122,20 +122,20 @@ class ApiServer:
             return here and all((about.get("labels") or {}).get(key) == value for key, value in labels)
 
         if request.url.params.get("watch"):
-            return httpx2.Response(200, content=self._watched(plural, chosen, request.url.params["resourceVersion"]))
+            return httpx2.Response(200, content=self._watch(plural, chosen, request.url.params["resourceVersion"]))
         items = [thing for (kind, _, _), thing in sorted(self.objects.items()) if kind == plural and chosen(thing)]
         version = str(next(self._versions))
         return httpx2.Response(200, json={"metadata": {"resourceVersion": version}, "items": items})
 
-    async def _watched(self, plural: str, chosen: Callable[[Object], bool], since: str) -> AsyncIterator[bytes]:
+    async def _watch(self, plural: str, chosen: Callable[[Object], bool], since: str) -> AsyncIterator[bytes]:
         place = 0
         while True:
-            news = self._news
-            for what, kind, thing in self._told[place:]:
+            changed = self._changed_event
+            for what, kind, thing in self._events[place:]:
                 if kind == plural and chosen(thing) and int(thing["metadata"]["resourceVersion"]) > int(since):
                     yield json.dumps({"type": what, "object": thing}).encode() + b"\n"
-            place = len(self._told)
-            await news.wait()
+            place = len(self._events)
+            await changed.wait()
 
 
 def _merged(thing: Object, changes: Object) -> Object:

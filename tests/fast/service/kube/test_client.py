@@ -41,22 +41,22 @@ TOKEN = {
 
 @dataclass
 class Server:
-    """Keeps what it is asked, and answers what it was told to."""
+    """A server that records requests and sends prepared answers."""
 
     url: str = ""
-    asked: list[dict[str, Any]] = field(default_factory=list)
+    requests: list[dict[str, Any]] = field(default_factory=list)
     answers: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
 
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    made = Server()
+    recorder = Server()
 
     class Handler(BaseHTTPRequestHandler):
         def answer(self) -> None:
             length = int(self.headers.get("Content-Length") or 0)
             split = urlsplit(self.path)
-            made.asked.append(
+            recorder.requests.append(
                 {
                     "do": f"{self.command} {split.path}",
                     "query": {key: values[0] for key, values in parse_qs(split.query).items()},
@@ -65,7 +65,7 @@ def server() -> Iterator[Server]:
                     "who": self.headers.get("Authorization"),
                 }
             )
-            status, document = made.answers.pop(0)
+            status, document = recorder.answers.pop(0)
             body = json.dumps(document).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
@@ -79,10 +79,10 @@ def server() -> Iterator[Server]:
             """Nobody reads it."""
 
     listening = HTTPServer(("127.0.0.1", 0), Handler)
-    made.url = f"http://127.0.0.1:{listening.server_port}"
+    recorder.url = f"http://127.0.0.1:{listening.server_port}"
     thread = threading.Thread(target=listening.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
-    yield made
+    yield recorder
     listening.shutdown()
     listening.server_close()
     thread.join()
@@ -133,11 +133,11 @@ def test_a_list_is_read_to_its_end_with_the_token_of_the_command(server: Server,
         server.answers.append((200, {"metadata": {"continue": more}, "items": items}))
     listed = play(kubeconfig, lambda kube: collect(kube.list(CLAIMS, "sandbox-box", {"here": None, "task": "t"})))
     assert [document["metadata"] for document in listed] == [{"name": "a"}, {"name": "b"}, {"name": "c"}]
-    first, second = server.asked
+    first, second = server.requests
     assert first["do"] == "GET /apis/extensions.agents.x-k8s.io/v1beta1/namespaces/sandbox-box/sandboxclaims"
     assert first["query"] == {"labelSelector": "here,task=t", "limit": str(PAGE)}
     assert second["query"]["continue"] == "further"
-    assert {request["who"] for request in server.asked} == {"Bearer of-the-command"}
+    assert {request["who"] for request in server.requests} == {"Bearer of-the-command"}
 
 
 def test_a_missing_object_is_none_and_another_error_is_raised(server: Server, kubeconfig: dict[str, Any]) -> None:
@@ -149,7 +149,7 @@ def test_a_missing_object_is_none_and_another_error_is_raised(server: Server, ku
             await kube.find(VOLUMES, "pv")
 
     play(kubeconfig, act)
-    assert [request["do"] for request in server.asked] == ["GET /api/v1/persistentvolumes/pv"] * 2
+    assert [request["do"] for request in server.requests] == ["GET /api/v1/persistentvolumes/pv"] * 2
 
 
 def test_a_patch_requires_the_version_that_was_read(server: Server, kubeconfig: dict[str, Any]) -> None:
@@ -163,7 +163,7 @@ def test_a_patch_requires_the_version_that_was_read(server: Server, kubeconfig: 
             await kube.patch(POOLS, READ, changes)
 
     play(kubeconfig, act)
-    request = server.asked[0]
+    request = server.requests[0]
     assert request["do"] == "PATCH /apis/extensions.agents.x-k8s.io/v1beta1/namespaces/sandbox-box/sandboxwarmpools/a"
     assert request["type"] == "application/merge-patch+json"
     assert request["query"] == {"fieldManager": MANAGER}
@@ -180,8 +180,8 @@ def test_a_delete_requires_the_version_that_was_read(server: Server, kubeconfig:
         return [*deleted, await kube.delete(POOLS, READ, any_version=True, policy="Foreground")]
 
     assert play(kubeconfig, act) == [True, False, True]
-    read, _, any_version = (request["body"] for request in server.asked)
-    assert server.asked[0]["do"].startswith("DELETE ")
+    read, _, any_version = (request["body"] for request in server.requests)
+    assert server.requests[0]["do"].startswith("DELETE ")
     assert (read["preconditions"], read["propagationPolicy"]) == ({"uid": "u", "resourceVersion": "7"}, "Background")
     assert (any_version["preconditions"], any_version["propagationPolicy"]) == ({"uid": "u"}, "Foreground")
 
@@ -196,7 +196,7 @@ def test_an_existing_object_is_not_created_again(server: Server, kubeconfig: dic
             await kube.create(POOLS, document)
 
     play(kubeconfig, act)
-    assert server.asked[0]["body"]["metadata"] == document["metadata"]
+    assert server.requests[0]["body"]["metadata"] == document["metadata"]
 
 
 def test_a_quota_conflict_does_not_mean_that_the_object_exists(server: Server, kubeconfig: dict[str, Any]) -> None:
@@ -243,7 +243,7 @@ def test_an_admission_webhook_that_denies_is_no_transient_error() -> None:
 
 
 def lines(parts: Iterable[bytes]) -> list[bytes]:
-    """The lines of what comes in parts."""
+    """Return the lines of a body that arrives in parts."""
 
     async def coming() -> AsyncIterator[bytes]:
         for part in parts:

@@ -25,7 +25,7 @@ class Machine:
 
     @property
     def server(self) -> datetime:
-        """What time it is: rounded to a microsecond once, and not at each step."""
+        """Return the server's time, rounded to a microsecond once, and not at each step."""
         return START + self.put + timedelta(seconds=self.ticks)
 
     def later(self, seconds: float) -> None:

@@ -37,15 +37,15 @@ from agentenv.service.kube.connection import Connection
 
 Turn = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 P = ParamSpec("P")
-# Long for what is there, short for what never comes.
+# A long timeout to connect, a short timeout to read.
 IMPATIENT = httpx2.Timeout(10.0, read=0.05)
-# Of a test; shorter than the patience of a connection of which nobody asks for less.
+# The limit of a test, below the default timeout of a connection.
 LONGEST = 8.0
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A request as it came."""
+class ReceivedRequest:
+    """A request as the server received it."""
 
     method: str
     target: str
@@ -54,34 +54,34 @@ class Asked:
 
     @property
     def path(self) -> str:
-        """What of its target is no parameter."""
+        """Return the target without its parameters."""
         return urlsplit(self.target).path
 
     @property
     def params(self) -> dict[str, str]:
-        """Its parameters, unpacked."""
+        """Return the parameters of the target."""
         return dict(parse_qsl(urlsplit(self.target).query, strict_parsing=True))
 
 
 class Server:
-    """A server that has its next answers written out, as they go over the kube; and says `{}` to all others."""
+    """A server with prepared raw responses; it answers `{}` to all other requests."""
 
     def __init__(self, *turns: bytes | Turn, then: bytes | Turn = b"", tls: ssl.SSLContext | None = None) -> None:
-        self.asked: list[Asked] = []
-        self.peers: list[Any] = []  # the certificates of who connected
+        self.requests: list[ReceivedRequest] = []
+        self.peers: list[Any] = []  # the certificates of clients
         self.connections = 0
         self.port = 0
-        self._turns, self._then, self._tls = list(turns), then or said(), tls
+        self._turns, self._then, self._tls = list(turns), then or response(), tls
         self._open: dict[asyncio.Task[Any], asyncio.StreamWriter] = {}
 
     @property
     def open(self) -> int:
-        """How many connections there are now."""
+        """Return the number of open connections."""
         return len(self._open)
 
     @property
     def url(self) -> str:
-        """Where it is."""
+        """Return the server's address."""
         return f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}"
 
     async def __aenter__(self) -> Server:
@@ -106,7 +106,7 @@ class Server:
         self.peers.append(writer.get_extra_info("peercert"))
         try:
             while not writer.is_closing():
-                self.asked.append(await _read(reader))
+                self.requests.append(await _read(reader))
                 turn = self._turns.pop(0) if self._turns else self._then
                 if isinstance(turn, bytes):
                     writer.write(turn)
@@ -119,36 +119,36 @@ class Server:
             writer.close()
 
 
-async def _read(reader: asyncio.StreamReader) -> Asked:
+async def _read(reader: asyncio.StreamReader) -> ReceivedRequest:
     head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
     headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:] if line)}
     method, target, _ = head[0].split(" ")
     # What is too large is not taken at all.
     length = int(headers.get("content-length", 0))
-    return Asked(method, target, headers, await reader.readexactly(length) if length < 1 << 20 else b"")
+    return ReceivedRequest(method, target, headers, await reader.readexactly(length) if length < 1 << 20 else b"")
 
 
-def said(body: bytes = b"{}", status: str = "200 OK", *headers: str) -> bytes:
-    """An answer, whole."""
+def response(body: bytes = b"{}", status: str = "200 OK", *headers: str) -> bytes:
+    """Return a complete response."""
     return "\r\n".join([f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *headers, "", ""]).encode() + body
 
 
 def part(body: bytes) -> bytes:
-    """A part of an answer whose length nobody knows."""
+    """Return a chunk of a response without a known length."""
     return b"%x\r\n%s\r\n" % (len(body), body)
 
 
-BEGUN = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-DENIED = said(b"{}", "401 Unauthorized")
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+DENIED = response(b"{}", "401 Unauthorized")
 
 
-async def never(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
-    """Say nothing for as long as anybody waits."""
+async def no_answer(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+    """Send nothing until the client closes the connection."""
     await reader.read()
 
 
-def only(start: bytes, then: Turn = never) -> Turn:
-    """Say something, and then something else, which is nothing unless told."""
+def begin_with(start: bytes, then: Turn = no_answer) -> Turn:
+    """Return a turn that sends these bytes and continues with another turn, by default with silence."""
 
     async def turn(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(start)
@@ -157,21 +157,21 @@ def only(start: bytes, then: Turn = never) -> Turn:
     return turn
 
 
-async def leaving(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Hang up."""
+async def close(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Close the connection."""
     writer.close()
 
 
-async def breaking(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Hang up as a process does that is killed."""
-    # A turn of the loop first, in which what was said before goes out.
+async def reset(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Reset the connection, as when a process is killed."""
+    # One turn of the event loop first, so that earlier bytes are sent.
     await asyncio.sleep(0)
     writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     writer.transport.abort()
 
 
-def deaf(given_up: asyncio.Event) -> Turn:
-    """Take nothing more of what is sent, until it is given up."""
+def stop_reading(given_up: asyncio.Event) -> Turn:
+    """Return a turn that stops reading until the event is set."""
 
     async def turn(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
         await given_up.wait()
@@ -181,14 +181,14 @@ def deaf(given_up: asyncio.Event) -> Turn:
     return turn
 
 
-def played(play: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
-    """A test that is a coroutine, as one that is none; what hangs fails."""
+def async_test(play: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """Run an asynchronous test to its end; a test that hangs fails."""
 
     @functools.wraps(play)
-    def test(*given: P.args, **named: P.kwargs) -> None:
+    def test(*args: P.args, **kwargs: P.kwargs) -> None:
         async def bounded() -> None:
             async with asyncio.timeout(LONGEST):
-                await play(*given, **named)
+                await play(*args, **kwargs)
 
         asyncio.run(bounded())
 
@@ -196,13 +196,13 @@ def played(play: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
 
 
 async def until(true: Callable[[], bool]) -> None:
-    """Wait for something that is on its way."""
+    """Wait until a condition holds."""
     while not true():
         await asyncio.sleep(0.001)
 
 
 def config(address: str, user: User | None = None, **cluster: Any) -> Any:
-    """What lightkube makes of a kubeconfig."""
+    """Return a cluster's configuration as lightkube reads it from a kubeconfig."""
     return KubeConfig.from_one(cluster=Cluster(server=address, **cluster), user=user).get()
 
 
@@ -210,33 +210,33 @@ def config(address: str, user: User | None = None, **cluster: Any) -> Any:
 async def connected(
     server: Server, user: User | None = None, *, prefix: str = "", **cluster: Any
 ) -> AsyncGenerator[Connection]:
-    """A connection to it, and what becomes of it in the end: nothing of it is left."""
-    made = Connection(config(server.url + prefix, user, **cluster))
+    """Connect to the server, and check afterwards that no connection stays open."""
+    conn = Connection(config(server.url + prefix, user, **cluster))
     try:
-        yield made
+        yield conn
     finally:
-        await made.aclose()
+        await conn.aclose()
     await until(lambda: not server.open)
 
 
 @pytest.fixture(autouse=True)
-def _nobody_between(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy", "netrc"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
 
 
-# What is asked.
+# Requests.
 
 
-@played
+@async_test
 async def test_a_request_is_sent_unchanged() -> None:
     params = {"labelSelector": "app=a,tier in (b,c)", "continue": "eyJ2IjoibWV0YS5rOHMuaW8ifQ+/==", "limit": "500"}
     headers = {"Content-Type": "application/merge-patch+json", "Accept": "application/json;as=Table;v=v1"}
-    async with Server() as server, connected(server) as one:
-        await one.request("PATCH", "/api/v1/namespaces/a/things/b", params=params, content=b'{"a":1}', headers=headers)
-        await one.request("GET", "/version")
-    changed, read = server.asked
+    async with Server() as server, connected(server) as conn:
+        await conn.request("PATCH", "/api/v1/namespaces/a/things/b", params=params, content=b'{"a":1}', headers=headers)
+        await conn.request("GET", "/version")
+    changed, read = server.requests
     assert (changed.method, changed.path, changed.body) == ("PATCH", "/api/v1/namespaces/a/things/b", b'{"a":1}')
     assert changed.params == params
     assert changed.headers["content-type"] == headers["Content-Type"]
@@ -246,124 +246,127 @@ async def test_a_request_is_sent_unchanged() -> None:
 
 
 @pytest.mark.parametrize("prefix", ["/k8s/clusters/c-1", "/k8s/clusters/c-1/"])
-@played
+@async_test
 async def test_the_server_url_may_have_a_path(prefix: str) -> None:
-    async with Server() as server, connected(server, prefix=prefix) as one:
-        await one.request("GET", "/api/v1/pods", params={"limit": "1"})
-    assert [asked.target for asked in server.asked] == ["/k8s/clusters/c-1/api/v1/pods?limit=1"]
+    async with Server() as server, connected(server, prefix=prefix) as conn:
+        await conn.request("GET", "/api/v1/pods", params={"limit": "1"})
+    assert [request_.target for request_ in server.requests] == ["/k8s/clusters/c-1/api/v1/pods?limit=1"]
 
 
-@played
+@async_test
 async def test_redirects_are_not_followed_and_cookies_are_not_stored() -> None:
-    elsewhere = said(b"", "307 Temporary Redirect", "Location: /elsewhere", "Set-Cookie: known=by; Path=/")
-    async with Server(elsewhere) as server, connected(server, User(token="secret")) as one:
-        answer = await one.request("GET", "/here")
+    elsewhere = response(b"", "307 Temporary Redirect", "Location: /elsewhere", "Set-Cookie: known=by; Path=/")
+    async with Server(elsewhere) as server, connected(server, User(token="secret")) as conn:
+        answer = await conn.request("GET", "/here")
         assert (answer.status_code, answer.headers["location"]) == (307, "/elsewhere")
-        await one.request("GET", "/here")
-    assert [asked.path for asked in server.asked] == ["/here", "/here"]
-    assert not any("cookie" in asked.headers for asked in server.asked)
+        await conn.request("GET", "/here")
+    assert [request_.path for request_ in server.requests] == ["/here", "/here"]
+    assert not any("cookie" in request_.headers for request_ in server.requests)
 
 
-# What is answered.
+# Responses.
 
 
-@played
+@async_test
 async def test_responses_have_httpx_types() -> None:
-    refused = said(b'{"reason":"Conflict"}', "409 Conflict", "Retry-After: 3", "X-Part: one", "X-Part: two")
-    async with Server(refused) as server, connected(server) as one:
-        answer = await one.request("GET", "/")
+    refused = response(b'{"reason":"Conflict"}', "409 Conflict", "Retry-After: 3", "X-Part: one", "X-Part: two")
+    async with Server(refused) as server, connected(server) as conn:
+        answer = await conn.request("GET", "/")
     assert isinstance(answer, httpx2.Response)
     assert (answer.status_code, answer.reason_phrase) == (409, "Conflict")
     assert (answer.headers["retry-after"], answer.headers.get_list("x-part")) == ("3", ["one", "two"])
     assert answer.json() == {"reason": "Conflict"}
 
 
-@played
+@async_test
 async def test_a_compressed_body_is_decoded() -> None:
     packed = gzip.compress(b'{"items":[]}')
-    async with Server(said(packed, "200 OK", "Content-Encoding: gzip")) as server, connected(server) as one:
-        answer = await one.request("GET", "/")
-    assert "gzip" in server.asked[0].headers["accept-encoding"]
+    async with Server(response(packed, "200 OK", "Content-Encoding: gzip")) as server, connected(server) as conn:
+        answer = await conn.request("GET", "/")
+    assert "gzip" in server.requests[0].headers["accept-encoding"]
     assert (answer.json(), answer.content) == ({"items": []}, b'{"items":[]}')
     assert "content-encoding" not in answer.headers
 
 
-@played
+@async_test
 async def test_a_warning_may_be_in_any_language() -> None:
-    async with Server(said(b"{}", "200 OK", 'Warning: 299 - "zu groß"')) as server, connected(server) as one:
-        answer = await one.request("GET", "/")
+    async with Server(response(b"{}", "200 OK", 'Warning: 299 - "zu groß"')) as server, connected(server) as conn:
+        answer = await conn.request("GET", "/")
     assert answer.headers["warning"] == '299 - "zu groß"'
 
 
-# Who asks.
+# Credentials.
 
 
 def bearers(server: Server) -> list[str | None]:
-    """What the server was told of who asks, request by request."""
-    return [asked.headers.get("authorization") for asked in server.asked]
+    """Return the `Authorization` header of each request."""
+    return [request_.headers.get("authorization") for request_ in server.requests]
 
 
-@played
+@async_test
 async def test_an_expired_token_is_read_again(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("old\n")
-    async with Server(said(), DENIED) as server, connected(server, User(token_file=str(file))) as one:
-        await one.request("GET", "/")
+    async with Server(response(), DENIED) as server, connected(server, User(token_file=str(file))) as conn:
+        await conn.request("GET", "/")
         file.write_text("new\n")
-        answer = await one.request("POST", "/", content=b'{"a":1}')
+        answer = await conn.request("POST", "/", content=b'{"a":1}')
         assert answer.status_code == 200
-        await one.request("GET", "/")
+        await conn.request("GET", "/")
     assert bearers(server) == ["Bearer old", "Bearer old", "Bearer new", "Bearer new"]
-    assert [asked.body for asked in server.asked] == [b"", b'{"a":1}', b'{"a":1}', b""]
+    assert [request_.body for request_ in server.requests] == [b"", b'{"a":1}', b'{"a":1}', b""]
 
 
-@played
+@async_test
 async def test_a_second_refusal_is_returned(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("old")
-    async with Server(then=DENIED) as server, connected(server, User(token_file=str(file))) as one:
-        assert (await one.request("GET", "/")).status_code == 401
-        async with one.stream("GET", "/") as answer:
+    async with Server(then=DENIED) as server, connected(server, User(token_file=str(file))) as conn:
+        assert (await conn.request("GET", "/")).status_code == 401
+        async with conn.stream("GET", "/") as answer:
             assert answer.status_code == 401
-    assert len(server.asked) == 4
+    assert len(server.requests) == 4
 
 
 def command(folder: Path, line: str) -> User:
-    """A user who is known by what a command says."""
+    """Return a user whose token a command prints."""
     call = UserExec(apiVersion="client.authentication.k8s.io/v1beta1", command="sh", args=["-c", line])
     (folder / "token").write_text("old")
     return User(exec=call)
 
 
-def terminal_progress(folder: Path) -> str:
-    """A command that tells the token of now, and leaves a mark each time."""
+def print_token(folder: Path) -> str:
+    """Return a command that prints the current token and records each call."""
     mark, token = shlex.quote(str(folder / "calls")), shlex.quote(str(folder / "token"))
     return f'echo x >> {mark}; printf \'{{"status":{{"token":"%s"}}}}\' "$(cat {token})"'
 
 
-@played
+@async_test
 async def test_an_exec_plugin_runs_again_when_its_token_has_expired(tmp_path: Path) -> None:
-    user = command(tmp_path, terminal_progress(tmp_path))
-    async with Server(said(), said(), DENIED, said(), then=DENIED) as server, connected(server, user) as one:
-        await one.request("GET", "/")
-        await one.request("GET", "/")
+    user = command(tmp_path, print_token(tmp_path))
+    async with (
+        Server(response(), response(), DENIED, response(), then=DENIED) as server,
+        connected(server, user) as conn,
+    ):
+        await conn.request("GET", "/")
+        await conn.request("GET", "/")
         (tmp_path / "token").write_text("new")
-        assert (await one.request("GET", "/")).status_code == 200
-        assert (await one.request("GET", "/")).status_code == 401
+        assert (await conn.request("GET", "/")).status_code == 200
+        assert (await conn.request("GET", "/")).status_code == 401
     assert bearers(server) == [f"Bearer {token}" for token in ("old", "old", "old", "new", "new", "new")]
     assert (tmp_path / "calls").read_text().count("x") == 3
 
 
-@played
+@async_test
 async def test_a_failing_exec_plugin_leaves_no_connection_open(tmp_path: Path) -> None:
-    once = f"{terminal_progress(tmp_path)}; test $(wc -l < {shlex.quote(str(tmp_path / 'calls'))}) = 1"
-    unfinished = only(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 9\r\n\r\n{")
-    async with Server(said(), unfinished) as server, connected(server, command(tmp_path, once)) as one:
-        await one.request("GET", "/")
-        with pytest.raises(ConfigError) as told:
-            await one.request("GET", "/")
+    once = f"{print_token(tmp_path)}; test $(wc -l < {shlex.quote(str(tmp_path / 'calls'))}) = 1"
+    unfinished = begin_with(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 9\r\n\r\n{")
+    async with Server(response(), unfinished) as server, connected(server, command(tmp_path, once)) as conn:
+        await conn.request("GET", "/")
+        with pytest.raises(ConfigError) as raised:
+            await conn.request("GET", "/")
         await until(lambda: not server.open)
-    assert "returned 1" in str(told.value)
+    assert "returned 1" in str(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -375,45 +378,45 @@ async def test_a_failing_exec_plugin_leaves_no_connection_open(tmp_path: Path) -
         (None, None),
     ],
 )
-@played
+@async_test
 async def test_a_request_with_a_fixed_token_is_sent_once(
     user: User | None, known: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Who somebody is elsewhere counts nowhere here.
+    # The credentials of another host are not used.
     netrc = tmp_path / "netrc"
     netrc.write_text("default login somebody password else\n")
     monkeypatch.setenv("NETRC", str(netrc))
-    async with Server(DENIED) as server, connected(server, user) as one:
-        assert (await one.request("GET", "/")).status_code == 401
+    async with Server(DENIED) as server, connected(server, user) as conn:
+        assert (await conn.request("GET", "/")).status_code == 401
     assert bearers(server) == [known]
 
 
-# How it goes there.
+# Connections.
 
 
-@played
+@async_test
 async def test_connections_are_reused() -> None:
-    async with Server() as server, connected(server) as one:
+    async with Server() as server, connected(server) as conn:
         for _ in range(3):
-            await one.request("GET", "/")
+            await conn.request("GET", "/")
         assert (server.connections, server.open) == (1, 1)
         for _ in range(3):
-            await asyncio.gather(*(one.request("GET", "/") for _ in range(4)))
+            await asyncio.gather(*(conn.request("GET", "/") for _ in range(4)))
         assert server.connections == 4
 
 
-@played
+@async_test
 async def test_a_closed_connection_is_not_reused() -> None:
-    async with Server(only(said(), leaving)) as server, connected(server) as one:
-        await one.request("GET", "/")
+    async with Server(begin_with(response(), close)) as server, connected(server) as conn:
+        await conn.request("GET", "/")
         await until(lambda: not server.open)
         await asyncio.sleep(0.01)
-        # What is made is not sent twice by itself: it would fail.
-        assert (await one.request("POST", "/", content=b"{}")).status_code == 200
-    assert (len(server.asked), server.connections) == (2, 2)
+        # A creation is not repeated: on a closed connection it would fail.
+        assert (await conn.request("POST", "/", content=b"{}")).status_code == 200
+    assert (len(server.requests), server.connections) == (2, 2)
 
 
-@played
+@async_test
 async def test_the_proxy_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     async with Server() as between:
         monkeypatch.setenv("HTTP_PROXY", f"127.0.0.1:{between.port}")
@@ -421,88 +424,90 @@ async def test_the_proxy_comes_from_the_environment(monkeypatch: pytest.MonkeyPa
         assert (await far.request("GET", "/api")).status_code == 200
         await far.aclose()
         monkeypatch.setenv("NO_PROXY", "localhost,127.0.0.1")
-        async with Server() as server, connected(server) as one:
-            await one.request("GET", "/near")
-    assert [asked.target for asked in between.asked] == ["http://kubernetes.invalid:8080/api"]
-    assert [asked.target for asked in server.asked] == ["/near"]
+        async with Server() as server, connected(server) as conn:
+            await conn.request("GET", "/near")
+    assert [request_.target for request_ in between.requests] == ["http://kubernetes.invalid:8080/api"]
+    assert [request_.target for request_ in server.requests] == ["/near"]
 
 
-# What fails, and in whose words.
+# Failures.
 
 
 @pytest.mark.parametrize(
     ("turn", "kind"),
     [
-        pytest.param(leaving, httpx2.RemoteProtocolError, id="leaves without an answer"),
-        pytest.param(breaking, httpx2.ReadError, id="breaks"),
+        pytest.param(close, httpx2.RemoteProtocolError, id="leaves without an answer"),
+        pytest.param(reset, httpx2.ReadError, id="breaks"),
         pytest.param(
-            only(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{", leaving),
+            begin_with(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{", close),
             httpx2.RemoteProtocolError,
             id="leaves in the middle of a body of known length",
         ),
         pytest.param(
-            only(BEGUN + part(b"{"), leaving), httpx2.RemoteProtocolError, id="leaves in the middle of a body in parts"
+            begin_with(CHUNKED + part(b"{"), close),
+            httpx2.RemoteProtocolError,
+            id="leaves in the middle of a body in parts",
         ),
         pytest.param(b"SSH-2.0-OpenSSH_9.9\r\n\r\n", httpx2.RemoteProtocolError, id="speaks of something else"),
-        pytest.param(never, httpx2.ReadTimeout, id="never answers"),
-        pytest.param(only(BEGUN + part(b"{")), httpx2.ReadTimeout, id="stops in the middle of a body"),
+        pytest.param(no_answer, httpx2.ReadTimeout, id="never answers"),
+        pytest.param(begin_with(CHUNKED + part(b"{")), httpx2.ReadTimeout, id="stops in the middle of a body"),
     ],
 )
-@played
+@async_test
 async def test_a_server_that(
     turn: bytes | Turn, kind: type[httpx2.TransportError], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "TIMEOUT", IMPATIENT)
-    async with Server(said(), then=turn) as server, connected(server) as one:
-        await one.request("GET", "/")
-        with pytest.raises(httpx2.TransportError) as told:
-            await one.request("POST", "/", content=b"{}")
-        assert type(told.value) is kind
+    async with Server(response(), then=turn) as server, connected(server) as conn:
+        await conn.request("GET", "/")
+        with pytest.raises(httpx2.TransportError) as raised:
+            await conn.request("POST", "/", content=b"{}")
+        assert type(raised.value) is kind
         await until(lambda: not server.open)
 
 
 @pytest.mark.filterwarnings("ignore:Sending a large body")
-@played
+@async_test
 async def test_a_server_that_does_not_read_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
     given_up = asyncio.Event()
-    async with Server(said(), deaf(given_up)) as server, connected(server) as one:
-        await one.request("GET", "/")
+    async with Server(response(), stop_reading(given_up)) as server, connected(server) as conn:
+        await conn.request("GET", "/")
         monkeypatch.setattr(connection, "TIMEOUT", httpx2.Timeout(0.03))
         with pytest.raises(httpx2.ReadTimeout):
-            await one.request("POST", "/", content=bytes(16 << 20))
+            await conn.request("POST", "/", content=bytes(16 << 20))
         given_up.set()
         await until(lambda: not server.open)
 
 
-@played
+@async_test
 async def test_a_server_that_does_not_exist() -> None:
     async with Server() as server:
         nobody = config(server.url)
-    one = Connection(nobody)
+    conn = Connection(nobody)
     with pytest.raises(httpx2.ConnectError):
-        await one.request("GET", "/")
-    await one.aclose()
+        await conn.request("GET", "/")
+    await conn.aclose()
 
 
-@played
+@async_test
 async def test_a_server_without_a_tls_handshake(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "TIMEOUT", httpx2.Timeout(10.0, connect=0.05))
     silent = socket.create_server(("127.0.0.1", 0))
-    one = Connection(config(f"https://127.0.0.1:{silent.getsockname()[1]}"))
+    conn = Connection(config(f"https://127.0.0.1:{silent.getsockname()[1]}"))
     with silent, pytest.raises(httpx2.ConnectTimeout):
-        await one.request("GET", "/")
-    await one.aclose()
+        await conn.request("GET", "/")
+    await conn.aclose()
 
 
-# What is told bit by bit.
+# Streams.
 
 
 async def first(answer: httpx2.Response) -> bytes:
-    """What comes first of an answer."""
+    """Return the first part of a response."""
     return await anext(aiter(answer.aiter_raw()))
 
 
-@played
+@async_test
 async def test_a_stream_yields_data_as_it_arrives() -> None:
     seen = asyncio.Event()
 
@@ -511,152 +516,152 @@ async def test_a_stream_yields_data_as_it_arrives() -> None:
         writer.write(part(b"two\n") + part(b""))
 
     found: list[bytes] = []
-    async with Server(only(BEGUN + part(b"one\n"), second)) as server, connected(server) as one:
-        async with one.stream("GET", "/", params={"watch": "true"}, headers={"Accept": "a/b"}) as answer:
+    async with Server(begin_with(CHUNKED + part(b"one\n"), second)) as server, connected(server) as conn:
+        async with conn.stream("GET", "/", params={"watch": "true"}, headers={"Accept": "a/b"}) as answer:
             assert answer.status_code == 200
             async for some in answer.aiter_raw():
                 found.append(some)
                 seen.set()
         # It has come to its end, and so its connection is free.
-        await one.request("GET", "/")
+        await conn.request("GET", "/")
         assert server.connections == 1
     assert found == [b"one\n", b"two\n"]
-    assert (server.asked[0].params, server.asked[0].headers["accept"]) == ({"watch": "true"}, "a/b")
+    assert (server.requests[0].params, server.requests[0].headers["accept"]) == ({"watch": "true"}, "a/b")
 
 
-@played
+@async_test
 async def test_the_error_body_of_a_stream_can_be_read() -> None:
-    refused = said(b'{"code":410}', "410 Gone")
-    async with Server(refused) as server, connected(server) as one, one.stream("GET", "/") as answer:
+    refused = response(b'{"code":410}', "410 Gone")
+    async with Server(refused) as server, connected(server) as conn, conn.stream("GET", "/") as answer:
         await answer.aread()
         assert (answer.status_code, answer.json()) == (410, {"code": 410})
 
 
 @pytest.mark.parametrize(
     ("then", "kind"),
-    [(never, httpx2.ReadTimeout), (leaving, httpx2.RemoteProtocolError), (breaking, httpx2.RemoteProtocolError)],
+    [(no_answer, httpx2.ReadTimeout), (close, httpx2.RemoteProtocolError), (reset, httpx2.RemoteProtocolError)],
 )
-@played
+@async_test
 async def test_a_broken_stream_raises(then: Turn, kind: type[httpx2.TransportError]) -> None:
     async def follow() -> None:
-        async with one.stream("GET", "/", timeout=IMPATIENT) as answer:
+        async with conn.stream("GET", "/", timeout=IMPATIENT) as answer:
             async for some in answer.aiter_raw():
                 assert some == b"one\n"
 
-    async with Server(only(BEGUN + part(b"one\n"), then)) as server, connected(server) as one:
-        with pytest.raises(httpx2.TransportError) as told:
+    async with Server(begin_with(CHUNKED + part(b"one\n"), then)) as server, connected(server) as conn:
+        with pytest.raises(httpx2.TransportError) as raised:
             await follow()
-        assert type(told.value) is kind
+        assert type(raised.value) is kind
         await until(lambda: not server.open)
 
 
-@played
+@async_test
 async def test_a_stream_that_never_starts_times_out() -> None:
-    async with Server(then=never) as server, connected(server) as one:
+    async with Server(then=no_answer) as server, connected(server) as conn:
         with pytest.raises(httpx2.ReadTimeout):
-            async with one.stream("GET", "/", timeout=IMPATIENT):
+            async with conn.stream("GET", "/", timeout=IMPATIENT):
                 pass
         await until(lambda: not server.open)
 
 
-@played
+@async_test
 async def test_closing_a_stream_does_not_affect_others() -> None:
-    async with Server(said(), only(BEGUN + part(b"one\n"))) as server, connected(server) as one:
-        await one.request("GET", "/")
-        async with one.stream("GET", "/") as answer:
+    async with Server(response(), begin_with(CHUNKED + part(b"one\n"))) as server, connected(server) as conn:
+        await conn.request("GET", "/")
+        async with conn.stream("GET", "/") as answer:
             assert await first(answer) == b"one\n"
-            await one.request("GET", "/beside")
+            await conn.request("GET", "/beside")
             assert server.open == 2
         await until(lambda: server.open == 1)
-        await one.request("GET", "/after")
+        await conn.request("GET", "/after")
         assert server.connections == 2
 
 
-@played
+@async_test
 async def test_a_watch_uses_the_connection() -> None:
     event = {"type": "ADDED", "object": {"metadata": {"name": "ann"}}}
     line = json.dumps(event).encode() + b"\n"
-    cut = only(BEGUN + part(line[:9]) + part(line[9:] + line[:9]), leaving)
-    async with Server(cut) as server, connected(server) as one:
-        told = KubeClient(one).watch(CLAIMS, "7", labels="a=b")
-        assert await anext(told) == ("ADDED", event["object"])
+    cut = begin_with(CHUNKED + part(line[:9]) + part(line[9:] + line[:9]), close)
+    async with Server(cut) as server, connected(server) as conn:
+        events = KubeClient(conn).watch(CLAIMS, "7", labels="a=b")
+        assert await anext(events) == ("ADDED", event["object"])
         with pytest.raises(httpx2.RemoteProtocolError):
-            await anext(told)
-    assert server.asked[0].params.items() >= {("watch", "true"), ("resourceVersion", "7"), ("labelSelector", "a=b")}
+            await anext(events)
+    assert server.requests[0].params.items() >= {("watch", "true"), ("resourceVersion", "7"), ("labelSelector", "a=b")}
 
 
-# How it ends.
+# Closing.
 
 
-@pytest.mark.parametrize("turn", [never, only(BEGUN + part(b"{"))])
-@played
+@pytest.mark.parametrize("turn", [no_answer, begin_with(CHUNKED + part(b"{"))])
+@async_test
 async def test_a_cancelled_request_leaves_no_connection_open(turn: Turn) -> None:
-    async with Server(turn) as server, connected(server) as one:
-        asking = asyncio.create_task(one.request("GET", "/"))
-        await until(lambda: bool(server.asked))
+    async with Server(turn) as server, connected(server) as conn:
+        pending = asyncio.create_task(conn.request("GET", "/"))
+        await until(lambda: bool(server.requests))
         await asyncio.sleep(0.01)
-        asking.cancel()
+        pending.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await asking
+            await pending
         await until(lambda: not server.open)
-        assert (await one.request("GET", "/")).status_code == 200
+        assert (await conn.request("GET", "/")).status_code == 200
 
 
-@played
+@async_test
 async def test_closing_the_connection_ends_open_requests() -> None:
-    begun = only(BEGUN + part(b"one\n"))
-    async with Server(said(), begun, begun, never) as server:
-        one = Connection(config(server.url))
-        await one.request("GET", "/")
+    begun = begin_with(CHUNKED + part(b"one\n"))
+    async with Server(response(), begun, begun, no_answer) as server:
+        conn = Connection(config(server.url))
+        await conn.request("GET", "/")
 
         async def follow() -> None:
-            async with one.stream("GET", "/") as answer:
+            async with conn.stream("GET", "/") as answer:
                 async for _ in answer.aiter_raw():
                     pass
 
         following = asyncio.create_task(follow())
-        await until(lambda: len(server.asked) == 2)
-        reading = asyncio.create_task(one.request("GET", "/"))
-        await until(lambda: len(server.asked) == 3)
-        asking = asyncio.create_task(one.request("GET", "/"))
-        await until(lambda: len(server.asked) == 4)
+        await until(lambda: len(server.requests) == 2)
+        reading = asyncio.create_task(conn.request("GET", "/"))
+        await until(lambda: len(server.requests) == 3)
+        pending = asyncio.create_task(conn.request("GET", "/"))
+        await until(lambda: len(server.requests) == 4)
         await asyncio.sleep(0.01)
-        await one.aclose()
-        ended = await asyncio.gather(following, reading, asking, return_exceptions=True)
-        assert [type(one) for one in ended] == [httpx2.ReadError] * 3
+        await conn.aclose()
+        ended = await asyncio.gather(following, reading, pending, return_exceptions=True)
+        assert [type(conn) for conn in ended] == [httpx2.ReadError] * 3
         await until(lambda: not server.open)
         with pytest.raises(RuntimeError, match="closed"):
-            await one.request("GET", "/")
+            await conn.request("GET", "/")
 
 
-@played
+@async_test
 async def test_an_unused_connection_can_be_closed() -> None:
     await Connection(config("http://127.0.0.1:1")).aclose()
 
 
-# Whom it trusts.
+# TLS.
 
 
 class Authority:
-    """Whoever signs certificates, for a day; they lie in a folder, each with its key."""
+    """A certificate authority that writes certificates for a day and their keys into a folder."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         self._folder = folder
-        self.own = self._written(name, self._signed(self._name, self._key, x509.BasicConstraints(True, None)))
+        self.own = self._write(name, self._signed(self._name, self._key, x509.BasicConstraints(True, None)))
 
     def certificate(self, name: str, address: str = "127.0.0.1") -> tuple[Path, Path]:
-        """One for somebody at an address, and its key."""
+        """Return a certificate for an address, and its key."""
         key = ec.generate_private_key(ec.SECP256R1())
         at = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))])
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         secret = self._folder / f"{name}.key"
         form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
         secret.write_bytes(key.private_bytes(*form))
-        return self._written(name, self._signed(subject, key, at)), secret
+        return self._write(name, self._signed(subject, key, at)), secret
 
-    def _written(self, name: str, signed: x509.Certificate) -> Path:
+    def _write(self, name: str, signed: x509.Certificate) -> Path:
         file = self._folder / f"{name}.crt"
         file.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
         return file
@@ -688,21 +693,23 @@ def authority(folder: Path) -> Authority:
     return Authority(folder, "authority")
 
 
-def guarded(authority: Authority, certificate: tuple[Path, Path], *, asking: bool = False) -> ssl.SSLContext:
-    """How a server shows who it is; and asks for who comes."""
-    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    made.load_cert_chain(*certificate)
-    if asking:
-        made.load_verify_locations(authority.own)
-        made.verify_mode = ssl.CERT_REQUIRED
-    return made
+def tls_context(
+    authority: Authority, certificate: tuple[Path, Path], *, client_certificates: bool = False
+) -> ssl.SSLContext:
+    """Return the TLS context of a server, with client certificates where that is set."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*certificate)
+    if client_certificates:
+        context.load_verify_locations(authority.own)
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
 
 
-@played
+@async_test
 async def test_a_kubeconfig_has_the_authority_and_the_client_certificate(folder: Path, authority: Authority) -> None:
     authority.certificate("ann")
-    tls = guarded(authority, authority.certificate("server"), asking=True)
-    async with Server(said(b'{"metadata":{"name":"x"}}'), tls=tls) as server:
+    tls = tls_context(authority, authority.certificate("server"), client_certificates=True)
+    async with Server(response(b'{"metadata":{"name":"x"}}'), tls=tls) as server:
         trusted = base64.b64encode(authority.own.read_bytes()).decode()
         document = {
             "current-context": "here",
@@ -717,27 +724,27 @@ async def test_a_kubeconfig_has_the_authority_and_the_client_certificate(folder:
         assert await kube.find(CLAIMS, "x", "here") == {"metadata": {"name": "x"}}
         await kube.close()
     assert dict(server.peers[0]["subject"][0]) == {"commonName": "ann"}
-    assert server.asked[0].path == CLAIMS.path("here", "x")
+    assert server.requests[0].path == CLAIMS.path("here", "x")
 
 
-@played
+@async_test
 async def test_a_missing_client_certificate_is_an_error_of_the_server(authority: Authority) -> None:
-    tls = guarded(authority, authority.certificate("strict"), asking=True)
-    async with Server(tls=tls) as server, connected(server, certificate_auth=str(authority.own)) as one:
+    tls = tls_context(authority, authority.certificate("strict"), client_certificates=True)
+    async with Server(tls=tls) as server, connected(server, certificate_auth=str(authority.own)) as conn:
         with pytest.raises(httpx2.TransportError):
-            await one.request("GET", "/")
-    assert server.asked == []
+            await conn.request("GET", "/")
+    assert server.requests == []
 
 
 @pytest.mark.parametrize(("signer", "address"), [("another", "127.0.0.1"), ("authority", "127.0.0.2")])
-@played
+@async_test
 async def test_no_request_is_sent_to_an_untrusted_server(
     signer: str, address: str, tmp_path: Path, authority: Authority
 ) -> None:
     signing = authority if signer == "authority" else Authority(tmp_path, signer)
-    tls = guarded(signing, signing.certificate("stranger", address))
+    tls = tls_context(signing, signing.certificate("stranger", address))
     trusted = {"certificate_auth": str(authority.own)}
-    async with Server(tls=tls) as server, connected(server, User(token="secret"), **trusted) as one:
+    async with Server(tls=tls) as server, connected(server, User(token="secret"), **trusted) as conn:
         with pytest.raises(httpx2.ConnectError, match="certificate"):
-            await one.request("GET", "/")
-    assert server.asked == []
+            await conn.request("GET", "/")
+    assert server.requests == []

@@ -21,8 +21,8 @@ def thing(name: str, version: int) -> dict[str, Any]:
     return {"metadata": {"namespace": "here", "name": name, "resourceVersion": str(version)}}
 
 
-class Told:
-    """What an informer is told, a list or a watch at a time; then nothing more."""
+class ScriptedClient:
+    """A client with prepared lists and watches; after the last one a watch sends nothing."""
 
     def __init__(self, *turns: Any) -> None:
         self.turns = list(turns)
@@ -38,10 +38,10 @@ class Told:
         self.since.append(version)
         if not self.turns:
             await asyncio.Event().wait()
-        for one in self.turns.pop(0):
-            if isinstance(one, Exception):
-                raise one
-            yield one
+        for event in self.turns.pop(0):
+            if isinstance(event, Exception):
+                raise event
+            yield event
 
 
 @pytest.fixture(autouse=True)
@@ -50,22 +50,22 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(informer, "LONGEST_PAUSE", 0.0)
 
 
-def followed(told: Told, until: Callable[[dict[str, str]], bool]) -> dict[str, str]:
-    """What an informer knows in the end."""
+def names_known(client: ScriptedClient, until: Callable[[dict[str, str]], bool]) -> dict[str, str]:
+    """Return the resource versions that an informer has cached, by name."""
     known: dict[str, str] = {}
 
-    def put(one: Any) -> None:
-        known[one["metadata"]["name"]] = one["metadata"]["resourceVersion"]
+    def put(document: Any) -> None:
+        known[document["metadata"]["name"]] = document["metadata"]["resourceVersion"]
 
     def drop(key: Key) -> None:
         known.pop(key[1])
 
     async def play() -> None:
-        kube: Any = told
-        one = Informer(kube, CLAIMS, put, drop)
-        task = asyncio.create_task(one.run())
+        kube: Any = client
+        informer_ = Informer(kube, CLAIMS, put, drop)
+        task = asyncio.create_task(informer_.run())
         async with asyncio.timeout(5):
-            while told.turns or not until(known):
+            while client.turns or not until(known):
                 await asyncio.sleep(0)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -75,35 +75,35 @@ def followed(told: Told, until: Callable[[dict[str, str]], bool]) -> dict[str, s
     return known
 
 
-class Fragile:
-    """Keeps objects by name, and raises for those whose `odd` field says so."""
+class FragileCache:
+    """A cache of objects by name that raises for those with an `odd` field."""
 
     def __init__(self) -> None:
         self.known: dict[str, str] = {}
 
-    def put(self, one: Any) -> None:
-        if one.get("odd"):
-            raise ValueError(one["odd"])
-        self.known[one["metadata"]["name"]] = one["metadata"]["resourceVersion"]
+    def put(self, document: Any) -> None:
+        if document.get("odd"):
+            raise ValueError(document["odd"])
+        self.known[document["metadata"]["name"]] = document["metadata"]["resourceVersion"]
 
     def drop(self, key: Key) -> None:
         self.known.pop(key[1], None)
 
 
-def informed(told: Told, kept: Fragile, until: Callable[[Informer], bool]) -> Informer:
-    """Return an informer that has been told everything, once it is as a test says."""
+def synced_informer(client: ScriptedClient, cache: FragileCache, until: Callable[[Informer], bool]) -> Informer:
+    """Return an informer after the last prepared event, once the condition holds."""
 
     async def play() -> Informer:
-        kube: Any = told
-        one = Informer(kube, CLAIMS, kept.put, kept.drop, reports=Reports())
-        task = asyncio.create_task(one.run())
+        kube: Any = client
+        informer_ = Informer(kube, CLAIMS, cache.put, cache.drop, reports=Reports())
+        task = asyncio.create_task(informer_.run())
         async with asyncio.timeout(5):
-            while (told.turns or not until(one)) and not task.done():
+            while (client.turns or not until(informer_)) and not task.done():
                 await asyncio.sleep(0)
         assert not task.done(), task
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        return one
+        return informer_
 
     return asyncio.run(play())
 
@@ -114,20 +114,20 @@ def odd(name: str, version: int) -> dict[str, Any]:
 
 def test_a_broken_watch_continues_from_its_version() -> None:
     broken = httpx2.ReadError("cut")
-    told = Told([thing("a", 3)], [("ADDED", thing("b", 11)), broken], [("MODIFIED", thing("b", 12))])
-    assert followed(told, lambda known: known.get("b") == "12") == {"a": "3", "b": "12"}
-    assert told.since[:3] == ["10", "11", "12"]
+    client = ScriptedClient([thing("a", 3)], [("ADDED", thing("b", 11)), broken], [("MODIFIED", thing("b", 12))])
+    assert names_known(client, lambda known: known.get("b") == "12") == {"a": "3", "b": "12"}
+    assert client.since[:3] == ["10", "11", "12"]
 
 
 def test_bookmarks_only_advance_the_version() -> None:
-    told = Told([], [("BOOKMARK", thing("", 40))], [("ADDED", thing("a", 41))])
-    assert followed(told, lambda known: "a" in known) == {"a": "41"}
-    assert told.since[1] == "40"
+    client = ScriptedClient([], [("BOOKMARK", thing("", 40))], [("ADDED", thing("a", 41))])
+    assert names_known(client, lambda known: "a" in known) == {"a": "41"}
+    assert client.since[1] == "40"
 
 
 def test_objects_deleted_between_watches_are_dropped() -> None:
-    told = Told([thing("a", 3), thing("b", 4)], [WatchExpiredError("too old")], [thing("b", 9)])
-    assert followed(told, lambda known: "a" not in known) == {"b": "9"}
+    client = ScriptedClient([thing("a", 3), thing("b", 4)], [WatchExpiredError("too old")], [thing("b", 9)])
+    assert names_known(client, lambda known: "a" not in known) == {"b": "9"}
 
 
 @pytest.mark.parametrize(
@@ -135,24 +135,24 @@ def test_objects_deleted_between_watches_are_dropped() -> None:
     [httpx2.ConnectError("away"), KubeApiError("away", 503), KubeApiError("no", 403, "Forbidden")],
 )
 def test_an_unavailable_server_is_retried(failure: Exception) -> None:
-    told = Told(failure, failure, failure, [thing("a", 3)])
-    assert followed(told, lambda known: "a" in known) == {"a": "3"}
+    client = ScriptedClient(failure, failure, failure, [thing("a", 3)])
+    assert names_known(client, lambda known: "a" in known) == {"a": "3"}
 
 
 def test_an_object_that_cannot_be_read_does_not_end_the_watch() -> None:
-    kept = Fragile()
-    told = Told([odd("a", 3), thing("b", 4)], [("MODIFIED", odd("a", 11)), ("ADDED", thing("c", 12))])
-    one = informed(told, kept, lambda _: "c" in kept.known)
-    assert kept.known == {"b": "4", "c": "12"}
-    assert one.unreadable == {("here", "a")}
-    assert told.since[-1] == "12"
+    cache = FragileCache()
+    client = ScriptedClient([odd("a", 3), thing("b", 4)], [("MODIFIED", odd("a", 11)), ("ADDED", thing("c", 12))])
+    informer_ = synced_informer(client, cache, lambda _: "c" in cache.known)
+    assert cache.known == {"b": "4", "c": "12"}
+    assert informer_.unreadable == {("here", "a")}
+    assert client.since[-1] == "12"
 
 
 def test_an_unreadable_update_drops_the_cached_object() -> None:
-    kept = Fragile()
-    told = Told([thing("a", 3)], [("MODIFIED", odd("a", 11))])
-    one = informed(told, kept, lambda one: bool(one.unreadable))
-    assert (kept.known, one.unreadable) == ({}, {("here", "a")})
+    cache = FragileCache()
+    client = ScriptedClient([thing("a", 3)], [("MODIFIED", odd("a", 11))])
+    informer_ = synced_informer(client, cache, lambda informer_: bool(informer_.unreadable))
+    assert (cache.known, informer_.unreadable) == ({}, {("here", "a")})
 
 
 @pytest.mark.parametrize(
@@ -164,18 +164,22 @@ def test_an_unreadable_update_drops_the_cached_object() -> None:
     ],
 )
 def test_an_object_is_not_unreadable_once_corrected_or_deleted(events: Any, known: dict[str, str]) -> None:
-    kept = Fragile()
+    cache = FragileCache()
     relisted = [[]] if isinstance(events[0], WatchExpiredError) else []
-    one = informed(Told([odd("a", 3)], events, *relisted), kept, lambda one: not one.unreadable)
-    assert kept.known == known
-    assert not one.unreadable
+    informer_ = synced_informer(
+        ScriptedClient([odd("a", 3)], events, *relisted), cache, lambda informer_: not informer_.unreadable
+    )
+    assert cache.known == known
+    assert not informer_.unreadable
 
 
 def test_the_log_names_an_unreadable_object_once_and_never_its_content(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     updates = [("MODIFIED", odd("a", version)) for version in range(11, 200)]
-    kept = Fragile()
-    informed(Told([odd("a", 3)], [*updates, ("ADDED", thing("b", 200))]), kept, lambda _: "b" in kept.known)
+    cache = FragileCache()
+    synced_informer(
+        ScriptedClient([odd("a", 3)], [*updates, ("ADDED", thing("b", 200))]), cache, lambda _: "b" in cache.known
+    )
     (record,) = caplog.records
     facts = record.__dict__["facts"]
     assert record.levelno == logging.ERROR
@@ -188,33 +192,35 @@ def test_the_log_names_an_unreadable_object_once_and_never_its_content(caplog: p
     "document", [{}, {"metadata": None}, {"metadata": {"name": 5, "namespace": []}}, {"metadata": []}]
 )
 def test_an_event_without_a_name_or_version_does_not_end_the_watch(document: Any) -> None:
-    class Strict(Fragile):
-        def put(self, one: Any) -> None:
-            self.known[one["metadata"]["name"]] = one["metadata"]["resourceVersion"]
+    class Strict(FragileCache):
+        def put(self, document: Any) -> None:
+            self.known[document["metadata"]["name"]] = document["metadata"]["resourceVersion"]
 
-    kept = Strict()
-    told = Told([], [("ADDED", document), ("BOOKMARK", document), ("DELETED", document), ("ADDED", thing("b", 12))])
-    informed(told, kept, lambda _: "b" in kept.known)
-    assert told.since[-1] == "12"
+    cache = Strict()
+    client = ScriptedClient(
+        [], [("ADDED", document), ("BOOKMARK", document), ("DELETED", document), ("ADDED", thing("b", 12))]
+    )
+    synced_informer(client, cache, lambda _: "b" in cache.known)
+    assert client.since[-1] == "12"
 
 
 def test_a_cache_is_stale_after_a_time_without_events() -> None:
     now = [0.0]
 
     async def play() -> None:
-        told: Any = Told([], [("BOOKMARK", thing("", 11))], [])
-        kept = Fragile()
-        one = Informer(told, CLAIMS, kept.put, kept.drop, clock=lambda: now[0])
-        assert not one.fresh, "nothing has been listed"
-        task = asyncio.create_task(one.run())
+        client: Any = ScriptedClient([], [("BOOKMARK", thing("", 11))], [])
+        cache = FragileCache()
+        informer_ = Informer(client, CLAIMS, cache.put, cache.drop, clock=lambda: now[0])
+        assert not informer_.fresh, "nothing has been listed"
+        task = asyncio.create_task(informer_.run())
         async with asyncio.timeout(5):
-            while told.turns:
+            while client.turns:
                 await asyncio.sleep(0)
-        assert one.fresh
+        assert informer_.fresh
         now[0] += STALE_AFTER
-        assert one.fresh
+        assert informer_.fresh
         now[0] += 1
-        assert not one.fresh, "a server that says nothing for so long may have been cut off"
+        assert not informer_.fresh, "a server that says nothing for so long may have been cut off"
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
@@ -224,7 +230,7 @@ def test_a_cache_is_stale_after_a_time_without_events() -> None:
 def test_bookmarks_and_new_watches_keep_a_quiet_cluster_fresh() -> None:
     now = [0.0]
 
-    class Quiet(Told):
+    class Quiet(ScriptedClient):
         async def watch(self, _kind: Any, version: str, **chosen: Any) -> AsyncIterator[tuple[str, Any]]:
             await asyncio.sleep(0)
             now[0] += STALE_AFTER / 2
@@ -234,12 +240,12 @@ def test_bookmarks_and_new_watches_keep_a_quiet_cluster_fresh() -> None:
 
     async def play() -> None:
         kube: Any = Quiet([])
-        kept = Fragile()
-        one = Informer(kube, CLAIMS, kept.put, kept.drop, clock=lambda: now[0])
-        task = asyncio.create_task(one.run())
+        cache = FragileCache()
+        informer_ = Informer(kube, CLAIMS, cache.put, cache.drop, clock=lambda: now[0])
+        task = asyncio.create_task(informer_.run())
         async with asyncio.timeout(5):
             while now[0] < 10 * STALE_AFTER:
-                assert one.fresh or not one.listed.is_set()
+                assert informer_.fresh or not informer_.listed.is_set()
                 await asyncio.sleep(0)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as some
 
-from agentenv.core.workspaces.workspace import Filter, Workspace
+from agentenv.core.workspaces.workspace import Filter, Page, Workspace
 from agentenv.service.kube.view import ClusterView
 from tests.fast.service.kube.apiserver import Object
 
@@ -35,7 +35,7 @@ def pages(view: ClusterView, chosen: Filter, limit: int) -> list[str]:
     while True:
         page = view.list(chosen, limit, after)
         assert len(page.workspaces) <= limit
-        found += [one.id for one in page.workspaces]
+        found += [workspace.id for workspace in page.workspaces]
         after = page.after
         if after is None:
             return found
@@ -136,8 +136,8 @@ def test_a_claim_with_invalid_annotations_is_still_listed() -> None:
     view.put_claim(claim("w-a", **spoilt))
     found = view.find("w-a")
     assert found is not None
-    told: dict[str, Any] = {"leases": (), "shared": {}, "budget": None, "idle_after": None, "deadline": None}
-    assert found == replace(found, **told)
+    fields: dict[str, Any] = {"leases": (), "shared": {}, "budget": None, "idle_after": None, "deadline": None}
+    assert found == replace(found, **fields)
 
 
 def test_a_claim_whose_annotation_is_nested_too_deeply_is_still_listed() -> None:
@@ -151,3 +151,19 @@ def test_a_claim_whose_annotation_is_nested_too_deeply_is_still_listed() -> None
 def _state(view: ClusterView) -> str:
     found: Workspace | None = view.find("w-a")
     return found.state if found else "gone"
+
+
+def test_a_long_scan_pauses_and_finds_the_same_page() -> None:
+    view = ClusterView()
+    for number in range(20):
+        view.put_claim(claim(f"w-{number:02d}", "u-a" if number % 2 else "u-b"))
+    chosen = Filter(labels={"none": "such"})
+    assert list(view.scan(chosen, 5, None, 4)) == [None] * 5 + [Page(())]
+    *pauses, page = view.scan(Filter(), 8, None, 4)
+    # What changes during a pause does not disturb it.
+    assert (len(pauses), page) == (2, view.list(Filter(), 8, None))
+    steps = view.scan(Filter(), 8, None, 4)
+    next(steps)
+    view.drop_claim(("sandbox-standard", "w-05"))
+    found = [each for each in steps if each is not None]
+    assert [row.id for row in found[0].workspaces] == [f"w-{number:02d}" for number in (0, 1, 2, 3, 4, 6, 7, 8)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import textwrap
@@ -47,6 +48,20 @@ def timed(table: Any) -> Timed:
 
 def rows_of(ledger: Ledger) -> list[Row]:
     return sorted(ledger.all_rows(NOON - 900 * HOUR, NOON + 900 * HOUR), key=lambda row: (row.began, row.pod))
+
+
+def test_a_resized_workspace_pays_for_each_size_as_long_as_it_had_it(api: FakeApiServer, timed: Timed) -> None:
+    small = {"until": "2026-11-17T12:31:00.000Z", "cpu": "50m", "memory": "256Mi"}
+    older = {"until": "2026-11-17T11:00:00.000Z", "cpu": "64", "memory": "64Gi"}  # of a pod before
+    annotations = {"sandbox.users.io/resizes": json.dumps([older, small])}
+    documents.claim(api, **annotations)
+    recorder = LedgerRecorder(Api(api), timed, Meter())
+    timed.at = NOON + HOUR
+    run(recorder.record_all)
+    (row,) = rows_of(timed)
+    # Claimed at 12:01: half an hour of 50m, then 29 minutes of 200m.
+    assert row.cpu_seconds == Decimal("0.05") * 1800 + Decimal("0.2") * 1740
+    assert row.memory_gib_hours == pytest.approx(Decimal("0.25") / 2 + Decimal(1) * 29 / 60, abs=Decimal("0.00001"))
 
 
 def test_a_day_of_a_workspace(api: FakeApiServer, timed: Timed) -> None:
@@ -202,10 +217,10 @@ def test_a_row_that_fails_does_not_stop_the_pass(api: FakeApiServer, timed: Time
     timed.at = NOON + HOUR
     done = run(LedgerRecorder(Api(api), timed, Meter(Absurd())).record_all)
     assert [row.workspace for row in rows_of(timed)] == ["w-1"]
-    assert (done.due, done.written, len(done.failures)) == (2, 1, 1)
+    assert (done.due, done.rows_written, len(done.failures)) == (2, 1, 1)
     assert done.failures[0].startswith("u-0 claim-w-0#pod-w-0#")
     # The next pass writes it.
-    assert run(LedgerRecorder(Api(api), timed, Meter()).record_all).written == 1
+    assert run(LedgerRecorder(Api(api), timed, Meter()).record_all).rows_written == 1
 
 
 def test_an_invalid_billed_size_is_ignored(api: FakeApiServer) -> None:

@@ -36,8 +36,8 @@ def all_rows(ledger: Ledger) -> list[Row]:
 
 
 def test_a_row_written_twice_exists_once(ledger: Ledger) -> None:
-    assert ledger.put(ROW).written == 1
-    assert ledger.put(ROW).written == 1
+    assert ledger.put(ROW).rows_written == 1
+    assert ledger.put(ROW).rows_written == 1
     assert all_rows(ledger) == [ROW]
 
 
@@ -45,7 +45,7 @@ def test_an_open_row_grows_and_never_shrinks(ledger: Ledger) -> None:
     later = replace(ROW, ended=NOON + 2 * HOUR, cpu_seconds=Decimal(720))
     ledger.put(later)
     result = ledger.put(ROW)
-    assert (result.row, result.written) == (later, 0)
+    assert (result.row, result.rows_written) == (later, 0)
     assert all_rows(ledger) == [later]
 
 
@@ -141,7 +141,7 @@ def test_a_busy_table_differs_from_one_that_refuses(table: Any) -> None:
     busy = throttled(table, "put_item", 1)
     with pytest.raises(aws.AwsUnavailableError, match="ThrottlingException"):
         busy.put(ROW)
-    assert busy.put(ROW).written == 1
+    assert busy.put(ROW).rows_written == 1
     with pytest.raises(aws.AwsRefusedError, match="ResourceNotFound"):
         Ledger(table, "another").put(ROW)
 

@@ -41,32 +41,32 @@ class RecordedMetrics:
 
 
 @dataclass
-class Hour:
-    """What time a test says that it is."""
+class StubClock:
+    """A clock that a test sets."""
 
     now: Callable[[], datetime]
     known: bool = True
 
 
-class House:
-    def __init__(self, shelf: FakeApiServer | None = None) -> None:
-        self.shelf, self.now, self.metrics = shelf or FakeApiServer(), START, RecordedMetrics()
-        self.shelf.put(NAMESPACES, {"metadata": {"name": SPACE, "labels": {"sandbox.users.io/class": "box"}}})
+class Cluster:
+    def __init__(self, server: FakeApiServer | None = None) -> None:
+        self.server, self.now, self.metrics = server or FakeApiServer(), START, RecordedMetrics()
+        self.server.put(NAMESPACES, {"metadata": {"name": SPACE, "labels": {"sandbox.users.io/class": "box"}}})
         data = {"suspendAfter": "1200", "maxLifetime": "", "retainDeletedFor": "2592000", "sessionRetention": "604800"}
         about = {"name": "sandbox-class", "namespace": SPACE}
-        self.shelf.put(CONFIGURATIONS, {"metadata": about, "data": {**data, "storage": "slot"}})
+        self.server.put(CONFIGURATIONS, {"metadata": about, "data": {**data, "storage": "slot"}})
 
     def limit(self, **data: str) -> None:
-        """What the class says of itself, changed."""
-        found = self.shelf.find(CONFIGURATIONS, "sandbox-class", SPACE) or {}
-        self.shelf.put(CONFIGURATIONS, {**found, "data": {**found["data"], **data}})
+        """Change the limits of the class."""
+        found = self.server.find(CONFIGURATIONS, "sandbox-class", SPACE) or {}
+        self.server.put(CONFIGURATIONS, {**found, "data": {**found["data"], **data}})
 
     def context(self, **options: Any) -> Context:
-        clock = options.pop("clock", None) or Hour(lambda: self.now)
+        clock = options.pop("clock", None) or StubClock(lambda: self.now)
         # Nothing is remembered from one pass to the next.
-        return Context(Api(self.shelf), clock, self.metrics, "default", "r1", **options)
+        return Context(Api(self.server), clock, self.metrics, "default", "r1", **options)
 
-    def pass_(self, seconds: float) -> None:
+    def advance(self, seconds: float) -> None:
         self.now += timedelta(seconds=seconds)
 
     def workspace(self, name: str = "w-1", **notes: str) -> None:
@@ -81,15 +81,15 @@ class House:
         spec = {"warmPoolRef": {"name": "box-1"}, "additionalPodMetadata": {"labels": labels}}
         claim: Document = {"metadata": {**about, "annotations": marks}, "spec": spec}
         claim["status"] = {"sandbox": {"name": f"box-{name}"}, "conditions": [ready(self.now)]}
-        self.shelf.put(CLAIMS, claim)
+        self.server.put(CLAIMS, claim)
         uid = claim["metadata"]["uid"]
         owner = {"kind": "SandboxClaim", "uid": uid}
         inside: Document = {"name": f"box-{name}", "namespace": SPACE, "ownerReferences": [owner]}
-        self.shelf.put(SANDBOXES, {"metadata": inside, "spec": {"operatingMode": "Running"}})
+        self.server.put(SANDBOXES, {"metadata": inside, "spec": {"operatingMode": "Running"}})
         of: Document = {"name": f"home-box-{name}", "namespace": SPACE, "labels": {"sandbox.users.io/class": "box"}}
         home: Document = {"metadata": of, "spec": {"volumeName": f"pv-{name}"}}
         home["metadata"] |= {"creationTimestamp": format_timestamp(self.now), "ownerReferences": [{"uid": "s"}]}
-        self.shelf.put(VOLUME_CLAIMS, home)
+        self.server.put(VOLUME_CLAIMS, home)
         self.volume(name, "Bound", uid=home["metadata"]["uid"])
 
     def volume(self, name: str, phase: str, uid: str = "gone", **notes: str) -> None:
@@ -101,32 +101,32 @@ class House:
         spec |= {"csi": {"driver": DRIVER, "volumeHandle": f"fs-1::fsap-{name}"}, "capacity": {"storage": "5Gi"}}
         # Kubernetes saw it let go of when it was deleted, by a clock that is right.
         status = {"phase": phase, "lastPhaseTransitionTime": notes.get(DELETED_AT, format_timestamp(self.now))}
-        self.shelf.put(VOLUMES, {"metadata": {**about, "annotations": marks}, "spec": spec, "status": status})
+        self.server.put(VOLUMES, {"metadata": {**about, "annotations": marks}, "spec": spec, "status": status})
 
     def notes(self, kind: Any = CLAIMS, name: str = "w-1") -> Document:
-        found = self.shelf.find(kind, name, None if kind is VOLUMES else SPACE)
+        found = self.server.find(kind, name, None if kind is VOLUMES else SPACE)
         return section((found or {"metadata": {}})["metadata"], "annotations")
 
     def mode(self, name: str = "w-1") -> str:
-        return self.shelf.objects[SANDBOXES, SPACE, f"box-{name}"]["spec"]["operatingMode"]
+        return self.server.objects[SANDBOXES, SPACE, f"box-{name}"]["spec"]["operatingMode"]
 
     def note(self, name: str = "w-1", **notes: str | None) -> None:
-        """What somebody else writes on a claim."""
-        found = self.shelf.find(CLAIMS, name, SPACE)
+        """Annotate a claim, as another client would."""
+        found = self.server.find(CLAIMS, name, SPACE)
         assert found is not None
         annotations = {f"sandbox.users.io/{key.replace('_', '-')}": value for key, value in notes.items()}
-        assert self.shelf.patch(CLAIMS, found, {"metadata": {"annotations": annotations}})
+        assert self.server.patch(CLAIMS, found, {"metadata": {"annotations": annotations}})
 
     def settle(self) -> None:
-        """What the controller does meanwhile: the claim says what its sandbox is told."""
-        for (kind, space, name), claim in [*self.shelf.objects.items()]:
+        """Do the work of the controller: set the claim's condition from the mode of its sandbox."""
+        for (kind, space, name), claim in [*self.server.objects.items()]:
             if kind is CLAIMS:
                 asleep = self.mode(name) == "Suspended"
                 before = claim["status"]["conditions"][0]
                 row = {**ready(self.now), "status": str(not asleep)}
                 row["reason"] = "SandboxSuspended" if asleep else "SandboxReady"
                 rows = [before if before["reason"] == row["reason"] else row]
-                self.shelf.put(kind, {**claim, "status": {**claim["status"], "conditions": rows}})
+                self.server.put(kind, {**claim, "status": {**claim["status"], "conditions": rows}})
                 assert space == SPACE
 
 

@@ -42,11 +42,11 @@ class Stage:
 def counting(name: str, run: Callable[[], PassResult], every: float = 10.0) -> tuple[Loop, list[str]]:
     passes: list[str] = []
 
-    async def one(_: ShouldContinue) -> PassResult:
+    async def one_pass(_: ShouldContinue) -> PassResult:
         passes.append(name)
         return run()
 
-    return Loop(name, every, one), passes
+    return Loop(name, every, one_pass), passes
 
 
 def broken() -> PassResult:

@@ -11,7 +11,7 @@ from agentenv.core.workspaces.seats import CLASS_TAG, USER_TAG
 from agentenv.service.kube.client import VOLUMES
 from agentenv.service.loops.slots import ORPHAN_TAG, maintain_slots
 from tests.fast.service.fake_api_server import run
-from tests.fast.service.loops.cluster import OWNER, House, always
+from tests.fast.service.loops.cluster import OWNER, Cluster, always
 
 PATHS = {
     "home": "/classes/box/pvc-1",
@@ -38,7 +38,7 @@ class Points:
 
 def test_only_class_homes_without_a_volume_are_tagged_as_orphans() -> None:
     points = Points()
-    run(maintain_slots, House().context(points=points, file_systems=("fs-1",)), always)
+    run(maintain_slots, Cluster().context(points=points, file_systems=("fs-1",)), always)
     assert points.tagged == [("fsap-home", [ORPHAN_TAG])]
 
 
@@ -59,33 +59,33 @@ class FakeApiServer(Points):
 
 
 def test_an_access_point_with_another_owners_tag_is_left_and_reported() -> None:
-    house = House()
-    house.workspace("w-1")
+    cluster = Cluster()
+    cluster.workspace("w-1")
     points = FakeApiServer("w-1", **{USER_TAG: "u-9", CLASS_TAG: "box"})
-    done = run(maintain_slots, house.context(points=points, file_systems=("fs-1",)), always)
+    done = run(maintain_slots, cluster.context(points=points, file_systems=("fs-1",)), always)
     assert points.on["fsap-w-1"] == {USER_TAG: "u-9", CLASS_TAG: "box"}
-    assert (done.steps, house.metrics.found["slots"]) == (0, {"point-of-another": 1})
+    assert (done.steps, cluster.metrics.found["slots"]) == (0, {"point-of-another": 1})
     # Its own, and of another class by now: only that is written over.
     points.on["fsap-w-1"] = {USER_TAG: OWNER, CLASS_TAG: "other"}
-    assert run(maintain_slots, house.context(points=points, file_systems=("fs-1",)), always).steps == 1
+    assert run(maintain_slots, cluster.context(points=points, file_systems=("fs-1",)), always).steps == 1
     assert points.on["fsap-w-1"] == {USER_TAG: OWNER, CLASS_TAG: "box"}
-    assert house.metrics.found["slots"] == {}
+    assert cluster.metrics.found["slots"] == {}
 
 
 def test_an_access_point_of_two_owners_volumes_is_tagged_once() -> None:
-    house = House()
-    house.workspace("w-1")
-    house.workspace("w-2")
-    other = house.shelf.find(VOLUMES, "pv-w-2") or {}
+    cluster = Cluster()
+    cluster.workspace("w-1")
+    cluster.workspace("w-2")
+    other = cluster.server.find(VOLUMES, "pv-w-2") or {}
     other["metadata"]["labels"][USER_LABEL] = "u-2"
     other["spec"]["csi"]["volumeHandle"] = "fs-1::fsap-w-1"
-    house.shelf.put(VOLUMES, other)
+    cluster.server.put(VOLUMES, other)
     points = FakeApiServer("w-1")
-    assert run(maintain_slots, house.context(points=points, file_systems=("fs-1",)), always).steps == 1
+    assert run(maintain_slots, cluster.context(points=points, file_systems=("fs-1",)), always).steps == 1
     first = points.on["fsap-w-1"][USER_TAG]
-    assert run(maintain_slots, house.context(points=points, file_systems=("fs-1",)), always).steps == 0
+    assert run(maintain_slots, cluster.context(points=points, file_systems=("fs-1",)), always).steps == 0
     assert points.on["fsap-w-1"][USER_TAG] == first
-    assert house.metrics.found["slots"] == {"point-of-another": 1}
+    assert cluster.metrics.found["slots"] == {"point-of-another": 1}
 
 
 class Denied(Points):
@@ -94,11 +94,11 @@ class Denied(Points):
 
 
 def test_a_tag_that_cannot_be_removed_does_not_stop_reports() -> None:
-    house = House()
-    house.workspace("home")
-    points = Denied(**{ORPHAN_TAG: format_timestamp(house.now)})
-    house.volume("lone", "Released")
-    house.pass_(3600)
-    done = run(maintain_slots, house.context(points=points, file_systems=("fs-1",)), always)
+    cluster = Cluster()
+    cluster.workspace("home")
+    points = Denied(**{ORPHAN_TAG: format_timestamp(cluster.now)})
+    cluster.volume("lone", "Released")
+    cluster.advance(3600)
+    done = run(maintain_slots, cluster.context(points=points, file_systems=("fs-1",)), always)
     assert done.failures == (f"fsap-home: may not take {ORPHAN_TAG} from fsap-home",)
-    assert "slots" in house.metrics.found
+    assert "slots" in cluster.metrics.found

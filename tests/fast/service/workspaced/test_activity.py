@@ -17,18 +17,18 @@ from agentenv.service.kube.client import PODS
 from agentenv.service.workspaced.activity import WorkspacedActivity
 from agentenv.service.workspaced.client import (
     TOKEN_HEADER,
-    PodAddress,
     Status,
     WorkspacedClient,
     WorkspacedError,
-    address_of,
+    endpoint_of,
 )
+from agentenv.service.workspaces.backend_protocol import Endpoint
 from tests.fast.service.fake_api_server import Api, FakeApiServer
 from tests.fast.service.loops.cluster import START
 
 Answer = Callable[[httpx2.Request], httpx2.Response]
 PORT = {"name": "workspaced", "containerPort": 49983}
-ADDRESS = PodAddress("uid-1", "10.0.0.7", 49983)
+ADDRESS = Endpoint("uid-1", "", "10.0.0.7", 49983)
 
 
 class Signer:
@@ -85,11 +85,11 @@ def test_it_says_when_each_was_last_active_and_nothing_of_one_that_does_not_answ
 
 
 def test_a_pod_is_reached_by_its_own_port_and_address() -> None:
-    assert address_of(pod("a")) == PodAddress("uid-a", "10.0.0.7", 49983)
-    assert address_of(pod("a", port={**PORT, "containerPort": 1})) == PodAddress("uid-a", "10.0.0.7", 1)
-    assert address_of(pod("a", podIP="")) is None
-    assert address_of(pod("a", port={"name": "http", "containerPort": 80})) is None
-    assert PodAddress("u", "fd00::1", 1).url == "http://[fd00::1]:1"
+    assert endpoint_of(pod("a")) == Endpoint("uid-a", "", "10.0.0.7", 49983)
+    assert endpoint_of(pod("a", port={**PORT, "containerPort": 1})) == Endpoint("uid-a", "", "10.0.0.7", 1)
+    assert endpoint_of(pod("a", podIP="")) is None
+    assert endpoint_of(pod("a", port={"name": "http", "containerPort": 80})) is None
+    assert Endpoint("u", "", "fd00::1", 1).destination == "[fd00::1]:1"
 
 
 def test_a_status_is_read_and_the_session_of_a_call_is_quoted() -> None:
@@ -133,3 +133,16 @@ def test_a_deeply_nested_answer_is_an_error_too() -> None:
     body = json.dumps(1).encode().join([b"[" * 100_000, b"]" * 100_000])
     with pytest.raises(WorkspacedError, match="not JSON"):
         asyncio.run(client(lambda _: httpx2.Response(200, content=body)).status(ADDRESS))
+
+
+@pytest.mark.parametrize("used", [-1, True, 1.5, "1", None])
+def test_the_memory_of_a_sandbox_is_a_count_of_bytes(used: object) -> None:
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        assert (request.url.path, request.headers[TOKEN_HEADER]) == ("/metrics", "uid-1/control/")
+        return httpx2.Response(200, json={"mem_used": answered})
+
+    answered: object = 1 << 30
+    assert asyncio.run(client(answer).used_memory(ADDRESS)) == 1 << 30
+    answered = used
+    with pytest.raises(WorkspacedError, match="cannot be read"):
+        asyncio.run(client(answer).used_memory(ADDRESS))

@@ -45,9 +45,9 @@ def test_over_days_each_key_is_published_long_before_it_signs_and_long_after() -
     withdrawn: dict[str, datetime] = {}
     now = START
     while now < START + 5 * ROTATE_AFTER:
-        wanted = rotated(keys, now)
-        withdrawn |= dict.fromkeys(set(ids(keys)) - set(ids(wanted)), now)
-        keys = tuple(key if key.published else replace(key, published=now) for key in wanted)
+        rotation = rotated(keys, now)
+        withdrawn |= dict.fromkeys(set(ids(keys)) - set(ids(rotation)), now)
+        keys = tuple(key if key.published else replace(key, published=now) for key in rotation)
         published = {**dict.fromkeys(ids(keys), now), **published}
         signing = signing_key(keys, now)
         assert signing is not None

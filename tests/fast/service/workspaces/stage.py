@@ -15,6 +15,7 @@ from agentenv.service.kube.client import KubeClient
 from agentenv.service.kube.view import ClusterView
 from agentenv.service.telemetry.metrics import Metrics
 from agentenv.service.workspaces.backend import KubernetesBackend, running_backend
+from tests.fast.config.stack_samples import ACCESS
 from tests.fast.service.kube.apiserver import ApiServer, Object
 
 IMAGE = "registry.example.com/sandbox@sha256:" + "0" * 64
@@ -23,7 +24,7 @@ BY = {"roles": ["operator"], "tokens": [{"name": "team", "value": "vetted"}]}
 
 @dataclass
 class Stage:
-    """What stands on it."""
+    """A backend, its API server, its catalog and its metrics."""
 
     server: ApiServer
     kube: KubeClient
@@ -33,7 +34,7 @@ class Stage:
     warm: list[str] = field(default_factory=list[str])
 
     def fill(self, claim: Object) -> None:
-        """What the controller does: a warm sandbox, or a cold one of the claim's name."""
+        """Do the work of the controller: bind a warm sandbox, or a cold one of the claim's name."""
         about = claim["metadata"]
         sandbox = self.warm.pop(0) if self.warm else about["name"]
         space = about["namespace"]
@@ -74,8 +75,8 @@ class Stage:
 
 def settings_of(*classes: Object, **service: Any) -> Any:
     """Settings with some classes."""
-    class_settings = [{"tier": "verified", "image": IMAGE, "claimableBy": BY, **one} for one in classes]
-    config = {"aws:region": "us-east-1", "agent-environment:sandboxClasses": class_settings}
+    class_settings = [{"tier": "verified", "image": IMAGE, "claimableBy": BY, **class_} for class_ in classes]
+    config = {"aws:region": "us-east-1", **ACCESS, "agent-environment:sandboxClasses": class_settings}
     return read({**config, "agent-environment:service": service}, "dev")
 
 
@@ -88,7 +89,7 @@ async def staged(*classes: Object, **service: Any) -> AsyncGenerator[Stage]:
         kube = KubeClient(client, pause=lambda _: asyncio.sleep(0))
         backend = KubernetesBackend(kube, catalog, metrics, now=kube.clock.now)
         stage = Stage(server, kube, catalog, backend, metrics)
-        server.on_made = lambda created: stage.fill(created) if created.get("kind") == "SandboxClaim" else None
+        server.on_create = lambda created: stage.fill(created) if created.get("kind") == "SandboxClaim" else None
         async with running_backend(backend):
             while not backend.is_synced():
                 await asyncio.sleep(0)

@@ -52,7 +52,7 @@ def test_an_unreadable_object_is_omitted_and_the_replica_stays_ready() -> None:
         stage.server.put("sandboxclaims", claim("w-sound"))
         await stage.wait_until(lambda view: view.find("w-sound"))
         listed = await stage.backend.list(Filter(), limit=10)
-        assert [one.id for one in listed.workspaces] == ["w-sound"]
+        assert [workspace.id for workspace in listed.workspaces] == ["w-sound"]
         assert stage.backend.unreadable()["SandboxClaim"] == 1
         assert (await api.client.get("/readyz")).status_code == 200
 
@@ -87,14 +87,14 @@ def test_an_unreadable_volume_may_belong_to_any_workspace() -> None:
 
 def test_a_replica_with_a_stale_cache_is_not_ready() -> None:
     async def act(api: ApiClient) -> None:
-        one: Informer = api.stage.backend._informers[-1]
+        informer: Informer = api.stage.backend._informers[-1]
         assert (await api.client.get("/readyz")).status_code == 200
-        heard = one._last_event
-        one._clock = lambda: heard + STALE_AFTER + 1
+        heard = informer._last_event
+        informer._clock = lambda: heard + STALE_AFTER + 1
         assert (await api.client.get("/readyz")).status_code == 503
         with pytest.raises(Problem, match="not synced"):
             await api.stage.backend.list(Filter(), limit=10)
-        one._clock = lambda: heard
+        informer._clock = lambda: heard
         assert (await api.client.get("/readyz")).status_code == 200
 
     run_with_api(act)
@@ -118,10 +118,10 @@ def test_a_watch_that_ends_is_logged_and_ends_the_backend(caplog: pytest.LogCapt
             assert not ended.is_set()
             release.set()
             await ended.wait()
-        assert len([one for one in asyncio.all_tasks() if "Informer.run" in repr(one)]) == 5, "only the stage's own"
+        assert len([task for task in asyncio.all_tasks() if "Informer.run" in repr(task)]) == 6, "only the stage's own"
 
     on_stage(act)
-    (record,) = [one for one in caplog.records if one.levelno == logging.ERROR]
+    (record,) = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert record.__dict__["facts"] == {"kind": "Sandbox"}
 
 
@@ -133,7 +133,7 @@ def test_a_stopped_backend_does_not_log_that_its_watches_ended(caplog: pytest.Lo
         assert not ended
 
     on_stage(act)
-    assert not [one for one in caplog.records if one.levelno == logging.ERROR]
+    assert not [record for record in caplog.records if record.levelno == logging.ERROR]
 
 
 @pytest.mark.parametrize("body", [b"[" * 5000, b"not json", b"[]", b"\xff"])

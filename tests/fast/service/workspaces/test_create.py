@@ -15,6 +15,7 @@ import pytest
 from agentenv.core.workspaces.workspace import Changes, CreateRequest, Filter
 from agentenv.service.http.problems import Problem
 from agentenv.service.kube.client import CLAIMS, KubeApiError
+from agentenv.service.workspaces.create import claim_of
 from tests.fast.service.workspaces.stage import Stage, staged
 
 
@@ -54,7 +55,7 @@ def test_a_warm_volume_is_retained_before_the_handover() -> None:
 
 
 def marks(stage: Stage) -> int:
-    """How often a claim was written that it is kept."""
+    """Return how often a claim was written that it is kept."""
     return len([path for method, path in stage.server.requests if method == "PATCH" and "/sandboxclaims/" in path])
 
 
@@ -75,7 +76,7 @@ def test_the_retained_annotation_is_written_once_and_delayed() -> None:
         assert marks(stage) == 0
         await stage.backend.creator.finish()
         assert marks(stage) == 1
-        assert (await stage.backend.get(name)).kept  # pyright: ignore[reportOptionalMemberAccess]
+        assert (await stage.backend.get(name)).volume_retained  # pyright: ignore[reportOptionalMemberAccess]
 
     on_stage(act)
 
@@ -132,7 +133,7 @@ def test_another_owners_volume_is_not_handed_over_or_changed(cold: bool) -> None
 
 
 def adopted(stage: Stage, claim: Any, sandbox: str) -> None:
-    """What upstream does some moments before it says so at the claim."""
+    """Adopt a sandbox as upstream does, before the claim has its name."""
     about = claim["metadata"]
     labels = {"agents.x-k8s.io/claim-uid": about["uid"]}
     owner = {"uid": about["uid"], "kind": "SandboxClaim", "name": about["name"]}
@@ -143,10 +144,10 @@ def adopted(stage: Stage, claim: Any, sandbox: str) -> None:
 @pytest.mark.parametrize("cut", [None, 503])
 def test_the_volume_is_retained_before_the_claim_names_its_sandbox(cut: int | None) -> None:
     async def act(stage: Stage) -> None:
-        fill, stage.server.on_made = stage.server.on_made, lambda _: None
+        fill, stage.server.on_create = stage.server.on_create, lambda _: None
         stage.slot("standard-a-1")
         await stage.wait_until(lambda view: view.home_volume("sandbox-standard", "home-standard-a-1"))
-        asking = asyncio.create_task(stage.backend.create(request_of(), wait=5))
+        creation = asyncio.create_task(stage.backend.create(request_of(), wait=5))
         while not (claims := [thing for key, thing in stage.server.objects.items() if key[0] == "sandboxclaims"]):
             await asyncio.sleep(0)
         stage.server.failing += [cut] if cut else []
@@ -157,7 +158,7 @@ def test_the_volume_is_retained_before_the_claim_names_its_sandbox(cut: int | No
             await asyncio.sleep(0)
         assert "status" not in stage.server.objects["sandboxclaims", "sandbox-standard", claims[0]["metadata"]["name"]]
         fill(claims[0])
-        result = await asking
+        result = await creation
         assert (result.ready, result.workspace.volume) == (True, "pvc-standard-a-1")
         patched = [path for method, path in stage.server.requests if method == "PATCH" and "volumes" in path]
         assert len(patched) == 1 + (cut is not None)
@@ -177,7 +178,7 @@ def test_the_volume_of_the_final_sandbox_is_retained() -> None:
             adopted(stage, claim, "standard-a-1")
             fill(claim)
 
-        stage.server.on_made = twice
+        stage.server.on_create = twice
         result = await stage.backend.create(request_of(), wait=5)
         assert (result.ready, result.workspace.volume) == (True, "pvc-standard-a-2")
         volume = stage.server.objects["persistentvolumes", "", "pvc-standard-a-2"]
@@ -188,7 +189,7 @@ def test_the_volume_of_the_final_sandbox_is_retained() -> None:
 
 def test_a_cancelled_request_leaves_no_task() -> None:
     async def act(stage: Stage) -> None:
-        stage.server.on_made = lambda _: None
+        stage.server.on_create = lambda _: None
         before = len(asyncio.all_tasks())
         result = await stage.backend.create(request_of(), wait=0.05)
         assert result.workspace.state == "creating"
@@ -199,7 +200,7 @@ def test_a_cancelled_request_leaves_no_task() -> None:
 
 def test_a_late_sandbox_is_retained_before_it_counts_as_running() -> None:
     async def act(stage: Stage) -> None:
-        fill, stage.server.on_made = stage.server.on_made, lambda _: None
+        fill, stage.server.on_create = stage.server.on_create, lambda _: None
         result = await stage.backend.create(request_of(), wait=0)
         assert (result.ready, result.workspace.state) == (False, "creating")
         key = ("sandboxclaims", "sandbox-standard", result.workspace.id)
@@ -210,7 +211,7 @@ def test_a_late_sandbox_is_retained_before_it_counts_as_running() -> None:
         volume = stage.server.objects["persistentvolumes", "", f"pvc-{result.workspace.id}"]
         assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
         await stage.backend.creator.finish()
-        assert (await stage.backend.get(result.workspace.id)).kept  # pyright: ignore[reportOptionalMemberAccess]
+        assert (await stage.backend.get(result.workspace.id)).volume_retained  # pyright: ignore[reportOptionalMemberAccess]
         # It is looked after once, and not each time that somebody looks at it.
         before = len(stage.server.requests)
         await stage.backend.get(result.workspace.id)
@@ -247,25 +248,25 @@ def test_one_key_for_two_classes_at_once_never_leaves_two_claims() -> None:
         for number in range(30):
             both = [request_of(key=str(number), class_name=name) for name in ("standard", "other")]
             outcomes = await asyncio.gather(
-                *(stage.backend.create(one, wait=5) for one in both), return_exceptions=True
+                *(stage.backend.create(request, wait=5) for request in both), return_exceptions=True
             )
             claims = [key for key in stage.server.objects if key[0] == "sandboxclaims" and key[2] == both[0].id]
             assert len(claims) <= 1
-            assert sum(not isinstance(one, BaseException) for one in outcomes) <= len(claims)
+            assert sum(not isinstance(outcome, BaseException) for outcome in outcomes) <= len(claims)
 
     on_stage(act, {"name": "standard"}, {"name": "other"})
 
 
 def test_a_retry_after_a_lost_response_returns_the_same_workspace() -> None:
     async def act(stage: Stage) -> None:
-        result = stage.server.on_made
+        result = stage.server.on_create
 
         def lost(claim: Any) -> None:
-            stage.server.on_made = result
+            stage.server.on_create = result
             result(claim)
             raise httpx2.ReadError("the connection broke")
 
-        stage.server.on_made = lost
+        stage.server.on_create = lost
         found = await stage.backend.create(request_of(), wait=5)
         assert (found.ready, found.existed) == (True, True)
         assert len([key for key in stage.server.objects if key[0] == "sandboxclaims"]) == 1
@@ -303,10 +304,10 @@ def test_fifty_claims_are_spread_by_free_sandboxes() -> None:
         chosen: list[str] = []
         with contextlib.ExitStack() as under_way:
             for _ in range(50):
-                one = pools.choose("sandbox-standard", "stable", ())
-                assert one.cold is None
-                under_way.enter_context(pools.reserving("sandbox-standard", one.pool))
-                chosen.append(one.pool)
+                choice = pools.choose("sandbox-standard", "stable", ())
+                assert choice.cold is None
+                under_way.enter_context(pools.reserving("sandbox-standard", choice.pool))
+                chosen.append(choice.pool)
             assert pools.choose("sandbox-standard", "stable", ()).cold == "empty"
         assert (chosen.count(named), chosen.count(f"{named}-1")) == (10, 40)
 
@@ -340,7 +341,7 @@ def test_concurrent_changes_are_all_applied() -> None:
     async def act(stage: Stage) -> None:
         result = await stage.backend.create(request_of(labels={"a": "1"}), wait=5)
         changes = [Changes(budget=None, labels={"b": str(number)}) for number in range(6)]
-        await asyncio.gather(*(stage.backend.update(result.workspace.id, one, wait=1) for one in changes))
+        await asyncio.gather(*(stage.backend.update(result.workspace.id, change, wait=1) for change in changes))
         found = await stage.backend.get(result.workspace.id)
         assert found is not None
         assert set(found.labels) == {"b"}
@@ -349,4 +350,63 @@ def test_concurrent_changes_are_all_applied() -> None:
 
 
 async def listed(stage: Stage, chosen: Filter) -> list[str]:
-    return [one.id for one in (await stage.backend.list(chosen, limit=10)).workspaces]
+    return [workspace.id for workspace in (await stage.backend.list(chosen, limit=10)).workspaces]
+
+
+def test_a_hundred_waiters_for_a_workspace_share_their_reads() -> None:
+    async def act(stage: Stage) -> None:
+        stage.server.on_create = lambda _: None
+        stage.slot("standard-a-1")
+        await stage.wait_until(lambda view: view.home_volume("sandbox-standard", "home-standard-a-1"))
+        request = request_of()
+        creating = await stage.backend.create(request, wait=0)
+        assert creating.workspace.state == "creating"
+        stage.server.requests.clear()
+        waiting = [asyncio.create_task(stage.backend.settled(request.id, wait=15)) for _ in range(100)]
+        await asyncio.sleep(0)
+        key = ("sandboxclaims", "sandbox-standard", request.id)
+        for number in range(10):
+            document = deepcopy(stage.server.objects[key])
+            document["status"] = {"conditions": [{"type": "Ready", "status": "False", "message": f"step {number}"}]}
+            version = stage.server.put("sandboxclaims", document)["metadata"]["resourceVersion"]
+            await stage.wait_until(
+                lambda view, version=version: (now := view.find(request.id)) is not None and now.version == version
+            )
+        stage.fill(deepcopy(stage.server.objects[key]))
+        settled = await asyncio.gather(*waiting)
+        assert {workspace.state for workspace in settled if workspace} == {"running"}
+        assert all(workspace and workspace.volume for workspace in settled)
+        reads = [path for method, path in stage.server.requests if method == "GET"]
+        assert len(reads) < 20, len(reads)
+        assert sum(method == "PATCH" for method, _ in stage.server.requests) < 3
+
+    on_stage(act)
+
+
+CLASSES = ({"name": "standard"}, {"name": "other"})
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+def test_a_follower_is_refused_where_its_key_is_in_two_classes(deleted: bool) -> None:
+    async def act(stage: Stage) -> None:
+        stage.server.on_create = lambda _: None
+        first, second = request_of(), request_of(class_name="other")
+        # Both were created at the same time; neither request has seen the other one yet.
+        for request in (first, second):
+            document = claim_of(request, "pool", stage.kube.clock.now())
+            stage.server.put("sandboxclaims", document)
+        await stage.wait_until(lambda view: view.find(first.id))
+        following = asyncio.create_task(stage.backend.creator.create(first, 2, existing=await claim_in_first(stage)))
+        await asyncio.sleep(0)
+        if deleted:
+            for class_name in ("standard", "other"):
+                stage.server.drop("sandboxclaims", f"sandbox-{class_name}", first.id)
+        with pytest.raises(Problem) as refused:
+            await following
+        assert refused.value.kind in {"key-reused", "busy"}
+        assert refused.value.retry_after
+
+    async def claim_in_first(stage: Stage) -> Any:
+        return deepcopy(stage.server.objects["sandboxclaims", "sandbox-standard", request_of().id])
+
+    on_stage(act, *CLASSES)

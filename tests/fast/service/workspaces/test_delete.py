@@ -44,10 +44,10 @@ def test_deleting_a_deleted_workspace_cancels_its_move(days: int) -> None:
         notes = {MOVING_TO: "other", DELETED_AT: format_timestamp(now), DESTROY_AFTER: format_timestamp(due)}
         await was_deleted(stage, notes)
         result = await stage.backend.delete("w-1", keep_for=timedelta(days=days))
-        kept = stage.server.objects["persistentvolumes", "", "pvc-w-1"]["metadata"]["annotations"]
-        assert (result.state, MOVING_TO in kept) == ("deleted", False)
+        metadata = stage.server.objects["persistentvolumes", "", "pvc-w-1"]["metadata"]["annotations"]
+        assert (result.state, MOVING_TO in metadata) == ("deleted", False)
         # By being asked again it is never kept for longer.
-        assert parse_timestamp(kept[DESTROY_AFTER]) == result.destroy_after
+        assert parse_timestamp(metadata[DESTROY_AFTER]) == result.destroy_after
         assert result.destroy_after is not None
         assert result.destroy_after <= datetime.now(UTC) + timedelta(days=min(days, 30), minutes=1)
 
@@ -79,9 +79,9 @@ def test_a_deletion_cancels_a_move_that_is_about_to_start() -> None:
         volume["metadata"].setdefault("annotations", {})[MOVING_TO] = "other"
         stage.server.put("persistentvolumes", volume)
         await stage.backend.delete(created.workspace.id, keep_for=timedelta(days=1))
-        kept = stage.server.objects["persistentvolumes", "", name]["metadata"]["annotations"]
-        assert DELETED_AT in kept
-        assert MOVING_TO not in kept
+        metadata = stage.server.objects["persistentvolumes", "", name]["metadata"]["annotations"]
+        assert DELETED_AT in metadata
+        assert MOVING_TO not in metadata
 
     on_stage(act)
 
@@ -104,15 +104,15 @@ def test_a_completed_deletion_has_the_same_timestamp(step: str, ago: int) -> Non
         if step == "going":
             claim["deletionTimestamp"] = format_timestamp(recorded)
         await stage.backend.delete(name, keep_for=timedelta(days=1))
-        kept = stage.server.objects["persistentvolumes", "", volume]["metadata"]["annotations"]
-        assert kept[DELETED_AT] == format_timestamp(recorded)
-        assert kept[DESTROY_AFTER] == format_timestamp(recorded + timedelta(days=1))
+        metadata = stage.server.objects["persistentvolumes", "", volume]["metadata"]["annotations"]
+        assert metadata[DELETED_AT] == format_timestamp(recorded)
+        assert metadata[DESTROY_AFTER] == format_timestamp(recorded + timedelta(days=1))
         assert ("sandboxclaims", "sandbox-standard", name) not in stage.server.objects
 
     on_stage(act)
 
 
-class Bringing:
+class FailingRestorer:
     """Says that a return begins."""
 
     async def restore(self, volume: Object, workspace: Workspace) -> Workspace:
@@ -125,20 +125,22 @@ class Bringing:
         raise NotImplementedError
 
 
-ASKED = CreateRequest("u-1", "user", "standard", "u-1")
+REQUEST = CreateRequest("u-1", "user", "standard", "u-1")
 
 
 @pytest.mark.parametrize("how", ["create", "resume"])
 @pytest.mark.parametrize("kept_first", [False, True])
 def test_data_with_requested_destruction_is_not_restored(how: str, *, kept_first: bool) -> None:
     async def act(stage: Stage) -> None:
-        stage.backend._restorer = Bringing()
-        await stage.backend.create(ASKED, wait=5)
+        stage.backend._restorer = FailingRestorer()
+        await stage.backend.create(REQUEST, wait=5)
         if kept_first:
-            await stage.backend.delete(ASKED.id, keep_for=timedelta(days=30))
-        await stage.backend.delete(ASKED.id, keep_for=timedelta(0))
+            await stage.backend.delete(REQUEST.id, keep_for=timedelta(days=30))
+        await stage.backend.delete(REQUEST.id, keep_for=timedelta(0))
         with pytest.raises(Problem, match="being destroyed") as refused:
-            await (stage.backend.create(ASKED, wait=5) if how == "create" else stage.backend.resume(ASKED.id, wait=5))
+            await (
+                stage.backend.create(REQUEST, wait=5) if how == "create" else stage.backend.resume(REQUEST.id, wait=5)
+            )
         assert (refused.value.status, refused.value.kind) == (409, "wrong-state")
         assert refused.value.retry_after is not None
         assert refused.value.document()["gone_in"] == refused.value.retry_after > 0
@@ -148,19 +150,19 @@ def test_data_with_requested_destruction_is_not_restored(how: str, *, kept_first
 
 def test_a_claim_that_is_being_deleted_is_not_reported_as_retained() -> None:
     async def act(stage: Stage) -> None:
-        created = await stage.backend.create(ASKED, wait=5)
-        claim = stage.server.objects["sandboxclaims", "sandbox-standard", ASKED.id]
-        await stage.backend.delete(ASKED.id, keep_for=timedelta(0))
+        created = await stage.backend.create(REQUEST, wait=5)
+        claim = stage.server.objects["sandboxclaims", "sandbox-standard", REQUEST.id]
+        await stage.backend.delete(REQUEST.id, keep_for=timedelta(0))
         # The API server keeps it until its pod is gone.
         going = {**claim["metadata"], "deletionTimestamp": "2026-11-18T20:00:00Z"}
         stage.server.put("sandboxclaims", {**claim, "metadata": going})
         assert created.workspace.volume is not None
         with pytest.raises(Problem, match="being destroyed"):
-            await stage.backend.create(ASKED, wait=5)
+            await stage.backend.create(REQUEST, wait=5)
         # To ask for less, while it goes, takes nothing of the request back.
-        await stage.backend.delete(ASKED.id, keep_for=timedelta(days=30))
+        await stage.backend.delete(REQUEST.id, keep_for=timedelta(days=30))
         with pytest.raises(Problem, match="being destroyed"):
-            await stage.backend.create(ASKED, wait=5)
+            await stage.backend.create(REQUEST, wait=5)
 
     on_stage(act)
 
@@ -169,9 +171,9 @@ def test_a_claim_created_during_requested_destruction_is_deleted() -> None:
     """Somebody returns in the moment in which the data is requested to be destroyed."""
 
     async def act(stage: Stage) -> None:
-        created = await stage.backend.create(ASKED, wait=5)
-        claim = stage.server.objects["sandboxclaims", "sandbox-standard", ASKED.id]
-        await stage.backend.delete(ASKED.id, keep_for=timedelta(days=30))
+        created = await stage.backend.create(REQUEST, wait=5)
+        claim = stage.server.objects["sandboxclaims", "sandbox-standard", REQUEST.id]
+        await stage.backend.delete(REQUEST.id, keep_for=timedelta(days=30))
         shorten = stage.backend._shorten_retention
 
         async def raced(id_: str, keep_for: timedelta) -> Workspace | None:
@@ -180,10 +182,10 @@ def test_a_claim_created_during_requested_destruction_is_deleted() -> None:
             return found
 
         stage.backend._shorten_retention = raced
-        await stage.backend.delete(ASKED.id, keep_for=timedelta(0))
-        assert ("sandboxclaims", "sandbox-standard", ASKED.id) not in stage.server.objects
-        kept = stage.server.objects["persistentvolumes", "", created.workspace.volume or ""]["metadata"]
-        assert DELETED_AT in kept["annotations"]
+        await stage.backend.delete(REQUEST.id, keep_for=timedelta(0))
+        assert ("sandboxclaims", "sandbox-standard", REQUEST.id) not in stage.server.objects
+        metadata = stage.server.objects["persistentvolumes", "", created.workspace.volume or ""]["metadata"]
+        assert DELETED_AT in metadata["annotations"]
 
     on_stage(act)
 
@@ -204,9 +206,9 @@ def test_a_restored_workspace_without_a_sandbox_is_deleted_with_its_data(days: i
         stage.server.put("sandboxclaims", claim)
         await stage.wait_until(lambda view: getattr(view.find("w-1"), "state", "deleted") == "creating")
         await stage.backend.delete("w-1", keep_for=timedelta(days=days))
-        kept = stage.server.objects["persistentvolumes", "", "pvc-w-1"]["metadata"]
-        assert kept["annotations"][DELETED_AT] > "2026-11-01T00:00:00Z"
-        assert (DESTROY_REQUESTED in kept["labels"]) == (days == 0)
+        metadata = stage.server.objects["persistentvolumes", "", "pvc-w-1"]["metadata"]
+        assert metadata["annotations"][DELETED_AT] > "2026-11-01T00:00:00Z"
+        assert (DESTROY_REQUESTED in metadata["labels"]) == (days == 0)
         # No sandbox takes it any more: the volume is set free at once, and not by the pass over slots. What is kept may
         # be returned to meanwhile, by the same volume claim.
         waiting = ("persistentvolumeclaims", "sandbox-standard", "home-w-1") in stage.server.objects

@@ -16,18 +16,18 @@ from agentenv.service.workspaces.pool_selection import Choice
 from tests.fast.service.kube.apiserver import Object
 from tests.fast.service.workspaces.stage import Stage, staged
 
-ASKED = CreateRequest("u-1", "user", "standard", "u-1")
+REQUEST = CreateRequest("u-1", "user", "standard", "u-1")
 
 
-class Back(Exception):
+class RestoreStartedError(Exception):
     """Somebody is brought back, on this volume."""
 
 
-class Bringing:
+class RecordingRestorer:
     """Says on which volume a return begins."""
 
     async def restore(self, volume: Object, workspace: Workspace) -> Workspace:
-        raise Back(workspace.id, volume["metadata"]["name"])
+        raise RestoreStartedError(workspace.id, volume["metadata"]["name"])
 
     async def change_class(self, claim: Object, to: Any) -> Workspace:
         raise NotImplementedError
@@ -48,13 +48,13 @@ def on_stage(act: Callable[[Stage], Awaitable[None]]) -> None:
 
 def another(stage: Stage) -> KubernetesBackend:
     """One more replica, that brings people back."""
-    return KubernetesBackend(stage.kube, stage.catalog, stage.metrics, Bringing())
+    return KubernetesBackend(stage.kube, stage.catalog, stage.metrics, RecordingRestorer())
 
 
-async def made_and_deleted(stage: Stage) -> None:
-    created = await stage.backend.create(ASKED, wait=5)
+async def create_and_delete(stage: Stage) -> None:
+    created = await stage.backend.create(REQUEST, wait=5)
     assert created.workspace.volume == "pvc-s1"
-    assert (await stage.backend.delete(ASKED.id, keep_for=timedelta(days=7))).state == "deleted"
+    assert (await stage.backend.delete(REQUEST.id, keep_for=timedelta(days=7))).state == "deleted"
 
 
 async def heard(condition: Callable[[], bool]) -> None:
@@ -66,9 +66,9 @@ def volumes_of(stage: Stage) -> list[str]:
     """The volumes that are the workspace's."""
     return [
         name
-        for (kind, _, name), one in stage.server.objects.items()
+        for (kind, _, name), object_ in stage.server.objects.items()
         if kind == "persistentvolumes"
-        and (one["metadata"].get("labels") or {}).get("sandbox.users.io/workspace") == ASKED.id
+        and (object_["metadata"].get("labels") or {}).get("sandbox.users.io/workspace") == REQUEST.id
     ]
 
 
@@ -76,18 +76,18 @@ def volumes_of(stage: Stage) -> list[str]:
 def test_a_replica_with_a_lagging_watch_finds_the_retained_volume(how: str) -> None:
     async def act(stage: Stage) -> None:
         replica = another(stage)
-        [volumes] = [one for one in replica._informers if one._kind.plural == "persistentvolumes"]
+        [volumes] = [informer for informer in replica._informers if informer._kind.plural == "persistentvolumes"]
         keeping_up = asyncio.create_task(replica.run())
         await heard(replica.is_synced)
         volumes._put = lambda _: None
-        created = await stage.backend.create(ASKED, wait=5)
-        await heard(lambda: replica.view.find(ASKED.id) is not None)
+        created = await stage.backend.create(REQUEST, wait=5)
+        await heard(lambda: replica.view.find(REQUEST.id) is not None)
         assert created.ready
-        await stage.backend.delete(ASKED.id, keep_for=timedelta(days=7))
-        await heard(lambda: replica.view.find(ASKED.id) is None)
-        with pytest.raises(Back) as back:
-            await (replica.create(ASKED, wait=5) if how == "create" else replica.resume(ASKED.id, wait=5))
-        assert back.value.args == (ASKED.id, "pvc-s1")
+        await stage.backend.delete(REQUEST.id, keep_for=timedelta(days=7))
+        await heard(lambda: replica.view.find(REQUEST.id) is None)
+        with pytest.raises(RestoreStartedError) as back:
+            await (replica.create(REQUEST, wait=5) if how == "create" else replica.resume(REQUEST.id, wait=5))
+        assert back.value.args == (REQUEST.id, "pvc-s1")
         assert volumes_of(stage) == ["pvc-s1"]
         keeping_up.cancel()
         await asyncio.gather(keeping_up, return_exceptions=True)
@@ -103,12 +103,12 @@ def test_a_replica_without_an_open_watch_reads_the_api_server(kind: str) -> None
         await heard(replica.is_synced)
         keeping_up.cancel()
         await asyncio.gather(keeping_up, return_exceptions=True)
-        await made_and_deleted(stage)
-        for one in replica._informers:
-            one.watching = one._kind.plural != kind
-        with pytest.raises(Back):
-            await replica.create(ASKED, wait=5)
-        found = await replica.get(ASKED.id)
+        await create_and_delete(stage)
+        for informer in replica._informers:
+            informer.watching = informer._kind.plural != kind
+        with pytest.raises(RestoreStartedError):
+            await replica.create(REQUEST, wait=5)
+        found = await replica.get(REQUEST.id)
         assert found is not None
         assert found.state == "deleted"
 
@@ -117,9 +117,9 @@ def test_a_replica_without_an_open_watch_reads_the_api_server(kind: str) -> None
 
 def test_a_replica_that_is_not_synced_creates_nothing() -> None:
     async def act(stage: Stage) -> None:
-        await made_and_deleted(stage)
+        await create_and_delete(stage)
         with pytest.raises(Problem) as refused:
-            await another(stage).create(ASKED, wait=5)
+            await another(stage).create(REQUEST, wait=5)
         assert (refused.value.kind, refused.value.retry_after) == ("unavailable", 2)
 
     on_stage(act)
@@ -127,12 +127,12 @@ def test_a_replica_that_is_not_synced_creates_nothing() -> None:
 
 def test_new_and_existing_workspaces_need_no_list_of_volumes() -> None:
     async def act(stage: Stage) -> None:
-        stage.backend._restorer = Bringing()
-        await heard(lambda: all(one.watching for one in stage.backend._informers))
+        stage.backend._restorer = RecordingRestorer()
+        await heard(lambda: all(informer.watching for informer in stage.backend._informers))
         stage.server.requests.clear()
-        assert (await stage.backend.create(ASKED, wait=5)).ready
-        await heard(lambda: stage.backend.view.find(ASKED.id) is not None)
-        assert (await stage.backend.create(ASKED, wait=5)).existed
+        assert (await stage.backend.create(REQUEST, wait=5)).ready
+        await heard(lambda: stage.backend.view.find(REQUEST.id) is not None)
+        assert (await stage.backend.create(REQUEST, wait=5)).existed
         assert ("GET", "/api/v1/persistentvolumes") not in stage.server.requests
 
     on_stage(act)

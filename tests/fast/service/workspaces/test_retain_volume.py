@@ -26,7 +26,7 @@ SPACE = "sandbox-box"
 
 
 @pytest.fixture
-def shelf() -> FakeApiServer:
+def server() -> FakeApiServer:
     """A class with slots, and one claim whose sandbox has its volume."""
     server = FakeApiServer()
     server.put(NAMESPACES, {"metadata": {"name": SPACE, "labels": {"sandbox.users.io/class": "box"}}})
@@ -40,129 +40,129 @@ def shelf() -> FakeApiServer:
     return server
 
 
-def slot(shelf: FakeApiServer, sandbox: str, volume: str, owner: str = "claim-uid") -> None:
+def slot(server: FakeApiServer, sandbox: str, volume: str, owner: str = "claim-uid") -> None:
     owners = [{"kind": "SandboxClaim", "uid": owner}]
-    shelf.put(SANDBOXES, {"metadata": {"name": sandbox, "namespace": SPACE, "ownerReferences": owners}})
+    server.put(SANDBOXES, {"metadata": {"name": sandbox, "namespace": SPACE, "ownerReferences": owners}})
     about = {"name": f"home-{sandbox}", "namespace": SPACE, "uid": f"uid-of-{sandbox}"}
-    shelf.put(VOLUME_CLAIMS, {"metadata": about, "spec": {"volumeName": volume}})
+    server.put(VOLUME_CLAIMS, {"metadata": about, "spec": {"volumeName": volume}})
     spec = {"persistentVolumeReclaimPolicy": "Delete", "claimRef": {"uid": f"uid-of-{sandbox}"}}
-    shelf.put(VOLUMES, {"metadata": {"name": volume}, "spec": spec})
+    server.put(VOLUMES, {"metadata": {"name": volume}, "spec": spec})
 
 
-def policy(shelf: FakeApiServer, volume: str = "pv-1") -> str:
-    found = shelf.find(VOLUMES, volume)
+def policy(server: FakeApiServer, volume: str = "pv-1") -> str:
+    found = server.find(VOLUMES, volume)
     assert found is not None
     return found["spec"]["persistentVolumeReclaimPolicy"]
 
 
-def retained_annotation(shelf: FakeApiServer) -> str | None:
-    found = shelf.find(CLAIMS, "mine", SPACE)
+def retained_annotation(server: FakeApiServer) -> str | None:
+    found = server.find(CLAIMS, "mine", SPACE)
     assert found is not None
     return (found["metadata"].get("annotations") or {}).get("sandbox.users.io/kept")
 
 
-def test_a_claimed_volume_is_retained_with_owner_labels(shelf: FakeApiServer) -> None:
-    (kept,) = run(retain_all_volumes, shelf)
-    assert (kept.outcome, kept.volume) == ("kept", "pv-1")
-    assert (policy(shelf), retained_annotation(shelf)) == ("Retain", "true")
-    volume = shelf.find(VOLUMES, "pv-1")
+def test_a_claimed_volume_is_retained_with_owner_labels(server: FakeApiServer) -> None:
+    (result,) = run(retain_all_volumes, server)
+    assert (result.outcome, result.volume) == ("kept", "pv-1")
+    assert (policy(server), retained_annotation(server)) == ("Retain", "true")
+    volume = server.find(VOLUMES, "pv-1")
     assert volume is not None
     assert volume["metadata"]["labels"] == {"sandbox.users.io/user": "u-1", "sandbox.users.io/workspace": "w-1"}
-    before = {key: one["metadata"]["resourceVersion"] for key, one in shelf.objects.items()}
-    assert [one.outcome for one in run(retain_all_volumes, shelf)] == ["already"]
-    assert {key: one["metadata"]["resourceVersion"] for key, one in shelf.objects.items()} == before
+    before = {key: object_["metadata"]["resourceVersion"] for key, object_ in server.objects.items()}
+    assert [result.outcome for result in run(retain_all_volumes, server)] == ["already"]
+    assert {key: object_["metadata"]["resourceVersion"] for key, object_ in server.objects.items()} == before
 
 
-def test_the_volume_of_one_claim_can_be_retained(shelf: FakeApiServer) -> None:
-    claim = shelf.find(CLAIMS, "mine", SPACE)
+def test_the_volume_of_one_claim_can_be_retained(server: FakeApiServer) -> None:
+    claim = server.find(CLAIMS, "mine", SPACE)
     assert claim is not None
-    assert run(retain_volume, shelf, claim).outcome == "kept"
-    assert policy(shelf) == "Retain"
+    assert run(retain_volume, server, claim).outcome == "kept"
+    assert policy(server) == "Retain"
 
 
-def test_the_volume_of_an_unclaimed_slot_is_not_retained(shelf: FakeApiServer) -> None:
-    slot(shelf, "box-a-2", "pv-2", owner="a-pool")
-    run(retain_all_volumes, shelf)
-    assert policy(shelf, "pv-2") == "Delete"
+def test_the_volume_of_an_unclaimed_slot_is_not_retained(server: FakeApiServer) -> None:
+    slot(server, "box-a-2", "pv-2", owner="a-pool")
+    run(retain_all_volumes, server)
+    assert policy(server, "pv-2") == "Delete"
 
 
 @pytest.mark.parametrize("missing", ["sandbox", "owner", "claim", "volume", "binding"])
-def test_missing_and_foreign_volumes_are_not_retained(shelf: FakeApiServer, missing: str) -> None:
+def test_missing_and_foreign_volumes_are_not_retained(server: FakeApiServer, missing: str) -> None:
     if missing == "sandbox":
-        del shelf.objects[(SANDBOXES, SPACE, "box-a-1")]
+        del server.objects[(SANDBOXES, SPACE, "box-a-1")]
     elif missing == "owner":
-        slot(shelf, "box-a-1", "pv-1", owner="another-claim")
+        slot(server, "box-a-1", "pv-1", owner="another-claim")
     elif missing == "claim":
-        del shelf.objects[(VOLUME_CLAIMS, SPACE, "home-box-a-1")]
+        del server.objects[(VOLUME_CLAIMS, SPACE, "home-box-a-1")]
     elif missing == "volume":
-        del shelf.objects[(VOLUMES, "", "pv-1")]
+        del server.objects[(VOLUMES, "", "pv-1")]
     else:
-        shelf.objects[(VOLUMES, "", "pv-1")]["spec"]["claimRef"]["uid"] = "one-before"
-    (kept,) = run(retain_all_volumes, shelf)
-    assert kept.outcome == "waiting"
-    assert kept.why
-    assert retained_annotation(shelf) is None
+        server.objects[(VOLUMES, "", "pv-1")]["spec"]["claimRef"]["uid"] = "one-before"
+    (result,) = run(retain_all_volumes, server)
+    assert result.outcome == "waiting"
+    assert result.why
+    assert retained_annotation(server) is None
     if missing != "volume":
-        assert policy(shelf) == "Delete"
+        assert policy(server) == "Delete"
 
 
-def test_the_volume_of_a_replaced_sandbox_is_retained_too(shelf: FakeApiServer) -> None:
-    run(retain_all_volumes, shelf)
-    slot(shelf, "mine", "pv-3")
-    shelf.objects[(CLAIMS, SPACE, "mine")]["status"] = {"sandbox": {"name": "mine"}}
-    (kept,) = run(retain_all_volumes, shelf)
-    assert (kept.outcome, kept.volume, policy(shelf, "pv-3")) == ("kept", "pv-3", "Retain")
+def test_the_volume_of_a_replaced_sandbox_is_retained_too(server: FakeApiServer) -> None:
+    run(retain_all_volumes, server)
+    slot(server, "mine", "pv-3")
+    server.objects[(CLAIMS, SPACE, "mine")]["status"] = {"sandbox": {"name": "mine"}}
+    (result,) = run(retain_all_volumes, server)
+    assert (result.outcome, result.volume, policy(server, "pv-3")) == ("kept", "pv-3", "Retain")
 
 
 @pytest.mark.parametrize("change", [1, 2])
-def test_an_interrupted_pass_annotates_only_retained_volumes(shelf: FakeApiServer, change: int) -> None:
+def test_an_interrupted_pass_annotates_only_retained_volumes(server: FakeApiServer, change: int) -> None:
     def killed(number: int) -> None:
         if number == change:
             raise Killed
 
-    shelf.before = killed
+    server.before = killed
     with pytest.raises(Killed):
-        run(retain_all_volumes, shelf)
-    assert retained_annotation(shelf) is None
-    assert [one.outcome for one in run(retain_all_volumes, shelf)] == ["kept"]
-    assert (policy(shelf), retained_annotation(shelf)) == ("Retain", "true")
+        run(retain_all_volumes, server)
+    assert retained_annotation(server) is None
+    assert [result.outcome for result in run(retain_all_volumes, server)] == ["kept"]
+    assert (policy(server), retained_annotation(server)) == ("Retain", "true")
 
 
 @pytest.mark.parametrize("change", [1, 2])
-def test_two_passes_at_once_have_the_result_of_one(shelf: FakeApiServer, change: int) -> None:
+def test_two_passes_at_once_have_the_result_of_one(server: FakeApiServer, change: int) -> None:
     def beside(number: int) -> None:
         if number == change:
-            shelf.before = lambda _: None
-            run(retain_all_volumes, shelf)
+            server.before = lambda _: None
+            run(retain_all_volumes, server)
 
-    shelf.before = beside
-    assert [one.outcome for one in run(retain_all_volumes, shelf)] == ["overtaken"]
-    assert (policy(shelf), retained_annotation(shelf)) == ("Retain", "true")
+    server.before = beside
+    assert [result.outcome for result in run(retain_all_volumes, server)] == ["overtaken"]
+    assert (policy(server), retained_annotation(server)) == ("Retain", "true")
 
 
-def test_a_refused_volume_does_not_stop_the_others(shelf: FakeApiServer) -> None:
+def test_a_refused_volume_does_not_stop_the_others(server: FakeApiServer) -> None:
     second = {"name": "second", "namespace": SPACE, "uid": "second-uid"}
     spec = {"warmPoolRef": {"name": "box-a"}}
-    shelf.put(CLAIMS, {"metadata": second, "spec": spec, "status": {"sandbox": {"name": "box-a-9"}}})
-    slot(shelf, "box-a-9", "pv-9", owner="second-uid")
+    server.put(CLAIMS, {"metadata": second, "spec": spec, "status": {"sandbox": {"name": "box-a-9"}}})
+    slot(server, "box-a-9", "pv-9", owner="second-uid")
 
     def refusing(number: int) -> None:
         if number == 1:
             raise KubeApiError("not by you")
 
-    shelf.before = refusing
-    first, other = run(retain_all_volumes, shelf)
-    assert (first.outcome, first.why, retained_annotation(shelf)) == ("refused", "not by you", None)
-    assert (other.outcome, policy(shelf, "pv-9")) == ("kept", "Retain")
+    server.before = refusing
+    first, other = run(retain_all_volumes, server)
+    assert (first.outcome, first.why, retained_annotation(server)) == ("refused", "not by you", None)
+    assert (other.outcome, policy(server, "pv-9")) == ("kept", "Retain")
 
 
-def test_a_transient_error_is_not_a_refusal(shelf: FakeApiServer) -> None:
+def test_a_transient_error_is_not_a_refusal(server: FakeApiServer) -> None:
     def busy(_: int) -> None:
         raise KubeApiError("too many requests", 429)
 
-    shelf.before = busy
+    server.before = busy
     with pytest.raises(KubeApiError):
-        run(retain_all_volumes, shelf)
+        run(retain_all_volumes, server)
 
 
 class Streaming(FakeApiServer):
@@ -185,13 +185,13 @@ class Streaming(FakeApiServer):
                 yield {"metadata": about, "spec": spec}
 
 
-def test_a_retention_pass_keeps_no_documents_in_memory(shelf: FakeApiServer) -> None:
+def test_a_retention_pass_keeps_no_documents_in_memory(server: FakeApiServer) -> None:
     streaming = Streaming()
-    streaming.objects = shelf.objects
+    streaming.objects = server.objects
     slot(streaming, "box-a-1", "pv-1")
     tracemalloc.start()
     try:
-        assert [one.outcome for one in run(retain_all_volumes, streaming)] == ["kept"]
+        assert [result.outcome for result in run(retain_all_volumes, streaming)] == ["kept"]
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -201,31 +201,31 @@ def test_a_retention_pass_keeps_no_documents_in_memory(shelf: FakeApiServer) -> 
 
 
 @pytest.mark.parametrize("storage", ["none", "scratch", ""])
-def test_a_class_without_volumes_of_its_own_is_left_alone(shelf: FakeApiServer, storage: str) -> None:
-    shelf.objects[(CONFIGURATIONS, SPACE, "sandbox-class")]["data"]["storage"] = storage
-    assert run(retain_all_volumes, shelf) == []
+def test_a_class_without_volumes_of_its_own_is_left_alone(server: FakeApiServer, storage: str) -> None:
+    server.objects[(CONFIGURATIONS, SPACE, "sandbox-class")]["data"]["storage"] = storage
+    assert run(retain_all_volumes, server) == []
 
 
-def somebody_elses(shelf: FakeApiServer) -> None:
-    slot(shelf, "box-a-1", "pv-1")
-    volume = shelf.objects[(VOLUMES, "", "pv-1")]
+def give_to_another_owner(server: FakeApiServer) -> None:
+    slot(server, "box-a-1", "pv-1")
+    volume = server.objects[(VOLUMES, "", "pv-1")]
     volume["metadata"]["labels"] = {"sandbox.users.io/user": "u-2", "sandbox.users.io/workspace": "w-2"}
     volume["spec"]["persistentVolumeReclaimPolicy"] = "Retain"
 
 
 def test_another_owners_volume_is_not_handed_over_or_changed(
-    shelf: FakeApiServer, caplog: pytest.LogCaptureFixture
+    server: FakeApiServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    somebody_elses(shelf)
-    before = shelf.find(VOLUMES, "pv-1")
+    give_to_another_owner(server)
+    before = server.find(VOLUMES, "pv-1")
     with caplog.at_level("INFO", AUDIT):
-        (kept,) = run(retain_all_volumes, shelf)
-    assert (kept.outcome, kept.volume, kept.foreign) == ("refused", "pv-1", True)
+        (result,) = run(retain_all_volumes, server)
+    assert (result.outcome, result.volume, result.foreign) == ("refused", "pv-1", True)
     # Whoever asked is told of it, and not of whom.
-    assert "another owner" in kept.why
-    assert "u-2" not in kept.why
-    assert retained_annotation(shelf) is None
-    assert shelf.find(VOLUMES, "pv-1") == before
+    assert "another owner" in result.why
+    assert "u-2" not in result.why
+    assert retained_annotation(server) is None
+    assert server.find(VOLUMES, "pv-1") == before
     (audited,) = [row for row in caplog.records if row.name == AUDIT]
     assert audited.__dict__["facts"] == {
         "volume": "pv-1",
@@ -236,11 +236,11 @@ def test_another_owners_volume_is_not_handed_over_or_changed(
     }
 
 
-def test_deleting_a_claim_does_not_change_another_owners_volume(shelf: FakeApiServer) -> None:
-    somebody_elses(shelf)
-    before, claim = shelf.find(VOLUMES, "pv-1"), shelf.find(CLAIMS, "mine", SPACE)
+def test_deleting_a_claim_does_not_change_another_owners_volume(server: FakeApiServer) -> None:
+    give_to_another_owner(server)
+    before, claim = server.find(VOLUMES, "pv-1"), server.find(CLAIMS, "mine", SPACE)
     assert claim is not None
     now = datetime(2026, 11, 1, tzinfo=UTC)
-    assert run(delete_workspace, shelf, claim, timedelta(days=1), now) == "done"
-    assert shelf.find(CLAIMS, "mine", SPACE) is None
-    assert shelf.find(VOLUMES, "pv-1") == before
+    assert run(delete_workspace, server, claim, timedelta(days=1), now) == "done"
+    assert server.find(CLAIMS, "mine", SPACE) is None
+    assert server.find(VOLUMES, "pv-1") == before

@@ -16,6 +16,7 @@ from agentenv.core.workspaces.swarms import Swarm, member, quota_shortfalls, swa
 from agentenv.core.workspaces.workspace import SUSPENDED_BECAUSE
 from agentenv.service.kube.client import (
     CLAIMS,
+    PODS,
     POOLS,
     QUOTAS,
     SANDBOXES,
@@ -27,10 +28,11 @@ from agentenv.service.kube.client import (
 )
 from agentenv.service.workspaces import swarm_outcome
 from agentenv.service.workspaces.swarms import SwarmError, create_swarm, delete_swarm
+from tests.fast.config.stack_samples import ACCESS
 from tests.fast.service.fake_api_server import FakeApiServer, Killed, run
 
 SPACE = "sandbox-box"
-KEPT = timedelta(days=30)
+RETENTION = timedelta(days=30)
 
 
 def swarm_of(
@@ -38,11 +40,11 @@ def swarm_of(
 ) -> Swarm:
     image = f"registry.example.com/sandbox@sha256:{'0' * 64}"
     settings: dict[str, Any] = {"name": class_name, "image": image, "storage": {"kind": kind, "size": "5Gi"}}
-    (plan,) = plans(read({"aws:region": "us-east-1", "agent-environment:sandboxClasses": [settings]}, "dev"))
+    (plan,) = plans(read({"aws:region": "us-east-1", **ACCESS, "agent-environment:sandboxClasses": [settings]}, "dev"))
     return swarm(plan, releases_of(plan)[0], task, count, owner=owner)
 
 
-class Controlled(FakeApiServer):
+class SimulatedSwarmCluster(FakeApiServer):
     """With a controller that brings so many sandboxes up, while a maker waits."""
 
     def __init__(self, able: int = 100) -> None:
@@ -51,7 +53,7 @@ class Controlled(FakeApiServer):
 
     def pause(self, seconds: float) -> None:
         self.now += seconds
-        claims = {key[1:]: one for key, one in self.objects.items() if key[0] is CLAIMS}
+        claims = {key[1:]: object_ for key, object_ in self.objects.items() if key[0] is CLAIMS}
         for number, (_, claim) in enumerate(sorted(claims.items())):
             able = number < self.able
             condition = {"type": "Ready", "status": str(able), "message": "" if able else "exceeded quota: sandbox"}
@@ -68,105 +70,128 @@ class Controlled(FakeApiServer):
         return [name for kind in (CLAIMS, POOLS, TEMPLATES, VOLUME_CLAIMS) for name in self.names(kind)]
 
 
-def create_or_join(shelf: Controlled, of: Swarm) -> dict[str, str]:
-    return run(create_swarm, shelf, of, timeout=5, pause=shelf.pause, clock=lambda: shelf.now)
+def create_or_join(server: SimulatedSwarmCluster, of: Swarm) -> dict[str, str]:
+    return run(create_swarm, server, of, timeout=5, pause=server.pause, clock=lambda: server.now)
 
 
 def test_a_swarm_has_its_members_and_shared_objects() -> None:
-    shelf = Controlled()
-    found = create_or_join(shelf, swarm_of())
-    assert list(found) == ["t-1-0", "t-1-1", "t-1-2"] == shelf.names(CLAIMS)
-    (template,) = shelf.list(TEMPLATES, SPACE)
-    (pool,) = shelf.list(POOLS, SPACE)
-    assert {one["spec"]["warmPoolRef"]["name"] for one in shelf.list(CLAIMS, SPACE)} == {pool["metadata"]["name"]}
+    server = SimulatedSwarmCluster()
+    found = create_or_join(server, swarm_of())
+    assert list(found) == ["t-1-0", "t-1-1", "t-1-2"] == server.names(CLAIMS)
+    (template,) = server.list(TEMPLATES, SPACE)
+    (pool,) = server.list(POOLS, SPACE)
+    assert {claim["spec"]["warmPoolRef"]["name"] for claim in server.list(CLAIMS, SPACE)} == {pool["metadata"]["name"]}
     assert pool["spec"] | {"replicas": 0} == pool["spec"]
     volumes = template["spec"]["podTemplate"]["spec"]["volumes"]
-    assert {"claimName": "shared-t-1"} in [one.get("persistentVolumeClaim") for one in volumes]
-    assert shelf.names(VOLUME_CLAIMS) == ["shared-t-1"]
+    assert {"claimName": "shared-t-1"} in [volume.get("persistentVolumeClaim") for volume in volumes]
+    assert server.names(VOLUME_CLAIMS) == ["shared-t-1"]
 
 
 def test_all_objects_of_a_swarm_have_task_and_owner_labels() -> None:
     of = swarm_of()
-    whose = {"sandbox.users.io/user": "u-1", "sandbox.users.io/task": "t-1"}
-    for one in (of.volume, of.template, of.pool, *of.claims):
-        assert whose.items() <= one["metadata"]["labels"].items()
-    for one in of.claims:
-        assert whose.items() <= one["spec"]["additionalPodMetadata"]["labels"].items()
+    labels = {"sandbox.users.io/user": "u-1", "sandbox.users.io/task": "t-1"}
+    for document in (of.volume, of.template, of.pool, *of.claims):
+        assert labels.items() <= document["metadata"]["labels"].items()
+    for document in of.claims:
+        assert labels.items() <= document["spec"]["additionalPodMetadata"]["labels"].items()
 
 
 def test_a_repeated_request_returns_the_same_swarm() -> None:
-    shelf = Controlled()
-    first = create_or_join(shelf, swarm_of())
-    before = {key: one["metadata"]["uid"] for key, one in shelf.objects.items()}
+    server = SimulatedSwarmCluster()
+    first = create_or_join(server, swarm_of())
+    before = {key: object_["metadata"]["uid"] for key, object_ in server.objects.items()}
     # Its own members use up the room that it needed.
-    shelf.quota(pods="10")
-    assert create_or_join(shelf, swarm_of()) == first
-    after = {key: one["metadata"]["uid"] for key, one in shelf.objects.items() if key[0] is not QUOTAS}
+    server.quota(pods="10")
+    assert create_or_join(server, swarm_of()) == first
+    after = {key: object_["metadata"]["uid"] for key, object_ in server.objects.items() if key[0] is not QUOTAS}
     assert after == before
 
 
 @pytest.mark.parametrize("change", range(1, 7))
 def test_an_interrupted_creation_is_completed(change: int) -> None:
-    shelf = Controlled()
+    server = SimulatedSwarmCluster()
 
     def killed(number: int) -> None:
         if number == change:
             raise Killed
 
-    shelf.before = killed
+    server.before = killed
     with pytest.raises(Killed):
-        create_or_join(shelf, swarm_of())
-    shelf.before = lambda _: None
-    assert len(create_or_join(shelf, swarm_of())) == 3
-    run(delete_swarm, shelf, SPACE, "t-1", KEPT, pause=shelf.pause)
-    assert shelf.left == []
+        create_or_join(server, swarm_of())
+    server.before = lambda _: None
+    assert len(create_or_join(server, swarm_of())) == 3
+    run(delete_swarm, server, SPACE, "t-1", RETENTION, pause=server.pause)
+    assert server.left == []
 
 
 @pytest.mark.parametrize(
     ("used", "word"), [({"pods": "8"}, "pods: 3 needed, 2 of"), ({"requests.storage": "90Gi"}, "requests.storage")]
 )
 def test_nothing_is_created_if_the_quota_is_too_small(used: dict[str, str], word: str) -> None:
-    shelf = Controlled()
-    shelf.quota(**used)
+    server = SimulatedSwarmCluster()
+    server.quota(**used)
     with pytest.raises(SwarmError, match=word):
-        create_or_join(shelf, swarm_of())
-    assert shelf.left == []
-    shelf.quota(pods="7", **{"requests.storage": "80Gi", "persistentvolumeclaims": "16"})
-    assert len(create_or_join(shelf, swarm_of())) == 3
+        create_or_join(server, swarm_of())
+    assert server.left == []
+    server.quota(pods="7", **{"requests.storage": "80Gi", "persistentvolumeclaims": "16"})
+    assert len(create_or_join(server, swarm_of())) == 3
+
+
+@pytest.mark.parametrize("leaving", ["of the deleted swarm", "of another workspace"])
+def test_a_swarm_waits_for_the_room_of_pods_that_are_leaving(leaving: str) -> None:
+    metadata: dict[str, Any] = {"name": "p-1", "namespace": SPACE}
+    if leaving == "of the deleted swarm":
+        metadata["labels"] = {"sandbox.users.io/task": "t-1"}
+    else:
+        metadata["deletionTimestamp"] = "2026-11-19T10:00:00Z"
+
+    class Leaving(SimulatedSwarmCluster):
+        def pause(self, seconds: float) -> None:
+            super().pause(seconds)
+            if self.now >= 2:
+                self.objects.pop((PODS, SPACE, "p-1"), None)
+            # The quota is counted a moment after the last pod is gone.
+            if self.now == 3:
+                self.quota(pods="7")
+
+    server = Leaving()
+    server.quota(pods="10")
+    server.put(PODS, {"metadata": metadata})
+    assert len(create_or_join(server, swarm_of())) == 3
 
 
 def test_an_incomplete_swarm_is_deleted_with_a_reason() -> None:
     # One comes up; somebody else took the room of the others meanwhile.
-    shelf = Controlled(able=1)
+    server = SimulatedSwarmCluster(able=1)
     with pytest.raises(SwarmError, match="1 of 3 sandboxes became ready in 5 s: t-1-1 is not ready: exceeded quota"):
-        create_or_join(shelf, swarm_of())
-    assert shelf.left == []
+        create_or_join(server, swarm_of())
+    assert server.left == []
 
 
 def test_a_partly_refused_swarm_is_deleted() -> None:
-    shelf = Controlled()
+    server = SimulatedSwarmCluster()
 
     def refusing(number: int) -> None:
         if number == 5:
             raise KubeApiError("exceeded quota: sandbox")
 
-    shelf.before = refusing
+    server.before = refusing
     with pytest.raises(SwarmError, match="refused a part of it: exceeded quota"):
-        create_or_join(shelf, swarm_of())
-    assert shelf.left == []
+        create_or_join(server, swarm_of())
+    assert server.left == []
 
 
 def test_a_task_belongs_to_one_owner() -> None:
-    shelf = Controlled()
-    create_or_join(shelf, swarm_of())
-    before = shelf.left
+    server = SimulatedSwarmCluster()
+    create_or_join(server, swarm_of())
+    before = server.left
     with pytest.raises(SwarmError, match="choose another task"):
-        create_or_join(shelf, swarm_of(owner="u-2"))
-    assert shelf.left == before
-    create_or_join(shelf, swarm_of(task="t-2", owner="u-2"))
-    run(delete_swarm, shelf, SPACE, "t-1", KEPT, pause=shelf.pause)
-    assert all("t-2" in name for name in shelf.left)
-    run(delete_swarm, shelf, SPACE, "t-1", KEPT, pause=shelf.pause)
+        create_or_join(server, swarm_of(owner="u-2"))
+    assert server.left == before
+    create_or_join(server, swarm_of(task="t-2", owner="u-2"))
+    run(delete_swarm, server, SPACE, "t-1", RETENTION, pause=server.pause)
+    assert all("t-2" in name for name in server.left)
+    run(delete_swarm, server, SPACE, "t-1", RETENTION, pause=server.pause)
 
 
 @pytest.mark.parametrize(
@@ -200,41 +225,41 @@ def test_needs_are_compared_with_the_rest_of_the_quota() -> None:
 
 
 def test_a_running_swarm_is_not_deleted_for_a_failed_member() -> None:
-    shelf = Controlled(able=3)
-    create_or_join(shelf, swarm_of())
-    stood = set(shelf.left)
+    server = SimulatedSwarmCluster(able=3)
+    create_or_join(server, swarm_of())
+    existing = set(server.left)
     # Two more were asked for, and there is room for none of them.
     with pytest.raises(SwarmError, match="3 of 5"):
-        create_or_join(shelf, swarm_of(5))
-    assert set(shelf.left) == stood
+        create_or_join(server, swarm_of(5))
+    assert set(server.left) == existing
     # One of them failed since, and the others are worked in.
-    shelf.able = 2
-    shelf.pause(0)
+    server.able = 2
+    server.pause(0)
     with pytest.raises(SwarmError, match="2 of 3"):
-        create_or_join(shelf, swarm_of())
-    assert set(shelf.left) == stood
+        create_or_join(server, swarm_of())
+    assert set(server.left) == existing
 
 
 def test_a_refusal_deletes_nothing_of_a_running_swarm() -> None:
-    shelf = Controlled()
-    create_or_join(shelf, swarm_of())
-    stood = set(shelf.left)
+    server = SimulatedSwarmCluster()
+    create_or_join(server, swarm_of())
+    existing = set(server.left)
 
     def refused(_: int) -> None:
         raise KubeApiError("etcd is busy", 500)
 
-    shelf.before = refused
+    server.before = refused
     with pytest.raises(SwarmError, match="etcd is busy"):
-        create_or_join(shelf, swarm_of())
-    assert set(shelf.left) == stood
+        create_or_join(server, swarm_of())
+    assert set(server.left) == existing
 
 
-def beside(shelf: Controlled, act: Callable[[], object]) -> Callable[[float], None]:
+def beside(server: SimulatedSwarmCluster, act: Callable[[], object]) -> Callable[[float], None]:
     """A wait in which somebody else does something first, once."""
     done: list[object] = []
 
     def pause(seconds: float) -> None:
-        shelf.pause(seconds)
+        server.pause(seconds)
         if not done:
             done.append(None)
             act()
@@ -243,79 +268,79 @@ def beside(shelf: Controlled, act: Callable[[], object]) -> Callable[[float], No
 
 
 def test_a_timeout_leaves_a_swarm_that_was_handed_over() -> None:
-    shelf = Controlled(able=2)
+    server = SimulatedSwarmCluster(able=2)
     handed_over: list[dict[str, str]] = []
-    pause = beside(shelf, lambda: handed_over.append(create_or_join(shelf, swarm_of(2))))
+    pause = beside(server, lambda: handed_over.append(create_or_join(server, swarm_of(2))))
     with pytest.raises(SwarmError, match="2 of 5"):
-        run(create_swarm, shelf, swarm_of(5), timeout=5, pause=pause, clock=lambda: shelf.now)
-    assert [*handed_over[0]] == ["t-1-0", "t-1-1"] == shelf.names(CLAIMS)
-    assert shelf.names(VOLUME_CLAIMS) == ["shared-t-1"]
-    assert create_or_join(shelf, swarm_of(2)) == handed_over[0]
+        run(create_swarm, server, swarm_of(5), timeout=5, pause=pause, clock=lambda: server.now)
+    assert [*handed_over[0]] == ["t-1-0", "t-1-1"] == server.names(CLAIMS)
+    assert server.names(VOLUME_CLAIMS) == ["shared-t-1"]
+    assert create_or_join(server, swarm_of(2)) == handed_over[0]
 
 
 def test_a_timeout_leaves_a_swarm_that_was_created_again() -> None:
-    shelf = Controlled(able=2)
+    server = SimulatedSwarmCluster(able=2)
 
     def anew() -> None:
-        run(delete_swarm, shelf, SPACE, "t-1", KEPT, pause=shelf.pause)
-        assert shelf.left == []
-        create_or_join(shelf, swarm_of(2))
+        run(delete_swarm, server, SPACE, "t-1", RETENTION, pause=server.pause)
+        assert server.left == []
+        create_or_join(server, swarm_of(2))
 
     with pytest.raises(SwarmError, match="being deleted") as refused:
-        run(create_swarm, shelf, swarm_of(5), timeout=5, pause=beside(shelf, anew), clock=lambda: shelf.now)
+        run(create_swarm, server, swarm_of(5), timeout=5, pause=beside(server, anew), clock=lambda: server.now)
     assert refused.value.kind == "busy"
-    assert shelf.names(CLAIMS) == ["t-1-0", "t-1-1"]
-    assert shelf.names(VOLUME_CLAIMS) == ["shared-t-1"]
+    assert server.names(CLAIMS) == ["t-1-0", "t-1-1"]
+    assert server.names(VOLUME_CLAIMS) == ["shared-t-1"]
 
 
 def test_an_abandoned_swarm_is_not_handed_over() -> None:
-    shelf = Controlled(able=2)
+    server = SimulatedSwarmCluster(able=2)
 
     def give_up(number: int) -> None:
         # After what is shared and its claims: just before it is noted that they are there.
         if number == 6:
-            shelf.before = lambda _: None
-            pool = run(swarm_outcome.pool_of, shelf, SPACE, "t-1")
+            server.before = lambda _: None
+            pool = run(swarm_outcome.pool_of, server, SPACE, "t-1")
             assert pool is not None
-            assert run(swarm_outcome.mark_given_up, shelf, SPACE, "t-1", pool["metadata"]["uid"]) == "given-up"
+            assert run(swarm_outcome.mark_given_up, server, SPACE, "t-1", pool["metadata"]["uid"]) == "given-up"
 
-    shelf.before = give_up
+    server.before = give_up
     with pytest.raises(SwarmError, match="being deleted") as refused:
-        run(create_swarm, shelf, swarm_of(2, task="t-1"), timeout=5, pause=shelf.pause, clock=lambda: shelf.now)
+        run(create_swarm, server, swarm_of(2, task="t-1"), timeout=5, pause=server.pause, clock=lambda: server.now)
     assert refused.value.kind == "busy"
     # Whoever asks next ends what there is left, and then has one.
     with pytest.raises(SwarmError, match="being deleted"):
-        create_or_join(shelf, swarm_of(2))
-    assert shelf.left == []
-    assert len(create_or_join(shelf, swarm_of(2))) == 2
+        create_or_join(server, swarm_of(2))
+    assert server.left == []
+    assert len(create_or_join(server, swarm_of(2))) == 2
 
 
 def test_two_classes_at_once_leave_one_swarm_at_most() -> None:
-    shelf = Controlled()
+    server = SimulatedSwarmCluster()
 
     def other(number: int) -> None:
         if number == 3:  # its pool
-            shelf.before = lambda _: None
-            create_or_join(shelf, swarm_of(class_name="other"))
+            server.before = lambda _: None
+            create_or_join(server, swarm_of(class_name="other"))
 
-    shelf.before = other
+    server.before = other
     with pytest.raises(SwarmError, match="of class other") as refused:
-        create_or_join(shelf, swarm_of())
+        create_or_join(server, swarm_of())
     assert refused.value.kind == "key-reused"
-    assert {space for kind, space, _ in shelf.objects if kind is not QUOTAS} == {"sandbox-other"}
+    assert {space for kind, space, _ in server.objects if kind is not QUOTAS} == {"sandbox-other"}
 
 
 def test_suspended_members_count_as_ready() -> None:
-    shelf = Controlled()
-    first = create_or_join(shelf, swarm_of())
-    shelf.able = 0
-    for claim in shelf.list(CLAIMS, SPACE):
-        shelf.patch(CLAIMS, claim, {"metadata": {"annotations": {SUSPENDED_BECAUSE: "idle"}}})
-    shelf.pause(0)
-    assert create_or_join(shelf, swarm_of()) == first
+    server = SimulatedSwarmCluster()
+    first = create_or_join(server, swarm_of())
+    server.able = 0
+    for claim in server.list(CLAIMS, SPACE):
+        server.patch(CLAIMS, claim, {"metadata": {"annotations": {SUSPENDED_BECAUSE: "idle"}}})
+    server.pause(0)
+    assert create_or_join(server, swarm_of()) == first
 
 
-class Busy(Controlled):
+class Busy(SimulatedSwarmCluster):
     """One that cannot just now, so many times in a row from a call on; or did what it was asked, and nobody heard."""
 
     def __init__(self, call: str, kind: Any, times: float = 1, code: int = 503, *, heard: bool = True) -> None:
@@ -323,7 +348,7 @@ class Busy(Controlled):
         self.call, self.kind, self.times, self.code, self.heard = call, kind, times, code, heard
 
     def _request(self, call: str, kind: Any) -> bool:
-        """Whether it is this time."""
+        """Return whether it is this time."""
         if (call, kind) != (self.call, self.kind) or self.times <= 0:
             return False
         self.times -= 1
@@ -357,51 +382,51 @@ PLACES = [("make", TEMPLATES), ("make", CLAIMS), ("list", CLAIMS), ("list", POOL
 @pytest.mark.parametrize(("code", "heard"), [(429, True), (503, True), (503, False)])
 @pytest.mark.parametrize(("call", "kind"), PLACES)
 def test_a_short_outage_does_not_fail_a_swarm(call: str, kind: Any, code: int, heard: bool) -> None:
-    shelf = Busy(call, kind, 3, code, heard=heard)
-    assert len(create_or_join(shelf, swarm_of())) == 3
-    assert shelf.times == 0
-    pool = run(swarm_outcome.pool_of, shelf, SPACE, "t-1")
+    server = Busy(call, kind, 3, code, heard=heard)
+    assert len(create_or_join(server, swarm_of())) == 3
+    assert server.times == 0
+    pool = run(swarm_outcome.pool_of, server, SPACE, "t-1")
     assert pool is not None
     assert swarm_outcome.handed_over_count(pool) == 3
 
 
 @pytest.mark.parametrize(("call", "kind"), PLACES)
 def test_a_swarm_stays_during_an_outage_and_is_completed_later(call: str, kind: Any) -> None:
-    shelf = Busy(call, kind, float("inf"))
+    server = Busy(call, kind, float("inf"))
     with pytest.raises(SwarmError, match="the API server is unavailable") as refused:
-        create_or_join(shelf, swarm_of())
+        create_or_join(server, swarm_of())
     assert refused.value.kind == "unavailable"
-    assert shelf.now >= 5
-    shelf.times = 0
-    before = {key: one["metadata"]["uid"] for key, one in shelf.objects.items()}
-    assert len(create_or_join(shelf, swarm_of())) == 3
-    assert before.items() <= {key: one["metadata"]["uid"] for key, one in shelf.objects.items()}.items()
+    assert server.now >= 5
+    server.times = 0
+    before = {key: object_["metadata"]["uid"] for key, object_ in server.objects.items()}
+    assert len(create_or_join(server, swarm_of())) == 3
+    assert before.items() <= {key: object_["metadata"]["uid"] for key, object_ in server.objects.items()}.items()
 
 
 def test_a_request_in_an_outage_leaves_another_requests_swarm() -> None:
-    shelf = Busy("make", CLAIMS, 0)
+    server = Busy("make", CLAIMS, 0)
 
     def another() -> None:
-        shelf.times = float("inf")
+        server.times = float("inf")
         with pytest.raises(SwarmError) as refused:
-            create_or_join(shelf, swarm_of(6))
+            create_or_join(server, swarm_of(6))
         assert refused.value.kind == "unavailable"
-        shelf.times = 0
+        server.times = 0
 
-    found = run(create_swarm, shelf, swarm_of(5), timeout=60, pause=beside(shelf, another), clock=lambda: shelf.now)
+    found = run(create_swarm, server, swarm_of(5), timeout=60, pause=beside(server, another), clock=lambda: server.now)
     assert len(found) == 5
 
 
 def test_objects_created_without_a_response_are_deleted_too() -> None:
-    shelf = Busy("make", CLAIMS, 0, heard=False)
-    create_or_join(shelf, swarm_of(3))
-    shelf.able, shelf.times = 3, 1
+    server = Busy("make", CLAIMS, 0, heard=False)
+    create_or_join(server, swarm_of(3))
+    server.able, server.times = 3, 1
     with pytest.raises(SwarmError, match="3 of 5"):
-        create_or_join(shelf, swarm_of(5))
-    assert shelf.names(CLAIMS) == ["t-1-0", "t-1-1", "t-1-2"]
+        create_or_join(server, swarm_of(5))
+    assert server.names(CLAIMS) == ["t-1-0", "t-1-1", "t-1-2"]
 
 
-class Homes(Controlled):
+class Homes(SimulatedSwarmCluster):
     """With a home for each that comes up; that of one is somebody else's."""
 
     def __init__(self, foreign: str) -> None:
@@ -410,7 +435,7 @@ class Homes(Controlled):
 
     def pause(self, seconds: float) -> None:
         super().pause(seconds)
-        for kind, claim in [(key[0], one) for key, one in self.objects.items()]:
+        for kind, claim in [(key[0], object_) for key, object_ in self.objects.items()]:
             name = claim["metadata"]["name"]
             if kind is CLAIMS and name not in self.names(SANDBOXES):
                 owners = [{"uid": claim["metadata"]["uid"]}]
@@ -423,37 +448,37 @@ class Homes(Controlled):
 
 
 def test_a_swarm_with_a_volume_that_cannot_be_retained_is_refused() -> None:
-    shelf = Homes("t-1-1")
+    server = Homes("t-1-1")
     with pytest.raises(SwarmError, match=r"the volume of t-1-1 cannot be retained: .*another owner") as refused:
-        create_or_join(shelf, swarm_of())
+        create_or_join(server, swarm_of())
     assert refused.value.kind == "refused"
-    assert shelf.names(CLAIMS) == shelf.names(POOLS) == []
-    theirs = shelf.find(VOLUMES, "pv-t-1-1")
+    assert server.names(CLAIMS) == server.names(POOLS) == []
+    theirs = server.find(VOLUMES, "pv-t-1-1")
     assert theirs is not None
     assert theirs["metadata"]["labels"] == {"sandbox.users.io/user": "u-2"}
 
 
 def test_all_volumes_are_retained_before_the_handover() -> None:
-    shelf = Homes("none")
-    kept: list[int] = []
+    server = Homes("none")
+    retained: list[int] = []
 
     def handing(_: int) -> None:
-        policies = [one["spec"]["persistentVolumeReclaimPolicy"] for one in shelf.list(VOLUMES)]
-        kept.append(policies.count("Retain"))
+        policies = [volume["spec"]["persistentVolumeReclaimPolicy"] for volume in server.list(VOLUMES)]
+        retained.append(policies.count("Retain"))
 
-    shelf.before = handing
-    create_or_join(shelf, swarm_of())
+    server.before = handing
+    create_or_join(server, swarm_of())
     # What is changed last is its pool.
-    assert kept[-1] == 3
-    pool = run(swarm_outcome.pool_of, shelf, SPACE, "t-1")
+    assert retained[-1] == 3
+    pool = run(swarm_outcome.pool_of, server, SPACE, "t-1")
     assert pool is not None
     assert swarm_outcome.handed_over_count(pool) == 3
 
 
 def test_a_volume_that_cannot_be_retained_deletes_nothing_of_a_running_swarm() -> None:
-    shelf = Homes("t-1-4")
-    create_or_join(shelf, swarm_of(3))
+    server = Homes("t-1-4")
+    create_or_join(server, swarm_of(3))
     with pytest.raises(SwarmError, match="t-1-4"):
-        create_or_join(shelf, swarm_of(5))
-    assert shelf.names(CLAIMS) == ["t-1-0", "t-1-1", "t-1-2"]
-    assert shelf.names(POOLS) != []
+        create_or_join(server, swarm_of(5))
+    assert server.names(CLAIMS) == ["t-1-0", "t-1-1", "t-1-2"]
+    assert server.names(POOLS) != []

@@ -12,20 +12,21 @@ from typing import Any
 
 import pytest
 
+from agentenv.local import processes
 from agentenv.rehearsal.controlplane.client import Client, until
 from agentenv.rehearsal.controlplane.nodes.kwok_nodes import NodeShape
 from agentenv.rehearsal.controlplane.plane import PROGRAMS, ControlPlane, control_plane
 from agentenv.rehearsal.controlplane.sandboxes.launcher import TOOLS
 from agentenv.rehearsal.scenario.command_probe import Output
-from agentenv.rehearsal.stage import processes
 from agentenv.rehearsal.tools import ensure
 from agentenv.rehearsal.tools.progress import Lines
-from tests.live.controlplane.sandboxes.pods import Signer, keys_configmap, run, sandbox_pod
+from tests.live.controlplane.sandboxes.pods import UID, Signer, keys_configmap, run, sandbox_pod
 from tests.live.controlplane.things import PATIENCE, is_ready, namespace
 
 Object = dict[str, Any]
 
 SPACE = "sandbox-live"
+SYSTEM = "fs-0123456789abcdef0"
 
 
 @dataclass
@@ -57,8 +58,23 @@ class Ground:
         self.client.delete(self.path(name))
         assert until(lambda: self.client.find(self.path(name)) is None, PATIENCE)
 
-    def run(self, pod: Object, script: str) -> Output:
-        return run(pod, self.signer, script)
+    def home(self, name: str) -> tuple[Object, Path]:
+        """Return the volume source of a new home on EFS, and its folder on this machine."""
+        access = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}}
+        source = {"driver": "efs.csi.aws.com", "volumeHandle": f"{SYSTEM}:/classes/live/{name}"}
+        volume = {"accessModes": ["ReadWriteMany"], "capacity": {"storage": "1Gi"}, "csi": source}
+        metadata = {"name": name}
+        self.client.create({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": metadata, "spec": volume})
+        spec = {**access, "storageClassName": "", "volumeName": name}
+        claim = {"metadata": {"name": name, "namespace": SPACE}, "spec": spec}
+        self.client.create({"apiVersion": "v1", "kind": "PersistentVolumeClaim", **claim})
+        folder = self.plane.layout.folder / "file-systems" / SYSTEM / "classes" / "live" / name
+        folder.mkdir(parents=True)
+        os.chown(folder, UID, UID)
+        return {"persistentVolumeClaim": {"claimName": name}}, folder
+
+    def run(self, pod: Object, script: str, seconds: float = PATIENCE) -> Output:
+        return run(pod, self.signer, script, seconds=seconds)
 
 
 @pytest.fixture(scope="module")

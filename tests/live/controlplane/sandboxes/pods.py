@@ -113,6 +113,6 @@ def sandbox_pod(space: str, name: str, *command: str, **more: Any) -> Object:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": sandbox_spec(*command, **more)}
 
 
-def run(pod: Object, signer: Signer, script: str, claim: str = "claim-1") -> Output:
+def run(pod: Object, signer: Signer, script: str, claim: str = "claim-1", seconds: float = 60.0) -> Output:
     """Run a shell script in a sandbox, over its pod's address."""
-    return run_script(pod, signer.token(pod["metadata"]["uid"], claim), script)
+    return run_script(pod, signer.token(pod["metadata"]["uid"], claim), script, seconds)

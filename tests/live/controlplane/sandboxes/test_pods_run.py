@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import http.client
-import os
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -12,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from agentenv.local import processes
 from agentenv.rehearsal.controlplane.client import until
+from agentenv.rehearsal.controlplane.nodes.kwok_nodes import NodeShape
 from agentenv.rehearsal.scenario.command_probe import CommandRefused
-from agentenv.rehearsal.stage import processes
 from tests.live.controlplane.sandboxes.conftest import SPACE, Ground
 from tests.live.controlplane.sandboxes.pods import PORT, UID, Signer, keys_configmap, run, sandbox_pod
 from tests.live.controlplane.things import PATIENCE
@@ -69,23 +69,76 @@ def test_a_pod_is_reached_at_its_own_address_with_its_own_token(ground: Ground) 
     assert not processes_of(ground)
 
 
+def resources(cpu: str, memory: str, limit: str) -> Object:
+    return {"requests": {"cpu": cpu, "memory": memory}, "limits": {"cpu": "4", "memory": limit}}
+
+
+def resize(ground: Ground, name: str, of: Object) -> None:
+    change = {"spec": {"containers": [{"name": "sandbox", "resources": of}]}}
+    content = "application/strategic-merge-patch+json"
+    ground.client.request("PATCH", ground.path(name) + "/resize", change, content=content)
+
+
+def shown(ground: Ground, name: str) -> Object:
+    return container_of(ground.client.get(ground.path(name)))["resources"]
+
+
+def refusal(ground: Ground, name: str) -> tuple[str, str] | None:
+    conditions = ground.client.get(ground.path(name))["status"]["conditions"]
+    rows = [row for row in conditions if row["type"].startswith("PodResize") and row["status"] == "True"]
+    return (rows[0]["type"], rows[0]["reason"]) if rows else None
+
+
+def test_a_sandbox_is_resized_and_its_new_limit_is_felt(ground: Ground) -> None:
+    small, large = resources("100m", "128Mi", "256Mi"), resources("1", "512Mi", "1Gi")
+    pod = ground.start("sized", container={"resources": small})
+    assert shown(ground, "sized") == small
+    resize(ground, "sized", large)
+    assert until(lambda: shown(ground, "sized") == large, PATIENCE)
+    script = "python3 -c 'import time; block = bytearray(b\"x\" * (400 << 20)); time.sleep(4); print(len(block))'"
+    assert ground.run(pod, script).stdout == f"{400 << 20}\n"
+    after = container_of(ground.client.get(ground.path("sized")))
+    assert after["restartCount"] == 0
+    assert pod["metadata"]["uid"] == ground.client.get(ground.path("sized"))["metadata"]["uid"]
+
+
+def test_a_node_without_room_refuses_and_the_sandbox_stays_as_it_was(ground: Ground) -> None:
+    small = resources("100m", "128Mi", "256Mi")
+    ground.start("neighbour", container={"resources": resources("3", "128Mi", "256Mi")})
+    ground.start("cramped", container={"resources": small})
+    for cpu, answer in (("1500m", ("PodResizePending", "Deferred")), ("4100m", ("PodResizePending", "Infeasible"))):
+        more = resources(cpu, "128Mi", "256Mi")
+        resize(ground, "cramped", {**more, "limits": {**more["limits"], "cpu": "5"}})
+        assert until(lambda answer=answer: refusal(ground, "cramped") == answer, PATIENCE)
+        assert shown(ground, "cramped")["requests"]["cpu"] == "100m"
+    resize(ground, "cramped", {**small, "limits": {**small["limits"], "cpu": "5"}})
+    assert until(lambda: refusal(ground, "cramped") is None, PATIENCE)
+
+
+def test_memory_in_use_is_not_taken_away(ground: Ground) -> None:
+    pod = ground.start("full", container={"resources": resources("100m", "128Mi", "1Gi")})
+    hold = 'python3 -c \'import time; block = bytearray(b"x" * (400 << 20)); open("held", "w"); time.sleep(60)\''
+    ground.run(pod, f"(setsid {hold} > /dev/null 2>&1 &); until [ -e held ]; do sleep 0.1; done")
+    resize(ground, "full", resources("100m", "128Mi", "256Mi"))
+    assert until(lambda: refusal(ground, "full") == ("PodResizeInProgress", "Error"), PATIENCE)
+    assert shown(ground, "full")["limits"]["memory"] == "1Gi"
+    assert container_of(ground.client.get(ground.path("full")))["restartCount"] == 0
+
+
+def test_a_simulated_pod_is_resized_too(ground: Ground) -> None:
+    small, large = resources("100m", "128Mi", "256Mi"), resources("1", "512Mi", "1Gi")
+    container = {"name": "sandbox", "image": "registry.example/other", "resources": small}
+    metadata = {"name": "simulated", "namespace": SPACE}
+    ground.client.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}})
+    ground.ready("simulated")
+    assert shown(ground, "simulated") == small
+    resize(ground, "simulated", large)
+    assert until(lambda: shown(ground, "simulated") == large, PATIENCE)
+
+
 def test_a_home_outlives_its_pods_and_other_volumes_do_not(ground: Ground) -> None:
-    access = {"accessModes": ["ReadWriteMany"], "storageClassName": "", "resources": {"requests": {"storage": "1Gi"}}}
-    claim = {"metadata": {"name": "home-1", "namespace": SPACE}, "spec": {**access, "volumeName": "home-1"}}
-    volume = {
-        "accessModes": ["ReadWriteMany"],
-        "capacity": {"storage": "1Gi"},
-        "csi": {"driver": "efs.csi.aws.com", "volumeHandle": "fs-0123456789abcdef0:/classes/live/home-1"},
-    }
-    ground.client.create(
-        {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "home-1"}, "spec": volume}
-    )
-    ground.client.create({"apiVersion": "v1", "kind": "PersistentVolumeClaim", **claim})
-    folder = ground.plane.layout.folder / "file-systems" / "fs-0123456789abcdef0" / "classes" / "live" / "home-1"
-    folder.mkdir(parents=True)
-    os.chown(folder, UID, UID)
+    home, folder = ground.home("home-1")
     (folder / "older").write_text("of the old layout\n", encoding="utf-8")
-    home = {"persistentVolumeClaim": {"claimName": "home-1"}}
     pod = ground.start("sleeper", home=home)
     trap = "trap 'echo ended > ended; exit' TERM; touch trapped; while :; do sleep 0.1; done"
     start = f'(setsid sh -c "{trap}" > /dev/null 2>&1 &)'
@@ -233,3 +286,43 @@ def test_ten_sandboxes_cost_little(ground: Ground, record_property: Callable[[st
         ground.client.delete(ground.path(name))
     assert until(lambda: not any(ground.client.find(ground.path(name)) for name in names), PATIENCE)
     assert not processes_of(ground)
+
+
+def test_a_local_work_tree_is_there_after_sleep_and_another_local_folder_is_not(ground: Ground) -> None:
+    home, folder = ground.home("home-of-work")
+    flags = {"WORK_TREE": "/work", "WORK_TREE_INTERVAL": "1h", "WORK_TREE_FLUSH": "30s"}
+    spec = sandbox_pod(SPACE, "working", home=home)["spec"]
+    container = spec["containers"][0]
+    container["env"] += [{"name": f"WORKSPACED_{name}", "value": value} for name, value in flags.items()]
+    container["volumeMounts"].append({"name": "work", "mountPath": "/work"})
+    spec["volumes"].append({"name": "work", "emptyDir": {"sizeLimit": "100Mi"}})
+
+    def start() -> Object:
+        metadata = {"name": "working", "namespace": SPACE}
+        ground.client.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+        return ground.ready("working")
+
+    script = "git init -q /work/repo && cd /work/repo && echo mine > file && ln -s file link && touch /tmp/other"
+    assert ground.run(start(), script).code == 0
+    stored = folder / "current" / ".local" / "share" / "workspaced" / "work-tree"
+    assert list(stored.iterdir()) == []
+    ground.delete("working")
+    assert (stored / "repo" / "file").read_text(encoding="utf-8") == "mine\n"
+    again = ground.run(start(), "cd /work/repo && cat link && git status --porcelain; ls /tmp/other")
+    assert again.stdout == "mine\n?? file\n?? link\n"
+
+
+def test_a_lost_node_takes_its_sandboxes_and_leaves_their_homes(ground: Ground) -> None:
+    ground.plane.add_nodes([NodeShape("lost", "us-east-1b", "m7g.large", "2", "7Gi", pods=10)])
+    home, _ = ground.home("home-of-lost")
+    pod = ground.start("of-lost", home=home, nodeSelector={"kubernetes.io/hostname": "lost"})
+    assert pod["spec"]["nodeName"] == "lost"
+    loop = "while :; do date > beat; sync; sleep 0.2; done"
+    assert ground.run(pod, f"echo mine > file; (setsid sh -c '{loop}' > /dev/null 2>&1 &)").code == 0
+    ground.client.delete("/api/v1/nodes/lost")
+    # The controller of nodes deletes their pods a minute later, without a grace period: nobody is left to wait for.
+    assert until(lambda: ground.client.find(ground.path("of-lost")) is None, 3 * PATIENCE)
+    assert not processes_of(ground)
+    again = ground.start("of-lost", home=home)
+    assert again["spec"]["nodeName"] != "lost"
+    assert ground.run(again, "cat file; test -s beat && echo beat").stdout == "mine\nbeat\n"

@@ -17,7 +17,7 @@ APPLY, STRATEGIC = "application/apply-patch+yaml", "application/strategic-merge-
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked. Nothing comes of it: the server does all that it would do, and then does not keep it."""
+    """A request as a dry run: the server validates it and stores nothing."""
 
     method: str
     path: str
@@ -34,18 +34,18 @@ class Attempt:
     rules: tuple[str, ...]
     what: str
     user: str
-    ask: Callable[[Guarded], Request]
+    request: Callable[[Guarded], Request]
     passes: bool
     reaches_node: bool = False  # beyond admission it needs a kubelet, and there is none
 
     @property
     def id(self) -> str:
-        """What it is called among the tests."""
+        """Return the name of the attempt among the tests."""
         return f"{self.policy}: {'/'.join(self.rules)}: {self.what} ({'passes' if self.passes else 'refused'})"
 
     def answer(self, guarded: Guarded) -> str:
-        """What the server says against it; empty if nothing."""
-        request = self.ask(guarded)
+        """Return the server's refusal, or an empty text if it accepts the request."""
+        request = self.request(guarded)
         if self.user == "node":
             client = guarded.speak_as(f"system:node:{NODE}", "system:nodes")
         else:
@@ -70,35 +70,35 @@ class Table:
     policy: str
     rows: list[Attempt]
 
-    def refused(self, rule: str, what: str, user: str, ask: Callable[[Guarded], Request]) -> None:
+    def refused(self, rule: str, what: str, user: str, request: Callable[[Guarded], Request]) -> None:
         """It must not be done, and for this rule."""
-        self.rows.append(Attempt(self.policy, (rule,), what, user, ask, passes=False))
+        self.rows.append(Attempt(self.policy, (rule,), what, user, request, passes=False))
 
     def passes(
-        self, rules: str, what: str, user: str, ask: Callable[[Guarded], Request], *, reaches_node: bool = False
+        self, rules: str, what: str, user: str, request: Callable[[Guarded], Request], *, reaches_node: bool = False
     ) -> None:
         """It must be done, although these rules look at it."""
-        self.rows.append(Attempt(self.policy, tuple(rules.split()), what, user, ask, True, reaches_node))
+        self.rows.append(Attempt(self.policy, tuple(rules.split()), what, user, request, True, reaches_node))
 
 
 def create(thing: Callable[[Guarded], Object]) -> Callable[[Guarded], Request]:
     """Make it."""
 
-    def ask(guarded: Guarded) -> Request:
+    def request(guarded: Guarded) -> Request:
         document = thing(guarded)
         return Request("POST", guarded.admin.path(document, named=False), document)
 
-    return ask
+    return request
 
 
 def apply(thing: Callable[[Guarded], Object]) -> Callable[[Guarded], Request]:
     """Make it or change it by server-side apply, taking over what others own."""
 
-    def ask(guarded: Guarded) -> Request:
+    def request(guarded: Guarded) -> Request:
         document = thing(guarded)
         return Request("PATCH", guarded.admin.path(document), document, APPLY)
 
-    return ask
+    return request
 
 
 def merge(path: Callable[[Guarded], str], change: Any, content: str = MERGE) -> Callable[[Guarded], Request]:
@@ -116,12 +116,12 @@ def replace(
 ) -> Callable[[Guarded], Request]:
     """Read it, change it, and write all of it, or its subresource."""
 
-    def ask(guarded: Guarded) -> Request:
+    def request(guarded: Guarded) -> Request:
         document = guarded.admin.get(path(guarded))
         change(document)
         return Request("PUT", path(guarded) + part, document)
 
-    return ask
+    return request
 
 
 def delete(path: Callable[[Guarded], str]) -> Callable[[Guarded], Request]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
-from agentenv.core.classes.names import KEPT, USER_LABEL
+from agentenv.core.classes.names import USER_LABEL, VOLUME_RETAINED
 from agentenv.core.workspaces.workspace import BUDGET, DEADLINE, IDLE_AFTER, LAST_ACTIVE, LEASES, SHARED
 from tests.live.guardrails.attempts.attempt import Attempt, Table, apply, changed, create, merge, patch, put
 from tests.live.guardrails.stage import (
@@ -208,7 +208,7 @@ for _key, _value in (
     (DEADLINE, "2040-01-01T00:00:00Z"),
     (LAST_ACTIVE, "2040-01-01T00:00:00Z"),
     (LEASES, "[]"),
-    (KEPT, "true"),
+    (VOLUME_RETAINED, "true"),
 ):
     _word = _key.rpartition("/")[2]
     _note = {"metadata": {"annotations": {_key: _value}}}

@@ -75,14 +75,14 @@ _bindings.passes(
 
 
 def _token(**bound: Any) -> Any:
-    def ask(guarded: Guarded) -> Request:
+    def request(guarded: Guarded) -> Request:
         spec: Object = {"expirationSeconds": 600}
         if bound:
             spec["boundObjectRef"] = {"apiVersion": "v1", "kind": "Pod", "name": "bound", "uid": guarded.bound}
         thing = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
         return Request("POST", guarded.core("serviceaccounts", "default", guarded.open_space) + "/token", thing)
 
-    return ask
+    return request
 
 
 def _secret(kind: str) -> Any:

@@ -61,51 +61,53 @@ _makers.refused(
 )
 _makers.passes("pod-by", "a pod of a Sandbox, by the controller", CONTROLLER, create(pod))
 
-_kept = Table("pods-kept", ATTEMPTS)
-_kept.refused(
+_unchanged = Table("pods-kept", ATTEMPTS)
+_unchanged.refused(
     "pod-unchanged",
     "another image by a JSON patch",
     INSIDER,
     patch(_pod, {"op": "replace", "path": "/spec/containers/0/image", "value": _OTHER}),
 )
-_kept.refused(
+_unchanged.refused(
     "pod-unchanged",
     "another image by a strategic patch",
     DEPLOYER,
     merge(_pod, {"spec": {"containers": [{"name": "sandbox", "image": _OTHER}]}}, STRATEGIC),
 )
-_kept.refused(
+_unchanged.refused(
     "pod-unchanged",
     "one more toleration",
     CONTROLLER,
     patch(_pod, {"op": "add", "path": "/spec/tolerations/-", "value": {"operator": "Exists"}}),
 )
-_kept.refused(
+_unchanged.refused(
     "pod-moved",
     "another class's label by a merge patch",
     INSIDER,
     merge(_pod, {"metadata": {"labels": {"sandbox.users.io/class": "other"}}}),
 )
-_kept.refused(
+_unchanged.refused(
     "pod-moved",
     "no class's label by a JSON patch",
     CONTROLLER,
     patch(_pod, {"op": "remove", "path": "/metadata/labels/sandbox.users.io~1class"}),
 )
-_kept.refused(
+_unchanged.refused(
     "pod-moved",
     "another class's label, with its status",
     INSIDER,
     merge(_status, {"metadata": {"labels": {"sandbox.users.io/class": "other"}}}),
 )
-_kept.refused(
+_unchanged.refused(
     "pod-moved",
     "another release's label by all of it",
     DEPLOYER,
     replace(_pod, put("metadata|labels|sandbox.users.io/release", "x")),
 )
-_kept.refused("pod-disowned", "no Sandbox", INSIDER, patch(_pod, {"op": "remove", "path": "/metadata/ownerReferences"}))
-_kept.refused(
+_unchanged.refused(
+    "pod-disowned", "no Sandbox", INSIDER, patch(_pod, {"op": "remove", "path": "/metadata/ownerReferences"})
+)
+_unchanged.refused(
     "pod-disowned",
     "one Sandbox more",
     DEPLOYER,
@@ -118,19 +120,19 @@ _kept.refused(
         },
     ),
 )
-_kept.passes(
+_unchanged.passes(
     "pod-unchanged pod-moved pod-disowned",
     "an annotation and a finalizer",
     INSIDER,
     merge(_pod, {"metadata": {"annotations": {"x": "y"}, "finalizers": ["example.com/kept"]}}),
 )
-_kept.passes(
+_unchanged.passes(
     "pod-unchanged pod-moved pod-disowned",
     "a status by its node",
     "node",
     merge(_status, {"status": {"message": "well"}}, STRATEGIC),
 )
-_kept.passes(
+_unchanged.passes(
     "pod-disowned",
     "no Sandbox, by the collector of what it leaves behind",
     COLLECTOR,
@@ -144,9 +146,11 @@ def _idle(guarded: Guarded) -> str:
 
 for _key in ("user", "workspace", "task", "mode"):
     _label = {"metadata": {"labels": {f"sandbox.users.io/{_key}": "x"}}}
-    _kept.refused("pod-given", f"{_key} of one that nobody has", INSIDER, merge(_idle, _label))
-    _kept.passes("pod-given", f"{_key} of one that nobody has, by the controller", CONTROLLER, merge(_idle, _label))
-_kept.refused(
+    _unchanged.refused("pod-given", f"{_key} of one that nobody has", INSIDER, merge(_idle, _label))
+    _unchanged.passes(
+        "pod-given", f"{_key} of one that nobody has, by the controller", CONTROLLER, merge(_idle, _label)
+    )
+_unchanged.refused(
     "pod-given",
     "whose it is, with the status of one that nobody has",
     INSIDER,
@@ -154,17 +158,17 @@ _kept.refused(
         lambda guarded: _idle(guarded) + "/status", {"metadata": {"labels": {"sandbox.users.io/user": "x"}}}, STRATEGIC
     ),
 )
-_kept.refused(
+_unchanged.refused(
     "pod-given",
     "whose it is, by a deployer",
     DEPLOYER,
     merge(_idle, {"metadata": {"labels": {"sandbox.users.io/user": "x"}}}),
 )
-_kept.refused(
+_unchanged.refused(
     "pod-given", "a budget", INSIDER, merge(_pod, {"metadata": {"annotations": {"sandbox.users.io/budget": "1"}}})
 )
-_kept.passes("pod-given", "another label", INSIDER, merge(_pod, {"metadata": {"labels": {"x": "y"}}}))
-_kept.passes("pod-unchanged", "its end", INSIDER, delete(_pod))
+_unchanged.passes("pod-given", "another label", INSIDER, merge(_pod, {"metadata": {"labels": {"x": "y"}}}))
+_unchanged.passes("pod-unchanged", "its end", INSIDER, delete(_pod))
 
 _INSIDE: Object = {
     "metadata": {"labels": {"app": "x"}},
@@ -272,8 +276,8 @@ _parts.passes(
     "pod-debugged", "no debug container", INSIDER, merge(_debug, {"spec": {"ephemeralContainers": []}}, STRATEGIC)
 )
 _parts.refused("pod-resized", "another size by somebody", INSIDER, merge(_resize, _SMALLER, STRATEGIC))
-_parts.refused("pod-resized", "another size by the service", SERVICE, merge(_resize, _SMALLER, STRATEGIC))
-_parts.passes("pod-resized", "another size by a deployer", DEPLOYER, merge(_resize, _SMALLER, STRATEGIC))
+for _user, _who in ((SERVICE, "the service"), (DEPLOYER, "a deployer")):
+    _parts.passes("pod-resized", f"another size by {_who}", _user, merge(_resize, _SMALLER, STRATEGIC))
 _parts.refused("pod-bound", "a node by somebody", INSIDER, _binding)
 _parts.refused("pod-bound", "a node by somebody, the old way", INSIDER, _old_binding)
 _parts.refused("pod-bound", "a node by the service", SERVICE, _binding)

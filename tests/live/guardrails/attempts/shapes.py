@@ -179,6 +179,19 @@ _sandboxes.passes(
 )
 _sandboxes.passes(
     _EVERY,
+    "one that stands, with another size for its next pod",
+    SERVICE,
+    patch(
+        _existing,
+        {
+            "op": "replace",
+            "path": "/spec/podTemplate/spec/containers/0/resources/requests/cpu",
+            "value": "50m",
+        },
+    ),
+)
+_sandboxes.passes(
+    _EVERY,
     "one that stands, with its status",
     CONTROLLER,
     merge(lambda guarded: _existing(guarded) + "/status", {"status": {"nodeName": "walled"}}),
@@ -264,6 +277,12 @@ _pods.refused(
     "one on Fargate with more priority than Fargate gives",
     CONTROLLER,
     create(changed(_on_fargate, put("spec.priorityClassName", "system-cluster-critical"))),
+)
+_pods.refused(
+    "pod-node",
+    "one on Fargate that the webhook missed",
+    CONTROLLER,
+    create(changed(_on_fargate, put("spec.schedulerName", "default-scheduler"))),
 )
 _pods.refused(
     "pod-runtime",

@@ -13,14 +13,14 @@ from agentenv.rehearsal.providers.aws.api_calls import Cloud
 from agentenv.rehearsal.providers.aws.check import Checker
 from agentenv.rehearsal.providers.aws.functions import ec2, efs, eks, regions, tags
 from agentenv.rehearsal.providers.aws.functions.common import Arguments
-from agentenv.rehearsal.providers.aws.row import CustomCreate, Problem, ReadCall, Row
+from agentenv.rehearsal.providers.aws.row import CustomCreate, Problem, ReadCall, ResourceType
 
 Function = Callable[[Cloud, Arguments], dict[str, Any]]
 
 
 def invoke(cloud: Cloud, token: str, arguments: Arguments) -> tuple[dict[str, Any], list[Problem]]:
     """Return the outputs of a function, and the problems of its arguments."""
-    row = Row(token, "", CustomCreate(lambda _: {}, ()), "", ReadCall(""), ())
+    row = ResourceType(token, "", CustomCreate(lambda _: {}, ()), "", ReadCall(""), ())
     checker = Checker(row, shapes.shape(token), frozenset())
     checked = checker.check(arguments)
     if checker.problems:

@@ -1,4 +1,4 @@
-"""What functions share: the region, the filters, and the outputs of a response."""
+"""Helpers for functions: the region, the filters, and the outputs of a response."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from agentenv.rehearsal.providers.aws.row import Row
+from agentenv.rehearsal.providers.aws.row import ResourceType
 from agentenv.rehearsal.providers.aws.rows import (
     athena,
     budgets,
@@ -15,20 +15,24 @@ from agentenv.rehearsal.providers.aws.rows import (
     ec2_routes,
     ec2_security_group_rules,
     ec2_security_groups,
+    ec2_transit_gateways,
     ec2_vpc,
     efs,
     eks_clusters,
     eks_resources,
+    elbv2,
     iam,
     iam_roles,
     kms,
     logs,
+    route53,
     s3,
     sqs_eventbridge,
 )
 
 MODULES: Final = (
     ec2_vpc,
+    ec2_transit_gateways,
     ec2_routes,
     ec2_security_groups,
     ec2_security_group_rules,
@@ -47,5 +51,7 @@ MODULES: Final = (
     athena,
     cost_explorer,
     budgets,
+    elbv2,
+    route53,
 )
-TABLE: Final[dict[str, Row]] = {row.type: row for module in MODULES for row in module.ROWS}
+TABLE: Final[dict[str, ResourceType]] = {row.type: row for module in MODULES for row in module.ROWS}

@@ -12,7 +12,7 @@ from agentenv.rehearsal.providers.aws.row import (
     CustomCreate,
     CustomStep,
     ReadCall,
-    Row,
+    ResourceType,
     Tagging,
     Template,
 )
@@ -73,7 +73,7 @@ def _update_database(op: Operation) -> None:
         op.call("UpdateDatabase", CatalogId=catalogue, Name=name, DatabaseInput=members)
 
 
-DATABASE = Row(
+DATABASE = ResourceType(
     type="aws:glue/catalogDatabase:CatalogDatabase",
     service="glue",
     create=CustomCreate(_create_database, ("catalogId", "name", *DATABASE_INPUTS)),
@@ -143,7 +143,7 @@ def _parse_table_id(text: str) -> tuple[str, dict[str, Any]]:
     return text, {"catalogId": catalogue, "databaseName": database, "name": name}
 
 
-TABLE = Row(
+TABLE = ResourceType(
     type="aws:glue/catalogTable:CatalogTable",
     service="glue",
     create=CustomCreate(_create_table, ("catalogId", "databaseName", "name", *TABLE_INPUTS)),
@@ -213,7 +213,7 @@ def _update_workgroup(op: Operation) -> None:
     op.call("UpdateWorkGroup", WorkGroup=op.id, **parameters)
 
 
-WORKGROUP = Row(
+WORKGROUP = ResourceType(
     type="aws:athena/workgroup:Workgroup",
     service="athena",
     create=CustomCreate(_create_workgroup, ("configuration", "description", "name")),
@@ -257,7 +257,7 @@ WORKGROUP = Row(
     parse_import_id=lambda text: (text, {"name": text}),
 )
 
-NAMED_QUERY = Row(
+NAMED_QUERY = ResourceType(
     type="aws:athena/namedQuery:NamedQuery",
     service="athena",
     create=Call(

@@ -8,7 +8,7 @@ from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, Final
 
 from agentenv.rehearsal.providers.aws import api_calls, name_mapping
-from agentenv.rehearsal.providers.aws.row import AutoName, CustomCreate, CustomStep, Problem, Row, Tagging
+from agentenv.rehearsal.providers.aws.row import AutoName, CustomCreate, CustomStep, Problem, ResourceType, Tagging
 from agentenv.rehearsal.providers.aws.value_kinds import ValueKind, between, one_of
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ def _check_subscribers(inputs: Mapping[str, Any]) -> list[Problem]:
     ]
 
 
-BUDGET = Row(
+BUDGET = ResourceType(
     type="aws:budgets/budget:Budget",
     service="budgets",
     create=CustomCreate(_create, ("accountId", "name", "notifications", *INPUTS)),

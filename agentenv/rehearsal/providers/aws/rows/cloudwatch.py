@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from agentenv.rehearsal.providers.aws.row import AutoName, Call, ReadCall, Row, Tagging
+from agentenv.rehearsal.providers.aws.row import AutoName, Call, ReadCall, ResourceType, Tagging
 from agentenv.rehearsal.providers.aws.value_kinds import JSON, between, one_of
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ ALARM_INPUTS: Final = (
 )
 ALARM_NAMES: Final = {"name": "AlarmName", "metricQueries": "Metrics"}
 ALARM_TURNS: Final = {"dimensions": _dimensions, "metricQueries": _queries}
-METRIC_ALARM = Row(
+METRIC_ALARM = ResourceType(
     type="aws:cloudwatch/metricAlarm:MetricAlarm",
     service="cloudwatch",
     create=Call("PutMetricAlarm", (*ALARM_INPUTS, "name"), member_names=ALARM_NAMES, convert=ALARM_TURNS),
@@ -94,7 +94,7 @@ METRIC_ALARM = Row(
     parse_import_id=lambda text: (text, {"name": text}),
 )
 
-DASHBOARD = Row(
+DASHBOARD = ResourceType(
     type="aws:cloudwatch/dashboard:Dashboard",
     service="cloudwatch",
     regional=True,

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from agentenv.rehearsal.providers.aws import api_calls, name_mapping
 from agentenv.rehearsal.providers.aws.api_calls import CloudError
-from agentenv.rehearsal.providers.aws.row import AutoName, Call, CustomCreate, CustomStep, ReadCall, Row, Tagging
+from agentenv.rehearsal.providers.aws.row import (
+    AutoName,
+    Call,
+    CustomCreate,
+    CustomStep,
+    ReadCall,
+    ResourceType,
+    Tagging,
+)
 from agentenv.rehearsal.providers.aws.value_kinds import JSON, one_of
 
 if TYPE_CHECKING:
@@ -48,7 +56,7 @@ def _deactivate(op: Operation) -> None:
     _set_status(op, op.id, "Inactive")
 
 
-COST_ALLOCATION_TAG = Row(
+COST_ALLOCATION_TAG = ResourceType(
     type="aws:costexplorer/costAllocationTag:CostAllocationTag",
     service="ce",
     create=CustomCreate(lambda op: _set_status(op, op.inputs["tagKey"], op.inputs["status"]), ("status", "tagKey")),
@@ -100,7 +108,7 @@ def _create_monitor(op: Operation) -> Mapping[str, Any]:
     return op.call("CreateAnomalyMonitor", AnomalyMonitor=monitor)
 
 
-ANOMALY_MONITOR = Row(
+ANOMALY_MONITOR = ResourceType(
     type="aws:costexplorer/anomalyMonitor:AnomalyMonitor",
     service="ce",
     create=CustomCreate(_create_monitor, ("monitorDimension", "monitorSpecification", "monitorType", "name")),
@@ -166,7 +174,7 @@ def _update_subscription(op: Operation) -> None:
         op.call(operation, SubscriptionArn=op.id, **_subscription(op, operation, WATCHED))
 
 
-ANOMALY_SUBSCRIPTION = Row(
+ANOMALY_SUBSCRIPTION = ResourceType(
     type="aws:costexplorer/anomalySubscription:AnomalySubscription",
     service="ce",
     create=CustomCreate(_create_subscription, ("accountId", "name", *WATCHED)),
@@ -214,7 +222,7 @@ def _tables(inputs: Mapping[str, Any]) -> list[Any]:
     return [query.get("tableConfigurations") for query in queries or [] if isinstance(query, dict)]
 
 
-EXPORT = Row(
+EXPORT = ResourceType(
     type="aws:bcmdata/export:Export",
     service="bcm-data-exports",
     create=CustomCreate(lambda op: op.call("CreateExport", Export=_export(op, "CreateExport")), ("export",)),

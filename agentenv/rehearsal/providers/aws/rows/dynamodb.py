@@ -12,7 +12,7 @@ from agentenv.rehearsal.providers.aws.row import (
     CustomStep,
     Problem,
     ReadCall,
-    Row,
+    ResourceType,
     StateCheck,
     Tagging,
 )
@@ -94,7 +94,7 @@ def _keys_are_attributes(inputs: Mapping[str, Any]) -> list[Problem]:
     named = {a["name"] for a in attributes}
     blocks = [inputs, *(inputs.get("globalSecondaryIndexes") or []), *(inputs.get("localSecondaryIndexes") or [])]
     used = [k["AttributeName"] for b in blocks if isinstance(b, dict) for k in keys(b)]
-    if not all(isinstance(one, str) for one in used):
+    if not all(isinstance(name, str) for name in used):
         return []
     lacking, idle = sorted(set(used) - named), sorted(named - set(used))
     return [("attributes", f"has no {name!r}, which is a key") for name in lacking] + [
@@ -128,7 +128,7 @@ def _check_index_names(inputs: Mapping[str, Any]) -> list[Problem]:
     ]
 
 
-TABLE = Row(
+TABLE = ResourceType(
     type="aws:dynamodb/table:Table",
     service="dynamodb",
     create=CustomCreate(

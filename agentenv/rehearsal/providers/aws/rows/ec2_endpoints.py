@@ -6,7 +6,15 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from agentenv.rehearsal.providers.aws.api_calls import CloudError
-from agentenv.rehearsal.providers.aws.row import Call, CustomCreate, CustomStep, ReadCall, Row, StateCheck, Template
+from agentenv.rehearsal.providers.aws.row import (
+    Call,
+    CustomCreate,
+    CustomStep,
+    ReadCall,
+    ResourceType,
+    StateCheck,
+    Template,
+)
 from agentenv.rehearsal.providers.aws.rows.ec2_vpc import ec2_tags
 from agentenv.rehearsal.providers.aws.value_kinds import IS_ARN, POLICY, ValueKind, exactly_one, one_of
 
@@ -56,11 +64,13 @@ def _prefix_list(op: Operation, document: Mapping[str, Any]) -> Mapping[str, Any
         return {}
     name = [{"Name": "prefix-list-name", "Values": [document["ServiceName"]]}]
     lists = op.call("DescribePrefixLists", Filters=name).get("PrefixLists", [])
-    match = next((one for one in lists if one.get("PrefixListName") == document["ServiceName"]), None)
+    match = next(
+        (prefix_list for prefix_list in lists if prefix_list.get("PrefixListName") == document["ServiceName"]), None
+    )
     return {"PrefixListId": match["PrefixListId"], "CidrBlocks": match.get("Cidrs", [])} if match else {}
 
 
-VPC_ENDPOINT = Row(
+VPC_ENDPOINT = ResourceType(
     type="aws:ec2/vpcEndpoint:VpcEndpoint",
     service="ec2",
     create=Call("CreateVpcEndpoint", None, member_names={"policy": "PolicyDocument"}),
@@ -141,7 +151,7 @@ def _bare_arn(text: Any) -> str:
     return str(text).removesuffix(":*")
 
 
-FLOW_LOG = Row(
+FLOW_LOG = ResourceType(
     type="aws:ec2/flowLog:FlowLog",
     service="ec2",
     create=CustomCreate(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from agentenv.rehearsal.providers.aws import api_calls, name_mapping
-from agentenv.rehearsal.providers.aws.row import Call, CustomStep, ReadCall, Row, Template
+from agentenv.rehearsal.providers.aws.row import Call, CustomStep, ReadCall, ResourceType, Template
 from agentenv.rehearsal.providers.aws.rows.ec2_vpc import ec2_tags
 from agentenv.rehearsal.providers.aws.value_kinds import CIDR, CIDR6, exactly_one
 
@@ -76,7 +76,7 @@ def _disassociate_all(op: Operation) -> None:
             )
 
 
-ROUTE_TABLE = Row(
+ROUTE_TABLE = ResourceType(
     type="aws:ec2/routeTable:RouteTable",
     service="ec2",
     create=Call("CreateRouteTable", ("vpcId",)),
@@ -144,7 +144,7 @@ def _parse_route(text: str) -> tuple[str, dict[str, Any]]:
     return _route_id(table, destination), {"routeTableId": table, name: destination}
 
 
-ROUTE = Row(
+ROUTE = ResourceType(
     type="aws:ec2/route:Route",
     service="ec2",
     create=Call("CreateRoute", (*TARGETS, *DESTINATIONS, "routeTableId"), member_names=EGRESS),
@@ -205,7 +205,7 @@ def _id_of_association(op: Operation, document: Mapping[str, Any], _: dict[str, 
     op.id = op.id or str(document["RouteTableAssociationId"])
 
 
-ROUTE_TABLE_ASSOCIATION = Row(
+ROUTE_TABLE_ASSOCIATION = ResourceType(
     type="aws:ec2/routeTableAssociation:RouteTableAssociation",
     service="ec2",
     create=Call("AssociateRouteTable", ("gatewayId", "routeTableId", "subnetId")),

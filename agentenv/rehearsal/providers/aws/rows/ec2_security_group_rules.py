@@ -8,7 +8,15 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from agentenv.rehearsal.providers.aws import security_group_permissions as permissions
-from agentenv.rehearsal.providers.aws.row import Call, CustomCreate, CustomStep, Problem, ReadCall, Row, Template
+from agentenv.rehearsal.providers.aws.row import (
+    Call,
+    CustomCreate,
+    CustomStep,
+    Problem,
+    ReadCall,
+    ResourceType,
+    Template,
+)
 from agentenv.rehearsal.providers.aws.rows.ec2_security_groups import ABOUT, DIRECTIONS, GROUP_GONE, RULE_GONE
 from agentenv.rehearsal.providers.aws.rows.ec2_vpc import ec2_tags
 from agentenv.rehearsal.providers.aws.security_group_permissions import SingleRule
@@ -78,9 +86,9 @@ def _ports(name: str, member: str) -> Callable[[Operation, Mapping[str, Any]], A
     return show
 
 
-def _rule_row(kind: str, direction: str) -> Row:
+def _rule_row(kind: str, direction: str) -> ResourceType:
     lower = kind[0].lower() + kind[1:]
-    return Row(
+    return ResourceType(
         type=f"aws:vpc/{lower}:{kind}",
         service="ec2",
         create=CustomCreate(
@@ -227,7 +235,7 @@ def _legacy_source_problems(inputs: Mapping[str, Any]) -> list[Problem]:
     return [("cidrBlocks", f"the rule has no source: give one of {', '.join(OLD_SOURCES)}")]
 
 
-OLD_RULE = Row(
+OLD_RULE = ResourceType(
     type="aws:ec2/securityGroupRule:SecurityGroupRule",
     service="ec2",
     create=CustomCreate(

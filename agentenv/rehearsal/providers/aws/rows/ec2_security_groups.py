@@ -13,7 +13,7 @@ from agentenv.rehearsal.providers.aws.row import (
     CustomStep,
     Problem,
     ReadCall,
-    Row,
+    ResourceType,
     Template,
 )
 from agentenv.rehearsal.providers.aws.rows.ec2_vpc import ec2_tags
@@ -91,7 +91,7 @@ GROUP_SHOWS: Final[Mapping[str, Any]] = {
     "egress": _rules_output("egress"),
 }
 
-SECURITY_GROUP = Row(
+SECURITY_GROUP = ResourceType(
     type="aws:ec2/securityGroup:SecurityGroup",
     service="ec2",
     create=Call("CreateSecurityGroup", ("description", "name", "vpcId"), member_names={"name": "GroupName"}),
@@ -131,7 +131,7 @@ def _adopt_default_group(op: Operation) -> Mapping[str, Any]:
     return group
 
 
-DEFAULT_SECURITY_GROUP = Row(
+DEFAULT_SECURITY_GROUP = ResourceType(
     type="aws:ec2/defaultSecurityGroup:DefaultSecurityGroup",
     service="ec2",
     create=CustomCreate(_adopt_default_group, ("vpcId",)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from agentenv.rehearsal.providers.aws.row import Call, CustomStep, ReadCall, Row, StateCheck, Tagging, Template
+from agentenv.rehearsal.providers.aws.row import Call, CustomStep, ReadCall, ResourceType, StateCheck, Tagging, Template
 from agentenv.rehearsal.providers.aws.value_kinds import ADDRESS, CIDR6, at_most_one, cidr, exactly_one, one_of
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def _update_ipv6(op: Operation) -> None:
 
 
 VPC_ID: Final = {"VpcId": "$id"}
-VPC = Row(
+VPC = ResourceType(
     type="aws:ec2/vpc:Vpc",
     service="ec2",
     create=Call("CreateVpc", None, member_names={"assignGeneratedIpv6CidrBlock": "AmazonProvidedIpv6CidrBlock"}),
@@ -117,7 +117,7 @@ def _subnet_attribute(name: str, member: str) -> Call:
     return attribute("ModifySubnetAttribute", name, member, {"SubnetId": "$id"})
 
 
-SUBNET = Row(
+SUBNET = ResourceType(
     type="aws:ec2/subnet:Subnet",
     service="ec2",
     create=Call("CreateSubnet", None),
@@ -187,7 +187,7 @@ def _detach(op: Operation) -> None:
         op.call("DetachInternetGateway", InternetGatewayId=op.id, VpcId=op.state["vpcId"], ignored_errors=not_found)
 
 
-INTERNET_GATEWAY = Row(
+INTERNET_GATEWAY = ResourceType(
     type="aws:ec2/internetGateway:InternetGateway",
     service="ec2",
     create=Call("CreateInternetGateway"),
@@ -238,7 +238,7 @@ def _public_dns(op: Operation, address: str | None, kind: str) -> str | None:
     return f"ip-{dashed}.{'ec2' if first else f'{op.region}.compute'}.internal"
 
 
-EIP = Row(
+EIP = ResourceType(
     type="aws:ec2/eip:Eip",
     service="ec2",
     create=Call("AllocateAddress", ("address", "domain", "networkBorderGroup", "publicIpv4Pool")),
@@ -267,7 +267,7 @@ EIP = Row(
     updated_outputs=frozenset({"associationId", "privateIp", "privateDns"}),
 )
 
-NAT_GATEWAY = Row(
+NAT_GATEWAY = ResourceType(
     type="aws:ec2/natGateway:NatGateway",
     service="ec2",
     create=Call(

@@ -6,7 +6,16 @@ import secrets
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from agentenv.rehearsal.providers.aws.row import Call, CustomStep, Problem, ReadCall, Row, StateCheck, Tagging, Template
+from agentenv.rehearsal.providers.aws.row import (
+    Call,
+    CustomStep,
+    Problem,
+    ReadCall,
+    ResourceType,
+    StateCheck,
+    Tagging,
+    Template,
+)
 from agentenv.rehearsal.providers.aws.value_kinds import ADDRESS, IS_ARN, POLICY, matching, one_of
 
 if TYPE_CHECKING:
@@ -46,7 +55,7 @@ def _lifecycle_problems(inputs: Mapping[str, Any]) -> list[Problem]:
     return []
 
 
-FILE_SYSTEM = Row(
+FILE_SYSTEM = ResourceType(
     type="aws:efs/fileSystem:FileSystem",
     service="efs",
     create=Call(
@@ -96,7 +105,7 @@ def _policy(operation: str, constants: Mapping[str, Any], **more: Any) -> Call:
     return Call(operation, ("policy", "bypassPolicyLockoutSafetyCheck"), constants=constants, **more)
 
 
-FILE_SYSTEM_POLICY = Row(
+FILE_SYSTEM_POLICY = ResourceType(
     type="aws:efs/fileSystemPolicy:FileSystemPolicy",
     service="efs",
     create=Call("PutFileSystemPolicy", None),
@@ -110,7 +119,7 @@ FILE_SYSTEM_POLICY = Row(
     retry_create_on=("IncorrectFileSystemLifeCycleState",),
 )
 
-BACKUP_POLICY = Row(
+BACKUP_POLICY = ResourceType(
     type="aws:efs/backupPolicy:BackupPolicy",
     service="efs",
     create=Call("PutBackupPolicy", None),
@@ -128,7 +137,7 @@ BACKUP_POLICY = Row(
 
 MOUNT_TARGET_ID: Final = {"MountTargetId": "$id"}
 TARGET_NOT_FOUND: Final = ("MountTargetNotFound",)
-MOUNT_TARGET = Row(
+MOUNT_TARGET = ResourceType(
     type="aws:efs/mountTarget:MountTarget",
     service="efs",
     create=Call("CreateMountTarget", None),
@@ -168,7 +177,7 @@ MOUNT_TARGET = Row(
     },
 )
 
-ACCESS_POINT = Row(
+ACCESS_POINT = ResourceType(
     type="aws:efs/accessPoint:AccessPoint",
     service="efs",
     create=Call("CreateAccessPoint", None, constants={"ClientToken": _token}),

@@ -6,7 +6,16 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from agentenv.rehearsal.providers.aws import api_calls, name_mapping
-from agentenv.rehearsal.providers.aws.row import AutoName, Call, CustomStep, Problem, ReadCall, Row, StateCheck, Tagging
+from agentenv.rehearsal.providers.aws.row import (
+    AutoName,
+    Call,
+    CustomStep,
+    Problem,
+    ReadCall,
+    ResourceType,
+    StateCheck,
+    Tagging,
+)
 from agentenv.rehearsal.providers.aws.value_kinds import CIDR, IS_ARN, matching, one_of
 
 if TYPE_CHECKING:
@@ -130,14 +139,14 @@ def _enabled_logs(_: Operation, document: Mapping[str, Any]) -> list[str]:
 
 ENDPOINT: Final = frozenset({"endpointPrivateAccess", "endpointPublicAccess", "publicAccessCidrs"})
 SUBNETS: Final = frozenset({"subnetIds", "securityGroupIds"})
-CLUSTER = Row(
+CLUSTER = ResourceType(
     type="aws:eks/cluster:Cluster",
     service="eks",
     create=Call(
         "CreateCluster",
         None,
         member_names=NAMES,
-        convert={"enabledClusterLogTypes": _logging, "encryptionConfig": lambda one: [one]},
+        convert={"enabledClusterLogTypes": _logging, "encryptionConfig": lambda config: [config]},
     ),
     id="cluster.name",
     read=ReadCall("DescribeCluster", {"name": "$id"}, "cluster", not_found_errors=NOT_FOUND),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from agentenv.rehearsal.providers.aws.row import AutoName, Call, CustomStep, ReadCall, Row
+from agentenv.rehearsal.providers.aws.row import AutoName, Call, CustomStep, ReadCall, ResourceType
 from agentenv.rehearsal.providers.aws.rows.eks_clusters import (
     ACTIVE,
     CLUSTER_NAME,
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # -- on Fargate -------------------------------------------------------------------------------------------------------
 
 PROFILE: Final = {"clusterName": "$in.clusterName", "fargateProfileName": "$in.fargateProfileName"}
-FARGATE_PROFILE = Row(
+FARGATE_PROFILE = ResourceType(
     type="aws:eks/fargateProfile:FargateProfile",
     service="eks",
     create=Call("CreateFargateProfile", None, member_names={"subnetIds": "subnets"}),
@@ -43,7 +43,7 @@ FARGATE_PROFILE = Row(
 
 ADDON_ID: Final = {"clusterName": "$in.clusterName", "addonName": "$in.addonName"}
 CONFLICTS: Final = ("NONE", "OVERWRITE", "PRESERVE")
-ADDON = Row(
+ADDON = ResourceType(
     type="aws:eks/addon:Addon",
     service="eks",
     create=Call("CreateAddon", None, member_names={"resolveConflictsOnCreate": "resolveConflicts"}),
@@ -83,7 +83,7 @@ ADDON = Row(
 # -- who may enter ----------------------------------------------------------------------------------------------------
 
 ENTRY_ID: Final = {"clusterName": "$in.clusterName", "principalArn": "$in.principalArn"}
-ACCESS_ENTRY = Row(
+ACCESS_ENTRY = ResourceType(
     type="aws:eks/accessEntry:AccessEntry",
     service="eks",
     create=Call("CreateAccessEntry", None),
@@ -119,7 +119,7 @@ def _read_policy(op: Operation) -> Mapping[str, Any] | None:
         token = {"nextToken": response["nextToken"]}
 
 
-ACCESS_POLICY_ASSOCIATION = Row(
+ACCESS_POLICY_ASSOCIATION = ResourceType(
     type="aws:eks/accessPolicyAssociation:AccessPolicyAssociation",
     service="eks",
     create=Call("AssociateAccessPolicy", None),
@@ -145,7 +145,7 @@ def _parse_association(text: str) -> tuple[str, dict[str, Any]]:
     return association, {"clusterName": cluster}
 
 
-POD_IDENTITY_ASSOCIATION = Row(
+POD_IDENTITY_ASSOCIATION = ResourceType(
     type="aws:eks/podIdentityAssociation:PodIdentityAssociation",
     service="eks",
     create=Call("CreatePodIdentityAssociation", None),

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from agentenv.rehearsal.providers.aws import value_kinds as kinds
-from agentenv.rehearsal.providers.aws.row import AutoName, Call, CustomStep, ReadCall, Row, Tagging
+from agentenv.rehearsal.providers.aws.row import AutoName, Call, CustomStep, ReadCall, ResourceType, Tagging
 from agentenv.rehearsal.providers.aws.value_kinds import POLICY, ValueKind, matching
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def _detach_all(op: Operation) -> None:
         time.sleep(float(op.inputs.get("delayAfterPolicyCreationInMs") or 0) / 1000)
 
 
-POLICY_ROW = Row(
+POLICY_ROW = ResourceType(
     type="aws:iam/policy:Policy",
     service="iam",
     regional=False,
@@ -110,7 +110,7 @@ PUT_ROLE_POLICY: Final = Call(
     ("name", "policy", "role"),
     member_names={"name": "PolicyName", "policy": "PolicyDocument", "role": "RoleName"},
 )
-ROLE_POLICY = Row(
+ROLE_POLICY = ResourceType(
     type="aws:iam/rolePolicy:RolePolicy",
     service="iam",
     regional=False,
@@ -157,7 +157,7 @@ def _parse_attachment(text: str) -> tuple[str, dict[str, Any]]:
 
 
 ATTACHMENT: Final = {"RoleName": "$in.role", "PolicyArn": "$in.policyArn"}
-ROLE_POLICY_ATTACHMENT = Row(
+ROLE_POLICY_ATTACHMENT = ResourceType(
     type="aws:iam/rolePolicyAttachment:RolePolicyAttachment",
     service="iam",
     regional=False,
@@ -194,7 +194,7 @@ def _remove_profile_roles(op: Operation) -> None:
 
 
 PROFILE_NAME: Final = {"InstanceProfileName": "$id"}
-INSTANCE_PROFILE = Row(
+INSTANCE_PROFILE = ResourceType(
     type="aws:iam/instanceProfile:InstanceProfile",
     service="iam",
     regional=False,
@@ -228,7 +228,7 @@ def _bare_host(url: Any) -> str:
 
 
 PROVIDER_ARN: Final = {"OpenIDConnectProviderArn": "$id"}
-OIDC_PROVIDER = Row(
+OIDC_PROVIDER = ResourceType(
     type="aws:iam/openIdConnectProvider:OpenIdConnectProvider",
     service="iam",
     regional=False,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from agentenv.rehearsal.providers.aws.row import AutoName, Call, CustomStep, ReadCall, Row
+from agentenv.rehearsal.providers.aws.row import AutoName, Call, CustomStep, ReadCall, ResourceType
 from agentenv.rehearsal.providers.aws.rows.iam import NOT_FOUND, PATH, all_pages, iam_tags, read_document
 from agentenv.rehearsal.providers.aws.value_kinds import POLICY, ValueKind
 
@@ -92,7 +92,7 @@ def _equal_inline(left: Any, right: Any) -> bool:
     return a.keys() == b.keys() and all(POLICY.equal(a[name], b[name]) for name in a)
 
 
-ROLE = Row(
+ROLE = ResourceType(
     type="aws:iam/role:Role",
     service="iam",
     regional=False,

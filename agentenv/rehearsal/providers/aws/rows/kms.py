@@ -10,7 +10,7 @@ from agentenv.rehearsal.providers.aws.row import (
     Call,
     CustomStep,
     ReadCall,
-    Row,
+    ResourceType,
     StateCheck,
     Tagging,
     Template,
@@ -45,7 +45,7 @@ def _read_rotation(op: Operation, document: Mapping[str, Any]) -> Mapping[str, A
     return {"EnableKeyRotation": on, "RotationPeriodInDays": response.get("RotationPeriodInDays") if on else None}
 
 
-KEY = Row(
+KEY = ResourceType(
     type="aws:kms/key:Key",
     service="kms",
     create=Call(
@@ -118,7 +118,7 @@ def _key_id(text: Any) -> str:
     return str(text).rsplit("key/", 1)[-1]
 
 
-ALIAS = Row(
+ALIAS = ResourceType(
     type="aws:kms/alias:Alias",
     service="kms",
     create=Call("CreateAlias", ("name", "targetKeyId"), member_names={"name": "AliasName"}),

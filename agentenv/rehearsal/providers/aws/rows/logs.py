@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from agentenv.rehearsal.providers.aws.row import AutoName, Call, CustomStep, Row, Tagging, Template
+from agentenv.rehearsal.providers.aws.row import AutoName, Call, CustomStep, ResourceType, Tagging, Template
 from agentenv.rehearsal.providers.aws.value_kinds import IS_ARN, one_of
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def _update_key(op: Operation) -> None:
         op.call("DisassociateKmsKey", logGroupName=op.id)
 
 
-LOG_GROUP = Row(
+LOG_GROUP = ResourceType(
     type="aws:cloudwatch/logGroup:LogGroup",
     service="logs",
     create=Call(

@@ -13,7 +13,7 @@ from agentenv.rehearsal.providers.aws.row import (
     CustomStep,
     Problem,
     ReadCall,
-    Row,
+    ResourceType,
     Tagging,
     Template,
 )
@@ -60,7 +60,7 @@ def _empty_bucket(op: Operation) -> None:
         op.call("DeleteObjects", Bucket=op.id, Delete={"Objects": objects, "Quiet": True})
 
 
-BUCKET_ROW = Row(
+BUCKET_ROW = ResourceType(
     type="aws:s3/bucket:Bucket",
     service="s3",
     create=CustomCreate(_create_bucket, ("bucket", "objectLockEnabled")),
@@ -125,8 +125,8 @@ def _bucket_of(op: Operation, _: Mapping[str, Any]) -> Any:
     return op.id
 
 
-def _setting(kind: str, put: Any, delete: str, read: ReadCall, inputs: tuple[str, ...], **more: Any) -> Row:
-    return Row(
+def _setting(kind: str, put: Any, delete: str, read: ReadCall, inputs: tuple[str, ...], **more: Any) -> ResourceType:
+    return ResourceType(
         type=f"aws:s3/{kind[0].lower()}{kind[1:]}:{kind}",
         service="s3",
         create=CustomCreate(put, ("bucket", *inputs)),
@@ -240,7 +240,7 @@ LIFECYCLE = _setting(
     validators=(_filter_problems,),
 )
 
-POLICY_ROW = Row(
+POLICY_ROW = ResourceType(
     type="aws:s3/bucketPolicy:BucketPolicy",
     service="s3",
     create=Call("PutBucketPolicy", ("bucket", "policy")),

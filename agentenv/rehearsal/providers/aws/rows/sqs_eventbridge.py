@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from agentenv.rehearsal.providers.aws import api_calls, name_mapping
 from agentenv.rehearsal.providers.aws.api_calls import CloudError
-from agentenv.rehearsal.providers.aws.row import AutoName, Call, CustomCreate, CustomStep, ReadCall, Row, Tagging
+from agentenv.rehearsal.providers.aws.row import (
+    AutoName,
+    Call,
+    CustomCreate,
+    CustomStep,
+    ReadCall,
+    ResourceType,
+    Tagging,
+)
 from agentenv.rehearsal.providers.aws.value_kinds import JSON, POLICY, at_most_one, between, one_of
 
 if TYPE_CHECKING:
@@ -59,7 +67,7 @@ def _set_attributes(op: Operation) -> None:
     op.call("SetQueueAttributes", QueueUrl=op.id, Attributes=attributes)
 
 
-QUEUE = Row(
+QUEUE = ResourceType(
     type="aws:sqs/queue:Queue",
     service="sqs",
     create=CustomCreate(_create_queue, (*ATTRIBUTES, "fifoQueue")),
@@ -126,7 +134,7 @@ def _delete_policy(op: Operation) -> None:
     op.call("SetQueueAttributes", QueueUrl=op.id, Attributes={"Policy": ""}, ignored_errors=QUEUE_GONE)
 
 
-QUEUE_POLICY = Row(
+QUEUE_POLICY = ResourceType(
     type="aws:sqs/queuePolicy:QueuePolicy",
     service="sqs",
     create=CustomCreate(_put_policy, ("policy", "queueUrl")),
@@ -162,7 +170,7 @@ def _parse_rule(text: str) -> tuple[str, dict[str, Any]]:
 
 RULE_INPUTS: Final = ("description", "eventBusName", "eventPattern", "name", "roleArn", "scheduleExpression", "state")
 RULE: Final = {"Name": "$in.name", "EventBusName": "$in.eventBusName"}
-EVENT_RULE = Row(
+EVENT_RULE = ResourceType(
     type="aws:cloudwatch/eventRule:EventRule",
     service="events",
     create=Call("PutRule", RULE_INPUTS),
@@ -267,7 +275,7 @@ def _parse_target(text: str) -> tuple[str, dict[str, Any]]:
     return own, {"eventBusName": bus, "rule": rule, "targetId": target}
 
 
-EVENT_TARGET = Row(
+EVENT_TARGET = ResourceType(
     type="aws:cloudwatch/eventTarget:EventTarget",
     service="events",
     create=CustomCreate(_put_target, (*TARGET_INPUTS, "eventBusName", "rule", "targetId")),

@@ -1,4 +1,4 @@
-"""What a sandbox is started from: root folder, volumes, homes, and the specification for gVisor."""
+"""Bundles of sandboxes: root folder, volumes, homes, and the specification for gVisor."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any, cast
 
 import pytest
 
+from agentenv.local.sandboxes import root_folder
+from agentenv.local.sandboxes.bundle import Bundle, CannotStart, Mount
+from agentenv.local.sandboxes.gvisor import specification
 from agentenv.rehearsal.controlplane.auth.account import Account
 from agentenv.rehearsal.controlplane.client import Client
 from agentenv.rehearsal.controlplane.pods import status, volumes
-from agentenv.rehearsal.controlplane.pods.container import CannotStart
-from agentenv.rehearsal.controlplane.sandboxes import launcher, root_folder
-from agentenv.rehearsal.controlplane.sandboxes.bundle import Bundle, Mount
-from agentenv.rehearsal.controlplane.sandboxes.gvisor import specification
+from agentenv.rehearsal.controlplane.sandboxes import launcher
 from agentenv.rehearsal.controlplane.sandboxes.homes import FileSystems, Home
 from agentenv.rehearsal.controlplane.sandboxes.mounts import PodVolumes
 from agentenv.rehearsal.controlplane.sandboxes.sandbox_pod import runs_workspaced
@@ -99,7 +99,7 @@ def test_volumes_are_written_as_a_kubelet_writes_them(tmp_path: Path) -> None:
     )
     uid = {"path": "uid", "fieldRef": {"fieldPath": "metadata.uid"}}
     token = {"serviceAccountToken": {"audience": "exchange", "expirationSeconds": 600, "path": "token"}}
-    made = pod(
+    pod_document = pod(
         {"name": "settings", "configMap": {"name": "settings"}},
         {"name": "some", "configMap": {"name": "settings", "items": [{"key": "a", "path": "x/a"}]}},
         {"name": "keys", "secret": {"secretName": "keys"}},
@@ -108,7 +108,7 @@ def test_volumes_are_written_as_a_kubelet_writes_them(tmp_path: Path) -> None:
         {"name": "missing", "configMap": {"name": "no-such", "optional": True}},
         {"name": "scratch", "emptyDir": {}},
     )
-    row = pod_volumes(api, made, tmp_path)
+    row = pod_volumes(api, pod_document, tmp_path)
     row.create()
     files = {path.relative_to(tmp_path).as_posix(): path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     assert files == {
@@ -144,11 +144,11 @@ def test_mounts_are_in_order_and_sub_paths_stay_in_their_volume(tmp_path: Path) 
         {"name": "v", "mountPath": "/home", "readOnly": True},
         {"name": "v", "mountPath": "/etc/passwd", "subPath": "passwd"},
     ]
-    made = pod({"name": "v", "emptyDir": {}}, volumeMounts=mounts)
-    row = pod_volumes(FakeApi(), made, tmp_path)
+    pod_document = pod({"name": "v", "emptyDir": {}}, volumeMounts=mounts)
+    row = pod_volumes(FakeApi(), pod_document, tmp_path)
     row.create()
     (tmp_path / "v" / "passwd").touch()
-    found = row.mounts(made["spec"]["containers"][0])
+    found = row.mounts(pod_document["spec"]["containers"][0])
     assert [(mount.target, mount.read_only) for mount in found] == [
         ("/home", True), ("/etc/passwd", False), ("/home/agent/.cache", False),
     ]  # fmt: skip
@@ -158,14 +158,25 @@ def test_mounts_are_in_order_and_sub_paths_stay_in_their_volume(tmp_path: Path) 
     for path in ("../x", "out", "out/deeper"):
         mounts[0]["subPath"] = path
         with pytest.raises(CannotStart, match="leads out of its volume"):
-            row.mounts(made["spec"]["containers"][0])
+            row.mounts(pod_document["spec"]["containers"][0])
 
 
 class FakeAccount:
-    """An account with one access point."""
+    """An account with one access point, and no role for the driver."""
+
+    def __init__(self, refusal: str = "") -> None:
+        self.refusal = refusal
+        self.mounts: list[tuple[str, str | None, bool, str | None]] = []
 
     def service(self, _: str) -> FakeAccount:
         return self
+
+    def associated_cluster(self, namespace: str, service_account: str) -> None:
+        assert (namespace, service_account) == ("kube-system", "efs-csi-node-sa")
+
+    def refused_mount(self, system: str, point: str | None, *, tls: bool, access_key: str | None) -> str:
+        self.mounts.append((system, point, tls, access_key))
+        return self.refusal
 
     def describe_access_points(self, AccessPointId: str) -> Object:  # noqa: N803 - the SDK's name
         assert AccessPointId == "fsap-0123456789abcdef0"
@@ -174,14 +185,33 @@ class FakeAccount:
         return {"AccessPoints": [{"PosixUser": {"Uid": os.geteuid(), "Gid": os.getegid()}, "RootDirectory": root}]}
 
 
-def test_a_home_is_the_root_folder_of_its_access_point(tmp_path: Path) -> None:
+def file_systems(folder: Path, account: FakeAccount, *options: str) -> FileSystems:
+    """Return the file systems of a plane with one volume."""
     handle = "fs-0123456789abcdef0::fsap-0123456789abcdef0"
     api = FakeApi(
         persistentvolumeclaims__home={"spec": {"volumeName": "pv-1"}},
         persistentvolumes__pv_1={},
     )
-    api.objects["persistentvolumes/pv-1"] = {"spec": {"csi": {"volumeHandle": handle}}}
-    systems = FileSystems(cast("Client", api), tmp_path, cast("Account", FakeAccount()))
+    api.objects["persistentvolumes/pv-1"] = {"spec": {"csi": {"volumeHandle": handle}, "mountOptions": [*options]}}
+    return FileSystems(cast("Client", api), folder, cast("Account", account))
+
+
+def test_a_mount_that_efs_refuses_fails_with_its_reason(tmp_path: Path) -> None:
+    account = FakeAccount("access denied by server")
+    with pytest.raises(CannotStart, match="mount failed: access denied by server"):
+        file_systems(tmp_path, account).home("n", "home")
+    assert account.mounts == [("fs-0123456789abcdef0", "fsap-0123456789abcdef0", True, None)]
+
+
+def test_a_mount_with_iam_needs_credentials_of_the_drivers_node_pod(tmp_path: Path) -> None:
+    account = FakeAccount()
+    with pytest.raises(CannotStart, match="Unable to locate credentials: neither an association"):
+        file_systems(tmp_path, account, "tls", "iam").home("n", "home")
+    assert not account.mounts
+
+
+def test_a_home_is_the_root_folder_of_its_access_point(tmp_path: Path) -> None:
+    systems = file_systems(tmp_path, FakeAccount())
     home = systems.home("n", "home")
     assert home.folder == tmp_path / "fs-0123456789abcdef0" / "classes" / "a" / "home-1"
     assert home.folder.stat().st_mode & 0o777 == 0o750

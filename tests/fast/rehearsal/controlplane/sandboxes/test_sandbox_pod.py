@@ -10,11 +10,11 @@ from typing import Any, cast
 
 import pytest
 
+from agentenv.local.sandboxes.bundle import Bundle
+from agentenv.local.sandboxes.limits import Monitor
+from agentenv.local.sandboxes.relay import Relay
 from agentenv.rehearsal.controlplane.client import Client, until
-from agentenv.rehearsal.controlplane.sandboxes.bundle import Bundle
 from agentenv.rehearsal.controlplane.sandboxes.homes import FileSystems
-from agentenv.rehearsal.controlplane.sandboxes.limits import Monitor
-from agentenv.rehearsal.controlplane.sandboxes.relay import Relay
 from agentenv.rehearsal.controlplane.sandboxes.sandbox_pod import Host, SandboxPod
 
 Object = dict[str, Any]

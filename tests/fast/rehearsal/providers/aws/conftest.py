@@ -21,7 +21,7 @@ def endpoint() -> Iterator[str]:
 
 @pytest.fixture(autouse=True)
 def surroundings(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the rehearsal sets for a plugin, and nothing of the machine's own."""
+    """The environment of a plugin as the rehearsal sets it, without that of the machine."""
     for name in ("AWS_PROFILE", "AWS_DEFAULT_REGION", "AWS_SESSION_TOKEN"):
         monkeypatch.delenv(name, raising=False)
     for name, value in {**KEYS, "AWS_REGION": REGION, "AGENTENV_AWS_PATIENCE": "5"}.items():

@@ -1,4 +1,4 @@
-"""What the official schema and SDK call the outputs of a type or function, to hold answers to."""
+"""The outputs of a type or function in the official schema and SDK, for comparison."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ def sdk_kind(token: str) -> type:
 def unlike(kind: Any, sdk: Any, path: str) -> list[str]:
     """The paths of a kind, in the words of `shapes.json`, that the SDK's type does not have."""
     while get_origin(sdk) is pulumi.Output or type(None) in get_args(sdk):
-        sdk = next(one for one in get_args(sdk) if one is not type(None))
+        sdk = next(argument for argument in get_args(sdk) if argument is not type(None))
     if isinstance(kind, list):
         parts = get_args(sdk)
         return unlike(kind[1], parts[-1], f"{path}[]") if parts else [f"{path} is {sdk}"]
     if not isinstance(kind, dict):
         return []
     getters = {
-        getattr(one.fget, "_pulumi_name", name): one.fget
+        getattr(property_.fget, "_pulumi_name", name): property_.fget
         for of in getattr(sdk, "__mro__", ())
-        for name, one in vars(of).items()
-        if isinstance(one, property)
+        for name, property_ in vars(of).items()
+        if isinstance(property_, property)
     }
     missing = [f"{path}.{name}" for name in kind if name not in getters]
     known = [name for name in kind if name in getters]

@@ -1,4 +1,4 @@
-"""What is refused at preview, with no endpoint at all: each mistake by the path of its property."""
+"""Mistakes refused at preview without an endpoint, each by the path of its property."""
 
 import json
 from typing import Any
@@ -202,10 +202,10 @@ def test_the_same_policy_in_other_words_is_no_change(unplugged: Provider) -> Non
 
 
 def test_order_does_not_matter_where_the_cloud_keeps_a_set(unplugged: Provider) -> None:
-    one = {"protocol": "tcp", "fromPort": 443, "toPort": 443, "cidrBlocks": ["10.0.0.0/8", "192.168.0.0/16"]}
-    cut = [{**one, "cidrBlocks": [block]} for block in reversed(one["cidrBlocks"])]
-    assert unplugged.diff(SECURITY_GROUP, {"ingress": [one]}, {"ingress": cut}).changes == []
-    assert unplugged.diff(SECURITY_GROUP, {"ingress": [one]}, {"ingress": cut[:1]}).changes != []
+    rule = {"protocol": "tcp", "fromPort": 443, "toPort": 443, "cidrBlocks": ["10.0.0.0/8", "192.168.0.0/16"]}
+    cut = [{**rule, "cidrBlocks": [block]} for block in reversed(rule["cidrBlocks"])]
+    assert unplugged.diff(SECURITY_GROUP, {"ingress": [rule]}, {"ingress": cut}).changes == []
+    assert unplugged.diff(SECURITY_GROUP, {"ingress": [rule]}, {"ingress": cut[:1]}).changes != []
 
 
 def test_what_the_cloud_filled_in_is_no_change_when_left_out(unplugged: Provider) -> None:

@@ -84,7 +84,7 @@ def test_a_function_answers_only_what_the_official_one_does(token: str, provider
 
 @pytest.mark.parametrize("token", sorted(functions.TABLE))
 def test_a_function_answers_all_that_the_components_read_of_it(token: str, provider: Provider, ground: Ground) -> None:
-    read = {one.output for one in everything()[0] if one.token == token}
+    read = {read_.output for read_ in everything()[0] if read_.token == token}
     out, _ = provider.invoke(token, ARGUMENTS[token](ground))
     assert [name for name in sorted(read) if out.get(name) is None] == []
 

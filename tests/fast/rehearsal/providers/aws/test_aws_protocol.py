@@ -35,10 +35,10 @@ def urn(token: str, name: str = "thing") -> str:
 def stub(endpoint: str) -> Iterator[Any]:
     server, port = start(Servicer("7.0.0", Provider()))
     with grpc.insecure_channel(f"127.0.0.1:{port}") as channel, pytest.MonkeyPatch.context() as surroundings:
-        one = provider_pb2_grpc.ResourceProviderStub(channel)
+        client = provider_pb2_grpc.ResourceProviderStub(channel)
         surroundings.setenv("AWS_ENDPOINT_URL", endpoint)
-        one.Configure(provider_pb2.ConfigureRequest(args=encode({"region": "us-east-1"}), acceptSecrets=True))
-        yield one
+        client.Configure(provider_pb2.ConfigureRequest(args=encode({"region": "us-east-1"}), acceptSecrets=True))
+        yield client
     server.stop(None).wait()
 
 
@@ -278,7 +278,7 @@ def test_things_are_found_by_their_tags(stub: Any, ground: Ground) -> None:
     def invoke_function(**arguments: Any) -> dict[str, dict[str, str]]:
         response = stub.Invoke(provider_pb2.InvokeRequest(tok=token, args=encode(arguments)))
         result, _ = decode(getattr(response, "return"))
-        return {one["resourceArn"]: one["tags"] for one in result["resourceTagMappingLists"]}
+        return {mapping["resourceArn"]: mapping["tags"] for mapping in result["resourceTagMappingLists"]}
 
     environment = {"key": "environment", "values": ["one"]}
     # More than one page of them.

@@ -1,4 +1,4 @@
-"""What the rehearsal changes by hand is noticed by the stand-in provider, and mended by an update."""
+"""Drift is noticed by the stand-in provider, and reverted by an update."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
                 urn,
                 inputs,
                 sent,
-                frozenset(one.removeprefix(PREFIX) for one in request.dependencies),
+                frozenset(dependency.removeprefix(PREFIX) for dependency in request.dependencies),
                 tuple(request.ignoreChanges),
                 request.custom,
                 request.provider or dict(request.providers).get("aws", ""),
@@ -162,14 +162,14 @@ class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
     def created(self) -> list[tuple[str, str, dict[str, Any]]]:
         """(type with its parents, name, inputs) of each resource that a provider of AWS would create."""
         return [
-            (*urn.split("::"), one.inputs)  # type: ignore[misc] - a URN without its prefix has two parts
-            for urn, one in self.registered.items()
-            if one.custom and "pulumi:providers" not in urn
+            (*urn.split("::"), resource.inputs)  # type: ignore[misc] - a URN without its prefix has two parts
+            for urn, resource in self.registered.items()
+            if resource.custom and "pulumi:providers" not in urn
         ]
 
-    def one(self, ending: str) -> Registered:
+    def resource(self, ending: str) -> Registered:
         """The resource whose URN ends so."""
-        (found,) = [one for urn, one in self.registered.items() if urn.endswith(ending)]
+        (found,) = [resource for urn, resource in self.registered.items() if urn.endswith(ending)]
         return found
 
 
@@ -199,7 +199,7 @@ class Bench:
             dryRun=self.monitor.dry,
             monitorEndpoint=self.address,
             inputs=json_format.ParseDict(dict(inputs), struct_pb2.Struct()),
-            dependencies=[PREFIX + one for one in depends],
+            dependencies=[PREFIX + name for name in depends],
             providers=dict(providers or {}),
             accepts_output_values=True,
         )

@@ -1,4 +1,4 @@
-"""What the recordings do not show: refusals, previews, secrets, providers, and the component's lesser ways."""
+"""Cases outside the recordings: refusals, previews, secrets, providers, and options of the components."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -126,7 +126,7 @@ def test_a_preview_registers_the_same_and_leaves_what_is_not_there_unknown(bench
     monitor.dry = True
     state = bench.construct(CLUSTER, "c", {**TAMED, "encryptionConfigKeyArn": unknown("aws:kms/key:Key::k")})
     assert [name for _, name, _ in monitor.created()].count("c-eksCluster") == 1
-    child = monitor.one(EKS)
+    child = monitor.resource(EKS)
     assert child.inputs["encryptionConfig"]["provider"]["keyArn"] == UNKNOWN
     assert "aws:kms/key:Key::k" in child.depends
     for name in ("kubeconfig", "kubeconfigJson", "clusterSecurityGroupId", "oidcProviderUrl"):
@@ -159,7 +159,7 @@ def test_a_kubeconfig_is_handed_out_when_the_api_is_up_and_not_before(
     monkeypatch.setattr(readiness, "wait_until_healthy", healthy)
     bench.construct(CLUSTER, "c", TAMED)
     assert order == ["asked, 0 providers"]
-    assert json.loads(bench.monitor.one("::c-eks-k8s").inputs["kubeconfig"])["kind"] == "Config"
+    assert json.loads(bench.monitor.resource("::c-eks-k8s").inputs["kubeconfig"])["kind"] == "Config"
 
 
 def test_an_api_that_never_comes_up_gets_its_kubeconfig_all_the_same(
@@ -182,7 +182,7 @@ def test_a_run_that_is_cancelled_does_not_wait_for_its_cluster(bench: Bench, mon
 def test_secrets_stay_secret(bench: Bench, health_requests: list[str]) -> None:
     hidden = {SIGNATURE: OUTPUT, "value": "the name", "secret": True, "dependencies": []}
     state = bench.construct(CLUSTER, "c", {**TAMED, "name": hidden})
-    name = bench.monitor.one(EKS).sent["name"]
+    name = bench.monitor.resource(EKS).sent["name"]
     assert name[SIGNATURE] == SECRET or name["secret"] is True
     assert known(name) == "the name"
     assert state["kubeconfigJson"][SIGNATURE] == SECRET, "the name stands in it"
@@ -191,7 +191,7 @@ def test_secrets_stay_secret(bench: Bench, health_requests: list[str]) -> None:
 
 def test_the_creators_rights_are_not_looked_at_again(bench: Bench, health_requests: list[str]) -> None:
     bench.construct(CLUSTER, "c", TAMED)
-    assert bench.monitor.one(EKS).ignoring == (
+    assert bench.monitor.resource(EKS).ignoring == (
         "accessConfig.bootstrapClusterCreatorAdminPermissions",
         "bootstrapSelfManagedAddons",
     )
@@ -199,15 +199,19 @@ def test_the_creators_rights_are_not_looked_at_again(bench: Bench, health_reques
 
 def test_children_are_of_the_programs_packages(bench: Bench, health_requests: list[str]) -> None:
     bench.construct(CLUSTER, "c", {**COMMON, "fargate": True})
-    assert {one.version for one in bench.monitor.registered.values() if one.custom} == {"7.51.1", ""}
-    assert bench.monitor.one("::c-eks-k8s").version == ""
+    assert {resource.version for resource in bench.monitor.registered.values() if resource.custom} == {"7.51.1", ""}
+    assert bench.monitor.resource("::c-eks-k8s").version == ""
 
 
 def test_children_inherit_the_provider_that_the_program_gives(bench: Bench, health_requests: list[str]) -> None:
     bench.monitor.has("pulumi:providers:aws::ours")
     ours = f"{PREFIX}pulumi:providers:aws::ours::ours"
     bench.construct(CLUSTER, "c", {**COMMON, "fargate": True}, providers={"aws": ours})
-    child = {urn: one.provider for urn, one in bench.monitor.registered.items() if one.custom and "$aws:" in urn}
+    child = {
+        urn: resource.provider
+        for urn, resource in bench.monitor.registered.items()
+        if resource.custom and "$aws:" in urn
+    }
     assert len(child) > 15
     assert set(child.values()) == {ours}
     assert set(bench.monitor.asked_of) == {ours}
@@ -219,7 +223,7 @@ def test_profiles_are_for_the_components_own_provider(
     monkeypatch.setenv("AWS_PROFILE", "ann")
     state = bench.construct(CLUSTER, "c", TAMED)
     assert "--profile" not in state["kubeconfigJson"]
-    assert '"--profile","ann"' in bench.monitor.one("::c-eks-k8s").inputs["kubeconfig"]
+    assert '"--profile","ann"' in bench.monitor.resource("::c-eks-k8s").inputs["kubeconfig"]
     monkeypatch.delenv("AWS_PROFILE")
     state = bench.construct(CLUSTER, "d", {**TAMED, "providerCredentialOpts": {"roleArn": of("r", ARN)}})
     assert f'"--role","{ARN}"' in state["kubeconfigJson"]
@@ -232,22 +236,22 @@ def test_groups_and_roles_of_the_programs_own_are_used(bench: Bench, health_requ
     role = "eks:index:Cluster$eks:index:ServiceRole$aws:iam/role:Role::other-eksRole-role"
     args = {**COMMON, "clusterSecurityGroup": reference(group, "g"), "serviceRole": reference(role, "r")}
     state = bench.construct(CLUSTER, "c", args)
-    child = monitor.one(EKS)
+    child = monitor.resource(EKS)
     assert child.inputs["vpcConfig"]["securityGroupIds"] == ["other-eksClusterSecurityGroup"]
     assert child.inputs["roleArn"] == "arn:aws:x:us-east-1:123456789012:other-eksRole-role"
     assert {group, role} <= child.depends
     assert state["clusterSecurityGroupId"] == "other-eksClusterSecurityGroup"
     assert not [urn for urn in monitor.registered if urn.endswith(("::c-eksClusterSecurityGroup", "::c-eksRole"))]
-    assert monitor.one("::c-nodeSecurityGroup").inputs["tags"]["kubernetes.io/cluster/c-eksCluster"] == "owned"
+    assert monitor.resource("::c-nodeSecurityGroup").inputs["tags"]["kubernetes.io/cluster/c-eksCluster"] == "owned"
 
 
 def test_the_network_of_services_is_passed_on(bench: Bench, health_requests: list[str]) -> None:
     bench.construct(CLUSTER, "c", {**TAMED, "kubernetesServiceIpAddressRange": "10.9.0.0/16", "name": "seats"})
-    child = bench.monitor.one(EKS).inputs
+    child = bench.monitor.resource(EKS).inputs
     assert child["kubernetesNetworkConfig"] == {"ipFamily": "ipv4", "serviceIpv4Cidr": "10.9.0.0/16"}
     assert child["name"] == "seats"
     bench.construct(CLUSTER, "d", {**TAMED, "kubernetesServiceIpAddressRange": "10.9.0.0/16", "ipFamily": "ipv6"})
-    assert bench.monitor.one("::d-eksCluster").inputs["kubernetesNetworkConfig"] == {"ipFamily": "ipv6"}
+    assert bench.monitor.resource("::d-eksCluster").inputs["kubernetesNetworkConfig"] == {"ipFamily": "ipv6"}
 
 
 # -- Fargate ----------------------------------------------------------------------------------------------------------
@@ -266,7 +270,7 @@ def test_fargate_takes_the_subnets_without_a_way_out(
     monitor.answers["aws:ec2/getRouteTable:getRouteTable"] = table
     monitor.answers["aws:ec2/getSubnet:getSubnet"] = lambda _: {"vpcId": "v"}
     bench.construct(CLUSTER, "c", {**TAMED, "fargate": True})
-    child = monitor.one("::c-fargateProfile").inputs
+    child = monitor.resource("::c-fargateProfile").inputs
     assert child["subnetIds"] == ["s0", "s1"]
     assert child["selectors"] == [{"namespace": "default"}, {"namespace": "kube-system"}]
     assert monitor.functions[-1]["args"] == {
@@ -283,7 +287,7 @@ def test_profile_names_keep_clear_of_the_services_own(
 ) -> None:
     args = {**TAMED, "fargate": {"podExecutionRoleArn": ARN, "subnetIds": [of(SUBNETS["s0"], "s0")]}}
     bench.construct(CLUSTER, name, args)
-    child = bench.monitor.one(f"::{profile}").inputs
+    child = bench.monitor.resource(f"::{profile}").inputs
     assert (child["podExecutionRoleArn"], child["subnetIds"]) == (ARN, ["s0"])
 
 
@@ -303,11 +307,11 @@ def test_coredns_comes_where_it_has_a_place(
 ) -> None:
     args = {**TAMED, "corednsAddonOptions": options, **({"fargate": fargate} if fargate else {})}
     bench.construct(CLUSTER, "c", args)
-    found = [one.inputs for urn, one in bench.monitor.registered.items() if urn.endswith("::c-coredns")]
+    found = [resource.inputs for urn, resource in bench.monitor.registered.items() if urn.endswith("::c-coredns")]
     if configuration == "no add-on":
         assert found == []
     else:
-        assert [one.get("configurationValues") for one in found] == [configuration]
+        assert [resource.get("configurationValues") for resource in found] == [configuration]
         assert found[0]["addonVersion"] == options.get("version", "v1.0.0-eksbuild.1")
 
 
@@ -318,9 +322,9 @@ def test_many_addons_are_built_at_once(bench: Bench, health_requests: list[str])
     bench.construct(CLUSTER, "c", TAMED)
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda n: bench.construct("eks:index:Addon", f"addon-{n}", ADDON), range(12)))
-    child = [one for urn, one in bench.monitor.registered.items() if "$aws:eks/addon:Addon::addon-" in urn]
+    child = [resource for urn, resource in bench.monitor.registered.items() if "$aws:eks/addon:Addon::addon-" in urn]
     assert len(child) == 12
-    assert {one.inputs["clusterName"] for one in child} == {"c-eksCluster"}
+    assert {resource.inputs["clusterName"] for resource in child} == {"c-eksCluster"}
 
 
 def test_the_cni_takes_settings_by_their_names(bench: Bench, health_requests: list[str]) -> None:
@@ -341,7 +345,7 @@ def test_the_cni_takes_settings_by_their_names(bench: Bench, health_requests: li
         "serviceAccountRoleArn": ARN,
     }
     bench.construct("eks:index:VpcCniAddon", "cni", args)
-    child = bench.monitor.one("VpcCniAddon$aws:eks/addon:Addon::cni").inputs
+    child = bench.monitor.resource("VpcCniAddon$aws:eks/addon:Addon::cni").inputs
     assert child["addonVersion"] == "v1.0.0-eksbuild.1"
     assert child["serviceAccountRoleArn"] == ARN
     values = json.loads(child["configurationValues"])
@@ -384,7 +388,7 @@ def test_a_group_for_nodes_of_ones_own(bench: Bench, health_requests: list[str])
         if urn.startswith("eks:index:NodeGroupSecurityGroup$aws:ec2/securityGroupRule")
     ]
     assert len(rules) == 5
-    assert bench.monitor.one("::n-nodeSecurityGroup").inputs["tags"] == {
+    assert bench.monitor.resource("::n-nodeSecurityGroup").inputs["tags"] == {
         "Name": "n-nodeSecurityGroup",
         "kubernetes.io/cluster/c-eksCluster": "owned",
         "team": "us",

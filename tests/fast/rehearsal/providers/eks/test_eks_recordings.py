@@ -85,7 +85,7 @@ def test_every_resource_has_the_same_parents_and_dependencies(
     recorded: dict[str, Any], bench: Bench, health_requests: list[str], configuration: str
 ) -> None:
     build(bench, configuration)
-    found = {urn: set(one.depends) for urn, one in bench.monitor.registered.items()}
+    found = {urn: set(resource.depends) for urn, resource in bench.monitor.registered.items()}
     assert found == {urn: set(depends) for urn, depends in recorded[configuration]["dependencies"].items()}
 
 

@@ -22,6 +22,7 @@ from agentenv.service.http.auth.permissions import ALLOWED, DESCRIPTIONS, claima
 from agentenv.service.http.auth.rate_limits import RateLimiter
 from agentenv.service.http.auth.token_reviews import Account
 from agentenv.service.http.problems import Problem, UnauthenticatedError
+from tests.fast.config.stack_samples import ACCESS
 from tests.fast.service.http.auth.issuer import AUDIENCE, FakeIssuer, SigningKey
 
 OWNERS = strategies.from_regex(OWNER_ID, fullmatch=True)
@@ -95,7 +96,7 @@ def test_read_only_sharers_only_read() -> None:
 
 def classes(**more: Any) -> Catalog:
     service = {"name": "vetted", "tier": "verified", "image": IMAGE, **more}
-    return Catalog(read({"aws:region": "us-east-1", "agent-environment:sandboxClasses": [service]}, "dev"))
+    return Catalog(read({"aws:region": "us-east-1", **ACCESS, "agent-environment:sandboxClasses": [service]}, "dev"))
 
 
 def test_a_class_is_claimable_by_token_claims() -> None:
@@ -134,7 +135,7 @@ class FakeReviewer:
 
 def authenticator_of(account: Account | None, **more: Any) -> tuple[Authenticator, FakeReviewer]:
     service = {"operators": ["ops/bot"], "admins": ["platform"]}
-    settings = read({"aws:region": "us-east-1", "agent-environment:service": service}, "dev").service
+    settings = read({"aws:region": "us-east-1", **ACCESS, "agent-environment:service": service}, "dev").service
     reviews = FakeReviewer(account)
     return Authenticator(settings, None, reviews, **more), reviews  # type: ignore[arg-type]
 
@@ -214,7 +215,7 @@ def run_with_cluster(
     *,
     keys: bool = True,
 ) -> None:
-    settings = read({"aws:region": "us-east-1"}, "dev").service
+    settings = read({"aws:region": "us-east-1", **ACCESS}, "dev").service
 
     async def fetch() -> dict[str, Any]:
         if not keys:
@@ -300,7 +301,7 @@ class FakeVerifier:
 
 def caller_of_issuer(owner_claim: str | None = None, **claims: Any) -> Caller:
     service = {"operators": ["ops/bot", "platform"], "rolesClaim": "realm.groups"}
-    settings = read({"aws:region": "us-east-1", "agent-environment:service": service}, "dev").service
+    settings = read({"aws:region": "us-east-1", **ACCESS, "agent-environment:service": service}, "dev").service
     issuer: Any = FakeVerifier(**claims)
     reviews: Any = FakeReviewer(None)
     authenticator = Authenticator(settings, issuer, reviews, owner_claim=owner_claim)

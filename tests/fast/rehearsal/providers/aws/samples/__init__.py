@@ -10,9 +10,11 @@ from tests.fast.rehearsal.providers.aws.samples import ec2_security_groups as fi
 from tests.fast.rehearsal.providers.aws.samples import ec2_vpc as network
 from tests.fast.rehearsal.providers.aws.samples import efs as storage
 from tests.fast.rehearsal.providers.aws.samples import eks as cluster
+from tests.fast.rehearsal.providers.aws.samples import elbv2 as balancing
 from tests.fast.rehearsal.providers.aws.samples import iam as identity
 from tests.fast.rehearsal.providers.aws.samples import kms as keys
 from tests.fast.rehearsal.providers.aws.samples import logs
+from tests.fast.rehearsal.providers.aws.samples import route53 as records
 from tests.fast.rehearsal.providers.aws.samples import s3 as buckets
 from tests.fast.rehearsal.providers.aws.samples import sqs_eventbridge as messages
 from tests.fast.rehearsal.providers.aws.samples.sample import Sample
@@ -33,6 +35,8 @@ FAMILIES = (
     buckets,
     billing,
     asking,
+    balancing,
+    records,
 )
 OTHERS: dict[str, Sample] = {**doors.OTHERS, **firewall.OTHERS}
 SAMPLES: dict[str, Sample] = {token: sample for family in FAMILIES for token, sample in family.SAMPLES.items()}

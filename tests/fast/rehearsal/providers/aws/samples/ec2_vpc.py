@@ -17,7 +17,25 @@ def _nat(ground: Ground) -> dict[str, Any]:
     return {"allocationId": ground.address(), "subnetId": ground.subnet(vpc), "tags": TAGS}
 
 
+def _attachment(ground: Ground) -> dict[str, Any]:
+    vpc = ground.vpc()
+    gateway = ground.client("ec2").create_transit_gateway()["TransitGateway"]["TransitGatewayId"]
+    return {"transitGatewayId": gateway, "vpcId": vpc, "subnetIds": [ground.subnet(vpc)], "tags": TAGS}
+
+
+def _more_subnets(ground: Ground, old: dict[str, Any]) -> dict[str, Any]:
+    return {"subnetIds": [ground.subnet(old["vpcId"], "10.20.2.0/24", "us-east-1b")]}
+
+
 SAMPLES = {
+    "aws:ec2transitgateway/vpcAttachment:VpcAttachment": Sample(
+        inputs=_attachment,
+        update={"tags": MORE_TAGS},
+        update_more=_more_subnets,
+        replace={"transitGatewayId": "tgw-0a1b2c3d4e5f60718"},
+        behind=retag,
+        drift=("tags",),
+    ),
     "aws:ec2/vpc:Vpc": Sample(
         inputs=lambda _: {"cidrBlock": "10.1.0.0/16", "enableDnsHostnames": True, "tags": TAGS},
         update={"enableDnsHostnames": False, "tags": MORE_TAGS},

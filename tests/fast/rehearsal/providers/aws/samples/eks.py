@@ -79,7 +79,7 @@ SAMPLES = {
         inputs=lambda g: {
             "clusterName": _cluster(g),
             "addonName": "coredns",
-            "configurationValues": '{"computeType":"Fargate"}',
+            "configurationValues": '{"replicaCount":2}',
             "resolveConflictsOnCreate": "OVERWRITE",
             "preserve": True,
             "tags": TAGS,

@@ -1,4 +1,4 @@
-"""What a sample holds, and the ground it stands on: things made by boto3 that a resource needs around it."""
+"""A sample of a resource, and the resources that it needs, created with boto3."""
 
 import itertools
 import json

@@ -1,0 +1,1 @@
+"""The gateway: hosts, credentials and Envoy's configuration. Pure."""

@@ -1,0 +1,1 @@
+"""The service, its sandboxes and their homes on one machine: `agentenv dev`."""

@@ -1,0 +1,94 @@
+"""Request bodies and queries of the `e2b` clients, in their spelling. Unknown fields are refused."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+
+from agentenv.service.http.values import MONTH
+
+DEFAULT_TIMEOUT = 300
+_VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]{0,254}$"
+
+Life = Annotated[int, Field(ge=0, le=MONTH)]
+
+
+class Body(BaseModel):
+    """The base of all bodies."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+
+class AutoResume(Body):
+    """The setting whether traffic resumes a paused sandbox."""
+
+    enabled: bool
+
+
+class NewSandbox(Body):
+    """A request for a sandbox."""
+
+    template: Annotated[str, Field(alias="templateID", min_length=1, max_length=256)]
+    timeout: Life = DEFAULT_TIMEOUT
+    auto_pause: Annotated[bool | None, Field(alias="autoPause")] = None
+    auto_pause_memory: Annotated[bool | None, Field(alias="autoPauseMemory")] = None
+    auto_resume: Annotated[AutoResume | None, Field(alias="autoResume")] = None
+    secure: bool | None = None  # every sandbox is
+    allow_internet_access: bool | None = None
+    network: dict[str, Any] | None = None
+    metadata: dict[str, str] | None = None
+    variables: Annotated[
+        dict[Annotated[str, Field(pattern=_VARIABLE)], str] | None, Field(alias="envVars", max_length=256)
+    ] = None
+    mcp: dict[str, Any] | None = None
+    iam: dict[str, Any] | None = None
+    volume_mounts: Annotated[list[Any] | None, Field(alias="volumeMounts")] = None
+
+
+class Connect(Body):
+    """A request to connect to a sandbox: a paused one is resumed."""
+
+    timeout: Life = DEFAULT_TIMEOUT
+    memory: bool | None = None
+
+
+class Resume(Body):
+    """A request to resume a paused sandbox."""
+
+    timeout: Life = 15
+    auto_pause: Annotated[bool | None, Field(alias="autoPause")] = None
+    memory: bool | None = None
+
+
+class Pause(Body):
+    """A request to pause a sandbox."""
+
+    memory: bool | None = None
+    require_healthy_guest: Annotated[bool | None, Field(alias="requireHealthyGuest")] = None
+
+
+class NewTimeout(Body):
+    """Another timeout, from now."""
+
+    timeout: Life
+
+
+class Refresh(Body):
+    """A request to keep a sandbox for so many seconds more, at least."""
+
+    duration: Life = 15
+
+
+class ListQuery(BaseModel):
+    """The filters and the page of a list of sandboxes."""
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+    metadata: Annotated[str | None, Field(max_length=16_384)] = None
+    state: Annotated[list[str], Field(max_length=4)] = []
+    order: Annotated[str, Field(pattern="^(asc|desc)$")] = "desc"
+    started_after: Annotated[AwareDatetime | None, Field(alias="startedAfter")] = None
+    template: Annotated[str | None, Field(max_length=256)] = None
+    limit: Annotated[int, Field(ge=1, le=100)] = 100
+    next_token: Annotated[str | None, Field(alias="nextToken", max_length=256)] = None

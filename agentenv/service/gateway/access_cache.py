@@ -1,0 +1,185 @@
+"""The records of access in the memory of a replica, polled every two seconds.
+
+A request is never delayed by the table. If the table does not answer, what was read stays valid for ten minutes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+from agentenv.core.gateway.access_records import Alias, ApiKey, BreakGlass, Link, Record
+from agentenv.service.aws.clients import AwsRefusedError, AwsUnavailableError
+from agentenv.service.aws.remote import Remote
+from agentenv.service.gateway.access_table import AccessStore
+from agentenv.service.http.problems import Problem
+
+_LOG = logging.getLogger(__name__)
+POLL_SECONDS = 2.0
+RELOAD_SECONDS = 600.0
+VALID_SECONDS = 600.0
+TOUCH_SECONDS = 60.0
+# Writers' clocks differ, and a write is visible some time after it got its time.
+OVERLAP = timedelta(seconds=60)
+
+_Kind = TypeVar("_Kind", ApiKey, Link, Alias, BreakGlass)
+
+
+class AccessCache:
+    """The records of one replica."""
+
+    def __init__(
+        self,
+        store: AccessStore,
+        *,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.store, self._now, self._monotonic = store, now, monotonic
+        self._calls = Remote("the table of access")
+        self._records: dict[str, Record] = {}
+        self._read_at = self._loaded_at = self._touched_at = float("-inf")
+        self._since: datetime | None = None
+        self._used: dict[str, datetime] = {}
+        self.on_change: Callable[[Sequence[Record]], None] = lambda _: None
+
+    async def run(self) -> None:
+        """Poll the table until cancelled."""
+        while True:
+            await self.poll()
+            await asyncio.sleep(POLL_SECONDS)
+
+    async def poll(self) -> None:
+        """Read what changed, and write when keys were used; failures are logged, and retried by the next poll."""
+        began, at = self._monotonic(), self._now()
+        whole = began - self._loaded_at >= RELOAD_SECONDS
+        try:
+            records = await self._calls.run(self.store.changed_since, None if whole else self._since)
+        except (AwsUnavailableError, AwsRefusedError) as failure:
+            _LOG.warning("the table of access cannot be read", extra={"facts": {"why": str(failure)}})
+            return
+        changed = [record for record in records if self._records.get(record.row) != record]
+        if whole:
+            self._records, self._loaded_at = {}, began
+        self._records |= {record.row: record for record in records}
+        self._read_at, self._since = began, at - OVERLAP
+        if changed:
+            self.on_change(changed)
+        if self._used and began - self._touched_at >= TOUCH_SECONDS:
+            await self._touch(began)
+
+    async def _touch(self, began: float) -> None:
+        used, self._used, self._touched_at = self._used, {}, began
+        try:
+            await self._calls.run(self.store.touch, used)
+        except (AwsUnavailableError, AwsRefusedError) as failure:
+            _LOG.warning("the last use of keys is not recorded", extra={"facts": {"why": str(failure)}})
+
+    def key(self, id_: str) -> ApiKey | None:
+        """Return a key that is valid."""
+        return self._valid(f"key#{id_}", ApiKey)
+
+    def link(self, id_: str) -> Link | None:
+        """Return a link that is valid."""
+        return self._valid(f"link#{id_}", Link)
+
+    def alias(self, name: str) -> Alias | None:
+        """Return an alias that has an owner."""
+        alias = self._valid(f"alias#{name}", Alias)
+        return alias if alias is not None and alias.owner else None
+
+    def alias_of(self, workspace: str) -> Alias | None:
+        """Return the alias of a workspace."""
+        aliases = self._select(Alias, lambda alias: alias.workspace == workspace and bool(alias.owner))
+        return max(aliases, key=lambda alias: alias.created, default=None)
+
+    def aliases_of(self, owner: str) -> set[str]:
+        """Return the names of the aliases of an owner."""
+        return {alias.id for alias in self._select(Alias, lambda alias: alias.owner == owner)}
+
+    def freed_at(self, name: str) -> datetime | None:
+        """Return when an alias was freed by an admin, whoever has it now."""
+        alias = self._valid(f"alias#{name}", Alias)
+        return alias.freed if alias is not None else None
+
+    def break_glass(self, workspace: str, operator: str) -> BreakGlass | None:
+        """Return the right of an operator to enter a workspace now."""
+        return self._valid(f"glass#{workspace}/{operator}", BreakGlass)
+
+    def has_ended(self, session: str) -> bool:
+        """Return whether a session ended."""
+        self._require_fresh()
+        return f"session#{session}" in self._records
+
+    def keys_of(self, owner: str) -> list[ApiKey]:
+        """Return the keys of an owner that are valid, the oldest first."""
+        self._require_fresh()
+        return sorted(self._select(ApiKey, lambda key: key.owner == owner), key=lambda key: (key.created, key.id))
+
+    def links_of(self, workspace: str) -> list[Link]:
+        """Return the links to a workspace that are valid, the oldest first."""
+        self._require_fresh()
+        links = self._select(Link, lambda link: link.workspace == workspace)
+        return sorted(links, key=lambda link: (link.created, link.id))
+
+    def note_use(self, key: ApiKey) -> None:
+        """Note that a key is used now."""
+        self._used[key.row] = self._now()
+
+    async def put(self, record: Record) -> None:
+        """Store a record, which this replica knows at once and the others within seconds."""
+        try:
+            await self._calls.run(self.store.put, record, self._now())
+        except (AwsUnavailableError, AwsRefusedError) as failure:
+            _LOG.warning("the table of access cannot be written", extra={"facts": {"why": str(failure)}})
+            raise _unavailable() from failure
+        self._records[record.row] = record
+        self.on_change([record])
+
+    async def take_alias(self, alias: Alias) -> bool:
+        """Store an alias unless it is another owner's; return whether it is stored."""
+        try:
+            taken = await self._calls.run(self.store.take_alias, alias, self._now())
+        except (AwsUnavailableError, AwsRefusedError) as failure:
+            raise _unavailable() from failure
+        if taken:
+            self._records[alias.row] = alias
+        return taken
+
+    async def use_once(self, code: str, until: datetime) -> bool:
+        """Return whether a code is used for the first time."""
+        try:
+            return await self._calls.run(self.store.use_once, code, until)
+        except (AwsUnavailableError, AwsRefusedError) as failure:
+            raise _unavailable() from failure
+
+    async def entries(self, workspace: str, day: str) -> list[dict[str, Any]]:
+        """Return the audit trail of a workspace and a day."""
+        try:
+            return await self._calls.run(self.store.entries, workspace, day)
+        except (AwsUnavailableError, AwsRefusedError) as failure:
+            raise _unavailable() from failure
+
+    def _select(self, kind: type[_Kind], matches: Callable[[_Kind], bool]) -> list[_Kind]:
+        now = self._now()
+        rows = (record for record in list(self._records.values()) if isinstance(record, kind))
+        return [record for record in rows if not record.revoked and record.expires > now and matches(record)]
+
+    def _valid(self, row: str, kind: type[_Kind]) -> _Kind | None:
+        self._require_fresh()
+        record = self._records.get(row)
+        if not isinstance(record, kind) or record.revoked or record.expires <= self._now():
+            return None
+        return record
+
+    def _require_fresh(self) -> None:
+        if self._monotonic() - self._read_at > VALID_SECONDS:
+            raise _unavailable()
+
+
+def _unavailable() -> Problem:
+    return Problem("unavailable", "the table of access does not answer", "retry in a few seconds", retry_after=5)

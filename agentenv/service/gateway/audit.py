@@ -1,0 +1,102 @@
+"""The audit trail of entering: who opened which door of which workspace, when, from where, and by which right.
+
+A visitor who comes again within an hour is not recorded again. Entries are written in batches; those of the last
+seconds are in the audit log alone if the replica is killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from agentenv.core.values.timestamps import format_timestamp
+from agentenv.core.workspaces.workspace import Workspace
+from agentenv.service.aws.clients import AwsRefusedError, AwsUnavailableError
+from agentenv.service.aws.remote import Remote
+from agentenv.service.gateway.access_table import AccessStore
+from agentenv.service.gateway.rights import Visitor
+from agentenv.service.telemetry.logs import audit
+
+_LOG = logging.getLogger(__name__)
+WRITE_SECONDS = 5.0
+AGAIN_SECONDS = 3600.0
+MOST_WAITING, MOST_REMEMBERED = 10_000, 50_000
+
+
+class AuditTrail:
+    """The entries of one replica."""
+
+    def __init__(
+        self,
+        store: AccessStore,
+        retention: timedelta,
+        now: Callable[[], datetime],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store, self._retention, self._now, self._monotonic = store, retention, now, monotonic
+        self._calls = Remote("the audit trail")
+        self._waiting: list[Mapping[str, Any]] = []
+        self._recent: OrderedDict[tuple[str, str, str], float] = OrderedDict()
+
+    def note(self, workspace: Workspace, visitor: Visitor, opened: str, source: str) -> None:
+        """Note that a visitor opened a door, from an address."""
+        key, at = (workspace.id, visitor.identity, opened), self._monotonic()
+        if at - self._recent.get(key, float("-inf")) < AGAIN_SECONDS:
+            return
+        self._recent[key] = at
+        self._recent.move_to_end(key)
+        while len(self._recent) > MOST_REMEMBERED:
+            self._recent.popitem(last=False)
+        now = self._now()
+        entry = {
+            "workspace": workspace.id,
+            "at": format_timestamp(now),
+            "id": secrets.token_hex(4),
+            "who": visitor.caller.owner if visitor.caller is not None else visitor.identity,
+            "by": "break-glass" if visitor.break_glass else _right_of(visitor),
+            "opened": opened,
+            "source": source,
+            "expires": int((now + self._retention).timestamp()),
+        }
+        audit("workspace entered", **{name: value for name, value in entry.items() if name not in {"at", "expires"}})
+        if len(self._waiting) < MOST_WAITING:
+            self._waiting.append(entry)
+
+    async def run(self) -> None:
+        """Write every few seconds until cancelled."""
+        while True:
+            await asyncio.sleep(WRITE_SECONDS)
+            await self.write()
+
+    async def write(self) -> None:
+        """Write what was noted; what cannot be written is tried again."""
+        entries, self._waiting = self._waiting, []
+        if not entries:
+            return
+        try:
+            await self._calls.run(self._store.add_entries, entries)
+        except (AwsUnavailableError, AwsRefusedError) as failure:
+            _LOG.warning("the audit trail cannot be written", extra={"facts": {"why": str(failure)}})
+            self._waiting = [*entries, *self._waiting][:MOST_WAITING]
+
+
+def door_name(path: str, port: int, *, api: bool) -> str:
+    """Return what a request opens: a port, or a part of workspaced's own API."""
+    if not api:
+        return f"port {port}"
+    for prefix, name in (("/process.", "processes"), ("/file", "files"), ("/ssh", "ssh")):
+        if path.startswith(prefix):
+            return name
+    return "api"
+
+
+def _right_of(visitor: Visitor) -> str:
+    if visitor.caller is not None:
+        return visitor.caller.source
+    return {"none": "public", "read": "signed link", "write": "signed link"}.get(visitor.credential, visitor.credential)

@@ -1,0 +1,365 @@
+"""Decide about each request to a host of a workspace: who comes, with which right, and where it goes.
+
+A workspace that runs is decided about from memory alone. One that sleeps is woken for those who may wake it. Whoever
+may not see a workspace gets the same answer as for one that does not exist.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+from urllib.parse import urlencode
+
+from agentenv.core.capabilities.cluster_facts import DAEMON_PORT
+from agentenv.core.gateway.hosts import Host, parse_host
+from agentenv.core.lifecycle.deadline import timeout_is_over
+from agentenv.core.workspaces.workspace import ID, Sharing, Workspace
+from agentenv.service.gateway.admissions import Admission, Admissions
+from agentenv.service.gateway.audit import door_name
+from agentenv.service.gateway.entry import (
+    DESTINATION,
+    OWN_PATHS,
+    PORT,
+    SANDBOX_ID,
+    SANDBOX_PORT,
+    TOKEN,
+    Allow,
+    Decision,
+    Deny,
+    EntryRequest,
+    host_cookie,
+    redirect,
+    refusal,
+    safe_path,
+    waiting_page,
+)
+from agentenv.service.gateway.rights import Right, Visitor, right_to_api, right_to_port
+from agentenv.service.gateway.sealing import fingerprint
+from agentenv.service.gateway.visitors import (
+    BROWSER_COOKIE,
+    FRESH_COOKIE,
+    FRESH_FOR,
+    OWN_TOKENS,
+    Visitors,
+    fresh_mark,
+    identity_of,
+    with_break_glass,
+)
+from agentenv.service.gateway.waking import HOLD_SECONDS, Waker
+from agentenv.service.http.auth.permissions import is_allowed
+from agentenv.service.http.auth.rate_limits import RateLimiter
+from agentenv.service.http.problems import Problem, not_found
+from agentenv.service.workspaced.tokens import NoSigningKeyError
+from agentenv.service.workspaces.backend_protocol import Endpoint
+
+# A person sees the waiting page after so long; a program is held.
+PATIENCE_SECONDS = 2.0
+# A pod that is running was seen by the watch of claims before that of pods.
+LAG_SECONDS = 2.0
+REQUESTS_PER_MINUTE, WAKES_PER_MINUTE = 12_000, 60
+DEFAULT_PORT = 8080
+BROWSER_SECONDS = 600
+CLEAR_SITE_DATA = ("clear-site-data", '"cache", "cookies", "storage"')
+
+
+class Directory(Protocol):
+    """The workspaces as this replica knows them."""
+
+    def cached(self, id_: str) -> Workspace | None:
+        """Return a workspace."""
+        ...
+
+    def endpoint(self, id_: str) -> Endpoint | None:
+        """Return where a running workspace is reached."""
+        ...
+
+    async def reachable(self, id_: str, *, wait: float) -> Endpoint | None:
+        """Return the endpoint once a workspace can be reached, or None after so many seconds."""
+        ...
+
+
+@dataclass(frozen=True)
+class Domains:
+    """The domains of the gateway's hosts, and whether people can sign in."""
+
+    domain: str
+    workspaces: str
+    sign_in: bool = False
+    sandbox_aliases: tuple[str, ...] = ()  # further hosts of the sandbox host
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """The target of a request: a workspace by id, and one of its ports."""
+
+    id: str
+    port: int
+    is_sandbox_host: bool = False
+    alias: str = ""
+
+    @property
+    def is_api(self) -> bool:
+        """Return whether it is workspaced's own API."""
+        return self.port == DAEMON_PORT
+
+
+NoteEntry = Callable[[Workspace, Visitor, str, str], None]
+OwnPath = Callable[[EntryRequest, Door], Awaitable[Decision]]
+
+
+class Authorizer:
+    """Decides about the requests of one replica."""
+
+    def __init__(
+        self,
+        directory: Directory,
+        domains: Domains,
+        visitors: Visitors,
+        admissions: Admissions,
+        waker: Waker,
+        *,
+        now: Callable[[], datetime],
+        sharing_of: Callable[[str], Collection[Sharing]] = lambda _: ("private",),
+        resolve_alias: Callable[[str], tuple[str, int] | None] = lambda _: None,
+        break_glass: Callable[[str, str], bool] = lambda _workspace, _owner: False,
+        note_use: Callable[[Workspace], None] = lambda _: None,
+        note_entry: NoteEntry | None = None,
+        freed_at: Callable[[str], datetime | None] | None = None,
+        own_path: OwnPath | None = None,
+        requests: RateLimiter | None = None,
+        wakes: RateLimiter | None = None,
+    ) -> None:
+        """Create an authorizer.
+
+        `sharing_of` returns how a class lets ports be shared, `resolve_alias` the id and the default port of an alias,
+        `break_glass` whether an operator may enter a workspace now, `freed_at` when an alias was freed for another
+        owner. `own_path` answers the gateway's own paths.
+        """
+        self._directory, self._domains, self._visitors = directory, domains, visitors
+        self._admissions, self._waker, self._now = admissions, waker, now
+        admissions.is_admitted = self.is_admitted
+        self._sharing_of, self._resolve_alias, self._break_glass = sharing_of, resolve_alias, break_glass
+        self._note_use, self._note_entry, self._own_path = note_use, note_entry, own_path
+        self._freed_at = freed_at
+        self._requests = requests or RateLimiter(REQUESTS_PER_MINUTE)
+        self._wakes = wakes or RateLimiter(WAKES_PER_MINUTE)
+
+    async def check(self, request: EntryRequest) -> Decision:
+        """Return whether a request is routed, and where; each refusal is a response."""
+        try:
+            return await self._check(request)
+        except Problem as problem:
+            return refusal(problem, request)
+        except NoSigningKeyError:
+            missing = Problem("unavailable", "the service has no signing key yet", "retry in a minute", retry_after=30)
+            return refusal(missing, request)
+
+    async def _check(self, request: EntryRequest) -> Decision:
+        door = self.door(request)
+        if door is None:
+            raise not_found("workspace")
+        if request.path.startswith(OWN_PATHS) and not door.is_sandbox_host:
+            if self._own_path is None:
+                raise not_found("workspace")
+            return await self._own_path(request, door)
+        workspace = self._existing(door.id)
+        identified = await self._visitors.identify(request, door.id, workspace, api=door.is_api)
+        visitor = identified.visitor
+        self._requests.take(request.source if visitor.identity == "public" else visitor.identity)
+        right = self._right(visitor, workspace, door)
+        if right is None and workspace is not None and self._may_break_glass(visitor, workspace):
+            visitor = with_break_glass(visitor)
+            right = self._right(visitor, workspace, door)
+        if workspace is None or right is None:
+            return self._refuse(request, visitor, workspace, door)
+        if _is_paused(workspace):
+            return self._gone(door) if door.is_api or door.is_sandbox_host else _refuse_asleep(request)
+        endpoint = self._directory.endpoint(door.id)
+        if endpoint is None:
+            woken = await self._wake(request, visitor, workspace, right)
+            if isinstance(woken, Deny):
+                return woken
+            endpoint = woken
+        if endpoint.claim_uid != workspace.claim_uid:
+            raise Problem("wrong-state", f"{door.id} changed meanwhile", "repeat the request", retry_after=1)
+        cleared = self._clear_site(request, door)
+        if isinstance(cleared, Deny):
+            return cleared
+        scope = _scope(request, door, right)
+        token = await self._admissions.token(Admission(workspace.id, endpoint, visitor, door.port, right.scope, scope))
+        self._note_use(workspace)
+        if self._note_entry is not None:
+            self._note_entry(workspace, visitor, door_name(request.path, door.port, api=door.is_api), request.source)
+        headers = {DESTINATION: endpoint.destination, TOKEN: token}
+        headers |= {} if door.is_api else {PORT: str(door.port)}
+        headers |= {"cookie": identified.cookies} if identified.cookies else {}
+        remove = identified.remove + ((SANDBOX_ID, SANDBOX_PORT) if door.is_sandbox_host else ())
+        return Allow(headers, remove + (("cookie",) if identified.cookies == "" else ()), cleared)
+
+    def door(self, request: EntryRequest) -> Door | None:
+        """Return what a request is for; None for a host that is none of a workspace."""
+        host = parse_host(request.host, self._domains.domain, self._domains.workspaces)
+        if request.host.partition(":")[0] in self._domains.sandbox_aliases:
+            host = Host("sandbox")
+        if host is None or host.kind not in {"sandbox", "workspace"}:
+            return None
+        if host.kind == "sandbox":
+            id_, port = request.headers.get(SANDBOX_ID, ""), request.headers.get(SANDBOX_PORT, str(DAEMON_PORT))
+            is_port = port.isascii() and port.isdigit() and len(port) <= 5 and 0 < int(port) < 65536
+            return Door(id_, int(port), is_sandbox_host=True) if is_port and ID.fullmatch(id_) else None
+        if ID.fullmatch(host.name):
+            return Door(host.name, host.port or DEFAULT_PORT)
+        # An alias of nobody is a workspace of nobody: the same answer as for a stranger's.
+        id_, default = self._resolve_alias(host.name) or ("", DEFAULT_PORT)
+        return Door(id_, host.port or default, alias=host.name)
+
+    def _clear_site(self, request: EntryRequest, door: Door) -> Deny | tuple[tuple[str, str], ...]:
+        """Have a browser delete what it holds of an alias's former owner, before the new owner's pages are opened."""
+        freed = self._freed_at(door.alias) if self._freed_at is not None and door.alias else None
+        if freed is None or self._now() - freed > FRESH_FOR or request.cookie(FRESH_COOKIE) == fresh_mark(freed):
+            return ()
+        if request.is_navigation:
+            return redirect(f"{OWN_PATHS}fresh?{urlencode({'path': safe_path(request.target)})}", CLEAR_SITE_DATA)
+        if request.headers.get("service-worker") == "script":
+            # A script that cannot be updated is removed by the header, and serves no page of the new owner.
+            return refusal(not_found("page"), request, CLEAR_SITE_DATA)
+        return (CLEAR_SITE_DATA,)
+
+    def _existing(self, id_: str) -> Workspace | None:
+        workspace = self._directory.cached(id_)
+        if workspace is None or workspace.state == "deleted" or timeout_is_over(workspace, self._now()):
+            return None
+        # One with a timeout does not move to another class.
+        return None if workspace.timeout is not None and workspace.state == "deleting" else workspace
+
+    def _right(self, visitor: Visitor, workspace: Workspace | None, door: Door) -> Right | None:
+        if workspace is None:
+            return None
+        if door.is_api:
+            return right_to_api(visitor, workspace)
+        return right_to_port(visitor, workspace, door.port, self._sharing_of(workspace.class_name))
+
+    def _may_break_glass(self, visitor: Visitor, workspace: Workspace) -> bool:
+        caller = visitor.caller
+        return caller is not None and caller.is_operator and self._break_glass(workspace.id, caller.owner)
+
+    def is_admitted(self, admission: Admission) -> bool:
+        """Return whether a visitor still has the right to be at a door."""
+        visitor, current = admission.visitor, self._existing(admission.workspace)
+        if current is None or current.claim_uid != admission.endpoint.claim_uid or not visitor.is_valid():
+            return False
+        if visitor.break_glass and not self._may_break_glass(visitor, current):
+            return False
+        if visitor.credential in OWN_TOKENS and visitor.identity != identity_of(visitor.credential, current):
+            return False
+        right = self._right(visitor, current, Door(admission.workspace, admission.port))
+        return right is not None and right.scope == admission.right
+
+    async def _wake(
+        self, request: EntryRequest, visitor: Visitor, workspace: Workspace, right: Right
+    ) -> Endpoint | Deny:
+        hold = PATIENCE_SECONDS if request.is_navigation else HOLD_SECONDS
+        if workspace.state == "suspended":
+            _require_wake(workspace, right)
+            self._wakes.take(visitor.identity if visitor.identity != "public" else request.source)
+            woken = await self._waker.wake(workspace, hold)
+            if woken is None:
+                return self._still_waking(request)
+            if woken.state != "running":
+                return self._not_running(request, woken)
+        elif workspace.state == "running":
+            hold = LAG_SECONDS
+        elif workspace.state != "creating":
+            return self._not_running(request, workspace)
+        endpoint = await self._directory.reachable(workspace.id, wait=hold)
+        if endpoint is not None:
+            return endpoint
+        current = self._existing(workspace.id)
+        if current is None:
+            raise not_found("workspace")
+        return self._not_running(request, current)
+
+    def _not_running(self, request: EntryRequest, workspace: Workspace) -> Deny:
+        """Return why a workspace that the visitor may enter cannot be reached."""
+        id_ = workspace.id
+        match workspace.state:
+            case "creating" | "suspended":
+                return self._still_waking(request)
+            case "running":
+                detail = f"{id_} was started by a version without workspaced"
+                problem = Problem("wrong-state", detail, "suspend and resume it: its files are retained")
+            case "failed":
+                detail = f"{id_} failed: {workspace.why}"
+                problem = Problem("wrong-state", detail, "look at its events, or delete it", workspace=id_)
+            case _:
+                detail = f"{id_} is being deleted or moved"
+                problem = Problem("wrong-state", detail, "retry in a few seconds", retry_after=2)
+        return refusal(problem, request)
+
+    def _still_waking(self, request: EntryRequest) -> Deny:
+        if request.is_navigation:
+            return waiting_page()
+        problem = Problem("unavailable", "the workspace is waking up", "repeat the request", retry_after=2)
+        return refusal(problem, request)
+
+    def _refuse(self, request: EntryRequest, visitor: Visitor, workspace: Workspace | None, door: Door) -> Deny:
+        caller = visitor.caller
+        if caller is None and request.is_navigation and self._domains.sign_in and not door.is_sandbox_host:
+            return self._to_sign_in(request)
+        if caller is not None and workspace is not None and is_allowed(caller, "see", workspace):
+            if caller.has_scope("read") and not caller.is_operator:
+                raise Problem("not-allowed", "you may not use it", "ask its owner to share it for use, or the port")
+            if caller.is_operator:
+                detail = "operators enter a workspace of another owner by break-glass alone"
+                way_out = f"POST to /v1/workspaces/{workspace.id}/break-glass with your reason; its owner is informed"
+                raise Problem("not-allowed", detail, way_out)
+        if door.is_api or door.is_sandbox_host:
+            return self._gone(door)
+        raise not_found("workspace")
+
+    def _gone(self, door: Door) -> Deny:
+        """Return the answer by which E2B's client knows that a sandbox does not run or does not exist."""
+        body = {"message": f"The sandbox {door.id} was not found", "code": 502, "sandboxId": door.id}
+        return Deny(502, json.dumps(body), (("content-type", "application/json"), ("cache-control", "no-store")))
+
+    def _to_sign_in(self, request: EntryRequest) -> Deny:
+        """Send a browser to sign in, and bind what comes back to it by a cookie of this host."""
+        browser = request.cookie(BROWSER_COOKIE) or secrets.token_urlsafe(24)
+        _, colon, port = request.host.partition(":")
+        query = {"host": request.host, "path": request.target, "browser": fingerprint(browser)}
+        return redirect(
+            f"https://api.{self._domains.domain}{colon}{port}/v1/sign-in/enter?{urlencode(query)}",
+            ("set-cookie", host_cookie(BROWSER_COOKIE, browser, BROWSER_SECONDS)),
+        )
+
+
+def _is_paused(workspace: Workspace) -> bool:
+    """Return whether a workspace is suspended, or about to be, and traffic does not resume it."""
+    is_suspended = workspace.state == "suspended" or workspace.suspended_because is not None
+    return is_suspended and workspace.timeout is not None and not workspace.timeout.wakes
+
+
+def _refuse_asleep(request: EntryRequest) -> Deny:
+    problem = Problem("wrong-state", "it is paused until its client connects to it", "connect to it, or resume it")
+    return refusal(problem, request)
+
+
+def _scope(request: EntryRequest, door: Door, right: Right) -> str:
+    """Return the scope of the token for workspaced: the least that the request needs."""
+    if right.scope == "port":
+        return f"port:{door.port}"
+    # Who may start processes may also do so by SSH.
+    return "ssh" if right.scope == "api" and request.path.startswith("/ssh") else right.scope
+
+
+def _require_wake(workspace: Workspace, right: Right) -> None:
+    if not right.wake:
+        detail = "it is asleep, and you may not wake it"
+        raise Problem("wrong-state", detail, "ask its owner to wake it, or to let you do so")
+    # A timeout that suspends starts anew.
+    if workspace.suspended_because == "deadline" and workspace.timeout is None:
+        raise Problem("too-late", "its deadline is over", "have its owner set a later deadline and resume it")

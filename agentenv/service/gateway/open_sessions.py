@@ -1,0 +1,91 @@
+"""The open sessions of all replicas in the table of access: a replica that starts ends those of one that is gone."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from agentenv.core.values.object_fields import section, text
+from agentenv.core.values.timestamps import format_timestamp
+from agentenv.service.aws.clients import AwsRefusedError, AwsUnavailableError
+from agentenv.service.aws.remote import Remote
+from agentenv.service.gateway.access_table import AccessStore
+from agentenv.service.gateway.admissions import Admission
+from agentenv.service.gateway.rights import Visitor
+from agentenv.service.gateway.visitors import document_of
+from agentenv.service.workspaces.backend_protocol import Endpoint
+
+_LOG = logging.getLogger(__name__)
+# In place of a workspace: no id of one begins like this.
+OPEN = "open sessions"
+KEEP_DAYS = 7
+WRITE_SECONDS = 2.0
+MOST_WAITING = 50_000
+
+
+class OpenSessions:
+    """Writes the sessions that a replica admits, and reads those of all."""
+
+    def __init__(self, store: AccessStore, now: Callable[[], datetime]) -> None:
+        self._store, self._now, self._calls = store, now, Remote("the table of open sessions")
+        self._waiting: list[Mapping[str, Any]] = []
+
+    def note(self, admission: Admission) -> None:
+        """Note a session that was admitted now."""
+        now, endpoint = self._now(), admission.endpoint
+        pod = {"pod_uid": endpoint.pod_uid, "claim_uid": endpoint.claim_uid, "address": endpoint.address}
+        entry = {
+            "workspace": OPEN,
+            "at": format_timestamp(now),
+            "id": admission.session,
+            "entered": admission.workspace,
+            "pod": {**pod, "port": endpoint.port},
+            "port": admission.port,
+            "right": admission.right,
+            "scope": admission.scope,
+            "visitor": document_of(admission.visitor),
+            "expires": int((now + timedelta(days=KEEP_DAYS)).timestamp()),
+        }
+        if len(self._waiting) < MOST_WAITING:
+            self._waiting.append(entry)
+
+    async def run(self) -> None:
+        """Write every two seconds until cancelled."""
+        while True:
+            await asyncio.sleep(WRITE_SECONDS)
+            await self.write()
+
+    async def write(self) -> None:
+        """Write what was noted; what cannot be written is tried again."""
+        entries, self._waiting = self._waiting, []
+        if not entries:
+            return
+        try:
+            await self._calls.run(self._store.add_entries, entries)
+        except (AwsUnavailableError, AwsRefusedError) as failure:
+            _LOG.warning("open sessions cannot be written", extra={"facts": {"why": str(failure)}})
+            self._waiting = [*entries, *self._waiting][:MOST_WAITING]
+
+    async def read(self, restored: Callable[[Mapping[str, Any]], Visitor | None]) -> list[Admission]:
+        """Return the sessions of the last days; `restored` returns the visitor of a document."""
+        days = [(self._now() - timedelta(days=age)).date().isoformat() for age in range(KEEP_DAYS)]
+        rows = [row for day in days for row in await self._calls.run(self._store.entries, OPEN, day)]
+        admissions = (_admission(row, restored) for row in rows)
+        return [admission for admission in admissions if admission is not None]
+
+
+def _admission(row: Mapping[str, Any], restored: Callable[[Mapping[str, Any]], Visitor | None]) -> Admission | None:
+    pod, visitor = section(row, "pod"), restored(section(row, "visitor"))
+    if visitor is None:
+        # Its credential is not valid any more: the session is ended at the first sweep.
+        visitor = Visitor("nobody", is_valid=lambda: False)
+    if not text(row, "id") or not text(pod, "pod_uid"):
+        return None
+    endpoint = Endpoint(text(pod, "pod_uid"), text(pod, "claim_uid"), text(pod, "address"), int(pod.get("port", 0)))
+    port = int(row.get("port", 0))
+    return Admission(
+        text(row, "entered"), endpoint, visitor, port, text(row, "right"), text(row, "scope"), session=text(row, "id")
+    )

@@ -1,0 +1,89 @@
+"""Replace the failed pods of workspaces.
+
+A pod fails when its node evicts it or shuts down, and it stays failed: the sandbox controller creates a pod only where
+there is none. So a pass suspends such a workspace, which deletes the pod, and resumes it once the pod is gone. Its home
+stays. The reason `failed` on the claim tells the next pass what an interrupted one began.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+from agentenv.core.values.object_fields import rows, section, text
+from agentenv.core.values.timestamps import format_timestamp, parse_timestamp
+from agentenv.core.workspaces.records import workspace_of_claim
+from agentenv.core.workspaces.workspace import REPLACED_AT, Workspace
+from agentenv.service.kube.client import CLAIMS, PODS, Document, KubeApiError
+from agentenv.service.kube.record_event import claim_reference, record_event
+from agentenv.service.loops.context import Context
+from agentenv.service.loops.scheduler import PassResult, ShouldContinue
+from agentenv.service.workspaces.suspend import resume, sandbox_of, suspend
+
+AGE: Final = 3.0
+# A pod that fails again within this time is left, so that a workspace that cannot run does not restart all the time.
+AGAIN: Final = timedelta(minutes=1)
+_MOST: Final = 50
+
+
+async def replace_failed_pods(context: Context, should_continue: ShouldContinue) -> PassResult:
+    """Replace failed pods, and complete replacements that were begun."""
+    steps = 0
+    failures: list[str] = []
+    for workspace in [each for each in await context.recent_workspaces(AGE) if _is_candidate(each)]:
+        if steps >= _MOST or len(failures) >= _MOST or not should_continue():
+            break
+        try:
+            steps += await _replace(context, workspace)
+        except KubeApiError as refusal:
+            if refusal.transient:
+                raise
+            failures.append(f"{workspace.id}: {refusal}")
+    return PassResult(steps, steps >= _MOST, tuple(failures))
+
+
+def _is_candidate(workspace: Workspace) -> bool:
+    return workspace.state == "failed" or workspace.suspended_because == "failed"
+
+
+async def _replace(context: Context, workspace: Workspace) -> bool:
+    """Take the next step for a workspace, by its current claim; return whether there was one."""
+    claim = await context.api.find(CLAIMS, workspace.id, workspace.namespace)
+    current = workspace_of_claim(claim) if claim is not None else None
+    if claim is None or current is None or current.claim_uid != workspace.claim_uid or not _is_candidate(current):
+        return False
+    sandbox = await sandbox_of(context.api, claim)
+    pod = await context.api.find(PODS, sandbox["metadata"]["name"], current.namespace) if sandbox else None
+    if current.suspended_because == "failed":
+        if pod is None:
+            return await resume(context.api, claim, context.clock.now()) == "done"
+        return await suspend(context.api, claim, "failed") == "done"
+    if pod is None or section(pod, "status").get("phase") != "Failed":
+        return False
+    return await _suspend_failed(context, claim, current, why_failed(pod))
+
+
+async def _suspend_failed(context: Context, claim: Document, workspace: Workspace, why: str) -> bool:
+    now = context.clock.now()
+    last = parse_timestamp(section(claim["metadata"], "annotations").get(REPLACED_AT))
+    if last is not None and now - last < AGAIN:
+        return False
+    noted = {"metadata": {"annotations": {REPLACED_AT: format_timestamp(now)}}}
+    claim = await context.api.patch(CLAIMS, claim, noted) or {}
+    if not claim or await suspend(context.api, claim, "failed") != "done":
+        return False
+    message = f"its pod failed and is replaced, with the same home: {why}"
+    await record_event(context.api, claim_reference(claim), "PodReplaced", message, now, warning=True)
+    context.metrics.suspended(workspace.class_name, "failed")
+    return True
+
+
+def why_failed(pod: Document) -> str:
+    """Return the reason and message of a failed pod: the kubelet's, else those of its container."""
+    status = section(pod, "status")
+    parts = [text(status, "reason"), text(status, "message")]
+    if not any(parts):
+        for container in rows(status, "containerStatuses"):
+            ended = section(section(container, "state"), "terminated")
+            parts += [text(ended, "reason"), text(ended, "message")]
+    return ": ".join(part for part in parts if part) or "no reason is known"

@@ -1,0 +1,1 @@
+"""The tools of agents: an MCP server at `/mcp` over the same operations as the API."""

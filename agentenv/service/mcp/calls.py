@@ -1,0 +1,106 @@
+"""Shared parts of the tools: the caller, the named workspace, and failures as texts for a model."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, ParamSpec, TypeVar
+
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ToolError
+
+from agentenv.client.connect_json import SandboxError
+from agentenv.client.sandbox import AsyncSandbox
+from agentenv.core.gateway.api_keys import Scope
+from agentenv.core.lifecycle.deadline import timeout_is_over
+from agentenv.core.workspaces.workspace import Workspace
+from agentenv.service.gateway.rights import is_foreign
+from agentenv.service.http.auth.callers import Caller
+from agentenv.service.http.auth.permissions import Action, require
+from agentenv.service.http.create_request import check_budget_left, restore_check
+from agentenv.service.http.dependencies import Dependencies
+from agentenv.service.http.problems import Problem, not_found
+from agentenv.service.http.responses import problem_of_refusal
+from agentenv.service.kube.client import KubeApiError
+
+P = ParamSpec("P")
+T = TypeVar("T")
+WAIT = 45.0
+# The type of the server's context; its lifespan and request types are not used.
+CallContext = Context[Any, Any]
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of a tool: who calls, and with what it is served."""
+
+    caller: Caller
+    dependencies: Dependencies
+
+    @classmethod
+    def of(cls, context: CallContext) -> Call:
+        """Return the call of a context; the route has authenticated its caller."""
+        request = context.request_context.request
+        if request is None:
+            raise AssertionError("streamable HTTP has a request for each call")
+        state = request.state
+        return cls(state.caller, state.dependencies)
+
+    def require_scope(self, scope: Scope) -> None:
+        """Raise a `Problem` where the caller's API key lacks a scope."""
+        if not self.caller.has_scope(scope):
+            detail = f"the API key lacks the scope {scope!r}"
+            raise Problem("not-allowed", detail, "create a key with that scope")
+
+    async def workspace(self, id_: str, action: Action, scope: Scope) -> Workspace:
+        """Return a workspace with which the caller may do something."""
+        self.require_scope(scope)
+        workspace = require(self.caller, action, await self.dependencies.backend.get(id_))
+        if timeout_is_over(workspace, self.dependencies.now()):
+            raise not_found("workspace")
+        return workspace
+
+    async def sandbox(self, id_: str, action: Action = "write") -> AsyncSandbox:
+        """Return a client of a workspace that runs; one that is suspended is resumed first."""
+        workspace = await self.workspace(id_, action, "use")
+        if is_foreign(self.caller, workspace):
+            detail = f"{id_} is not yours, and is not shared with you"
+            raise Problem(
+                "not-allowed", detail, "enter it by break-glass through the gateway, of which its owner is told"
+            )
+        if workspace.state != "running" or workspace.suspended_because is not None:
+            workspace = await self.resumed(workspace)
+        if self.dependencies.sandboxes is None:
+            raise Problem("unavailable", "this environment has no workspaced", "ask the platform team to enable it")
+        return await self.dependencies.sandboxes.sandbox(workspace, self.caller.session)
+
+    async def resumed(self, workspace: Workspace) -> Workspace:
+        """Resume a workspace, and return it once it runs."""
+        self.require_scope("wake")
+        require(self.caller, "wake", workspace)
+        check_budget_left(self.dependencies, workspace)
+        check = restore_check(self.dependencies, self.caller)
+        result = await self.dependencies.backend.resume(workspace.id, wait=WAIT, before_restore=check)
+        if not result.ready:
+            why = f": {result.workspace.why}" if result.workspace.why else ""
+            detail = f"{workspace.id} is {result.workspace.state}{why}"
+            raise Problem("wrong-state", detail, "call the tool again in a few seconds")
+        return result.workspace
+
+
+def tool(act: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+    """Return a tool whose expected failures are texts that say what to do; others are logged, and not shown."""
+
+    @functools.wraps(act)
+    async def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return await act(*args, **kwargs)
+        except Problem as problem:
+            raise ToolError(str(problem)) from problem
+        except KubeApiError as refusal:
+            raise ToolError(str(problem_of_refusal(refusal))) from refusal
+        except SandboxError as failure:
+            raise ToolError(f"{failure.code}: {failure.message}") from failure
+
+    return call

@@ -1,0 +1,156 @@
+"""Make room in a full class for a workspace that wakes: an unclaimed slot makes way, and comes back when there is room.
+
+The quota of a class counts its slots. A pool that made way has the number of slots that it lacks in an annotation. A
+pass of the loops gives them back; a schedule or a deployment that sets another size meanwhile is left alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Callable
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
+from agentenv.core.classes.names import SANDBOX, TASK_LABEL
+from agentenv.core.classes.pods.resources import Amounts
+from agentenv.core.classes.retirement import RETIRING
+from agentenv.core.values.object_fields import number, section, strings
+from agentenv.core.workspaces.swarms import quota_shortfalls
+from agentenv.core.workspaces.workspace import DOMAIN
+from agentenv.service.http.problems import Problem
+from agentenv.service.kube.client import NAMESPACES, POOLS, QUOTAS, Document, KubeApi
+from agentenv.service.loops.scheduler import PassResult, ShouldContinue
+from agentenv.service.workspaces.capacity_check import needs
+
+if TYPE_CHECKING:
+    from agentenv.config.sections.classes import SizeName
+    from agentenv.service.catalog import Class
+    from agentenv.service.loops.context import Context
+
+_LOG = logging.getLogger(__name__)
+# <slots that made way>/<the size since then>
+MADE_WAY = f"{DOMAIN}made-way"
+# A slot ends within its grace period; a request is held a little longer.
+LONGEST_SECONDS = 45.0
+LOOK_SECONDS = 0.5
+# Within so long the quota counts the pod of a sandbox that was resumed.
+COUNTED_SECONDS = 3.0
+# Left free before a slot comes back, so that the next workspace that wakes does not end it again.
+MARGIN = 2
+
+
+class Room:
+    """The room of classes for workspaces that wake, as one replica makes it."""
+
+    def __init__(
+        self,
+        api: KubeApi,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._api, self._pause, self._monotonic = api, pause, monotonic
+        self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._woken: defaultdict[str, list[float]] = defaultdict(list)  # when the last ones got their room
+
+    async def make(self, of_class: Class, size: SizeName, wait: float) -> None:
+        """Make room for one more sandbox; raise a `Problem` without any after so many seconds."""
+        namespace = of_class.namespace
+        waited, shrunk, longest = 0.0, False, min(wait, LONGEST_SECONDS)
+        async with self._turns[namespace]:
+            while shortfalls := await self._shortfalls(of_class, size):
+                if not shrunk:
+                    shrunk = await self._shrink(namespace)
+                if not (shrunk or self._uncounted(namespace)) or waited >= longest:
+                    raise Problem(
+                        "no-room",
+                        f"class {of_class.name} is full: {'; '.join(shortfalls)}",
+                        "retry when another workspace sleeps, or have `maxSandboxes` of the class raised",
+                        retry_after=30,
+                        **{"class": of_class.name},
+                    )
+                await self._pause(LOOK_SECONDS)
+                waited += LOOK_SECONDS
+            self._woken[namespace].append(self._monotonic())
+
+    def _uncounted(self, namespace: str) -> int:
+        """Return how many got their room just now, so that the quota may not count their pods yet."""
+        since = self._monotonic() - COUNTED_SECONDS
+        self._woken[namespace] = [at for at in self._woken[namespace] if at > since]
+        return len(self._woken[namespace])
+
+    async def _shortfalls(self, of_class: Class, size: SizeName) -> list[str]:
+        quota = await self._api.find(QUOTAS, SANDBOX, of_class.namespace)
+        count = 1 + self._uncounted(of_class.namespace)
+        # Its home exists, and is counted already.
+        amounts: Amounts = {
+            name: amount * count
+            for name, amount in needs(of_class.plan, size).items()
+            if name not in {"persistentvolumeclaims", "requests.storage"}
+        }
+        return quota_shortfalls(quota or {}, amounts)
+
+    async def _shrink(self, namespace: str) -> bool:
+        """Have a pool give up an unclaimed slot; False without one."""
+        pools = [pool async for pool in self._api.list(POOLS, namespace) if _spare(pool)]
+        for pool in sorted(pools, key=_spare, reverse=True):
+            replicas = number(section(pool, "spec"), "replicas")
+            lacking = _lacking(pool) + 1
+            changes = _sized(replicas - 1, lacking)
+            if await self._api.patch(POOLS, pool, changes) is not None:
+                facts = {"pool": pool["metadata"]["name"], "lacking": lacking}
+                _LOG.info("a slot makes way for a workspace that wakes", extra={"facts": facts})
+                return True
+        return False
+
+
+async def give_back_slots(context: Context, should_continue: ShouldContinue) -> PassResult:
+    """Let pools have the slots back that made way, while their classes have room for them and some more."""
+    steps = 0
+    async for namespace in context.api.list(NAMESPACES, labels={CLASS_LABEL: None}):
+        name = str(namespace["metadata"]["name"])
+        pools = [pool async for pool in context.api.list(POOLS, name) if MADE_WAY in _annotations(pool)]
+        if not pools or not should_continue():
+            continue
+        quota = await context.api.find(QUOTAS, SANDBOX, name)
+        for pool in pools:
+            lacking, replicas = _lacking(pool), number(section(pool, "spec"), "replicas")
+            if not lacking:
+                # Something else set its size since: that is its size now.
+                steps += await context.api.patch(POOLS, pool, _annotated(None)) is not None
+            elif not quota_shortfalls(quota or {}, {"pods": Decimal(MARGIN + 1)}):
+                steps += await context.api.patch(POOLS, pool, _sized(replicas + 1, lacking - 1)) is not None
+    return PassResult(steps)
+
+
+def _spare(pool: Document) -> int:
+    """Return how many unclaimed slots a pool has that may make way; those of a swarm or of an old release may not."""
+    metadata = section(pool, "metadata")
+    if TASK_LABEL in section(metadata, "labels") or RETIRING in section(metadata, "annotations"):
+        return 0
+    ready, replicas = number(section(pool, "status"), "readyReplicas"), number(section(pool, "spec"), "replicas")
+    return min(ready, replicas)
+
+
+def _lacking(pool: Document) -> int:
+    """Return how many slots made way, if the pool has its size of then; 0 if something else set its size since."""
+    lacking, _, size = _annotations(pool).get(MADE_WAY, "").partition("/")
+    if not (lacking.isdigit() and size.isdigit()):
+        return 0
+    return int(lacking) if int(size) == number(section(pool, "spec"), "replicas") else 0
+
+
+def _sized(replicas: int, lacking: int) -> Document:
+    note = f"{lacking}/{replicas}" if lacking else None
+    return {"spec": {"replicas": replicas}, **_annotated(note)}
+
+
+def _annotated(note: str | None) -> Document:
+    return {"metadata": {"annotations": {MADE_WAY: note}}}
+
+
+def _annotations(pool: Document) -> dict[str, str]:
+    return strings(section(pool, "metadata"), "annotations")

@@ -1,0 +1,1 @@
+"""The gateway: a network load balancer, and Envoy behind it."""

@@ -1,0 +1,1 @@
+"""Tests of the hosts and of the configuration of the gateway."""

@@ -1,0 +1,1 @@
+"""Tests of processes and sandboxes on this machine."""

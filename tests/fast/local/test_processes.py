@@ -1,0 +1,115 @@
+"""Processes of a run are found by their mark, ended by id, and end with a killed parent."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from agentenv.local import cleanup_process, processes, run_folders
+
+SLEEP = "import time; time.sleep(600)"
+
+
+def eventually(holds: Callable[[], bool], seconds: float = 20.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def sleeper(run: str, folder: Path) -> subprocess.Popen[bytes]:
+    return processes.start(
+        [sys.executable, "-c", SLEEP],
+        environment={**os.environ, processes.MARK: run},
+        log=folder / "sleeper.log",
+        folder=folder,
+    )
+
+
+def test_only_the_processes_of_the_run_are_ended(tmp_path: Path) -> None:
+    ours, others = sleeper("run-a", tmp_path), sleeper("run-b", tmp_path)
+    try:
+        assert processes.end("run-a") == 1
+        assert ours.wait(10) == -signal.SIGTERM
+        assert others.poll() is None
+    finally:
+        assert processes.end("run-b") == 1
+        others.wait(10)
+
+
+def test_a_grandchild_in_a_group_of_its_own_is_found(tmp_path: Path) -> None:
+    child = (
+        "import subprocess, sys;"
+        f"subprocess.Popen([sys.executable, '-c', {SLEEP!r}], start_new_session=True); print('up', flush=True)"
+    )
+    started = processes.start(
+        [sys.executable, "-c", child],
+        environment={**os.environ, processes.MARK: "run-c"},
+        log=tmp_path / "log",
+        folder=tmp_path,
+    )
+    started.wait(20)
+    assert eventually(lambda: len(processes.marked("run-c")) == 1)
+    assert processes.end("run-c") == 1
+    assert processes.marked("run-c") == []
+
+
+def test_a_process_that_ignores_the_polite_signal_is_killed(tmp_path: Path) -> None:
+    stubborn = (
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
+    )
+    started = processes.start(
+        [sys.executable, "-c", stubborn],
+        environment={**os.environ, processes.MARK: "run-d"},
+        log=tmp_path / "log",
+        folder=tmp_path,
+    )
+    assert eventually(lambda: (tmp_path / "log").read_bytes() == b"up\n")
+    processes.end("run-d")
+    assert started.wait(10) == -signal.SIGKILL
+
+
+def test_a_rehearsal_killed_outright_leaves_nothing(tmp_path: Path) -> None:
+    """The parent is killed with SIGKILL; its cleanup process ends its server and deletes its folder."""
+    parent = f"""
+import os, sys, time
+from pathlib import Path
+from agentenv.local import processes, run_folders, cleanup_process
+run = run_folders.create(Path({str(tmp_path)!r}))
+cleanup_process.start(run.id, run.folder)
+processes.start([sys.executable, "-c", {SLEEP!r}], environment={{**os.environ, processes.MARK: run.id}},
+                log=run.logs / "server.log", folder=run.folder)
+print(run.id, flush=True)
+time.sleep(600)
+"""
+    killed = subprocess.Popen([sys.executable, "-c", parent], stdout=subprocess.PIPE, text=True)
+    assert killed.stdout
+    with killed.stdout:
+        run_id = killed.stdout.readline().strip()
+    assert eventually(lambda: len(processes.marked(run_id)) == 1)
+    killed.kill()
+    killed.wait(10)
+    assert eventually(lambda: not processes.marked(run_id))
+    assert eventually(lambda: not (tmp_path / run_id).exists())
+
+
+def test_a_stopped_cleanup_process_deletes_nothing(tmp_path: Path) -> None:
+    run = run_folders.create(tmp_path)
+    keeper = cleanup_process.start(run.id, run.folder)
+    started = sleeper(run.id, tmp_path)
+    try:
+        cleanup_process.stop(keeper, "kept")
+        assert keeper.returncode == 0
+        assert started.poll() is None
+        assert run.folder.exists()
+    finally:
+        processes.end(run.id)
+        started.wait(10)
+        run.remove()

@@ -1,0 +1,114 @@
+"""Open sessions end when their right is revoked; a visitor keeps one session and one token for a while."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+from agentenv.core.workspaces.workspace import PortSharing
+from agentenv.service.gateway.access_cache import VALID_SECONDS
+from agentenv.service.gateway.admissions import REUSE_SECONDS
+from agentenv.service.gateway.entry import Decision
+from agentenv.service.http.auth.callers import Caller, with_implied_roles
+from tests.fast.service.gateway.entrance import MINE, THEIRS, WORKSPACES, Entrance, allowed, entrance
+
+ME = Caller("u-me", with_implied_roles("user"), "token")
+
+
+def port(id_: str, number: int = 3000) -> str:
+    return f"{number}-{id_}.{WORKSPACES}"
+
+
+def session(decision: Decision) -> str:
+    return allowed(decision).headers["x-workspace-token"].split("/")[3]
+
+
+def enter(gate: Entrance, host: str, **headers: str) -> str:
+    return session(asyncio.run(gate.check(host, **headers)))
+
+
+def sweep(gate: Entrance) -> list[str]:
+    asyncio.run(gate.admissions.sweep())
+    ended, gate.pods.ended = gate.pods.ended, []
+    return ended
+
+
+def test_a_visitor_has_a_session_a_door_and_others_have_their_own() -> None:
+    gate = entrance()
+    mine = gate.bearer("u-me")
+    first = enter(gate, port(MINE), **mine)
+    assert enter(gate, port(MINE), **mine) == first
+    gate.clock.seconds = REUSE_SECONDS + 1
+    assert enter(gate, port(MINE), **mine) == first
+    others = {enter(gate, port(MINE, 3001), **mine), enter(gate, f"49983-{MINE}.{WORKSPACES}", **mine)}
+    gate.directory.change(MINE, shared={"u-other": "rw"})
+    others.add(enter(gate, port(MINE), **gate.bearer("u-other")))
+    assert len(others | {first}) == 4
+    assert sweep(gate) == []
+
+
+def test_a_share_that_ends_closes_what_it_opened_and_nothing_else() -> None:
+    gate = entrance()
+    gate.directory.change(THEIRS, shared={"u-me": "rw"}, ports={4000: PortSharing("public")})
+    shared = enter(gate, port(THEIRS), **gate.bearer("u-me"))
+    own = enter(gate, port(THEIRS), **gate.bearer("u-other"))
+    public = enter(gate, port(THEIRS, 4000))
+    gate.directory.change(THEIRS, shared={})
+    assert sweep(gate) == [shared]
+    gate.directory.change(THEIRS, shared={"u-me": "ro"}, ports={})
+    assert sweep(gate) == [public]
+    gate.directory.change(THEIRS, shared={"u-me": "rw"})
+    again = enter(gate, port(THEIRS), **gate.bearer("u-me"))
+    assert again != shared
+    assert sweep(gate) == []
+    assert own not in {shared, public, again}
+
+
+def test_a_narrower_right_ends_the_wider_session() -> None:
+    gate = entrance()
+    gate.directory.change(THEIRS, shared={"u-me": "rw"})
+    api = enter(gate, f"49983-{THEIRS}.{WORKSPACES}", **gate.bearer("u-me"))
+    gate.directory.change(THEIRS, shared={"u-me": "ro"})
+    assert sweep(gate) == [api]
+
+
+def test_a_revoked_key_and_a_raised_generation_close_what_they_opened() -> None:
+    gate = entrance()
+    key = asyncio.run(gate.keys.create(ME, "k", ["use"], timedelta(hours=1), []))[1]
+    by_key = enter(gate, port(MINE), x_api_key=key)
+    by_token = enter(gate, port(MINE), x_access_token=gate.access_token(MINE))
+    by_owner = enter(gate, port(MINE), **gate.bearer("u-me"))
+    asyncio.run(gate.keys.revoke(ME, key[4:16]))
+    assert sweep(gate) == [by_key]
+    gate.directory.change(MINE, token_generation=1)
+    assert sweep(gate) == [by_token]
+    gate.directory.change(MINE, owner="u-other")
+    assert sweep(gate) == [by_owner]
+
+
+def test_what_is_open_stays_open_while_the_table_hangs() -> None:
+    gate = entrance()
+    key = asyncio.run(gate.keys.create(ME, "k", ["use"], timedelta(days=1), []))[1]
+    enter(gate, port(MINE), x_api_key=key)
+    gate.clock.seconds = VALID_SECONDS + 60
+    assert sweep(gate) == []
+
+
+def test_a_pod_that_does_not_answer_is_asked_again() -> None:
+    gate = entrance()
+    gate.directory.change(THEIRS, shared={"u-me": "rw"})
+    shared = enter(gate, port(THEIRS), **gate.bearer("u-me"))
+    gate.directory.change(THEIRS, shared={})
+    gate.pods.away = True
+    assert sweep(gate) == []
+    gate.pods.away = False
+    assert sweep(gate) == [shared]
+    assert sweep(gate) == []
+
+
+def test_sessions_of_pods_that_are_gone_are_forgotten() -> None:
+    gate = entrance()
+    enter(gate, port(MINE), **gate.bearer("u-me"))
+    gate.directory.put(MINE, "u-me", "suspended")
+    assert sweep(gate) == []
+    assert not gate.admissions._admissions

@@ -1,0 +1,103 @@
+"""Package managers install into the home without root, and what they installed runs after sleep.
+
+The sandbox has the environment of a class's template, a read-only image and no network, so packages come from files.
+pipx, cargo and mise are not tried: the machines that run these tests need not have them.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import os
+import shutil
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentenv.core.classes.pods.environment import variables
+from tests.live.controlplane.sandboxes.conftest import Ground
+from tests.live.controlplane.sandboxes.pods import UID
+
+Object = dict[str, Any]
+
+HOME = "/home/agent"
+WHEEL, PACKAGE = "/tmp/rehearsed-1.0-py3-none-any.whl", "/tmp/rehearsed.tgz"  # noqa: S108 - of the sandbox
+GO_PROGRAM = b'package main\n\nimport "os"\n\nfunc main() { os.Stdout.WriteString("by-go\\n") }\n'
+_METADATA = "Metadata-Version: 2.1\nName: rehearsed\nVersion: 1.0\n"
+_WHEEL = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+_ENTRY = "[console_scripts]\nby-{name} = rehearsed:main\n"
+
+
+def wheel(tool: str) -> bytes:
+    """Return a wheel with one command, which prints its name."""
+    files = {
+        "rehearsed.py": f"def main():\n    print('by-{tool}')\n",
+        "rehearsed-1.0.dist-info/METADATA": _METADATA,
+        "rehearsed-1.0.dist-info/WHEEL": _WHEEL,
+        "rehearsed-1.0.dist-info/entry_points.txt": _ENTRY.format(name=tool),
+    }
+    record = "".join(f"{name},,\n" for name in [*files, "rehearsed-1.0.dist-info/RECORD"])
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for name, text in {**files, "rehearsed-1.0.dist-info/RECORD": record}.items():
+            archive.writestr(name, text)
+    return content.getvalue()
+
+
+def npm_package(tool: str) -> bytes:
+    """Return an npm package with one command, which prints its name."""
+    command = f"by-{tool}"
+    package = {"name": "rehearsed", "version": "1.0.0", "bin": {command: "main.js"}}
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w:gz") as archive:
+        files = {"package.json": json.dumps(package), "main.js": f"#!/usr/bin/env node\nconsole.log('{command}')\n"}
+        for name, text in files.items():
+            member = tarfile.TarInfo(f"package/{name}")
+            member.size, member.mode = len(text), 0o755
+            archive.addfile(member, io.BytesIO(text.encode()))
+    return content.getvalue()
+
+
+def upload(content: bytes, path: str) -> str:
+    """Return a script that writes a file."""
+    return f"base64 -d > {path} <<'END'\n{base64.encodebytes(content).decode()}END\n"
+
+
+INSTALL = {
+    "pip": upload(wheel("pip"), WHEEL) + f"/usr/bin/python3 -m pip install --no-index --quiet {WHEEL}",
+    "uv": upload(wheel("uv"), WHEEL) + f"uv tool install --offline --no-index --python /usr/bin/python3 {WHEEL}",
+    "npm": upload(npm_package("npm"), PACKAGE) + f"npm install --global --offline --no-audit --no-fund {PACKAGE}",
+    "go": "mkdir /tmp/by-go\ncd /tmp/by-go\n"
+    + upload(b"module by-go\n\ngo 1.20\n", "go.mod")
+    + upload(GO_PROGRAM, "main.go")
+    + "PATH=$PATH:/usr/local/go/bin GOTOOLCHAIN=local go install .",
+}
+
+
+@pytest.mark.parametrize("tool", INSTALL)
+def test_what_a_package_manager_installed_is_there_after_sleep(ground: Ground, tool: str) -> None:
+    own = shutil.which(tool, path=f"{Path(sys.executable).parent}:{os.environ['PATH']}:/usr/local/go/bin")
+    if own is None:
+        pytest.skip(f"this machine has no {tool}")
+    source, folder = ground.home(f"tools-{tool}")
+    if tool == "uv":
+        # One static program, which users bring with them.
+        (folder / ".local" / "bin").mkdir(parents=True)
+        shutil.copy(own, folder / ".local" / "bin" / "uv")
+        for path in folder.rglob("*"):
+            os.chown(path, UID, UID)
+    name, command = f"tools-{tool}", f"by-{tool}"
+    environment = [{"name": name, "value": value} for name, value in variables(HOME).items()]
+    pod = ground.start(name, home=source, container={"env": environment})
+    installed = ground.run(pod, f"set -e\n{INSTALL[tool]}", seconds=300)
+    assert installed.code == 0, installed.stderr
+    assert ground.run(pod, command).stdout == f"{command}\n"
+    ground.delete(name)
+    again = ground.start(name, home=source, container={"env": environment})
+    assert ground.run(again, f"{command} && command -v {command}").stdout == f"{command}\n{HOME}/.local/bin/{command}\n"
+    ground.delete(name)

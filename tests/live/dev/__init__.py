@@ -1,0 +1,1 @@
+"""Tests of `agentenv dev` with sandboxes that run."""

@@ -1,0 +1,145 @@
+"""Each runtime starts the same bundle: workspaced serves, ends in order, and leaves no process when it is killed."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+
+from agentenv.local import processes
+from agentenv.local.sandboxes import addresses, detect, relay, root_folder
+from agentenv.local.sandboxes.bundle import SOCKET, SOCKET_FOLDER, Bundle, Mount, Runtime
+from agentenv.local.sandboxes.gvisor import GVisor
+from agentenv.local.sandboxes.namespaces import Namespaces
+from agentenv.local.sandboxes.plain import PlainProcesses
+from agentenv.rehearsal.controlplane.client import until
+from agentenv.rehearsal.controlplane.sandboxes.launcher import RUNSC, TOOLS, WORKSPACED
+from agentenv.rehearsal.scenario.command_probe import run_script
+from agentenv.rehearsal.tools import Toolbox, ensure
+from agentenv.rehearsal.tools.progress import Lines
+from tests.live.controlplane.sandboxes.pods import PORT, UID, Signer
+from tests.live.controlplane.things import PATIENCE
+
+POD = {"metadata": {"uid": "u-1"}, "spec": {"containers": [{"ports": [{"name": "workspaced", "containerPort": PORT}]}]}}
+
+
+@pytest.fixture(scope="module")
+def toolbox() -> Toolbox:
+    return ensure([], Lines(sys.stderr), TOOLS)
+
+
+@dataclass
+class Started:
+    """A running bundle."""
+
+    bundle: Bundle
+    runtime: Runtime
+    process: subprocess.Popen[bytes]
+    run: Callable[[str], str]
+    mark: str
+
+    def everything(self) -> list[psutil.Process]:
+        """Return the processes of the sandbox."""
+        process = psutil.Process(self.process.pid)
+        return [process, *process.children(recursive=True)]
+
+
+@pytest.fixture(params=["gvisor", "namespaces", "processes"])
+def started(request: pytest.FixtureRequest, toolbox: Toolbox, tmp_path: Path) -> Iterator[Started]:
+    runtimes = {"gvisor": GVisor(toolbox.path(RUNSC)), "namespaces": Namespaces(), "processes": PlainProcesses()}
+    yield from start(runtimes[request.param], toolbox, tmp_path)
+
+
+def start(runtime: Runtime, toolbox: Toolbox, folder: Path) -> Iterator[Started]:
+    signer, mark, held = Signer(), f"test-{secrets.token_hex(4)}", addresses.hold(str(folder))
+    for name in ("home", "keys", "program", "socket"):
+        (folder / name).mkdir()
+        folder.joinpath(name).chmod(0o755)
+    if os.geteuid() == 0 and runtime.own_network:
+        for name in ("home", "socket"):
+            os.chown(folder / name, UID, UID)
+    (folder / "keys" / "keys.json").write_text(signer.keys(), encoding="utf-8")
+    shutil.copy2(toolbox.path(WORKSPACED), folder / "program" / "workspaced")
+    mounts = (
+        *root_folder.create(folder / "root", "host-1", held.ip),
+        Mount(folder / "home", "/home/agent"),
+        Mount(folder / "keys", "/etc/workspaced", read_only=True),
+        Mount(folder / "program", "/opt/workspaced", read_only=True),
+        Mount(folder / "socket", SOCKET_FOLDER),
+    )
+    listen = f"unix:{SOCKET_FOLDER}/{SOCKET}" if runtime.own_network else f"{held.ip}:{PORT}"
+    arguments = ("/opt/workspaced/workspaced", "run", "--pod-uid", "u-1", "--keys", "/etc/workspaced/keys.json",
+                 "--grace", "5s", "--listen", listen)  # fmt: skip
+    variables = {"PATH": root_folder.PATH, "HOME": "/home/agent"}
+    bundle = Bundle(mark, folder, folder / "root", arguments, variables, mounts, UID, UID, hostname="host-1")
+    passer = relay.Relay()
+    if runtime.own_network:
+        passer.lead_to(passer.open(held.ip, PORT), bundle.socket)
+    process = subprocess.Popen(
+        runtime.command(bundle), env={"PATH": os.environ["PATH"], processes.MARK: mark}, cwd=folder
+    )
+    pod = {**POD, "status": {"podIP": held.ip}}
+
+    def run(script: str) -> str:
+        return run_script(pod, signer.token("u-1"), script).stdout
+
+    def serves() -> bool:
+        return run("true") == ""
+
+    try:
+        assert until(serves, PATIENCE, failed=lambda: str(process.returncode) if process.poll() is not None else None)
+        yield Started(bundle, runtime, process, run, mark)
+    finally:
+        processes.end(mark)
+        process.wait(PATIENCE)
+        passer.stop()
+        held.release()
+
+
+def test_it_serves_as_its_user_in_its_home(started: Started) -> None:
+    uid, home, hostname, *files = started.run("id -u; pwd; uname -n; echo x > file; ls ~").splitlines()
+    assert files == ["file"]
+    if started.runtime.own_network:
+        assert (uid, home, hostname) == (str(UID), "/home/agent", "host-1")
+        assert started.run("cat /proc/net/dev | grep -c :").strip() in {"0", "1"}
+        assert "cannot touch" in started.run("touch /etc/x 2>&1")
+    owner = (started.bundle.folder / "home" / "file").stat().st_uid
+    assert owner == (UID if os.geteuid() == 0 and started.runtime.own_network else os.geteuid())
+
+
+def test_it_ends_in_order(started: Started) -> None:
+    trap = "trap 'echo ended > ended; exit' TERM; touch trapped; while :; do sleep 0.1; done"
+    started.run(f'(setsid sh -c "{trap}" > /dev/null 2>&1 &); until [ -e trapped ]; do sleep 0.1; done')
+    started.runtime.terminate(started.bundle, started.process)
+    assert started.process.wait(PATIENCE) == 0
+    assert (started.bundle.folder / "home" / "ended").read_text() == "ended\n"
+
+
+def test_a_killed_one_leaves_no_process(started: Started) -> None:
+    started.run("(setsid sleep 600 > /dev/null 2>&1 &)")
+    everything = started.everything()
+    assert len(everything) > 1
+    processes.end(started.mark)
+    started.process.wait(PATIENCE)
+    assert until(lambda: not any(process.is_running() for process in everything), PATIENCE)
+
+
+def test_the_strongest_that_works_is_chosen(toolbox: Toolbox, tmp_path: Path) -> None:
+    chosen, passed_over = detect.choose(toolbox.path(WORKSPACED), toolbox.path(RUNSC), tmp_path)
+    assert (chosen and chosen.name, passed_over) == ("gvisor", ())
+    broken = tmp_path / "runsc"
+    broken.write_text("#!/bin/sh\necho not permitted >&2\nexit 1\n", encoding="utf-8")
+    broken.chmod(0o755)
+    chosen, passed_over = detect.choose(toolbox.path(WORKSPACED), broken, tmp_path)
+    assert chosen
+    assert chosen.name == "namespaces"
+    assert passed_over == ("gvisor: not permitted",)
+    assert chosen.not_simulated

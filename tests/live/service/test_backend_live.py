@@ -1,0 +1,43 @@
+"""The backend of a cluster does what every backend does, against a real API server and controller."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from agentenv.rehearsal.controlplane.client import until
+from agentenv.service.catalog import Catalog
+from agentenv.service.kube.client import KubeClient
+from agentenv.service.telemetry.metrics import Metrics
+from agentenv.service.workspaces.backend import KubernetesBackend, running_backend
+from agentenv.service.workspaces.restore_requests import WorkspaceRestorer
+from tests.fast.config.stack_samples import settings
+from tests.fast.service.workspaces.backend_contract import CONTRACT, Subject
+from tests.live.conftest import World
+from tests.live.controlplane.things import PATIENCE
+from tests.live.service.conftest import IMAGES, Box
+
+SECONDS = 60.0
+
+
+@pytest.mark.parametrize("holds", CONTRACT, ids=lambda holds: holds.__name__)
+def test_the_contract_of_backends(holds: Callable[[Subject], Awaitable[None]], box: Box, world: World) -> None:
+    pool = box.deploy(IMAGES[0])
+    assert until(lambda: box.full(pool), PATIENCE)
+    catalog = Catalog(settings({"sandboxClasses": [box.class_settings(IMAGES[0])]}))
+
+    async def run() -> None:
+        kube = KubeClient.from_kubeconfig(world.plane.kubeconfig())
+        now = kube.clock.now
+        backend = KubernetesBackend(kube, catalog, Metrics(), WorkspaceRestorer(kube, now=now), now=now)
+        try:
+            async with asyncio.timeout(SECONDS * 3), running_backend(backend):
+                while not backend.is_synced():
+                    await asyncio.sleep(0)
+                await holds(Subject(backend, box.name, SECONDS))
+        finally:
+            await kube.close()
+
+    asyncio.run(run())
