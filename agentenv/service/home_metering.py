@@ -120,16 +120,22 @@ async def _write(
     billed_bytes: Mapping[str, int],
     now: datetime,
 ) -> None:
-    """Record the measured sizes on the volumes."""
+    """Record the measured sizes on the volumes.
+
+    Measuring takes up to hours, in which volumes change: they are bound, released and labelled. Nobody else writes
+    these annotations, so a size is recorded whatever the volume's version is; only its uid must be the same.
+    """
     for volume, size in sizes.items():
+        metadata = section(volumes[volume], "metadata")
+        same: Document = {"metadata": {"name": volume, "uid": required(metadata, "uid")}}
         annotations = {
             MEASURED: str(billed_bytes[volume]),
             FOUND: str(size.bytes),
             ENTRIES: str(size.entries),
             MEASURED_AT: format_whole_seconds(now),
         }
-        if not await api.patch(VOLUMES, volumes[volume], {"metadata": {"annotations": annotations}}):
-            _LOG.info("a volume changed while it was measured", extra={"facts": {"volume": volume}})
+        if not await api.patch(VOLUMES, same, {"metadata": {"annotations": annotations}}):
+            _LOG.info("a volume was deleted while it was measured", extra={"facts": {"volume": volume}})
 
 
 async def measured_bytes(api: KubeApi) -> dict[str, int]:

@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Any
 
 from agentenv.rehearsal.controlplane.auth.certificates import Authority
+from agentenv.rehearsal.controlplane.ports import HOST, Ports
 
 Plain = dict[str, Any]
 
-HOST = "127.0.0.1"
 IDLE_SECONDS = 350
 PROTOCOLS: Mapping[str, tuple[str, ...]] = {
     "HTTP1Only": ("http/1.1",),
@@ -57,7 +57,7 @@ class ListenerState:
 class _Running:
     state: ListenerState
     group: str
-    port: int
+    ports: Ports
     folder: Path
     process: subprocess.Popen[bytes]
     targets: tuple[str, ...] = field(default=())
@@ -109,7 +109,7 @@ class NetworkLoadBalancers:
 
     def addresses(self) -> dict[str, str]:
         """Return the address of each listener, by its ARN."""
-        return {arn: f"{HOST}:{running.port}" for arn, running in self._running.items()}
+        return {arn: f"{HOST}:{running.ports['tls']}" for arn, running in self._running.items()}
 
     def close(self) -> None:
         """Stop serving."""
@@ -123,17 +123,16 @@ class NetworkLoadBalancers:
 
     def _start(self, arn: str, state: ListenerState, group: str) -> _Running:
         folder = Path(tempfile.mkdtemp(dir=self.folder))
-        with closing(socket.create_server((HOST, 0))) as free:
-            port = free.getsockname()[1]
+        ports = Ports(("tls",))
         _write(folder / "targets.json", _endpoints(state, ()))
         base = self.authority.folder / _file_name(state.certificate)
-        _write(folder / "envoy.json", _configuration(state, folder, port, base))
+        _write(folder / "envoy.json", _configuration(state, folder, ports["tls"], base))
         command = [envoy(), "-c", str(folder / "envoy.json"), "--disable-hot-restart", "--concurrency", "1"]
         with (folder / "log").open("wb") as log:
             process = subprocess.Popen(
                 [*command, "--log-level", "warning"], stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
             )
-        self._running[arn] = _Running(state, group, port, folder, process)
+        self._running[arn] = _Running(state, group, ports, folder, process)
         return self._running[arn]
 
     def _stop(self, arn: str) -> None:
@@ -144,6 +143,7 @@ class NetworkLoadBalancers:
         except subprocess.TimeoutExpired:
             running.process.kill()
             running.process.wait()
+        running.ports.close()
         shutil.rmtree(running.folder, ignore_errors=True)
 
 

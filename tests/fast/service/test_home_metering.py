@@ -107,6 +107,29 @@ def test_homes_are_measured_and_scaled_to_the_bill(homes: Path) -> None:
     assert run(measured_bytes, api) == {"one": 2 * first, "two": 2 * second}
 
 
+@pytest.mark.parametrize("replaced", [False, True], ids=["changed", "replaced"])
+def test_a_volume_that_changes_meanwhile_is_measured_and_another_of_its_name_is_not(
+    homes: Path, *, replaced: bool
+) -> None:
+    size = files(homes / "one", 40)
+    api = FakeApiServer()
+    api.put(VOLUMES, volume("one"))
+
+    class Binding(Listed):
+        """The volume changes after it was listed."""
+
+        def of(self, file_system: str) -> Sequence[Point]:
+            bound = {**volume("one"), "status": {"phase": "Bound"}}
+            if replaced:
+                bound["metadata"]["uid"] = "of another"
+            api.put(VOLUMES, bound)
+            return super().of(file_system)
+
+    run(measure, api, Binding(one="/one"), FileSystem(SYSTEM, homes, size), NOW)
+    assert notes(api, "one").get(FOUND) == (None if replaced else str(size))
+    assert api.objects[VOLUMES, "", "one"]["status"] == {"phase": "Bound"}
+
+
 def test_homes_of_suspended_workspaces_are_measured_less_often(homes: Path) -> None:
     files(homes / "one", 4)
     files(homes / "two", 4)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ from typing import Any
 import pytest
 import urllib3
 
+from agentenv.rehearsal.controlplane.ports import HOST, Ports
 from agentenv.rehearsal.tools import go_compiler
 from agentenv.rehearsal.tools.versions import Version
 
@@ -61,12 +61,6 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Programs:
     return Programs(folder / "workspaced", folder / "workspaced-dev")
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 def wait_until_healthy(url: str, *processes: subprocess.Popen[bytes]) -> None:
     deadline = time.monotonic() + TIMEOUT
     while True:
@@ -87,7 +81,8 @@ def sandbox(programs: Programs, tmp_path: Path) -> Iterator[Sandbox]:
     home, keys = tmp_path / "home", tmp_path / "keys"
     home.mkdir()
     subprocess.run([programs.dev, "keys", keys], check=True, stdout=subprocess.DEVNULL)
-    inner, outer = (f"127.0.0.1:{free_port()}" for _ in range(2))
+    ports = Ports(("inner", "outer"))
+    inner, outer = (f"{HOST}:{ports[name]}" for name in ("inner", "outer"))
     environment = {**os.environ, "WORKSPACED_POD_UID": "dev-pod", "WORKSPACED_KEYS": f"{keys}/keys.json"}
     program = subprocess.Popen(
         [
@@ -119,3 +114,4 @@ def sandbox(programs: Programs, tmp_path: Path) -> Iterator[Sandbox]:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+        ports.close()

@@ -15,11 +15,12 @@ from typing import Any
 import pytest
 import urllib3
 
+from agentenv.rehearsal.controlplane.ports import HOST, Ports
 from agentenv.service.workspaced.client import TOKEN_HEADER, WorkspacedClient, WorkspacedError
 from agentenv.service.workspaced.keys import SigningKey, jwks, new_key
 from agentenv.service.workspaced.tokens import sign_token
 from agentenv.service.workspaces.backend_protocol import Endpoint
-from tests.live.workspaced.conftest import TIMEOUT, Programs, free_port, wait_until_healthy
+from tests.live.workspaced.conftest import TIMEOUT, Programs, wait_until_healthy
 
 POD = "0b0a7c2e-5a6e-4d2e-9b0c-6f3c2a1d9e84"
 CLAIM = "claim-1"
@@ -52,16 +53,17 @@ def running(programs: Programs, tmp_path: Path) -> Iterator[Running]:
     home, uid, keys = tmp_path / "home", tmp_path / "uid", tmp_path / "keys.json"
     home.mkdir()
     uid.write_text(POD, encoding="utf-8")
-    port = free_port()
-    address = f"127.0.0.1:{port}"
+    ports = Ports(("workspaced",))
+    address = f"{HOST}:{ports['workspaced']}"
     options = ["--listen", address, "--pod-uid-file", uid, "--keys", keys, "--home", home, "--busy-dir", tmp_path / "b"]
     program = subprocess.Popen([programs.workspaced, "run", *options], env={**os.environ, "WORKSPACED_GRACE": "2s"})
     try:
         wait_until_healthy(f"http://{address}/health", program)
-        yield Running(Endpoint(POD, "", "127.0.0.1", port), keys, tmp_path / "b")
+        yield Running(Endpoint(POD, "", HOST, ports["workspaced"]), keys, tmp_path / "b")
     finally:
         program.terminate()
         program.wait(TIMEOUT)
+        ports.close()
 
 
 class Signer:
@@ -162,5 +164,5 @@ def test_the_tokens_of_an_ended_session_are_refused(running: Running) -> None:
 
 def test_a_program_that_took_over_the_port_is_an_error_and_no_status() -> None:
     signer = Signer(new_key(datetime.now(UTC)))
-    with pytest.raises(WorkspacedError, match="does not answer"):
-        through(signer, lambda client: client.status(Endpoint(POD, "", "127.0.0.1", free_port())))
+    with Ports(("nobody",)) as ports, pytest.raises(WorkspacedError, match="does not answer"):
+        through(signer, lambda client: client.status(Endpoint(POD, "", HOST, ports["nobody"])))

@@ -26,6 +26,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from agentenv.core.capabilities.cluster_facts import DAEMON_PORT
 from agentenv.core.gateway.envoy import DESTINATION, EnvoyPlan, bootstrap
+from agentenv.rehearsal.controlplane.ports import Ports
 
 ENVOY = Path(sys.executable).with_name("envoy")
 DOMAIN, WORKSPACES = "os.example.com", "workspaces.example.net"
@@ -245,13 +246,6 @@ def sandbox() -> HttpServer:
     return HttpServer(own_address(), DAEMON_PORT)
 
 
-def free_port() -> int:
-    """Return a port of loopback that is free."""
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        return probe.getsockname()[1]
-
-
 @dataclass(frozen=True)
 class Gateway:
     """A running Envoy with what is behind it."""
@@ -272,6 +266,7 @@ def running(authorizer: Authorizer, service: HttpServer, **changes: Any) -> Iter
     """Run Envoy until the block ends."""
     # A Unix socket's path has at most 108 characters, which a test's own folder exceeds.
     folder = Path(tempfile.mkdtemp(prefix="envoy"))
+    ports = Ports(("gateway", "status"))
     plan = EnvoyPlan(
         DOMAIN,
         WORKSPACES,
@@ -280,8 +275,8 @@ def running(authorizer: Authorizer, service: HttpServer, **changes: Any) -> Iter
         authorizer_host=LOOPBACK,
         authorizer_port=authorizer.port,
         address=LOOPBACK,
-        port=free_port(),
-        status_port=free_port(),
+        port=ports["gateway"],
+        status_port=ports["status"],
         admin_socket=str(folder / "admin.sock"),
         proxy_protocol=False,
     )
@@ -297,6 +292,7 @@ def running(authorizer: Authorizer, service: HttpServer, **changes: Any) -> Iter
     finally:
         process.kill()
         process.wait(TIMEOUT)
+        ports.close()
         shutil.rmtree(folder)
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from agentenv.core.gateway.envoy import AUTHORIZER_PORT
 from agentenv.local.sandboxes.bundle import replace_paths
 from agentenv.rehearsal.controlplane.pods import container, listen_addresses, real_pods
-from agentenv.rehearsal.controlplane.ports import HOST
+from agentenv.rehearsal.controlplane.ports import HOST, Ports
 
 IMAGE = f"registry.example.com/workspace-service@sha256:{'a' * 64}"
 
@@ -25,6 +26,18 @@ def test_the_service_is_run_by_the_interpreter_with_its_pods_arguments() -> None
     where = {Path("/etc/workspace-service"): Path("/run/x/volumes/settings")}
     assert replace_paths(arguments[0], where) == "--settings=/run/x/volumes/settings/settings.json"
     assert replace_paths("--settings=/etc/workspace-service-2/a", where) == "--settings=/etc/workspace-service-2/a"
+
+
+def test_every_run_of_the_gateways_authorization_has_a_port_of_its_own() -> None:
+    args = ["--port=8080", f"--authorizer-port={AUTHORIZER_PORT}"]
+    pod = {"metadata": {"namespace": "n", "name": "pod-1"}, "spec": {"containers": [{"image": IMAGE, "args": args}]}}
+    row = real_pods.process_image(pod)
+    assert row is not None
+    with Ports(row.flags_of(pod)) as first, Ports(row.flags_of(pod)) as second:
+        assert first["--authorizer-port"] != second["--authorizer-port"]
+        listens = {flag: str(first[flag]) for flag in row.flags_of(pod)}
+        arguments = container.arguments(pod, {}, listens, row.in_cluster_flags)
+    assert str(AUTHORIZER_PORT) not in " ".join(arguments)
 
 
 def test_python_is_no_tool_that_has_to_be_built() -> None:

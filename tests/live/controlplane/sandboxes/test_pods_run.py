@@ -7,8 +7,9 @@ import http.client
 import socket
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import psutil
 import pytest
 
 from agentenv.local import processes
@@ -19,26 +20,47 @@ from tests.live.controlplane.sandboxes.conftest import SPACE, Ground
 from tests.live.controlplane.sandboxes.pods import PORT, UID, Signer, keys_configmap, run, sandbox_pod
 from tests.live.controlplane.things import PATIENCE
 
-if TYPE_CHECKING:
-    import psutil
-
 Object = dict[str, Any]
 
 
 def processes_of(ground: Ground) -> set[psutil.Process]:
     """Return the processes of every sandbox of the plane, also those that do not carry the run's mark."""
-    runtimes = [process for process in processes.marked(ground.run_id) if "runsc" in process.name()]
-    return {child for process in runtimes for child in (process, *process.children(recursive=True))}
+    found: set[psutil.Process] = set()
+    for process in processes.marked(ground.run_id):
+        with contextlib.suppress(psutil.NoSuchProcess):  # it ended meanwhile
+            if "runsc" in process.name():
+                found |= {process, *process.children(recursive=True)}
+    return {process for process in found if runs(process)}
+
+
+def runs(process: psutil.Process) -> bool:
+    """Return whether a process has not ended; one that nobody has waited for yet has."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
+
+
+def all_ended(ground: Ground) -> bool:
+    """Wait until no sandbox has a process: the kernel's may end after the runtime, and a lost node's after its pod."""
+    return bool(until(lambda: not processes_of(ground), PATIENCE))
+
+
+def memory_of(process: psutil.Process) -> int:
+    """Return the proportional set size of a process; 0 after its end."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return process.memory_full_info().pss
+    return 0
 
 
 @pytest.fixture(autouse=True)
 def no_pods(ground: Ground) -> Iterator[None]:
-    """Leave no pod to the next test."""
+    """Leave no pod and no process to the next test."""
     yield
     pods = ground.client.get(ground.path("")[:-1])["items"]
     for pod in pods:
         ground.client.delete(ground.path(pod["metadata"]["name"]))
     assert until(lambda: not ground.client.get(ground.path("")[:-1])["items"], PATIENCE)
+    assert all_ended(ground), processes_of(ground)
 
 
 def container_of(pod: Object) -> Object:
@@ -66,7 +88,7 @@ def test_a_pod_is_reached_at_its_own_address_with_its_own_token(ground: Ground) 
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection((first["status"]["podIP"], PORT))
     ground.delete("two")
-    assert not processes_of(ground)
+    assert all_ended(ground), processes_of(ground)
 
 
 def resources(cpu: str, memory: str, limit: str) -> Object:
@@ -210,11 +232,12 @@ def test_a_pod_over_its_disk_is_evicted(ground: Ground) -> None:
 def test_a_killed_sandbox_leaves_no_process_and_is_started_again(ground: Ground) -> None:
     """The cleanup process of a killed rehearsal finds `runsc` by its mark, and nothing else of a sandbox."""
     ground.start("killed")
-    [runtime] = [process for process in processes_of(ground) if "run" in process.cmdline()]
-    others = processes_of(ground) - {runtime}
+    every = processes_of(ground)
+    [runtime] = [process for process in every if "run" in process.cmdline()]
+    others = every - {runtime}
     assert others
     runtime.kill()
-    assert until(lambda: not any(process.is_running() for process in others), PATIENCE), "its kernel runs on"
+    assert until(lambda: not any(map(runs, others)), PATIENCE), "its kernel runs on"
 
     def restarted() -> bool:
         status = container_of(ground.client.get(ground.path("killed")))
@@ -276,7 +299,7 @@ def test_ten_sandboxes_cost_little(ground: Ground, record_property: Callable[[st
         ground.client.create(sandbox_pod(SPACE, name))
     pods = [ground.ready(name) for name in names]
     seconds = time.monotonic() - began
-    memory = sum(process.memory_full_info().pss for process in processes_of(ground)) / 2**20
+    memory = sum(map(memory_of, processes_of(ground))) / 2**20
     record_property("ms_per_sandbox", seconds * 100)
     record_property("mb_per_sandbox", memory / 10)
     print(f"{seconds * 100:.0f} ms and {memory / 10:.0f} MB for each of ten sandboxes")
@@ -285,7 +308,7 @@ def test_ten_sandboxes_cost_little(ground: Ground, record_property: Callable[[st
     for name in names:
         ground.client.delete(ground.path(name))
     assert until(lambda: not any(ground.client.find(ground.path(name)) for name in names), PATIENCE)
-    assert not processes_of(ground)
+    assert all_ended(ground), processes_of(ground)
 
 
 def test_a_local_work_tree_is_there_after_sleep_and_another_local_folder_is_not(ground: Ground) -> None:
@@ -322,7 +345,7 @@ def test_a_lost_node_takes_its_sandboxes_and_leaves_their_homes(ground: Ground) 
     ground.client.delete("/api/v1/nodes/lost")
     # The controller of nodes deletes their pods a minute later, without a grace period: nobody is left to wait for.
     assert until(lambda: ground.client.find(ground.path("of-lost")) is None, 3 * PATIENCE)
-    assert not processes_of(ground)
+    assert all_ended(ground), processes_of(ground)
     again = ground.start("of-lost", home=home)
     assert again["spec"]["nodeName"] != "lost"
     assert ground.run(again, "cat file; test -s beat && echo beat").stdout == "mine\nbeat\n"

@@ -24,10 +24,11 @@ from agentenv.dev.machine import Machine
 from agentenv.dev.serve import Local, local_service
 from agentenv.dev.settings import default_settings
 from agentenv.dev.state import opened
+from agentenv.rehearsal.controlplane.ports import HOST, Ports
 from agentenv.service.configuration import Configuration
 from agentenv.service.gateway.setup import running_gateway
 from agentenv.service.http.app import application
-from tests.fast.core.gateway.running import free_port, running
+from tests.fast.core.gateway.running import running
 
 T = TypeVar("T")
 SECONDS = 60.0
@@ -49,10 +50,12 @@ class Served:
 
 @contextlib.asynccontextmanager
 async def _authorizing(local: Local) -> AsyncGenerator[int]:
-    port, settings = free_port(), local.dependencies.catalog.settings
-    configuration = Configuration(settings=settings, replica="test", host="127.0.0.1", authorizer_port=port)
-    async with running_gateway(configuration, local.dependencies, local.signer, local.secrets):
-        yield port
+    settings = local.dependencies.catalog.settings
+    with Ports(("authorizer",)) as ports:
+        port = ports["authorizer"]
+        configuration = Configuration(settings=settings, replica="test", host=HOST, authorizer_port=port)
+        async with running_gateway(configuration, local.dependencies, local.signer, local.secrets):
+            yield port
 
 
 @pytest.fixture(scope="module")
