@@ -180,6 +180,9 @@ def workspace_patch(workspace: Workspace, changes: Changes) -> Plain:
         remaining = leases_after_sharing(workspace, changes.shared)
         if remaining != workspace.leases:
             annotations[keys.LEASES] = format_leases(remaining)
+        if any(access == "rw" and changes.shared.get(name) != "rw" for name, access in workspace.shared.items()):
+            # Tokens of the workspace are with those who could run programs in it.
+            annotations[keys.SHARE_GENERATION] = str(workspace.share_generation + 1)
     metadata: Plain = {"annotations": annotations} if annotations else {}
     if not isinstance(changes.labels, Unset):
         removed = {key: "" for key in workspace.labels if key not in changes.labels}
@@ -221,6 +224,7 @@ def _with_annotations(workspace: Workspace, labels: Mapping[str, str], annotatio
         timeout=read_timeout(annotations),
         ports=_read_ports(annotations.get(keys.PORTS)),
         token_generation=counted(annotations.get(keys.TOKEN_GENERATION)) or 0,
+        share_generation=counted(annotations.get(keys.SHARE_GENERATION)) or 0,
         metadata=strings({"metadata": parsed(annotations.get(keys.METADATA))}, "metadata"),
         budget=read_amount(annotations.get(keys.BUDGET)),
         suspended_because=cast("Because", because) if because in get_args(Because) else None,

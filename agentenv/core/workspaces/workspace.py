@@ -44,6 +44,7 @@ DEADLINE = f"{DOMAIN}deadline"
 BUDGET = f"{DOMAIN}budget"  # dollars a month
 PORTS = f"{DOMAIN}ports"  # JSON: port -> {sharing, teams, wake}
 TOKEN_GENERATION = f"{DOMAIN}token-generation"  # raised to revoke its access tokens
+SHARE_GENERATION = f"{DOMAIN}share-generation"  # raised when a share ends, to revoke the tokens of sharers
 TIMEOUT = f"{DOMAIN}timeout"  # JSON: {seconds, then, wakes}
 METADATA = f"{DOMAIN}metadata"  # JSON: texts by name, of a client of the sandbox API
 SUSPENDED_BECAUSE = f"{DOMAIN}suspended-because"
@@ -162,6 +163,7 @@ class Workspace:
     timeout: Timeout | None = None
     ports: Mapping[int, PortSharing] = field(default_factory=dict[int, PortSharing])
     token_generation: int = 0
+    share_generation: int = 0
     metadata: Mapping[str, str] = field(default_factory=dict[str, str])
     budget: Decimal | None = None
     suspended_because: Because | None = None

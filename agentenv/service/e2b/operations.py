@@ -140,6 +140,6 @@ def tokens(dependencies: Dependencies, caller: Caller, workspace: Workspace) -> 
     """Return the domain of a sandbox, and the tokens that admit to it where the caller may run programs in it."""
     document: Document = {"domain": dependencies.catalog.settings.service.domain_of_workspaces}
     if dependencies.access is not None and may_use(caller, workspace):
-        document["envdAccessToken"] = dependencies.access.token(workspace, "api")
-        document["trafficAccessToken"] = dependencies.access.token(workspace, "traffic")
+        document["envdAccessToken"] = dependencies.access.token(workspace, caller.owner, "api")
+        document["trafficAccessToken"] = dependencies.access.token(workspace, caller.owner, "traffic")
     return document

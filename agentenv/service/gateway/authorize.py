@@ -46,7 +46,7 @@ from agentenv.service.gateway.visitors import (
     OWN_TOKENS,
     Visitors,
     fresh_mark,
-    identity_of,
+    is_current,
     with_break_glass,
 )
 from agentenv.service.gateway.waking import HOLD_SECONDS, Waker
@@ -254,7 +254,7 @@ class Authorizer:
             return False
         if visitor.break_glass and not self._may_break_glass(visitor, current):
             return False
-        if visitor.credential in OWN_TOKENS and visitor.identity != identity_of(visitor.credential, current):
+        if visitor.credential in OWN_TOKENS and not is_current(visitor, current):
             return False
         right = self._right(visitor, current, Door(admission.workspace, admission.port))
         return right is not None and right.scope == admission.right

@@ -18,7 +18,7 @@ from typing import Any
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 
-from agentenv.core.gateway.access_tokens import Purpose, access_token
+from agentenv.core.gateway.access_tokens import Purpose, access_token, epoch_of
 from agentenv.core.values.object_fields import parsed_object, rows, section, text
 from agentenv.core.values.timestamps import format_timestamp, parse_timestamp
 from agentenv.core.workspaces.workspace import Workspace
@@ -144,6 +144,7 @@ class WorkspaceTokens(AccessTokens):
     def __init__(self, secrets: Callable[[], GatewaySecrets]) -> None:
         self._secrets = secrets
 
-    def token(self, workspace: Workspace, purpose: Purpose) -> str:
+    def token(self, workspace: Workspace, owner: str, purpose: Purpose) -> str:
         """Return the token of a workspace for a purpose; raise a `Problem` while there is no secret."""
-        return access_token(self._secrets().access, workspace.id, workspace.token_generation, purpose)
+        epoch = epoch_of(workspace, shared=owner != workspace.owner)
+        return access_token(self._secrets().access, epoch, purpose)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, cast
 
-from agentenv.core.gateway.access_tokens import Operation, access_token, is_access_token, is_signature
+from agentenv.core.gateway.access_tokens import Operation, access_token, epoch_of, is_access_token, is_signature
 from agentenv.core.gateway.api_keys import Scope, key_id
 from agentenv.core.values.timestamps import parse_timestamp
 from agentenv.core.workspaces.workspace import Workspace
@@ -85,30 +85,27 @@ class Visitors:
     ) -> tuple[Visitor, str] | None:
         """Return the bearer of a token of the workspace, and the header that has it."""
         headers = request.headers
-        generation = workspace.token_generation if workspace else 0
         presented, traffic = headers.get(ACCESS_TOKEN), headers.get(TRAFFIC_TOKEN)
         signed = api and request.path == "/files" and "signature=" in request.target
         if not (presented or traffic or signed):
             return None
         secret = self._secrets().access
-
-        def visitor(credential: Any) -> Visitor:
-            return Visitor(f"{credential}:{id_}:{generation}", credential)
-
-        if presented and is_access_token(presented, secret, id_, generation):
-            return visitor("access-token"), ACCESS_TOKEN
-        if traffic and not api and is_access_token(traffic, secret, id_, generation, "traffic"):
-            return visitor("traffic-token"), TRAFFIC_TOKEN
-        if signed and (operation := self._signed(request, secret, id_, generation)) is not None:
-            return visitor(operation), ""
+        # One that does not exist takes as long, and no token was made of it.
+        for epoch in epochs_of(workspace) if workspace is not None else (id_, id_):
+            if presented and is_access_token(presented, secret, epoch):
+                return Visitor(_identity("access-token", epoch), "access-token"), ACCESS_TOKEN
+            if traffic and not api and is_access_token(traffic, secret, epoch, "traffic"):
+                return Visitor(_identity("traffic-token", epoch), "traffic-token"), TRAFFIC_TOKEN
+            if signed and (operation := self._signed(request, secret, epoch)) is not None:
+                return Visitor(_identity(operation, epoch), operation), ""
         return None
 
-    def _signed(self, request: EntryRequest, secret: bytes, id_: str, generation: int) -> Operation | None:
+    def _signed(self, request: EntryRequest, secret: bytes, epoch: str) -> Operation | None:
         query, operation = request.query, _OPERATIONS.get(request.method)
         # workspaced takes the first value of a repeated name, and a user from the header where the query has none.
         if operation is None or request.has_repeated_query or "authorization" in request.headers:
             return None
-        path, user, token = query.get("path", ""), query.get("username", ""), access_token(secret, id_, generation)
+        path, user, token = query.get("path", ""), query.get("username", ""), access_token(secret, epoch)
         expiration = query.get("signature_expiration")
         is_valid = is_signature(
             query.get("signature", ""), path, operation, user, token, expiration=expiration, now=self._now()
@@ -206,9 +203,18 @@ def fresh_mark(freed: datetime) -> str:
     return str(int(freed.timestamp()))
 
 
-def identity_of(credential: Credential, workspace: Workspace) -> str:
-    """Return the identity of the bearers of a workspace's own tokens, of its current generation."""
-    return f"{credential}:{workspace.id}:{workspace.token_generation}"
+def epochs_of(workspace: Workspace) -> tuple[str, str]:
+    """Return the epochs of a workspace's valid tokens: of those of its owner, and of those of sharers."""
+    return epoch_of(workspace), epoch_of(workspace, shared=True)
+
+
+def is_current(visitor: Visitor, workspace: Workspace) -> bool:
+    """Return whether the bearer of a workspace's own token has a valid one."""
+    return visitor.identity in {_identity(visitor.credential, epoch) for epoch in epochs_of(workspace)}
+
+
+def _identity(credential: Credential, epoch: str) -> str:
+    return f"{credential}:{epoch}"
 
 
 def document_of(visitor: Visitor) -> dict[str, Any]:

@@ -82,8 +82,8 @@ class Accounts(Protocol):
 class AccessTokens(Protocol):
     """The tokens by which the clients of the sandbox API enter a workspace."""
 
-    def token(self, workspace: Workspace, purpose: Purpose) -> str:
-        """Return the token of a workspace for a purpose."""
+    def token(self, workspace: Workspace, owner: str, purpose: Purpose) -> str:
+        """Return the token of a workspace for a purpose, which a caller gets: its owner, or one of the sharers."""
         ...
 
 

@@ -3,27 +3,48 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
+import pytest
 from e2b.sandbox.signature import get_signature
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentenv.core.gateway.access_tokens import access_token, is_access_token, is_signature, signature
+from agentenv.core.gateway.access_tokens import access_token, epoch_of, is_access_token, is_signature, signature
+from agentenv.core.workspaces.workspace import Workspace
 
+WORKSPACE = Workspace("w-1", "u-1", "box", "user", "running", claim_uid="claim-1", token_generation=3)
 SECRET, OTHER = b"s" * 32, b"t" * 32
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 NOW = datetime.fromtimestamp(1_800_000_000, UTC)
 
 
 def test_a_token_opens_one_workspace_of_one_generation_for_one_purpose() -> None:
-    token = access_token(SECRET, "w-1", 3)
-    assert is_access_token(token, SECRET, "w-1", 3)
-    for secret, id_, generation in ((OTHER, "w-1", 3), (SECRET, "w-2", 3), (SECRET, "w-1", 4)):
-        assert not is_access_token(token, secret, id_, generation)
-    assert not is_access_token(token, SECRET, "w-1", 3, "traffic")
-    assert not is_access_token("", SECRET, "w-1", 3)
-    assert not is_access_token("é", SECRET, "w-1", 3)
+    epoch = epoch_of(WORKSPACE)
+    token = access_token(SECRET, epoch)
+    assert is_access_token(token, SECRET, epoch)
+    assert not is_access_token(token, OTHER, epoch)
+    assert not is_access_token(token, SECRET, epoch, "traffic")
+    assert not is_access_token("", SECRET, epoch)
+    assert not is_access_token("é", SECRET, epoch)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"id": "w-2"}, {"claim_uid": "claim-2"}, {"token_generation": 4}],
+    ids=lambda changed: next(iter(changed)),
+)
+@pytest.mark.parametrize("shared", [False, True])
+def test_an_epoch_never_comes_again(changed: dict[str, Any], *, shared: bool) -> None:
+    assert epoch_of(replace(WORKSPACE, **changed), shared=shared) != epoch_of(WORKSPACE, shared=shared)
+
+
+def test_the_end_of_a_share_ends_the_tokens_of_sharers_alone() -> None:
+    ended = replace(WORKSPACE, share_generation=1)
+    assert epoch_of(ended) == epoch_of(WORKSPACE)
+    assert len({epoch_of(WORKSPACE), epoch_of(WORKSPACE, shared=True), epoch_of(ended, shared=True)}) == 3
 
 
 @given(path=TEXT, user=TEXT, token=TEXT.filter(bool))

@@ -17,7 +17,7 @@ from agentenv.core.workspaces.leases import (
     leases_after_sharing,
 )
 from agentenv.core.workspaces.records import workspace_patch
-from agentenv.core.workspaces.workspace import LEASES, Changes, Lease, Workspace
+from agentenv.core.workspaces.workspace import LEASES, SHARE_GENERATION, Changes, Lease, Workspace
 
 NOW = datetime(2026, 11, 19, 22, tzinfo=UTC)
 SHARED: dict[str, Any] = {"reader": "ro", "writer": "rw"}
@@ -75,3 +75,17 @@ def test_leases_end_when_a_workspace_is_no_longer_shared() -> None:
     patch = workspace_patch(shared, Changes(shared={}))
     assert "reader" not in patch["metadata"]["annotations"][LEASES]
     assert LEASES not in workspace_patch(USER, Changes(shared={}))["metadata"]["annotations"]
+
+
+def test_the_tokens_of_sharers_end_when_one_may_run_programs_no_more() -> None:
+    shared = replace(USER, shared={"writer": "rw", "team:a": "rw", "reader": "ro"}, share_generation=2)
+
+    def generation(**changed: Any) -> str | None:
+        changes = Changes(shared={key.replace("_", ":"): value for key, value in changed.items()})
+        return workspace_patch(shared, changes)["metadata"]["annotations"].get(SHARE_GENERATION)
+
+    assert generation(writer="rw", team_a="rw") is None
+    assert generation(writer="rw", team_a="rw", reader="rw", other="rw") is None
+    assert generation(writer="ro", team_a="rw") == "3"
+    assert generation(writer="rw") == "3"
+    assert generation() == "3"

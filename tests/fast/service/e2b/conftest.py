@@ -17,7 +17,7 @@ import uvicorn
 
 from agentenv.client.connect_json import SandboxError
 from agentenv.client.sandbox import AsyncSandbox
-from agentenv.core.gateway.access_tokens import Purpose, access_token
+from agentenv.core.gateway.access_tokens import Purpose, access_token, epoch_of
 from agentenv.core.gateway.api_keys import SCOPES, Scope
 from agentenv.core.workspaces.workspace import Workspace
 from agentenv.service.gateway.access_cache import AccessCache
@@ -51,8 +51,8 @@ CLASSES: tuple[Object, ...] = (
 class HmacTokens(AccessTokens):
     """Tokens of a known secret."""
 
-    def token(self, workspace: Workspace, purpose: Purpose) -> str:
-        return access_token(SECRET, workspace.id, 0, purpose)
+    def token(self, workspace: Workspace, owner: str, purpose: Purpose) -> str:
+        return access_token(SECRET, epoch_of(workspace, shared=owner != workspace.owner), purpose)
 
 
 @dataclass

@@ -17,7 +17,8 @@ from e2b import (
 )
 from e2b.exceptions import AuthenticationException, NotFoundException, RateLimitException, SandboxNotFoundException
 
-from agentenv.core.gateway.access_tokens import access_token
+from agentenv.core.gateway.access_tokens import access_token, epoch_of
+from agentenv.core.workspaces.workspace import Workspace
 from agentenv.service.e2b.sandboxes import ENVD_VERSION
 from agentenv.service.http.auth.rate_limits import RateLimiter
 from tests.fast.service.e2b.conftest import DOMAIN, SECRET, Service
@@ -32,8 +33,10 @@ def test_create_without_arguments_is_a_session_of_the_first_class(service: Servi
     labels = service.claim(sandbox.sandbox_id)["metadata"]["labels"]
     assert (labels["sandbox.users.io/class"], labels["sandbox.users.io/mode"]) == ("standard", "session")
     assert (sandbox.sandbox_domain, str(sandbox._envd_version)) == (DOMAIN, ENVD_VERSION)
-    assert sandbox._envd_access_token == access_token(SECRET, sandbox.sandbox_id, 0)
-    assert sandbox.traffic_access_token == access_token(SECRET, sandbox.sandbox_id, 0, "traffic")
+    uid = service.claim(sandbox.sandbox_id)["metadata"]["uid"]
+    epoch = epoch_of(Workspace(sandbox.sandbox_id, "u", "standard", "session", "running", claim_uid=uid))
+    assert sandbox._envd_access_token == access_token(SECRET, epoch)
+    assert sandbox.traffic_access_token == access_token(SECRET, epoch, "traffic")
     assert sandbox.get_host(3000) == f"3000-{sandbox.sandbox_id}.{DOMAIN}"
     assert Sandbox.create().sandbox_id != sandbox.sandbox_id
 

@@ -12,7 +12,7 @@ from typing import Any, cast
 import jwt
 
 from agentenv.config.sections.service import Service
-from agentenv.core.gateway.access_tokens import Purpose, access_token
+from agentenv.core.gateway.access_tokens import Purpose, access_token, epoch_of
 from agentenv.core.workspaces.workspace import CreateResult, Sharing, Workspace
 from agentenv.service.gateway.access_cache import AccessCache
 from agentenv.service.gateway.admissions import Admissions
@@ -159,9 +159,9 @@ class Entrance:
         """Return the header of a token of the issuer."""
         return {"authorization": f"Bearer {self.issuer.token(owner, **claims)}"}
 
-    def access_token(self, id_: str, generation: int = 0, purpose: Purpose = "api") -> str:
-        """Return a workspace's own token."""
-        return access_token(self.secrets.access, id_, generation, purpose)
+    def access_token(self, id_: str, purpose: Purpose = "api", *, shared: bool = False) -> str:
+        """Return a workspace's own token, as its owner or a sharer gets it now."""
+        return access_token(self.secrets.access, epoch_of(self.directory.workspaces[id_], shared=shared), purpose)
 
 
 def entrance(

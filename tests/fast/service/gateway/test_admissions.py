@@ -86,6 +86,16 @@ def test_a_revoked_key_and_a_raised_generation_close_what_they_opened() -> None:
     assert sweep(gate) == [by_owner]
 
 
+def test_a_share_that_ends_closes_what_its_tokens_opened() -> None:
+    gate = entrance()
+    gate.directory.change(THEIRS, shared={"u-me": "rw"})
+    by_sharer = enter(gate, port(THEIRS), x_access_token=gate.access_token(THEIRS, shared=True))
+    by_owner = enter(gate, port(THEIRS), x_access_token=gate.access_token(THEIRS))
+    gate.directory.change(THEIRS, shared={}, share_generation=1)
+    assert sweep(gate) == [by_sharer]
+    assert by_owner != by_sharer
+
+
 def test_what_is_open_stays_open_while_the_table_hangs() -> None:
     gate = entrance()
     key = asyncio.run(gate.keys.create(ME, "k", ["use"], timedelta(days=1), []))[1]

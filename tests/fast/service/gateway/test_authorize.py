@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -112,7 +113,7 @@ CREDENTIALS: dict[str, Any] = {
     "an operator without the right": lambda gate: gate.bearer("u-3", groups=["ops-readers"]),
     "a key": lambda gate: {"x_api_key": key_of(gate, "u-me", "read", "use", "wake", "create", "admin")},
     "a token of mine": lambda gate: {"x_access_token": gate.access_token(MINE)},
-    "a traffic token of mine": lambda gate: {"e2b_traffic_access_token": gate.access_token(MINE, 0, "traffic")},
+    "a traffic token of mine": lambda gate: {"e2b_traffic_access_token": gate.access_token(MINE, "traffic")},
     "a guessed token": lambda _: {"x_access_token": "0" * 64},
     "an odd token": lambda _: {"x_access_token": "\u00e9"},
     "a planted cookie": lambda _: {"cookie": "__Host-workspace=x; __Host-link=y"},
@@ -208,7 +209,7 @@ def test_a_key_enters_with_its_scopes() -> None:
 
 def test_access_tokens_are_of_one_workspace_and_generation() -> None:
     gate = entrance()
-    token, traffic = gate.access_token(MINE), gate.access_token(MINE, 0, "traffic")
+    token, traffic = gate.access_token(MINE), gate.access_token(MINE, "traffic")
     decision = allowed(run(gate, SANDBOX, e2b_sandbox_id=MINE, x_access_token=token))
     assert scope(decision) == "api"
     assert set(decision.remove) == {"x-access-token", "e2b-sandbox-id", "e2b-sandbox-port"}
@@ -218,7 +219,36 @@ def test_access_tokens_are_of_one_workspace_and_generation() -> None:
     assert denied(run(gate, SANDBOX, e2b_sandbox_id=THEIRS, x_access_token=token)).status == 502
     gate.directory.change(MINE, token_generation=1)
     assert denied(run(gate, api(MINE), x_access_token=token)).status == 502
-    assert scope(run(gate, api(MINE), x_access_token=gate.access_token(MINE, 1))) == "api"
+    assert scope(run(gate, api(MINE), x_access_token=gate.access_token(MINE))) == "api"
+
+
+def test_tokens_end_with_the_share_by_which_they_were_given() -> None:
+    gate = entrance()
+    gate.directory.change(THEIRS, shared={"u-me": "rw"})
+    own, shared = gate.access_token(THEIRS), gate.access_token(THEIRS, shared=True)
+    assert own != shared
+    for token in (own, shared):
+        assert scope(run(gate, api(THEIRS), x_access_token=token)) == "api"
+    gate.directory.change(THEIRS, shared={}, share_generation=1)
+    assert scope(run(gate, api(THEIRS), x_access_token=own)) == "api"
+    assert denied(run(gate, api(THEIRS), x_access_token=shared)).status == 502
+    gate.directory.change(THEIRS, shared={"u-me": "rw"})
+    assert denied(run(gate, api(THEIRS), x_access_token=shared)).status == 502
+
+
+def test_tokens_of_a_destroyed_workspace_do_not_open_the_next_of_its_id() -> None:
+    gate = entrance()
+    former = [gate.access_token(MINE), gate.access_token(MINE, shared=True)]
+    expires = int(gate.clock.now().timestamp()) + 60
+    signed = signature("/a", "read", "", former[0], expires).replace("+", "%2B")
+    link = f"/files?path=/a&signature={signed}&signature_expiration={expires}"
+    assert allowed(run(gate, api(MINE), link))
+    gate.directory.change(MINE, claim_uid="claim-of-the-next")
+    gate.directory.endpoints[MINE] = replace(gate.directory.endpoints[MINE], claim_uid="claim-of-the-next")
+    for token in former:
+        assert denied(run(gate, api(MINE), x_access_token=token)).status == 502
+    assert denied(run(gate, api(MINE), link)).status == 502
+    assert scope(run(gate, api(MINE), x_access_token=gate.access_token(MINE))) == "api"
 
 
 @pytest.mark.parametrize("number", ["0", "65536", "-1", "1e3", "", "\u0663", "3000,3001", "99999999999"])
