@@ -21,8 +21,8 @@ from tests.live.conftest import World
 from tests.live.controlplane.things import PATIENCE
 from tests.live.service.blocking import run
 from tests.live.service.conftest import IMAGES, Box
+from tests.live.service.lifecycle import Stage
 from tests.live.service.replicas import ReplicaConfig, Replicas
-from tests.live.service.stage import Stage
 from tests.live.service.test_api_live import VETTED
 
 

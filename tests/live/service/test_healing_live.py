@@ -15,7 +15,7 @@ from tests.live.conftest import World
 from tests.live.controlplane.things import PATIENCE
 from tests.live.service.blocking import Blocking, run
 from tests.live.service.conftest import IMAGES, Box
-from tests.live.service.stage import Stage
+from tests.live.service.lifecycle import Stage
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from tests.live.conftest import REGION, World
 from tests.live.controlplane.things import PATIENCE
 from tests.live.service.blocking import run
 from tests.live.service.conftest import EXTENSIONS, IMAGES, Box
-from tests.live.service.stage import OWNER, Stage
+from tests.live.service.lifecycle import OWNER, Stage
 
 PLACE = SecretsPlace(f"arn:aws:secretsmanager:{REGION}:123456789012:secret:", "sandbox-secrets/dev")
 

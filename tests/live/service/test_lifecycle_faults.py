@@ -31,9 +31,9 @@ from agentenv.service.workspaces.restore import restore_workspace, retained_volu
 from tests.live.conftest import World
 from tests.live.controlplane.things import PATIENCE, becomes_ready
 from tests.live.service.blocking import Blocking, run, start
+from tests.live.service.closable_proxy import gate
 from tests.live.service.conftest import EXTENSIONS, IMAGES, Box
-from tests.live.service.gate import gate
-from tests.live.service.stage import OWNER, OwnNamespaces, Stage
+from tests.live.service.lifecycle import OWNER, OwnNamespaces, Stage
 from tests.live.service.test_releases_live import point, points
 
 MONTHS = timedelta(days=60)

@@ -23,7 +23,7 @@ from tests.live.conftest import World
 from tests.live.controlplane.things import PATIENCE, becomes_ready
 from tests.live.service.blocking import Blocking, run
 from tests.live.service.conftest import EXTENSIONS, IMAGES, Box
-from tests.live.service.stage import OWNER, Stage
+from tests.live.service.lifecycle import OWNER, Stage
 
 SOON = timedelta(seconds=45)
 LATER = retention.UNFINISHED + timedelta(minutes=1)

@@ -22,9 +22,9 @@ from tests.fast.service.http.auth.issuer import FakeIssuer
 from tests.live.conftest import World
 from tests.live.controlplane.things import PATIENCE
 from tests.live.service.conftest import IMAGES, Box
+from tests.live.service.lifecycle import Stage
 from tests.live.service.replicas import ReplicaConfig, Replicas
 from tests.live.service.serving import Served, configuration, serving
-from tests.live.service.stage import Stage
 from tests.live.service.test_api_live import VETTED
 
 LEASES, BUDGET = "sandbox.users.io/leases", "sandbox.users.io/budget"

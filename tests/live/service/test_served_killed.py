@@ -30,9 +30,9 @@ from tests.live.conftest import World
 from tests.live.controlplane.things import PATIENCE, condition
 from tests.live.service.blocking import Blocking, run
 from tests.live.service.conftest import IMAGES, Box
-from tests.live.service.front import Front
+from tests.live.service.fault_proxy import Front
+from tests.live.service.lifecycle import Stage
 from tests.live.service.replicas import Replica, ReplicaConfig, Replicas
-from tests.live.service.stage import Stage
 from tests.live.service.test_api_live import VETTED
 
 Object = dict[str, Any]

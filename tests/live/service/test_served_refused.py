@@ -29,11 +29,11 @@ from tests.fast.service.http.auth.issuer import FakeIssuer
 from tests.live.conftest import REGION, World
 from tests.live.controlplane.things import PATIENCE
 from tests.live.service.blocking import Blocking, run
+from tests.live.service.closable_proxy import gate
 from tests.live.service.conftest import IMAGES, Box
-from tests.live.service.front import CONFLICT, THROTTLED, TOO_MANY, Answer, Front
-from tests.live.service.gate import gate
+from tests.live.service.fault_proxy import CONFLICT, THROTTLED, TOO_MANY, Answer, Front
+from tests.live.service.lifecycle import Stage
 from tests.live.service.replicas import ReplicaConfig, Replicas
-from tests.live.service.stage import Stage
 from tests.live.service.test_api_live import VETTED
 
 if TYPE_CHECKING:

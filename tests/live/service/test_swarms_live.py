@@ -24,7 +24,7 @@ from tests.live.conftest import World
 from tests.live.controlplane.things import PATIENCE, becomes_ready
 from tests.live.service.blocking import run
 from tests.live.service.conftest import EXTENSIONS, IMAGES, Box
-from tests.live.service.stage import OWNER, Stage
+from tests.live.service.lifecycle import OWNER, Stage
 
 RETENTION = timedelta(days=30)
 TASK = "crawl"
