@@ -33,7 +33,7 @@ def run(operation: Callable[..., Any], /, *arguments: Any, **options: Any) -> An
 
 
 def start(operation: Callable[..., Coroutine[Any, Any, Any]], /, *arguments: Any) -> Future[Any]:
-    """Start a coroutine in the loop of all of them."""
+    """Start a coroutine in the shared loop."""
     return asyncio.run_coroutine_threadsafe(operation(*arguments), _loop())
 
 

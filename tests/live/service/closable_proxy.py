@@ -1,4 +1,4 @@
-"""A way to the API server that can be shut: what runs through it finds the server gone, and nobody else does."""
+"""A TCP proxy to the API server that can be closed: only its clients lose the server."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from urllib.parse import urlsplit
 import yaml
 
 
-class Gate:
-    """Passes connections on for as long as it is open; shutting it ends those that there are."""
+class ClosableProxy:
+    """Forwards connections while it is open; closing it ends them."""
 
     def __init__(self, target: tuple[str, int]) -> None:
         self._target, self._open = target, True
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._passing: set[socket.socket] = set()
         self._lock = threading.Lock()
-        threading.Thread(target=self._serve, name="gate", daemon=True).start()
+        threading.Thread(target=self._serve, name="closable-proxy", daemon=True).start()
 
     @property
     def port(self) -> int:
@@ -72,15 +72,15 @@ def _end(connection: socket.socket) -> None:
 
 
 @contextlib.contextmanager
-def gate(kubeconfig: Path, folder: Path) -> Iterator[tuple[Gate, Path]]:
-    """A gate before the server of a kubeconfig, and a kubeconfig that leads through it."""
+def closable_proxy(kubeconfig: Path, folder: Path) -> Iterator[tuple[ClosableProxy, Path]]:
+    """Yield a proxy in front of the server of a kubeconfig, and a kubeconfig for it."""
     document = yaml.safe_load(kubeconfig.read_text())
     server = urlsplit(document["clusters"][0]["cluster"]["server"])
-    gate_ = Gate((server.hostname or "", server.port or 443))
-    document["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{gate_.port}"
-    through = folder / "through-the-gate.yaml"
-    through.write_text(yaml.safe_dump(document))
+    closable_proxy_ = ClosableProxy((server.hostname or "", server.port or 443))
+    document["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{closable_proxy_.port}"
+    proxied_kubeconfig = folder / "through-proxy.yaml"
+    proxied_kubeconfig.write_text(yaml.safe_dump(document))
     try:
-        yield gate_, through
+        yield closable_proxy_, proxied_kubeconfig
     finally:
-        gate_.close()
+        closable_proxy_.close()

@@ -1,4 +1,4 @@
-"""A class on the live control plane, from the documents that a stack makes of its settings, with slots on EFS."""
+"""A sandbox class on the live control plane, from the documents of a stack, with homes on EFS."""
 
 from __future__ import annotations
 
@@ -34,35 +34,39 @@ ADDONS = ("eks-pod-identity-agent", "aws-efs-csi-driver")
 
 
 @dataclass
-class Box:
-    """A class of its own for one test, and what it is made from at the moment."""
+class LiveClass:
+    """A sandbox class for one test, and its current settings."""
 
     name: str
     client: Client
     cluster: Blocking
-    system: str
+    file_system: str
     size: int = 2
     storage: str = "slot"
-    most: int = 12
-    more: Object = field(default_factory=dict)
+    max_sandboxes: int = 12
+    extra_settings: Object = field(default_factory=dict)
 
     @property
-    def space(self) -> str:
+    def namespace(self) -> str:
         return f"sandbox-{self.name}"
 
     def class_settings(self, image: str = IMAGES[0]) -> Object:
-        """The class as a stack file has it."""
+        """Return the settings of the class, as in a stack file."""
         class_settings: Object = {
             "name": self.name,
             "tier": "verified",
             "claimableBy": {"roles": ["operator"]},
             "image": image,
         }
-        class_settings |= {"pool": {"size": self.size}, "maxSandboxes": self.most, "storage": {"kind": self.storage}}
-        return {**class_settings, **self.more}
+        class_settings |= {
+            "pool": {"size": self.size},
+            "maxSandboxes": self.max_sandboxes,
+            "storage": {"kind": self.storage},
+        }
+        return {**class_settings, **self.extra_settings}
 
     def plan(self, image: str) -> ClassPlan:
-        """The class with an image, as a stack file would have it."""
+        """Return the plan of the class with an image."""
         config = {
             "aws:region": "us-east-1",
             "agent-environment:cluster": {"publicAccessCidrs": ["203.0.113.0/24"]},
@@ -72,38 +76,38 @@ class Box:
         return planned
 
     def home(self, sandbox: str) -> Object:
-        """The volume that a sandbox has as its home."""
+        """Return the volume with the home of a sandbox."""
         claim = self.get("persistentvolumeclaims", f"home-{sandbox}", "/api/v1")
         return self.client.get(f"/api/v1/persistentvolumes/{claim['spec']['volumeName']}")
 
     def deploy(self, image: str) -> str:
         """Deploy the class with an image beside existing releases, as an update does; return its pool."""
-        objects: ClassObjects = class_objects(self.plan(image), DeploymentValues([self.system], self.system))
-        # The order is the component's: what the stack names is said before any of it is there.
+        objects: ClassObjects = class_objects(self.plan(image), DeploymentValues([self.file_system], self.file_system))
+        # In the order of the component
         for document in objects.documents():
             self.client.apply(document)
         return objects.pools[0]["metadata"]["name"]
 
     def pool(self, name: str) -> Object | None:
-        return self.client.find(f"{EXTENSIONS}/namespaces/{self.space}/sandboxwarmpools/{name}")
+        return self.client.find(f"{EXTENSIONS}/namespaces/{self.namespace}/sandboxwarmpools/{name}")
 
-    def full(self, name: str) -> bool:
-        """Return whether a pool says so, of what is asked of it now."""
+    def is_full(self, name: str) -> bool:
+        """Return whether a pool reports all its replicas as ready, for its current generation."""
         pool = self.pool(name) or {"metadata": {}}
         status = pool.get("status") or {}
         seen = status.get("observedGeneration") == pool["metadata"].get("generation")
         return seen and status.get("readyReplicas") == self.size
 
     def all(self, plural: str, group: str = EXTENSIONS) -> list[Object]:
-        return self.client.get(f"{group}/namespaces/{self.space}/{plural}")["items"]
+        return self.client.get(f"{group}/namespaces/{self.namespace}/{plural}")["items"]
 
     def get(self, plural: str, name: str, group: str = EXTENSIONS) -> Object:
-        return self.client.get(f"{group}/namespaces/{self.space}/{plural}/{name}")
+        return self.client.get(f"{group}/namespaces/{self.namespace}/{plural}/{name}")
 
 
 @pytest.fixture(scope="module")
-def ground(world: World, toolbox: Toolbox) -> Iterator[Client]:
-    """The controller of sandboxes, the driver with its role, and a node for the tier."""
+def cluster_client(world: World, toolbox: Toolbox) -> Iterator[Client]:
+    """Run the sandbox controller, and add a node for the tier; yield the administrator's client."""
     admin = world.plane.client
     installed(admin, toolbox)
     admin.apply(priority_class())
@@ -132,8 +136,8 @@ def ground(world: World, toolbox: Toolbox) -> Iterator[Client]:
 
 
 @pytest.fixture(scope="module")
-def system(world: World, ground: Client) -> str:
-    """A file system, and the driver with a role that may make access points on it."""
+def file_system(world: World, cluster_client: Client) -> str:
+    """Create a file system, and the EFS driver with a role that may create access points on it."""
     created = world.aws("efs").create_file_system(CreationToken=f"box-{uuid.uuid4().hex[:6]}")
     arn = created["FileSystemArn"]
     stack = registered(lambda: cluster_addons(file_system_arns=[arn]))
@@ -151,10 +155,10 @@ def system(world: World, ground: Client) -> str:
 
 
 @pytest.fixture
-def box(world: World, ground: Client, system: str) -> Iterator[Box]:
-    """A class that nobody else has. Its namespace goes by itself, which nobody waits for."""
+def live_class(world: World, cluster_client: Client, file_system: str) -> Iterator[LiveClass]:
+    """A class of this test's own; the deletion of its namespace is not awaited."""
     cluster = Blocking.from_kubeconfig(world.plane.kubeconfig())
-    box_ = Box(f"box{uuid.uuid4().hex[:6]}", ground, cluster, system)
-    yield box_
-    ground.delete(f"/api/v1/namespaces/{box_.space}")
+    live_class_ = LiveClass(f"box{uuid.uuid4().hex[:6]}", cluster_client, cluster, file_system)
+    yield live_class_
+    cluster_client.delete(f"/api/v1/namespaces/{live_class_.namespace}")
     cluster.close()

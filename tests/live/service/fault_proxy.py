@@ -1,7 +1,7 @@
-"""In front of a server, and in its name: what asks through it may be refused first, or be no more when it is answered.
+"""A proxy that injects faults: it refuses requests, or calls a function between a write and its response.
 
-It passes on what it is sent, watches too, as whoever the kubeconfig is of; those who ask it need no key. Requests that
-count are counted, so that a test says at which of them something happens.
+It forwards requests and watches with the credentials of a kubeconfig, so its clients need none. It counts the requests
+that a test selects, and injects the fault at a chosen one.
 """
 
 from __future__ import annotations
@@ -24,42 +24,42 @@ from urllib.parse import urlsplit
 import yaml
 
 Document = dict[str, Any]
-# Of one connection, and said anew by whoever passes something on.
+# Headers of one connection, which a proxy does not forward
 _HOP = frozenset({"connection", "content-length", "host", "keep-alive", "transfer-encoding"})
 _PATIENCE = 60.0
 
 
 @dataclass(frozen=True)
 class ProxiedRequest:
-    """A request."""
+    """A forwarded request."""
 
     method: str
-    path: str  # with what is asked of it
+    path: str  # with the query
     headers: Mapping[str, str]
     body: bytes
 
     @property
     def operation(self) -> str:
-        """Of DynamoDB: what is to be done."""
+        """The operation of a request to DynamoDB."""
         return self.headers.get("X-Amz-Target", "").rpartition(".")[2]
 
     @property
     def what(self) -> str:
-        """The same for the same thing that is asked again."""
+        """A key that a request and its retries have in common."""
         return f"{self.method} {self.operation or urlsplit(self.path).path}"
 
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer in place of the server's."""
+    """A response in place of the server's."""
 
     code: int
     document: Document
     headers: Mapping[str, str]
 
 
-class Front:
-    """One server's."""
+class FaultProxy:
+    """A proxy in front of one server."""
 
     def __init__(
         self,
@@ -76,25 +76,25 @@ class Front:
         self._refused: Counter[str] = Counter()
         self._times, self._refusal = 0, Answer(500, {}, {})
         self.refusals = 0
-        self.off = timedelta(0)  # of the time that it tells, from the server's
-        front = self
+        self.off = timedelta(0)  # the offset of the Date header from the server's clock
+        proxy = self
 
         class Passing(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
             def handle(self) -> None:
-                # Whoever asked may be no more.
+                # The client may have been killed.
                 with contextlib.suppress(OSError, http.client.HTTPException):
                     super().handle()
 
             def pass_on(self) -> None:
                 length = int(self.headers.get("Content-Length") or 0)
-                front._pass(self, ProxiedRequest(self.command, self.path, dict(self.headers), self.rfile.read(length)))
+                proxy._pass(self, ProxiedRequest(self.command, self.path, dict(self.headers), self.rfile.read(length)))
 
             do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = pass_on  # noqa: N815 - the library's names
 
             def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the library's name
-                """Nobody reads it."""
+                """Log nothing."""
 
         class Threads(ThreadingHTTPServer):
             daemon_threads, block_on_close, request_queue_size = True, False, 64
@@ -105,7 +105,7 @@ class Front:
 
     @classmethod
     def of_cluster(cls, kubeconfig: Path, folder: Path) -> Self:
-        """Before an API server; whatever changes something counts."""
+        """Create a proxy in front of an API server that counts changes."""
         read: Document = yaml.safe_load(kubeconfig.read_text())
         cluster, user = read["clusters"][0]["cluster"], read["users"][0]["user"]
         context = ssl.create_default_context(cafile=cluster["certificate-authority"])
@@ -114,37 +114,37 @@ class Front:
 
     @classmethod
     def of_table(cls, url: str, *operations: str) -> Self:
-        """Before AWS; these operations of DynamoDB count."""
+        """Create a proxy in front of AWS that counts these operations of DynamoDB."""
         return cls(url, lambda request: request.operation in operations)
 
     def kubeconfig(self) -> Path:
-        """A way through it."""
+        """Return a kubeconfig whose server is the proxy."""
         assert self._folder is not None
-        path = self._folder / f"front-{self._server.server_port}.yaml"
-        whole = {
+        path = self._folder / f"proxy-{self._server.server_port}.yaml"
+        check_exists_once = {
             "apiVersion": "v1",
             "kind": "Config",
-            "clusters": [{"name": "front", "cluster": {"server": self.url}}],
-            "users": [{"name": "front", "user": {}}],
-            "contexts": [{"name": "front", "context": {"cluster": "front", "user": "front"}}],
-            "current-context": "front",
+            "clusters": [{"name": "proxy", "cluster": {"server": self.url}}],
+            "users": [{"name": "proxy", "user": {}}],
+            "contexts": [{"name": "proxy", "context": {"cluster": "proxy", "user": "proxy"}}],
+            "current-context": "proxy",
         }
-        path.write_text(json.dumps(whole))
+        path.write_text(json.dumps(check_exists_once))
         return path
 
     def end_after(self, number: int, end: Callable[[], object]) -> None:
-        """After the nth of what counts from now on was done, and before that is answered, call this."""
+        """Call a function after the nth counted request from now on was applied, before its response is sent."""
         with self._lock:
             self._left, self._end = number, end
 
     def refuse(self, times: int, answer: Answer) -> None:
-        """Refuse each thing that counts so many times before it is passed on; again so when it is asked for later."""
+        """Refuse each counted request so many times before it is forwarded, also when it is repeated later."""
         with self._lock:
             self._times, self._refusal = times, answer
             self._refused.clear()
 
     def close(self) -> None:
-        """Pass on nothing more."""
+        """Stop the proxy."""
         self._server.shutdown()
         self._server.server_close()
 
@@ -178,7 +178,7 @@ class Front:
     def _connect(self) -> http.client.HTTPConnection:
         if self._context is None:
             return http.client.HTTPConnection(self._host, self._port, timeout=_PATIENCE)
-        # Watches end by themselves; one that nobody listens to any more ends with its thread.
+        # Without a timeout: watches end by themselves, or with their thread
         return http.client.HTTPSConnection(self._host, self._port, timeout=None, context=self._context)
 
     def _is_refused(self, request: ProxiedRequest) -> bool:
@@ -198,7 +198,7 @@ class Front:
 
 
 def _nothing() -> None:
-    """Nobody ends."""
+    """Do nothing."""
 
 
 def _respond(to: BaseHTTPRequestHandler, code: int, headers: Mapping[str, str], body: bytes) -> None:

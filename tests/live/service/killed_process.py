@@ -1,6 +1,6 @@
-"""A process that does one thing to a workspace and is killed at a step of it: `kill -9`, with nothing tidied up.
+"""A process that applies one action to a workspace, and is killed with `kill -9` after one of its writes.
 
-Run as `python -m tests.live.service.killed_process KUBECONFIG ACTION NAMESPACE NAME STEP [more]`; step 0 lets it live.
+Run as `python -m tests.live.service.killed_process KUBECONFIG ACTION NAMESPACE NAME STEP [more]`; step 0 kills nothing.
 """
 
 from __future__ import annotations
@@ -20,20 +20,19 @@ from agentenv.core.classes.plan import plans
 from agentenv.core.classes.releases import releases_of
 from agentenv.core.workspaces.swarms import swarm
 from agentenv.service.kube.client import CLAIMS, Document, Kind, KubeClient
-from agentenv.service.workspaces import change_class as moving
-from agentenv.service.workspaces import swarms
+from agentenv.service.workspaces import change_class, swarms
 from agentenv.service.workspaces.delete import delete_workspace
 from agentenv.service.workspaces.repair_home import repair_home
 from agentenv.service.workspaces.restore import restore_workspace, retained_volume
 from agentenv.service.workspaces.retain_volume import retain_volume
 from agentenv.service.workspaces.suspend import resume, suspend
 
-Done = TypeVar("Done")
+Result = TypeVar("Result")
 OWNER = "u-4711"
 
 
-class Dying(KubeClient):
-    """An API server after whose nth change this process is no more; what somebody overtook was none."""
+class KilledClient(KubeClient):
+    """A client that kills this process after its nth write; a write that conflicted does not count."""
 
     left = 0
 
@@ -48,7 +47,7 @@ class Dying(KubeClient):
     ) -> bool:
         return self._counted(await super().delete(kind, existing, any_version=any_version, policy=policy))
 
-    def _counted(self, done: Done) -> Done:
+    def _counted(self, done: Result) -> Result:
         self.left -= bool(done)
         if done and self.left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -56,12 +55,12 @@ class Dying(KubeClient):
 
 
 async def main(arguments: list[str]) -> int:
-    kubeconfig, action, space, name, step, *more = arguments
-    api = Dying.from_kubeconfig(Path(kubeconfig), attempts=1)
-    assert isinstance(api, Dying)
+    kubeconfig, action, namespace, name, step, *more = arguments
+    api = KilledClient.from_kubeconfig(Path(kubeconfig), attempts=1)
+    assert isinstance(api, KilledClient)
     api.left = int(step)
     if action == "swarm":
-        # Its class as a stack file has it, and how many.
+        # The settings of its class, and the number of members
         config = {
             "aws:region": "us-east-1",
             "agent-environment:cluster": {"publicAccessCidrs": ["203.0.113.0/24"]},
@@ -71,7 +70,7 @@ async def main(arguments: list[str]) -> int:
         await swarms.create_swarm(api, swarm(plan, releases_of(plan)[0], name, int(more[1]), owner=OWNER), timeout=60)
         return 0
     if action == "end-swarm":
-        await swarms.delete_swarm(api, space, name, timedelta(days=30))
+        await swarms.delete_swarm(api, namespace, name, timedelta(days=30))
         return 0
     if action == "restart":
         volume = await retained_volume(api, OWNER, name)
@@ -79,18 +78,18 @@ async def main(arguments: list[str]) -> int:
         await restore_workspace(api, volume, more[0] if more else None)
         return 0
     for _ in range(100):
-        claim = await api.find(CLAIMS, name, space)
+        claim = await api.find(CLAIMS, name, namespace)
         if claim is None:
             return 3
-        # Whoever asks tries again what its controller overtook; a change that was made is not made twice.
-        if await once(api, action, claim, more) not in {"overtaken", "waiting"}:
+        # As a caller does after a conflict with a controller; an applied change is not repeated.
+        if await apply_action(api, action, claim, more) not in {"overtaken", "waiting"}:
             return 0
         await asyncio.sleep(0.1)
     return 4
 
 
-async def once(api: KubeClient, action: str, claim: Document, more: list[str]) -> str:
-    """Try it once; what came of it."""
+async def apply_action(api: KubeClient, action: str, claim: Document, more: list[str]) -> str:
+    """Apply the action once, and return its outcome."""
     now = datetime.now(UTC)
     match action:
         case "keep":
@@ -102,7 +101,7 @@ async def once(api: KubeClient, action: str, claim: Document, more: list[str]) -
         case "delete" | "destroy":
             return await delete_workspace(api, claim, timedelta(days=30 if action == "delete" else 0), now)
         case "move":
-            return (await moving.start_class_change(api, claim, more[0], now)).outcome
+            return (await change_class.start_class_change(api, claim, more[0], now)).outcome
         case "restore":
             return "done" if await repair_home(api, claim, more[0], more[1], now) else "overtaken"
         case _:

@@ -1,6 +1,6 @@
 """Helpers for tests of the lifecycle loops: workspaces, and passes of all loops at a chosen time.
 
-Nobody waits for an hour here: the loops' clock is the server's and so much later as a test says.
+No test waits for an hour: the clock of the loops is the server's plus an offset.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ from tests.fast.service.loops.cluster import RecordedMetrics, StubClock
 from tests.live.conftest import REGION, World
 from tests.live.controlplane.things import PATIENCE, becomes_ready
 from tests.live.service.blocking import Blocking, run
-from tests.live.service.conftest import EXTENSIONS, Box
+from tests.live.service.conftest import EXTENSIONS, LiveClass
 
 OWNER = "u-4711"
 ROOT = Path(__file__).parents[3]
 
 
 class OwnNamespaces(KubeApi):
-    """An API server of which one sees one's own class only: tests share a server."""
+    """A client that sees the namespaces of one test only, because tests share a server."""
 
-    def __init__(self, api: KubeApi, *spaces: str) -> None:
-        self.api, self.spaces = api, spaces
+    def __init__(self, api: KubeApi, *namespaces: str) -> None:
+        self.api, self.namespaces = api, namespaces
 
     async def list(
         self, kind: Kind, namespace: str | None = None, labels: Labels | None = None
@@ -59,7 +59,7 @@ class OwnNamespaces(KubeApi):
         async for document in self.api.list(kind, namespace, labels):
             about = document["metadata"]
             where = about.get("namespace") or section(document.get("spec") or {}, "claimRef").get("namespace")
-            if (where or about["name"]) in {*self.spaces, "default"}:
+            if (where or about["name"]) in {*self.namespaces, "default"}:
                 yield document
 
     async def find(self, kind: Kind, name: str, namespace: str | None = None) -> Document | None:
@@ -77,12 +77,14 @@ class OwnNamespaces(KubeApi):
         return await self.api.delete(kind, existing, any_version=any_version, policy=policy)
 
 
-class Stage:
-    """A class with workspaces, and the loops over it."""
+class Lifecycle:
+    """Workspaces of one class, and the loops that maintain them."""
 
-    def __init__(self, box: Box, world: World, *others: Box) -> None:
-        self.box, self.world = box, world
-        self.api = Blocking(OwnNamespaces(box.cluster.api, box.space, *(other.space for other in others)))
+    def __init__(self, live_class: LiveClass, world: World, *others: LiveClass) -> None:
+        self.live_class, self.world = live_class, world
+        self.api = Blocking(
+            OwnNamespaces(live_class.cluster.api, live_class.namespace, *(other.namespace for other in others))
+        )
         self.metrics = RecordedMetrics()
         self.points = Efs(
             REGION,
@@ -93,10 +95,12 @@ class Stage:
 
     def context(self, later: timedelta = timedelta(0), api: KubeApi | None = None) -> Context:
         clock = StubClock(lambda: datetime.now(UTC) + later)
-        return Context(api or self.api.api, clock, self.metrics, "default", "r1", self.points, [self.box.system])
+        return Context(
+            api or self.api.api, clock, self.metrics, "default", "r1", self.points, [self.live_class.file_system]
+        )
 
     def loops(self, later: timedelta = timedelta(0)) -> list[tuple[str, ...]]:
-        """A pass of each loop; what failed in them."""
+        """Run a pass of each loop, and return their failures."""
         context = self.context(later)
         passes = (
             retain_volumes,
@@ -110,7 +114,7 @@ class Stage:
         return [done.failures for pass_ in passes if (done := run(pass_, context, lambda: True)).failures]
 
     def done_by_loops(self, holds: Callable[[], bool], later: timedelta = timedelta(0)) -> bool:
-        """Return whether passes bring something about: what a controller overtook in one is the next one's."""
+        """Return whether passes of all loops lead to a condition; after a conflict the next pass goes on."""
 
         def passed() -> bool:
             assert self.loops(later) == []
@@ -118,67 +122,69 @@ class Stage:
 
         return bool(until(passed, PATIENCE, every=0.5))
 
-    def make(self, pool: str, *, keep_it: bool = True, **notes: str) -> str:
-        """A workspace of a warm slot; its name."""
+    def create_workspace(self, pool: str, *, retain: bool = True, **notes: str) -> str:
+        """Create a workspace from the warm pool, and return its name."""
         name = f"w-{uuid.uuid4().hex[:8]}"
-        document = claims.claim(self.box.name, pool, name, owner=OWNER, workspace=name)
+        document = claims.claim(self.live_class.name, pool, name, owner=OWNER, workspace=name)
         document["metadata"]["annotations"] = {LAST_ACTIVE: format_timestamp(datetime.now(UTC)), **notes}
-        self.box.client.create(document)
-        path = f"{EXTENSIONS}/namespaces/{self.box.space}/sandboxclaims/{name}"
-        assert becomes_ready(self.box.client, path), self.box.client.get(path)
-        # Whoever decides by the claim has to see the sandbox on it.
+        self.live_class.client.create(document)
+        path = f"{EXTENSIONS}/namespaces/{self.live_class.namespace}/sandboxclaims/{name}"
+        assert becomes_ready(self.live_class.client, path), self.live_class.client.get(path)
+        # The loops find the sandbox by the status of the claim.
         assert until(lambda: self.volume(name), PATIENCE)
-        # The controller writes to a claim that it has just seen to.
-        if keep_it:
+        # The controller may still write to the claim.
+        if retain:
             assert until(
                 lambda: run(retain_volume, self.api, self.claim(name) or {}).outcome in {"kept", "already"}, PATIENCE
             )
         return name
 
     def delete(self, name: str, keep_for: timedelta = timedelta(days=30), at: datetime | None = None) -> str:
-        """It is deleted, and its volume is let go of; the volume."""
+        """Delete a workspace, wait until its volume is released, and return the volume."""
         volume = self.volume(name)
 
-        def gone() -> bool:
+        def is_deleted() -> bool:
             claim = self.claim(name)
             return claim is None or run(delete_workspace, self.api, claim, keep_for, at or datetime.now(UTC)) == "done"
 
-        assert until(gone, PATIENCE)
+        assert until(is_deleted, PATIENCE)
         assert until(lambda: self.phase(volume) == "Released" and self.claim(name) is None, PATIENCE)
         return volume
 
-    def clear(self) -> None:
-        """Leave nothing to the next test: neither claims nor volumes that are kept."""
-        claims_ = f"{EXTENSIONS}/namespaces/{self.box.space}/sandboxclaims"
-        self.box.client.delete(claims_)
-        assert until(lambda: not self.box.client.get(claims_)["items"], PATIENCE)
+    def delete_all(self) -> None:
+        """Delete all claims and retained volumes."""
+        claims_ = f"{EXTENSIONS}/namespaces/{self.live_class.namespace}/sandboxclaims"
+        self.live_class.client.delete(claims_)
+        assert until(lambda: not self.live_class.client.get(claims_)["items"], PATIENCE)
 
         def retained() -> list[str]:
             rows = self.api.list(VOLUMES, labels={"sandbox.users.io/user": OWNER})
             return [row["metadata"]["name"] for row in rows]
 
-        def went() -> bool:
+        def all_deleted() -> bool:
             for name in retained():
-                self.box.client.delete(f"/api/v1/persistentvolumes/{name}")
+                self.live_class.client.delete(f"/api/v1/persistentvolumes/{name}")
             return not retained()
 
-        assert until(went, PATIENCE)
+        assert until(all_deleted, PATIENCE)
 
-    def claim(self, name: str, space: str = "") -> Document | None:
-        return self.api.find(CLAIMS, name, space or self.box.space)
+    def claim(self, name: str, namespace: str = "") -> Document | None:
+        return self.api.find(CLAIMS, name, namespace or self.live_class.namespace)
 
-    def sandbox(self, name: str, space: str = "") -> str:
-        claim = self.claim(name, space) or {}
+    def sandbox(self, name: str, namespace: str = "") -> str:
+        claim = self.claim(name, namespace) or {}
         return section(section(claim, "status"), "sandbox").get("name", "")
 
     def mode(self, name: str) -> str:
-        found = self.api.find(SANDBOXES, self.sandbox(name), self.box.space)
+        found = self.api.find(SANDBOXES, self.sandbox(name), self.live_class.namespace)
         return section(found or {}, "spec").get("operatingMode") or "Running"
 
-    def volume(self, name: str, space: str = "") -> str:
-        """The volume that a workspace's sandbox has."""
-        sandbox = self.sandbox(name, space)
-        found = self.api.find(VOLUME_CLAIMS, f"home-{sandbox}", space or self.box.space) if sandbox else None
+    def volume(self, name: str, namespace: str = "") -> str:
+        """Return the volume of a workspace's sandbox."""
+        sandbox = self.sandbox(name, namespace)
+        found = (
+            self.api.find(VOLUME_CLAIMS, f"home-{sandbox}", namespace or self.live_class.namespace) if sandbox else None
+        )
         return section(found or {}, "spec").get("volumeName", "")
 
     def document(self, volume: str) -> Document | None:
@@ -191,15 +197,18 @@ class Stage:
         return section((self.claim(name) or {"metadata": {}})["metadata"], "annotations")
 
     def homes(self, name: str) -> list[str]:
-        """All volumes of a workspace."""
+        """Return all volumes of a workspace."""
         rows = self.api.list(VOLUMES, labels={"sandbox.users.io/workspace": name})
         return [row["metadata"]["name"] for row in rows]
 
     def kill(self, action: str, name: str, step: int, *more: str) -> bool:
-        """Do it in a process that is killed after its nth change; whether it was."""
+        """Apply an action in a process that is killed after its nth write; return whether it was killed."""
         command = [sys.executable, "-m", "tests.live.service.killed_process", str(self.world.plane.kubeconfig())]
         ran = subprocess.run(
-            [*command, action, self.box.space, name, str(step), *more], cwd=ROOT, check=False, capture_output=True
+            [*command, action, self.live_class.namespace, name, str(step), *more],
+            cwd=ROOT,
+            check=False,
+            capture_output=True,
         )
         assert ran.returncode in {0, -9}, ran.stderr.decode()
         return ran.returncode == -9

@@ -1,7 +1,7 @@
-"""Replicas of the service as processes of their own, through whatever is in front of the API server and of AWS.
+"""Replicas of the service as processes, which may reach the API server and AWS through proxies.
 
-What a pod has on its command line they are told in a `Told`, for their issuer is reached in clear. They are forked from
-a process that has read the service's modules already: a test kills a dozen of them.
+They have a `ReplicaConfig` instead of a command line, because their issuer is reached by HTTP. They are forked from a
+process that has imported the service already, because a test kills a dozen of them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tests.fast.service.http.auth.issuer import FakeIssuer
 from tests.live.controlplane.things import PATIENCE
 from tests.live.service.serving import configuration_of
 
-assert service_app  # read before anybody is forked
+assert service_app  # imported before the first fork
 FORKED = multiprocessing.get_context("forkserver")
 FORKED.set_forkserver_preload([__name__])
 
@@ -43,12 +43,12 @@ class ReplicaConfig:
     issuer: str
     classes: list[dict[str, Any]]
     table: str | None = None
-    defect: bool = False  # in its informer of claims, which then ends at what it is next told
+    defect: bool = False  # its informer of claims raises an error at the next event
     loops: bool = False  # whether it runs the loops, and not the API
 
 
 class Replica:
-    """One process."""
+    """One replica."""
 
     def __init__(self, config: ReplicaConfig, environment: Mapping[str, str], folder: Path) -> None:
         self._ports = Ports(["api"])
@@ -59,23 +59,23 @@ class Replica:
         self.url = f"http://127.0.0.1:{port}"
 
     def ready(self) -> Replica:
-        """The same, once it answers."""
-        assert until(self._answers, PATIENCE, failed=lambda: self.log_tail if self.dead else None), self.log_tail
+        """Wait until the replica is ready, and return it."""
+        assert until(self._is_ready, PATIENCE, failed=lambda: self.log_tail if self.has_ended else None), self.log_tail
         return self
 
     def client(self, issuer: FakeIssuer, subject: str, seconds: float = 90.0) -> httpx2.Client:
-        """Somebody of those who may have what tests have."""
+        """Return the client of a user whom the class of the tests admits."""
         headers = {"Authorization": f"Bearer {issuer.token(subject, team='vetted')}"}
         return httpx2.Client(base_url=self.url, headers=headers, timeout=seconds, trust_env=False)
 
     def kill(self) -> None:
-        """`kill -9`, and nothing of it is left when this is over."""
+        """Kill the process with `kill -9`, and wait for its end."""
         self._process.kill()
         self._process.join()
 
     @property
-    def dead(self) -> bool:
-        """Return whether it is no more."""
+    def has_ended(self) -> bool:
+        """Return whether the process has ended."""
         return not self._process.is_alive()
 
     @property
@@ -85,16 +85,16 @@ class Replica:
 
     @property
     def log_tail(self) -> str:
-        """The last that it told."""
+        """The end of its log."""
         return self._log.read_text()[-4000:] if self._log.exists() else ""
 
     def close(self) -> None:
-        """End it, if it is there still."""
-        if not self.dead:
+        """End the process if it still runs."""
+        if not self.has_ended:
             self.kill()
         self._ports.close()
 
-    def _answers(self) -> bool:
+    def _is_ready(self) -> bool:
         try:
             return httpx2.get(f"{self.url}/readyz", trust_env=False).status_code == 200
         except httpx2.HTTPError:
@@ -107,19 +107,19 @@ def _run(config: ReplicaConfig, port: int, environment: Mapping[str, str], log: 
     with log.open("ab") as sink:
         for descriptor in (1, 2):
             os.dup2(sink.fileno(), descriptor)
-    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    threading.Thread(target=_exit_with_parent, args=(os.getppid(),), daemon=True).start()
     configuration = configuration_of(config.kubeconfig, config.issuer, config.classes)
     configuration = replace(configuration, replica=f"replica-{port}", namespace="default", loops=config.loops)
     if config.defect:
-        _break(Informer)
+        _inject_defect(Informer)
     logs.set_up("info")
     configuration = replace(configuration, host="127.0.0.1", port=port, ledger_table=config.table)
     broken = asyncio.run((serve_loops if config.loops else serve)(configuration, Metrics()))
     sys.exit(EXIT_FAILED if broken else 0)
 
 
-def _break(informer: type[Informer]) -> None:
-    """Have the informer of claims end at what it is told of them, as a defect of its own would."""
+def _inject_defect(informer: type[Informer]) -> None:
+    """Make the informer of claims raise an error at its next event, as a defect would."""
     happened = informer._handle_event
 
     def broken(self: Informer, what: str, document: dict[str, Any]) -> None:
@@ -130,8 +130,8 @@ def _break(informer: type[Informer]) -> None:
     informer._handle_event = broken  # type: ignore[method-assign]
 
 
-def _end_with(parent: int) -> None:
-    """Outlive nobody who could end us."""
+def _exit_with_parent(parent: int) -> None:
+    """End this process when its parent ends."""
     while os.getppid() == parent:
         time.sleep(1)
     os._exit(1)
@@ -148,7 +148,7 @@ class Replicas:
     replicas: list[Replica] = field(default_factory=list[Replica])
 
     def replica(self, kubeconfig: Path | None = None, aws: str | None = None, *, loops: bool = False) -> Replica:
-        """One more, that is on its way."""
+        """Start another replica, without waiting for it."""
         config = replace(self.config, kubeconfig=kubeconfig or self.config.kubeconfig, loops=loops)
         environment = {**self.environment, **({"AWS_ENDPOINT_URL": aws} if aws else {})}
         replica = Replica(config, environment, self.folder)
@@ -156,6 +156,6 @@ class Replicas:
         return replica
 
     def close(self) -> None:
-        """End all of them."""
+        """End all replicas."""
         for replica in self.replicas:
             replica.close()

@@ -24,29 +24,29 @@ from tests.live.controlplane.things import PATIENCE
 
 @dataclass
 class Served:
-    """Replicas of the service, and who asks them."""
+    """Running replicas of the service, and the issuer of tokens for them."""
 
     issuer: FakeIssuer
     urls: list[str]
     metrics: list[Metrics] = field(default_factory=list)
 
     def client(self, subject: str, replica: int = 0, **claims: Any) -> httpx2.Client:
-        """Somebody of those who may have what tests have, at one of the replicas."""
-        return self.bearing(self.issuer.token(subject, **{"team": "vetted", **claims}), replica)
+        """Return the client of a user whom the class of the tests admits, for one of the replicas."""
+        return self.client_with_token(self.issuer.token(subject, **{"team": "vetted", **claims}), replica)
 
-    def bearing(self, token: str | None, replica: int = 0) -> httpx2.Client:
-        """Whoever has a token."""
+    def client_with_token(self, token: str | None, replica: int = 0) -> httpx2.Client:
+        """Return a client that sends a token."""
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         return httpx2.Client(base_url=self.urls[replica], headers=headers, timeout=90.0, trust_env=False)
 
 
 def configuration(kubeconfig: Path, issuer: FakeIssuer, classes: list[dict[str, Any]], **service: Any) -> Configuration:
-    """The configuration of a replica."""
+    """Return the configuration of a replica."""
     return configuration_of(kubeconfig, issuer.url, classes, **service)
 
 
 def configuration_of(kubeconfig: Path, issuer: str, classes: list[dict[str, Any]], **service: Any) -> Configuration:
-    """The same, by the issuer's address."""
+    """Return the configuration of a replica for the address of an issuer."""
     defaults = {"admins": ["admins"], "operators": ["operators"], "requestsPerMinute": 100_000}
     config = {
         "aws:region": "us-east-1",
@@ -55,7 +55,7 @@ def configuration_of(kubeconfig: Path, issuer: str, classes: list[dict[str, Any]
         "agent-environment:service": {**defaults, **service},
     }
     settings = read(config, "dev")
-    # Settings take none that is reached in clear; this one is on this machine.
+    # Settings refuse an issuer without TLS; this one is on loopback.
     ours = settings.service.model_copy(update={"issuer": issuer})
     settings = settings.model_copy(update={"service": ours})
     return Configuration(settings=settings, replica="test", kubeconfig=kubeconfig, loops=False)
@@ -63,7 +63,7 @@ def configuration_of(kubeconfig: Path, issuer: str, classes: list[dict[str, Any]
 
 @contextlib.contextmanager
 def serving(configuration_: Configuration, issuer: FakeIssuer, replicas: int = 1) -> Iterator[Served]:
-    """Replicas that answer, each with a loop of its own."""
+    """Run ready replicas, each with its own event loop."""
     served = Served(issuer, [])
     with contextlib.ExitStack() as stack:
         for _ in range(replicas):

@@ -17,16 +17,18 @@ from tests.fast.config.stack_samples import settings
 from tests.fast.service.workspaces.backend_contract import CONTRACT, Subject
 from tests.live.conftest import World
 from tests.live.controlplane.things import PATIENCE
-from tests.live.service.conftest import IMAGES, Box
+from tests.live.service.conftest import IMAGES, LiveClass
 
 SECONDS = 60.0
 
 
 @pytest.mark.parametrize("holds", CONTRACT, ids=lambda holds: holds.__name__)
-def test_the_contract_of_backends(holds: Callable[[Subject], Awaitable[None]], box: Box, world: World) -> None:
-    pool = box.deploy(IMAGES[0])
-    assert until(lambda: box.full(pool), PATIENCE)
-    catalog = Catalog(settings({"sandboxClasses": [box.class_settings(IMAGES[0])]}))
+def test_backend_fulfills_the_contract(
+    holds: Callable[[Subject], Awaitable[None]], live_class: LiveClass, world: World
+) -> None:
+    pool = live_class.deploy(IMAGES[0])
+    assert until(lambda: live_class.is_full(pool), PATIENCE)
+    catalog = Catalog(settings({"sandboxClasses": [live_class.class_settings(IMAGES[0])]}))
 
     async def run() -> None:
         kube = KubeClient.from_kubeconfig(world.plane.kubeconfig())
@@ -36,7 +38,7 @@ def test_the_contract_of_backends(holds: Callable[[Subject], Awaitable[None]], b
             async with asyncio.timeout(SECONDS * 3), running_backend(backend):
                 while not backend.is_synced():
                     await asyncio.sleep(0)
-                await holds(Subject(backend, box.name, SECONDS))
+                await holds(Subject(backend, live_class.name, SECONDS))
         finally:
             await kube.close()
 

@@ -1,4 +1,4 @@
-"""A workspace deleted with its data: nobody returns to it, and it is gone before the next pass over all volumes."""
+"""A workspace deleted with its data: it is not restored, and its volume is destroyed before the next full pass."""
 
 from __future__ import annotations
 
@@ -20,36 +20,38 @@ from tests.fast.service.loops.cluster import always
 from tests.live.conftest import World
 from tests.live.controlplane.things import PATIENCE
 from tests.live.service.blocking import run
-from tests.live.service.conftest import IMAGES, Box
-from tests.live.service.lifecycle import Stage
+from tests.live.service.conftest import IMAGES, LiveClass
+from tests.live.service.lifecycle import Lifecycle
 from tests.live.service.replicas import ReplicaConfig, Replicas
 from tests.live.service.test_api_live import VETTED
 
 
 @pytest.fixture
-def company(world: World, box: Box, tmp_path: Path) -> Iterator[Replicas]:
-    """Replicas of the API, and one of the loops."""
-    box.more = VETTED
-    pool = box.deploy(IMAGES[0])
-    assert until(lambda: box.full(pool), PATIENCE)
+def replica_group(world: World, live_class: LiveClass, tmp_path: Path) -> Iterator[Replicas]:
+    """Replicas of the API, and one replica of the loops."""
+    live_class.extra_settings = VETTED
+    pool = live_class.deploy(IMAGES[0])
+    assert until(lambda: live_class.is_full(pool), PATIENCE)
     issuer = FakeIssuer()
-    config = ReplicaConfig(world.plane.kubeconfig(), issuer.url, [box.class_settings()])
+    config = ReplicaConfig(world.plane.kubeconfig(), issuer.url, [live_class.class_settings()])
     replicas = Replicas(config, world.environment, issuer, tmp_path)
     replicas.replica(loops=True).ready()
     yield replicas
     replicas.close()
     issuer.close()
-    for page in [*box.cluster.list(CONFIGURATIONS, "default", {"sandbox.users.io/record": None})]:
-        box.client.delete(f"/api/v1/namespaces/default/configmaps/{page['metadata']['name']}")
-    box.client.delete(f"/apis/coordination.k8s.io/v1/namespaces/default/leases/{NAME}")
+    for page in [*live_class.cluster.list(CONFIGURATIONS, "default", {"sandbox.users.io/record": None})]:
+        live_class.client.delete(f"/api/v1/namespaces/default/configmaps/{page['metadata']['name']}")
+    live_class.client.delete(f"/apis/coordination.k8s.io/v1/namespaces/default/leases/{NAME}")
 
 
-def test_whoever_asks_again_is_told_until_when_and_then_has_an_empty_home(company: Replicas, box: Box) -> None:
-    replicas = [company.replica().ready() for _ in range(2)]
-    ann, again = (replica.client(company.issuer, "ann") for replica in replicas)
-    request = {"json": {"class": box.name}, "params": {"wait": 60}}
+def test_create_waits_for_the_destruction_and_gets_an_empty_home(
+    replica_group: Replicas, live_class: LiveClass
+) -> None:
+    replicas = [replica_group.replica().ready() for _ in range(2)]
+    ann, again = (replica.client(replica_group.issuer, "ann") for replica in replicas)
+    request = {"json": {"class": live_class.name}, "params": {"wait": 60}}
     created = ann.post("/v1/workspaces", **request).json()
-    volume = box.home(created["sandbox"])["metadata"]["name"]
+    volume = live_class.home(created["sandbox"])["metadata"]["name"]
     assert ann.delete(f"/v1/workspaces/{created['id']}", params={"destroy": "true"}).status_code == 202
     refused = again.post("/v1/workspaces", **request)
     assert (refused.status_code, refused.headers["Content-Type"]) == (409, "application/problem+json")
@@ -61,33 +63,35 @@ def test_whoever_asks_again_is_told_until_when_and_then_has_an_empty_home(compan
         assert answer.status_code in {201, 409}, answer.text
         return answer.status_code == 201
 
-    # The pass over all volumes was made when the replicas began, and is due in ten minutes.
+    # The full pass ran when the replicas started, and is due in ten minutes.
     assert until(made_anew, PATIENCE, every=0.5)
     now = again.get(f"/v1/workspaces/{created['id']}").json()
     assert (now["id"], now["state"]) == (created["id"], "running")
-    assert box.home(now["sandbox"])["metadata"]["name"] != volume
-    assert box.cluster.find(VOLUMES, volume) is None
+    assert live_class.home(now["sandbox"])["metadata"]["name"] != volume
+    assert live_class.cluster.find(VOLUMES, volume) is None
 
 
-def test_a_return_at_the_same_moment_does_not_win(world: World, box: Box) -> None:
-    pool = box.deploy(IMAGES[0])
-    assert until(lambda: box.full(pool), PATIENCE)
-    stage = Stage(box, world)
-    name = stage.make(pool)
-    volume = stage.delete(name, timedelta(0))
-    document = stage.document(volume) or {}
+def test_concurrent_restore_is_refused(world: World, live_class: LiveClass) -> None:
+    pool = live_class.deploy(IMAGES[0])
+    assert until(lambda: live_class.is_full(pool), PATIENCE)
+    lifecycle = Lifecycle(live_class, world)
+    name = lifecycle.create_workspace(pool)
+    volume = lifecycle.delete(name, timedelta(0))
+    document = lifecycle.document(volume) or {}
     start = threading.Barrier(2)
 
-    def come() -> str:
+    def restore_() -> str:
         start.wait(10)
-        return run(restore_workspace, stage.api, document).outcome
+        return run(restore_workspace, lifecycle.api, document).outcome
 
-    with ThreadPoolExecutor(1) as hands:
-        coming = hands.submit(come)
+    with ThreadPoolExecutor(1) as executor:
+        coming = executor.submit(restore_)
         start.wait(10)
         assert until(
-            lambda: not run(destroy_on_request, stage.context(), always).failures and stage.phase(volume) == "gone",
+            lambda: (
+                not run(destroy_on_request, lifecycle.context(), always).failures and lifecycle.phase(volume) == "gone"
+            ),
             PATIENCE,
         )
         assert coming.result() == "refused"
-    assert (stage.claim(name), stage.homes(name)) == (None, [])
+    assert (lifecycle.claim(name), lifecycle.homes(name)) == (None, [])

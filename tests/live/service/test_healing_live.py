@@ -14,40 +14,40 @@ from agentenv.service.loops.healing import replace_failed_pods
 from tests.live.conftest import World
 from tests.live.controlplane.things import PATIENCE
 from tests.live.service.blocking import Blocking, run
-from tests.live.service.conftest import IMAGES, Box
-from tests.live.service.lifecycle import Stage
+from tests.live.service.conftest import IMAGES, LiveClass
+from tests.live.service.lifecycle import Lifecycle
 
 
 @pytest.fixture
-def box(world: World, ground: Client, system: str) -> Iterator[Box]:
+def live_class(world: World, cluster_client: Client, file_system: str) -> Iterator[LiveClass]:
     cluster = Blocking.from_kubeconfig(world.plane.kubeconfig())
-    box_ = Box(f"box{uuid.uuid4().hex[:6]}", ground, cluster, system, most=3)
-    yield box_
-    ground.delete(f"/api/v1/namespaces/{box_.space}")
+    live_class_ = LiveClass(f"box{uuid.uuid4().hex[:6]}", cluster_client, cluster, file_system, max_sandboxes=3)
+    yield live_class_
+    cluster_client.delete(f"/api/v1/namespaces/{live_class_.namespace}")
     cluster.close()
 
 
 @pytest.fixture
-def stage(box: Box, world: World) -> Iterator[Stage]:
-    stage_ = Stage(box, world)
-    yield stage_
-    stage_.clear()
+def lifecycle(live_class: LiveClass, world: World) -> Iterator[Lifecycle]:
+    lifecycle_ = Lifecycle(live_class, world)
+    yield lifecycle_
+    lifecycle_.delete_all()
 
 
-def test_an_evicted_pod_is_replaced_with_its_home(box: Box, stage: Stage) -> None:
-    pool = box.deploy(IMAGES[0])
-    assert until(lambda: box.full(pool), PATIENCE)
-    name = stage.make(pool)
-    volume = stage.volume(name)
-    sandbox = (stage.claim(name) or {})["status"]["sandbox"]["name"]
-    path = f"/api/v1/namespaces/{box.space}/pods/{sandbox}"
-    first: dict[str, Any] = box.client.get(path)
+def test_evicted_pod_is_replaced_with_its_home(live_class: LiveClass, lifecycle: Lifecycle) -> None:
+    pool = live_class.deploy(IMAGES[0])
+    assert until(lambda: live_class.is_full(pool), PATIENCE)
+    name = lifecycle.create_workspace(pool)
+    volume = lifecycle.volume(name)
+    sandbox = (lifecycle.claim(name) or {})["status"]["sandbox"]["name"]
+    path = f"/api/v1/namespaces/{live_class.namespace}/pods/{sandbox}"
+    first: dict[str, Any] = live_class.client.get(path)
     evicted = {"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."}
-    box.client.request("PATCH", f"{path}/status", {"status": evicted}, content="application/merge-patch+json")
+    live_class.client.request("PATCH", f"{path}/status", {"status": evicted}, content="application/merge-patch+json")
 
     def replaced() -> bool:
-        assert run(replace_failed_pods, stage.context(), lambda: True).failures == ()
-        pod = box.client.find(path)
+        assert run(replace_failed_pods, lifecycle.context(), lambda: True).failures == ()
+        pod = live_class.client.find(path)
         return (
             pod is not None
             and pod["metadata"]["uid"] != first["metadata"]["uid"]
@@ -55,8 +55,8 @@ def test_an_evicted_pod_is_replaced_with_its_home(box: Box, stage: Stage) -> Non
         )
 
     assert until(replaced, PATIENCE, every=0.5)
-    assert stage.volume(name) == volume
-    assert SUSPENDED_BECAUSE not in stage.notes(name)
-    events = box.client.get(f"/api/v1/namespaces/{box.space}/events")["items"]
+    assert lifecycle.volume(name) == volume
+    assert SUSPENDED_BECAUSE not in lifecycle.notes(name)
+    events = live_class.client.get(f"/api/v1/namespaces/{live_class.namespace}/events")["items"]
     (message,) = [event["message"] for event in events if event["reason"] == "PodReplaced"]
     assert "Evicted: The node was low on resource" in message

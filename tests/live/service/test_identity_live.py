@@ -1,4 +1,4 @@
-"""The exchange against the real API server: tokens bound to real pods, and what becomes of every other kind."""
+"""The exchange against the real API server: it accepts tokens bound to claimed pods, and refuses all others."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from agentenv.service.credentials.vault import Vault
 from tests.live.conftest import REGION, World
 from tests.live.controlplane.things import PATIENCE
 from tests.live.service.blocking import run
-from tests.live.service.conftest import EXTENSIONS, IMAGES, Box
-from tests.live.service.lifecycle import OWNER, Stage
+from tests.live.service.conftest import EXTENSIONS, IMAGES, LiveClass
+from tests.live.service.lifecycle import OWNER, Lifecycle
 
 PLACE = SecretsPlace(f"arn:aws:secretsmanager:{REGION}:123456789012:secret:", "sandbox-secrets/dev")
 
 
 @dataclass
-class Trading:
-    """A class whose sandboxes exchange tokens, one of which somebody has."""
+class ExchangeCase:
+    """A class whose sandboxes exchange tokens, and a claimed sandbox of it."""
 
     world: World
-    box: Box
-    stage: Stage
+    live_class: LiveClass
+    lifecycle: Lifecycle
     exchange: Exchange
     name: str
 
     @property
     def sandbox(self) -> str:
-        return self.stage.sandbox(self.name)
+        return self.lifecycle.sandbox(self.name)
 
     def pod(self, name: str = "") -> dict[str, Any]:
-        return self.box.get("pods", name or self.sandbox, "/api/v1")
+        return self.live_class.get("pods", name or self.sandbox, "/api/v1")
 
     def address(self, name: str = "") -> str:
         return str(self.pod(name)["status"]["podIP"])
@@ -54,103 +54,102 @@ class Trading:
             about = self.pod(pod)["metadata"]
             spec["boundObjectRef"] = {"kind": "Pod", "apiVersion": "v1", "name": about["name"], "uid": about["uid"]}
         request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
-        path = f"/api/v1/namespaces/{self.box.space}/serviceaccounts/{account}/token"
-        return str(self.box.client.request("POST", path, request)["status"]["token"])
+        path = f"/api/v1/namespaces/{self.live_class.namespace}/serviceaccounts/{account}/token"
+        return str(self.live_class.client.request("POST", path, request)["status"]["token"])
 
     def refused(self, token: str, address: str | None = None) -> str:
-        """Why nothing is exchanged."""
+        """Return the reason of the refusal."""
         with pytest.raises(RefusedExchangeError) as refusal:
             run(self.exchange.credentials, token, self.address() if address is None else address)
         return refusal.value.why
 
 
 @pytest.fixture
-def trading(world: World, box: Box) -> Iterator[Trading]:
-    box.more = {"identity": {"kind": "exchange"}, "capabilities": ["dns", "identity"]}
-    pool = box.deploy(IMAGES[0])
-    assert until(lambda: box.full(pool), PATIENCE)
-    stage = Stage(box, world)
-    name = stage.make(pool, keep_it=False)
-    pod = f"/api/v1/namespaces/{box.space}/pods/{stage.sandbox(name)}"
-    # The claim is ready as soon as it has the sandbox, whose pod is told a moment later whose it is.
-    assert until(lambda: box.client.get(pod)["metadata"]["labels"].get(USER_LABEL) == OWNER, PATIENCE)
+def case(world: World, live_class: LiveClass) -> Iterator[ExchangeCase]:
+    live_class.extra_settings = {"identity": {"kind": "exchange"}, "capabilities": ["dns", "identity"]}
+    pool = live_class.deploy(IMAGES[0])
+    assert until(lambda: live_class.is_full(pool), PATIENCE)
+    lifecycle = Lifecycle(live_class, world)
+    name = lifecycle.create_workspace(pool, retain=False)
+    pod = f"/api/v1/namespaces/{live_class.namespace}/pods/{lifecycle.sandbox(name)}"
+    # The claim is ready before the pod has the label of its owner.
+    assert until(lambda: live_class.client.get(pod)["metadata"]["labels"].get(USER_LABEL) == OWNER, PATIENCE)
     iam = world.aws("iam")
-    role = iam.create_role(RoleName=f"{box.name}-exchange", AssumeRolePolicyDocument=_text(role_trust("*", box.name)))[
-        "Role"
-    ]["Arn"]
+    trust = _text(role_trust("*", live_class.name))
+    role = iam.create_role(RoleName=f"{live_class.name}-exchange", AssumeRolePolicyDocument=trust)["Role"]["Arn"]
     rights = _text(role_rights(PLACE, "vpc-1", []))
-    iam.put_role_policy(RoleName=f"{box.name}-exchange", PolicyName="rights", PolicyDocument=rights)
+    iam.put_role_policy(RoleName=f"{live_class.name}-exchange", PolicyName="rights", PolicyDocument=rights)
     vault = world.aws("secretsmanager")
-    api: Any = box.cluster.api
-    exchange = Exchange(api, api, world.aws("sts"), {box.name: ClassRole(role)}, PLACE, vault=lambda _: vault)
-    yield Trading(world, box, stage, exchange, name)
-    stage.clear()
+    api: Any = live_class.cluster.api
+    exchange = Exchange(api, api, world.aws("sts"), {live_class.name: ClassRole(role)}, PLACE, vault=lambda _: vault)
+    yield ExchangeCase(world, live_class, lifecycle, exchange, name)
+    lifecycle.delete_all()
 
 
 def _text(document: dict[str, Any]) -> str:
     return json.dumps(document)
 
 
-def test_only_a_claimed_pods_own_token_from_its_own_address_while_it_is_claimed(trading: Trading) -> None:
-    own, address = trading.token(trading.sandbox), trading.address()
+def test_exchange_accepts_only_the_token_of_a_claimed_pod_from_its_address(case: ExchangeCase) -> None:
+    own, address = case.token(case.sandbox), case.address()
 
-    # What a sandbox of the class has is what the exchange takes.
-    (volume,) = (volume for volume in trading.pod()["spec"]["volumes"] if volume["name"] == "identity")
+    # The audience of the mounted token is the exchange's.
+    (volume,) = (volume for volume in case.pod()["spec"]["volumes"] if volume["name"] == "identity")
     assert volume["projected"]["sources"][0]["serviceAccountToken"]["audience"] == AUDIENCE
 
-    credentials = run(trading.exchange.credentials, own, address)
-    assert credentials.session.endswith(f"-exchange/{trading.name}")
+    credentials = run(case.exchange.credentials, own, address)
+    assert credentials.session.endswith(f"-exchange/{case.name}")
     assert 3500 < credentials.expiration.timestamp() - time.time() <= 3600
-    Vault(trading.world.aws("secretsmanager"), PLACE).put(OWNER, "token", "a secret's value")
-    assert run(trading.exchange.secret, own, address, "token") == "a secret's value"
+    Vault(case.world.aws("secretsmanager"), PLACE).put(OWNER, "token", "a secret's value")
+    assert run(case.exchange.secret, own, address, "token") == "a secret's value"
     with pytest.raises(RefusedExchangeError, match="ResourceNotFound"):
-        run(trading.exchange.secret, own, address, "another")
+        run(case.exchange.secret, own, address, "another")
 
-    # Somebody else brings it, from where they are.
-    idle = next(sandbox["metadata"]["name"] for sandbox in trading.box.all("sandboxes", _AGENTS) if _free(sandbox))
-    assert trading.refused(own, trading.address(idle)) == "address"
-    assert trading.refused(own, "10.0.0.1") == "address"
-    # Nobody has claimed it yet.
-    assert trading.refused(trading.token(idle), trading.address(idle)) == "unclaimed"
-    # Of other kinds.
-    assert trading.refused(trading.token(trading.sandbox, "sts.amazonaws.com")) == "token"
-    assert trading.refused(trading.token(trading.sandbox, "https://kubernetes.default.svc")) == "token"
-    assert trading.refused(trading.token()) == "unbound"
-    assert trading.refused(trading.token(account="default")) == "account"
+    # From another address
+    idle = next(sandbox["metadata"]["name"] for sandbox in case.live_class.all("sandboxes", _AGENTS) if _free(sandbox))
+    assert case.refused(own, case.address(idle)) == "address"
+    assert case.refused(own, "10.0.0.1") == "address"
+    # Of an unclaimed sandbox
+    assert case.refused(case.token(idle), case.address(idle)) == "unclaimed"
+    # For another audience, without a pod, of another account, forged, expired, absent
+    assert case.refused(case.token(case.sandbox, "sts.amazonaws.com")) == "token"
+    assert case.refused(case.token(case.sandbox, "https://kubernetes.default.svc")) == "token"
+    assert case.refused(case.token()) == "unbound"
+    assert case.refused(case.token(account="default")) == "account"
     with pytest.raises(ApiError, match="different serviceaccount"):
-        trading.token(trading.sandbox, account="default")
-    assert trading.refused(_forged(own)) == "token"
-    key = trading.world.plane.layout.keys.accounts[0]
-    assert _why(trading, _dated(own, key, 1800), address) == ""
-    assert trading.refused(_dated(own, key, -3600)) == "token"
-    assert trading.refused("") == "no-token"
+        case.token(case.sandbox, account="default")
+    assert case.refused(_forged(own)) == "token"
+    key = case.world.plane.layout.keys.accounts[0]
+    assert _why(case, _dated(own, key, 1800), address) == ""
+    assert case.refused(_dated(own, key, -3600)) == "token"
+    assert case.refused("") == "no-token"
 
-    # Another class has another role, or none.
-    api: Any = trading.box.cluster.api
-    elsewhere = Exchange(api, api, trading.world.aws("sts"), {}, PLACE)
+    # Without a role for the class
+    api: Any = case.live_class.cluster.api
+    elsewhere = Exchange(api, api, case.world.aws("sts"), {}, PLACE)
     with pytest.raises(RefusedExchangeError, match="does not have identity `exchange`"):
         run(elsewhere.credentials, own, address)
 
-    # The claim ends: from that moment nothing is exchanged, though the token lasts and its pod may still be there.
-    path = f"{EXTENSIONS}/namespaces/{trading.box.space}/sandboxclaims/{trading.name}"
-    trading.box.client.delete(path)
-    assert until(lambda: _why(trading, own, address) in {"ended", "token", "pod", "unclaimed", "sandbox"}, PATIENCE)
-    assert until(lambda: _why(trading, own, address) == "token", PATIENCE), "a pod that went takes its token along"
+    # After the deletion of the claim nothing is exchanged, though the token is valid and its pod may still exist.
+    path = f"{EXTENSIONS}/namespaces/{case.live_class.namespace}/sandboxclaims/{case.name}"
+    case.live_class.client.delete(path)
+    assert until(lambda: _why(case, own, address) in {"ended", "token", "pod", "unclaimed", "sandbox"}, PATIENCE)
+    assert until(lambda: _why(case, own, address) == "token", PATIENCE), "the token of a deleted pod is still accepted"
 
 
-def test_who_is_to_sleep_or_is_over_time_gets_nothing(trading: Trading) -> None:
-    own, address = trading.token(trading.sandbox), trading.address()
-    run(trading.exchange.credentials, own, address)
-    path = f"{EXTENSIONS}/namespaces/{trading.box.space}/sandboxclaims/{trading.name}"
+def test_suspended_and_expired_workspaces_get_no_credentials(case: ExchangeCase) -> None:
+    own, address = case.token(case.sandbox), case.address()
+    run(case.exchange.credentials, own, address)
+    path = f"{EXTENSIONS}/namespaces/{case.live_class.namespace}/sandboxclaims/{case.name}"
     note = {"metadata": {"annotations": {"sandbox.users.io/deadline": "2026-01-01T00:00:00Z"}}}
-    trading.box.client.merge(path, note)
-    assert trading.refused(own, address) == "ended"
-    trading.box.client.merge(path, {"metadata": {"annotations": {"sandbox.users.io/deadline": None}}})
-    run(trading.exchange.credentials, own, address)
-    box = f"{_AGENTS}/namespaces/{trading.box.space}/sandboxes/{trading.sandbox}"
-    trading.box.client.merge(box, {"spec": {"operatingMode": "Suspended"}})
-    assert until(lambda: _why(trading, own, address) in {"ended", "pod", "token"}, PATIENCE)
-    assert until(lambda: _why(trading, own, address) == "token", PATIENCE)
+    case.live_class.client.merge(path, note)
+    assert case.refused(own, address) == "ended"
+    case.live_class.client.merge(path, {"metadata": {"annotations": {"sandbox.users.io/deadline": None}}})
+    run(case.exchange.credentials, own, address)
+    sandbox_path = f"{_AGENTS}/namespaces/{case.live_class.namespace}/sandboxes/{case.sandbox}"
+    case.live_class.client.merge(sandbox_path, {"spec": {"operatingMode": "Suspended"}})
+    assert until(lambda: _why(case, own, address) in {"ended", "pod", "token"}, PATIENCE)
+    assert until(lambda: _why(case, own, address) == "token", PATIENCE)
 
 
 _AGENTS = "/apis/agents.x-k8s.io/v1beta1"
@@ -163,16 +162,16 @@ def _free(sandbox: dict[str, Any]) -> bool:
     return owners[0].get("kind") == "SandboxWarmPool" and ready
 
 
-def _why(trading: Trading, token: str, address: str) -> str:
+def _why(case: ExchangeCase, token: str, address: str) -> str:
     try:
-        run(trading.exchange.credentials, token, address)
+        run(case.exchange.credentials, token, address)
     except RefusedExchangeError as refusal:
         return refusal.why
     return ""
 
 
 def _forged(token: str) -> str:
-    """The same claims, signed by somebody else."""
+    """Return a token with the same claims, signed with another key."""
     from cryptography.hazmat.primitives.asymmetric import rsa
 
     key = rsa.generate_private_key(65537, 2048)
@@ -181,7 +180,7 @@ def _forged(token: str) -> str:
 
 
 def _dated(token: str, key: Path, left: int) -> str:
-    """The same claims with the right signature, that end in so many seconds."""
+    """Return a token with the same claims that expires in so many seconds, signed with a key."""
     claims = jwt.decode(token, options={"verify_signature": False})
     end = int(time.time()) + left
     claims |= {"exp": end, "iat": end - 3600, "nbf": end - 3600}

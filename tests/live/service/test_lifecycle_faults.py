@@ -1,4 +1,4 @@
-"""Many at once, a server that is gone, pods and nodes that die, clocks that are off: nothing lost, nothing doubled."""
+"""Races, an unreachable API server, failed pods and nodes, and clock skew lose and duplicate nothing."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from agentenv.service.workspaces.restore import restore_workspace, retained_volu
 from tests.live.conftest import World
 from tests.live.controlplane.things import PATIENCE, becomes_ready
 from tests.live.service.blocking import Blocking, run, start
-from tests.live.service.closable_proxy import gate
-from tests.live.service.conftest import EXTENSIONS, IMAGES, Box
-from tests.live.service.lifecycle import OWNER, OwnNamespaces, Stage
+from tests.live.service.closable_proxy import closable_proxy
+from tests.live.service.conftest import EXTENSIONS, IMAGES, LiveClass
+from tests.live.service.lifecycle import OWNER, Lifecycle, OwnNamespaces
 from tests.live.service.test_releases_live import point, points
 
 MONTHS = timedelta(days=60)
@@ -44,39 +44,41 @@ def always() -> bool:
 
 
 @pytest.fixture(scope="module")
-def box(world: World, ground: Client, system: str) -> Iterator[Box]:
-    """One class for all of them: each has workspaces of its own."""
+def live_class(world: World, cluster_client: Client, file_system: str) -> Iterator[LiveClass]:
+    """One class for all tests, each with workspaces of its own."""
     cluster = Blocking.from_kubeconfig(world.plane.kubeconfig())
-    box_ = Box(f"box{uuid.uuid4().hex[:6]}", ground, cluster, system, most=30)
-    yield box_
-    ground.delete(f"/api/v1/namespaces/{box_.space}")
+    live_class_ = LiveClass(f"box{uuid.uuid4().hex[:6]}", cluster_client, cluster, file_system, max_sandboxes=30)
+    yield live_class_
+    cluster_client.delete(f"/api/v1/namespaces/{live_class_.namespace}")
     cluster.close()
 
 
 @pytest.fixture
-def stage(box: Box, world: World) -> Iterator[Stage]:
-    stage_ = Stage(box, world)
-    yield stage_
-    stage_.clear()
-    for page in [*box.cluster.list(CONFIGURATIONS, "default", {"sandbox.users.io/record": None})]:
-        box.client.delete(f"/api/v1/namespaces/default/configmaps/{page['metadata']['name']}")
-    box.client.delete(f"/apis/coordination.k8s.io/v1/namespaces/default/leases/{NAME}")
+def lifecycle(live_class: LiveClass, world: World) -> Iterator[Lifecycle]:
+    lifecycle_ = Lifecycle(live_class, world)
+    yield lifecycle_
+    lifecycle_.delete_all()
+    for page in [*live_class.cluster.list(CONFIGURATIONS, "default", {"sandbox.users.io/record": None})]:
+        live_class.client.delete(f"/api/v1/namespaces/default/configmaps/{page['metadata']['name']}")
+    live_class.client.delete(f"/apis/coordination.k8s.io/v1/namespaces/default/leases/{NAME}")
 
 
 @pytest.fixture
-def pool(box: Box) -> str:
-    pool_ = box.deploy(IMAGES[0])
-    assert until(lambda: box.full(pool_), PATIENCE)
+def pool(live_class: LiveClass) -> str:
+    pool_ = live_class.deploy(IMAGES[0])
+    assert until(lambda: live_class.is_full(pool_), PATIENCE)
     return pool_
 
 
-def ready(stage: Stage, name: str) -> bool:
-    return becomes_ready(stage.box.client, f"{EXTENSIONS}/namespaces/{stage.box.space}/sandboxclaims/{name}")
+def ready(lifecycle: Lifecycle, name: str) -> bool:
+    return becomes_ready(
+        lifecycle.live_class.client, f"{EXTENSIONS}/namespaces/{lifecycle.live_class.namespace}/sandboxclaims/{name}"
+    )
 
 
-def test_of_many_who_bring_it_back_at_once_it_comes_back_once(stage: Stage, pool: str, world: World) -> None:
-    name = stage.make(pool)
-    volume = stage.delete(name)
+def test_concurrent_restores_create_one_workspace(lifecycle: Lifecycle, pool: str, world: World) -> None:
+    name = lifecycle.create_workspace(pool)
+    volume = lifecycle.delete(name)
 
     def replica(_: int) -> str:
         cluster = Blocking.from_kubeconfig(world.plane.kubeconfig())
@@ -90,99 +92,100 @@ def test_of_many_who_bring_it_back_at_once_it_comes_back_once(stage: Stage, pool
         finally:
             cluster.close()
 
-    with ThreadPoolExecutor(6) as hands:
-        outcomes = [*hands.map(replica, range(6))]
+    with ThreadPoolExecutor(6) as executor:
+        outcomes = [*executor.map(replica, range(6))]
     assert sorted(outcomes) == ["made", *["there"] * 5]
-    assert ready(stage, name)
-    assert (stage.volume(name), stage.homes(name)) == (volume, [volume])
+    assert ready(lifecycle, name)
+    assert (lifecycle.volume(name), lifecycle.homes(name)) == (volume, [volume])
 
 
-def test_whoever_comes_back_as_the_data_is_about_to_go_has_it_or_is_told(stage: Stage, pool: str) -> None:
-    """A pass that destroys and a return, at the same moment: never a workspace without its data."""
+def test_restore_during_destruction_has_its_data_or_is_refused(lifecycle: Lifecycle, pool: str) -> None:
+    """Whichever of destruction and restoration wins, no workspace is without its data."""
     for _ in range(3):
-        name = stage.make(pool)
-        volume = stage.delete(name, timedelta(seconds=1))
-        document = stage.document(volume)
+        name = lifecycle.create_workspace(pool)
+        volume = lifecycle.delete(name, timedelta(seconds=1))
+        document = lifecycle.document(volume)
         assert document is not None
         start = threading.Barrier(2)
 
         def destroy(start: threading.Barrier = start) -> None:
-            # Its time is over by all clocks, and nobody's way back that began now is.
-            context = stage.context(timedelta(minutes=2))
+            # Its retention has ended, and a restoration that starts now has not timed out.
+            context = lifecycle.context(timedelta(minutes=2))
             start.wait(PATIENCE)
             run(apply_retention, context, always)
 
-        def come(start: threading.Barrier = start, document: object = document) -> str:
+        def restore_(start: threading.Barrier = start, document: object = document) -> str:
             start.wait(PATIENCE)
             assert isinstance(document, dict)
-            return run(restore_workspace, stage.api, document).outcome
+            return run(restore_workspace, lifecycle.api, document).outcome
 
-        with ThreadPoolExecutor(2) as hands:
-            going, coming = hands.submit(destroy), hands.submit(come)
+        with ThreadPoolExecutor(2) as executor:
+            going, coming = executor.submit(destroy), executor.submit(restore_)
             going.result()
             outcome = coming.result()
         if outcome == "made":
-            assert ready(stage, name)
-            assert stage.volume(name) == volume
-            assert (stage.document(volume) or {})["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
+            assert ready(lifecycle, name)
+            assert lifecycle.volume(name) == volume
+            assert (lifecycle.document(volume) or {})["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
         else:
             assert outcome in {"overtaken", "refused", "waiting"}
-            assert stage.claim(name) is None
+            assert lifecycle.claim(name) is None
 
 
-def test_data_goes_when_it_is_due_and_its_access_point_with_it_and_the_record_stays(
-    stage: Stage, pool: str, world: World
+def test_expired_data_is_destroyed_with_its_access_point_and_recorded(
+    lifecycle: Lifecycle, pool: str, world: World
 ) -> None:
-    name = stage.make(pool)
-    volume = stage.delete(name)
-    at = point(stage.document(volume) or {})
-    assert run(apply_retention, stage.context(timedelta(days=29)), always).steps == 0
-    assert (stage.phase(volume), at in points(world, stage.box.system)) == ("Released", True)
-    assert until(lambda: run(apply_retention, stage.context(MONTHS), always).steps == 1, PATIENCE)
-    assert until(lambda: stage.phase(volume) == "gone" and at not in points(world, stage.box.system), PATIENCE)
-    assert run(apply_retention, stage.context(MONTHS), always).steps == 1
-    pages = stage.box.cluster.list(CONFIGURATIONS, "default", {"sandbox.users.io/record": "destroyed"})
+    name = lifecycle.create_workspace(pool)
+    volume = lifecycle.delete(name)
+    at = point(lifecycle.document(volume) or {})
+    assert run(apply_retention, lifecycle.context(timedelta(days=29)), always).steps == 0
+    assert (lifecycle.phase(volume), at in points(world, lifecycle.live_class.file_system)) == ("Released", True)
+    assert until(lambda: run(apply_retention, lifecycle.context(MONTHS), always).steps == 1, PATIENCE)
+    assert until(
+        lambda: lifecycle.phase(volume) == "gone" and at not in points(world, lifecycle.live_class.file_system),
+        PATIENCE,
+    )
+    assert run(apply_retention, lifecycle.context(MONTHS), always).steps == 1
+    pages = lifecycle.live_class.cluster.list(CONFIGURATIONS, "default", {"sandbox.users.io/record": "destroyed"})
     rows = {key: json.loads(text) for page in pages for key, text in section(page, "data").items()}
     assert (rows[volume]["owner"], rows[volume]["workspace"]) == (OWNER, name)
     assert rows[volume]["handle"].endswith(at)
     assert rows[volume]["gone"] >= rows[volume]["decided"]
 
 
-def test_data_that_was_deleted_by_a_clock_that_is_months_behind_is_kept_for_its_whole_time(
-    stage: Stage, pool: str
-) -> None:
-    name = stage.make(pool)
-    volume = stage.delete(name, at=datetime.now(UTC) - MONTHS)
+def test_deletion_by_a_late_clock_keeps_the_whole_retention(lifecycle: Lifecycle, pool: str) -> None:
+    name = lifecycle.create_workspace(pool)
+    volume = lifecycle.delete(name, at=datetime.now(UTC) - MONTHS)
     for later in (timedelta(minutes=2), timedelta(days=29)):
-        assert run(apply_retention, stage.context(later), always).steps == 0
-    assert (stage.document(volume) or {})["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
-    assert until(lambda: run(apply_retention, stage.context(timedelta(days=31)), always).steps == 1, PATIENCE)
-    assert until(lambda: stage.phase(volume) == "gone", PATIENCE)
+        assert run(apply_retention, lifecycle.context(later), always).steps == 0
+    assert (lifecycle.document(volume) or {})["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
+    assert until(lambda: run(apply_retention, lifecycle.context(timedelta(days=31)), always).steps == 1, PATIENCE)
+    assert until(lambda: lifecycle.phase(volume) == "gone", PATIENCE)
 
 
-def test_a_claim_that_was_deleted_by_hand_leaves_data_that_is_kept_for_its_time(stage: Stage, pool: str) -> None:
-    name = stage.make(pool)
-    volume = stage.volume(name)
-    stage.box.client.delete(f"{EXTENSIONS}/namespaces/{stage.box.space}/sandboxclaims/{name}")
-    assert until(lambda: stage.phase(volume) == "Released" and stage.claim(name) is None, PATIENCE)
-    # The driver may be writing to what was just let go of.
-    assert until(lambda: run(apply_retention, stage.context(MONTHS), always).steps == 1, PATIENCE)
-    notes = (stage.document(volume) or {})["metadata"]["annotations"]
-    # From the moment in which it was seen, not from one that nobody knows.
+def test_claim_deleted_by_hand_leaves_data_for_its_retention(lifecycle: Lifecycle, pool: str) -> None:
+    name = lifecycle.create_workspace(pool)
+    volume = lifecycle.volume(name)
+    lifecycle.live_class.client.delete(f"{EXTENSIONS}/namespaces/{lifecycle.live_class.namespace}/sandboxclaims/{name}")
+    assert until(lambda: lifecycle.phase(volume) == "Released" and lifecycle.claim(name) is None, PATIENCE)
+    # The driver may still write to the released volume.
+    assert until(lambda: run(apply_retention, lifecycle.context(MONTHS), always).steps == 1, PATIENCE)
+    notes = (lifecycle.document(volume) or {})["metadata"]["annotations"]
+    # The retention starts when a pass first sees the volume.
     retention = datetime.fromisoformat(notes[DESTROY_AFTER]) - datetime.fromisoformat(notes[DELETED_AT])
     assert retention == timedelta(days=30)
     assert datetime.fromisoformat(notes[DESTROY_AFTER]) > datetime.now(UTC) + MONTHS
-    assert stage.phase(volume) == "Released"
+    assert lifecycle.phase(volume) == "Released"
 
 
-def test_a_replica_whose_clock_is_months_ahead_goes_by_the_servers(stage: Stage, pool: str) -> None:
-    name, running = stage.make(pool), stage.make(pool)
-    volume = stage.delete(name)
+def test_replica_with_a_fast_clock_uses_the_servers_clock(lifecycle: Lifecycle, pool: str) -> None:
+    name, running = lifecycle.create_workspace(pool), lifecycle.create_workspace(pool)
+    volume = lifecycle.delete(name)
     clock = ServerClock(lambda: datetime.now(UTC) + MONTHS)
-    leader = Leader(stage.api.api, "default", "ahead", clock=clock)
-    context = stage.context()
+    leader = Leader(lifecycle.api.api, "default", "ahead", clock=clock)
+    context = lifecycle.context()
     context.clock = clock
-    # From the first moment in which it leads: no second renewal has to come before.
+    # The server's clock is known at the first renewal.
     for _ in range(2):
         assert run(leader.renew)
         assert clock.known
@@ -192,25 +195,25 @@ def test_a_replica_whose_clock_is_months_ahead_goes_by_the_servers(stage: Stage,
             0,
             0,
         ]
-    assert (stage.phase(volume), leader.is_leader()) == ("Released", True)
-    assert (stage.mode(running), stage.notes(running).get(SUSPENDED_BECAUSE)) == ("Running", None)
+    assert (lifecycle.phase(volume), leader.is_leader()) == ("Released", True)
+    assert (lifecycle.mode(running), lifecycle.notes(running).get(SUSPENDED_BECAUSE)) == ("Running", None)
     run(leader.resign)
-    assert ((stage.api.find(LEASES, NAME, "default") or {})["spec"]["holderIdentity"]) == ""
+    assert ((lifecycle.api.find(LEASES, NAME, "default") or {})["spec"]["holderIdentity"]) == ""
 
 
-def test_two_replicas_and_a_server_that_is_gone_for_a_while(
-    stage: Stage, pool: str, world: World, tmp_path: Path
+def test_leadership_passes_when_a_replica_loses_the_server(
+    lifecycle: Lifecycle, pool: str, world: World, tmp_path: Path
 ) -> None:
-    name = stage.make(pool)
-    volume = stage.volume(name)
+    name = lifecycle.create_workspace(pool)
+    volume = lifecycle.volume(name)
     stop, metrics = asyncio.Event(), [Metrics(), Metrics()]
-    with gate(world.plane.kubeconfig(), tmp_path) as (way, through):
+    with closable_proxy(world.plane.kubeconfig(), tmp_path) as (proxy, proxied_kubeconfig):
         running: list[Future[None]] = []
         for number in range(2):
-            # One cannot reach the server for a while, and the other always can.
-            way_in = through if number == 0 else world.plane.kubeconfig()
-            api = OwnNamespaces(KubeClient.from_kubeconfig(way_in, attempts=1), stage.box.space)
-            context = stage.context(timedelta(minutes=2), api)
+            # Only the first replica will lose the server.
+            kubeconfig_ = proxied_kubeconfig if number == 0 else world.plane.kubeconfig()
+            api = OwnNamespaces(KubeClient.from_kubeconfig(kubeconfig_, attempts=1), lifecycle.live_class.namespace)
+            context = lifecycle.context(timedelta(minutes=2), api)
             leader = Leader(api, "default", f"r{number}", terms=LeaseTimes(renews=0.5))
             loops = [
                 Loop("idle", 0.2, lambda still, context=context: suspend_idle(context, still)),
@@ -221,12 +224,12 @@ def test_two_replicas_and_a_server_that_is_gone_for_a_while(
             assert until(lambda: any(leads(metric) for metric in metrics), PATIENCE)
         assert [leads(metric) for metric in metrics] == [True, False]
         assert until(lambda: passes(metrics[0]) > 2, PATIENCE)
-        way.shut()
-        # It leads no longer, and the other one does; both never.
+        proxy.shut()
+        # The lease passes to the other replica; never do both hold it.
         seen: list[tuple[bool, bool]] = []
 
         def taken_over() -> bool:
-            # In this order: the first one cannot lead again, so if it leads after the other began, both do.
+            # In this order: the first cannot lead again, so if it leads after the second began, both lead.
             second = leads(metrics[1])
             seen.append((leads(metrics[0]), second))
             return seen[-1] == (False, True)
@@ -234,21 +237,21 @@ def test_two_replicas_and_a_server_that_is_gone_for_a_while(
         assert until(taken_over, PATIENCE, every=0.2)
         assert (True, True) not in seen
         assert failures(metrics[0]) >= 1
-        # Whoever is left does the work.
-        stage.box.client.request(
+        # The remaining replica does the work.
+        lifecycle.live_class.client.request(
             "PATCH",
-            f"{EXTENSIONS}/namespaces/{stage.box.space}/sandboxclaims/{name}",
+            f"{EXTENSIONS}/namespaces/{lifecycle.live_class.namespace}/sandboxclaims/{name}",
             {"metadata": {"annotations": {"sandbox.users.io/idle-after": "0", "sandbox.users.io/last-active": None}}},
             content="application/merge-patch+json",
         )
-        way.open()
-        assert until(lambda: stage.notes(name).get(SUSPENDED_BECAUSE) == "idle", PATIENCE)
-        assert until(lambda: stage.mode(name) == "Suspended", PATIENCE)
+        proxy.open()
+        assert until(lambda: lifecycle.notes(name).get(SUSPENDED_BECAUSE) == "idle", PATIENCE)
+        assert until(lambda: lifecycle.mode(name) == "Suspended", PATIENCE)
         run(_set, stop)
         for future in running:
             future.result(PATIENCE)
         assert [leads(metric) for metric in metrics] == [False, False]
-    assert (stage.volume(name), stage.phase(volume)) == (volume, "Bound")
+    assert (lifecycle.volume(name), lifecycle.phase(volume)) == (volume, "Bound")
 
 
 async def _set(stop: asyncio.Event) -> None:
@@ -271,106 +274,113 @@ def failures(metrics: Metrics) -> float:
     return sum(row or 0.0 for row in rows)
 
 
-def test_a_pod_that_dies_and_a_node_that_goes_leave_a_workspace_on_its_volume(
-    stage: Stage, pool: str, world: World
+def test_workspace_keeps_its_volume_when_its_pod_and_node_are_lost(
+    lifecycle: Lifecycle, pool: str, world: World
 ) -> None:
-    name = stage.make(pool)
-    volume, sandbox = stage.volume(name), stage.sandbox(name)
-    where = f"/api/v1/namespaces/{stage.box.space}/pods/{sandbox}"
-    first = stage.box.client.get(where)
-    stage.box.client.delete(where, gracePeriodSeconds=0)
-    assert until(lambda: another(stage, where, first["metadata"]["uid"]), PATIENCE)
-    # Its claim says for a moment longer that it is ready: what counts is the pod that there is now.
-    assert becomes_ready(stage.box.client, where)
-    assert ready(stage, name)
-    assert stage.loops() == []
+    name = lifecycle.create_workspace(pool)
+    volume, sandbox = lifecycle.volume(name), lifecycle.sandbox(name)
+    where = f"/api/v1/namespaces/{lifecycle.live_class.namespace}/pods/{sandbox}"
+    first = lifecycle.live_class.client.get(where)
+    lifecycle.live_class.client.delete(where, gracePeriodSeconds=0)
+    assert until(lambda: another(lifecycle, where, first["metadata"]["uid"]), PATIENCE)
+    # The claim is still ready for a moment; the current pod counts.
+    assert becomes_ready(lifecycle.live_class.client, where)
+    assert ready(lifecycle, name)
+    assert lifecycle.loops() == []
 
-    # Another node first, for there has to be somewhere to go.
+    # Another node, to which the pod can be scheduled
     wall = wall_of("verified")
     node = f"verified-{uuid.uuid4().hex[:6]}"
     marks = tuple(f"{taint['key']}={taint['value']}:{taint['effect']}" for taint in taints(wall))
     of = {**labels(wall), CAPACITY_LABEL: "on-demand"}
     shape = NodeShape(node, "us-east-1b", "m7g.xlarge", "16", "60Gi", labels=of, taints=marks)
     world.plane.add_nodes([shape])
-    second = stage.box.client.get(where)
-    stage.box.client.delete(f"/api/v1/nodes/{second['spec']['nodeName']}")
-    stage.box.client.delete(where, gracePeriodSeconds=0)
-    assert until(lambda: another(stage, where, second["metadata"]["uid"]), PATIENCE)
-    assert becomes_ready(stage.box.client, where)
-    assert ready(stage, name)
-    assert stage.box.client.get(where)["spec"]["nodeName"] == node
-    assert stage.loops() == []
-    assert (stage.volume(name), stage.homes(name), stage.mode(name)) == (volume, [volume], "Running")
+    second = lifecycle.live_class.client.get(where)
+    lifecycle.live_class.client.delete(f"/api/v1/nodes/{second['spec']['nodeName']}")
+    lifecycle.live_class.client.delete(where, gracePeriodSeconds=0)
+    assert until(lambda: another(lifecycle, where, second["metadata"]["uid"]), PATIENCE)
+    assert becomes_ready(lifecycle.live_class.client, where)
+    assert ready(lifecycle, name)
+    assert lifecycle.live_class.client.get(where)["spec"]["nodeName"] == node
+    assert lifecycle.loops() == []
+    assert (lifecycle.volume(name), lifecycle.homes(name), lifecycle.mode(name)) == (volume, [volume], "Running")
 
 
-def another(stage: Stage, where: str, uid: str) -> bool:
-    found = stage.box.client.find(where)
+def another(lifecycle: Lifecycle, where: str, uid: str) -> bool:
+    found = lifecycle.live_class.client.find(where)
     return found is not None and found["metadata"]["uid"] != uid
 
 
-def test_a_lost_sandbox_comes_back_on_its_own_files_and_what_it_had_meanwhile_is_kept(stage: Stage, pool: str) -> None:
-    name = stage.make(pool)
-    volume, sandbox = stage.volume(name), stage.sandbox(name)
-    stage.box.client.delete(f"/apis/agents.x-k8s.io/v1beta1/namespaces/{stage.box.space}/sandboxes/{sandbox}")
-    # Upstream gives it another one, with an empty home; it may take a minute until it looks.
-    assert until(lambda: stage.sandbox(name) != sandbox and stage.volume(name) not in {"", volume}, 3 * PATIENCE)
-    meanwhile = stage.volume(name)
-    # Should its pod have been on a node that is gone, nobody takes that away for a minute.
-    assert until(lambda: stage.phase(volume) == "Released", 3 * PATIENCE)
+def test_replaced_sandbox_gets_its_home_and_the_interim_home_is_retained(lifecycle: Lifecycle, pool: str) -> None:
+    name = lifecycle.create_workspace(pool)
+    volume, sandbox = lifecycle.volume(name), lifecycle.sandbox(name)
+    lifecycle.live_class.client.delete(
+        f"/apis/agents.x-k8s.io/v1beta1/namespaces/{lifecycle.live_class.namespace}/sandboxes/{sandbox}"
+    )
+    # The controller creates another sandbox with an empty home, after up to a minute.
+    assert until(
+        lambda: lifecycle.sandbox(name) != sandbox and lifecycle.volume(name) not in {"", volume}, 3 * PATIENCE
+    )
+    meanwhile = lifecycle.volume(name)
+    # A pod on a deleted node is deleted after a minute.
+    assert until(lambda: lifecycle.phase(volume) == "Released", 3 * PATIENCE)
     soon = timedelta(seconds=30)
-    assert until(lambda: not stage.loops(soon) and stage.volume(name) == volume, PATIENCE, every=0.5)
-    assert ready(stage, name)
-    assert stage.homes(name) == [volume]
-    assert stage.homes(f"{name}-left") == [meanwhile]
-    left = stage.document(meanwhile) or {}
+    assert until(lambda: not lifecycle.loops(soon) and lifecycle.volume(name) == volume, PATIENCE, every=0.5)
+    assert ready(lifecycle, name)
+    assert lifecycle.homes(name) == [volume]
+    assert lifecycle.homes(f"{name}-left") == [meanwhile]
+    left = lifecycle.document(meanwhile) or {}
     assert left["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
-    assert stage.metrics.found["slots"].get("workspace-off-its-home") is None
+    assert lifecycle.metrics.found["slots"].get("workspace-off-its-home") is None
 
 
-def test_slots_are_tagged_at_the_claim_and_what_nothing_leads_to_is_told_and_left(
-    stage: Stage, pool: str, world: World
-) -> None:
-    name = stage.make(pool)
-    at = point(stage.document(stage.volume(name)) or {})
+def test_claimed_homes_are_tagged_and_orphans_are_reported(lifecycle: Lifecycle, pool: str, world: World) -> None:
+    name = lifecycle.create_workspace(pool)
+    at = point(lifecycle.document(lifecycle.volume(name)) or {})
     efs = world.aws("efs")
     lone = efs.create_access_point(
         ClientToken=uuid.uuid4().hex,
-        FileSystemId=stage.box.system,
+        FileSystemId=lifecycle.live_class.file_system,
         PosixUser={"Uid": 7, "Gid": 7},
-        RootDirectory={"Path": f"/classes/{stage.box.name}/nobody"},
+        RootDirectory={"Path": f"/classes/{lifecycle.live_class.name}/nobody"},
     )["AccessPointId"]
     try:
-        run(maintain_slots, stage.context(), always)
-        assert stage.metrics.found["slots"].get("point-without-volume") is None
-        assert tags(world, at) >= {("sandbox-user", OWNER), ("sandbox-class", stage.box.name)}
+        run(maintain_slots, lifecycle.context(), always)
+        assert lifecycle.metrics.found["slots"].get("point-without-volume") is None
+        assert tags(world, at) >= {("sandbox-user", OWNER), ("sandbox-class", lifecycle.live_class.name)}
         assert ORPHAN_TAG in {key for key, _ in tags(world, lone)}
-        run(maintain_slots, stage.context(SETTLED + timedelta(minutes=1)), always)
-        assert stage.metrics.found["slots"]["point-without-volume"] >= 1
-        assert lone in points(world, stage.box.system)
-        # A volume that leads there, with another path and other ids than its own, is found by the audit.
-        stage.loops()
-        before = dict(stage.metrics.found["audit"])
-        stage.box.client.create(leading(stage, lone))
-        stage.loops()
-        wrong = stage.metrics.found["audit"]
+        run(maintain_slots, lifecycle.context(SETTLED + timedelta(minutes=1)), always)
+        assert lifecycle.metrics.found["slots"]["point-without-volume"] >= 1
+        assert lone in points(world, lifecycle.live_class.file_system)
+        # The audit finds a volume of that access point with another path and other ids.
+        lifecycle.loops()
+        before = dict(lifecycle.metrics.found["audit"])
+        lifecycle.live_class.client.create(leading(lifecycle, lone))
+        lifecycle.loops()
+        wrong = lifecycle.metrics.found["audit"]
         assert {kind: wrong.get(kind, 0) - before.get(kind, 0) for kind in ("other-path", "other-ids")} == {
             "other-path": 1,
             "other-ids": 1,
         }
     finally:
-        stage.box.client.delete("/api/v1/persistentvolumes/stray")
+        lifecycle.live_class.client.delete("/api/v1/persistentvolumes/stray")
         efs.delete_access_point(AccessPointId=lone)
 
 
-def leading(stage: Stage, at: str) -> dict[str, object]:
-    ref = {"namespace": stage.box.space, "name": "home-stray", "apiVersion": "v1", "kind": "PersistentVolumeClaim"}
+def leading(lifecycle: Lifecycle, at: str) -> dict[str, object]:
+    ref = {
+        "namespace": lifecycle.live_class.namespace,
+        "name": "home-stray",
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+    }
     spec = {
         "capacity": {"storage": "1Gi"},
         "accessModes": ["ReadWriteMany"],
         "persistentVolumeReclaimPolicy": "Retain",
         "storageClassName": "",
         "claimRef": ref,
-        "csi": {"driver": "efs.csi.aws.com", "volumeHandle": f"{stage.box.system}::{at}"},
+        "csi": {"driver": "efs.csi.aws.com", "volumeHandle": f"{lifecycle.live_class.file_system}::{at}"},
     }
     return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "stray"}, "spec": spec}
 

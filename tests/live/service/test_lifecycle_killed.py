@@ -1,7 +1,7 @@
-"""Killed at every step (`kill -9`) of being kept, put to sleep, woken, deleted, brought back and moved.
+"""Retaining, suspending, resuming, deleting, restoring and moving survive `kill -9` after each write.
 
-Each time the loops run after it, and each time the same holds: the files are on their one volume, which is kept; there
-is one sandbox at most; and what was begun is either done or not begun.
+After each kill the loops run, and the same holds: the files are on their one volume, which is retained; there is at
+most one sandbox; and the operation is either finished or undone.
 """
 
 from __future__ import annotations
@@ -22,215 +22,223 @@ from agentenv.service.workspaces.restore import restore_workspace, retained_volu
 from tests.live.conftest import World
 from tests.live.controlplane.things import PATIENCE, becomes_ready
 from tests.live.service.blocking import Blocking, run
-from tests.live.service.conftest import EXTENSIONS, IMAGES, Box
-from tests.live.service.lifecycle import OWNER, Stage
+from tests.live.service.conftest import EXTENSIONS, IMAGES, LiveClass
+from tests.live.service.lifecycle import OWNER, Lifecycle
 
 SOON = timedelta(seconds=45)
 LATER = retention.UNFINISHED + timedelta(minutes=1)
 
 
 @pytest.fixture(scope="module")
-def box(world: World, ground: Client, system: str) -> Iterator[Box]:
-    """One class for all of them: each has workspaces of its own."""
+def live_class(world: World, cluster_client: Client, file_system: str) -> Iterator[LiveClass]:
+    """One class for all tests, each with workspaces of its own."""
     cluster = Blocking.from_kubeconfig(world.plane.kubeconfig())
-    box_ = Box(f"box{uuid.uuid4().hex[:6]}", ground, cluster, system, most=30)
-    yield box_
-    ground.delete(f"/api/v1/namespaces/{box_.space}")
+    live_class_ = LiveClass(f"box{uuid.uuid4().hex[:6]}", cluster_client, cluster, file_system, max_sandboxes=30)
+    yield live_class_
+    cluster_client.delete(f"/api/v1/namespaces/{live_class_.namespace}")
     cluster.close()
 
 
 @pytest.fixture(scope="module")
-def other(box: Box) -> Iterator[Box]:
+def other(live_class: LiveClass) -> Iterator[LiveClass]:
     """Another class."""
-    other_ = Box(f"more{uuid.uuid4().hex[:6]}", box.client, box.cluster, box.system, size=0)
+    other_ = LiveClass(
+        f"more{uuid.uuid4().hex[:6]}", live_class.client, live_class.cluster, live_class.file_system, size=0
+    )
     yield other_
-    box.client.delete(f"/api/v1/namespaces/{other_.space}")
+    live_class.client.delete(f"/api/v1/namespaces/{other_.namespace}")
 
 
 @pytest.fixture
-def stage(box: Box, other: Box, world: World) -> Iterator[Stage]:
-    stage_ = Stage(box, world, other)
-    yield stage_
-    stage_.clear()
+def lifecycle(live_class: LiveClass, other: LiveClass, world: World) -> Iterator[Lifecycle]:
+    lifecycle_ = Lifecycle(live_class, world, other)
+    yield lifecycle_
+    lifecycle_.delete_all()
 
 
 @pytest.fixture
-def pool(box: Box) -> str:
-    pool_ = box.deploy(IMAGES[0])
-    assert until(lambda: box.full(pool_), PATIENCE)
+def pool(live_class: LiveClass) -> str:
+    pool_ = live_class.deploy(IMAGES[0])
+    assert until(lambda: live_class.is_full(pool_), PATIENCE)
     return pool_
 
 
-def test_killed_while_a_volume_is_kept(stage: Stage, pool: str) -> None:
+def test_retaining_survives_a_kill_after_each_write(lifecycle: Lifecycle, pool: str) -> None:
     step = 0
     while True:
         step += 1
-        name = stage.make(pool, keep_it=False)
-        volume = stage.volume(name)
-        killed = stage.kill("keep", name, step)
-        assert stage.done_by_loops(lambda name=name: stage.notes(name).get(VOLUME_RETAINED) == "true")
-        document = stage.document(volume) or {}
+        name = lifecycle.create_workspace(pool, retain=False)
+        volume = lifecycle.volume(name)
+        killed = lifecycle.kill("keep", name, step)
+        assert lifecycle.done_by_loops(lambda name=name: lifecycle.notes(name).get(VOLUME_RETAINED) == "true")
+        document = lifecycle.document(volume) or {}
         assert document["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
-        assert (stage.homes(name), stage.notes(name)[VOLUME_RETAINED]) == ([volume], "true")
+        assert (lifecycle.homes(name), lifecycle.notes(name)[VOLUME_RETAINED]) == ([volume], "true")
         if not killed:
             break
     assert step == 3
 
 
-def test_killed_while_it_is_put_to_sleep_or_woken(stage: Stage, pool: str) -> None:
-    name = stage.make(pool)
-    volume = stage.volume(name)
-    # After the first step it is meant to sleep, and does not yet.
-    assert stage.kill("suspend", name, 1)
-    assert (stage.notes(name)[SUSPENDED_BECAUSE], stage.mode(name)) == ("idle", "Running")
-    # It is used, so it is left awake and what was begun is taken back.
-    assert stage.done_by_loops(lambda: SUSPENDED_BECAUSE not in stage.notes(name))
-    assert stage.mode(name) == "Running"
-    # Begun once more, when nobody has used it for long: the pass goes on with it.
-    assert stage.kill("suspend", name, 1)
-    assert stage.done_by_loops(lambda: stage.mode(name) == "Suspended", timedelta(hours=1))
-    assert stage.notes(name)[SUSPENDED_BECAUSE] == "idle"
-    assert until(lambda: asleep(stage, name), PATIENCE)
-    # After the first step of waking nothing says why it sleeps; the loop wakes it, for it was asked for just now.
-    assert stage.kill("wake", name, 1)
-    assert (stage.notes(name).get(SUSPENDED_BECAUSE), stage.mode(name)) == (None, "Suspended")
-    assert stage.done_by_loops(lambda: stage.mode(name) == "Running")
-    assert until(lambda: not asleep(stage, name), PATIENCE)
-    assert stage.kill("suspend", name, 2)
-    assert (stage.notes(name)[SUSPENDED_BECAUSE], stage.mode(name)) == ("idle", "Suspended")
-    assert stage.kill("wake", name, 2)
-    assert stage.mode(name) == "Running"
-    assert not stage.kill("wake", name, 9)
-    # By hand, and with no sign of anybody: it sleeps on.
-    where = f"/apis/agents.x-k8s.io/v1beta1/namespaces/{stage.box.space}/sandboxes/{stage.sandbox(name)}"
+def test_suspending_and_resuming_survive_a_kill_after_each_write(lifecycle: Lifecycle, pool: str) -> None:
+    name = lifecycle.create_workspace(pool)
+    volume = lifecycle.volume(name)
+    # After the first write the reason is recorded, and the sandbox still runs.
+    assert lifecycle.kill("suspend", name, 1)
+    assert (lifecycle.notes(name)[SUSPENDED_BECAUSE], lifecycle.mode(name)) == ("idle", "Running")
+    # It was used recently, so the suspension is undone.
+    assert lifecycle.done_by_loops(lambda: SUSPENDED_BECAUSE not in lifecycle.notes(name))
+    assert lifecycle.mode(name) == "Running"
+    # Of an idle workspace the suspension is finished.
+    assert lifecycle.kill("suspend", name, 1)
+    assert lifecycle.done_by_loops(lambda: lifecycle.mode(name) == "Suspended", timedelta(hours=1))
+    assert lifecycle.notes(name)[SUSPENDED_BECAUSE] == "idle"
+    assert until(lambda: is_suspended(lifecycle, name), PATIENCE)
+    # After the first write of resuming there is no reason left, and it was used just now: the loop resumes it.
+    assert lifecycle.kill("wake", name, 1)
+    assert (lifecycle.notes(name).get(SUSPENDED_BECAUSE), lifecycle.mode(name)) == (None, "Suspended")
+    assert lifecycle.done_by_loops(lambda: lifecycle.mode(name) == "Running")
+    assert until(lambda: not is_suspended(lifecycle, name), PATIENCE)
+    assert lifecycle.kill("suspend", name, 2)
+    assert (lifecycle.notes(name)[SUSPENDED_BECAUSE], lifecycle.mode(name)) == ("idle", "Suspended")
+    assert lifecycle.kill("wake", name, 2)
+    assert lifecycle.mode(name) == "Running"
+    assert not lifecycle.kill("wake", name, 9)
+    # Suspended by hand, and not used since: it stays suspended.
+    where = (
+        f"/apis/agents.x-k8s.io/v1beta1/namespaces/{lifecycle.live_class.namespace}/sandboxes/{lifecycle.sandbox(name)}"
+    )
     by_hand = {"spec": {"operatingMode": "Suspended"}}
-    stage.box.client.request("PATCH", where, by_hand, content="application/merge-patch+json")
-    assert until(lambda: asleep(stage, name), PATIENCE)
-    assert stage.loops(waking.UNFINISHED + SOON) == []
-    assert stage.mode(name) == "Suspended"
-    assert (stage.volume(name), stage.phase(volume)) == (volume, "Bound")
+    lifecycle.live_class.client.request("PATCH", where, by_hand, content="application/merge-patch+json")
+    assert until(lambda: is_suspended(lifecycle, name), PATIENCE)
+    assert lifecycle.loops(waking.UNFINISHED + SOON) == []
+    assert lifecycle.mode(name) == "Suspended"
+    assert (lifecycle.volume(name), lifecycle.phase(volume)) == (volume, "Bound")
 
 
-def asleep(stage: Stage, name: str) -> bool:
+def is_suspended(lifecycle: Lifecycle, name: str) -> bool:
     from agentenv.core.workspaces.records import workspace_of_claim
 
-    read = workspace_of_claim(stage.claim(name) or {})
+    read = workspace_of_claim(lifecycle.claim(name) or {})
     return read is not None and read.state == "suspended"
 
 
-def test_killed_while_it_is_deleted(stage: Stage, pool: str) -> None:
+def test_deleting_survives_a_kill_after_each_write(lifecycle: Lifecycle, pool: str) -> None:
     step = 0
     while True:
         step += 1
-        name = stage.make(pool)
-        volume = stage.volume(name)
-        killed = stage.kill("delete", name, step)
+        name = lifecycle.create_workspace(pool)
+        volume = lifecycle.volume(name)
+        killed = lifecycle.kill("delete", name, step)
         if not killed:
             break
-        assert stage.loops() == []
-        if stage.claim(name) is not None and not (stage.claim(name) or {})["metadata"].get("deletionTimestamp"):
-            # It was asked for and not done; nobody asks again, so after a while it was not deleted.
-            assert DELETED_AT in (stage.document(volume) or {})["metadata"]["annotations"]
-            assert stage.done_by_loops(lambda volume=volume: undated(stage, volume), LATER)
-            assert stage.volume(name) == volume
+        assert lifecycle.loops() == []
+        if lifecycle.claim(name) is not None and not (lifecycle.claim(name) or {})["metadata"].get("deletionTimestamp"):
+            # The deletion was not repeated, so it is undone after a while.
+            assert DELETED_AT in (lifecycle.document(volume) or {})["metadata"]["annotations"]
+            assert lifecycle.done_by_loops(lambda volume=volume: has_no_deletion_date(lifecycle, volume), LATER)
+            assert lifecycle.volume(name) == volume
         else:
-            assert until(lambda volume=volume: stage.phase(volume) == "Released", PATIENCE)
-            assert stage.loops(LATER) == []
-            assert DELETED_AT in (stage.document(volume) or {})["metadata"]["annotations"]
-        assert (stage.document(volume) or {})["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
-        assert stage.homes(name) == [volume]
+            assert until(lambda volume=volume: lifecycle.phase(volume) == "Released", PATIENCE)
+            assert lifecycle.loops(LATER) == []
+            assert DELETED_AT in (lifecycle.document(volume) or {})["metadata"]["annotations"]
+        assert (lifecycle.document(volume) or {})["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
+        assert lifecycle.homes(name) == [volume]
     assert step >= 3
 
 
-def test_killed_while_it_is_deleted_with_its_data(stage: Stage, pool: str) -> None:
+def test_destroying_survives_a_kill_after_each_write(lifecycle: Lifecycle, pool: str) -> None:
     step = 0
     while True:
         step += 1
-        name = stage.make(pool)
-        volume = stage.volume(name)
-        killed = stage.kill("destroy", name, step)
-        claim = stage.claim(name)
+        name = lifecycle.create_workspace(pool)
+        volume = lifecycle.volume(name)
+        killed = lifecycle.kill("destroy", name, step)
+        claim = lifecycle.claim(name)
         if claim is not None and not claim["metadata"].get("deletionTimestamp"):
-            # Nobody was answered, and nobody asks again: it stands, and its data is no longer to be destroyed.
-            assert stage.done_by_loops(lambda volume=volume: undated(stage, volume), LATER)
-            labels = (stage.document(volume) or {})["metadata"]["labels"]
-            assert (stage.volume(name), DESTROY_REQUESTED in labels) == (volume, False)
+            # The caller got no response and did not repeat the deletion, so it is undone with the request to destroy.
+            assert lifecycle.done_by_loops(lambda volume=volume: has_no_deletion_date(lifecycle, volume), LATER)
+            labels = (lifecycle.document(volume) or {})["metadata"]["labels"]
+            assert (lifecycle.volume(name), DESTROY_REQUESTED in labels) == (volume, False)
         else:
-            assert back(stage, name) is False
-            assert until(lambda volume=volume: destroyed(stage, volume), PATIENCE, every=0.5)
-            assert (stage.homes(name), stage.claim(name)) == ([], None)
+            assert is_restored(lifecycle, name) is False
+            assert until(lambda volume=volume: destroyed(lifecycle, volume), PATIENCE, every=0.5)
+            assert (lifecycle.homes(name), lifecycle.claim(name)) == ([], None)
         if not killed:
             break
-    # The volume, and the claim.
+    # The writes to the volume and the claim
     assert step == 3
 
 
-def destroyed(stage: Stage, volume: str) -> bool:
-    """Return whether a volume is gone, after a pass of the loop that alone destroys it by now."""
-    assert run(destroy_on_request, stage.context(), lambda: True).failures == ()
-    return stage.phase(volume) == "gone"
+def destroyed(lifecycle: Lifecycle, volume: str) -> bool:
+    """Return whether a volume is gone, after a pass of the loop that destroys on request."""
+    assert run(destroy_on_request, lifecycle.context(), lambda: True).failures == ()
+    return lifecycle.phase(volume) == "gone"
 
 
-def test_killed_while_it_is_brought_back(stage: Stage, pool: str) -> None:
-    name = stage.make(pool)
-    volume = stage.volume(name)
+def test_restoring_survives_a_kill_after_each_write(lifecycle: Lifecycle, pool: str) -> None:
+    name = lifecycle.create_workspace(pool)
+    volume = lifecycle.volume(name)
     step = 0
     while True:
         step += 1
-        assert stage.delete(name) == volume
-        killed = until_it_runs(stage, name, step)
-        assert stage.loops() == []
-        # Whoever asks again is served, from wherever it stood.
-        assert until(lambda: back(stage, name), PATIENCE)
-        stands(stage, name, volume)
+        assert lifecycle.delete(name) == volume
+        killed = until_it_runs(lifecycle, name, step)
+        assert lifecycle.loops() == []
+        # A repeated request finishes the restoration.
+        assert until(lambda: is_restored(lifecycle, name), PATIENCE)
+        check_on_volume(lifecycle, name, volume)
         if not killed:
             break
-    # The volume, its claim, the workspace's claim, and the dates.
+    # The writes to the volume, its claim, the workspace's claim, and the dates
     assert step == 5
 
 
-def undated(stage: Stage, volume: str) -> bool:
-    return DELETED_AT not in (stage.document(volume) or {})["metadata"].get("annotations", {})
+def has_no_deletion_date(lifecycle: Lifecycle, volume: str) -> bool:
+    return DELETED_AT not in (lifecycle.document(volume) or {})["metadata"].get("annotations", {})
 
 
-def until_it_runs(stage: Stage, name: str, step: int, *more: str) -> bool:
-    """Return whether it was killed at a step; what is still on its way out is waited for by asking again."""
+def until_it_runs(lifecycle: Lifecycle, name: str, step: int, *more: str) -> bool:
+    """Return whether the restoration was killed at a step; repeat it while objects are still being deleted."""
     killed: list[bool] = []
 
     def ran() -> bool:
-        killed.append(stage.kill("restart", name, step, *more))
-        return killed[-1] or stage.claim(name, f"sandbox-{more[0]}" if more else "") is not None
+        killed.append(lifecycle.kill("restart", name, step, *more))
+        return killed[-1] or lifecycle.claim(name, f"sandbox-{more[0]}" if more else "") is not None
 
     assert until(ran, PATIENCE, every=0.5)
     return killed[-1]
 
 
-def back(stage: Stage, name: str, within: str | None = None) -> bool:
-    volume = run(retained_volume, stage.api, OWNER, name)
-    return volume is not None and run(restore_workspace, stage.api, volume, within).outcome in {"made", "there"}
+def is_restored(lifecycle: Lifecycle, name: str, within: str | None = None) -> bool:
+    volume = run(retained_volume, lifecycle.api, OWNER, name)
+    return volume is not None and run(restore_workspace, lifecycle.api, volume, within).outcome in {"made", "there"}
 
 
-def stands(stage: Stage, name: str, volume: str, space: str = "") -> None:
-    """It is there once, on its own volume, which is not said to be deleted."""
-    where = f"{EXTENSIONS}/namespaces/{space or stage.box.space}/sandboxclaims/{name}"
-    assert becomes_ready(stage.box.client, where), stage.box.client.get(where)
-    assert (stage.volume(name, space), stage.homes(name)) == (volume, [volume])
-    assert (stage.document(volume) or {})["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
-    assert undated(stage, volume)
+def check_on_volume(lifecycle: Lifecycle, name: str, volume: str, namespace: str = "") -> None:
+    """Check that the workspace exists once, on its own volume, which has no deletion date."""
+    where = f"{EXTENSIONS}/namespaces/{namespace or lifecycle.live_class.namespace}/sandboxclaims/{name}"
+    assert becomes_ready(lifecycle.live_class.client, where), lifecycle.live_class.client.get(where)
+    assert (lifecycle.volume(name, namespace), lifecycle.homes(name)) == (volume, [volume])
+    assert (lifecycle.document(volume) or {})["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
+    assert has_no_deletion_date(lifecycle, volume)
 
 
-def test_killed_while_it_is_moved(stage: Stage, other: Box, pool: str) -> None:
+def test_moving_to_another_class_survives_a_kill_after_each_write(
+    lifecycle: Lifecycle, other: LiveClass, pool: str
+) -> None:
     other.deploy(IMAGES[1])
-    name = stage.make(pool)
-    volume = stage.volume(name)
-    # Its volume says where it goes, and its claim is there still: after a while it was not moved.
-    assert stage.kill("move", name, 1, other.name)
-    assert stage.done_by_loops(lambda: undated(stage, volume), LATER)
-    stands(stage, name, volume)
-    # Its claim is gone: the loop alone brings it to where it was going.
-    assert stage.kill("move", name, 2, other.name)
-    assert until(lambda: stage.phase(volume) == "Released", PATIENCE)
-    assert until(lambda: not stage.loops() and stage.claim(name, other.space) is not None, PATIENCE, every=0.5)
-    stands(stage, name, volume, other.space)
-    assert stage.claim(name) is None
-    other.client.delete(f"{EXTENSIONS}/namespaces/{other.space}/sandboxclaims/{name}")
+    name = lifecycle.create_workspace(pool)
+    volume = lifecycle.volume(name)
+    # The target class is recorded on the volume, and the claim still exists: the move is undone after a while.
+    assert lifecycle.kill("move", name, 1, other.name)
+    assert lifecycle.done_by_loops(lambda: has_no_deletion_date(lifecycle, volume), LATER)
+    check_on_volume(lifecycle, name, volume)
+    # The claim is deleted: the loop finishes the move.
+    assert lifecycle.kill("move", name, 2, other.name)
+    assert until(lambda: lifecycle.phase(volume) == "Released", PATIENCE)
+    assert until(
+        lambda: not lifecycle.loops() and lifecycle.claim(name, other.namespace) is not None, PATIENCE, every=0.5
+    )
+    check_on_volume(lifecycle, name, volume, other.namespace)
+    assert lifecycle.claim(name) is None
+    other.client.delete(f"{EXTENSIONS}/namespaces/{other.namespace}/sandboxclaims/{name}")

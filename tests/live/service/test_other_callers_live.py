@@ -1,5 +1,4 @@
-"""Whoever has no business with a workspace, at the real service over the real API server: by whatever tokens, names and
-requests, they come to nothing, and what they try changes nothing."""
+"""Other callers neither read nor change a workspace, by any token, name or request, over the real API server."""
 
 from __future__ import annotations
 
@@ -26,25 +25,25 @@ from tests.fast.service.http.auth.issuer import AUDIENCE, FakeIssuer, SigningKey
 from tests.live.conftest import REGION, World
 from tests.live.controlplane.things import PATIENCE
 from tests.live.service.blocking import Blocking
-from tests.live.service.conftest import IMAGES, Box
+from tests.live.service.conftest import IMAGES, LiveClass
 from tests.live.service.serving import Served, configuration, serving
 
 VETTED = {"claimableBy": {"roles": ["operator"], "tokens": [{"name": "team", "value": "vetted"}]}}
 
 
 @dataclass
-class Stage:
-    """A service, its class, and what ann has."""
+class ServedWorkspaces:
+    """A served class, and the workspaces of ann."""
 
     served: Served
-    box: Box
-    mine: list[dict[str, Any]]
+    live_class: LiveClass
+    of_ann: list[dict[str, Any]]
 
     def claims_of_owner(self) -> list[tuple[str, str, str]]:
         """Return ann's claims by uid, generation and annotations."""
         about = [
             metadata["metadata"]
-            for metadata in self.box.all("sandboxclaims")
+            for metadata in self.live_class.all("sandboxclaims")
             if metadata["metadata"]["name"] in self.names
         ]
         return sorted(
@@ -53,22 +52,22 @@ class Stage:
 
     @property
     def names(self) -> list[str]:
-        return [workspace["id"] for workspace in self.mine]
+        return [workspace["id"] for workspace in self.of_ann]
 
 
 @pytest.fixture(scope="module")
-def stage(world: World, ground: Client, system: str) -> Iterator[Stage]:
+def workspaces(world: World, cluster_client: Client, file_system: str) -> Iterator[ServedWorkspaces]:
     cluster = Blocking.from_kubeconfig(world.plane.kubeconfig())
-    box = Box(f"box{uuid.uuid4().hex[:6]}", ground, cluster, system, more=VETTED)
-    pool = box.deploy(IMAGES[0])
-    assert until(lambda: box.full(pool), PATIENCE)
+    live_class = LiveClass(f"box{uuid.uuid4().hex[:6]}", cluster_client, cluster, file_system, extra_settings=VETTED)
+    pool = live_class.deploy(IMAGES[0])
+    assert until(lambda: live_class.is_full(pool), PATIENCE)
     issuer = FakeIssuer()
-    table = f"ledger-{box.name}"
+    table = f"ledger-{live_class.name}"
     world.aws("dynamodb").create_table(**create_table(table))
     configuration_ = replace(
-        configuration(world.plane.kubeconfig(), issuer, [box.class_settings()]),
+        configuration(world.plane.kubeconfig(), issuer, [live_class.class_settings()]),
         ledger_table=table,
-        secrets_prefix=f"arn:aws:secretsmanager:{REGION}:123456789012:secret:sandbox-secrets/{box.name}",
+        secrets_prefix=f"arn:aws:secretsmanager:{REGION}:123456789012:secret:sandbox-secrets/{live_class.name}",
     )
     with pytest.MonkeyPatch.context() as patched, contextlib.ExitStack() as ending:
         for name, value in world.environment.items():
@@ -76,27 +75,27 @@ def stage(world: World, ground: Client, system: str) -> Iterator[Stage]:
         served = ending.enter_context(serving(configuration_, issuer))
         with served.client("ann") as ann:
             requests = [
-                {"class": box.name},
-                {"class": box.name, "mode": "agent", "agent": "a", "labels": {"team": "red"}},
+                {"class": live_class.name},
+                {"class": live_class.name, "mode": "agent", "agent": "a", "labels": {"team": "red"}},
             ]
-            mine = [ann.post("/v1/workspaces", json=body, params={"wait": 60}).json() for body in requests]
-            assert [workspace["state"] for workspace in mine] == ["running", "running"], mine
-            # The marks that nobody waits for.
-            noted = [f"{box.space}/{workspace['id']}" for workspace in mine]
-            assert until(lambda: all(_marked(box, name) for name in noted), PATIENCE)
-        yield Stage(served, box, mine)
+            of_ann = [ann.post("/v1/workspaces", json=body, params={"wait": 60}).json() for body in requests]
+            assert [workspace["state"] for workspace in of_ann] == ["running", "running"], of_ann
+            # The marks that the service writes after its response
+            noted = [f"{live_class.namespace}/{workspace['id']}" for workspace in of_ann]
+            assert until(lambda: all(_marked(live_class, name) for name in noted), PATIENCE)
+        yield ServedWorkspaces(served, live_class, of_ann)
     issuer.close()
-    ground.delete(f"/api/v1/namespaces/{box.space}")
+    cluster_client.delete(f"/api/v1/namespaces/{live_class.namespace}")
     cluster.close()
 
 
-def _marked(box: Box, name: str) -> bool:
-    notes = box.get("sandboxclaims", name.partition("/")[2])["metadata"].get("annotations") or {}
+def _marked(live_class: LiveClass, name: str) -> bool:
+    notes = live_class.get("sandboxclaims", name.partition("/")[2])["metadata"].get("annotations") or {}
     return notes.get("sandbox.users.io/kept") == "true"
 
 
-def test_only_tokens_that_count_are_answered(stage: Stage, ground: Client) -> None:
-    issuer = stage.served.issuer
+def test_only_valid_tokens_are_accepted(workspaces: ServedWorkspaces, cluster_client: Client) -> None:
+    issuer = workspaces.served.issuer
     refused = {
         "no token": None,
         "one of nobody": "opaque",
@@ -104,47 +103,53 @@ def test_only_tokens_that_count_are_answered(stage: Stage, ground: Client) -> No
         "an expired one": issuer.token("ann", exp=1_700_000_000),
         "one for another service": issuer.token("ann", aud="sts.amazonaws.com"),
         "one bound to a key, sent by whoever found it": issuer.token("ann", cnf={"jkt": "x" * 43}),
-        "the API server's own, for itself": _account_token(ground, "default", "default", None),
-        "an account's for somebody else": _account_token(ground, "default", "default", "sts.amazonaws.com"),
+        "the API server's own, for itself": _account_token(cluster_client, "default", "default", None),
+        "an account's for somebody else": _account_token(cluster_client, "default", "default", "sts.amazonaws.com"),
     }
     for what, token in refused.items():
-        with stage.served.bearing(token) as somebody:
-            answer = somebody.get(f"/v1/workspaces/{stage.names[0]}")
+        with workspaces.served.client_with_token(token) as somebody:
+            answer = somebody.get(f"/v1/workspaces/{workspaces.names[0]}")
             assert (answer.status_code, what) == (401, what), answer.text
             assert answer.headers["WWW-Authenticate"] == "Bearer"
             assert answer.headers["content-type"] == "application/problem+json"
-    with stage.served.bearing(_account_token(ground, "default", "default", AUDIENCE)) as account:
+    with workspaces.served.client_with_token(_account_token(cluster_client, "default", "default", AUDIENCE)) as account:
         assert account.get("/v1/me").json()["roles"] == ["user"]
-        assert account.get(f"/v1/workspaces/{stage.names[0]}").status_code == 404
+        assert account.get(f"/v1/workspaces/{workspaces.names[0]}").status_code == 404
 
 
-def test_a_token_of_an_account_that_is_gone_is_refused(stage: Stage, ground: Client) -> None:
+def test_token_of_a_deleted_account_is_refused(workspaces: ServedWorkspaces, cluster_client: Client) -> None:
     name = f"bot-{uuid.uuid4().hex[:6]}"
-    ground.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": "default"}})
-    with stage.served.bearing(_account_token(ground, "default", name, AUDIENCE)) as bot:
+    cluster_client.apply(
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": "default"}}
+    )
+    with workspaces.served.client_with_token(_account_token(cluster_client, "default", name, AUDIENCE)) as bot:
         assert bot.get("/v1/me").status_code == 200
-        ground.delete(f"/api/v1/namespaces/default/serviceaccounts/{name}")
+        cluster_client.delete(f"/api/v1/namespaces/default/serviceaccounts/{name}")
         assert until(lambda: bot.get("/v1/me").status_code == 401, PATIENCE + CACHE_SECONDS)
 
 
-def test_forged_tokens_of_accounts_do_not_lock_out_others(stage: Stage, ground: Client) -> None:
-    head, claims, signature = _account_token(ground, "default", "default", AUDIENCE).split(".")
+def test_forged_account_tokens_do_not_lock_out_others(workspaces: ServedWorkspaces, cluster_client: Client) -> None:
+    head, claims, signature = _account_token(cluster_client, "default", "default", AUDIENCE).split(".")
     for number in range(UNAUTHENTICATED_PER_MINUTE + 10):
         forged = f"{signature[:-4]}{number:04d}"
-        with stage.served.bearing(f"{head}.{claims}.{forged}") as attacker:
+        with workspaces.served.client_with_token(f"{head}.{claims}.{forged}") as attacker:
             assert attacker.get("/v1/me").status_code == 401
     name = f"bot-{uuid.uuid4().hex[:6]}"
-    ground.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": "default"}})
-    with stage.served.bearing(_account_token(ground, "default", name, AUDIENCE)) as bot:
+    cluster_client.apply(
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": "default"}}
+    )
+    with workspaces.served.client_with_token(_account_token(cluster_client, "default", name, AUDIENCE)) as bot:
         assert bot.get("/v1/me").status_code == 200
 
 
-def test_what_runs_in_a_sandbox_asks_for_no_workspace(stage: Stage, ground: Client) -> None:
-    with stage.served.bearing(_account_token(ground, stage.box.space, "sandbox", AUDIENCE)) as inside:
+def test_sandbox_account_may_not_use_the_api(workspaces: ServedWorkspaces, cluster_client: Client) -> None:
+    with workspaces.served.client_with_token(
+        _account_token(cluster_client, workspaces.live_class.namespace, "sandbox", AUDIENCE)
+    ) as inside:
         assert inside.get("/v1/workspaces").status_code == 403
 
 
-WAYS = (
+OPERATIONS = (
     ("GET", ""),
     ("PATCH", ""),
     ("DELETE", ""),
@@ -157,26 +162,32 @@ WAYS = (
 )
 
 
-def test_by_no_name_and_no_label_anybody_comes_to_anothers(stage: Stage) -> None:
-    before = stage.claims_of_owner()
-    known = [*stage.names, *(x["sandbox"] for x in stage.mine), stage.box.name, stage.box.space]
+def test_no_name_and_no_label_reaches_a_workspace_of_others(workspaces: ServedWorkspaces) -> None:
+    before = workspaces.claims_of_owner()
+    known = [
+        *workspaces.names,
+        *(workspace["sandbox"] for workspace in workspaces.of_ann),
+        workspaces.live_class.name,
+        workspaces.live_class.namespace,
+    ]
     spoilt = some.sampled_from(known).flatmap(
         lambda name: some.sampled_from(
             [name, name.upper(), f"{name}/", f"/{name}", f"../{name}", f"{name}%00", f"{name} ", f"{name}\n",
-             f"{stage.box.space}/{name}", f"..%2f{name}", name[:-1], f"{name}.", f"{name};", f"home-{name}"]
+             f"{workspaces.live_class.namespace}/{name}",
+             f"..%2f{name}", name[:-1], f"{name}.", f"{name};", f"home-{name}"]
         )
     )  # fmt: skip
-    mob = [stage.served.client(name) for name in ("bob", "ann2", "ANN")]
+    callers = [workspaces.served.client(name) for name in ("bob", "ann2", "ANN")]
 
     @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-    @given(some.sampled_from(mob), some.one_of(spoilt, some.text(max_size=70)), some.sampled_from(WAYS))
-    def reach(who: httpx2.Client, name: str, way: tuple[str, str]) -> None:
-        method, rest = way
+    @given(some.sampled_from(callers), some.one_of(spoilt, some.text(max_size=70)), some.sampled_from(OPERATIONS))
+    def reach(who: httpx2.Client, name: str, operation: tuple[str, str]) -> None:
+        method, rest = operation
         body = {"PATCH": {"labels": {}}, "PUT": {"mode": "ro"}}.get(method)
         answer = who.request(method, f"/v1/workspaces/{urllib.parse.quote(name, safe='')}{rest}", json=body)
         listed = answer.status_code == 200 and method == "GET" and answer.json().get("items") == []
         assert listed or answer.status_code in {404, 405, 422}, (method, name, rest, answer.status_code, answer.text)
-        assert not any(id_ in answer.text for id_ in stage.names if id_ not in name)
+        assert not any(id_ in answer.text for id_ in workspaces.names if id_ not in name)
 
     reach()
 
@@ -184,27 +195,29 @@ def test_by_no_name_and_no_label_anybody_comes_to_anothers(stage: Stage) -> None
     @given(
         some.dictionaries(
             some.sampled_from(["owner", "class", "task", "label", "everybody", "deleted", "after", "state", "reader"]),
-            some.sampled_from([stage.mine[0]["owner"], stage.box.name, "team=red", "true", "a", "running", "=", ""]),
+            some.sampled_from(
+                [workspaces.of_ann[0]["owner"], workspaces.live_class.name, "team=red", "true", "a", "running", "=", ""]
+            ),
         )
     )
-    def look(params: dict[str, str]) -> None:
-        answer = mob[0].get("/v1/workspaces", params=params)
+    def list_workspaces(params: dict[str, str]) -> None:
+        answer = callers[0].get("/v1/workspaces", params=params)
         assert answer.status_code in {200, 403, 422}
         assert answer.status_code != 200 or answer.json()["items"] == []
 
-    look()
-    for x in mob:
-        body = {"class": stage.box.name, "owner": stage.mine[0]["owner"]}
-        assert x.post("/v1/workspaces", json=body).status_code == 403
-        body = {"class": stage.box.name, "mode": "agent", "agent": "b", "parent": stage.names[0]}
-        assert x.post("/v1/workspaces", json=body).status_code == 404
-        x.close()
-    assert stage.claims_of_owner() == before
+    list_workspaces()
+    for caller in callers:
+        body = {"class": workspaces.live_class.name, "owner": workspaces.of_ann[0]["owner"]}
+        assert caller.post("/v1/workspaces", json=body).status_code == 403
+        body = {"class": workspaces.live_class.name, "mode": "agent", "agent": "b", "parent": workspaces.names[0]}
+        assert caller.post("/v1/workspaces", json=body).status_code == 404
+        caller.close()
+    assert workspaces.claims_of_owner() == before
 
 
-def test_what_is_shared_is_used_as_it_was_shared_and_no_longer_than_that(stage: Stage) -> None:
-    id_ = stage.names[0]
-    with stage.served.client("ann") as ann, stage.served.client("guest") as guest:
+def test_sharing_grants_its_mode_until_it_is_withdrawn(workspaces: ServedWorkspaces) -> None:
+    id_ = workspaces.names[0]
+    with workspaces.served.client("ann") as ann, workspaces.served.client("guest") as guest:
         who = guest.get("/v1/me").json()["owner"]
         assert guest.get(f"/v1/workspaces/{id_}").status_code == 404
         assert ann.patch(f"/v1/workspaces/{id_}", json={"shared": {who: "ro"}}).status_code == 200
@@ -218,9 +231,9 @@ def test_what_is_shared_is_used_as_it_was_shared_and_no_longer_than_that(stage: 
         assert until(lambda: guest.get("/v1/workspaces").json()["items"] == [], PATIENCE)
 
 
-def test_an_agents_own_is_held_by_one_at_a_time(stage: Stage) -> None:
-    id_ = stage.names[1]
-    with stage.served.client("ann") as ann:
+def test_agent_workspace_has_one_writer_at_a_time(workspaces: ServedWorkspaces) -> None:
+    id_ = workspaces.names[1]
+    with workspaces.served.client("ann") as ann:
         held = ann.put(f"/v1/workspaces/{id_}/leases/first", json={})
         assert [lease["holder"].partition("/")[2] for lease in held.json()["leases"]] == ["first"]
         busy = ann.put(f"/v1/workspaces/{id_}/leases/second", json={})
@@ -230,12 +243,12 @@ def test_an_agents_own_is_held_by_one_at_a_time(stage: Stage) -> None:
         assert ann.put(f"/v1/workspaces/{id_}/leases/second", json={}).status_code == 200
 
 
-def test_the_api_is_as_it_is_described(stage: Stage, tmp_path: Path) -> None:
+def test_api_conforms_to_its_openapi_description(workspaces: ServedWorkspaces, tmp_path: Path) -> None:
     description = tmp_path / "openapi.json"
-    description.write_text(httpx2.get(f"{stage.served.urls[0]}/openapi.json", trust_env=False).text, "utf-8")
-    token = stage.served.issuer.token("schemathesis", team="vetted")
+    description.write_text(httpx2.get(f"{workspaces.served.urls[0]}/openapi.json", trust_env=False).text, "utf-8")
+    token = workspaces.served.issuer.token("schemathesis", team="vetted")
     program = Path(sys.executable).with_name("schemathesis")
-    # That two days are in their order, and no more than so many apart, no description can say.
+    # OpenAPI cannot express that two dates are in order and not too far apart.
     config = tmp_path / "schemathesis.toml"
     known = ["2xx", "3xx", "401", "403", "404", "409", "422", "429", "5xx"]
     checks = f"[operations.checks.positive_data_acceptance]\nexpected-statuses = {known}\n"
@@ -247,7 +260,7 @@ def test_the_api_is_as_it_is_described(stage: Stage, tmp_path: Path) -> None:
         "run",
         description,
         "--url",
-        stage.served.urls[0],
+        workspaces.served.urls[0],
         "-H",
         f"Authorization: Bearer {token}",
     ]

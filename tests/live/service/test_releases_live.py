@@ -1,4 +1,4 @@
-"""A class through a new release: the real API server and controllers, real volumes, and people who have sandboxes."""
+"""Releases of a class are replaced and retired, with the real API server, controllers, volumes and claims."""
 
 from __future__ import annotations
 
@@ -19,52 +19,52 @@ from agentenv.service.workspaces.retire_releases import RetirementResult, now, r
 from tests.live.conftest import World
 from tests.live.controlplane.things import PATIENCE, becomes_ready, is_ready
 from tests.live.service.blocking import run
-from tests.live.service.conftest import EXTENSIONS, IMAGES, Box
+from tests.live.service.conftest import EXTENSIONS, IMAGES, LiveClass
 
 Object = dict[str, Any]
 SANDBOXES = "/apis/agents.x-k8s.io/v1beta1"
 
 
 def later() -> datetime:
-    """When everybody has been served who was on the way: nobody waits a minute for it here."""
+    """Return a time at which pending claims have settled, so that no test waits for a minute."""
     return now() + SETTLED + timedelta(seconds=1)
 
 
-def take(box: Box, pool: str, name: str) -> str:
-    """Claim a sandbox as the service does; the sandbox's name."""
-    box.client.create(claims.claim(box.name, pool, name, owner="u-1", workspace=name))
-    path = f"{EXTENSIONS}/namespaces/{box.space}/sandboxclaims/{name}"
-    assert becomes_ready(box.client, path), box.client.get(path)
-    return box.get("sandboxclaims", name)["status"]["sandbox"]["name"]
+def take(live_class: LiveClass, pool: str, name: str) -> str:
+    """Claim a sandbox as the service does, and return its name."""
+    live_class.client.create(claims.claim(live_class.name, pool, name, owner="u-1", workspace=name))
+    path = f"{EXTENSIONS}/namespaces/{live_class.namespace}/sandboxclaims/{name}"
+    assert becomes_ready(live_class.client, path), live_class.client.get(path)
+    return live_class.get("sandboxclaims", name)["status"]["sandbox"]["name"]
 
 
-def result_of(passed: list[RetirementResult], box: Box) -> RetirementResult:
-    (found,) = [found for found in passed if found.namespace == box.space]
+def result_of(passed: list[RetirementResult], live_class: LiveClass) -> RetirementResult:
+    (found,) = [found for found in passed if found.namespace == live_class.namespace]
     return found
 
 
-def done(passed: list[RetirementResult], box: Box) -> list[str]:
-    return [step.do for step in result_of(passed, box).done]
+def done(passed: list[RetirementResult], live_class: LiveClass) -> list[str]:
+    return [step.do for step in result_of(passed, live_class).done]
 
 
-def acts(box: Box, clock: Callable[[], datetime]) -> list[str]:
-    """The steps of a pass; what a controller overtook is the next one's, as it is in the loop."""
+def steps_of_passes(live_class: LiveClass, clock: Callable[[], datetime]) -> list[str]:
+    """Return the steps of passes, repeated as in the loop while a controller's writes conflict."""
     steps: list[str] = []
     for _ in range(20):
-        passed = result_of(run(retire_releases, box.cluster, act=True, clock=clock), box)
+        passed = result_of(run(retire_releases, live_class.cluster, act=True, clock=clock), live_class)
         steps += [step.do for step in passed.done]
         if not passed.overtaken:
             return sorted(steps)
     raise AssertionError(steps)
 
 
-def volume(box: Box, sandbox: str) -> Object:
-    claim = box.get("persistentvolumeclaims", f"home-{sandbox}", "/api/v1")
-    return box.client.get(f"/api/v1/persistentvolumes/{claim['spec']['volumeName']}")
+def volume(live_class: LiveClass, sandbox: str) -> Object:
+    claim = live_class.get("persistentvolumeclaims", f"home-{sandbox}", "/api/v1")
+    return live_class.client.get(f"/api/v1/persistentvolumes/{claim['spec']['volumeName']}")
 
 
-def points(world: World, system: str) -> set[str]:
-    found = world.aws("efs").describe_access_points(FileSystemId=system)["AccessPoints"]
+def points(world: World, file_system: str) -> set[str]:
+    found = world.aws("efs").describe_access_points(FileSystemId=file_system)["AccessPoints"]
     return {row["AccessPointId"] for row in found}
 
 
@@ -72,132 +72,137 @@ def point(volume: Object) -> str:
     return volume["spec"]["csi"]["volumeHandle"].partition("::")[2]
 
 
-def slots(box: Box) -> dict[str, str]:
-    """The access points of sandboxes in pools, by sandbox."""
-    found = [row["metadata"] for row in box.all("sandboxes", SANDBOXES)]
+def slots(live_class: LiveClass) -> dict[str, str]:
+    """Return the access points of unclaimed sandboxes, by sandbox."""
+    found = [row["metadata"] for row in live_class.all("sandboxes", SANDBOXES)]
     free = [about["name"] for about in found if about["ownerReferences"][0]["kind"] != "SandboxClaim"]
-    return {name: point(volume(box, name)) for name in free}
+    return {name: point(volume(live_class, name)) for name in free}
 
 
-def test_a_class_through_a_new_release(box: Box, world: World) -> None:
-    old = box.deploy(IMAGES[0])
-    assert until(lambda: box.full(old), PATIENCE), box.pool(old)
-    assert done(run(retire_releases, box.cluster, act=True, clock=later), box) == []
-    mine = take(box, old, "mine")
-    pod, home = box.get("pods", mine, "/api/v1"), retained_home(box, mine)
-    assert until(lambda: box.full(old), PATIENCE)
+def test_new_release_replaces_unclaimed_sandboxes_only(live_class: LiveClass, world: World) -> None:
+    old = live_class.deploy(IMAGES[0])
+    assert until(lambda: live_class.is_full(old), PATIENCE), live_class.pool(old)
+    assert done(run(retire_releases, live_class.cluster, act=True, clock=later), live_class) == []
+    mine = take(live_class, old, "mine")
+    pod, home = live_class.get("pods", mine, "/api/v1"), retained_home(live_class, mine)
+    assert until(lambda: live_class.is_full(old), PATIENCE)
 
-    new = box.deploy(IMAGES[1])
-    assert until(lambda: box.full(new) and box.full(old), PATIENCE)
-    # The old one is full when the new one is.
+    new = live_class.deploy(IMAGES[1])
+    assert until(lambda: live_class.is_full(new) and live_class.is_full(old), PATIENCE)
+    # The old pool stays full until the new one is.
     assert new != old
-    gone = {at for name, at in slots(box).items() if name.startswith(f"{old}-")}
-    assert len(gone) == box.size
-    mark_concurrently(box, world, old, new)
-    assert acts(box, later) == ["empty", "remove-pool"]
-    # The slots that nobody had take their access points along; the claimed one keeps its own.
-    assert until(lambda: not gone & points(world, box.system), PATIENCE)
-    assert not [name for name in slots(box) if name.startswith(f"{old}-")]
-    assert point(home) in points(world, box.system)
+    unclaimed_points = {at for name, at in slots(live_class).items() if name.startswith(f"{old}-")}
+    assert len(unclaimed_points) == live_class.size
+    mark_concurrently(live_class, world, old, new)
+    assert steps_of_passes(live_class, later) == ["empty", "remove-pool"]
+    # Access points of unclaimed sandboxes are deleted with them; the claimed one keeps its own.
+    assert until(lambda: not unclaimed_points & points(world, live_class.file_system), PATIENCE)
+    assert not [name for name in slots(live_class) if name.startswith(f"{old}-")]
+    assert point(home) in points(world, live_class.file_system)
 
-    # Nobody who has a sandbox notices, and its release stays for as long as it is claimed.
-    assert done(run(retire_releases, box.cluster, act=True, clock=later), box) == []
-    assert box.get("pods", mine, "/api/v1")["metadata"]["uid"] == pod["metadata"]["uid"]
-    claimed = f"{EXTENSIONS}/namespaces/{box.space}/sandboxclaims/mine"
-    assert is_ready(box.client, claimed)
-    wakes_from_its_own_release(box, mine, home)
+    # A claimed sandbox is not touched, and its release stays as long as it is claimed.
+    assert done(run(retire_releases, live_class.cluster, act=True, clock=later), live_class) == []
+    assert live_class.get("pods", mine, "/api/v1")["metadata"]["uid"] == pod["metadata"]["uid"]
+    claimed = f"{EXTENSIONS}/namespaces/{live_class.namespace}/sandboxclaims/mine"
+    assert is_ready(live_class.client, claimed)
+    check_resumes_in_own_release(live_class, mine, home)
 
-    volume_of_a_deleted_claim_stays(box, mine, home, new)
-    assert acts(box, later) == ["remove-pool"]
-    assert acts(box, later) == ["remove-template"]
-    assert box.pool(old) is None
-    assert [row["metadata"]["name"] for row in box.all("sandboxtemplates")] == [new]
-    assert result_of(run(retire_releases, box.cluster, act=False), box).plan.steps == ()
-    assert point(home) in points(world, box.system)
-    box.client.delete(f"/api/v1/persistentvolumes/{home['metadata']['name']}")
+    check_volume_outlives_claim(live_class, mine, home, new)
+    assert steps_of_passes(live_class, later) == ["remove-pool"]
+    assert steps_of_passes(live_class, later) == ["remove-template"]
+    assert live_class.pool(old) is None
+    assert [row["metadata"]["name"] for row in live_class.all("sandboxtemplates")] == [new]
+    assert result_of(run(retire_releases, live_class.cluster, act=False), live_class).plan.steps == ()
+    assert point(home) in points(world, live_class.file_system)
+    live_class.client.delete(f"/api/v1/persistentvolumes/{home['metadata']['name']}")
 
 
-def retained_home(box: Box, sandbox: str) -> Object:
-    """The volume of a claimed slot, which is kept only from here on."""
-    assert volume(box, sandbox)["spec"]["persistentVolumeReclaimPolicy"] == "Delete"
+def retained_home(live_class: LiveClass, sandbox: str) -> Object:
+    """Retain the home of a claimed sandbox, and return its volume."""
+    assert volume(live_class, sandbox)["spec"]["persistentVolumeReclaimPolicy"] == "Delete"
 
     def is_retained() -> bool:
-        # Its controller writes to a claim that has just become ready.
-        return [result.outcome for result in run(retain_all_volumes, box.cluster) if result.namespace == box.space] == [
-            "kept"
-        ]
+        # The controller may still write to a ready claim.
+        return [
+            result.outcome
+            for result in run(retain_all_volumes, live_class.cluster)
+            if result.namespace == live_class.namespace
+        ] == ["kept"]
 
     assert until(is_retained, PATIENCE)
-    home = volume(box, sandbox)
+    home = volume(live_class, sandbox)
     assert home["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
     assert home["metadata"]["labels"]["sandbox.users.io/user"] == "u-1"
     return home
 
 
-def mark_concurrently(box: Box, world: World, old: str, new: str) -> None:
-    """Two passes at once, by people who know nothing of each other, and one by the command."""
-    with ThreadPoolExecutor(2) as hands:
-        together = [hands.submit(run, retire_releases, box.cluster, act=True) for _ in range(2)]
-        steps = {step for passed in together for step in done(passed.result(), box)}
+def mark_concurrently(live_class: LiveClass, world: World, old: str, new: str) -> None:
+    """Run two passes at once, and one by the command."""
+    with ThreadPoolExecutor(2) as executor:
+        together = [executor.submit(run, retire_releases, live_class.cluster, act=True) for _ in range(2)]
+        steps = {step for passed in together for step in done(passed.result(), live_class)}
     assert steps == {"mark"}
     report = command(world, "--json")
-    (row_of_class,) = [row for row in report["classes"] if row["namespace"] == box.space]
+    (row_of_class,) = [row for row in report["classes"] if row["namespace"] == live_class.namespace]
     assert row_of_class["current"] == {"stable": [new]}
     assert {row["name"] for row in row_of_class["waits"]} == {old, cold_pool(old)}
 
 
-def wakes_from_its_own_release(box: Box, sandbox: str, home: Object) -> None:
-    """It sleeps, and wakes as it was, with its volume."""
-    where = f"{SANDBOXES}/namespaces/{box.space}/sandboxes/{sandbox}"
-    pods = f"/api/v1/namespaces/{box.space}/pods/{sandbox}"
-    turn(box, where, "Suspended")
-    assert until(lambda: box.client.find(pods) is None, PATIENCE)
-    assert done(run(retire_releases, box.cluster, act=True, clock=later), box) == []
-    turn(box, where, "Running")
-    assert until(lambda: box.client.find(pods), PATIENCE)
-    assert becomes_ready(box.client, where)
-    assert box.client.get(pods)["spec"]["containers"][0]["image"] == IMAGES[0]
-    assert volume(box, sandbox)["metadata"]["name"] == home["metadata"]["name"]
+def check_resumes_in_own_release(live_class: LiveClass, sandbox: str, home: Object) -> None:
+    """Suspend and resume the sandbox: it has its image and its volume."""
+    where = f"{SANDBOXES}/namespaces/{live_class.namespace}/sandboxes/{sandbox}"
+    pods = f"/api/v1/namespaces/{live_class.namespace}/pods/{sandbox}"
+    set_operating_mode(live_class, where, "Suspended")
+    assert until(lambda: live_class.client.find(pods) is None, PATIENCE)
+    assert done(run(retire_releases, live_class.cluster, act=True, clock=later), live_class) == []
+    set_operating_mode(live_class, where, "Running")
+    assert until(lambda: live_class.client.find(pods), PATIENCE)
+    assert becomes_ready(live_class.client, where)
+    assert live_class.client.get(pods)["spec"]["containers"][0]["image"] == IMAGES[0]
+    assert volume(live_class, sandbox)["metadata"]["name"] == home["metadata"]["name"]
 
 
-def turn(box: Box, where: str, mode: str) -> None:
-    box.client.request("PATCH", where, {"spec": {"operatingMode": mode}}, content="application/merge-patch+json")
+def set_operating_mode(live_class: LiveClass, where: str, mode: str) -> None:
+    live_class.client.request("PATCH", where, {"spec": {"operatingMode": mode}}, content="application/merge-patch+json")
 
 
-def volume_of_a_deleted_claim_stays(box: Box, mine: str, home: Object, pool: str) -> None:
-    """The sandbox goes with its claim; the volume stays, and nobody is given either."""
-    box.client.delete(f"{EXTENSIONS}/namespaces/{box.space}/sandboxclaims/mine")
-    assert until(lambda: box.client.find(f"{SANDBOXES}/namespaces/{box.space}/sandboxes/{mine}") is None, PATIENCE)
+def check_volume_outlives_claim(live_class: LiveClass, mine: str, home: Object, pool: str) -> None:
+    """Delete the claim: the sandbox is deleted, the volume stays, and no other claim gets either."""
+    live_class.client.delete(f"{EXTENSIONS}/namespaces/{live_class.namespace}/sandboxclaims/mine")
+    assert until(
+        lambda: live_class.client.find(f"{SANDBOXES}/namespaces/{live_class.namespace}/sandboxes/{mine}") is None,
+        PATIENCE,
+    )
     path = f"/api/v1/persistentvolumes/{home['metadata']['name']}"
-    assert until(lambda: box.client.get(path)["status"]["phase"] == "Released", PATIENCE)
-    theirs = take(box, pool, "theirs")
+    assert until(lambda: live_class.client.get(path)["status"]["phase"] == "Released", PATIENCE)
+    theirs = take(live_class, pool, "theirs")
     assert theirs != mine
-    assert point(volume(box, theirs)) != point(home)
-    assert box.client.get(path)["status"]["phase"] == "Released"
+    assert point(volume(live_class, theirs)) != point(home)
+    assert live_class.client.get(path)["status"]["phase"] == "Released"
 
 
-def test_a_release_that_comes_back_is_used_again(box: Box) -> None:
-    old = box.deploy(IMAGES[0])
-    assert until(lambda: box.full(old), PATIENCE)
-    mine = take(box, old, "mine")
-    uid = box.get("pods", mine, "/api/v1")["metadata"]["uid"]
-    new = box.deploy(IMAGES[1])
-    assert until(lambda: box.full(new) and box.full(old), PATIENCE)
-    assert acts(box, now) == ["mark", "mark"]  # its pool, and the one for who comes back
-    assert acts(box, later) == ["empty", "remove-pool"]
-    assert box.deploy(IMAGES[0]) == old
-    assert until(lambda: box.full(old), PATIENCE)
-    assert acts(box, later) == ["mark", "mark", "unmark"]
-    assert done(run(retire_releases, box.cluster, act=True, clock=later), box) == []
-    assert "sandbox.users.io/retiring" not in (box.pool(old) or {})["metadata"].get("annotations", {})
-    assert acts(box, lambda: later() + SETTLED) == ["empty", "remove-pool"]
-    # Whoever had one of the first members has it still, and nobody else does.
-    assert box.get("pods", mine, "/api/v1")["metadata"]["uid"] == uid
-    assert take(box, old, "theirs") != mine
+def test_redeployed_release_is_no_longer_retired(live_class: LiveClass) -> None:
+    old = live_class.deploy(IMAGES[0])
+    assert until(lambda: live_class.is_full(old), PATIENCE)
+    mine = take(live_class, old, "mine")
+    uid = live_class.get("pods", mine, "/api/v1")["metadata"]["uid"]
+    new = live_class.deploy(IMAGES[1])
+    assert until(lambda: live_class.is_full(new) and live_class.is_full(old), PATIENCE)
+    assert steps_of_passes(live_class, now) == ["mark", "mark"]  # its pool, and the pool for restored workspaces
+    assert steps_of_passes(live_class, later) == ["empty", "remove-pool"]
+    assert live_class.deploy(IMAGES[0]) == old
+    assert until(lambda: live_class.is_full(old), PATIENCE)
+    assert steps_of_passes(live_class, later) == ["mark", "mark", "unmark"]
+    assert done(run(retire_releases, live_class.cluster, act=True, clock=later), live_class) == []
+    assert "sandbox.users.io/retiring" not in (live_class.pool(old) or {})["metadata"].get("annotations", {})
+    assert steps_of_passes(live_class, lambda: later() + SETTLED) == ["empty", "remove-pool"]
+    # The first claim still has its sandbox, and no other claim gets it.
+    assert live_class.get("pods", mine, "/api/v1")["metadata"]["uid"] == uid
+    assert take(live_class, old, "theirs") != mine
 
 
 def command(world: World, *arguments: str) -> dict[str, Any]:
-    """The command as a person runs it."""
+    """Run `agentenv releases`, and return its report."""
     process = subprocess.run(
         [sys.executable, "-m", "agentenv", "releases", "--kubeconfig", str(world.plane.kubeconfig()), *arguments],
         capture_output=True,

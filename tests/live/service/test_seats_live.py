@@ -1,4 +1,4 @@
-"""Declared workspaces under the real engine, on the real API server: they stay through changes, their data for good."""
+"""Declared workspaces under the real engine and API server: they survive changes, and their data is retained."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from agentenv.rehearsal.controlplane.client import until
 from tests.live.conftest import REGION, World
 from tests.live.controlplane.things import PATIENCE, becomes_ready
 from tests.live.kubernetes.engines import Engine, engine_in
-from tests.live.service.conftest import IMAGES, Box
+from tests.live.service.conftest import IMAGES, LiveClass
 
 Object = dict[str, Any]
 PROGRAM = """
@@ -46,81 +46,87 @@ for seat in seats:
 """
 
 
-class Stack:
-    """A stack that declares seats of a class, and what it is told."""
+class SeatStack:
+    """A stack that declares seats of a class, and its configuration."""
 
-    def __init__(self, engine: Engine, box: Box, world: World) -> None:
-        self.engine, self.box, self.world = engine, box, world
+    def __init__(self, engine: Engine, live_class: LiveClass, world: World) -> None:
+        self.engine, self.live_class, self.world = engine, live_class, world
         names = ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
-        self._around = {name: world.environment[name] for name in names}
-        self._around |= {"AWS_REGION": REGION, "SPACE": box.space}
-        self.system, self.image = box.system, IMAGES[0]
+        self._environment = {name: world.environment[name] for name in names}
+        self._environment |= {"AWS_REGION": REGION, "SPACE": live_class.namespace}
+        self.file_system, self.image = live_class.file_system, IMAGES[0]
         engine.plays(PROGRAM)
 
     def config(self, *seats: Object) -> dict[str, str]:
-        common = {"sandbox_class": self.box.name, "size": "1Gi"}
-        objects = class_objects(self.box.plan(self.image), DeploymentValues([self.box.system], self.box.system))
+        common = {"sandbox_class": self.live_class.name, "size": "1Gi"}
+        objects = class_objects(
+            self.live_class.plan(self.image),
+            DeploymentValues([self.live_class.file_system], self.live_class.file_system),
+        )
         template = json.dumps(objects.seat)
         declared = json.dumps([{**common, **seat} for seat in seats])
-        return {**self._around, "SYSTEM": self.system, "SEATS": declared, "TEMPLATE": template}
+        return {**self._environment, "SYSTEM": self.file_system, "SEATS": declared, "TEMPLATE": template}
 
     def up(self, *seats: Object) -> dict[str, int]:
         return self.engine.changes("up", **self.config(*seats))
 
     def points(self, name: str) -> dict[str, Object]:
-        """The access points of a seat, by id."""
-        found = self.world.aws("efs").describe_access_points(FileSystemId=self.box.system)["AccessPoints"]
+        """Return the access points of a seat, by id."""
+        found = self.world.aws("efs").describe_access_points(FileSystemId=self.live_class.file_system)["AccessPoints"]
         rows = [row for row in found if {"Key": "sandbox-workspace", "Value": name} in row["Tags"]]
         return {row["AccessPointId"]: row for row in rows}
 
     def pod(self, name: str) -> Object:
-        return self.box.get("pods", name, "/api/v1")
+        return self.live_class.get("pods", name, "/api/v1")
 
 
 @pytest.fixture
-def stack(box: Box, world: World, tmp_path: Path) -> Stack:
-    box.size = 0
-    box.deploy(IMAGES[0])
-    return Stack(engine_in(tmp_path, world.plane), box, world)
+def stack(live_class: LiveClass, world: World, tmp_path: Path) -> SeatStack:
+    live_class.size = 0
+    live_class.deploy(IMAGES[0])
+    return SeatStack(engine_in(tmp_path, world.plane), live_class, world)
 
 
-def test_a_seat_stays_through_changes_and_its_data_after_it(stack: Stack) -> None:
+def test_seat_survives_changes_and_its_data_survives_the_seat(stack: SeatStack) -> None:
     desk: Object = {"name": "desk", "user": "u-1", "budget": "25"}
     side: Object = {"name": "side", "user": "u-2", "destroy_data": True}
     # The stack, its provider, and for each seat the component and its four resources.
     assert stack.up(desk, side) == {"create": 12}
-    running = comes_up_with_its_own_ids(stack)
+    running = check_own_ids(stack)
     assert stack.up(desk, side) == {}
     assert stack.engine.changes("refresh", **stack.config(desk, side)) == {}
 
-    # A new release of the class, and seats in another order: what runs goes on, and what sleeps is not woken.
-    path = f"/apis/agents.x-k8s.io/v1beta1/namespaces/{stack.box.space}/sandboxes/side"
-    asleep = {"spec": {"operatingMode": "Suspended"}}
-    stack.box.client.request("PATCH", path, asleep, content="application/merge-patch+json")
-    assert until(lambda: stack.box.client.find(f"/api/v1/namespaces/{stack.box.space}/pods/side") is None, PATIENCE)
+    # A new release of the class, and seats in another order: running ones go on, and suspended ones stay so.
+    path = f"/apis/agents.x-k8s.io/v1beta1/namespaces/{stack.live_class.namespace}/sandboxes/side"
+    is_suspended = {"spec": {"operatingMode": "Suspended"}}
+    stack.live_class.client.request("PATCH", path, is_suspended, content="application/merge-patch+json")
+    assert until(
+        lambda: stack.live_class.client.find(f"/api/v1/namespaces/{stack.live_class.namespace}/pods/side") is None,
+        PATIENCE,
+    )
     stack.image = IMAGES[1]
     assert stack.up(side, desk) == {"update": 2}
     assert stack.pod("desk")["metadata"]["uid"] == running
-    assert stack.box.client.get(path)["spec"]["operatingMode"] == "Suspended"
+    assert stack.live_class.client.get(path)["spec"]["operatingMode"] == "Suspended"
 
-    (retained,), (gone,) = stack.points("desk"), stack.points("side")
+    (retained,), (destroyed,) = stack.points("desk"), stack.points("side")
     assert stack.up() == {"delete": 10}
-    assert stack.box.all("persistentvolumeclaims", "/api/v1") == []
+    assert stack.live_class.all("persistentvolumeclaims", "/api/v1") == []
     assert stack.points("side") == {}
     assert list(stack.points("desk")) == [retained]
-    assert gone != retained
-    refused_to_others_and_found_again(stack, desk, retained)
-    moves_to_another_file_system(stack, desk)
-    other = moves_to_another_class(stack, desk)
+    assert destroyed != retained
+    check_refused_to_others_and_readopted(stack, desk, retained)
+    check_move_to_file_system(stack, desk)
+    other = check_move_to_class(stack, desk)
     stack.engine.changes("destroy", **stack.config())
-    stack.box.client.delete(f"/api/v1/namespaces/{other}")
+    stack.live_class.client.delete(f"/api/v1/namespaces/{other}")
     assert retained in stack.points("desk")
 
 
-def comes_up_with_its_own_ids(stack: Stack) -> str:
-    """The uid of its pod, which has the seat's ids and volume and the class's hardening."""
-    where = f"/apis/agents.x-k8s.io/v1beta1/namespaces/{stack.box.space}/sandboxes/desk"
-    assert becomes_ready(stack.box.client, where), stack.box.client.get(where)
+def check_own_ids(stack: SeatStack) -> str:
+    """Return the uid of the seat's pod, which has the ids and volume of the seat and the hardening of the class."""
+    where = f"/apis/agents.x-k8s.io/v1beta1/namespaces/{stack.live_class.namespace}/sandboxes/desk"
+    assert becomes_ready(stack.live_class.client, where), stack.live_class.client.get(where)
     pod = stack.pod("desk")
     ids = seat_id("desk")
     security = pod["spec"]["securityContext"]
@@ -129,17 +135,17 @@ def comes_up_with_its_own_ids(stack: Stack) -> str:
     assert home["persistentVolumeClaim"]["claimName"] == "home-desk"
     assert pod["spec"]["containers"][0]["securityContext"]["readOnlyRootFilesystem"] is True
     assert pod["metadata"]["annotations"]["sandbox.users.io/budget"] == "25"
-    claim = stack.box.get("persistentvolumeclaims", "home-desk", "/api/v1")
-    volume = stack.box.client.get(f"/api/v1/persistentvolumes/{claim['spec']['volumeName']}")
+    claim = stack.live_class.get("persistentvolumeclaims", "home-desk", "/api/v1")
+    volume = stack.live_class.client.get(f"/api/v1/persistentvolumes/{claim['spec']['volumeName']}")
     ((point, row),) = stack.points("desk").items()
-    assert volume["spec"]["csi"]["volumeHandle"] == f"{stack.box.system}::{point}"
+    assert volume["spec"]["csi"]["volumeHandle"] == f"{stack.live_class.file_system}::{point}"
     assert (volume["status"]["phase"], volume["spec"]["persistentVolumeReclaimPolicy"]) == ("Bound", "Retain")
     assert row["PosixUser"] == {"Uid": ids, "Gid": ids}
     return pod["metadata"]["uid"]
 
 
-def refused_to_others_and_found_again(stack: Stack, desk: Object, retained: str) -> None:
-    """Somebody else is refused under that name before anything is registered; its user has the same folder again."""
+def check_refused_to_others_and_readopted(stack: SeatStack, desk: Object, retained: str) -> None:
+    """Another user is refused before anything is registered; the former user gets the same folder again."""
     error = stack.engine.fails("preview", **stack.config({**desk, "user": "u-9"}))
     assert f"{retained} has the data of u-1" in error
     assert "Traceback" not in error
@@ -150,30 +156,34 @@ def refused_to_others_and_found_again(stack: Stack, desk: Object, retained: str)
     assert len({(row["RootDirectory"]["Path"], row["PosixUser"]["Uid"]) for row in found.values()}) == 1
 
 
-def moves_to_another_file_system(stack: Stack, desk: Object) -> None:
+def check_move_to_file_system(stack: SeatStack, desk: Object) -> None:
     """The objects that use a volume are deleted before it, and created again with the new one."""
-    stack.system = stack.world.aws("efs").create_file_system(CreationToken=stack.box.space)["FileSystemId"]
+    stack.file_system = stack.world.aws("efs").create_file_system(CreationToken=stack.live_class.namespace)[
+        "FileSystemId"
+    ]
     assert stack.up(desk) == {"replace": 4}
-    assert becomes_ready(stack.box.client, f"/apis/agents.x-k8s.io/v1beta1/namespaces/{stack.box.space}/sandboxes/desk")
-    volume = stack.box.client.get("/api/v1/persistentvolumes/seat-desk")
-    assert volume["spec"]["csi"]["volumeHandle"].startswith(f"{stack.system}::")
+    assert becomes_ready(
+        stack.live_class.client, f"/apis/agents.x-k8s.io/v1beta1/namespaces/{stack.live_class.namespace}/sandboxes/desk"
+    )
+    volume = stack.live_class.client.get("/api/v1/persistentvolumes/seat-desk")
+    assert volume["spec"]["csi"]["volumeHandle"].startswith(f"{stack.file_system}::")
     assert volume["status"]["phase"] == "Bound"
 
 
-def moves_to_another_class(stack: Stack, desk: Object) -> str:
-    """Its files come along: the volume is made anew on the same access point, for the claim in the other namespace."""
-    other = replace(stack.box, name=f"{stack.box.name}-b")
+def check_move_to_class(stack: SeatStack, desk: Object) -> str:
+    """Keep the access point: its volume is replaced by one for the claim in the other namespace."""
+    other = replace(stack.live_class, name=f"{stack.live_class.name}-b")
     other.deploy(stack.image)
     points = stack.points("desk")
-    before = stack.box.client.get("/api/v1/persistentvolumes/seat-desk")["spec"]["csi"]
+    before = stack.live_class.client.get("/api/v1/persistentvolumes/seat-desk")["spec"]["csi"]
     moved = {**desk, "sandbox_class": other.name}
-    # The access point is told of its class; the volume, its claim and the sandbox are others.
+    # The tags of the access point are updated; the volume, its claim and the sandbox are replaced.
     assert stack.up(moved) == {"update": 1, "replace": 3}
-    where = f"/apis/agents.x-k8s.io/v1beta1/namespaces/{other.space}/sandboxes/desk"
-    assert becomes_ready(stack.box.client, where), stack.box.client.get(where)
-    volume = stack.box.client.get("/api/v1/persistentvolumes/seat-desk")
-    assert (volume["status"]["phase"], volume["spec"]["claimRef"]["namespace"]) == ("Bound", other.space)
+    where = f"/apis/agents.x-k8s.io/v1beta1/namespaces/{other.namespace}/sandboxes/desk"
+    assert becomes_ready(stack.live_class.client, where), stack.live_class.client.get(where)
+    volume = stack.live_class.client.get("/api/v1/persistentvolumes/seat-desk")
+    assert (volume["status"]["phase"], volume["spec"]["claimRef"]["namespace"]) == ("Bound", other.namespace)
     assert volume["spec"]["csi"] == before
     assert stack.points("desk").keys() == points.keys()
     assert stack.up(moved) == {}
-    return other.space
+    return other.namespace

@@ -1,7 +1,7 @@
-"""The service as a process, killed (`kill -9`) after each of its writes: to the API server, and to the ledger.
+"""The service survives `kill -9` after each of its writes to the API server and to the ledger.
 
-Each time another replica is asked for the same, as whoever got no answer does, and each time the same holds: there is
-one claim, with one home, which is kept; what was asked for is done in the end, and is in the ledger once.
+Each time the request is repeated at another replica, as callers without a response do. Each time the same holds: there
+is one claim with one retained home, the operation is finished, and the ledger has it once.
 """
 
 from __future__ import annotations
@@ -29,82 +29,91 @@ from tests.fast.service.http.auth.issuer import FakeIssuer
 from tests.live.conftest import World
 from tests.live.controlplane.things import PATIENCE, condition
 from tests.live.service.blocking import Blocking, run
-from tests.live.service.conftest import IMAGES, Box
-from tests.live.service.fault_proxy import Front
-from tests.live.service.lifecycle import Stage
+from tests.live.service.conftest import IMAGES, LiveClass
+from tests.live.service.fault_proxy import FaultProxy
+from tests.live.service.lifecycle import Lifecycle
 from tests.live.service.replicas import Replica, ReplicaConfig, Replicas
 from tests.live.service.test_api_live import VETTED
 
 Object = dict[str, Any]
-# More writes than anything here takes.
+# more writes than any request needs
 MOST = 12
 
 
 @dataclass
-class Scene:
-    """A class, one replica that stays, and others that are killed."""
+class KillCase:
+    """A class, a replica that survives, and replicas that are killed."""
 
-    stage: Stage
-    company: Replicas
-    stays: Replica
-    cluster: Front
-    table: Front
+    lifecycle: Lifecycle
+    replica_group: Replicas
+    survivor: Replica
+    cluster: FaultProxy
+    table: FaultProxy
     ledger: Ledger
 
     @property
-    def box(self) -> Box:
-        return self.stage.box
+    def live_class(self) -> LiveClass:
+        return self.lifecycle.live_class
 
-    def doomed(self) -> Replica:
-        """One that speaks through the fronts."""
+    def killable_replica(self) -> Replica:
+        """Return a ready replica that reaches the API server and AWS through the proxies."""
         there = next(
-            (replica for replica in self.company.replicas if replica is not self.stays and not replica.dead), None
+            (
+                replica
+                for replica in self.replica_group.replicas
+                if replica is not self.survivor and not replica.has_ended
+            ),
+            None,
         )
-        return (there or self.company.replica(self.cluster.kubeconfig(), self.table.url)).ready()
+        return (there or self.replica_group.replica(self.cluster.kubeconfig(), self.table.url)).ready()
 
     def request(self, replica: Replica, owner: str, method: str, path: str, **more: Any) -> Object | None:
         """Return the response to a request; None if the replica was killed."""
-        with replica.client(self.company.issuer, owner) as client:
+        with replica.client(self.replica_group.issuer, owner) as client:
             try:
                 answer = client.request(method, path, **more)
             except httpx2.TransportError:
-                assert until(lambda: replica.dead, PATIENCE)
+                assert until(lambda: replica.has_ended, PATIENCE)
                 return None
         assert answer.status_code < 300, (answer.text, replica.log_tail)
         return answer.json()
 
-    def request_twice(self, front: Front, step: int, owner: str, method: str, path: str, **more: Any) -> bool:
-        """Ask one that is killed after its nth write; whether it was. Then, as its caller would, the other one."""
-        replica = self.doomed()
-        front.end_after(step, replica.kill)
+    def request_twice(
+        self, fault_proxy: FaultProxy, step: int, owner: str, method: str, path: str, **more: Any
+    ) -> bool:
+        """Send to a replica that is killed after its nth write, then to the survivor; return whether it died."""
+        replica = self.killable_replica()
+        fault_proxy.end_after(step, replica.kill)
         answered = self.request(replica, owner, method, path, **more) is not None
-        again = self.request(self.stays, owner, method, path, **more)
+        again = self.request(self.survivor, owner, method, path, **more)
         assert again is not None
-        return not answered or replica.dead
+        return not answered or replica.has_ended
 
-    def make(self, owner: str) -> str:
-        """A workspace that runs."""
-        created = self.request(self.stays, owner, "POST", "/v1/workspaces", json={"class": self.box.name}, params=WAIT)
+    def create_workspace(self, owner: str) -> str:
+        """Create a running workspace, and return its name."""
+        created = self.request(
+            self.survivor, owner, "POST", "/v1/workspaces", json={"class": self.live_class.name}, params=WAIT
+        )
         assert created is not None
         assert created["state"] == "running"
-        # Whoever looks at one that is not marked yet marks it: that would be a write more.
-        assert until(lambda: marked(self, created["id"]), PATIENCE)
+        # A read of a claim without the mark writes it, which would be another write.
+        assert until(lambda: has_mark(self, created["id"]), PATIENCE)
         return str(created["id"])
 
     def becomes(self, owner: str, name: str, state: str) -> bool:
-        """Return whether a workspace comes to a state."""
+        """Return whether a workspace reaches a state."""
 
         def is_() -> bool:
-            found = self.request(self.stays, owner, "GET", f"/v1/workspaces/{name}")
+            found = self.request(self.survivor, owner, "GET", f"/v1/workspaces/{name}")
             return found is not None and found["state"] == state
 
         return bool(until(is_, PATIENCE, every=0.1))
 
-    def whole(self, name: str, volume: str) -> None:
-        """It is there once, with its one home, which is kept."""
-        assert [claim["metadata"]["name"] for claim in self.box.all("sandboxclaims")].count(name) == 1
-        assert (self.stage.volume(name), self.stage.homes(name)) == (volume, [volume])
-        assert (self.stage.document(volume) or {})["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
+    def check_exists_once(self, name: str, volume: str) -> None:
+        """Check that a workspace exists once, with one retained home."""
+        assert [claim["metadata"]["name"] for claim in self.live_class.all("sandboxclaims")].count(name) == 1
+        assert (self.lifecycle.volume(name), self.lifecycle.homes(name)) == (volume, [volume])
+        assert (self.lifecycle.document(volume) or {})["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
 
     def rows(self, owner: str) -> list[Row]:
         """Return the rows of an owner in the ledger, in their order."""
@@ -116,142 +125,155 @@ WAIT = {"wait": 60}
 
 
 @pytest.fixture(scope="module")
-def scene(world: World, ground: Client, system: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+def case(
+    world: World, cluster_client: Client, file_system: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[KillCase]:
     api = Blocking.from_kubeconfig(world.plane.kubeconfig())
-    box = Box(f"box{uuid.uuid4().hex[:6]}", ground, api, system, most=30, more=VETTED)
-    pool = box.deploy(IMAGES[0])
-    name = f"ledger-{box.name}"
+    live_class = LiveClass(
+        f"box{uuid.uuid4().hex[:6]}", cluster_client, api, file_system, max_sandboxes=30, extra_settings=VETTED
+    )
+    pool = live_class.deploy(IMAGES[0])
+    name = f"ledger-{live_class.name}"
     world.aws("dynamodb").create_table(**create_table(name))
     folder = tmp_path_factory.mktemp("killed")
     issuer = FakeIssuer()
-    cluster = Front.of_cluster(world.plane.kubeconfig(), folder)
-    table = Front.of_table(world.environment["AWS_ENDPOINT_URL"], "PutItem")
-    config = ReplicaConfig(world.plane.kubeconfig(), issuer.url, [box.class_settings()], table=name)
-    company = Replicas(config, world.environment, issuer, folder)
+    cluster = FaultProxy.of_cluster(world.plane.kubeconfig(), folder)
+    table = FaultProxy.of_table(world.environment["AWS_ENDPOINT_URL"], "PutItem")
+    config = ReplicaConfig(world.plane.kubeconfig(), issuer.url, [live_class.class_settings()], table=name)
+    replica_group = Replicas(config, world.environment, issuer, folder)
     try:
-        stays = company.replica()
-        assert until(lambda: box.full(pool), PATIENCE)
+        survivor = replica_group.replica()
+        assert until(lambda: live_class.is_full(pool), PATIENCE)
         ledger = Ledger(world.aws("dynamodb"), name)
-        yield Scene(Stage(box, world), company, stays.ready(), cluster, table, ledger)
+        yield KillCase(Lifecycle(live_class, world), replica_group, survivor.ready(), cluster, table, ledger)
     finally:
-        company.close()
-        for front in (cluster, table):
-            front.close()
+        replica_group.close()
+        for fault_proxy in (cluster, table):
+            fault_proxy.close()
         issuer.close()
-        ground.delete(f"/api/v1/namespaces/{box.space}")
+        cluster_client.delete(f"/api/v1/namespaces/{live_class.namespace}")
         api.close()
 
 
-def test_killed_while_it_makes_one(scene: Scene) -> None:
+def test_create_survives_a_kill_after_each_write(case: KillCase) -> None:
     step, created = 0, 0
     while step < MOST:
         step += 1
         owner = f"maker-{step}"
-        request: Object = {"json": {"class": scene.box.name}, "params": WAIT}
-        replica = scene.doomed()
-        scene.cluster.end_after(step, replica.kill)
-        answer = scene.request(replica, owner, "POST", "/v1/workspaces", **request)
-        # The mark on the claim is written after the answer.
+        request: Object = {"json": {"class": case.live_class.name}, "params": WAIT}
+        replica = case.killable_replica()
+        case.cluster.end_after(step, replica.kill)
+        answer = case.request(replica, owner, "POST", "/v1/workspaces", **request)
+        # The mark on the claim is written after the response.
         assert answer is None or until(
-            lambda answer=answer, doomed=replica: doomed.dead or marked(scene, answer["id"]), PATIENCE
+            lambda answer=answer, killable_replica=replica: killable_replica.has_ended or has_mark(case, answer["id"]),
+            PATIENCE,
         )
-        again = scene.request(scene.stays, owner, "POST", "/v1/workspaces", **request)
+        again = case.request(case.survivor, owner, "POST", "/v1/workspaces", **request)
         assert again is not None
         assert (again["state"], answer is None or answer["id"] == again["id"]) == ("running", True)
-        scene.whole(again["id"], scene.stage.volume(again["id"]))
-        assert scene.stage.done_by_loops(lambda again=again: marked(scene, again["id"]))
+        case.check_exists_once(again["id"], case.lifecycle.volume(again["id"]))
+        assert case.lifecycle.done_by_loops(lambda again=again: has_mark(case, again["id"]))
         created += 1
-        # So many writes there are at the least; after those, one that lives has made no further one.
-        if not until(lambda doomed=replica: doomed.dead, PATIENCE if step < 4 else 2.0):
+        # A create has at least three writes; a replica that survives later has made no further one.
+        if not until(lambda killable_replica=replica: killable_replica.has_ended, PATIENCE if step < 4 else 2.0):
             break
-    # The claim, its volume, and the mark.
+    # The claim, its volume, and the mark
     assert step >= 4
-    # Nothing was claimed and left: each has one sandbox, and the pool its own.
-    assert until(lambda: len(scene.box.all("sandboxes", SANDBOXES)) == created + scene.box.size, PATIENCE)
+    # No other sandbox was claimed
+    assert until(lambda: len(case.live_class.all("sandboxes", SANDBOXES)) == created + case.live_class.size, PATIENCE)
 
 
-def test_killed_while_it_puts_one_to_sleep_and_while_it_wakes_it(scene: Scene) -> None:
+def test_suspend_and_resume_survive_a_kill_after_each_write(case: KillCase) -> None:
     owner = "sleeper"
-    name = scene.make(owner)
-    volume = scene.stage.volume(name)
+    name = case.create_workspace(owner)
+    volume = case.lifecycle.volume(name)
     for action, state, mode in (("suspend", "suspended", "Suspended"), ("resume", "running", "Running")):
-        back = {"suspend": "resume", "resume": "suspend"}[action]
+        is_restored = {"suspend": "resume", "resume": "suspend"}[action]
         step = 0
         while step < MOST:
             step += 1
-            if scene.stage.mode(name) == mode:
-                was = {"resume": "running", "suspend": "suspended"}[back]
-                scene.request(scene.stays, owner, "POST", f"/v1/workspaces/{name}/{back}", params=waiting(back))
-                assert scene.becomes(owner, name, was)
-            killed = scene.request_twice(
-                scene.cluster, step, owner, "POST", f"/v1/workspaces/{name}/{action}", params=waiting(action)
+            if case.lifecycle.mode(name) == mode:
+                was = {"resume": "running", "suspend": "suspended"}[is_restored]
+                case.request(
+                    case.survivor,
+                    owner,
+                    "POST",
+                    f"/v1/workspaces/{name}/{is_restored}",
+                    params=wait_params(is_restored),
+                )
+                assert case.becomes(owner, name, was)
+            killed = case.request_twice(
+                case.cluster, step, owner, "POST", f"/v1/workspaces/{name}/{action}", params=wait_params(action)
             )
-            assert scene.becomes(owner, name, state)
-            assert scene.stage.mode(name) == mode
-            assert (SUSPENDED_BECAUSE in scene.stage.notes(name)) == (state == "suspended")
-            scene.whole(name, volume)
+            assert case.becomes(owner, name, state)
+            assert case.lifecycle.mode(name) == mode
+            assert (SUSPENDED_BECAUSE in case.lifecycle.notes(name)) == (state == "suspended")
+            case.check_exists_once(name, volume)
             if not killed:
                 break
-        # What is meant, and the sandbox.
+        # The reason, and the sandbox
         assert step == 3, action
 
 
-def test_killed_while_it_takes_one_away(scene: Scene) -> None:
+def test_delete_survives_a_kill_after_each_write(case: KillCase) -> None:
     step = 0
     while step < MOST:
         step += 1
-        killed = taken_away(scene, f"leaver-{step}", scene.cluster, step)
+        killed = deletes_with_ledger_row(case, f"leaver-{step}", case.cluster, step)
         if not killed:
             break
-    # The volume, and the claim.
+    # The volume, and the claim
     assert step == 3
 
 
-def test_killed_while_it_writes_the_last_row_of_one_that_is_taken_away(scene: Scene) -> None:
-    assert taken_away(scene, "writer", scene.table, 1)
+def test_delete_survives_a_kill_after_the_last_ledger_row(case: KillCase) -> None:
+    assert deletes_with_ledger_row(case, "writer", case.table, 1)
 
 
-def taken_away(scene: Scene, owner: str, front: Front, step: int) -> bool:
+def deletes_with_ledger_row(case: KillCase, owner: str, fault_proxy: FaultProxy, step: int) -> bool:
     """Delete a workspace at a replica, check that its data stays, and return whether the replica was killed."""
-    name = scene.make(owner)
-    volume, claim = scene.stage.volume(name), (scene.stage.claim(name) or {})["metadata"]["uid"]
-    label = (scene.stage.document(volume) or {})["metadata"]["labels"]["sandbox.users.io/user"]
-    # It has used something by then that can be written down.
-    assert until(lambda: used(scene, name), PATIENCE)
-    killed = scene.request_twice(front, step, owner, "DELETE", f"/v1/workspaces/{name}")
-    assert scene.becomes(owner, name, "deleted")
-    assert until(lambda: scene.stage.phase(volume) == "Released", PATIENCE)
-    volume_document = scene.stage.document(volume) or {}
+    name = case.create_workspace(owner)
+    volume, claim = case.lifecycle.volume(name), (case.lifecycle.claim(name) or {})["metadata"]["uid"]
+    label = (case.lifecycle.document(volume) or {})["metadata"]["labels"]["sandbox.users.io/user"]
+    # It has usage of at least a second
+    assert until(lambda: has_usage(case, name), PATIENCE)
+    killed = case.request_twice(fault_proxy, step, owner, "DELETE", f"/v1/workspaces/{name}")
+    assert case.becomes(owner, name, "deleted")
+    assert until(lambda: case.lifecycle.phase(volume) == "Released", PATIENCE)
+    volume_document = case.lifecycle.document(volume) or {}
     assert volume_document["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
-    assert (scene.stage.homes(name), scene.stage.claim(name)) == ([volume], None)
-    # What it used is there once, until it was deleted.
-    run(LedgerRecorder(scene.stage.api.api, scene.ledger, Meter()).record_all)
-    rows = [row for row in scene.rows(label) if row.claim == claim]
+    assert (case.lifecycle.homes(name), case.lifecycle.claim(name)) == ([volume], None)
+    # The ledger has its usage once, until its deletion.
+    run(LedgerRecorder(case.lifecycle.api.api, case.ledger, Meter()).record_all)
+    rows = [row for row in case.rows(label) if row.claim == claim]
     assert rows
     assert all(row.closed for row in rows)
     assert all(earlier.ended == later.began for earlier, later in pairwise(rows))
-    gone = parse_timestamp(volume_document["metadata"]["annotations"][DELETED_AT])
-    assert gone is not None
-    # Rows are in whole seconds.
-    assert rows[-1].ended == gone.replace(microsecond=0)
+    deleted_at = parse_timestamp(volume_document["metadata"]["annotations"][DELETED_AT])
+    assert deleted_at is not None
+    # Rows have whole seconds
+    assert rows[-1].ended == deleted_at.replace(microsecond=0)
     return killed
 
 
-def used(scene: Scene, name: str) -> bool:
-    """Return whether it has been somebody's for longer than the ledger's second: its pod is older than that."""
-    claimed = parse_timestamp((scene.stage.claim(name) or {})["metadata"]["creationTimestamp"])
-    pod = scene.box.client.find(f"/api/v1/namespaces/{scene.box.space}/pods/{scene.stage.sandbox(name)}")
+def has_usage(case: KillCase, name: str) -> bool:
+    """Return whether a workspace has been claimed for longer than the ledger's resolution."""
+    claimed = parse_timestamp((case.lifecycle.claim(name) or {})["metadata"]["creationTimestamp"])
+    pod = case.live_class.client.find(
+        f"/api/v1/namespaces/{case.live_class.namespace}/pods/{case.lifecycle.sandbox(name)}"
+    )
     placed = parse_timestamp(condition(pod, "PodScheduled").get("lastTransitionTime"))
     if claimed is None or placed is None:
         return False
     return datetime.now(UTC) - max(claimed, placed) > timedelta(seconds=3)
 
 
-def marked(scene: Scene, name: str) -> bool:
-    return scene.stage.notes(name).get(VOLUME_RETAINED) == "true"
+def has_mark(case: KillCase, name: str) -> bool:
+    return case.lifecycle.notes(name).get(VOLUME_RETAINED) == "true"
 
 
-def waiting(action: str) -> dict[str, int]:
+def wait_params(action: str) -> dict[str, int]:
     return WAIT if action == "resume" else {}
 
 

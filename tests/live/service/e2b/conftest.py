@@ -36,7 +36,7 @@ SECONDS = 60.0
 
 @dataclass
 class Served:
-    """A served environment, from the thread of a test."""
+    """A served environment, for the thread of a test."""
 
     local: Local
     loop: asyncio.AbstractEventLoop

@@ -24,7 +24,7 @@ def _eventually(condition: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def test_commands_and_files(gateway: dict[str, Any]) -> None:
+def test_commands_and_files_work(gateway: dict[str, Any]) -> None:
     with Sandbox.create(timeout=120, envs={"TOKEN": "of the sandbox"}, metadata={"run": "1"}, **gateway) as sandbox:
         result = sandbox.commands.run("echo $TOKEN; echo $X >&2; pwd", envs={"X": "y"}, cwd="/usr")
         assert (result.stdout, result.stderr, result.exit_code) == ("of the sandbox\n/usr\n", "y\n", 0)
@@ -47,7 +47,7 @@ def test_commands_and_files(gateway: dict[str, Any]) -> None:
         assert sandbox.is_running()
 
 
-def test_a_terminal_and_a_watch(gateway: dict[str, Any]) -> None:
+def test_terminal_and_file_watch_work(gateway: dict[str, Any]) -> None:
     with Sandbox.create(timeout=120, **gateway) as sandbox:
         terminal = sandbox.pty.create(PtySize(24, 80))
         sandbox.pty.send_stdin(terminal.pid, b"stty size; exit 5\n")
@@ -62,10 +62,10 @@ def test_a_terminal_and_a_watch(gateway: dict[str, Any]) -> None:
         _eventually(lambda: "new" in {event.name for event in watch.get_new_events()})
 
 
-def test_signed_links(gateway: dict[str, Any]) -> None:
+def test_signed_links_upload_and_download(gateway: dict[str, Any]) -> None:
     with Sandbox.create(timeout=120, **gateway) as sandbox, httpx.Client(proxy=gateway["proxy"]) as http:
         sandbox.files.write("shared", "text")
-        # The address of the data API is given, so that of a link is, too: the host has to name the sandbox.
+        # The client has a fixed address for the data API, so the host of the link has to name the sandbox.
         link = sandbox.download_url("shared", use_signature_expiration=60).partition("?")[2]
         url = f"http://49983-{sandbox.sandbox_id}.{DOMAIN}/files"
         assert http.get(f"{url}?{link}").text == "text"
@@ -86,7 +86,7 @@ def test_ports_are_private(gateway: dict[str, Any]) -> None:
         assert not http.get(url, headers={"e2b-traffic-access-token": "0" * 64}).is_success
 
 
-def test_a_paused_sandbox_keeps_its_files(gateway: dict[str, Any]) -> None:
+def test_paused_sandbox_keeps_its_files(gateway: dict[str, Any]) -> None:
     sandbox = Sandbox.create(timeout=120, **gateway)
     sandbox.files.write("kept", "yes")
     assert sandbox.pause()
@@ -101,7 +101,7 @@ def test_a_paused_sandbox_keeps_its_files(gateway: dict[str, Any]) -> None:
     assert not same.is_running()
 
 
-def test_traffic_resumes_where_that_is_requested(gateway: dict[str, Any]) -> None:
+def test_traffic_resumes_a_sandbox_if_requested(gateway: dict[str, Any]) -> None:
     lifecycle: Any = {"on_timeout": "pause", "auto_resume": True}
     sandbox = Sandbox.create(timeout=120, lifecycle=lifecycle, **gateway)
     sandbox.files.write("kept", "yes")
@@ -111,7 +111,7 @@ def test_traffic_resumes_where_that_is_requested(gateway: dict[str, Any]) -> Non
     sandbox.kill()
 
 
-def test_the_timeout_ends_it(gateway: dict[str, Any], environment: Served) -> None:
+def test_timeout_ends_a_sandbox(gateway: dict[str, Any], environment: Served) -> None:
     sandbox = Sandbox.create(timeout=120, **gateway)
     assert sandbox.is_running()
     sandbox.set_timeout(1)
@@ -122,7 +122,7 @@ def test_the_timeout_ends_it(gateway: dict[str, Any], environment: Served) -> No
     _eventually(lambda: environment.run(backend.get(sandbox.sandbox_id)) is None)
 
 
-def test_others_do_not_enter(gateway: dict[str, Any]) -> None:
+def test_other_callers_are_refused(gateway: dict[str, Any]) -> None:
     with Sandbox.create(timeout=120, **gateway) as sandbox, httpx.Client(proxy=gateway["proxy"]) as http:
         path, headers = f"http://sandbox.{DOMAIN}/files?path=x", {"E2b-Sandbox-Id": sandbox.sandbox_id}
         assert not http.get(path, headers=headers).is_success
@@ -131,7 +131,7 @@ def test_others_do_not_enter(gateway: dict[str, Any]) -> None:
             Sandbox.connect(sandbox.sandbox_id, api_key="e2b_" + "0" * 52, **gateway)
 
 
-def test_the_same_for_asynchronous_programs(gateway: dict[str, Any]) -> None:
+def test_asynchronous_client_works(gateway: dict[str, Any]) -> None:
     async def scenario() -> None:
         sandbox = await AsyncSandbox.create(timeout=120, **gateway)
         try:

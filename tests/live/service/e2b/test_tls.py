@@ -40,7 +40,7 @@ print("works")
 
 
 @pytest.mark.parametrize("version", ["2", "1.1"])
-def test_a_client_that_knows_the_domain_alone(gateway: dict[str, Any], tmp_path: Path, version: str) -> None:
+def test_client_needs_only_the_domain(gateway: dict[str, Any], tmp_path: Path, version: str) -> None:
     trusted, presented = certificates(tmp_path, DOMAIN)
     environment = {name: value for name, value in os.environ.items() if name != "E2B_SANDBOX_URL"}
     environment |= {"E2B_API_URL": f"https://api.{DOMAIN}/e2b", "E2B_DOMAIN": DOMAIN, "E2B_HTTP_VERSION": version}

@@ -1,4 +1,4 @@
-"""What a load balancer and a DNS server do: TLS with ALPN in front of Envoy, and one address for every host.
+"""A proxy with TLS and ALPN in front of Envoy, at one address for every host, as a load balancer has it.
 
 The client reaches it as its HTTP proxy, by CONNECT, and then speaks TLS to the host that it named.
 """

@@ -21,7 +21,7 @@ async def output_of(tools: Tools, id_: str, pid: int, text: str) -> dict[str, An
             return result
 
 
-def test_an_agent_works_in_a_workspace(state: State, on: Machine) -> None:
+def test_agent_runs_commands_and_edits_files(state: State, on: Machine) -> None:
     async def act(service: Served) -> None:
         async with service.tools() as tools:
             listed = await tools.client.list_tools()
@@ -63,7 +63,7 @@ def test_an_agent_works_in_a_workspace(state: State, on: Machine) -> None:
     with_service(state, on, act)
 
 
-def test_commands_go_on_in_the_background(state: State, on: Machine) -> None:
+def test_background_commands_continue(state: State, on: Machine) -> None:
     async def act(service: Served) -> None:
         async with service.tools() as tools:
             id_ = (await tools("open_workspace"))["id"]
@@ -83,7 +83,7 @@ def test_commands_go_on_in_the_background(state: State, on: Machine) -> None:
     with_service(state, on, act)
 
 
-def test_a_server_is_waited_for(state: State, on: Machine) -> None:
+def test_tool_waits_for_a_server(state: State, on: Machine) -> None:
     async def act(service: Served) -> None:
         async with service.tools() as tools:
             id_ = (await tools("open_workspace"))["id"]
@@ -99,7 +99,7 @@ def test_a_server_is_waited_for(state: State, on: Machine) -> None:
     with_service(state, on, act)
 
 
-def test_a_suspended_workspace_resumes_with_its_files(state: State, on: Machine) -> None:
+def test_suspended_workspace_resumes_with_its_files(state: State, on: Machine) -> None:
     async def act(service: Served) -> None:
         async with service.tools() as tools:
             id_ = (await tools("open_workspace"))["id"]
@@ -111,7 +111,7 @@ def test_a_suspended_workspace_resumes_with_its_files(state: State, on: Machine)
     with_service(state, on, act)
 
 
-def test_a_sub_agent_has_less_than_its_parent(state: State, on: Machine) -> None:
+def test_sub_agent_has_fewer_rights_than_its_parent(state: State, on: Machine) -> None:
     async def act(service: Served) -> None:
         async with service.tools() as tools:
             parent = (await tools("open_workspace", budget="5", life=3600))["id"]
@@ -132,7 +132,7 @@ def test_a_sub_agent_has_less_than_its_parent(state: State, on: Machine) -> None
     with_service(state, on, act)
 
 
-def test_callers_are_those_of_the_api(state: State, on: Machine) -> None:
+def test_callers_are_authenticated_as_in_the_api(state: State, on: Machine) -> None:
     async def act(service: Served) -> None:
         async with httpx2.AsyncClient(trust_env=False) as http:
             refused = await http.post(f"{service.url}/mcp", json={})
