@@ -23,6 +23,8 @@ KNOWN = (
 _AREA = r"([a-z]{2}|us-gov|us-iso[a-f]?|eu-iso[a-f]?|eusc-[a-z]{2})"
 _DIRECTION = r"(central|north|south|east|west|northeast|northwest|southeast|southwest)"
 REGION = rf"^{_AREA}-{_DIRECTION}-[1-9]$"
+# Regions outside of the partition `aws`: China, GovCloud, the isolated ones, and the European Sovereign Cloud.
+OTHER_PARTITION = r"^(cn|us-gov|us-iso[a-f]?|eu-iso[a-f]?|eusc-[a-z]{2})-"
 ZONE = f"{REGION[:-1]}[a-z]$"
 _REGION_WORDS = "an AWS region such as us-east-1"
 

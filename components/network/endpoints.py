@@ -17,9 +17,6 @@ HTTPS = 443
 # Gateway endpoints are free, so every network has them.
 GATEWAYS = {"s3": iam_policies.s3_endpoint_policy, "dynamodb": iam_policies.dynamodb_endpoint_policy}
 
-# In China some service names begin with "cn.".
-CHINESE = frozenset({"ecr.api", "ecr.dkr", "sts"})
-
 
 @dataclass(frozen=True)
 class EndpointNetwork:
@@ -73,8 +70,7 @@ def create_endpoints(
 
 def service_name(aws: AwsContext, service: str) -> str:
     """Return the full endpoint service name."""
-    chinese = "cn." if aws.partition == "aws-cn" and service in CHINESE else ""
-    return f"{chinese}com.amazonaws.{aws.region}.{service}"
+    return f"com.amazonaws.{aws.region}.{service}"
 
 
 def _group(endpoint_network: EndpointNetwork, labels: Labels, child: ChildOptions) -> ec2.SecurityGroup:

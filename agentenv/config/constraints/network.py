@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from ipaddress import IPv4Network
 from typing import TYPE_CHECKING
 
 from agentenv.config.constraints.constraint import Constraint, Finding
 from agentenv.config.constraints.isolation import reaches_internet
+from agentenv.config.regions import OTHER_PARTITION
 from agentenv.core.classes.pools.sizes import max_sandboxes
 from agentenv.core.values import addresses
 
@@ -193,7 +195,20 @@ def _domain_without_proxy(settings: Settings) -> Iterator[Finding]:
                     yield Finding(where, grant.domain, also=(("network", "egressProxy"),))
 
 
+def _another_partition(settings: Settings) -> Iterator[Finding]:
+    if re.match(OTHER_PARTITION, settings.region):
+        yield Finding(("region",), settings.region)
+
+
 CONSTRAINTS = (
+    Constraint(
+        "region-of-another-partition",
+        "China, GovCloud, and the isolated and sovereign regions cannot pull the platform's images and charts from ECR"
+        " Public, nor have they the cost services that the environment uses",
+        "regions of the partition aws",
+        "use a commercial region, such as us-east-1",
+        _another_partition,
+    ),
     Constraint(
         "vpc-range-not-taken",
         "AWS allows VPCs of /16 to /28 outside of special-purpose ranges, and two subnets need a /27",

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from agentenv.config.settings import Settings
 
 ACCESS_POINTS = 10_000
+# The first major version of the EFS CSI driver whose pods on nodes get credentials from the Pod Identity agent.
+POD_IDENTITY_DRIVER = 3
 
 # Mounted in every container by the kernel or by Kubernetes (service account and AWS tokens), and for workspaced.
 _MOUNTED = ("/proc", "/sys", "/dev", "/run/secrets", "/var/run/secrets", *DAEMON_PATHS)
@@ -134,7 +136,20 @@ def _larger_than_disk(settings: Settings) -> Iterator[Finding]:
             yield Finding((*place, "resources", "ephemeral"), found, also=also)
 
 
+def _driver_without_pod_identity(settings: Settings) -> Iterator[Finding]:
+    build = settings.cluster.addon_versions.efs_csi_driver
+    if build is not None and int(build.removeprefix("v").partition(".")[0]) < POD_IDENTITY_DRIVER:
+        yield Finding(("cluster", "addonVersions", "efsCsiDriver"), build)
+
+
 CONSTRAINTS = (
+    Constraint(
+        "efs-driver-without-pod-identity",
+        "the driver mounts homes with a role of Pod Identity, which its pods on nodes use from version 3.0.0 only",
+        f"aws-efs-csi-driver v{POD_IDENTITY_DRIVER}.0.0 or newer",
+        "choose a newer build, or remove the version to get the pinned one",
+        _driver_without_pod_identity,
+    ),
     Constraint(
         "access-points-over-limit",
         f"a file system has at most {ACCESS_POINTS:,} access points, and each slot and seat needs one",

@@ -186,9 +186,18 @@ def test_an_invalid_region_is_a_mistake(
     assert (error["path"], error["found"], error["hint"]) == ("aws:region", f"'{region}'", hint)
 
 
-@pytest.mark.parametrize("region", ["us-gov-west-1", "eusc-de-east-1", "us-isob-east-1", "nz-central-1"])
+@pytest.mark.parametrize("region", ["ap-southeast-7", "mx-central-1", "nz-central-1"])
 def test_a_well_formed_region_is_valid(region: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert check(capsys, "--file", str(write_file(tmp_path, f"config:\n  aws:region: {region}\n{REACHED}")))[0] == 0
+
+
+@pytest.mark.parametrize("region", ["cn-northwest-1", "us-gov-west-1", "eusc-de-east-1", "us-isob-east-1"])
+def test_a_region_of_another_partition_is_refused(
+    region: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_file(tmp_path, f"config:\n  aws:region: {region}\n{REACHED}")
+    [error] = json.loads(check(capsys, "--file", str(path), "--json")[1])["errors"]
+    assert (error["path"], error["allowed"]) == ("aws:region", "regions of the partition aws")
 
 
 def test_a_mistyped_region_key_is_one_mistake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

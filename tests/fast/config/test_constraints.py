@@ -10,7 +10,16 @@ import pytest
 from agentenv.config.constraints import CONSTRAINTS
 from agentenv.config.constraints.names import LONGEST_CLASS
 from agentenv.config.sections.network import PLATFORM_ENDPOINTS
-from tests.fast.config.stack_samples import IMAGE, OTHER_IMAGE, VETTED, fargate, mistakes, sandbox
+from tests.fast.config.stack_samples import (
+    IMAGE,
+    OTHER_IMAGE,
+    VETTED,
+    config,
+    fargate,
+    mistakes,
+    mistakes_of,
+    sandbox,
+)
 
 
 @dataclass(frozen=True)
@@ -23,6 +32,7 @@ class Sample:
     sound: dict[str, Any]
     environment: str = "dev"
     found: list[str] = field(default_factory=list)
+    region: str = "us-east-1"  # of the refused one
 
 
 ISSUER = "https://login.example.com"
@@ -85,6 +95,13 @@ TWO_FILE_SYSTEMS = {"storage": {"fileSystems": 2}}
 NITRO_IMAGE = {"capacity": {"nitroImages": ["ami-0a1b2c3d4e5f60718"]}}
 ROUTED = {"peers": ["10.0.0.0/16"], "transitGateway": "tgw-0a1b2c3d4e5f60718"}
 SAMPLES = [
+    Sample("region-of-another-partition", "aws:region", {}, {}, region="cn-north-1"),
+    Sample(
+        "efs-driver-without-pod-identity",
+        "cluster.addonVersions.efsCsiDriver",
+        {"cluster": {"addonVersions": {"efsCsiDriver": "v2.1.15-eksbuild.1"}}},
+        {"cluster": {"addonVersions": {"efsCsiDriver": "v3.0.0-eksbuild.1"}}},
+    ),
     Sample(
         "workspaced-without-image",
         f"{CLASS}.daemon",
@@ -1187,7 +1204,7 @@ SAMPLES = [
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.constraint)
 def test_each_sample_violates_its_constraint_only(sample: Sample) -> None:
-    reported = mistakes(sample.refused, sample.environment)
+    reported = mistakes_of(config(sample.refused, sample.region), sample.environment)
     rows = {
         constraint.id
         for mistake in reported
@@ -1195,7 +1212,8 @@ def test_each_sample_violates_its_constraint_only(sample: Sample) -> None:
         if mistake.hint.startswith(f"{constraint.reason}; ")
     }
     assert rows == {sample.constraint}, reported
-    assert [mistake.path for mistake in reported] == [f"agent-environment:{sample.path}"]
+    path = sample.path if sample.path == "aws:region" else f"agent-environment:{sample.path}"
+    assert [mistake.path for mistake in reported] == [path]
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.constraint)

@@ -126,16 +126,6 @@ def test_interface_endpoints_admit_the_nodes_group_and_nobody_else() -> None:
     assert (rule["ipProtocol"], rule["fromPort"], rule["toPort"]) == ("tcp", 443, 443)
 
 
-def test_china_names_some_services_otherwise() -> None:
-    graph = registered(lambda: network(endpoints=("sts", "logs")), partition="aws-cn")
-    names = {endpoint.inputs["serviceName"] for endpoint in graph.of("VpcEndpoint")}
-    assert {
-        f"cn.com.amazonaws.{REGION}.sts",
-        f"com.amazonaws.{REGION}.logs",
-    } < names
-    assert graph.resource("Key").policy()["Statement"][1]["Principal"] == {"Service": f"logs.{REGION}.amazonaws.com.cn"}
-
-
 @pytest.mark.parametrize("endpoints", [(), ("sts", "logs")])
 @pytest.mark.parametrize("nat", ["none", "per-zone"])
 def test_no_group_is_open_to_the_world(nat: str, endpoints: tuple[str, ...]) -> None:
