@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pulumi
 from pulumi_aws import eks
@@ -11,31 +10,11 @@ from pulumi_aws import eks
 from agentenv.components._lib.options import ChildOptions
 from agentenv.components._lib.tags import Labels
 from agentenv.components.cluster.irsa import ServiceAccount
-from agentenv.core.metering.exporters import allowlist
-
-CONFIGURATION: Mapping[str, dict[str, Any]] = {
-    "vpc-cni": {
-        "enableNetworkPolicy": "true",
-        "env": {
-            # In strict mode a pod that no policy selects has no traffic. In standard mode a new pod has all traffic
-            # until its policies are applied.
-            "NETWORK_POLICY_ENFORCING_MODE": "strict",
-            "ENABLE_PREFIX_DELEGATION": "true",
-            "WARM_PREFIX_TARGET": "1",
-            # The network policy agent always admits traffic between a pod and its own node, so the CNI serves nothing
-            # there. Pods have no IPv6, over whose link-local addresses they would reach the node, too.
-            "DISABLE_INTROSPECTION": "true",
-            "DISABLE_METRICS": "true",
-            "DISABLE_POD_V6": "true",
-        },
-    },
-    "coredns": {"computeType": "Fargate"},
-    "kube-state-metrics": {"metricLabelsAllowlist": allowlist()},
-}
+from agentenv.core.nodes.addon_configuration import CONFIGURATION, EFS_CONTROLLER_ACCOUNT, EFS_NODE_ACCOUNT
 
 CNI = ServiceAccount("kube-system", "aws-node")
-EFS_CONTROLLER = ServiceAccount("kube-system", "efs-csi-controller-sa")
-EFS_NODE = ServiceAccount("kube-system", "efs-csi-node-sa")
+EFS_CONTROLLER = ServiceAccount("kube-system", EFS_CONTROLLER_ACCOUNT)
+EFS_NODE = ServiceAccount("kube-system", EFS_NODE_ACCOUNT)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from agentenv.cli.preflight import (
     access,
     account_state,
+    addon_configuration,
     api_access,
     certificate,
     existing,
@@ -43,6 +44,7 @@ def questions(settings: Settings) -> list[Question]:
         for module in (
             zones,
             versions,
+            addon_configuration,
             quotas,
             subnet_capacity,
             existing,

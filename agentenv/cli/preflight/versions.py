@@ -25,7 +25,7 @@ def questions(settings: Settings) -> list[Question]:
     alias = node_image(settings.capacity)
     images = sorted({path for pool in pools if (path := image_parameter(pool, version, alias))})
     found = [
-        Question("the cluster's version", version, lambda account: _check_version(account, version)),
+        Question("the cluster's version", version, lambda account: _check_version(account, settings)),
         *(Question(f"add-on {name}", build, _check_addon(name, build, version)) for name, build in builds.items()),
         *(
             Question(f"node image for {path.split('/')[7]}, {path.split('/')[8]}", alias, _check_image(path))
@@ -62,15 +62,25 @@ def image_parameter(pool: NodePool, version: str, alias: str) -> str:
     return f"/aws/service/eks/optimized-ami/{version}/amazon-linux-2023/{processor}/{variant}/{name}/image_id"
 
 
-def _check_version(account: Account, version: str) -> Answer:
+def _check_version(account: Account, settings: Settings) -> Answer:
+    version = settings.cluster.version
     versions = account.list_all("eks", "describe_cluster_versions", "clusterVersions", includeAll=True)
-    states = {row["clusterVersion"]: row.get("versionStatus") or row.get("status", "") for row in versions}
-    state = str(states.get(version, "")).lower().replace("_", " ")
+    by_version = {row["clusterVersion"]: row for row in versions}
+    row = by_version.get(version, {})
+    state = str(row.get("versionStatus") or row.get("status", "")).lower().replace("_", " ")
     if not state:
-        return Answer(", ".join(sorted(states)), ok=False, why="EKS does not offer it; choose another")
+        return Answer(", ".join(sorted(by_version)), ok=False, why="EKS does not offer it; choose another")
     if "unsupported" in state:
         return Answer(state, ok=False, why="EKS no longer creates clusters of this version; choose a newer one")
-    return Answer(state, ok=True, why="extended support costs six times as much" if "extended" in state else "")
+    if "extended" in state:
+        return Answer(state, ok=True, why="extended support costs six times as much")
+    end = row.get("endOfStandardSupportDate")
+    if end is None or settings.cluster.existing is not None:
+        return Answer(state, ok=True, why="")
+    then = (
+        "EKS upgrades the cluster by itself" if settings.cluster.support_policy == "standard" else "it costs six times"
+    )
+    return Answer(state, ok=True, why=f"until {end:%Y-%m-%d}; after it {then}")
 
 
 def _check_addon(name: str, build: str, version: str) -> Callable[[Account], Answer]:

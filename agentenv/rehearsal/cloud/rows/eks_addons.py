@@ -7,6 +7,7 @@ import time
 from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
+import jsonschema
 import yaml
 
 from agentenv.rehearsal.cloud.pagination import page
@@ -61,6 +62,17 @@ def _check_configuration(context: RequestContext) -> None:
     if not isinstance(values, dict):
         text = "ConfigurationValue provided in request is not supported: it is neither a JSON nor a YAML object."
         raise AwsError("InvalidParameterException", text, addonName=context.parameters["addonName"])
+    name = context.parameters["addonName"]
+    errors = sorted(error.message for error in jsonschema.Draft6Validator(_schema(name)).iter_errors(values))
+    if errors:
+        text = "ConfigurationValue provided in request is not supported: Json schema validation failed with error"
+        raise AwsError("InvalidParameterException", f"{text}: {errors}", addonName=name)
+
+
+def _schema(name: str) -> dict[str, Any]:
+    """Return the schema of an add-on's configuration; any object where the documents name no properties."""
+    schema: dict[str, Any] = catalog()["addons"][name].get("configuration", {"type": "object"})
+    return {"$schema": "http://json-schema.org/draft-06/schema#", **schema}
 
 
 def _addon(context: RequestContext) -> Record:
@@ -124,6 +136,11 @@ def _issues(context: RequestContext, cluster: Any) -> list[Record]:
 
 def _associate(context: RequestContext, addon: Record) -> list[str]:
     associations = context.parameters.get("podIdentityAssociations", [])
+    own = catalog()["addons"][addon["addonName"]].get("podIdentity", [])
+    for association in associations:
+        if association["serviceAccount"] not in own:
+            text = f"The add-on {addon['addonName']} has no service account {association['serviceAccount']}."
+            raise AwsError("InvalidParameterException", text, addonName=addon["addonName"])
     namespace = (addon.get("namespaceConfig") or {}).get("namespace", "kube-system")
     return [
         eks_pod_identity.associate(
@@ -216,12 +233,17 @@ def _version_info(addon: dict[str, Any], version: str, clusters: list[str]) -> d
 
 
 def describe_configuration(context: RequestContext) -> dict[str, Any]:
-    """Return an add-on's configuration schema: any object, as EKS's own schemas are not available."""
+    """Return the schema of an add-on's configuration, and its service accounts for Pod Identity."""
     name, version = context.parameters["addonName"], context.parameters["addonVersion"]
     if version not in catalog()["addons"].get(name, {}).get("versions", {}):
         raise AwsError("ResourceNotFoundException", f"Addon {name} has no version {version}.")
-    schema = {"$schema": "http://json-schema.org/draft-06/schema#", "type": "object"}
-    return {"addonName": name, "addonVersion": version, "configurationSchema": json.dumps(schema)}
+    accounts = catalog()["addons"][name].get("podIdentity", [])
+    return {
+        "addonName": name,
+        "addonVersion": version,
+        "configurationSchema": json.dumps(_schema(name)),
+        "podIdentityConfiguration": [{"serviceAccount": each, "recommendedManagedPolicies": []} for each in accounts],
+    }
 
 
 ROWS = (
@@ -231,5 +253,5 @@ ROWS = (
     OperationHandler("eks", "UpdateAddon", update, stored_only=True),
     OperationHandler("eks", "DeleteAddon", delete),
     OperationHandler("eks", "DescribeAddonVersions", describe_versions),
-    OperationHandler("eks", "DescribeAddonConfiguration", describe_configuration, stored_only=True),
+    OperationHandler("eks", "DescribeAddonConfiguration", describe_configuration),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from agentenv.rehearsal.cloud.pagination import page
@@ -33,19 +34,28 @@ def describe_cluster_versions(context: RequestContext) -> dict[str, Any]:
     """Return the cluster versions that EKS offers."""
     requested = context.parameters.get("clusterVersions", list(catalog()["cluster_versions"]))
     default = catalog()["default_version"]
+    today = datetime.now(UTC).date().isoformat()
     rows = [
         {
             "clusterVersion": version,
             "clusterType": "eks",
             "defaultPlatformVersion": about["platform"],
             "defaultVersion": version == default,
-            "status": "STANDARD_SUPPORT",
-            "versionStatus": "STANDARD_SUPPORT",
+            **_support(about.get("standard_until"), today),
         }
         for version, about in catalog()["cluster_versions"].items()
         if version in requested and (not context.parameters.get("defaultOnly") or version == default)
     ]
     return {"clusterVersions": rows}
+
+
+def _support(end: str | None, today: str) -> dict[str, Any]:
+    """Return the support of a version, with the end of its standard support where AWS has published it."""
+    state = "EXTENDED_SUPPORT" if end is not None and end < today else "STANDARD_SUPPORT"
+    ends = (
+        {} if end is None else {"endOfStandardSupportDate": datetime.fromisoformat(f"{end}T00:00:00+00:00").timestamp()}
+    )
+    return {"status": state, "versionStatus": state, **ends}
 
 
 ROWS = (

@@ -121,6 +121,16 @@ def test_a_version_must_be_supported(stubbed: StubbedSession, state: dict[str, A
     assert run_check(versions.questions(settings()), "the cluster's version", stubbed).ok is ok
 
 
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [("standard", "EKS upgrades the cluster by itself"), ("extended", "it costs six times")],
+)
+def test_the_end_of_standard_support_is_named(simulated: StubbedSession, policy: str, expected: str) -> None:
+    parsed = settings({"cluster": {"supportPolicy": policy}})
+    found = run_check(versions.questions(parsed), "the cluster's version", simulated)
+    assert (found.ok, found.why) == (True, f"until 2027-03-27; after it {expected}")
+
+
 def test_an_unknown_version_fails(stubbed: StubbedSession) -> None:
     parsed = {"clusterVersions": [{"clusterVersion": "1.99", "versionStatus": "STANDARD_SUPPORT"}]}
     stubbed.stub("eks").add_response("describe_cluster_versions", parsed)

@@ -57,7 +57,10 @@ def test_they_come_after_a_place_for_them_and_go_before_it(whole: Graph) -> None
 
 def test_core_dns_comes_after_karpenter_and_before_what_needs_it(whole: Graph) -> None:
     dns = whole.resource("Addon", "coredns")
-    assert json.loads(dns.inputs["configurationValues"]) == {"computeType": "Fargate"}
+    assert json.loads(dns.inputs["configurationValues"]) == {
+        "computeType": "Fargate",
+        "autoScaling": {"enabled": True, "minReplicas": 2, "maxReplicas": 10},
+    }
     assert whole.comes_before(whole.resource("Release", "controller"), dns)
     for name in ("aws-efs-csi-driver", "metrics-server", "kube-state-metrics"):
         assert whole.comes_before(dns, whole.resource("Addon", name))

@@ -149,7 +149,7 @@ def test_addons_come_in_builds_for_the_cluster_version(eks: Any, cluster: dict[s
     eks.create_addon(
         clusterName="c",
         addonName="aws-efs-csi-driver",
-        podIdentityAssociations=[{"serviceAccount": "efs", "roleArn": role}],
+        podIdentityAssociations=[{"serviceAccount": "efs-csi-node-sa", "roleArn": role}],
     )
     assert eks.list_addons(clusterName="c")["addons"] == ["aws-efs-csi-driver", "vpc-cni"]
     assert len(eks.list_pod_identity_associations(clusterName="c")["associations"]) == 1
@@ -159,6 +159,24 @@ def test_addons_come_in_builds_for_the_cluster_version(eks: Any, cluster: dict[s
         eks.describe_addon(clusterName="c", addonName="coredns")
     with refused("ResourceNotFoundException"):
         eks.create_addon(clusterName="none", addonName="coredns")
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("coredns", {"configurationValues": '{"computeTyp": "Fargate"}'}),
+        ("coredns", {"configurationValues": '{"autoScaling": {"minReplicas": 1}}'}),
+        ("vpc-cni", {"configurationValues": '{"enableNetworkPolicy": true}'}),
+        ("aws-efs-csi-driver", {"podIdentityAssociations": [{"serviceAccount": "efs", "roleArn": ""}]}),
+    ],
+)
+def test_addons_refuse_configuration_that_they_do_not_have(
+    eks: Any, cluster: dict[str, Any], role: str, name: str, arguments: dict[str, Any]
+) -> None:
+    for association in arguments.get("podIdentityAssociations", []):
+        association["roleArn"] = role
+    with refused("InvalidParameterException"):
+        eks.create_addon(clusterName="c", addonName=name, **arguments)
 
 
 def test_the_catalogue_of_addons(eks: Any) -> None:
