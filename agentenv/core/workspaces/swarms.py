@@ -5,6 +5,7 @@ All of them have the labels of the task and its owner, with which costs are attr
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -17,10 +18,10 @@ from agentenv.core.values.names import KINDS, fit
 from agentenv.core.values.object_fields import section, strings
 from agentenv.core.values.quantities import Quantity, cores, size
 from agentenv.core.workspaces import claims
-from agentenv.core.workspaces.workspace import DOMAIN
+from agentenv.core.workspaces.workspace import DOMAIN, TEAMS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from datetime import timedelta
 
     from agentenv.core.classes.plan import ClassPlan
@@ -52,7 +53,14 @@ class Swarm:
 
 
 def swarm(
-    plan: ClassPlan, release: Release, task: str, count: int, *, owner: str, shutdown: datetime | None = None
+    plan: ClassPlan,
+    release: Release,
+    task: str,
+    count: int,
+    *,
+    owner: str,
+    shutdown: datetime | None = None,
+    limited_teams: Sequence[str] = (),
 ) -> Swarm:
     """Return a swarm of `count` sandboxes of a class; raise `ValueError` if it is not possible."""
     if not 1 <= count <= MOST:
@@ -75,6 +83,8 @@ def swarm(
         )
         for number in range(count)
     )
+    for claim in members if limited_teams else ():
+        claim["metadata"]["annotations"] = {TEAMS: json.dumps(limited_teams)}
     namespace = volume["metadata"]["namespace"]
     keep_for = plan.retain_deleted_for
     return Swarm(namespace, task, owner, volume, template, pool, members, keep_for, _needs(plan, count))

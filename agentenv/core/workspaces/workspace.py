@@ -76,6 +76,7 @@ RECORD = (
     BUDGET,
     ARCHIVE,
     PARENT_WORKSPACE,
+    TEAMS,
     METADATA,
     SIZE,
     PORTS,

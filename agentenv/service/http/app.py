@@ -47,7 +47,6 @@ from agentenv.service.mcp import app as mcp
 from agentenv.service.workspaced.sandboxes import PodSandboxes
 from agentenv.service.workspaced.tokens import TokenSigner
 from agentenv.service.workspaces.backend import KubernetesBackend, running_backend
-from agentenv.service.workspaces.restore_requests import WorkspaceRestorer
 
 if TYPE_CHECKING:
     from agentenv.core.workspaces.workspace import Workspace
@@ -148,7 +147,6 @@ async def _dependencies(
         kube,
         catalog,
         metrics,
-        WorkspaceRestorer(kube, now=now),
         now=now,
         more_informers=[budgets.informer(kube, configuration.namespace)] if budgets else (),
     )

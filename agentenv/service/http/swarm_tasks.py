@@ -88,13 +88,16 @@ class SwarmTasks:
         channel: str,
         deadline: datetime | None,
         wait: float,
+        limited_teams: tuple[str, ...] = (),
     ) -> SwarmStatus:
         """Create all of a swarm, or as many as fit; return its status after at most `wait` seconds."""
         name = task_name(owner, task)
 
         def planned(number: int) -> Swarm:
             release = of_class.release(channel)
-            return swarm(of_class.plan, release, name, number, owner=owner, shutdown=deadline)
+            return swarm(
+                of_class.plan, release, name, number, owner=owner, shutdown=deadline, limited_teams=limited_teams
+            )
 
         try:
             plan = planned(count)
@@ -108,7 +111,9 @@ class SwarmTasks:
         if creation is None:
             self._check_concurrency(owner)
             if is_new:
-                first = Workspace(name, owner, of_class.name, "agent", "creating", task=name)
+                first = Workspace(
+                    name, owner, of_class.name, "agent", "creating", task=name, limited_teams=limited_teams
+                )
                 self._limits.check(first, more=len(plan.claims))
             future = asyncio.create_task(self._create(plan, of_class, planned if is_new else None))
             creation = self._creations[name] = SwarmCreation(owner, of_class.name, len(plan.claims), future)
@@ -223,9 +228,11 @@ class SwarmTasks:
         try:
             if planned is not None:
                 _refuse_beyond_quota(of_class, await self._quota(of_class), planned, len(plan.claims))
-            return await swarms.create_swarm(self._api, plan, timeout=CREATE_TIMEOUT, now=self._now)
+            return await swarms.create_swarm(
+                self._api, plan, timeout=CREATE_TIMEOUT, now=self._now, exceeded=self._limits.exceeded
+            )
         except SwarmError as error:
-            if error.kind in {"being-destroyed", "no-room", "refused", "too-large"}:
+            if error.kind in {"being-destroyed", "limit-reached", "no-room", "refused", "too-large"}:
                 await record_swarm_event(self._api, plan.namespace, plan.task, FAILED, str(error))
             raise
 
@@ -309,6 +316,7 @@ _PROBLEMS: Mapping[Why, tuple[Kind, str, int | None]] = {
     "being-destroyed": ("wrong-state", "retry when it is gone; the new swarm will not have that data", None),
     "busy": ("busy", "retry when it is gone", 2),
     "key-reused": ("key-reused", "use the class that it has, or another task", None),
+    "limit-reached": ("limit-reached", "reduce `count`, or delete a workspace that is not needed", None),
     "no-room": ("no-room", "reduce `count`, or set `fit`", 30),
     "refused": ("refused", "delete it and create it again; tell the platform team", None),
     "too-large": ("no-room", "reduce `count`, set `fit`, or choose another class", None),

@@ -60,6 +60,7 @@ async def create(
         channel=body.channel,
         deadline=body.deadline,
         wait=wait,
+        limited_teams=dependencies.catalog.limited_teams(caller.teams),
     )
     response.headers["Location"] = f"/v1/swarms/{body.task}"
     if status.state == "creating":

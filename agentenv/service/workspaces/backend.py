@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from agentenv.core.classes.names import CLAIM_UID_LABEL, CONSTRAINTS, USER_LABEL, WORKSPACE_LABEL
+from agentenv.core.classes.names import CLAIM_UID_LABEL, CONSTRAINTS, USER_LABEL, WORKSPACE_LABEL, cold_pool
 from agentenv.core.classes.sizes import SMALL
 from agentenv.core.values.timestamps import format_timestamp
 from agentenv.core.workspaces.leases import LeaseRefused, attach_lease, detach_lease
@@ -57,6 +57,7 @@ from agentenv.service.workspaces.create import WorkspaceCreator
 from agentenv.service.workspaces.delete import delete_workspace, shorten_retention
 from agentenv.service.workspaces.events import events_of
 from agentenv.service.workspaces.make_room import Room
+from agentenv.service.workspaces.pool_selection import Choice
 from agentenv.service.workspaces.read import WorkspaceReader
 from agentenv.service.workspaces.refusals import (
     lease_refused,
@@ -67,8 +68,8 @@ from agentenv.service.workspaces.refusals import (
     refuse_different_request,
 )
 from agentenv.service.workspaces.resize import Resizer
-from agentenv.service.workspaces.restore import target_class
-from agentenv.service.workspaces.restore_protocol import Restorer, refuse_destroyed
+from agentenv.service.workspaces.restore import refuse_destroyed, target_class
+from agentenv.service.workspaces.restore_requests import WorkspaceRestorer
 from agentenv.service.workspaces.suspend import resume, suspend
 
 _LOG = logging.getLogger(__name__)
@@ -86,7 +87,6 @@ class KubernetesBackend(Backend):
         kube: KubeClient,
         catalog: Catalog,
         metrics: Metrics,
-        restorer: Restorer | None = None,
         *,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         more_informers: Sequence[Informer] = (),
@@ -100,7 +100,8 @@ class KubernetesBackend(Backend):
         self.creator = WorkspaceCreator(
             kube, self.view, catalog, self.reader, metrics, assignments=assignments, resizer=self.resizer, now=now
         )
-        self._restorer, self._room = restorer, Room(kube)
+        self._restorer = WorkspaceRestorer(kube, now=now, limits=self.creator.limits)
+        self._room = Room(kube)
         view = self.view
         # By these two caches it is known which workspaces exist, and whose data is retained.
         self._volumes = Informer(kube, VOLUMES, view.put_volume, view.drop_volume)
@@ -165,7 +166,7 @@ class KubernetesBackend(Backend):
             volume = await self.reader.volume(request.id)
             if volume is not None:
                 refuse_destroyed(volume, request.id)
-            if volume is not None and existing is None and self._restorer is not None:
+            if volume is not None and existing is None:
                 if (deleted := workspace_of_volume(volume)) is not None:
                     refuse_different_request(deleted, request)
                 return await self._restore_deleted(volume, wait, before_restore)
@@ -221,16 +222,12 @@ class KubernetesBackend(Backend):
                 raise no_room_for_size(workspace, changes.size)
         if changes.class_name is UNSET or changes.class_name == workspace.class_name:
             return CreateResult(workspace, ready=workspace.state == "running", existed=True)
-        if self._restorer is None:
-            raise Problem(
-                "refused", "a workspace cannot change its class here", "create another workspace of that class"
-            )
         of_class = self._catalog.get(str(changes.class_name))
         self.creator.limits.check_class(workspace, of_class.name)
         claim = await self._claim(id_)
         moved = await self._restorer.change_class(claim, of_class)
         ready = await self.reader.ready(moved, wait - (time.monotonic() - began))
-        return await self.creator.report(of_class, ready, self._restorer.choice("moved"), began)
+        return await self.creator.report(of_class, ready, Choice(cold_pool(""), "moved"), began)
 
     async def delete(self, id_: str, *, keep_for: timedelta) -> Workspace:
         """Delete a workspace; its data is retained for the given time."""
@@ -403,12 +400,8 @@ class KubernetesBackend(Backend):
         deleted = workspace_of_volume(volume)
         if deleted is not None:
             refuse_destroyed(volume, deleted.id)
-        if self._restorer is None or deleted is None:
-            raise Problem(
-                "wrong-state",
-                "it was deleted, and its data is retained",
-                "use another key: deleted workspaces cannot be restored here",
-            )
+        if deleted is None:
+            raise not_found("workspace")
         self.creator.limits.check(replace(deleted, state="creating", class_name=target_class(volume)))
         if before is not None:
             await before(replace(deleted, class_name=target_class(volume)))
@@ -416,7 +409,7 @@ class KubernetesBackend(Backend):
         restored = await self._restorer.restore(volume, deleted)
         ready = await self.reader.ready(restored, wait - (time.monotonic() - began))
         of_class = self._catalog.get(ready.class_name)
-        return await self.creator.report(of_class, ready, self._restorer.choice("returned"), began)
+        return await self.creator.report(of_class, ready, Choice(cold_pool(""), "returned"), began)
 
 
 def _busy(id_: str) -> Problem:

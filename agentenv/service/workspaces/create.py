@@ -215,9 +215,7 @@ class WorkspaceCreator:
 
     async def _ready_and_unique(self, claim: Document, created: Workspace, wait: float) -> Workspace:
         waiting = asyncio.ensure_future(self._reader.ready(created, wait))
-        checking = asyncio.gather(
-            self._check_other_classes(claim, created.namespace), self._check_limits(claim, created)
-        )
+        checking = asyncio.gather(self._check_other_classes(claim, created.namespace), self.limits.admit(claim))
         try:
             await asyncio.wait({waiting, checking}, return_when=asyncio.FIRST_EXCEPTION)
             await checking
@@ -232,12 +230,6 @@ class WorkspaceCreator:
         except Problem:
             await self._kube.delete(CLAIMS, claim, any_version=True)
             raise
-
-    async def _check_limits(self, claim: Document, created: Workspace) -> None:
-        """Delete a claim that is one too many, by the order in which all replicas created theirs."""
-        if (problem := await self.limits.exceeded(created)) is not None:
-            await self._kube.delete(CLAIMS, claim, any_version=True)
-            raise problem
 
     async def _wait_for_own_cold_starts(self, request: CreateRequest, wait: float) -> None:
         """Wait while an owner has many cold starts, so that those of others get the next nodes."""

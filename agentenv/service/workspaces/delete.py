@@ -70,7 +70,7 @@ async def delete_workspace(
             return "overtaken"
     await _delete_claim(api, claim, policy)
     if not keep_for:
-        await _delete_reserved_claim(api, claim)
+        await delete_reserved_claim(api, claim)
     return "done"
 
 
@@ -96,7 +96,7 @@ async def _reserved_volume(api: KubeApi, claim: Document, owner: Mapping[str, st
     return volume if own else None
 
 
-async def _delete_reserved_claim(api: KubeApi, claim: Document) -> None:
+async def delete_reserved_claim(api: KubeApi, claim: Document) -> None:
     """Delete the volume claim of a restored workspace that has no sandbox yet, as nothing else would delete it."""
     metadata = claim["metadata"]
     volume_claim = await api.find(VOLUME_CLAIMS, home_name(metadata["name"]), metadata["namespace"])

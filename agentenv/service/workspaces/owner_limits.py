@@ -2,14 +2,14 @@
 
 Each replica counts in its own view, and the limits hold for all replicas together. Events of a watch come in the order
 of etcd. So when a claim appears in a view, the view has all claims that were created before it, and no other: its rank.
-A claim with a rank above a limit is deleted by the request that created it. Without a rank, as after a watch was
-renewed, all claims of the owner are listed.
+A claim with a rank above a limit is deleted by the request that created it: a new workspace, a restored one, or a swarm
+as a whole. Without a rank, as after a watch was renewed, all claims of the owner are listed.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from agentenv.core.classes.names import USER_LABEL
@@ -17,7 +17,7 @@ from agentenv.core.workspaces.records import workspace_of_claim
 from agentenv.core.workspaces.workspace import Workspace
 from agentenv.service.catalog import Catalog
 from agentenv.service.http.problems import Problem
-from agentenv.service.kube.client import CLAIMS, KubeApi
+from agentenv.service.kube.client import CLAIMS, Document, KubeApi
 from agentenv.service.kube.unreadable import readable
 from agentenv.service.kube.view import ClusterView
 from agentenv.service.kube.workspace_counts import Group, WorkspaceCounts, of_class, of_owner, of_team
@@ -70,27 +70,39 @@ class OwnerLimits:
         if count + more > limit.most:
             raise limit.problem(count)
 
-    async def exceeded(self, created: Workspace) -> Problem | None:
-        """Return why a claim that this replica created is one too many."""
-        limits = list(self._limits(created))
+    async def admit(self, claim: Document) -> None:
+        """Delete a claim that this replica has just created, and raise a `Problem`, where it is one too many."""
+        created = workspace_of_claim(claim)
+        if created is not None and (problem := await self.exceeded(created)) is not None:
+            await self._kube.delete(CLAIMS, claim, any_version=True)
+            raise problem
+
+    async def exceeded(self, *created: Workspace, now: bool = False) -> Problem | None:
+        """Return why a claim was one too many when it was created, or one of the members of a swarm; or is `now`."""
+        limits = list(self._limits(created[0]))
         if not limits:
             return None
-        rank = await self._rank(created)
+        ranks = None if now else await self._ranks(created)
+        ranks = ranks or [await self._listed(created[0])]
         for limit in limits:
-            if rank.of(limit.group) > limit.most:
-                return limit.problem(rank.of(limit.group) - 1)
+            if (rank := max(counts.of(limit.group) for counts in ranks)) > limit.most:
+                return limit.problem(rank - len(created))
         return None
 
-    async def _rank(self, created: Workspace) -> WorkspaceCounts:
-        """Return the numbers of workspaces up to a claim, itself included."""
+    async def _ranks(self, created: Sequence[Workspace]) -> list[WorkspaceCounts] | None:
+        """Return the numbers of workspaces up to each of some claims, itself included; None if some is unknown."""
         deadline = self._clock() + EVENT_SECONDS
-        while (left := deadline - self._clock()) > 0:
-            cached = self._view.find(created.id)
-            if cached is not None and cached.claim_uid == created.claim_uid:
-                break
-            await self._view.wait_for_change(created.id, left)
-        if (rank := self._view.rank(created.claim_uid)) is not None:
-            return rank
+        for workspace in created:
+            while (left := deadline - self._clock()) > 0:
+                cached = self._view.find(workspace.id)
+                if cached is not None and cached.claim_uid == workspace.claim_uid:
+                    break
+                await self._view.wait_for_change(workspace.id, left)
+        ranks = [rank for each in created if (rank := self._view.rank(each.claim_uid)) is not None]
+        return ranks if len(ranks) == len(created) else None
+
+    async def _listed(self, created: Workspace) -> WorkspaceCounts:
+        """Return the numbers of workspaces as they are now."""
         counts = WorkspaceCounts()
         listed = self._kube.list(CLAIMS, labels={USER_LABEL: created.owner} if not created.limited_teams else None)
         async for _, workspace in readable("SandboxClaim", listed, workspace_of_claim):

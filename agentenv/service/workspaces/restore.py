@@ -7,7 +7,7 @@ deletion dates, and the workspace counts as deleted.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -17,18 +17,22 @@ from agentenv.core.classes.swarm import task_objects
 from agentenv.core.lifecycle.restore import (
     MOVING_TO,
     RETURNING_LABEL,
+    being_destroyed,
     destroy_requested,
     home_class,
     home_class_template,
     home_name,
     restored_claim,
+    seconds_until_gone,
     volume_claim,
 )
+from agentenv.core.lifecycle.retention import HOLD
 from agentenv.core.values.object_fields import text
 from agentenv.core.values.posix_ids import class_id
 from agentenv.core.values.timestamps import parse_timestamp
 from agentenv.core.workspaces.swarms import REQUESTED_COUNT
 from agentenv.core.workspaces.workspace import DELETED_AT
+from agentenv.service.http.problems import Problem
 from agentenv.service.kube.client import (
     CLAIMS,
     CONFIGURATIONS,
@@ -85,16 +89,18 @@ async def restore_workspace(
     shape: Callable[[Document], Document] = lambda claim: claim,
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
     into: Document | None = None,
+    admit: Callable[[Document], Awaitable[None]] | None = None,
 ) -> RestoreResult:
     """Create the claim of a deleted workspace on its own volume; in another class if one is named.
 
     `shape` may change the claim before it is created. `into` is the template of a swarm, which already exists with its
-    pool. The deletion dates then stay until the whole swarm is ready.
+    pool. The deletion dates then stay until the whole swarm is ready. `admit` deletes the created claim, and raises a
+    `Problem`, where a limit does not allow it; the volume then has its deletion dates still.
     """
     name = section(volume["metadata"], "labels").get(WORKSPACE_LABEL, "")
     within = class_name or target_class(volume)
     try:
-        return await _Restore(api, volume, within, channel, shape=shape, now=now, into=into).take()
+        return await _Restore(api, volume, within, channel, shape=shape, now=now, into=into, admit=admit).take()
     except RestoreError as stop:
         return RestoreResult(stop.outcome, name, str(stop))
     except KubeApiError as refusal:
@@ -114,6 +120,7 @@ class _Restore:
         shape: Callable[[Document], Document],
         now: Callable[[], datetime],
         into: Document | None,
+        admit: Callable[[Document], Awaitable[None]] | None,
     ) -> None:
         self._api = api
         self._volume = volume
@@ -122,7 +129,7 @@ class _Restore:
         self._channel = channel
         self._shape = shape
         self._now = now
-        self._into = into
+        self._into, self._admit = into, admit
         labels = section(volume["metadata"], "labels")
         self._owner, self._name = labels.get(USER_LABEL, ""), labels.get(WORKSPACE_LABEL, "")
         self._task = labels.get(TASK_LABEL, "")
@@ -140,7 +147,10 @@ class _Restore:
         await self._check_leftovers()
         await self._create_templates(template)
         await self._bind_volume(template)
-        created = await self._api.create(CLAIMS, self._claim(template)) is not None
+        claim = await self._api.create(CLAIMS, self._claim(template))
+        if claim is not None and self._admit is not None:
+            await self._admit(claim)
+        created = claim is not None
         # The loop that deletes unused pools and templates may have run in between.
         await self._create_templates(template)
         await self._clear_deletion_dates(created=created)
@@ -272,6 +282,28 @@ async def delete_unused_volume_claim(api: KubeApi, space: str, volume_claim_name
     if volume is not None and volume["spec"]["persistentVolumeReclaimPolicy"] != "Retain":
         return False
     return await api.delete(VOLUME_CLAIMS, volume_claim)
+
+
+def refuse_destroyed(volume: Document, id_: str) -> None:
+    """Raise a `Problem` if the data is being destroyed, with the seconds until it is gone."""
+    if not being_destroyed(volume):
+        return
+    if HOLD in section(section(volume, "metadata"), "annotations"):
+        raise Problem(
+            "wrong-state",
+            f"the data of {id_} is to be destroyed, but a hold prevents it",
+            "use another key, or ask the platform team",
+            workspace=id_,
+        )
+    seconds = seconds_until_gone(volume)
+    raise Problem(
+        "wrong-state",
+        f"{id_} was deleted, and its data is being destroyed: it is gone in about {seconds} seconds",
+        "repeat the request when it is gone: the new workspace has an empty home",
+        retry_after=seconds,
+        workspace=id_,
+        gone_in=seconds,
+    )
 
 
 def _home(template: Document) -> Document:

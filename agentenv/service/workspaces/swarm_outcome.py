@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from agentenv.core.classes.names import TASK_LABEL
+from agentenv.core.classes.names import TASK_LABEL, USER_LABEL
 from agentenv.core.values.object_fields import counted, text
 from agentenv.core.workspaces.swarms import ABANDONED, ASSIGNED_COUNT, REQUESTED_COUNT
 from agentenv.service.kube.client import POOLS, Document, KubeApi, collect, section
@@ -19,9 +19,10 @@ async def pool_of(cluster: KubeApi, namespace: str, task: str) -> Document | Non
     return min(await collect(cluster.list(POOLS, namespace, {TASK_LABEL: task})), key=_age, default=None)
 
 
-async def pools_of(cluster: KubeApi, task: str) -> list[Document]:
-    """Return all pools of a task, in all classes."""
-    return sorted(await collect(cluster.list(POOLS, labels={TASK_LABEL: task})), key=_age)
+async def pools_of(cluster: KubeApi, task: str | None, owner: str | None = None) -> list[Document]:
+    """Return all pools of a task, or of all tasks of an `owner`, in all classes, the oldest first."""
+    labels = {TASK_LABEL: task, **({USER_LABEL: owner} if owner else {})}
+    return sorted(await collect(cluster.list(POOLS, labels=labels)), key=_age)
 
 
 def is_given_up(pool: Document) -> bool:

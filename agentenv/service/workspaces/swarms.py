@@ -26,8 +26,10 @@ from agentenv.core.lifecycle.restore import (
     seconds_until_gone,
 )
 from agentenv.core.values.object_fields import required, rows, text
+from agentenv.core.workspaces.records import workspace_of_claim
 from agentenv.core.workspaces.swarms import REQUESTED_COUNT, Swarm, quota_shortfalls
 from agentenv.core.workspaces.workspace import DELETED_AT, SUSPENDED_BECAUSE
+from agentenv.service.http.problems import Problem
 from agentenv.service.kube.client import (
     CLAIMS,
     PODS,
@@ -56,7 +58,11 @@ PAUSE = 0.5
 RETAIN_ATTEMPTS, RETAIN_PAUSE = 10, 0.1
 # How often a full quota is read again when nothing is being deleted: it is updated a moment after the last deletion.
 QUOTA_READS = 4
-Why = Literal["being-destroyed", "busy", "key-reused", "no-room", "refused", "too-large", "unavailable"]
+Why = Literal[
+    "being-destroyed", "busy", "key-reused", "limit-reached", "no-room", "refused", "too-large", "unavailable"
+]
+# Returns why its members are too many for the limits of its owner and teams.
+Exceeded = Callable[..., Awaitable["Problem | None"]]
 Now = Callable[[], datetime]
 Pause = Callable[[float], Awaitable[None]]
 
@@ -81,11 +87,12 @@ async def create_swarm(
     pause: Pause = asyncio.sleep,
     clock: Callable[[], float] = time.monotonic,
     now: Now = lambda: datetime.now(UTC),
+    exceeded: Exceeded | None = None,
 ) -> dict[str, str]:
     """Create a swarm, wait until all of it is ready and its volumes are retained; return the sandbox of each claim."""
     retrying_api = RetryingApi(cluster, timeout, every=PAUSE, pause=pause, clock=clock)
     try:
-        return await _create_whole(retrying_api, swarm, timeout, pause=pause, clock=clock, now=now)
+        return await _create_whole(retrying_api, swarm, timeout, pause=pause, clock=clock, now=now, exceeded=exceeded)
     except KubeApiError as refusal:
         if not refusal.transient:
             raise
@@ -101,6 +108,7 @@ async def _create_whole(
     pause: Pause,
     clock: Callable[[], float],
     now: Now,
+    exceeded: Exceeded | None,
 ) -> dict[str, str]:
     await _refuse_foreign_objects(cluster, swarm)
     await _refuse_another_class(cluster, swarm)
@@ -114,6 +122,9 @@ async def _create_whole(
         while True:
             waiting_for = await creation.create_missing()
             claims = await creation.read_claims()
+            if exceeded is not None and not waiting_for:
+                await creation.check_limits(claims, exceeded, lambda: clock() >= deadline)
+                exceeded = None
             ready = {name: sandbox for name, claim in claims.items() if (sandbox := _sandbox(claim))}
             if len(ready) == len(swarm.claims):
                 break
@@ -285,6 +296,32 @@ class _SwarmCreation:
         # Claims were listed before the pool was read, so they belong to this swarm, and not to a later one.
         self._own = {name: claim for name, claim in claims_by_name.items() if name in self._added}
         return claims_by_name
+
+    async def check_limits(
+        self, claims: Mapping[str, Document], exceeded: Exceeded, is_over: Callable[[], bool]
+    ) -> None:
+        """Delete the swarm again where one of its members is one too many.
+
+        Of one that may be in use, only the members that this request added are checked. Otherwise all are: a request
+        that was killed may have created them unchecked. Of two swarms that are too many together the later one gives
+        way, and the earlier one waits for that.
+        """
+        members = map(workspace_of_claim, (self._own if self._used else claims).values())
+        created = [workspace for workspace in members if workspace is not None]
+        problem = await exceeded(*created) if created else None
+        while problem is not None:
+            if is_over() or not await self._is_later_one_unfinished():
+                await self.undo()
+                raise SwarmError(problem.detail, "limit-reached")
+            await self._pause(PAUSE)
+            problem = await exceeded(*created, now=True)
+
+    async def _is_later_one_unfinished(self) -> bool:
+        """Return whether the owner has a later swarm that is neither handed over nor given up."""
+        pools = await swarm_outcome.pools_of(self._cluster, None, owner=self._swarm.owner)
+        uids = [pool["metadata"]["uid"] for pool in pools]
+        later = pools[uids.index(self._pool) + 1 :] if self._pool in uids else []
+        return any(not (swarm_outcome.is_given_up(pool) or swarm_outcome.handed_over_count(pool)) for pool in later)
 
     async def hand_over(self) -> None:
         """Record that the swarm is handed over, and remove the deletion dates from restored volumes."""

@@ -51,7 +51,7 @@ from agentenv.service.workspaces import (
     swarms,
 )
 from agentenv.service.workspaces.assigned_sandbox import SandboxAssignments
-from agentenv.service.workspaces.restore_protocol import refuse_destroyed
+from agentenv.service.workspaces.restore import refuse_destroyed
 from tests.fast.odd_objects import ANY, odd
 from tests.fast.service.fake_api_server import FakeApiServer, run
 from tests.fast.service.ledger import documents

@@ -12,7 +12,6 @@ from agentenv.service.catalog import Catalog
 from agentenv.service.kube.client import KubeClient
 from agentenv.service.telemetry.metrics import Metrics
 from agentenv.service.workspaces.backend import KubernetesBackend, running_backend
-from agentenv.service.workspaces.restore_requests import WorkspaceRestorer
 from tests.fast.config.stack_samples import settings
 from tests.fast.service.workspaces.backend_contract import CONTRACT, Subject
 from tests.live.conftest import World
@@ -33,7 +32,7 @@ def test_backend_fulfills_the_contract(
     async def run() -> None:
         kube = KubeClient.from_kubeconfig(world.plane.kubeconfig())
         now = kube.clock.now
-        backend = KubernetesBackend(kube, catalog, Metrics(), WorkspaceRestorer(kube, now=now), now=now)
+        backend = KubernetesBackend(kube, catalog, Metrics(), now=now)
         try:
             async with asyncio.timeout(SECONDS * 3), running_backend(backend):
                 while not backend.is_synced():

@@ -8,6 +8,7 @@ import pytest
 
 from agentenv.core.lifecycle.restore import MOVING_TO
 from agentenv.core.workspaces.workspace import Workspace
+from agentenv.service.workspaces.restore_requests import WorkspaceRestorer
 from tests.fast.service.http.application import ApiClient, run_with_api
 from tests.fast.service.kube.apiserver import Object
 
@@ -22,7 +23,7 @@ class RestoreStartedError(Exception):
     """A restore or a change of class has started."""
 
 
-class FakeRestorer:
+class FakeRestorer(WorkspaceRestorer):
     """Raises where a restore or a change of class would start."""
 
     async def restore(self, volume: Object, workspace: Workspace) -> Workspace:
@@ -30,9 +31,6 @@ class FakeRestorer:
 
     async def change_class(self, claim: Object, to: Any) -> Workspace:
         raise RestoreStartedError(claim["metadata"]["name"], to.name)
-
-    def choice(self, why: Any) -> Any:
-        raise NotImplementedError
 
 
 async def create(api: ApiClient, who: str, **body: Any) -> Object:
@@ -46,7 +44,7 @@ async def create(api: ApiClient, who: str, **body: Any) -> Object:
 )
 def test_a_budget_above_the_new_classs_budget_is_refused(fields: Object, changes: bool) -> None:
     async def act(api: ApiClient) -> None:
-        api.stage.backend._restorer = FakeRestorer()
+        api.stage.backend._restorer = FakeRestorer(api.stage.kube)
         workspace = await create(api, "ann", **{"class": "wide", "budget": 50})
         body = "ann", "PATCH", f"/workspaces/{workspace['id']}", {"class": "narrow", **fields}
         if changes:
@@ -78,7 +76,7 @@ def test_an_owner_may_lower_a_budget_that_an_admin_raised() -> None:
 def test_a_workspace_of_an_inaccessible_class_cannot_be_restored(route: str, moving: bool) -> None:
     async def act(api: ApiClient) -> None:
         backend, objects = api.stage.backend, api.stage.server.objects
-        backend._restorer = FakeRestorer()
+        backend._restorer = FakeRestorer(api.stage.kube)
         workspace = await create(api, "ann", **{"class": "wide"})
         await api.request("ann", "DELETE", f"/workspaces/{workspace['id']}", **VETTED)
         [volume] = [row for (kind, _, _), row in objects.items() if kind == "persistentvolumes"]

@@ -13,7 +13,7 @@ from agentenv.core.lifecycle.restore import MOVING_TO
 from agentenv.core.values.timestamps import format_timestamp, parse_timestamp
 from agentenv.core.workspaces.workspace import DELETED_AT, DESTROY_AFTER, DESTROY_REQUESTED, CreateRequest, Workspace
 from agentenv.service.http.problems import Problem
-from agentenv.service.workspaces.pool_selection import Choice
+from agentenv.service.workspaces.restore_requests import WorkspaceRestorer
 from tests.fast.service.kube.apiserver import Object
 from tests.fast.service.workspaces.stage import Stage, staged
 
@@ -112,16 +112,13 @@ def test_a_completed_deletion_has_the_same_timestamp(step: str, ago: int) -> Non
     on_stage(act)
 
 
-class FailingRestorer:
+class FailingRestorer(WorkspaceRestorer):
     """Says that a return begins."""
 
     async def restore(self, volume: Object, workspace: Workspace) -> Workspace:
         raise AssertionError(f"{workspace.id} is brought back on {volume['metadata']['name']}")
 
     async def change_class(self, claim: Object, to: Any) -> Workspace:
-        raise NotImplementedError
-
-    def choice(self, why: Any) -> Choice:
         raise NotImplementedError
 
 
@@ -132,7 +129,7 @@ REQUEST = CreateRequest("u-1", "user", "standard", "u-1")
 @pytest.mark.parametrize("kept_first", [False, True])
 def test_data_with_requested_destruction_is_not_restored(how: str, *, kept_first: bool) -> None:
     async def act(stage: Stage) -> None:
-        stage.backend._restorer = FailingRestorer()
+        stage.backend._restorer = FailingRestorer(stage.kube)
         await stage.backend.create(REQUEST, wait=5)
         if kept_first:
             await stage.backend.delete(REQUEST.id, keep_for=timedelta(days=30))

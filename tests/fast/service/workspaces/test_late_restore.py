@@ -12,7 +12,7 @@ import pytest
 from agentenv.core.workspaces.workspace import CreateRequest, Workspace
 from agentenv.service.http.problems import Problem
 from agentenv.service.workspaces.backend import KubernetesBackend
-from agentenv.service.workspaces.pool_selection import Choice
+from agentenv.service.workspaces.restore_requests import WorkspaceRestorer
 from tests.fast.service.kube.apiserver import Object
 from tests.fast.service.workspaces.stage import Stage, staged
 
@@ -23,16 +23,13 @@ class RestoreStartedError(Exception):
     """Somebody is brought back, on this volume."""
 
 
-class RecordingRestorer:
+class RecordingRestorer(WorkspaceRestorer):
     """Says on which volume a return begins."""
 
     async def restore(self, volume: Object, workspace: Workspace) -> Workspace:
         raise RestoreStartedError(workspace.id, volume["metadata"]["name"])
 
     async def change_class(self, claim: Object, to: Any) -> Workspace:
-        raise NotImplementedError
-
-    def choice(self, why: Any) -> Choice:
         raise NotImplementedError
 
 
@@ -48,7 +45,9 @@ def on_stage(act: Callable[[Stage], Awaitable[None]]) -> None:
 
 def another(stage: Stage) -> KubernetesBackend:
     """One more replica, that brings people back."""
-    return KubernetesBackend(stage.kube, stage.catalog, stage.metrics, RecordingRestorer())
+    backend = KubernetesBackend(stage.kube, stage.catalog, stage.metrics)
+    backend._restorer = RecordingRestorer(stage.kube)
+    return backend
 
 
 async def create_and_delete(stage: Stage) -> None:
@@ -127,7 +126,7 @@ def test_a_replica_that_is_not_synced_creates_nothing() -> None:
 
 def test_new_and_existing_workspaces_need_no_list_of_volumes() -> None:
     async def act(stage: Stage) -> None:
-        stage.backend._restorer = RecordingRestorer()
+        stage.backend._restorer = RecordingRestorer(stage.kube)
         await heard(lambda: all(informer.watching for informer in stage.backend._informers))
         stage.server.requests.clear()
         assert (await stage.backend.create(REQUEST, wait=5)).ready
