@@ -32,14 +32,14 @@ REGION = "us-east-1"
 
 @dataclass
 class World:
-    """A plane, the account it belongs to, and what its environment was."""
+    """A control plane, its simulated account, and the environment variables of both."""
 
     plane: ControlPlane
     environment: Mapping[str, str]
     role: str  # a role that EKS may assume
 
     def aws(self, service: str) -> Any:
-        """A client of the simulated account."""
+        """Return a client of the simulated account."""
         return boto3.client(
             service,
             endpoint_url=self.environment["AWS_ENDPOINT_URL"],
@@ -84,7 +84,7 @@ def world(toolbox: Toolbox, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 def _announce(world: World) -> None:
-    """Clusters of the account are this plane."""
+    """Register the control plane as every cluster of the account."""
     plane = world.plane
     registration = {
         "endpoint": plane.server,
@@ -120,6 +120,6 @@ def on() -> Iterator[Machine]:
 
 @pytest.fixture
 def state(tmp_path: Path) -> Iterator[State]:
-    """A state folder of a test's own."""
+    """A state folder for one test."""
     with opened(tmp_path / "state") as folder:
         yield folder

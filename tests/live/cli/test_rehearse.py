@@ -51,7 +51,7 @@ def eventually(holds: Callable[[], bool], seconds: float = 60.0) -> bool:
 
 
 @pytest.mark.parametrize("options", [(), ("--stack", "full")], ids=["local", "full"])
-def test_a_rehearsal_of_a_stack_succeeds(cache: Path, options: tuple[str, ...]) -> None:
+def test_rehearsal_of_a_stack_succeeds(cache: Path, options: tuple[str, ...]) -> None:
     ended = agentenv(cache, "rehearse", "--json", *options)
     assert ended.returncode == 0, ended.stderr
     report: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
@@ -71,7 +71,7 @@ def test_a_rehearsal_of_a_stack_succeeds(cache: Path, options: tuple[str, ...]) 
     assert list((cache / "runs").iterdir()) == []
 
 
-def test_a_kept_rehearsal_can_be_used_and_ended(cache: Path) -> None:
+def test_kept_rehearsal_can_be_used_and_ended(cache: Path) -> None:
     ended = agentenv(cache, "rehearse", "--keep", "--json")
     assert ended.returncode == 0, ended.stderr
     [rehearsal] = json.loads(agentenv(cache, "rehearse", "--kept", "--json").stdout)["kept"]
@@ -98,7 +98,7 @@ def tools_pulumi() -> Path:
     return tools.ensure(["pulumi"], terminal_progress()).path("pulumi")
 
 
-def test_a_killed_rehearsal_leaves_nothing(cache: Path) -> None:
+def test_killed_rehearsal_leaves_no_processes_and_files(cache: Path) -> None:
     killed = subprocess.Popen(
         [AGENTENV, "rehearse"],
         stdout=subprocess.DEVNULL,
@@ -111,7 +111,7 @@ def test_a_killed_rehearsal_leaves_nothing(cache: Path) -> None:
     def started() -> bool:
         return any(path.read_bytes() for path in folder.glob("*/projects/*/logs/*.events"))
 
-    # Its control plane may take its time; a rehearsal that ends before it has begun never will.
+    # The control plane may start slowly; a rehearsal that ended will never start it.
     assert eventually(lambda: started() or killed.poll() is not None, 600)
     assert killed.poll() is None
     [run] = [path.name for path in folder.iterdir()]
@@ -122,7 +122,7 @@ def test_a_killed_rehearsal_leaves_nothing(cache: Path) -> None:
     assert eventually(lambda: not (folder / run).exists())
 
 
-def test_an_unknown_stack_is_an_error_before_anything_starts(cache: Path) -> None:
+def test_unknown_stack_is_an_error_before_anything_starts(cache: Path) -> None:
     ended = agentenv(cache, "rehearse", "--stack", "locl")
     assert ended.returncode == 1
     assert "there is no stack 'locl'" in ended.stderr
@@ -130,16 +130,16 @@ def test_an_unknown_stack_is_an_error_before_anything_starts(cache: Path) -> Non
     assert "Traceback" not in ended.stderr
 
 
-def test_a_port_in_use_is_named(cache: Path, opened_port: int) -> None:
-    ended = agentenv(cache, "rehearse", "--port", str(opened_port))
+def test_port_in_use_is_named(cache: Path, used_port: int) -> None:
+    ended = agentenv(cache, "rehearse", "--port", str(used_port))
     assert ended.returncode == 1
-    assert str(opened_port) in ended.stderr
+    assert str(used_port) in ended.stderr
     assert "in use" in ended.stderr
     assert "Traceback" not in ended.stderr
 
 
 @pytest.fixture
-def opened_port() -> Any:
+def used_port() -> Any:
     import socket
 
     with socket.socket() as taken:

@@ -54,7 +54,7 @@ def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
         yield Terminal(served, workspace["id"], folder)
 
 
-def test_a_command_has_its_output_input_and_code(terminal: Terminal) -> None:
+def test_command_has_its_input_output_and_exit_code(terminal: Terminal) -> None:
     ended = terminal.run("exec", "--env", "GREETING=hi", "--", "sh", "-c", "echo $GREETING; pwd; echo no >&2; exit 3")
     assert (ended.returncode, ended.stdout, ended.stderr) == (3, "hi\n/home/agent\n", "no\n")
     ended = terminal.run("exec", "-i", "--", "wc", "-c", text="x" * 300_000)
@@ -64,7 +64,7 @@ def test_a_command_has_its_output_input_and_code(terminal: Terminal) -> None:
     assert "no-such-program" in terminal.run("exec", "--", "no-such-program").stderr
 
 
-def test_a_suspended_workspace_is_resumed_with_its_files(terminal: Terminal, tmp_path: Path) -> None:
+def test_suspended_workspace_is_resumed_with_its_files(terminal: Terminal, tmp_path: Path) -> None:
     tree = tmp_path / "tree"
     (tree / "below").mkdir(parents=True)
     (tree / "a.txt").write_text("a")
@@ -80,7 +80,7 @@ def test_a_suspended_workspace_is_resumed_with_its_files(terminal: Terminal, tmp
     assert "nothing" in missing.stderr
 
 
-def test_a_shell_has_a_terminal(terminal: Terminal) -> None:
+def test_shell_has_a_terminal(terminal: Terminal) -> None:
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         terminal.command("shell", terminal.id), env=terminal.environment, stdin=theirs, stdout=theirs, stderr=theirs
@@ -113,7 +113,7 @@ def test_openssh_runs_commands_and_checks_the_host_key(terminal: Terminal, tmp_p
     assert (ended.returncode, ended.stdout) == (4, "42\n"), ended.stderr
 
 
-def test_a_stranger_cannot_enter(terminal: Terminal) -> None:
+def test_other_callers_are_refused(terminal: Terminal) -> None:
     environment = {**terminal.environment, "AGENTENV_TOKEN": "e2b_" + "0" * 52}
     command = terminal.command("exec", terminal.id, "--", "true")
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=SECONDS)

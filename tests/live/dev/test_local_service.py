@@ -39,14 +39,14 @@ async def run_in(local: Local, id_: str, script: str) -> Output:
 
 
 @pytest.mark.parametrize("holds", CONTRACT, ids=lambda holds: holds.__name__)
-def test_the_contract_of_backends(holds: Callable[[Subject], Awaitable[None]], state: State, on: Machine) -> None:
+def test_backend_fulfills_the_contract(holds: Callable[[Subject], Awaitable[None]], state: State, on: Machine) -> None:
     async def act(_: Local, subject: Subject) -> None:
         await holds(subject)
 
     serving(state, on, act)
 
 
-def test_files_outlive_a_suspension_a_deletion_and_a_restart(state: State, on: Machine) -> None:
+def test_files_survive_suspension_deletion_and_restart(state: State, on: Machine) -> None:
     ids: list[str] = []
 
     async def before(local: Local, subject: Subject) -> None:
@@ -74,7 +74,7 @@ def test_files_outlive_a_suspension_a_deletion_and_a_restart(state: State, on: M
     serving(state, on, after)
 
 
-def test_what_happens_inside_counts_as_activity(state: State, on: Machine) -> None:
+def test_requests_to_workspaced_count_as_activity(state: State, on: Machine) -> None:
     async def act(local: Local, subject: Subject) -> None:
         created = await subject.create()
         await run_in(local, created.id, "true")

@@ -1,4 +1,4 @@
-"""The quickstarts of the README work as they stand, against `agentenv dev`."""
+"""The quickstarts of the README work unchanged with `agentenv dev`."""
 
 from __future__ import annotations
 
@@ -61,20 +61,20 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", section, re.DOTALL)
 
 
-def test_the_shell(user: User) -> None:
+def test_quickstart_in_the_shell(user: User) -> None:
     script = blocks("sh")[0]
     assert 4 <= len(script.strip().splitlines()) <= 8
     assert user.run("sh", "-ec", script).endswith("suspended  (asked)\nkept\n")
 
 
-def test_python(user: User) -> None:
+def test_quickstart_in_python(user: User) -> None:
     [program] = blocks("python")
     assert 4 <= len([line for line in program.splitlines() if line]) <= 8
     variables = {"AGENTENV_SERVICE": user.served.facts["service"], "AGENTENV_TOKEN": user.served.key}
     assert user.run(sys.executable, "-c", program, **variables).startswith("hello from w-")
 
 
-def test_typescript(user: User) -> None:
+def test_quickstart_in_typescript(user: User) -> None:
     node, npm = shutil.which("node"), shutil.which("npm")
     if node is None or npm is None:
         pytest.skip("Node.js is not installed")
@@ -93,7 +93,7 @@ def test_typescript(user: User) -> None:
     assert user.run(node, "quickstart.mjs", **variables).startswith("hello from w-")
 
 
-def test_mcp(user: User) -> None:
+def test_quickstart_with_mcp(user: User) -> None:
     user.run("agentenv", "login", "--dev")
     user.run("sh", "-ec", blocks("sh")[1])
     entry = json.loads((user.home / ".claude.json").read_text())["mcpServers"]["agentenv"]

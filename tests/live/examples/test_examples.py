@@ -33,7 +33,7 @@ class Silent:
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Stage]:
-    """A simulated cloud, and a control plane that serves one cluster: it does not forget admission policies."""
+    """A simulated cloud, and a control plane that serves one cluster, because it keeps admission policies."""
     with stage(terminal_progress(), under=tmp_path, cluster=ClusterOptions()) as opened:
         yield opened
 
@@ -51,14 +51,14 @@ def configuration(served: Stage, example: str, stack: str) -> dict[str, Any]:
     return config
 
 
-def test_the_examples_are_those_of_the_readme() -> None:
+def test_every_example_is_in_the_readme() -> None:
     text = (EXAMPLES / "README.md").read_text(encoding="utf-8")
     assert [name for name in ENVIRONMENTS if f"`Pulumi.{name}.yaml`" not in text] == []
     assert ENVIRONMENTS == ["adopted-vpc", "fargate", "gpu", "minimal"]
 
 
 @pytest.mark.parametrize("stack", ENVIRONMENTS)
-def test_an_environment_comes_up_settles_and_is_destroyed(served: Stage, stack: str) -> None:
+def test_environment_is_deployed_settles_and_is_destroyed(served: Stage, stack: str) -> None:
     config = configuration(served, "environment", stack)
     before = set(served.leftovers())
     engine = served.program(EXAMPLES / "environment", stack, config, {"name": "agents"})
@@ -79,7 +79,7 @@ def test_an_environment_comes_up_settles_and_is_destroyed(served: Stage, stack: 
     assert set(served.leftovers()) == before | {f"logs.groups /aws/eks/agent-environment-{stack}/cluster"}
 
 
-def test_a_program_uses_one_component(served: Stage) -> None:
+def test_program_uses_one_component(served: Stage) -> None:
     before = set(served.leftovers())
     config = configuration(served, "network", "dev")
     engine = served.program(EXAMPLES / "network", "dev", config, {"name": "workloads"})

@@ -11,7 +11,7 @@ import pytest
 from agentenv.rehearsal.controlplane.plane import ControlPlane
 from agentenv.rehearsal.providers.kubernetes.cluster import Cluster
 from tests.live.conftest import World
-from tests.live.kubernetes.driving import Driver
+from tests.live.kubernetes.driving import ProviderDriver
 from tests.live.kubernetes.engines import Engine, engine_in
 
 
@@ -26,16 +26,16 @@ def engine(tmp_path: Path, plane: ControlPlane) -> Engine:
 
 
 @pytest.fixture
-def driver(plane: ControlPlane) -> Iterator[Driver]:
-    """A provider configured for the plane, in a namespace of this test's own."""
+def driver(plane: ControlPlane) -> Iterator[ProviderDriver]:
+    """A provider configured for the control plane, in a namespace of this test."""
     place = f"test-{uuid.uuid4().hex[:8]}"
-    created = Driver.configured({"kubeconfig": str(plane.kubeconfig()), "namespace": place})
+    created = ProviderDriver.configured({"kubeconfig": str(plane.kubeconfig()), "namespace": place})
     created.cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": place}}, "test")
     yield created
     created.cluster.delete(created.cluster.discovery.find("v1", "Namespace"), "", place, "Background")
 
 
 @pytest.fixture
-def cluster(driver: Driver) -> Cluster:
-    """The cluster itself, to change and look at things behind the provider's back."""
+def cluster(driver: ProviderDriver) -> Cluster:
+    """A client of the cluster, to read and change objects without the provider."""
     return driver.cluster

@@ -1,4 +1,4 @@
-"""Drives the provider as the engine does: check, diff, then create, update or replace, and keeps the state between."""
+"""Calls the provider as the engine does: check, diff, then create, update or replace, with the state between them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.live.controlplane.things import PATIENCE
 
 @dataclass(frozen=True)
 class Deployed:
-    """A resource as the state has it."""
+    """A resource in the state."""
 
     resource: Resource
     id: str
@@ -32,7 +32,7 @@ class Deployed:
 
 
 @dataclass
-class Heard:
+class Messages:
     """Messages of the provider to the user."""
 
     warnings: list[str] = field(default_factory=list)
@@ -49,18 +49,18 @@ class Heard:
 
 
 @dataclass
-class Driver:
+class ProviderDriver:
     """One configured provider."""
 
     provider: Provider
-    heard: Heard
+    messages: Messages
 
     @staticmethod
-    def configured(values: Mapping[str, Any]) -> Driver:
-        heard = Heard()
-        provider = Provider(heard)
+    def configured(values: Mapping[str, Any]) -> ProviderDriver:
+        messages = Messages()
+        provider = Provider(messages)
         provider.configure({k: v if isinstance(v, str) else json.dumps(v) for k, v in values.items()}, {})
-        return Driver(provider, heard)
+        return ProviderDriver(provider, messages)
 
     @property
     def cluster(self) -> Cluster:
@@ -104,7 +104,7 @@ class Driver:
         self.provider.delete(deployed.resource, deployed.id, deployed.state, timeout)
 
     def live(self, deployed: Deployed) -> dict[str, Any]:
-        """The object as the server has it."""
+        """Return the object from the server."""
         kind = self.cluster.discovery.find(deployed.inputs.values["apiVersion"], deployed.inputs.values["kind"])
         place, name = split_identity(deployed.id)
         return self.cluster.get(kind, place, name)

@@ -1,4 +1,4 @@
-"""The real engine in a folder of its own, with our stand-ins only."""
+"""The real engine in a separate folder, with the stand-ins only."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ PLAIN_PATH = "/usr/bin:/bin"
 
 @dataclass(frozen=True)
 class Engine:
-    """The engine in a folder of its own."""
+    """The engine in a separate folder."""
 
     pulumi: Path
     folder: Path
     environment: dict[str, str]
 
-    def plays(self, program: str) -> None:
-        """Give it a program."""
+    def set_program(self, program: str) -> None:
+        """Write the program of the stack."""
         (self.folder / "__main__.py").write_text(program, encoding="utf-8")
 
     def run(self, *arguments: str, **more: str) -> str:
@@ -61,7 +61,7 @@ class Engine:
 
 
 def engine_in(tmp_path: Path, plane: ControlPlane) -> Engine:
-    """An engine that finds our stand-ins only."""
+    """Return an engine that finds the stand-ins only."""
     tools = ensure(["pulumi", "language-python-exec"], terminal_progress())
     folders = {name: tmp_path / name for name in ("shims", "home", "state", "program", "cli")}
     for folder in folders.values():
@@ -71,7 +71,7 @@ def engine_in(tmp_path: Path, plane: ControlPlane) -> Engine:
         patch.setenv("PULUMI_HOME", str(folders["home"]))
         executor = tools.path("language-python-exec")
         plugins.shims(folders["shims"], Path(sys.executable), executor=executor)
-    # An official language host beside the CLI would win over one on PATH, so the CLI stands alone here.
+    # An official language host beside the CLI has priority over PATH, so the CLI is alone in its folder.
     alone = folders["cli"] / "pulumi"
     alone.symlink_to(tools.path("pulumi"))
     program = folders["program"]

@@ -1,4 +1,4 @@
-"""Releases: charts rendered by helm, their objects in the cluster, values refused, and charts that cannot be had."""
+"""Releases: charts rendered by helm, their objects in the cluster, invalid values, and unavailable charts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from agentenv.rehearsal.providers.kubernetes.urns import Resource, resource
 from agentenv.rehearsal.providers.kubernetes.values import UNKNOWN, PropertyMap
 from agentenv.rehearsal.providers.kubernetes.words import InitFailed, InvalidRequest
 from agentenv.rehearsal.tools import catalog, ensure, terminal_progress
-from tests.live.kubernetes.driving import Deployed, Driver
+from tests.live.kubernetes.driving import Deployed, ProviderDriver
 
 FILES = {
     "Chart.yaml": "{apiVersion: v2, name: small, version: 1.2.3, appVersion: '9'}",
@@ -71,7 +71,7 @@ def chart(tmp_path: Path) -> str:
 
 @pytest.fixture
 def records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file in which the rehearsal collects what is only pretended."""
+    """The file in which the rehearsal collects what it does not simulate."""
     path = tmp_path / "not-simulated.jsonl"
     monkeypatch.setenv(unsimulated.FILE_VARIABLE, str(path))
     return path
@@ -81,7 +81,7 @@ def release(name: str) -> Resource:
     return resource(f"urn:pulumi:test::test::{TOKEN}::{name}")
 
 
-def checked(driver: Driver, inputs: dict[str, Any], old: Deployed | None = None) -> PropertyMap:
+def checked(driver: ProviderDriver, inputs: dict[str, Any], old: Deployed | None = None) -> PropertyMap:
     deployed, problems = Releases(driver.provider).check(
         release("app"), PropertyMap(inputs), old.inputs if old else PropertyMap(), Naming(seed=b"seed")
     )
@@ -89,18 +89,18 @@ def checked(driver: Driver, inputs: dict[str, Any], old: Deployed | None = None)
     return deployed
 
 
-def install(driver: Driver, inputs: dict[str, Any], timeout: float = 20) -> Deployed:
+def install(driver: ProviderDriver, inputs: dict[str, Any], timeout: float = 20) -> Deployed:
     bag = checked(driver, inputs)
     id_, state = Releases(driver.provider).create(release("app"), bag, timeout)
     return Deployed(release("app"), id_, bag, state)
 
 
-def maps(driver: Driver) -> dict[str, objects.Object]:
+def maps(driver: ProviderDriver) -> dict[str, objects.Object]:
     kind = driver.cluster.discovery.find("v1", "ConfigMap")
     return {m["metadata"]["name"]: m for m in driver.cluster.list(kind, driver.namespace)}
 
 
-def test_a_release_lives_from_install_to_uninstall(driver: Driver, chart: str) -> None:
+def test_release_is_installed_upgraded_and_uninstalled(driver: ProviderDriver, chart: str) -> None:
     deployed = install(driver, {"chart": chart, "values": {"word": "given", "extra": True}})
     name = deployed.name
     assert name.startswith("app-")
@@ -113,7 +113,7 @@ def test_a_release_lives_from_install_to_uninstall(driver: Driver, chart: str) -
     settings = maps(driver)[f"{name}-settings"]
     assert settings["data"] == {"word": "given", "place": driver.namespace}
     assert settings["metadata"]["labels"] == {"app.kubernetes.io/managed-by": "Helm"}
-    assert any("Job hooked" in text for text in driver.heard.warnings)
+    assert any("Job hooked" in text for text in driver.messages.warnings)
 
     again = checked(driver, {"chart": chart, "values": {"word": "given", "extra": True}}, deployed)
     assert Releases(driver.provider).diff(deployed.resource, deployed.state, deployed.inputs, again).changes == []
@@ -131,7 +131,7 @@ def test_a_release_lives_from_install_to_uninstall(driver: Driver, chart: str) -
     assert not [n for n in maps(driver) if n.startswith(name)]
 
 
-def test_a_refresh_misses_what_was_deleted_by_hand(driver: Driver, cluster: Cluster, chart: str) -> None:
+def test_refresh_notices_objects_deleted_by_hand(driver: ProviderDriver, cluster: Cluster, chart: str) -> None:
     deployed = install(driver, {"chart": chart})
     kind = cluster.discovery.find("v1", "ConfigMap")
     cluster.delete(kind, driver.namespace, f"{deployed.name}-settings", "Background")
@@ -146,7 +146,7 @@ def test_a_refresh_misses_what_was_deleted_by_hand(driver: Driver, cluster: Clus
     assert Releases(driver.provider).read(deployed.resource, deployed.id, state, inputs) is None
 
 
-def test_values_against_the_schema_are_refused_at_preview(driver: Driver, chart: str) -> None:
+def test_values_that_violate_the_schema_are_refused_at_preview(driver: ProviderDriver, chart: str) -> None:
     _, problems = Releases(driver.provider).check(
         release("app"), PropertyMap({"chart": chart, "values": {"replicas": "many"}}), PropertyMap(), Naming()
     )
@@ -159,7 +159,7 @@ def test_values_against_the_schema_are_refused_at_preview(driver: Driver, chart:
     assert deployed.values["resourceNames"] is UNKNOWN
 
 
-def test_what_is_not_ready_in_time_is_kept_or_taken_back(driver: Driver, chart: str) -> None:
+def test_release_that_is_not_ready_is_kept_or_rolled_back(driver: ProviderDriver, chart: str) -> None:
     with pytest.raises(InitFailed, match=r"was applied, but Deployment .* was not ready") as caught:
         install(driver, {"chart": chart, "values": {"replicas": 1}}, timeout=1)
     assert caught.value.state.values["status"]["status"] == "failed"
@@ -170,7 +170,7 @@ def test_what_is_not_ready_in_time_is_kept_or_taken_back(driver: Driver, chart: 
     assert not [n for n in maps(driver) if n.startswith("app-")]
 
 
-def test_objects_of_others_are_left_alone(driver: Driver, cluster: Cluster, chart: str) -> None:
+def test_objects_of_other_managers_are_not_changed(driver: ProviderDriver, cluster: Cluster, chart: str) -> None:
     theirs = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "mine-settings"}, "data": {"a": "1"}}
     cluster.create(objects.with_metadata(theirs, namespace=driver.namespace), "somebody")
     with pytest.raises(InvalidRequest, match="already exists and belongs to no release"):
@@ -180,7 +180,7 @@ def test_objects_of_others_are_left_alone(driver: Driver, cluster: Cluster, char
     Releases(driver.provider).delete(deployed.resource, deployed.id, deployed.state)
 
 
-def test_a_chart_that_cannot_be_had_is_told_or_refused(driver: Driver, records: Path) -> None:
+def test_unavailable_chart_is_reported_or_refused(driver: ProviderDriver, records: Path) -> None:
     desired = {
         "chart": "oci://registry.example.com/charts/nowhere",
         "version": "1.0.0",
@@ -204,7 +204,9 @@ def test_a_chart_that_cannot_be_had_is_told_or_refused(driver: Driver, records: 
     Releases(driver.provider).delete(release("app"), id_, state)
 
 
-def test_where_nobody_listens_nothing_is_pretended(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unavailable_chart_is_an_error_outside_a_rehearsal(
+    driver: ProviderDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv(unsimulated.FILE_VARIABLE, raising=False)
     _, problems = Releases(driver.provider).check(
         release("app"), PropertyMap({"chart": "nowhere"}), PropertyMap(), Naming()
@@ -214,8 +216,8 @@ def test_where_nobody_listens_nothing_is_pretended(driver: Driver, monkeypatch: 
         functions.invoke(driver.provider, "kubernetes:helm:template", {"jsonOpts": '{"chart": "nowhere"}'})
 
 
-def test_the_rehearsals_own_charts_are_found_by_name_and_version(
-    driver: Driver, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+def test_charts_of_the_rehearsal_are_found_by_name_and_version(
+    driver: ProviderDriver, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(unsimulated.FILE_VARIABLE, raising=False)
     row = catalog.recipe("karpenter-crd-chart")
@@ -228,7 +230,7 @@ def test_the_rehearsals_own_charts_are_found_by_name_and_version(
         "CustomResourceDefinition.apiextensions.k8s.io/apiextensions.k8s.io/v1"
     ]
     assert "nodepools.karpenter.sh" in created
-    # A kind is found, and served, some moments after its definition says that it is established.
+    # A kind is served a moment after its definition is established.
     pool = cluster.retry(lambda: cluster.discovery.find("karpenter.sh/v1", "NodePool"), lambda _: None)
     assert cluster.retry(lambda: cluster.list(pool), lambda _: None) == []
     Releases(driver.provider).delete(deployed.resource, deployed.id, deployed.state)
@@ -240,7 +242,7 @@ def test_the_rehearsals_own_charts_are_found_by_name_and_version(
     assert f"is there in version {version}, not in 0.0.1" in problems[0][1]
 
 
-def test_a_chart_from_a_source_tree_says_the_version_it_is_published_under() -> None:
+def test_chart_from_a_source_tree_has_its_published_version() -> None:
     row = catalog.recipe("karpenter-chart")
     ensure([row.name], terminal_progress())
     charts.known.cache_clear()
@@ -252,7 +254,7 @@ def test_a_chart_from_a_source_tree_says_the_version_it_is_published_under() -> 
     assert deployment["metadata"]["labels"]["app.kubernetes.io/version"] == version
 
 
-def test_a_chart_without_a_release_gives_its_objects(driver: Driver, chart: str) -> None:
+def test_chart_without_a_release_yields_its_objects(driver: ProviderDriver, chart: str) -> None:
     desired = {"chart": chart, "namespace": driver.namespace, "values": {"extra": True}}
     result = components.from_chart(driver.provider, "plain", desired)
     assert sorted(objects.identity(o) for o in result) == [
@@ -269,7 +271,7 @@ def test_a_chart_without_a_release_gives_its_objects(driver: Driver, chart: str)
     assert decoded["result"][0]["metadata"] == {"name": "x", "namespace": driver.namespace}
 
 
-def test_values_files_lie_under_the_values_given(tmp_path: Path) -> None:
+def test_values_override_values_files(tmp_path: Path) -> None:
     (tmp_path / "values.yaml").write_text("{a: {x: 1, w: 2}, b: [1]}", encoding="utf-8")
     files = [{"path": str(tmp_path / "values.yaml")}, {"text": "{a: {w: 3, y: 4}}"}]
     values = charts.values_of({"valueYamlFiles": files, "values": {"a": {"z": None}, "b": [2]}})

@@ -1,4 +1,4 @@
-"""Objects over their life: made, left alone, changed, replaced, drifted, imported, fought over, and deleted."""
+"""The lifecycle of objects: create, no change, update, replace, drift, import, field conflicts and delete."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from agentenv.rehearsal.providers.kubernetes.provider import Provider
 from agentenv.rehearsal.providers.kubernetes.urns import resource
 from agentenv.rehearsal.providers.kubernetes.values import UNKNOWN, PropertyMap
 from agentenv.rehearsal.providers.kubernetes.words import InvalidRequest
-from tests.live.kubernetes.driving import Driver
+from tests.live.kubernetes.driving import ProviderDriver
 
 CONFIG = {"apiVersion": "v1", "kind": "ConfigMap"}
 
@@ -29,17 +29,19 @@ def quota(**hard: str) -> dict[str, Any]:
 
 
 def account(**labels: str) -> dict[str, Any]:
-    """A kind whose every field can change in place."""
+    """Return a resource of a kind whose fields can all be updated in place."""
     return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"labels": labels}}
 
 
-def change_behind(cluster: Cluster, driver: Driver, deployed: Any, patch: list[dict[str, Any]], manager: str) -> None:
+def change_by_other_manager(
+    cluster: Cluster, driver: ProviderDriver, deployed: Any, patch: list[dict[str, Any]], manager: str
+) -> None:
     live = driver.live(deployed)
     path = cluster.kind(live).path(live["metadata"]["namespace"], live["metadata"]["name"])
     cluster.client.request("PATCH", path, {"fieldManager": manager}, patch, content=JSON_PATCH)
 
 
-def test_a_created_object_is_named_placed_and_settles(driver: Driver) -> None:
+def test_created_object_has_name_and_namespace_and_settles(driver: ProviderDriver) -> None:
     deployed = driver.up("core/v1:ConfigMap", "settings", config_map(a="1"))
     live = driver.live(deployed)
     assert deployed.id == f"{driver.namespace}/{deployed.name}"
@@ -49,7 +51,7 @@ def test_a_created_object_is_named_placed_and_settles(driver: Driver) -> None:
     assert compared.changes == []
 
 
-def test_an_update_in_place_takes_away_what_is_no_longer_asked_for(driver: Driver) -> None:
+def test_update_removes_fields_that_are_no_longer_declared(driver: ProviderDriver) -> None:
     deployed = driver.up("core/v1:ServiceAccount", "robot", account(target="1", two="2"))
     deployed = driver.update(deployed, account(two="3"))
     assert driver.live(deployed)["metadata"]["labels"] == {"two": "3"}
@@ -58,11 +60,11 @@ def test_an_update_in_place_takes_away_what_is_no_longer_asked_for(driver: Drive
     assert driver.live(deployed)["metadata"]["labels"] == {"two": "4"}
 
 
-def test_data_of_a_config_map_replaces_it_unless_the_provider_says_otherwise(driver: Driver) -> None:
+def test_changed_data_replaces_a_config_map_unless_configured_otherwise(driver: ProviderDriver) -> None:
     deployed = driver.up("core/v1:ConfigMap", "settings", config_map(a="1"))
     compared, _ = driver.compare(deployed, config_map(a="2"))
     assert compared.replaces == [Change(("data", "a"), "update")]
-    assert not compared.delete_before_replace  # a name of our making: old and new can stand side by side
+    assert not compared.delete_before_replace  # an auto-generated name: old and new can exist side by side
 
     named = {**config_map(a="1"), "metadata": {"name": "mine"}}
     deployed = driver.up("core/v1:ConfigMap", "named", named)
@@ -70,7 +72,7 @@ def test_data_of_a_config_map_replaces_it_unless_the_provider_says_otherwise(dri
     assert compared.delete_before_replace
 
 
-def test_the_servers_own_spelling_of_a_quantity_is_no_change_and_no_drift(driver: Driver) -> None:
+def test_normalized_quantity_is_neither_change_nor_drift(driver: ProviderDriver) -> None:
     desired = quota(**{"requests.cpu": "2000m", "requests.memory": "2048Mi"})
     deployed = driver.up("core/v1:ResourceQuota", "limit", desired)
     assert driver.live(deployed)["spec"]["hard"] == {"requests.cpu": "2", "requests.memory": "2Gi"}
@@ -81,10 +83,10 @@ def test_the_servers_own_spelling_of_a_quantity_is_no_change_and_no_drift(driver
     assert compared.changes == []
 
 
-def test_a_refresh_sees_what_was_changed_behind_its_back(driver: Driver, cluster: Cluster) -> None:
+def test_refresh_notices_changes_by_others(driver: ProviderDriver, cluster: Cluster) -> None:
     deployed = driver.up("core/v1:ConfigMap", "settings", config_map(a="1", b="2"))
     patch = [{"op": "replace", "path": "/data/a", "value": "hand"}, {"op": "add", "path": "/data/theirs", "value": "x"}]
-    change_behind(cluster, driver, deployed, patch, "kubectl-edit")
+    change_by_other_manager(cluster, driver, deployed, patch, "kubectl-edit")
     fresh = driver.refresh(deployed)
     assert fresh is not None
     assert fresh.inputs.values["data"] == {"a": "hand", "b": "2"}
@@ -92,14 +94,14 @@ def test_a_refresh_sees_what_was_changed_behind_its_back(driver: Driver, cluster
     assert compared.changes == [Change(("data", "a"), "update")]
 
 
-def test_a_refresh_sees_that_an_object_is_gone(driver: Driver, cluster: Cluster) -> None:
+def test_refresh_notices_a_deleted_object(driver: ProviderDriver, cluster: Cluster) -> None:
     deployed = driver.up("core/v1:ConfigMap", "settings", config_map(a="1"))
     cluster.delete(cluster.discovery.find("v1", "ConfigMap"), driver.namespace, deployed.name, "Background")
     assert driver.refresh(deployed) is None
-    driver.down(deployed)  # what is already gone is fine
+    driver.down(deployed)  # an object that is already gone is no error
 
 
-def test_what_exists_already_is_refused_in_the_servers_words(driver: Driver) -> None:
+def test_existing_object_is_refused_with_the_servers_message(driver: ProviderDriver) -> None:
     named = {**config_map(a="1"), "metadata": {"name": "taken"}}
     driver.up("core/v1:ConfigMap", "first", named)
     with pytest.raises(InvalidRequest, match=r'configmaps "taken" already exists.*pulumi import'):
@@ -109,11 +111,11 @@ def test_what_exists_already_is_refused_in_the_servers_words(driver: Driver) -> 
     }
 
 
-def test_upsert_takes_over_what_exists(driver: Driver) -> None:
+def test_upsert_adopts_an_existing_object(driver: ProviderDriver) -> None:
     named = {**config_map(a="1"), "metadata": {"name": "taken"}}
     driver.up("core/v1:ConfigMap", "first", named)
     settings = driver.provider.settings
-    other = Driver.configured(
+    other = ProviderDriver.configured(
         {"kubeconfig": str(settings.kubeconfig), "namespace": driver.namespace, "upsertExistingObjects": True}
     )
     forced = {**named, "data": {"b": "2"}}
@@ -121,11 +123,11 @@ def test_upsert_takes_over_what_exists(driver: Driver) -> None:
     assert other.live(deployed)["data"] == {"a": "1", "b": "2"}
 
 
-def test_a_conflict_names_the_owner_and_the_field_and_force_takes_it(driver: Driver, cluster: Cluster) -> None:
+def test_conflict_names_manager_and_field_and_force_overrides(driver: ProviderDriver, cluster: Cluster) -> None:
     deployed = driver.up("core/v1:ServiceAccount", "robot", account(team="one"))
     deployed = driver.update(deployed, account(team="two"))
     patch = [{"op": "replace", "path": "/metadata/labels/team", "value": "three"}]
-    change_behind(cluster, driver, deployed, patch, "somebody-else")
+    change_by_other_manager(cluster, driver, deployed, patch, "somebody-else")
     _, checked = driver.compare(deployed, account(team="four"))
     with pytest.raises(InvalidRequest, match=r"\.metadata\.labels\.team is owned by 'somebody-else'.*patchForce"):
         driver.provider.preview_update(deployed.state, checked)
@@ -138,18 +140,18 @@ def test_a_conflict_names_the_owner_and_the_field_and_force_takes_it(driver: Dri
     assert driver.live(deployed)["metadata"]["labels"] == {"team": "four"}
 
 
-def test_an_ignored_field_that_another_has_taken_is_left_alone(driver: Driver, cluster: Cluster) -> None:
+def test_ignored_field_of_another_manager_is_not_changed(driver: ProviderDriver, cluster: Cluster) -> None:
     deployed = driver.up("core/v1:ServiceAccount", "robot", account(team="one", word="a"))
     patch = [{"op": "replace", "path": "/metadata/labels/team", "value": "theirs"}]
-    change_behind(cluster, driver, deployed, patch, "somebody-else")
-    _, checked = driver.compare(deployed, account(team="one", word="b"))  # the engine puts the old value back
+    change_by_other_manager(cluster, driver, deployed, patch, "somebody-else")
+    _, checked = driver.compare(deployed, account(team="one", word="b"))  # the engine restores the old value
     ignored = ("metadata.labels.team",)
     driver.provider.preview_update(deployed.state, checked, ignored)
     driver.provider.update(deployed.resource, deployed.state, checked, ignored=ignored)
     assert driver.live(deployed)["metadata"]["labels"] == {"team": "theirs", "word": "b"}
 
 
-def test_an_import_gives_inputs_that_change_nothing(driver: Driver, cluster: Cluster) -> None:
+def test_imported_inputs_have_no_diff(driver: ProviderDriver, cluster: Cluster) -> None:
     spec = {"type": "ClusterIP", "selector": {"app": "x"}, "ports": [{"port": 80}]}
     created = {
         "apiVersion": "v1",
@@ -169,13 +171,13 @@ def test_an_import_gives_inputs_that_change_nothing(driver: Driver, cluster: Clu
     assert driver.provider.diff(target, state, inputs, checked).changes == []
 
 
-def test_a_deletion_waits_for_finalizers_and_says_what_holds_it(driver: Driver, cluster: Cluster) -> None:
+def test_deletion_waits_for_finalizers_and_names_them(driver: ProviderDriver, cluster: Cluster) -> None:
     held = {**config_map(a="1"), "metadata": {"finalizers": ["example.com/hold"]}}
     deployed = driver.up("core/v1:ConfigMap", "held", held)
     with pytest.raises(InvalidRequest, match=r"finalizers hold it: example.com/hold"):
         driver.down(deployed, timeout=1)
     release = [{"op": "remove", "path": "/metadata/finalizers"}]
-    later = threading.Timer(0.5, change_behind, (cluster, driver, deployed, release, "test"))
+    later = threading.Timer(0.5, change_by_other_manager, (cluster, driver, deployed, release, "test"))
     later.start()
     driver.down(deployed)
     later.join()
@@ -183,7 +185,7 @@ def test_a_deletion_waits_for_finalizers_and_says_what_holds_it(driver: Driver, 
         driver.live(deployed)
 
 
-def test_a_patch_lays_fields_over_an_object_and_takes_only_those_away(driver: Driver, cluster: Cluster) -> None:
+def test_patch_sets_and_removes_only_its_fields(driver: ProviderDriver, cluster: Cluster) -> None:
     theirs = {**CONFIG, "metadata": {"name": "theirs", "namespace": driver.namespace}, "data": {"a": "1"}}
     cluster.apply(theirs, "owner")
     deployed = driver.up(
@@ -196,7 +198,7 @@ def test_a_patch_lays_fields_over_an_object_and_takes_only_those_away(driver: Dr
     assert driver.live(deployed)["data"] == {"a": "1"}
 
 
-def test_secrets_stay_secret_in_state_inputs_and_errors(driver: Driver) -> None:
+def test_secrets_stay_secret_in_state_inputs_and_errors(driver: ProviderDriver) -> None:
     desired = {"apiVersion": "v1", "kind": "Secret", "stringData": {"password": "hunter2"}}
     deployed = driver.up("core/v1:Secret", "login", desired)
     assert ("data",) in deployed.state.secrets
@@ -209,12 +211,12 @@ def test_secrets_stay_secret_in_state_inputs_and_errors(driver: Driver) -> None:
     assert driver.compare(fresh, desired)[0].changes == []
 
 
-def test_a_secret_that_was_changed_by_hand_drifts_and_stays_secret(driver: Driver, cluster: Cluster) -> None:
+def test_changed_secret_is_drift_and_stays_secret(driver: ProviderDriver, cluster: Cluster) -> None:
     desired = {"apiVersion": "v1", "kind": "Secret", "stringData": {"password": "hunter2", "other": "x"}}
     deployed = driver.up("core/v1:Secret", "login", desired)
     by_hand = base64.b64encode(b"by hand").decode()
     patch = [{"op": "replace", "path": "/data/password", "value": by_hand}]
-    change_behind(cluster, driver, deployed, patch, "somebody")
+    change_by_other_manager(cluster, driver, deployed, patch, "somebody")
     fresh = driver.refresh(deployed)
     assert fresh is not None
     assert fresh.inputs.values["stringData"] == {"password": "by hand", "other": "x"}
@@ -222,7 +224,7 @@ def test_a_secret_that_was_changed_by_hand_drifts_and_stays_secret(driver: Drive
     assert driver.compare(fresh, desired)[0].changes == [Change(("stringData", "password"), "update")]
 
 
-def test_a_preview_asks_the_server_and_keeps_unknown_what_it_will_choose(driver: Driver) -> None:
+def test_preview_validates_at_the_server_and_keeps_its_defaults_unknown(driver: ProviderDriver) -> None:
     target = resource("urn:pulumi:test::test::kubernetes:core/v1:Service::web")
     spec = {"selector": {"app": "x"}, "ports": [{"port": 80}]}
     checked = driver.check(target, PropertyMap({"apiVersion": "v1", "kind": "Service", "spec": spec}))
@@ -244,7 +246,7 @@ def test_a_preview_asks_the_server_and_keeps_unknown_what_it_will_choose(driver:
     assert driver.provider.preview_create(target, checked) == checked
 
 
-def test_ten_thousand_fields_at_once_by_many_threads(driver: Driver) -> None:
+def test_many_threads_create_objects_with_ten_thousand_fields(driver: ProviderDriver) -> None:
     names = [f"many-{index}" for index in range(40)]
     created: dict[str, str] = {}
 
@@ -259,23 +261,23 @@ def test_ten_thousand_fields_at_once_by_many_threads(driver: Driver) -> None:
     assert sorted(created) == sorted(names)
 
 
-def test_a_cluster_that_cannot_be_reached_leaves_previews_going(driver: Driver) -> None:
-    away = Driver.configured({"kubeconfig": NOBODY})
+def test_preview_succeeds_when_the_cluster_is_unreachable(driver: ProviderDriver) -> None:
+    away = ProviderDriver.configured({"kubeconfig": NOBODY})
     target = resource("urn:pulumi:test::test::kubernetes:core/v1:ConfigMap::settings")
     checked = away.check(target, PropertyMap(config_map(a="1")))
     assert checked.values["metadata"]["namespace"] == "default"
     assert away.provider.preview_create(target, checked) == checked
-    assert any("unreachable" in text for text in away.heard.warnings)
+    assert any("unreachable" in text for text in away.messages.warnings)
 
     deployed = driver.up("core/v1:ConfigMap", "settings", config_map(a="1"))
     with pytest.raises(InvalidRequest, match="PULUMI_K8S_DELETE_UNREACHABLE"):
         away.refresh(deployed)
     with pytest.raises(InvalidRequest, match="PULUMI_K8S_DELETE_UNREACHABLE"):
         away.down(deployed)
-    forgetful = Driver.configured({"kubeconfig": NOBODY, "deleteUnreachable": True})
+    forgetful = ProviderDriver.configured({"kubeconfig": NOBODY, "deleteUnreachable": True})
     assert forgetful.refresh(deployed) is None
     forgetful.down(deployed)
-    patient = Driver.configured({"kubeconfig": NOBODY, "skipUpdateUnreachable": True})
+    patient = ProviderDriver.configured({"kubeconfig": NOBODY, "skipUpdateUnreachable": True})
     assert patient.refresh(deployed) == deployed
     assert isinstance(patient.provider, Provider)
 

@@ -1,4 +1,4 @@
-"""Warm pools that cannot fill: a controller that is not up when they arrive, and a template that fits no node."""
+"""Warm pools that cannot fill: their controller starts later, or their template fits no node."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agentenv.rehearsal.tools.toolbox import Toolbox
 from tests.live.conftest import World
 from tests.live.controlplane.installed import DEPLOYMENT, EXTENSIONS, SYSTEM, installed
 from tests.live.controlplane.things import PATIENCE
-from tests.live.kubernetes.driving import Driver
+from tests.live.kubernetes.driving import ProviderDriver
 from tests.live.kubernetes.engines import Engine
 
 PROGRAM = """
@@ -42,15 +42,15 @@ resource(
 
 @pytest.fixture(scope="module")
 def admin(world: World, toolbox: Toolbox) -> Client:
-    """With the controller's definitions and its Deployment."""
+    """Install the controller's definitions and its Deployment; return the administrator's client."""
     client = world.plane.client
     installed(client, toolbox)
     return client
 
 
 @pytest.fixture
-def controllers(admin: Client) -> Iterator[None]:
-    """Whatever a test does to the controller, the next finds it up."""
+def restored_controller(admin: Client) -> Iterator[None]:
+    """Start the controller again after each test."""
     yield
     scale(admin, 1)
 
@@ -65,10 +65,10 @@ def pool(client: Client, space: str) -> dict[str, object]:
     return client.get(f"/apis/{EXTENSIONS}/namespaces/{space}/sandboxwarmpools/few").get("status") or {}
 
 
-def test_a_pool_that_came_before_its_controller_fills_once_that_is_up(
-    admin: Client, controllers: None, engine: Engine, driver: Driver
+def test_pool_created_before_its_controller_fills_later(
+    admin: Client, restored_controller: None, engine: Engine, driver: ProviderDriver
 ) -> None:
-    engine.plays(PROGRAM.replace("PLACE", driver.namespace))
+    engine.set_program(PROGRAM.replace("PLACE", driver.namespace))
     scale(admin, 0)
     output = engine.fails("up", "--yes", "--skip-preview", WAIT="3s", TIER="standard")
     assert "few was created, but" in output
@@ -84,17 +84,19 @@ def test_a_pool_that_came_before_its_controller_fills_once_that_is_up(
     assert admin.get(f"/apis/{EXTENSIONS}/namespaces/{driver.namespace}/sandboxwarmpools")["items"] == []
 
 
-def test_a_pool_that_fits_no_node_says_so_and_goes_away_again(admin: Client, engine: Engine, driver: Driver) -> None:
-    engine.plays(PROGRAM.replace("PLACE", driver.namespace))
+def test_pool_that_fits_no_node_reports_it_and_can_be_deleted(
+    admin: Client, engine: Engine, driver: ProviderDriver
+) -> None:
+    engine.set_program(PROGRAM.replace("PLACE", driver.namespace))
     around = {"WAIT": "5s", "TIER": "nowhere"}
     output = engine.fails("up", "--yes", "--skip-preview", **around)
     assert "few was created, but" in output
-    assert until(lambda: unplaced(admin, driver.namespace) == ["Pending: Unschedulable"] * 2, PATIENCE)
+    assert until(lambda: scheduling_failures(admin, driver.namespace) == ["Pending: Unschedulable"] * 2, PATIENCE)
     assert engine.changes("destroy", **around) == {"delete": 4}
     assert until(lambda: admin.get(f"/api/v1/namespaces/{driver.namespace}/pods")["items"] == [], PATIENCE)
 
 
-def unplaced(admin: Client, space: str) -> list[str]:
+def scheduling_failures(admin: Client, space: str) -> list[str]:
     """Return the messages about pods that the scheduler could not place."""
     pods = admin.get(f"/api/v1/namespaces/{space}/pods")["items"]
     return [

@@ -1,4 +1,4 @@
-"""Waits: what is ready is let go at once, what is not is kept with its reasons, and a cancel ends them."""
+"""Waits for readiness: they end once an object is ready, report reasons otherwise, and can be cancelled."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from agentenv.rehearsal.providers.kubernetes.client import ApiError
 from agentenv.rehearsal.providers.kubernetes.cluster import Cluster
 from agentenv.rehearsal.providers.kubernetes.words import InitFailed, InvalidRequest
 from tests.live.controlplane.things import PATIENCE
-from tests.live.kubernetes.driving import Deployed, Driver
+from tests.live.kubernetes.driving import Deployed, ProviderDriver
 
 MERGE = "application/merge-patch+json"
 
 
 def set_status(cluster: Cluster, obj: objects.Object, status: dict[str, Any]) -> None:
-    """Play the kubelet or a controller: write an object's status."""
+    """Write an object's status, as the kubelet or a controller does."""
     path = cluster.kind(obj).path(objects.namespace(obj), objects.name(obj)) + "/status"
     cluster.client.request("PATCH", path, {"fieldManager": "test"}, {"status": status}, content=MERGE)
 
 
-def when_there(cluster: Cluster, api_version: str, kind: str, place: str, then: Any) -> threading.Thread:
-    """Do something with the first object of the kind, as soon as there is one, beside the test."""
+def on_first_object(cluster: Cluster, api_version: str, kind: str, place: str, then: Any) -> threading.Thread:
+    """Call a function with the first object of the kind, in a thread."""
 
     def watch() -> None:
         result = cluster.discovery.find(api_version, kind)
@@ -56,38 +56,38 @@ def deployment(**annotations: str) -> dict[str, Any]:
     }
 
 
-def test_a_deployment_is_waited_for_until_its_status_says_so(driver: Driver, cluster: Cluster) -> None:
-    def run_the_pod(pod: objects.Object) -> None:
+def test_create_waits_until_a_deployment_is_available(driver: ProviderDriver, cluster: Cluster) -> None:
+    def set_running(pod: objects.Object) -> None:
         ready = [{"type": "Ready", "status": "True"}, {"type": "ContainersReady", "status": "True"}]
         status = {"phase": "Running", "conditions": ready}
         set_status(cluster, pod, status)
 
-    kubelet = when_there(cluster, "v1", "Pod", driver.namespace, run_the_pod)
+    kubelet = on_first_object(cluster, "v1", "Pod", driver.namespace, set_running)
     deployed = driver.up("apps/v1:Deployment", "web", deployment())
     kubelet.join()
     assert objects.condition(deployed.state.values, "Available")["status"] == "True"
-    assert any("replicas" in text or "seen" in text for text in driver.heard.statuses)
+    assert any("replicas" in text or "seen" in text for text in driver.messages.statuses)
 
 
-def test_what_does_not_become_ready_is_kept_with_its_reasons(driver: Driver, cluster: Cluster) -> None:
+def test_object_that_is_not_ready_is_kept_with_its_reasons(driver: ProviderDriver, cluster: Cluster) -> None:
     with pytest.raises(InitFailed, match=r"was created, but Deployment .* was not ready after 1 s") as caught:
         driver.up("apps/v1:Deployment", "slow", deployment(), timeout=1)
     left = caught.value
     assert left.id.startswith(f"{driver.namespace}/slow-")
     assert objects.name(left.state.values) in left.id
 
-    # The scheduler and the controllers take their time to say why.
+    # The scheduler and the controllers report the reason after a while.
     deployed = driver.up("apps/v1:Deployment", "web", deployment(**{"pulumi.com/skipAwait": "true"}))
     pods = cluster.discovery.find("v1", "Pod")
 
-    def explained() -> bool:
+    def has_reasons() -> bool:
         waiting = [
             target for target in cluster.list(pods, driver.namespace) if objects.name(target).startswith(deployed.name)
         ]
         unavailable = objects.condition(driver.live(deployed), "Available").get("status") == "False"
         return unavailable and any(objects.condition(target, "PodScheduled").get("message") for target in waiting)
 
-    assert until(explained, PATIENCE)
+    assert until(has_reasons, PATIENCE)
     with pytest.raises(InitFailed, match=r"was updated, but Deployment .* was not ready after 1 s") as caught:
         driver.update(deployed, deployment(), timeout=1)
     records = "\n".join(caught.value.reasons)
@@ -95,14 +95,14 @@ def test_what_does_not_become_ready_is_kept_with_its_reasons(driver: Driver, clu
     assert "FailedScheduling" in records or "Unschedulable" in records
 
 
-def test_skip_await_and_timeout_annotations_are_heard(driver: Driver) -> None:
+def test_skip_await_and_timeout_annotations_are_honored(driver: ProviderDriver) -> None:
     deployed = driver.up("apps/v1:Deployment", "web", deployment(**{"pulumi.com/skipAwait": "true"}))
     assert deployed.id.startswith(driver.namespace)
     with pytest.raises(InitFailed, match="was not ready after 1 s"):
         driver.up("apps/v1:Deployment", "slow", deployment(**{"pulumi.com/timeoutSeconds": "1"}), timeout=0)
 
 
-def test_a_refresh_tells_that_what_was_ready_no_longer_is(driver: Driver) -> None:
+def test_refresh_warns_about_an_object_that_is_no_longer_ready(driver: ProviderDriver) -> None:
     deployed = driver.up("apps/v1:Deployment", "web", deployment(**{"pulumi.com/skipAwait": "true"}))
     desired = {k: v for k, v in deployed.inputs.values.items() if k != "metadata"}
     waited = {**desired, "metadata": {**deployed.inputs.values["metadata"], "annotations": {}}}
@@ -111,18 +111,18 @@ def test_a_refresh_tells_that_what_was_ready_no_longer_is(driver: Driver) -> Non
     assert caught.value.id == deployed.id
 
 
-def test_a_cancel_ends_a_wait_and_keeps_the_object(driver: Driver, cluster: Cluster) -> None:
-    cancelling = when_there(cluster, "apps/v1", "Deployment", driver.namespace, lambda _: driver.provider.cancel())
+def test_cancel_ends_a_wait_and_keeps_the_object(driver: ProviderDriver, cluster: Cluster) -> None:
+    cancelling = on_first_object(cluster, "apps/v1", "Deployment", driver.namespace, lambda _: driver.provider.cancel())
     began = time.monotonic()
     with pytest.raises(InitFailed, match="was cancelled while it was waited for") as caught:
         driver.up("apps/v1:Deployment", "web", deployment(), timeout=300)
     cancelling.join()
     assert caught.value.id
-    # Long before its own time is over.
+    # Long before its timeout
     assert time.monotonic() - began < 300
 
 
-def test_wait_for_a_path_and_a_condition(driver: Driver, cluster: Cluster) -> None:
+def test_wait_for_annotation_accepts_paths_and_conditions(driver: ProviderDriver, cluster: Cluster) -> None:
     conditions = '["jsonpath={.status.phase}=Running", "condition=Ready"]'
     pod = {
         "apiVersion": "v1",
@@ -135,13 +135,13 @@ def test_wait_for_a_path_and_a_condition(driver: Driver, cluster: Cluster) -> No
         status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
         set_status(cluster, seen, status)
 
-    kubelet = when_there(cluster, "v1", "Pod", driver.namespace, run)
+    kubelet = on_first_object(cluster, "v1", "Pod", driver.namespace, run)
     deployed = driver.up("core/v1:Pod", "one", pod)
     kubelet.join()
     assert deployed.state.values["status"]["phase"] == "Running"
 
 
-def test_a_job_that_fails_is_not_waited_for_to_the_end(driver: Driver, cluster: Cluster) -> None:
+def test_failed_job_ends_the_wait(driver: ProviderDriver, cluster: Cluster) -> None:
     job = {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -160,14 +160,14 @@ def test_a_job_that_fails_is_not_waited_for_to_the_end(driver: Driver, cluster: 
     def fail(seen: objects.Object) -> None:
         set_status(cluster, seen, {"phase": "Failed"})
 
-    kubelet = when_there(cluster, "v1", "Pod", driver.namespace, fail)
+    kubelet = on_first_object(cluster, "v1", "Pod", driver.namespace, fail)
     with pytest.raises(InitFailed, match=r"Job .* failed") as caught:
         driver.up("batch/v1:Job", "work", job, timeout=60)
     kubelet.join()
     assert any("BackoffLimitExceeded" in reason for reason in caught.value.reasons)
 
 
-def test_a_service_waits_for_an_endpoint_and_a_headless_one_does_not(driver: Driver, cluster: Cluster) -> None:
+def test_service_waits_for_an_endpoint_unless_it_is_headless(driver: ProviderDriver, cluster: Cluster) -> None:
     spec: dict[str, Any] = {"selector": {"app": "x"}, "ports": [{"port": 80}]}
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": spec}
     headless = {**service, "metadata": {"name": "none"}, "spec": {**spec, "clusterIP": "None"}}
@@ -181,7 +181,7 @@ def with_address(cluster: Cluster, obj: objects.Object) -> None:
     set_status(cluster, obj, {"loadBalancer": {"ingress": [{"hostname": "lb.example.com"}]}})
 
 
-def endpoint_slice(driver: Driver, service: str) -> objects.Object:
+def endpoint_slice(driver: ProviderDriver, service: str) -> objects.Object:
     return {
         "apiVersion": "discovery.k8s.io/v1",
         "kind": "EndpointSlice",
@@ -196,11 +196,13 @@ def endpoint_slice(driver: Driver, service: str) -> objects.Object:
     }
 
 
-def test_load_balancers_and_ingresses_wait_for_addresses_and_endpoints(driver: Driver, cluster: Cluster) -> None:
+def test_load_balancers_and_ingresses_wait_for_addresses_and_endpoints(
+    driver: ProviderDriver, cluster: Cluster
+) -> None:
     cluster.create(endpoint_slice(driver, "web"), "test")
     spec = {"type": "LoadBalancer", "selector": {"app": "x"}, "ports": [{"port": 80}]}
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": spec}
-    cloud = when_there(cluster, "v1", "Service", driver.namespace, lambda seen: with_address(cluster, seen))
+    cloud = on_first_object(cluster, "v1", "Service", driver.namespace, lambda seen: with_address(cluster, seen))
     deployed = driver.up("core/v1:Service", "web", service)
     cloud.join()
     assert deployed.state.values["status"]["loadBalancer"]["ingress"] == [{"hostname": "lb.example.com"}]
@@ -211,7 +213,7 @@ def test_load_balancers_and_ingresses_wait_for_addresses_and_endpoints(driver: D
         "kind": "Ingress",
         "spec": {"rules": [{"http": {"paths": [path]}}]},
     }
-    cloud = when_there(
+    cloud = on_first_object(
         cluster, "networking.k8s.io/v1", "Ingress", driver.namespace, lambda seen: with_address(cluster, seen)
     )
     deployed = driver.up("networking.k8s.io/v1:Ingress", "door", ingress)
@@ -223,7 +225,7 @@ def test_load_balancers_and_ingresses_wait_for_addresses_and_endpoints(driver: D
     assert any("Service nobody has no ready endpoint" in reason for reason in caught.value.reasons)
 
 
-def test_a_token_secret_and_a_quota_wait_for_their_controllers(driver: Driver) -> None:
+def test_token_secret_and_quota_wait_for_their_controllers(driver: ProviderDriver) -> None:
     driver.up(
         "core/v1:ServiceAccount", "robot", {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot"}}
     )
@@ -244,7 +246,7 @@ def test_a_token_secret_and_a_quota_wait_for_their_controllers(driver: Driver) -
     assert driver.up("core/v1:ResourceQuota", "limit", limit).state.values["status"]["hard"] == {"pods": "3"}
 
 
-def test_a_job_that_never_got_ready_is_made_anew_where_that_is_asked(driver: Driver) -> None:
+def test_unready_job_is_replaced_if_annotated(driver: ProviderDriver) -> None:
     marks = {"pulumi.com/replaceUnready": "true", "pulumi.com/skipAwait": "true"}
     pod = {"restartPolicy": "Never", "nodeSelector": {"no": "such-node"}, "containers": [{"name": "c", "image": "x"}]}
     desired = {
@@ -258,7 +260,7 @@ def test_a_job_that_never_got_ready_is_made_anew_where_that_is_asked(driver: Dri
     assert [c.path[-1] for c in compared.replaces] == ["pulumi.com/replaceUnready"]
 
 
-def test_claims_wait_to_be_bound_unless_their_class_waits_for_a_pod(driver: Driver, cluster: Cluster) -> None:
+def test_claims_wait_to_be_bound_unless_binding_waits_for_a_pod(driver: ProviderDriver, cluster: Cluster) -> None:
     name = f"late-{uuid.uuid4().hex[:6]}"
     later = {
         "apiVersion": "storage.k8s.io/v1",
@@ -280,8 +282,8 @@ def test_claims_wait_to_be_bound_unless_their_class_waits_for_a_pod(driver: Driv
 
 
 @pytest.fixture
-def widgets(driver: Driver) -> Iterator[Deployed]:
-    """A definition of a kind that only this test has."""
+def widgets(driver: ProviderDriver) -> Iterator[Deployed]:
+    """Define a kind for this test."""
     group = f"t{uuid.uuid4().hex[:6]}.example.com"
     schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}}}
     version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
@@ -304,9 +306,9 @@ def widgets(driver: Driver) -> Iterator[Deployed]:
     driver.down(deployed)
 
 
-def test_a_definition_is_established_and_its_objects_follow_at_once(driver: Driver, widgets: Deployed) -> None:
+def test_objects_follow_their_established_definition(driver: ProviderDriver, widgets: Deployed) -> None:
     version = f"{widgets.inputs.values['spec']['group']}/v1"
-    # The garbage collector looks for new kinds every half minute only, so that nothing new goes in the foreground.
+    # The garbage collector discovers new kinds every half minute, so no object is deleted in the foreground before.
     at_once = {"annotations": {"pulumi.com/deletionPropagationPolicy": "background"}}
     desired = {"apiVersion": version, "kind": "Widget", "metadata": at_once, "spec": {"size": 1}}
     deployed = driver.up(f"{version}:Widget", "one", desired)
@@ -320,7 +322,7 @@ def test_a_definition_is_established_and_its_objects_follow_at_once(driver: Driv
         driver.live(deployed)
 
 
-def test_a_kind_that_never_comes_is_named(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_kind_is_named(driver: ProviderDriver, monkeypatch: pytest.MonkeyPatch) -> None:
     waited = driver.cluster.retry
     monkeypatch.setattr(driver.cluster, "retry", lambda work, records: waited(work, records, 0.5))
     with pytest.raises(InvalidRequest, match=r'no matches for kind "Nothing" in version "never.example.com/v1"'):

@@ -1,4 +1,4 @@
-"""The real engine with the stand-in: a program comes up, settles, drifts, is mended and goes away without a trace."""
+"""The real engine with the stand-in: a program is deployed, settles, drifts, is repaired and destroyed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from agentenv.rehearsal.providers.kubernetes.cluster import Cluster
-from tests.live.kubernetes.driving import Driver
+from tests.live.kubernetes.driving import ProviderDriver
 from tests.live.kubernetes.engines import Engine
 
 PROGRAM = '''
@@ -104,8 +104,10 @@ def secrets_in(value: Any) -> list[str]:
     return [line for line in json.dumps(value).split('"') if "hunter2" in line]
 
 
-def test_a_program_comes_up_settles_drifts_and_goes(engine: Engine, driver: Driver, cluster: Cluster) -> None:
-    engine.plays(PROGRAM)
+def test_program_is_deployed_settles_drifts_and_is_destroyed(
+    engine: Engine, driver: ProviderDriver, cluster: Cluster
+) -> None:
+    engine.set_program(PROGRAM)
     previewed = engine.run("preview")
     assert "12 to create" in previewed
     assert "hunter2" not in previewed
@@ -114,7 +116,7 @@ def test_a_program_comes_up_settles_drifts_and_goes(engine: Engine, driver: Driv
     assert engine.run("stack", "output", "grouped").strip() == "2"
     assert secrets_in(json.loads(engine.run("stack", "export"))) == []
     assert engine.changes("refresh") == {}
-    # The gadget, the secret and the group have nothing to do; the account settles, and a ConfigMap's data is made anew.
+    # The gadget, the secret and the group have no change; the account is updated, and the ConfigMap is replaced.
     assert engine.changes("up", WORD="second") == {"update": 1, "replace": 1}
 
     place = engine.run("stack", "output", "place").strip()
@@ -133,9 +135,9 @@ def test_a_program_comes_up_settles_drifts_and_goes(engine: Engine, driver: Driv
     assert json.loads(engine.run("stack", "export"))["deployment"].get("resources", []) == []
 
 
-def test_what_did_not_become_ready_is_kept_and_mended(engine: Engine, driver: Driver) -> None:
+def test_object_that_was_not_ready_is_kept_and_repaired(engine: Engine, driver: ProviderDriver) -> None:
     late = LATE.replace("PLACE", driver.namespace)
-    engine.plays(late)
+    engine.set_program(late)
     failed = engine.fails("up", "--yes", "--skip-preview")
     assert "was created, but Deployment" in failed
     assert "was not ready after 6 s" in failed

@@ -1,4 +1,4 @@
-"""Ways into a real API server: certificates, programs that hand them out, other names, shut doors."""
+"""Connections to a real API server: certificates, exec credentials, other server names, and refusals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from agentenv.rehearsal.providers.kubernetes.reach import ClusterUnreachable
 
 @pytest.fixture
 def config(plane: ControlPlane) -> dict[str, Any]:
-    """The administrator's kubeconfig, with what it refers to written into it."""
+    """The administrator's kubeconfig, with its files inlined."""
     path = plane.kubeconfig()
     result = yaml.safe_load(path.read_text(encoding="utf-8"))
     for part in (result["clusters"][0]["cluster"], result["users"][0]["user"]):
@@ -42,17 +42,17 @@ def server(config: dict[str, Any]) -> dict[str, Any]:
     return config["clusters"][0]["cluster"]
 
 
-def test_a_client_certificate_and_the_clusters_authority(config: dict[str, Any]) -> None:
+def test_client_certificate_and_certificate_authority(config: dict[str, Any]) -> None:
     assert version(config).startswith("v1.")
 
 
-def test_a_path_does_as_well_as_contents(plane: ControlPlane) -> None:
+def test_kubeconfig_may_be_a_path(plane: ControlPlane) -> None:
     provider = Provider()
     provider.configure({}, {"KUBECONFIG": str(plane.kubeconfig())})
     assert provider.cluster().version().startswith("v1.")
 
 
-def test_the_server_may_be_known_by_another_name_or_not_looked_at(config: dict[str, Any]) -> None:
+def test_server_name_may_differ_or_not_be_verified(config: dict[str, Any]) -> None:
     named = copy.deepcopy(config)
     server(named)["tls-server-name"] = "kubernetes.default.svc"
     assert version(named).startswith("v1.")
@@ -67,7 +67,7 @@ def test_the_server_may_be_known_by_another_name_or_not_looked_at(config: dict[s
     assert version(blind).startswith("v1.")
 
 
-def test_a_program_may_hand_out_the_certificate(config: dict[str, Any], tmp_path: Path) -> None:
+def test_exec_plugin_provides_the_certificate(config: dict[str, Any], tmp_path: Path) -> None:
     user = config["users"][0]["user"]
     pair = {name: base64.b64decode(user[f"client-{name}-data"]).decode() for name in ("certificate", "key")}
     status = {"clientCertificateData": pair["certificate"], "clientKeyData": pair["key"]}
@@ -78,7 +78,7 @@ def test_a_program_may_hand_out_the_certificate(config: dict[str, Any], tmp_path
     assert version(config).startswith("v1.")
 
 
-def test_who_is_not_let_in_is_told_in_the_servers_words(config: dict[str, Any]) -> None:
+def test_refusal_has_the_servers_message(config: dict[str, Any]) -> None:
     config["users"][0]["user"] = {"token": "a-token-of-nobody"}
     with pytest.raises(ClusterUnreachable, match="Unauthorized") as caught:
         version(config)

@@ -46,7 +46,7 @@ class Started:
     run: Callable[[str], str]
     mark: str
 
-    def everything(self) -> list[psutil.Process]:
+    def processes_(self) -> list[psutil.Process]:
         """Return the processes of the sandbox."""
         process = psutil.Process(self.process.pid)
         return [process, *process.children(recursive=True)]
@@ -104,7 +104,7 @@ def start(runtime: Runtime, toolbox: Toolbox, folder: Path) -> Iterator[Started]
         held.release()
 
 
-def test_it_serves_as_its_user_in_its_home(started: Started) -> None:
+def test_sandbox_runs_as_its_user_in_its_home(started: Started) -> None:
     uid, home, hostname, *files = started.run("id -u; pwd; uname -n; echo x > file; ls ~").splitlines()
     assert files == ["file"]
     if started.runtime.own_network:
@@ -115,7 +115,7 @@ def test_it_serves_as_its_user_in_its_home(started: Started) -> None:
     assert owner == (UID if os.geteuid() == 0 and started.runtime.own_network else os.geteuid())
 
 
-def test_it_ends_in_order(started: Started) -> None:
+def test_sandbox_shuts_down_gracefully(started: Started) -> None:
     trap = "trap 'echo ended > ended; exit' TERM; touch trapped; while :; do sleep 0.1; done"
     started.run(f'(setsid sh -c "{trap}" > /dev/null 2>&1 &); until [ -e trapped ]; do sleep 0.1; done')
     started.runtime.terminate(started.bundle, started.process)
@@ -123,16 +123,16 @@ def test_it_ends_in_order(started: Started) -> None:
     assert (started.bundle.folder / "home" / "ended").read_text() == "ended\n"
 
 
-def test_a_killed_one_leaves_no_process(started: Started) -> None:
+def test_killed_sandbox_leaves_no_process(started: Started) -> None:
     started.run("(setsid sleep 600 > /dev/null 2>&1 &)")
-    everything = started.everything()
-    assert len(everything) > 1
+    processes_ = started.processes_()
+    assert len(processes_) > 1
     processes.end(started.mark)
     started.process.wait(PATIENCE)
-    assert until(lambda: not any(process.is_running() for process in everything), PATIENCE)
+    assert until(lambda: not any(process.is_running() for process in processes_), PATIENCE)
 
 
-def test_the_strongest_that_works_is_chosen(toolbox: Toolbox, tmp_path: Path) -> None:
+def test_strongest_available_runtime_is_chosen(toolbox: Toolbox, tmp_path: Path) -> None:
     chosen, passed_over = detect.choose(toolbox.path(WORKSPACED), toolbox.path(RUNSC), tmp_path)
     assert (chosen and chosen.name, passed_over) == ("gvisor", ())
     broken = tmp_path / "runsc"

@@ -1,7 +1,7 @@
 """Fill a folder of Prometheus with a day of metrics, and with the series that the rules record.
 
-Prometheus evaluates rules only as time goes by, so promtool evaluates them over the day that is there. It knows no rule
-that asks for what another one records: the rules go in as many passes as they build on each other.
+Prometheus evaluates rules only in real time, so promtool evaluates them over the day. It evaluates rules without the
+recordings of others, so rules that depend on each other are evaluated in passes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _RECORDED = re.compile(r"sandbox:[a-z_]+:[a-z0-9_]+")
 
 
 def passes(evaluated: tuple[Rule, ...]) -> list[list[int]]:
-    """The rules by their places, in passes: each builds only on what those before it have recorded."""
+    """Return the indexes of the rules, in passes: each depends only on recordings of earlier passes."""
     done: set[str] = set()
     found: list[list[int]] = []
     waiting = list(range(len(evaluated)))
@@ -34,19 +34,19 @@ def passes(evaluated: tuple[Rule, ...]) -> list[list[int]]:
             raise ValueError(f"rules in a circle: {[evaluated[at].record for at in waiting]}")
         waiting = [at for at in waiting if at not in ready]
         found.append(ready)
-        # One of several rules with the same record does not make all of it.
+        # A record is complete once all rules with its name are evaluated.
         done = {evaluated[at].record for places_ in found for at in places_} - {evaluated[at].record for at in waiting}
     return found
 
 
 def fill(tools: Toolbox, folder: Path, tariff: Tariff) -> Path:
-    """Make the blocks; returns where they are."""
+    """Create the blocks, and return their folder."""
     data, text = folder / "data", folder / "day.txt"
     text.write_text(day.samples().text(), encoding="utf-8")
     blocks, one_a_day = (str(tools.path("promtool")), "tsdb", "create-blocks-from"), "--max-block-duration=24h"
     _run(*blocks, "openmetrics", one_a_day, str(text), str(data))
     group: dict[str, Any] = rule_file(tariff)["groups"][0]
-    # One file for all: when in its minute a group is evaluated follows from its name and its file's.
+    # One file for all, because the evaluation offset of a group depends on its name and its file's.
     chosen = folder / "rules.yml"
     for places in passes(rules(tariff)):
         part = {**group, "rules": [group["rules"][at] for at in places]}

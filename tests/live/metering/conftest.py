@@ -16,7 +16,7 @@ from agentenv.rehearsal.tools.toolbox import Toolbox
 from tests.live.metering.backfill import fill
 from tests.live.metering.server import PrometheusServer, serving
 
-# Whole cents an hour, so that what is expected can be said: $0.001 a GiB and hour, $0.10 an hour.
+# Prices with simple results: $0.001 a GiB and hour, $0.10 an hour
 TARIFF = Tariff(
     storage=Decimal("0.73"),
     fixed={"control plane": Decimal(73)},
@@ -32,7 +32,7 @@ def metering_tools() -> Toolbox:
 
 @pytest.fixture(scope="session")
 def metered(metering_tools: Toolbox, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrometheusServer]:
-    """A Prometheus with the day in it."""
+    """A Prometheus with the metrics of the day."""
     folder = tmp_path_factory.mktemp("metered")
     data = fill(metering_tools, folder, TARIFF)
     with serving(metering_tools.path("prometheus"), data, folder, EVERY) as prometheus:

@@ -1,7 +1,7 @@
-"""A day of an environment: who held what, and the metrics that its exporters would have.
+"""A day of an environment: who owned which sandbox, and the metrics that its exporters would export.
 
-Six users: one whose slot waits all morning and who sleeps over noon, one who starts cold, one who loses a Spot node,
-one with a swarm, one on Fargate, one who only keeps files. Beside them slots that nobody claims, and a pod of nobody.
+Six users: one with a warm start who is suspended over noon, one with a cold start, one who loses a Spot node, one with
+a swarm, one on Fargate, and one with files only. There are also unclaimed warm sandboxes, and a pod without an owner.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Labels = Mapping[str, str]
 
 @dataclass(frozen=True)
 class Span:
-    """Minutes of a pod with one holder and a steady use."""
+    """Minutes of a pod with one owner and constant usage."""
 
     began: int
     ended: int
@@ -37,7 +37,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Pod:
-    """A sandbox, from its first minute to its last."""
+    """The pod of a sandbox, from its first minute to its last."""
 
     name: str
     uid: str
@@ -49,14 +49,14 @@ class Pod:
 
 
 def _slot(name: str, node: str, minutes: tuple[int, int, int], user: str, cores: float) -> Pod:
-    """A slot: when it began, when it was adopted, when it ended."""
+    """Return the pod of a warm sandbox: the minutes of its creation, its adoption and its end."""
     began, adopted, ended = minutes
     spans = (Span(began, adopted, 0.01, warm=True), Span(adopted, ended, cores, user, f"claim-{name}"))
     return Pod(name, f"{name}-first", node, spans)
 
 
 def _again(name: str, node: str, minutes: tuple[int, int], user: str, cores: float) -> Pod:
-    """The pod that a sandbox comes back as."""
+    """Return the pod of a resumed sandbox."""
     return Pod(name, f"{name}-again", node, (Span(*minutes, cores, user, f"claim-{name}"),))
 
 
@@ -93,7 +93,7 @@ OPENCOST = {"spot-1": 0.035, "spot-lost": 0.035, "spot-2": 0.035, "system-1": 0.
 
 
 def truth() -> dict[str, float]:
-    """The CPU-seconds of each user, and under no name those of slots that waited."""
+    """Return the CPU-seconds of each user, and under the empty name those of warm sandboxes."""
     found: defaultdict[str, float] = defaultdict(float)
     for pod in PODS:
         for span in pod.spans:
@@ -114,17 +114,17 @@ class Samples:
         self.samples[name] += [f"{name}{{{inside}}} {value:.10g} {BEGAN + at}" for at, value in values]
 
     def text(self) -> str:
-        """As OpenMetrics; backfilling does not ask for types, and without them any name will do."""
+        """Return the samples as OpenMetrics, without types, which backfilling does not need."""
         return "\n".join(line for lines in self.samples.values() for line in lines) + "\n# EOF\n"
 
 
 def _steady(value: float, began: int, ended: int, every: int = EVERY) -> Iterator[tuple[int, float]]:
-    """A value from one minute to another."""
+    """Yield a constant value from one minute to another."""
     return ((at, value) for at in range(began * 60, ended * 60, every))
 
 
 def samples() -> Samples:
-    """Everything."""
+    """Return the samples of all exporters."""
     day = Samples()
     for pod in PODS:
         _pod(day, pod)
@@ -186,7 +186,7 @@ def _counted(pod: Pod, times: float) -> Iterator[tuple[int, float]]:
 
 
 def _controller(day: Samples) -> None:
-    """The agent-sandbox controller: two replicas that both count sandboxes, and one that fills claims."""
+    """Add the metrics of the agent-sandbox controller: two replicas count sandboxes, and one fills claims."""
     for replica in ("0", "1"):
         pool = {"namespace": "sandbox-standard", "ready_condition": "true", "owned_by": "SandboxWarmPool"}
         day.add("agent_sandboxes", {**pool, "replica": replica, "instance": replica}, _steady(2, 0, MINUTES))
@@ -199,7 +199,7 @@ def _controller(day: Samples) -> None:
 
 
 def _service(day: Samples) -> None:
-    """The workspace service: its own registry, asked each minute of a day in which it does what it does."""
+    """Add the metrics of the workspace service: its own registry, scraped each minute."""
     metrics = Metrics()
     series: defaultdict[tuple[str, tuple[tuple[str, str], ...]], list[tuple[int, float]]] = defaultdict(list)
     for minute in range(MINUTES):

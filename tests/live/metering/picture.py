@@ -1,6 +1,6 @@
 """Draw the dashboards of the sample day, for docs/dashboards.md: `python -m tests.live.metering.picture`.
 
-It is no Grafana: it takes the same panels, queries, units and places, asks a real Prometheus, and draws what it says.
+It is not Grafana: it draws the same panels, queries, units and positions, with results of a real Prometheus.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _STEP = 900
 
 
 def amount(value: float, unit: str) -> str:
-    """A value as people read it."""
+    """Return a value with its unit."""
     if unit == DOLLARS:
         return f"${value:,.2f}" if abs(value) >= 0.1 else f"${value:.4f}"
     if unit == PART:
@@ -101,7 +101,7 @@ def _run(axes: Axes, series: list[tuple[str, list[float], list[float]]], panel: 
 
 
 def draw(shown: Dashboard, prometheus: PrometheusServer, target: Path) -> None:
-    """One dashboard, its panels where they stand in Grafana."""
+    """Draw one dashboard, with its panels at their positions in Grafana."""
     from matplotlib import pyplot
 
     placed: list[tuple[Panel, int, int, int]] = []
@@ -115,7 +115,7 @@ def draw(shown: Dashboard, prometheus: PrometheusServer, target: Path) -> None:
             placed.append((panel, top, left, high))
             left, tallest = left + panel.width, max(tallest, high)
         top += tallest
-    # Text stays text, and the same numbers make the same file.
+    # Text stays text, and equal numbers give equal files.
     pyplot.rcParams.update({"svg.hashsalt": shown.name, "svg.fonttype": "none", "font.family": "sans-serif"})
     tall = top * 0.62 + 0.6
     figure = pyplot.figure(figsize=(_INCHES, tall))
@@ -130,7 +130,7 @@ def draw(shown: Dashboard, prometheus: PrometheusServer, target: Path) -> None:
 
 
 def main() -> None:
-    """Draw them all."""
+    """Draw all dashboards."""
     import matplotlib
 
     matplotlib.use("Agg")

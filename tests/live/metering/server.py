@@ -25,12 +25,12 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class PrometheusServer:
-    """A Prometheus that answers."""
+    """A running Prometheus."""
 
     address: str
 
     def get(self, path: str, **arguments: str) -> Any:
-        """The data of an answer."""
+        """Return the data of a response."""
         url = f"{self.address}/api/v1/{path}?{urllib.parse.urlencode(arguments)}"
         try:
             with DIRECTLY.open(url, timeout=PATIENCE) as answer:
@@ -39,20 +39,20 @@ class PrometheusServer:
             raise Refused(json.load(error).get("error", str(error))) from None
 
     def at(self, query: str, moment: int) -> list[Any]:
-        """A query at a moment."""
+        """Return the result of a query at a time."""
         return self.get("query", query=query, time=str(moment))["result"]
 
     def over(self, query: str, began: int, ended: int, step: int) -> list[Any]:
-        """A query over a time."""
+        """Return the result of a query over a time range."""
         return self.get("query_range", query=query, start=str(began), end=str(ended), step=str(step))["result"]
 
 
 @contextlib.contextmanager
 def serving(program: Path, data: Path, folder: Path, lookback: str) -> Iterator[PrometheusServer]:
-    """Have it serve a folder of blocks.
+    """Serve a folder of blocks.
 
-    What was written behind Prometheus's back ends without a mark that says so; `lookback` is how far apart its samples
-    are, with which each series ends where it does.
+    Backfilled series end without a staleness marker. `lookback` is the interval of the samples, so that each series
+    ends with its last sample.
     """
     (folder / "nothing.yml").write_text("{}\n", encoding="utf-8")
     with Ports(["web"]) as ports:

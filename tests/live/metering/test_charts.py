@@ -25,7 +25,7 @@ PORTS = {locations.PROMETHEUS: 9090, locations.OPENCOST: 9003, locations.GRAFANA
 
 @pytest.fixture(scope="module")
 def rendered() -> dict[str, list[Object]]:
-    """Of each chart its objects."""
+    """The objects of each chart."""
     ensure(["helm", *(f"{name}-chart" for name in NAMES)], Lines(sys.stderr))
     charts.known.cache_clear()
     amounts, mirrors = sizes(200), Mirrors()
@@ -66,7 +66,7 @@ def test_charts_have_no_rbac_and_no_secrets(rendered: dict[str, list[Object]], n
 def test_network_policies_select_the_pods_of_the_charts(rendered: dict[str, list[Object]], name: str) -> None:
     selected = network_policies(service=True)[name]["podSelector"]["matchLabels"]
     assert selected.items() <= _pod(rendered[name])["metadata"]["labels"].items()
-    # Prometheus's own rights are found by the account's name, and Grafana has none at all.
+    # Prometheus's permissions are bound to its account's name, and Grafana has none.
     assert _pod(rendered[name])["spec"]["serviceAccountName"] == name
 
 
@@ -79,7 +79,7 @@ def test_services_have_the_expected_names_and_ports(rendered: dict[str, list[Obj
     listening = {port["containerPort"]: port.get("name") for port in container["ports"]}
     assert PORTS[name] in listening
     assert port["targetPort"] in {PORTS[name], listening[PORTS[name]]}
-    # Policies are about pods' ports: who asks a service by another one is let through to nothing.
+    # Network policies name pods' ports, so a service has to map to them.
     if name != locations.GRAFANA:
         assert port["port"] == PORTS[name]
 
@@ -108,7 +108,7 @@ def test_prometheus_reads_its_configmap_and_has_no_admin_api(rendered: dict[str,
     assert "--enable-feature=auto-reload-config" in flags
     assert not [flag for flag in flags if flag.startswith(("--web.enable-lifecycle", "--web.enable-admin-api"))]
     mounts = {mount["name"]: mount for mount in container["volumeMounts"]}
-    # Mounted whole: of a single file the kubelet never brings a new version.
+    # Mounted as a folder, because the kubelet does not update single files
     assert not mounts["config-volume"].get("subPath")
 
 

@@ -28,7 +28,7 @@ AFTERNOON = day.BEGAN + 15 * 3600  # users of each kind are there
 
 
 def chosen(expr: str) -> str:
-    """A panel's query, as it is once the reader has chosen."""
+    """Return a panel's query with chosen variables."""
     return expr.replace("$class", ".+").replace("$user", "u-amy")
 
 
@@ -49,7 +49,7 @@ def test_every_panel_shows_numbers(metered: PrometheusServer, panel: Panel, expr
 
 
 def _names(node: object) -> set[str]:
-    """The metrics that a parsed expression asks for."""
+    """Yield the metrics of a parsed expression."""
     if isinstance(node, list):
         return {name for part in node for name in _names(part)}
     if not isinstance(node, dict):
@@ -63,9 +63,9 @@ def test_every_used_metric_is_exported_or_recorded(metered: PrometheusServer) ->
     for expr in [*(rule.expr for rule in rules(TARIFF)), *(parameter.values[1] for parameter in PANELS)]:
         metric_names |= _names(metered.get("parse_query", query=chosen(str(expr))))
     assert metric_names - EXPORTED - RECORDED == set()
-    # What goes to nobody is looked at when there is any; traffic of slots, when somebody asks what a pool does.
+    # Without panels: unattributed usage, and traffic of warm sandboxes
     for_the_curious = {record for record in RECORDED if record.startswith("sandbox:nobody_")}
-    assert RECORDED - metric_names - for_the_curious == {"sandbox:pool_network_bytes:rate1m"}, "asked for by nobody"
+    assert RECORDED - metric_names - for_the_curious == {"sandbox:pool_network_bytes:rate1m"}, "exported but not used"
 
 
 def test_the_day_has_metrics_of_known_exporters(metered: PrometheusServer) -> None:

@@ -55,7 +55,7 @@ class SeatStack:
         self._environment = {name: world.environment[name] for name in names}
         self._environment |= {"AWS_REGION": REGION, "SPACE": live_class.namespace}
         self.file_system, self.image = live_class.file_system, IMAGES[0]
-        engine.plays(PROGRAM)
+        engine.set_program(PROGRAM)
 
     def config(self, *seats: Object) -> dict[str, str]:
         common = {"sandbox_class": self.live_class.name, "size": "1Gi"}

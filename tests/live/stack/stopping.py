@@ -1,4 +1,4 @@
-"""Operations of the engine that are stopped in the middle: cancelled as Ctrl-C does, or killed."""
+"""Operations of the engine that are interrupted: cancelled as by Ctrl-C, or killed."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import psutil
 from agentenv.rehearsal.stage.engine import Engine, Event, Outcome
 
 
-def stopped(engine: Engine, verb: str, at: str, number: signal.Signals) -> Outcome:
-    """An operation whose engine gets a signal once a resource with that type is done.
+def interrupted(engine: Engine, verb: str, at: str, number: signal.Signals) -> Outcome:
+    """Run an operation whose engine gets a signal once a resource of a type is finished.
 
-    State is written as it goes, as for people; a rehearsal itself writes it at the end only.
+    The state is written after each resource, as it is for users; a rehearsal writes it once at the end.
     """
     sent: list[int] = []
 
@@ -34,9 +34,9 @@ def stopped(engine: Engine, verb: str, at: str, number: signal.Signals) -> Outco
 
 
 def _engine_of(engine: Engine) -> psutil.Process:
-    """The process that works on this project: a child of ours that writes its event log there."""
+    """Return the engine's process: the child that writes the event log of this project."""
     for child in psutil.Process().children():
-        # One that is ending this moment has no command line any more.
+        # An ending process has no command line any more.
         with contextlib.suppress(psutil.Error):
             if any(str(engine.logs) in argument for argument in child.cmdline()):
                 return child

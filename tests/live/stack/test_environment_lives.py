@@ -1,4 +1,4 @@
-"""An environment that lives: made, stopped in the middle, grown in place, cut back on purpose, gone without a trace."""
+"""The lifecycle of an environment: deployed, interrupted, extended in place, reduced, and destroyed completely."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agentenv.rehearsal.controlplane.client import Client, until
 from agentenv.rehearsal.stage.engine import Engine, Outcome
 from agentenv.rehearsal.stage.stage import Stage
 from tests.live.controlplane.things import PATIENCE
-from tests.live.stack.stopping import stopped
+from tests.live.stack.stopping import interrupted
 
 ROOT = Path(__file__).resolve().parents[3]
 CLASS = {"name": "standard", "image": f"registry.example.com/sandbox@sha256:{'0' * 64}", "pool": {"size": 1}}
@@ -36,14 +36,14 @@ UNKNOWN_BUILD = "v1.99.0-eksbuild.1"
 
 
 def configured(engine: Engine, config: dict[str, Any]) -> None:
-    """Change the stack file as a person does; the engine keeps its salt in it."""
+    """Change the stack file in place, because it has the engine's salt."""
     file = engine.project / "config" / f"Pulumi.{engine.stack}.yaml"
     existing = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
     file.write_text(yaml.safe_dump({**existing, "config": config}, sort_keys=False), encoding="utf-8")
 
 
-def touched(*outcomes: Outcome) -> dict[str, dict[str, list[str]]]:
-    """The resources that operations touched, by what was done to them and by name, with what made it so."""
+def changed_resources_of(*outcomes: Outcome) -> dict[str, dict[str, list[str]]]:
+    """Return the resources that operations changed, by operation and by name, with the reasons."""
     found: dict[str, dict[str, list[str]]] = {}
     for outcome in outcomes:
         for done, urn, changed in outcome.changed_resources():
@@ -51,25 +51,25 @@ def touched(*outcomes: Outcome) -> dict[str, dict[str, list[str]]]:
     return found
 
 
-def test_an_environment_through_its_life(served: Stage) -> None:
+def test_environment_is_deployed_extended_reduced_and_destroyed(served: Stage) -> None:
     assert served.cluster
     api = served.cluster.plane.client
     before = set(served.leftovers())
     engine = served.program(ROOT / "stacks", "dev", SMALL, {"name": "agent-environment"})
     try:
-        an_up_that_was_cancelled_goes_on_where_it_stopped(engine)
-        outputs_are_what_others_need(engine.outputs(), api)
+        check_cancelled_up_continues(engine)
+        check_outputs(engine.outputs(), api)
         assert until(lambda: zones_of_nodes(api) == {"us-east-1a", "us-east-1b"}, PATIENCE)
         configured(engine, with_build(LARGE, UNKNOWN_BUILD))
         failed = engine.up(check=False)
-        what_aws_says_of_it_is_told(failed)
+        check_error_of_aws_is_reported(failed)
         configured(engine, LARGE)
-        growing_moves_nothing_that_runs(failed, engine.up())
+        check_extension_replaces_nothing_running(failed, engine.up())
         assert len(engine.outputs()["fileSystemIds"]) == 2
         configured(engine, SMALL | {"agent-environment:cluster": LARGE["agent-environment:cluster"]})
-        cutting_back_takes_the_last_and_leaves_the_first(engine.up())
+        check_reduction_removes_the_last(engine.up())
         assert set(served.leftovers()) > before
-        a_destroy_that_was_killed_goes_on_where_it_stopped(engine)
+        check_killed_destroy_continues(engine)
     finally:
         engine.destroy()
     assert engine.state() == []
@@ -77,21 +77,21 @@ def test_an_environment_through_its_life(served: Stage) -> None:
     assert set(served.leftovers()) == before | {"logs.groups /aws/eks/agent-environment-dev/cluster"}
 
 
-def an_up_that_was_cancelled_goes_on_where_it_stopped(engine: Engine) -> None:
-    cancelled = stopped(engine, "up", "aws:eks/fargateProfile:FargateProfile", signal.SIGINT)
+def check_cancelled_up_continues(engine: Engine) -> None:
+    cancelled = interrupted(engine, "up", "aws:eks/fargateProfile:FargateProfile", signal.SIGINT)
     assert cancelled.code != 0
     there = {resource["urn"] for resource in engine.state()}
     assert any("::eks:index:Cluster::" in urn.replace("$", "::") for urn in there)
     assert not any("NodePool" in urn for urn in there)
-    # Whose wait was cut short is waited for anew.
+    # An interrupted wait starts again.
     waited = {resource["urn"].rsplit("::", 1)[-1] for resource in engine.state() if resource.get("initErrors")}
-    changes = touched(engine.up())
+    changes = changed_resources_of(engine.up())
     assert set(changes.pop("update", {})) <= waited
-    # What it had made stays as it is; a component is registered anew, which touches nothing.
+    # Created resources stay unchanged; components are registered again, which changes nothing.
     assert set(changes) == {"create"}, {key: changes[key] for key in changes if key != "create"}
 
 
-def outputs_are_what_others_need(outputs: dict[str, Any], api: Client) -> None:
+def check_outputs(outputs: dict[str, Any], api: Client) -> None:
     assert outputs["clusterName"] == "agent-environment-dev"
     assert outputs["zones"] == ["us-east-1a", "us-east-1b"]
     pools = api.get("/apis/karpenter.sh/v1/nodepools")["items"]
@@ -107,7 +107,7 @@ def with_build(config: dict[str, Any], build: str) -> dict[str, Any]:
     return {**config, "agent-environment:cluster": cluster}
 
 
-def what_aws_says_of_it_is_told(failed: Outcome) -> None:
+def check_error_of_aws_is_reported(failed: Outcome) -> None:
     assert failed.code != 0
     words = "\n".join(failed.diagnostics)
     assert "InvalidParameterException" in words
@@ -119,9 +119,9 @@ def zones_of_nodes(api: Client) -> set[str]:
     return {node["metadata"]["labels"]["topology.kubernetes.io/zone"] for node in nodes}
 
 
-def growing_moves_nothing_that_runs(*grown: Outcome) -> None:
-    changes = touched(*grown)
-    # A profile of Fargate cannot get another subnet: a new one takes its place before it goes.
+def check_extension_replaces_nothing_running(*grown: Outcome) -> None:
+    changes = changed_resources_of(*grown)
+    # The subnets of a Fargate profile cannot change: it is replaced before its deletion.
     profiles = {f"agents-cluster-{name}" for name in PROFILES}
     assert set(changes["create-replacement"]) == profiles
     gone = {name for operation, names in changes.items() if operation.startswith("delete") for name in names}
@@ -130,21 +130,21 @@ def growing_moves_nothing_that_runs(*grown: Outcome) -> None:
         "agents-cluster-eksCluster"
     ]
     assert {
-        "agents-network-private-1",  # a route, which leads to a gateway of its own zone now
+        "agents-network-private-1",  # a route, to the gateway of its own zone now
         "agents-storage-0",  # the lifecycle
     } <= set(changes["update"])
     assert any("spec.blockDeviceMappings" in str(changed) for changed in changes["update"].values()), changes["update"]
 
 
-def cutting_back_takes_the_last_and_leaves_the_first(cut: Outcome) -> None:
-    gone = set(touched(cut)["delete"])
+def check_reduction_removes_the_last(cut: Outcome) -> None:
+    gone = set(changed_resources_of(cut)["delete"])
     assert {"agents-storage-1", "agents-network-private-2", "agents-network-nat-1"} <= gone
     assert not {"agents-storage-0", "agents-network-private-0", "agents-network-nat-0", "agents-network-vpc"} & gone
 
 
-def a_destroy_that_was_killed_goes_on_where_it_stopped(engine: Engine) -> None:
+def check_killed_destroy_continues(engine: Engine) -> None:
     number = len(engine.state())
-    killed = stopped(engine, "destroy", "kubernetes:karpenter.sh/v1:NodePool", signal.SIGKILL)
+    killed = interrupted(engine, "destroy", "kubernetes:karpenter.sh/v1:NodePool", signal.SIGKILL)
     assert killed.code == -signal.SIGKILL
     engine.call("cancel", "--yes", "--stack", engine.stack)
     assert 0 < len(engine.state()) < number

@@ -1,4 +1,4 @@
-"""A sandbox that is a process of this machine, behind a gateway that brings the token."""
+"""A sandbox that is a process of this machine, behind a gateway that adds the token."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def _runs(pid: int) -> bool:
     return stat.rpartition(")")[2].split()[0] not in {"Z", "X"}
 
 
-def test_a_command_has_output_and_an_exit_code(client: Client, sandbox: Sandbox) -> None:
+def test_command_has_output_and_exit_code(client: Client, sandbox: Sandbox) -> None:
     assert client.is_running()
     result = client.commands.run("echo $HOME; echo $X >&2; pwd", envs={"X": "y"}, cwd="/usr")
     assert (result.stdout, result.stderr, result.exit_code) == (f"{sandbox.home}\n/usr\n", "y\n", 0)
@@ -53,7 +53,7 @@ def test_programs_of_the_home_are_in_the_path_of_login_shells(client: Client) ->
     assert client.commands.run("chmod +x .local/bin/mine && mine").stdout == "mine\n"
 
 
-def test_a_background_command_outlives_its_caller(client: Client) -> None:
+def test_background_command_outlives_its_caller(client: Client) -> None:
     handle = client.commands.run("echo first; while [ ! -e go ]; do sleep 0.05; done; echo second", background=True)
     assert [process.pid for process in client.commands.list()] == [handle.pid]
     handle.disconnect()
@@ -61,7 +61,7 @@ def test_a_background_command_outlives_its_caller(client: Client) -> None:
     assert client.commands.connect(handle.pid).wait().stdout == "first\nsecond\n"
 
 
-def test_a_command_is_killed_with_what_it_started(client: Client, sandbox: Sandbox) -> None:
+def test_command_is_killed_with_its_children(client: Client, sandbox: Sandbox) -> None:
     handle = client.commands.run("sleep 600 & sleep 600", background=True)
     assert handle.kill()
     with pytest.raises(CommandExitException) as killed:
@@ -71,7 +71,7 @@ def test_a_command_is_killed_with_what_it_started(client: Client, sandbox: Sandb
     _eventually("a process is left", lambda: sandbox.status()["processes"]["total"] == 0)
 
 
-def test_input_in_every_way(client: Client) -> None:
+def test_input_is_sent_and_closed(client: Client) -> None:
     handle = client.commands.run("cat", background=True, stdin=True)
     handle.send_stdin("one ")
     client.commands.stream_input(handle.pid, ["two ", b"three"])
@@ -79,13 +79,13 @@ def test_input_in_every_way(client: Client) -> None:
     assert handle.wait().stdout == "one two three"
 
 
-def test_the_timeout_ends_the_command(client: Client) -> None:
+def test_timeout_ends_a_command(client: Client) -> None:
     with pytest.raises(TimeoutException):
         client.commands.run("sleep 600", timeout=0.5)
     _eventually("the command runs on", lambda: not client.commands.list())
 
 
-def test_much_output(client: Client) -> None:
+def test_large_output_arrives_whole(client: Client) -> None:
     assert len(client.commands.run("head -c 20000000 /dev/zero | tr '\\0' x").stdout) == 20_000_000
 
 
@@ -114,7 +114,7 @@ def test_files_are_written_and_read(client: Client, sandbox: Sandbox) -> None:
     assert b"".join(client.files.read("streamed", format="stream")) == data
 
 
-def test_folders(client: Client) -> None:
+def test_folders_are_listed_moved_and_removed(client: Client) -> None:
     assert client.files.make_dir("a/b")
     assert not client.files.make_dir("a/b")
     client.files.write("a/b/c", "x")
@@ -127,7 +127,7 @@ def test_folders(client: Client) -> None:
     assert not client.files.exists("moved")
 
 
-def test_watches(client: Client) -> None:
+def test_watch_reports_file_events(client: Client) -> None:
     client.files.make_dir("watched")
     handle = client.files.watch_dir("watched", recursive=True, include_entry=True)
     client.files.write("watched/new/file", "x")
@@ -144,7 +144,7 @@ def test_watches(client: Client) -> None:
     handle.stop()
 
 
-def test_a_terminal(client: Client) -> None:
+def test_terminal_works(client: Client) -> None:
     terminal = client.pty.create(PtySize(24, 80))
     client.pty.resize(terminal.pid, PtySize(30, 100))
     client.pty.send_stdin(terminal.pid, b"stty size; exit 5\n")

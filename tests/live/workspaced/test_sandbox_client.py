@@ -34,7 +34,7 @@ def _text(events: list[Event], channel: str) -> str:
     return b"".join(each.data for each in events if isinstance(each, Output) and each.channel == channel).decode()
 
 
-def test_a_command(client: Client, sandbox: Sandbox) -> None:
+def test_command_has_output_and_exit_code(client: Client, sandbox: Sandbox) -> None:
     command = Command.shell("pwd; echo $X >&2; exit 3", directory="/usr", environment={"X": "y"})
     events = list(client.start(command))
     assert isinstance(events[0], Started)
@@ -45,7 +45,7 @@ def test_a_command(client: Client, sandbox: Sandbox) -> None:
     )
 
 
-def test_input_and_a_second_reader(client: Client) -> None:
+def test_second_reader_gets_the_output(client: Client) -> None:
     events = client.start(Command(["cat"], stdin=True, tag="copy"))
     started = next(events)
     assert isinstance(started, Started)
@@ -57,7 +57,7 @@ def test_input_and_a_second_reader(client: Client) -> None:
     assert _text(list(client.attach(started.pid)), "stdout") == "one two"
 
 
-def test_a_timeout_and_a_signal(client: Client) -> None:
+def test_timeout_and_signal_end_a_process(client: Client) -> None:
     with pytest.raises(SandboxError) as raised:
         list(client.start(Command(["sleep", "600"], timeout=0.2)))
     assert raised.value.code == "deadline_exceeded"
@@ -71,7 +71,7 @@ def test_a_timeout_and_a_signal(client: Client) -> None:
     assert gone.value.code == "not_found"
 
 
-def test_a_terminal(client: Client) -> None:
+def test_terminal_works(client: Client) -> None:
     events = client.start(Command(["/bin/sh"], terminal=Size(80, 24)))
     started = next(events)
     assert isinstance(started, Started)
@@ -82,7 +82,7 @@ def test_a_terminal(client: Client) -> None:
     assert rest[-1] == Ended(5, "exit status 5")
 
 
-def test_files(client: Client, sandbox: Sandbox) -> None:
+def test_files_are_written_read_and_listed(client: Client, sandbox: Sandbox) -> None:
     client.write("a/b", b"0123456789")
     assert (client.read("a/b"), b"".join(client.download("a/b", start=2, end=4))) == (b"0123456789", b"234")
     client.write("a/c", (piece for piece in (b"x" * 100_000, b"y")))
@@ -104,7 +104,7 @@ def test_files(client: Client, sandbox: Sandbox) -> None:
     assert client.metrics()["mem_total"] > 0
 
 
-def test_the_same_for_asynchronous_programs(sandbox: Sandbox) -> None:
+def test_asynchronous_client_works(sandbox: Sandbox) -> None:
     async def scenario() -> tuple[list[Event], bytes, Entry, list[str]]:
         async with httpx2.AsyncClient(**_options(sandbox)) as http:
             client = AsyncSandbox(http)

@@ -96,7 +96,7 @@ def until_admitted(running: Running, signer: Signer) -> None:
         time.sleep(0.05)
 
 
-def test_nobody_is_admitted_before_the_keys_are_published_and_the_service_after_it(running: Running) -> None:
+def test_service_is_admitted_only_after_its_keys_are_published(running: Running) -> None:
     signer = Signer(new_key(datetime.now(UTC)))
     with pytest.raises(WorkspacedError, match="401"):
         through(signer, lambda client: client.status(running.pod))
@@ -114,7 +114,7 @@ def test_nobody_is_admitted_before_the_keys_are_published_and_the_service_after_
         lock.kill()
 
 
-def test_both_keys_of_a_rotation_are_admitted_and_a_withdrawn_one_is_not(running: Running) -> None:
+def test_both_keys_of_a_rotation_are_admitted_until_one_is_withdrawn(running: Running) -> None:
     now = datetime.now(UTC)
     old, new = Signer(new_key(now)), Signer(new_key(now))
     running.publish(old.key, new.key)
@@ -128,7 +128,7 @@ def test_both_keys_of_a_rotation_are_admitted_and_a_withdrawn_one_is_not(running
     until_admitted(running, new)
 
 
-def test_a_token_is_for_one_pod_a_minute_and_its_scope(running: Running) -> None:
+def test_token_is_bound_to_pod_minute_and_scope(running: Running) -> None:
     now = datetime.now(UTC)
     signer = Signer(new_key(now))
     running.publish(signer.key)
@@ -141,13 +141,13 @@ def test_a_token_is_for_one_pod_a_minute_and_its_scope(running: Running) -> None
     assert running.code(token(pod_uid="another")) == 401
     assert running.code(token(at=now - timedelta(seconds=90))) == 401
     assert running.code(token(scope="api", claim_uid=CLAIM)) == 403
-    # Who may do more than control names the claim, and the first one is pinned.
+    # Scopes beyond control require the claim, and the first one is pinned.
     assert running.code(token(scope="api"), "/envs") == 401
     assert running.code(token(scope="api", claim_uid=CLAIM), "/envs") == 200
     assert running.code(token(scope="api", claim_uid="claim-2"), "/envs") == 401
 
 
-def test_the_tokens_of_an_ended_session_are_refused(running: Running) -> None:
+def test_tokens_of_an_ended_session_are_refused(running: Running) -> None:
     now = datetime.now(UTC)
     signer = Signer(new_key(now))
     running.publish(signer.key)
@@ -162,7 +162,7 @@ def test_the_tokens_of_an_ended_session_are_refused(running: Running) -> None:
     assert running.code(second, "/envs") == 200
 
 
-def test_a_program_that_took_over_the_port_is_an_error_and_no_status() -> None:
+def test_another_program_at_the_port_is_an_error() -> None:
     signer = Signer(new_key(datetime.now(UTC)))
     with Ports(("nobody",)) as ports, pytest.raises(WorkspacedError, match="does not answer"):
         through(signer, lambda client: client.status(Endpoint(POD, "", HOST, ports["nobody"])))
