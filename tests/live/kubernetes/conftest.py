@@ -11,8 +11,8 @@ import pytest
 from agentenv.rehearsal.controlplane.plane import ControlPlane
 from agentenv.rehearsal.providers.kubernetes.cluster import Cluster
 from tests.live.conftest import World
-from tests.live.kubernetes.driving import ProviderDriver
-from tests.live.kubernetes.engines import Engine, engine_in
+from tests.live.kubernetes.engine import Engine, engine_in
+from tests.live.kubernetes.provider_driver import ProviderDriver
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ from agentenv.rehearsal.providers.kubernetes.provider import Provider
 from agentenv.rehearsal.providers.kubernetes.urns import resource
 from agentenv.rehearsal.providers.kubernetes.values import UNKNOWN, PropertyMap
 from agentenv.rehearsal.providers.kubernetes.words import InvalidRequest
-from tests.live.kubernetes.driving import ProviderDriver
+from tests.live.kubernetes.provider_driver import ProviderDriver
 
 CONFIG = {"apiVersion": "v1", "kind": "ConfigMap"}
 

@@ -12,8 +12,8 @@ from agentenv.rehearsal.tools.toolbox import Toolbox
 from tests.live.conftest import World
 from tests.live.controlplane.installed import DEPLOYMENT, EXTENSIONS, SYSTEM, installed
 from tests.live.controlplane.things import PATIENCE
-from tests.live.kubernetes.driving import ProviderDriver
-from tests.live.kubernetes.engines import Engine
+from tests.live.kubernetes.engine import Engine
+from tests.live.kubernetes.provider_driver import ProviderDriver
 
 PROGRAM = """
 import os

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from agentenv.rehearsal.providers.kubernetes.cluster import Cluster
-from tests.live.kubernetes.driving import ProviderDriver
-from tests.live.kubernetes.engines import Engine
+from tests.live.kubernetes.engine import Engine
+from tests.live.kubernetes.provider_driver import ProviderDriver
 
 PROGRAM = '''
 import os

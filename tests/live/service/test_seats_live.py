@@ -14,7 +14,7 @@ from agentenv.core.values.posix_ids import seat_id
 from agentenv.rehearsal.controlplane.client import until
 from tests.live.conftest import REGION, World
 from tests.live.controlplane.things import PATIENCE, becomes_ready
-from tests.live.kubernetes.engines import Engine, engine_in
+from tests.live.kubernetes.engine import Engine, engine_in
 from tests.live.service.conftest import IMAGES, LiveClass
 
 Object = dict[str, Any]

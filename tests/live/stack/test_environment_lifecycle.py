@@ -12,7 +12,7 @@ from agentenv.rehearsal.controlplane.client import Client, until
 from agentenv.rehearsal.stage.engine import Engine, Outcome
 from agentenv.rehearsal.stage.stage import Stage
 from tests.live.controlplane.things import PATIENCE
-from tests.live.stack.stopping import interrupted
+from tests.live.stack.interruption import interrupted
 
 ROOT = Path(__file__).resolve().parents[3]
 CLASS = {"name": "standard", "image": f"registry.example.com/sandbox@sha256:{'0' * 64}", "pool": {"size": 1}}
