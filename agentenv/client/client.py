@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Self, TypedDict, TypeVar, cast
 from urllib.parse import SplitResult, urlsplit
@@ -9,6 +10,7 @@ from urllib.parse import SplitResult, urlsplit
 import httpx2
 
 from agentenv.client.api import Api, AsyncApi
+from agentenv.client.events import EventDecoder, Message
 from agentenv.client.sandbox import AsyncSandbox, Sandbox
 
 if TYPE_CHECKING:
@@ -21,6 +23,8 @@ Item = TypeVar("Item")
 # Requests wait up to 60 s at the service.
 _TIMEOUT_SECONDS = 90.0
 _WORKSPACED_PORT = 49983
+# Before a stream of events that ended is continued
+_AGAIN_SECONDS = 1.0
 _LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 
 
@@ -88,6 +92,26 @@ class Client(Api):
         except httpx2.HTTPError as error:
             raise _unreachable(error) from error
         return _result(response)
+
+    def follow_events(
+        self, *, after: str | None = None, workspace: str | None = None, everybody: bool = False
+    ) -> Iterator[Message]:
+        """Yield what happens to the caller's workspaces, for ever: a stream that ends is continued."""
+        decoder = EventDecoder(after)
+        while True:
+            query = {"after": decoder.cursor, "workspace": workspace, "everybody": everybody or None}
+            try:
+                with self._http.stream("GET", "/v1/events", params=_query(query)) as response:
+                    if not response.headers.get("content-type", "").startswith("text/event-stream"):
+                        response.read()
+                        _result(response)
+                        raise ClientError("the response is not a stream of events; check the address")
+                    for data in response.iter_bytes():
+                        yield from decoder.feed(data)
+            except httpx2.TransportError:
+                if decoder.cursor is None:
+                    raise
+            time.sleep(_AGAIN_SECONDS)
 
 
 class AsyncClient(AsyncApi):

@@ -33,6 +33,7 @@ from agentenv.core.workspaces.workspace import (
 )
 from agentenv.service.http.problems import not_found
 from agentenv.service.workspaces.backend_protocol import Backend, Endpoint, RestoreCheck
+from agentenv.service.workspaces.event_log import EventLog
 from agentenv.service.workspaces.pool_selection import COLD_REASONS
 from agentenv.service.workspaces.refusals import (
     lease_refused,
@@ -70,6 +71,10 @@ class LocalBackend(Backend):
         self._locks: dict[str, asyncio.Lock] = {}
         self._changed = asyncio.Condition()
         self._tasks: set[asyncio.Task[Any]] = set()
+        self.log = EventLog()
+        for number, id_, event in records.all_events():
+            self.log.add(number, id_, event)
+        self.log.set_listing(False)
         for workspace in records.workspaces():
             self._workspaces[workspace.id] = workspace
             if workspace.state == "deleting":
@@ -377,15 +382,17 @@ class LocalBackend(Backend):
     def _put(self, workspace: Workspace) -> Workspace:
         self._records.put(workspace)
         self._workspaces[workspace.id] = workspace
-        self._notify()
+        self._notify(workspace.id)
         return workspace
 
     def _remove(self, id_: str) -> None:
         self._records.remove(id_)
         self._workspaces.pop(id_, None)
-        self._notify()
+        self._notify(id_)
 
-    def _notify(self) -> None:
+    def _notify(self, id_: str) -> None:
+        self.log.note_change(id_)
+
         async def notify() -> None:
             async with self._changed:
                 self._changed.notify_all()
@@ -397,7 +404,8 @@ class LocalBackend(Backend):
         self._in_background(notify())
 
     def _event(self, id_: str, reason: str, message: str, *, warning: bool = False) -> None:
-        self._records.add_event(id_, Event(self._now(), f"Workspace/{id_}", reason, message, warning=warning))
+        event = Event(self._now(), f"Workspace/{id_}", reason, message, warning=warning)
+        self.log.add(self._records.add_event(id_, event), id_, event)
 
     def _lock(self, id_: str) -> asyncio.Lock:
         return self._locks.setdefault(id_, asyncio.Lock())

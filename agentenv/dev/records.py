@@ -20,7 +20,7 @@ _WORKSPACE, _EVENT, _ROW = TypeAdapter(Workspace), TypeAdapter(Event), TypeAdapt
 _MOST_EVENTS = 100
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS workspaces (id TEXT PRIMARY KEY, document TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS events (number INTEGER PRIMARY KEY, id TEXT NOT NULL, document TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS events (number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL, document TEXT NOT NULL);
 CREATE INDEX IF NOT EXISTS events_of ON events (id);
 CREATE TABLE IF NOT EXISTS usage (
   owner TEXT NOT NULL, row TEXT NOT NULL, began TEXT NOT NULL, closed INTEGER NOT NULL, document TEXT NOT NULL,
@@ -61,15 +61,22 @@ class Records:
             write.execute("DELETE FROM workspaces WHERE id = ?", (id_,))
             write.execute("DELETE FROM events WHERE id = ?", (id_,))
 
-    def add_event(self, id_: str, event: Event) -> None:
-        """Record an event of a workspace; the oldest of many are dropped."""
+    def add_event(self, id_: str, event: Event) -> int:
+        """Record an event of a workspace, and return its number; the oldest of many are dropped."""
         with self._writing() as write:
-            write.execute("INSERT INTO events (id, document) VALUES (?, ?)", (id_, _EVENT.dump_json(event).decode()))
+            values = (id_, _EVENT.dump_json(event).decode())
+            added = write.execute("INSERT INTO events (id, document) VALUES (?, ?)", values).lastrowid
             write.execute(
                 "DELETE FROM events WHERE id = ? AND number NOT IN"
                 " (SELECT number FROM events WHERE id = ? ORDER BY number DESC LIMIT ?)",
                 (id_, id_, _MOST_EVENTS),
             )
+        return added or 0
+
+    def all_events(self) -> list[tuple[int, str, Event]]:
+        """Return the events of all workspaces with their numbers, in order."""
+        rows = self._read("SELECT number, id, document FROM events ORDER BY number")
+        return [(number, id_, _EVENT.validate_json(text)) for number, id_, text in rows]
 
     def events(self, id_: str) -> list[Event]:
         """Return the events of a workspace, the latest first."""

@@ -81,6 +81,8 @@ def client_text() -> str:
         for method, operation in sorted(methods.items())
         # Sandboxes call the others with a token of their own.
         if not any(row["name"] == "authorization" for row in operation.get("parameters", ()))
+        # A stream of events is no document: `Client.follow_events` reads it.
+        and "text/event-stream" not in operation["responses"].get("200", {}).get("content", {})
     ]
     parts = [_HEADER, *(_document(name, schemas[name]) for name in sorted(_used(schemas, operations)))]
     for base, prefix in ((_SYNC, ""), (_ASYNC, "async ")):

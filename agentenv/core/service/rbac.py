@@ -38,6 +38,8 @@ def cluster_rules() -> list[Plain]:
         # The ConfigMap of each class.
         {**_rule("", ("configmaps",), LOOK), "resourceNames": [CONSTRAINTS]},
         _rule("storage.k8s.io", ("storageclasses",), LOOK),
+        # The events of workspaces, which their owners follow: one watch, so that every replica has them in one order.
+        _rule("", ("events",), LOOK),
         # Verifies the tokens of sandboxes.
         _rule("authentication.k8s.io", ("tokenreviews",), ("create",)),
     ]
@@ -60,7 +62,7 @@ def class_namespace_rules() -> list[Plain]:
         _rule("", ("configmaps",), LOOK),
         # The public keys with which workspaced verifies tokens of the service.
         {**_rule("", ("configmaps",), ("patch",)), "resourceNames": [KEYS]},
-        _rule("", ("events",), ("create", "get", "list")),
+        _rule("", ("events",), ("create",)),
     ]
 
 

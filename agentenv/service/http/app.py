@@ -22,6 +22,7 @@ from agentenv.service.gateway.sealing import WorkspaceTokens
 from agentenv.service.gateway.setup import People, access_cache_of, running_gateway, secrets_cache_of, sign_in_of
 from agentenv.service.http import (
     body_limit,
+    events,
     keys,
     request_log,
     responses,
@@ -110,6 +111,7 @@ def application(lifespan: Any = None, metrics: Metrics | None = None) -> FastAPI
     for routes in (
         workspaces,
         swarms,
+        events,
         sessions,
         system,
         usage_routes,

@@ -20,6 +20,7 @@ from agentenv.service.gateway.entry import EntryRequest
 from agentenv.service.http.auth.callers import Caller
 from agentenv.service.http.auth.rate_limits import RateLimiter
 from agentenv.service.http.problems import Problem
+from agentenv.service.http.streams import Streams
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -141,6 +142,7 @@ class Dependencies:
     gateway: GatewayAddresses | None = None
     access: AccessTokens | None = None
     sandboxes: Sandboxes | None = None
+    streams: Streams = field(default_factory=Streams)
     now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
 
 
@@ -175,7 +177,7 @@ class AuthenticatedRoute(APIRoute):
         handler = super().get_route_handler()
 
         async def authenticate_first(request: Request) -> Response:
-            caller = request.state.caller = await _authenticate(request)
+            caller = request.state.caller = await authenticated(request)
             dependencies_of(request).limits.take(caller.owner)
             if not caller.has_scope(self.scope):
                 detail = f"the API key lacks the scope {self.scope!r}"
@@ -193,7 +195,8 @@ def entry_request_of(request: Request) -> EntryRequest:
     return EntryRequest(request.method, host, target, dict(request.headers), source)
 
 
-async def _authenticate(request: Request) -> Caller:
+async def authenticated(request: Request) -> Caller:
+    """Return the caller of a request; raise a `Problem` where its credential is missing or not valid."""
     source = request.client.host if request.client else "unknown"
     dependencies, headers = dependencies_of(request), request.headers
     authenticator, has_token = dependencies.authenticator, "authorization" in headers or "x-api-key" in headers

@@ -12,7 +12,7 @@ import builtins
 import sys
 from bisect import bisect_right, insort
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -68,7 +68,9 @@ class PoolRow:
 class ClusterView:
     """The cached rows, with an index for each lookup."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_change: Callable[[str], None] = lambda _: None) -> None:
+        """`on_change` is called with the id of each workspace that changed."""
+        self._on_change = on_change
         self._rows: dict[Key, Workspace] = {}  # claims by namespace and name, volumes by name alone
         self._by_id: dict[str, set[Key]] = {}
         self._ids: list[str] = []
@@ -301,6 +303,8 @@ class ClusterView:
                 self._unindex(before)
             self._index(row.id)
         self._notify(row.id, f"{_OWNER}{row.owner}")
+        if before != row:
+            self._on_change(row.id)
 
     def _remove_row(self, key: Key) -> None:
         before = self._rows.pop(key, None)
@@ -317,6 +321,7 @@ class ClusterView:
             place = bisect_right(self._ids, before.id) - 1
             del self._ids[place]
         self._notify(before.id, f"{_OWNER}{before.owner}")
+        self._on_change(before.id)
 
     def _count(self, before: Workspace | None, row: Workspace | None) -> None:
         if before is not None:

@@ -38,6 +38,7 @@ from agentenv.service.http.problems import Problem, not_found
 from agentenv.service.kube.client import (
     CLAIMS,
     CONFIGURATIONS,
+    EVENTS,
     PODS,
     POOLS,
     SANDBOXES,
@@ -55,6 +56,7 @@ from agentenv.service.workspaces.assigned_sandbox import SandboxAssignments
 from agentenv.service.workspaces.backend_protocol import Backend, Endpoint, RestoreCheck
 from agentenv.service.workspaces.create import WorkspaceCreator
 from agentenv.service.workspaces.delete import delete_workspace, shorten_retention
+from agentenv.service.workspaces.event_log import EventLog
 from agentenv.service.workspaces.events import events_of
 from agentenv.service.workspaces.make_room import Room
 from agentenv.service.workspaces.pool_selection import Choice
@@ -93,7 +95,8 @@ class KubernetesBackend(Backend):
     ) -> None:
         """`more_informers` run with those of workspaces."""
         self._kube, self._catalog, self._metrics, self._now = kube, catalog, metrics, now
-        self.view = ClusterView()
+        self.log = EventLog()
+        self.view = ClusterView(on_change=self.log.note_change)
         self.reader = WorkspaceReader(kube, self.view, catalog, is_watching=self._watches_complete)
         assignments = SandboxAssignments()
         self.resizer = Resizer(kube, catalog, now=now)
@@ -123,10 +126,20 @@ class KubernetesBackend(Backend):
             ),
             *more_informers,
         ]
+        # Not among those that readiness depends on: without events workspaces are served all the same.
+        self._events = Informer(
+            kube,
+            EVENTS,
+            self.log.put,
+            self.log.drop,
+            on_list=self.log.set_listing,
+            fields="involvedObject.kind=SandboxClaim",
+        )
 
     async def run(self) -> None:
         """Watch the cluster until cancelled, or until a watch ends unexpectedly."""
-        watches = {asyncio.create_task(informer.run()): informer.kind for informer in self._informers}
+        informers = (*self._informers, self._events)
+        watches = {asyncio.create_task(informer.run()): informer.kind for informer in informers}
         try:
             ended, _ = await asyncio.wait(watches, return_when=asyncio.FIRST_COMPLETED)
             for watch in ended:

@@ -22,6 +22,7 @@ from agentenv.core.workspaces.workspace import (
     Page,
     Workspace,
 )
+from agentenv.service.workspaces.event_log import EventLog
 
 # Raises a `Problem` where the caller may not have the workspace that would be restored.
 RestoreCheck = Callable[[Workspace], Awaitable[None]]
@@ -44,6 +45,8 @@ class Endpoint:
 
 class Backend(Protocol):
     """Creates, reads, changes and deletes workspaces. Calls may be repeated, and made by several replicas at once."""
+
+    log: EventLog  # the recent events of all workspaces, and their changes as they come
 
     async def create(
         self,

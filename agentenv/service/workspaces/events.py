@@ -27,11 +27,12 @@ async def events_of(kube: KubeClient, workspace: Workspace) -> list[Event]:
 async def _named(kube: KubeClient, namespace: str, name: str) -> list[Event]:
     rows: list[Event] = []
     async for document in kube.list(EVENTS, namespace, fields=f"involvedObject.name={name}"):
-        rows += [event] if (event := _event(document)) else []
+        rows += [event] if (event := event_of(document)) else []
     return rows
 
 
-def _event(document: Document) -> Event | None:
+def event_of(document: Document) -> Event | None:
+    """Return the event of a Kubernetes event; None for one that is about something else."""
     involved = section(document, "involvedObject")
     at = next(
         (

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -73,6 +75,7 @@ def test_a_workspace_shows_its_events_and_usage(terminal: Terminal) -> None:
     id_ = terminal.json("workspace", "create", "--class", "standard", "--key", "events")["id"]
     assert "Created" in terminal.run("events", id_)
     assert {event["reason"] for event in terminal.json("events", id_)["events"]} == {"Created", "Running"}
+    assert "name a workspace, or add --follow" in terminal.fail("events")
     terminal.run("workspace", "suspend", id_)
     usage = terminal.json("workspace", "usage")
     assert usage["month"]["spent"] is not None
@@ -197,3 +200,20 @@ def test_openssh_includes_our_file_and_keeps_its_own(
 
 def test_the_e2b_clients_need_a_gateway(terminal: Terminal) -> None:
     assert "has no gateway" in terminal.fail("connect", "e2b")
+
+
+def test_events_are_followed_from_a_number_on(terminal: Terminal, served: Served) -> None:
+    id_ = terminal.json("workspace", "create", "--class", "standard", "--key", "followed")["id"]
+    command = [sys.executable, "-m", "agentenv", "events", id_, "--follow", "--after", "0", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as following:
+        assert following.stdout is not None
+        lines = (json.loads(line) for line in following.stdout)
+        assert [next(lines).get("reason") for _ in range(2)] == ["Created", "Running"]
+        assert next(lines)["kind"] == "ready"
+        terminal.run("workspace", "suspend", id_)
+        seen = [next(lines) for _ in range(2)]
+        assert {(row["kind"], row.get("reason") or row["state"]) for row in seen} == {
+            ("event", "Suspended"),
+            ("workspace", "suspended"),
+        }
+        following.kill()

@@ -32,6 +32,7 @@ class Served:
     key: str
     folder: Path
     local: Local
+    loop: asyncio.AbstractEventLoop
 
 
 class _Server(threading.Thread):
@@ -48,6 +49,7 @@ class _Server(threading.Thread):
 
     async def _serve(self) -> None:
         served: list[Local] = []
+        loop = asyncio.get_running_loop()
         with opened(self.folder) as state:
 
             @contextlib.asynccontextmanager
@@ -61,7 +63,7 @@ class _Server(threading.Thread):
             def started(port: int) -> None:
                 address = f"http://127.0.0.1:{port}"
                 state.announce(address)
-                self.started_at.put(Served(address, state.key(), state.folder, served[0]))
+                self.started_at.put(Served(address, state.key(), state.folder, served[0], loop))
 
             self.server = http_server(application(lifespan), "127.0.0.1", 0, started)
             self.server.capture_signals = contextlib.nullcontext  # this is not the main thread

@@ -118,7 +118,7 @@ def test_a_watch_that_ends_is_logged_and_ends_the_backend(caplog: pytest.LogCapt
             assert not ended.is_set()
             release.set()
             await ended.wait()
-        assert len([task for task in asyncio.all_tasks() if "Informer.run" in repr(task)]) == 6, "only the stage's own"
+        assert len([task for task in asyncio.all_tasks() if "Informer.run" in repr(task)]) == 7, "only the stage's own"
 
     on_stage(act)
     (record,) = [record for record in caplog.records if record.levelno == logging.ERROR]
