@@ -90,7 +90,7 @@ class LocalAccessStore(AccessStore):
             row = f"{entry['workspace']}#{entry['at']}#{entry['id']}"
             self._records.put_access(_ENTRY, row, entry["at"], json.dumps(entry))
 
-    def entries(self, workspace: str, day: str) -> list[dict[str, Any]]:
-        """Return the audit trail of a workspace and a day, in order."""
+    def entries(self, workspace: str, day: str, since: str = "") -> list[dict[str, Any]]:
+        """Return the audit trail of a workspace and a day, in order, from a time on."""
         rows = self._records.access(_ENTRY, prefix=f"{workspace}#{day}")
-        return [json.loads(document) for _, document in rows]
+        return [json.loads(document) for row, document in rows if row >= f"{workspace}#{since}"]

@@ -44,8 +44,8 @@ class AccessStore(Protocol):
         """Append to the audit trail; an entry has `workspace`, `at`, `id` and `expires`."""
         ...
 
-    def entries(self, workspace: str, day: str) -> list[dict[str, Any]]:
-        """Return the audit trail of a workspace and a day, in order."""
+    def entries(self, workspace: str, day: str, since: str = "") -> list[dict[str, Any]]:
+        """Return the audit trail of a workspace and a day, in order, from a time on."""
         ...
 
 
@@ -130,10 +130,11 @@ class AccessTable(AccessStore):
             else:
                 raise aws.AwsUnavailableError("the table takes no more entries")
 
-    def entries(self, workspace: str, day: str) -> list[dict[str, Any]]:
-        """Return the audit trail of a workspace and a day, in order."""
-        condition = "#part = :day AND begins_with(#row, :workspace)"
-        values = {":day": f"{ENTERED}#{day}", ":workspace": f"{workspace}#"}
+    def entries(self, workspace: str, day: str, since: str = "") -> list[dict[str, Any]]:
+        """Return the audit trail of a workspace and a day, in order, from a time on."""
+        condition = "#part = :day AND #row BETWEEN :first AND :last"
+        # A timestamp follows, whose characters are before this one.
+        values = {":day": f"{ENTERED}#{day}", ":first": f"{workspace}#{since}", ":last": f"{workspace}#~"}
         own = {PART, ROW, CHANGED, EXPIRES}
         items = self._query(condition, {"#part": PART, "#row": ROW}, values)
         return [{name: value for name, value in item.items() if name not in own} for item in items]

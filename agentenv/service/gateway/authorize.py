@@ -141,7 +141,7 @@ class Authorizer:
         """
         self._directory, self._domains, self._visitors = directory, domains, visitors
         self._admissions, self._waker, self._now = admissions, waker, now
-        admissions.is_admitted = self.is_admitted
+        admissions.is_admitted, admissions.is_gone = self.is_admitted, self.is_gone
         self._sharing_of, self._resolve_alias, self._break_glass = sharing_of, resolve_alias, break_glass
         self._note_use, self._note_entry, self._own_path = note_use, note_entry, own_path
         self._freed_at = freed_at
@@ -258,6 +258,14 @@ class Authorizer:
             return False
         right = self._right(visitor, current, Door(admission.workspace, admission.port))
         return right is not None and right.scope == admission.right
+
+    def is_gone(self, admission: Admission) -> bool:
+        """Return whether the pod of a visitor is gone, with all that is open in it; one that is not ready is not."""
+        pod, current = admission.endpoint, self._directory.cached(admission.workspace)
+        if current is None or current.claim_uid != pod.claim_uid or current.state in {"suspended", "deleted"}:
+            return True
+        endpoint = self._directory.endpoint(admission.workspace)
+        return endpoint is not None and endpoint.pod_uid != pod.pod_uid
 
     async def _wake(
         self, request: EntryRequest, visitor: Visitor, workspace: Workspace, right: Right

@@ -1,4 +1,7 @@
-"""The open sessions of all replicas in the table of access: a replica that starts ends those of one that is gone."""
+"""The open sessions of all replicas in the table of access: each ends those of others, too, which may be gone.
+
+A replica reads them all at its start, and then what was added.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +27,8 @@ OPEN = "open sessions"
 KEEP_DAYS = 7
 WRITE_SECONDS = 2.0
 MOST_WAITING = 50_000
+# Clocks of replicas differ, and a row is written some time after the time that it has.
+OVERLAP = timedelta(seconds=60)
 
 
 class OpenSessions:
@@ -32,6 +37,7 @@ class OpenSessions:
     def __init__(self, store: AccessStore, now: Callable[[], datetime]) -> None:
         self._store, self._now, self._calls = store, now, Remote("the table of open sessions")
         self._waiting: list[Mapping[str, Any]] = []
+        self._read_until: datetime | None = None
 
     def note(self, admission: Admission) -> None:
         """Note a session that was admitted now."""
@@ -70,9 +76,16 @@ class OpenSessions:
             self._waiting = [*entries, *self._waiting][:MOST_WAITING]
 
     async def read(self, restored: Callable[[Mapping[str, Any]], Visitor | None]) -> list[Admission]:
-        """Return the sessions of the last days; `restored` returns the visitor of a document."""
-        days = [(self._now() - timedelta(days=age)).date().isoformat() for age in range(KEEP_DAYS)]
-        rows = [row for day in days for row in await self._calls.run(self._store.entries, OPEN, day)]
+        """Return the sessions that were added since the last call, at first those of the last days.
+
+        `restored` returns the visitor of a document.
+        """
+        now = self._now()
+        since = now - timedelta(days=KEEP_DAYS) if self._read_until is None else self._read_until - OVERLAP
+        days = [(since + timedelta(days=age)).date() for age in range((now.date() - since.date()).days + 1)]
+        after = format_timestamp(since)
+        rows = [row for day in days for row in await self._calls.run(self._store.entries, OPEN, day.isoformat(), after)]
+        self._read_until = now
         admissions = (_admission(row, restored) for row in rows)
         return [admission for admission in admissions if admission is not None]
 

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from agentenv.service.workspaces.backend_protocol import Backend
 
 _LOG = logging.getLogger(__name__)
-ADOPT_SECONDS = 5.0
+ADOPT_SECONDS = 30.0
 
 
 def access_cache_of(configuration: Configuration, now: Callable[[], datetime]) -> AccessCache | None:
@@ -137,7 +137,7 @@ async def running_gateway(
     use = Use(lambda id_, changes: backend.update(id_, changes, wait=0), backend.cached, dependencies.now)
     visitors = Visitors(dependencies.authenticator, access, secrets.current, dependencies.now)
     sessions = OpenSessions(access.store, dependencies.now) if access is not None else None
-    admissions = Admissions(signer, client, endpoint=backend.endpoint, monotonic=time.monotonic)
+    admissions = Admissions(signer, client, monotonic=time.monotonic)
     if sessions is not None:
         admissions.on_enter = sessions.note
     trail = AuditTrail(access.store, service.ledger_retention, dependencies.now) if access is not None else None
@@ -175,7 +175,7 @@ async def running_gateway(
 
 
 async def adopt_sessions(admissions: Admissions, sessions: OpenSessions, visitors: Visitors, backend: Backend) -> None:
-    """Take over the open sessions of replicas before this one, once workspaces and credentials are known."""
+    """Take over the open sessions of other replicas, which may be gone soon, once workspaces are known."""
     while True:
         await asyncio.sleep(ADOPT_SECONDS)
         if not backend.is_synced():
@@ -184,8 +184,6 @@ async def adopt_sessions(admissions: Admissions, sessions: OpenSessions, visitor
             admissions.adopt(await sessions.read(visitors.restored))
         except (Problem, aws.AwsRefusedError, aws.AwsUnavailableError) as failure:
             _LOG.warning("open sessions cannot be read", extra={"facts": {"why": str(failure)}})
-        else:
-            return
 
 
 async def resume(dependencies: Dependencies, workspace: Workspace) -> CreateResult:

@@ -180,7 +180,7 @@ def entrance(
         keys=keys,
         owner_claim="owner",
     )
-    admissions = Admissions(pods, pods, endpoint=directory.endpoint, monotonic=clock.monotonic)
+    admissions = Admissions(pods, pods, monotonic=clock.monotonic)
     authorizer = Authorizer(
         directory,
         Domains(DOMAIN, WORKSPACES, sign_in),

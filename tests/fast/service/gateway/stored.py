@@ -54,9 +54,10 @@ class MemoryStore(AccessStore):
         self._answer()
         self.trail += entries
 
-    def entries(self, workspace: str, day: str) -> list[dict[str, Any]]:
+    def entries(self, workspace: str, day: str, since: str = "") -> list[dict[str, Any]]:
         self._answer()
-        return [dict(entry) for entry in self.trail if entry["workspace"] == workspace and entry["at"][:10] == day]
+        entries = (entry for entry in self.trail if entry["workspace"] == workspace and entry["at"][:10] == day)
+        return [dict(entry) for entry in entries if entry["at"] >= since]
 
     def _answer(self) -> None:
         if self.away:

@@ -90,6 +90,8 @@ def test_the_audit_trail_of_a_workspace_and_a_day_is_in_order(table: AccessTable
     table.add_entries(entries[:3])
     assert [entry["id"] for entry in table.entries("w-1", "2026-11-19")] == [str(number) for number in range(1, 31)]
     assert table.entries("w-2", "2026-11-19") == []
+    later = table.entries("w-1", "2026-11-19", "2026-11-19T12:00:20.000Z")
+    assert [entry["id"] for entry in later] == [str(number) for number in range(20, 31)]
 
 
 def test_an_open_session_is_read_as_it_was_stored(table: AccessTable) -> None:

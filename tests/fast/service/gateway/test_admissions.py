@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from agentenv.core.workspaces.workspace import PortSharing
 from agentenv.service.gateway.access_cache import VALID_SECONDS
-from agentenv.service.gateway.admissions import REUSE_SECONDS
+from agentenv.service.gateway.admissions import MOST_OPEN, REUSE_SECONDS, UNUSED_SECONDS
 from agentenv.service.gateway.entry import Decision
 from agentenv.service.http.auth.callers import Caller, with_implied_roles
-from tests.fast.service.gateway.entrance import MINE, THEIRS, WORKSPACES, Entrance, allowed, entrance
+from tests.fast.service.gateway.entrance import MINE, THEIRS, WORKSPACES, Entrance, allowed, denied, entrance
+
+if TYPE_CHECKING:
+    import pytest
 
 ME = Caller("u-me", with_implied_roles("user"), "token")
 
@@ -114,6 +119,81 @@ def test_a_pod_that_does_not_answer_is_asked_again() -> None:
     gate.pods.away = False
     assert sweep(gate) == [shared]
     assert sweep(gate) == []
+
+
+def test_a_visitor_who_visits_every_port_is_refused_and_takes_nobodys_session() -> None:
+    gate = entrance()
+    gate.directory.change(MINE, ports={4000: PortSharing("public")})
+    public = enter(gate, port(MINE, 4000))
+    mine = gate.bearer("u-me")
+    for number in range(MOST_OPEN):
+        enter(gate, port(MINE, 5000 + number), **mine)
+    refused = denied(asyncio.run(gate.check(port(MINE, 9000), **mine)))
+    assert refused.status == 429
+    assert dict(refused.headers)["retry-after"] == str(int(UNUSED_SECONDS))
+    assert enter(gate, port(MINE, 5000), **mine), "those that are open stay open"
+    assert enter(gate, port(MINE, 4000)) == public
+    assert sweep(gate) == []
+
+
+def test_a_session_that_makes_way_is_ended() -> None:
+    gate = entrance()
+    mine = gate.bearer("u-me")
+    first, *_ = [enter(gate, port(MINE, 5000 + number), **mine) for number in range(MOST_OPEN)]
+    gate.clock.seconds = UNUSED_SECONDS
+    assert enter(gate, port(MINE, 9000), **mine) != first
+    gate.pods.away = True
+    assert sweep(gate) == []
+    gate.pods.away = False
+    assert sweep(gate) == [first]
+    assert enter(gate, port(MINE, 5001), **mine)
+    assert sweep(gate) == []
+
+
+def test_what_makes_way_for_all_is_ended_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentenv.service.gateway.admissions.MOST_SESSIONS", 2)
+    gate = entrance()
+    first = enter(gate, port(MINE), **gate.bearer("u-me"))
+    others = [enter(gate, port(MINE, 4000), **gate.bearer("u-me")), enter(gate, port(THEIRS), **gate.bearer("u-other"))]
+    assert sweep(gate) == [first]
+    gate.directory.change(MINE, owner="u-7")
+    gate.directory.change(THEIRS, owner="u-7")
+    assert sorted(sweep(gate)) == sorted(others)
+
+
+def test_what_makes_way_is_ended_at_once() -> None:
+    async def act() -> list[str]:
+        gate.admissions._evict(next(iter(gate.admissions._admissions.values())))
+        running = asyncio.create_task(gate.admissions.run())
+        while not gate.pods.ended:
+            await asyncio.sleep(0)
+        running.cancel()
+        return gate.pods.ended
+
+    gate = entrance()
+    session_ = enter(gate, port(MINE), **gate.bearer("u-me"))
+    assert asyncio.run(asyncio.wait_for(act(), 5)) == [session_]
+
+
+def test_a_right_that_ends_while_the_pod_is_not_ready_closes_what_it_opened() -> None:
+    gate = entrance()
+    gate.directory.change(THEIRS, shared={"u-me": "rw"})
+    shared = enter(gate, port(THEIRS), **gate.bearer("u-me"))
+    pod = gate.directory.endpoints.pop(THEIRS)
+    for state in ("creating", "running"):
+        gate.directory.change(THEIRS, state=state)
+        assert sweep(gate) == []
+    gate.directory.change(THEIRS, shared={})
+    gate.directory.endpoints[THEIRS] = pod
+    assert sweep(gate) == [shared]
+
+
+def test_sessions_of_a_replaced_pod_are_forgotten() -> None:
+    gate = entrance()
+    enter(gate, port(MINE), **gate.bearer("u-me"))
+    gate.directory.endpoints[MINE] = replace(gate.directory.endpoints[MINE], pod_uid="another")
+    assert sweep(gate) == []
+    assert not gate.admissions._admissions
 
 
 def test_sessions_of_pods_that_are_gone_are_forgotten() -> None:

@@ -10,11 +10,11 @@ import pytest
 from agentenv.core.workspaces.workspace import PortSharing
 from agentenv.service.gateway.admissions import Admissions
 from agentenv.service.gateway.authorize import Authorizer, Domains
-from agentenv.service.gateway.open_sessions import KEEP_DAYS, OpenSessions
+from agentenv.service.gateway.open_sessions import KEEP_DAYS, OVERLAP, OpenSessions
 from agentenv.service.gateway.waking import Waker
 from tests.fast.service.gateway.browser import Browser, World, in_world
 from tests.fast.service.gateway.entrance import DOMAIN, MINE, THEIRS, WORKSPACES, Entrance, entrance
-from tests.fast.service.gateway.test_admissions import ME, enter, port
+from tests.fast.service.gateway.test_admissions import ME, enter, port, session
 from tests.fast.service.gateway.test_links import URL, shared
 
 
@@ -29,7 +29,7 @@ async def successor(gate: Entrance, sessions: OpenSessions) -> Admissions:
     """Return the admissions of a replica that starts when the first is gone."""
     await sessions.write()
     visitors = gate.authorizer._visitors
-    admissions = Admissions(gate.pods, gate.pods, endpoint=gate.directory.endpoint, monotonic=gate.clock.monotonic)
+    admissions = Admissions(gate.pods, gate.pods, monotonic=gate.clock.monotonic)
     Authorizer(
         gate.directory,
         Domains(DOMAIN, WORKSPACES),
@@ -139,6 +139,46 @@ def test_sessions_of_pods_that_are_gone_and_old_ones_are_not_followed() -> None:
     gate.clock.seconds = timedelta(days=KEEP_DAYS + 1).total_seconds()
     read = asyncio.run(OpenSessions(gate.store, gate.clock.now).read(gate.authorizer._visitors.restored))
     assert read == []
+
+
+def test_sessions_of_a_replica_that_is_gone_later_are_followed_too() -> None:
+    gate = entrance()
+    sessions = noted(gate)
+    gate.directory.change(THEIRS, shared={"u-me": "rw"})
+
+    async def run() -> None:
+        admissions = await successor(gate, sessions)
+        later = OpenSessions(gate.store, gate.clock.now)
+        restored = gate.authorizer._visitors.restored
+        assert await later.read(restored) == []
+        gate.clock.seconds = 3600
+        opened = session(await gate.check(port(THEIRS), **gate.bearer("u-me")))
+        await sessions.write()
+        for _ in range(2):
+            admissions.adopt(await later.read(restored))
+        gate.clock.seconds += OVERLAP.total_seconds() + 1
+        await later.read(restored)
+        assert await later.read(restored) == [], "each is read for a while alone"
+        await admissions.sweep()
+        assert gate.pods.ended == []
+        gate.directory.change(THEIRS, shared={})
+        await admissions.sweep()
+        assert gate.pods.ended == [opened]
+
+    asyncio.run(run())
+
+
+def test_a_replica_does_not_adopt_its_own_sessions() -> None:
+    gate = entrance()
+    sessions = noted(gate)
+    enter(gate, port(MINE), **gate.bearer("u-me"))
+
+    async def run() -> None:
+        await sessions.write()
+        gate.admissions.adopt(await sessions.read(gate.authorizer._visitors.restored))
+        assert not gate.admissions._others
+
+    asyncio.run(run())
 
 
 @pytest.mark.parametrize("secret", ["hush", "Bearer", "e2b_"])
