@@ -1,4 +1,4 @@
-"""One stage a worker: the tools are found or built once, and every test makes a project of its own on it."""
+"""One stage for each worker: tools are built once, and every test creates its own project on it."""
 
 from __future__ import annotations
 

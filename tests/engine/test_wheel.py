@@ -1,4 +1,4 @@
-"""The package as a user has it: its wheel, installed without extras in an empty environment, outside a checkout."""
+"""The wheel, installed without extras in an empty environment, outside a checkout."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Installed:
 
 
 def uv(*words: str) -> None:
-    """Run uv with what it has cached, as `make setup` does; from the registry where that is not enough."""
+    """Run uv with its cache, as `make setup` does, or with the registry if the cache is incomplete."""
     ended = subprocess.run([str(UV), *words, "--offline"], cwd=ROOT, capture_output=True, check=False)
     if ended.returncode:
         subprocess.run([str(UV), *words], cwd=ROOT, check=True)
@@ -85,7 +85,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     return Installed(python, tmp_path_factory.mktemp("elsewhere"))
 
 
-def test_only_one_import_name_is_installed(installed: Installed) -> None:
+def test_wheel_installs_one_import_name(installed: Installed) -> None:
     wheel = json.loads(
         installed.run(
             "-c",
@@ -98,7 +98,7 @@ def test_only_one_import_name_is_installed(installed: Installed) -> None:
     assert not (installed.package / "components").is_symlink()
 
 
-def test_every_module_is_imported_but_those_of_an_extra(installed: Installed) -> None:
+def test_every_module_without_an_extra_is_importable(installed: Installed) -> None:
     ended = installed.run("-c", IMPORT_ALL)
     assert ended.returncode == 0, ended.stderr
     lacking = dict(line.split() for line in ended.stdout.splitlines())
@@ -110,7 +110,7 @@ def test_every_module_is_imported_but_those_of_an_extra(installed: Installed) ->
 
 
 @pytest.mark.parametrize("command", [row.name for row in COMMANDS])
-def test_every_command_explains_itself(installed: Installed, command: str) -> None:
+def test_every_command_has_help(installed: Installed, command: str) -> None:
     ended = installed.agentenv(command, "--help")
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout.startswith(f"usage: agentenv {command}")
@@ -144,7 +144,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("command", REFUSED)
-def test_what_is_missing_is_named_in_one_line(installed: Installed, command: str) -> None:
+def test_missing_extra_is_named_in_one_line(installed: Installed, command: str) -> None:
     shutil.copy(ROOT / "stacks" / "Pulumi.dev.yaml", installed.folder)
     ended = installed.agentenv(*command.split())
     assert ended.returncode == 1
@@ -153,7 +153,7 @@ def test_what_is_missing_is_named_in_one_line(installed: Installed, command: str
     assert REFUSED[command] in line
 
 
-def test_the_engine_reads_the_schema_of_the_installed_components(installed: Installed, opened: Stage) -> None:
+def test_engine_reads_the_schema_of_installed_components(installed: Installed, opened: Stage) -> None:
     read = subprocess.run(
         [str(opened.pulumi), "package", "get-schema", str(installed.package / "components")],
         env={**opened.environment, "PULUMI_PYTHON_CMD": str(installed.python)},
@@ -168,7 +168,7 @@ def test_the_engine_reads_the_schema_of_the_installed_components(installed: Inst
     assert names == {component.__name__ for component in EXPORTED_COMPONENTS}
 
 
-def test_the_documented_program_is_previewed(installed: Installed, opened: Stage, tmp_path: Path) -> None:
+def test_documented_program_is_previewed(installed: Installed, opened: Stage, tmp_path: Path) -> None:
     page = (ROOT / "docs" / "components.md").read_text(encoding="utf-8")
     program, team = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     (tmp_path / "components").mkdir()

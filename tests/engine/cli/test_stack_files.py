@@ -81,19 +81,19 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 @pytest.mark.parametrize("stack", ["local", "dev", "staging", "prod", "full", "adopted"])
-def test_the_engine_passes_the_values_of_the_file(project: Project, stack: str) -> None:
+def test_engine_passes_the_values_of_the_file(project: Project, stack: str) -> None:
     document = read_document(ROOT / "stacks" / f"Pulumi.{stack}.yaml")
     assert read(project.config(stack), stack) == read(document.value["config"], stack)
 
 
-def test_the_engine_needs_only_a_region_and_access_to_the_cluster(project: Project) -> None:
+def test_minimal_stack_file_has_a_region_and_cluster_access(project: Project) -> None:
     cluster = {"publicAccessCidrs": ["203.0.113.0/24"]}
     project.write("small", f"config:\n  aws:region: us-east-1\n  agent-environment:cluster: {json.dumps(cluster)}\n")
     expected = {"aws:region": "us-east-1", "agent-environment:cluster": cluster}
     assert read(project.config("small"), "small") == read(expected, "small")
 
 
-def test_a_key_without_a_namespace_belongs_to_the_project(project: Project) -> None:
+def test_key_without_a_namespace_belongs_to_the_project(project: Project) -> None:
     text = "config:\n  aws:region: us-east-1\n  network: {nat: none}\n"
     document = read_document(project.write("bare", text))
     assert project.config("bare")["agent-environment:network"] == '{"nat":"none"}'
@@ -117,7 +117,7 @@ def test_plain_scalars_have_the_engines_values(project: Project) -> None:
         "config:\n  agent-environment:network: *missing\n",
     ],
 )
-def test_a_file_that_the_engine_rejects_is_a_mistake(project: Project, text: str) -> None:
+def test_file_that_the_engine_rejects_is_a_mistake(project: Project, text: str) -> None:
     path = project.write("refused", "config: {}\n")
     project.call("stack", "init", "refused")
     path.write_text(text, encoding="utf-8")

@@ -29,7 +29,7 @@ from tests.fast.config.stack_samples import config, settings
 
 ROOT = Path(__file__).resolve().parents[3]
 NAME, VERSION = "adopted", "1.34"
-# What guardrails need to come back to a cluster that was never away.
+# Guardrail parameters are retained in an adopted cluster
 STAYS = {
     "kubernetes validatingadmissionpolicies sandbox-guardrail-parameters",
     "kubernetes validatingadmissionpolicybindings sandbox-guardrail-parameters",
@@ -38,14 +38,14 @@ STAYS = {
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Stage]:
-    """A stage with a control plane of its own: an environment leaves guardrail parameters in a cluster it adopted."""
+    """A stage with its own control plane, because an environment retains guardrail parameters in an adopted cluster."""
     with stage(terminal_progress(), under=tmp_path, cluster=ClusterOptions()) as running:
         yield running
 
 
 @pytest.fixture
-def ground(served: Stage) -> ExistingResources:
-    """A VPC, a cluster that its deployer gets into, and a file system."""
+def existing_resources(served: Stage) -> ExistingResources:
+    """A VPC, a cluster with access for its deployer, and a file system."""
     resources = ExistingResources(lambda service, **_: client(service, served.environment), NAME)
     resources.raise_cluster(VERSION)
     deployer = ClusterOptions.deployer
@@ -59,40 +59,48 @@ def ground(served: Stage) -> ExistingResources:
     return resources
 
 
-def sections(ground: ExistingResources, files: str) -> dict[str, Any]:
+def sections(existing_resources: ExistingResources, files: str) -> dict[str, Any]:
     return {
-        "network": {"existing": ground.existing()},
+        "network": {"existing": existing_resources.existing()},
         "cluster": {"existing": NAME, "version": VERSION},
         "storage": {"existing": [files]},
     }
 
 
-def environment(served: Stage, ground: ExistingResources, files: str) -> Engine:
-    return served.program(ROOT / "stacks", "dev", config(sections(ground, files)), {"name": "agent-environment"})
+def environment(served: Stage, existing_resources: ExistingResources, files: str) -> Engine:
+    return served.program(
+        ROOT / "stacks", "dev", config(sections(existing_resources, files)), {"name": "agent-environment"}
+    )
 
 
-def failed_checks(ground: ExistingResources, settings_: Settings) -> list[Check]:
+def failed_checks(existing_resources: ExistingResources, settings_: Settings) -> list[Check]:
     """Return the checks of preflight that fail for the existing resources and the caller."""
-    account = Account("us-east-1", ground)  # pyright: ignore[reportArgumentType] - all of a session that is used
+    account = Account("us-east-1", existing_resources)  # pyright: ignore[reportArgumentType] - all of a session that is used
     questions = [*existing.questions(settings_), *access.questions(settings_), *subnet_capacity.questions(settings_)]
     return [check for check in run_checks(questions, account) if check.ok is not True]
 
 
-def test_an_environment_lives_in_what_stands_and_leaves_it_as_it_was(served: Stage, ground: ExistingResources) -> None:
-    files = ground.files()
+def test_environment_in_existing_resources_leaves_them_unchanged(
+    served: Stage, existing_resources: ExistingResources
+) -> None:
+    files = existing_resources.files()
     before = set(served.leftovers())
-    assert failed_checks(ground, settings(sections(ground, files))) == []
-    engine = environment(served, ground, files)
+    assert failed_checks(existing_resources, settings(sections(existing_resources, files))) == []
+    engine = environment(served, existing_resources, files)
     try:
         engine.up()
         again = engine.up()
         assert again.changed == 0, again.changed_resources()
         outputs = engine.outputs()
-        assert (outputs["vpcId"], outputs["clusterName"], outputs["fileSystemIds"]) == (ground.vpc, NAME, [files])
+        assert (outputs["vpcId"], outputs["clusterName"], outputs["fileSystemIds"]) == (
+            existing_resources.vpc,
+            NAME,
+            [files],
+        )
         assert outputs["zones"] == ["us-east-1a", "us-east-1b"]
-        assert len(ground.efs.describe_mount_targets(FileSystemId=files)["MountTargets"]) == 2
+        assert len(existing_resources.efs.describe_mount_targets(FileSystemId=files)["MountTargets"]) == 2
         assert set(served.leftovers()) > before
-        assert failed_checks(ground, settings(sections(ground, files))) == []
+        assert failed_checks(existing_resources, settings(sections(existing_resources, files))) == []
     finally:
         engine.destroy()
     assert engine.state() == []
@@ -104,17 +112,17 @@ def test_an_environment_lives_in_what_stands_and_leaves_it_as_it_was(served: Sta
         engine.destroy()
     assert engine.state() == []
     assert set(served.leftovers()) == before | STAYS
-    # Without its policy the file system would be open to the whole VPC.
-    policy = ground.efs.describe_file_system_policy(FileSystemId=files)["Policy"]
+    # Without its policy the file system is open to the whole VPC.
+    policy = existing_resources.efs.describe_file_system_policy(FileSystemId=files)["Policy"]
     assert "role/dev-agents-cluster-efs-node" in policy
-    assert ground.eks.describe_cluster(name=NAME)["cluster"]["status"] == "ACTIVE"
-    assert ground.efs.describe_mount_targets(FileSystemId=files)["MountTargets"] == []
+    assert existing_resources.eks.describe_cluster(name=NAME)["cluster"]["status"] == "ACTIVE"
+    assert existing_resources.efs.describe_mount_targets(FileSystemId=files)["MountTargets"] == []
 
 
-def filled_in(ground: ExistingResources, group: str, files: str) -> dict[str, Any]:
-    """The stack `adopted` with what it adopts, and with the manifests that somebody copied."""
+def adopted_config(existing_resources: ExistingResources, group: str, files: str) -> dict[str, Any]:
+    """Return the configuration of the stack `adopted` with existing resources and the copied manifests."""
     config = copy.deepcopy(read_document(stack_file(ROOT, NAME)).value["config"])
-    config["agent-environment:network"]["existing"] = ground.existing()
+    config["agent-environment:network"]["existing"] = existing_resources.existing()
     config["agent-environment:storage"] |= {"existing": [files], "mountGroup": group}
     manifests = ensure(["agent-sandbox-manifests"], terminal_progress()).path("agent-sandbox-manifests")
     config["agent-environment:cluster"]["sandboxController"]["manifests"] = str(manifests)
@@ -122,20 +130,18 @@ def filled_in(ground: ExistingResources, group: str, files: str) -> dict[str, An
 
 
 class Silent:
-    """Hears of the steps of a course, and says nothing."""
+    """Ignores the progress of a scenario."""
 
     def started(self, step: str) -> None: ...
 
     def finished(self, step: str, seconds: float, result: str) -> None: ...
 
 
-def test_the_stack_adopted_comes_up_is_mended_and_leaves_what_it_adopted(
-    served: Stage, ground: ExistingResources
-) -> None:
-    group = ground.group()
-    files = ground.mounted(group)
-    config = filled_in(ground, group, files)
-    assert failed_checks(ground, read(config, NAME)) == []
+def test_adopted_stack_is_deployed_repaired_and_destroyed(served: Stage, existing_resources: ExistingResources) -> None:
+    group = existing_resources.group()
+    files = existing_resources.mounted(group)
+    config = adopted_config(existing_resources, group, files)
+    assert failed_checks(existing_resources, read(config, NAME)) == []
     before = set(served.leftovers())
     engine = served.program(ROOT / "stacks", NAME, config, {"name": "agent-environment"})
     packs = prepare([ROOT / "policies" / name for name in PACKS], served.run.folder / "packs")
@@ -154,35 +160,39 @@ def test_the_stack_adopted_comes_up_is_mended_and_leaves_what_it_adopted(
         engine.destroy()
     assert engine.state() == []
     assert set(served.leftovers()) == before | STAYS
-    targets = ground.efs.describe_mount_targets(FileSystemId=files)["MountTargets"]
+    targets = existing_resources.efs.describe_mount_targets(FileSystemId=files)["MountTargets"]
     assert len(targets) == 2
     for target in targets:
-        held = ground.efs.describe_mount_target_security_groups(MountTargetId=target["MountTargetId"])
+        held = existing_resources.efs.describe_mount_target_security_groups(MountTargetId=target["MountTargetId"])
         assert held["SecurityGroups"] == [group]
 
 
-def test_what_is_wrong_is_told_and_nothing_is_made_beside_it(served: Stage, ground: ExistingResources) -> None:
-    open_ = ground.files(Encrypted=False)
+def test_invalid_existing_resources_are_reported_and_nothing_is_created(
+    served: Stage, existing_resources: ExistingResources
+) -> None:
+    open_ = existing_resources.files(Encrypted=False)
     before = set(served.leftovers())
-    engine = environment(served, ground, open_)
+    engine = environment(served, existing_resources, open_)
     refused = engine.up(check=False)
     diagnostics = "\n".join(refused.diagnostics)
     assert refused.code != 0
     assert "existing resources cannot be adopted as they are" in diagnostics
     assert f"{open_} is not encrypted, and that cannot be changed" in diagnostics
     assert "Traceback" not in diagnostics
-    assert [check.why for check in failed_checks(ground, settings(sections(ground, open_)))] == [
+    assert [
+        check.why for check in failed_checks(existing_resources, settings(sections(existing_resources, open_)))
+    ] == [
         f"{open_} is not encrypted, and that cannot be changed; copy its files to an encrypted file system and use that"
     ]
     engine.destroy()
     assert set(served.leftovers()) == before
 
 
-def test_a_vpc_that_does_not_exist_is_refused_by_name(served: Stage, ground: ExistingResources) -> None:
+def test_missing_vpc_is_named(served: Stage, existing_resources: ExistingResources) -> None:
     before = set(served.leftovers())
     missing = {
-        **sections(ground, "fs-0123456789abcdef0"),
-        "network": {"existing": {**ground.existing(), "vpcId": "vpc-0123456789abcdef0"}},
+        **sections(existing_resources, "fs-0123456789abcdef0"),
+        "network": {"existing": {**existing_resources.existing(), "vpcId": "vpc-0123456789abcdef0"}},
     }
     engine = served.program(ROOT / "stacks", "dev", config(missing), {"name": "agent-environment"})
     refused = engine.up(check=False)

@@ -1,4 +1,4 @@
-"""The cluster and what runs on it as the engine plans them: with the components' children, and the program's say."""
+"""The preview of the cluster and its add-ons: children of components, and transformations by the program."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BOUNDARY = "arn:aws:iam::123456789012:policy/boundary"
 
 @pytest.fixture(scope="module")
 def planned(opened: Stage) -> Outcome:
-    """A preview of all of it; nothing is there yet, so that nothing is asked."""
+    """A preview of the program before anything is created."""
     program = Path(__file__).parent / "seats"
     return opened.program(program, "dev", {"aws:region": "us-east-1"}, {"name": "seats"}).preview()
 
@@ -31,7 +31,7 @@ def inputs(planned: Outcome, kind: str, name: str = "") -> dict[str, Any]:
     return found[0]
 
 
-def test_nobody_administers_the_cluster_by_having_made_it(planned: Outcome) -> None:
+def test_creator_of_the_cluster_is_not_its_administrator(planned: Outcome) -> None:
     cluster = inputs(planned, "aws:eks/cluster:Cluster")
     assert cluster["accessConfig"] == {
         "authenticationMode": "API",
@@ -42,11 +42,11 @@ def test_nobody_administers_the_cluster_by_having_made_it(planned: Outcome) -> N
     assert len(cluster["enabledClusterLogTypes"]) == 5
 
 
-def test_the_components_own_role_is_within_the_boundary(planned: Outcome) -> None:
+def test_role_of_the_component_has_the_boundary(planned: Outcome) -> None:
     assert inputs(planned, "aws:iam/role:Role", "eks-eksRole-role")["permissionsBoundary"] == BOUNDARY
 
 
-def test_the_component_makes_nothing_beside_the_cluster_and_its_role(planned: Outcome) -> None:
+def test_component_creates_only_the_cluster_and_its_role(planned: Outcome) -> None:
     within = "agent-environment:index:Cluster$eks:index:Cluster$"
     created = {step["type"] for step in planned.steps if within in step["urn"]}
     assert created == {
@@ -58,7 +58,7 @@ def test_the_component_makes_nothing_beside_the_cluster_and_its_role(planned: Ou
     }
 
 
-def test_nodes_are_planned_before_there_is_a_cluster(planned: Outcome) -> None:
+def test_nodes_are_previewed_before_the_cluster_exists(planned: Outcome) -> None:
     pool = inputs(planned, "kubernetes:karpenter.sh/v1:NodePool")
     assert (pool["metadata"]["name"], pool["spec"]["limits"]["cpu"]) == ("system-arm64", "16")
     assert inputs(planned, "kubernetes:karpenter.k8s.aws/v1:EC2NodeClass")["spec"]["role"] == "dev-nodes-node"

@@ -1,4 +1,4 @@
-"""Cost controls under the engine: AWS takes all of them, they settle, drift is told and mended, and all of it goes."""
+"""Cost controls under the engine: they are accepted, settle, drift is repaired, and all are destroyed."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ ACCOUNT = "123456789012"
 
 
 def named(outcome: Outcome) -> set[tuple[str, str]]:
-    """(operation, type) of what did not stay as it was."""
+    """Return operation and type of each changed resource."""
     return {
         (operation, urn.rsplit("::", 2)[-2].rpartition(":")[2]) for operation, urn, _ in outcome.changed_resources()
     }
 
 
-def silence(clients: dict[str, Any], outputs: dict[str, Any]) -> None:
+def weaken(clients: dict[str, Any], outputs: dict[str, Any]) -> None:
     """Change resources as in the console: fewer alerts, an open bucket, queries without a limit, another export."""
     where = {"AccountId": ACCOUNT, "BudgetName": outputs["budget"]}
-    # Without the last of them the aws plugin would notice nothing.
+    # Without the last of them the aws plugin notices nothing.
     for note in clients["budgets"].describe_notifications_for_budget(**where)["Notifications"][1:]:
         note.pop("NotificationState")
         clients["budgets"].delete_notification(**where, Notification=note)
@@ -35,11 +35,11 @@ def silence(clients: dict[str, Any], outputs: dict[str, Any]) -> None:
     clients["bcm-data-exports"].update_export(ExportArn=listed["ExportArn"], Export=export)
     clients["s3"].delete_public_access_block(Bucket=outputs["bucket"])
     clients["s3"].delete_bucket_policy(Bucket=outputs["bucket"])
-    # Over plain HTTP, which that policy refuses; and what AWS has written goes with the bucket when it goes.
+    # Over plain HTTP, which the policy refuses; exported objects are deleted with the bucket
     clients["s3"].put_object(Bucket=outputs["bucket"], Key="usage/dev-costs-usage/data/x.parquet", Body=b"x")
 
 
-def test_costs_are_controlled_from_their_first_day_to_their_last(opened: Stage) -> None:
+def test_cost_controls_are_deployed_repaired_and_destroyed(opened: Stage) -> None:
     before = set(opened.leftovers())
     engine: Engine = opened.program(
         Path(__file__).parent / "costs", "dev", {"aws:region": "us-east-1"}, {"name": "costs"}
@@ -51,11 +51,11 @@ def test_costs_are_controlled_from_their_first_day_to_their_last(opened: Stage) 
     engine.up()
     outputs = engine.outputs()
     assert outputs["bucket"] == f"dev-costs-usage-{ACCOUNT}"
-    # What AWS adds to an export and to a budget is no change.
+    # Defaults that AWS adds to an export and a budget are no change.
     assert engine.refresh().changed == 0
     assert engine.up().changed == 0
 
-    silence(clients, outputs)
+    weaken(clients, outputs)
     seen = {kind for _, kind in named(engine.refresh())}
     assert {"Budget", "BucketPolicy", "BucketPublicAccessBlock", "Workgroup", "Export"} <= seen
     engine.call("config", "set-all", "--plaintext", "budget=600", "--plaintext", "days=93")
@@ -73,7 +73,7 @@ def test_costs_are_controlled_from_their_first_day_to_their_last(opened: Stage) 
 
     engine.destroy()
     assert engine.state() == []
-    # Tags stay active: the whole account's bill is split by them.
+    # Cost allocation tags stay active, because they apply to the whole account.
     tags = {tag["TagKey"] for tag in clients["ce"].list_cost_allocation_tags(Status="Active")["CostAllocationTags"]}
     assert {"environment", "owner", "sandbox.users.io/user"} <= tags
     left = set(opened.leftovers()) - before
@@ -83,7 +83,7 @@ def test_costs_are_controlled_from_their_first_day_to_their_last(opened: Stage) 
     )
 
 
-def test_the_bill_of_another_region_is_exported_from_where_exports_are(opened: Stage) -> None:
+def test_bill_of_another_region_is_exported_from_us_east_1(opened: Stage) -> None:
     before = set(opened.leftovers())
     engine: Engine = opened.program(
         Path(__file__).parent / "costs", "far", {"aws:region": "eu-central-1"}, {"name": "costs"}

@@ -34,7 +34,7 @@ def guardrails(served: Stage, environment: str) -> Engine:
     return served.program(program, environment, {"adopted:kubeconfig": kubeconfig})
 
 
-def test_the_next_environment_takes_over_what_the_last_one_retained(served: Stage) -> None:
+def test_next_environment_adopts_retained_guardrails(served: Stage) -> None:
     assert served.cluster is not None
     before = set(served.leftovers())
     uids: set[str] = set()
@@ -51,7 +51,7 @@ def test_the_next_environment_takes_over_what_the_last_one_retained(served: Stag
     assert len(uids) == 1
 
 
-def test_a_second_environment_in_the_same_cluster_is_refused(served: Stage) -> None:
+def test_second_environment_in_the_same_cluster_is_refused(served: Stage) -> None:
     assert served.cluster is not None
     first, second = guardrails(served, "dev"), guardrails(served, "test")
     first.up()

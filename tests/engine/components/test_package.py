@@ -1,4 +1,4 @@
-"""The components as a package: what the engine reads of it, and a program that uses it from outside."""
+"""The components as a package: its schema, and a program in another process that uses it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agentenv.rehearsal.stage.stage import Stage
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def borrower(opened: Stage, nat: str) -> Engine:
+def consumer(opened: Stage, nat: str) -> Engine:
     return opened.program(
         Path(__file__).parent / "borrower",
         "dev",
@@ -26,7 +26,7 @@ def borrower(opened: Stage, nat: str) -> Engine:
     )
 
 
-def test_the_engine_reads_the_schema(opened: Stage) -> None:
+def test_engine_reads_the_schema(opened: Stage) -> None:
     read = subprocess.run(
         [str(opened.pulumi), "package", "get-schema", str(ROOT / "components")],
         env=dict(opened.environment),
@@ -43,16 +43,16 @@ def test_the_engine_reads_the_schema(opened: Stage) -> None:
     }
 
 
-def test_a_program_in_another_process_gets_a_network(opened: Stage) -> None:
-    # A preview asks the package for the component just as an update does.
-    planned = borrower(opened, "single").preview()
+def test_program_in_another_process_gets_a_network(opened: Stage) -> None:
+    # A preview constructs the component as an update does.
+    planned = consumer(opened, "single").preview()
     steps = {step["urn"].rsplit("::", 2)[-2]: step for step in planned.steps}
     assert "agent-environment:index:Network" in steps
     assert "agent-environment:index:Network$aws:ec2/vpc:Vpc" in steps
     assert planned.changes["create"] > 20
 
 
-def test_a_wrong_argument_from_another_process_is_named(opened: Stage) -> None:
-    refused = borrower(opened, "both").preview(check=False)
+def test_wrong_argument_from_another_process_is_named(opened: Stage) -> None:
+    refused = consumer(opened, "both").preview(check=False)
     assert refused.code != 0
     assert "agent-environment:network.nat" in "\n".join(refused.diagnostics)

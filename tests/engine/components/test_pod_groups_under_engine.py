@@ -1,4 +1,4 @@
-"""Security groups of classes on Fargate under the engine: AWS takes every rule, keeps it as it is, and lets it go."""
+"""Security groups of classes on Fargate under the engine: AWS accepts every rule, none drifts, all are deleted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import boto3
 from agentenv.rehearsal.stage.stage import Stage
 
 
-def test_groups_come_up_settle_and_go(opened: Stage) -> None:
+def test_security_groups_are_created_settle_and_are_deleted(opened: Stage) -> None:
     engine = opened.program(Path(__file__).parent / "walled", "dev", {"aws:region": "us-east-1"}, {"name": "walled"})
     engine.up()
     outputs = engine.outputs()
@@ -22,7 +22,7 @@ def test_groups_come_up_settle_and_go(opened: Stage) -> None:
         aws_secret_access_key=opened.environment["AWS_SECRET_ACCESS_KEY"],
     )
     rules = ec2.describe_security_group_rules(MaxResults=1000)["SecurityGroupRules"]
-    # A group comes with a rule that opens everything outwards, which is not among those that were said.
+    # AWS creates a group with a rule for all egress, which is not declared.
     opened_wide = [rule for rule in out_of(rules, *outputs["groups"]["open"]) if rule.get("CidrIpv4") == "0.0.0.0/0"]
     assert opened_wide == []
     (kubelet,) = out_of(rules, *outputs["groups"]["closed"])

@@ -15,7 +15,7 @@ import yaml
 
 from agentenv.policies.rules.registry import all_rules
 from agentenv.rehearsal.tools import ensure, terminal_progress
-from tests.engine.rehearsal.conftest import Engine, alone
+from tests.engine.rehearsal.conftest import Engine, isolated_engine
 
 PACKS = Path(__file__).parents[3] / "policies"
 PROGRAM = Path(__file__).parent / "broken"
@@ -94,7 +94,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> PackStack:
     """Return a stack for the tests of a module, which only preview it."""
     toolbox = ensure(["pulumi", "language-python-exec"], terminal_progress())
     folder = tmp_path_factory.mktemp("reviewed")
-    engine = alone(folder, toolbox.path("pulumi"), toolbox.path("language-python-exec"))
+    engine = isolated_engine(folder, toolbox.path("pulumi"), toolbox.path("language-python-exec"))
     engine.environment["PULUMI_DEBUG_COMMANDS"] = "true"  # the engine hides its event log otherwise
     shutil.copy(PROGRAM / "__main__.py", engine.folder)
     runtime = {"name": "python", "options": {"toolchain": "pip", "virtualenv": sys.prefix}}

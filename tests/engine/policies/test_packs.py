@@ -127,14 +127,14 @@ def test_production_stops_for_indeterminate_verdicts_and_failing_rules(stack: Pa
         ({"enforcement": {"prod": {"fail": ["Grave"]}}}, "enforcement.prod.fail.0 must be one of"),
     ],
 )
-def test_the_engine_rejects_a_configuration_with_wrong_types(stack: PackStack, config: Any, message: str) -> None:
+def test_engine_rejects_a_configuration_with_wrong_types(stack: PackStack, config: Any, message: str) -> None:
     stack.configure([])
     code, printed = stack.preview("isolation", config=config)
     assert code != 0
     assert message in printed
 
 
-def test_an_invalid_configuration_stops_the_deployment(stack: PackStack) -> None:
+def test_invalid_configuration_stops_the_deployment(stack: PackStack) -> None:
     stack.configure([])
     config = {"registrys": ["a"], "rules": {"POD-99": "advisory"}, "record": "/no/such/folder/record.json"}
     code, printed = stack.preview("cost", config=config)
@@ -158,7 +158,7 @@ def test_remediation_adds_missing_tags_only_if_it_is_enabled(stack: PackStack) -
     assert stack.remediated() == {"shard": {"tags": {"owner": "me", "cost-center": "cc-1"}}}
 
 
-def test_an_unknown_document_is_evaluated_as_planned(stack: PackStack) -> None:
+def test_unknown_document_is_evaluated_as_planned(stack: PackStack) -> None:
     condition = {
         "StringLike": {"issuer.invalid:sub": "system:serviceaccount:*", "issuer.invalid:aud": "sts.amazonaws.com"}
     }
@@ -182,7 +182,7 @@ def test_an_unknown_document_is_evaluated_as_planned(stack: PackStack) -> None:
     assert violations_of(stack.violations(), "IAM-04") == [("reader", "advisory"), ("writer", "mandatory")]
 
 
-def test_a_state_file_is_evaluated_without_its_stack(stack: PackStack, tmp_path: Path) -> None:
+def test_state_file_is_evaluated_without_its_stack(stack: PackStack, tmp_path: Path) -> None:
     urn = "urn:pulumi:prod::trial::pulumi:pulumi:Stack::trial-prod"
     root = {"urn": urn, "type": "pulumi:pulumi:Stack", "custom": False}
     inputs = BROKEN[1]["inputs"]

@@ -1,4 +1,4 @@
-"""The real engine with the stand-in language host, on a backend and a home of its own."""
+"""The real engine with the stand-in language host, with its own backend and home."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PLAIN_PATH = "/usr/bin:/bin"
 
 @dataclass(frozen=True)
 class Engine:
-    """A Pulumi CLI and where it runs."""
+    """A Pulumi CLI and its folder."""
 
     pulumi: Path
     folder: Path
@@ -28,7 +28,7 @@ class Engine:
         return [str(self.pulumi), *arguments, "--non-interactive"]
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run it to its end, and return both streams in one."""
+        """Run the command, and return both streams in one."""
         return subprocess.run(
             self.command(*arguments),
             cwd=self.folder,
@@ -43,7 +43,7 @@ class Engine:
 
 @pytest.fixture(scope="session")
 def pulumi() -> Path:
-    """The CLI; built at the first use on a machine, which takes minutes."""
+    """The CLI, which is built at its first use on a machine."""
     return ensure(["pulumi"], terminal_progress()).path("pulumi")
 
 
@@ -55,22 +55,22 @@ def executor() -> Path:
 
 @pytest.fixture
 def engine(tmp_path: Path, pulumi: Path, executor: Path) -> Engine:
-    """An engine that finds our language host only, even where the official one is installed."""
-    return alone(tmp_path, pulumi, executor)
+    """An engine that finds the stand-in language host only, even where the official one is installed."""
+    return isolated_engine(tmp_path, pulumi, executor)
 
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory, pulumi: Path, executor: Path) -> Engine:
-    """Such an engine with a stack of the project `trial`, for tests that do no more than look at a program."""
-    engine = alone(tmp_path_factory.mktemp("shared"), pulumi, executor)
+    """An engine with a stack of the project `trial`, for tests that only preview a program."""
+    engine = isolated_engine(tmp_path_factory.mktemp("shared"), pulumi, executor)
     (engine.folder / "Pulumi.yaml").write_text("name: trial\nruntime: python\n", encoding="utf-8")
     begun = engine.run("stack", "init", "dev")
     assert begun.returncode == 0, begun.stdout
     return engine
 
 
-def alone(folder: Path, pulumi: Path, executor: Path) -> Engine:
-    """An engine with a backend, a home and a language host of its own, under a folder."""
+def isolated_engine(folder: Path, pulumi: Path, executor: Path) -> Engine:
+    """Return an engine with its own backend, home and language host, under a folder."""
     folders = {name: folder / name for name in ("shims", "home", "state", "program", "cli")}
     for folder_ in folders.values():
         folder_.mkdir()
@@ -78,7 +78,7 @@ def alone(folder: Path, pulumi: Path, executor: Path) -> Engine:
         patch.setenv("PATH", PLAIN_PATH)
         patch.setenv("PULUMI_HOME", str(folders["home"]))
         plugins.shims(folders["shims"], Path(sys.executable), executor=executor)
-    # An official host beside the CLI would win over one on PATH, so the CLI stands alone here.
+    # An official host beside the CLI has priority over PATH, so the CLI is alone in its folder.
     cli = folders["cli"] / "pulumi"
     os.link(pulumi, cli) if pulumi.stat().st_dev == folder.stat().st_dev else cli.symlink_to(pulumi)
     environment = {

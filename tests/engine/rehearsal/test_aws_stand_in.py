@@ -1,4 +1,4 @@
-"""The stand-in aws provider under the real engine: up, nothing to do, drift, update, destroy, and what is left then."""
+"""The stand-in aws provider under the real engine: up, no change, drift, update, destroy, and retained resources."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ pulumi.export("group", group.name)
 """
 
 
-def life(engine: Installed, opened: Stage) -> Engine:
-    """The program with the stand-in, even where the official plugin is installed, on the worker's own cloud."""
+def project(engine: Installed, opened: Stage) -> Engine:
+    """The program with the stand-in, even where the official plugin is installed, with the worker's cloud."""
     (engine.folder / "Pulumi.yaml").write_text(PROJECT, encoding="utf-8")
     (engine.folder / "__main__.py").write_text(PROGRAM, encoding="utf-8")
     logs = engine.folder.parent / "logs"
@@ -59,18 +59,18 @@ def life(engine: Installed, opened: Stage) -> Engine:
 
 
 def named(outcome: Outcome) -> set[tuple[str, str]]:
-    """(operation, name) of what did not stay as it was."""
+    """Return operation and name of each changed resource."""
     return {(operation, urn.rsplit("::", 1)[-1]) for operation, urn, _ in outcome.changed_resources()}
 
 
-def test_a_stack_comes_up_settles_and_goes_away(engine: Installed, opened: Stage) -> None:
+def test_stack_is_deployed_settles_and_is_destroyed(engine: Installed, opened: Stage) -> None:
     before = set(opened.leftovers())
-    stack = life(engine, opened)
+    stack = project(engine, opened)
     assert "Traceback" not in stack.up().output
     assert "nobody may read this" not in stack.call("stack", "export")
     first = stack.outputs()
 
-    # That nothing else is touched says that a second update alone would have had nothing to do.
+    # Nothing else changes, so a second update has nothing to do.
     stack.call("config", "set-all", "--plaintext", "owner=them", "--plaintext", "days=30")
     assert named(stack.up()) == {("update", "net"), ("update", "logs")}
     outputs = stack.outputs()
@@ -82,7 +82,7 @@ def test_a_stack_comes_up_settles_and_goes_away(engine: Installed, opened: Stage
     ec2.modify_vpc_attribute(VpcId=outputs["vpc"], EnableDnsHostnames={"Value": False})
     logs.delete_log_group(logGroupName=outputs["group"])
     assert named(stack.refresh()) >= {("update", "net"), ("delete", "logs")}
-    # The log group is made again, by another name; what has its ARN is replaced.
+    # The log group is replaced under another name, and so are resources with its ARN.
     steps = {"create-replacement", "delete-replaced"}  # of a replacement
     mended = {(operation, name) for operation, name in named(stack.up()) if operation not in steps}
     assert mended == {("update", "net"), ("create", "logs"), ("replace", "flows")}

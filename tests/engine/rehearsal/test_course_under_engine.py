@@ -1,4 +1,4 @@
-"""The end of a rehearsal with protected data, with the engine's own refusal."""
+"""A rehearsal of a stack with protected data: the engine refuses to destroy it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from agentenv.rehearsal.scenario.scenario import Scenario
 from agentenv.rehearsal.stage.stage import Stage
 
 
-class Heard:
-    """Remembers what each step came to."""
+class RecordedSteps:
+    """Records the result of each step."""
 
     def __init__(self) -> None:
         self.results: dict[str, str] = {}
@@ -20,10 +20,10 @@ class Heard:
         self.results[step] = result
 
 
-def test_a_protected_stack_refuses_to_go_and_leaves_only_its_data(opened: Stage) -> None:
-    opened.baseline = opened.query("census")  # others play on this stage too
+def test_protected_stack_is_not_destroyed_and_leaves_only_its_data(opened: Stage) -> None:
+    opened.baseline = opened.query("census")  # other tests use this stage, too
     engine = opened.program(Path(__file__).parent / "guarded", "dev", {"aws:region": "eu-west-1"})
-    heard = Heard()
+    heard = RecordedSteps()
     course = Scenario(opened, engine, heard)
     course.up()
     [key] = [row["id"] for row in engine.state() if row["type"] == "aws:kms/key:Key"]

@@ -1,4 +1,4 @@
-"""A tamed cluster under the real engine: up, nothing to do, refreshed, changed, destroyed, and what it hands out."""
+"""A cluster of the eks stand-in under the real engine: up, no change, refresh, update, destroy, and its outputs."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ pulumi.export("somebody", cluster.get_kubeconfig(role_arn=admin.arn))
 
 @dataclass
 class Api:
-    """A stub of an API server: only its /healthz answers, and only the third time."""
+    """A stub of an API server, whose /healthz succeeds at the third request."""
 
     endpoint: str
     authority: str
@@ -133,16 +133,16 @@ def api(opened: Stage, tmp_path: Path) -> Iterator[Api]:
     stub.endpoint = f"https://127.0.0.1:{server.server_port}"
     plane = {"endpoint": stub.endpoint, "certificate_authority": stub.authority, "issuer": ISSUER}
     try:
-        assert announced(opened, "POST", plane) == {**plane, "deployer_address": ""}
+        assert registered(opened, "POST", plane) == {**plane, "deployer_address": ""}
         yield stub
     finally:
-        announced(opened, "DELETE")
+        registered(opened, "DELETE")
         server.shutdown()
         server.server_close()
         thread.join()
 
 
-def announced(stage: Stage, method: str, plane: dict[str, str] | None = None) -> Any:
+def registered(stage: Stage, method: str, plane: dict[str, str] | None = None) -> Any:
     data = json.dumps(plane).encode() if plane else None
     request = urllib.request.Request(f"{stage.cloud}/_cloud/eks", data, method=method)  # noqa: S310 - our own loopback
     with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310 - our own loopback
@@ -150,7 +150,7 @@ def announced(stage: Stage, method: str, plane: dict[str, str] | None = None) ->
 
 
 def certificate(path: Path) -> bytes:
-    """A key and a certificate that it signed itself, in a file; the certificate."""
+    """Write a key with a self-signed certificate, and return the certificate."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "rehearsed")])
     now = datetime.datetime.now(datetime.UTC)
@@ -173,7 +173,7 @@ def certificate(path: Path) -> bytes:
     return pem
 
 
-def test_a_tamed_cluster_comes_up_settles_and_goes_away(opened: Stage, api: Api, tmp_path: Path) -> None:
+def test_cluster_is_deployed_settles_and_is_destroyed(opened: Stage, api: Api, tmp_path: Path) -> None:
     main = tmp_path / "program"
     main.mkdir()
     (main / "__main__.py").write_text(PROGRAM, encoding="utf-8")
@@ -183,17 +183,17 @@ def test_a_tamed_cluster_comes_up_settles_and_goes_away(opened: Stage, api: Api,
         engine.preview()
     engine.call("config", "rm", "--stack", engine.stack, "type")
     try:
-        assert api.requests == [], "a preview asks nobody"
+        assert api.requests == [], "a preview sent a request"
         assert engine.up().changes["create"] > 15
-        # Once more than that where an answer came too late.
-        assert len(api.requests) >= 2, "asked again after it was not healthy"
+        # Once more if a response was too late
+        assert len(api.requests) >= 2, "not repeated until it was healthy"
         assert set(api.requests) == {"/healthz"}
         check_state(opened, engine.state())
         check_outputs(engine.outputs(), api, engine.environment)
         refreshed = engine.refresh()
         assert refreshed.changed == 0, refreshed.changed_resources()
 
-        # That nothing else is touched says that a second update alone would have had nothing to do.
+        # Nothing else changes, so a second update has nothing to do.
         engine.call("config", "set", "--stack", engine.stack, "support", "EXTENDED")
         assert [(done, urn.rsplit("::", 1)[-1]) for done, urn, _ in engine.up().changed_resources()] == [
             ("update", "seats-eksCluster")
@@ -246,7 +246,7 @@ def check_outputs(outputs: dict[str, Any], api: Api, environment: Mapping[str, s
     assert presented.signed_for("seats", environment["AWS_SECRET_ACCESS_KEY"])
 
 
-def test_without_the_aws_cli_the_stage_has_one_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stage_provides_an_aws_cli_where_none_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/usr/bin:/bin" if not Path("/usr/bin/aws").exists() else os.devnull)
     (tmp_path / "executor").write_text("", encoding="utf-8")
     programs = plugins.shims(tmp_path / "shims", Path(sys.executable), executor=tmp_path / "executor")

@@ -1,4 +1,4 @@
-"""The stand-in language host under the real engine: programs, policy packs, components, and ends of every kind."""
+"""The stand-in language host under the real engine: programs, policy packs, components, errors and signals."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def write(path: Path, text: str) -> None:
 
 @pytest.fixture
 def program(engine: Engine) -> Callable[[str], Engine]:
-    """Write a program and make a stack for it."""
+    """Write a program and create its stack."""
 
     def make(text: str) -> Engine:
         write(engine.folder / "Pulumi.yaml", "name: trial\nruntime: python\n")
@@ -41,7 +41,7 @@ def program(engine: Engine) -> Callable[[str], Engine]:
     return make
 
 
-def test_a_program_is_told_all_it_has_to_know(program: Callable[[str], Engine]) -> None:
+def test_program_gets_its_project_stack_and_configuration(program: Callable[[str], Engine]) -> None:
     engine = program(
         """
         import os, sys
@@ -86,13 +86,13 @@ def test_a_program_is_told_all_it_has_to_know(program: Callable[[str], Engine]) 
         ("os.kill(os.getpid(), 9)", "program exited with non-zero exit code: -1"),
     ],
 )
-def test_a_failing_program_is_reported(shared: Engine, statement: str, shown: str) -> None:
+def test_failing_program_is_reported(shared: Engine, statement: str, shown: str) -> None:
     write(shared.folder / "__main__.py", f"import os, sys\nimport pulumi\n{statement}\n")
     preview = shared.run("preview")
     assert preview.returncode != 0
     assert shown in preview.stdout
     if "unhandled exception" in shown:
-        # It was told by the program, so the host must not add to it.
+        # The program printed it, so the host must not repeat it.
         assert "exit code" not in preview.stdout
         assert "pulumi-language-python-exec" not in preview.stdout
 
@@ -108,7 +108,7 @@ SLEEPER = """
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_nothing_outlives_the_engine(program: Callable[[str], Engine], number: int) -> None:
+def test_no_process_outlives_the_engine(program: Callable[[str], Engine], number: int) -> None:
     engine = program(SLEEPER)
     with (engine.folder / "said").open("w") as log:
         running = subprocess.Popen(
@@ -135,7 +135,7 @@ def test_nothing_outlives_the_engine(program: Callable[[str], Engine], number: i
         assert "preview canceled" in text
 
 
-# A pack without the packs' SDK: it reports where it runs, and what it was told of the stack.
+# A pack without the SDK of packs: it reports its folder, and the facts of the stack.
 PACK = """
     import concurrent.futures, os
     import grpc
@@ -177,10 +177,10 @@ PACK = """
 """
 
 
-def test_a_policy_pack_runs_and_knows_the_stack(program: Callable[[str], Engine], tmp_path: Path) -> None:
+def test_policy_pack_runs_with_the_facts_of_the_stack(program: Callable[[str], Engine], tmp_path: Path) -> None:
     engine = program("import pulumi\npulumi.ComponentResource('trial:index:Thing', 'one')\n")
     assert engine.run("config", "set", "word", "hello").returncode == 0
-    # As in a checkout: a lock above means uv, where the pack does not name another toolchain.
+    # As in a checkout: a lock file in a parent folder means uv, unless the pack names another toolchain.
     write(tmp_path / "uv.lock", "")
     (tmp_path / ".venv").symlink_to(sys.prefix)
     write(tmp_path / "pack" / "PulumiPolicy.yaml", "runtime: python\n")
@@ -238,7 +238,7 @@ def test_components_have_a_schema(engine: Engine) -> None:
     assert list(box["properties"]) == ["volume"]
 
 
-def test_a_missing_virtual_environment_is_told_in_words(shared: Engine) -> None:
+def test_missing_virtual_environment_is_explained(shared: Engine) -> None:
     write(shared.folder / "__main__.py", "")
     write(shared.folder / "Pulumi.yaml", "name: trial\nruntime: {name: python, options: {virtualenv: not-here}}\n")
     preview = shared.run("preview")

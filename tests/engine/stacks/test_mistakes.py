@@ -9,7 +9,7 @@ from agentenv.rehearsal.stage.stage import Stage
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def test_every_mistake_is_told_and_nothing_is_registered(opened: Stage) -> None:
+def test_every_mistake_is_reported_and_nothing_is_registered(opened: Stage) -> None:
     wrong = {
         "aws:region": "us-east-1",
         "agent-environment:cluster": {"publicAccessCidrs": ["203.0.113.0/24"]},
@@ -29,7 +29,7 @@ def test_every_mistake_is_told_and_nothing_is_registered(opened: Stage) -> None:
     assert refused.changes.get("create", 0) <= 1, "more than the stack itself was registered"
 
 
-def test_a_secret_is_not_shown_in_a_mistake(opened: Stage) -> None:
+def test_secret_is_not_shown_in_a_mistake(opened: Stage) -> None:
     engine = opened.program(ROOT / "stacks", "dev", {"aws:region": "us-east-1"}, {"name": "agent-environment"})
     engine.call("config", "set", "--secret", "agent-environment:network", "hunter2", "--stack", "dev")
     refused = engine.preview(check=False)

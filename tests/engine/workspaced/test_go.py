@@ -35,13 +35,13 @@ def run(go: tuple[str, dict[str, str]], *arguments: str, **variables: str) -> su
     )
 
 
-def test_vet_has_no_complaint(go: tuple[str, dict[str, str]]) -> None:
+def test_go_vet_succeeds(go: tuple[str, dict[str, str]]) -> None:
     result = run(go, "vet", "./...")
     assert result.returncode == 0, result.stderr
 
 
-def test_every_package_passes(go: tuple[str, dict[str, str]]) -> None:
-    """A Go test that is skipped for what the machine lacks is reported as skipped here, and fails in CI."""
+def test_go_packages_pass(go: tuple[str, dict[str, str]]) -> None:
+    """Run the Go tests; one that the machine cannot run is skipped here, and fails in CI."""
     result = run(go, "test", "-json", "./...")
     events = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
     failed = {f"{event['Package']} {event.get('Test', '')}".strip() for event in events if event["Action"] == "fail"}
@@ -58,7 +58,7 @@ def test_every_package_passes(go: tuple[str, dict[str, str]]) -> None:
 
 
 @pytest.mark.parametrize("architecture", ["amd64", "arm64"])
-def test_the_program_is_small(go: tuple[str, dict[str, str]], tmp_path: Path, architecture: str) -> None:
+def test_program_is_within_its_size_bound(go: tuple[str, dict[str, str]], tmp_path: Path, architecture: str) -> None:
     program = tmp_path / "workspaced"
     flags = ("-trimpath", "-buildvcs=false", "-ldflags", "-s -w -buildid=")
     result = run(go, "build", *flags, "-o", os.fspath(program), "./cmd/workspaced", GOOS="linux", GOARCH=architecture)

@@ -77,24 +77,24 @@ def test_each_violation_is_refused_by_its_rule(broken: Preview, case: str, name:
     assert (name, rule) in mandatory_violations(broken), case
 
 
-def test_the_rules_find_nothing_without_the_violations(without_violations: Blocking) -> None:
+def test_program_without_violations_has_no_findings(without_violations: Blocking) -> None:
     rules = {rule for _, _, rule in CASES}
     assert {(name, rule) for name, rule in without_violations if rule in rules} == set()
 
 
-def test_an_expired_waiver_is_a_violation_and_waives_nothing(broken: Preview) -> None:
+def test_expired_waiver_is_a_violation_and_waives_nothing(broken: Preview) -> None:
     assert ("privileged-sandbox", "POD-01") in mandatory_violations(broken)
     (violation,) = [event for event in broken.policies if event.policy == "WVR-01"]
     assert violation.mandatory
     assert "until-the-move" in violation.message
 
 
-def test_the_engine_refuses_the_update(broken: Preview) -> None:
+def test_engine_refuses_the_update(broken: Preview) -> None:
     assert broken.refused
     assert not any(resource.inputs.get("id") for resource in broken.after.values())
 
 
-def test_the_review_has_the_same_findings_as_the_packs(broken: Preview, config: Path) -> None:
+def test_review_has_the_same_findings_as_the_packs(broken: Preview, config: Path) -> None:
     found = review_findings(broken, config)
     ours = {(row.finding.urn, row.finding.rule) for row in found if row.blocks}
     theirs = {(event.urn, event.policy) for event in broken.policies if event.mandatory}

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[4]
 @pytest.mark.parametrize(
     ("stack", "least"), [("dev", 100), ("staging", 100), ("prod", 200), ("local", 50), ("full", 300)]
 )
-def test_the_stacks_of_this_repository_have_no_findings(stack: str, least: int) -> None:
+def test_stacks_of_this_repository_have_no_findings(stack: str, least: int) -> None:
     state = preview_tree(ROOT, stack)
     evaluator = rule_evaluator(ReviewRequest(ROOT, stack, offline=True), state.settings, datetime.now(UTC).date())
     assert len(state.graph) > least

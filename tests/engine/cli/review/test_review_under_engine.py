@@ -122,7 +122,7 @@ def test_two_revisions_are_compared_each_with_its_own_code(
     assert sorted(path.name for path in out.iterdir()) == ["review.json", "review.md", "review.sarif"]
     assert json.loads((out / "review.json").read_text(encoding="utf-8"))["changes"] == document["changes"]
 
-    # What a commit wants is known from then on: its program is not run again
+    # The graph of a commit is cached: its program is not run again
     def run_again(*_: object) -> None:
         raise AssertionError
 
@@ -139,12 +139,12 @@ def deploy(opened: Stage, repository: Repository, monkeypatch: pytest.MonkeyPatc
     deployed = Engine(engine.pulumi, engine.project, "dev", variables, engine.logs)
     deployed.up()
     for name, value in variables.items():
-        if name.startswith("AWS_"):  # the account that quotas are asked of
+        if name.startswith("AWS_"):  # the account whose quotas are read
             monkeypatch.setenv(name, value)
     return deployed, Call(deployed.pulumi, deployed.project, repository.folder, "dev", variables)
 
 
-def test_a_deployed_stack_is_previewed_with_the_packs_and_checked_for_drift(
+def test_deployed_stack_is_previewed_with_packs_and_checked_for_drift(
     opened: Stage, repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     repository.git("stash", "-q")
@@ -172,7 +172,7 @@ def test_a_deployed_stack_is_previewed_with_the_packs_and_checked_for_drift(
     assert any("block" in reason for reason in found.blocking)
 
 
-# A file system that stays as it is, and queues of which one goes
+# An unchanged file system, and queues, of which one is deleted
 DEPLOYED = """import pulumi
 from pulumi_aws import efs, sqs
 
@@ -205,7 +205,7 @@ def test_unchanged_resources_are_evaluated_and_deleted_ones_are_not(
         assert found.refused == [], drift
 
 
-def test_an_empty_stack_is_checked_for_drift(opened: Stage, repository: Repository) -> None:
+def test_empty_stack_is_checked_for_drift(opened: Stage, repository: Repository) -> None:
     engine = opened.project(repository.folder, "dev")
     variables = {**engine.environment, "PYTHONPATH": str(repository.folder)}
     found = review(

@@ -3,11 +3,11 @@
 import pulumi
 
 
-class Borrowed(pulumi.ComponentResource):
-    """A component that another process makes."""
+class RemoteComponent(pulumi.ComponentResource):
+    """A component that another process provides."""
 
     def __init__(self, kind: str, name: str, args: dict[str, object], outputs: list[str]) -> None:
-        """Ask for one; `outputs` are those that the program will read."""
+        """Register the component; `outputs` are the names of the outputs that the program reads."""
         waited: dict[str, object] = {**args, **dict.fromkeys(outputs)}
         super().__init__(f"agent-environment:index:{kind}", name, waited, None, remote=True)
 
@@ -18,6 +18,6 @@ settings = {
     "agent-environment:cluster": {"publicAccessCidrs": ["203.0.113.0/24"]},
     "agent-environment:network": {"cidr": "10.61.0.0/16", "zones": 2, "nat": config.require("nat")},
 }
-network = Borrowed("Network", "far", {"environment": "dev", "settings": settings}, ["vpcId", "privateSubnetIds"])
+network = RemoteComponent("Network", "far", {"environment": "dev", "settings": settings}, ["vpcId", "privateSubnetIds"])
 pulumi.export("vpcId", pulumi.get(network, "vpcId"))
 pulumi.export("privateSubnetIds", pulumi.get(network, "privateSubnetIds"))

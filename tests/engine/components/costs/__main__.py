@@ -1,4 +1,4 @@
-"""Cost controls, all there are, of an environment without anything else."""
+"""All cost controls of an environment, without its other resources."""
 
 import pulumi
 

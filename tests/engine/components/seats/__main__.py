@@ -1,4 +1,4 @@
-"""A cluster with nodes and the controller of sandboxes, in a network that is somewhere else."""
+"""A cluster with nodes and the sandbox controller, in the network of another stack."""
 
 import pulumi
 

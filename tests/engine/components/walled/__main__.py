@@ -1,4 +1,4 @@
-"""Security groups of classes on Fargate, beside a group that stands for the cluster's."""
+"""Security groups of classes on Fargate, and a group in place of the cluster's."""
 
 import pulumi
 from pulumi_aws import ec2

@@ -1,4 +1,4 @@
-"""A key that outlives its stack, and a queue that does not."""
+"""A retained key, and a queue that is deleted."""
 
 import pulumi
 import pulumi_aws as aws
