@@ -16,11 +16,11 @@ ROOT = Path(__file__).resolve().parents[3]
 
 def consumer(opened: Stage, nat: str) -> Engine:
     return opened.program(
-        Path(__file__).parent / "borrower",
+        Path(__file__).parent / "remote_program",
         "dev",
-        {"aws:region": "us-east-1", "borrower:nat": nat},
+        {"aws:region": "us-east-1", "remote-program:nat": nat},
         {
-            "name": "borrower",
+            "name": "remote-program",
             "plugins": {"providers": [{"name": "agent-environment", "path": str(ROOT / "components")}]},
         },
     )

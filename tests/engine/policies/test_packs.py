@@ -13,7 +13,7 @@ import yaml
 from tests.engine.policies.conftest import PackStack, Violation
 
 SECRET = "open-sesame-4711"
-CRACKED = Path(__file__).parent / "cracked"
+FAILING_PACK = Path(__file__).parent / "failing_pack"
 TODAY = datetime.datetime.now(datetime.UTC).date()
 URN = "urn:pulumi:dev::trial::kubernetes:core/v1:Pod::"
 
@@ -111,12 +111,12 @@ def test_findings_about_waivers_can_be_disabled(stack: PackStack, tmp_path: Path
 def test_production_stops_for_indeterminate_verdicts_and_failing_rules(stack: PackStack) -> None:
     stack.configure([BROKEN[0]])
     config = {"environment": "prod", "rules": dict.fromkeys(stack.others("POD-11"), "disabled")}
-    code, printed = stack.preview(str(CRACKED), config=config)
+    code, printed = stack.preview(str(FAILING_PACK), config=config)
     violations = stack.violations()
     assert code != 0
     assert violations_of(violations, "POD-11") == [("broken", "mandatory")]
     assert violations_of(violations, "ZZZ-01") == [("broken", "mandatory")]
-    assert "the rule ZZZ-01 failed to run (KeyError in cracked, line" in printed
+    assert "the rule ZZZ-01 failed to run (KeyError in failing, line" in printed
     assert SECRET not in printed
 
 

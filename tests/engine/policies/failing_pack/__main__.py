@@ -15,7 +15,7 @@ from agentenv.policies.view.cluster.pods import PodSpec
     fix="Fix it.",
     applies_to=POD,
 )
-def cracked(pod: PodSpec) -> Iterator[Outcome]:
+def failing(pod: PodSpec) -> Iterator[Outcome]:
     """Raise an error whose message has a value of the pod."""
     raise KeyError(pod.annotations.at("token").value)
     yield

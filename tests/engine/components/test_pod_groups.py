@@ -11,7 +11,9 @@ from agentenv.rehearsal.stage.stage import Stage
 
 
 def test_security_groups_are_created_settle_and_are_deleted(opened: Stage) -> None:
-    engine = opened.program(Path(__file__).parent / "walled", "dev", {"aws:region": "us-east-1"}, {"name": "walled"})
+    engine = opened.program(
+        Path(__file__).parent / "pod_groups", "dev", {"aws:region": "us-east-1"}, {"name": "groups"}
+    )
     engine.up()
     outputs = engine.outputs()
     ec2 = boto3.client(

@@ -22,16 +22,16 @@ class RecordedSteps:
 
 def test_protected_stack_is_not_destroyed_and_leaves_only_its_data(opened: Stage) -> None:
     opened.baseline = opened.query("census")  # other tests use this stage, too
-    engine = opened.program(Path(__file__).parent / "guarded", "dev", {"aws:region": "eu-west-1"})
-    heard = RecordedSteps()
-    course = Scenario(opened, engine, heard)
-    course.up()
+    engine = opened.program(Path(__file__).parent / "protected", "dev", {"aws:region": "eu-west-1"})
+    steps = RecordedSteps()
+    scenario = Scenario(opened, engine, steps)
+    scenario.up()
     [key] = [row["id"] for row in engine.state() if row["type"] == "aws:kms/key:Key"]
-    course.away()
-    assert heard.results["protected"] == "destroy refused for the sake of 1, then unprotected"
-    assert heard.results["destroy"] == "nothing left but 1 that outlive the stack on purpose"
-    assert course.report.retained == [f"kms.keys {key}"]
-    assert course.report.left_after_destroy == 0
-    kms = course._client("kms")
+    scenario.away()
+    assert steps.results["protected"] == "destroy refused for the sake of 1, then unprotected"
+    assert steps.results["destroy"] == "nothing left but 1 that outlive the stack on purpose"
+    assert scenario.report.retained == [f"kms.keys {key}"]
+    assert scenario.report.left_after_destroy == 0
+    kms = scenario._client("kms")
     assert kms.describe_key(KeyId=key)["KeyMetadata"]["Arn"].split(":")[3] == "eu-west-1"
     kms.schedule_key_deletion(KeyId=key)
