@@ -6,13 +6,14 @@ import re
 from ipaddress import IPv4Network
 from typing import Annotated, Literal, cast
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from agentenv.config.regions import ZONE
 from agentenv.config.sections.base import LogDays, Port, Section
 from agentenv.config.values import Cidr, Label, Url, wrong
 
 InterfaceEndpoint = Literal[
+    "data-plane",
     "autoscaling",
     "ec2",
     "ec2messages",
@@ -47,6 +48,16 @@ PLATFORM_ENDPOINTS = (
     "ssm",
     "sts",
 )
+
+# The services that running sandboxes, new pods and new nodes need: credentials, addresses, homes, images and notices of
+# interruptions. `data-plane` in `endpoints` stands for them.
+DATA_PLANE_ENDPOINTS = ("ec2", "ecr.api", "ecr.dkr", "eks-auth", "elasticfilesystem", "sqs", "sts")
+
+
+def _services(endpoints: tuple[str, ...]) -> tuple[str, ...]:
+    """Return each service once, with those that `data-plane` stands for."""
+    words = [(DATA_PLANE_ENDPOINTS if word == "data-plane" else (word,)) for word in endpoints]
+    return tuple(dict.fromkeys(service for services in words for service in services))
 
 
 def _zones(value: object) -> object:
@@ -139,13 +150,20 @@ class Network(Section):
     nat: Annotated[
         Literal["none", "single", "per-zone"],
         Field(
-            description="NAT gateways. `single`: the cheapest, fails with its zone. `per-zone`: survives the failure of"
-            " a zone. `none`: needs `endpoints` for all services that the platform calls."
+            description="NAT gateways. `single`: the cheapest; without its zone there is no internet access, nor any"
+            " AWS service without an endpoint. `per-zone`: survives the failure of a zone. `none`: needs `endpoints`"
+            " for all services that the platform calls."
         ),
     ] = "single"
     endpoints: Annotated[
         tuple[InterfaceEndpoint, ...],
-        Field(description="Interface endpoints to create. The free gateway endpoints of S3 and DynamoDB always exist."),
+        AfterValidator(_services),
+        Field(
+            description="Interface endpoints to create, in every zone. `data-plane` stands for "
+            + ", ".join(f"`{service}`" for service in DATA_PLANE_ENDPOINTS)
+            + ", with which the loss of the zone of a single NAT gateway ends internet access only. The free gateway"
+            " endpoints of S3 and DynamoDB always exist."
+        ),
     ] = ()
     flow_log_days: Annotated[LogDays, Field(description="Retention of flow logs in days.")] = 14
     flow_log_traffic: Annotated[
@@ -171,6 +189,13 @@ class Network(Section):
     existing: Annotated[
         ExistingNetwork | None, Field(description="An existing VPC to use instead of creating one.")
     ] = None
+
+    @property
+    def lost_with_nat(self) -> tuple[str, ...]:
+        """Return the services of the data plane that are lost with the zone of a single NAT gateway."""
+        if self.nat != "single" or self.existing is not None:
+            return ()
+        return tuple(service for service in DATA_PLANE_ENDPOINTS if service not in self.endpoints)
 
     @property
     def zone_count(self) -> int:

@@ -12,7 +12,7 @@ from agentenv.core.cost.assumptions import Assumption, Assumptions
 from agentenv.core.cost.context import EstimateContext
 from agentenv.core.cost.homes import home_scans, homes, throughput
 from agentenv.core.cost.lines import Line, Part, line, plain
-from agentenv.core.cost.network import gateways_and_endpoints, traffic
+from agentenv.core.cost.network import gateways_and_endpoints, traffic, zone_failure
 from agentenv.core.cost.node_kinds import Kind, kinds
 from agentenv.core.cost.platform import log_cost, platform, recorded_share
 from agentenv.core.cost.sandboxes import Place, place_on_fargate, place_on_node, warm_capacity
@@ -152,7 +152,7 @@ def model(
             _class_cost(context, sandbox_class, fixed, places, active_hours)
             for sandbox_class in settings.sandbox_classes
         ),
-        tuple(_remarks(settings, shares)),
+        tuple(_remarks(context, shares)),
     )
 
 
@@ -274,9 +274,10 @@ def _checked(mix: Mapping[str, Decimal], classes: Sequence[str]) -> Mapping[str,
     return mix
 
 
-def _remarks(settings: Settings, shares: Mapping[str, Decimal]) -> list[str]:
+def _remarks(context: EstimateContext, shares: Mapping[str, Decimal]) -> list[str]:
     """Return what the estimate does not include, and its defaults."""
     remarks: list[str] = []
+    settings = context.settings
     if not settings.sandbox_classes:
         remarks.append("There are no sandbox classes, so users cost nothing.")
     else:
@@ -290,5 +291,7 @@ def _remarks(settings: Settings, shares: Mapping[str, Decimal]) -> list[str]:
     ):
         if existing is not None:
             remarks.append(f"The {words} already exists; its own cost is not counted.")
+    if words := zone_failure(context):
+        remarks.append(words)
     remarks.append("Taxes, support plans, free tiers and committed discounts are not counted.")
     return remarks

@@ -35,6 +35,21 @@ def gateways_and_endpoints(context: EstimateContext) -> Iterator[Part]:
         yield Part("load balancer", balancer, f"1 for {service.domain}, with {addresses} public addresses")
 
 
+def zone_failure(context: EstimateContext) -> str:
+    """Return what the failure of the single NAT gateway's zone ends, and the prices of preventing it; else ""."""
+    network = context.settings.network
+    if not (lost := network.lost_with_nat):
+        return ""
+    zones = network.zone_count
+    gateways = (context.rate("nat.gateway") + context.rate("address.public")).all_month() * (zones - 1)
+    endpoints = context.rate("endpoint.interface").all_month() * (len(lost) * zones)
+    return (
+        f"If the zone of the only NAT gateway fails, the other zones lose the internet, and {', '.join(lost)}: no pod"
+        f" gets credentials, and no node or image comes. `nat: per-zone` prevents that for ${gateways.value:.2f} more a"
+        f" month; `endpoints: [data-plane]`, for ${endpoints.value:.2f}, all but the loss of the internet."
+    )
+
+
 def traffic(context: EstimateContext, hours: Decimal, node_hours: Decimal) -> Iterator[Part]:
     """Yield the traffic of a user in a number of active hours, which need a number of node hours."""
     network, taken = context.settings.network, context.taken

@@ -9,6 +9,7 @@ import pulumi
 import pytest
 
 from agentenv.components._lib.arguments import ArgumentError
+from agentenv.config.sections.network import DATA_PLANE_ENDPOINTS
 from tests.fast.components.graph import ACCOUNT, REGION, UNKNOWN, ZONES, Graph, registered
 from tests.fast.components.shapes import ROUTED, network
 
@@ -223,3 +224,42 @@ def test_more_endpoints_disturb_nothing() -> None:
     shapes = [build_graph(endpoints=services[:count]).shape() for count in range(1, len(services) + 1)]
     for fewer, more in pairwise(shapes):
         assert {key: more[key] for key in fewer} == fewer
+
+
+def reachable_without(graph: Graph, lost: int, zones: int, services: tuple[str, ...]) -> dict[int, set[str]]:
+    """Return the services that each other zone reaches over what is outside of the lost zone."""
+    left = [zone for zone in range(zones) if zone != lost]
+    gateways = {
+        f"{gateway.name}-id"
+        for gateway in graph.of("NatGateway")
+        if gateway.inputs["subnetId"] != f"net-public-{lost}-id"
+    }
+    endpoints = {
+        str(endpoint.inputs["serviceName"]).removeprefix(f"com.amazonaws.{REGION}.")
+        for endpoint in graph.of("VpcEndpoint")
+        if any(f"net-private-{zone}-id" in endpoint.inputs.get("subnetIds", ()) for zone in left)
+    }
+    return {
+        zone: {
+            service
+            for service in services
+            if service in endpoints or reached_by(graph, f"net-private-{zone}").get("0.0.0.0/0") in gateways
+        }
+        for zone in left
+    }
+
+
+@pytest.mark.parametrize(
+    ("layout", "reached"),
+    [
+        ({"nat": "single"}, set[str]()),
+        ({"nat": "single", "endpoints": ("data-plane",)}, set(DATA_PLANE_ENDPOINTS)),
+        ({"nat": "per-zone"}, {*DATA_PLANE_ENDPOINTS, "internet"}),
+    ],
+)
+def test_the_loss_of_the_first_zone_leaves_the_others_what_the_settings_promise(
+    layout: dict[str, Any], reached: set[str]
+) -> None:
+    graph = build_graph(zones=3, **layout)
+    found = reachable_without(graph, 0, 3, (*DATA_PLANE_ENDPOINTS, "internet"))
+    assert found == {1: reached, 2: reached}

@@ -258,6 +258,21 @@ def test_existing_resources_are_not_counted() -> None:
     assert any("cluster already exists" in remark for remark in found.remarks)
 
 
+def test_the_estimate_prices_what_survives_the_loss_of_a_zone() -> None:
+    def remark(**network: Any) -> str:
+        found = estimate(settings({"network": {"zones": 3, **network}}), 10)
+        return " ".join(remark for remark in found.remarks if "NAT" in remark)
+
+    single = remark(nat="single")
+    assert (
+        "the other zones lose the internet, and ec2, ecr.api, ecr.dkr, eks-auth, elasticfilesystem, sqs, sts" in single
+    )
+    assert "`nat: per-zone` prevents that for $73.00 more a month" in single
+    assert "`endpoints: [data-plane]`, for $153.30" in single
+    assert "and ec2, ecr.dkr, eks-auth, elasticfilesystem, sqs: " in remark(nat="single", endpoints=["ecr.api", "sts"])
+    assert remark(nat="single", endpoints=["data-plane"]) == remark(nat="per-zone") == ""
+
+
 def test_prices_of_other_regions_are_not_used() -> None:
     elsewhere = settings({}).model_copy(update={"region": "ap-south-1"})
     with pytest.raises(MissingPricesError, match="no prices of ap-south-1"):
