@@ -1,16 +1,24 @@
 """Settings of all tests: Hypothesis has no deadline, because the speed of a busy machine must not fail a test.
 
+With CI set, its examples follow from the test, so that a pull request never fails by luck; elsewhere they are new ones.
+
 The imported SDKs are a million permanent objects. They are frozen out of the garbage collector, which then also runs
 less often; that saves a fifth of the time.
 """
 
 import gc
+import os
 import signal
 import threading
 
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "patient",
+    settings.get_profile("ci" if os.environ.get("CI") else "default"),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("patient")
 
 # A shell without job control starts background jobs with SIGINT ignored, which all processes of the tests would inherit

@@ -13,7 +13,7 @@ from typing import Final
 from agentenv.core.values.object_fields import rows, section, text
 from agentenv.core.values.timestamps import format_timestamp, parse_timestamp
 from agentenv.core.workspaces.records import workspace_of_claim
-from agentenv.core.workspaces.workspace import REPLACED_AT, Workspace
+from agentenv.core.workspaces.workspace import REPLACED_AT, SUSPENDED_BECAUSE, Workspace
 from agentenv.service.kube.client import CLAIMS, PODS, Document, KubeApiError
 from agentenv.service.kube.record_event import claim_reference, record_event
 from agentenv.service.loops.context import Context
@@ -68,7 +68,8 @@ async def _suspend_failed(context: Context, claim: Document, workspace: Workspac
     last = parse_timestamp(section(claim["metadata"], "annotations").get(REPLACED_AT))
     if last is not None and now - last < AGAIN:
         return False
-    noted = {"metadata": {"annotations": {REPLACED_AT: format_timestamp(now)}}}
+    # One write: after an overtaken one nothing says that the pod was replaced, and the next pass tries again.
+    noted = {"metadata": {"annotations": {REPLACED_AT: format_timestamp(now), SUSPENDED_BECAUSE: "failed"}}}
     claim = await context.api.patch(CLAIMS, claim, noted) or {}
     if not claim or await suspend(context.api, claim, "failed") != "done":
         return False

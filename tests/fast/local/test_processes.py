@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -13,6 +14,8 @@ from pathlib import Path
 from agentenv.local import cleanup_process, processes, run_folders
 
 SLEEP = "import time; time.sleep(600)"
+# Beside another run of these tests on this machine.
+RUN_A, RUN_B, RUN_C, RUN_D = (f"run-{secrets.token_hex(4)}" for _ in range(4))
 
 
 def eventually(holds: Callable[[], bool], seconds: float = 20.0) -> bool:
@@ -34,13 +37,13 @@ def sleeper(run: str, folder: Path) -> subprocess.Popen[bytes]:
 
 
 def test_only_the_processes_of_the_run_are_ended(tmp_path: Path) -> None:
-    ours, others = sleeper("run-a", tmp_path), sleeper("run-b", tmp_path)
+    ours, others = sleeper(RUN_A, tmp_path), sleeper(RUN_B, tmp_path)
     try:
-        assert processes.end("run-a") == 1
+        assert processes.end(RUN_A) == 1
         assert ours.wait(10) == -signal.SIGTERM
         assert others.poll() is None
     finally:
-        assert processes.end("run-b") == 1
+        assert processes.end(RUN_B) == 1
         others.wait(10)
 
 
@@ -51,14 +54,14 @@ def test_a_grandchild_in_a_group_of_its_own_is_found(tmp_path: Path) -> None:
     )
     started = processes.start(
         [sys.executable, "-c", child],
-        environment={**os.environ, processes.MARK: "run-c"},
+        environment={**os.environ, processes.MARK: RUN_C},
         log=tmp_path / "log",
         folder=tmp_path,
     )
     started.wait(20)
-    assert eventually(lambda: len(processes.marked("run-c")) == 1)
-    assert processes.end("run-c") == 1
-    assert processes.marked("run-c") == []
+    assert eventually(lambda: len(processes.marked(RUN_C)) == 1)
+    assert processes.end(RUN_C) == 1
+    assert processes.marked(RUN_C) == []
 
 
 def test_a_process_that_ignores_the_polite_signal_is_killed(tmp_path: Path) -> None:
@@ -67,12 +70,12 @@ def test_a_process_that_ignores_the_polite_signal_is_killed(tmp_path: Path) -> N
     )
     started = processes.start(
         [sys.executable, "-c", stubborn],
-        environment={**os.environ, processes.MARK: "run-d"},
+        environment={**os.environ, processes.MARK: RUN_D},
         log=tmp_path / "log",
         folder=tmp_path,
     )
     assert eventually(lambda: (tmp_path / "log").read_bytes() == b"up\n")
-    processes.end("run-d")
+    processes.end(RUN_D)
     assert started.wait(10) == -signal.SIGKILL
 
 

@@ -140,6 +140,12 @@ def point_of(volume: Object, system: str) -> str:
     return handle.rpartition(":")[2]
 
 
+def volumes_of(client: Client, system: str) -> list[Object]:
+    """Return the volumes on a file system; those of other tests are on others."""
+    rows = client.get(VOLUMES)["items"]
+    return [row for row in rows if system in row["spec"].get("csi", {}).get("volumeHandle", "")]
+
+
 def points(world: World, system: str) -> dict[str, Object]:
     found = world.aws("efs").describe_access_points(FileSystemId=system)["AccessPoints"]
     return {row["AccessPointId"]: row for row in found}
@@ -342,7 +348,7 @@ def test_without_its_addon_nothing_happens_and_with_a_token_role_it_goes_on(
         for row in client.get(CLAIMS)["items"]:
             client.delete(f"{CLAIMS}/{row['metadata']['name']}")
         client.delete(f"/api/v1/namespaces/{SPACE}/pods/consumer")
-        assert until(lambda: client.get(VOLUMES)["items"] == [], PATIENCE), client.get(VOLUMES)["items"]
+        assert until(lambda: volumes_of(client, system) == [], PATIENCE), volumes_of(client, system)
     finally:
         iam.delete_open_id_connect_provider(OpenIDConnectProviderArn=provider["OpenIDConnectProviderArn"])
         eks.delete_addon(**ADDON)

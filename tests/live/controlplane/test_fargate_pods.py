@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import pytest
@@ -20,16 +21,18 @@ def profile(world: World) -> Iterator[str]:
     client = world.plane.client
     namespace(client, SPACE)
     client.create(pod(SPACE, "early", nodeSelector={fargate.COMPUTE: "fargate"}))
-    world.aws("eks").create_fargate_profile(
-        fargateProfileName="some",
-        clusterName=CLUSTER,
-        podExecutionRoleArn=world.role,
-        selectors=[{"namespace": SPACE, "labels": {"run": "fargate"}}],
-    )
-    # The webhook does not know the profile in its first moments.
-    client.create(pod(SPACE, "missed", labels={"run": "fargate"}, nodeSelector={fargate.COMPUTE: "fargate"}))
-    marked = {"run": "fargate", fargate.LABEL: "some"}
-    client.create(pod(SPACE, "marked", labels=marked, schedulerName=fargate.SCHEDULER))
+    # The webhook does not know the profile in its first moments; they last until these pods are there.
+    with pytest.MonkeyPatch.context() as first_moments:
+        first_moments.setattr(fargate, "WEBHOOK_SECONDS", math.inf)
+        world.aws("eks").create_fargate_profile(
+            fargateProfileName="some",
+            clusterName=CLUSTER,
+            podExecutionRoleArn=world.role,
+            selectors=[{"namespace": SPACE, "labels": {"run": "fargate"}}],
+        )
+        client.create(pod(SPACE, "missed", labels={"run": "fargate"}, nodeSelector={fargate.COMPUTE: "fargate"}))
+        marked = {"run": "fargate", fargate.LABEL: "some"}
+        client.create(pod(SPACE, "marked", labels=marked, schedulerName=fargate.SCHEDULER))
     tried = pod(SPACE, "tried", labels={"run": "fargate"})
     pods = f"/api/v1/namespaces/{SPACE}/pods?dryRun=All"
     assert until(lambda: fargate.LABEL in client.request("POST", pods, tried)["metadata"]["labels"], PATIENCE)

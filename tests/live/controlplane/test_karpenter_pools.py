@@ -14,6 +14,7 @@ import yaml
 from agentenv.core.iam.principals import SPOT, SPOT_ROLE
 from agentenv.rehearsal.controlplane.auth.pod_credentials import AGENT, PODS
 from agentenv.rehearsal.controlplane.client import Client, until
+from agentenv.rehearsal.controlplane.nodes.karpenter_nodes import Launcher
 from agentenv.rehearsal.tools import ensure
 from agentenv.rehearsal.tools.progress import Silent
 from tests.live.conftest import CLUSTER, World
@@ -161,7 +162,21 @@ def test_a_class_that_selects_no_subnet_launches_nothing_and_says_so(client: Cli
     assert until(lambda: nodes(client) == [], PATIENCE)
 
 
-def test_whoever_ends_the_controller_before_its_pools_is_left_with_nodes(client: Client) -> None:
+@pytest.fixture
+def passes(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The times at which a pass over the pools has ended."""
+    ended: list[float] = []
+    reconcile = Launcher._reconcile
+
+    def counted(launcher: Launcher) -> None:
+        reconcile(launcher)
+        ended.append(time.monotonic())
+
+    monkeypatch.setattr(Launcher, "_reconcile", counted)
+    return ended
+
+
+def test_whoever_ends_the_controller_before_its_pools_is_left_with_nodes(client: Client, passes: list[float]) -> None:
     client.apply(controller(1))
     client.apply(node_class("stage"))
     client.apply(node_pool())
@@ -172,7 +187,8 @@ def test_whoever_ends_the_controller_before_its_pools_is_left_with_nodes(client:
     client.delete(POOL)
     assert until(lambda: client.find(POOL) is None, PATIENCE)
     client.delete(CLASS)
-    time.sleep(3)  # three looks at the pools, were there anybody to look
+    now = len(passes)
+    assert until(lambda: len(passes) >= now + 3, PATIENCE)
     assert len(nodes(client)) == 2
     assert until(lambda: ["deletionTimestamp" in row["metadata"] for row in claims(client)] == [True, True], PATIENCE)
     client.apply(controller(1))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
+
+import psutil
 
 from agentenv.rehearsal.controlplane.client import Client, until
 
@@ -34,6 +37,13 @@ def condition(thing: Object | None, kind: str) -> Object:
 def is_ready(client: Client, path: str) -> bool:
     """Return whether what lies there says that it is Ready."""
     return condition(client.find(path), "Ready").get("status") == "True"
+
+
+def runs(process: psutil.Process) -> bool:
+    """Return whether a process has not ended; a zombie has."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
 
 
 def becomes_ready(client: Client, path: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -20,6 +21,7 @@ import pytest
 from agentenv.client import ApiError, Client
 from agentenv.local.processes import MARK
 from agentenv.rehearsal.controlplane.client import until
+from tests.live.controlplane.things import runs
 
 SECONDS = 90.0
 COMMAND = [sys.executable, "-m", "agentenv", "dev", "--port", "0", "--json"]
@@ -42,7 +44,13 @@ class Serving:
     def processes(self) -> list[psutil.Process]:
         """Return the processes of its sandboxes."""
         started = psutil.Process(self.process.pid).children(recursive=True)
-        return [process for process in started if not any("cleanup_process" in word for word in process.cmdline())]
+        return [process for process in started if not any("cleanup_process" in word for word in _command(process))]
+
+
+def _command(process: psutil.Process) -> list[str]:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return process.cmdline()
+    return []
 
 
 @contextmanager
@@ -76,7 +84,7 @@ def test_nothing_runs_after_its_end(number: signal.Signals, tmp_path: Path) -> N
         served.process.send_signal(number)
         served.process.wait(SECONDS)
         assert (number == signal.SIGKILL) == (served.process.returncode != 0)
-    assert until(lambda: not [child for child in children if child.is_running()], SECONDS)
+    assert until(lambda: not any(map(runs, children)), SECONDS)
     with serving(tmp_path / "state") as again, again.client() as client:
         assert client.get_workspace(workspace["id"])["state"] == "suspended"
 

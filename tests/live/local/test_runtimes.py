@@ -26,7 +26,7 @@ from agentenv.rehearsal.scenario.command_probe import run_script
 from agentenv.rehearsal.tools import Toolbox, ensure
 from agentenv.rehearsal.tools.progress import Lines
 from tests.live.controlplane.sandboxes.pods import PORT, UID, Signer
-from tests.live.controlplane.things import PATIENCE
+from tests.live.controlplane.things import PATIENCE, runs
 
 POD = {"metadata": {"uid": "u-1"}, "spec": {"containers": [{"ports": [{"name": "workspaced", "containerPort": PORT}]}]}}
 
@@ -129,7 +129,7 @@ def test_killed_sandbox_leaves_no_process(started: Started) -> None:
     assert len(processes_) > 1
     processes.end(started.mark)
     started.process.wait(PATIENCE)
-    assert until(lambda: not any(process.is_running() for process in processes_), PATIENCE)
+    assert until(lambda: not any(map(runs, processes_)), PATIENCE)
 
 
 def test_strongest_available_runtime_is_chosen(toolbox: Toolbox, tmp_path: Path) -> None:

@@ -25,6 +25,8 @@ from tests.live.service.lifecycle import Lifecycle
 from tests.live.service.replicas import ReplicaConfig, Replicas
 from tests.live.service.test_api_live import VETTED
 
+PROTECTION = ["kubernetes.io/pvc-protection"]
+
 
 @pytest.fixture
 def replica_group(world: World, live_class: LiveClass, tmp_path: Path) -> Iterator[Replicas]:
@@ -52,11 +54,15 @@ def test_create_waits_for_the_destruction_and_gets_an_empty_home(
     request = {"json": {"class": live_class.name}, "params": {"wait": 60}}
     created = ann.post("/v1/workspaces", **request).json()
     volume = live_class.home(created["sandbox"])["metadata"]["name"]
+    # It cannot be released, and so not be destroyed, before somebody was refused.
+    home = f"/api/v1/namespaces/{live_class.namespace}/persistentvolumeclaims/home-{created['sandbox']}"
+    live_class.client.merge(home, {"metadata": {"finalizers": [*PROTECTION, "tests.example.com/hold"]}})
     assert ann.delete(f"/v1/workspaces/{created['id']}", params={"destroy": "true"}).status_code == 202
     refused = again.post("/v1/workspaces", **request)
     assert (refused.status_code, refused.headers["Content-Type"]) == (409, "application/problem+json")
     assert refused.json()["gone_in"] == int(refused.headers["Retry-After"]) > 0
     assert "being destroyed" in refused.json()["detail"]
+    live_class.client.merge(home, {"metadata": {"finalizers": PROTECTION}})
 
     def made_anew() -> bool:
         answer = again.post("/v1/workspaces", **request)

@@ -32,11 +32,9 @@ def create_workspace(live_class: LiveClass, pool: str, name: str, owner: str = O
     assert becomes_ready(live_class.client, path), live_class.client.get(path)
 
     def is_retained() -> bool:
-        # The controller may still write to a ready claim.
-        return {result.outcome for result in run(retain_all_volumes, live_class.cluster) if result.claim == name} <= {
-            "kept",
-            "already",
-        }
+        # Its controller writes to a claim that has just become ready.
+        outcomes = {result.outcome for result in run(retain_all_volumes, live_class.cluster) if result.claim == name}
+        return bool(outcomes) and outcomes <= {"kept", "already"}
 
     assert until(is_retained, PATIENCE)
     return volume_of(live_class, name)

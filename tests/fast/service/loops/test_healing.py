@@ -86,6 +86,24 @@ def test_an_interrupted_replacement_is_completed_by_later_passes(cluster: Cluste
     assert cluster.mode() == "Running"
 
 
+@pytest.mark.parametrize("change", [1, 2, 3])
+def test_an_overtaken_replacement_is_made_by_the_next_pass(cluster: Cluster, change: int) -> None:
+    fail(cluster)
+
+    def overtakes(number: int) -> None:
+        if number == change:
+            cluster.server.before = lambda _: None
+            cluster.note(last_active="2026-11-19T12:00:00.000Z")
+
+    cluster.server.before = overtakes
+    heal(cluster)
+    heal(cluster)
+    assert cluster.mode() == "Suspended"
+    remove_pod(cluster)
+    assert heal(cluster) == 1
+    assert cluster.mode() == "Running"
+
+
 def test_a_pod_that_fails_again_at_once_is_left_for_a_minute(cluster: Cluster) -> None:
     fail(cluster)
     heal(cluster)

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 or not Path("/dev/fuse").exists(), reason="latencyfs needs root and FUSE"
 )
 DELAY = 0.02
-# Prints the seconds of ten new files, each opened, written and closed, and of ten reads of attributes that are cached.
+# Prints the seconds of ten new files, each opened, written and closed, and of 500 reads of attributes that are cached.
 PROGRAM = """
 import os, sys, time
 folder = sys.argv[1]
@@ -28,7 +28,7 @@ for number in range(10):
     with open(f"{folder}/file{number}", "w") as file:
         file.write("text")
 written = time.monotonic()
-for _ in range(10):
+for _ in range(500):
     os.stat(f"{folder}/file0")
 print(written - began, time.monotonic() - written)
 """
@@ -50,7 +50,7 @@ def test_operations_take_the_delay_and_what_is_cached_does_not(latencyfs: Path, 
     result = subprocess.run(command(latencyfs, tmp_path, *program), capture_output=True, text=True, check=True)
     uncached, cached = map(float, result.stdout.split())
     assert uncached > 10 * 3 * DELAY, "a lookup, a create and a close"
-    assert cached < 10 * DELAY
+    assert cached < 500 * DELAY / 2, "most of them would take the delay"
     assert sorted(path.name for path in (tmp_path / "source").iterdir()) == [f"file{number}" for number in range(10)]
     assert not any((tmp_path / "target").iterdir()), "the mount is the command's alone"
 

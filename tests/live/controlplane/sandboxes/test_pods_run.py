@@ -18,7 +18,7 @@ from agentenv.rehearsal.controlplane.nodes.kwok_nodes import NodeShape
 from agentenv.rehearsal.scenario.command_probe import CommandRefused
 from tests.live.controlplane.sandboxes.conftest import SPACE, Ground
 from tests.live.controlplane.sandboxes.pods import PORT, UID, Signer, keys_configmap, run, sandbox_pod
-from tests.live.controlplane.things import PATIENCE
+from tests.live.controlplane.things import PATIENCE, runs
 
 Object = dict[str, Any]
 
@@ -31,13 +31,6 @@ def processes_of(ground: Ground) -> set[psutil.Process]:
             if "runsc" in process.name():
                 found |= {process, *process.children(recursive=True)}
     return {process for process in found if runs(process)}
-
-
-def runs(process: psutil.Process) -> bool:
-    """Return whether a process has not ended; one that nobody has waited for yet has."""
-    with contextlib.suppress(psutil.NoSuchProcess):
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    return False
 
 
 def all_ended(ground: Ground) -> bool:

