@@ -75,7 +75,7 @@ def serving(folder: Path) -> Iterator[Served]:
     """Serve from a thread until the end of the context."""
     thread = _Server(folder)
     thread.start()
-    started = thread.started_at.get(timeout=30)
+    started = thread.started_at.get(timeout=120)
     if isinstance(started, BaseException):
         raise started
     try:

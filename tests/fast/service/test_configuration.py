@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agentenv.rehearsal.controlplane.ports import Ports
 from agentenv.service.__main__ import EXIT_INVALID, main
 from agentenv.service.configuration import ConfigurationError, parse_configuration
 from tests.fast.config.stack_samples import ACCESS
@@ -87,9 +87,8 @@ def test_settings_of_a_later_version_are_ignored_with_a_warning(
 
     monkeypatch.setattr("agentenv.service.__main__.serve", serve_nothing)
     monkeypatch.setattr("agentenv.service.telemetry.logs.set_up", lambda _: None)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    assert main([f"--settings={newer}", f"--metrics-port={port}", "--host=127.0.0.1"]) == 0
+    with Ports(("metrics",)) as ports:
+        assert main([f"--settings={newer}", f"--metrics-port={ports['metrics']}", "--host=127.0.0.1"]) == 0
     (warning,) = [record for record in caplog.records if record.levelname == "WARNING"]
     assert set(warning.__dict__["facts"]["keys"]) == ignored
 

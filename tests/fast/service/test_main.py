@@ -6,13 +6,13 @@ import asyncio
 import contextlib
 import logging
 import signal
-import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 import httpx2
 from fastapi import FastAPI
 
+from agentenv.rehearsal.controlplane.ports import Ports
 from agentenv.service.__main__ import serve, serve_loops
 from agentenv.service.configuration import Configuration
 from agentenv.service.http import app as service_app
@@ -89,8 +89,8 @@ def test_a_process_of_loops_whose_watches_end_exits_with_an_error(
 
 def test_the_loops_have_probes_and_end_at_sigterm(monkeypatch: pytest.MonkeyPatch) -> None:
     statuses: list[int] = []
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    ports = Ports(("metrics",))
+    port = ports["metrics"]
 
     async def answer(client: httpx2.AsyncClient, path: str) -> int:
         while True:
@@ -109,5 +109,6 @@ def test_the_loops_have_probes_and_end_at_sigterm(monkeypatch: pytest.MonkeyPatc
         signal.raise_signal(signal.SIGTERM)
         await stop.wait()
 
-    assert not loops_with(monkeypatch, lead, port)
+    with ports:
+        assert not loops_with(monkeypatch, lead, port)
     assert statuses == [200, 200]

@@ -64,7 +64,7 @@ def names_known(client: ScriptedClient, until: Callable[[dict[str, str]], bool])
         kube: Any = client
         informer_ = Informer(kube, CLAIMS, put, drop)
         task = asyncio.create_task(informer_.run())
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while client.turns or not until(known):
                 await asyncio.sleep(0)
         task.cancel()
@@ -97,7 +97,7 @@ def synced_informer(client: ScriptedClient, cache: FragileCache, until: Callable
         kube: Any = client
         informer_ = Informer(kube, CLAIMS, cache.put, cache.drop, reports=Reports())
         task = asyncio.create_task(informer_.run())
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while (client.turns or not until(informer_)) and not task.done():
                 await asyncio.sleep(0)
         assert not task.done(), task
@@ -213,7 +213,7 @@ def test_a_cache_is_stale_after_a_time_without_events() -> None:
         informer_ = Informer(client, CLAIMS, cache.put, cache.drop, clock=lambda: now[0])
         assert not informer_.fresh, "nothing has been listed"
         task = asyncio.create_task(informer_.run())
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while client.turns:
                 await asyncio.sleep(0)
         assert informer_.fresh
@@ -243,7 +243,7 @@ def test_bookmarks_and_new_watches_keep_a_quiet_cluster_fresh() -> None:
         cache = FragileCache()
         informer_ = Informer(kube, CLAIMS, cache.put, cache.drop, clock=lambda: now[0])
         task = asyncio.create_task(informer_.run())
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while now[0] < 10 * STALE_AFTER:
                 assert informer_.fresh or not informer_.listed.is_set()
                 await asyncio.sleep(0)

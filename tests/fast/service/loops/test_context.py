@@ -15,7 +15,7 @@ from tests.fast.service.workspaces.stage import Stage, staged
 if TYPE_CHECKING:
     import pytest
 
-TIMEOUT = 10.0
+TIMEOUT = 60.0
 REQUEST = CreateRequest(owner="u-1", key="user", class_name="standard", created_by="u-1")
 WORKSPACE = Workspace("w-1", "u-1", "box", "user", "running")
 

@@ -49,7 +49,7 @@ def test_the_keys_are_read_once_for_many_and_again_in_the_background() -> None:
         assert (claims["aud"], claims["claim"], claims["exp"] - claims["iat"]) == ("p", "c", 60)
         clock[0] = 31.0
         server.released.clear()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             for _ in range(3):
                 assert await signer.sign(pod_uid="p", scope="api")
         server.released.set()

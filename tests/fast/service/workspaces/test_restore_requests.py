@@ -78,7 +78,7 @@ def test_a_moving_workspace_is_restored_in_its_new_class() -> None:
     server, volume = deleted_workspace(**{DELETED_AT: "2026-11-18T20:00:00Z", MOVING_TO: "two"})
     workspace = workspace_of_volume(volume)
     assert workspace is not None
-    back = asyncio.run(WorkspaceRestorer(Api(server), timeout=0.2).restore(volume, workspace))
+    back = asyncio.run(WorkspaceRestorer(Api(server), timeout=60).restore(volume, workspace))
     assert (back.id, back.class_name) == ("w-1", "two")
 
 
