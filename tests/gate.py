@@ -78,16 +78,18 @@ LANES = ((Group("fast", 2), Group("engine", 2)), (Group("live", 3),))
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run everything, or the selected checks and groups."""
     parser = argparse.ArgumentParser(prog="make test", description=__doc__)
     parser.add_argument("--lint", action="store_true", help="the checks only")
-    parser.add_argument("--group", choices=[row.name for lane in LANES for row in lane], help="one group only")
+    parser.add_argument(
+        "group", nargs="?", choices=[row.name for lane in LANES for row in lane], help="this group of tests only"
+    )
     parser.add_argument(
         "--without", action="append", default=[], choices=OPTIONAL,
         help="with CI set, too, allow tests to be skipped that need this variable",
     )  # fmt: skip
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     without: tuple[str, ...] = tuple(options.without)
     checks: list[Callable[[], Result]] = [functools.partial(run_check, check) for check in CHECKS]
     lanes: list[list[Callable[[], Result]]] = [

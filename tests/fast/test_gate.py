@@ -107,6 +107,21 @@ def test_lanes_run_in_parallel_and_results_keep_their_order() -> None:
     assert [result.name for result in gate.side_by_side(lanes)] == ["one", "two", "three", "four"]
 
 
+def test_one_group_is_run_by_its_name_without_the_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[str] = []
+
+    def run(part: gate.Group | gate.Check, *_: object) -> gate.Result:
+        ran.append(part.name)
+        return gate.Result(part.name, True, 0.0, "", "")
+
+    monkeypatch.setattr(gate, "run_group", run)
+    monkeypatch.setattr(gate, "run_check", run)
+    assert gate.main(["fast"]) == 0
+    assert ran == ["fast"]
+    with pytest.raises(SystemExit):
+        gate.main(["slow"])
+
+
 def test_a_tool_that_cannot_be_built_ends_the_gate_before_its_tests(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -114,8 +129,7 @@ def test_a_tool_that_cannot_be_built_ends_the_gate_before_its_tests(
         raise tools.ToolError("there is no Go compiler")
 
     monkeypatch.setattr(tools, "ensure", refused)
-    monkeypatch.setattr(sys, "argv", ["gate", "--group", "engine"])
-    assert gate.main() == 1
+    assert gate.main(["engine"]) == 1
     output = capsys.readouterr().out
     assert "there is no Go compiler" in output
     assert "failed: tools" in output
