@@ -42,6 +42,7 @@ COMMANDS = (
     Command("dev", "agentenv.cli.commands.dev", "serve workspaces on this machine, without a cluster"),
     Command("tools", "agentenv.cli.commands.tools", "list the engine's tools, their versions and where they come from"),
     Command("preflight", "agentenv.cli.commands.preflight", "check whether an AWS account has what a stack needs"),
+    Command("prove", "agentenv.cli.commands.prove", "test the promises of the README in a stack of its own"),
     Command("workspace", "agentenv.cli.commands.workspace", "create, list, enter and delete workspaces"),
     Command("swarm", "agentenv.cli.commands.swarm", "create, list and delete swarms of workspaces"),
     Command("classes", "agentenv.cli.commands.classes", "list the classes that workspaces can have"),

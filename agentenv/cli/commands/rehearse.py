@@ -45,6 +45,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="MS",
         help="milliseconds that each operation on a home takes more, as over a network (default: 0)",
     )
+    parser.add_argument(
+        "--plugins",
+        choices=("any", "official"),
+        default="any",
+        help="with `official`, refuse to start where the engine would use a stand-in for a plugin (default: any)",
+    )
     parser.add_argument("--kept", action="store_true", help="list the rehearsals that are still running")
     parser.add_argument("--end", metavar="RUN", help="end a rehearsal that is still running, or 'all' of them")
     parser.add_argument("--json", action="store_true", help="print the report as one JSON object on the last line")
@@ -76,6 +82,8 @@ def run(arguments: argparse.Namespace) -> int:
         return show_kept(run_folders.kept_runs(), as_json=arguments.json)
     if arguments.end:
         return end(arguments.end, as_json=arguments.json)
+    if arguments.plugins == "official":
+        check_official_plugins()
     return rehearse(
         arguments.stack,
         keep=arguments.keep,
@@ -126,6 +134,15 @@ def rehearse(stack: str, *, keep: bool, port: int, home_latency: float, as_json:
     view.summary(report)
     report_json(report, as_json=as_json)
     return OK
+
+
+def check_official_plugins() -> None:
+    """Raise a `CommandError` that says how to install each official plugin that is missing."""
+    from agentenv.rehearsal.tools import plugins
+
+    if commands := plugins.missing_official():
+        listed = "".join(f"\n  {command}" for command in commands)
+        raise CommandError(f"{len(commands)} official plugins are missing:{listed}")
 
 
 def check_stack_file(file: Path, stack: str) -> None:

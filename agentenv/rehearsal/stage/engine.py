@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import threading
 import time
@@ -77,6 +78,7 @@ class Engine:
     environment: Mapping[str, str]
     logs: Path
     on_step: Callable[[str, Event], None] | None = None
+    until: float | None = None  # of `time.time()`: an operation that still runs then is interrupted, as by Ctrl-C
 
     def init(self) -> None:
         """Create the stack in the run's own state folder."""
@@ -166,10 +168,14 @@ class Engine:
             follower.join()
 
     def _wait(self, process: subprocess.Popen[bytes], verb: str) -> int:
+        interrupted = False
         while True:
             try:
                 return process.wait(timeout=1)
             except subprocess.TimeoutExpired:
+                if self.until is not None and time.time() > self.until and not interrupted:
+                    process.send_signal(signal.SIGINT)
+                    interrupted = True
                 if shutil.disk_usage(self.logs).free < _MINIMUM_DISK_SPACE:
                     process.kill()
                     process.wait()

@@ -107,6 +107,18 @@ def requested(package: str) -> str | None:
     return None
 
 
+def missing_official(pulumi: Path | None = None) -> list[str]:
+    """Return the commands that install the official plugins which the engine would not find; `pulumi` as in `locate`."""
+    commands: list[str] = []
+    for stand_in in STAND_INS:
+        version = requested_version(stand_in)
+        if locate(stand_in.kind, stand_in.name, version, pulumi=pulumi) is None:
+            # A language host is installed beside `pulumi`.
+            install = f"pulumi plugin install {stand_in.kind} {stand_in.name} {version}"
+            commands.append(install if stand_in.kind == "resource" else f"put {stand_in.program} on PATH")
+    return commands
+
+
 def requested_version(stand_in: StandIn) -> str | None:
     """Return the version of the official plugin that the engine would request; None (any) for a language host."""
     return requested(stand_in.name) if stand_in.kind == "resource" else None

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from agentenv.cli.main import main
 from agentenv.rehearsal.tools import plugins, program_versions, survey
 from agentenv.rehearsal.tools.errors import UnknownTool
 from tests.fast.rehearsal.tools import fake_go
@@ -144,3 +145,20 @@ def test_the_version_that_the_sdk_asks_for_is_read_without_importing_it() -> Non
     )
     assert plugins.requested("aws") == metadata["version"]
     assert plugins.requested("no-such-package") is None
+
+
+def test_missing_official_plugins_are_listed_with_their_installation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands = plugins.missing_official()
+    assert f"pulumi plugin install resource aws {plugins.requested('aws')}" in commands
+    assert "put pulumi-language-python on PATH" in commands
+    for stand_in in plugins.STAND_INS:
+        install(tmp_path / "bin" / stand_in.program, fake_go.program("v3.260.0"))
+    on_path(monkeypatch, tmp_path / "bin")
+    assert plugins.missing_official() == []
+
+
+def test_a_rehearsal_with_official_plugins_does_not_start_without_them(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rehearse", "--plugins", "official"]) == 1
+    assert "official plugins are missing:\n  put pulumi-language-python on PATH\n" in capsys.readouterr().err
