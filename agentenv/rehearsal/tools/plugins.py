@@ -108,7 +108,7 @@ def requested(package: str) -> str | None:
 
 
 def missing_official(pulumi: Path | None = None) -> list[str]:
-    """Return the commands that install the official plugins which the engine would not find; `pulumi` as in `locate`."""
+    """Return how to install each official plugin that the engine would not find; `pulumi` as in `locate`."""
     commands: list[str] = []
     for stand_in in STAND_INS:
         version = requested_version(stand_in)
