@@ -66,8 +66,10 @@ def leaves_nothing(deployment: Deployment) -> str:
     unexpected = [arn for arn in tagged if not any(name in arn for name in retained)]
     if unexpected:
         raise Broken(f"{len(unexpected)} resources with the environment's tag remain: {', '.join(unexpected[:10])}")
-    kept = len(tagged)
-    evidence.append(f"nothing left but {kept} resources that outlive the stack on purpose" if kept else "nothing left")
+    count = len(tagged)
+    evidence.append(
+        f"nothing left but {count} resources that outlive the stack on purpose" if count else "nothing left"
+    )
     return "; ".join(evidence)
 
 

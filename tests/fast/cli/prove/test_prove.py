@@ -65,10 +65,10 @@ def _proof(
 
 
 def _verdicts(journal: Journal) -> dict[str, str]:
-    written = read_journal(journal.path.parent)
-    assert written is not None
-    assert written.outcomes == journal.outcomes
-    return {outcome.name: outcome.verdict for outcome in written.outcomes}
+    saved = read_journal(journal.path.parent)
+    assert saved is not None
+    assert saved.outcomes == journal.outcomes
+    return {outcome.name: outcome.verdict for outcome in saved.outcomes}
 
 
 def _broken(_: Deployment) -> str:
