@@ -196,7 +196,7 @@ class GatewayPlan:
     def deployment(self) -> GatewaySettings:
         """Return the settings of Envoy's Deployment."""
         gateway, service = self.settings.service.gateway, self.settings.service
-        envoy = EnvoyPlan(self.domain, self.workspace_domain, service.port)
+        envoy = EnvoyPlan(self.domain, self.workspace_domain, service.port, memory=int(gateway.memory.value))
         return GatewaySettings(self.image, gateway.replicas, str(gateway.cpu), str(gateway.memory), envoy)
 
 

@@ -35,7 +35,13 @@ READY_PATH, METRICS_PATH = "/ready", "/stats/prometheus"
 
 MOST_HEADERS_KIB = 32
 MOST_HEADERS = 100
-MOST_CONNECTIONS = 20_000
+# What Envoy has at rest and as a reserve, and what a connection takes with a request and its buffers.
+REST_BYTES, CONNECTION_BYTES = 96 * 2**20, 20 * 2**10
+# The part of the container's memory from which on Envoy defends itself.
+HEAP_SHARE = 0.85
+# Of one address, a second and at once; a whole office may have one.
+SOURCE_REQUESTS, SOURCE_BURST = 500, 2_000
+MOST_SOURCES = 10_000
 MOST_CONNECTIONS_OF_WORKSPACE = 1024
 # A wake holds a request for up to a minute.
 AUTHORIZATION_SECONDS = 65
@@ -51,6 +57,7 @@ _TYPE: Final = "type.googleapis.com/envoy.extensions"
 _WORKSPACES, _GRPC, _SERVICE, _AUTHORIZER, _ADMIN = "workspaces", "workspaces-grpc", "service", "authorizer", "admin"
 _AUTHORIZATION: Final = "envoy.filters.http.ext_authz"
 _GRPC_CONTENT: Final = r"application/grpc([+;].*)?"
+_HEAP: Final = "envoy.resource_monitors.fixed_heap"
 _ADDRESS: Final = rf"([0-9]{{1,3}}\.){{3}}[0-9]{{1,3}}:{DAEMON_PORT}"
 
 
@@ -72,9 +79,18 @@ class EnvoyPlan:
     # Whether every connection begins with the PROXY protocol, which tells the address of the caller.
     proxy_protocol: bool = True
     scheme: str = "https"  # by which callers reach it
+    memory: int = 256 * 2**20  # bytes of its container
+    source_requests: int = SOURCE_REQUESTS
+    source_burst: int = SOURCE_BURST
+    source_seconds: int = 1  # in which an address may send so many requests
     # Further hosts of the service and of the sandbox host, for a machine that resolves no name below its domain.
     service_aliases: tuple[str, ...] = ()
     sandbox_aliases: tuple[str, ...] = ()
+
+    @property
+    def most_connections(self) -> int:
+        """Return how many connections its memory admits."""
+        return max(1_000, (self.memory - REST_BYTES) // CONNECTION_BYTES)
 
 
 def bootstrap(plan: EnvoyPlan) -> Plain:
@@ -85,25 +101,62 @@ def bootstrap(plan: EnvoyPlan) -> Plain:
         "static_resources": {
             "listeners": [_listener(plan), _status_listener(plan)],
             "clusters": [
-                _workspaces(_WORKSPACES, "http_protocol_options"),
-                _workspaces(_GRPC, "http2_protocol_options"),
+                _workspaces(plan, _WORKSPACES, "http_protocol_options"),
+                _workspaces(plan, _GRPC, "http2_protocol_options"),
                 _service(plan),
                 _authorizer(plan),
                 _admin(plan),
             ],
         },
-        "overload_manager": {
-            "resource_monitors": [
-                {
-                    "name": "envoy.resource_monitors.global_downstream_max_connections",
-                    "typed_config": {
-                        "@type": f"{_TYPE}.resource_monitors.downstream_connections.v3.DownstreamConnectionsConfig",
-                        "max_active_downstream_connections": MOST_CONNECTIONS,
-                    },
-                }
-            ]
-        },
+        "overload_manager": _overload(plan),
     }
+
+
+def _overload(plan: EnvoyPlan) -> Plain:
+    """Return the defence of its memory: it sheds what is idle, then what is new, before the container is killed."""
+    monitors = "resource_monitors"
+
+    def action(name: str, trigger: Plain, **more: Any) -> Plain:
+        return {"name": f"envoy.overload_actions.{name}", "triggers": [{"name": _HEAP, **trigger}], **more}
+
+    scaled = {
+        "@type": "type.googleapis.com/envoy.config.overload.v3.ScaleTimersOverloadActionConfig",
+        "timer_scale_factors": [{"timer": "HTTP_DOWNSTREAM_CONNECTION_IDLE", "min_timeout": _seconds(5)}],
+    }
+    return {
+        "refresh_interval": "0.25s",
+        "resource_monitors": [
+            {
+                "name": "envoy.resource_monitors.global_downstream_max_connections",
+                "typed_config": {
+                    "@type": f"{_TYPE}.{monitors}.downstream_connections.v3.DownstreamConnectionsConfig",
+                    "max_active_downstream_connections": plan.most_connections,
+                },
+            },
+            {
+                "name": _HEAP,
+                "typed_config": {
+                    "@type": f"{_TYPE}.{monitors}.fixed_heap.v3.FixedHeapConfig",
+                    "max_heap_size_bytes": int(plan.memory * HEAP_SHARE),
+                },
+            },
+        ],
+        "actions": [
+            action("reduce_timeouts", _between(0.75, 0.95), typed_config=scaled),
+            action("shrink_heap", _above(0.85)),
+            action("disable_http_keepalive", _above(0.92)),
+            action("reject_incoming_connections", _above(0.95)),
+            action("stop_accepting_requests", _above(0.98)),
+        ],
+    }
+
+
+def _above(share: float) -> Plain:
+    return {"threshold": {"value": share}}
+
+
+def _between(scaling: float, saturated: float) -> Plain:
+    return {"scaled": {"scaling_threshold": scaling, "saturation_threshold": saturated}}
 
 
 def _listener(plan: EnvoyPlan) -> Plain:
@@ -155,6 +208,7 @@ def _connection_manager(plan: EnvoyPlan) -> Plain:
         "access_log": [_access_log()],
         "route_config": _routes(plan),
         "http_filters": [
+            _limit_of_sources(plan),
             {
                 "name": _AUTHORIZATION,
                 "typed_config": {
@@ -175,6 +229,35 @@ def _connection_manager(plan: EnvoyPlan) -> Plain:
         ],
     }
     return {"name": "envoy.filters.network.http_connection_manager", "typed_config": config}
+
+
+def _limit_of_sources(plan: EnvoyPlan) -> Plain:
+    """Return the limit of the requests of each address, before anybody is asked about them."""
+
+    def bucket(burst: int, rate: int, seconds: int) -> Plain:
+        return {"max_tokens": burst, "tokens_per_fill": rate, "fill_interval": _seconds(seconds)}
+
+    always = {"default_value": {"numerator": 100, "denominator": "HUNDRED"}}
+    config: Plain = {
+        "@type": f"{_TYPE}.filters.http.local_ratelimit.v3.LocalRateLimit",
+        "stat_prefix": "sources",
+        "filter_enabled": always,
+        "filter_enforced": always,
+        # Of all addresses together there is no limit here, so it is never reached.
+        "token_bucket": bucket(2**30, 2**30, 1),
+        "always_consume_default_token_bucket": False,
+        # An entry without a value stands for every address, each with a bucket of its own.
+        "descriptors": [
+            {
+                "entries": [{"key": "remote_address"}],
+                "token_bucket": bucket(plan.source_burst, plan.source_requests, plan.source_seconds),
+            }
+        ],
+        "max_dynamic_descriptors": MOST_SOURCES,
+        "rate_limits": [{"actions": [{"remote_address": {}}]}],
+        "response_headers_to_add": [{"header": {"key": "retry-after", "value": "1"}}],
+    }
+    return {"name": "envoy.filters.http.local_ratelimit", "typed_config": config}
 
 
 def _strip() -> Plain:
@@ -320,14 +403,16 @@ def _status_listener(plan: EnvoyPlan) -> Plain:
     return {
         "name": "status",
         "address": _socket(plan.address, plan.status_port),
+        # A gateway that defends itself is alive, and says so.
         "ignore_global_conn_limit": True,
+        "bypass_overload_manager": True,
         # The balancer's health checks have it, too.
         "listener_filters": [{"name": "envoy.filters.listener.proxy_protocol", "typed_config": proxy_protocol}],
         "filter_chains": [{"filters": [manager]}],
     }
 
 
-def _workspaces(name: str, version: str) -> Plain:
+def _workspaces(plan: EnvoyPlan, name: str, version: str) -> Plain:
     """Return a cluster of all sandboxes, in one version of HTTP: a connection goes where the header says.
 
     Only gRPC needs HTTP/2. Upgrades need HTTP/1.1, and so do programs of images that know no other.
@@ -342,7 +427,7 @@ def _workspaces(name: str, version: str) -> Plain:
         "per_connection_buffer_limit_bytes": 32_768,
         "upstream_connection_options": {"tcp_keepalive": _keepalive()},
         "circuit_breakers": {
-            **_bounds(MOST_CONNECTIONS),
+            **_bounds(plan.most_connections),
             "per_host_thresholds": [{"max_connections": MOST_CONNECTIONS_OF_WORKSPACE}],
         },
         **_protocols(
@@ -360,7 +445,7 @@ def _service(plan: EnvoyPlan) -> Plain:
         "dns_lookup_family": "V4_ONLY",
         "connect_timeout": _seconds(2),
         "load_assignment": _assignment(_SERVICE, _socket(plan.service_host, plan.service_port)),
-        "circuit_breakers": _bounds(MOST_CONNECTIONS),
+        "circuit_breakers": _bounds(plan.most_connections),
         # uvicorn closes a connection that was idle for five seconds.
         **_protocols(4, {"explicit_http_config": {"http_protocol_options": {}}}),
     }
@@ -375,7 +460,7 @@ def _authorizer(plan: EnvoyPlan) -> Plain:
         "connect_timeout": _seconds(1),
         "lb_policy": "LEAST_REQUEST",
         "load_assignment": _assignment(_AUTHORIZER, _socket(plan.authorizer_host, plan.authorizer_port)),
-        "circuit_breakers": _bounds(MOST_CONNECTIONS),
+        "circuit_breakers": _bounds(plan.most_connections),
         # A replica that does not answer is left out, but never the last one.
         "outlier_detection": {
             "consecutive_5xx": 3,

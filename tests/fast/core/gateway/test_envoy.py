@@ -10,6 +10,7 @@ import socket
 import struct
 import subprocess
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -435,3 +436,35 @@ def url(gateway: Gateway, path: str) -> str:
 
 def memory_mib(gateway: Gateway) -> float:
     return psutil.Process(gateway.process.pid).memory_info().rss / 2**20
+
+
+def test_one_address_that_sends_too_much_is_refused_and_others_are_not(gateway: Gateway, behind: HttpServer) -> None:
+    def send(connected: Gateway, caller: str) -> int:
+        line = f"PROXY TCP4 {caller} 192.0.2.1 40000 443\r\n"
+        return exchange(connected, f"{line}GET / HTTP/1.1\r\nHost: {HOST}\r\n\r\n".encode())[0]
+
+    limits = {"source_burst": 3, "source_requests": 3, "source_seconds": 1_000}
+    with running(gateway.authorizer, gateway.service, proxy_protocol=True, **limits) as other:
+        assert [send(other, "203.0.113.7") for _ in range(5)] == [200, 200, 200, 429, 429]
+        assert [send(other, "203.0.113.8") for _ in range(4)] == [200, 200, 200, 429]
+    assert {check.caller for check in gateway.authorizer.seen} == {"203.0.113.7", "203.0.113.8"}
+    assert len(gateway.authorizer.seen) == 6, "the authorization is not asked about the others"
+
+
+def test_a_gateway_without_memory_sheds_load_and_says_that_it_is_alive(gateway: Gateway, behind: HttpServer) -> None:
+    with running(gateway.authorizer, gateway.service, memory=2**20) as full:
+        deadline = time.monotonic() + TIMEOUT
+        while (status := get(full, HOST)[0]) == 200:
+            assert time.monotonic() < deadline
+        # A refused connection, or a refusal on one that had been accepted.
+        assert status in {0, 503}
+        with socket.create_connection((LOOPBACK, full.plan.status_port), timeout=TIMEOUT) as connection:
+            connection.sendall(b"GET /ready HTTP/1.1\r\nHost: status\r\nConnection: close\r\n\r\n")
+            assert connection.recv(4096).startswith(b"HTTP/1.1 200")
+
+
+def test_connections_are_bounded_by_the_memory_of_the_container() -> None:
+    small, large = (EnvoyPlan(DOMAIN, WORKSPACES, 8080, memory=size * 2**20).most_connections for size in (256, 2048))
+    assert small == 8_192
+    assert large == 99_942
+    assert EnvoyPlan(DOMAIN, WORKSPACES, 8080, memory=64 * 2**20).most_connections == 1_000
