@@ -71,10 +71,14 @@ class Assumptions:
     uploads: Decimal = taken("0.004", "GB an hour", "sent to the internet while active")
     starts: Decimal = taken("0.5", "an hour", "claims and wakes while active: a session of two hours")
     start_logs: Decimal = taken("0.0004", "GB each", "what the API server's audit log says of a claim or wake")
-    cluster_logs: Decimal = taken("6", "GB a month", "what the control plane logs without any user")
+    cluster_logs: Decimal = taken(
+        "12", "GB a month", "what the control plane logs without any user: nine tenths of it are renewed leases"
+    )
     pod_logs: Decimal = taken("0.1", "GB a month", "what a controller on Fargate logs")
-    flows: Decimal = taken("1", "GB a month", "flow logs without any user, all traffic recorded")
-    user_flows: Decimal = taken("0.0003", "GB an hour", "flow logs of an active user, all traffic recorded")
+    flows: Decimal = taken(
+        "3", "GB a month", "flow logs without any user, all traffic recorded, a record a minute for each flow"
+    )
+    user_flows: Decimal = taken("0.0007", "GB an hour", "flow logs of an active user, all traffic recorded")
     rejected_flows: Decimal = taken("0.05", "share", "of traffic that is rejected")
     compression: Decimal = taken("0.15", "share", "what logs take in CloudWatch once they are compressed")
     ledger_writes: Decimal = taken("180", "an hour", "writes to the ledger while active, indexes counted")
