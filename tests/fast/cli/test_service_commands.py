@@ -112,7 +112,7 @@ def test_a_login_is_used_and_deleted(
     assert "nobody is signed in" in terminal.fail("login", "--show")
 
 
-def test_a_wrong_key_is_not_kept(terminal: Terminal, served: Served, tmp_path: Path) -> None:
+def test_invalid_key_is_not_stored(terminal: Terminal, served: Served, tmp_path: Path) -> None:
     key_file = tmp_path / "key"
     key_file.write_text("e2b_" + "0" * 52)
     error = terminal.fail("login", "--service", served.address, "--key-file", str(key_file))

@@ -61,14 +61,14 @@ def built(build: Callable[[], Any], found: dict[str, Any] | None = None) -> Grap
     return registered(build, existing=found or existing_resources())
 
 
-def test_what_a_stack_declares_in_an_adopted_cluster_is_put_back() -> None:
+def test_provider_of_an_adopted_cluster_forces_its_fields() -> None:
     api = registered(cluster, existing=existing_resources()).resource("pulumi:providers:kubernetes").inputs
     assert (api["enablePatchForce"], api["enableServerSideApply"], api["enableConfigMapMutable"]) == ("true",) * 3
     # What somebody else has in it is never taken over.
     assert "upsertExistingObjects" not in api
 
 
-def test_a_network_is_used_and_only_the_nodes_group_and_the_key_of_logs_are_made() -> None:
+def test_adopted_network_gets_only_a_node_security_group_and_a_log_key() -> None:
     def build() -> pulumi.Output[Any]:
         component = network()
         return pulumi.Output.all(
@@ -228,7 +228,7 @@ def test_an_adopted_cluster_has_the_rules_of_a_created_one() -> None:
     assert group_rules(built(cluster)) == group_rules(registered(made_cluster))
 
 
-def test_file_systems_get_their_policy_which_stays_and_mount_targets_which_go() -> None:
+def test_adopted_file_systems_get_a_retained_policy_and_mount_targets() -> None:
     graph = built(storage)
     assert graph.of("FileSystem") == graph.of("Key") == graph.of("BackupPolicy") == []
     policies = graph.of("FileSystemPolicy")
@@ -298,14 +298,14 @@ def test_classes_on_fargate_reach_the_internet_but_not_the_adopted_network() -> 
         assert any(ip_address(address) in range_ for range_ in open_to) == reached, address
 
 
-def test_file_systems_may_be_adopted_into_a_network_that_is_made() -> None:
+def test_file_systems_may_be_adopted_into_a_created_network() -> None:
     graph = built(lambda: environment(storage=EXISTING["storage"]))
     assert len(graph.of("Vpc")) == 1
     assert len(graph.of("MountTarget")) == 3 * len(FILES)
     assert graph.of("FileSystem") == []
 
 
-def test_one_thing_that_is_wrong_keeps_all_of_an_environment_from_being_made() -> None:
+def test_one_mistake_prevents_the_whole_environment() -> None:
     seen: list[Graph] = []
     found = spoiled(EFS, FILES[1], encrypted=False)
     with pytest.raises(ExistingError, match=f"{FILES[1]} is not encrypted"):

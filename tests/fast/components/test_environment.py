@@ -80,7 +80,7 @@ def takes_tags(type_: str) -> bool:
     return "tags" in inspect.signature(getattr(module, class_)._internal_init).parameters
 
 
-def test_whatever_can_carry_tags_carries_them() -> None:
+def test_every_taggable_resource_has_tags() -> None:
     graph = whole()
     taggable = [resource for resource in graph.aws_resources() if takes_tags(resource.type)]
     assert len(taggable) > 80
@@ -105,7 +105,7 @@ def test_whatever_can_carry_tags_carries_them() -> None:
 
 
 @pytest.mark.parametrize("name", ["agents", "a-name-much-longer-than-anybody-would-give-" + "x" * 60])
-def test_physical_names_fit_their_service_and_say_the_environment(name: str) -> None:
+def test_physical_names_fit_their_service_and_contain_the_environment(name: str) -> None:
     graph = whole("staging-eu", name)
     for type_, kind in NAMED.items():
         assert graph.of(type_)
@@ -265,7 +265,7 @@ def test_a_components_provider_makes_its_children_and_answers_its_questions(
 
 
 @pytest.mark.parametrize("build", BUILDERS, ids=["environment", "network", "storage"])
-def test_protection_given_to_a_component_reaches_its_children(build: Callable[[pulumi.ResourceOptions], Any]) -> None:
+def test_protection_of_a_component_reaches_its_children(build: Callable[[pulumi.ResourceOptions], Any]) -> None:
     graph = registered(lambda: build(pulumi.ResourceOptions(protect=True, retain_on_delete=True)))
     assert not [resource.name for resource in graph.aws_resources() if not resource.protect]
     # The engine itself hands retention on, from the component that asks for it.
@@ -283,7 +283,7 @@ def test_a_name_that_no_service_takes_is_refused() -> None:
         registered(lambda: environment(name="my agents"))
 
 
-def test_the_parts_come_to_life_in_their_order_and_go_the_other_way_round() -> None:
+def test_components_are_created_in_order_and_deleted_in_reverse() -> None:
     graph = whole()
     control_plane = graph.resource("eks:index:Cluster")
     # Whoever runs in the cluster calls AWS over its network until its last moment.
@@ -311,7 +311,7 @@ def test_a_sandbox_controller_on_nodes_comes_after_them_and_goes_before_them() -
     assert not [profile for profile in graph.of("FargateProfile") if profile.name.endswith("agent-sandbox")]
 
 
-def test_the_storage_admits_the_driver_of_the_cluster_and_nobody_else() -> None:
+def test_storage_admits_only_the_driver_of_the_cluster() -> None:
     graph = whole()
     role = graph.resource("Role", "efs-node")
     (addon,) = [addon for addon in graph.of("Addon") if addon.inputs["addonName"] == "aws-efs-csi-driver"]

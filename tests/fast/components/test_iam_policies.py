@@ -68,7 +68,7 @@ def test_who_may_do_what_with_a_file_system(
 
 @pytest.mark.parametrize("caller", [NODE, STRANGER, ANONYMOUS])
 @pytest.mark.parametrize("action", [MOUNT, WRITE, ROOT])
-def test_nobody_mounts_a_file_system_whose_clients_are_not_known(caller: str | None, action: str) -> None:
+def test_file_system_without_known_clients_refuses_all_mounts(caller: str | None, action: str) -> None:
     assert decided(iam_policies.file_system_policy(HERE, "arn:fs", []), caller, action, GOOD) == "deny"
 
 
@@ -152,7 +152,9 @@ def test_an_endpoint_is_for_this_accounts_identities(
         (iam_policies.dynamodb_endpoint_policy(HERE), "dynamodb:GetItem", "210987654321", "silent"),
     ],
 )
-def test_a_gateway_carries_nothing_away(policy: dict[str, Any], action: str, owner: str, answer: str) -> None:
+def test_gateway_endpoint_reaches_no_other_account(
+    policy: dict[str, Any], action: str, owner: str, answer: str
+) -> None:
     assert decided(policy, NODE, action, {"aws:ResourceAccount": owner}) == answer
 
 

@@ -147,7 +147,7 @@ def test_the_files_of_a_class_are_its_own_ids_in_a_folder_of_its_own() -> None:
 # "destroy orphans data"
 
 
-def test_an_unclaimed_slot_takes_its_files_with_it_and_kept_files_can_be_found() -> None:
+def test_files_of_unclaimed_sandboxes_are_deleted_and_retained_files_are_found() -> None:
     for class_objects in OBJECTS.values():
         assert all(storage_class["reclaimPolicy"] == "Delete" for storage_class in class_objects.storage_classes)
     for seat in seat_plans(SETTINGS):
@@ -173,7 +173,7 @@ def test_what_a_stack_registers_does_not_grow_with_its_users() -> None:
     assert few == many
 
 
-def test_more_slots_than_there_can_be_access_points_are_refused_before_anything_is_made() -> None:
+def test_more_sandboxes_than_access_points_are_refused_before_creation() -> None:
     refused = mistakes({"sandboxClasses": [on_nodes(pool={"size": 10_001})]})
     assert any("access points" in mistake.hint for mistake in refused)
 
@@ -233,7 +233,7 @@ def test_each_limit_of_fargate_is_a_refusal_of_its_own() -> None:
 # "trust tiers with per-tier constraints", which none of them has
 
 
-def test_the_weakest_tier_is_for_nobody_unless_it_is_named_and_somebody_was_vetted() -> None:
+def test_weakest_tier_needs_an_explicit_setting_and_vetted_callers() -> None:
     assert SETTINGS.sandbox_classes[0].tier == "standard"
     assert mistakes({"sandboxClasses": [on_nodes(tier="verifed")]})
     assert mistakes({"sandboxClasses": [on_nodes(tier="verified")]})

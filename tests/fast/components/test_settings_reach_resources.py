@@ -56,7 +56,7 @@ def graph() -> Graph:
     return build(CHOSEN)
 
 
-def test_the_cluster_is_what_the_settings_say(graph: Graph) -> None:
+def test_cluster_follows_the_settings(graph: Graph) -> None:
     inputs = graph.resource("eks:index:Cluster").inputs
     assert (inputs["version"], inputs["publicAccessCidrs"]) == ("1.36", ["203.0.113.0/24"])
     assert inputs["upgradePolicy"] == {"supportType": "EXTENDED"}
@@ -71,7 +71,7 @@ def test_the_cluster_is_what_the_settings_say(graph: Graph) -> None:
     }
 
 
-def test_nodes_are_what_the_settings_say(graph: Graph) -> None:
+def test_nodes_follow_the_settings(graph: Graph) -> None:
     pools = {pool.name: pool.inputs["spec"] for pool in graph.of("NodePool")}
     assert set(pools) == {
         "nodes-system-arm64",
@@ -93,7 +93,7 @@ def test_nodes_are_what_the_settings_say(graph: Graph) -> None:
     assert container["resources"]["requests"] == {"cpu": "250m", "memory": "512Mi"}
 
 
-def test_the_controller_is_what_the_settings_say() -> None:
+def test_controller_follows_the_settings() -> None:
     image = f"registry.example.com/controller@sha256:{'cd' * 32}"
     settings = {
         "manifests": "../manifests",
@@ -138,7 +138,7 @@ def test_a_copy_of_the_controllers_image_is_taken_where_there_are_copies() -> No
     assert plan.capacity.mirrors == Mirrors(registry)
 
 
-def test_settings_that_say_nothing_are_taken_too() -> None:
+def test_empty_settings_are_accepted() -> None:
     graph = build({})
     assert graph.resource("AccessEntry", "creator")
     assert {pool.name for pool in graph.of("NodePool")} == {"nodes-system-arm64"}

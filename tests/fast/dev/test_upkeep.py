@@ -29,7 +29,7 @@ async def current(stage: LocalStage, id_: str) -> Workspace:
     return workspace
 
 
-def test_an_idle_workspace_is_suspended_unless_somebody_works_inside(tmp_path: Path) -> None:
+def test_idle_workspace_is_suspended_unless_it_has_activity(tmp_path: Path) -> None:
     async def act(stage: LocalStage, subject: Subject) -> None:
         created = await subject.create()
         stage.clock.pass_by(minutes=19)

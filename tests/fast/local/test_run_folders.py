@@ -24,7 +24,7 @@ def test_a_run_folder_is_for_its_owner_only(tmp_path: Path) -> None:
     assert not run.folder.exists()
 
 
-def test_a_sweep_takes_the_dead_and_leaves_the_living_and_the_kept(tmp_path: Path) -> None:
+def test_sweep_removes_dead_runs_and_leaves_live_and_retained_ones(tmp_path: Path) -> None:
     living, dead, retained = run_folders.create(tmp_path), run_folders.create(tmp_path), run_folders.create(tmp_path)
     dead.release()
     retained.keep({"run": retained.id, "folder": str(retained.folder)})
@@ -39,7 +39,7 @@ def test_a_sweep_takes_the_dead_and_leaves_the_living_and_the_kept(tmp_path: Pat
 
 
 @pytest.mark.parametrize("name", ["unknown", "..", "../..", ".", ""])
-def test_only_a_kept_run_can_be_ended(tmp_path: Path, name: str) -> None:
+def test_only_a_retained_run_can_be_ended(tmp_path: Path, name: str) -> None:
     run = run_folders.create(tmp_path)
     assert not run_folders.finish(name, tmp_path)
     assert not run_folders.finish(run.id, tmp_path)
@@ -47,7 +47,7 @@ def test_only_a_kept_run_can_be_ended(tmp_path: Path, name: str) -> None:
     run.remove()
 
 
-def test_the_cache_is_where_the_environment_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_cache_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("AGENTENV_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     assert run_folders.cache() == tmp_path / "xdg" / "agentenv"

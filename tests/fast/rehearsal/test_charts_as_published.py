@@ -44,7 +44,7 @@ def rendered(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Path, dict[str, Any]
     return seen
 
 
-def test_what_is_switched_off_need_not_be_there(chart: Chart, rendered: list[tuple[Path, dict[str, Any]]]) -> None:
+def test_disabled_dependency_may_be_missing(chart: Chart, rendered: list[tuple[Path, dict[str, Any]]]) -> None:
     charts.render(chart, Rendering("one", "here", {"part": {"enabled": False}}))
     ((path, about),) = rendered
     assert [item["name"] for item in about["dependencies"]] == ["there"]
@@ -54,14 +54,12 @@ def test_what_is_switched_off_need_not_be_there(chart: Chart, rendered: list[tup
 
 
 @pytest.mark.parametrize("values", [{}, {"part": {"enabled": True}}, {"part": {}}, {"part": None}])
-def test_what_is_not_switched_off_and_not_there_is_not_had(chart: Chart, values: dict[str, Any]) -> None:
+def test_missing_dependency_makes_a_chart_unavailable(chart: Chart, values: dict[str, Any]) -> None:
     with pytest.raises(ChartUnavailable, match="needs part"):
         charts.render(chart, Rendering("one", "here", values))
 
 
-def test_a_chart_that_brings_everything_along_is_used_where_it_is(
-    chart: Chart, rendered: list[tuple[Path, dict[str, Any]]]
-) -> None:
+def test_self_contained_chart_is_used_in_place(chart: Chart, rendered: list[tuple[Path, dict[str, Any]]]) -> None:
     (chart.path / "charts" / "part-1.0.0.tgz").touch()
     charts.render(chart, Rendering("one", "here", {}))
     assert rendered[0][0] == chart.path

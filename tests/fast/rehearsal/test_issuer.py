@@ -65,7 +65,7 @@ def claims(issuer: RehearsalIssuer, token: str, audience: str) -> dict[str, Any]
     return jwt.decode(token, key.key, algorithms=["ES256"], audience=audience, issuer=issuer.url)
 
 
-def test_a_code_becomes_tokens_of_who_signed_in(issuer: RehearsalIssuer, http: httpx2.Client) -> None:
+def test_code_is_exchanged_for_tokens_of_the_user(issuer: RehearsalIssuer, http: httpx2.Client) -> None:
     back = authorize(issuer, http)
     assert (back["state"], back["iss"]) == ("s", issuer.url)
     tokens = exchange(issuer, http, back["code"])
@@ -107,12 +107,12 @@ def test_a_request_without_pkce_gets_no_code(
     assert "code" not in back
 
 
-def test_nobody_is_sent_to_an_address_that_is_not_registered(issuer: RehearsalIssuer, http: httpx2.Client) -> None:
+def test_unregistered_redirect_is_refused(issuer: RehearsalIssuer, http: httpx2.Client) -> None:
     assert authorize(issuer, http, redirect_uri="https://evil.example/") == {}
     assert authorize(issuer, http, client_id="unknown") == {}
 
 
-def test_a_device_gets_tokens_once_somebody_has_approved_it(issuer: RehearsalIssuer, http: httpx2.Client) -> None:
+def test_device_gets_tokens_after_approval(issuer: RehearsalIssuer, http: httpx2.Client) -> None:
     started = http.post(f"{issuer.url}/device_authorization", data={"client_id": "agentenv"}).json()
     form = {"grant_type": DEVICE_GRANT, "client_id": "agentenv", "device_code": started["device_code"]}
     assert http.post(f"{issuer.url}/token", data=form).json() == {"error": "authorization_pending"}

@@ -40,7 +40,7 @@ def config(server: str = "https://one.example.com", **user: Any) -> dict[str, An
     }
 
 
-def test_contents_a_path_and_the_environment_say_the_same(tmp_path: Path) -> None:
+def test_kubeconfig_is_read_from_contents_path_and_environment(tmp_path: Path) -> None:
     path = tmp_path / "config"
     path.write_text(json.dumps(config()), encoding="utf-8")
     for given_config, environment in ((json.dumps(config()), {}), (str(path), {}), (None, {"KUBECONFIG": str(path)})):
@@ -90,13 +90,13 @@ def test_certificates_are_read_beside_the_file(tmp_path: Path) -> None:
         ({"clusters": []}, "no kubeconfig was given"),
     ],
 )
-def test_what_is_wrong_is_said_without_quoting_secrets(given_config: Any, message: str) -> None:
+def test_errors_do_not_quote_secrets(given_config: Any, message: str) -> None:
     with pytest.raises(InvalidKubeconfig, match=message) as caught:
         kubeconfig.cluster_access(kubeconfig.load(given_config, {}))
     assert "very-secret" not in str(caught.value)
 
 
-def test_a_home_folders_kubeconfig_is_never_taken(tmp_path: Path) -> None:
+def test_kubeconfig_of_the_home_folder_is_never_used(tmp_path: Path) -> None:
     (tmp_path / ".kube").mkdir()
     (tmp_path / ".kube" / "config").write_text(json.dumps(config()), encoding="utf-8")
     with pytest.raises(InvalidKubeconfig, match="no kubeconfig was given"):
@@ -225,13 +225,13 @@ def status(code: int, message: str, **more: Any) -> Response:
     return code, {"Retry-After": "0.01"}, {"kind": "Status", "message": message, **more}
 
 
-def test_a_busy_server_is_asked_again(server: Server) -> None:
+def test_busy_server_is_retried(server: Server) -> None:
     server.responses = [status(429, "later"), status(503, "later"), (200, {}, {"ok": True})]
     assert client(server).request("GET", "/x") == {"ok": True}
     assert len(server.desired) == 3
 
 
-def test_a_refusal_comes_in_the_servers_words_and_is_not_repeated(server: Server) -> None:
+def test_refusal_has_the_servers_message_and_is_not_retried(server: Server) -> None:
     cause = {"reason": "FieldManagerConflict", "message": 'conflict with "b"', "field": ".data.a"}
     server.responses = [status(409, "Apply failed", reason="Conflict", details={"causes": [cause]})]
     with pytest.raises(ApiError, match="Apply failed") as caught:
@@ -241,7 +241,7 @@ def test_a_refusal_comes_in_the_servers_words_and_is_not_repeated(server: Server
     assert len(server.desired) == 1
 
 
-def test_a_post_that_may_have_been_carried_out_is_not_repeated(server: Server) -> None:
+def test_post_that_may_have_succeeded_is_not_retried(server: Server) -> None:
     server.responses = [status(504, "too slow")] * 2
     with pytest.raises(ApiError, match="too slow"):
         client(server).request("POST", "/x", None, {})
@@ -261,7 +261,7 @@ def test_a_refused_token_is_renewed_once(server: Server, tmp_path: Path) -> None
         client(server, token="fixed").request("GET", "/x")
 
 
-def test_a_server_that_is_not_there_is_unreachable_in_one_line() -> None:
+def test_unreachable_server_is_reported_in_one_line() -> None:
     began = time.monotonic()
     with pytest.raises(Unreachable, match=r"https://127\.0\.0\.1:9: .*[Rr]efused") as caught:
         Client(Access("https://127.0.0.1:9"), attempts=2).request("GET", "/x")
@@ -283,7 +283,7 @@ RESOURCES = {
 }
 
 
-def test_kinds_are_asked_for_once_and_again_when_one_is_missed(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_discovery_is_cached_and_repeated_for_a_missing_kind(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     knows = Discovery(client(server))
     with pytest.raises(UnknownKind, match=r'no matches for kind "Widget" in version "e.com/v1"'):
         knows.find("e.com/v1", "Widget")
@@ -316,7 +316,7 @@ def widget(name: str, version: str) -> dict[str, Any]:
     return {"metadata": {"name": name, "resourceVersion": version}}
 
 
-def test_following_goes_on_where_a_watch_broke_off_and_starts_anew_when_it_is_forgotten(server: Server) -> None:
+def test_watch_resumes_at_its_version_or_lists_again(server: Server) -> None:
     cluster = Cluster(client(server))
     server.responses = [
         (200, {}, RESOURCES),
@@ -339,7 +339,7 @@ def test_following_goes_on_where_a_watch_broke_off_and_starts_anew_when_it_is_fo
 # -- the provider's own configuration ---------------------------------------------------------------------------------
 
 
-def test_switches_come_as_text_as_booleans_or_from_the_environment() -> None:
+def test_options_are_texts_booleans_or_variables() -> None:
     assert settings.settings({"deleteUnreachable": "true"}, {}).delete_unreachable
     assert settings.settings({"deleteUnreachable": True}, {}).delete_unreachable
     assert settings.settings({}, {"PULUMI_K8S_DELETE_UNREACHABLE": "true"}).delete_unreachable
@@ -348,13 +348,13 @@ def test_switches_come_as_text_as_booleans_or_from_the_environment() -> None:
     assert settings.settings({"kubeClientSettings": '{"timeout": 7}'}, {}).timeout == 7
 
 
-def test_what_the_stand_in_cannot_do_is_refused() -> None:
+def test_unsupported_features_are_refused() -> None:
     assert [name for name, _ in settings.check({"enableServerSideApply": "false"}, {})] == ["enableServerSideApply"]
     assert [name for name, _ in settings.check({"renderYamlToDirectory": "/x"}, {})] == ["renderYamlToDirectory"]
     assert settings.check({"enableServerSideApply": True, "renderYamlToDirectory": ""}, {}) == []
 
 
-def test_only_another_cluster_replaces_what_is_in_it() -> None:
+def test_only_another_cluster_replaces_its_objects() -> None:
     item, renewed = json.dumps(config()), json.dumps(config(token="another"))
     other = json.dumps(config("https://other.example.com"))
     assert settings.changed({"kubeconfig": item}, {"kubeconfig": item}) == ([], [])

@@ -43,17 +43,13 @@ def test_a_difference_is_found_exactly_where_there_is_one(item: dict[str, Any], 
 
 @settings(max_examples=60)
 @given(OBJECTS, OBJECTS)
-def test_inputs_stay_as_written_while_nothing_moves_in_the_cluster(
-    inputs: dict[str, Any], live: dict[str, Any]
-) -> None:
+def test_inputs_are_unchanged_without_drift(inputs: dict[str, Any], live: dict[str, Any]) -> None:
     assert diff.drifted_inputs(inputs, live, copy.deepcopy(live)) == inputs
 
 
 @settings(max_examples=60)
 @given(OBJECTS, OBJECTS, OBJECTS)
-def test_drift_brings_in_no_field_that_is_not_ours(
-    inputs: dict[str, Any], before: dict[str, Any], now: dict[str, Any]
-) -> None:
+def test_drift_adds_no_undeclared_field(inputs: dict[str, Any], before: dict[str, Any], now: dict[str, Any]) -> None:
     assert diff.drifted_inputs(inputs, before, now).keys() <= inputs.keys()
 
 
@@ -63,19 +59,19 @@ def test_null_and_absent_are_the_same_and_true_is_not_one() -> None:
     assert diff.changes({"a": 1}, {"a": UNKNOWN}) == [Change(("a",), "update")]
 
 
-def test_each_item_of_a_list_is_told_by_its_place() -> None:
+def test_list_items_are_compared_by_index() -> None:
     result = diff.changes({"a": [{"x": 1}, {"x": 2}]}, {"a": [{"x": 1}, {"x": 3}, {"x": 4}]})
     assert result == [Change(("a", 1, "x"), "update"), Change(("a", 2), "add")]
 
 
-def test_a_value_the_server_spells_otherwise_does_not_drift_but_a_changed_one_does() -> None:
+def test_normalized_value_is_no_drift_but_a_changed_one_is() -> None:
     inputs = {"spec": {"cpu": "1000m", "memory": "1024Mi"}}
     before = {"spec": {"cpu": "1", "memory": "1Gi", "set": "by the server"}}
     now = {"spec": {"cpu": "1", "memory": "2Gi", "set": "anew"}}
     assert diff.drifted_inputs(inputs, before, now) == {"spec": {"cpu": "1000m", "memory": "2Gi"}}
 
 
-def test_items_with_names_are_followed_by_name() -> None:
+def test_named_items_are_compared_by_name() -> None:
     mine = {"containers": [{"name": "a", "image": "one"}, {"name": "b", "image": "two"}]}
     injected = {"name": "sidecar", "image": "x"}
     now = {"containers": [injected, {"name": "b", "image": "hand"}, {"name": "a", "image": "one"}]}
@@ -83,7 +79,7 @@ def test_items_with_names_are_followed_by_name() -> None:
     assert result == {"containers": [{"name": "a", "image": "one"}, {"name": "b", "image": "hand"}]}
 
 
-def test_a_field_that_was_taken_away_is_missed() -> None:
+def test_removed_field_is_drift() -> None:
     assert diff.drifted_inputs({"a": 1, "b": 2}, {"a": 1, "b": 2}, {"a": 1}) == {"a": 1}
 
 
@@ -163,7 +159,7 @@ def test_another_version_updates_and_another_group_or_kind_replaces() -> None:
     assert compared(old, {**old, "kind": "Gadget"}).replaces
 
 
-def test_the_old_one_goes_first_only_when_the_program_chose_the_name() -> None:
+def test_object_with_a_fixed_name_is_deleted_before_replacement() -> None:
     spec = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}, "data": {"a": "1"}}
     assert compared(spec, {**spec, "data": {"a": "2"}}).delete_before_replace
     ours = {**spec, "metadata": {"name": "x", "annotations": {"pulumi.com/autonamed": "true"}}}

@@ -78,7 +78,7 @@ def test_a_rule_added_to_a_policy_without_any_is_not_noticed() -> None:
     assert diff.changes(diff.drifted_inputs(inputs, inputs, opened), inputs) == []
 
 
-def test_custom_kinds_keep_what_is_empty() -> None:
+def test_custom_kinds_preserve_empty_fields() -> None:
     pool = {"apiVersion": "karpenter.sh/v1", "kind": "NetworkPolicy", "spec": {"ingress": []}}
     assert without_empties(pool) == pool
 
@@ -94,7 +94,7 @@ def _empties(value: Any, path: str) -> Iterator[str]:
         yield path
 
 
-def test_it_is_known_of_every_empty_field_that_the_components_declare_whether_it_is_kept() -> None:
+def test_every_declared_empty_field_has_a_known_treatment() -> None:
     omitted = {(kind, ".".join(path)) for (_, kind), paths in OMITTED.items() for path in paths}
     declared = {
         (item.inputs["kind"], "data.*" if path.startswith("data.") else path)

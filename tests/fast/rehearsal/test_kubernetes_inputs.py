@@ -41,7 +41,7 @@ def test_an_urn_is_read_with_its_parents_and_its_colons() -> None:
         resource("urn:pulumi:s::p::aws:s3:Bucket::x")
 
 
-def test_a_name_is_made_marked_kept_and_repeatable() -> None:
+def test_auto_name_is_annotated_stable_and_repeatable() -> None:
     checked, problems = check(CONFIG)
     assert problems == []
     created = checked.values["metadata"]
@@ -54,7 +54,7 @@ def test_a_name_is_made_marked_kept_and_repeatable() -> None:
     assert check(CONFIG, seed=b"other")[0] != checked
 
 
-def test_names_of_others_choosing_are_left_alone() -> None:
+def test_fixed_names_are_not_changed() -> None:
     named = {**CONFIG, "metadata": {"name": "mine", "namespace": "there"}}
     assert check(named)[0].values == named
     assert check({**CONFIG, "metadata": {"name": UNKNOWN}})[0].values["metadata"]["name"] is UNKNOWN
@@ -74,11 +74,11 @@ def test_names_of_others_choosing_are_left_alone() -> None:
         (CONFIG, {"off": True}, "metadata.name"),
     ],
 )
-def test_what_cannot_be_made_is_refused_at_once(inputs: dict[str, Any], rules: dict[str, Any], path: str) -> None:
+def test_invalid_objects_are_refused_at_once(inputs: dict[str, Any], rules: dict[str, Any], path: str) -> None:
     assert [name for name, _ in check(inputs, **rules)[1]] == [path]
 
 
-def test_a_patch_wants_a_name() -> None:
+def test_patch_needs_a_name() -> None:
     patch = resource("urn:pulumi:s::p::kubernetes:core/v1:ConfigMapPatch::x")
     assert patch.patches("ConfigMap")
     assert not MAP.patches("ConfigMap")
@@ -96,7 +96,7 @@ def test_kinds_without_a_namespace_get_none_and_unknown_kinds_one() -> None:
         assert checked.values["metadata"].get("namespace") == place
 
 
-def test_a_secrets_data_is_secret_whatever_the_program_said() -> None:
+def test_data_of_a_secret_is_always_secret() -> None:
     secret = {"apiVersion": "v1", "kind": "Secret", "stringData": {"a": "b"}, "type": "Opaque"}
     checked, _ = check(secret)
     assert checked.secrets == {("stringData",)}
@@ -109,7 +109,7 @@ def test_a_secrets_data_is_secret_whatever_the_program_said() -> None:
     assert checkpoint.live_object(state.values)["data"] == {"a": "Yg=="}
 
 
-def test_secrets_are_found_again_in_the_answer_and_lists_are_hidden_whole() -> None:
+def test_secrets_are_marked_in_responses_and_lists_are_secret_as_a_whole() -> None:
     live = {"spec": {"a": "x", "items": [{"v": 1}, {"v": 2}], "text": "now a text"}}
     desired = [("spec", "a"), ("spec", "items", 1, "v"), ("spec", "gone"), ("spec", "text", "was", "deep")]
     assert values.project(desired, live) == {("spec", "a"), ("spec", "items"), ("spec", "text")}
@@ -124,7 +124,7 @@ PLAIN = st.recursive(
 
 @settings(max_examples=40)
 @given(st.dictionaries(st.text(min_size=1, max_size=3), PLAIN, max_size=4))
-def test_values_survive_the_wire_with_their_secrets(given_values: dict[str, Any]) -> None:
+def test_values_are_serialized_with_their_secrets(given_values: dict[str, Any]) -> None:
     secrets = frozenset((key,) for key in list(given_values)[:1])
     bag = PropertyMap(given_values, secrets)
     assert PropertyMap.of(bag.struct()) == bag
@@ -134,14 +134,14 @@ def test_values_are_not_shown_by_accident() -> None:
     assert "hunter2" not in repr(PropertyMap({"a": "hunter2"}, frozenset({("a",)})))
 
 
-def test_keys_that_the_sdk_cannot_spell_are_spelled_for_the_server_and_back() -> None:
+def test_dollar_keys_are_translated_for_the_server_and_back() -> None:
     desired = {"schema": [{"x_kubernetes_list_map_keys": ["name"], "x_other": 1, "none": None}]}
     sent = values.to_api(desired)
     assert sent == {"schema": [{"x-kubernetes-list-map-keys": ["name"], "x_other": 1}]}
     assert values.to_sdk(sent) == {"schema": [{"x_kubernetes_list_map_keys": ["name"], "x_other": 1}]}
 
 
-def test_a_dry_run_leaves_open_what_the_real_run_chooses() -> None:
+def test_dry_run_leaves_server_choices_unknown() -> None:
     response = {
         "apiVersion": "v1",
         "kind": "Service",
@@ -160,7 +160,7 @@ def test_a_dry_run_leaves_open_what_the_real_run_chooses() -> None:
     assert "status" in later
 
 
-def test_fields_we_wrote_before_server_side_apply_become_ours() -> None:
+def test_fields_of_client_side_apply_are_adopted() -> None:
     ours = {"manager": "me", "operation": "Update", "apiVersion": "v1", "fieldsV1": {"f:data": {"f:a": {}}}}
     kubectl = {"manager": "kubectl", "operation": "Apply", "apiVersion": "v1", "fieldsV1": {"f:data": {"f:b": {}}}}
     status = {"manager": "me", "operation": "Update", "subresource": "status", "fieldsV1": {"f:status": {}}}
@@ -182,7 +182,7 @@ def test_a_path_is_read_as_it_is_written(path: list[str | int]) -> None:
     assert not readable or values.parse_path(values.format_path(tuple(path))) == tuple(path)
 
 
-def test_ignored_fields_are_left_to_whoever_has_them() -> None:
+def test_ignored_fields_stay_with_their_manager() -> None:
     scaler = {
         "manager": "scaler",
         "operation": "Update",
@@ -255,7 +255,7 @@ def test_broken_manifests_are_named(text: str, message: str) -> None:
         manifests.parse(text, "some.yaml")
 
 
-def test_lists_are_taken_apart_and_namespaces_put_in() -> None:
+def test_lists_are_expanded_and_namespaces_added() -> None:
     listed = {"apiVersion": "v1", "kind": "List", "items": [obj("ConfigMap", "a"), obj("ConfigMap", "b", "there")]}
     result = manifests.normalized([listed, obj("Namespace", "n"), obj("Widget", "w")], "here", scope)
     assert [o["metadata"].get("namespace") for o in result] == ["here", "there", None, None]
@@ -266,7 +266,7 @@ def test_lists_are_taken_apart_and_namespaces_put_in() -> None:
         manifests.normalized([{"apiVersion": "v1", "kind": "ConfigMap"}], "here", scope)
 
 
-def test_what_others_stand_on_comes_first() -> None:
+def test_dependencies_come_first() -> None:
     desired = {"annotations": {manifests.DEPENDS_ON: "/namespaces/n/ConfigMap/late"}}
     early = obj("ConfigMap", "early", "n")
     early["metadata"] |= desired
@@ -277,7 +277,7 @@ def test_what_others_stand_on_comes_first() -> None:
     assert [item.after for item in out] == [(), (), (1,), (0,), (0, 3)]
 
 
-def test_a_circle_is_named() -> None:
+def test_dependency_cycle_is_named() -> None:
     item, other = obj("ConfigMap", "a", "n"), obj("ConfigMap", "b", "n")
     item["metadata"]["annotations"] = {manifests.DEPENDS_ON: "/namespaces/n/ConfigMap/b"}
     other["metadata"]["annotations"] = {manifests.DEPENDS_ON: "/namespaces/n/ConfigMap/a"}
@@ -298,7 +298,7 @@ def test_files_are_read_by_name_and_pattern(tmp_path: Path) -> None:
 # -- errors -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_half_made_resource_travels_with_its_error() -> None:
+def test_partially_created_resource_is_part_of_its_error() -> None:
     left = PartialResource("n/x", struct_pb2.Struct(), struct_pb2.Struct(), ["not ready", "no pod"])
     error = InitFailedStatus(left, "it was made, but")
     assert (error.code, error.details) == (grpc.StatusCode.UNKNOWN, "it was made, but")
@@ -309,6 +309,6 @@ def test_a_half_made_resource_travels_with_its_error() -> None:
     assert b"n/x" in data
 
 
-def test_no_secret_stands_in_an_error() -> None:
+def test_errors_have_no_secrets() -> None:
     message = without_secrets("refused: hunter2 in a", {"a": {"b": ["hunter2", "x"]}}, [("a", "b"), ("none",)])
     assert message == "refused: [secret] in a"

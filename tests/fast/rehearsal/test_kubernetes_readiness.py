@@ -81,7 +81,7 @@ def test_daemon_sets(status: dict[str, int], *, ready: bool) -> None:
     assert readiness.daemon_set(workload("DaemonSet", observedGeneration=1, **status)).done == ready
 
 
-def test_jobs_pods_and_definitions_can_be_in_vain() -> None:
+def test_jobs_pods_and_definitions_can_fail() -> None:
     broken = {"status": {"conditions": [{"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded"}]}}
     assert readiness.job(broken).failed
     assert readiness.job({"status": {"conditions": [{"type": "Complete", "status": "True"}]}}).done
@@ -92,7 +92,7 @@ def test_jobs_pods_and_definitions_can_be_in_vain() -> None:
     assert readiness.definition({"status": {"conditions": clash}}).failed
 
 
-def test_a_pods_troubles_are_told() -> None:
+def test_problems_of_a_pod_are_reported() -> None:
     waiting = {"name": "c", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}}
     starting = {"name": "d", "state": {"waiting": {"reason": "ContainerCreating"}}}
     scheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}
@@ -112,7 +112,7 @@ def test_claims_by_their_class() -> None:
     assert readiness.claim("Immediate")({"status": {"phase": "Lost"}}).failed
 
 
-def test_services_and_ingresses_want_endpoints() -> None:
+def test_services_and_ingresses_need_endpoints() -> None:
     selector = {"spec": {"selector": {"app": "x"}}}
     assert readiness.needs_endpoints(selector)
     assert not readiness.needs_endpoints({"spec": {}})
@@ -171,7 +171,7 @@ def test_paths_select(path: str, result: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("path", [".a[", ".a[?(@.b==)]", ".a b", "..", ".a[?]", ".a['x]", "$.a.", ".a[0"])
-def test_broken_paths_say_where(path: str) -> None:
+def test_invalid_paths_have_a_position(path: str) -> None:
     with pytest.raises(jsonpath.InvalidPath, match=r"expected|understood"):
         jsonpath.parse(path)
 

@@ -51,7 +51,7 @@ def checked(stub: Any, **values: Any) -> Any:
     return stub.Check(provider_pb2.CheckRequest(urn=URN, news=news, randomSeed=b"seed"))
 
 
-def test_the_plugin_says_who_it_is(stub: Any) -> None:
+def test_plugin_reports_its_name_and_version(stub: Any) -> None:
     assert stub.GetPluginInfo(empty_pb2.Empty()).version == "4.0.0"
     assert json.loads(stub.GetSchema(provider_pb2.GetSchemaRequest()).schema)["name"] == "kubernetes"
     response = stub.Configure(provider_pb2.ConfigureRequest(variables={"kubernetes:config:kubeconfig": NOBODY}))
@@ -59,7 +59,7 @@ def test_the_plugin_says_who_it_is(stub: Any) -> None:
     assert response.acceptSecrets
 
 
-def test_inputs_come_back_named_placed_and_secret(stub: Any) -> None:
+def test_checked_inputs_have_name_namespace_and_secrets(stub: Any) -> None:
     response = checked(stub)
     assert list(response.failures) == []
     bag = PropertyMap.of(response.inputs)
@@ -69,7 +69,7 @@ def test_inputs_come_back_named_placed_and_secret(stub: Any) -> None:
     assert [f.property for f in checked(stub, metadata={"generateName": "x-"}).failures] == ["metadata.generateName"]
 
 
-def test_a_difference_is_told_by_path_and_kind(stub: Any) -> None:
+def test_diff_has_path_and_kind(stub: Any) -> None:
     before = PropertyMap({**SECRET, "metadata": {"name": "x", "labels": {"a.b/c": "1"}}})
     after = PropertyMap(
         {"apiVersion": "v1", "kind": "Secret", "stringData": {"password": UNKNOWN}, "metadata": {"name": "x"}}
@@ -88,14 +88,14 @@ def test_a_difference_is_told_by_path_and_kind(stub: Any) -> None:
     assert response.changes == provider_pb2.DiffResponse.DIFF_SOME
 
 
-def test_a_preview_without_a_cluster_answers_the_inputs(stub: Any) -> None:
+def test_preview_without_a_cluster_returns_the_inputs(stub: Any) -> None:
     inputs = checked(stub).inputs
     response = stub.Create(provider_pb2.CreateRequest(urn=URN, properties=inputs, preview=True))
     assert response.id == ""
     assert response.properties == inputs
 
 
-def test_what_goes_wrong_is_a_sentence_without_traceback_or_secrets(stub: Any) -> None:
+def test_errors_have_no_traceback_and_no_secrets(stub: Any) -> None:
     inputs = checked(stub).inputs
     with pytest.raises(grpc.RpcError) as caught:
         stub.Create(provider_pb2.CreateRequest(urn=URN, properties=inputs))
@@ -113,7 +113,7 @@ def test_what_goes_wrong_is_a_sentence_without_traceback_or_secrets(stub: Any) -
     assert "cannot build kustomizations" in message.details()
 
 
-def test_what_was_half_made_is_kept_by_the_engine(
+def test_engine_records_partially_created_resources(
     stub: Any, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def create(_resource: Any, inputs: PropertyMap, _timeout: float) -> Any:
@@ -140,7 +140,7 @@ def any_of(status: bytes) -> bytes:
     return created.details[0].value
 
 
-def test_a_fault_of_ours_is_owned(stub: Any, provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_internal_error_is_reported_as_such(stub: Any, provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
     def create(_resource: Any, _inputs: PropertyMap, _timeout: float) -> Any:
         raise KeyError("hunter2")
 
@@ -164,7 +164,7 @@ def test_the_kubeconfig_is_secret_and_decides_what_is_replaced(stub: Any) -> Non
     assert list(response.replaces) == ["kubeconfig"]
 
 
-def test_what_is_pretended_is_written_down_once(tmp_path: Path) -> None:
+def test_unsimulated_features_are_recorded_once(tmp_path: Path) -> None:
     environment = {unsimulated.FILE_VARIABLE: str(tmp_path / "lines")}
     assert not unsimulated.is_recording({})
     assert unsimulated.is_recording(environment)

@@ -24,7 +24,7 @@ VALUES = st.recursive(
 
 
 @given(st.dictionaries(KEYS, VALUES, max_size=4))
-def test_what_is_written_is_read(values: dict[str, Any]) -> None:
+def test_values_are_serialized_and_read_back(values: dict[str, Any]) -> None:
     assert decode(encode(values)) == (values, frozenset())
 
 

@@ -11,7 +11,7 @@ from botocore.session import Session
 from agentenv.rehearsal.providers.common import service_models
 
 
-def test_a_file_is_read_once_and_everyone_has_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_is_read_once_and_callers_get_copies(monkeypatch: pytest.MonkeyPatch) -> None:
     plainly = Session().get_service_data("budgets")
     monkeypatch.setattr(loaders.Loader, "FILE_LOADER_CLASS", loaders.JSONFileLoader)
     monkeypatch.setattr(service_models._OnceReader, "_cache", {})
@@ -32,7 +32,7 @@ def test_a_file_is_read_once_and_everyone_has_a_copy(monkeypatch: pytest.MonkeyP
     assert parsed == []
 
 
-def test_what_has_no_file_is_no_service(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_service_without_a_model_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loaders.Loader, "FILE_LOADER_CLASS", service_models._OnceReader)
     with pytest.raises(loaders.UnknownServiceError):
         Session().get_service_data("teapots")

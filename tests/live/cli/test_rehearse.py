@@ -71,7 +71,7 @@ def test_rehearsal_of_a_stack_succeeds(cache: Path, options: tuple[str, ...]) ->
     assert list((cache / "runs").iterdir()) == []
 
 
-def test_kept_rehearsal_can_be_used_and_ended(cache: Path) -> None:
+def test_retained_rehearsal_can_be_used_and_ended(cache: Path) -> None:
     ended = agentenv(cache, "rehearse", "--keep", "--json")
     assert ended.returncode == 0, ended.stderr
     [rehearsal] = json.loads(agentenv(cache, "rehearse", "--kept", "--json").stdout)["kept"]

@@ -160,7 +160,7 @@ def test_values_that_violate_the_schema_are_refused_at_preview(driver: ProviderD
     assert deployed.values["resourceNames"] is UNKNOWN
 
 
-def test_release_that_is_not_ready_is_kept_or_rolled_back(driver: ProviderDriver, chart: str) -> None:
+def test_release_that_is_not_ready_is_recorded_or_rolled_back(driver: ProviderDriver, chart: str) -> None:
     with pytest.raises(InitFailed, match=r"was applied, but Deployment .* was not ready") as caught:
         install(driver, {"chart": chart, "values": {"replicas": 1}}, timeout=1)
     assert caught.value.state.values["status"]["status"] == "failed"

@@ -69,7 +69,7 @@ def test_create_waits_until_a_deployment_is_available(driver: ProviderDriver, cl
     assert any("replicas" in text or "seen" in text for text in driver.messages.statuses)
 
 
-def test_object_that_is_not_ready_is_kept_with_its_reasons(driver: ProviderDriver, cluster: Cluster) -> None:
+def test_object_that_is_not_ready_is_recorded_with_its_reasons(driver: ProviderDriver, cluster: Cluster) -> None:
     with pytest.raises(InitFailed, match=r"was created, but Deployment .* was not ready after 1 s") as caught:
         driver.up("apps/v1:Deployment", "slow", deployment(), timeout=1)
     left = caught.value
@@ -111,7 +111,7 @@ def test_refresh_warns_about_an_object_that_is_no_longer_ready(driver: ProviderD
     assert caught.value.id == deployed.id
 
 
-def test_cancel_ends_a_wait_and_keeps_the_object(driver: ProviderDriver, cluster: Cluster) -> None:
+def test_cancel_ends_a_wait_and_records_the_object(driver: ProviderDriver, cluster: Cluster) -> None:
     cancelling = on_first_object(cluster, "apps/v1", "Deployment", driver.namespace, lambda _: driver.provider.cancel())
     began = time.monotonic()
     with pytest.raises(InitFailed, match="was cancelled while it was waited for") as caught:

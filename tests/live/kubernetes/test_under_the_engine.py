@@ -135,7 +135,7 @@ def test_program_is_deployed_settles_drifts_and_is_destroyed(
     assert json.loads(engine.run("stack", "export"))["deployment"].get("resources", []) == []
 
 
-def test_object_that_was_not_ready_is_kept_and_repaired(engine: Engine, driver: ProviderDriver) -> None:
+def test_object_that_was_not_ready_is_recorded_and_repaired(engine: Engine, driver: ProviderDriver) -> None:
     late = LATE.replace("PLACE", driver.namespace)
     engine.set_program(late)
     failed = engine.fails("up", "--yes", "--skip-preview")

@@ -71,7 +71,7 @@ def test_workspace_is_created_suspended_resumed_and_deleted(served: Served, live
         assert live_class.client.get(f"/api/v1/persistentvolumes/{volume['metadata']['name']}")
 
 
-def test_racing_creates_at_two_replicas_make_one_workspace(served: Served, live_class: LiveClass) -> None:
+def test_racing_creates_at_two_replicas_create_one_workspace(served: Served, live_class: LiveClass) -> None:
     clients = [served.client("racer", replica) for replica in (0, 1)]
 
     def create(number: int) -> tuple[int, str]:

@@ -62,7 +62,7 @@ def test_spot_needs_a_role_of_the_account_that_karpenter_may_create(simulated: S
     iam.delete_role(RoleName=SPOT_ROLE)
 
 
-def test_without_spot_no_role_is_asked_for() -> None:
+def test_no_spot_role_is_required_without_spot() -> None:
     assert SPOT_ROLE not in {question.name for question in account_state.questions(settings())}
 
 
@@ -85,7 +85,7 @@ def test_the_monitor_that_aws_created_is_named(simulated: StubbedSession) -> Non
     ce.delete_anomaly_monitor(MonitorArn=own)
 
 
-def test_a_stack_that_uses_or_needs_no_such_monitor_does_not_ask() -> None:
+def test_monitors_are_not_listed_for_stacks_without_one() -> None:
     used = {**WATCHED["cost"], "anomalyMonitor": "arn:aws:ce::123456789012:anomalymonitor/1"}
     for cost in (used, {**WATCHED["cost"], "costTags": "activate"}, {}):
         names = {question.name for question in account_state.questions(settings({"cost": cost}))}

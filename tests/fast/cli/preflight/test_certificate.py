@@ -24,7 +24,7 @@ def checked(session: StubbedSession, names: list[str], status: str = "ISSUED", *
     return run_checks([question], session.account())[0]
 
 
-def test_without_a_gateway_nothing_is_asked() -> None:
+def test_no_certificate_is_read_without_a_gateway() -> None:
     assert questions(settings({"service": {"image": IMAGE}})) == []
 
 

@@ -31,7 +31,7 @@ def preflight(*arguments: str) -> int:
     return cli.main(["preflight", *arguments])
 
 
-def test_without_credentials_every_check_says_so(nowhere: None, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_check_reports_missing_credentials(nowhere: None, capsys: pytest.CaptureFixture[str]) -> None:
     assert preflight("--stack", "prod", "--json") == cli.FAILED
     output = capsys.readouterr()
     checks = json.loads(output.out.splitlines()[-1])["checks"]

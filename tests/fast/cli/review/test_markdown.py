@@ -160,7 +160,7 @@ def test_a_long_line_is_shortened(letter: str) -> None:
 
 @pytest.mark.parametrize("length", [10, 300, 3000])
 @pytest.mark.parametrize("letter", ["y", "😀"])
-def test_the_end_of_a_long_failure_is_kept(length: int, letter: str) -> None:
+def test_long_failure_is_truncated_to_its_end(length: int, letter: str) -> None:
     review = whole()
     lines = [f"{number} {letter * length}" for number in range(1000)]
     review.failure = "\n".join([*lines, "ValueError: no homes today"])

@@ -111,7 +111,7 @@ def test_nodes_are_launched_only_with_the_marks_of_this_cluster_and_a_pool(actio
     assert not allowed(action, INSTANCE.replace(REGION, "us-west-2"), REQUESTED)
 
 
-def test_marks_are_set_on_what_is_being_made_and_nodes_are_named() -> None:
+def test_tags_are_set_at_creation_and_nodes_are_named() -> None:
     making = {**REQUESTED, "ec2:CreateAction": "RunInstances"}
     assert allowed("ec2:CreateTags", INSTANCE, making)
     assert not allowed("ec2:CreateTags", INSTANCE, REQUESTED | {"aws:TagKeys": "karpenter.sh/nodepool"})
@@ -119,7 +119,7 @@ def test_marks_are_set_on_what_is_being_made_and_nodes_are_named() -> None:
     assert not allowed("ec2:CreateTags", INSTANCE, {**OURS, "aws:TagKeys": "Name,owner"})
 
 
-def test_no_role_but_that_of_nodes_is_given_to_anything() -> None:
+def test_only_the_node_role_is_passed() -> None:
     passed = {"iam:PassedToService": "ec2.amazonaws.com"}
     assert allowed("iam:PassRole", NODE_ROLE, passed)
     assert not allowed("iam:PassRole", NODE_ROLE, {"iam:PassedToService": "lambda.amazonaws.com"})
@@ -306,7 +306,7 @@ def node_class(pool: RegisteredResource) -> str:
     return str(pool.inputs["spec"]["template"]["spec"]["nodeClassRef"]["name"])
 
 
-def test_a_pool_is_gone_only_when_its_nodes_are_and_patience_has_an_end(whole: Graph) -> None:
+def test_pool_deletion_waits_for_its_nodes_until_a_timeout(whole: Graph) -> None:
     for pool in of_kind(whole, "NodePool"):
         assert pool.inputs["metadata"]["annotations"] == {
             "pulumi.com/deletionPropagationPolicy": "foreground",
@@ -337,7 +337,7 @@ def test_classes_of_nodes_have_our_key_role_and_tags(whole: Graph) -> None:
     assert started == {"standard-spot", "standard-on-demand", "untrusted-kata-on-demand"}
 
 
-def test_where_iam_cannot_be_reached_nodes_have_a_profile_that_goes_after_their_classes(whole: Graph) -> None:
+def test_instance_profile_is_created_where_iam_is_unreachable_and_deleted_after_node_classes(whole: Graph) -> None:
     assert whole.of("InstanceProfile") == []
     graph = build_graph(isolated=True)
     profile = graph.resource("InstanceProfile", "nodes-node")
@@ -376,7 +376,7 @@ def test_copies_are_taken_instead_of_what_the_internet_has() -> None:
     assert f"{files}/kata/{releases().runtimes['kata'].version}/kata-static-3.32.0-$package.tar.zst" in fetched
 
 
-def test_nodes_with_graphics_processors_say_so_by_a_plugin_that_is_there_before_them(whole: Graph) -> None:
+def test_gpu_plugin_is_installed_before_gpu_nodes(whole: Graph) -> None:
     assert whole.of("DaemonSet") == []
     graph = build_graph(demands=[Demand("verified", "kata", "on-demand", gpu=True)])
     plugin = graph.resource("DaemonSet")

@@ -71,7 +71,7 @@ def test_peers_reach_the_private_api_before_anything_is_created_in_the_cluster(p
     assert inputs["publicAccessCidrs"] == ["203.0.113.0/24"]
 
 
-def test_the_component_makes_nothing_that_is_made_here(plain: Graph) -> None:
+def test_component_disables_the_defaults_of_the_official_one(plain: Graph) -> None:
     inputs = control_plane(plain).inputs
     assert inputs["authenticationMode"] == "API"
     assert inputs["skipDefaultNodeGroup"]
@@ -122,7 +122,7 @@ def test_the_boundary_holds_for_the_components_role_too(boundary: str | None) ->
         assert all(role.inputs["permissionsBoundary"] == boundary for role in roles)
 
 
-def test_all_logs_are_kept_in_a_group_that_is_there_before_eks_would_make_one(plain: Graph) -> None:
+def test_log_group_is_created_before_the_cluster(plain: Graph) -> None:
     graph = build_graph(logDays=7)
     group = graph.resource("LogGroup", "control-plane")
     assert group.inputs["name"] == "/aws/eks/dev-agents/cluster"
@@ -149,7 +149,7 @@ def test_the_networks_key_for_logs_serves_the_control_planes_group() -> None:
     }
 
 
-def test_secrets_have_a_key_of_their_own_that_nobody_reads_with(plain: Graph) -> None:
+def test_secrets_have_their_own_key_without_readers(plain: Graph) -> None:
     key = plain.resource("Key", "secrets")
     assert key.inputs["enableKeyRotation"] is True
     assert control_plane(plain).inputs["encryptionConfigKeyArn"].endswith(":eks-secrets")
@@ -159,14 +159,14 @@ def test_secrets_have_a_key_of_their_own_that_nobody_reads_with(plain: Graph) ->
 
 
 @pytest.mark.parametrize("protected", [True, False])
-def test_a_protected_cluster_is_kept(*, protected: bool) -> None:
+def test_deletion_protection_follows_its_setting(*, protected: bool) -> None:
     graph = build_graph(deletionProtection=protected)
     assert control_plane(graph).inputs["deletionProtection"] is protected
     assert bool(control_plane(graph).protect) is bool(graph.resource("Key", "secrets").protect) is protected
 
 
 @pytest.mark.parametrize(("policy", "support_type"), [("standard", "STANDARD"), ("extended", "EXTENDED")])
-def test_support_ends_with_the_version_unless_somebody_pays(policy: str, support_type: str) -> None:
+def test_support_type_follows_the_support_policy(policy: str, support_type: str) -> None:
     assert control_plane(build_graph(supportPolicy=policy)).inputs["upgradePolicy"] == {"supportType": support_type}
 
 
@@ -186,7 +186,7 @@ def entries(graph: Graph) -> dict[str, tuple[str, list[str]]]:
     }
 
 
-def test_everybody_named_has_an_entry_with_just_their_policy() -> None:
+def test_each_principal_has_an_access_entry_with_its_policy() -> None:
     role = f"arn:aws:iam::{ACCOUNT}:role"
     graph = build_graph(
         admins=[f"{role}/platform"],

@@ -37,7 +37,7 @@ def whole() -> Graph:
     return registered(build)
 
 
-def test_they_come_after_a_place_for_them_and_go_before_it(whole: Graph) -> None:
+def test_addons_are_created_after_their_nodes_and_deleted_before(whole: Graph) -> None:
     mine = [addon for addon in whole.of("Addon") if addon.name.startswith("addons-")]
     assert {addon.inputs["addonName"] for addon in mine} == {
         "coredns",

@@ -120,7 +120,7 @@ def _texts(value: Any) -> list[str]:
     return [text for part in value for text in _texts(part)] if isinstance(value, list) else [str(value)]
 
 
-def test_there_is_no_password_to_be_kept() -> None:
+def test_no_password_is_created() -> None:
     values = grafana(sizes(100), Mirrors())
     assert values["env"] == {"GF_SECURITY_DISABLE_INITIAL_ADMIN_CREATION": "true"}
     ini = values["grafana.ini"]
@@ -175,14 +175,14 @@ def test_sizes_grow_with_sandboxes_and_a_promise_is_no_more_than_the_limit() -> 
             assert Quantity.parse(part.memory).value <= Quantity.parse(part.most_memory).value
 
 
-def test_the_settings_say_what_is_fixed_and_what_a_user_may_cost() -> None:
+def test_settings_define_fixed_costs_and_user_budgets() -> None:
     tariff = tariff_of({"cost": {"monthlyBudget": 400, "perUserCap": 3, "alertTo": "us@example.com"}})
     assert (tariff.monthly_budget, tariff.per_user_cap) == (400, 3)
     assert "control plane" in tariff.fixed
     assert "system nodes" not in tariff.fixed, "their price is known where they run"
 
 
-def test_room_kept_free_costs_what_its_nodes_do_and_is_not_fixed_as_well() -> None:
+def test_headroom_costs_its_nodes_and_is_not_counted_as_fixed() -> None:
     plain = {"sandboxClasses": [sandbox()]}
     roomy = {**plain, "capacity": {"headroom": {"pods": 10}}}
     assert any(part.name.startswith(HEADROOM) for part in model(settings(roomy)).parts)

@@ -52,7 +52,7 @@ def test_without_settings_nothing_is_created() -> None:
 
 
 @pytest.mark.parametrize(("at", "notices"), [(80, 3), (100, 2)])
-def test_a_budget_tells_of_a_part_of_all_and_of_what_is_to_come(at: int, notices: int) -> None:
+def test_budget_alerts_on_actual_and_forecasted_costs(at: int, notices: int) -> None:
     budget = build_graph(noticeAt=at).resource("Budget").inputs
     assert (budget["limitAmount"], budget["timeUnit"], budget["budgetType"]) == ("500.50", "MONTHLY", "COST")
     thresholds = {
@@ -183,7 +183,7 @@ def test_the_policy_is_known_before_the_bucket_is_there() -> None:
 
 
 @pytest.mark.parametrize("keep_data", [True, False])
-def test_the_bill_outlives_the_stack_where_data_is_kept(*, keep_data: bool) -> None:
+def test_bill_is_retained_where_data_is_protected(*, keep_data: bool) -> None:
     graph = build_graph(keep_data=keep_data)
     of_bucket = [resource for resource in graph.aws_resources() if resource.type.startswith("aws:s3/")]
     assert len(of_bucket) == 6
@@ -250,7 +250,7 @@ def test_the_dashboard_knows_no_user() -> None:
     assert {"fs-1", "fs-2", "/flows"} < {part for metric in metrics for part in metric if isinstance(part, str)}
 
 
-def test_what_the_settings_say_reaches_the_component() -> None:
+def test_settings_reach_the_component() -> None:
     assert not planned().costs.enabled
     assert planned({"cost": {"costTags": "activate"}}).costs.enabled
     chosen = {"monthlyBudget": "400.50", "alertTo": "a@example.com", "costTags": "active"}
@@ -259,7 +259,7 @@ def test_what_the_settings_say_reaches_the_component() -> None:
     assert [budget.inputs["limitAmount"] for budget in graph.of("Budget")] == ["400.50"]
 
 
-def test_it_hands_out_names_and_empty_ones_for_what_is_not_there() -> None:
+def test_outputs_have_names_and_empty_texts_for_absent_resources() -> None:
     def outputs_of(layout: dict[str, Any]) -> Graph:
         def build() -> pulumi.Output[Any]:
             component = controls(layout)

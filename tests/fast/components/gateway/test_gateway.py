@@ -106,7 +106,7 @@ def test_records_are_created_in_the_zones_that_are_named() -> None:
     assert plan(OPEN).hosts == ("os.example.com", "*.os.example.com", "*.os.example.net")
 
 
-def test_its_pods_come_after_all_that_they_need() -> None:
+def test_pods_are_created_after_their_dependencies() -> None:
     graph = envoy()
     [pods] = graph.of("Deployment")
     for kind in ("Namespace", "NetworkPolicy", "ServiceAccount", "ConfigMap", "Role", "RoleBinding"):

@@ -80,7 +80,7 @@ def test_a_gateway_a_zone_later_changes_routes_only() -> None:
     assert changed == {("aws:ec2/route:Route", f"net-private-{zone}") for zone in (1, 2)}
 
 
-def test_zones_are_taken_in_the_order_of_their_names_and_then_kept() -> None:
+def test_zones_are_chosen_by_name_and_then_stable() -> None:
     graph = build_graph(zones=3)
     for zone, name in enumerate(sorted(ZONES)[:3]):
         assert {
@@ -89,7 +89,7 @@ def test_zones_are_taken_in_the_order_of_their_names_and_then_kept() -> None:
     assert all(subnet.ignored == ["availabilityZone"] for subnet in graph.of("Subnet"))
 
 
-def test_zones_given_by_name_are_meant_as_they_stand() -> None:
+def test_named_zones_are_used_as_configured() -> None:
     names = ("eu-west-1c", "eu-west-1b")
     graph = build_graph(zones=names)
     assert tuple(graph.resource("Subnet", f"public-{zone}").inputs["availabilityZone"] for zone in (0, 1)) == names
@@ -111,7 +111,7 @@ def test_without_settings_there_are_only_free_endpoints() -> None:
     assert {group.name for group in graph.of("SecurityGroup")} == {"net-nodes"}
 
 
-def test_interface_endpoints_admit_the_nodes_group_and_nobody_else() -> None:
+def test_interface_endpoints_admit_only_the_node_security_group() -> None:
     graph = build_graph(endpoints=("ecr.api", "sts"))
     interface = [endpoint for endpoint in graph.of("VpcEndpoint") if endpoint.inputs["vpcEndpointType"] == "Interface"]
     assert {endpoint.inputs["serviceName"] for endpoint in interface} == {
@@ -141,7 +141,7 @@ def test_no_group_is_open_to_the_world(nat: str, endpoints: tuple[str, ...]) -> 
     assert not any(subnet.inputs["mapPublicIpOnLaunch"] for subnet in graph.of("Subnet"))
 
 
-def test_gateways_are_made_after_what_they_need_and_go_before_it() -> None:
+def test_gateways_are_created_after_their_dependencies_and_deleted_before() -> None:
     graph = build_graph(zones=2, nat="per-zone")
     internet = graph.resource("InternetGateway").urn
     for resource in [*graph.of("Eip"), *graph.of("NatGateway")]:

@@ -40,7 +40,7 @@ def test_definitions_and_roles_are_the_releases_by_address_or_from_a_folder(sour
     assert len(RELEASE.definitions) == 4
 
 
-def test_the_controller_comes_after_all_that_it_needs_and_goes_before_it(plain: Graph) -> None:
+def test_controller_is_created_after_its_dependencies_and_deleted_before(plain: Graph) -> None:
     controller = plain.resource("Deployment")
     needed = [
         *plain.of("ConfigGroup"),
@@ -147,7 +147,7 @@ def rules(graph: Graph, word: str) -> dict[str, set[str]]:
     return found
 
 
-def test_readers_look_and_operators_mend_sandboxes_and_neither_changes_what_is_declared(plain: Graph) -> None:
+def test_readers_and_operators_cannot_change_declared_objects(plain: Graph) -> None:
     look = {"get", "list", "watch"}
     assert all(verbs == look for verbs in rules(plain, "readers").values())
     operators = rules(plain, "operators")
@@ -158,7 +158,7 @@ def test_readers_look_and_operators_mend_sandboxes_and_neither_changes_what_is_d
         assert (subject["kind"], subject["name"]) == ("Group", GROUPS[word])
 
 
-def test_the_controllers_account_gets_the_roles_of_its_release_and_nobody_else_does(plain: Graph) -> None:
+def test_roles_of_the_release_are_bound_to_the_controllers_account_only(plain: Graph) -> None:
     bindings = {
         binding.inputs["roleRef"]["name"]: binding.inputs["subjects"]
         for binding in plain.of("ClusterRoleBinding")

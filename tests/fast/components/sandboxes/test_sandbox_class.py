@@ -80,7 +80,7 @@ def test_homes_are_on_every_file_system() -> None:
     assert graph.resource("ConfigMap").inputs["data"]["fileSystems"] == "fs-0,fs-1"
 
 
-def test_a_changed_class_is_a_new_release_beside_the_old_one_which_the_cluster_keeps() -> None:
+def test_changed_class_is_a_new_release_beside_the_retained_old_one() -> None:
     old, new = build_graph(), build_graph(image=OTHER)
     before, after = ({template.name for template in some.of("SandboxTemplate")} for some in (old, new))
     assert not before & after
@@ -160,7 +160,7 @@ def test_on_fargate_groups_hold_it_and_no_policy_is_relied_on() -> None:
     assert graph.resource("SecurityGroupPolicy").inputs["spec"]["securityGroups"] == {"groupIds": ["sg-1", "sg-2"]}
 
 
-def test_outputs_say_what_was_chosen() -> None:
+def test_outputs_have_the_chosen_values() -> None:
     seen: dict[str, Any] = {}
 
     def program() -> None:
@@ -173,7 +173,7 @@ def test_outputs_say_what_was_chosen() -> None:
     assert seen["releases"]["stable"].startswith("standard-")
 
 
-def test_ranges_that_somebody_else_chose_are_kept_away_from() -> None:
+def test_existing_ranges_are_excluded_from_egress() -> None:
     existing = {
         "vpcId": "vpc-0123456789abcdef0",
         "privateSubnetIds": ["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"],

@@ -30,7 +30,7 @@ def build_graph(**args: Any) -> Graph:
     return registered(lambda: workspace(**args))
 
 
-def test_its_access_point_enforces_its_ids_and_says_whose_it_is() -> None:
+def test_access_point_enforces_its_ids_and_is_tagged_with_its_owner() -> None:
     point = build_graph().resource("AccessPoint").inputs
     uid = seat_id("desk")
     assert point["posixUser"] == {"uid": uid, "gid": uid}
@@ -44,7 +44,7 @@ def test_its_access_point_enforces_its_ids_and_says_whose_it_is() -> None:
     assert {"environment", "component", "owner", "cost-center"} <= set(point["tags"])
 
 
-def test_volume_and_claim_are_there_before_the_sandbox_and_go_after_it() -> None:
+def test_volume_and_claim_are_created_before_the_sandbox_and_deleted_after() -> None:
     graph = build_graph()
     point, volume = graph.resource("AccessPoint"), graph.resource("PersistentVolume")
     claim, sandbox = graph.resource("PersistentVolumeClaim"), graph.resource("Sandbox")
@@ -56,7 +56,7 @@ def test_volume_and_claim_are_there_before_the_sandbox_and_go_after_it() -> None
     assert annotations["pulumi.com/deletionPropagationPolicy"] == "foreground"
 
 
-def test_data_is_retained_by_default_and_protected_where_data_is_kept() -> None:
+def test_data_is_retained_by_default_and_protected_where_configured() -> None:
     keeping = replace(FACTS, keep_data=True)
     for graph, protect, retain in (
         (build_graph(), False, True),
@@ -78,7 +78,7 @@ def test_a_new_release_of_its_class_changes_the_sandbox_alone() -> None:
     assert {key[0].rpartition(":")[2] for key in before if before[key] != after[key]} == {"Sandbox"}
 
 
-def test_kept_data_of_somebody_else_ends_the_program_before_anything_is_registered() -> None:
+def test_retained_data_of_another_user_is_refused_before_anything_is_registered() -> None:
     found = {"resourceTagMappingLists": [{"resourceArn": ARN, "tags": DESK.tags}]}
 
     def program(user: str) -> None:
@@ -90,7 +90,7 @@ def test_kept_data_of_somebody_else_ends_the_program_before_anything_is_register
         registered(lambda: program("u-2"), existing={SEARCH: found})
 
 
-def test_seats_that_collide_are_refused_without_asking() -> None:
+def test_colliding_seats_are_refused_without_a_request() -> None:
     with pytest.raises(SeatConflictError, match="declared twice"):
         registered(lambda: check_seat_conflicts([DESK, DESK], "dev", pulumi.InvokeOptions()))
     assert registered(lambda: check_seat_conflicts([], "dev", pulumi.InvokeOptions())).invokes == []

@@ -31,7 +31,7 @@ def service(settings: dict[str, Any] | None = None, **more: Any) -> Graph:
     return registered(program)
 
 
-def test_its_pods_come_after_all_that_they_need_and_go_before_it() -> None:
+def test_pods_are_created_after_their_dependencies_and_deleted_before() -> None:
     graph = service()
     deployments = graph.of("Deployment")
     assert [deployment.inputs["metadata"]["name"] for deployment in deployments] == [
@@ -122,7 +122,7 @@ def test_without_a_domain_nothing_leads_to_it_from_outside() -> None:
     assert peers == [{"namespaceSelector": {}}]
 
 
-def test_the_gateways_pods_are_registered_where_a_target_group_is_given() -> None:
+def test_gateway_pods_are_registered_with_their_target_group() -> None:
     group = f"arn:aws:elasticloadbalancing:{REGION}:{ACCOUNT}:targetgroup/t/1"
     graph = service({"domain": "w.example.com", "certificate": CERTIFICATE}, target_group_arn=group)
     for deployment in graph.of("Deployment"):

@@ -48,7 +48,7 @@ def test_a_job_a_file_system_comes_after_all_that_it_needs(graph: Graph) -> None
     assert policy["podSelector"] == {}
 
 
-def test_it_may_ask_aws_where_homes_are_and_nothing_else(graph: Graph) -> None:
+def test_role_may_only_describe_access_points(graph: Graph) -> None:
     [statement] = graph.resource("RolePolicy").policy()["Statement"]
     assert statement["Action"] == ["elasticfilesystem:DescribeAccessPoints", "elasticfilesystem:DescribeFileSystems"]
     assert [arn.rpartition("/")[2] for arn in statement["Resource"]] == ["*", *sorted(SYSTEMS)]

@@ -77,7 +77,7 @@ def test_the_key_is_used_through_efs_and_administered_by_the_account() -> None:
     }
 
 
-def test_a_key_of_somebody_elses_is_used_instead_of_one_of_its_own() -> None:
+def test_existing_key_is_used_instead_of_a_new_one() -> None:
     key = "arn:aws:kms:eu-west-1:123456789012:key/00000000-0000-0000-0000-000000000000"
     graph = build_graph(kmsKey=key)
     assert graph.of("Key") == graph.of("Alias") == []
@@ -114,7 +114,7 @@ def test_backups_are_switched_and_not_forgotten(backups: bool, status: str) -> N
 
 
 @pytest.mark.parametrize("keep_data", [True, False])
-def test_what_holds_data_is_protected_and_outlives_the_stack_where_data_is_kept(*, keep_data: bool) -> None:
+def test_data_is_protected_and_retained_where_configured(*, keep_data: bool) -> None:
     graph = build_graph(fileSystems=2, facts=replace(FACTS, keep_data=keep_data))
     held = {resource.key for resource in graph.aws_resources() if resource.protect and resource.retain}
     assert held == {

@@ -114,7 +114,7 @@ def test_fixed_costs_are_shared_by_days_present() -> None:
     assert owed(statement, "u-2") == {"fixed": Decimal("1.00")}
 
 
-def test_a_bill_without_owners_is_attributed_to_nobody() -> None:
+def test_bill_without_owners_is_unattributed() -> None:
     statement = attribute([NODE, Charge(kind="storage", began=START, ended=START + DAY, amount=Decimal(1))], [])
     assert statement.owners() == []
     assert sum(owed(statement, NOBODY).values()) == statement.bill == Decimal("1.26")

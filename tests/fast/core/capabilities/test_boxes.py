@@ -66,7 +66,7 @@ def test_intervals_agree_with_sets_of_numbers(left: list[tuple[int, int]], right
 
 
 @pytest.mark.parametrize("spans", [((3, 1),), ((1, 4), (5, 6)), ((5, 6), (1, 2)), ((1, 4), (3, 9))])
-def test_intervals_cannot_be_made_in_a_second_form(spans: tuple[tuple[int, int], ...]) -> None:
+def test_intervals_have_one_canonical_form(spans: tuple[tuple[int, int], ...]) -> None:
     with pytest.raises(ValueError, match="canonical"):
         Intervals(spans)
 

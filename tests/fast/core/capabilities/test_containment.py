@@ -128,7 +128,7 @@ def test_containment_agrees_with_trying_every_destination(child: list[Box], pare
 
 @laws
 @given(bounds, bounds, st.tuples(st.booleans(), st.booleans()))
-def test_an_answer_holds_whatever_the_unknown_turns_out_to_be(
+def test_answer_holds_for_every_value_of_the_unknown_facts(
     child: Bounds, parent: Bounds, turned_out: tuple[bool, bool]
 ) -> None:
     found = answer(Uncertain.between(child), Uncertain.between(parent))
@@ -250,7 +250,7 @@ ROOMY = Envelope(
         ),
     ],
 )
-def test_each_part_says_what_exceeds_it(child: Envelope, words: str) -> None:
+def test_each_part_names_what_exceeds_it(child: Envelope, words: str) -> None:
     found = decide(child, ROOMY)
     assert ("; ".join(finding.words for finding in found.findings)) == words
     assert found.answer is (Answer.NO if words else Answer.YES)
@@ -358,7 +358,7 @@ def test_a_class_within_its_parent_is_within_it_before_anything_is_known(
         ([OtherClass("db", SSH)], [OtherClass("web", SSH)], "a pod labelled sandbox.users.io/class=db in namespace"),
     ],
 )
-def test_a_class_that_exceeds_its_parent_is_told_where(
+def test_class_that_exceeds_its_parent_has_the_place(
     child: list[Grant], parent: list[Grant], words: str, cluster: ClusterFacts
 ) -> None:
     found = compared(child, parent, cluster)
@@ -387,7 +387,7 @@ def test_what_turns_on_an_unknown_fact_names_it() -> None:
     assert answers == {True: Answer.YES, False: Answer.NO, None: Answer.INDETERMINATE}
 
 
-def test_policies_as_they_stand_are_compared_with_a_class() -> None:
+def test_existing_policies_are_compared_with_a_class() -> None:
     cluster = ClusterFacts(vpc=(), services=(), api=(), resolver_addresses=("172.20.0.10",))
     parent = resolve([Named("dns"), Named("web")], cluster)
     labels = {"sandbox.users.io/class": "standard"}

@@ -67,7 +67,7 @@ def test_written_grants_are_read_in_their_order() -> None:
     )
 
 
-def test_surroundings_tell_what_the_settings_tell_and_leave_the_rest_unknown() -> None:
+def test_cluster_facts_follow_the_settings_and_are_unknown_otherwise() -> None:
     environment = cluster_facts(settings(network={"cidr": "10.50.0.0/16", "peers": ["10.60.0.0/16"]}))
     assert (environment.vpc, environment.services, environment.neighbours) == (
         ("10.50.0.0/16",),
@@ -85,7 +85,7 @@ def test_surroundings_tell_what_the_settings_tell_and_leave_the_rest_unknown() -
     assert cluster_facts(adopted).vpc is None
 
 
-def test_a_class_that_grants_itself_another_is_let_in_there_and_nobody_else_is() -> None:
+def test_granted_class_is_admitted_and_no_other() -> None:
     environment = settings(
         {"name": "db"},
         {"name": "a", "capabilities": [{"class": "db", "ports": [5432]}, {"class": "db", "ports": [5433]}]},
@@ -98,7 +98,7 @@ def test_a_class_that_grants_itself_another_is_let_in_there_and_nobody_else_is()
     assert not ingress_of(caller, environment)
 
 
-def test_an_envelope_says_everything_a_class_may_do() -> None:
+def test_envelope_has_every_right_of_a_class() -> None:
     policy = "arn:aws:iam::111122223333:policy/read"
     environment = settings(
         {
@@ -130,7 +130,7 @@ def test_an_envelope_says_everything_a_class_may_do() -> None:
     )
 
 
-def test_classes_that_exceed_their_parents_are_told_with_a_counterexample() -> None:
+def test_classes_that_exceed_their_parents_are_reported_with_a_counterexample() -> None:
     # Reading refuses such settings, so the parent comes in afterwards.
     apart = settings(
         {"name": "parent", "capabilities": ["dns", "web", "git"], "maxLifetime": "1d", "suspendAfter": "20m"},
@@ -150,7 +150,7 @@ def test_classes_that_exceed_their_parents_are_told_with_a_counterexample() -> N
     assert str(found["longer"].verdict) == "has a lifetime for ever, and its parent 86400"
 
 
-def test_what_is_wrong_with_a_grant_is_told_of_the_class_that_has_it_alone() -> None:
+def test_mistake_in_a_grant_is_reported_for_its_class_only() -> None:
     beside = {"class": "called", "ports": [80]}
     wrong = {"name": "wrong", "capabilities": [{"domain": "example.com", "protocol": "udp"}, beside]}
     with pytest.raises(Mistakes) as raised:
@@ -160,7 +160,7 @@ def test_what_is_wrong_with_a_grant_is_told_of_the_class_that_has_it_alone() -> 
     }
 
 
-def test_grants_that_cannot_be_made_are_told_by_their_place() -> None:
+def test_impossible_grants_are_reported_with_their_path() -> None:
     environment = settings(
         {"name": "a", "capabilities": ["dns", "identity", {"cidr": "54.1.2.0/24"}, {"cidr": "203.0.113.0/24"}]},
     )

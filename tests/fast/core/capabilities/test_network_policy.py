@@ -146,7 +146,7 @@ def test_more_ports_than_the_agent_keeps_are_refused_with_the_count() -> None:
         network_policy("standard", Reach(product((4,), ("TCP",), Intervals.single(1), odd)), cluster)
 
 
-def test_what_no_policy_can_say_is_refused() -> None:
+def test_inexpressible_policy_is_refused() -> None:
     only_icmp = Reach(product((4,), ("OTHER",), Intervals.single(1), ALL_PORTS))
     with pytest.raises(RefusedGrantError, match="protocols without ports"):
         network_policy("standard", only_icmp, HERE)

@@ -68,7 +68,7 @@ def test_sets_of_pods_agree_with_brute_force(first: Pods, second: Pods) -> None:
 
 @laws
 @given(pod_ports, pod_ports)
-def test_what_is_left_of_doors_agrees_with_brute_force(mine: list[PodPorts], theirs: list[PodPorts]) -> None:
+def test_subtraction_of_ports_agrees_with_brute_force(mine: list[PodPorts], theirs: list[PodPorts]) -> None:
     assert openings(remaining_pod_ports(mine, theirs)) == openings(mine) - openings(theirs)
     assert openings(shared_pod_ports(mine, theirs)) == openings(mine) & openings(theirs)
     assert bool(remaining_pod_ports(mine, theirs)) == bool(openings(mine) - openings(theirs))

@@ -145,7 +145,7 @@ def test_a_wide_range_is_granted_without_what_is_the_clusters_own() -> None:
 
 
 @pytest.mark.parametrize("cidr", ["10.40.3.0/24", "169.254.169.254/32", "172.20.0.1/32", "fd00:ec2::/32"])
-def test_a_range_inside_what_is_reserved_has_to_say_so(cidr: str) -> None:
+def test_range_inside_a_reserved_one_must_be_explicit(cidr: str) -> None:
     with pytest.raises(RefusedGrantError, match="lies within what is the cluster's own"):
         reach_of([Addresses(cidr)], HERE)
     found = reach_of([Addresses(cidr, inside=frozenset(RESERVED))], HERE)
@@ -197,7 +197,7 @@ def test_what_cannot_be_granted_is_refused_with_the_way_out(grant: Grant, cluste
         resolve([grant], cluster)
 
 
-def test_what_depends_on_an_unknown_fact_says_which() -> None:
+def test_dependence_on_an_unknown_fact_is_named() -> None:
     with pytest.raises(UnknownClusterFactsError) as caught:
         reach_of([Named("web")], ClusterFacts(vpc=("10.40.0.0/16",), services=("172.20.0.0/16",)))
     assert caught.value.facts == ("api",)

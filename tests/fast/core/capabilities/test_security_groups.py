@@ -161,7 +161,7 @@ def test_pods_without_a_group_of_their_own_cannot_be_reached_from_fargate() -> N
     ("protocol", "open_ports", "message"),
     [("SCTP", Intervals.single(80), "some ports of SCTP"), ("OTHER", ALL_PORTS, "protocols without ports")],
 )
-def test_what_a_group_cannot_say_is_refused(protocol: Protocol, open_ports: Intervals, message: str) -> None:
+def test_inexpressible_security_group_is_refused(protocol: Protocol, open_ports: Intervals, message: str) -> None:
     with pytest.raises(RefusedGrantError, match=message):
         group_rules(Reach(product((4,), (protocol,), Intervals.single(1), open_ports)), {})
 

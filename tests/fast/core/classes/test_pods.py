@@ -194,7 +194,7 @@ def test_a_probe_on_fargate_is_allowed() -> None:
     assert (8080, 8080) in {rule.ports for group in class_.groups for rule in group.ingress}
 
 
-def test_the_home_is_mounted_where_the_class_says() -> None:
+def test_home_is_mounted_at_the_path_of_the_class() -> None:
     settings_ = [{"name": "HOME", "value": "/elsewhere"}]
     assert {"name": "HOME", "value": "/elsewhere"} in main(pod(sandbox(env=settings_)))["env"]
     mount = {"name": "home", "mountPath": "/work", "subPath": "current"}
@@ -292,7 +292,7 @@ def test_a_class_with_another_daemon_has_its_images_entry_point(daemon: str) -> 
     assert SERVICE["workspaced"]["image"] not in objects.constraints["data"]["images"]
 
 
-def test_a_class_with_a_probe_of_its_own_is_ready_when_that_says_so() -> None:
+def test_class_probe_decides_readiness() -> None:
     container = main(pod(sandbox(probe={"port": 8080}), **WORKSPACED))
     assert container["startupProbe"]["tcpSocket"] == {"port": 8080}
 

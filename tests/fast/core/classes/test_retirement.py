@@ -100,7 +100,7 @@ def test_claims_from_before_the_mark_are_served() -> None:
 
 
 @pytest.mark.parametrize("going", [replace(EMPTY, members=1), replace(EMPTY, observed=False)])
-def test_a_pool_stays_until_its_last_member_is_gone(going: Pool) -> None:
+def test_pool_stays_until_its_last_member_is_deleted(going: Pool) -> None:
     assert steps(state(NEW, going, templates=(TEMPLATE,))) == []
 
 

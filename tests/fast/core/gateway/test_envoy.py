@@ -79,7 +79,7 @@ def test_envoy_accepts_the_configuration(tmp_path: Path, domains: tuple[str, str
     assert result.returncode == 0, result.stdout + result.stderr
 
 
-def test_a_request_goes_where_the_authorization_says(gateway: Gateway, behind: HttpServer) -> None:
+def test_request_is_routed_by_the_authorization(gateway: Gateway, behind: HttpServer) -> None:
     status, head, body = get(gateway, HOST, "/a//b%2Fc?q=%2f", "Cookie: theirs=1")
     assert (status, json.loads(body)["server"]) == (200, f"{behind.address}:{DAEMON_PORT}")
     [received] = behind.seen
@@ -122,9 +122,7 @@ def test_headers_that_callers_must_not_set_are_removed(gateway: Gateway, behind:
     assert not {name for name in names if name.startswith(("x-envoy-", "x-gateway-"))}
 
 
-def test_a_header_that_the_authorization_takes_away_does_not_reach_the_program(
-    gateway: Gateway, behind: HttpServer
-) -> None:
+def test_header_removed_by_the_authorization_does_not_reach_the_program(gateway: Gateway, behind: HttpServer) -> None:
     gateway.authorizer.decide = lambda _: Verdict(
         {DESTINATION: f"{behind.address}:{DAEMON_PORT}"}, remove=("authorization",)
     )
@@ -168,7 +166,7 @@ def test_hosts_of_workspaces_are_authorized(gateway: Gateway, host: str) -> None
         f"ann.{WORKSPACES}.evil.example.org",
     ],
 )
-def test_any_other_host_is_not_found_and_not_asked_for(gateway: Gateway, host: str) -> None:
+def test_other_hosts_are_not_found_without_authorization(gateway: Gateway, host: str) -> None:
     assert get(gateway, host)[0] in {400, 404}
     assert gateway.authorizer.seen == []
     assert gateway.service.seen == []

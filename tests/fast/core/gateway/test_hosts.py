@@ -34,7 +34,7 @@ ports = st.integers(1, 65535)
         (f"ANN.{WORKSPACES.upper()}:443", Host("workspace", "ann")),
     ],
 )
-def test_a_host_of_ours_is_understood(host: str, meaning: Host) -> None:
+def test_host_of_the_gateway_is_parsed(host: str, meaning: Host) -> None:
     assert parse_host(host, DOMAIN, WORKSPACES) == meaning
 
 
@@ -72,7 +72,7 @@ def test_a_host_of_ours_is_understood(host: str, meaning: Host) -> None:
         f"ann.{WORKSPACES}.evil.com",
     ],
 )
-def test_any_other_host_is_not_ours(host: str) -> None:
+def test_other_hosts_are_not_parsed(host: str) -> None:
     assert parse_host(host, DOMAIN, WORKSPACES) is None
 
 

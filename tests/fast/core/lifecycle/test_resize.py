@@ -57,7 +57,7 @@ def test_amounts_are_compared_and_not_their_texts() -> None:
         ("medium", [{"type": "PodResizePending", "reason": "Deferred", "status": "False"}], "resized"),
     ],
 )
-def test_the_node_says_what_became_of_a_request(size: str, conditions: list[Object], outcome: str) -> None:
+def test_node_reports_the_result_of_a_resize(size: str, conditions: list[Object], outcome: str) -> None:
     status = {
         "containerStatuses": containers(size),
         "conditions": [{"status": "True", **row} for row in conditions],

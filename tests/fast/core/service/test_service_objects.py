@@ -115,7 +115,7 @@ def test_it_reaches_sandboxes_only_with_workspaced() -> None:
     assert without == {**spec, "egress": spec["egress"][:-1]}
 
 
-def test_pods_of_the_cluster_reach_the_api_and_the_metrics_and_nobody_else() -> None:
+def test_only_pods_of_the_cluster_reach_the_api_and_the_metrics() -> None:
     spec = network.service_network_policy(8080)["spec"]
     [within] = spec["ingress"]
     assert within["from"] == [{"namespaceSelector": {}}]

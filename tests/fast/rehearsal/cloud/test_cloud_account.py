@@ -15,7 +15,7 @@ def key_policy(principal: str, action: str = "kms:*") -> str:
     return allow(Principal={"AWS": principal}, Action=action)
 
 
-def test_trust_policies_are_ones(aws_client: ClientFactory) -> None:
+def test_trust_policies_are_validated(aws_client: ClientFactory) -> None:
     iam = aws_client("iam")
     for text in (
         "{}",
@@ -34,7 +34,7 @@ def test_trust_policies_are_ones(aws_client: ClientFactory) -> None:
 
 
 @pytest.mark.usefixtures("unchanged")
-def test_roles_and_policies_stay_while_they_are_used(aws_client: ClientFactory) -> None:
+def test_roles_and_policies_in_use_are_not_deleted(aws_client: ClientFactory) -> None:
     iam = aws_client("iam")
     iam.create_role(RoleName="r", AssumeRolePolicyDocument=trust())
     with refused("EntityAlreadyExists"):
@@ -85,7 +85,7 @@ def test_roles_and_policies_stay_while_they_are_used(aws_client: ClientFactory) 
         iam.create_open_id_connect_provider(Url="http://example.com")
 
 
-def test_keys_can_always_be_managed_by_someone(aws_client: ClientFactory, census: Census) -> None:
+def test_key_policy_that_locks_everyone_out_is_refused(aws_client: ClientFactory, census: Census) -> None:
     kms = aws_client("kms")
     root = "arn:aws:iam::123456789012:root"
     key = kms.create_key(Policy=key_policy(root))["KeyMetadata"]["KeyId"]
@@ -132,7 +132,7 @@ def test_keys_can_always_be_managed_by_someone(aws_client: ClientFactory, census
 
 
 @pytest.mark.usefixtures("unchanged")
-def test_log_groups_keep_as_long_as_logs_can(aws_client: ClientFactory) -> None:
+def test_log_group_retention_is_one_of_the_allowed_values(aws_client: ClientFactory) -> None:
     logs = aws_client("logs")
     logs.create_log_group(logGroupName="/a/b")
     with refused("ResourceAlreadyExistsException"):
@@ -192,7 +192,7 @@ def control(cloud: Cloud, method: str, body: str = "", query: str = "") -> str:
 
 
 @pytest.mark.usefixtures("unchanged")
-def test_buckets_keep_their_tags(cloud: Cloud, aws_client: ClientFactory) -> None:
+def test_bucket_tags_are_stored(cloud: Cloud, aws_client: ClientFactory) -> None:
     s3 = aws_client("s3")
     s3.create_bucket(Bucket="tagged", CreateBucketConfiguration={"Tags": [{"Key": "a", "Value": "b"}]})
     assert s3.get_bucket_tagging(Bucket="tagged")["TagSet"] == [{"Key": "a", "Value": "b"}]

@@ -58,7 +58,7 @@ def registration(cluster: dict[str, Any]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("first", ["announced", "cluster"])
-def test_clusters_are_where_the_plane_is(
+def test_registered_control_plane_is_the_endpoint_of_clusters(
     cloud: Cloud, aws_client: ClientFactory, role: str, places: list[str], first: str
 ) -> None:
     eks = aws_client("eks")
@@ -76,7 +76,7 @@ def test_clusters_are_where_the_plane_is(
         eks.delete_cluster(name="c")
 
 
-def test_what_is_withdrawn_is_told_no_longer(
+def test_withdrawn_control_plane_is_no_longer_described(
     cloud: Cloud, aws_client: ClientFactory, role: str, places: list[str]
 ) -> None:
     assert send(cloud, "GET") == {}
@@ -101,7 +101,7 @@ def test_what_is_withdrawn_is_told_no_longer(
         ({"endpoint": 7443}, "each a text"),
     ],
 )
-def test_a_wrong_announcement_is_refused_in_words(cloud: Cloud, changed: dict[str, Any], words: str) -> None:
+def test_invalid_registration_is_refused_with_a_message(cloud: Cloud, changed: dict[str, Any], words: str) -> None:
     with pytest.raises(urllib.error.HTTPError) as refused:
         send(cloud, "POST", {**PLANE, **changed})
     assert refused.value.code == 400

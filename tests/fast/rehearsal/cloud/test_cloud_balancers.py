@@ -204,12 +204,12 @@ def test_connections_go_to_healthy_targets_only(account: Account, group: str) ->
     second.close()
 
 
-def test_its_certificate_is_for_its_hosts_only(account: Account, target: Target) -> None:
+def test_certificate_covers_only_its_hosts(account: Account, target: Target) -> None:
     with pytest.raises(ssl.SSLCertVerificationError):
         connect(account, "os.example.org")
 
 
-def test_a_certificate_has_the_names_that_it_is_for(account: Account, group: str) -> None:
+def test_certificate_has_its_subject_alternative_names(account: Account, group: str) -> None:
     described = account.client("acm").describe_certificate(CertificateArn=CERTIFICATE)["Certificate"]
     assert described["Status"] == "ISSUED"
     assert set(HOSTS) <= set(described["SubjectAlternativeNames"])

@@ -114,7 +114,7 @@ THINGS: dict[str, tuple[str, Callable[[Any], Any], Callable[[Any, Any], Any]]] =
 
 
 @pytest.mark.parametrize("kind", THINGS)
-def test_a_thing_shows_until_it_is_gone(aws_client: ClientFactory, census: Census, kind: str) -> None:
+def test_resource_is_in_the_census_until_it_is_deleted(aws_client: ClientFactory, census: Census, kind: str) -> None:
     service, make, unmake = THINGS[kind]
     client = aws_client(service)
     _touch(client, service)
@@ -134,7 +134,7 @@ def _touch(client: Any, service: str) -> None:
         client.list_work_groups()
 
 
-def test_what_aws_provides_does_not_count(aws_client: ClientFactory, census: Census) -> None:
+def test_resources_provided_by_aws_are_not_counted(aws_client: ClientFactory, census: Census) -> None:
     ec2 = aws_client("ec2")
     own = [{"Name": "is-default", "Values": ["true"]}]
     default = [vpc["VpcId"] for vpc in ec2.describe_vpcs(Filters=own)["Vpcs"]]
@@ -147,7 +147,7 @@ def test_what_aws_provides_does_not_count(aws_client: ClientFactory, census: Cen
     assert counted.isdisjoint({*default, *subnets, *buses, *policies, *lists})
 
 
-def test_what_is_put_into_the_default_vpc_counts(aws_client: ClientFactory, census: Census) -> None:
+def test_resources_in_the_default_vpc_are_counted(aws_client: ClientFactory, census: Census) -> None:
     ec2 = aws_client("ec2")
     group = ec2.create_security_group(GroupName="mine", Description="d")["GroupId"]
     assert group in census()["ec2.groups"]
@@ -155,7 +155,7 @@ def test_what_is_put_into_the_default_vpc_counts(aws_client: ClientFactory, cens
     assert group not in census().get("ec2.groups", [])
 
 
-def test_everything_on_a_shelf_counts_but_what_is_only_said() -> None:
+def test_stored_resources_are_counted_but_declarations_are_not() -> None:
     store = Store()
     store.records("eks.things", "1", "us-east-1")["a"] = {}
     store.records("eks.things", "2", "eu-west-1")["b"] = {}
@@ -164,7 +164,7 @@ def test_everything_on_a_shelf_counts_but_what_is_only_said() -> None:
     assert "_eks.sayings" not in census(store)
 
 
-def test_what_is_left_out_is_there_to_be_left_out() -> None:
+def test_every_exclusion_names_an_existing_kind() -> None:
     """A collection that moto renamed would be left out in vain."""
     backends = pytest.importorskip("moto.backends")
     for service in ("ec2", "efs", "iam", "kms", "sns", "logs"):
@@ -173,9 +173,7 @@ def test_what_is_left_out_is_there_to_be_left_out() -> None:
         assert NOT_THINGS[service] <= set(vars(backend)), service
 
 
-def test_keys_of_a_session_are_nothing_that_is_left_and_those_of_a_user_are(
-    aws_client: ClientFactory, census: Census
-) -> None:
+def test_access_keys_of_users_are_counted_but_session_keys_are_not(aws_client: ClientFactory, census: Census) -> None:
     before = census()
     aws_client("sts").assume_role(RoleArn="arn:aws:iam::123456789012:role/somebody", RoleSessionName="session")
     assert census() == before
@@ -188,9 +186,7 @@ def test_keys_of_a_session_are_nothing_that_is_left_and_those_of_a_user_are(
     assert census() == before
 
 
-def test_a_key_that_aws_makes_for_its_own_service_is_nobodys_to_delete(
-    aws_client: ClientFactory, census: Census
-) -> None:
+def test_aws_managed_key_cannot_be_deleted(aws_client: ClientFactory, census: Census) -> None:
     before = census()
     created = aws_client("dynamodb")
     created.create_table(

@@ -23,7 +23,7 @@ VALUES = st.recursive(
     names=st.lists(st.sampled_from(["RoleName", "name", "resourcesVpcConfig", "Tags", "Bucket", "x"]), max_size=4),
     value=VALUES,
 )
-def test_any_parameters_are_judged(where: tuple[str, str], names: list[str], value: object) -> None:
+def test_any_parameters_are_validated(where: tuple[str, str], names: list[str], value: object) -> None:
     service, operation = where
     for misfit in find_violations(
         service, service_model(service).operation_model(operation), dict.fromkeys(names, value)
@@ -40,7 +40,7 @@ def test_every_exemption_names_a_constraint_and_its_reason() -> None:
         assert len(reason) > 20
 
 
-def test_patterns_in_the_dialect_of_the_models_can_be_read() -> None:
+def test_patterns_of_the_service_models_compile() -> None:
     letters = compiled(r"^[\p{L}\p{Z}\p{N}_.:/=+\-@]*$")
     assert letters is not None
     assert letters.fullmatch("Größe 1:2")
@@ -56,7 +56,7 @@ def test_services_are_found_by_the_name_they_sign_with(signed: str, meant: str) 
     assert meant == signed or meant in signing_names()[signed]
 
 
-def test_each_protocol_says_no_in_its_own_way(aws_client: ClientFactory) -> None:
+def test_errors_have_the_form_of_their_protocol(aws_client: ClientFactory) -> None:
     iam, eks, logs, ec2, kms = (aws_client(name) for name in ("iam", "eks", "logs", "ec2", "kms"))
     with refused("ValidationError"):
         iam.create_role(RoleName="a b", AssumeRolePolicyDocument=trust())
@@ -81,7 +81,7 @@ def test_each_protocol_says_no_in_its_own_way(aws_client: ClientFactory) -> None
 
 
 @pytest.mark.parametrize("tag", [("aws:x", "y"), ("k" * 129, "y"), ("k", "y" * 257), ("", "y")])
-def test_tags_that_no_service_takes_are_refused(aws_client: ClientFactory, tag: tuple[str, str]) -> None:
+def test_invalid_tags_are_refused(aws_client: ClientFactory, tag: tuple[str, str]) -> None:
     listed = [{"Key": tag[0], "Value": tag[1]}]
     with refused("InvalidParameterValue"):
         specification = {"ResourceType": "vpc", "Tags": listed}
@@ -92,7 +92,7 @@ def test_tags_that_no_service_takes_are_refused(aws_client: ClientFactory, tag: 
         aws_client("logs").create_log_group(logGroupName="tagged", tags={tag[0]: tag[1]})
 
 
-def test_a_tag_is_said_once(aws_client: ClientFactory) -> None:
+def test_duplicate_tag_keys_are_refused(aws_client: ClientFactory) -> None:
     twice = [{"Key": "a", "Value": "b"}, {"Key": "a", "Value": "c"}]
     with refused("InvalidParameterValue"):
         specification = {"ResourceType": "vpc", "Tags": twice}

@@ -23,7 +23,7 @@ MAIL = {"SubscriptionType": "EMAIL", "Address": "platform@example.com"}
 pytestmark = pytest.mark.usefixtures("unchanged")
 
 
-def test_a_budget_is_one_with_its_notifications_and_tags(aws_client: ClientFactory, cloud: Cloud) -> None:
+def test_budget_has_its_notifications_and_tags(aws_client: ClientFactory, cloud: Cloud) -> None:
     budgets = aws_client("budgets")
     named = {"AccountId": ACCOUNT, "BudgetName": "month"}
     arn = f"arn:aws:budgets::{ACCOUNT}:budget/month"
@@ -81,7 +81,7 @@ def test_a_budget_is_one_with_its_notifications_and_tags(aws_client: ClientFacto
         assert "budgets CreateBudget" in json.load(stored)
 
 
-def test_cost_allocation_tags_are_switched(aws_client: ClientFactory) -> None:
+def test_cost_allocation_tags_are_activated_and_deactivated(aws_client: ClientFactory) -> None:
     ce = aws_client("ce")
 
     def switch(status: str) -> None:
@@ -96,7 +96,7 @@ def test_cost_allocation_tags_are_switched(aws_client: ClientFactory) -> None:
         switch("Asleep")
 
 
-def test_anomalies_are_watched_for_by_one_monitor_a_dimension(aws_client: ClientFactory) -> None:
+def test_dimension_has_at_most_one_anomaly_monitor(aws_client: ClientFactory) -> None:
     ce = aws_client("ce")
     monitor = {"MonitorName": "m", "MonitorType": "DIMENSIONAL", "MonitorDimension": "SERVICE"}
     tags = [{"Key": "a", "Value": "b"}]
@@ -141,7 +141,7 @@ def test_anomalies_are_watched_for_by_one_monitor_a_dimension(aws_client: Client
         ce.list_tags_for_resource(ResourceArn=arn)
 
 
-def test_an_export_goes_where_it_may_write(aws_client: ClientFactory) -> None:
+def test_export_needs_write_access_to_its_bucket(aws_client: ClientFactory) -> None:
     exports, s3 = aws_client("bcm-data-exports"), aws_client("s3")
     output = {"OutputType": "CUSTOM", "Format": "PARQUET", "Compression": "PARQUET", "Overwrite": "OVERWRITE_REPORT"}
     target = {"S3Bucket": "bills", "S3Prefix": "p", "S3Region": "us-east-1", "S3OutputConfigurations": output}
@@ -185,9 +185,7 @@ def test_an_export_goes_where_it_may_write(aws_client: ClientFactory) -> None:
     s3.delete_bucket(Bucket="bills")
 
 
-def test_an_export_is_kept_with_every_property_and_has_only_columns_that_are_there(
-    aws_client: ClientFactory, cloud: Cloud
-) -> None:
+def test_export_stores_its_properties_and_refuses_unknown_columns(aws_client: ClientFactory, cloud: Cloud) -> None:
     exports, s3 = aws_client("bcm-data-exports"), aws_client("s3")
     s3.create_bucket(Bucket="bills")
     resource = "arn:aws:s3:::bills/*"
@@ -253,7 +251,7 @@ def test_an_export_is_kept_with_every_property_and_has_only_columns_that_are_the
     s3.delete_bucket(Bucket="bills")
 
 
-def test_a_bucket_is_encrypted_whoever_said_so_and_takes_no_public_policy_once_that_is_blocked(
+def test_bucket_is_encrypted_and_refuses_blocked_public_policies(
     aws_client: ClientFactory,
 ) -> None:
     s3 = aws_client("s3")
@@ -278,7 +276,7 @@ def test_a_bucket_is_encrypted_whoever_said_so_and_takes_no_public_policy_once_t
     s3.delete_bucket(Bucket="bills")
 
 
-def test_a_workgroup_has_limits_and_goes_with_its_queries_only_if_told(aws_client: ClientFactory) -> None:
+def test_workgroup_with_queries_needs_a_recursive_delete(aws_client: ClientFactory) -> None:
     athena = aws_client("athena")
     place = {"OutputLocation": "s3://answers/here/", "EncryptionConfiguration": {"EncryptionOption": "SSE_S3"}}
     with refused("InvalidRequestException"):
@@ -313,7 +311,7 @@ def test_a_workgroup_has_limits_and_goes_with_its_queries_only_if_told(aws_clien
         athena.delete_work_group(WorkGroup="primary")
 
 
-def test_alarms_and_dashboards(aws_client: ClientFactory) -> None:
+def test_alarms_and_dashboards_are_stored_and_validated(aws_client: ClientFactory) -> None:
     watch = aws_client("cloudwatch")
     alarm: dict[str, Any] = {
         "AlarmName": "a",

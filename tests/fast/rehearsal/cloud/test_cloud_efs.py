@@ -65,7 +65,7 @@ def test_a_file_system_has_settings_that_go_together(
         efs.describe_file_systems(FileSystemId="fs-00000000")
 
 
-def test_policies_come_and_go(efs: Any, system: dict[str, Any]) -> None:
+def test_file_system_policy_is_set_and_deleted(efs: Any, system: dict[str, Any]) -> None:
     name, arn = system["FileSystemId"], system["FileSystemArn"]
     with refused("PolicyNotFound"):
         efs.describe_file_system_policy(FileSystemId=name)
@@ -87,7 +87,7 @@ def test_policies_come_and_go(efs: Any, system: dict[str, Any]) -> None:
         efs.describe_file_system_policy(FileSystemId=name)
 
 
-def test_backup_and_lifecycle_are_kept(efs: Any, system: dict[str, Any]) -> None:
+def test_backup_and_lifecycle_policies_are_stored(efs: Any, system: dict[str, Any]) -> None:
     name = system["FileSystemId"]
     with refused("PolicyNotFound"):
         efs.describe_backup_policy(FileSystemId=name)
@@ -136,9 +136,7 @@ def test_a_zone_has_one_mount_target(aws_client: ClientFactory, efs: Any, system
     remove(ec2, vpc, places)
 
 
-def test_access_points_lead_into_a_file_system(
-    efs: Any, system: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_access_point_needs_its_file_system(efs: Any, system: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     name, user = system["FileSystemId"], {"Uid": 1000, "Gid": 1000}
     created = efs.create_access_point(FileSystemId=name, ClientToken="one", PosixUser=user, RootDirectory=ROOT)
     again = efs.create_access_point(FileSystemId=name, ClientToken="one", PosixUser=user, RootDirectory=ROOT)

@@ -46,7 +46,7 @@ def cluster(eks: Any, role: str, places: list[str], unchanged: None) -> Iterator
     eks.delete_cluster(name="c")
 
 
-def test_a_cluster_keeps_every_setting(eks: Any, cluster: dict[str, Any]) -> None:
+def test_cluster_stores_every_setting(eks: Any, cluster: dict[str, Any]) -> None:
     shown = eks.describe_cluster(name="c")["cluster"]
     assert shown == cluster
     assert shown["accessConfig"] == {"authenticationMode": "API", "bootstrapClusterCreatorAdminPermissions": False}
@@ -62,7 +62,7 @@ def test_a_cluster_keeps_every_setting(eks: Any, cluster: dict[str, Any]) -> Non
     assert eks.list_access_entries(clusterName="c")["accessEntries"] == []
 
 
-def test_what_eks_would_not_make_a_cluster_of(eks: Any, role: str, places: list[str], cluster: dict[str, Any]) -> None:
+def test_invalid_clusters_are_refused(eks: Any, role: str, places: list[str], cluster: dict[str, Any]) -> None:
     good = {"name": "d", "roleArn": role, "resourcesVpcConfig": {"subnetIds": places}}
     network = good["resourcesVpcConfig"]
     wrong = (
@@ -84,7 +84,7 @@ def test_what_eks_would_not_make_a_cluster_of(eks: Any, role: str, places: list[
         eks.describe_cluster(name="d")
 
 
-def test_updates_are_made_one_by_one_and_remembered(eks: Any, cluster: dict[str, Any]) -> None:
+def test_updates_are_exclusive_and_recorded(eks: Any, cluster: dict[str, Any]) -> None:
     def update(**arguments: Any) -> dict[str, Any]:
         return eks.update_cluster_config(name="c", **arguments)["update"]
 
@@ -112,7 +112,7 @@ def test_updates_are_made_one_by_one_and_remembered(eks: Any, cluster: dict[str,
         eks.describe_update(name="c", updateId="none")
 
 
-def test_secrets_get_a_key_once(aws_client: ClientFactory, eks: Any, role: str, places: list[str]) -> None:
+def test_secrets_encryption_is_enabled_once(aws_client: ClientFactory, eks: Any, role: str, places: list[str]) -> None:
     eks.create_cluster(name="k", roleArn=role, resourcesVpcConfig={"subnetIds": places})
     key = aws_client("kms").create_key()["KeyMetadata"]
     config = [{"resources": ["secrets"], "provider": {"keyArn": key["Arn"]}}]
@@ -124,7 +124,7 @@ def test_secrets_get_a_key_once(aws_client: ClientFactory, eks: Any, role: str, 
     aws_client("kms").schedule_key_deletion(KeyId=key["KeyId"])
 
 
-def test_addons_come_in_builds_for_the_cluster_version(eks: Any, cluster: dict[str, Any], role: str) -> None:
+def test_addon_builds_match_the_cluster_version(eks: Any, cluster: dict[str, Any], role: str) -> None:
     addon = eks.create_addon(clusterName="c", addonName="vpc-cni", tags={"a": "b"})["addon"]
     assert addon["status"] == "ACTIVE"
     assert addon["addonVersion"] == next(iter(catalog()["addons"]["vpc-cni"]["versions"]))
@@ -170,7 +170,7 @@ def test_addons_come_in_builds_for_the_cluster_version(eks: Any, cluster: dict[s
         ("aws-efs-csi-driver", {"podIdentityAssociations": [{"serviceAccount": "efs", "roleArn": ""}]}),
     ],
 )
-def test_addons_refuse_configuration_that_they_do_not_have(
+def test_addons_refuse_unknown_configuration(
     eks: Any, cluster: dict[str, Any], role: str, name: str, arguments: dict[str, Any]
 ) -> None:
     for association in arguments.get("podIdentityAssociations", []):
@@ -179,7 +179,7 @@ def test_addons_refuse_configuration_that_they_do_not_have(
         eks.create_addon(clusterName="c", addonName=name, **arguments)
 
 
-def test_the_catalogue_of_addons(eks: Any) -> None:
+def test_addon_catalogue_has_versions_and_schemas(eks: Any) -> None:
     found = eks.describe_addon_versions(addonName="kube-proxy", kubernetesVersion="1.35")["addons"][0]["addonVersions"]
     assert [build["addonVersion"] for build in found if build["compatibilities"][0]["defaultVersion"]] == [
         found[0]["addonVersion"]
@@ -192,7 +192,7 @@ def test_the_catalogue_of_addons(eks: Any) -> None:
             assert set(clusters) <= set(catalog()["cluster_versions"]), (name, version)
 
 
-def test_access_is_by_entry_and_policy(eks: Any, cluster: dict[str, Any], role: str) -> None:
+def test_access_entries_have_policies(eks: Any, cluster: dict[str, Any], role: str) -> None:
     entry = eks.create_access_entry(clusterName="c", principalArn=role, kubernetesGroups=["readers"])["accessEntry"]
     assert entry["username"] == "arn:aws:sts::123456789012:assumed-role/cluster/{{SessionName}}"
     with refused("ResourceInUseException"):
@@ -226,7 +226,7 @@ def test_access_is_by_entry_and_policy(eks: Any, cluster: dict[str, Any], role: 
     assert {"name": "AmazonEKSViewPolicy", "arn": VIEW} in eks.list_access_policies()["accessPolicies"]
 
 
-def test_pods_and_people_have_identities(eks: Any, cluster: dict[str, Any], role: str) -> None:
+def test_pod_identities_and_identity_providers_are_stored(eks: Any, cluster: dict[str, Any], role: str) -> None:
     pod = {"clusterName": "c", "namespace": "n", "serviceAccount": "s"}
     created = eks.create_pod_identity_association(**pod, roleArn=role)["association"]
     with refused("ResourceInUseException"):
@@ -254,9 +254,7 @@ def test_pods_and_people_have_identities(eks: Any, cluster: dict[str, Any], role
     eks.disassociate_identity_provider_config(**config)
 
 
-def test_nodes_have_no_key_that_nobody_gave_them(
-    eks: Any, cluster: dict[str, Any], role: str, places: list[str]
-) -> None:
+def test_nodes_have_no_ssh_key_by_default(eks: Any, cluster: dict[str, Any], role: str, places: list[str]) -> None:
     arguments = {"clusterName": "c", "subnets": places, "nodeRole": role}
     group = eks.create_nodegroup(**arguments, nodegroupName="n")["nodegroup"]
     assert "remoteAccess" not in group
@@ -296,7 +294,7 @@ def test_everything_of_eks_can_be_tagged(eks: Any, cluster: dict[str, Any], role
         eks.list_tags_for_resource(resourceArn=cluster["arn"] + "x")
 
 
-def test_a_creator_is_an_administrator_unless_told_otherwise(eks: Any, role: str, places: list[str]) -> None:
+def test_creator_is_an_administrator_by_default(eks: Any, role: str, places: list[str]) -> None:
     access = {"authenticationMode": "API_AND_CONFIG_MAP"}
     eks.create_cluster(name="e", roleArn=role, resourcesVpcConfig={"subnetIds": places}, accessConfig=access)
     (creator,) = eks.list_access_entries(clusterName="e")["accessEntries"]

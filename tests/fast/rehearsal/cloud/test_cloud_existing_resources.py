@@ -24,7 +24,7 @@ def post(cloud: Cloud, body: object) -> None:
     urllib.request.urlopen(request)  # noqa: S310 - our own loopback
 
 
-def test_what_exists_has_the_arn_that_it_was_named_by(cloud: Cloud, aws_client: ClientFactory) -> None:
+def test_existing_resources_have_their_configured_arns(cloud: Cloud, aws_client: ClientFactory) -> None:
     post(cloud, [KEY, POLICY, MONITOR])
     assert aws_client("kms").describe_key(KeyId=KEY)["KeyMetadata"]["Arn"] == KEY
     system = aws_client("efs").create_file_system(CreationToken="existing", Encrypted=True, KmsKeyId=KEY)
@@ -38,7 +38,7 @@ def test_what_exists_has_the_arn_that_it_was_named_by(cloud: Cloud, aws_client: 
     aws_client("kms").schedule_key_deletion(KeyId=KEY, PendingWindowInDays=7)
 
 
-def test_what_a_gateway_names_exists(cloud: Cloud, aws_client: ClientFactory) -> None:
+def test_resources_that_a_gateway_names_exist(cloud: Cloud, aws_client: ClientFactory) -> None:
     secret = f"arn:aws:secretsmanager:us-east-1:{ACCOUNT}:secret:agents/sign-in-a1b2c3"
     certificate = f"arn:aws:acm:us-east-1:{ACCOUNT}:certificate/0f7a3c52-6a0e-4d2e-9b0c-6f3c2a1d9e84"
     zone = "arn:aws:route53:::hostedzone/Z0EXAMPLE0ZONE"
@@ -65,6 +65,6 @@ def test_a_node_class_selects_an_image_that_exists(cloud: Cloud, aws_client: Cli
 
 
 @pytest.mark.parametrize("body", [{}, ["arn:aws:s3:::bucket"], [1]])
-def test_what_cannot_exist_beforehand_is_refused(cloud: Cloud, body: object) -> None:
+def test_resource_that_cannot_preexist_is_refused(cloud: Cloud, body: object) -> None:
     with pytest.raises(HTTPError, match="400"):
         post(cloud, body)

@@ -80,7 +80,7 @@ UNKNOWN = {
 
 
 @pytest.mark.parametrize("protocol", UNKNOWN)
-def test_an_operation_that_does_not_exist_is_refused_in_its_protocol(raw: Raw, cloud: Cloud, protocol: str) -> None:
+def test_unknown_operation_is_refused_in_its_protocol(raw: Raw, cloud: Cloud, protocol: str) -> None:
     service, headers, body, path, status, code = UNKNOWN[protocol]
     answered = raw("POST", path, body, service, **headers)
     assert answered[0] == status
@@ -94,7 +94,7 @@ def test_an_operation_that_moto_lacks_is_unknown_and_not_a_failure(aws_client: C
     assert "cloudwatch PutCompositeAlarm" in page(cloud, "unknown")
 
 
-def test_a_service_that_moto_lacks_is_unknown_and_makes_no_noise(
+def test_service_that_moto_lacks_is_unknown_and_logs_nothing(
     aws_client: ClientFactory, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with refused("UnknownOperationException"):
@@ -145,13 +145,13 @@ def test_a_body_that_cannot_be_read_is_refused(raw: Raw, body: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/", "/favicon.ico", "/moto-api/reset", "/nothing/here"])
-def test_whoever_does_not_sign_is_turned_away(raw: Raw, path: str) -> None:
+def test_unsigned_request_is_refused(raw: Raw, path: str) -> None:
     status, _, answered = raw("GET", path)
     assert status in {403, 404}
     assert b"Traceback" not in answered
 
 
-def test_a_body_beyond_all_measure_is_refused_unread(cloud: Cloud) -> None:
+def test_oversized_body_is_refused_unread(cloud: Cloud) -> None:
     connection = http.client.HTTPConnection(cloud.url.removeprefix("http://"), timeout=30)
     connection.putrequest("PUT", "/bucket/key")
     connection.putheader("Content-Length", str(LARGEST_BODY + 1))
@@ -159,7 +159,7 @@ def test_a_body_beyond_all_measure_is_refused_unread(cloud: Cloud) -> None:
     assert connection.getresponse().status == 413
 
 
-def test_bodies_in_pieces_are_put_together(cloud: Cloud, aws_client: ClientFactory) -> None:
+def test_chunked_bodies_are_joined(cloud: Cloud, aws_client: ClientFactory) -> None:
     connection = http.client.HTTPConnection(cloud.url.removeprefix("http://"), timeout=30)
     for _ in range(2):
         headers = {"Authorization": SIGNED.format("logs"), "X-Amz-Target": "Logs_20140328.CreateLogGroup"}
@@ -170,7 +170,7 @@ def test_bodies_in_pieces_are_put_together(cloud: Cloud, aws_client: ClientFacto
 
 
 @pytest.mark.parametrize("length", ["-1", "some"])
-def test_a_length_that_is_none_is_refused(cloud: Cloud, length: str) -> None:
+def test_invalid_content_length_is_refused(cloud: Cloud, length: str) -> None:
     connection = http.client.HTTPConnection(cloud.url.removeprefix("http://"), timeout=30)
     connection.putrequest("PUT", "/bucket/key")
     connection.putheader("Content-Length", length)
@@ -178,7 +178,7 @@ def test_a_length_that_is_none_is_refused(cloud: Cloud, length: str) -> None:
     assert connection.getresponse().status == 400
 
 
-def test_a_fault_of_ours_is_told_without_a_traceback(
+def test_internal_error_has_no_traceback(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cloud: Cloud, raw: Raw
 ) -> None:
     def fail(_: object) -> dict[str, Any]:
@@ -195,14 +195,14 @@ def test_a_fault_of_ours_is_told_without_a_traceback(
     assert "the fault itself" in log.read_text()
 
 
-def test_one_connection_takes_many_calls(raw: Raw) -> None:
+def test_connection_is_reused_for_many_calls(raw: Raw) -> None:
     for _ in range(3):
         assert raw("GET", "/_cloud/health")[0] == 200
     assert raw("HEAD", "/no-such-bucket", b"", "s3")[0] == 404
     assert raw("GET", "/_cloud/health")[2] == b'{"status": "ok"}\n'
 
 
-def test_the_endpoint_is_a_proxy_to_itself(raw: Raw, aws_client: ClientFactory) -> None:
+def test_endpoint_is_a_proxy_to_itself(raw: Raw, aws_client: ClientFactory) -> None:
     """S3 Control puts the account before the host's name, which then can only be reached through a proxy."""
     aws_client("s3").create_bucket(
         Bucket="through-a-proxy", CreateBucketConfiguration={"Tags": [{"Key": "a", "Value": "b"}]}
@@ -213,7 +213,7 @@ def test_the_endpoint_is_a_proxy_to_itself(raw: Raw, aws_client: ClientFactory) 
     assert b"<Key>a</Key>" in answered
 
 
-def test_calls_are_written_down_in_order(cloud: Cloud, aws_client: ClientFactory) -> None:
+def test_calls_are_recorded_in_order(cloud: Cloud, aws_client: ClientFactory) -> None:
     since = len(page(cloud, "calls"))
     aws_client("sts").get_caller_identity()
     with refused("NoSuchEntity"):
@@ -246,7 +246,7 @@ def test_cbor_is_read_and_written(raw: Raw) -> None:
     assert b"dashboardBody" in body
 
 
-def test_many_callers_at_once_each_get_their_own(cloud: Cloud, aws_client: ClientFactory) -> None:
+def test_concurrent_callers_get_their_own_responses(cloud: Cloud, aws_client: ClientFactory) -> None:
     iam, faults = aws_client("iam"), []
 
     def work(number: int) -> None:
@@ -266,7 +266,7 @@ def test_many_callers_at_once_each_get_their_own(cloud: Cloud, aws_client: Clien
     assert faults == []
 
 
-def test_whoever_waits_for_a_message_keeps_nobody_waiting(cloud: Cloud, aws_client: ClientFactory) -> None:
+def test_long_poll_delays_no_other_request(cloud: Cloud, aws_client: ClientFactory) -> None:
     sqs = aws_client("sqs")
     queue = sqs.create_queue(QueueName="patience")["QueueUrl"]
     waiter = threading.Thread(target=sqs.receive_message, kwargs={"QueueUrl": queue, "WaitTimeSeconds": 2})

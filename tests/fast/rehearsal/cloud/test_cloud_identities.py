@@ -101,7 +101,7 @@ def caller(cloud: Cloud, keys: dict[str, Any], service: str = "sts") -> Any:
     )
 
 
-def test_a_token_of_the_subject_that_a_role_names_gets_it(cloud: Cloud, sts: Any, signer: Signer, make: Make) -> None:
+def test_token_with_the_trusted_subject_assumes_the_role(cloud: Cloud, sts: Any, signer: Signer, make: Make) -> None:
     role = make(federated(signer, sub="system:serviceaccount:team:worker", aud=AWS))
     credentials = assume(sts, role, signer.token(WHO, AWS))
     assert credentials["SubjectFromWebIdentityToken"] == "system:serviceaccount:team:worker"
@@ -113,7 +113,7 @@ def test_a_token_of_the_subject_that_a_role_names_gets_it(cloud: Cloud, sts: Any
     assert assume(sts, patterns, signer.token(WHO, AWS))["Credentials"]["AccessKeyId"].startswith("ASIA")
 
 
-def test_a_token_that_the_role_does_not_mean_is_refused(sts: Any, signer: Signer, make: Make) -> None:
+def test_token_outside_the_trust_policy_is_refused(sts: Any, signer: Signer, make: Make) -> None:
     role = make(federated(signer, sub="system:serviceaccount:team:worker", aud=AWS))
     for account in ("team/other", "other/worker", "team/workers"):
         with refused("AccessDenied"):
@@ -126,7 +126,7 @@ def test_a_token_that_the_role_does_not_mean_is_refused(sts: Any, signer: Signer
         assume(sts, make(federated(signer, "StringLike", sub="system:serviceaccount:tea?:w")), signer.token(WHO, AWS))
 
 
-def test_a_token_that_is_none_of_the_issuers_is_refused(
+def test_token_of_another_issuer_is_refused(
     cloud: Cloud, aws_client: ClientFactory, sts: Any, signer: Signer, make: Make
 ) -> None:
     role = make(federated(signer, sub="system:serviceaccount:team:worker"))
@@ -154,7 +154,7 @@ def test_a_token_that_is_none_of_the_issuers_is_refused(
     assert assume(sts, role, good)
 
 
-def test_unsigned_tokens_are_none(sts: Any, signer: Signer, make: Make) -> None:
+def test_unsigned_tokens_are_refused(sts: Any, signer: Signer, make: Make) -> None:
     role = make(federated(signer, sub="system:serviceaccount:team:worker"))
     claims = {"iss": signer.issuer, "sub": "system:serviceaccount:team:worker", "aud": AWS, "exp": time.time() + 60}
     assert assume(sts, role, signer.signed(claims))
@@ -184,7 +184,7 @@ def test_a_session_lasts_as_long_as_its_role_allows(
         caller(cloud, credentials, "efs").describe_file_systems()
 
 
-def test_a_role_of_another_account_is_judged_in_that_account(
+def test_role_of_another_account_is_evaluated_there(
     cloud: Cloud, aws_client: ClientFactory, sts: Any, signer: Signer
 ) -> None:
     other = "210987654321"
@@ -225,7 +225,7 @@ def associate(aws_client: ClientFactory, cluster: dict[str, Any]) -> Iterator[Ca
         aws_client("eks").delete_pod_identity_association(clusterName="i", associationId=created_)
 
 
-def test_pod_identity_gives_the_associations_role(
+def test_pod_identity_assumes_the_associated_role(
     cloud: Cloud, aws_client: ClientFactory, signer: Signer, make: Make, associate: Callable[..., Any]
 ) -> None:
     tests = {
@@ -282,7 +282,7 @@ def test_pod_identity_refuses_other_tokens_and_roles_that_do_not_trust_it(
     assert auth.assume_role_for_pod_identity(clusterName="i", token=signer.token("team/plain", PODS))
 
 
-def test_pod_identity_goes_on_to_the_target_role(
+def test_pod_identity_chains_to_the_target_role(
     cloud: Cloud, aws_client: ClientFactory, signer: Signer, make: Make, associate: Callable[..., Any]
 ) -> None:
     first = make(agent_trust())
@@ -297,7 +297,7 @@ def test_pod_identity_goes_on_to_the_target_role(
         aws_client("eks-auth").assume_role_for_pod_identity(clusterName="i", token=signer.token("team/far", PODS))
 
 
-def test_a_session_of_a_pod_may_do_what_its_role_may(
+def test_pod_session_has_the_rights_of_its_role(
     cloud: Cloud, aws_client: ClientFactory, sts: Any, signer: Signer, make: Make
 ) -> None:
     iam, owner = aws_client("iam"), aws_client("efs")
@@ -363,7 +363,7 @@ def test_a_session_of_a_pod_may_do_what_its_role_may(
         ({"issuer": "https://a", "keys": [{}]}, "each with its kid"),
     ],
 )
-def test_keys_are_published_as_issuers_do(cloud: Cloud, fields: dict[str, Any], words: str) -> None:
+def test_issuer_publishes_its_keys(cloud: Cloud, fields: dict[str, Any], words: str) -> None:
     request = urllib.request.Request(f"{cloud.url}/_cloud/issuers", json.dumps(fields).encode())  # noqa: S310 -- loopback
     with pytest.raises(urllib.error.HTTPError) as failure:
         urllib.request.urlopen(request)  # noqa: S310 -- loopback

@@ -74,12 +74,12 @@ def who(keys: PodCredentials) -> str:
     return keys.service("sts").get_caller_identity()["Arn"].split("/")[1]
 
 
-def test_nothing_gives_no_keys(keys: PodCredentials) -> None:
+def test_pod_without_association_and_annotation_gets_no_keys(keys: PodCredentials) -> None:
     with pytest.raises(NoCredentials, match="neither an association of Pod Identity nor an annotation"):
         keys.service("sts")
 
 
-def test_an_annotation_gives_them_for_a_token(keys: PodCredentials, server: Server) -> None:
+def test_annotated_service_account_gets_keys_for_a_token(keys: PodCredentials, server: Server) -> None:
     server.annotations[pod_credentials.ROLE] = f"arn:aws:iam::{ACCOUNT}:role/by-token"
     assert who(keys) == "by-token"
     assert server.requests == [STS]
@@ -90,7 +90,7 @@ def test_an_annotation_gives_them_for_a_token(keys: PodCredentials, server: Serv
         who(keys)
 
 
-def test_an_association_comes_first_and_needs_the_agent(
+def test_association_takes_precedence_and_needs_the_agent(
     keys: PodCredentials, server: Server, aws_client: ClientFactory
 ) -> None:
     eks, pair = aws_client("eks"), {"namespace": SPACE, "serviceAccount": NAME}
@@ -107,7 +107,7 @@ def test_an_association_comes_first_and_needs_the_agent(
         eks.delete_pod_identity_association(clusterName="k", associationId=created["associationId"])
 
 
-def test_new_ones_are_fetched_before_the_old_ones_end(
+def test_keys_are_refreshed_before_they_expire(
     keys: PodCredentials, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.annotations[pod_credentials.ROLE] = f"arn:aws:iam::{ACCOUNT}:role/by-token"

@@ -29,12 +29,12 @@ JSON = st.recursive(
 
 
 @given(document=JSON, kind=st.sampled_from([IDENTITY, TRUST, ON_RESOURCE, ON_KEY]))
-def test_any_document_is_judged(document: Any, kind: Kind) -> None:
+def test_any_document_is_validated(document: Any, kind: Kind) -> None:
     assert all(isinstance(fault, str) for fault in violations(json.dumps(document), kind))
 
 
 @given(st.text(max_size=20))
-def test_any_text_is_judged(text: str) -> None:
+def test_any_text_is_validated(text: str) -> None:
     assert violations(text, IDENTITY)
 
 
@@ -66,9 +66,9 @@ def test_good_documents_have_no_faults() -> None:
         ('{"Statement": [], "Statement": []}', IDENTITY, "twice"),
     ],
 )
-def test_the_first_fault_says_what_is_wrong(text: str, kind: Kind, words: str) -> None:
+def test_first_fault_is_reported(text: str, kind: Kind, words: str) -> None:
     assert words in violations(text, kind)[0]
 
 
-def test_white_space_does_not_count() -> None:
+def test_white_space_is_ignored() -> None:
     assert compact_length(json.dumps(json.loads(allow()), indent=8)) == compact_length(allow())

@@ -21,7 +21,7 @@ def started(*arguments: str) -> subprocess.Popen[str]:
     )
 
 
-def test_it_announces_itself_and_ends_quietly(tmp_path: Path) -> None:
+def test_process_prints_its_address_and_exits_without_output(tmp_path: Path) -> None:
     ready = tmp_path / "ready"
     process = started("--ready-file", str(ready), "--log", str(tmp_path / "log"))
     try:
@@ -39,7 +39,7 @@ def test_it_announces_itself_and_ends_quietly(tmp_path: Path) -> None:
     assert not ready.exists()
 
 
-def test_a_port_in_use_is_said_in_words() -> None:
+def test_port_in_use_is_reported() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

@@ -62,7 +62,7 @@ def test_every_recorded_call_is_an_operation_of_its_service(recorded: list[tuple
     assert [what for what, _ in recorded if operation(what) is None] == []
 
 
-def test_whatever_moto_lacked_is_known_now(recorded: list[tuple[str, int]]) -> None:
+def test_operations_that_moto_lacks_are_implemented(recorded: list[tuple[str, int]]) -> None:
     lacked = {operation(what) for what, status in recorded if status in {404, 500}}
     assert len(lacked) > 10
     unknown = [call for call in lacked if call and call not in ROWS and not moto_has(*call)]

@@ -77,7 +77,7 @@ def assume_arguments(**changes: Any) -> dict[str, Any]:
     return {**request(CLASS_ROLE, HOLDER, [], PLACE, 3600), **changes}
 
 
-def test_the_service_gives_a_class_its_role_with_whose_it_is(service: Any) -> None:
+def test_service_assumes_the_role_of_a_class_with_owner_tags(service: Any) -> None:
     credentials = service("sts").assume_role(**assume_arguments())
     assert credentials["AssumedRoleUser"]["Arn"] == f"arn:aws:sts::{ACCOUNT}:assumed-role/class-standard/w-1"
     assert 0 < credentials["PackedPolicySize"] <= 100
@@ -96,12 +96,12 @@ def test_the_service_gives_a_class_its_role_with_whose_it_is(service: Any) -> No
         ({"Tags": [{"Key": "sandbox-user", "Value": "a*"}]}, "ValidationError"),
     ],
 )
-def test_what_aws_would_refuse_is_refused(service: Any, changes: dict[str, Any], code: str) -> None:
+def test_invalid_session_tags_are_refused(service: Any, changes: dict[str, Any], code: str) -> None:
     with refused(code):
         service("sts").assume_role(**assume_arguments(**changes))
 
 
-def test_a_tag_too_many_is_one_that_the_role_does_not_take(service: Any) -> None:
+def test_untrusted_session_tag_is_refused(service: Any) -> None:
     tags = [*assume_arguments()["Tags"], {"Key": "team", "Value": "other"}]
     with refused("AccessDenied"):
         service("sts").assume_role(**assume_arguments(Tags=tags))
@@ -120,9 +120,7 @@ def test_the_service_reaches_its_own_table_only_and_deletes_nothing(service: Any
         service("dynamodb").get_item(TableName="ledger", Key=key)
 
 
-def test_the_service_says_whose_an_access_point_of_the_drivers_is_and_nothing_else(
-    service: Any, aws_client: ClientFactory
-) -> None:
+def test_service_may_only_tag_access_points_of_the_driver(service: Any, aws_client: ClientFactory) -> None:
     owner, own = aws_client("efs"), service("efs")
     system = owner.create_file_system(CreationToken="chain")["FileSystemId"]
     marked = [{"Key": "efs.csi.aws.com/cluster", "Value": "true"}]

@@ -24,7 +24,7 @@ def ground(ec2: Any, unchanged: None) -> Iterator[tuple[str, list[str]]]:
     remove(ec2, vpc, names)
 
 
-def test_a_vpc_keeps_its_range_without_host_bits(ec2: Any) -> None:
+def test_vpc_range_is_stored_without_host_bits(ec2: Any) -> None:
     created = ec2.create_vpc(CidrBlock="10.0.5.5/16")["Vpc"]
     assert created["CidrBlock"] == "10.0.0.0/16"
     ec2.modify_vpc_attribute(VpcId=created["VpcId"], EnableDnsSupport={"Value": False})
@@ -49,7 +49,7 @@ def test_subnets_lie_inside_their_vpc_and_beside_each_other(ec2: Any, ground: tu
         ec2.delete_vpc(VpcId=vpc)
 
 
-def test_gateways_addresses_and_nat_hold_each_other(ec2: Any, ground: tuple[str, list[str]]) -> None:
+def test_gateways_and_addresses_in_use_are_not_deleted(ec2: Any, ground: tuple[str, list[str]]) -> None:
     vpc, (public, *_) = ground
     gateway = ec2.create_internet_gateway()["InternetGateway"]["InternetGatewayId"]
     address = ec2.allocate_address(Domain="vpc")["AllocationId"]
@@ -140,7 +140,7 @@ def test_routes_have_one_target_and_one_destination(ec2: Any, ground: tuple[str,
     ground[1].remove(other_subnet)
 
 
-def test_security_group_rules_say_from_where_and_only_once(ec2: Any, ground: tuple[str, list[str]]) -> None:
+def test_security_group_rules_have_one_source_and_are_unique(ec2: Any, ground: tuple[str, list[str]]) -> None:
     vpc, _ = ground
     group = ec2.create_security_group(GroupName="one", Description="d", VpcId=vpc)["GroupId"]
     other = ec2.create_security_group(GroupName="other", Description="d", VpcId=vpc)["GroupId"]
@@ -186,7 +186,7 @@ def test_security_group_rules_say_from_where_and_only_once(ec2: Any, ground: tup
     ec2.delete_security_group(GroupId=other)
 
 
-def test_endpoints_lie_once_in_a_zone_and_once_in_a_table(ec2: Any, ground: tuple[str, list[str]]) -> None:
+def test_endpoint_is_unique_in_its_zone_and_route_table(ec2: Any, ground: tuple[str, list[str]]) -> None:
     vpc, (first, same_zone, second) = ground
     table = ec2.create_route_table(VpcId=vpc)["RouteTable"]["RouteTableId"]
     group = ec2.create_security_group(GroupName="endpoints", Description="d", VpcId=vpc)["GroupId"]
@@ -218,7 +218,7 @@ def test_endpoints_lie_once_in_a_zone_and_once_in_a_table(ec2: Any, ground: tupl
     ec2.delete_route_table(RouteTableId=table)
 
 
-def test_flow_logs_need_a_role_and_find_their_group(
+def test_flow_logs_need_a_role_and_a_log_group(
     aws_client: ClientFactory, ec2: Any, ground: tuple[str, list[str]]
 ) -> None:
     vpc, _ = ground
@@ -238,7 +238,7 @@ def test_flow_logs_need_a_role_and_find_their_group(
     aws_client("logs").delete_log_group(logGroupName="flows")
 
 
-def test_a_rules_words_are_told_and_never_part_of_it(ec2: Any, ground: tuple[str, list[str]]) -> None:
+def test_rule_description_is_stored_but_not_part_of_its_identity(ec2: Any, ground: tuple[str, list[str]]) -> None:
     vpc, _ = ground
     group = ec2.create_security_group(GroupName="one", Description="d", VpcId=vpc)["GroupId"]
     other = ec2.create_security_group(GroupName="other", Description="d", VpcId=vpc)["GroupId"]
@@ -348,7 +348,7 @@ def test_an_endpoints_interfaces_follow_its_subnets(ec2: Any, ground: tuple[str,
     ec2.delete_vpc_endpoints(VpcEndpointIds=[created])
 
 
-def test_a_new_default_group_lets_its_own_members_in(ec2: Any) -> None:
+def test_default_security_group_admits_its_own_members(ec2: Any) -> None:
     vpc = ec2.create_vpc(CidrBlock="10.77.0.0/16")["Vpc"]["VpcId"]
     where = [{"Name": "vpc-id", "Values": [vpc]}]
     [group] = ec2.describe_security_groups(Filters=where)["SecurityGroups"]

@@ -17,7 +17,7 @@ def known(arn: str) -> Principal:
     return found
 
 
-def test_a_session_is_its_role_whatever_the_path() -> None:
+def test_session_maps_to_its_role_without_the_path() -> None:
     assert known(SESSION).same(known(ROLE))
     assert known(SESSION).session == "ann@example.com"
 
@@ -30,11 +30,11 @@ def test_a_session_is_its_role_whatever_the_path() -> None:
         "arn:aws:iam::123456789012:user/operator",
     ],
 )
-def test_others_are_others(other: str) -> None:
+def test_other_principals_do_not_match(other: str) -> None:
     assert not known(SESSION).same(known(other))
 
 
-def test_what_is_no_principal_is_none() -> None:
+def test_invalid_arn_is_no_principal() -> None:
     assert principal("arn:aws:eks:us-east-1:123456789012:cluster/x") is None
     assert principal("arn:aws:iam::12:role/x") is None
 
@@ -82,7 +82,7 @@ def test_only_the_policy_for_the_whole_cluster_reaches_custom_resources() -> Non
     assert {"*"} == set(roles["rehearsal:access:AmazonEKSClusterAdminPolicy"]["rules"][0]["verbs"])
 
 
-def test_what_kubernetes_lets_editors_do_and_eks_does_not_is_left_out() -> None:
+def test_edit_policy_omits_rights_that_eks_does_not_grant() -> None:
     core = {"apiGroups": [""], "verbs": ["create"]}
     leases = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create", "get"]}
     edit = [

@@ -101,7 +101,7 @@ def test_a_connection_is_used_again_also_after_a_refusal(client: Client, server:
     assert server.connections == 1
 
 
-def test_an_answer_that_is_late_costs_that_request_and_no_other(client: Client, server: _Server) -> None:
+def test_late_response_fails_only_its_request(client: Client, server: _Server) -> None:
     client.get("/a")
     open_connection(client).sock.settimeout(0.2)
     with pytest.raises(TimeoutError):
@@ -117,7 +117,7 @@ def test_a_connection_that_the_server_closed_is_replaced(client: Client, server:
     assert server.connections == 2
 
 
-def test_a_watch_that_is_told_to_end_goes_though_there_is_always_more(client: Client, server: _Server) -> None:
+def test_stopped_watch_ends_despite_further_events(client: Client, server: _Server) -> None:
     ended = threading.Event()
     seen = 0
     for _ in client.watch("/things", ended):

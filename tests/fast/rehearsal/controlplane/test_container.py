@@ -28,7 +28,7 @@ def pod(**fields: Any) -> dict[str, Any]:
         (None, []),
     ],
 )
-def test_it_keeps_its_arguments_but_listens_elsewhere(args: list[str] | None, expected: list[str]) -> None:
+def test_container_has_its_arguments_except_listen_addresses(args: list[str] | None, expected: list[str]) -> None:
     assert container.arguments(pod(args=args), {}, LISTENS, IN_CLUSTER) == [
         *expected,
         "--leader-election-namespace=system",
@@ -37,7 +37,7 @@ def test_it_keeps_its_arguments_but_listens_elsewhere(args: list[str] | None, ex
     ]
 
 
-def test_what_the_pod_says_of_itself_is_not_said_again() -> None:
+def test_arguments_of_the_pod_are_not_repeated() -> None:
     arguments = container.arguments(pod(args=["-leader-election-namespace=other"]), {}, {}, IN_CLUSTER)
     assert arguments == ["-leader-election-namespace=other"]
 
@@ -74,6 +74,6 @@ def test_variables_are_expanded_in_their_order_and_in_arguments() -> None:
         ({"env": [{"name": "F", "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}}}]}, r"status\.hostIP"),
     ],
 )
-def test_what_cannot_be_worked_out_is_refused_not_left_out(fields: dict[str, Any], words: str) -> None:
+def test_unresolvable_argument_is_refused(fields: dict[str, Any], words: str) -> None:
     with pytest.raises(CannotStart, match=words):
         container.environment(pod(**fields), "10.1.2.3")

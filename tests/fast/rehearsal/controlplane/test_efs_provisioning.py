@@ -46,7 +46,7 @@ def directory(**parameters: str) -> str:
         ({"ensureUniqueDirectory": "true"}, "/pvc-u-1"),
     ],
 )
-def test_the_directory_is_where_the_class_says(parameters: dict[str, str], path: str) -> None:
+def test_directory_follows_the_storage_class(parameters: dict[str, str], path: str) -> None:
     assert directory(**parameters) == path
 
 
@@ -83,17 +83,17 @@ def test_a_directory_that_efs_cannot_have_is_refused(parameters: dict[str, str],
         ({"fileSystemIdSecretRef": "a/b/c"}, "not simulated"),
     ],
 )
-def test_wrong_parameters_are_refused_in_the_drivers_words(parameters: dict[str, str], words: str) -> None:
+def test_invalid_parameters_have_the_drivers_messages(parameters: dict[str, str], words: str) -> None:
     with pytest.raises(ProvisioningError, match=words):
         wish(**parameters)
 
 
-def test_a_class_without_a_mode_is_none() -> None:
+def test_storage_class_without_a_mode_is_refused() -> None:
     with pytest.raises(ProvisioningError, match="Missing provisioningMode parameter"):
         Parameters.parse({"fileSystemId": "fs-0123abcd"})
 
 
-def test_user_and_group_are_said_or_the_first_that_is_free() -> None:
+def test_user_and_group_are_configured_or_allocated() -> None:
     assert wish(uid="0", gid="7").owner([7]) == (0, 7)
     assert wish().owner([]) == (50000, 50000)
     assert wish(gidRangeStart="10", gidRangeEnd="12").owner([10, 11]) == (12, 12)
@@ -106,7 +106,7 @@ def test_user_and_group_are_said_or_the_first_that_is_free() -> None:
         wish(gidRangeStart="1", gidRangeEnd="90000").owner(range(1, 10_002))
 
 
-def test_an_access_point_is_used_again_by_the_claims_name_only_where_it_fits() -> None:
+def test_access_point_is_reused_by_claim_name_if_it_matches() -> None:
     again = wish(reuseAccessPoint="true", basePath="/homes", uid="1", gid="2")
     other = {"metadata": {**CLAIM["metadata"], "uid": "u-2"}}
     assert again.token(CLAIM, "pvc-u-1") == again.token(other, "pvc-u-2")
@@ -134,7 +134,7 @@ def test_an_access_point_is_used_again_by_the_claims_name_only_where_it_fits() -
         ({}, {"parameters": {"csi.storage.k8s.io/fstype": "ext4"}}, "invalid fstype: ext4"),
     ],
 )
-def test_claims_that_efs_has_no_volume_for_are_refused(spec: Object, response: Object, words: str) -> None:
+def test_claims_that_efs_cannot_provision_are_refused(spec: Object, response: Object, words: str) -> None:
     check_claim(CLAIM, {})
     with pytest.raises(ProvisioningError, match=words):
         check_claim({**CLAIM, "spec": {**CLAIM["spec"], **spec}}, response)
@@ -164,5 +164,5 @@ def test_the_volume_is_the_claims_own() -> None:
         ("vol-0123abcd", None),
     ],
 )
-def test_a_handle_leads_to_an_access_point_or_to_none(handle: str, point: str | None) -> None:
+def test_volume_handle_is_parsed(handle: str, point: str | None) -> None:
     assert access_point(handle) == point

@@ -46,7 +46,7 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-def test_what_the_sdk_signs_is_found_signed_for_that_cluster_and_key_only() -> None:
+def test_token_is_valid_for_its_cluster_and_key_only() -> None:
     presented = read(make_token(), now())
     assert presented.access_key == "AKIAEXAMPLE"
     assert presented.signed_for("stage", "secret")
@@ -54,7 +54,7 @@ def test_what_the_sdk_signs_is_found_signed_for_that_cluster_and_key_only() -> N
     assert not presented.signed_for("stage", "another")
 
 
-def test_the_simulated_endpoint_stands_for_sts_where_it_is_named() -> None:
+def test_simulated_endpoint_replaces_sts_where_configured() -> None:
     token = make_token(address="http://127.0.0.1:4566/")
     assert read(token, now(), "127.0.0.1:4566").signed_for("stage", "secret")
     with pytest.raises(TokenRefused, match="not at STS"):
@@ -64,11 +64,11 @@ def test_the_simulated_endpoint_stands_for_sts_where_it_is_named() -> None:
 @pytest.mark.parametrize(
     "host", ["sts.amazonaws.com", "sts.eu-central-1.amazonaws.com", "sts.cn-north-1.amazonaws.com.cn"]
 )
-def test_every_region_has_its_sts(host: str) -> None:
+def test_token_may_be_signed_for_any_regional_sts(host: str) -> None:
     assert read(make_token(address=f"https://{host}/"), now()).host == host
 
 
-def test_it_is_good_for_a_quarter_of_an_hour() -> None:
+def test_token_is_valid_for_fifteen_minutes() -> None:
     token = make_token()
     assert read(token, now() + timedelta(minutes=14))
     with pytest.raises(TokenRefused, match="expired"):
@@ -95,6 +95,6 @@ def test_it_is_good_for_a_quarter_of_an_hour() -> None:
         ),
     ],
 )
-def test_anything_else_is_refused_with_its_reason(token: str, words: str) -> None:
+def test_malformed_token_is_refused_with_its_reason(token: str, words: str) -> None:
     with pytest.raises(TokenRefused, match=words):
         read(token, now())

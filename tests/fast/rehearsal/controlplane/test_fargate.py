@@ -34,19 +34,19 @@ def test_namespace_and_every_label_have_to_match(namespace: str, labels: dict[st
     assert (found.name if found else None) == name
 
 
-def test_of_several_the_first_by_name_takes_it_unless_the_pod_names_one() -> None:
+def test_first_profile_by_name_matches_unless_the_pod_names_another() -> None:
     both = [TEAMS, ALL]
     assert fargate.select_profile(both, "ops", {}) == ALL
     assert fargate.select_profile(both, "ops", {fargate.LABEL: "teams"}) == TEAMS
     assert fargate.select_profile([ALL], "ops", {fargate.LABEL: "teams"}) is None
 
 
-def test_a_profile_that_is_being_made_is_not_active() -> None:
+def test_profile_that_is_being_created_is_not_active() -> None:
     profile = {"fargateProfileName": "x", "selectors": [{"namespace": "a"}], "status": "CREATING"}
     assert not fargate.parse_profile(profile).active
 
 
-def test_the_patch_keeps_the_pods_labels() -> None:
+def test_patch_preserves_the_labels_of_the_pod() -> None:
     changes = {row["path"]: row["value"] for row in fargate.patch({"metadata": {"labels": {"app": "x"}}}, DNS)}
     assert changes == {
         "/metadata/labels": {"app": "x", fargate.LABEL: "dns"},
@@ -82,17 +82,17 @@ def container(**resources: dict[str, str]) -> dict[str, Any]:
         ),
     ],
 )
-def test_what_runs_together_is_added_up_and_rounded_up(spec: dict[str, Any], capacity: str) -> None:
+def test_requests_of_containers_are_added_and_rounded_up(spec: dict[str, Any], capacity: str) -> None:
     size = fargate.size(spec)
     assert size is not None
     assert fargate.capacity(size) == capacity
 
 
-def test_more_than_the_largest_size_is_not_to_be_had() -> None:
+def test_requests_beyond_the_largest_size_are_refused() -> None:
     assert fargate.size({"containers": [container(requests={"cpu": "17"})]}) is None
 
 
-def test_what_fargate_does_not_take_is_named() -> None:
+def test_features_that_fargate_lacks_are_named() -> None:
     spec = {
         "hostNetwork": True,
         "runtimeClassName": "gvisor",
@@ -117,7 +117,7 @@ def test_what_fargate_does_not_take_is_named() -> None:
     assert fargate.unsupported({"containers": [{"name": "plain"}]}) == []
 
 
-def test_the_webhook_does_not_know_a_profile_in_its_first_moments() -> None:
+def test_webhook_ignores_a_profile_shortly_after_its_creation() -> None:
     created = datetime(2026, 11, 1, tzinfo=UTC)
     profile = fargate.parse_profile({"fargateProfileName": "p", "createdAt": created})
     assert not profile.marks_pods(created.timestamp() + 1)

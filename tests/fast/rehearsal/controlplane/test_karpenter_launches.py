@@ -66,9 +66,7 @@ def names(found: dict[str, Any], cpu: int = 4) -> list[str]:
         ([("no.such/label", "DoesNotExist", [])], "c7g.xlarge"),
     ],
 )
-def test_the_smallest_type_that_the_requirements_allow(
-    requirements: list[tuple[str, str, list[str]]], chosen: str | None
-) -> None:
+def test_smallest_allowed_type_is_launched(requirements: list[tuple[str, str, list[str]]], chosen: str | None) -> None:
     assert names(pool(*requirements)) == ([chosen] if chosen else [])
 
 
@@ -78,7 +76,7 @@ def test_a_node_in_each_zone_as_far_as_the_limits_reach() -> None:
     assert karpenter_launches.launch(pool(limits={"cpu": 3}), TYPES, ZONES) == []
 
 
-def test_its_nodes_carry_what_pods_select_and_tolerate() -> None:
+def test_nodes_have_the_labels_and_taints_of_their_pool() -> None:
     found = pool(("karpenter.sh/capacity-type", "In", ["on-demand"]), ("team", "In", ["a"]))
     node = karpenter_launches.launch(found, TYPES, ZONES)[0].node()
     labels = node["metadata"]["labels"]
@@ -103,7 +101,7 @@ def test_pods_may_use_what_the_kubelet_and_the_hypervisor_leave() -> None:
 
 
 @given(cpu=st.integers(1, 448), memory=st.integers(512, 6291456), pods=st.integers(1, 737))
-def test_never_more_than_there_is_and_more_pods_never_leave_more_memory(cpu: int, memory: int, pods: int) -> None:
+def test_allocatable_memory_never_grows_with_pods(cpu: int, memory: int, pods: int) -> None:
     type_ = InstanceType("x1.large", cpu, memory, "amd64")
     usable, more = type_.allocatable(pods), type_.allocatable(pods + 1)
     assert 0 < int(usable[0].removesuffix("m")) < cpu * 1000
@@ -117,7 +115,7 @@ def test_types_have_the_labels_that_pools_ask_for() -> None:
     assert [labels[f"karpenter.k8s.aws/instance-{part}"] for part in parts] == ["m", "m7g", "7", "large", "2", "8192"]
 
 
-def test_disks_that_come_with_an_instance_are_a_label_of_its_node() -> None:
+def test_instance_store_is_a_label_of_the_node() -> None:
     disk = "karpenter.k8s.aws/instance-local-nvme"
     assert InstanceType("m8gd.large", 2, 8192, "arm64", local_disk_gb=118).labels()[disk] == "118"
     assert disk not in InstanceType("m8g.large", 2, 8192, "arm64").labels()
@@ -138,7 +136,7 @@ def test_graphics_processors_are_labels_and_capacity_within_the_limit_of_the_poo
     )
 
 
-def test_an_operator_that_is_none_is_refused() -> None:
+def test_unknown_operator_is_refused() -> None:
     with pytest.raises(ValueError, match="In, NotIn, Exists"):
         karpenter_launches.allows([{"key": "a", "operator": "Is", "values": ["b"]}], {})
 

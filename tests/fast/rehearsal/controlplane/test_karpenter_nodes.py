@@ -64,21 +64,21 @@ def launched(*looks: dict[str, Any] | None) -> tuple[Cluster, Launcher]:
     return cluster, launcher
 
 
-def test_a_pool_that_stands_gets_its_node_and_claim() -> None:
+def test_existing_pool_gets_nodes_and_claims() -> None:
     cluster, launcher = launched(POOL)
     assert set(cluster.things) == {f"{node_claims.PATH}/system-a", "/api/v1/nodes/system-a"}
     assert set(launcher._launched) == {"system-a"}
 
 
 @pytest.mark.parametrize("found", [None, GOING, ANOTHER], ids=["gone", "going", "another of its name"])
-def test_a_pool_that_went_gets_none(found: dict[str, Any] | None) -> None:
+def test_deleted_pool_gets_no_nodes(found: dict[str, Any] | None) -> None:
     for looks in ([found], [POOL, found]):
         cluster, launcher = launched(*looks)
         assert cluster.things == {}
         assert launcher._launched == {}
 
 
-def test_a_node_that_could_not_be_made_is_made_at_the_next_look() -> None:
+def test_failed_launch_is_retried_at_the_next_poll() -> None:
     cluster = Cluster([POOL], failing=[ApiError(500, "InternalError", "the server is busy")])
     launcher = Launcher(cast("Client", cluster), cast("Account", None))
     with pytest.raises(ApiError):

@@ -28,7 +28,7 @@ def layout(tmp_path: Path) -> Layout:
         return Layout(tmp_path, keys, ports, "https://issuer.example")
 
 
-def test_nothing_listens_beyond_loopback_and_nothing_is_always_allowed(layout: Layout) -> None:
+def test_programs_listen_on_loopback_and_require_authorization(layout: Layout) -> None:
     program = Path("/bin/program")
     commands = [
         programs.etcd(program, layout),
@@ -46,7 +46,7 @@ def test_nothing_listens_beyond_loopback_and_nothing_is_always_allowed(layout: L
     assert "--client-cert-auth" in commands[0]
 
 
-def test_keys_are_for_their_owner_only_and_certificates_hold_for_their_hosts(tmp_path: Path) -> None:
+def test_keys_are_private_and_certificates_cover_their_hosts(tmp_path: Path) -> None:
     authority = Authority(tmp_path / "certs")
     certificate, key = authority.server("server", [HOST, "localhost"])
     authority.client("system:kube-scheduler", ["group"])
@@ -80,7 +80,7 @@ def _shake(serving: ssl.SSLContext, trusting: ssl.SSLContext, host: str) -> set[
     return {(str(kind), str(name)) for kind, name in names}
 
 
-def test_a_reserved_port_is_only_for_who_asks_for_it_by_number() -> None:
+def test_reserved_port_is_only_bound_by_number() -> None:
     with Ports(["one", "two"]) as ports:
         assert ports["one"] != ports["two"]
         with socket.socket() as stranger, pytest.raises(OSError, match="in use"):
@@ -122,7 +122,7 @@ def test_a_pod_that_runs_something_else_of_an_image_is_left_to_kwok() -> None:
     assert real_pods.process_image({"spec": {"containers": [container]}}) is None
 
 
-def test_a_node_has_what_the_scheduler_looks_at() -> None:
+def test_node_has_the_fields_that_the_scheduler_reads() -> None:
     shape = NodeShape(
         "n1",
         "us-east-1b",
@@ -146,7 +146,7 @@ def test_a_node_has_what_the_scheduler_looks_at() -> None:
     assert node["status"]["addresses"][0]["address"] == NodeShape("n1", "x", "", "1", "1Gi").address
 
 
-def test_a_taint_that_is_none_says_what_one_is() -> None:
+def test_invalid_taint_is_refused_with_its_form() -> None:
     with pytest.raises(ValueError, match="key=value:effect"):
         taint("sandbox=standard")
 

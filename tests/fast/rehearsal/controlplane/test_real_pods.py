@@ -40,12 +40,12 @@ def test_every_run_of_the_gateways_authorization_has_a_port_of_its_own() -> None
     assert str(AUTHORIZER_PORT) not in " ".join(arguments)
 
 
-def test_python_is_no_tool_that_has_to_be_built() -> None:
+def test_python_is_not_built() -> None:
     assert real_pods.PYTHON not in real_pods.TOOLS
     assert "agent-sandbox-controller" in real_pods.TOOLS
 
 
-def test_whoever_calls_a_resident_finds_its_ports(tmp_path: Path) -> None:
+def test_ports_of_a_process_are_found_by_its_pod(tmp_path: Path) -> None:
     folder = tmp_path / "residents" / "uid-1"
     folder.mkdir(parents=True)
     assert listen_addresses.address(tmp_path, "uid-1", "--port") is None

@@ -33,7 +33,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 @pytest.mark.usefixtures("clock")
-def test_a_thing_that_changed_twice_is_taken_once() -> None:
+def test_item_changed_twice_is_processed_once() -> None:
     queue: WorkQueue[str] = WorkQueue()
     for key in ("a", "b", "a"):
         queue.add(key)
@@ -41,7 +41,7 @@ def test_a_thing_that_changed_twice_is_taken_once() -> None:
     assert queue.get(1.0) is None
 
 
-def test_what_is_due_later_is_waited_for_and_a_change_brings_it_forward(clock: Clock) -> None:
+def test_delayed_item_waits_unless_it_changes(clock: Clock) -> None:
     queue: WorkQueue[str] = WorkQueue()
     queue.add("a", 5.0)
     assert queue.get(2.0) is None
@@ -55,7 +55,7 @@ def test_what_is_due_later_is_waited_for_and_a_change_brings_it_forward(clock: C
     assert queue.get(20.0) is None
 
 
-def test_failures_are_tried_again_after_longer_and_longer(clock: Clock) -> None:
+def test_failures_are_retried_with_backoff(clock: Clock) -> None:
     queue: WorkQueue[str] = WorkQueue(first_delay=1.0, longest_delay=5.0)
     waited: list[float] = []
     for _ in range(5):

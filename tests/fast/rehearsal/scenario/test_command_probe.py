@@ -98,7 +98,7 @@ def test_output_is_joined_and_the_exit_code_is_the_commands(server: ThreadingHTT
         ((200, frames(last={"error": {"message": "wrong_audience"}})), "wrong_audience"),
     ],
 )
-def test_a_refusal_is_told_in_the_words_of_workspaced(
+def test_refusal_has_the_message_of_workspaced(
     server: ThreadingHTTPServer, response: tuple[int, bytes], words: str
 ) -> None:
     _Handler.replies.append(response)

@@ -98,7 +98,7 @@ def by_hand(monkeypatch: pytest.MonkeyPatch) -> dict[str, bool]:
     return world
 
 
-def test_a_good_course_reports_what_the_contract_names() -> None:
+def test_successful_scenario_reports_the_fields_of_the_contract() -> None:
     report = play(FakeEngine()).report.as_json()
     assert report["resources"] == 2
     assert report["second_up_changes"] == 0
@@ -119,7 +119,7 @@ def test_drift_that_a_refresh_does_not_notice_fails() -> None:
         play(FakeEngine(noticed=outcome("refresh", same=2)))
 
 
-def test_drift_that_an_update_does_not_mend_fails(by_hand: dict[str, bool]) -> None:
+def test_drift_that_an_update_does_not_repair_fails(by_hand: dict[str, bool]) -> None:
     by_hand["mended"] = False
     with pytest.raises(ScenarioError, match="did not mend: the tag overwritten"):
         play(FakeEngine())
@@ -143,7 +143,7 @@ def test_an_engine_that_fails_is_not_a_report(monkeypatch: pytest.MonkeyPatch) -
         play(engine)
 
 
-def test_what_the_cloud_cannot_answer_is_a_failure_with_its_last_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cloud_error_is_a_failure_with_its_log(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: object) -> None:
         raise EndpointConnectionError(endpoint_url="http://127.0.0.1:1")
 
@@ -152,7 +152,7 @@ def test_what_the_cloud_cannot_answer_is_a_failure_with_its_last_words(monkeypat
         play(FakeEngine())
 
 
-def test_a_stage_that_falls_is_a_failure_of_the_step() -> None:
+def test_lost_stage_fails_the_step() -> None:
     class Fallen(FakeStage):
         def leftovers(self) -> list[str]:
             raise StageError("the simulated cloud does not answer")
@@ -161,7 +161,7 @@ def test_a_stage_that_falls_is_a_failure_of_the_step() -> None:
         play(FakeEngine(), Fallen())
 
 
-def test_things_are_changed_by_hand_in_the_stacks_region(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_drift_is_made_in_the_region_of_the_stack(monkeypatch: pytest.MonkeyPatch) -> None:
     requests: list[Mapping[str, str]] = []
     monkeypatch.setattr(scenario, "client", lambda _, around: requests.append(around))
     monkeypatch.setattr(drift, "apply_changes", lambda clients, _: clients("ec2") or [])
@@ -171,7 +171,7 @@ def test_things_are_changed_by_hand_in_the_stacks_region(monkeypatch: pytest.Mon
     assert [around["AWS_REGION"] for around in requests] == ["eu-north-1"]
 
 
-def test_a_kept_course_does_not_say_what_a_destroy_would_leave() -> None:
+def test_scenario_without_destroy_reports_no_leftovers() -> None:
     scenario = Scenario(cast("Stage", FakeStage()), cast("Engine", FakeEngine()), Silence())
     assert scenario.play(keep=True).as_json()["left_after_destroy"] is None
 

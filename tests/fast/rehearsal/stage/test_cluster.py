@@ -26,13 +26,13 @@ ACCOUNT = "arn:aws:iam::111122223333:role"
         ({"readers": [f"{ACCOUNT}/support"]}, ClusterOptions.deployer),
     ],
 )
-def test_a_stack_is_rehearsed_by_whoever_it_lets_deploy(cluster: dict[str, Any], deployer: str) -> None:
+def test_stack_is_rehearsed_as_its_deployer(cluster: dict[str, Any], deployer: str) -> None:
     serving = ClusterOptions.for_stack(settings({"cluster": cluster}))
     assert serving.deployer == deployer
     assert set(serving.others) == {principal for named in cluster.values() for principal in named}
 
 
-def test_what_a_stack_uses_and_does_not_create_exists_before_it() -> None:
+def test_adopted_resources_exist_before_the_stack() -> None:
     policy, boundary = "arn:aws:iam::111122223333:policy/read", "arn:aws:iam::111122223333:policy/boundary"
     key = "arn:aws:kms:us-east-1:111122223333:key/3f6c1d2a-7b4e-4c58-9a10-5d2e8f7b6c41"
     monitor = "arn:aws:ce::111122223333:anomalymonitor/9a2b7c64"
@@ -54,14 +54,14 @@ def test_what_a_stack_uses_and_does_not_create_exists_before_it() -> None:
     assert ClusterOptions.for_stack(settings()).existing == ()
 
 
-def test_the_deployer_is_where_the_stack_admits_it() -> None:
+def test_deployer_has_an_admitted_address() -> None:
     routed = {"peers": ["10.9.0.0/16"], "transitGateway": "tgw-0a1b2c3d"}
     private = {"network": routed, "cluster": {"publicAccessCidrs": []}}
     assert ClusterOptions.for_stack(settings()).deployer_address == "203.0.113.1"
     assert ClusterOptions.for_stack(settings(private)).deployer_address == "10.9.0.1"
 
 
-def test_sandboxes_run_where_a_stack_is_rehearsed_and_nowhere_else() -> None:
+def test_sandboxes_run_only_in_rehearsals() -> None:
     assert ClusterOptions.for_stack(settings()).sandboxes
     assert not ClusterOptions().sandboxes
 
@@ -92,7 +92,7 @@ class Api:
 
 
 @pytest.mark.parametrize(("heap", "expected"), [(None, {}), (200, {"GOGC": "200", "GOMEMLIMIT": cluster.MOST_HEAP})])
-def test_heaps_grow_where_that_is_asked_for_and_not_beyond_all_measure(
+def test_heap_limit_is_configurable_within_bounds(
     monkeypatch: pytest.MonkeyPatch, heap: int | None, expected: dict[str, str]
 ) -> None:
     monkeypatch.setattr("agentenv.rehearsal.stage.credentials.create_principals", lambda *_: {"AWS_ACCESS_KEY_ID": "k"})
@@ -101,7 +101,7 @@ def test_heaps_grow_where_that_is_asked_for_and_not_beyond_all_measure(
     assert around["AWS_ACCESS_KEY_ID"] == "k"
 
 
-def test_what_is_left_in_a_cluster_is_everything_but_traces_and_what_was_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cluster_leftovers_exclude_events_and_earlier_objects(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster_census, "_STALL_SECONDS", 0.1)
     api = Api()
     client = cast("Client", api)
@@ -113,7 +113,7 @@ def test_what_is_left_in_a_cluster_is_everything_but_traces_and_what_was_there(m
     assert cluster_census.leftovers(client, before) == ["kubernetes pods default/web", "kubernetes things two"]
 
 
-def test_what_the_control_plane_makes_in_every_namespace_is_no_leftover(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_defaults_of_a_namespace_are_no_leftovers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a namespace that was there before, its controllers may make it only after the census was taken."""
     monkeypatch.setattr(cluster_census, "_STALL_SECONDS", 0.1)
     api = Api()

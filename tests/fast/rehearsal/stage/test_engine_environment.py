@@ -14,7 +14,7 @@ def around(**inherited: str) -> dict[str, str]:
     return engine_environment("r1", HERE, cloud="http://127.0.0.1:1", shims=HERE / "shims", inherited=inherited)
 
 
-def test_nothing_of_a_real_account_gets_through() -> None:
+def test_variables_of_a_real_account_are_removed() -> None:
     seen = around(
         AWS_PROFILE="production",
         AWS_SESSION_TOKEN="token",
@@ -41,7 +41,7 @@ def test_loopback_is_never_reached_through_a_proxy() -> None:
     assert seen["HTTPS_PROXY"] == "http://proxy:3128"
 
 
-def test_the_cloud_hears_nothing_of_the_caller_either() -> None:
+def test_cloud_gets_no_credentials_of_the_caller() -> None:
     seen = clean_environment(
         {"AWS_ENDPOINT_URL": "https://elsewhere", "MOTO_ACCOUNT_ID": "1", "PYTHONPATH": "/x", "HOME": "/h"}
     )

@@ -57,7 +57,7 @@ def test_changes_and_what_was_touched(tmp_path: Path) -> None:
     assert "what the engine printed" in outcome.output
 
 
-def test_a_refresh_is_judged_by_what_it_found(tmp_path: Path) -> None:
+def test_refresh_reports_the_changes_it_found(tmp_path: Path) -> None:
     events: list[Event] = [
         {"resourcePreEvent": {"metadata": {"op": "refresh", "urn": "urn:a"}}},
         step("same", "urn:a"),

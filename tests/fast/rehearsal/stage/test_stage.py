@@ -24,9 +24,7 @@ def fallen(tmp_path: Path) -> Stage:
     return Stage(run, tmp_path / "bin" / "pulumi", "http://127.0.0.1:1", {"PATH": "/usr/bin"}, {})
 
 
-def test_a_cloud_that_does_not_answer_is_told_with_its_last_words(
-    fallen: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unresponsive_cloud_is_reported_with_its_log(fallen: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:2")  # loopback is not asked through it
     with pytest.raises(StageError, match=r"does not answer.*refused.*\nline 10\n(line \d+\n){8}line 19$"):
         fallen.leftovers()
@@ -39,7 +37,9 @@ def test_a_kept_stage_has_the_engine_on_path(fallen: Stage) -> None:
     assert json.loads(json.dumps(record))["environment"]["PATH"] == f"{fallen.pulumi.parent}:/usr/bin"
 
 
-def test_too_little_room_is_told_before_anything_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_little_disk_space_is_reported_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tools, "ensure", lambda *_: Toolbox())
     almost_full = shutil.disk_usage(tmp_path)._replace(free=50 * 2**20)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: almost_full)

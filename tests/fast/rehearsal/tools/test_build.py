@@ -84,7 +84,7 @@ def test_a_damaged_tool_is_built_again(bench: Bench) -> None:
     assert bench.calls("build") == 2
 
 
-def test_two_at_once_build_once_and_the_second_says_that_it_waits(
+def test_concurrent_builds_run_once_and_the_second_reports_that_it_waits(
     bench: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:
     bench.behave("slow")
@@ -110,7 +110,7 @@ def test_two_at_once_build_once_and_the_second_says_that_it_waits(
     assert bench.calls("build") == 1
 
 
-def test_killing_whoever_builds_ends_go_and_its_children_and_the_next_one_builds(bench: Bench) -> None:
+def test_killed_build_ends_go_and_the_next_build_succeeds(bench: Bench) -> None:
     bench.behave("slow")
     code = (
         "from agentenv.rehearsal.tools import ensure; from agentenv.rehearsal.tools.progress import Silent; "
@@ -159,7 +159,7 @@ def test_ctrl_c_ends_go_and_leaves_nothing(bench: Bench) -> None:
         ("old", NoCompiler, r"it is Go 1\.20\.1, and 1\.26\.0 or newer"),
     ],
 )
-def test_each_failure_has_its_words_and_leaves_nothing(
+def test_each_failure_has_a_message_and_leaves_nothing(
     bench: Bench, behaviour: str, error: type[ToolError], words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(go_compiler, "PACKAGE", "no-such-package")
@@ -172,14 +172,14 @@ def test_each_failure_has_its_words_and_leaves_nothing(
     assert ensure(["pulumi"], Silent()).path("pulumi").is_file()
 
 
-def test_no_compiler_says_what_to_install(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_compiler_names_what_to_install(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setattr(go_compiler, "PACKAGE", "no-such-package")
     with pytest.raises(NoCompiler, match=r"version 1\.26\.0 or newer.*no-such-package.*go\.dev/dl"):
         ensure(["pulumi"], Silent())
 
 
-def test_too_little_room_is_refused_before_anything_is_fetched(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_little_disk_space_is_refused_before_any_download(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache.shutil, "disk_usage", lambda _: SimpleNamespace(free=100 * 2**20))
     with pytest.raises(DiskFull, match=r"100 MB are free.*are needed"):
         ensure(["pulumi"], Silent())
@@ -202,7 +202,7 @@ def test_a_name_without_a_recipe_is_refused() -> None:
         ([], BuildFailed),
     ],
 )
-def test_what_go_says_is_understood(lines: list[str], error: type[ToolError], bench: Bench) -> None:
+def test_output_of_go_is_parsed(lines: list[str], error: type[ToolError], bench: Bench) -> None:
     assert type(build.failure("thing", 1, lines)) is error
 
 

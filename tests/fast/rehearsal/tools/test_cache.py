@@ -30,7 +30,7 @@ def keep(content: bytes = b"a tool") -> Path:
         return cache.publish(KEY, folder, "thing", {"version": "v1"})
 
 
-def test_what_is_kept_is_found() -> None:
+def test_stored_tool_is_found() -> None:
     path = keep()
     assert cache.lookup(KEY, "thing") == path
     assert path.read_bytes() == b"a tool"
@@ -38,7 +38,7 @@ def test_what_is_kept_is_found() -> None:
 
 
 @pytest.mark.parametrize("damage", ["shorter", "altered", "no manifest", "broken manifest", "no file"])
-def test_what_is_damaged_is_not_found_and_is_replaced(damage: str) -> None:
+def test_damaged_tool_is_replaced(damage: str) -> None:
     path = keep()
     match damage:
         case "shorter":
@@ -68,7 +68,7 @@ def test_a_failed_build_leaves_nothing(own_cache: Path) -> None:
     assert [path.suffix for path in cache.place(KEY).parent.iterdir()] == [".lock"]
 
 
-def test_what_a_killed_build_left_is_swept() -> None:
+def test_files_of_a_killed_build_are_removed() -> None:
     leftover = cache.place(KEY).with_name(f"{KEY}.building-old")
     leftover.mkdir(parents=True)
     (leftover / "thing").write_bytes(b"half")
@@ -79,7 +79,7 @@ def test_what_a_killed_build_left_is_swept() -> None:
     assert other.exists(), "another tool's build may be going on"
 
 
-def test_the_lock_keeps_others_waiting_and_names_its_holder_and_is_free_when_that_is_killed() -> None:
+def test_lock_names_its_holder_and_is_released_when_it_is_killed() -> None:
     code = (
         "import sys, time\n"
         "from agentenv.rehearsal.tools import cache\n"
@@ -112,24 +112,24 @@ def test_a_cache_that_cannot_be_written_is_named(own_cache: Path) -> None:
         keep()
 
 
-def test_a_cache_that_could_not_be_made_is_named_before_a_build(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cache_that_cannot_be_created_is_named_before_a_build(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENTENV_CACHE", "/proc/cache")
     with pytest.raises(CacheUnwritable, match=r"/proc/cache cannot be written"):
         cache.require_writable()
 
 
-def test_a_disk_that_fills_up_meanwhile_is_told(own_cache: Path) -> None:
+def test_full_disk_is_reported(own_cache: Path) -> None:
     own_cache.mkdir()
     with pytest.raises(DiskFull, match="disk is full"), cache.writing(own_cache):
         raise OSError(errno.ENOSPC, "No space left on device")
 
 
-def test_other_errors_of_the_system_stay_what_they_are(own_cache: Path) -> None:
+def test_other_system_errors_are_raised(own_cache: Path) -> None:
     with pytest.raises(OSError, match="too many"), cache.writing(own_cache):
         raise OSError(errno.EMFILE, "too many open files")
 
 
-def test_room_is_added_up_by_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disk_space_is_added_up_by_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache.shutil, "disk_usage", lambda _: SimpleNamespace(free=1000 * 2**20))
     cache.require_room({tmp_path / "a" / "b": 600, tmp_path / "c": 400})
     with pytest.raises(DiskFull, match=r"1000 MB are free.*1100 MB are needed"):

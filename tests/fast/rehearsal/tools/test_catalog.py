@@ -38,7 +38,7 @@ def test_a_row_names_the_version_that_its_folder_pins(row: catalog.Recipe) -> No
 
 
 @pytest.mark.parametrize("row", PROGRAMS, ids=lambda row: row.name)
-def test_programs_are_small_and_know_nothing_of_where_they_were_built(row: Program) -> None:
+def test_programs_are_stripped_and_reproducible(row: Program) -> None:
     trim, *tags, name, linked = row.flags()
     assert (trim, name) == ("-trimpath", "-ldflags")
     assert linked.startswith("-s -w")
@@ -70,7 +70,7 @@ def test_kubernetes_is_linked_with_one_version_throughout() -> None:
         ("kwok", ["v0.8.0", "v0.9.0"], ["v0.7.9"]),
     ],
 )
-def test_another_one_is_taken_only_if_it_behaves_the_same(name: str, taken: list[str], refused: list[str]) -> None:
+def test_other_version_is_used_only_if_compatible(name: str, taken: list[str], refused: list[str]) -> None:
     row = catalog.recipe(name)
     assert isinstance(row, Program)
     assert all(row.takes(need(version)) for version in taken)
@@ -93,7 +93,7 @@ def test_assets_of_controller_tests_win(tmp_path: Path, monkeypatch: pytest.Monk
     assert "1.35.0 or newer within 1.35 is needed" in found.detail
 
 
-def test_a_folder_of_a_module_is_kept_whole_and_fetched_again_when_damaged(
+def test_module_folder_is_complete_and_fetched_again_when_damaged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     row = catalog.recipe("agent-sandbox-manifests")
@@ -137,9 +137,7 @@ def test_a_program_of_the_checkout_is_built_again_when_its_sources_change(source
     assert catalog.key(catalog.recipe("workspaced")) != before
 
 
-def test_without_a_checkout_a_program_of_it_is_taken_from_path_or_named_as_missing(
-    sources: Path, tmp_path: Path
-) -> None:
+def test_program_of_the_checkout_is_found_on_path_or_named_as_missing(sources: Path, tmp_path: Path) -> None:
     installed = tmp_path / "bin" / "workspaced"
     installed.parent.mkdir()
     installed.write_text(fake_go.program(catalog.recipe("workspaced").version), encoding="utf-8")

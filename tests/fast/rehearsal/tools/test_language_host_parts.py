@@ -29,7 +29,7 @@ def virtualenv(folder: Path) -> Path:
     return python
 
 
-def test_the_virtual_environment_is_sought_from_the_project_root(tmp_path: Path) -> None:
+def test_virtual_environment_is_searched_from_the_project_root(tmp_path: Path) -> None:
     python = virtualenv(tmp_path / ".venv")
     found = choose({"virtualenv": ".venv", "toolchain": "pip"}, tmp_path, tmp_path / "stacks")
     assert found.path == python
@@ -38,12 +38,12 @@ def test_the_virtual_environment_is_sought_from_the_project_root(tmp_path: Path)
     assert choose({"virtualenv": str(tmp_path / ".venv")}, Path("/elsewhere"), Path("/elsewhere")).path == python
 
 
-def test_uv_keeps_it_above_the_program(tmp_path: Path) -> None:
+def test_uv_has_it_above_the_program(tmp_path: Path) -> None:
     python = virtualenv(tmp_path / ".venv")
     assert choose({"toolchain": "uv"}, tmp_path, tmp_path / "a" / "b").path == python
 
 
-def test_without_an_option_ours_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_default_virtual_environment_is_used_without_an_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PULUMI_PYTHON_CMD", raising=False)
     assert choose({}, tmp_path, tmp_path).ours
 
@@ -106,7 +106,7 @@ def test_any_package_version_has_a_plugin_version_or_none(text: str) -> None:
     assert required_plugins.plugin_version(text) is None or text[0].isdigit()
 
 
-def test_a_package_says_which_plugin_it_needs() -> None:
+def test_package_names_its_plugin() -> None:
     required = required_plugins.dependency(
         "pulumi-random",
         "4.1.0a2",
@@ -125,7 +125,7 @@ def test_packages_without_a_plugin_need_none(package: str, plugin: dict[str, obj
     assert required_plugins.dependency(package, "1.0.0", plugin) is None
 
 
-def test_the_engine_is_told_only_of_plugins_that_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_engine_gets_only_installed_plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PULUMI_HOME", str(tmp_path))
     requested = plugins.requested("aws")
     assert asyncio.run(required_plugins.list_dependencies(OURS)) == []
@@ -141,7 +141,7 @@ def test_the_engine_is_told_only_of_plugins_that_it_has(tmp_path: Path, monkeypa
     ]
 
 
-def test_another_python_is_asked_for_its_packages() -> None:
+def test_packages_of_another_python_are_listed() -> None:
     # The same environment under its other name, so that both ways must find the same.
     ours = Path(sys.executable)
     other = Interpreter(ours.with_name("python" if ours.name != "python" else "python3"))
@@ -149,7 +149,7 @@ def test_another_python_is_asked_for_its_packages() -> None:
     assert asyncio.run(required_plugins.list_packages(other)) == inventory.packages()
 
 
-def test_packages_are_listed_with_what_they_say_of_their_plugin() -> None:
+def test_packages_are_listed_with_their_plugins() -> None:
     found = {str(row["name"]): row["plugin"] for row in inventory.packages()}
     assert isinstance(found["pulumi-aws"], dict)
     assert found["pulumi-aws"]["name"] == "aws"
@@ -165,11 +165,11 @@ def test_packages_are_listed_with_what_they_say_of_their_plugin() -> None:
         (-15, "program exited with non-zero exit code: -1", False),
     ],
 )
-def test_an_exit_code_means(code: int, error: str, bail: bool) -> None:
+def test_exit_codes_are_interpreted(code: int, error: str, bail: bool) -> None:
     assert run_program.verdict(code) == language_pb2.RunResponse(error=error, bail=bail)
 
 
-def test_configuration_goes_by_the_environment_and_not_by_the_command_line() -> None:
+def test_configuration_is_passed_by_environment_not_by_arguments() -> None:
     request = language_pb2.RunRequest(
         project="shop",
         stack="dev",
@@ -194,7 +194,7 @@ def test_configuration_goes_by_the_environment_and_not_by_the_command_line() -> 
     assert json.loads(around["PULUMI_CONFIG_SECRET_KEYS"]) == ["shop:word"]
 
 
-def test_a_plugin_is_started_as_what_it_is(tmp_path: Path) -> None:
+def test_plugin_is_started_by_its_kind(tmp_path: Path) -> None:
     info = language_pb2.ProgramInfo(root_directory=str(tmp_path), program_directory=str(tmp_path))
     pack = language_pb2.RunPluginRequest(kind="analyzer", args=["127.0.0.1:1"], info=info)
     python = sys.executable
@@ -224,7 +224,7 @@ class Pack(grpc.GenericRpcHandler):
         return grpc.unary_unary_rpc_method_handler(answer)
 
 
-def test_the_proxy_learns_of_the_stack_first_and_then_passes_everything_on() -> None:
+def test_proxy_reads_the_stack_and_forwards_all_calls() -> None:
     async def play() -> None:
         pack = grpc.aio.server()
         pack.add_generic_rpc_handlers((Pack(),))

@@ -9,7 +9,7 @@ import pytest
 from agentenv.rehearsal.tools.progress import Lines, Terminal, span, terminal_progress
 
 
-def test_a_log_gets_a_line_now_and_then() -> None:
+def test_log_gets_a_line_at_intervals() -> None:
     stream, now = io.StringIO(), [0.0]
     lines = Lines(stream, clock=lambda: now[0], every=20)
     with lines.task("Building it", 5) as task:
@@ -28,7 +28,7 @@ def test_a_log_gets_a_line_now_and_then() -> None:
     ]
 
 
-def test_failed_work_is_not_called_done() -> None:
+def test_failed_work_is_not_reported_as_done() -> None:
     stream = io.StringIO()
     with pytest.raises(RuntimeError), Lines(stream).task("Building it", 1):
         raise RuntimeError
@@ -46,12 +46,12 @@ def test_a_terminal_shows_names_that_look_like_markup() -> None:
     assert "Building [bold]it: done" in stream.getvalue()
 
 
-def test_what_is_no_terminal_gets_lines() -> None:
+def test_output_without_a_terminal_has_lines() -> None:
     assert isinstance(terminal_progress(io.StringIO()), Lines)
 
 
 @pytest.mark.parametrize(
     ("seconds", "words"), [(12, "12 s"), (89, "89 s"), (90, "1 min 30 s"), (120, "2 min"), (301, "5 min")]
 )
-def test_spans_are_put_as_people_would(seconds: float, words: str) -> None:
+def test_durations_are_readable(seconds: float, words: str) -> None:
     assert span(seconds) == words

@@ -43,7 +43,7 @@ def test_a_new_enough_tool_on_path_wins(tmp_path: Path, monkeypatch: pytest.Monk
     assert (tool.source, tool.version, tool.path) == ("path", "3.300.1", path)
 
 
-def test_old_and_broken_ones_are_passed_over_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_and_broken_tools_are_skipped_and_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old = install(tmp_path / "old" / "pulumi", fake_go.program("v3.100.0"))
     broken = install(tmp_path / "broken" / "pulumi", "#!/bin/sh\necho cannot start >&2\nexit 127\n")
     silent = install(tmp_path / "silent" / "pulumi", fake_go.program("hello"))
@@ -56,7 +56,7 @@ def test_old_and_broken_ones_are_passed_over_and_told(tmp_path: Path, monkeypatc
     assert f"{silent} is passed over: 'pulumi version' printed no version" in tool.detail
 
 
-def test_one_that_does_not_answer_is_not_waited_for(tmp_path: Path) -> None:
+def test_unresponsive_tool_is_skipped(tmp_path: Path) -> None:
     path = install(tmp_path / "pulumi", "#!/bin/sh\nexec /bin/sleep 600\n")
     assert program_versions.version_of(path, ("version",), timeout=0.2) == "'pulumi version' did not answer within 0 s"
 
@@ -69,7 +69,7 @@ def test_any_plugin_on_path_counts_whatever_its_version(tmp_path: Path, monkeypa
     assert plugins.find("resource", "aws", "7.51.1") is None
 
 
-def test_in_the_plugin_cache_only_the_exact_version_counts(tmp_path: Path) -> None:
+def test_plugin_cache_needs_the_exact_version(tmp_path: Path) -> None:
     plugin_folder = tmp_path / "home" / "plugins" / "resource-aws-v7.51.1"
     path = install(plugin_folder / "pulumi-resource-aws", fake_go.program(""))
     assert plugins.find("resource", "aws", "7.51.1") == path
@@ -139,7 +139,7 @@ def test_a_shim_is_not_shadowed_by_the_folder_it_is_started_in(tmp_path: Path) -
     assert (answer.stdout, answer.stderr) == ("v3.259.0\n", "")
 
 
-def test_the_version_that_the_sdk_asks_for_is_read_without_importing_it() -> None:
+def test_required_version_of_the_sdk_is_read_without_import() -> None:
     metadata = json.loads(
         Path(str(distribution("pulumi_aws").locate_file("pulumi_aws/pulumi-plugin.json"))).read_text()
     )

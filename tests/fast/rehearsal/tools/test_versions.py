@@ -37,12 +37,12 @@ def test_what_is_written_is_read_back(version: Version) -> None:
 
 
 @given(VERSIONS, VERSIONS)
-def test_any_two_are_ordered_one_way(first: Version, second: Version) -> None:
+def test_versions_are_totally_ordered(first: Version, second: Version) -> None:
     assert (first < second) + (second < first) + (first == second) == 1
 
 
 @given(NUMBERS, NUMBERS, NUMBERS)
-def test_a_release_is_newer_than_what_leads_to_it(major: int, minor: int, patch: int) -> None:
+def test_release_is_newer_than_its_prereleases(major: int, minor: int, patch: int) -> None:
     assert Version(major, minor, patch, "rc.1") < Version(major, minor, patch) < Version(major, minor, patch + 1, "a")
 
 
@@ -50,6 +50,6 @@ def test_parts_of_a_prerelease_are_compared_as_numbers() -> None:
     assert need("1.0.0-alpha.9") < need("1.0.0-alpha.10") < need("1.0.0-beta.1")
 
 
-def test_our_own_text_must_be_a_version() -> None:
+def test_invalid_version_is_an_error() -> None:
     with pytest.raises(ValueError, match="latest"):
         need("latest")

@@ -31,7 +31,7 @@ def test_what_services_are_like_is_read_once_for_all_clients(monkeypatch: pytest
     assert (first.meta.region_name, second.meta.region_name) == ("us-east-1", "us-west-2")
 
 
-def test_clients_that_are_made_leave_nothing_behind_in_what_all_share() -> None:
+def test_created_clients_leave_the_shared_session_unchanged() -> None:
     """One is made for each exchange of a token."""
     keys = {"aws_access_key_id": "nobody", "aws_secret_access_key": "nobody"}
     first = aws.client("sts", "us-east-1", **keys)

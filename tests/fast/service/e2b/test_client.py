@@ -139,7 +139,7 @@ def test_a_timeout_can_pause(service: Service) -> None:
     assert sandbox.connect().get_info().state == SandboxState.RUNNING
 
 
-def test_memory_is_not_kept_and_a_request_for_it_is_refused(service: Service) -> None:
+def test_memory_is_not_snapshotted_and_a_request_for_it_is_refused(service: Service) -> None:
     sandbox = Sandbox.create()
     with pytest.raises(SandboxException, match=r"no memory"):
         sandbox.pause(mode="full")

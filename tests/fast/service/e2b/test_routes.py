@@ -124,7 +124,7 @@ def test_states_that_do_not_allow_it_are_conflicts(service: Service, key: str) -
     assert _is_error(service.request("POST", f"/sandboxes/{id_}/pause", key), 409)
 
 
-def test_connect_says_whether_it_resumed(service: Service, key: str) -> None:
+def test_connect_reports_whether_it_resumed(service: Service, key: str) -> None:
     sandbox = Sandbox.create()
     for path in ("/sandboxes", "/v2/sandboxes"):
         running = service.request("POST", f"{path}/{sandbox.sandbox_id}/connect", key, json={"timeout": 60})

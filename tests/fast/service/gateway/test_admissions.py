@@ -38,7 +38,7 @@ def sweep(gate: Entrance) -> list[str]:
     return ended
 
 
-def test_a_visitor_has_a_session_a_door_and_others_have_their_own() -> None:
+def test_visitor_has_a_session_for_each_endpoint_and_others_have_their_own() -> None:
     gate = entrance()
     mine = gate.bearer("u-me")
     first = enter(gate, port(MINE), **mine)
@@ -109,7 +109,7 @@ def test_what_is_open_stays_open_while_the_table_hangs() -> None:
     assert sweep(gate) == []
 
 
-def test_a_pod_that_does_not_answer_is_asked_again() -> None:
+def test_unresponsive_pod_is_retried() -> None:
     gate = entrance()
     gate.directory.change(THEIRS, shared={"u-me": "rw"})
     shared = enter(gate, port(THEIRS), **gate.bearer("u-me"))

@@ -97,7 +97,7 @@ def test_ssh_has_a_token_for_ssh_alone_and_readers_have_none() -> None:
         f"user@{port(MINE)}",
     ],
 )
-def test_hosts_that_name_no_door_are_not_found(host: str) -> None:
+def test_hosts_without_an_endpoint_are_not_found(host: str) -> None:
     gate = entrance()
     assert denied(run(gate, host, **gate.bearer("u-me"))).status == 404
 
@@ -123,7 +123,7 @@ CREDENTIALS: dict[str, Any] = {
 @pytest.mark.parametrize("credential", CREDENTIALS)
 @pytest.mark.parametrize("page", [False, True])
 @pytest.mark.parametrize("signs_in", [False, True])
-def test_strangers_get_one_answer_for_what_is_not_theirs_and_what_does_not_exist(
+def test_other_callers_cannot_tell_foreign_from_missing_workspaces(
     credential: str, *, page: bool, signs_in: bool
 ) -> None:
     gate = entrance(sign_in=signs_in)
@@ -222,7 +222,7 @@ def test_access_tokens_are_of_one_workspace_and_generation() -> None:
     assert scope(run(gate, api(MINE), x_access_token=gate.access_token(MINE))) == "api"
 
 
-def test_tokens_end_with_the_share_by_which_they_were_given() -> None:
+def test_tokens_end_with_the_share_that_granted_them() -> None:
     gate = entrance()
     gate.directory.change(THEIRS, shared={"u-me": "rw"})
     own, shared = gate.access_token(THEIRS), gate.access_token(THEIRS, shared=True)
@@ -252,7 +252,7 @@ def test_tokens_of_a_destroyed_workspace_do_not_open_the_next_of_its_id() -> Non
 
 
 @pytest.mark.parametrize("number", ["0", "65536", "-1", "1e3", "", "\u0663", "3000,3001", "99999999999"])
-def test_a_sandbox_header_with_an_odd_port_names_no_door(number: str) -> None:
+def test_sandbox_header_with_an_unknown_port_is_not_found(number: str) -> None:
     gate = entrance()
     decision = run(gate, SANDBOX, e2b_sandbox_id=MINE, e2b_sandbox_port=number, **gate.bearer("u-me"))
     assert denied(decision).status == 404
@@ -283,7 +283,7 @@ def test_a_signed_link_opens_its_file_for_its_operation() -> None:
     assert denied(run(gate, api(MINE), f"/files?{query}")).status == 502
 
 
-def test_credentials_of_a_program_reach_it_and_ours_do_not() -> None:
+def test_credentials_of_a_program_reach_it_and_those_of_the_gateway_do_not() -> None:
     gate = entrance()
     gate.directory.change(THEIRS, ports={3000: PortSharing("public")})
     other_audience = gate.bearer("u-me", aud="shop")
@@ -303,7 +303,7 @@ def test_credentials_of_a_program_reach_it_and_ours_do_not() -> None:
     assert denied(run(gate, api(NOBODYS), **other_audience)).status == 401
 
 
-def test_cookies_of_ours_are_stripped_and_the_programs_stay() -> None:
+def test_gateway_cookies_are_stripped_and_program_cookies_are_not() -> None:
     gate = entrance()
     gate.directory.change(THEIRS, ports={3000: PortSharing("public")})
     cookie = "a=1; __Host-workspace=x;__Host-link=y ; __Host-browser=z; b=2"
@@ -361,7 +361,7 @@ def test_an_endpoint_of_another_claim_is_not_used() -> None:
     assert denied(run(gate, port(MINE), **gate.bearer("u-me"))).status == 409
 
 
-def test_the_door_of_a_request() -> None:
+def test_request_is_mapped_to_its_endpoint() -> None:
     gate = entrance()
     request = EntryRequest("GET", SANDBOX, "/", {"e2b-sandbox-id": MINE})
     assert gate.authorizer.door(request) == Door(MINE, 49983, is_sandbox_host=True)
@@ -394,7 +394,7 @@ def test_traffic_resumes_a_sandbox_that_requested_it(because: Any) -> None:
     assert gate.directory.resumed == [MINE]
 
 
-def test_a_sandbox_is_gone_at_the_end_of_its_timeout() -> None:
+def test_sandbox_is_not_found_after_its_timeout() -> None:
     gate = entrance()
     headers = {"e2b_sandbox_id": MINE, "x_access_token": gate.access_token(MINE)}
     end = gate.clock.now() + timedelta(seconds=1)

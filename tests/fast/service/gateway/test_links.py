@@ -83,7 +83,7 @@ def test_a_revoked_or_expired_link_closes_what_it_opened() -> None:
     in_world(act)
 
 
-def test_a_link_is_no_right_to_wake_unless_it_says_so() -> None:
+def test_link_may_resume_only_if_it_was_created_so() -> None:
     async def act(world: World) -> None:
         await shared(world)
         browser = Browser(world)

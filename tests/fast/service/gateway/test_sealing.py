@@ -33,7 +33,7 @@ def stored(text: str) -> dict[str, Any]:
     return {"data": {ENTRY_KEY: b64encode(text.encode()).decode()}}
 
 
-def test_what_is_sealed_is_for_one_purpose_and_time() -> None:
+def test_sealed_value_is_bound_to_purpose_and_time() -> None:
     secrets = new_secrets(NOW)
     sealed = secrets.seal("code", {"a": 1}, NOW)
     assert secrets.unseal("code", sealed, HOUR, NOW) == {"a": 1}
@@ -96,7 +96,7 @@ def test_the_pass_creates_secrets_once_and_never_replaces_those_it_cannot_read()
     assert b64decode(left["data"][ENTRY_KEY]) == b"broken"
 
 
-def test_a_replica_keeps_its_secrets_while_the_api_server_is_away() -> None:
+def test_replica_has_its_secrets_while_the_api_server_is_unreachable() -> None:
     secrets = new_secrets(NOW)
     answers: list[Any] = [None, stored(to_text(secrets)), KubeApiError("away", 503), stored("broken")]
 

@@ -87,7 +87,7 @@ def test_a_code_serves_once_in_its_browser_at_its_host_for_half_a_minute() -> No
     in_world(act)
 
 
-def test_nobody_is_signed_in_as_somebody_else_by_a_planted_code() -> None:
+def test_planted_code_does_not_sign_in_another_user() -> None:
     """The attacker sends a victim to the attacker's own code: the victim's browser was not sent by this host."""
 
     async def act(world: World) -> None:
@@ -153,7 +153,7 @@ def test_a_token_for_another_sign_in_is_refused(monkeypatch: pytest.MonkeyPatch)
         "/" + "a" * 3000,
     ],
 )
-def test_nobody_is_sent_to_another_site_after_the_sign_in(then: str) -> None:
+def test_sign_in_redirects_to_no_other_site(then: str) -> None:
     async def act(world: World) -> None:
         browser = Browser(world)
         started = await browser.send(f"https://{API}/v1/sign-in?then={quote(then, safe='')}")
@@ -180,7 +180,7 @@ def test_nobody_is_sent_to_another_site_after_the_sign_in(then: str) -> None:
         f"{HOST}.",
     ],
 )
-def test_a_code_is_made_for_hosts_of_workspaces_alone(host: str) -> None:
+def test_code_is_created_only_for_workspace_hosts(host: str) -> None:
     async def act(world: World) -> None:
         browser = await signed_in(world)
         page = await browser.send(f"https://{API}/v1/sign-in/enter?host={quote(host, safe='')}&browser={'0' * 32}")
@@ -190,7 +190,7 @@ def test_a_code_is_made_for_hosts_of_workspaces_alone(host: str) -> None:
     in_world(act)
 
 
-def test_no_code_is_made_for_a_part_of_a_page() -> None:
+def test_no_code_is_created_for_subresources() -> None:
     async def act(world: World) -> None:
         browser = await signed_in(world)
         url = f"https://{API}/v1/sign-in/enter?host={HOST}&browser={'0' * 32}"
@@ -311,7 +311,7 @@ def test_a_session_ends_and_a_host_does_not_outlive_it() -> None:
     in_world(act)
 
 
-def test_the_programs_page_never_sees_a_code_or_a_cookie_of_ours() -> None:
+def test_program_never_receives_a_code_or_a_gateway_cookie() -> None:
     async def act(world: World) -> None:
         browser = await signed_in(world)
         page = await browser.send(URL)

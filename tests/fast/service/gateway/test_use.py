@@ -46,7 +46,7 @@ def test_what_another_replica_wrote_is_not_written_again() -> None:
     assert cluster.write() == []
 
 
-def test_another_claim_and_one_that_sleeps_are_not_written() -> None:
+def test_replaced_and_suspended_claims_are_not_updated() -> None:
     for workspace in (None, replace(IDLE, claim_uid="another"), replace(IDLE, state="suspended")):
         cluster = Cluster(workspace)
         cluster.use.note(IDLE)

@@ -35,7 +35,7 @@ def sleeping(**more: Any) -> tuple[Entrance, dict[str, str]]:
     return gate, dict(gate.bearer("u-me"))
 
 
-def test_many_requests_wake_it_once_and_all_go_on() -> None:
+def test_concurrent_requests_resume_a_workspace_once() -> None:
     gate, mine = sleeping()
 
     async def act() -> None:
@@ -76,7 +76,7 @@ def test_a_program_is_held_and_a_person_sees_a_page_that_loads_itself_again(monk
     run(act)
 
 
-def test_a_program_that_was_held_long_enough_is_asked_to_retry(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_request_held_too_long_gets_retry_after(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(authorize, "HOLD_SECONDS", 0.02)
     gate, mine = sleeping()
     hung = asyncio.Event()
@@ -95,7 +95,7 @@ def test_a_program_that_was_held_long_enough_is_asked_to_retry(monkeypatch: pyte
     run(act)
 
 
-def test_who_may_not_wake_is_told_that_it_sleeps_and_wakes_nothing() -> None:
+def test_caller_without_the_right_to_resume_gets_the_suspended_state() -> None:
     gate, mine = sleeping()
     gate.directory.put(THEIRS, "u-other", "suspended", ports={3000: PortSharing("public")})
     public = f"3000-{THEIRS}.{WORKSPACES}"
@@ -111,7 +111,7 @@ def test_who_may_not_wake_is_told_that_it_sleeps_and_wakes_nothing() -> None:
     run(act)
 
 
-def test_sharers_and_the_workspaces_own_tokens_wake_it_and_readers_do_not() -> None:
+def test_writers_and_workspace_tokens_resume_it_and_readers_do_not() -> None:
     gate, mine = sleeping()
 
     def asleep(**more: Any) -> None:
@@ -159,7 +159,7 @@ def test_a_spent_budget_is_the_answer_to_all_who_wait() -> None:
     run(act)
 
 
-def test_a_sandbox_that_its_client_paused_is_not_woken_by_traffic() -> None:
+def test_paused_sandbox_is_not_resumed_by_traffic() -> None:
     gate, mine = sleeping()
     gate.directory.change(MINE, timeout=Timeout(60, "suspend", wakes=False))
 
@@ -171,7 +171,7 @@ def test_a_sandbox_that_its_client_paused_is_not_woken_by_traffic() -> None:
     run(act)
 
 
-def test_a_workspace_that_was_replaced_during_its_wake_is_not_entered() -> None:
+def test_workspace_replaced_during_its_resume_is_not_entered() -> None:
     gate, mine = sleeping()
 
     async def replaced(workspace: Workspace) -> CreateResult:
@@ -186,7 +186,7 @@ def test_a_workspace_that_was_replaced_during_its_wake_is_not_entered() -> None:
     run(act)
 
 
-def test_a_wake_that_fails_says_why_and_the_next_one_is_tried() -> None:
+def test_failed_resume_has_its_reason_and_the_next_is_tried() -> None:
     gate, mine = sleeping()
     failures: list[Exception] = [KubeApiError("exceeded quota: pods", 403), KubeApiError("away", 503)]
     resume = gate.directory.resume
@@ -222,7 +222,7 @@ def test_an_owner_learns_why_it_cannot_be_entered(state: Any, word: str) -> None
     run(act)
 
 
-def test_a_workspace_without_workspaced_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workspace_without_workspaced_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(authorize, "LAG_SECONDS", 0.01)
     gate, mine = sleeping()
     gate.directory.put(MINE, "u-me")
@@ -236,7 +236,7 @@ def test_a_workspace_without_workspaced_says_what_to_do(monkeypatch: pytest.Monk
     run(act)
 
 
-def test_wakes_of_a_visitor_are_limited() -> None:
+def test_resumes_of_a_visitor_are_limited() -> None:
     gate, mine = sleeping(wakes=RateLimiter(2))
 
     async def act() -> None:
@@ -282,7 +282,7 @@ def test_the_queue_is_fair_by_owner() -> None:
     run(act)
 
 
-def test_whoever_gives_up_waiting_frees_no_turn_twice() -> None:
+def test_cancelled_wait_releases_its_slot_once() -> None:
     running: list[str] = []
     most = 0
     release = asyncio.Event()

@@ -67,7 +67,7 @@ def test_a_restore_retries_where_the_api_server_is_busy(code: int) -> None:
     assert restored.id == "w-1"
 
 
-def test_a_restore_does_not_wait_for_an_api_server_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_restore_does_not_wait_for_an_unreachable_api_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(restore_requests, "PAUSE", 0.001)
     server, volume = deleted_workspace(**{DELETED_AT: "2026-11-18T20:00:00Z"})
     workspace = workspace_of_volume(volume)

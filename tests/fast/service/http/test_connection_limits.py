@@ -154,7 +154,7 @@ def test_a_connection_that_sends_empty_lines_is_closed(monkeypatch: pytest.Monke
     run_with_server(monkeypatch, act)
 
 
-def test_a_body_that_nobody_reads_is_not_received_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unread_body_is_not_received_forever(monkeypatch: pytest.MonkeyPatch) -> None:
     async def act(connect: Connect, _: asyncio.Event) -> None:
         reader, writer = await connect()
         writer.write(b"POST /missing HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n")

@@ -123,9 +123,7 @@ def test_a_destroyed_workspace_is_reported_as_removed(served: Served, client: Cl
     asyncio.run(act())
 
 
-def test_what_is_another_owners_is_only_in_the_stream_of_operators_who_ask_for_it(
-    served: Served, client: Client
-) -> None:
+def test_events_of_other_owners_are_streamed_to_operators_on_request(served: Served, client: Client) -> None:
     key = client.create_key({"name": "reader", "scopes": ["read"]})["key"]
     with Client(served.address, key) as reader, pytest.raises(ApiError, match="only operators"):
         next(reader.follow_events(everybody=True))

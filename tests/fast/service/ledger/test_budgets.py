@@ -349,7 +349,7 @@ def test_wake_at_resumes_a_workspace_below_its_limit() -> None:
     assert (cluster.mode(), cluster.notes().get(WAKE_AT)) == ("Running", None)
 
 
-def test_an_hour_of_requests_costs_what_the_estimate_says() -> None:
+def test_hourly_requests_match_the_estimate() -> None:
     image = f"registry.example.com/a@sha256:{'0' * 64}"
     large = {"name": "standard", "image": image, "resources": {"cpu": "100m", "memory": "512Mi"}, "budget": "7.50"}
     small = {**large, "name": "fargate", "compute": "fargate", "tier": "untrusted", "storage": {"kind": "none"}}

@@ -51,7 +51,7 @@ def heal(cluster: Cluster) -> int:
     return run(replace_failed_pods, cluster.context(), always).steps
 
 
-def test_a_failed_pod_is_replaced_with_an_event_that_says_why(cluster: Cluster) -> None:
+def test_failed_pod_is_replaced_with_an_event_with_the_reason(cluster: Cluster) -> None:
     assert heal(cluster) == 0
     fail(cluster)
     assert heal(cluster) == 1

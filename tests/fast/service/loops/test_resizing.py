@@ -52,7 +52,7 @@ def pass_over(node: Node, inside: Inside | None = None) -> PassResult:
     return asyncio.run(resize_sandboxes(context, lambda: True))
 
 
-def test_a_sandbox_near_its_limit_grows_and_an_event_says_so() -> None:
+def test_sandbox_near_its_limit_grows_with_an_event() -> None:
     node = Node()
     assert pass_over(node, Inside(int(1.9 * GIB))).steps == 1
     assert (node.workspace.size, node.workspace.current_size) == ("medium", "medium")
@@ -67,7 +67,7 @@ def test_one_with_memory_left_or_without_an_answer_stays() -> None:
         assert (node.workspace.size, inside.calls) == ("small", 1)
 
 
-def test_the_largest_is_not_asked() -> None:
+def test_largest_sandbox_is_not_measured() -> None:
     node = Node()
     node.request("large")
     assert pass_over(node, inside := Inside(4 * GIB)).steps == 1

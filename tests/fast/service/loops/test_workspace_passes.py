@@ -305,7 +305,7 @@ def test_a_workspace_is_resumed_once_at_its_wake_time() -> None:
     )
 
 
-def test_a_workspace_past_its_deadline_is_suspended_and_not_woken() -> None:
+def test_workspace_past_its_deadline_is_suspended_and_not_resumed() -> None:
     cluster = Cluster()
     over = {
         DEADLINE: format_timestamp(START),

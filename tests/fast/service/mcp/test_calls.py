@@ -60,7 +60,7 @@ def entered(caller: Caller, workspace: Workspace) -> list[str]:
 OWN = Workspace(id="w-1", owner="u-ann", class_name="standard", mode="user", state="running")
 
 
-def test_administrators_do_not_come_into_sandboxes_of_others() -> None:
+def test_administrators_cannot_enter_sandboxes_of_others() -> None:
     with pytest.raises(Problem, match="break-glass"):
         entered(ADMIN, OWN)
     assert entered(ANN, OWN)

@@ -9,7 +9,7 @@ from agentenv.service.mcp.output import MAX_LINE, Bounded, lines_of
 
 
 @given(st.lists(st.binary(max_size=40), max_size=40))
-def test_the_beginning_and_the_end_are_kept(pieces: list[bytes]) -> None:
+def test_truncated_output_has_its_beginning_and_end(pieces: list[bytes]) -> None:
     bounded, whole = Bounded(10, 20), b"".join(pieces)
     for piece in pieces:
         bounded.add(piece)

@@ -54,7 +54,7 @@ def workspace(name: str) -> Workspace:
     return Workspace(name, "u-1", "box", "user", "running", sandbox=name)
 
 
-def test_it_says_when_each_was_last_active_and_nothing_of_one_that_does_not_answer() -> None:
+def test_last_activity_is_reported_except_for_unresponsive_sandboxes() -> None:
     server = FakeApiServer()
     for name in ("idle", "busy", "away", "broken"):
         server.put(PODS, pod(name))

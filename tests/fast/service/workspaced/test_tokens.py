@@ -60,7 +60,7 @@ def test_the_keys_are_read_once_for_many_and_again_in_the_background() -> None:
     asyncio.run(run())
 
 
-def test_an_api_server_that_is_away_stops_no_tokens() -> None:
+def test_tokens_are_signed_while_the_api_server_is_unreachable() -> None:
     async def run() -> None:
         server, clock = Server(), [0.0]
         signer = signer_of(server, clock)

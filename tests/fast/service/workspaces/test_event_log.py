@@ -31,7 +31,7 @@ def test_events_are_in_the_order_of_their_numbers_each_once() -> None:
     assert log.since(3)[1]
 
 
-def test_a_full_log_forgets_the_oldest_and_says_so() -> None:
+def test_full_log_drops_the_oldest_and_reports_it() -> None:
     log = log_of(*range(1, event_log.MOST_EVENTS + 3))
     assert len(numbers(log, 0)) == event_log.MOST_EVENTS
     assert (log.since(1)[1], log.since(2)[1]) == (False, True)

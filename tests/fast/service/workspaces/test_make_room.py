@@ -124,7 +124,7 @@ async def wake_many(full: FullClass, count: int) -> list[bool]:
     return await asyncio.gather(*(wake() for _ in range(count)))
 
 
-def test_many_that_wake_end_a_slot_each() -> None:
+def test_each_resume_ends_one_warm_sandbox() -> None:
     full = FullClass(20, 20, ("standard-a", 8))
     assert asyncio.run(wake_many(full, 5)) == [True] * 5
     full.seconds += 60
@@ -133,14 +133,14 @@ def test_many_that_wake_end_a_slot_each() -> None:
     assert full.size()[0] >= 3
 
 
-def test_those_that_fit_wake_although_not_all_do() -> None:
+def test_workspaces_that_fit_are_resumed() -> None:
     full = FullClass(10, 5, ("standard-a", 0))
     assert sum(asyncio.run(wake_many(full, 16))) == 5
     asyncio.run(full._pause(0))
     assert full.used == full.most
 
 
-def test_slots_come_back_while_there_is_room_for_more() -> None:
+def test_warm_sandboxes_return_while_capacity_remains() -> None:
     full = FullClass()
     full.wake()
     full.wake()

@@ -158,7 +158,7 @@ def test_a_request_that_is_withdrawn_leaves_the_next_pod_as_it_was() -> None:
     assert node.pod_has("small")
 
 
-def test_a_suspended_workspace_has_the_size_when_it_wakes() -> None:
+def test_suspended_workspace_has_its_new_size_when_resumed() -> None:
     node = Node()
     pod = node.pod
     assert pod is not None

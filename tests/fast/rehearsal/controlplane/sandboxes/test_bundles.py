@@ -58,7 +58,7 @@ def pod_volumes(api: FakeApi, pod: Object, folder: Path) -> PodVolumes:
         (None, False),
     ],
 )
-def test_only_pods_that_workspaced_starts_run(command: list[str] | None, runs: bool) -> None:
+def test_only_pods_with_workspaced_run(command: list[str] | None, runs: bool) -> None:
     assert runs_workspaced(pod(command=command)) is runs
 
 
@@ -91,7 +91,7 @@ def test_a_sandbox_under_gvisor_has_no_capability_and_no_network(tmp_path: Path)
     assert binds == {"/a": ["rbind", "ro"], "/b": ["rbind", "rw"]}
 
 
-def test_volumes_are_written_as_a_kubelet_writes_them(tmp_path: Path) -> None:
+def test_volumes_have_the_files_that_a_kubelet_writes(tmp_path: Path) -> None:
     encoded = base64.b64encode(b"\x00\x01").decode()
     api = FakeApi(
         configmaps__settings={"data": {"a": "1", "b": "2"}, "binaryData": {"c": encoded}},
@@ -133,7 +133,7 @@ def test_volumes_are_written_as_a_kubelet_writes_them(tmp_path: Path) -> None:
         ({"projected": {"sources": [{"clusterTrustBundle": {}}]}}, "projection of clusterTrustBundle"),
     ],
 )
-def test_a_volume_that_is_not_there_is_refused(tmp_path: Path, volume: Object, words: str) -> None:
+def test_missing_volume_is_refused(tmp_path: Path, volume: Object, words: str) -> None:
     with pytest.raises(CannotStart, match=words):
         pod_volumes(FakeApi(), pod({"name": "v", **volume}), tmp_path).create()
 
@@ -234,7 +234,7 @@ def test_the_end_of_a_process_is_reported_as_a_containers(code: int, exit_code: 
     assert (state["exitCode"], state["reason"]) == (exit_code, reason)
 
 
-def test_the_summary_says_what_is_not_simulated_and_why(tmp_path: Path) -> None:
+def test_summary_lists_what_is_not_simulated_and_why(tmp_path: Path) -> None:
     assert launcher.not_simulated(tmp_path, {}) == []
     assert launcher.not_simulated(tmp_path, {"workspaced": "no Go"}) == ["sandboxes: whatever runs in them (no Go)"]
     launcher.write_record(tmp_path, ("a kernel of their own",), ("gvisor: not permitted",))
@@ -243,7 +243,7 @@ def test_the_summary_says_what_is_not_simulated_and_why(tmp_path: Path) -> None:
     assert any("the way out" in line for line in lines)
 
 
-def test_contents_are_replaced_in_one_step(tmp_path: Path) -> None:
+def test_contents_are_replaced_atomically(tmp_path: Path) -> None:
     volumes.write_contents({"a/b": b"1"}, tmp_path)
     volumes.write_contents({"a/b": b"2"}, tmp_path)
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["b"]

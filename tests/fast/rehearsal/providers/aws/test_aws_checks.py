@@ -100,7 +100,7 @@ def test_a_mistake_is_named(unplugged: Provider, token: str, inputs: dict[str, A
     assert reason in problems[0][1]
 
 
-def test_all_mistakes_are_told_at_once(unplugged: Provider) -> None:
+def test_all_mistakes_are_reported_at_once(unplugged: Provider) -> None:
     wrong = {"cidrBlock": "10.0.0.0/40", "instanceTenancy": "none", "colour": "red"}
     _, problems = unplugged.check(VPC, "thing", wrong, {})
     assert {path for path, _ in problems} == {"cidrBlock", "instanceTenancy", "colour"}
@@ -138,7 +138,7 @@ def test_a_policy_may_be_an_object(unplugged: Provider) -> None:
     assert json.loads(checked["assumeRolePolicy"]) == json.loads(TRUST)
 
 
-def test_texts_become_what_the_schema_says(unplugged: Provider) -> None:
+def test_texts_are_converted_to_the_types_of_the_schema(unplugged: Provider) -> None:
     checked, problems = unplugged.check(GROUP, "thing", {"retentionInDays": "30", "skipDestroy": "true"}, {})
     assert problems == []
     assert (checked["retentionInDays"], checked["skipDestroy"]) == (30, True)
@@ -147,7 +147,7 @@ def test_texts_become_what_the_schema_says(unplugged: Provider) -> None:
 # -- names ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_name_is_made_and_kept(unplugged: Provider) -> None:
+def test_name_is_generated_once(unplugged: Provider) -> None:
     first, _ = unplugged.check(ROLE, "nodes", {"assumeRolePolicy": TRUST}, {}, seed=b"one")
     again, _ = unplugged.check(ROLE, "nodes", {"assumeRolePolicy": TRUST}, first, seed=b"two")
     other, _ = unplugged.check(ROLE, "nodes", {"assumeRolePolicy": TRUST}, {}, seed=b"two")
@@ -158,13 +158,13 @@ def test_a_name_is_made_and_kept(unplugged: Provider) -> None:
     assert other["name"] != first["name"]
 
 
-def test_a_name_that_cannot_fit_is_refused(unplugged: Provider) -> None:
+def test_too_long_name_is_refused(unplugged: Provider) -> None:
     _, problems = unplugged.check(ROLE, "n" * 60, {"assumeRolePolicy": TRUST}, {})
     assert [path for path, _ in problems] == ["name"]
     assert "at most 56 characters" in problems[0][1]
 
 
-def test_the_engines_proposal_and_prohibition_are_heard(unplugged: Provider) -> None:
+def test_auto_naming_of_the_engine_is_honored(unplugged: Provider) -> None:
     proposed, _ = unplugged.check(ROLE, "nodes", {"assumeRolePolicy": TRUST}, {}, proposed="ours-nodes")
     assert proposed["name"] == "ours-nodes"
     _, problems = unplugged.check(ROLE, "nodes", {"assumeRolePolicy": TRUST}, {}, naming_off=True)
@@ -180,7 +180,7 @@ def test_an_alias_gets_its_prefix(unplugged: Provider) -> None:
 # -- differences ------------------------------------------------------------------------------------------------------
 
 
-def test_the_same_policy_in_other_words_is_no_change(unplugged: Provider) -> None:
+def test_equivalent_policy_is_no_change(unplugged: Provider) -> None:
     other = {
         "Statement": {"Action": ["sts:AssumeRole"], "Principal": {"Service": ["ec2.amazonaws.com"]}, "Effect": "Allow"},
         "Version": "2012-10-17",
@@ -201,14 +201,14 @@ def test_the_same_policy_in_other_words_is_no_change(unplugged: Provider) -> Non
     assert unplugged.diff(ROLE, old, {**new, "assumeRolePolicy": opened}).changes != []
 
 
-def test_order_does_not_matter_where_the_cloud_keeps_a_set(unplugged: Provider) -> None:
+def test_order_of_a_set_is_no_change(unplugged: Provider) -> None:
     rule = {"protocol": "tcp", "fromPort": 443, "toPort": 443, "cidrBlocks": ["10.0.0.0/8", "192.168.0.0/16"]}
     cut = [{**rule, "cidrBlocks": [block]} for block in reversed(rule["cidrBlocks"])]
     assert unplugged.diff(SECURITY_GROUP, {"ingress": [rule]}, {"ingress": cut}).changes == []
     assert unplugged.diff(SECURITY_GROUP, {"ingress": [rule]}, {"ingress": cut[:1]}).changes != []
 
 
-def test_what_the_cloud_filled_in_is_no_change_when_left_out(unplugged: Provider) -> None:
+def test_default_of_the_cloud_is_no_change(unplugged: Provider) -> None:
     old = {"cidrBlock": "10.0.0.0/16", "enableDnsHostnames": True}
     assert unplugged.diff(VPC, old, {"cidrBlock": "10.0.0.0/16"}).changes == []
 
@@ -230,7 +230,7 @@ def test_ignored_changes_are_ignored(unplugged: Provider) -> None:
     assert [change.path for change in result.changes] == [("cidrBlock",)]
 
 
-def test_a_chosen_name_has_to_go_before_it_can_come_again(unplugged: Provider) -> None:
+def test_resource_with_a_fixed_name_is_deleted_before_replacement(unplugged: Provider) -> None:
     old, new = {"name": "nodes", "path": "/"}, {"name": "nodes", "path": "/a/"}
     assert unplugged.diff(ROLE, old, new).delete_before_replace
     assert not unplugged.diff(ROLE, old, {**new, "name": "others"}).delete_before_replace
@@ -243,7 +243,7 @@ def test_an_unknown_is_a_change(unplugged: Provider) -> None:
     assert result.replaces == ["vpcId"]
 
 
-def test_a_preview_of_an_update_knows_what_stays(unplugged: Provider) -> None:
+def test_update_preview_has_unchanged_outputs(unplugged: Provider) -> None:
     state = {"arn": "arn", "attachmentCount": 1, "policy": ALLOW, "description": "d", "tagsAll": {}}
     out = unplugged.preview_update(
         "aws:iam/policy:Policy", state, {"policy": "{}", "description": "d", "tags": {"a": "b"}}
@@ -300,6 +300,6 @@ def test_default_tags_are_in_the_inputs() -> None:
     assert "tags" not in tagging.check("aws:iam/rolePolicyAttachment:RolePolicyAttachment", "x", {"role": "r"}, {})[0]
 
 
-def test_a_type_it_does_not_have_is_named(unplugged: Provider) -> None:
+def test_unknown_type_is_named(unplugged: Provider) -> None:
     with pytest.raises(Unsupported, match="did you mean 'aws:ec2/vpc:Vpc'"):
         unplugged.check("aws:ec2/vpcc:Vpcc", "thing", {}, {})

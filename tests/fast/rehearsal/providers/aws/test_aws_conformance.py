@@ -25,7 +25,7 @@ def facts() -> Path:
     return Path(folder)
 
 
-def test_the_shapes_are_the_official_ones(facts: Path) -> None:
+def test_shapes_match_the_official_schema(facts: Path) -> None:
     assert shapes.HERE.read_text(encoding="utf-8") == shapes.render(facts)
 
 
@@ -77,7 +77,7 @@ def test_every_input_is_used_or_refused_by_name(row: ResourceType) -> None:
 
 
 @pytest.mark.parametrize("row", rows.TABLE.values(), ids=rows.TABLE.keys())
-def test_what_does_not_replace_can_be_changed_in_place(row: ResourceType) -> None:
+def test_input_without_replacement_is_updated_in_place(row: ResourceType) -> None:
     shape = shapes.shape(row.type)
     free = (
         {n for n, f in shape.inputs.items() if not f.replaces}
@@ -89,7 +89,7 @@ def test_what_does_not_replace_can_be_changed_in_place(row: ResourceType) -> Non
 
 
 @pytest.mark.parametrize("row", rows.TABLE.values(), ids=rows.TABLE.keys())
-def test_a_row_names_only_what_exists(row: ResourceType) -> None:
+def test_row_names_only_existing_properties(row: ResourceType) -> None:
     shape = shapes.shape(row.type)
     tops = {
         name.split(".")[0]
@@ -116,7 +116,7 @@ def calls_of(row: ResourceType) -> list[tuple[str, set[str]]]:
 
 
 @pytest.mark.parametrize("row", rows.TABLE.values(), ids=rows.TABLE.keys())
-def test_operations_and_members_are_botocores(row: ResourceType) -> None:
+def test_operations_and_members_exist_in_botocore(row: ResourceType) -> None:
     for operation, members in calls_of(row):
         assert members <= set(api_calls.members(*operation.split())), operation
     if row.tags:

@@ -73,7 +73,7 @@ def test_every_function_has_arguments_here() -> None:
 
 
 @pytest.mark.parametrize("token", sorted(functions.TABLE))
-def test_a_function_answers_only_what_the_official_one_does(token: str, provider: Provider, ground: Ground) -> None:
+def test_function_returns_only_official_outputs(token: str, provider: Provider, ground: Ground) -> None:
     arguments = ARGUMENTS[token](ground)
     out, problems = provider.invoke(token, arguments)
     assert problems == []
@@ -83,14 +83,14 @@ def test_a_function_answers_only_what_the_official_one_does(token: str, provider
 
 
 @pytest.mark.parametrize("token", sorted(functions.TABLE))
-def test_a_function_answers_all_that_the_components_read_of_it(token: str, provider: Provider, ground: Ground) -> None:
+def test_function_returns_all_outputs_that_components_read(token: str, provider: Provider, ground: Ground) -> None:
     read = {read_.output for read_ in everything()[0] if read_.token == token}
     out, _ = provider.invoke(token, ARGUMENTS[token](ground))
     assert [name for name in sorted(read) if out.get(name) is None] == []
 
 
 @pytest.mark.parametrize("token", sorted(shapes.known()))
-def test_the_sdk_has_every_output_that_may_be_answered(token: str) -> None:
+def test_sdk_has_every_returned_output(token: str) -> None:
     """The schema that the stand-in answers by is another version's than the SDK's."""
     outputs = {name: {"t": fact.type} for name, fact in shapes.shape(token).outputs.items()}
     assert unlike(outputs, sdk_kind(token), token) == []

@@ -36,7 +36,7 @@ def inputs_sent(service: str, operation: str, region: str) -> tuple[str, str]:
     return sent.value.args[0], sent.value.args[1]
 
 
-def test_there_are_such_services() -> None:
+def test_global_services_exist() -> None:
     assert {"bcm-data-exports", "budgets", "ce"} <= {service for service, _ in AT_HOME}
 
 
@@ -44,7 +44,7 @@ def test_there_are_such_services() -> None:
 @pytest.mark.parametrize(
     ("service", "operation"), [("bcm-data-exports", "list_exports"), ("ce", "list_cost_allocation_tags")]
 )
-def test_sdks_ask_a_service_at_home_from_every_region(service: str, operation: str, region: str) -> None:
+def test_sdks_call_global_services_in_their_home_region(service: str, operation: str, region: str) -> None:
     address, signed = inputs_sent(service, operation, region)
     assert signed == dict(AT_HOME)[service] == "us-east-1"
     assert f"//{service}.us-east-1." in address

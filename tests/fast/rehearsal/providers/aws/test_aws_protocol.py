@@ -55,7 +55,7 @@ def create(
     return stub.Create(provider_pb2.CreateRequest(urn=urn(token), properties=checked.inputs, preview=preview))
 
 
-def test_a_preview_leaves_unknown_what_only_the_cloud_knows(stub: Any) -> None:
+def test_preview_leaves_computed_outputs_unknown(stub: Any) -> None:
     response = create(stub, VPC, {"cidrBlock": "10.3.0.0/16"}, preview=True)
     out, _ = decode(response.properties)
     assert response.id == ""
@@ -64,7 +64,7 @@ def test_a_preview_leaves_unknown_what_only_the_cloud_knows(stub: Any) -> None:
     assert out["region"] == "us-east-1"
 
 
-def test_a_secret_stays_one(stub: Any, ground: Ground) -> None:
+def test_secret_stays_secret(stub: Any, ground: Ground) -> None:
     secrets = (("description",), ("tags", "owner"))
     inputs = {"description": "for nobody to read", "tags": {"owner": "nobody here", "plain": "yes"}}
     response = create(stub, "aws:kms/key:Key", inputs, secrets=secrets)
@@ -92,7 +92,9 @@ def test_credentials_of_the_provider_are_secret(stub: Any) -> None:
     assert decode(checked.inputs)[1] == {("accessKey",), ("secretKey",)}
 
 
-def test_what_was_half_made_comes_back_with_its_id(stub: Any, ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partially_created_resource_is_returned_with_its_id(
+    stub: Any, ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
     whole = Cloud.call
 
     def fail_late(self: Cloud, service: str, operation: str, region: str | None = None, **more: Any) -> Any:
@@ -125,7 +127,7 @@ def test_what_was_half_made_comes_back_with_its_id(stub: Any, ground: Ground, mo
     assert ground.client("logs").describe_log_groups(logGroupNamePrefix="half")["logGroups"][0]["retentionInDays"] == 7
 
 
-def test_a_refusal_has_the_services_words_and_the_urn(stub: Any) -> None:
+def test_error_has_the_services_message_and_the_urn(stub: Any) -> None:
     missing = {"vpcId": "vpc-0123456789abcdef0", "cidrBlock": "10.0.0.0/24"}
     with pytest.raises(grpc.RpcError) as caught:
         create(stub, "aws:ec2/subnet:Subnet", missing)
@@ -135,20 +137,20 @@ def test_a_refusal_has_the_services_words_and_the_urn(stub: Any) -> None:
     assert "ec2 CreateSubnet: InvalidVpcID.NotFound" in error.details()
 
 
-def test_what_is_gone_reads_as_nothing(stub: Any) -> None:
+def test_deleted_resource_reads_as_absent(stub: Any) -> None:
     state = encode({"cidrBlock": "10.0.0.0/16"})
     gone = provider_pb2.ReadRequest(id="vpc-0123456789abcdef0", urn=urn(VPC), properties=state, inputs=state)
     assert stub.Read(gone).id == ""
 
 
-def test_an_import_with_a_wrong_id_says_how_to_write_it(stub: Any) -> None:
+def test_import_with_an_invalid_id_names_its_form(stub: Any) -> None:
     with pytest.raises(grpc.RpcError) as caught:
         stub.Read(provider_pb2.ReadRequest(id="rtb-1", urn=urn("aws:ec2/route:Route")))
     error: Any = caught.value
     assert "ROUTETABLEID_DESTINATION" in error.details()
 
 
-def test_a_diff_tells_replacement_in_detail(stub: Any) -> None:
+def test_diff_names_the_replacing_properties(stub: Any) -> None:
     old, new = (
         encode({"cidrBlock": "10.0.0.0/16"}),
         encode({"cidrBlock": "10.1.0.0/16", "tags": {"a": "b"}}),
@@ -182,7 +184,9 @@ def test_a_diff_tells_replacement_in_detail(stub: Any) -> None:
         ),
     ],
 )
-def test_functions_answer(stub: Any, token: str, arguments: dict[str, Any], expected: dict[str, Any]) -> None:
+def test_functions_return_their_outputs(
+    stub: Any, token: str, arguments: dict[str, Any], expected: dict[str, Any]
+) -> None:
     response = stub.Invoke(provider_pb2.InvokeRequest(tok=token, args=encode(arguments)))
     assert not response.failures
     out, _ = decode(getattr(response, "return"))
@@ -233,7 +237,7 @@ def test_a_vpc_that_does_not_exist_or_is_not_in_the_state_asked_for_is_refused(s
             stub.Invoke(request)
 
 
-def test_a_file_system_that_stands_is_told(stub: Any, ground: Ground) -> None:
+def test_existing_file_system_is_read(stub: Any, ground: Ground) -> None:
     token, efs = "aws:efs/getFileSystem:getFileSystem", ground.client("efs")
     key = ground.client("kms").create_key()["KeyMetadata"]["Arn"]
     created = efs.create_file_system(
@@ -263,7 +267,7 @@ def test_a_file_system_that_stands_is_told(stub: Any, ground: Ground) -> None:
         invoke_function(fileSystemId="fs-0123456789abcdef0")
 
 
-def test_things_are_found_by_their_tags(stub: Any, ground: Ground) -> None:
+def test_resources_are_found_by_their_tags(stub: Any, ground: Ground) -> None:
     token, efs = "aws:resourcegroupstaggingapi/getResources:getResources", ground.client("efs")
     system = efs.create_file_system(CreationToken="tagged", Tags=[{"Key": "environment", "Value": "one"}])
     points = [
@@ -313,7 +317,7 @@ def test_without_an_endpoint_it_refuses_to_work(surroundings: None, monkeypatch:
     assert "AWS_ENDPOINT_URL" in failures[0].reason
 
 
-def test_many_at_once_do_not_meet(stub: Any, ground: Ground) -> None:
+def test_concurrent_operations_do_not_interfere(stub: Any, ground: Ground) -> None:
     """The engine runs as many operations at once as it has room for; clients are shared between them."""
     vpc = ground.vpc()
 
@@ -360,7 +364,7 @@ def test_a_role_is_assumed(endpoint: str, ground: Ground) -> None:
 
 
 @pytest.mark.parametrize("word", [signal.SIGINT, signal.SIGTERM])
-def test_the_process_leaves_quietly(word: signal.Signals) -> None:
+def test_process_exits_without_output(word: signal.Signals) -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "agentenv.rehearsal.providers.aws", "127.0.0.1:1"],
         stdout=subprocess.PIPE,
@@ -389,7 +393,7 @@ os._exit(0)
 """
 
 
-def test_the_process_goes_with_its_parent() -> None:
+def test_process_exits_with_its_parent() -> None:
     """An engine that was killed cannot say goodbye."""
     surroundings = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     parent = subprocess.run(

@@ -149,12 +149,14 @@ def refuse_calls(*_: object, **__: object) -> None:
 
 
 @pytest.mark.parametrize("token", sorted(rows.TABLE))
-def test_a_whole_life(token: str, provider: Provider, ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_row_is_created_read_updated_and_deleted(
+    token: str, provider: Provider, ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
     live(Life(provider, ground, token, SAMPLES[token]), monkeypatch)
 
 
 @pytest.mark.parametrize("token", sorted(OTHERS))
-def test_a_whole_life_in_another_form(
+def test_row_of_another_form_is_created_read_updated_and_deleted(
     token: str, provider: Provider, ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     live(Life(provider, ground, token, OTHERS[token]), monkeypatch)
@@ -170,7 +172,7 @@ def live(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
     life.is_deleted()
 
 
-def test_a_rule_that_declares_no_state_may_be_switched_off_by_hand(provider: Provider, ground: Ground) -> None:
+def test_rule_without_a_declared_state_may_be_disabled_by_hand(provider: Provider, ground: Ground) -> None:
     """The official plugin compares the state of an event rule only where the program declares it."""
     token = "aws:cloudwatch/eventRule:EventRule"
     undeclared = {"name": ground.fresh("rule"), "eventPattern": '{"source": ["aws.ec2"]}'}
@@ -249,7 +251,7 @@ def test_an_index_has_its_keys_in_one_spelling(provider: Provider) -> None:
     assert [path for path, _ in problems] == ["globalSecondaryIndexes[0].hashKey"]
 
 
-def test_a_life_ends_where_it_began(provider: Provider) -> None:
+def test_delete_leaves_the_cloud_as_it_was(provider: Provider) -> None:
     """Shapes are there for each row, and for no type without one."""
     from agentenv.rehearsal.providers.aws import functions
 

@@ -34,7 +34,7 @@ def changed_by_hand(provider: Provider, ground: Ground, token: str, declared: di
 
 
 @pytest.mark.parametrize(("token", "noticed"), [(RULE, ["state"]), (BUDGET, ["notifications"])])
-def test_a_change_by_hand_is_noticed_and_mended(
+def test_manual_change_is_noticed_and_repaired(
     provider: Provider, ground: Ground, token: str, noticed: list[str]
 ) -> None:
     assert changed_by_hand(provider, ground, token, SAMPLES[token].inputs(ground)) == noticed
@@ -45,7 +45,7 @@ def test_a_rule_that_declares_no_state_is_not_noticed(provider: Provider, ground
     assert changed_by_hand(provider, ground, RULE, declared) == []
 
 
-def test_one_notification_of_a_budget_is_deleted_and_others_are_left(provider: Provider, ground: Ground) -> None:
+def test_drift_deletes_one_of_several_notifications_of_a_budget(provider: Provider, ground: Ground) -> None:
     """The official plugin does not notice a budget that has lost all of them."""
     inputs, _ = provider.check(BUDGET, "a-sample", SAMPLES[BUDGET].inputs(ground), {})
     id_, outputs = provider.create(BUDGET, inputs)
@@ -67,6 +67,6 @@ def test_one_notification_of_a_budget_is_deleted_and_others_are_left(provider: P
     provider.delete(BUDGET, id_, outputs, inputs)
 
 
-def test_a_budget_with_one_notification_is_left_alone() -> None:
+def test_drift_spares_a_budget_with_one_notification() -> None:
     budget = {"type": BUDGET, "inputs": {"notifications": [{}]}}
     assert drift.apply_changes(lambda _: None, [budget]) == []

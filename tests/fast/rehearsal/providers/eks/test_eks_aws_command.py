@@ -50,7 +50,7 @@ def token_in(answer: dict[str, object]) -> str:
     return status["token"]
 
 
-def test_the_token_lets_its_signer_into_that_cluster_only(capsys: pytest.CaptureFixture[str]) -> None:
+def test_token_admits_its_signer_to_that_cluster_only(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments("seats")) == 0
     presented = receiving.read(token_in(printed(capsys)), datetime.now(UTC))
     assert presented.access_key == KEY
@@ -60,16 +60,14 @@ def test_the_token_lets_its_signer_into_that_cluster_only(capsys: pytest.Capture
     assert not presented.signed_for("seats", "another key")
 
 
-def test_the_simulated_cloud_stands_for_sts(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_simulated_cloud_replaces_sts(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:4566")
     assert main(arguments("seats")) == 0
     presented = receiving.read(token_in(printed(capsys)), datetime.now(UTC), also_from="127.0.0.1:4566")
     assert presented.signed_for("seats", SECRET)
 
 
-def test_the_answer_is_a_credential_that_runs_out(
+def test_response_is_an_expiring_credential(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KUBERNETES_EXEC_INFO", '{"apiVersion": "client.authentication.k8s.io/v1"}')
@@ -94,7 +92,7 @@ def test_a_profile_signs_with_its_own_keys(
     assert query["X-Amz-Expires"] == ["60"]
 
 
-def test_without_credentials_it_says_so(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_credentials_are_reported(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
@@ -117,20 +115,20 @@ def test_without_credentials_it_says_so(capsys: pytest.CaptureFixture[str], monk
     ],
     ids=" ".join,
 )
-def test_anything_else_is_refused_in_words(requests: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_commands_are_refused_with_a_message(requests: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as refused:
         main(requests)
     assert refused.value.code == 252
     assert "Install the AWS CLI for everything else" in capsys.readouterr().err
 
 
-def test_it_says_a_version_that_plugins_take(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_is_accepted_by_plugins(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     first = capsys.readouterr().out.split()[0]
     assert tuple(map(int, first.removeprefix("aws-cli/").split("."))) >= (2, 7, 0)
 
 
-def test_a_role_is_taken_on_first(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_role_is_assumed_first(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     with Cloud.start() as cloud:
         monkeypatch.setenv("AWS_ENDPOINT_URL", cloud.url)
         assert main(arguments("seats", role="arn:aws:iam::123456789012:role/deployer")) == 0

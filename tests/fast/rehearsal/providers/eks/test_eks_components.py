@@ -74,7 +74,7 @@ ADDON = {
         ({"serviceRole": unknown("aws:iam/role:Role::r")}, "serviceRole is not a resource, or not known yet"),
     ],
 )
-def test_what_is_not_mapped_is_refused_by_name(
+def test_unmapped_input_is_refused_by_name(
     bench: Bench, health_requests: list[str], changed: dict[str, Any], words: str
 ) -> None:
     args = {key: value for key, value in {**TAMED, **changed}.items() if value is not None}
@@ -85,7 +85,7 @@ def test_what_is_not_mapped_is_refused_by_name(
     assert "\n" not in str(refused.value)
 
 
-def test_all_mistakes_are_told_at_once(bench: Bench) -> None:
+def test_all_mistakes_are_reported_at_once(bench: Bench) -> None:
     with pytest.raises(Aborted) as refused:
         bench.construct(CLUSTER, "c", {**TAMED, "gpu": True, "sise": 3, "minSize": 1})
     message = str(refused.value).removeprefix("eks:index:Cluster c: ").split("; ")
@@ -97,7 +97,7 @@ def test_all_mistakes_are_told_at_once(bench: Bench) -> None:
 @pytest.mark.parametrize(
     "kind", ["NodeGroup", "NodeGroupV2", "ManagedNodeGroup", "ClusterCreationRoleProvider", "Nonsense"]
 )
-def test_components_that_are_not_rehearsed_say_so(bench: Bench, kind: str) -> None:
+def test_components_that_are_not_simulated_are_reported(bench: Bench, kind: str) -> None:
     with pytest.raises(Aborted, match=f"eks:index:{kind} n: .*(not rehearsed|has eks:index:Addon)"):
         bench.construct(f"eks:index:{kind}", "n", {})
 
@@ -107,9 +107,7 @@ def test_an_addon_without_a_cluster_is_refused(bench: Bench) -> None:
         bench.construct("eks:index:Addon", "ad", {"addonName": "coredns"})
 
 
-def test_a_child_that_fails_fails_the_component_in_a_sentence(
-    bench: Bench, monitor: Monitor, health_requests: list[str]
-) -> None:
+def test_failure_of_a_child_fails_the_component(bench: Bench, monitor: Monitor, health_requests: list[str]) -> None:
     del monitor.answers["aws:index/getPartition:getPartition"]
     with pytest.raises(Aborted) as failed:
         bench.construct(CLUSTER, "c", TAMED)
@@ -122,7 +120,7 @@ def test_a_child_that_fails_fails_the_component_in_a_sentence(
 # -- what comes in, and what it becomes -------------------------------------------------------------------------------
 
 
-def test_a_preview_registers_the_same_and_leaves_what_is_not_there_unknown(bench: Bench, monitor: Monitor) -> None:
+def test_preview_registers_the_same_resources_with_unknown_outputs(bench: Bench, monitor: Monitor) -> None:
     monitor.dry = True
     state = bench.construct(CLUSTER, "c", {**TAMED, "encryptionConfigKeyArn": unknown("aws:kms/key:Key::k")})
     assert [name for _, name, _ in monitor.created()].count("c-eksCluster") == 1
@@ -140,16 +138,14 @@ def test_a_preview_does_not_ask_for_health(bench: Bench, monitor: Monitor, healt
     assert health_requests == []
 
 
-def test_an_endpoint_that_is_closed_to_the_outside_is_not_asked(bench: Bench, health_requests: list[str]) -> None:
+def test_private_endpoint_is_not_polled(bench: Bench, health_requests: list[str]) -> None:
     args = {key: value for key, value in TAMED.items() if key != "publicAccessCidrs"}
     state = bench.construct(CLUSTER, "c", {**args, "endpointPublicAccess": False})
     assert health_requests == []
     assert state["kubeconfig"]["clusters"][0]["cluster"]["server"] == ENDPOINT
 
 
-def test_a_kubeconfig_is_handed_out_when_the_api_is_up_and_not_before(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kubeconfig_is_output_once_the_api_is_healthy(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     order: list[str] = []
 
     async def healthy(endpoint: str, report: Any) -> bool:
@@ -162,9 +158,7 @@ def test_a_kubeconfig_is_handed_out_when_the_api_is_up_and_not_before(
     assert json.loads(bench.monitor.resource("::c-eks-k8s").inputs["kubeconfig"])["kind"] == "Config"
 
 
-def test_an_api_that_never_comes_up_gets_its_kubeconfig_all_the_same(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kubeconfig_is_output_even_if_the_api_stays_unhealthy(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     async def healthy(endpoint: str, report: Any) -> bool:
         report("Waiting")
         return False
@@ -189,7 +183,7 @@ def test_secrets_stay_secret(bench: Bench, health_requests: list[str]) -> None:
     assert state["core"]["vpcId"] == "v", "only what is secret is hidden"
 
 
-def test_the_creators_rights_are_not_looked_at_again(bench: Bench, health_requests: list[str]) -> None:
+def test_creator_admin_permissions_are_not_refreshed(bench: Bench, health_requests: list[str]) -> None:
     bench.construct(CLUSTER, "c", TAMED)
     assert bench.monitor.resource(EKS).ignoring == (
         "accessConfig.bootstrapClusterCreatorAdminPermissions",
@@ -257,9 +251,7 @@ def test_the_network_of_services_is_passed_on(bench: Bench, health_requests: lis
 # -- Fargate ----------------------------------------------------------------------------------------------------------
 
 
-def test_fargate_takes_the_subnets_without_a_way_out(
-    bench: Bench, monitor: Monitor, health_requests: list[str]
-) -> None:
+def test_fargate_uses_private_subnets(bench: Bench, monitor: Monitor, health_requests: list[str]) -> None:
     def table(args: dict[str, Any]) -> dict[str, Any]:
         if args.get("subnetId") == "s1":
             raise LookupError("no table of its own")
@@ -282,7 +274,7 @@ def test_fargate_takes_the_subnets_without_a_way_out(
 @pytest.mark.parametrize(
     ("name", "profile"), [("c", "c-fargateProfile"), ("eks-a-b", "eks_a-bfargateProfile"), ("eks", "eksfargateProfile")]
 )
-def test_profile_names_keep_clear_of_the_services_own(
+def test_profile_names_avoid_the_reserved_prefix(
     bench: Bench, health_requests: list[str], name: str, profile: str
 ) -> None:
     args = {**TAMED, "fargate": {"podExecutionRoleArn": ARN, "subnetIds": [of(SUBNETS["s0"], "s0")]}}
@@ -302,7 +294,7 @@ def test_profile_names_keep_clear_of_the_services_own(
         ({}, None, "no add-on"),
     ],
 )
-def test_coredns_comes_where_it_has_a_place(
+def test_coredns_is_installed_where_it_can_run(
     bench: Bench, health_requests: list[str], options: dict[str, Any], fargate: Any, configuration: str | None
 ) -> None:
     args = {**TAMED, "corednsAddonOptions": options, **({"fargate": fargate} if fargate else {})}
@@ -369,7 +361,7 @@ def test_a_cni_without_a_cluster_or_a_version_is_refused(bench: Bench, missing: 
         bench.construct("eks:index:VpcCniAddon", "cni", {k: v for k, v in args.items() if k != missing})
 
 
-def test_a_group_for_nodes_of_ones_own(bench: Bench, health_requests: list[str]) -> None:
+def test_node_security_group_may_be_provided(bench: Bench, health_requests: list[str]) -> None:
     bench.construct(CLUSTER, "c", {**COMMON, "useDefaultVpcCni": True})
     group = "eks:index:Cluster$aws:ec2/securityGroup:SecurityGroup::c-eksClusterSecurityGroup"
     args = {
@@ -395,7 +387,7 @@ def test_a_group_for_nodes_of_ones_own(bench: Bench, health_requests: list[str])
     }
 
 
-def test_a_kubeconfig_for_somebody_else(bench: Bench, health_requests: list[str]) -> None:
+def test_kubeconfig_for_another_role(bench: Bench, health_requests: list[str]) -> None:
     bench.construct(CLUSTER, "c", TAMED)
     own = {"__self__": reference("eks:index:Cluster::c")}
     answer = bench.call("eks:index:Cluster/getKubeconfig", {**own, "roleArn": ARN, "profileName": "ann"})

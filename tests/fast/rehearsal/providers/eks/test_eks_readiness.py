@@ -78,23 +78,23 @@ def certificate(path: Path) -> Path:
     return path
 
 
-def test_any_certificate_will_do(server: Server) -> None:
+def test_any_certificate_is_accepted(server: Server) -> None:
     assert is_healthy(server.url)
     assert server.paths == ["/healthz"]
 
 
 @pytest.mark.parametrize("status", [401, 500, 503])
-def test_only_a_whole_server_will_do(server: Server, status: int) -> None:
+def test_only_a_healthy_server_is_ready(server: Server, status: int) -> None:
     server.statuses = [status]
     assert not is_healthy(server.url)
 
 
 @pytest.mark.parametrize("endpoint", ["https://127.0.0.1:9", "http://127.0.0.1:9", "nonsense", ""])
-def test_an_endpoint_at_which_nothing_answers_is_no_error(endpoint: str) -> None:
+def test_unreachable_endpoint_is_not_ready(endpoint: str) -> None:
     assert not is_healthy(endpoint)
 
 
-def test_it_is_asked_until_it_is_whole(server: Server) -> None:
+def test_health_is_polled_until_it_succeeds(server: Server) -> None:
     server.statuses = [500, 503, 200]
     server_state: list[str] = []
     assert asyncio.run(wait_until_healthy(server.url, server_state.append, interval=0.01, attempts=10))
@@ -102,7 +102,7 @@ def test_it_is_asked_until_it_is_whole(server: Server) -> None:
     assert [text.split(" ")[3] for text in server_state] == ["0.1", "0.09"]
 
 
-def test_patience_has_an_end(server: Server) -> None:
+def test_polling_ends_at_the_timeout(server: Server) -> None:
     server.statuses = [500]
     server_state: list[str] = []
     assert not asyncio.run(wait_until_healthy(server.url, server_state.append, interval=0.01, attempts=3))

@@ -73,7 +73,7 @@ def test_the_same_children_are_created_with_the_same_inputs(
 
 
 @pytest.mark.parametrize("configuration", CONFIGURATIONS)
-def test_the_same_functions_are_asked(
+def test_same_functions_are_invoked(
     recorded: dict[str, Any], bench: Bench, health_requests: list[str], configuration: str
 ) -> None:
     build(bench, configuration)
