@@ -42,6 +42,9 @@ HEAP_SHARE = 0.85
 # Of one address, a second and at once; a whole office may have one.
 SOURCE_REQUESTS, SOURCE_BURST = 500, 2_000
 MOST_SOURCES = 10_000
+# Of one address to the paths of the sign-in, which nobody has signed in for: four make a sign-in.
+SIGN_IN_REQUESTS, SIGN_IN_BURST = 5, 600
+SIGN_IN_PATHS: Final = "/v1/sign-"
 MOST_CONNECTIONS_OF_WORKSPACE = 1024
 # A wake holds a request for up to a minute.
 AUTHORIZATION_SECONDS = 65
@@ -56,6 +59,8 @@ IDLE_UPSTREAM_SECONDS = 20
 _TYPE: Final = "type.googleapis.com/envoy.extensions"
 _WORKSPACES, _GRPC, _SERVICE, _AUTHORIZER, _ADMIN = "workspaces", "workspaces-grpc", "service", "authorizer", "admin"
 _AUTHORIZATION: Final = "envoy.filters.http.ext_authz"
+_NO_AUTHORIZATION: Final = {"@type": f"{_TYPE}.filters.http.ext_authz.v3.ExtAuthzPerRoute", "disabled": True}
+_LIMIT: Final = "envoy.filters.http.local_ratelimit"
 _GRPC_CONTENT: Final = r"application/grpc([+;].*)?"
 _HEAP: Final = "envoy.resource_monitors.fixed_heap"
 _ADDRESS: Final = rf"([0-9]{{1,3}}\.){{3}}[0-9]{{1,3}}:{DAEMON_PORT}"
@@ -82,6 +87,8 @@ class EnvoyPlan:
     memory: int = 256 * 2**20  # bytes of its container
     source_requests: int = SOURCE_REQUESTS
     source_burst: int = SOURCE_BURST
+    sign_in_requests: int = SIGN_IN_REQUESTS
+    sign_in_burst: int = SIGN_IN_BURST
     source_seconds: int = 1  # in which an address may send so many requests
     # Further hosts of the service and of the sandbox host, for a machine that resolves no name below its domain.
     service_aliases: tuple[str, ...] = ()
@@ -208,7 +215,7 @@ def _connection_manager(plan: EnvoyPlan) -> Plain:
         "access_log": [_access_log()],
         "route_config": _routes(plan),
         "http_filters": [
-            _limit_of_sources(plan),
+            {"name": _LIMIT, "typed_config": _limit_of_sources(plan, plan.source_burst, plan.source_requests)},
             {
                 "name": _AUTHORIZATION,
                 "typed_config": {
@@ -231,14 +238,14 @@ def _connection_manager(plan: EnvoyPlan) -> Plain:
     return {"name": "envoy.filters.network.http_connection_manager", "typed_config": config}
 
 
-def _limit_of_sources(plan: EnvoyPlan) -> Plain:
+def _limit_of_sources(plan: EnvoyPlan, most: int, rate: int) -> Plain:
     """Return the limit of the requests of each address, before anybody is asked about them."""
 
     def bucket(burst: int, rate: int, seconds: int) -> Plain:
         return {"max_tokens": burst, "tokens_per_fill": rate, "fill_interval": _seconds(seconds)}
 
     always = {"default_value": {"numerator": 100, "denominator": "HUNDRED"}}
-    config: Plain = {
+    return {
         "@type": f"{_TYPE}.filters.http.local_ratelimit.v3.LocalRateLimit",
         "stat_prefix": "sources",
         "filter_enabled": always,
@@ -250,14 +257,13 @@ def _limit_of_sources(plan: EnvoyPlan) -> Plain:
         "descriptors": [
             {
                 "entries": [{"key": "remote_address"}],
-                "token_bucket": bucket(plan.source_burst, plan.source_requests, plan.source_seconds),
+                "token_bucket": bucket(most, rate, plan.source_seconds),
             }
         ],
         "max_dynamic_descriptors": MOST_SOURCES,
         "rate_limits": [{"actions": [{"remote_address": {}}]}],
         "response_headers_to_add": [{"header": {"key": "retry-after", "value": "1"}}],
     }
-    return {"name": "envoy.filters.http.local_ratelimit", "typed_config": config}
 
 
 def _strip() -> Plain:
@@ -292,11 +298,11 @@ def _routes(plan: EnvoyPlan) -> Plain:
                 "name": _SERVICE,
                 "domains": [domain, *(f"{label}.{domain}" for label in SERVICE_HOSTS), *plan.service_aliases],
                 "routes": [
-                    {
-                        "match": {"prefix": "/"},
-                        "route": {"cluster": _SERVICE, "timeout": "0s"},
-                        **_without_authorization(),
-                    }
+                    _to_service(
+                        SIGN_IN_PATHS,
+                        {_LIMIT: _limit_of_sources(plan, plan.sign_in_burst, plan.sign_in_requests)},
+                    ),
+                    _to_service("/", {}),
                 ],
             },
             {
@@ -318,6 +324,11 @@ def _routes(plan: EnvoyPlan) -> Plain:
     }
 
 
+def _to_service(prefix: str, filters: Plain) -> Plain:
+    route = {"match": {"prefix": prefix}, "route": {"cluster": _SERVICE, "timeout": "0s"}}
+    return {**route, "typed_per_filter_config": {_AUTHORIZATION: _NO_AUTHORIZATION, **filters}}
+
+
 def _to_workspace(cluster: str, hosts: str, *also: Plain) -> Plain:
     return {
         "match": {"prefix": "/", "headers": [_header(":authority", hosts), _header(DESTINATION, _ADDRESS), *also]},
@@ -332,12 +343,8 @@ def _to_workspace(cluster: str, hosts: str, *also: Plain) -> Plain:
 
 
 def _not_found() -> Plain:
-    return {"match": {"prefix": "/"}, "direct_response": {"status": 404}, **_without_authorization()}
-
-
-def _without_authorization() -> Plain:
-    off = {"@type": f"{_TYPE}.filters.http.ext_authz.v3.ExtAuthzPerRoute", "disabled": True}
-    return {"typed_per_filter_config": {_AUTHORIZATION: off}}
+    route = {"match": {"prefix": "/"}, "direct_response": {"status": 404}}
+    return {**route, "typed_per_filter_config": {_AUTHORIZATION: _NO_AUTHORIZATION}}
 
 
 def _header(name: str, pattern: str) -> Plain:

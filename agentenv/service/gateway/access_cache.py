@@ -40,7 +40,8 @@ class AccessCache:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.store, self._now, self._monotonic = store, now, monotonic
-        self._calls = Remote("the table of access")
+        # Whatever requests do, the poll of revocations has threads of its own.
+        self._polls, self._calls = Remote("the poll of the table of access"), Remote("the table of access")
         self._records: dict[str, Record] = {}
         self._read_at = self._loaded_at = self._touched_at = float("-inf")
         self._since: datetime | None = None
@@ -58,7 +59,7 @@ class AccessCache:
         began, at = self._monotonic(), self._now()
         whole = began - self._loaded_at >= RELOAD_SECONDS
         try:
-            records = await self._calls.run(self.store.changed_since, None if whole else self._since)
+            records = await self._polls.run(self.store.changed_since, None if whole else self._since)
         except (AwsUnavailableError, AwsRefusedError) as failure:
             _LOG.warning("the table of access cannot be read", extra={"facts": {"why": str(failure)}})
             return
@@ -75,7 +76,7 @@ class AccessCache:
     async def _touch(self, began: float) -> None:
         used, self._used, self._touched_at = self._used, {}, began
         try:
-            await self._calls.run(self.store.touch, used)
+            await self._polls.run(self.store.touch, used)
         except (AwsUnavailableError, AwsRefusedError) as failure:
             _LOG.warning("the last use of keys is not recorded", extra={"facts": {"why": str(failure)}})
 

@@ -165,6 +165,7 @@ class Authorizer:
         if request.path.startswith(OWN_PATHS) and not door.is_sandbox_host:
             if self._own_path is None:
                 raise not_found("workspace")
+            self._requests.take(request.source)
             return await self._own_path(request, door)
         workspace = self._existing(door.id)
         identified = await self._visitors.identify(request, door.id, workspace, api=door.is_api)

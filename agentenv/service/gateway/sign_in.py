@@ -37,6 +37,8 @@ SESSION_COOKIE, STATE_COOKIE = "__Host-session", "__Host-sign-in"
 CALLBACK = "/v1/sign-in/callback"
 STATE_FOR, CODE_FOR = timedelta(minutes=10), timedelta(seconds=30)
 _TIMEOUT = 10.0
+# Sign-ins that a replica finishes at once: each holds a thread, and a connection to the issuer.
+AT_ONCE = 32
 _MOST_BYTES = 100_000
 
 Secrets = Callable[[], GatewaySecrets]
@@ -79,6 +81,7 @@ class SignIn:
         self._client, self._issuer, self._http, self._domains = client, issuer, http, domains
         self._access, self._secrets, self._now = access, secrets, now
         self._person_of, self._classes_of = person_of, classes_of
+        self._free = AT_ONCE
         self._id_tokens = TokenVerifier(issuer.keys, client.id, issuer.url)
 
     def person(self, request: EntryRequest) -> Caller | None:
@@ -110,6 +113,15 @@ class SignIn:
 
     async def finish(self, request: EntryRequest) -> Step:
         """Sign in a browser that the issuer sent back."""
+        if not self._free:
+            raise Problem("unavailable", "too many people are signing in", "sign in again", retry_after=5)
+        self._free -= 1
+        try:
+            return await self._finish(request)
+        finally:
+            self._free += 1
+
+    async def _finish(self, request: EntryRequest) -> Step:
         query, cookie = request.query, request.cookie(STATE_COOKIE)
         started = self._secrets().unseal("sign-in", cookie, STATE_FOR, self._now()) if cookie else None
         if started is None or not hmac.compare_digest(query.get("state", "").encode(), str(started["state"]).encode()):

@@ -449,6 +449,15 @@ def test_one_address_that_sends_too_much_is_refused_and_others_are_not(gateway: 
     assert len(gateway.authorizer.seen) == 6, "the authorization is not asked about the others"
 
 
+def test_the_paths_of_the_sign_in_have_a_limit_of_their_own(gateway: Gateway) -> None:
+    limits = {"sign_in_burst": 2, "sign_in_requests": 2, "source_seconds": 1_000}
+    with running(gateway.authorizer, gateway.service, **limits) as other:
+        paths = ("/v1/sign-in", "/v1/sign-in/enter?host=a", "/v1/sign-in/callback?code=1", "/v1/sign-out")
+        assert [get(other, f"api.{DOMAIN}", path)[0] for path in paths] == [200, 200, 429, 429]
+        assert get(other, f"api.{DOMAIN}", "/v1/workspaces")[0] == 200
+        assert get(other, f"api.{DOMAIN}", "/v1/./sign-in")[0] == 429
+
+
 def test_a_gateway_without_memory_sheds_load_and_says_that_it_is_alive(gateway: Gateway, behind: HttpServer) -> None:
     with running(gateway.authorizer, gateway.service, memory=2**20) as full:
         deadline = time.monotonic() + TIMEOUT

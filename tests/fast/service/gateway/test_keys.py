@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from agentenv.core.gateway.api_keys import Scope
+from agentenv.service.aws.remote import THREADS
 from agentenv.service.gateway.access_cache import TOUCH_SECONDS, VALID_SECONDS, AccessCache
 from agentenv.service.gateway.keys import MOST_KEYS, ApiKeys
 from agentenv.service.http.auth.callers import Caller, with_implied_roles
@@ -101,6 +103,30 @@ def test_keys_are_valid_for_ten_minutes_while_the_table_hangs() -> None:
     store.away = False
     here.poll()
     assert here.keys.caller(key)
+
+
+def test_revocations_are_read_while_other_calls_hang() -> None:
+    class HangingStore(MemoryStore):
+        def use_once(self, code: str, until: datetime) -> bool:
+            released.wait(20)
+            return super().use_once(code, until)
+
+    async def act() -> None:
+        here, there = (AccessCache(store, now=clock.now, monotonic=clock.monotonic) for _ in range(2))
+        await there.poll()
+        _, key = await ApiKeys(there, clock.now).create(PERSON, "k", ["use"], timedelta(hours=1), [])
+        hanging = [asyncio.create_task(here.use_once(f"code/{number}", clock.now())) for number in range(THREADS)]
+        await here.poll()
+        assert here.key(key[4:16]) is not None
+        await ApiKeys(there, clock.now).revoke(PERSON, key[4:16])
+        await here.poll()
+        assert here.key(key[4:16]) is None
+        assert not any(call.done() for call in hanging)
+        released.set()
+        assert all(await asyncio.gather(*hanging))
+
+    store, clock, released = HangingStore(), Clock(START), threading.Event()
+    asyncio.run(act())
 
 
 def test_a_key_that_another_replica_wrote_late_is_read() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlsplit
 
@@ -10,6 +12,7 @@ import pytest
 from agentenv.service.gateway.entry import OWN_PATHS
 from agentenv.service.gateway.visitors import PERSON_FOR
 from agentenv.service.http.auth.callers import owner_id
+from agentenv.service.http.auth.rate_limits import RateLimiter
 from tests.fast.service.gateway.browser import API, Browser, Page, World, in_world
 from tests.fast.service.gateway.entrance import MINE, NOBODYS, THEIRS, WORKSPACES
 
@@ -116,6 +119,39 @@ def test_the_state_is_bound_to_the_browser_that_started() -> None:
         assert (await attacker.send(back)).status == 303
         attacker.jars[API] |= cookies
         assert (await attacker.send(back)).status == 401, "a callback serves once"
+
+    in_world(act)
+
+
+def test_a_limited_number_of_sign_ins_are_finished_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentenv.service.gateway.sign_in.AT_ONCE", 1)
+    released = threading.Event()
+
+    async def act(world: World) -> None:
+        used_once = world.gate.store.use_once
+        monkeypatch.setattr(
+            world.gate.store, "use_once", lambda code, until: released.wait(20) and used_once(code, until)
+        )
+        browser = Browser(world)
+        started = await browser.send(f"https://{API}/v1/sign-in")
+        back = (await browser.send(started.header("location"))).header("location")
+        first = asyncio.create_task(browser.send(back))
+        while world.sign_in._free:
+            await asyncio.sleep(0)
+        refused = await Browser(world, jars={API: dict(browser.jars[API])}).send(back)
+        assert (refused.status, refused.header("retry-after")) == (503, "5")
+        released.set()
+        assert (await first).status == 303
+        assert world.sign_in._free == 1
+
+    in_world(act)
+
+
+def test_the_gateways_own_paths_count_against_the_limit_of_their_source() -> None:
+    async def act(world: World) -> None:
+        world.authorizer._requests = RateLimiter(2)
+        paths = [f"https://{HOST}{OWN_PATHS}{path}" for path in ("enter?code=x", "link?token=x.y", "enter?code=y")]
+        assert [(await Browser(world).send(path)).status for path in paths] == [401, 404, 429]
 
     in_world(act)
 
