@@ -1,4 +1,4 @@
-"""The user data of a node: limits of its kubelet, and its container runtime, installed before the kubelet starts.
+"""The user data of a node: limits of its kubelet, its firewall, and its container runtime, before the kubelet starts.
 
 The image's own agent writes containerd's configuration from every NodeConfig it is given and starts containerd only
 after cloud-init's scripts, so nothing is restarted and no pod meets a node that is half ready.
@@ -46,9 +46,34 @@ cd "$work"
 fetch() { curl --fail --silent --show-error --location --proto '=https' --retry 5 --retry-all-errors -O "$1"; }
 """
 
+# No network policy applies between a pod and its own node. Pods of sandboxes need nothing of it but the credentials of the
+# Pod Identity agent; responses to the kubelet's probes are of its own connections. The interfaces of pods are `eni…`.
+_FIREWALL = """\
+command -v iptables >/dev/null || dnf install -y iptables-nft
+cat > /etc/systemd/system/pods-to-node.service <<'END'
+[Unit]
+Description=Drop what pods send to their own node
+Before=kubelet.service
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=iptables -w -N PODS-TO-NODE
+ExecStart=iptables -w -A PODS-TO-NODE -m conntrack --ctstate ESTABLISHED,RELATED -j RETURN
+ExecStart=iptables -w -A PODS-TO-NODE -d 169.254.170.23 -p tcp --dport 80 -j RETURN
+ExecStart=iptables -w -A PODS-TO-NODE -j DROP
+ExecStart=iptables -w -I INPUT -i eni+ -j PODS-TO-NODE
+[Install]
+WantedBy=multi-user.target
+END
+systemctl daemon-reload
+systemctl enable --now pods-to-node.service
+"""
+
 
 def user_data(wall: Wall | None, sources: Mapping[str, Source]) -> str:
-    """Return the user data of a node: the kubelet's settings, and the runtime unless the image already has it.
+    """Return the user data of a node: the kubelet's settings, and for sandboxes the firewall and the runtime.
+
+    The runtime is left out if the image already has it. Nodes of the platform, without a wall, have no firewall.
 
     Karpenter adds its own part, and the parts are merged.
     """
@@ -61,7 +86,11 @@ def user_data(wall: Wall | None, sources: Mapping[str, Source]) -> str:
     kubelet = ("  kubelet:", "    config:", f"      podPidsLimit: {POD_PIDS}")
     containerd = ("  containerd:", "    config: |", *(f"      {line}" for line in table)) if table else ()
     parts = {
-        **({'text/x-shellscript; charset="us-ascii"': _OPENING + "\n".join(script)} if script else {}),
+        **(
+            {'text/x-shellscript; charset="us-ascii"': _OPENING + _FIREWALL + "\n".join(script)}
+            if wall is not None
+            else {}
+        ),
         "application/node.eks.aws": "\n".join(
             ("apiVersion: node.eks.aws/v1alpha1", "kind: NodeConfig", "spec:", *kubelet, *containerd)
         ),

@@ -24,7 +24,7 @@ FETCHED = {
     "kata": Source("https://e.example/kata-{package}.tar.zst", "1", sha256={"amd64": DIGEST, "arm64": "0" * 64}),
 }
 # Beside what is looked at, nothing of this machine is touched: each of these only tells that it was called.
-COMMANDS = ("systemctl", "ln", "tar", "dnf", "zstd", "modprobe", "mkdir")
+COMMANDS = ("systemctl", "ln", "tar", "dnf", "zstd", "modprobe", "mkdir", "iptables")
 
 
 def parts(text: str) -> dict[str, str]:
@@ -46,11 +46,12 @@ class Ran:
     calls: tuple[str, ...]
 
 
-def run(folder: Path, word: str, curl: str, machine: str = "x86_64") -> Ran:
+def run(folder: Path, word: str, curl: str, machine: str = "x86_64", systemctl: str = "") -> Ran:
     """The script of a wall's nodes, with commands of ours before those of this machine; `curl` is what it does."""
     recorded = folder / "told"
     recorded.touch()
     programs = dict.fromkeys(COMMANDS, f'echo "$(basename "$0") $*" >> {recorded}')
+    programs["systemctl"] += f"\n{systemctl}"
     programs |= {"curl": curl, "uname": f"echo {machine}", "mktemp": f"/bin/mkdir {folder}/work && echo {folder}/work"}
     for name, body in programs.items():
         program = folder / "bin" / name
@@ -58,13 +59,15 @@ def run(folder: Path, word: str, curl: str, machine: str = "x86_64") -> Ran:
         program.write_text(f"#!/bin/bash\n{body}\n")
         program.chmod(0o755)
     script = parts(user_data(wall(word), FETCHED))["text/x-shellscript"]
-    # The one file that it writes without a program's help
+    # The files that it writes without a program's help
+    script = script.replace("/etc/systemd/system/pods-to-node", f"{folder}/pods-to-node")
     script = script.replace("/etc/containerd/", f"{folder}/").replace("/usr/local/bin", f"{folder}/local")
     path = f"{folder / 'bin'}:{os.environ['PATH']}"
     done = subprocess.run(["bash", "-c", script], env={"PATH": path}, capture_output=True, check=False, timeout=60)
     return Ran(done.returncode, tuple(recorded.read_text().splitlines()))
 
 
+SHIELDED = ("systemctl daemon-reload", "systemctl enable --now pods-to-node.service")
 CLOSED = (
     "ln -sf /dev/null /etc/systemd/system/nodeadm-run.service",
     "systemctl daemon-reload",
@@ -80,19 +83,19 @@ def writing(content: str) -> str:
 def test_a_node_without_its_runtime_never_joins(tmp_path: Path, word: str) -> None:
     ran = run(tmp_path, word, "exit 22")
     assert ran.code != 0
-    assert ran.calls == CLOSED
+    assert ran.calls == (*SHIELDED, *CLOSED)
 
 
 def test_a_node_with_a_wrong_archive_never_joins(tmp_path: Path) -> None:
     ran = run(tmp_path, "kata", writing("another archive"))
     assert ran.code != 0
-    assert ran.calls == CLOSED
+    assert ran.calls == (*SHIELDED, *CLOSED)
 
 
 def test_a_node_with_another_gvisor_never_joins(tmp_path: Path) -> None:
     ran = run(tmp_path, "gvisor", serving(b"another", hashlib.sha512(b"gvisor").hexdigest()))
     assert ran.code != 0
-    assert ran.calls == CLOSED
+    assert ran.calls == (*SHIELDED, *CLOSED)
 
 
 @pytest.mark.parametrize(("machine", "joins"), [("x86_64", True), ("aarch64", False), ("riscv64", False)])
@@ -126,7 +129,7 @@ def test_a_node_with_a_verified_gvisor_joins_and_configures_it(tmp_path: Path, m
             laid.touch(0o755)
     ran = run(tmp_path, "gvisor", serving(b"gvisor", hashlib.sha512(b"gvisor").hexdigest()))
     assert (ran.code == 0) is (not missing)
-    assert ran.calls[0] == f"tar --zstd --no-same-owner -xf gvisor.tar.zstd -C {tmp_path}/local"
+    assert ran.calls[len(SHIELDED)] == f"tar --zstd --no-same-owner -xf gvisor.tar.zstd -C {tmp_path}/local"
     if missing:
         assert ran.calls[-3:] == CLOSED
         return
@@ -159,8 +162,34 @@ def test_a_runtime_without_a_digest_is_refused(sha256: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("word", ["runc", "nitro"])
-def test_a_runtime_in_the_image_needs_no_script(word: str) -> None:
-    assert set(parts(user_data(wall(word), releases().runtimes))) == {"application/node.eks.aws"}
+def test_a_runtime_in_the_image_is_not_fetched(tmp_path: Path, word: str) -> None:
+    ran = run(tmp_path, word, "exit 22")
+    assert (ran.code, ran.calls) == (0, SHIELDED)
+
+
+def test_nodes_of_the_platform_have_no_firewall() -> None:
+    # The metrics server asks the kubelet of its own node.
+    assert set(parts(user_data(None, releases().runtimes))) == {"application/node.eks.aws"}
+
+
+def test_a_node_drops_what_pods_send_to_it(tmp_path: Path) -> None:
+    run(tmp_path, "runc", "exit 22")
+    unit = (tmp_path / "pods-to-node.service").read_text().splitlines()
+    assert [line.removeprefix("ExecStart=iptables -w ") for line in unit if line.startswith("ExecStart=")] == [
+        "-N PODS-TO-NODE",
+        "-A PODS-TO-NODE -m conntrack --ctstate ESTABLISHED,RELATED -j RETURN",
+        "-A PODS-TO-NODE -d 169.254.170.23 -p tcp --dport 80 -j RETURN",
+        "-A PODS-TO-NODE -j DROP",
+        "-I INPUT -i eni+ -j PODS-TO-NODE",
+    ]
+    assert {"Before=kubelet.service", "WantedBy=multi-user.target"} <= set(unit)
+
+
+def test_a_node_without_its_firewall_never_joins(tmp_path: Path) -> None:
+    failing = 'if [ "$1" = enable ]; then exit 1; fi'
+    ran = run(tmp_path, "runc", "exit 22", systemctl=failing)
+    assert ran.code != 0
+    assert ran.calls[-3:] == CLOSED
 
 
 @pytest.mark.parametrize("word", [None, "runc", "gvisor", "kata", "nitro"])
