@@ -46,8 +46,8 @@ cd "$work"
 fetch() { curl --fail --silent --show-error --location --proto '=https' --retry 5 --retry-all-errors -O "$1"; }
 """
 
-# No network policy applies between a pod and its own node. Pods of sandboxes need nothing of it but the credentials of the
-# Pod Identity agent; responses to the kubelet's probes are of its own connections. The interfaces of pods are `eni…`.
+# No network policy applies between a pod and its own node. Pods of sandboxes need nothing of it but the credentials of
+# the Pod Identity agent; responses to the kubelet's probes are of its own connections. Interfaces of pods are `eni…`.
 _FIREWALL = """\
 command -v iptables >/dev/null || dnf install -y iptables-nft
 cat > /etc/systemd/system/pods-to-node.service <<'END'
