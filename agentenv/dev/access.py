@@ -60,9 +60,12 @@ class LocalAccessStore(AccessStore):
 
     def take_alias(self, alias: Alias, now: datetime) -> bool:
         """Store an alias unless it is another owner's; return whether it is stored."""
-        existing = dict(self._records.access(_LIVE)).get(alias.row)
-        if existing is not None and json.loads(existing)["owner"] not in {"", alias.owner}:
-            return False
+        document = dict(self._records.access(_LIVE)).get(alias.row)
+        existing = record_of(alias.row, json.loads(document)) if document is not None else None
+        if isinstance(existing, Alias) and existing.owner != alias.owner:
+            rests_until = existing.rests_until()
+            if rests_until is None or now < rests_until:
+                return False
         self.put(alias, now)
         return True
 

@@ -13,6 +13,10 @@ from agentenv.core.values.timestamps import LATEST, format_timestamp, parse_time
 
 # Rows of what ended stay so long, so that every replica has read them.
 ENDED_FOR = timedelta(days=1)
+# A freed alias is nobody's for so long, in which browsers that look for a newer service worker delete the former one.
+RESTS_FOR = timedelta(days=1)
+# Browsers are told to delete what they hold of the former owner until so long after it was freed, or taken.
+CLEARED_FOR = timedelta(days=30)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +94,14 @@ class Alias:
     def row(self) -> str:
         """Return the name of its row."""
         return f"alias#{self.id}"
+
+    def rests_until(self) -> datetime | None:
+        """Return when others may take it; None where it was not freed."""
+        return self.freed + RESTS_FOR if self.freed is not None and not self.owner else None
+
+    def cleared_until(self) -> datetime | None:
+        """Return until when browsers delete what they hold of it; None where it was not freed."""
+        return max(self.freed, self.created) + CLEARED_FOR if self.freed is not None else None
 
 
 @dataclass(frozen=True, slots=True)

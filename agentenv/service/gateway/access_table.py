@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
-from agentenv.core.gateway.access_records import ENDED_FOR, Alias, Record, record_of, to_item
+from agentenv.core.gateway.access_records import ENDED_FOR, RESTS_FOR, Alias, Record, record_of, to_item
 from agentenv.core.gateway.access_table import BY_CHANGE, CHANGED, ENTERED, EXPIRES, LIVE, PART, ROW, USED
 from agentenv.core.values.timestamps import format_timestamp
 from agentenv.service.aws import clients as aws
@@ -25,7 +25,7 @@ class AccessStore(Protocol):
         ...
 
     def take_alias(self, alias: Alias, now: datetime) -> bool:
-        """Store an alias unless it is another owner's; return whether it is stored."""
+        """Store an alias unless it is another owner's, or was freed just now; return whether it is stored."""
         ...
 
     def changed_since(self, since: datetime | None) -> list[Record]:
@@ -61,12 +61,13 @@ class AccessTable(AccessStore):
         self._call("put_item", Item=serialized(_row(record, now)))
 
     def take_alias(self, alias: Alias, now: datetime) -> bool:
-        """Store an alias unless it is another owner's, however many replicas do at once."""
+        """Store an alias unless it is another owner's or was freed just now, however many replicas do at once."""
         return self._put_if(
             _row(alias, now),
-            "attribute_not_exists(#row) OR #record.#owner = :nobody OR #record.#owner = :owner",
-            {"#row": ROW, "#record": "record", "#owner": "owner"},
-            {":nobody": "", ":owner": alias.owner},
+            "attribute_not_exists(#row) OR #record.#owner = :owner"
+            " OR (#record.#owner = :nobody AND #record.#freed <= :rested)",
+            {"#row": ROW, "#record": "record", "#owner": "owner", "#freed": "freed"},
+            {":nobody": "", ":owner": alias.owner, ":rested": format_timestamp(now - RESTS_FOR)},
         )
 
     def changed_since(self, since: datetime | None) -> list[Record]:

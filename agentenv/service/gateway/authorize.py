@@ -31,18 +31,19 @@ from agentenv.service.gateway.entry import (
     Decision,
     Deny,
     EntryRequest,
+    Headers,
     host_cookie,
     redirect,
     refusal,
     safe_path,
     waiting_page,
+    with_headers,
 )
 from agentenv.service.gateway.rights import Right, Visitor, right_to_api, right_to_port
 from agentenv.service.gateway.sealing import fingerprint
 from agentenv.service.gateway.visitors import (
     BROWSER_COOKIE,
     FRESH_COOKIE,
-    FRESH_FOR,
     OWN_TOKENS,
     Visitors,
     fresh_mark,
@@ -136,8 +137,8 @@ class Authorizer:
         """Create an authorizer.
 
         `sharing_of` returns how a class lets ports be shared, `resolve_alias` the id and the default port of an alias,
-        `break_glass` whether an operator may enter a workspace now, `freed_at` when an alias was freed for another
-        owner. `own_path` answers the gateway's own paths.
+        `break_glass` whether an operator may enter a workspace now, `freed_at` when an alias was freed of which
+        browsers may hold data. `own_path` answers the gateway's own paths.
         """
         self._directory, self._domains, self._visitors = directory, domains, visitors
         self._admissions, self._waker, self._now = admissions, waker, now
@@ -150,23 +151,34 @@ class Authorizer:
 
     async def check(self, request: EntryRequest) -> Decision:
         """Return whether a request is routed, and where; each refusal is a response."""
+        cleared: Headers = ()
         try:
-            return await self._check(request)
+            door = self.door(request)
+            if door is None:
+                raise not_found("workspace")
+            if request.path.startswith(OWN_PATHS) and not door.is_sandbox_host:
+                return await self._answer(request, door)
+            # Whether or not the visitor may enter: a former owner's visitors have no right here any more.
+            freed = self._freed_at(door.alias) if self._freed_at is not None and door.alias else None
+            if freed is not None and request.cookie(FRESH_COOKIE) != fresh_mark(freed):
+                cleared = (CLEAR_SITE_DATA,)
+                if (cleaning := _clean(request)) is not None:
+                    return cleaning
+            return with_headers(await self._check(request, door), cleared)
         except Problem as problem:
-            return refusal(problem, request)
+            return refusal(problem, request, *cleared)
         except NoSigningKeyError:
             missing = Problem("unavailable", "the service has no signing key yet", "retry in a minute", retry_after=30)
-            return refusal(missing, request)
+            return refusal(missing, request, *cleared)
 
-    async def _check(self, request: EntryRequest) -> Decision:
-        door = self.door(request)
-        if door is None:
+    async def _answer(self, request: EntryRequest, door: Door) -> Decision:
+        """Answer a path of the gateway itself."""
+        if self._own_path is None:
             raise not_found("workspace")
-        if request.path.startswith(OWN_PATHS) and not door.is_sandbox_host:
-            if self._own_path is None:
-                raise not_found("workspace")
-            self._requests.take(request.source)
-            return await self._own_path(request, door)
+        self._requests.take(request.source)
+        return await self._own_path(request, door)
+
+    async def _check(self, request: EntryRequest, door: Door) -> Decision:
         workspace = self._existing(door.id)
         identified = await self._visitors.identify(request, door.id, workspace, api=door.is_api)
         visitor = identified.visitor
@@ -187,9 +199,6 @@ class Authorizer:
             endpoint = woken
         if endpoint.claim_uid != workspace.claim_uid:
             raise Problem("wrong-state", f"{door.id} changed meanwhile", "repeat the request", retry_after=1)
-        cleared = self._clear_site(request, door)
-        if isinstance(cleared, Deny):
-            return cleared
         scope = _scope(request, door, right)
         token = await self._admissions.token(Admission(workspace.id, endpoint, visitor, door.port, right.scope, scope))
         self._note_use(workspace)
@@ -199,7 +208,7 @@ class Authorizer:
         headers |= {} if door.is_api else {PORT: str(door.port)}
         headers |= {"cookie": identified.cookies} if identified.cookies else {}
         remove = identified.remove + ((SANDBOX_ID, SANDBOX_PORT) if door.is_sandbox_host else ())
-        return Allow(headers, remove + (("cookie",) if identified.cookies == "" else ()), cleared)
+        return Allow(headers, remove + (("cookie",) if identified.cookies == "" else ()))
 
     def door(self, request: EntryRequest) -> Door | None:
         """Return what a request is for; None for a host that is none of a workspace."""
@@ -217,18 +226,6 @@ class Authorizer:
         # An alias of nobody is a workspace of nobody: the same answer as for a stranger's.
         id_, default = self._resolve_alias(host.name) or ("", DEFAULT_PORT)
         return Door(id_, host.port or default, alias=host.name)
-
-    def _clear_site(self, request: EntryRequest, door: Door) -> Deny | tuple[tuple[str, str], ...]:
-        """Have a browser delete what it holds of an alias's former owner, before the new owner's pages are opened."""
-        freed = self._freed_at(door.alias) if self._freed_at is not None and door.alias else None
-        if freed is None or self._now() - freed > FRESH_FOR or request.cookie(FRESH_COOKIE) == fresh_mark(freed):
-            return ()
-        if request.is_navigation:
-            return redirect(f"{OWN_PATHS}fresh?{urlencode({'path': safe_path(request.target)})}", CLEAR_SITE_DATA)
-        if request.headers.get("service-worker") == "script":
-            # A script that cannot be updated is removed by the header, and serves no page of the new owner.
-            return refusal(not_found("page"), request, CLEAR_SITE_DATA)
-        return (CLEAR_SITE_DATA,)
 
     def _existing(self, id_: str) -> Workspace | None:
         workspace = self._directory.cached(id_)
@@ -344,6 +341,16 @@ class Authorizer:
             f"https://api.{self._domains.domain}{colon}{port}/v1/sign-in/enter?{urlencode(query)}",
             ("set-cookie", host_cookie(BROWSER_COOKIE, browser, BROWSER_SECONDS)),
         )
+
+
+def _clean(request: EntryRequest) -> Deny | None:
+    """Return the answer by which a browser deletes what it holds of an alias's former owner, before anything else."""
+    if request.is_navigation:
+        return redirect(f"{OWN_PATHS}fresh?{urlencode({'path': safe_path(request.target)})}", CLEAR_SITE_DATA)
+    if request.headers.get("service-worker") == "script":
+        # A script that cannot be updated is removed by the header, and serves no page of the new owner.
+        return refusal(not_found("page"), request, CLEAR_SITE_DATA)
+    return None
 
 
 def _is_paused(workspace: Workspace) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 from typing import Final
 from urllib.parse import parse_qsl, unquote
@@ -99,6 +99,14 @@ class Deny:
 
 
 Decision = Allow | Deny
+Headers = tuple[tuple[str, str], ...]
+
+
+def with_headers(decision: Decision, headers: Headers) -> Decision:
+    """Return a decision whose response has more headers."""
+    if isinstance(decision, Allow):
+        return replace(decision, response_headers=(*decision.response_headers, *headers))
+    return replace(decision, headers=(*decision.headers, *headers))
 
 
 def without_cookies(header: str, names: frozenset[str]) -> str:

@@ -9,6 +9,7 @@ import hmac
 from collections.abc import Callable
 from datetime import datetime
 
+from agentenv.core.gateway.access_records import CLEARED_FOR
 from agentenv.core.gateway.api_keys import matches
 from agentenv.service.gateway.access_cache import AccessCache
 from agentenv.service.gateway.authorize import Door
@@ -25,7 +26,6 @@ from agentenv.service.gateway.sign_in import CODE_FOR, end_session
 from agentenv.service.gateway.visitors import (
     BROWSER_COOKIE,
     FRESH_COOKIE,
-    FRESH_FOR,
     LINK_COOKIE,
     LINK_FOR,
     PERSON_COOKIE,
@@ -90,7 +90,7 @@ class OwnPaths:
     def _mark(self, request: EntryRequest, door: Door) -> Decision:
         """Mark a browser that has deleted what it held of the alias's former owner, and send it on."""
         freed = self._access.freed_at(door.alias) if door.alias else None
-        value, seconds = (fresh_mark(freed), int(FRESH_FOR.total_seconds())) if freed is not None else ("", 0)
+        value, seconds = (fresh_mark(freed), int(CLEARED_FOR.total_seconds())) if freed is not None else ("", 0)
         cookie = host_cookie(FRESH_COOKIE, value, seconds)
         return redirect(safe_path(request.query.get("path", "/")), ("set-cookie", cookie))
 

@@ -25,7 +25,7 @@ from agentenv.service.http.problems import Problem, UnauthenticatedError
 # Cookies of a workspace's host: of a person, of a link, and of a browser that is about to sign in.
 PERSON_COOKIE, LINK_COOKIE, BROWSER_COOKIE = "__Host-workspace", "__Host-link", "__Host-browser"
 # Marks a browser that holds nothing of an alias's former owner.
-FRESH_COOKIE, FRESH_FOR = "__Host-fresh", timedelta(days=30)
+FRESH_COOKIE = "__Host-fresh"
 COOKIES = frozenset({PERSON_COOKIE, LINK_COOKIE, BROWSER_COOKIE, FRESH_COOKIE})
 PERSON_FOR = timedelta(hours=12)
 LINK_FOR = timedelta(days=30)

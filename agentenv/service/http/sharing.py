@@ -14,6 +14,7 @@ from agentenv.core.capabilities.cluster_facts import DAEMON_PORT
 from agentenv.core.gateway.access_records import Alias, BreakGlass, Link
 from agentenv.core.gateway.api_keys import digest
 from agentenv.core.gateway.hosts import is_alias
+from agentenv.core.values.timestamps import format_timestamp
 from agentenv.core.workspaces.workspace import Changes, PortSharing, Sharing, Workspace
 from agentenv.service.gateway.access_cache import AccessCache
 from agentenv.service.gateway.entry import OWN_PATHS
@@ -243,11 +244,16 @@ async def set_alias(
         raise Problem("refused", f"an owner keeps at most {MOST_ALIASES} aliases", "use one of yours, or ask an admin")
     freed = access.freed_at(body.alias)
     alias = Alias(body.alias, workspace.owner, id_, body.port, dependencies.now(), freed)
+    rests_until = access.rests_until(body.alias)
+    if rests_until is not None and dependencies.now() < rests_until:
+        detail = f"the alias {body.alias} was freed, and may be taken from {format_timestamp(rests_until)} on"
+        raise Problem("refused", detail, "until then browsers delete what they hold of it; choose another one")
     if not await access.take_alias(alias):
         raise Problem("refused", f"the alias {body.alias} is taken", "choose another one")
     before = access.alias_of(id_)
     if before is not None and before.id != body.alias:
-        await access.put(replace(before, workspace=""))
+        # It stays its owner's, unless an admin frees it at this moment.
+        await access.take_alias(replace(before, workspace=""))
     audit("alias set", workspace=id_, owner=workspace.owner, by=caller.owner, alias=body.alias)
     return AliasShape(alias=body.alias, port=body.port, url=f"https://{body.alias}.{_domain(dependencies)}/")
 

@@ -28,8 +28,10 @@ class MemoryStore(AccessStore):
     def take_alias(self, alias: Alias, now: datetime) -> bool:
         self._answer()
         existing = self.rows[alias.row][1] if alias.row in self.rows else None
-        if isinstance(existing, Alias) and existing.owner not in {"", alias.owner}:
-            return False
+        if isinstance(existing, Alias) and existing.owner != alias.owner:
+            rests_until = existing.rests_until()
+            if rests_until is None or now < rests_until:
+                return False
         self.rows[alias.row] = now, alias
         return True
 

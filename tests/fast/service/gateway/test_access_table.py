@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from agentenv.core.gateway.access_records import Alias, ApiKey, BreakGlass, EndedSession, Link, Record
+from agentenv.core.gateway.access_records import RESTS_FOR, Alias, ApiKey, BreakGlass, EndedSession, Link, Record
 from agentenv.service.gateway.access_table import AccessTable
 from tests.fast.service.gateway.conftest import TABLE
 
@@ -54,7 +54,9 @@ def test_an_alias_stays_its_owners_until_it_is_freed(table: AccessTable) -> None
     assert table.take_alias(replace(alias, workspace="w-2"), NOW)
     assert table.take_alias(replace(alias, owner="", freed=LATER), NOW) is False
     table.put(replace(alias, owner="", freed=LATER), NOW)
-    assert table.take_alias(replace(alias, owner="u-2"), NOW)
+    for owner in ("u-1", "u-2"):
+        assert not table.take_alias(replace(alias, owner=owner), LATER + RESTS_FOR - timedelta(seconds=1))
+    assert table.take_alias(replace(alias, owner="u-2"), LATER + RESTS_FOR)
     assert table.changed_since(None) == [replace(alias, owner="u-2")]
 
 

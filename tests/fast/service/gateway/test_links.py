@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
+
+import pytest
 
 from agentenv.core.gateway.access_records import Alias, Link
 from agentenv.core.gateway.api_keys import digest
@@ -138,6 +141,43 @@ def test_a_service_worker_of_a_former_owner_is_removed() -> None:
         fetched = await Browser(world).send(f"https://{SHOP}/data", headers={"sec-fetch-mode": "cors"})
         assert fetched.allow is not None
         assert fetched.header("clear-site-data") == CLEARED
+
+    in_world(act)
+
+
+@pytest.mark.parametrize("sharing", ["private", "public"])
+@pytest.mark.parametrize("freed_alone", [False, True])
+def test_a_former_owners_worker_is_removed_whoever_may_enter(sharing: Any, *, freed_alone: bool) -> None:
+    async def act(world: World) -> None:
+        now = world.gate.clock.now()
+        alias = Alias("shop", "u-me", MINE, 8000, now, freed=now)
+        await world.gate.cache.put(replace(alias, owner="", workspace="") if freed_alone else alias)
+        world.gate.directory.change(MINE, ports={8000: PortSharing(sharing)})
+        for headers in ({"service-worker": "script"}, {"sec-fetch-mode": "cors"}, {"authorization": "Bearer x"}):
+            for host in (SHOP, f"3000-{SHOP}"):
+                page = await Browser(world).send(f"https://{host}/sw.js", headers=headers)
+                assert page.header("clear-site-data") == CLEARED
+        browser = Browser(world)
+        first = await browser.send(f"https://{SHOP}/")
+        assert (first.status, first.header("clear-site-data")) == (303, CLEARED)
+        marked = await browser.send(f"https://{SHOP}{first.header('location')}")
+        assert marked.header("clear-site-data") == ""
+        assert (await browser.send(f"https://{SHOP}/")).header("clear-site-data") == "", "once for a browser"
+
+    in_world(act)
+
+
+def test_browsers_are_cleaned_for_thirty_days_after_the_next_owner_came() -> None:
+    async def act(world: World) -> None:
+        now = world.gate.clock.now()
+        later = now + timedelta(days=29)
+        world.gate.directory.change(MINE, ports={8000: PortSharing("public")})
+        await world.gate.cache.put(Alias("shop", "u-me", MINE, 8000, later, freed=now))
+        for days, cleared in ((29, CLEARED), (58, CLEARED), (60, "")):
+            world.gate.clock.seconds = timedelta(days=days).total_seconds()
+            await world.gate.cache.poll()
+            page = await Browser(world).send(f"https://{SHOP}/", headers={})
+            assert page.header("clear-site-data") == cleared
 
     in_world(act)
 

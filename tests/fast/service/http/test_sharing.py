@@ -7,6 +7,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
+from agentenv.core.gateway.access_records import RESTS_FOR, Alias
 from agentenv.core.gateway.api_keys import matches
 from agentenv.core.workspaces.workspace import PortSharing
 from agentenv.service.http.sharing import MOST_ALIASES
@@ -149,10 +150,16 @@ def test_an_alias_stays_its_owners_until_an_admin_frees_it() -> None:
         assert await alias("alice", "PUT", mine, alias="shop") == 200
         assert await alias("alice", "DELETE", mine, "?free=true") == 403
         assert await alias("root", "DELETE", mine, "?free=true") == 204
-        assert await alias("bob", "PUT", theirs, alias="shop") == 200
         access = api.dependencies.access_records
         assert access is not None
-        assert access.freed_at("shop") is not None
+        freed = access.freed_at("shop")
+        assert freed is not None
+        for subject, id_ in (("bob", theirs), ("alice", mine)):
+            assert await alias(subject, "PUT", id_, alias="shop") == 409, "it rests for a day"
+        nobodys = Alias("shop", "", "", 8000, freed, freed=freed - RESTS_FOR)
+        await access.put(nobodys)
+        assert await alias("bob", "PUT", theirs, alias="shop") == 200
+        assert access.freed_at("shop") == nobodys.freed
         for name in ("w-shop", "1shop", "api", "xn--shop", "Shop", "a", "shop-", "sandbox"):
             assert await alias("bob", "PUT", theirs, alias=name) == 422, name
         assert await alias("bob", "PUT", theirs, alias="stall") == 200
