@@ -39,7 +39,7 @@ from agentenv.service.gateway.entry import (
     waiting_page,
     with_headers,
 )
-from agentenv.service.gateway.rights import Right, Visitor, right_to_api, right_to_port
+from agentenv.service.gateway.rights import NoteEntry, Right, Visitor, right_to_api, right_to_port
 from agentenv.service.gateway.sealing import fingerprint
 from agentenv.service.gateway.visitors import (
     BROWSER_COOKIE,
@@ -108,7 +108,6 @@ class Door:
         return self.port == DAEMON_PORT
 
 
-NoteEntry = Callable[[Workspace, Visitor, str, str], None]
 OwnPath = Callable[[EntryRequest, Door], Awaitable[Decision]]
 
 

@@ -31,6 +31,10 @@ class Visitor:
     is_valid: Callable[[], bool] = field(default=lambda: True, compare=False)
 
 
+# Records that a visitor opened something in a workspace, from an address.
+NoteEntry = Callable[[Workspace, Visitor, str, str], None]
+
+
 @dataclass(frozen=True, slots=True)
 class Right:
     """The right to enter, and whether it includes to wake the workspace."""

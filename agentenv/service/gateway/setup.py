@@ -141,6 +141,7 @@ async def running_gateway(
     if sessions is not None:
         admissions.on_enter = sessions.note
     trail = AuditTrail(access.store, service.ledger_retention, dependencies.now) if access is not None else None
+    dependencies.note_entry = trail.note if trail is not None else None
     authorizer = Authorizer(
         backend,
         Domains(domain, workspaces, sign_in=dependencies.sign_in is not None, sandbox_aliases=sandbox_aliases),
@@ -150,7 +151,7 @@ async def running_gateway(
         now=dependencies.now,
         sharing_of=lambda name: sharing_of(dependencies.catalog, name),
         note_use=use.note,
-        note_entry=trail.note if trail is not None else None,
+        note_entry=dependencies.note_entry,
         freed_at=access.freed_at if access is not None else None,
         own_path=OwnPaths(access, secrets.current, dependencies.now).answer if access is not None else None,
         resolve_alias=aliases_in(access),

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from agentenv.service.credentials.vault import Vault
     from agentenv.service.gateway.access_cache import AccessCache
     from agentenv.service.gateway.keys import ApiKeys
+    from agentenv.service.gateway.rights import NoteEntry
     from agentenv.service.gateway.sign_in import SignIn
     from agentenv.service.http.swarm_tasks import SwarmTasks
     from agentenv.service.telemetry.metrics import Metrics
@@ -141,6 +142,7 @@ class Dependencies:
     sign_in: SignIn | None = None
     gateway: GatewayAddresses | None = None
     access: AccessTokens | None = None
+    note_entry: NoteEntry | None = None  # records who enters a workspace through the service
     sandboxes: Sandboxes | None = None
     streams: Streams = field(default_factory=Streams)
     now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))

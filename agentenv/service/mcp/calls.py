@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Literal, ParamSpec, TypeVar
 
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
@@ -15,7 +15,7 @@ from agentenv.client.sandbox import AsyncSandbox
 from agentenv.core.gateway.api_keys import Scope
 from agentenv.core.lifecycle.deadline import timeout_is_over
 from agentenv.core.workspaces.workspace import Workspace
-from agentenv.service.gateway.rights import is_foreign
+from agentenv.service.gateway.rights import Visitor, is_foreign
 from agentenv.service.http.auth.callers import Caller
 from agentenv.service.http.auth.permissions import Action, require
 from agentenv.service.http.create_request import check_budget_left, restore_check
@@ -27,6 +27,7 @@ from agentenv.service.kube.client import KubeApiError
 P = ParamSpec("P")
 T = TypeVar("T")
 WAIT = 45.0
+Opened = Literal["processes", "files"]
 # The type of the server's context; its lifespan and request types are not used.
 CallContext = Context[Any, Any]
 
@@ -37,6 +38,7 @@ class Call:
 
     caller: Caller
     dependencies: Dependencies
+    source: str = ""  # the address of the client
 
     @classmethod
     def of(cls, context: CallContext) -> Call:
@@ -44,8 +46,10 @@ class Call:
         request = context.request_context.request
         if request is None:
             raise AssertionError("streamable HTTP has a request for each call")
-        state = request.state
-        return cls(state.caller, state.dependencies)
+        state, peer = request.state, request.client.host if request.client else ""
+        # Envoy replaces this header. Who calls from the cluster can set it, as it can at Envoy.
+        source = request.headers.get("x-forwarded-for", peer)
+        return cls(state.caller, state.dependencies, source)
 
     def require_scope(self, scope: Scope) -> None:
         """Raise a `Problem` where the caller's API key lacks a scope."""
@@ -61,8 +65,8 @@ class Call:
             raise not_found("workspace")
         return workspace
 
-    async def sandbox(self, id_: str, action: Action = "write") -> AsyncSandbox:
-        """Return a client of a workspace that runs; one that is suspended is resumed first."""
+    async def sandbox(self, id_: str, action: Action = "write", *, opened: Opened) -> AsyncSandbox:
+        """Return a client of a workspace that runs; one that is suspended is resumed first. The entry is recorded."""
         workspace = await self.workspace(id_, action, "use")
         if is_foreign(self.caller, workspace):
             detail = f"{id_} is not yours, and is not shared with you"
@@ -73,7 +77,11 @@ class Call:
             workspace = await self.resumed(workspace)
         if self.dependencies.sandboxes is None:
             raise Problem("unavailable", "this environment has no workspaced", "ask the platform team to enable it")
-        return await self.dependencies.sandboxes.sandbox(workspace, self.caller.session)
+        sandbox = await self.dependencies.sandboxes.sandbox(workspace, self.caller.session)
+        if self.dependencies.note_entry is not None:
+            visitor = Visitor(f"owner:{self.caller.owner}", "caller", self.caller)
+            self.dependencies.note_entry(workspace, visitor, opened, self.source)
+        return sandbox
 
     async def resumed(self, workspace: Workspace) -> Workspace:
         """Resume a workspace, and return it once it runs."""

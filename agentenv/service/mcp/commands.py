@@ -55,7 +55,7 @@ async def run(
     background: Annotated[bool, Field(description="Return as soon as it has started.")] = False,
 ) -> CommandResult:
     """Run a shell command in a workspace. One that takes longer than `timeout` runs on, and its pid is returned."""
-    sandbox = await Call.of(context).sandbox(workspace)
+    sandbox = await Call.of(context).sandbox(workspace, opened="processes")
     events = sandbox.start(Command.shell(command, directory=directory, environment=environment))
     return await collect(events, 0 if background else timeout)
 
@@ -63,7 +63,7 @@ async def run(
 @tool
 async def read_output(workspace: Id, pid: Pid, context: CallContext, wait: Wait = 5) -> CommandResult:
     """Return the recent output of a command that runs, or ended in the last minute; wait for its end for so long."""
-    sandbox = await Call.of(context).sandbox(workspace)
+    sandbox = await Call.of(context).sandbox(workspace, opened="processes")
     return await collect(sandbox.attach(pid), wait, pid)
 
 
@@ -76,7 +76,7 @@ async def send_input(
     wait: Wait = 2,
 ) -> CommandResult:
     """Write to the input of a command that `run` started with `background`, and return its recent output."""
-    sandbox = await Call.of(context).sandbox(workspace)
+    sandbox = await Call.of(context).sandbox(workspace, opened="processes")
     await sandbox.send_input(pid, text.encode())
     return await collect(sandbox.attach(pid), wait, pid)
 
@@ -89,7 +89,7 @@ async def stop(
     kill: Annotated[bool, Field(description="Kill it at once instead of asking it to end.")] = False,
 ) -> CommandResult:
     """End a command and what it started."""
-    sandbox = await Call.of(context).sandbox(workspace)
+    sandbox = await Call.of(context).sandbox(workspace, opened="processes")
     await sandbox.signal(pid, _KILL if kill else _TERMINATE)
     return await collect(sandbox.attach(pid), 10, pid)
 
@@ -106,7 +106,7 @@ async def start_server(
 ) -> Link:
     """Start a server in the background, wait until its port answers, and return its link."""
     call = Call.of(context)
-    sandbox = await call.sandbox(workspace)
+    sandbox = await call.sandbox(workspace, opened="processes")
     started = await collect(sandbox.start(Command.shell(command, directory=directory)), 0)
     await _wait_for_port(sandbox, started.pid, port, timeout)
     gateway = call.dependencies.gateway

@@ -71,7 +71,7 @@ async def read_file(
     lines: Annotated[int, Field(ge=1, le=MAX_LINES)] = MAX_LINES,
 ) -> FileText:
     """Return lines of a text file."""
-    sandbox = await Call.of(context).sandbox(workspace, "read")
+    sandbox = await Call.of(context).sandbox(workspace, "read", opened="files")
     text, is_cut = await _read(sandbox, path)
     shown, count, total = lines_of(text, first_line, lines)
     notes = [f"Only the first {MAX_FILE} bytes of the file were read."] if is_cut else []
@@ -88,7 +88,7 @@ async def write_file(
     context: CallContext,
 ) -> FileWritten:
     """Create or replace a text file, with the folders above it."""
-    sandbox = await Call.of(context).sandbox(workspace)
+    sandbox = await Call.of(context).sandbox(workspace, opened="files")
     return await _write(sandbox, path, text)
 
 
@@ -103,7 +103,7 @@ async def edit_file(
     every: Annotated[bool, Field(description="Replace every occurrence; otherwise there must be exactly one.")] = False,
 ) -> FileWritten:
     """Replace a text in a file."""
-    sandbox = await Call.of(context).sandbox(workspace)
+    sandbox = await Call.of(context).sandbox(workspace, opened="files")
     text, is_cut = await _read(sandbox, path)
     if is_cut:
         raise Problem("malformed", f"{path} has more than {MAX_FILE} bytes", "edit it with `run` and a program")
@@ -124,7 +124,7 @@ async def list_files(
     depth: Annotated[int, Field(ge=1, le=10, description="Levels of folders.")] = 1,
 ) -> FileList:
     """List files and folders."""
-    sandbox = await Call.of(context).sandbox(workspace, "read")
+    sandbox = await Call.of(context).sandbox(workspace, "read", opened="files")
     found = await sandbox.list(path, depth)
     rows = [FileEntry(path=row.path, kind=row.kind, size=row.size, modified=row.modified) for row in found]
     note = (
@@ -144,7 +144,7 @@ async def search_files(
     names: Annotated[str | None, Field(max_length=200, description="Only files of such names, as `*.py`.")] = None,
 ) -> Matches:
     """Search the lines of text files, with their file and line number."""
-    sandbox = await Call.of(context).sandbox(workspace, "read")
+    sandbox = await Call.of(context).sandbox(workspace, "read", opened="files")
     options = [f"--include={names}"] if names else []
     argv = ("grep", "-rnIE", "--exclude-dir=.git", *options, "-e", pattern, "--", path)
     result = await collect(sandbox.start(Command(argv, timeout=_SEARCH_SECONDS)), _SEARCH_SECONDS + 1)
