@@ -149,6 +149,15 @@ class Key(TypedDict):
     last_used: NotRequired[str | None]
 
 
+class LastEnd(TypedDict):
+    """How the processes of a workspace last ended."""
+
+    reason: str
+    exit_code: int
+    at: str | None
+    message: str
+
+
 class LeaseRequest(TypedDict):
     """A request for a lease on a workspace."""
 
@@ -378,8 +387,10 @@ Workspace = TypedDict(
         "id": "str",
         "owner": "str",
         "class": "str",
-        "mode": "Literal['user', 'session', 'agent']",
-        "state": "Literal['creating', 'running', 'suspended', 'failed', 'deleting', 'deleted']",
+        "mode": Literal["user", "session", "agent"],
+        "state": Literal[
+            "creating", "running", "restarting", "moving", "suspending", "suspended", "failed", "deleting", "deleted"
+        ],
         "created": "str | None",
         "created_by": "str",
         "task": "str | None",
@@ -394,16 +405,18 @@ Workspace = TypedDict(
         "idle_after": "int | None",
         "deadline": "str | None",
         "budget": "int | str | None",
-        "suspended_because": "Literal['idle', 'budget', 'asked', 'deadline', 'failed'] | None",
+        "suspended_because": "Literal['idle', 'budget', 'asked', 'deadline', 'failed', 'moving'] | None",
         "deleted_at": "str | None",
         "destroy_after": "str | None",
         "session": "str | None",
         "parent": "str | None",
-        "size": "Literal['small', 'medium', 'large']",
-        "current_size": "Literal['small', 'medium', 'large']",
+        "size": Literal["small", "medium", "large"],
+        "current_size": Literal["small", "medium", "large"],
         "size_pending": "str | None",
         "cold": "str | None",
         "why": "str | None",
+        "restarts": "int",
+        "last_end": "LastEnd | None",
     },
 )
 
@@ -524,7 +537,10 @@ class Api:
         *,
         owner: str | None = None,
         class_: str | None = None,
-        state: Literal["creating", "running", "suspended", "failed", "deleting", "deleted"] | None = None,
+        state: Literal[
+            "creating", "running", "restarting", "moving", "suspending", "suspended", "failed", "deleting", "deleted"
+        ]
+        | None = None,
         mode: Literal["user", "session", "agent"] | None = None,
         task: str | None = None,
         label: Sequence[str] | None = None,
@@ -734,7 +750,10 @@ class AsyncApi:
         *,
         owner: str | None = None,
         class_: str | None = None,
-        state: Literal["creating", "running", "suspended", "failed", "deleting", "deleted"] | None = None,
+        state: Literal[
+            "creating", "running", "restarting", "moving", "suspending", "suspended", "failed", "deleting", "deleted"
+        ]
+        | None = None,
         mode: Literal["user", "session", "agent"] | None = None,
         task: str | None = None,
         label: Sequence[str] | None = None,

@@ -19,6 +19,7 @@ from agentenv.core.classes.sizes import SMALL
 from agentenv.core.lifecycle.deadline import deadline_after_resume
 from agentenv.core.workspaces.leases import LeaseRefused, attach_lease, detach_lease, leases_after_sharing
 from agentenv.core.workspaces.workspace import (
+    TRANSITIONAL,
     UNSET,
     Because,
     Changes,
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
     from agentenv.dev.sandboxes import Object, Sandboxes
     from agentenv.service.catalog import Catalog
 
-TRANSITIONAL: frozenset[State] = frozenset({"creating", "deleting"})
 _COLD = COLD_REASONS["none-kept"]
 _AT_NEXT_RESUME = "processes of this machine are not resized while they run"
 

@@ -127,15 +127,17 @@ def _document(name: str, schema: Schema) -> str:
     }
     summary = _sentence(schema.get("description", ""))
     if any(keyword.iskeyword(key) for key in rows):
-        fields = ", ".join(f'"{key}": "{_double(kind)}"' for key, kind in rows.items())
+        fields = ", ".join(f'"{key}": {_in_call(kind)}' for key, kind in rows.items())
         return f"# {summary}\n{_name(name)} = TypedDict({_name(name)!r}, {{{fields},}})\n"
     fields = "\n".join(f"    {key}: {kind}" for key, kind in rows.items())
     return f'class {_name(name)}(TypedDict):\n    """{summary}"""\n\n{fields}\n'
 
 
-def _double(kind: str) -> str:
-    """Return a type as it stands in quotes."""
-    return kind.replace('"', "'")
+def _in_call(kind: str) -> str:
+    """Return a type as a value of a call: in quotes, because it may be defined later; a list of values needs none."""
+    if kind.startswith("Literal[") and kind.index("]") == len(kind) - 1:
+        return kind
+    return '"{}"'.format(kind.replace('"', "'"))
 
 
 def _type(schema: Schema) -> str:

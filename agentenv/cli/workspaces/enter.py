@@ -19,6 +19,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from agentenv.cli.main import CommandError
+from agentenv.cli.workspaces.tables import RESUMABLE
 from agentenv.client.connect_json import SandboxError
 from agentenv.client.sandbox import Command, Ended, Event, Output, Sandbox, Size, Started
 
@@ -34,7 +35,7 @@ _SIGNALLED = 128
 def entered(client: Client, id_: str) -> Sandbox:
     """Return a client of the sandbox of a workspace, which is resumed if it is suspended."""
     workspace = client.get_workspace(id_)
-    if workspace["state"] == "suspended":
+    if workspace["state"] in RESUMABLE:
         workspace = client.resume_workspace(id_, wait=60)
     if workspace["state"] != "running":
         raise CommandError(f"{id_} is {workspace['state']}: {workspace['why'] or 'it cannot be entered'}")

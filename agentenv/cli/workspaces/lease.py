@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from agentenv.cli.main import CommandError
+from agentenv.cli.workspaces.tables import RESUMABLE
 from agentenv.client import ClientError
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ _HEARTBEAT_SECONDS = 40.0
 def lease(client: Client, name: str, read_only: bool) -> Iterator[Workspace]:
     """Resume a workspace if it is suspended, and hold a lease on it."""
     workspace = client.get_workspace(name)
-    if workspace["state"] == "suspended":
+    if workspace["state"] in RESUMABLE:
         workspace = client.resume_workspace(name, wait=60)
     if workspace["state"] != "running" or not workspace.get("sandbox"):
         raise CommandError(f"{name} is {workspace['state']}: {workspace.get('why') or 'it cannot be entered'}")

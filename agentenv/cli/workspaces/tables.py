@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
     from agentenv.client.api import Event, Usage, Workspace
 
-_COLOURS = {"running": "green", "suspended": "cyan", "creating": "yellow", "failed": "red", "deleting": "yellow"}
+# States from which a resume, which waits, leads to a running workspace.
+RESUMABLE = frozenset({"suspended", "suspending", "moving", "restarting", "creating"})
+_COLOURS = {"running": "green", "suspended": "cyan", "failed": "red"}
+_PASSING_COLOUR = "yellow"
 _KEYS = ("owner", "class", "mode", "state", "created", "created_by", "task", "sandbox", "labels", "shared", "leases")
 _OPTIONAL_KEYS = (
     "last_active",
@@ -26,6 +29,8 @@ _OPTIONAL_KEYS = (
     "parent",
     "cold",
     "why",
+    "restarts",
+    "last_end",
 )
 _END_KEYS = ("suspended_because", "deleted_at", "destroy_after")
 
@@ -91,7 +96,7 @@ def print_details(workspace: Workspace, events: Sequence[Event]) -> None:
     console = Console(highlight=False)
     table = Table(box=None, show_header=False, pad_edge=False)
     for key in ("id", *_KEYS, *_OPTIONAL_KEYS, *_END_KEYS):
-        if workspace.get(key) not in (None, "", [], {}):
+        if workspace.get(key) not in (None, "", [], {}, 0):
             table.add_row(key.replace("_", " "), _value_text(workspace[key]))
     console.print(table)
     for event in events:
@@ -118,7 +123,7 @@ def _table(workspaces: Sequence[Workspace]) -> Table:
         reason = row.get("suspended_because") or row.get("why") or ""
         table.add_row(
             *(Text(row[key]) for key in ("id", "class", "mode")),
-            Text(row["state"], style=_COLOURS.get(row["state"], "")),
+            Text(row["state"], style=_COLOURS.get(row["state"], _PASSING_COLOUR)),
             *(Text(text) for text in (row["owner"], _age(row.get("created")), holders, reason)),
         )
     return table

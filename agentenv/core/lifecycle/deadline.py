@@ -39,7 +39,7 @@ def end_decision(workspace: Workspace, limits: Limits, now: datetime, *, parent_
     if why is not None and limits.kept_for(workspace.mode) is not None:
         return EndDecision("delete", why, limits.kept_for(workspace.mode))
     if workspace.timeout is None and workspace.deadline is not None and has_passed(workspace.deadline, now):
-        if workspace.state == "suspended" and workspace.suspended_because in {"deadline", "budget"}:
+        if workspace.state in {"suspending", "suspended"} and workspace.suspended_because in {"deadline", "budget"}:
             return EndDecision("nothing", "it is already suspended for good")
         return EndDecision("suspend", "its deadline has passed")
     return EndDecision("nothing", "its end is in the future")
@@ -64,7 +64,7 @@ def timeout_is_over(workspace: Workspace, now: datetime) -> bool:
         and workspace.deadline is not None
         and workspace.deadline <= now
         and workspace.suspended_because is None
-        and workspace.state not in {"suspended", "deleting", "deleted"}
+        and workspace.state not in {"suspending", "suspended", "deleting", "deleted"}
     )
 
 

@@ -35,7 +35,7 @@ class IdleDecision:
 
 
 def idle_decision(workspace: Workspace, limits: Limits, seen: Sequence[Activity], now: datetime) -> IdleDecision:
-    """Return whether to suspend a running workspace."""
+    """Return whether to suspend a workspace that runs, or to complete its suspension."""
     after = workspace.idle_after if workspace.idle_after is not None else limits.suspend_after
     if after is None:
         return IdleDecision(False, "it has no idle timeout")
@@ -61,7 +61,7 @@ def idle_decision(workspace: Workspace, limits: Limits, seen: Sequence[Activity]
 
 def _reason_to_run(workspace: Workspace, seen: Sequence[Activity], now: datetime) -> IdleDecision | None:
     """Return a decision to keep it running whatever its last use, or None."""
-    if workspace.state != "running":
+    if workspace.state not in {"running", "suspending"}:
         return IdleDecision(False, f"it is {workspace.state}")
     if workspace.mode == "agent" and workspace.task and workspace.idle_after is None:
         # A swarm ends with its task; a swarm with suspended members would not work.

@@ -51,6 +51,8 @@ _LONGEST = 10**9  # seconds
 
 # Reasons of a claim's Ready condition; any other reason is temporary.
 SUSPENDED = "SandboxSuspended"
+# The message of that reason while the pod still ends (agent-sandbox, `computeReadyCondition`).
+SUSPENDING = "Sandbox is suspending"
 FAILED = (
     "ClaimExpired",
     "EnvVarsInjectionRejected",
@@ -83,7 +85,10 @@ def workspace_of_claim(claim: Mapping[str, Any]) -> Workspace | None:
         version=text(metadata, "resourceVersion"),
         pool=text(section(section(claim, "spec"), "warmPoolRef"), "name"),
         sandbox=text(sandbox, "name") or None,
-        addresses=tuple(filter(is_text, cast("list[object]", addresses))) if isinstance(addresses, list) else (),
+        # While it does not run, the claim has the address of a pod that ends.
+        addresses=tuple(filter(is_text, cast("list[object]", addresses)))
+        if isinstance(addresses, list) and state == "running"
+        else (),
         task=labels.get(TASK_LABEL),
         volume_retained=annotations.get(VOLUME_RETAINED) == "true",
         cold=annotations.get(keys.COLD),
@@ -248,12 +253,15 @@ def _list(annotation: str | None) -> list[object]:
 def _state(claim: Mapping[str, Any]) -> tuple[State, str]:
     if section(claim, "metadata").get("deletionTimestamp"):
         return "deleting", ""
+    because = strings(section(claim, "metadata"), "annotations").get(keys.SUSPENDED_BECAUSE)
+    if because == "moving":
+        return "moving", "its node goes away, and it starts on another one"
     row = _condition(claim, "Ready")
     if is_claim_ready(claim):
-        return "running", ""
+        return ("running", "") if because is None else ("suspending", "its suspension has begun")
     reason, message = text(row, "reason"), text(row, "message")
     if reason == SUSPENDED:
-        return "suspended", message
+        return "suspending" if message == SUSPENDING else "suspended", message
     if reason in FAILED or _condition(claim, "Finished").get("status") == "True":
         return "failed", message or reason
     return "creating", message

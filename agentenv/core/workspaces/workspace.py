@@ -19,16 +19,21 @@ from typing import Final, Literal, get_args
 from agentenv.config.sections.classes import SizeName
 from agentenv.core.classes.sizes import SMALL
 
-State = Literal["creating", "running", "suspended", "failed", "deleting", "deleted"]
+# `restarting`: its pod or its processes ended, and are started again. `moving`: its node goes away.
+State = Literal[
+    "creating", "running", "restarting", "moving", "suspending", "suspended", "failed", "deleting", "deleted"
+]
 Mode = Literal["user", "session", "agent"]
 Access = Literal["rw", "ro"]
 # How a port is shared besides with those who may use the workspace.
 Sharing = Literal["private", "team", "link", "public"]
-Because = Literal["idle", "budget", "asked", "deadline", "failed"]
+Because = Literal["idle", "budget", "asked", "deadline", "failed", "moving"]
 # The prefix of a team among those with whom a workspace is shared; owners' ids have no colon.
 TEAM: Final = "team:"
 STATES: tuple[State, ...] = get_args(State)
 MODES: tuple[Mode, ...] = get_args(Mode)
+# States that end by themselves, so that a caller waits. A workspace that restarts may do so for ever.
+TRANSITIONAL: Final[frozenset[State]] = frozenset({"creating", "restarting", "moving", "suspending", "deleting"})
 
 # Annotations of claims, and of the volumes of deleted workspaces.
 DOMAIN = "sandbox.users.io/"
@@ -135,6 +140,16 @@ class PortSharing:
 
 
 @dataclass(frozen=True, slots=True)
+class LastEnd:
+    """How the processes of a workspace last ended in its current pod."""
+
+    reason: str  # Kubernetes' own, such as OOMKilled
+    exit_code: int
+    at: datetime | None
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Workspace:
     """One workspace, as it was read."""
 
@@ -178,7 +193,9 @@ class Workspace:
     size_pending: str | None = None
     volume_retained: bool = False
     cold: str | None = None
-    why: str = ""  # the message of its conditions, if it is not running
+    why: str = ""  # the message of its conditions or of its pod, if it is not running
+    restarts: int = 0  # of the processes of its current pod
+    last_end: LastEnd | None = None
     turned: datetime | None = field(default=None, compare=False)  # the last transition of its Ready condition
     archive_ended: datetime | None = None  # of a session whose chat has ended
 

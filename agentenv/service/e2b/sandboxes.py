@@ -40,8 +40,9 @@ def state_of(workspace: Workspace, now: datetime) -> State | None:
         return None
     if timeout_is_over(workspace, now) and workspace.timeout is not None:
         return None if workspace.timeout.then == "delete" else "paused"
-    # While it is being suspended, it has the reason already.
-    return "paused" if workspace.state == "suspended" or workspace.suspended_because is not None else "running"
+    # While it is being suspended, it has the reason already; one that moves or is replaced comes back by itself.
+    because = workspace.suspended_because
+    return "running" if because == "moving" or (because is None and workspace.state != "suspended") else "paused"
 
 
 def template_of(workspace: Workspace, of_class: Class | None) -> str:

@@ -268,7 +268,7 @@ class Authorizer:
         self, request: EntryRequest, visitor: Visitor, workspace: Workspace, right: Right
     ) -> Endpoint | Deny:
         hold = PATIENCE_SECONDS if request.is_navigation else HOLD_SECONDS
-        if workspace.state == "suspended":
+        if workspace.state in {"suspending", "suspended"}:
             _require_wake(workspace, right)
             self._wakes.take(visitor.identity if visitor.identity != "public" else request.source)
             woken = await self._waker.wake(workspace, hold)
@@ -278,7 +278,7 @@ class Authorizer:
                 return self._not_running(request, woken)
         elif workspace.state == "running":
             hold = LAG_SECONDS
-        elif workspace.state != "creating":
+        elif workspace.state not in {"creating", "restarting", "moving"}:
             return self._not_running(request, workspace)
         endpoint = await self._directory.reachable(workspace.id, wait=hold)
         if endpoint is not None:
@@ -292,7 +292,7 @@ class Authorizer:
         """Return why a workspace that the visitor may enter cannot be reached."""
         id_ = workspace.id
         match workspace.state:
-            case "creating" | "suspended":
+            case "creating" | "restarting" | "moving" | "suspending" | "suspended":
                 return self._still_waking(request)
             case "running":
                 detail = f"{id_} was started by a version without workspaced"
@@ -354,7 +354,8 @@ def _clean(request: EntryRequest) -> Deny | None:
 
 def _is_paused(workspace: Workspace) -> bool:
     """Return whether a workspace is suspended, or about to be, and traffic does not resume it."""
-    is_suspended = workspace.state == "suspended" or workspace.suspended_because is not None
+    because = workspace.suspended_because
+    is_suspended = because != "moving" and (workspace.state == "suspended" or because is not None)
     return is_suspended and workspace.timeout is not None and not workspace.timeout.wakes
 
 

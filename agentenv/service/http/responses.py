@@ -10,7 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from agentenv.core.workspaces.workspace import CreateResult
+from agentenv.core.workspaces.workspace import TRANSITIONAL, CreateResult
 from agentenv.service.http.problems import MEDIA_TYPE, Problem
 from agentenv.service.http.schemas import ProblemShape, location
 from agentenv.service.kube.client import KubeApiError
@@ -56,7 +56,7 @@ def set_create_headers(response: Response, result: CreateResult) -> None:
     response.headers["Location"] = location(result)
     if result.ready:
         response.status_code = 200 if result.existed else 201
-    elif result.workspace.state in {"creating", "deleting"}:
+    elif result.workspace.state in TRANSITIONAL:
         response.status_code = 202
         response.headers["Retry-After"] = POLL_SECONDS
     else:

@@ -5,6 +5,7 @@ Unknown fields are refused: a misspelt field that is ignored looks as if it were
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated, Any, Self
 
@@ -141,6 +142,15 @@ class LeaseShape(Shape):
         return cls(holder=lease.holder, mode=lease.mode, until=lease.until)
 
 
+class LastEndShape(Shape):
+    """How the processes of a workspace last ended."""
+
+    reason: Annotated[str, Field(description="Kubernetes' own: `OOMKilled` means out of memory.")]
+    exit_code: int
+    at: datetime | None
+    message: str
+
+
 class WorkspaceShape(Shape):
     """A workspace."""
 
@@ -175,7 +185,9 @@ class WorkspaceShape(Shape):
         Field(description="Why its sandbox does not have the requested size; it has it after the next resume."),
     ]
     cold: Annotated[str | None, Field(description="Why it was started cold, if it was.")]
-    why: Annotated[str | None, Field(description="Why it is not running, if it is not.")]
+    why: Annotated[str | None, Field(description="Why it is not running, if it is not; in the words of its pod.")]
+    restarts: Annotated[int, Field(description="How often its processes were started again in its current pod.")]
+    last_end: Annotated[LastEndShape | None, Field(description="How they last ended, if they did.")]
 
     @classmethod
     def of(cls, workspace: Workspace, now: datetime) -> WorkspaceShape:
@@ -210,6 +222,8 @@ class WorkspaceShape(Shape):
             size_pending=workspace.size_pending,
             cold=workspace.cold,
             why=workspace.why or None,
+            restarts=workspace.restarts,
+            last_end=LastEndShape.model_construct(**asdict(workspace.last_end)) if workspace.last_end else None,
         )
 
 

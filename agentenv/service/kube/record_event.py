@@ -23,8 +23,8 @@ async def record_event(
     warning: bool = False,
     suffix: str = "",
     labels: Mapping[str, str] | None = None,
-) -> None:
-    """Create an event about an object, given by its reference; with a `suffix` it exists once."""
+) -> bool:
+    """Create an event about an object, given by its reference, unless it exists; with a `suffix` it exists once."""
     timestamp = now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     name = f"{about['name']}.{reason.lower()}.{suffix or secrets.token_hex(4)}"
     event: Document = {
@@ -41,9 +41,10 @@ async def record_event(
         "count": 1,
     }
     try:
-        await api.create(EVENTS, event)
+        return await api.create(EVENTS, event) is not None
     except KubeApiError as refusal:
         _LOG.warning("an event was not recorded", extra={"facts": {"why": str(refusal), "event": name}})
+        return False
 
 
 def claim_reference(claim: Document) -> dict[str, str]:

@@ -17,9 +17,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
-from agentenv.core.classes.names import CHANNEL_LABEL, TASK_LABEL, WORKSPACE_LABEL
+from agentenv.core.classes.names import CHANNEL_LABEL, CLAIM_UID_LABEL, TASK_LABEL, WORKSPACE_LABEL
 from agentenv.core.classes.retirement import RELEASES_KEY, RETIRING
 from agentenv.core.values.object_fields import number, required, rows, section, strings, text
+from agentenv.core.workspaces.pod_report import PodReport, pod_report, with_report
 from agentenv.core.workspaces.records import workspace_of_claim, workspace_of_volume
 from agentenv.core.workspaces.workspace import Filter, Page, Workspace
 from agentenv.service.kube.client import Document
@@ -88,6 +89,9 @@ class ClusterView:
         self._current: dict[str, dict[str, tuple[str, ...]]] = {}
         self._endpoints: dict[Key, Endpoint] = {}  # of ready pods, by namespace and name
         self._pods: dict[str, Key] = {}  # the ready pod of a claim, by the claim's uid
+        # Of pods that did not just start well: the claim's uid by pod, and the report by the claim's uid.
+        self._reporting: dict[Key, str] = {}
+        self._reports: dict[str, PodReport] = {}
 
     # Updates by informers.
 
@@ -177,16 +181,23 @@ class ClusterView:
         self._current.pop(key[0], None)
 
     def put_pod(self, pod: Document) -> None:
-        """Add or update the pod of a claimed sandbox, as far as requests are routed to it."""
+        """Add or update the pod of a claimed sandbox: where requests are routed to, and what it reports."""
         key = (required(pod, "metadata", "namespace"), required(pod, "metadata", "name"))
+        labels = strings(section(pod, "metadata"), "labels")
+        claim_uid, report = labels.get(CLAIM_UID_LABEL, ""), pod_report(pod)
+        before = self._reports.get(claim_uid)
         self.drop_pod(key)
         endpoint = endpoint_of(pod) if _is_ready(pod) else None
         if endpoint is not None and endpoint.claim_uid:
             self._endpoints[key], self._pods[endpoint.claim_uid] = endpoint, key
-            self._notify(text(section(section(pod, "metadata"), "labels"), WORKSPACE_LABEL))
+        if report is not None and claim_uid:
+            self._reporting[key], self._reports[claim_uid] = claim_uid, report
+        if endpoint is not None or report != before:
+            self._notify(labels.get(WORKSPACE_LABEL, ""))
 
     def drop_pod(self, key: Key) -> None:
         """Remove a pod that is not ready any more."""
+        self._reports.pop(self._reporting.pop(key, ""), None)
         endpoint = self._endpoints.pop(key, None)
         if endpoint is not None and self._pods.get(endpoint.claim_uid) == key:
             del self._pods[endpoint.claim_uid]
@@ -214,7 +225,17 @@ class ClusterView:
         if keys is None:
             return None
         rows = [self._rows[key] for key in keys]
-        return rows[0] if len(rows) == 1 else min(rows, key=_existing_first)
+        return self.reported(rows[0] if len(rows) == 1 else min(rows, key=_existing_first))
+
+    def reported(self, workspace: Workspace) -> Workspace:
+        """Return a workspace with what its pod reports."""
+        report = self._reports.get(workspace.claim_uid)
+        return workspace if report is None else with_report(workspace, report)
+
+    def reports(self) -> builtins.list[tuple[Workspace, PodReport]]:
+        """Return the workspaces whose pods report something, with their reports."""
+        rows = [(self.find(report.workspace), uid, report) for uid, report in self._reports.items()]
+        return [(row, report) for row, uid, report in rows if row is not None and row.claim_uid == uid]
 
     def recently_known(self, id_: str) -> bool:
         """Return whether an id has or recently had a claim or a volume: events about what it left may come late."""
@@ -254,7 +275,7 @@ class ClusterView:
 
     def count_by_state(self) -> Counter[tuple[str, str]]:
         """Return the number of workspaces by class and state."""
-        return Counter((row.class_name, row.state) for row in self._rows.values())
+        return Counter((row.class_name, row.state) for row in map(self.reported, self._rows.values()))
 
     def home_volume(self, namespace: str, volume_claim: str) -> VolumeRow | None:
         """Return the volume of a volume claim, if there is one."""

@@ -48,7 +48,7 @@ def serialized(loops: Iterable[Loop]) -> Iterator[Loop]:
 def loops_of(context: Context) -> list[Loop]:
     """Return the loops that need only the cluster and EFS."""
     loops = [
-        Loop("waking", 15, lambda should_continue: wake_due(context, should_continue)),
+        Loop("waking", 5, lambda should_continue: wake_due(context, should_continue)),
         Loop("healing", 3, lambda should_continue: replace_failed_pods(context, should_continue)),
         Loop("idle", 30, lambda should_continue: suspend_idle(context, should_continue)),
         Loop("ending", 60, lambda should_continue: end_expired(context, should_continue)),

@@ -14,6 +14,7 @@ from agentenv.core.classes.names import CONSTRAINTS
 from agentenv.core.lifecycle.idle import Activity
 from agentenv.core.lifecycle.limits import Limits, limits
 from agentenv.core.values.object_fields import text
+from agentenv.core.workspaces.pod_report import PodReport
 from agentenv.core.workspaces.records import workspace_of_claim
 from agentenv.core.workspaces.workspace import Workspace
 from agentenv.service.aws.access_points import AccessPoints
@@ -56,6 +57,10 @@ class LoopMetrics(Protocol):
         """Count a suspended workspace."""
         ...
 
+    def restarted(self, sandbox_class: str, why: str) -> None:
+        """Count a restart of a workspace's processes."""
+        ...
+
     def findings(self, loop: str, counts: Mapping[str, int]) -> None:
         """Set the number of findings of a loop, by kind."""
         ...
@@ -81,6 +86,8 @@ class Context:
     refuse_wake: Callable[[Workspace, Document], Awaitable[bool]] | None = None
     # Returns all workspaces from the cache; None if it is not synced, and then they are listed.
     workspace_snapshot: Callable[[], Sequence[Workspace] | None] = lambda: None
+    # Returns the workspaces whose pods report a restart or a trouble, from the cache.
+    pod_reports: Callable[[], Sequence[tuple[Workspace, PodReport]]] = lambda: ()
     # The client of workspaced in sandboxes, if they run it; its keys are maintained then.
     workspaced: WorkspacedClient | None = None
     # Resizes sandboxes; without one, requests are left to the API.
@@ -88,6 +95,8 @@ class Context:
     monotonic: Callable[[], float] = time.monotonic
     # When a parent was first found to be missing, by its id and the time of `monotonic`.
     missing_parents: dict[str, float] = field(default_factory=dict[str, float])
+    # Restarts that were recorded, by the uid of the pod and their number.
+    recorded_restarts: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     _recent: Sequence[Workspace] = ()
     _read: float | None = None

@@ -1,4 +1,4 @@
-"""Replace the failed pods of workspaces.
+"""Replace the failed pods of workspaces, and record events of processes that were started again.
 
 A pod fails when its node evicts it or shuts down, and it stays failed: the sandbox controller creates a pod only where
 there is none. So a pass suspends such a workspace, which deletes the pod, and resumes it once the pod is gone. Its home
@@ -7,11 +7,12 @@ stays. The reason `failed` on the claim tells the next pass what an interrupted 
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
-from agentenv.core.values.object_fields import rows, section, text
+from agentenv.core.values.object_fields import section
 from agentenv.core.values.timestamps import format_timestamp, parse_timestamp
+from agentenv.core.workspaces.pod_report import PodReport, end_text, restart_reason, why_failed
 from agentenv.core.workspaces.records import workspace_of_claim
 from agentenv.core.workspaces.workspace import REPLACED_AT, SUSPENDED_BECAUSE, Workspace
 from agentenv.service.kube.client import CLAIMS, PODS, Document, KubeApiError
@@ -23,12 +24,14 @@ from agentenv.service.workspaces.suspend import resume, sandbox_of, suspend
 AGE: Final = 3.0
 # A pod that fails again within this time is left, so that a workspace that cannot run does not restart all the time.
 AGAIN: Final = timedelta(minutes=1)
+# A restart that is older was recorded by an earlier leader.
+RECENT: Final = timedelta(minutes=10)
 _MOST: Final = 50
 
 
 async def replace_failed_pods(context: Context, should_continue: ShouldContinue) -> PassResult:
-    """Replace failed pods, and complete replacements that were begun."""
-    steps = 0
+    """Replace failed pods, complete replacements that were begun, and record restarts."""
+    steps = await _record_restarts(context)
     failures: list[str] = []
     for workspace in [each for each in await context.recent_workspaces(AGE) if _is_candidate(each)]:
         if steps >= _MOST or len(failures) >= _MOST or not should_continue():
@@ -79,12 +82,33 @@ async def _suspend_failed(context: Context, claim: Document, workspace: Workspac
     return True
 
 
-def why_failed(pod: Document) -> str:
-    """Return the reason and message of a failed pod: the kubelet's, else those of its container."""
-    status = section(pod, "status")
-    parts = [text(status, "reason"), text(status, "message")]
-    if not any(parts):
-        for container in rows(status, "containerStatuses"):
-            ended = section(section(container, "state"), "terminated")
-            parts += [text(ended, "reason"), text(ended, "message")]
-    return ": ".join(part for part in parts if part) or "no reason is known"
+async def _record_restarts(context: Context) -> int:
+    """Record an event of each restart that was not seen before; its name is the same for every replica."""
+    reports = context.pod_reports()
+    recorded = context.recorded_restarts
+    current = {(report.uid, report.restarts): (workspace, report) for workspace, report in reports if report.restarts}
+    context.recorded_restarts = recorded & current.keys()
+    steps = 0
+    for key in [key for key in current if key not in recorded][:_MOST]:
+        workspace, report = current[key]
+        context.recorded_restarts.add(key)
+        now = context.clock.now()
+        at = report.last_end.at if report.last_end is not None else None
+        if at is None or now - at < RECENT:
+            steps += await _record_restart(context, workspace, report, now)
+    return steps
+
+
+async def _record_restart(context: Context, workspace: Workspace, report: PodReport, now: datetime) -> bool:
+    claim = await context.api.find(CLAIMS, workspace.id, workspace.namespace)
+    if claim is None or claim["metadata"]["uid"] != workspace.claim_uid:
+        return False
+    why = end_text(report.last_end) if report.last_end is not None else "no reason is known"
+    message = f"all its processes ended and are started again, and its address may change: {why}"
+    suffix = f"{report.uid[:13]}-{report.restarts}"
+    if not await record_event(
+        context.api, claim_reference(claim), "Restarted", message, now, warning=True, suffix=suffix
+    ):
+        return False
+    context.metrics.restarted(workspace.class_name, restart_reason(report))
+    return True

@@ -119,6 +119,7 @@ class LoopsProcess:
             settle=recorder.settle if recorder else None,
             refuse_wake=budgets.refuse_wake if budgets else None,
             workspace_snapshot=backend.existing_workspaces,
+            pod_reports=backend.view.reports,
             workspaced=workspaced,
             resizer=backend.resizer,
         )

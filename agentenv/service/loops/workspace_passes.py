@@ -42,7 +42,7 @@ async def suspend_idle(context: Context, should_continue: ShouldContinue) -> Pas
     seen: dict[str, Sequence[Activity]] = {}
 
     def is_idle(workspace: Workspace) -> bool:
-        if workspace.state != "running":
+        if workspace.state not in {"running", "suspending"}:
             return False
         started = workspace.suspended_because is not None
         return started or _rest(workspace, limits, seen.get(workspace.id, ()), now).sleep
@@ -214,6 +214,6 @@ async def _reread(
             if current is None or current.claim_uid != workspace.claim_uid:
                 continue
             # A sandbox that does not exist yet, or belongs to another claim, is left to the next pass.
-            if await sandbox_of(context.api, claim) is None and current.state in {"running", "suspended"}:
+            if await sandbox_of(context.api, claim) is None and current.state in {"running", "suspending", "suspended"}:
                 continue
             yield current, claim

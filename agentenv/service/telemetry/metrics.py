@@ -49,6 +49,12 @@ class Metrics:
         )
         self._workspaces = Gauge("agentenv_workspaces", "Existing workspaces", ["class", "state"], registry=own)
         self._suspends = Counter("agentenv_suspends", "Suspended workspaces", ["class", "because"], registry=own)
+        self._restarts = Counter(
+            "agentenv_restarts",
+            "Workspaces whose processes ended and were started again",
+            ["class", "why"],
+            registry=own,
+        )
         self._budgets = Counter("agentenv_budget_actions", "Actions of budgets", ["action"], registry=own)
         self._requests = Counter("agentenv_requests", "Requests answered", ["route", "method", "code"], registry=own)
         self._request_seconds = Histogram(
@@ -92,6 +98,10 @@ class Metrics:
     def suspended(self, sandbox_class: str, because: str) -> None:
         """Count a suspended workspace."""
         self._suspends.labels(sandbox_class, because).inc()
+
+    def restarted(self, sandbox_class: str, why: str) -> None:
+        """Count a restart of a workspace's processes."""
+        self._restarts.labels(sandbox_class, why).inc()
 
     def budget(self, action: BudgetAction) -> None:
         """Count an action of a budget."""

@@ -72,11 +72,13 @@ from agentenv.service.workspaces.refusals import (
 from agentenv.service.workspaces.resize import Resizer
 from agentenv.service.workspaces.restore import refuse_destroyed, target_class
 from agentenv.service.workspaces.restore_requests import WorkspaceRestorer
-from agentenv.service.workspaces.suspend import resume, suspend
+from agentenv.service.workspaces.suspend import is_stopping, resume, suspend
 
 _LOG = logging.getLogger(__name__)
 # Attempts of a request whose object other clients change meanwhile.
 ATTEMPTS = 8
+# A resume looks again after so many seconds whether the former pod has ended.
+STOPPING_SECONDS = 1.0
 # Rows of a list between which other requests run: about ten milliseconds.
 SCANNED_AT_ONCE = 4_000
 
@@ -295,6 +297,10 @@ class KubernetesBackend(Backend):
             return await self._restore_deleted(volume, wait, before_restore)
         _, workspace = await self._existing(id_)
         of_class = self._catalog.classes.get(workspace.class_name)
+        if workspace.state == "moving":
+            # The loops resume it, once its former pod is gone.
+            moved = await self.reader.ready(workspace, wait)
+            return CreateResult(moved, ready=moved.state == "running", existed=True)
         if workspace.state != "suspended" or of_class is None:
             return await self._resume(id_, wait)
         began = time.monotonic()
@@ -306,8 +312,15 @@ class KubernetesBackend(Backend):
         for attempt in range(ATTEMPTS):
             claim, workspace = await self._existing(id_)
             outcome = await resume(self._kube, claim, self._now(), requested=True)
+            while outcome == "stopping" and (left := wait - (time.monotonic() - began)) > 0:
+                await self.view.wait_for_change(id_, min(left, STOPPING_SECONDS))
+                if not await is_stopping(self._kube, claim):
+                    claim, _ = await self._existing(id_)
+                    outcome = await resume(self._kube, claim, self._now(), requested=True)
             if outcome == "no-sandbox":
                 raise no_sandbox(id_)
+            if outcome == "stopping":
+                return CreateResult((await self._existing(id_))[1], ready=False, existed=True)
             if outcome != "overtaken":
                 _, current = await self._existing(id_)
                 if workspace.state == "running" and outcome == "already":

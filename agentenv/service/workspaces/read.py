@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from agentenv.core.classes.names import WORKSPACE_LABEL
 from agentenv.core.values.timestamps import parse_timestamp
 from agentenv.core.workspaces.records import workspace_of_claim, workspace_of_volume
-from agentenv.core.workspaces.workspace import DELETED_AT, Workspace
+from agentenv.core.workspaces.workspace import DELETED_AT, TRANSITIONAL, Workspace
 from agentenv.service.catalog import Catalog
 from agentenv.service.kube.client import CLAIMS, VOLUMES, Document, KubeClient, section
 from agentenv.service.kube.shared_calls import SharedCalls
@@ -19,7 +19,6 @@ from agentenv.service.kube.view import ClusterView
 
 # A wait reads from the API server after so many seconds without an event: a watch may be broken.
 LOOK_AGAIN = 2.0
-TRANSITIONAL = ("creating", "deleting")
 
 
 class WorkspaceReader:
@@ -80,12 +79,13 @@ class WorkspaceReader:
         """Return a workspace as it is."""
         claim = await self.claim(id_)
         if claim is not None:
-            return workspace_of_claim(claim)
+            workspace = workspace_of_claim(claim)
+            return self._view.reported(workspace) if workspace else None
         volume = await self.volume(id_)
         return workspace_of_volume(volume) if volume else None
 
     async def settled(self, id_: str, wait: float) -> Workspace | None:
-        """Return a workspace once it is neither being created nor being deleted, or after so many seconds."""
+        """Return a workspace once its state is not about to change, or after so many seconds."""
         deadline = self._clock() + wait
         workspace = await self._shared_reads.run(id_, lambda: self.get(id_))
         while workspace is not None and workspace.state in TRANSITIONAL and (left := deadline - self._clock()) > 0:
@@ -126,7 +126,7 @@ class WorkspaceReader:
                 current = workspace_of_claim(claim) if claim else None
                 if current is None or current.claim_uid != created.claim_uid:
                     return replace(last, state="deleting")
-                last = current
+                last = current = self._view.reported(current)
                 if current.state in {"running", "failed", "deleting"}:
                     return current
 

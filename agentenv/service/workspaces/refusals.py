@@ -47,7 +47,7 @@ def refuse_attach(workspace: Workspace) -> None:
     """Raise a `Problem` for a lease on a workspace that does not run."""
     if workspace.state == "running":
         return
-    suspended = workspace.state == "suspended"
+    suspended = workspace.state in {"suspending", "suspended"}
     raise Problem(
         "wrong-state",
         f"{workspace.id} is {workspace.state}",

@@ -26,11 +26,12 @@ from agentenv.core.workspaces.workspace import (
     WAKE_AT,
     Because,
 )
-from agentenv.service.kube.client import CLAIMS, SANDBOXES, Document, KubeApi, section
+from agentenv.service.kube.client import CLAIMS, PODS, SANDBOXES, Document, KubeApi, section
 
 RUNNING, SUSPENDED = "Running", "Suspended"
-# `resumed`: another caller resumed it between the two writes, and it runs.
-Outcome = Literal["done", "already", "resumed", "overtaken", "no-sandbox"]
+# `resumed`: another caller resumed it between the two writes. `stopping`: its former pod has not ended yet; it is
+# resumed after that, by another call or by the loops.
+Outcome = Literal["done", "already", "resumed", "stopping", "overtaken", "no-sandbox"]
 
 
 async def sandbox_of(api: KubeApi, claim: Document) -> Document | None:
@@ -57,7 +58,8 @@ async def suspend(api: KubeApi, claim: Document, because: Because) -> Outcome:
         reason = section(current["metadata"], "annotations").get(SUSPENDED_BECAUSE)
         if reason is None and (sandbox_ := await sandbox_of(api, current)) is not None:
             # Another caller came between the two writes, and found it running still.
-            await _set_operating_mode(api, sandbox_, RUNNING)
+            if await _pod_of(api, sandbox_) is None:
+                await _set_operating_mode(api, sandbox_, RUNNING)
             return "resumed"
     return "done" if applied else "overtaken"
 
@@ -67,6 +69,8 @@ async def resume(api: KubeApi, claim: Document, now: datetime, *, requested: boo
 
     A resume that is `requested` counts as activity, and keeps the time at which the workspace wakes. One of the loops
     removes that time, which has come. A timeout that is over starts anew.
+
+    It runs only once its former pod is gone. The controller takes a pod that ends for a ready one, with its address.
     """
     sandbox = await sandbox_of(api, claim)
     if sandbox is None:
@@ -90,7 +94,23 @@ async def resume(api: KubeApi, claim: Document, now: datetime, *, requested: boo
         return "overtaken"
     if section(sandbox, "spec").get("operatingMode") != SUSPENDED:
         return "already"
+    if await _pod_of(api, sandbox) is not None:
+        return "stopping"
     return "done" if await _set_operating_mode(api, sandbox, RUNNING) else "overtaken"
+
+
+async def is_stopping(api: KubeApi, claim: Document) -> bool:
+    """Return whether the sandbox of a claim is suspended, and its pod has not ended yet."""
+    sandbox = await sandbox_of(api, claim)
+    suspended = sandbox is not None and section(sandbox, "spec").get("operatingMode") == SUSPENDED
+    return suspended and await _pod_of(api, sandbox or {}) is not None
+
+
+async def _pod_of(api: KubeApi, sandbox: Document) -> Document | None:
+    """Return the pod of a sandbox, which has its name."""
+    metadata = sandbox["metadata"]
+    pod = await api.find(PODS, metadata["name"], metadata["namespace"])
+    return pod if metadata["uid"] in owner_uids(pod) else None
 
 
 async def clear_wake_time(api: KubeApi, claim: Document) -> bool:

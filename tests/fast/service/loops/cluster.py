@@ -31,10 +31,14 @@ OWNER = "u-1"
 @dataclass
 class RecordedMetrics:
     slept: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    restarts: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     found: dict[str, Mapping[str, int]] = field(default_factory=dict[str, Mapping[str, int]])
 
     def suspended(self, sandbox_class: str, because: str) -> None:
         self.slept.append((sandbox_class, because))
+
+    def restarted(self, sandbox_class: str, why: str) -> None:
+        self.restarts.append((sandbox_class, why))
 
     def findings(self, loop: str, counts: Mapping[str, int]) -> None:
         self.found[loop] = counts

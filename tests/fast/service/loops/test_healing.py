@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from datetime import timedelta
 
 import pytest
 
-from agentenv.core.workspaces.workspace import SUSPENDED_BECAUSE
+from agentenv.core.workspaces.pod_report import PodReport
+from agentenv.core.workspaces.records import workspace_of_claim
+from agentenv.core.workspaces.workspace import SUSPENDED_BECAUSE, LastEnd
 from agentenv.service.kube.client import CLAIMS, EVENTS, PODS, Document
-from agentenv.service.loops.healing import replace_failed_pods, why_failed
+from agentenv.service.loops.healing import replace_failed_pods
 from tests.fast.service.fake_api_server import Killed, run
 from tests.fast.service.loops.cluster import SPACE, Cluster, always
 
@@ -122,13 +124,29 @@ def test_a_workspace_that_cannot_have_a_pod_is_left(cluster: Cluster) -> None:
     assert cluster.mode() == "Running"
 
 
-@pytest.mark.parametrize(
-    ("status", "why"),
-    [
-        ({"reason": "NodeShutdown", "message": "Node is shutting down"}, "NodeShutdown: Node is shutting down"),
-        ({"containerStatuses": [{"state": {"terminated": {"reason": "OOMKilled"}}}]}, "OOMKilled"),
-        ({}, "no reason is known"),
-    ],
-)
-def test_the_reason_is_that_of_the_kubelet_or_of_the_container(status: dict[str, Any], why: str) -> None:
-    assert why_failed({"status": status}) == why
+def killed(cluster: Cluster, restarts: int, seconds_ago: float = 5) -> PodReport:
+    end = LastEnd("OOMKilled", 137, cluster.now - timedelta(seconds=seconds_ago))
+    return PodReport("pod-uid", "w-1", restarts, end)
+
+
+def test_a_restart_is_an_event_and_counted_once_by_all_replicas(cluster: Cluster) -> None:
+    workspace = workspace_of_claim(cluster.server.find(CLAIMS, "w-1", SPACE) or {})
+    assert workspace is not None
+    for restarts in (1, 1, 2):
+        reports = [(workspace, killed(cluster, restarts))]
+        # Two leaders one after the other, neither of which knows what the other recorded.
+        for _ in range(2):
+            context = cluster.context(pod_reports=lambda reports=reports: reports)
+            run(replace_failed_pods, context, always)
+            assert run(replace_failed_pods, context, always).steps == 0
+    assert [reason for reason, _ in events(cluster)] == ["Restarted"] * 2
+    assert all("out of memory (OOMKilled), exit code 137" in message for _, message in events(cluster))
+    assert cluster.metrics.restarts == [("box", "out-of-memory")] * 2
+
+
+def test_a_restart_of_long_ago_is_no_news_for_a_new_leader(cluster: Cluster) -> None:
+    workspace = workspace_of_claim(cluster.server.find(CLAIMS, "w-1", SPACE) or {})
+    assert workspace is not None
+    reports = [(workspace, killed(cluster, 1, seconds_ago=3600))]
+    assert run(replace_failed_pods, cluster.context(pod_reports=lambda: reports), always).steps == 0
+    assert events(cluster) == []

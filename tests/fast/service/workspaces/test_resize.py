@@ -136,6 +136,7 @@ def test_a_node_that_refuses_gives_the_size_to_the_next_pod() -> None:
     assert node.reasons() == ["ResizeRefused"]
     assert node.resize() == waiting, "the node is not asked again"
     assert run(suspend, node.api, node.claim, "asked") == "done"
+    del node.api.objects[PODS, SPACE, "box-1"]
     assert run(resume, node.api, node.claim, START, requested=True) == "done"
     assert (node.workspace.current_size, node.workspace.size_pending) == ("large", None)
 
