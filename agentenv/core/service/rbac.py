@@ -1,8 +1,8 @@
 """The RBAC rules of the workspace service, each with its purpose.
 
 It reads in all namespaces, because classes are added and removed, and writes in the namespaces of classes only, through
-a RoleBinding in each. It may read no Secrets but its own and no nodes, and may not grant permissions. The guardrails
-apply to it too.
+a RoleBinding in each. It may read no Secrets but its own, and may not grant permissions. The guardrails apply to it,
+too.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ def cluster_rules() -> list[Plain]:
         _rule(_SANDBOXED, ("sandboxes",), LOOK),
         # Classes are namespaces. Pods have the address of a sandbox, with which its credential requests are verified.
         _rule("", ("namespaces", "pods", "persistentvolumeclaims"), LOOK),
+        # Workspaces leave nodes that go away in time.
+        _rule("", ("nodes",), LOOK),
         # Volumes are retained, labelled with their owner, bound to the next claim and at last released for deletion.
         # Only the driver creates them: a created volume could name any access point.
         _rule("", ("persistentvolumes",), (*LOOK, "patch")),
@@ -52,6 +54,8 @@ def class_namespace_rules() -> list[Plain]:
         # Suspend and resume, and the resources of the next pod of a resized workspace.
         _rule(_SANDBOXED, ("sandboxes",), ("patch",)),
         _rule("", ("pods/resize",), ("patch",)),
+        # The pods of a node that is gone: nobody else reports their end for a minute.
+        _rule("", ("pods",), ("delete",)),
         # Swarms have their own template and pool; those of old releases are deleted when no claim names them.
         _rule(_CLAIMED, ("sandboxtemplates", "sandboxwarmpools"), ("create", "delete", "patch")),
         # Volume claims of restored workspaces, which are created first, and deleted if the restore does not finish.

@@ -75,6 +75,7 @@ POD_STATUS = Kind("/api/v1", "pods", "Pod", subresource="status")
 QUOTAS = Kind("/api/v1", "resourcequotas", "ResourceQuota")
 CONFIGURATIONS = Kind("/api/v1", "configmaps", "ConfigMap")
 SECRETS = Kind("/api/v1", "secrets", "Secret")
+NODES = Kind("/api/v1", "nodes", "Node", namespaced=False)
 NAMESPACES = Kind("/api/v1", "namespaces", "Namespace", namespaced=False)
 EVENTS = Kind("/api/v1", "events", "Event")
 LEASES = Kind("/apis/coordination.k8s.io/v1", "leases", "Lease")
@@ -225,7 +226,13 @@ class KubeClient(KubeApi):
             raise
 
     async def delete(
-        self, kind: Kind, existing: Mapping[str, Any], *, any_version: bool = False, policy: str = "Background"
+        self,
+        kind: Kind,
+        existing: Mapping[str, Any],
+        *,
+        any_version: bool = False,
+        policy: str = "Background",
+        grace_seconds: int | None = None,
     ) -> bool:
         """Delete an object; return False if it was changed since it was read, or is gone."""
         metadata: Document = existing["metadata"]
@@ -235,6 +242,7 @@ class KubeClient(KubeApi):
             "kind": "DeleteOptions",
             "propagationPolicy": policy,
             "preconditions": {key: metadata[key] for key in keys},
+            **({} if grace_seconds is None else {"gracePeriodSeconds": grace_seconds}),
         }
         try:
             await self.request("DELETE", kind.path(metadata.get("namespace"), metadata["name"]), options)

@@ -17,6 +17,7 @@ from agentenv.service.loops.audit import audit_access_points
 from agentenv.service.loops.context import Context
 from agentenv.service.loops.gateway_targets import register_targets
 from agentenv.service.loops.healing import replace_failed_pods
+from agentenv.service.loops.moving import move_workspaces
 from agentenv.service.loops.resizing import resize_sandboxes
 from agentenv.service.loops.retention import apply_retention, destroy_on_request
 from agentenv.service.loops.scheduler import Loop, PassResult, ShouldContinue
@@ -63,6 +64,8 @@ def loops_of(context: Context) -> list[Loop]:
     ]
     resizing = Loop("resizing", 15, lambda should_continue: resize_sandboxes(context, should_continue))
     loops += [resizing] if context.resizer else []
+    if (nodes := context.nodes) is not None:
+        loops.append(Loop("moving", 2, lambda should_continue: move_workspaces(context, nodes, should_continue)))
     if (targets := context.targets) is not None:
         # A rollout of the gateway waits for it, and so does a pod that has just been replaced.
         loops.append(Loop("targets", 5, lambda should_continue: register_targets(context, targets, should_continue)))

@@ -20,6 +20,7 @@ from agentenv.core.workspaces.workspace import Workspace
 from agentenv.service.aws.access_points import AccessPoints
 from agentenv.service.aws.targets import Targets
 from agentenv.service.kube.client import CLAIMS, CONFIGURATIONS, NAMESPACES, Document, KubeApi, section
+from agentenv.service.kube.leaving_nodes import NodeSource
 from agentenv.service.kube.unreadable import readable
 from agentenv.service.workspaced.client import WorkspacedClient
 from agentenv.service.workspaces.resize import Resizer
@@ -90,6 +91,8 @@ class Context:
     pod_reports: Callable[[], Sequence[tuple[Workspace, PodReport]]] = lambda: ()
     # The client of workspaced in sandboxes, if they run it; its keys are maintained then.
     workspaced: WorkspacedClient | None = None
+    # The nodes that go away; without them workspaces wait for Kubernetes.
+    nodes: NodeSource | None = None
     # Resizes sandboxes; without one, requests are left to the API.
     resizer: Resizer | None = None
     monotonic: Callable[[], float] = time.monotonic

@@ -59,7 +59,8 @@ async def _replace(context: Context, workspace: Workspace) -> bool:
     pod = await context.api.find(PODS, sandbox["metadata"]["name"], current.namespace) if sandbox else None
     if current.suspended_because == "failed":
         if pod is None:
-            return await resume(context.api, claim, context.clock.now()) == "done"
+            # A later time to wake stays, as for a request.
+            return await resume(context.api, claim, context.clock.now(), requested=True) == "done"
         return await suspend(context.api, claim, "failed") == "done"
     if pod is None or section(pod, "status").get("phase") != "Failed":
         return False

@@ -15,6 +15,7 @@ from agentenv.service.aws.access_points import Efs
 from agentenv.service.aws.targets import TargetGroup
 from agentenv.service.catalog import Catalog
 from agentenv.service.kube.client import KubeClient
+from agentenv.service.kube.leaving_nodes import LeavingNodes
 from agentenv.service.ledger.budgets import Budgets
 from agentenv.service.ledger.published import PublishedBudgets
 from agentenv.service.ledger.setup import accounts_of, recorder_of
@@ -87,6 +88,8 @@ class LoopsProcess:
         recorder, accounts = recorder_of(configuration, client, metrics), accounts_of(configuration)
         published = PublishedBudgets(accounts.policy, metrics, client.clock.now) if accounts else None
         informers = [published.informer(client, configuration.namespace)] if published else []
+        nodes = LeavingNodes(client)
+        informers.append(nodes.informer())
         backend = KubernetesBackend(client, catalog, metrics, now=client.clock.now, more_informers=informers)
         self._is_synced = backend.is_synced
         budgets = (
@@ -121,6 +124,7 @@ class LoopsProcess:
             workspace_snapshot=backend.existing_workspaces,
             pod_reports=backend.view.reports,
             workspaced=workspaced,
+            nodes=nodes,
             resizer=backend.resizer,
         )
         loops = [*serialized([*loops_of(context), *loops_with_ledger(context, metrics, recorder, budgets)])]

@@ -14,7 +14,7 @@ from typing import Literal
 from agentenv.core.lifecycle.deadline import deadline_after_resume
 from agentenv.core.values.object_fields import owner_uids, text
 from agentenv.core.values.timestamps import format_timestamp, parse_timestamp
-from agentenv.core.workspaces.records import read_timeout
+from agentenv.core.workspaces.records import is_claim_ready, read_timeout
 from agentenv.core.workspaces.workspace import (
     CURRENT_SIZE,
     DEADLINE,
@@ -70,7 +70,8 @@ async def resume(api: KubeApi, claim: Document, now: datetime, *, requested: boo
     A resume that is `requested` counts as activity, and keeps the time at which the workspace wakes. One of the loops
     removes that time, which has come. A timeout that is over starts anew.
 
-    It runs only once its former pod is gone. The controller takes a pod that ends for a ready one, with its address.
+    It runs only once its former pod is gone, and the claim says so. The controller takes a pod that ends for a ready
+    one, with its address.
     """
     sandbox = await sandbox_of(api, claim)
     if sandbox is None:
@@ -94,16 +95,24 @@ async def resume(api: KubeApi, claim: Document, now: datetime, *, requested: boo
         return "overtaken"
     if section(sandbox, "spec").get("operatingMode") != SUSPENDED:
         return "already"
-    if await _pod_of(api, sandbox) is not None:
+    if is_claim_ready(claim) or await _pod_of(api, sandbox) is not None:
         return "stopping"
     return "done" if await _set_operating_mode(api, sandbox, RUNNING) else "overtaken"
+
+
+async def is_suspended(api: KubeApi, claim: Document) -> bool:
+    """Return whether the sandbox of a claim is to have no pod."""
+    return section(await sandbox_of(api, claim) or {}, "spec").get("operatingMode") == SUSPENDED
 
 
 async def is_stopping(api: KubeApi, claim: Document) -> bool:
     """Return whether the sandbox of a claim is suspended, and its pod has not ended yet."""
     sandbox = await sandbox_of(api, claim)
-    suspended = sandbox is not None and section(sandbox, "spec").get("operatingMode") == SUSPENDED
-    return suspended and await _pod_of(api, sandbox or {}) is not None
+    if sandbox is None or section(sandbox, "spec").get("operatingMode") != SUSPENDED:
+        return False
+    current = await api.find(CLAIMS, claim["metadata"]["name"], claim["metadata"]["namespace"])
+    # A claim that is ready still has the address of the former pod.
+    return is_claim_ready(current or {}) or await _pod_of(api, sandbox) is not None
 
 
 async def _pod_of(api: KubeApi, sandbox: Document) -> Document | None:

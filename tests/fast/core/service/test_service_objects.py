@@ -64,7 +64,7 @@ def test_it_reads_only_its_own_secrets_and_grants_nothing() -> None:
     rules = [*rights.cluster_rules(), *rights.class_namespace_rules(), *rights.own_namespace_rules()]
     assert not any("*" in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]] for rule in rules)
     resources = {resource for rule in rules for resource in rule["resources"]}
-    assert not resources & {"nodes", "pods/exec", "serviceaccounts", "serviceaccounts/token", "roles"}
+    assert not resources & {"nodes/proxy", "pods/exec", "serviceaccounts", "serviceaccounts/token", "roles"}
     secrets = [rule for rule in rules if "secrets" in rule["resources"]]
     assert all(rule in rights.own_namespace_rules() for rule in secrets)
     assert [(rule["verbs"], rule.get("resourceNames")) for rule in secrets] == [

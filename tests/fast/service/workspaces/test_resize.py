@@ -48,6 +48,12 @@ class Node:
         self.api.put(SANDBOXES, {"metadata": metadata, "spec": {"operatingMode": "Running", "podTemplate": template}})
         self.start_pod()
 
+    def end_pod(self) -> None:
+        """Do the work of the controller for a suspended sandbox."""
+        del self.api.objects[PODS, SPACE, "box-1"]
+        suspended = {"type": "Ready", "status": "False", "reason": "SandboxSuspended"}
+        self.api.put(CLAIMS, {**self.claim, "status": {**self.claim["status"], "conditions": [suspended]}})
+
     def start_pod(self) -> None:
         sandbox = self.api.find(SANDBOXES, "box-1", SPACE) or {}
         self.api.put(
@@ -136,7 +142,7 @@ def test_a_node_that_refuses_gives_the_size_to_the_next_pod() -> None:
     assert node.reasons() == ["ResizeRefused"]
     assert node.resize() == waiting, "the node is not asked again"
     assert run(suspend, node.api, node.claim, "asked") == "done"
-    del node.api.objects[PODS, SPACE, "box-1"]
+    node.end_pod()
     assert run(resume, node.api, node.claim, START, requested=True) == "done"
     assert (node.workspace.current_size, node.workspace.size_pending) == ("large", None)
 
