@@ -86,6 +86,9 @@ class NoMetrics:
     def suspended(self, sandbox_class: str, because: str) -> None:
         raise AssertionError(f"{sandbox_class} sleeps: {because}")
 
+    def restarted(self, sandbox_class: str, why: str) -> None:
+        raise AssertionError(f"{sandbox_class} restarts: {why}")
+
     def findings(self, loop: str, counts: Mapping[str, int]) -> None:
         raise AssertionError(f"{loop} found {counts}")
 
