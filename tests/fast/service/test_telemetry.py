@@ -26,6 +26,7 @@ def test_every_metric_exists_and_no_label_holds_an_owner() -> None:
     metrics.pool_miss("standard", "empty")
     metrics.workspaces({("standard", "running"): 2})
     metrics.suspended("standard", "idle")
+    metrics.restarted("standard", "out-of-memory")
     metrics.budget("notice")
     metrics.request("/v1/workspaces/{id}", "GET", 200, 0.01)
     metrics.ledger_rows(3)
@@ -42,6 +43,7 @@ def test_every_metric_exists_and_no_label_holds_an_owner() -> None:
         'agentenv_pool_misses_total{class="standard",why="empty"} 1.0',
         'agentenv_workspaces{class="standard",state="running"} 2.0',
         'agentenv_suspends_total{because="idle",class="standard"} 1.0',
+        'agentenv_restarts_total{class="standard",why="out-of-memory"} 1.0',
         'agentenv_budget_actions_total{action="notice"} 1.0',
         'agentenv_requests_total{code="200",method="GET",route="/v1/workspaces/{id}"} 1.0',
         'agentenv_request_seconds_count{method="GET",route="/v1/workspaces/{id}"} 1.0',

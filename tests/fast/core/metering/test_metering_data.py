@@ -59,6 +59,7 @@ def test_the_service_exports_the_metrics_of_its_panels() -> None:
     metrics.pool_miss("a", "empty")
     metrics.workspaces({("a", "running"): 1})
     metrics.suspended("a", "idle")
+    metrics.restarted("a", "ended")
     metrics.budget("notice")
     metrics.request("/v1", "GET", 200, 0.1)
     metrics.ledger_rows()
