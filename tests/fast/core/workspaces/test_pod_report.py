@@ -41,11 +41,11 @@ def claim(ready: bool, reason: str = "", message: str = "", because: str | None 
     }
 
 
-def told(claim_: dict[str, Any], pod_: dict[str, Any]) -> tuple[str, str, int]:
+def reported(claim_: dict[str, Any], pod_: dict[str, Any]) -> tuple[str, str, int]:
     workspace = workspace_of_claim(claim_)
     assert workspace is not None
-    reported = with_report(workspace, pod_report(pod_))
-    return reported.state, reported.why, reported.restarts
+    row = with_report(workspace, pod_report(pod_))
+    return row.state, row.why, row.restarts
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_an_end_for_lack_of_memory_is_known_while_the_workspace_runs_again() -> 
 
 def test_a_crash_loop_is_no_creation_and_says_how_it_ended() -> None:
     waiting = container(BACK_OFF, restartCount=3, lastState=CRASHED)
-    state, why, restarts = told(
+    state, why, restarts = reported(
         claim(ready=False, message="Pod is Running but not Ready"),
         pod({"phase": "Running", "containerStatuses": [waiting]}),
     )
@@ -90,7 +90,7 @@ def test_a_gate_that_fails_is_named_in_place_of_the_phase() -> None:
     end = {"reason": "Error", "exitCode": 1, "finishedAt": AT, "message": "the metadata address answers still"}
     waiting = container(BACK_OFF, name="gate", lastState={"terminated": end})
     status = {"phase": "Pending", "initContainerStatuses": [container(KILLED, name="layout", ready=True), waiting]}
-    state, why, _ = told(claim(ready=False, message="Pod exists with phase: Pending"), pod(status))
+    state, why, _ = reported(claim(ready=False, message="Pod exists with phase: Pending"), pod(status))
     assert state == "creating"
     assert why.startswith("init container gate: CrashLoopBackOff")
     assert why.endswith("the metadata address answers still")
@@ -99,7 +99,9 @@ def test_a_gate_that_fails_is_named_in_place_of_the_phase() -> None:
 def test_a_pod_without_a_node_says_what_the_scheduler_says() -> None:
     message = "0/3 nodes are available: 3 Insufficient memory."
     scheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
-    state, why, _ = told(claim(ready=False, message="Pod exists with phase: Pending"), pod({"conditions": [scheduled]}))
+    state, why, _ = reported(
+        claim(ready=False, message="Pod exists with phase: Pending"), pod({"conditions": [scheduled]})
+    )
     assert (state, why) == ("creating", f"Unschedulable: {message}")
 
 
