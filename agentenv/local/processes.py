@@ -15,6 +15,8 @@ from pathlib import Path
 
 import psutil
 
+from agentenv.local import cgroups
+
 MARK = "AGENTENV_RUN"
 _GRACE_SECONDS = 5.0
 _POLL_SECONDS = 0.1
@@ -61,7 +63,7 @@ def marked(run: str) -> list[psutil.Process]:
 
 
 def end(run: str) -> int:
-    """End every process of a run, with SIGTERM first; return how many there were."""
+    """End every process of a run, with SIGTERM first, and delete its cgroups; return how many processes there were."""
     ended: set[int] = set()
     deadline = time.monotonic() + _GRACE_SECONDS
     while processes := marked(run):
@@ -74,4 +76,5 @@ def end(run: str) -> int:
                 continue
             ended.add(process.pid)
         time.sleep(_POLL_SECONDS)  # not psutil.wait_procs: it would consume the exit codes of our own children
+    cgroups.remove(run)
     return len(ended)

@@ -46,6 +46,11 @@ def hold(pod_uid: str) -> HeldAddress:
     raise CannotStart("no loopback address is free")
 
 
+def inside(ip: str) -> str:
+    """Return the address that a pod with an interface has in sandboxes, where loopback is each one's own."""
+    return f"100.{ip.partition('.')[2]}"
+
+
 def candidates(pod_uid: str) -> Iterator[str]:
     """Yield the addresses that a pod tries, in order: others for another uid."""
     for attempt in range(_ATTEMPTS):

@@ -27,6 +27,21 @@ class Mount:
 
 
 @dataclass(frozen=True)
+class Network:
+    """The interface of a sandbox: who carries its connections, and where connections to it are taken."""
+
+    program: Path  # podnetwork, which the runtime's command is started by
+    address: str
+    relay: Path
+    inbound: Path
+
+    def command(self) -> list[str]:
+        """Return the command before the one of the runtime."""
+        sockets = [f"--relay={self.relay}", f"--inbound={self.inbound}"]
+        return [str(self.program), f"--address={self.address}", *sockets, "--"]
+
+
+@dataclass(frozen=True)
 class Bundle:
     """One start of a sandbox."""
 
@@ -42,6 +57,7 @@ class Bundle:
     cwd: str = "/"
     hostname: str = "sandbox"
     read_only_root: bool = True
+    network: Network | None = None  # without one it has a loopback alone
 
     @property
     def socket(self) -> Path:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from agentenv.local import processes
 from agentenv.local.sandboxes import root_folder
-from agentenv.local.sandboxes.bundle import Bundle, Mount, Runtime
+from agentenv.local.sandboxes.bundle import Bundle, Mount, Network, Runtime
 from agentenv.local.sandboxes.gvisor import GVisor
 from agentenv.local.sandboxes.latency import WithLatency
 from agentenv.local.sandboxes.namespaces import Namespaces
@@ -45,8 +45,11 @@ def _runtimes(runsc: Path | None, passed_over: list[str]) -> Iterator[Runtime]:
     yield PlainProcesses()
 
 
-def attempt(runtime: Runtime, workspaced: Path, folder: Path) -> str | None:
-    """Let workspaced copy itself into a volume, as another user; return why it failed, or None."""
+def attempt(runtime: Runtime, workspaced: Path, folder: Path, podnetwork: Path | None = None) -> str | None:
+    """Let workspaced copy itself into a volume, as another user; return why it failed, or None.
+
+    With `podnetwork`, the sandbox has an interface.
+    """
     shutil.rmtree(folder, ignore_errors=True)
     for name in ("socket", "volume"):
         (folder / name).mkdir(parents=True)
@@ -61,7 +64,9 @@ def attempt(runtime: Runtime, workspaced: Path, folder: Path) -> str | None:
     )
     variables = {"PATH": root_folder.PATH}
     arguments = ("/opt/workspaced", "install", "/mnt")
-    bundle = Bundle(f"try-{os.getpid()}", folder, folder / "root", arguments, variables, mounts, _USER, _USER)
+    network = Network(podnetwork, "100.64.0.1", folder / "relay", folder / "inbound") if podnetwork else None
+    id_ = f"try-{os.getpid()}"
+    bundle = Bundle(id_, folder, folder / "root", arguments, variables, mounts, _USER, _USER, network=network)
     environment = {name: os.environ[name] for name in ("PATH", processes.MARK) if name in os.environ}
     try:
         result = subprocess.run(

@@ -1,4 +1,6 @@
-"""Run a sandbox under gVisor: `runsc run` on an OCI bundle, without a network and without cgroups.
+"""Run a sandbox under gVisor: `runsc run` on an OCI bundle, without cgroups.
+
+A sandbox with an interface has gVisor's own network stack on it, else a loopback alone.
 
 `runsc` stays in the foreground, and the kernel of the sandbox dies with it however it ends. It carries the run's mark,
 which its own children do not. It passes no signals on, so the first process gets them by `runsc kill`.
@@ -40,10 +42,13 @@ class GVisor:
     def command(self, bundle: Bundle) -> list[str]:
         """Return the command line of `runsc run`, after writing the bundle's `config.json`."""
         (bundle.folder / "config.json").write_text(json.dumps(specification(bundle)), encoding="utf-8")
+        network = bundle.network.command() if bundle.network else []
         return [
+            *_as_user(bundle),
+            *network,
             *self._runsc(bundle),
             "--platform=systrap",
-            "--network=none",
+            f"--network={'sandbox' if network else 'none'}",
             "--host-uds=create",
             "--overlay2=none",
             "run",
@@ -53,17 +58,21 @@ class GVisor:
 
     def terminate(self, bundle: Bundle, process: subprocess.Popen[bytes]) -> None:
         """Send SIGTERM by `runsc kill`; a sandbox that has not started yet, or has ended, is killed."""
-        command = [*self._runsc(bundle), "kill", bundle.id, "TERM"]
+        command = [*_as_user(bundle), *self._runsc(bundle), "kill", bundle.id, "TERM"]
         try:
             subprocess.run(command, env={}, check=True, capture_output=True, timeout=_KILL_SECONDS)
         except (OSError, subprocess.SubprocessError):
             process.kill()
 
     def _runsc(self, bundle: Bundle) -> list[str]:
-        # `--rootless` knows one user, root. Here the sandbox's user is this one, so that files can belong to it.
-        users = ["unshare", "--user", f"--map-user={bundle.uid}", f"--map-group={bundle.gid}", "--keep-caps"]
-        prefix = [] if os.geteuid() == 0 else users
-        return [*prefix, str(self.runsc), f"--root={bundle.folder / 'state'}", "--ignore-cgroups"]
+        return [str(self.runsc), f"--root={bundle.folder / 'state'}", "--ignore-cgroups"]
+
+
+def _as_user(bundle: Bundle) -> list[str]:
+    """Return the command that gives this user the sandbox's id; `--rootless` knows one user, root."""
+    if os.geteuid() == 0:
+        return []
+    return ["unshare", "--user", f"--map-user={bundle.uid}", f"--map-group={bundle.gid}", "--keep-caps"]
 
 
 def specification(bundle: Bundle) -> Object:
@@ -82,8 +91,14 @@ def specification(bundle: Bundle) -> Object:
             "rlimits": [{"type": "RLIMIT_NOFILE", "soft": 1048576, "hard": 1048576}],
         },
         "mounts": [*_FILE_SYSTEMS, *map(_bind, bundle.mounts)],
-        "linux": {"namespaces": [{"type": kind} for kind in _NAMESPACES]},
+        "linux": {"namespaces": [_namespace(kind, bundle) for kind in _NAMESPACES]},
     }
+
+
+def _namespace(kind: str, bundle: Bundle) -> Object:
+    # Its own process's: podnetwork has created it
+    shared = kind == "network" and bundle.network is not None
+    return {"type": kind, "path": "/proc/self/ns/net"} if shared else {"type": kind}
 
 
 def _bind(mount: Mount) -> Object:

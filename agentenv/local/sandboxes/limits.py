@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ _LOG = logging.getLogger(__name__)
 OOM_KILLED, EVICTED = "OOMKilled", "Evicted"
 _SECONDS = 1.0
 _DISK_TURNS = 5  # disks are looked at every so many turns
+_HELPERS = frozenset({"podnetwork", "latencyfs"})  # they serve a sandbox, and their memory is none of its
 
 
 @dataclass(frozen=True)
@@ -56,10 +58,16 @@ class Limits:
         return None
 
 
+def limit_of(resources: Object, name: str) -> Decimal | None:
+    """Return a limit among the resources of a container."""
+    limits = resources.get("limits") or {}
+    return Quantity.parse(str(limits[name])).value if name in limits else None
+
+
 def memory_limit(resources: Object) -> int | None:
     """Return the memory limit among the resources of a container."""
-    limits = resources.get("limits") or {}
-    return _bytes(limits["memory"]) if "memory" in limits else None
+    limit = limit_of(resources, "memory")
+    return None if limit is None else int(limit)
 
 
 class Monitor:
@@ -127,6 +135,8 @@ def memory_usage(process: int, children: Mapping[int, list[int]]) -> int:
     while waiting:
         current = waiting.pop()
         waiting += children.get(current, ())
+        if _name(current) in _HELPERS:
+            continue
         fields = _status(current)
         own += fields.get("RssAnon", 0)
         if fields.get("RssShmem"):
@@ -145,6 +155,13 @@ def _memory_files(process: int) -> dict[tuple[int, int], int]:
                     found = descriptor.stat()
                     sizes[found.st_dev, found.st_ino] = found.st_blocks * 512
     return sizes
+
+
+def _name(process: int) -> str:
+    try:
+        return Path(f"/proc/{process}/comm").read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""  # it has ended
 
 
 def _status(process: int) -> dict[str, int]:

@@ -49,7 +49,12 @@ class Namespaces:
         """Return the command line of this file, after writing the bundle for it."""
         document = dataclasses.asdict(bundle)
         (bundle.folder / "bundle.json").write_text(json.dumps(document, default=str), encoding="utf-8")
-        return [sys.executable, "-IS", str(Path(__file__)), str(bundle.folder / "bundle.json")]
+        command = [sys.executable, "-IS", str(Path(__file__)), str(bundle.folder / "bundle.json")]
+        if bundle.network is None:
+            return command
+        # Only in a user namespace may a user create a network namespace
+        own = [] if os.geteuid() == 0 else ["unshare", "--user", "--map-current-user", "--keep-caps"]
+        return [*own, *bundle.network.command(), *command]
 
     def terminate(self, bundle: Bundle, process: subprocess.Popen[bytes]) -> None:  # noqa: ARG002 - the protocol's
         """Send SIGTERM, which is passed on."""
@@ -59,14 +64,17 @@ class Namespaces:
 def main(bundle: Object) -> int:
     """Run the bundle's command in new namespaces and return its exit code."""
     own, inside = (os.geteuid(), os.getegid()), (bundle["uid"], bundle["gid"])
-    flags = _NEWUSER | _NEWNS | _NEWUTS | _NEWIPC | _NEWNET | _NEWPID
+    flags = _NEWUSER | _NEWNS | _NEWUTS | _NEWIPC | _NEWPID
+    if bundle["network"] is None:
+        flags |= _NEWNET
     bundle["as_root"] = own[0] == 0
     if bundle["as_root"]:
         _unshare_as_root(flags, *({0, number} for number in inside))
     else:
         _unshare(flags, (0, own[0]), (0, own[1]))
     socket.sethostname(bundle["hostname"])
-    _bring_loopback_up()
+    if bundle["network"] is None:
+        _bring_loopback_up()
     child = os.fork()  # the first process of the new process namespace
     if child == 0:
         try:

@@ -1,4 +1,4 @@
-"""The relay: accepts connections on the pods' addresses, and enters their sandboxes by Unix sockets.
+"""The relay: accepts connections on the pods' addresses, and enters their sandboxes by Unix sockets; their way out too.
 
 One thread serves every pod of a plane. Half-closed connections stay half-closed, and a slow reader holds its writer
 back, as between a node and its pod.
@@ -8,27 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
+import logging
 import socket
 import threading
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from agentenv.local.sandboxes import way_out
+from agentenv.local.sandboxes.way_out import short_path
+
 T = TypeVar("T")
+_LOG = logging.getLogger(__name__)
 _BACKLOG = 128
 _STOP_SECONDS = 5.0
-
-
-@contextlib.contextmanager
-def short_path(path: Path) -> Iterator[str]:
-    """Yield a path of the socket that is short enough to connect to, however long its folder's own path is."""
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        yield f"/proc/self/fd/{folder}/{path.name}"
-    finally:
-        os.close(folder)
 
 
 @dataclass(eq=False)
@@ -40,10 +34,20 @@ class Entrance:
     target: Path | None = None  # the socket; None refuses connections
 
 
+@dataclass(eq=False)
+class Exit:
+    """A Unix socket at which the connections of one sandbox are taken."""
+
+    listener: socket.socket
+    decide: way_out.Decide
+    connections: set[_End] = field(default_factory=set)
+    opening: set[asyncio.Task[None]] = field(default_factory=set)
+
+
 class _End(asyncio.Protocol):
     """One end of a relayed connection; what it receives goes to the other end."""
 
-    def __init__(self, entrance: Entrance) -> None:
+    def __init__(self, entrance: Entrance | Exit) -> None:
         self._entrance = entrance
         self.transport: asyncio.Transport | None = None
         self.other: _End | None = None
@@ -90,8 +94,18 @@ class _End(asyncio.Protocol):
             transport.abort() if exc else transport.close()
 
 
+class _Waiting(_End):
+    """An end that receives nothing until the other one is there."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        cast("asyncio.Transport", transport).pause_reading()
+
+
 class _Caller(_End):
     """The end towards the caller, which waits until the sandbox has accepted."""
+
+    _entrance: Entrance
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -139,6 +153,14 @@ class Relay:
         """Stop to listen, and end every connection."""
         self._run(self._close(entrance))
 
+    def open_exit(self, path: Path, decide: way_out.Decide) -> Exit:
+        """Take the connections of a sandbox at a socket, to where `decide` says."""
+        return self._run(self._open_exit(path, decide))
+
+    def close_exit(self, exit_: Exit) -> None:
+        """Take no more connections, and end every one."""
+        self._run(self._close_exit(exit_))
+
     def stop(self) -> None:
         """End the thread."""
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -170,6 +192,60 @@ class Relay:
         self._loop.remove_reader(entrance.listener)
         entrance.listener.close()
         await self._lead_to(entrance, None)
+
+    async def _open_exit(self, path: Path, decide: way_out.Decide) -> Exit:
+        listener = socket.socket(socket.AF_UNIX)
+        with short_path(path) as short:
+            listener.bind(short)
+        listener.listen(_BACKLOG)
+        listener.setblocking(False)
+        exit_ = Exit(listener, decide)
+        self._loop.add_reader(listener, self._leave, exit_)
+        return exit_
+
+    def _leave(self, exit_: Exit) -> None:
+        with contextlib.suppress(BlockingIOError, ConnectionError):
+            connection, _ = exit_.listener.accept()
+            connection.setblocking(False)
+            task = self._loop.create_task(self._carry(exit_, connection))
+            exit_.opening.add(task)
+            task.add_done_callback(exit_.opening.discard)
+
+    async def _carry(self, exit_: Exit, connection: socket.socket) -> None:
+        with contextlib.ExitStack() as sockets:
+            sockets.enter_context(connection)
+            try:
+                onward = await way_out.open_way(connection, exit_.decide)
+            except (OSError, ValueError) as error:
+                _LOG.debug("A connection of a sandbox ended early: %s", error)
+                return
+            except Exception:  # noqa: BLE001 - without an answer nothing is let out, and others go on
+                _LOG.exception("A connection of a sandbox could not be decided")
+                return
+            if onward is None:
+                return
+            sockets.enter_context(onward)
+            inner, outer = _Waiting(exit_), _Waiting(exit_)
+            inner.other, outer.other = outer, inner
+            await self._loop.connect_accepted_socket(lambda: inner, connection)
+            await self._loop.connect_accepted_socket(lambda: outer, onward)
+            sockets.pop_all()
+            transports = [end.transport for end in (inner, outer) if end.transport is not None]
+            if any(transport.is_closing() for transport in transports):
+                for transport in transports:
+                    transport.abort()
+            else:
+                for transport in transports:
+                    transport.resume_reading()
+
+    async def _close_exit(self, exit_: Exit) -> None:
+        self._loop.remove_reader(exit_.listener)
+        exit_.listener.close()
+        for task in list(exit_.opening):
+            task.cancel()
+        for end in list(exit_.connections):
+            if end.transport is not None:
+                end.transport.abort()
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()

@@ -18,20 +18,23 @@ _FILES = {
     "etc/passwd": "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
     "etc/group": "root:x:0:\nnogroup:x:65534:\n",
     "etc/profile": "export PATH=${PATH:-/usr/local/bin:/usr/bin:/bin}\n",
-    "etc/resolv.conf": "",
 }
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
-def create(root: Path, hostname: str, address: str, machine: Path = Path("/")) -> tuple[Mount, ...]:
-    """Create the folder; return the mounts of the machine's own programs. `machine` is the machine's root."""
+def create(root: Path, hostname: str, address: str, machine: Path = Path("/"), resolver: str = "") -> tuple[Mount, ...]:
+    """Create the folder; return the mounts of the machine's own programs.
+
+    `machine` is the machine's root, and `resolver` the text of `/etc/resolv.conf`.
+    """
     root.mkdir(parents=True)
     for name in _EMPTY:
         (root / name).mkdir(exist_ok=True)
     for name in ("tmp", "var/tmp"):
         (root / name).chmod(0o1777)
     hosts = f"127.0.0.1\tlocalhost\n::1\tlocalhost\n{address}\t{hostname}\n"
-    for name, text in {**_FILES, "etc/hosts": hosts, "etc/hostname": f"{hostname}\n"}.items():
+    own = {"etc/hosts": hosts, "etc/hostname": f"{hostname}\n", "etc/resolv.conf": resolver}
+    for name, text in {**_FILES, **own}.items():
         (root / name).write_text(text, encoding="utf-8")
     mounts: list[Mount] = []
     for name in _PROGRAMS:

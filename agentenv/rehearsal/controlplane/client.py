@@ -86,6 +86,11 @@ class Client:
         self._local = threading.local()
         self._kinds: dict[str, dict[str, Object]] = {}
 
+    @property
+    def address(self) -> tuple[str, int]:
+        """Return the host and port of the server."""
+        return self._host, self._port
+
     def request(
         self,
         method: str,

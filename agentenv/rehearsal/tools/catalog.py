@@ -156,6 +156,19 @@ RECIPES: tuple[Recipe, ...] = (
         room_mb=50,
         go_room_mb=300,
     ),
+    # gVisor's network stack, of the same version as the runtime.
+    Program(
+        name="podnetwork",
+        group="podnetwork",
+        version="v0.1.0",
+        package=".",
+        stamp="main.version",
+        sources=HERE / "podnetwork",
+        version_arguments=("--version",),
+        minutes=0.3,
+        room_mb=30,
+        go_room_mb=300,
+    ),
     # Only asked for where homes are to have the latency of a network.
     Program(
         name="latencyfs",

@@ -5,29 +5,34 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from ipaddress import IPv4Address
 from pathlib import Path
 
 import psutil
 import pytest
 
 from agentenv.local import processes
-from agentenv.local.sandboxes import addresses, detect, relay, root_folder
-from agentenv.local.sandboxes.bundle import SOCKET, SOCKET_FOLDER, Bundle, Mount, Runtime
+from agentenv.local.sandboxes import addresses, detect, name_answers, relay, root_folder
+from agentenv.local.sandboxes.bundle import SOCKET, SOCKET_FOLDER, Bundle, Mount, Network, Runtime
 from agentenv.local.sandboxes.gvisor import GVisor
 from agentenv.local.sandboxes.namespaces import Namespaces
 from agentenv.local.sandboxes.plain import PlainProcesses
+from agentenv.local.sandboxes.way_out import Protocol, Refusal, Resolve, Way
 from agentenv.rehearsal.controlplane.client import until
-from agentenv.rehearsal.controlplane.sandboxes.launcher import RUNSC, TOOLS, WORKSPACED
+from agentenv.rehearsal.controlplane.sandboxes.launcher import PODNETWORK, RUNSC, TOOLS, WORKSPACED
 from agentenv.rehearsal.scenario.command_probe import run_script
 from agentenv.rehearsal.tools import Toolbox, ensure
 from agentenv.rehearsal.tools.progress import Lines
 from tests.live.controlplane.sandboxes.pods import PORT, UID, Signer
 from tests.live.controlplane.things import PATIENCE, runs
 
+INSIDE = "100.64.0.5"
+WITH_NETWORK = ["gvisor", "namespaces"]
 POD = {"metadata": {"uid": "u-1"}, "spec": {"containers": [{"ports": [{"name": "workspaced", "containerPort": PORT}]}]}}
 
 
@@ -58,8 +63,22 @@ def started(request: pytest.FixtureRequest, toolbox: Toolbox, tmp_path: Path) ->
     yield from start(runtimes[request.param], toolbox, tmp_path)
 
 
+def decide(protocol: Protocol, address: IPv4Address, port: int) -> Way:
+    """Lead to another sandbox, to a resolver or nowhere."""
+    ways = {
+        ("TCP", "1.1.1.1", 80): Refusal.DROP,
+        ("TCP", "1.1.1.2", 80): Refusal.REFUSE,
+        ("UDP", "1.1.1.3", 53): Resolve(lambda query: name_answers.answer(query, {"known.example": ["1.1.1.2"]}.get)),
+    }
+    return ways[protocol, str(address), port]
+
+
 def start(runtime: Runtime, toolbox: Toolbox, folder: Path) -> Iterator[Started]:
     signer, mark, held = Signer(), f"test-{secrets.token_hex(4)}", addresses.hold(str(folder))
+    (folder / "network").mkdir()
+    sockets = folder / "network"
+    interface = Network(toolbox.path(PODNETWORK), INSIDE, sockets / "relay", sockets / "inbound")
+    network = interface if runtime.own_network else None
     for name in ("home", "keys", "program", "socket"):
         (folder / name).mkdir()
         folder.joinpath(name).chmod(0o755)
@@ -69,7 +88,7 @@ def start(runtime: Runtime, toolbox: Toolbox, folder: Path) -> Iterator[Started]
     (folder / "keys" / "keys.json").write_text(signer.keys(), encoding="utf-8")
     shutil.copy2(toolbox.path(WORKSPACED), folder / "program" / "workspaced")
     mounts = (
-        *root_folder.create(folder / "root", "host-1", held.ip),
+        *root_folder.create(folder / "root", "host-1", held.ip, resolver="nameserver 1.1.1.3\n"),
         Mount(folder / "home", "/home/agent"),
         Mount(folder / "keys", "/etc/workspaced", read_only=True),
         Mount(folder / "program", "/opt/workspaced", read_only=True),
@@ -79,8 +98,11 @@ def start(runtime: Runtime, toolbox: Toolbox, folder: Path) -> Iterator[Started]
     arguments = ("/opt/workspaced/workspaced", "run", "--pod-uid", "u-1", "--keys", "/etc/workspaced/keys.json",
                  "--grace", "5s", "--listen", listen)  # fmt: skip
     variables = {"PATH": root_folder.PATH, "HOME": "/home/agent"}
-    bundle = Bundle(mark, folder, folder / "root", arguments, variables, mounts, UID, UID, hostname="host-1")
+    bundle = Bundle(
+        mark, folder, folder / "root", arguments, variables, mounts, UID, UID, hostname="host-1", network=network
+    )
     passer = relay.Relay()
+    passer.open_exit(interface.relay, decide)
     if runtime.own_network:
         passer.lead_to(passer.open(held.ip, PORT), bundle.socket)
     process = subprocess.Popen(
@@ -109,10 +131,33 @@ def test_sandbox_runs_as_its_user_in_its_home(started: Started) -> None:
     assert files == ["file"]
     if started.runtime.own_network:
         assert (uid, home, hostname) == (str(UID), "/home/agent", "host-1")
-        assert started.run("cat /proc/net/dev | grep -c :").strip() in {"0", "1"}
+        assert started.run("grep -o '[a-z0-9]*:' /proc/net/dev") == "lo:\neth0:\n"
         assert "cannot touch" in started.run("touch /etc/x 2>&1")
     owner = (started.bundle.folder / "home" / "file").stat().st_uid
     assert owner == (UID if os.geteuid() == 0 and started.runtime.own_network else os.geteuid())
+
+
+@pytest.mark.parametrize("started", WITH_NETWORK, indirect=True)
+def test_connections_of_a_sandbox_are_decided_outside_of_it(started: Started) -> None:
+    curl = "curl --silent --max-time 2 http://{}/; echo $?"
+    places = ("1.1.1.1", "1.1.1.2", "known.example", "unknown.example")
+    assert started.run("\n".join(map(curl.format, places))).split() == ["28", "7", "7", "6"]
+
+
+@pytest.mark.parametrize("started", WITH_NETWORK, indirect=True)
+def test_sandbox_is_entered_at_a_port_from_another_address(started: Started) -> None:
+    listen = "import socket; s = socket.create_server(('0.0.0.0', 8080)); open('up', 'w')"
+    serve = f"{listen}; c, a = s.accept(); c.send(a[0].encode())"
+    started.run(f'(setsid python3 -c "{serve}" > /dev/null 2>&1 &); until [ -e up ]; do sleep 0.1; done')
+    for port, answer in ((8081, b"refuse\n"), (8080, b"open\n100.64.0.9")):
+        with (
+            socket.socket(socket.AF_UNIX) as caller,
+            relay.short_path(started.bundle.folder / "network/inbound") as path,
+        ):
+            caller.settimeout(PATIENCE)
+            caller.connect(path)
+            caller.sendall(f"tcp {port} 100.64.0.9\n".encode())
+            assert caller.makefile("rb").read() == answer
 
 
 def test_sandbox_shuts_down_gracefully(started: Started) -> None:

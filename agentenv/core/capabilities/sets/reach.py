@@ -6,12 +6,25 @@ from dataclasses import dataclass, field
 from itertools import chain, combinations
 from typing import TYPE_CHECKING
 
-from agentenv.core.capabilities.sets.boxes import ALL_PORTS, NO_BOXES, BoxSet, everywhere, union
+from agentenv.core.capabilities.sets.boxes import (
+    ALL_PORTS,
+    NO_BOXES,
+    BoxSet,
+    Protocol,
+    Version,
+    everywhere,
+    product,
+    union,
+)
 from agentenv.core.capabilities.sets.domains import EVERY_NAME, Name, names_left, names_shared
+from agentenv.core.capabilities.sets.intervals import Intervals
 from agentenv.core.capabilities.sets.pods import ALL_POD_PORTS, PodPorts, remaining_pod_ports, shared_pod_ports
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
+    from ipaddress import IPv4Address, IPv6Address
+
+    from agentenv.core.capabilities.sets.pods import Key
 
 
 @dataclass(frozen=True)
@@ -41,6 +54,21 @@ class Reach:
 
     def __le__(self, other: Reach) -> bool:
         return not self - other
+
+    def includes_address(self, address: IPv4Address | IPv6Address, protocol: Protocol, port: int) -> bool:
+        """Return whether one destination is in the set."""
+        version: Version = 4 if address.version == 4 else 6
+        single = Intervals.single(int(address))
+        return product((version,), (protocol,), single, Intervals.single(port)) <= self.boxes
+
+    def includes_pod(self, labels: Mapping[Key, str], protocol: Protocol, port: int) -> bool:
+        """Return whether a port of one pod is in the set, by all labels of the pod and of its namespace."""
+        return any(
+            entry.protocol == protocol
+            and port in entry.ports
+            and all(labels.get(key) in values for key, values in entry.pods.labels)
+            for entry in self.pod_ports
+        )
 
     def same_as(self, other: Reach) -> bool:
         """Return whether both are the same set; pod ports have no canonical form, so this is containment both ways."""

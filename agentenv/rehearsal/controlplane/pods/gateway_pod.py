@@ -21,8 +21,9 @@ from agentenv.local.sandboxes import addresses
 from agentenv.local.sandboxes.bundle import CannotStart
 from agentenv.rehearsal.cloud.network_load_balancers import envoy
 from agentenv.rehearsal.controlplane.client import ApiError, Client, until
-from agentenv.rehearsal.controlplane.pods import listen_addresses, status, volumes
+from agentenv.rehearsal.controlplane.pods import status, volumes
 from agentenv.rehearsal.controlplane.pods.pod_process import is_ready, process_environment
+from agentenv.rehearsal.controlplane.pods.service_endpoints import endpoints
 
 Object = dict[str, Any]
 
@@ -130,27 +131,10 @@ class GatewayPod:
                 _write(folder / f"{cluster}.json", _endpoints(cluster, found))
 
     def _pods_of(self, namespace: str, service: str, port: str) -> Iterator[tuple[str, int]]:
-        document = self._client.find(f"/api/v1/namespaces/{namespace}/services/{service}") or {}
-        selector = (document.get("spec") or {}).get("selector") or {}
-        labels = ",".join(f"{key}={value}" for key, value in selector.items())
-        path = f"/api/v1/namespaces/{namespace}/pods?labelSelector={labels}"
-        for pod in self._client.get(path)["items"] if labels else ():
-            flag = next(
-                (
-                    text.partition("=")[0]
-                    for text in pod["spec"]["containers"][0].get("args") or ()
-                    if text.endswith(f"={port}")
-                ),
-                None,
-            )
-            ready = any(
-                each["type"] == "Ready" and each["status"] == "True"
-                for each in pod.get("status", {}).get("conditions") or ()
-            )
-            address = listen_addresses.address(self._plane, pod["metadata"]["uid"], flag) if flag and ready else None
-            if address is not None:
-                ip, _, number = address.removeprefix("http://").partition(":")
-                yield ip, int(number)
+        document = self._client.find(f"/api/v1/namespaces/{namespace}/services/{service}")
+        if document is not None:
+            for row in endpoints(self._client, self._plane, document, int(port)):
+                yield row.host, row.listens
 
     def _gates_are_open(self) -> bool:
         """Return whether every readiness gate of the pod is set."""

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
 import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from agentenv.local import processes
+from agentenv.local.cgroups import detect as detect_cgroups
 from agentenv.local.sandboxes import detect
+from agentenv.local.sandboxes.bundle import Runtime
 from agentenv.local.sandboxes.limits import Monitor
 from agentenv.local.sandboxes.relay import Relay
 from agentenv.rehearsal.controlplane.auth.account import Account
@@ -18,19 +22,22 @@ from agentenv.rehearsal.controlplane.client import Client
 from agentenv.rehearsal.controlplane.pods import gateway_pod
 from agentenv.rehearsal.controlplane.pods.gateway_pod import GatewayPod
 from agentenv.rehearsal.controlplane.sandboxes.homes import FileSystems
-from agentenv.rehearsal.controlplane.sandboxes.sandbox_pod import Host, SandboxPod, runs_workspaced
+from agentenv.rehearsal.controlplane.sandboxes.network_policies import NetworkPolicies
+from agentenv.rehearsal.controlplane.sandboxes.sandbox_pod import Host, PodNetwork, SandboxPod, runs_workspaced
 
 Object = dict[str, Any]
 
-WORKSPACED, RUNSC, LATENCYFS = "workspaced", "runsc", "latencyfs"
-TOOLS = (WORKSPACED, RUNSC)
+WORKSPACED, RUNSC, LATENCYFS, PODNETWORK = "workspaced", "runsc", "latencyfs", "podnetwork"
+TOOLS = (WORKSPACED, RUNSC, PODNETWORK)
 _RECORD = "sandboxes.json"
 _LOG = logging.getLogger(__name__)
 _NOT_SIMULATED = (
-    "sandboxes: the way out of their network, whatever capabilities grant",
+    "sandboxes: the internet (what policies grant of it is refused)",
+    "sandboxes: UDP but to the resolver, ICMP, IPv6, and security groups of pods on Fargate",
     "sandboxes: images (they have this machine's programs)",
-    "sandboxes: limits of processors, and what init containers without a volume do",
+    "sandboxes: what init containers without a volume do",
 )
+_NO_WAY_OUT = "the way out of their network, whatever capabilities grant"
 
 
 class SandboxLauncher:
@@ -72,17 +79,34 @@ class SandboxLauncher:
         try:
             latency = (self._programs[LATENCYFS], self._home_latency) if self._home_latency else None
             runtime, passed_over = detect.choose(workspaced, self._programs.get(RUNSC), self._folder, latency)
-            write_record(self._folder, runtime.not_simulated if runtime else (), passed_over)
             if runtime is None:
+                write_record(self._folder, (), passed_over)
                 _LOG.error("No sandbox can run here: %s", "; ".join(passed_over))
-            else:
-                _LOG.info("Sandboxes run in %s", runtime.name)
-                file_systems = FileSystems(self._client, self._folder / "file-systems", self._account)
-                self._host = Host(self._client, self._folder, workspaced, runtime, Relay(), Monitor(), file_systems)
+                return
+            network, why_not = self._network(runtime, workspaced)
+            cgroups, no_cgroups = detect_cgroups(os.environ.get(processes.MARK, ""))
+            lacking = [f"{_NO_WAY_OUT} ({why_not})"] if network is None else []
+            lacking += [f"limits of processors ({no_cgroups})"] if cgroups is None else []
+            write_record(self._folder, (*runtime.not_simulated, *lacking), passed_over)
+            _LOG.info("Sandboxes run in %s", runtime.name)
+            file_systems = FileSystems(self._client, self._folder / "file-systems", self._account)
+            self._host = Host(
+                self._client, self._folder, workspaced, runtime, Relay(), Monitor(), file_systems, network, cgroups
+            )
         except Exception:  # noqa: BLE001 - pods wait for the choice
             _LOG.exception("The runtime of sandboxes could not be chosen")
         finally:
             self._chosen.set()
+
+    def _network(self, runtime: Runtime, workspaced: Path) -> tuple[PodNetwork | None, str]:
+        """Return what gives sandboxes their network, or why they have none."""
+        program = self._programs.get(PODNETWORK)
+        if program is None or not runtime.own_network:
+            return None, f"{PODNETWORK} is not available" if program is None else "they have this machine's network"
+        failure = detect.attempt(runtime, workspaced, self._folder / "sandboxes" / "try-network", program)
+        if failure is not None:
+            return None, failure
+        return PodNetwork(program, NetworkPolicies(self._client, self._folder, self._client.address)), ""
 
 
 def write_record(plane: Path, not_simulated: tuple[str, ...], passed_over: tuple[str, ...]) -> None:

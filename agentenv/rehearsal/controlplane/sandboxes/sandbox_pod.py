@@ -18,29 +18,34 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
 
 from agentenv.local import processes
+from agentenv.local.cgroups import Cgroup, Cgroups
 from agentenv.local.sandboxes import addresses, relay, root_folder
-from agentenv.local.sandboxes.bundle import SOCKET, SOCKET_FOLDER, Bundle, CannotStart, Mount, Runtime
+from agentenv.local.sandboxes.bundle import SOCKET, SOCKET_FOLDER, Bundle, CannotStart, Mount, Network, Runtime
 from agentenv.local.sandboxes.limits import (
     EVICTED,
     OOM_KILLED,
     Limits,
     Monitor,
     child_processes,
+    limit_of,
     memory_limit,
     memory_usage,
 )
 from agentenv.local.sandboxes.relay import Entrance, Relay
+from agentenv.local.sandboxes.way_out import Protocol, Way
 from agentenv.rehearsal.controlplane.client import ApiError, PodApi, until
 from agentenv.rehearsal.controlplane.pods import container, status
 from agentenv.rehearsal.controlplane.sandboxes import init_containers, resizes
 from agentenv.rehearsal.controlplane.sandboxes.homes import Homes, Owner
 from agentenv.rehearsal.controlplane.sandboxes.mounts import PodVolumes
+from agentenv.rehearsal.controlplane.sandboxes.network_policies import NetworkPolicies, Sandbox, resolv_conf
 from agentenv.rehearsal.controlplane.sandboxes.resizes import Resize
 
 Object = dict[str, Any]
@@ -78,6 +83,16 @@ class Host:
     relay: Relay
     monitor: Monitor
     file_systems: Homes
+    network: PodNetwork | None = None  # without one, sandboxes have no way out
+    cgroups: Cgroups | None = None  # without them, processors are not limited
+
+
+@dataclass(frozen=True)
+class PodNetwork:
+    """What gives sandboxes an interface, and decides where their connections lead."""
+
+    program: Path
+    policies: NetworkPolicies
 
 
 class SandboxPod:
@@ -90,6 +105,7 @@ class SandboxPod:
         self._path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"
         self._folder = host.folder / "sandboxes" / metadata["uid"]
         self._log = host.folder / "logs" / f"{metadata['namespace']}-{metadata['name']}.log"
+        self._labelled = pod  # as the API server has it now
         self._container: Object = pod["spec"]["containers"][0]
         self._changed: Object | None = None  # the pod with another specification than the container has
         self._resize = Resize(self._container.get("resources") or {})
@@ -98,6 +114,7 @@ class SandboxPod:
         self._grace = _DEFAULT_GRACE_SECONDS
         self._restarts = 0
         self._last: Object | None = None
+        self._cgroup: Cgroup | None = None
         self._exceeded: tuple[str, str] | None = None  # the reason and message of the limit that ended the container
         self._ip = ""
         self._host_ip = ""
@@ -118,7 +135,8 @@ class SandboxPod:
             self._waker.send(b"x", socket.MSG_DONTWAIT)
 
     def update(self, pod: Object) -> None:
-        """Resize the sandbox if the pod requests other resources than it did."""
+        """Resize the sandbox if the pod requests other resources than it did, and hold it to its labels' policies."""
+        self._labelled = pod
         if pod["spec"]["containers"][0].get("resources") != self._pod["spec"]["containers"][0].get("resources"):
             self._pod = self._changed = pod
             with contextlib.suppress(OSError):  # it has ended, or is stopping
@@ -208,7 +226,7 @@ class SandboxPod:
         shutil.rmtree(folder, ignore_errors=True)
         (folder / "socket").mkdir(parents=True)
         pod_volumes = PodVolumes(
-            self._host.client, self._pod, self._folder / "volumes", self._host.file_systems, self._ip
+            self._host.client, self._pod, self._folder / "volumes", self._host.file_systems, self._seen_ip()
         )
         pod_volumes.create()
         bundle = self._bundle(folder, pod_volumes)
@@ -217,22 +235,67 @@ class SandboxPod:
         self._container = self._pod["spec"]["containers"][0]
         limits = Limits.of(self._pod, pod_volumes.folder)
         self._exceeded = None
-        process = processes.start(command, environment=_environment(), log=self._log, folder=folder)
+        with self._way_out(bundle), self._limited_processors() as cgroup:
+            self._cgroup = cgroup
+            command = cgroup.command(command) if cgroup is not None else command
+            process = processes.start(command, environment=_environment(), log=self._log, folder=folder)
 
-        def exceeded(reason: str, message: str) -> None:
-            self._exceeded = (reason, message)
-            process.kill()
+            def exceeded(reason: str, message: str) -> None:
+                self._exceeded = (reason, message)
+                process.kill()
 
-        try:
-            if entrance is not None:
-                self._host.relay.lead_to(entrance, bundle.socket)
-            with self._host.monitor.watching(process.pid, limits, exceeded):
-                self._attend(process, bundle, pod_volumes)
-        finally:
-            terminate = functools.partial(self._host.runtime.terminate, bundle, process)
-            code = processes.stop(process, self._grace, terminate)
-            shutil.rmtree(folder, ignore_errors=True)
+            try:
+                if entrance is not None:
+                    self._host.relay.lead_to(entrance, bundle.socket)
+                with self._host.monitor.watching(process.pid, limits, exceeded):
+                    self._attend(process, bundle, pod_volumes)
+            finally:
+                terminate = functools.partial(self._host.runtime.terminate, bundle, process)
+                code = processes.stop(process, self._grace, terminate)
+                shutil.rmtree(folder, ignore_errors=True)
         return code
+
+    @contextlib.contextmanager
+    def _limited_processors(self) -> Iterator[Cgroup | None]:
+        if self._host.cgroups is None:
+            yield None
+            return
+        with self._host.cgroups.create(limit_of(self._resize.resources, "cpu")) as cgroup:
+            yield cgroup
+
+    @contextlib.contextmanager
+    def _way_out(self, bundle: Bundle) -> Iterator[None]:
+        """Take the sandbox's connections, and let others reach it, as policies allow both."""
+        if bundle.network is None or self._host.network is None:
+            yield
+            return
+        policies, address = self._host.network.policies, bundle.network.address
+
+        def decide(protocol: Protocol, destination: IPv4Address, port: int) -> Way:
+            return policies.decide(self._labelled, address, protocol, destination, port)
+
+        exit_ = self._host.relay.open_exit(bundle.network.relay, decide)
+        policies.add(address, self._sandbox(bundle.network.inbound))
+        try:
+            yield
+        finally:
+            policies.remove(address)
+            self._host.relay.close_exit(exit_)
+
+    def _sandbox(self, inbound: Path) -> Sandbox:
+        return Sandbox(lambda: self._labelled, inbound)
+
+    def _network(self, folder: Path) -> Network | None:
+        if self._host.network is None or not self._host.runtime.own_network:
+            return None
+        sockets = folder / "network"
+        sockets.mkdir()
+        return Network(self._host.network.program, self._seen_ip(), sockets / "relay", sockets / "inbound")
+
+    def _seen_ip(self) -> str:
+        """Return the pod's address as sandboxes see it."""
+        networked = self._host.network is not None and self._host.runtime.own_network
+        return addresses.inside(self._ip) if networked else self._ip
 
     def _attend(self, process: subprocess.Popen[bytes], bundle: Bundle, pod_volumes: PodVolumes) -> None:
         """Report readiness and refresh the volumes until the process ends or the pod is to stop."""
@@ -275,6 +338,8 @@ class SandboxPod:
             return
         self._container = {**pod["spec"]["containers"][0], "resources": self._resize.resources}
         self._host.monitor.resize(process.pid, memory_limit(self._resize.resources))
+        if self._cgroup is not None:
+            self._cgroup.limit(limit_of(self._resize.resources, "cpu"))
 
     def _refresh(self, pod_volumes: PodVolumes) -> None:
         try:
@@ -289,9 +354,15 @@ class SandboxPod:
         gid = int(security.get("runAsGroup", uid))
         hostname = spec.get("hostname") or metadata["name"]
         root = folder / "root"
-        programs = root_folder.create(root, hostname, self._ip)
+        network = self._network(folder)
+        resolver = resolv_conf(self._pod) if network else ""
+        programs = root_folder.create(root, hostname, self._seen_ip(), resolver=resolver)
         init_containers.run(self._pod, pod_volumes, self._host.workspaced, root, Owner(uid, gid))
-        variables = {"PATH": root_folder.PATH, "HOSTNAME": hostname, **container.environment(self._pod, self._ip)}
+        variables = {
+            "PATH": root_folder.PATH,
+            "HOSTNAME": hostname,
+            **container.environment(self._pod, self._seen_ip()),
+        }
         entrance = Mount(folder / "socket", SOCKET_FOLDER)
         if os.geteuid() == 0:
             os.chown(entrance.source, uid, gid)
@@ -308,6 +379,7 @@ class SandboxPod:
             cwd=self._container.get("workingDir") or "/",
             hostname=hostname,
             read_only_root=bool(security.get("readOnlyRootFilesystem")),
+            network=network,
         )
 
     def _kubelet_mounts(self, pod_volumes: PodVolumes) -> tuple[Mount, ...]:

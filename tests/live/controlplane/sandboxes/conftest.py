@@ -41,17 +41,18 @@ class Ground:
     def client(self) -> Client:
         return self.plane.client
 
-    def path(self, name: str) -> str:
-        return f"/api/v1/namespaces/{SPACE}/pods/{name}"
+    def path(self, name: str, space: str = SPACE) -> str:
+        return f"/api/v1/namespaces/{space}/pods/{name}"
 
     def start(self, name: str, *command: str, **more: Any) -> Object:
         """Create a sandbox and return its pod once it is Ready."""
         self.client.create(sandbox_pod(SPACE, name, *command, **more))
         return self.ready(name)
 
-    def ready(self, name: str) -> Object:
-        assert until(lambda: is_ready(self.client, self.path(name)), PATIENCE), self.client.find(self.path(name))
-        return self.client.get(self.path(name))
+    def ready(self, name: str, space: str = SPACE) -> Object:
+        path = self.path(name, space)
+        assert until(lambda: is_ready(self.client, path), PATIENCE), self.client.find(path)
+        return self.client.get(path)
 
     def delete(self, name: str) -> None:
         """Delete a pod, and wait until it is gone."""

@@ -7,6 +7,7 @@ import http.client
 import socket
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -28,7 +29,7 @@ def processes_of(ground: Ground) -> set[psutil.Process]:
     found: set[psutil.Process] = set()
     for process in processes.marked(ground.run_id):
         with contextlib.suppress(psutil.NoSuchProcess):  # it ended meanwhile
-            if "runsc" in process.name():
+            if process.name() in {"podnetwork", "runsc"}:
                 found |= {process, *process.children(recursive=True)}
     return {process for process in found if runs(process)}
 
@@ -66,7 +67,7 @@ def test_a_command_runs_as_the_templates_user_in_its_home(ground: Ground) -> Non
     uid, user, home, pod_uid, hostname, refused, *interfaces = ground.run(pod, script).stdout.splitlines()
     assert (uid, user, home, pod_uid, hostname) == (str(UID), "user", "/home/agent", pod["metadata"]["uid"], "first")
     assert refused.strip() == "1"
-    assert not [line for line in interfaces if "eth" in line]
+    assert [line.split(":")[0].strip() for line in interfaces[2:]] == ["lo", "eth0"]
 
 
 def test_a_pod_is_reached_at_its_own_address_with_its_own_token(ground: Ground) -> None:
@@ -207,6 +208,24 @@ def test_a_container_over_its_memory_is_killed(ground: Ground) -> None:
     assert container_of(ground.client.get(ground.path("hungry")))["lastState"]["terminated"]["exitCode"] == 137
 
 
+def test_a_limit_of_processors_is_felt_and_follows_a_resize(ground: Ground) -> None:
+    small = {"requests": {"memory": "64Mi", "cpu": "10m"}, "limits": {"memory": "256Mi", "cpu": "200m"}}
+    pod = ground.start("slow", container={"resources": small})
+    burn = "import time; end = time.monotonic() + 2\nwhile time.monotonic() < end: pass"
+    assert ground.run(pod, f"python3 -c '{burn}'").code == 0
+    [folder] = cgroups_of(ground)
+    assert (folder / "cpu.cfs_quota_us").read_text() == "20000\n"
+    assert int((folder / "cpu.stat").read_text().split()[3]) > 0, "it was never held back"
+    resize(ground, "slow", {**small, "limits": {**small["limits"], "cpu": "2"}})
+    assert until(lambda: (folder / "cpu.cfs_quota_us").read_text() == "200000\n", PATIENCE)
+    ground.delete("slow")
+    assert not folder.exists()
+
+
+def cgroups_of(ground: Ground) -> list[Path]:
+    return list(Path("/sys/fs/cgroup/cpu").rglob(f"agentenv-{ground.run_id}-*"))
+
+
 def test_a_pod_over_its_disk_is_evicted(ground: Ground) -> None:
     pod = sandbox_pod(SPACE, "full")
     next(row for row in pod["spec"]["volumes"] if row["name"] == "tmp")["emptyDir"] = {"sizeLimit": "1Mi"}
@@ -222,15 +241,15 @@ def test_a_pod_over_its_disk_is_evicted(ground: Ground) -> None:
     )
 
 
-def test_a_killed_sandbox_leaves_no_process_and_is_started_again(ground: Ground) -> None:
-    """The cleanup process of a killed rehearsal finds `runsc` by its mark, and nothing else of a sandbox."""
+@pytest.mark.parametrize("program", ["podnetwork", "runsc"])
+def test_a_killed_sandbox_leaves_no_process_and_is_started_again(ground: Ground, program: str) -> None:
+    """The cleanup process of a killed rehearsal finds these two by their mark, and nothing else of a sandbox."""
     ground.start("killed")
     every = processes_of(ground)
-    [runtime] = [process for process in every if "run" in process.cmdline()]
-    others = every - {runtime}
-    assert others
+    [runtime] = [process for process in every if process.name() == program and "run" in process.cmdline()]
+    assert len(every) > 2
     runtime.kill()
-    assert until(lambda: not any(map(runs, others)), PATIENCE), "its kernel runs on"
+    assert until(lambda: not any(map(runs, every)), PATIENCE), "its kernel runs on"
 
     def restarted() -> bool:
         status = container_of(ground.client.get(ground.path("killed")))
