@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 
 	"connectrpc.com/connect"
@@ -82,6 +83,8 @@ func commands(s *harness.Sandbox, runs int) ([]row, error) {
 		command := exec.Command(shell, arguments...)
 		command.Env = append(os.Environ(), "HOME="+s.Home)
 		command.Dir = s.Home
+		// As workspaced starts it: kernels schedule sessions in groups of their own.
+		command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 		_, err := command.Output()
 		return err
 	}
@@ -110,6 +113,7 @@ func commands(s *harness.Sandbox, runs int) ([]row, error) {
 	return []row{
 		{Name: "run true, p50", Value: p50, Baseline: base50, Unit: "ms", Figure: p50 - base50, Bound: 15, What: "ms over the bare shell"},
 		{Name: "run true at 20/s, p99", Value: p99, Baseline: base99, Unit: "ms", Figure: spread, Bound: 1.5, What: fmt.Sprintf("times its p50 (the bare shell's p99 is %.2f times its own)", bareSpread)},
+		{Name: "run true at 20/s, p99 over p50", Value: spread, Baseline: bareSpread, Figure: spread / bareSpread, Bound: 1.5, What: "of the bare shell's"},
 	}, nil
 }
 

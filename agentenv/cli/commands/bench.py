@@ -25,6 +25,7 @@ BENCHES = {
     "policies": "both policy packs on the prod stack, compared with an empty pack and with Checkov",
     "service": "a workspace from the service, compared with a raw claim; 50 at once; 10,000 listed",
     "devloop": "a developer's steps on a home with the latency of a network, compared with a local disk",
+    "workspaced": "commands, output and files through workspaced, compared with a bare shell and with cp",
     "gate": "a warm `make test`, compared with plain pytest",
 }
 

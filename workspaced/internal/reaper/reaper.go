@@ -69,6 +69,9 @@ func New() *Reaper {
 
 // Start starts a process and calls exited once when it has ended.
 func (r *Reaper) Start(attr Attr, exited func(Exit)) (int, error) {
+	if attr.Sys == nil || attr.Sys.Pdeathsig == 0 {
+		return r.fork(attr, exited) // any thread will do, and none has to be woken for it
+	}
 	answer := make(chan result, 1)
 	r.starts <- request{attr, exited, answer}
 	got := <-answer
@@ -80,19 +83,25 @@ func (r *Reaper) Start(attr Attr, exited func(Exit)) (int, error) {
 func (r *Reaper) startLoop() {
 	runtime.LockOSThread()
 	for one := range r.starts {
-		r.mu.Lock()
-		pid, err := syscall.ForkExec(one.attr.Path, one.attr.Args, &syscall.ProcAttr{
-			Dir: one.attr.Dir, Env: one.attr.Env, Files: one.attr.Files, Sys: one.attr.Sys,
-		})
-		if err == nil {
-			r.running[pid] = one.exited
-			if one.attr.Started != nil {
-				one.attr.Started(pid)
-			}
-		}
-		r.mu.Unlock()
+		pid, err := r.fork(one.attr, one.exited)
 		one.answer <- result{pid, err}
 	}
+}
+
+func (r *Reaper) fork(attr Attr, exited func(Exit)) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	pid, err := syscall.ForkExec(attr.Path, attr.Args, &syscall.ProcAttr{
+		Dir: attr.Dir, Env: attr.Env, Files: attr.Files, Sys: attr.Sys,
+	})
+	if err != nil {
+		return 0, err
+	}
+	r.running[pid] = exited
+	if attr.Started != nil {
+		attr.Started(pid)
+	}
+	return pid, nil
 }
 
 // Collect waits for every process that has ended.

@@ -38,7 +38,7 @@ def server() -> Iterator[int]:
 
 
 class Ways:
-    """Decides by a table of destinations, and remembers what it was requests."""
+    """Decides by a table of destinations, and remembers the requests."""
 
     def __init__(self, table: dict[tuple[str, str, int], Way]) -> None:
         self.table = table
