@@ -10,7 +10,7 @@ import yaml
 
 from agentenv.rehearsal.controlplane.client import Client, until
 from agentenv.rehearsal.tools.toolbox import Toolbox
-from tests.live.controlplane.things import PATIENCE
+from tests.live.controlplane.objects import PATIENCE
 
 Object = dict[str, Any]
 

@@ -21,7 +21,7 @@ from tests.fast.config.stack_samples import OTHER_IMAGE, VETTED, fargate, sandbo
 from tests.fast.core.classes.strategies import objects_of, plan_of
 from tests.live.conftest import World
 from tests.live.controlplane.installed import manifests
-from tests.live.controlplane.things import PATIENCE, namespace
+from tests.live.controlplane.objects import PATIENCE, namespace
 
 Object = dict[str, Any]
 

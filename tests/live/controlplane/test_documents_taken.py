@@ -21,7 +21,7 @@ from agentenv.rehearsal.tools.toolbox import Toolbox
 from tests.fast.core.classes.class_samples import OBJECTS, SETTINGS
 from tests.live.conftest import World
 from tests.live.controlplane.installed import manifests
-from tests.live.controlplane.things import PATIENCE
+from tests.live.controlplane.objects import PATIENCE
 
 Object = dict[str, Any]
 TRIED = {"dryRun": "All", "fieldValidation": "Strict"}

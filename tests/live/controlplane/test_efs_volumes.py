@@ -16,7 +16,7 @@ from tests.fast.components.graph import registered
 from tests.fast.components.node_shapes import cluster_addons
 from tests.fast.components.shapes import planned
 from tests.live.conftest import CLUSTER, REGION, World
-from tests.live.controlplane.things import PATIENCE, becomes_ready, namespace, pod
+from tests.live.controlplane.objects import PATIENCE, becomes_ready, namespace, pod
 
 Object = dict[str, Any]
 

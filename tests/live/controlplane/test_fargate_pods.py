@@ -10,7 +10,7 @@ import pytest
 from agentenv.rehearsal.controlplane.client import until
 from agentenv.rehearsal.controlplane.nodes import fargate
 from tests.live.conftest import CLUSTER, World
-from tests.live.controlplane.things import PATIENCE, becomes_ready, condition, namespace, pod
+from tests.live.controlplane.objects import PATIENCE, becomes_ready, condition, namespace, pod
 
 SPACE = "serverless"
 

@@ -13,7 +13,7 @@ from agentenv.core.guardrails import anchor_documents
 from agentenv.core.guardrails.guardrail import Policy, Rule, Watch
 from agentenv.rehearsal.controlplane.client import ApiError, Client, until
 from tests.live.conftest import World
-from tests.live.controlplane.things import PATIENCE, namespace
+from tests.live.controlplane.objects import PATIENCE, namespace
 
 Object = dict[str, Any]
 

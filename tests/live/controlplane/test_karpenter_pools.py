@@ -18,7 +18,7 @@ from agentenv.rehearsal.controlplane.nodes.karpenter_nodes import Launcher
 from agentenv.rehearsal.tools import ensure
 from agentenv.rehearsal.tools.progress import Silent
 from tests.live.conftest import CLUSTER, World
-from tests.live.controlplane.things import PATIENCE, becomes_ready, condition, namespace, pod
+from tests.live.controlplane.objects import PATIENCE, becomes_ready, condition, namespace, pod
 
 Object = dict[str, Any]
 

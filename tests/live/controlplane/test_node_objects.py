@@ -18,7 +18,7 @@ from agentenv.rehearsal.controlplane.client import ApiError, Client, until
 from agentenv.rehearsal.tools import ensure
 from agentenv.rehearsal.tools.progress import Silent
 from tests.live.conftest import World
-from tests.live.controlplane.things import PATIENCE
+from tests.live.controlplane.objects import PATIENCE
 
 Object = dict[str, Any]
 NITRO_IMAGES = ("ami-0a1b2c3d4e5f60718",)

@@ -14,7 +14,7 @@ from agentenv.local import processes, run_folders
 from agentenv.rehearsal.controlplane.client import ApiError, Credentials, until
 from agentenv.rehearsal.tools.toolbox import Toolbox
 from tests.live.conftest import World
-from tests.live.controlplane.things import PATIENCE, becomes_ready, condition, namespace, pod
+from tests.live.controlplane.objects import PATIENCE, becomes_ready, condition, namespace, pod
 
 
 def test_it_is_the_version_and_the_issuer_that_were_asked_for(world: World) -> None:

@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 
 from agentenv.rehearsal.controlplane.client import Client
 from tests.live.conftest import CLUSTER, REGION, World
-from tests.live.controlplane.things import becomes_ready, namespace, pod
+from tests.live.controlplane.objects import becomes_ready, namespace, pod
 
 ACCOUNT = "123456789012"
 SPACE, NAME = "roles", "worker"

@@ -21,7 +21,7 @@ from agentenv.rehearsal.scenario import pool_probe
 from agentenv.rehearsal.tools.toolbox import Toolbox
 from tests.live.conftest import World
 from tests.live.controlplane.installed import DEPLOYMENT, DOMAIN, EXTENSIONS, SYSTEM, installed
-from tests.live.controlplane.things import PATIENCE, becomes_ready, condition, namespace, runs
+from tests.live.controlplane.objects import PATIENCE, becomes_ready, condition, namespace, runs
 
 Object = dict[str, Any]
 

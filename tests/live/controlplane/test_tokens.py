@@ -14,7 +14,7 @@ from agentenv.components.cluster.access import GRANTS
 from agentenv.core.guardrails import EKS
 from agentenv.rehearsal.controlplane.client import ApiError, Client, Credentials, until
 from tests.live.conftest import CLUSTER, REGION, World
-from tests.live.controlplane.things import PATIENCE, namespace
+from tests.live.controlplane.objects import PATIENCE, namespace
 
 POLICY = "arn:aws:eks::aws:cluster-access-policy/"
 ALLOWED = '{"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"AWS": "*"}}'

@@ -21,7 +21,7 @@ import pytest
 from agentenv.client import ApiError, Client
 from agentenv.local.processes import MARK
 from agentenv.rehearsal.controlplane.client import until
-from tests.live.controlplane.things import runs
+from tests.live.controlplane.objects import runs
 
 SECONDS = 90.0
 COMMAND = [sys.executable, "-m", "agentenv", "dev", "--port", "0", "--json"]

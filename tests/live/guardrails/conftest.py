@@ -28,7 +28,7 @@ from agentenv.rehearsal.tools.toolbox import Toolbox
 from tests.fast.config.stack_samples import fargate, sandbox, settings
 from tests.live.conftest import CLUSTER, World
 from tests.live.controlplane.installed import installed
-from tests.live.controlplane.things import PATIENCE, becomes_ready, namespace
+from tests.live.controlplane.objects import PATIENCE, becomes_ready, namespace
 from tests.live.guardrails.stage import (
     CLASS,
     EVERYBODY,

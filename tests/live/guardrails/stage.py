@@ -19,7 +19,7 @@ from agentenv.core.workspaces.swarms import Swarm
 from agentenv.rehearsal.controlplane.client import Client, Credentials, until
 from agentenv.rehearsal.scenario.pool_probe import is_ready
 from tests.live.conftest import World
-from tests.live.controlplane.things import PATIENCE
+from tests.live.controlplane.objects import PATIENCE
 
 Object = dict[str, Any]
 

@@ -20,7 +20,7 @@ from agentenv.rehearsal.controlplane.client import Client, until
 from agentenv.service.home_metering import FOUND, FileSystem, passes
 from agentenv.service.kube.client import VOLUMES, KubeApiError
 from agentenv.service.ledger.read_holdings import MEASURED
-from tests.live.controlplane.things import PATIENCE
+from tests.live.controlplane.objects import PATIENCE
 from tests.live.guardrails.stage import CLASS, PROVISIONER, SHARED, Guarded, Object, volume
 from tests.live.service.blocking import Blocking, run
 

@@ -19,7 +19,7 @@ from agentenv.service.kube.client import CLAIMS, VOLUMES, KubeApiError, KubeClie
 from agentenv.service.telemetry.metrics import Metrics
 from agentenv.service.workspaces.backend import KubernetesBackend, running_backend
 from agentenv.service.workspaces.eager_retention import retain_volume
-from tests.live.controlplane.things import PATIENCE
+from tests.live.controlplane.objects import PATIENCE
 from tests.live.guardrails.conftest import stage_settings
 from tests.live.guardrails.stage import CLASS, INSIDER, SERVICE, Guarded, claim
 

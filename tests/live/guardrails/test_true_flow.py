@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agentenv.rehearsal.controlplane.client import until
-from tests.live.controlplane.things import PATIENCE, becomes_ready, condition
+from tests.live.controlplane.objects import PATIENCE, becomes_ready, condition
 from tests.live.guardrails.stage import SERVICE, Guarded, claim
 
 

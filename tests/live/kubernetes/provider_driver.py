@@ -14,7 +14,7 @@ from agentenv.rehearsal.providers.kubernetes.objects import split_identity
 from agentenv.rehearsal.providers.kubernetes.provider import Provider
 from agentenv.rehearsal.providers.kubernetes.urns import Resource, resource
 from agentenv.rehearsal.providers.kubernetes.values import PropertyMap
-from tests.live.controlplane.things import PATIENCE
+from tests.live.controlplane.objects import PATIENCE
 
 
 @dataclass(frozen=True)

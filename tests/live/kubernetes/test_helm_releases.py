@@ -19,7 +19,7 @@ from agentenv.rehearsal.providers.kubernetes.urns import Resource, resource
 from agentenv.rehearsal.providers.kubernetes.values import UNKNOWN, PropertyMap
 from agentenv.rehearsal.providers.kubernetes.words import InitFailed, InvalidRequest
 from agentenv.rehearsal.tools import catalog, ensure, terminal_progress
-from tests.live.controlplane.things import PATIENCE
+from tests.live.controlplane.objects import PATIENCE
 from tests.live.kubernetes.provider_driver import Deployed, ProviderDriver
 
 FILES = {

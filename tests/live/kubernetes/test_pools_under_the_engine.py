@@ -11,7 +11,7 @@ from agentenv.rehearsal.controlplane.client import Client, until
 from agentenv.rehearsal.tools.toolbox import Toolbox
 from tests.live.conftest import World
 from tests.live.controlplane.installed import DEPLOYMENT, EXTENSIONS, SYSTEM, installed
-from tests.live.controlplane.things import PATIENCE
+from tests.live.controlplane.objects import PATIENCE
 from tests.live.kubernetes.engine import Engine
 from tests.live.kubernetes.provider_driver import ProviderDriver
 

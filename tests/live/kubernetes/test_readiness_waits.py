@@ -15,7 +15,7 @@ from agentenv.rehearsal.providers.kubernetes import objects
 from agentenv.rehearsal.providers.kubernetes.client import ApiError
 from agentenv.rehearsal.providers.kubernetes.cluster import Cluster
 from agentenv.rehearsal.providers.kubernetes.words import InitFailed, InvalidRequest
-from tests.live.controlplane.things import PATIENCE
+from tests.live.controlplane.objects import PATIENCE
 from tests.live.kubernetes.provider_driver import Deployed, ProviderDriver
 
 MERGE = "application/merge-patch+json"

@@ -28,8 +28,8 @@ from agentenv.rehearsal.controlplane.sandboxes.launcher import PODNETWORK, RUNSC
 from agentenv.rehearsal.scenario.command_probe import run_script
 from agentenv.rehearsal.tools import Toolbox, ensure
 from agentenv.rehearsal.tools.progress import Lines
+from tests.live.controlplane.objects import PATIENCE, runs
 from tests.live.controlplane.sandboxes.pods import PORT, UID, Signer
-from tests.live.controlplane.things import PATIENCE, runs
 
 INSIDE = "100.64.0.5"
 WITH_NETWORK = ["gvisor", "namespaces"]

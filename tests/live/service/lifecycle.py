@@ -39,7 +39,7 @@ from agentenv.service.workspaces.delete import delete_workspace
 from agentenv.service.workspaces.retain_volume import retain_volume
 from tests.fast.service.loops.cluster import RecordedMetrics, StubClock
 from tests.live.conftest import REGION, World
-from tests.live.controlplane.things import PATIENCE, becomes_ready
+from tests.live.controlplane.objects import PATIENCE, becomes_ready
 from tests.live.service.blocking import Blocking, run
 from tests.live.service.conftest import EXTENSIONS, LiveClass
 

@@ -27,7 +27,7 @@ from agentenv.service.kube.informer import Informer
 from agentenv.service.telemetry import logs
 from agentenv.service.telemetry.metrics import Metrics
 from tests.fast.service.http.auth.issuer import FakeIssuer
-from tests.live.controlplane.things import PATIENCE
+from tests.live.controlplane.objects import PATIENCE
 from tests.live.service.serving import configuration_of
 
 assert service_app  # imported before the first fork

@@ -19,7 +19,7 @@ from agentenv.service.configuration import Configuration
 from agentenv.service.http.app import create_app
 from agentenv.service.telemetry.metrics import Metrics
 from tests.fast.service.http.auth.issuer import FakeIssuer
-from tests.live.controlplane.things import PATIENCE
+from tests.live.controlplane.objects import PATIENCE
 
 
 @dataclass

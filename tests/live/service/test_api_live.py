@@ -11,7 +11,7 @@ import pytest
 from agentenv.rehearsal.controlplane.client import until
 from tests.fast.service.http.auth.issuer import FakeIssuer
 from tests.live.conftest import World
-from tests.live.controlplane.things import PATIENCE
+from tests.live.controlplane.objects import PATIENCE
 from tests.live.service.conftest import IMAGES, LiveClass
 from tests.live.service.serving import Served, configuration, serving
 

@@ -15,7 +15,7 @@ from agentenv.service.workspaces.backend import KubernetesBackend, running_backe
 from tests.fast.config.stack_samples import settings
 from tests.fast.service.workspaces.backend_contract import CONTRACT, Subject
 from tests.live.conftest import World
-from tests.live.controlplane.things import PATIENCE
+from tests.live.controlplane.objects import PATIENCE
 from tests.live.service.conftest import IMAGES, LiveClass
 
 SECONDS = 60.0

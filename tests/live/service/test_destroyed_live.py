@@ -18,7 +18,7 @@ from agentenv.service.workspaces.restore import restore_workspace
 from tests.fast.service.http.auth.issuer import FakeIssuer
 from tests.fast.service.loops.cluster import always
 from tests.live.conftest import World
-from tests.live.controlplane.things import PATIENCE
+from tests.live.controlplane.objects import PATIENCE
 from tests.live.service.blocking import run
 from tests.live.service.conftest import IMAGES, LiveClass
 from tests.live.service.lifecycle import Lifecycle

@@ -12,7 +12,7 @@ from agentenv.core.workspaces.workspace import SUSPENDED_BECAUSE
 from agentenv.rehearsal.controlplane.client import Client, until
 from agentenv.service.loops.healing import replace_failed_pods
 from tests.live.conftest import World
-from tests.live.controlplane.things import PATIENCE
+from tests.live.controlplane.objects import PATIENCE
 from tests.live.service.blocking import Blocking, run
 from tests.live.service.conftest import IMAGES, LiveClass
 from tests.live.service.lifecycle import Lifecycle

@@ -19,7 +19,7 @@ from agentenv.service.credentials.exchange import ClassRole, Exchange
 from agentenv.service.credentials.token_bearer import RefusedExchangeError
 from agentenv.service.credentials.vault import Vault
 from tests.live.conftest import REGION, World
-from tests.live.controlplane.things import PATIENCE
+from tests.live.controlplane.objects import PATIENCE
 from tests.live.service.blocking import run
 from tests.live.service.conftest import EXTENSIONS, IMAGES, LiveClass
 from tests.live.service.lifecycle import OWNER, Lifecycle

@@ -29,7 +29,7 @@ from agentenv.service.loops.workspace_passes import end_expired, suspend_idle
 from agentenv.service.telemetry.metrics import Metrics
 from agentenv.service.workspaces.restore import restore_workspace, retained_volume
 from tests.live.conftest import World
-from tests.live.controlplane.things import PATIENCE, becomes_ready
+from tests.live.controlplane.objects import PATIENCE, becomes_ready
 from tests.live.service.blocking import Blocking, run, start
 from tests.live.service.closable_proxy import closable_proxy
 from tests.live.service.conftest import EXTENSIONS, IMAGES, LiveClass

@@ -20,7 +20,7 @@ from agentenv.rehearsal.controlplane.client import Client, until
 from agentenv.service.loops.retention import destroy_on_request
 from agentenv.service.workspaces.restore import restore_workspace, retained_volume
 from tests.live.conftest import World
-from tests.live.controlplane.things import PATIENCE, becomes_ready
+from tests.live.controlplane.objects import PATIENCE, becomes_ready
 from tests.live.service.blocking import Blocking, run
 from tests.live.service.conftest import EXTENSIONS, IMAGES, LiveClass
 from tests.live.service.lifecycle import OWNER, Lifecycle

@@ -20,7 +20,7 @@ from agentenv.service.kube import view
 from agentenv.service.kube.client import CLAIMS
 from tests.fast.service.http.auth.issuer import FakeIssuer
 from tests.live.conftest import World
-from tests.live.controlplane.things import PATIENCE
+from tests.live.controlplane.objects import PATIENCE
 from tests.live.service.conftest import IMAGES, LiveClass
 from tests.live.service.lifecycle import Lifecycle
 from tests.live.service.replicas import ReplicaConfig, Replicas

@@ -23,7 +23,7 @@ from agentenv.service.http.auth.authenticate import UNAUTHENTICATED_PER_MINUTE
 from agentenv.service.http.auth.token_reviews import CACHE_SECONDS
 from tests.fast.service.http.auth.issuer import AUDIENCE, FakeIssuer, SigningKey
 from tests.live.conftest import REGION, World
-from tests.live.controlplane.things import PATIENCE
+from tests.live.controlplane.objects import PATIENCE
 from tests.live.service.blocking import Blocking
 from tests.live.service.conftest import IMAGES, LiveClass
 from tests.live.service.serving import Served, configuration, serving

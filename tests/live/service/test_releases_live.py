@@ -17,7 +17,7 @@ from agentenv.rehearsal.controlplane.client import until
 from agentenv.service.workspaces.retain_volume import retain_all_volumes
 from agentenv.service.workspaces.retire_releases import RetirementResult, now, retire_releases
 from tests.live.conftest import World
-from tests.live.controlplane.things import PATIENCE, becomes_ready, is_ready
+from tests.live.controlplane.objects import PATIENCE, becomes_ready, is_ready
 from tests.live.service.blocking import run
 from tests.live.service.conftest import EXTENSIONS, IMAGES, LiveClass
 

@@ -16,7 +16,7 @@ from agentenv.service.workspaces.restore import RestoreResult, restore_workspace
 from agentenv.service.workspaces.restore_requests import WorkspaceRestorer
 from agentenv.service.workspaces.retain_volume import retain_all_volumes
 from tests.live.conftest import World
-from tests.live.controlplane.things import PATIENCE, becomes_ready, condition
+from tests.live.controlplane.objects import PATIENCE, becomes_ready, condition
 from tests.live.service.blocking import run
 from tests.live.service.conftest import EXTENSIONS, IMAGES, LiveClass
 from tests.live.service.test_releases_live import SANDBOXES, point, points

@@ -13,7 +13,7 @@ from agentenv.core.classes.objects import DeploymentValues, class_objects
 from agentenv.core.values.posix_ids import seat_id
 from agentenv.rehearsal.controlplane.client import until
 from tests.live.conftest import REGION, World
-from tests.live.controlplane.things import PATIENCE, becomes_ready
+from tests.live.controlplane.objects import PATIENCE, becomes_ready
 from tests.live.kubernetes.engine import Engine, engine_in
 from tests.live.service.conftest import IMAGES, LiveClass
 

@@ -27,7 +27,7 @@ from agentenv.service.ledger.table import Ledger
 from agentenv.service.ledger.usage import Meter
 from tests.fast.service.http.auth.issuer import FakeIssuer
 from tests.live.conftest import World
-from tests.live.controlplane.things import PATIENCE, condition
+from tests.live.controlplane.objects import PATIENCE, condition
 from tests.live.service.blocking import Blocking, run
 from tests.live.service.conftest import IMAGES, LiveClass
 from tests.live.service.fault_proxy import FaultProxy

@@ -21,7 +21,7 @@ from agentenv.service.workspaces.restore import restore_workspace, retained_volu
 from agentenv.service.workspaces.swarms import SwarmError, create_swarm, delete_swarm
 from tests.fast.service.loops.cluster import always
 from tests.live.conftest import World
-from tests.live.controlplane.things import PATIENCE, becomes_ready
+from tests.live.controlplane.objects import PATIENCE, becomes_ready
 from tests.live.service.blocking import run
 from tests.live.service.conftest import EXTENSIONS, IMAGES, LiveClass
 from tests.live.service.lifecycle import OWNER, Lifecycle

@@ -11,7 +11,7 @@ import yaml
 from agentenv.rehearsal.controlplane.client import Client, until
 from agentenv.rehearsal.stage.engine import Engine, Outcome
 from agentenv.rehearsal.stage.stage import Stage
-from tests.live.controlplane.things import PATIENCE
+from tests.live.controlplane.objects import PATIENCE
 from tests.live.stack.interruption import interrupted
 
 ROOT = Path(__file__).resolve().parents[3]

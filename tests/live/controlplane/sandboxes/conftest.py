@@ -20,8 +20,8 @@ from agentenv.rehearsal.controlplane.sandboxes.launcher import TOOLS
 from agentenv.rehearsal.scenario.command_probe import Output
 from agentenv.rehearsal.tools import ensure
 from agentenv.rehearsal.tools.progress import Lines
+from tests.live.controlplane.objects import PATIENCE, is_ready, namespace
 from tests.live.controlplane.sandboxes.pods import UID, Signer, keys_configmap, run, sandbox_pod
-from tests.live.controlplane.things import PATIENCE, is_ready, namespace
 
 Object = dict[str, Any]
 

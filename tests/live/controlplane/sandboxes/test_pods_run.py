@@ -17,9 +17,9 @@ from agentenv.local import processes
 from agentenv.rehearsal.controlplane.client import until
 from agentenv.rehearsal.controlplane.nodes.kwok_nodes import NodeShape
 from agentenv.rehearsal.scenario.command_probe import CommandRefused
+from tests.live.controlplane.objects import PATIENCE, runs
 from tests.live.controlplane.sandboxes.conftest import SPACE, Ground
 from tests.live.controlplane.sandboxes.pods import PORT, UID, Signer, keys_configmap, run, sandbox_pod
-from tests.live.controlplane.things import PATIENCE, runs
 
 Object = dict[str, Any]
 
