@@ -31,7 +31,7 @@ REGION = "us-east-1"
 
 
 @dataclass
-class World:
+class LiveCluster:
     """A control plane, its simulated account, and the environment variables of both."""
 
     plane: ControlPlane
@@ -55,7 +55,7 @@ def toolbox() -> Toolbox:
 
 
 @pytest.fixture(scope="session")
-def world(toolbox: Toolbox, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def live(toolbox: Toolbox, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
     run = f"test-{secrets.token_hex(4)}"
     with Cloud.start() as cloud:
         environment = {
@@ -69,7 +69,7 @@ def world(toolbox: Toolbox, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         folder: Path = tmp_path_factory.mktemp("plane")
         try:
             with control_plane(toolbox, folder / "plane", environment) as plane:
-                created = World(plane, environment, "")
+                created = LiveCluster(plane, environment, "")
                 _announce(created)
                 created.role = _cluster(created)
                 plane.add_nodes(
@@ -83,26 +83,26 @@ def world(toolbox: Toolbox, tmp_path_factory: pytest.TempPathFactory) -> Iterato
             processes.end(run)
 
 
-def _announce(world: World) -> None:
+def _announce(live: LiveCluster) -> None:
     """Register the control plane as every cluster of the account."""
-    plane = world.plane
+    plane = live.plane
     registration = {
         "endpoint": plane.server,
         "certificate_authority": base64.b64encode(plane.ca_pem.encode()).decode(),
         "issuer": plane.issuer,
     }
-    address = f"{world.environment['AWS_ENDPOINT_URL']}/_cloud/eks"
+    address = f"{live.environment['AWS_ENDPOINT_URL']}/_cloud/eks"
     urllib.request.urlopen(urllib.request.Request(address, json.dumps(registration).encode())).close()  # noqa: S310 - loopback
 
 
-def _cluster(world: World) -> str:
+def _cluster(live: LiveCluster) -> str:
     trust = (
         '{"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": '
         '{"Service": ["eks.amazonaws.com", "eks-fargate-pods.amazonaws.com"]}}]}'
     )
-    role = world.aws("iam").create_role(RoleName="cluster", AssumeRolePolicyDocument=trust)["Role"]["Arn"]
-    subnets = [row["SubnetId"] for row in world.aws("ec2").describe_subnets()["Subnets"]][:2]
-    world.aws("eks").create_cluster(
+    role = live.aws("iam").create_role(RoleName="cluster", AssumeRolePolicyDocument=trust)["Role"]["Arn"]
+    subnets = [row["SubnetId"] for row in live.aws("ec2").describe_subnets()["Subnets"]][:2]
+    live.aws("eks").create_cluster(
         name=CLUSTER,
         roleArn=role,
         resourcesVpcConfig={"subnetIds": subnets},

@@ -1,4 +1,4 @@
-"""The release of agent-sandbox on the server, the same for whichever test needs it first."""
+"""The installation of agent-sandbox on the shared control plane, at its first use."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ import yaml
 
 from agentenv.rehearsal.controlplane.client import Client, until
 from agentenv.rehearsal.tools.toolbox import Toolbox
-from tests.live.controlplane.objects import PATIENCE
+from tests.live.controlplane.objects import TIMEOUT
 
 Object = dict[str, Any]
 
 SYSTEM = "agent-sandbox-system"
 DEPLOYMENT = f"/apis/apps/v1/namespaces/{SYSTEM}/deployments/agent-sandbox-controller"
 EXTENSIONS = "extensions.agents.x-k8s.io/v1beta1"
-# Not the domain that the controller allows when it finds no file.
+# Not the domain that the controller allows without a file
 DOMAIN = "people.example.org"
 DOMAINS = {"allowed-label-domains": f"{DOMAIN},sandbox.users.io"}
 _FIRST = {"CustomResourceDefinition": 0, "Namespace": 1}
 
 
 def installed(admin: Client, toolbox: Toolbox) -> None:
-    """Have the controller run, told which labels claims may bring; where it runs so already, nothing is changed."""
+    """Install the controller with the label domains of claims, unless it runs with them already."""
     about = {"name": "agent-sandbox-config", "namespace": SYSTEM}
     everything = [*manifests(toolbox.path("agent-sandbox-manifests"))]
-    for thing in sorted(everything, key=lambda thing: _FIRST.get(thing["kind"], 2)):
-        admin.apply(thing)
-        if thing["kind"] == "Namespace":
+    for obj in sorted(everything, key=lambda obj: _FIRST.get(obj["kind"], 2)):
+        admin.apply(obj)
+        if obj["kind"] == "Namespace":
             admin.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": about, "data": DOMAINS})
-    assert until(lambda: _rolled_out(admin.get(DEPLOYMENT)), PATIENCE)
+    assert until(lambda: _rolled_out(admin.get(DEPLOYMENT)), TIMEOUT)
 
 
 def _rolled_out(deployment: Object) -> bool:
@@ -41,16 +41,16 @@ def _rolled_out(deployment: Object) -> bool:
 
 
 def manifests(folder: Path) -> Iterator[Object]:
-    """The release's one Deployment with everything that belongs to it, as its kustomization lists them."""
+    """Return the documents of the release, as its kustomization lists them."""
     listed = yaml.safe_load((folder / "kustomization.yaml").read_text(encoding="utf-8"))
     patches = [yaml.safe_load(row["patch"]) for row in listed["patches"]]
     for name in listed["resources"]:
-        for thing in yaml.safe_load_all((folder / name).read_text(encoding="utf-8")):
-            if thing is None:
+        for obj in yaml.safe_load_all((folder / name).read_text(encoding="utf-8")):
+            if obj is None:
                 continue
             for patch in patches:
-                if (thing["kind"], thing["metadata"]["name"]) == (patch["kind"], patch["metadata"]["name"]):
+                if (obj["kind"], obj["metadata"]["name"]) == (patch["kind"], patch["metadata"]["name"]):
                     changed = patch["spec"]["template"]["spec"]
-                    thing["spec"]["template"]["spec"]["containers"][0] |= changed["containers"][0]
-                    thing["spec"]["template"]["spec"]["volumes"] = changed["volumes"]
-            yield thing
+                    obj["spec"]["template"]["spec"]["containers"][0] |= changed["containers"][0]
+                    obj["spec"]["template"]["spec"]["volumes"] = changed["volumes"]
+            yield obj

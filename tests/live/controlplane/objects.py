@@ -1,4 +1,4 @@
-"""Objects that the tests put into the server."""
+"""Objects that tests create in the API server."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from agentenv.rehearsal.controlplane.client import Client, until
 
 Object = dict[str, Any]
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 
 
-def namespace(client: Client, name: str, **labels: str) -> str:
-    """A namespace in which pods may be made: its first service account is there."""
+def create_namespace(client: Client, name: str, **labels: str) -> str:
+    """Create a namespace, and wait for its default service account."""
     client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
-    assert until(lambda: client.find(f"/api/v1/namespaces/{name}/serviceaccounts/default"), PATIENCE)
+    assert until(lambda: client.find(f"/api/v1/namespaces/{name}/serviceaccounts/default"), TIMEOUT)
     return name
 
 
-def pod(space: str, name: str, **spec: Any) -> Object:
-    """A pod that any node can take."""
+def pod(namespace: str, name: str, **spec: Any) -> Object:
+    """Return a pod that fits every node."""
     container = {"name": "main", "image": "registry.example/sleeper", **spec.pop("container", {})}
-    about = {"name": name, "namespace": space, "labels": spec.pop("labels", {})}
+    about = {"name": name, "namespace": namespace, "labels": spec.pop("labels", {})}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": about, "spec": {"containers": [container], **spec}}
 
 
-def condition(thing: Object | None, kind: str) -> Object:
-    """A condition of that type, or nothing."""
-    rows = ((thing or {}).get("status") or {}).get("conditions") or []
+def condition(obj: Object | None, kind: str) -> Object:
+    """Return the condition of a type, or nothing."""
+    rows = ((obj or {}).get("status") or {}).get("conditions") or []
     return next((row for row in rows if row["type"] == kind), {})
 
 
 def is_ready(client: Client, path: str) -> bool:
-    """Return whether what lies there says that it is Ready."""
+    """Return whether the object at a path is Ready."""
     return condition(client.find(path), "Ready").get("status") == "True"
 
 
@@ -47,5 +47,5 @@ def runs(process: psutil.Process) -> bool:
 
 
 def becomes_ready(client: Client, path: str) -> bool:
-    """Wait for it."""
-    return bool(until(lambda: is_ready(client, path), PATIENCE))
+    """Wait until the object at a path is Ready."""
+    return bool(until(lambda: is_ready(client, path), TIMEOUT))

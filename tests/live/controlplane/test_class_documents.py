@@ -1,4 +1,4 @@
-"""The documents of classes before the real API server: every field known, every object taken, every pod let in."""
+"""The documents of classes at the real API server: every field is known, and every object and pod is admitted."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from agentenv.rehearsal.controlplane.preinstalled import definitions
 from agentenv.rehearsal.tools.toolbox import Toolbox
 from tests.fast.config.stack_samples import OTHER_IMAGE, VETTED, fargate, sandbox
 from tests.fast.core.classes.strategies import objects_of, plan_of
-from tests.live.conftest import World
+from tests.live.conftest import LiveCluster
 from tests.live.controlplane.installed import manifests
-from tests.live.controlplane.objects import PATIENCE, namespace
+from tests.live.controlplane.objects import TIMEOUT, create_namespace
 
 Object = dict[str, Any]
 
@@ -37,7 +37,7 @@ CLASSES: Mapping[str, Object] = {
     "papers-nitro": sandbox("papers-nitro", tier="untrusted", kernel="nitro", capacity="both"),
     "papers-fargate": fargate("papers-fargate", capabilities=["dns"]),
 }
-AROUND: Object = {
+CONTEXT: Object = {
     "cluster": {"version": "1.36"},
     "capacity": {
         "families": ["m8g", "m8gd"],
@@ -49,14 +49,14 @@ AROUND: Object = {
 
 
 @pytest.fixture(scope="module")
-def admin(world: World, toolbox: Toolbox) -> Client:
-    client = world.plane.client
+def admin(live: LiveCluster, toolbox: Toolbox) -> Client:
+    client = live.plane.client
     everything = list(manifests(toolbox.path("agent-sandbox-manifests")))
     ours = [document for document in everything if document["kind"] == "CustomResourceDefinition"]
     for definition in (*ours, *definitions()):
         client.apply(definition)
         path = client.path(definition)
-        assert until(lambda path=path: _established(client.get(path)), PATIENCE)
+        assert until(lambda path=path: _established(client.get(path)), TIMEOUT)
     client.apply(priority_class())
     for wall in WALLS:
         if (document := runtime_class(wall)) is not None:
@@ -66,18 +66,18 @@ def admin(world: World, toolbox: Toolbox) -> Client:
 
 @pytest.fixture(scope="module", params=list(CLASSES))
 def declared(request: pytest.FixtureRequest, admin: Client) -> Iterator[ClassObjects]:
-    """A class in its room: its namespace, account, quota and limits are there for real."""
-    objects = objects_of(plan_of(CLASSES[request.param], 2, **AROUND))
-    space = objects.namespace["metadata"]
-    namespace(admin, space["name"], **space["labels"])
+    """A class with its namespace, service account, quota and limits."""
+    objects = objects_of(plan_of(CLASSES[request.param], 2, **CONTEXT))
+    namespace = objects.namespace["metadata"]
+    create_namespace(admin, namespace["name"], **namespace["labels"])
     schedules = schedules_namespace("1.35")["metadata"]
-    namespace(admin, schedules["name"], **schedules["labels"])
+    create_namespace(admin, schedules["name"], **schedules["labels"])
     for document in (objects.account, objects.quota, objects.limits):
         admin.apply(document)
     path = admin.path(objects.quota)
-    assert until(lambda: (admin.get(path).get("status") or {}).get("used"), PATIENCE)
+    assert until(lambda: (admin.get(path).get("status") or {}).get("used"), TIMEOUT)
     yield objects
-    admin.delete(f"/api/v1/namespaces/{space['name']}")
+    admin.delete(f"/api/v1/namespaces/{namespace['name']}")
 
 
 def _established(definition: Object) -> bool:
@@ -92,7 +92,7 @@ def tried(client: Client, document: Object) -> Object:
     return client.request("PATCH", path, document, content="application/apply-patch+yaml", query=query)
 
 
-def test_every_document_is_taken_as_it_is_written(admin: Client, declared: ClassObjects) -> None:
+def test_every_document_is_accepted_unchanged(admin: Client, declared: ClassObjects) -> None:
     for document in declared.documents():
         stored = tried(admin, document)
         for part in ("spec", "data", "parameters", "mountOptions", "reclaimPolicy", "rules", "subjects"):
@@ -109,13 +109,13 @@ def _holds(found: Any, expected: Any) -> bool:
     return found == expected
 
 
-def test_a_pod_of_every_release_is_let_in(admin: Client, declared: ClassObjects) -> None:
+def test_pod_of_every_release_is_admitted(admin: Client, declared: ClassObjects) -> None:
     for template in declared.templates:
         pod = _pod(template)
         assert admin.request("POST", _pods(declared), pod, query={"dryRun": "All", "fieldValidation": "Strict"})
 
 
-def test_a_pod_beyond_the_classes_limits_is_not(admin: Client, declared: ClassObjects) -> None:
+def test_pod_beyond_the_limits_of_its_class_is_refused(admin: Client, declared: ClassObjects) -> None:
     pod = _pod(declared.templates[0])
     resources = pod["spec"]["containers"][0]["resources"]
     resources["limits"] = {**resources["limits"], "memory": "1000Gi"}
@@ -123,7 +123,7 @@ def test_a_pod_beyond_the_classes_limits_is_not(admin: Client, declared: ClassOb
         admin.request("POST", _pods(declared), pod, query={"dryRun": "All"})
 
 
-def test_a_pod_that_says_no_user_is_not(admin: Client, declared: ClassObjects) -> None:
+def test_pod_without_a_user_is_refused(admin: Client, declared: ClassObjects) -> None:
     pod = _pod(declared.templates[0])
     del pod["spec"]["securityContext"]["runAsNonRoot"]
     del pod["spec"]["containers"][0]["securityContext"]["runAsNonRoot"]
@@ -131,7 +131,7 @@ def test_a_pod_that_says_no_user_is_not(admin: Client, declared: ClassObjects) -
         admin.request("POST", _pods(declared), pod, query={"dryRun": "All"})
 
 
-def test_a_claim_is_taken_as_it_is_written(admin: Client, declared: ClassObjects) -> None:
+def test_claim_is_accepted_unchanged(admin: Client, declared: ClassObjects) -> None:
     document = claim(
         declared.constraints["data"]["class"],
         declared.pools[0]["metadata"]["name"],
@@ -143,38 +143,38 @@ def test_a_claim_is_taken_as_it_is_written(admin: Client, declared: ClassObjects
     assert _holds(tried(admin, document)["spec"], document["spec"])
 
 
-def test_a_tasks_documents_are_taken_too(admin: Client) -> None:
-    plan = plan_of({**CLASSES["papers-shared"], "name": "papers-task"}, 2, **AROUND)
+def test_documents_of_a_swarm_are_accepted(admin: Client) -> None:
+    plan = plan_of({**CLASSES["papers-shared"], "name": "papers-task"}, 2, **CONTEXT)
     release = objects_of(plan).releases[0]
-    space = namespace(admin, "sandbox-papers-task")
+    namespace = create_namespace(admin, "sandbox-papers-task")
     for document in (
         shared_volume(plan, "t-1"),
         swarm_template(plan, release, "t-1"),
         swarm_pool(plan, release, "t-1"),
     ):
-        assert document["metadata"]["namespace"] == space
+        assert document["metadata"]["namespace"] == namespace
         assert _holds(tried(admin, document)["spec"], document["spec"])
-    admin.delete(f"/api/v1/namespaces/{space}")
+    admin.delete(f"/api/v1/namespaces/{namespace}")
 
 
-def test_hours_scale_the_classes_pools_and_nothing_else(world: World, admin: Client) -> None:
-    objects = objects_of(plan_of({**CLASSES["papers-hours"], "name": "papers-roster"}, 2, **AROUND))
-    other = objects_of(plan_of({**CLASSES["papers-none"], "name": "papers-other"}, 2, **AROUND))
+def test_schedules_scale_only_the_pools_of_the_class(live: LiveCluster, admin: Client) -> None:
+    objects = objects_of(plan_of({**CLASSES["papers-hours"], "name": "papers-roster"}, 2, **CONTEXT))
+    other = objects_of(plan_of({**CLASSES["papers-none"], "name": "papers-other"}, 2, **CONTEXT))
     assert objects.schedules is not None
     for each in (objects, other):
-        namespace(admin, each.namespace["metadata"]["name"])
+        create_namespace(admin, each.namespace["metadata"]["name"])
         for document in (*each.templates, *each.pools):
             admin.apply(document)
-    namespace(admin, SCHEDULES)
+    create_namespace(admin, SCHEDULES)
     for document in (objects.schedules.account, objects.schedules.role, objects.schedules.binding):
         admin.apply(document)
-    certificate = world.plane.admin
+    certificate = live.plane.admin
     name = f"system:serviceaccount:{SCHEDULES}:papers-roster"
-    job = world.plane.client_as(Credentials(certificate.certificate, certificate.key, acting_as=name))
+    job = live.plane.client_as(Credentials(certificate.certificate, certificate.key, acting_as=name))
     mine, theirs = admin.path(objects.pools[0]), admin.path(other.pools[0])
     patch, content = {"spec": {"replicas": 4}}, "application/merge-patch+json"
-    # As kubectl goes about it: first a look at the pool.
-    assert until(lambda: _allowed(job, mine), PATIENCE)
+    # As kubectl does: read the pool first
+    assert until(lambda: _allowed(job, mine), TIMEOUT)
     job.request("PATCH", f"{mine}/scale", patch, content=content)
     assert admin.get(mine)["spec"]["replicas"] == 4
     for method, path in (("PATCH", mine), ("PATCH", f"{theirs}/scale"), ("GET", theirs)):
@@ -197,7 +197,7 @@ def _pods(objects: ClassObjects) -> str:
 
 
 def _pod(template: Object) -> Object:
-    """The pod that the controller would make, with the volumes that it adds."""
+    """Return the pod that the controller creates, with the volumes that it adds."""
     spec = template["spec"]
     inside = {**spec["podTemplate"]["spec"]}
     homes = [claim_template["metadata"]["name"] for claim_template in spec.get("volumeClaimTemplates", [])]

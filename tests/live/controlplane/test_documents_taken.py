@@ -1,7 +1,6 @@
-"""The API server takes every object that is made of a class, field by field: what it does not know, it would drop.
+"""The API server accepts every object of a class with every field, because it prunes unknown fields silently.
 
-A field that upstream never had is the most silent of mistakes: a definition prunes it, and what it was to say never
-holds. So everything is asked for with the strictest reading, by the definitions of the release that runs.
+All objects are validated strictly, with the definitions of the installed release.
 """
 
 from __future__ import annotations
@@ -19,40 +18,40 @@ from agentenv.core.workspaces.seats import volume as seat_volume
 from agentenv.rehearsal.controlplane.client import ApiError, Client, until
 from agentenv.rehearsal.tools.toolbox import Toolbox
 from tests.fast.core.classes.class_samples import OBJECTS, SETTINGS
-from tests.live.conftest import World
+from tests.live.conftest import LiveCluster
 from tests.live.controlplane.installed import manifests
-from tests.live.controlplane.objects import PATIENCE
+from tests.live.controlplane.objects import TIMEOUT
 
 Object = dict[str, Any]
 TRIED = {"dryRun": "All", "fieldValidation": "Strict"}
 
 
 @pytest.fixture(scope="module")
-def client(world: World, toolbox: Toolbox) -> Iterator[Client]:
-    """With upstream's definitions, and the namespaces that things are tried in."""
-    client = world.plane.client
-    for thing in manifests(toolbox.path("agent-sandbox-manifests")):
-        if thing["kind"] == "CustomResourceDefinition":
-            client.apply(thing)
+def client(live: LiveCluster, toolbox: Toolbox) -> Iterator[Client]:
+    """Install upstream's definitions, and create the namespaces of the objects; return the client."""
+    client = live.plane.client
+    for obj in manifests(toolbox.path("agent-sandbox-manifests")):
+        if obj["kind"] == "CustomResourceDefinition":
+            client.apply(obj)
     namespaces = [
         class_objects.namespace
         for class_objects in OBJECTS.values()
         if client.find(client.path(class_objects.namespace)) is None
     ]
     try:
-        for space in namespaces:
-            client.request("POST", "/api/v1/namespaces", space, query={"fieldValidation": "Strict"})
-        assert until(lambda: all(_known(client, document) for _, document in documents()), PATIENCE)
+        for namespace in namespaces:
+            client.request("POST", "/api/v1/namespaces", namespace, query={"fieldValidation": "Strict"})
+        assert until(lambda: all(_known(client, document) for _, document in documents()), TIMEOUT)
         yield client
     finally:
-        for space in namespaces:
-            client.delete(client.path(space))
-        # Gone and not going: others of this server may want a room of that name.
-        assert until(lambda: not any(client.find(client.path(space)) for space in namespaces), PATIENCE)
+        for namespace in namespaces:
+            client.delete(client.path(namespace))
+        # Wait for the deletion, because other tests create namespaces of that name.
+        assert until(lambda: not any(client.find(client.path(namespace)) for namespace in namespaces), TIMEOUT)
 
 
 def documents() -> Iterator[tuple[str, Object]]:
-    """Every object of every class, of a claim and of the seats."""
+    """Return every object of every class, of a claim and of the seats."""
     for name, class_objects in OBJECTS.items():
         for document in class_objects.documents():
             if document["kind"] != "Namespace":
@@ -71,13 +70,13 @@ EVERY = [
 
 
 @pytest.mark.parametrize("document", EVERY)
-def test_no_field_is_one_that_upstream_never_had(client: Client, document: Object) -> None:
+def test_every_field_exists_upstream(client: Client, document: Object) -> None:
     taken = client.request("POST", client.path(document, named=False), document, query=TRIED)
-    # Nothing of it was dropped or made into something else.
+    # No field was dropped or changed
     assert _within(document["spec"], taken["spec"]) if "spec" in document else taken["kind"] == document["kind"]
 
 
-def test_a_field_that_upstream_never_had_would_be_noticed(client: Client) -> None:
+def test_unknown_field_is_noticed(client: Client) -> None:
     (template,) = OBJECTS["standard"].templates
     wrong = {**template, "spec": {**template["spec"], "sharedNetwork": True}}
     with pytest.raises(ApiError, match=r'unknown field "spec\.sharedNetwork"'):
@@ -85,7 +84,7 @@ def test_a_field_that_upstream_never_had_would_be_noticed(client: Client) -> Non
 
 
 def _known(client: Client, document: Object) -> bool:
-    """Return whether the server serves that kind already: a moment after its definition is there."""
+    """Return whether the server serves a kind, which it does a moment after its definition."""
     try:
         return client.find(client.path(document, named=False)) is not None
     except ApiError:

@@ -1,4 +1,4 @@
-"""Guardrails that were taken away come back to a server that never stopped, and know the classes of today."""
+"""Guardrails that are deleted and created again in a running server have the parameters of current classes."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from agentenv.core.classes.names import CONSTRAINTS
 from agentenv.core.guardrails import anchor_documents
 from agentenv.core.guardrails.guardrail import Policy, Rule, Watch
 from agentenv.rehearsal.controlplane.client import ApiError, Client, until
-from tests.live.conftest import World
-from tests.live.controlplane.objects import PATIENCE, namespace
+from tests.live.conftest import LiveCluster
+from tests.live.controlplane.objects import TIMEOUT, create_namespace
 
 Object = dict[str, Any]
 
-# Named apart from the real ones, which may be in force for another test of this server.
+# Not the names of the real ones, which may be in force for another test of this server.
 POLICY = Policy(
     name="tried-again",
     about="LimitRanges with a word that is not their class's.",
@@ -35,36 +35,36 @@ POLICY = Policy(
 
 
 @pytest.fixture
-def admin(world: World) -> Iterator[Client]:
-    client = world.plane.client
+def admin(live: LiveCluster) -> Iterator[Client]:
+    client = live.plane.client
     for document in anchor_documents():
         client.apply(document)
     yield client
-    _away(client)
+    _delete_guardrails(client)
 
 
-def test_a_class_that_is_younger_than_both_is_known_to_the_second(admin: Client) -> None:
+def test_recreated_guardrails_know_a_new_class(admin: Client) -> None:
     for name in ("again-first", "again-second"):
         for document in (POLICY.document(), *POLICY.bindings()):
             admin.apply(document)
-        namespace(admin, name, **{CLASS_LABEL: name})
-        assert until(lambda name=name: _answer(admin, name, "other") == "refused", PATIENCE), name
-        # The class's parameters come a moment after the class; without them everything is refused.
-        assert until(lambda name=name: _answer(admin, name, name) == "taken", PATIENCE), name
-        _away(admin)
-        assert until(lambda name=name: _answer(admin, name, "other") == "taken", PATIENCE), name
+        create_namespace(admin, name, **{CLASS_LABEL: name})
+        assert until(lambda name=name: _answer(admin, name, "other") == "refused", TIMEOUT), name
+        # The parameters of the class follow the class; without them everything is refused.
+        assert until(lambda name=name: _answer(admin, name, name) == "taken", TIMEOUT), name
+        _delete_guardrails(admin)
+        assert until(lambda name=name: _answer(admin, name, "other") == "taken", TIMEOUT), name
         admin.delete(f"/api/v1/namespaces/{name}")
 
 
-def _answer(admin: Client, space: str, word: str) -> str:
-    """Return the answer to a LimitRange with that word in a class whose word is its name."""
+def _answer(admin: Client, namespace: str, word: str) -> str:
+    """Return the response to a LimitRange with a word in a class whose parameter is its name."""
     constraints: Object = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": {"name": CONSTRAINTS, "namespace": space},
-        "data": {"word": space},
+        "metadata": {"name": CONSTRAINTS, "namespace": namespace},
+        "data": {"word": namespace},
     }
-    about = {"name": "asked", "namespace": space, "labels": {"word": word}}
+    about = {"name": "asked", "namespace": namespace, "labels": {"word": word}}
     limits = [{"type": "Container", "max": {"memory": "1Gi"}}]
     limit_range: Object = {"apiVersion": "v1", "kind": "LimitRange", "metadata": about, "spec": {"limits": limits}}
     try:
@@ -80,6 +80,6 @@ def _answer(admin: Client, space: str, word: str) -> str:
     return "taken"
 
 
-def _away(admin: Client) -> None:
+def _delete_guardrails(admin: Client) -> None:
     for document in (*POLICY.bindings(), POLICY.document()):
         admin.delete(admin.path(document))

@@ -1,4 +1,4 @@
-"""Karpenter's pools: nodes as their NodePools say, while the controller is up."""
+"""Karpenter's pools: nodes follow their NodePools while the controller runs."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from agentenv.rehearsal.controlplane.client import Client, until
 from agentenv.rehearsal.controlplane.nodes.karpenter_nodes import Launcher
 from agentenv.rehearsal.tools import ensure
 from agentenv.rehearsal.tools.progress import Silent
-from tests.live.conftest import CLUSTER, World
-from tests.live.controlplane.objects import PATIENCE, becomes_ready, condition, namespace, pod
+from tests.live.conftest import CLUSTER, LiveCluster
+from tests.live.controlplane.objects import TIMEOUT, becomes_ready, condition, create_namespace, pod
 
 Object = dict[str, Any]
 
@@ -29,31 +29,31 @@ TAINT = {"key": "sandbox", "value": "standard", "effect": "NoSchedule"}
 
 
 @pytest.fixture(scope="module")
-def client(world: World) -> Iterator[Client]:
-    """The CRDs of the chart, a role of the controller that may create the one for Spot, subnets in two zones."""
-    client = world.plane.client
+def client(live: LiveCluster) -> Iterator[Client]:
+    """Install the CRDs of the chart, a controller role that may create the role for Spot, and subnets in two zones."""
+    client = live.plane.client
     tools = ensure(["helm", "karpenter-crd-chart"], Silent())
     command = [str(tools.path("helm")), "template", "crds", str(tools.path("karpenter-crd-chart"))]
     for crd in yaml.safe_load_all(subprocess.run(command, capture_output=True, check=True).stdout):
         if crd:
             client.apply(crd)
-    namespace(client, SPACE)
-    subnets = world.aws("ec2").describe_subnets()["Subnets"]
+    create_namespace(client, SPACE)
+    subnets = live.aws("ec2").describe_subnets()["Subnets"]
     for zone in ("us-east-1c", "us-east-1d"):
         chosen = [row["SubnetId"] for row in subnets if row["AvailabilityZone"] == zone]
-        world.aws("ec2").create_tags(Resources=chosen, Tags=[{"Key": "karpenter.sh/discovery", "Value": "stage"}])
+        live.aws("ec2").create_tags(Resources=chosen, Tags=[{"Key": "karpenter.sh/discovery", "Value": "stage"}])
     client.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "karpenter", "namespace": SPACE}})
-    eks = world.aws("eks")
+    eks = live.aws("eks")
     eks.create_addon(clusterName=CLUSTER, addonName=AGENT)
     pair = {"namespace": SPACE, "serviceAccount": "karpenter"}
-    arn = controller_role(world)
+    arn = controller_role(live)
     association = eks.create_pod_identity_association(clusterName=CLUSTER, roleArn=arn, **pair)["association"]
     yield client
     eks.delete_pod_identity_association(clusterName=CLUSTER, associationId=association["associationId"])
     eks.delete_addon(clusterName=CLUSTER, addonName=AGENT)
 
 
-def controller_role(world: World) -> str:
+def controller_role(live: LiveCluster) -> str:
     """Create a role for Pod Identity, which may create the account's role for Spot."""
     trust = {"Effect": "Allow", "Principal": {"Service": PODS}, "Action": ["sts:AssumeRole", "sts:TagSession"]}
     spot = {
@@ -62,7 +62,7 @@ def controller_role(world: World) -> str:
         "Resource": f"arn:aws:iam::*:role/aws-service-role/{SPOT}/{SPOT_ROLE}",
     }
     trust_policy, policy = (json.dumps({"Version": "2012-10-17", "Statement": [row]}) for row in (trust, spot))
-    iam = world.aws("iam")
+    iam = live.aws("iam")
     arn = iam.create_role(RoleName="karpenter", AssumeRolePolicyDocument=trust_policy)["Role"]["Arn"]
     iam.put_role_policy(RoleName="karpenter", PolicyName="spot", PolicyDocument=policy)
     return arn
@@ -128,38 +128,38 @@ def claims(client: Client) -> list[Object]:
     return client.get("/apis/karpenter.sh/v1/nodeclaims")["items"]
 
 
-def test_a_pools_nodes_come_with_its_controller_and_go_with_the_pool(client: Client) -> None:
+def test_nodes_are_created_by_the_controller_and_deleted_with_their_pool(client: Client) -> None:
     client.create(pod(SPACE, "waits", nodeSelector={"tier": "gvisor"}, tolerations=[TAINT]))
-    assert until(lambda: client.apply(node_class("stage")) and client.apply(node_pool()), PATIENCE)
+    assert until(lambda: client.apply(node_class("stage")) and client.apply(node_pool()), TIMEOUT)
     path = f"/api/v1/namespaces/{SPACE}/pods/waits"
-    assert until(lambda: condition(client.get(path), "PodScheduled").get("reason") == "Unschedulable", PATIENCE)
+    assert until(lambda: condition(client.get(path), "PodScheduled").get("reason") == "Unschedulable", TIMEOUT)
     assert nodes(client) == []
     client.apply(controller(1))
     assert becomes_ready(client, path)
     zone = "topology.kubernetes.io/zone"
     both = {"us-east-1c", "us-east-1d"}
-    assert until(lambda: {row["metadata"]["labels"][zone] for row in nodes(client)} == both, PATIENCE)
+    assert until(lambda: {row["metadata"]["labels"][zone] for row in nodes(client)} == both, TIMEOUT)
     labels = nodes(client)[0]["metadata"]["labels"]
     assert labels["node.kubernetes.io/instance-type"] == "m7g.2xlarge"
     assert labels["karpenter.sh/capacity-type"] == "spot"
     assert becomes_ready(client, POOL)
     assert becomes_ready(client, CLASS)
     client.delete(POOL)
-    assert until(lambda: nodes(client) == [], PATIENCE)
+    assert until(lambda: nodes(client) == [], TIMEOUT)
 
 
-def test_a_class_that_selects_no_subnet_launches_nothing_and_says_so(client: Client) -> None:
+def test_class_without_subnets_launches_nothing_and_reports_it(client: Client) -> None:
     client.apply(controller(1))
     client.apply(node_class("elsewhere"))
     client.apply(node_pool())
     for path, reason in ((POOL, "NodeClassNotReady"), (CLASS, "SubnetsOrImagesNotFound")):
-        assert until(lambda path=path: condition(client.get(path), "Ready").get("status") == "False", PATIENCE)
+        assert until(lambda path=path: condition(client.get(path), "Ready").get("status") == "False", TIMEOUT)
         assert condition(client.get(path), "Ready")["reason"] == reason
     assert nodes(client) == []
     client.apply(node_class("stage"))
-    assert until(lambda: len(nodes(client)) == 2, PATIENCE)
+    assert until(lambda: len(nodes(client)) == 2, TIMEOUT)
     client.delete(POOL)
-    assert until(lambda: nodes(client) == [], PATIENCE)
+    assert until(lambda: nodes(client) == [], TIMEOUT)
 
 
 @pytest.fixture
@@ -176,31 +176,31 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return ended
 
 
-def test_whoever_ends_the_controller_before_its_pools_is_left_with_nodes(client: Client, passes: list[float]) -> None:
+def test_pools_deleted_after_the_controller_leave_their_nodes(client: Client, passes: list[float]) -> None:
     client.apply(controller(1))
     client.apply(node_class("stage"))
     client.apply(node_pool())
-    assert until(lambda: len(nodes(client)) == 2, PATIENCE)
+    assert until(lambda: len(nodes(client)) == 2, TIMEOUT)
     client.delete(f"/apis/apps/v1/namespaces/{SPACE}/deployments/karpenter", propagationPolicy="Foreground")
     deployments = f"/apis/apps/v1/namespaces/{SPACE}/deployments/karpenter"
-    assert until(lambda: client.find(deployments) is None, PATIENCE)
+    assert until(lambda: client.find(deployments) is None, TIMEOUT)
     client.delete(POOL)
-    assert until(lambda: client.find(POOL) is None, PATIENCE)
+    assert until(lambda: client.find(POOL) is None, TIMEOUT)
     client.delete(CLASS)
     now = len(passes)
-    assert until(lambda: len(passes) >= now + 3, PATIENCE)
+    assert until(lambda: len(passes) >= now + 3, TIMEOUT)
     assert len(nodes(client)) == 2
-    assert until(lambda: ["deletionTimestamp" in row["metadata"] for row in claims(client)] == [True, True], PATIENCE)
+    assert until(lambda: ["deletionTimestamp" in row["metadata"] for row in claims(client)] == [True, True], TIMEOUT)
     client.apply(controller(1))
-    assert until(lambda: nodes(client) == [] == claims(client), PATIENCE)
+    assert until(lambda: nodes(client) == [] == claims(client), TIMEOUT)
 
 
-def test_a_pool_deleted_in_the_foreground_is_gone_only_when_its_nodes_are(client: Client) -> None:
+def test_foreground_deletion_of_a_pool_waits_for_its_nodes(client: Client) -> None:
     client.apply(controller(1))
     client.apply(node_class("stage"))
     client.apply(node_pool())
-    assert until(lambda: len(nodes(client)) == len(claims(client)) == 2, PATIENCE)
+    assert until(lambda: len(nodes(client)) == len(claims(client)) == 2, TIMEOUT)
     assert {row["spec"]["nodeClassRef"]["name"] for row in claims(client)} == {"sandboxes"}
     client.delete(POOL, propagationPolicy="Foreground")
-    assert until(lambda: client.find(POOL) is None, PATIENCE)
+    assert until(lambda: client.find(POOL) is None, TIMEOUT)
     assert nodes(client) == [] == claims(client)

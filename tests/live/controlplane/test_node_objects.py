@@ -1,4 +1,4 @@
-"""The API server judges the node pools and classes that are made, by Karpenter's own definitions."""
+"""The API server validates node pools and classes with Karpenter's own definitions."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from agentenv.core.pinned_versions import releases
 from agentenv.rehearsal.controlplane.client import ApiError, Client, until
 from agentenv.rehearsal.tools import ensure
 from agentenv.rehearsal.tools.progress import Silent
-from tests.live.conftest import World
-from tests.live.controlplane.objects import PATIENCE
+from tests.live.conftest import LiveCluster
+from tests.live.controlplane.objects import TIMEOUT
 
 Object = dict[str, Any]
 NITRO_IMAGES = ("ami-0a1b2c3d4e5f60718",)
@@ -35,21 +35,21 @@ DEMANDS = [
 
 
 @pytest.fixture(scope="module")
-def client(world: World) -> Client:
-    """With Karpenter's definitions, ready to take objects of them."""
-    client = world.plane.client
+def client(live: LiveCluster) -> Client:
+    """Install Karpenter's definitions, and wait until they are served."""
+    client = live.plane.client
     tools = ensure(["helm", "karpenter-crd-chart"], Silent())
     command = [str(tools.path("helm")), "template", "crds", str(tools.path("karpenter-crd-chart"))]
     definitions = yaml.safe_load_all(subprocess.run(command, capture_output=True, check=True).stdout)
     for definition in definitions:
         if definition:
             client.apply(definition)
-    assert until(lambda: served(client), PATIENCE)
+    assert until(lambda: served(client), TIMEOUT)
     return client
 
 
 def served(client: Client) -> bool:
-    """Return whether both kinds can be listed, which takes some moments after their definitions."""
+    """Return whether both kinds can be listed, which is a moment after their definitions."""
     kinds = (("karpenter.sh/v1", "NodePool"), ("karpenter.k8s.aws/v1", "EC2NodeClass"))
     try:
         paths = [client.path({"apiVersion": group, "kind": kind, "metadata": {}}, named=False) for group, kind in kinds]
@@ -59,7 +59,7 @@ def served(client: Client) -> bool:
 
 
 def validated(client: Client, document: Object) -> Object:
-    """The object as the server would keep it; it refuses fields that it does not know, and keeps nothing."""
+    """Return the object that the server would store, in a strict dry run."""
     query = {"dryRun": "All", "fieldValidation": "Strict"}
     return client.request("POST", client.path(document, named=False), document, query=query)
 
@@ -76,20 +76,18 @@ def objects(layout: Capacity, identity: dict[str, str]) -> Iterator[Object]:
             user_data=user_data(kind.wall, Mirrors().runtimes(releases().runtimes)),
             tags={"environment": "dev", "sandbox-nodes": kind.name},
         )
-        yield thing("karpenter.k8s.aws/v1", "EC2NodeClass", kind.name, spec)
+        yield obj("karpenter.k8s.aws/v1", "EC2NodeClass", kind.name, spec)
     for pool in pools:
-        yield thing("karpenter.sh/v1", "NodePool", pool.name, pool.spec(layout))
+        yield obj("karpenter.sh/v1", "NodePool", pool.name, pool.spec(layout))
 
 
-def thing(version: str, kind: str, name: str, spec: Object) -> Object:
+def obj(version: str, kind: str, name: str, spec: Object) -> Object:
     return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec}
 
 
 @pytest.mark.parametrize("layout", [LAYOUT, METAL], ids=["shares of machines", "whole machines"])
 @pytest.mark.parametrize("identity", [{"role": "nodes"}, {"instanceProfile": "nodes"}], ids=["role", "profile"])
-def test_the_server_takes_every_pool_and_class_as_they_are_made(
-    client: Client, layout: Capacity, identity: dict[str, str]
-) -> None:
+def test_every_pool_and_class_is_accepted_unchanged(client: Client, layout: Capacity, identity: dict[str, str]) -> None:
     documents = list(objects(layout, identity))
     assert {document["kind"] for document in documents} == {"EC2NodeClass", "NodePool"}
     for document in documents:
@@ -108,8 +106,8 @@ def test_the_server_takes_every_pool_and_class_as_they_are_made(
         ("NodePool", {"disruption": {"consolidateAfter": "5m", "budgets": [{"nodes": "0", "reasons": ["Old"]}]}}),
     ],
 )
-def test_it_refuses_what_karpenter_would_not_understand(client: Client, kind: str, change: Object) -> None:
-    """So that what it takes means something."""
+def test_invalid_objects_are_refused(client: Client, kind: str, change: Object) -> None:
+    """The validation refuses invalid objects."""
     document = next(object_ for object_ in objects(LAYOUT, {"role": "nodes"}) if object_["kind"] == kind)
     with pytest.raises(ApiError):
         validated(client, {**document, "spec": {**document["spec"], **change}})

@@ -1,4 +1,4 @@
-"""The plane itself: who gets in, what is decided, and that nothing stays behind."""
+"""The control plane: authentication, authorization, scheduling, and cleanup."""
 
 from __future__ import annotations
 
@@ -13,69 +13,69 @@ import pytest
 from agentenv.local import processes, run_folders
 from agentenv.rehearsal.controlplane.client import ApiError, Credentials, until
 from agentenv.rehearsal.tools.toolbox import Toolbox
-from tests.live.conftest import World
-from tests.live.controlplane.objects import PATIENCE, becomes_ready, condition, namespace, pod
+from tests.live.conftest import LiveCluster
+from tests.live.controlplane.objects import TIMEOUT, becomes_ready, condition, create_namespace, pod
 
 
-def test_it_is_the_version_and_the_issuer_that_were_asked_for(world: World) -> None:
-    assert world.plane.client.get("/version")["gitVersion"].startswith("v1.35.")
-    assert world.plane.client.get("/.well-known/openid-configuration")["issuer"] == world.plane.issuer
+def test_control_plane_has_the_requested_version_and_issuer(live: LiveCluster) -> None:
+    assert live.plane.client.get("/version")["gitVersion"].startswith("v1.35.")
+    assert live.plane.client.get("/.well-known/openid-configuration")["issuer"] == live.plane.issuer
 
 
-def test_nobody_may_see_the_version_and_nothing_else(world: World) -> None:
-    nobody = world.plane.client_as(Credentials())
+def test_anonymous_requests_read_only_the_version(live: LiveCluster) -> None:
+    nobody = live.plane.client_as(Credentials())
     assert nobody.get("/version")["major"] == "1"
     for path in ("/api/v1/namespaces", "/api/v1/secrets", "/apis", "/metrics"):
         with pytest.raises(ApiError, match="system:anonymous") as refused:
             nobody.get(path)
         assert refused.value.status == 403
     with pytest.raises(ApiError) as refused:
-        world.plane.client_as(Credentials(token=lambda: "made-up")).get("/version")
+        live.plane.client_as(Credentials(token=lambda: "made-up")).get("/version")
     assert refused.value.status == 401
 
 
-def test_a_service_account_may_do_what_it_was_given(world: World) -> None:
-    admin, space = world.plane.client, namespace(world.plane.client, "accounts")
+def test_service_account_has_its_bound_rights(live: LiveCluster) -> None:
+    admin, namespace = live.plane.client, create_namespace(live.plane.client, "accounts")
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 600}}
-    token = admin.request("POST", f"/api/v1/namespaces/{space}/serviceaccounts/default/token", request)["status"][
+    token = admin.request("POST", f"/api/v1/namespaces/{namespace}/serviceaccounts/default/token", request)["status"][
         "token"
     ]
-    account = world.plane.client_as(Credentials(token=lambda: token))
-    secrets = f"/api/v1/namespaces/{space}/secrets"
-    with pytest.raises(ApiError, match=f"system:serviceaccount:{space}:default"):
+    account = live.plane.client_as(Credentials(token=lambda: token))
+    secrets = f"/api/v1/namespaces/{namespace}/secrets"
+    with pytest.raises(ApiError, match=f"system:serviceaccount:{namespace}:default"):
         account.get(secrets)
-    about = {"name": "reads", "namespace": space}
+    about = {"name": "reads", "namespace": namespace}
     rbac = "rbac.authorization.k8s.io"
     rules = [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["list"]}]
     admin.apply({"apiVersion": f"{rbac}/v1", "kind": "Role", "metadata": about, "rules": rules})
-    subject = {"kind": "ServiceAccount", "name": "default", "namespace": space}
+    subject = {"kind": "ServiceAccount", "name": "default", "namespace": namespace}
     role = {"apiGroup": rbac, "kind": "Role", "name": "reads"}
     admin.apply(
         {"apiVersion": f"{rbac}/v1", "kind": "RoleBinding", "metadata": about, "roleRef": role, "subjects": [subject]}
     )
-    assert until(lambda: account.get(secrets)["kind"] == "SecretList", PATIENCE)
+    assert until(lambda: account.get(secrets)["kind"] == "SecretList", TIMEOUT)
 
 
-def test_pod_security_refuses_what_the_namespace_does_not_allow(world: World) -> None:
-    space = namespace(world.plane.client, "walled", **{"pod-security.kubernetes.io/enforce": "restricted"})
+def test_pod_security_of_a_namespace_is_enforced(live: LiveCluster) -> None:
+    namespace = create_namespace(live.plane.client, "walled", **{"pod-security.kubernetes.io/enforce": "restricted"})
     with pytest.raises(ApiError, match="violates PodSecurity") as refused:
-        world.plane.client.create(pod(space, "loose", hostNetwork=True))
+        live.plane.client.create(pod(namespace, "loose", hostNetwork=True))
     assert refused.value.status == 403
 
 
-def test_a_pod_runs_where_its_selector_leads_and_waits_where_none_does(world: World) -> None:
-    client, space = world.plane.client, namespace(world.plane.client, "scheduling")
-    paths = {name: f"/api/v1/namespaces/{space}/pods/{name}" for name in ("fits", "lost", "large")}
-    client.create(pod(space, "fits", nodeSelector={"tier": "standard"}))
-    client.create(pod(space, "lost", nodeSelector={"tier": "untrusted"}))
-    client.create(pod(space, "large", container={"resources": {"requests": {"cpu": "5"}}}))
+def test_pod_runs_on_a_matching_node_or_stays_pending(live: LiveCluster) -> None:
+    client, namespace = live.plane.client, create_namespace(live.plane.client, "scheduling")
+    paths = {name: f"/api/v1/namespaces/{namespace}/pods/{name}" for name in ("fits", "lost", "large")}
+    client.create(pod(namespace, "fits", nodeSelector={"tier": "standard"}))
+    client.create(pod(namespace, "lost", nodeSelector={"tier": "untrusted"}))
+    client.create(pod(namespace, "large", container={"resources": {"requests": {"cpu": "5"}}}))
     assert becomes_ready(client, paths["fits"])
     for name, words in (("lost", "didn't match Pod's node affinity/selector"), ("large", "Insufficient cpu")):
-        assert until(lambda name=name: condition(client.get(paths[name]), "PodScheduled").get("message"), PATIENCE)
+        assert until(lambda name=name: condition(client.get(paths[name]), "PodScheduled").get("message"), TIMEOUT)
         assert words in condition(client.get(paths[name]), "PodScheduled")["message"]
         assert client.get(paths[name])["status"]["phase"] == "Pending"
     client.delete(paths["fits"])
-    assert until(lambda: client.find(paths["fits"]) is None, PATIENCE)
+    assert until(lambda: client.find(paths["fits"]) is None, TIMEOUT)
 
 
 _OPENS_A_PLANE = """
@@ -105,17 +105,17 @@ def opened(toolbox: Toolbox, tmp_path: Path) -> tuple[subprocess.Popen[str], str
     return process, process.stdout.readline().strip(), tmp_path
 
 
-def test_closed_it_leaves_neither_process_nor_file(opened: tuple[subprocess.Popen[str], str, Path]) -> None:
+def test_closed_control_plane_leaves_no_process_and_no_file(opened: tuple[subprocess.Popen[str], str, Path]) -> None:
     process, run, _ = opened
     assert {process_.name() for process_ in processes.marked(run)} >= {"etcd", "kube-apiserver", "kwok"}
-    output, _ = process.communicate("\n", timeout=PATIENCE)
+    output, _ = process.communicate("\n", timeout=TIMEOUT)
     assert output.split() == ["0", "False"]
 
 
-def test_killed_it_leaves_neither_process_nor_file(opened: tuple[subprocess.Popen[str], str, Path]) -> None:
+def test_killed_control_plane_leaves_no_process_and_no_file(opened: tuple[subprocess.Popen[str], str, Path]) -> None:
     process, run, under = opened
     assert len(processes.marked(run)) >= 6
     process.send_signal(signal.SIGKILL)
-    process.wait(PATIENCE)
-    assert until(lambda: not processes.marked(run) and not (under / run).exists(), PATIENCE)
+    process.wait(TIMEOUT)
+    assert until(lambda: not processes.marked(run) and not (under / run).exists(), TIMEOUT)
     assert run_folders.sweep(under) == []

@@ -11,8 +11,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 from agentenv.rehearsal.controlplane.client import Client
-from tests.live.conftest import CLUSTER, REGION, World
-from tests.live.controlplane.objects import becomes_ready, namespace, pod
+from tests.live.conftest import CLUSTER, REGION, LiveCluster
+from tests.live.controlplane.objects import becomes_ready, create_namespace, pod
 
 ACCOUNT = "123456789012"
 SPACE, NAME = "roles", "worker"
@@ -20,10 +20,10 @@ AWS, PODS = "sts.amazonaws.com", "pods.eks.amazonaws.com"
 
 
 @pytest.fixture(scope="module")
-def client(world: World) -> Client:
+def client(live: LiveCluster) -> Client:
     """Two service accounts and a pod of one of them."""
-    client = world.plane.client
-    namespace(client, SPACE)
+    client = live.plane.client
+    create_namespace(client, SPACE)
     for name in (NAME, "other"):
         about = {"name": name, "namespace": SPACE}
         client.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": about})
@@ -33,18 +33,18 @@ def client(world: World) -> Client:
 
 
 @pytest.fixture(scope="module")
-def issuer(world: World) -> Iterator[str]:
-    """The provider by whose name IAM knows the cluster's issuer, which is the one that DescribeCluster tells."""
-    url = world.aws("eks").describe_cluster(name=CLUSTER)["cluster"]["identity"]["oidc"]["issuer"]
-    iam = world.aws("iam")
+def issuer(live: LiveCluster) -> Iterator[str]:
+    """The OIDC provider of the cluster's issuer in IAM."""
+    url = live.aws("eks").describe_cluster(name=CLUSTER)["cluster"]["identity"]["oidc"]["issuer"]
+    iam = live.aws("iam")
     arn = iam.create_open_id_connect_provider(Url=url, ClientIDList=[AWS])["OpenIDConnectProviderArn"]
     yield arn
     iam.delete_open_id_connect_provider(OpenIDConnectProviderArn=arn)
 
 
-def role(world: World, name: str, **statement: Any) -> str:
+def role(live: LiveCluster, name: str, **statement: Any) -> str:
     document = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", **statement}]}
-    created = world.aws("iam").create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(document))
+    created = live.aws("iam").create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(document))
     return created["Role"]["Arn"]
 
 
@@ -60,11 +60,11 @@ def token(client: Client, audience: str, name: str = NAME, of_pod: bool = False)
     ]
 
 
-def caller(world: World, keys: dict[str, Any]) -> str:
+def caller(live: LiveCluster, keys: dict[str, Any]) -> str:
     found = {name.lower(): value for name, value in keys.items()}
     return boto3.client(
         "sts",
-        endpoint_url=world.environment["AWS_ENDPOINT_URL"],
+        endpoint_url=live.environment["AWS_ENDPOINT_URL"],
         region_name=REGION,
         aws_access_key_id=found["accesskeyid"],
         aws_secret_access_key=found["secretaccesskey"],
@@ -78,26 +78,26 @@ def refusal(call: Any, **parameters: Any) -> str:
     return refused.value.response["Error"]["Code"]
 
 
-def test_a_role_by_web_identity_is_for_one_account_and_one_audience(world: World, client: Client, issuer: str) -> None:
+def test_web_identity_role_is_for_one_account_and_audience(live: LiveCluster, client: Client, issuer: str) -> None:
     host = issuer.partition("oidc-provider/")[2]
     arn = role(
-        world,
+        live,
         "web",
         Action="sts:AssumeRoleWithWebIdentity",
         Principal={"Federated": issuer},
         Condition={"StringEquals": {f"{host}:sub": f"system:serviceaccount:{SPACE}:{NAME}", f"{host}:aud": AWS}},
     )
-    assume = world.aws("sts").assume_role_with_web_identity
+    assume = live.aws("sts").assume_role_with_web_identity
     parameters = {"RoleArn": arn, "RoleSessionName": "session"}
     session = assume(**parameters, WebIdentityToken=token(client, AWS))
-    assert caller(world, session["Credentials"]) == f"arn:aws:sts::{ACCOUNT}:assumed-role/web/session"
+    assert caller(live, session["Credentials"]) == f"arn:aws:sts::{ACCOUNT}:assumed-role/web/session"
     assert refusal(assume, **parameters, WebIdentityToken=token(client, AWS, "other")) == "AccessDenied"
     assert refusal(assume, **parameters, WebIdentityToken=token(client, PODS)) == "InvalidIdentityToken"
     changed = token(client, AWS)[:-8] + "AAAAAAAA"
     assert refusal(assume, **parameters, WebIdentityToken=changed) == "InvalidIdentityToken"
 
 
-def test_a_role_by_pod_identity_is_for_the_pods_of_its_association(world: World, client: Client) -> None:
+def test_pod_identity_role_is_for_the_pods_of_its_association(live: LiveCluster, client: Client) -> None:
     tests = {
         "StringEquals": {
             "aws:RequestTag/kubernetes-service-account": NAME,
@@ -106,8 +106,8 @@ def test_a_role_by_pod_identity_is_for_the_pods_of_its_association(world: World,
         }
     }
     actions = ["sts:AssumeRole", "sts:TagSession"]
-    arn = role(world, "agent", Action=actions, Principal={"Service": PODS}, Condition=tests)
-    eks, assume = world.aws("eks"), world.aws("eks-auth").assume_role_for_pod_identity
+    arn = role(live, "agent", Action=actions, Principal={"Service": PODS}, Condition=tests)
+    eks, assume = live.aws("eks"), live.aws("eks-auth").assume_role_for_pod_identity
     parameters = {"clusterName": CLUSTER, "token": token(client, PODS, of_pod=True)}
     assert refusal(assume, **parameters) == "ResourceNotFoundException"
     pair = {"namespace": SPACE, "serviceAccount": NAME}
@@ -115,8 +115,8 @@ def test_a_role_by_pod_identity_is_for_the_pods_of_its_association(world: World,
     try:
         session = assume(**parameters)
         assert session["subject"] == pair
-        assert caller(world, session["credentials"]).startswith(f"arn:aws:sts::{ACCOUNT}:assumed-role/agent/eks-")
-        # The same account's token, of no pod: what the role asks of its tags is not met
+        assert caller(live, session["credentials"]).startswith(f"arn:aws:sts::{ACCOUNT}:assumed-role/agent/eks-")
+        # A token of the same account without a pod lacks the tags that the role requires
         assert refusal(assume, clusterName=CLUSTER, token=token(client, PODS)) == "AccessDeniedException"
         other = token(client, PODS, "other")
         assert refusal(assume, clusterName=CLUSTER, token=other) == "ResourceNotFoundException"

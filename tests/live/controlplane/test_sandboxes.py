@@ -1,4 +1,4 @@
-"""The agent-sandbox controller, running for real behind its Deployment."""
+"""The agent-sandbox controller, which runs while its Deployment exists."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from agentenv.rehearsal.controlplane.client import Client, until
 from agentenv.rehearsal.controlplane.ports import DIRECTLY
 from agentenv.rehearsal.scenario import pool_probe
 from agentenv.rehearsal.tools.toolbox import Toolbox
-from tests.live.conftest import World
+from tests.live.conftest import LiveCluster
 from tests.live.controlplane.installed import DEPLOYMENT, DOMAIN, EXTENSIONS, SYSTEM, installed
-from tests.live.controlplane.objects import PATIENCE, becomes_ready, condition, namespace, runs
+from tests.live.controlplane.objects import TIMEOUT, becomes_ready, condition, create_namespace, runs
 
 Object = dict[str, Any]
 
@@ -30,10 +30,10 @@ CLAIMS = f"/apis/{EXTENSIONS}/namespaces/{SPACE}/sandboxclaims"
 
 
 @pytest.fixture(scope="module")
-def client(world: World, toolbox: Toolbox) -> Client:
-    admin = world.plane.client
+def client(live: LiveCluster, toolbox: Toolbox) -> Client:
+    admin = live.plane.client
     installed(admin, toolbox)
-    namespace(admin, SPACE)
+    create_namespace(admin, SPACE)
     container = {"name": "main", "image": "registry.example/sandbox"}
     template = {"spec": {"nodeSelector": {"tier": "standard"}, "containers": [container]}}
     metadata = {"name": "standard", "namespace": SPACE}
@@ -42,7 +42,7 @@ def client(world: World, toolbox: Toolbox) -> Client:
     )
     pool = {"replicas": 10, "sandboxTemplateRef": {"name": "standard"}}
     admin.apply({"apiVersion": EXTENSIONS, "kind": "SandboxWarmPool", "metadata": metadata, "spec": pool})
-    assert until(lambda: ready_members(admin) == 10, PATIENCE)
+    assert until(lambda: ready_members(admin) == 10, TIMEOUT)
     return admin
 
 
@@ -63,32 +63,32 @@ def claim(name: str, **labels: str) -> Object:
     }
 
 
-def controller(world: World) -> psutil.Process:
+def controller(live: LiveCluster) -> psutil.Process:
     """The controller's process."""
-    found = until(lambda: controllers(world), PATIENCE)
+    found = until(lambda: controllers(live), TIMEOUT)
     assert found, "no controller runs"
     return found[0]
 
 
-def controllers(world: World) -> list[psutil.Process]:
+def controllers(live: LiveCluster) -> list[psutil.Process]:
     found: list[psutil.Process] = []
-    for process in processes.marked(world.environment[processes.MARK]):
+    for process in processes.marked(live.environment[processes.MARK]):
         with contextlib.suppress(psutil.NoSuchProcess):
             if process.name().startswith("agent-sandbox"):
                 found.append(process)
     return found
 
 
-def test_claims_are_filled_from_the_pool_and_the_pool_fills_up_again(
+def test_claims_adopt_warm_sandboxes_and_the_pool_refills(
     client: Client, record_property: Callable[[str, float], None]
 ) -> None:
-    came: dict[str, float] = {}
+    is_restored: dict[str, float] = {}
     ended = threading.Event()
 
     def listen() -> None:
-        for _, thing in client.watch(CLAIMS, ended):
-            if condition(thing, "Ready").get("status") == "True":
-                came.setdefault(thing["metadata"]["name"], time.monotonic())
+        for _, obj in client.watch(CLAIMS, ended):
+            if condition(obj, "Ready").get("status") == "True":
+                is_restored.setdefault(obj["metadata"]["name"], time.monotonic())
 
     threading.Thread(target=listen, daemon=True).start()
     sent: dict[str, float] = {}
@@ -96,35 +96,35 @@ def test_claims_are_filled_from_the_pool_and_the_pool_fills_up_again(
         name = f"claim-{number}"
         sent[name] = time.monotonic()
         client.create(claim(name))
-        assert until(lambda name=name: name in came, PATIENCE, every=0.002)
+        assert until(lambda name=name: name in is_restored, TIMEOUT, every=0.002)
     ended.set()
-    record_property("claim_to_ready_p50_ms", statistics.median(came[name] - sent[name] for name in sent) * 1000)
+    record_property("claim_to_ready_p50_ms", statistics.median(is_restored[name] - sent[name] for name in sent) * 1000)
     taken = {client.get(f"{CLAIMS}/{name}")["status"]["sandbox"]["name"] for name in sent}
     assert len(taken) == 5
     assert all(name.startswith("standard-") for name in taken), "a claim was not filled from the pool"
-    assert until(lambda: ready_members(client) == 10, PATIENCE)
+    assert until(lambda: ready_members(client) == 10, TIMEOUT)
 
 
-def test_the_controller_reads_the_configmap_that_its_pod_mounts(client: Client) -> None:
+def test_controller_reads_its_mounted_configmap(client: Client) -> None:
     client.create(claim("labelled", **{f"{DOMAIN}/user": "u-1"}))
     assert becomes_ready(client, f"{CLAIMS}/labelled")
     sandbox = client.get(f"{CLAIMS}/labelled")["status"]["sandbox"]["name"]
     path = f"/api/v1/namespaces/{SPACE}/pods/{sandbox}"
-    # The claim is ready as soon as it has the sandbox, whose pod is told a moment later.
-    assert until(lambda: client.get(path)["metadata"]["labels"].get(f"{DOMAIN}/user") == "u-1", PATIENCE)
+    # The claim is ready a moment before the label of the pod is set.
+    assert until(lambda: client.get(path)["metadata"]["labels"].get(f"{DOMAIN}/user") == "u-1", TIMEOUT)
 
 
-def test_the_controller_speaks_as_its_service_account_and_comes_back_when_killed(client: Client, world: World) -> None:
+def test_controller_uses_its_service_account_and_restarts(client: Client, live: LiveCluster) -> None:
     listed = client.get(f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases")["items"]
     writers = [row["manager"] for lease in listed for row in lease["metadata"]["managedFields"]]
     assert any(name.startswith("agent-sandbox-controller") for name in writers)
-    before, restarts = controller(world), restarted(client)
+    before, restarts = controller(live), restarted(client)
     before.kill()
-    assert until(lambda: restarted(client) > restarts, PATIENCE)
-    assert until(lambda: any(process.pid != before.pid for process in controllers(world)), PATIENCE)
+    assert until(lambda: restarted(client) > restarts, TIMEOUT)
+    assert until(lambda: any(process.pid != before.pid for process in controllers(live)), TIMEOUT)
     # The status of its Deployment may be that of the killed one still: its pod's is the process's own.
-    assert until(lambda: all_ready(client), PATIENCE)
-    assert until(lambda: client.get(DEPLOYMENT)["status"].get("readyReplicas") == 1, PATIENCE)
+    assert until(lambda: all_ready(client), TIMEOUT)
+    assert until(lambda: client.get(DEPLOYMENT)["status"].get("readyReplicas") == 1, TIMEOUT)
 
 
 def all_ready(client: Client) -> bool:
@@ -133,20 +133,20 @@ def all_ready(client: Client) -> bool:
 
 
 def restarted(client: Client) -> int:
-    """Return how often the pods' programs were started again."""
+    """Return the restarts of the pods' containers."""
     pods = client.get(f"/api/v1/namespaces/{SYSTEM}/pods")["items"]
     return sum(row.get("restartCount", 0) for pod in pods for row in pod["status"].get("containerStatuses", ()))
 
 
-def test_without_its_deployment_it_ends(client: Client, world: World) -> None:
-    process = controller(world)
+def test_controller_ends_without_its_deployment(client: Client, live: LiveCluster) -> None:
+    process = controller(live)
     client.request("PATCH", DEPLOYMENT, {"spec": {"replicas": 0}}, content="application/merge-patch+json")
-    assert until(lambda: not runs(process), PATIENCE)
-    assert until(lambda: client.get(f"/api/v1/namespaces/{SYSTEM}/pods")["items"] == [], PATIENCE)
+    assert until(lambda: not runs(process), TIMEOUT)
+    assert until(lambda: client.get(f"/api/v1/namespaces/{SYSTEM}/pods")["items"] == [], TIMEOUT)
     # Its status follows a moment later; until then it has the replica that is gone.
-    assert until(lambda: not client.get(DEPLOYMENT)["status"].get("replicas"), PATIENCE)
+    assert until(lambda: not client.get(DEPLOYMENT)["status"].get("replicas"), TIMEOUT)
     client.request("PATCH", DEPLOYMENT, {"spec": {"replicas": 1}}, content="application/merge-patch+json")
-    assert until(lambda: client.get(DEPLOYMENT)["status"].get("readyReplicas") == 1, PATIENCE)
+    assert until(lambda: client.get(DEPLOYMENT)["status"].get("readyReplicas") == 1, TIMEOUT)
 
 
 @pytest.mark.parametrize(
@@ -156,42 +156,40 @@ def test_without_its_deployment_it_ends(client: Client, world: World) -> None:
         ("nowhere", {}, {"tier": "moon"}, "didn't match Pod's node affinity/selector"),
     ],
 )
-def test_a_pool_that_does_not_fill_says_why(
+def test_pool_that_does_not_fill_reports_the_reason(
     client: Client, word: str, quota: Object, place: Object, reason: str
 ) -> None:
-    space = namespace(client, f"sandbox-{word}")
-    about = {"name": word, "namespace": space}
+    namespace = create_namespace(client, f"sandbox-{word}")
+    about = {"name": word, "namespace": namespace}
     hard = {"hard": quota or {"pods": "9"}}
     client.apply({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": about, "spec": hard})
-    quotas = f"/api/v1/namespaces/{space}/resourcequotas/{word}"
-    assert until(lambda: (client.get(quotas).get("status") or {}).get("used"), PATIENCE)
+    quotas = f"/api/v1/namespaces/{namespace}/resourcequotas/{word}"
+    assert until(lambda: (client.get(quotas).get("status") or {}).get("used"), TIMEOUT)
     spec = {"nodeSelector": place, "containers": [{"name": "main", "image": "registry.example/sandbox"}]}
     template = {"podTemplate": {"spec": spec}}
     client.apply({"apiVersion": EXTENSIONS, "kind": "SandboxTemplate", "metadata": about, "spec": template})
     pool_spec = {"replicas": 2, "sandboxTemplateRef": {"name": word}}
     pool = client.apply({"apiVersion": EXTENSIONS, "kind": "SandboxWarmPool", "metadata": about, "spec": pool_spec})
-    # A controller that was killed keeps its lease for a while, and the next one and the scheduler take their time.
-    assert until(lambda: reason in pool_probe._not_ready_reasons(client, pool), PATIENCE)
+    # The lease of a killed controller lasts for a while.
+    assert until(lambda: reason in pool_probe._not_ready_reasons(client, pool), TIMEOUT)
     with pytest.raises(pool_probe.ProbeFailed, match=reason):
         pool_probe.wait_until_full(client, pool, timeout=0.1)
     client.delete(client.path(pool))
 
 
-def test_the_controller_exports_what_is_metered_with_the_labels_that_are_asked_for(
-    world: World, client: Client
-) -> None:
+def test_controller_exports_the_metered_series_with_their_labels(live: LiveCluster, client: Client) -> None:
     client.create(claim("metered"))
     path = f"{CLAIMS}/metered"
-    assert until(lambda: condition(client.get(path), "Ready").get("status") == "True", PATIENCE)
-    flags = [word.partition("=") for word in controller(world).cmdline()]
+    assert until(lambda: condition(client.get(path), "Ready").get("status") == "True", TIMEOUT)
+    flags = [word.partition("=") for word in controller(live).cmdline()]
     address = next(value for flag, _, value in flags if flag == "--metrics-bind-address")
 
     def labels_by_series() -> dict[str, set[str]]:
-        with DIRECTLY.open(f"http://{address}/metrics", timeout=PATIENCE) as answer:
+        with DIRECTLY.open(f"http://{address}/metrics", timeout=TIMEOUT) as answer:
             families = text_string_to_metric_families(answer.read().decode())
             return {sample.name: set(sample.labels) for family in families for sample in family.samples}
 
-    assert until(lambda: set(SANDBOXES.series()) <= set(labels_by_series()), PATIENCE), set(SANDBOXES.series()) - set(
+    assert until(lambda: set(SANDBOXES.series()) <= set(labels_by_series()), TIMEOUT), set(SANDBOXES.series()) - set(
         labels_by_series()
     )
     for metric, labels in SANDBOXES.metrics.items():

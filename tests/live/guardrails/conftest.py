@@ -26,16 +26,16 @@ from agentenv.rehearsal.controlplane.client import ApiError, Client, until
 from agentenv.rehearsal.controlplane.nodes.kwok_nodes import NodeShape
 from agentenv.rehearsal.tools.toolbox import Toolbox
 from tests.fast.config.stack_samples import fargate, sandbox, settings
-from tests.live.conftest import CLUSTER, World
+from tests.live.conftest import CLUSTER, LiveCluster
 from tests.live.controlplane.installed import installed
-from tests.live.controlplane.objects import PATIENCE, becomes_ready, namespace
+from tests.live.controlplane.objects import TIMEOUT, becomes_ready, create_namespace
 from tests.live.guardrails.stage import (
     CLASS,
     EVERYBODY,
     FARGATE_CLASS,
+    HOMES_FOLDER,
     IDLE,
     INSIDER,
-    LOOKED,
     LOOSE,
     NETWORK,
     NODE,
@@ -45,7 +45,7 @@ from tests.live.guardrails.stage import (
     SHARED,
     Guarded,
     claim,
-    looking_job,
+    metering_job,
     plain,
     volume,
 )
@@ -59,31 +59,31 @@ AGENT = {"clusterName": CLUSTER, "addonName": "eks-pod-identity-agent"}
 
 
 @pytest.fixture(scope="package")
-def guarded(world: World, toolbox: Toolbox) -> Iterator[Guarded]:
-    admin = world.plane.client
+def guarded(live: LiveCluster, toolbox: Toolbox) -> Iterator[Guarded]:
+    admin = live.plane.client
     installed(admin, toolbox)
     _other_reach(admin)
     _users(admin)
-    file_system = _driver(world)
+    file_system = _driver(live)
     known = DeploymentValues([file_system], file_system, group_ids={FARGATE_CLASS: ["sg-1"]})
     planned = {plan.name: plan for plan in plans(stage_settings())}
     classes = {name: class_objects(plan, known) for name, plan in planned.items()}
-    guarded = Guarded(world, file_system, planned, classes, policies([file_system]), stage_settings())
-    _place(world)
+    guarded = Guarded(live, file_system, planned, classes, policies([file_system]), stage_settings())
+    _create_node(live)
     admin.apply(priority_class())
-    _before(guarded)
+    _create_open_class(guarded)
     documents = [document for policy in guarded.policies for document in (policy.document(), *policy.bindings())]
     try:
-        # The first is left to the server, and with it this may come back.
+        # The API server owns the first one, and may create it again.
         for document in (*anchor_documents(), *documents):
             admin.apply(document)
         _wait_until_in_force(guarded)
         _declare(admin, guarded.objects)
-        _look(guarded)
+        _create_metering(guarded)
         _claim(guarded)
         yield guarded
     finally:
-        _go(guarded, documents)
+        _restore_server(guarded, documents)
 
 
 def stage_settings() -> Settings:
@@ -100,7 +100,7 @@ def stage_settings() -> Settings:
 
 
 def _users(admin: Client) -> None:
-    """Whoever asks may do all but change the guardrails, as far as RBAC goes; what measures homes may do its own."""
+    """Bind RBAC: all users may do everything but change the guardrails, and the collector has its own rights."""
     _may(admin, "measures", storage_metering.rbac_rules(), METER)
     groups = {row["name"] for row in admin.get("/apis")["groups"]} - {"admissionregistration.k8s.io"}
     everything = {"apiGroups": ["", *sorted(groups)], "resources": ["*"], "verbs": ["*"]}
@@ -123,9 +123,9 @@ def _may(admin: Client, name: str, rules: list[Object], *users: str) -> None:
 
 
 def _other_reach(admin: Client) -> None:
-    """The kinds by which EKS knows of reach beside NetworkPolicy; nothing here acts on them."""
+    """Define the kinds of EKS for network access beside NetworkPolicy; no controller acts on them."""
     anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    for group, kind, spaced in OTHER_REACH:
+    for group, kind, namespaced in OTHER_REACH:
         plural = _plural(kind)
         version: Object = {"name": NETWORK, "served": True, "storage": True, "schema": {"openAPIV3Schema": anything}}
         spec: Object = {"group": group, "names": {"kind": kind, "plural": plural}, "versions": [version]}
@@ -133,130 +133,135 @@ def _other_reach(admin: Client) -> None:
         if group.endswith("k8s.io"):
             about["annotations"] = {"api-approved.kubernetes.io": "unapproved, of a test"}
         definition: Object = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
-        admin.apply({**definition, "metadata": about, "spec": {**spec, "scope": "Namespaced" if spaced else "Cluster"}})
+        admin.apply(
+            {**definition, "metadata": about, "spec": {**spec, "scope": "Namespaced" if namespaced else "Cluster"}}
+        )
     for group in {row[0] for row in OTHER_REACH}:
-        assert until(lambda group=group: admin.find(f"/apis/{group}/{NETWORK}"), PATIENCE)
+        assert until(lambda group=group: admin.find(f"/apis/{group}/{NETWORK}"), TIMEOUT)
 
 
 def _plural(kind: str) -> str:
     return f"{kind.lower()[:-1]}ies" if kind.endswith("y") else f"{kind.lower()}s"
 
 
-def _driver(world: World) -> str:
-    """A file system, and the driver with the rights to make access points on it."""
-    system: str = world.aws("efs").create_file_system(CreationToken="guarded")["FileSystemId"]
+def _driver(live: LiveCluster) -> str:
+    """Create a file system, and the driver with the rights to create access points on it."""
+    file_system: str = live.aws("efs").create_file_system(CreationToken="guarded")["FileSystemId"]
     trusted = {"Principal": {"Service": "pods.eks.amazonaws.com"}, "Action": ["sts:AssumeRole", "sts:TagSession"]}
     may = {"Action": "elasticfilesystem:*", "Resource": "*"}
     trust, policy = (
         json.dumps({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", **statement}]})
         for statement in (trusted, may)
     )
-    iam, eks = world.aws("iam"), world.aws("eks")
+    iam, eks = live.aws("iam"), live.aws("eks")
     role = iam.create_role(RoleName="guarded-efs", AssumeRolePolicyDocument=trust)["Role"]["Arn"]
     iam.put_role_policy(RoleName="guarded-efs", PolicyName="efs", PolicyDocument=policy)
     eks.create_addon(**AGENT)
     identity = [{"serviceAccount": "efs-csi-controller-sa", "roleArn": role}]
     eks.create_addon(**ADDON, podIdentityAssociations=identity)
-    return system
+    return file_system
 
 
-def _place(world: World) -> None:
-    """A node behind the wall of the class's tier."""
+def _create_node(live: LiveCluster) -> None:
+    """Create a node with the isolation of the class's tier."""
     wall = wall_of("standard")
     taint = f"sandbox.users.io/tier={wall.tier}:NoSchedule"
     labels = {**node_labels(wall), "karpenter.sh/capacity-type": "on-demand"}
-    world.plane.add_nodes([NodeShape(NODE, "us-east-1a", "m7g.4xlarge", "16", "60Gi", labels=labels, taints=(taint,))])
+    live.plane.add_nodes([NodeShape(NODE, "us-east-1a", "m7g.4xlarge", "16", "60Gi", labels=labels, taints=(taint,))])
     runtime: Object = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", **(runtime_class(wall) or {})}
-    world.plane.client.apply(runtime)
+    live.plane.client.apply(runtime)
 
 
-def _before(guarded: Guarded) -> None:
-    """A class whose namespace lacks its walls, and what was in it before; guardrails would let neither be."""
-    admin, space = guarded.admin, guarded.open_space
+def _create_open_class(guarded: Guarded) -> None:
+    """Create a class whose namespace lacks pod security, and objects in it, which the guardrails refuse later."""
+    admin, namespace = guarded.admin, guarded.open_namespace
     for name in (LOOSE, SHARED, FARGATE_CLASS):
         room = guarded.classes[name].namespace["metadata"]
         room["labels"] |= {key: "privileged" for key, value in room["labels"].items() if value == "restricted"}
-        namespace(admin, room["name"], **room["labels"])
+        create_namespace(admin, room["name"], **room["labels"])
         admin.apply(guarded.classes[name].account)
         admin.apply(guarded.classes[name].constraints)
     marks = {"app": "leftover"}
     container = {"name": "main", "image": "registry.example/old"}
     inside = {"metadata": {"labels": marks}, "spec": {"containers": [container]}}
     spec: Object = {"replicas": 0, "selector": {"matchLabels": marks}, "template": inside}
-    admin.apply(plain(guarded, "apps/v1", "Deployment", "leftover", space=space, spec=spec))
+    admin.apply(plain(guarded, "apps/v1", "Deployment", "leftover", namespace=namespace, spec=spec))
     spec = {"selector": marks, "ports": [{"port": 80}]}
-    admin.apply(plain(guarded, "v1", "Service", "leftover", space=space, spec=spec))
-    # With a token of its account, which the node may ask for.
+    admin.apply(plain(guarded, "v1", "Service", "leftover", namespace=namespace, spec=spec))
+    # With a token of its account, which the node may request.
     spec = {"containers": [container], "nodeName": NODE}
-    guarded.bound = admin.apply(plain(guarded, "v1", "Pod", "bound", space=space, spec=spec))["metadata"]["uid"]
-    # Nobody places the one, and nobody makes a volume for the other.
+    guarded.bound = admin.apply(plain(guarded, "v1", "Pod", "bound", namespace=namespace, spec=spec))["metadata"]["uid"]
+    # The pod is not scheduled, and the claim gets no volume.
     share = {"cpu": "100m", "memory": "64Mi", "ephemeral-storage": "64Mi"}
     requesting = {**container, "resources": {"requests": share, "limits": share}}
     spec = {"containers": [requesting], "schedulerName": "nobody"}
-    admin.apply(plain(guarded, "v1", "Pod", "waiting", space=space, spec=spec))
+    admin.apply(plain(guarded, "v1", "Pod", "waiting", namespace=namespace, spec=spec))
     spec = {
         "accessModes": ["ReadWriteMany"],
         "storageClassName": "nobody",
         "resources": {"requests": {"storage": "1Gi"}},
     }
-    admin.apply(plain(guarded, "v1", "PersistentVolumeClaim", "waiting", space=space, spec=spec))
+    admin.apply(plain(guarded, "v1", "PersistentVolumeClaim", "waiting", namespace=namespace, spec=spec))
     spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteMany"], "hostPath": {"path": "/"}}
     lying: Object = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "leftover"}, "spec": spec}
     admin.apply({**lying, "spec": {**spec, "storageClassName": "another"}})
-    retained = volume(guarded, "owned", claimRef={"namespace": guarded.space, "name": "home-owned"})
+    retained = volume(guarded, "owned", claimRef={"namespace": guarded.namespace, "name": "home-owned"})
     admin.apply({**retained, "metadata": {**retained["metadata"], "labels": {USER_LABEL: "u-1"}}})
-    _declare(admin, guarded.loose)
+    _declare(admin, guarded.open_class)
 
 
 def _wait_until_in_force(guarded: Guarded) -> None:
-    """The server takes policies up a moment after they are written."""
+    """Wait until the policies are in force, a moment after their creation."""
     for policy in guarded.policies:
         path = f"{POLICIES}/{policy.full_name}"
-        assert until(
-            lambda path=path: (guarded.admin.get(path).get("status") or {}).get("observedGeneration"), PATIENCE
-        )
+        assert until(lambda path=path: (guarded.admin.get(path).get("status") or {}).get("observedGeneration"), TIMEOUT)
     probe = plain(
-        guarded, "v1", "Pod", "probe", space=guarded.open_space, spec={"containers": [{"name": "a", "image": "b"}]}
+        guarded,
+        "v1",
+        "Pod",
+        "probe",
+        namespace=guarded.open_namespace,
+        spec={"containers": [{"name": "a", "image": "b"}]},
     )
 
     def refused() -> bool:
         try:
-            guarded.speak_as(INSIDER).request(
+            guarded.client_as(INSIDER).request(
                 "POST", guarded.admin.path(probe, named=False), probe, query={"dryRun": "All"}
             )
         except ApiError as error:
             return "sandbox-guardrail" in str(error)
         return False
 
-    assert until(refused, PATIENCE)
+    assert until(refused, TIMEOUT)
 
 
 def _declare(admin: Client, objects: ClassObjects) -> None:
     """Create the objects of a class, as a deployment does."""
     for document in objects.documents():
         if document["kind"] == "Namespace":
-            namespace(admin, document["metadata"]["name"], **document["metadata"]["labels"])
+            create_namespace(admin, document["metadata"]["name"], **document["metadata"]["labels"])
             continue
-        assert until(lambda document=document: _taken(admin, document), PATIENCE)
+        assert until(lambda document=document: _is_stored(admin, document), TIMEOUT)
         if document["kind"] == "ResourceQuota":
             path = admin.path(document)
-            assert until(lambda path=path: (admin.get(path).get("status") or {}).get("hard"), PATIENCE)
+            assert until(lambda path=path: (admin.get(path).get("status") or {}).get("hard"), TIMEOUT)
 
 
-def _look(guarded: Guarded) -> None:
+def _create_metering(guarded: Guarded) -> None:
     """Create the objects for the metering of homes, as a deployment does; no pod mounts them here."""
-    namespace(guarded.admin, METERING, **restricted(guarded.plans[CLASS].version))
-    existing = looked_at(replace(LOOKED, name="standing"), f"{guarded.file_system}::{POINT}")
+    create_namespace(guarded.admin, METERING, **restricted(guarded.plans[CLASS].version))
+    existing = looked_at(replace(HOMES_FOLDER, name="standing"), f"{guarded.file_system}::{POINT}")
     existing["metadata"]["name"] = "looked-at-standing"
     account: Object = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": METERING}}
     account["metadata"]["namespace"] = METERING
     endpoint = plain(guarded, f"networking.k8s.aws/{NETWORK}", "PolicyEndpoint", "standing", spec={"anything": ["x"]})
-    for document in (endpoint, account, existing, looking_job(guarded, "standing")):
+    for document in (endpoint, account, existing, metering_job(guarded, "standing")):
         guarded.admin.apply(document)
 
 
-def _taken(admin: Client, document: Any) -> bool:
-    """Return whether a document was stored: new policies may not have read the class's parameters yet."""
+def _is_stored(admin: Client, document: Any) -> bool:
+    """Return whether a document was stored; new policies may not have the parameters of the class yet."""
     try:
         admin.apply(document)
     except ApiError as error:
@@ -267,15 +272,15 @@ def _taken(admin: Client, document: Any) -> bool:
 
 
 def _claim(guarded: Guarded) -> None:
-    """A sandbox that somebody has, and others that nobody has."""
+    """Claim a sandbox, and leave others unclaimed."""
     admin = guarded.admin
     pool = guarded.extension("sandboxwarmpools", guarded.pool)
-    full = until(lambda: (admin.get(pool).get("status") or {}).get("readyReplicas") == IDLE, PATIENCE)
-    assert full, admin.get(f"/api/v1/namespaces/{guarded.space}/events")["items"]
-    service = guarded.speak_as(SERVICE)
+    full = until(lambda: (admin.get(pool).get("status") or {}).get("readyReplicas") == IDLE, TIMEOUT)
+    assert full, admin.get(f"/api/v1/namespaces/{guarded.namespace}/events")["items"]
+    service = guarded.client_as(SERVICE)
     path = service.path(service.create(claim(guarded, guarded.claim)))
     assert becomes_ready(admin, path), admin.get(path)
-    # Of a pool that is not there: nothing is made for it.
+    # A claim of a missing pool, for which no sandbox is created.
     unmarked = claim(guarded, guarded.unmarked)
     unmarked["metadata"]["labels"] = {}
     unmarked["spec"]["warmPoolRef"]["name"] = f"{guarded.pool}-none"
@@ -283,32 +288,32 @@ def _claim(guarded: Guarded) -> None:
     guarded.sandbox = admin.get(path)["status"]["sandbox"]["name"]
     guarded.volume = admin.get(guarded.core("persistentvolumeclaims", f"home-{guarded.sandbox}"))["spec"]["volumeName"]
     owned = guarded.core("pods", guarded.sandbox)
-    assert until(lambda: "sandbox.users.io/user" in admin.get(owned)["metadata"]["labels"], PATIENCE)
+    assert until(lambda: "sandbox.users.io/user" in admin.get(owned)["metadata"]["labels"], TIMEOUT)
 
 
-def _go(guarded: Guarded, documents: list[Object]) -> None:
-    """Leave the server to other tests as it was; the namespaces go with the guardrails in force."""
-    admin, eks, iam = guarded.admin, guarded.world.aws("eks"), guarded.world.aws("iam")
+def _restore_server(guarded: Guarded, documents: list[Object]) -> None:
+    """Restore the server for other tests; the namespaces are deleted with the guardrails in force."""
+    admin, eks, iam = guarded.admin, guarded.live.aws("eks"), guarded.live.aws("iam")
     names = [METERING, *(class_.namespace["metadata"]["name"] for class_ in guarded.classes.values())]
     spaces = [f"/api/v1/namespaces/{name}" for name in names]
     admin.delete(f"/apis/batch/v1/namespaces/{METERING}/cronjobs")
     admin.delete(f"/apis/batch/v1/namespaces/{METERING}/jobs", propagationPolicy="Background")
-    # Who ends a namespace waits long for pods, and for what has finalizers, also where they go at once.
-    for space in spaces:
+    # The namespace controller waits long for pods and finalizers, so they are deleted first.
+    for namespace in spaces:
         for kind in ("sandboxwarmpools", "sandboxclaims"):
-            admin.delete(f"/apis/{EXTENSIONS}/{space.removeprefix('/api/v1/')}/{kind}")
-        admin.delete(f"{space}/pods", gracePeriodSeconds=0)
-        admin.delete(f"{space}/persistentvolumeclaims")
-    held = [f"{space}/{kind}" for space in spaces for kind in ("pods", "persistentvolumeclaims")]
-    assert until(lambda: not any(admin.get(kind)["items"] for kind in held), PATIENCE)
-    for space in spaces:
-        admin.delete(space)
-    gone = until(lambda: all(admin.find(space) is None for space in spaces), PATIENCE)
-    left = [found for space in spaces if (found := admin.find(space))]
+            admin.delete(f"/apis/{EXTENSIONS}/{namespace.removeprefix('/api/v1/')}/{kind}")
+        admin.delete(f"{namespace}/pods", gracePeriodSeconds=0)
+        admin.delete(f"{namespace}/persistentvolumeclaims")
+    held = [f"{namespace}/{kind}" for namespace in spaces for kind in ("pods", "persistentvolumeclaims")]
+    assert until(lambda: not any(admin.get(kind)["items"] for kind in held), TIMEOUT)
+    for namespace in spaces:
+        admin.delete(namespace)
+    gone = until(lambda: all(admin.find(namespace) is None for namespace in spaces), TIMEOUT)
+    left = [found for namespace in spaces if (found := admin.find(namespace))]
     for document in reversed(documents):
         admin.delete(admin.path(document))
-    assert gone, f"a namespace did not go: {[found['status'] for found in left]}"
-    for of_class in (guarded.objects, guarded.loose):
+    assert gone, f"a namespace was not deleted: {[found['status'] for found in left]}"
+    for of_class in (guarded.objects, guarded.open_class):
         for kind in of_class.storage_classes:
             admin.delete(admin.path(kind))
     for path in (
@@ -324,12 +329,12 @@ def _go(guarded: Guarded, documents: list[Object]) -> None:
             f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{_plural(kind)}.{group}"
             for group, kind, _ in OTHER_REACH
         ),
-        "/api/v1/persistentvolumes",  # what was kept is, until somebody says otherwise
+        "/api/v1/persistentvolumes",  # retained volumes are deleted by hand only
     ):
         admin.delete(path)
-    assert until(lambda: admin.get("/api/v1/persistentvolumes")["items"] == [], PATIENCE)
+    assert until(lambda: admin.get("/api/v1/persistentvolumes")["items"] == [], TIMEOUT)
     eks.delete_addon(**ADDON)
     eks.delete_addon(**AGENT)
     iam.delete_role_policy(RoleName="guarded-efs", PolicyName="efs")
     iam.delete_role(RoleName="guarded-efs")
-    guarded.world.aws("efs").delete_file_system(FileSystemId=guarded.file_system)
+    guarded.live.aws("efs").delete_file_system(FileSystemId=guarded.file_system)

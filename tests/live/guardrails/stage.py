@@ -18,22 +18,22 @@ from agentenv.core.workspaces.seats import SeatPlan
 from agentenv.core.workspaces.swarms import Swarm
 from agentenv.rehearsal.controlplane.client import Client, Credentials, until
 from agentenv.rehearsal.scenario.pool_probe import is_ready
-from tests.live.conftest import World
-from tests.live.controlplane.objects import PATIENCE
+from tests.live.conftest import LiveCluster
+from tests.live.controlplane.objects import TIMEOUT
 
 Object = dict[str, Any]
 
-# One as it is in an environment, and three whose namespaces have no pod security, so that nothing but the guardrails
-# refuses: one alike, one whose tasks share a volume, and one on Fargate.
+# A class of an environment, and three whose namespaces have no pod security, so that nothing but the guardrails
+# refuses: an equal one, one with shared volumes, and one on Fargate.
 CLASS, LOOSE, SHARED, FARGATE_CLASS = "guarded", "loose", "swarming", "batch"
-# Those below may do everything but change the guardrails, as far as RBAC goes: what is refused is refused by them.
+# RBAC allows these users everything but changes of the guardrails, so refusals come from the guardrails.
 INSIDER = "insider"
 SERVICE, PROVISIONER, CONTROLLER = EKS.service, EKS.provisioner, EKS.sandbox_controller
 NAMESPACES = "system:serviceaccount:kube-system:namespace-controller"
 COLLECTOR = "system:serviceaccount:kube-system:generic-garbage-collector"
 ACCOUNTS = "system:serviceaccount:kube-system:service-account-controller"
 BINDER = "system:serviceaccount:kube-system:persistent-volume-binder"
-# What makes of policies that which nodes apply, and kinds beside NetworkPolicy that some network knows.
+# The controller that turns policies into node rules, and kinds of network access beside NetworkPolicy.
 NODE_AGENT, NETWORK = "eks:network-policy-controller", "v1alpha1"
 OTHER_REACH = (
     ("networking.k8s.aws", "ApplicationNetworkPolicy", True),
@@ -61,55 +61,55 @@ EVERYBODY = (
     CRON,
     JOBS,
 )
-# Whoever deploys may change them too.
+# The deployer may change the guardrails, too.
 DEPLOYER = ""
 NODE = "walled"
-IDLE = 2  # sandboxes of its pool that nobody has
+IDLE = 2  # unclaimed sandboxes of its pool
 
 POINT = "fsap-0123456789abcdef0"
 
 
 @dataclass
 class Guarded:
-    """The server, the class, and what stands in it."""
+    """The API server, the classes, and their existing objects."""
 
-    world: World
+    live: LiveCluster
     file_system: str
     plans: dict[str, ClassPlan]
     classes: dict[str, ClassObjects]
     policies: tuple[Policy, ...]
     settings: Settings
-    sandbox: str = ""  # that somebody has
-    bound: str = ""  # uid of the pod that was on the node before there were guardrails
+    sandbox: str = ""  # the claimed sandbox
+    bound: str = ""  # the uid of the pod that ran before the guardrails
     volume: str = ""  # with its home
-    known: dict[tuple[str, str], Client] = field(default_factory=dict)  # whoever has spoken already
+    known: dict[tuple[str, str], Client] = field(default_factory=dict)  # users with a client
 
     claim, unmarked = "standing", "unmarked"
 
     @property
     def admin(self) -> Client:
-        """Whoever deploys."""
-        return self.world.plane.client
+        """The client of the deployer."""
+        return self.live.plane.client
 
     @property
     def objects(self) -> ClassObjects:
-        """The class."""
+        """The objects of the class."""
         return self.classes[CLASS]
 
     @property
-    def loose(self) -> ClassObjects:
-        """The one without pod security."""
+    def open_class(self) -> ClassObjects:
+        """The objects of the class without pod security."""
         return self.classes[LOOSE]
 
     @property
-    def space(self) -> str:
+    def namespace(self) -> str:
         """The namespace of the class."""
         return self.objects.namespace["metadata"]["name"]
 
     @property
-    def open_space(self) -> str:
+    def open_namespace(self) -> str:
         """The namespace without pod security."""
-        return self.loose.namespace["metadata"]["name"]
+        return self.open_class.namespace["metadata"]["name"]
 
     @property
     def pool(self) -> str:
@@ -118,38 +118,38 @@ class Guarded:
 
     @property
     def idle(self) -> str:
-        """A sandbox that nobody has, and that is there now: of those too many, upstream takes any away again."""
+        """Return an existing unclaimed sandbox; the controller deletes surplus ones at random."""
         found: list[Object] = []
 
         def there() -> bool:
-            pods = self.admin.get(f"/api/v1/namespaces/{self.space}/pods")["items"]
+            pods = self.admin.get(f"/api/v1/namespaces/{self.namespace}/pods")["items"]
             free = [pod for pod in pods if USER_LABEL not in pod["metadata"]["labels"]]
             found[:] = [pod for pod in free if "deletionTimestamp" not in pod["metadata"] and is_ready(pod)]
             return len(free) == len(found) == IDLE
 
-        assert until(there, PATIENCE), found
+        assert until(there, TIMEOUT), found
         return found[0]["metadata"]["name"]
 
-    def speak_as(self, user: str, group: str = "") -> Client:
-        """Somebody, in their own name."""
+    def client_as(self, user: str, group: str = "") -> Client:
+        """Return the client of a user."""
         if (user, group) not in self.known:
-            admin = self.world.plane.admin
+            admin = self.live.plane.admin
             theirs = Credentials(admin.certificate, admin.key, acting_as=user, in_group=group)
-            self.known[user, group] = self.world.plane.client_as(theirs)
+            self.known[user, group] = self.live.plane.client_as(theirs)
         return self.known[user, group]
 
-    def core(self, kind: str, name: str, space: str = "") -> str:
-        """The path of something of Kubernetes's own."""
-        return f"/api/v1/namespaces/{space or self.space}/{kind}/{name}"
+    def core(self, kind: str, name: str, namespace: str = "") -> str:
+        """Return the path of an object of the core API."""
+        return f"/api/v1/namespaces/{namespace or self.namespace}/{kind}/{name}"
 
     def extension(self, kind: str, name: str) -> str:
-        """The path of something that the controller knows."""
+        """Return the path of an object of agent-sandbox."""
         group = SANDBOXES if kind == "sandboxes" else EXTENSIONS
-        return f"/apis/{group}/namespaces/{self.space}/{kind}/{name}"
+        return f"/apis/{group}/namespaces/{self.namespace}/{kind}/{name}"
 
 
 def claim(guarded: Guarded, name: str = "attempt", user: str = "u-1") -> Object:
-    """A claim as it should be."""
+    """Return a valid claim."""
     return claims.claim(CLASS, guarded.pool, name, owner=user, workspace="w-1")
 
 
@@ -160,36 +160,36 @@ def swarm(guarded: Guarded) -> Swarm:
 
 
 def seat(name: str = LOOSE) -> SeatPlan:
-    """A workspace that the stack declares."""
+    """Return a valid declared workspace."""
     return SeatPlan(f"seat-{name}", name, user="u-seat", size="5Gi")
 
 
-# A folder that homes are looked at in.
-LOOKED = HomeFolder("class-attempt", 0, "/classes/attempt", 100_000_000, {})
+# The folder of the homes.
+HOMES_FOLDER = HomeFolder("class-attempt", 0, "/classes/attempt", 100_000_000, {})
 
 
-def looking_job(guarded: Guarded, name: str = "attempt") -> Object:
-    """The CronJob that looks how large homes are, as a deployment makes it."""
-    scan_job = ScanJob(name, 0, (LOOKED,), "0 2 * * *", 1000)
+def metering_job(guarded: Guarded, name: str = "attempt") -> Object:
+    """Return the CronJob that measures homes."""
+    scan_job = ScanJob(name, 0, (HOMES_FOLDER,), "0 2 * * *", 1000)
     return job(scan_job, guarded.settings, guarded.file_system, "us-east-1")
 
 
 def template(guarded: Guarded, of: str = LOOSE) -> Object:
-    """A template as it should be."""
+    """Return a valid template."""
     found = deepcopy(guarded.classes[of].templates[0])
     found["metadata"]["name"] += "x"
     return found
 
 
 def pool(guarded: Guarded) -> Object:
-    """A pool as it should be."""
-    found = deepcopy(guarded.loose.pools[0])
+    """Return a valid pool."""
+    found = deepcopy(guarded.open_class.pools[0])
     found["metadata"]["name"] += "x"
     return found
 
 
 def sandbox(guarded: Guarded, name: str = "attempt", of: str = LOOSE) -> Object:
-    """A Sandbox as it should be, of no claim."""
+    """Return a valid Sandbox without a claim."""
     blueprint = template(guarded, of)["spec"]
     spec = {key: blueprint[key] for key in ("podTemplate", "volumeClaimTemplates", "service")}
     about = {"name": name, "namespace": guarded.classes[of].namespace["metadata"]["name"]}
@@ -197,7 +197,7 @@ def sandbox(guarded: Guarded, name: str = "attempt", of: str = LOOSE) -> Object:
 
 
 def pod(guarded: Guarded, name: str = "attempt", of: str = LOOSE) -> Object:
-    """A pod as the controller makes it."""
+    """Return a pod as the controller creates it."""
     inside = template(guarded, of)["spec"]["podTemplate"]
     home = {"name": "home", "persistentVolumeClaim": {"claimName": f"home-{name}"}}
     owner = {"apiVersion": SANDBOXES, "kind": "Sandbox", "name": name, "uid": "1-2-3", "controller": True}
@@ -215,7 +215,7 @@ def pod(guarded: Guarded, name: str = "attempt", of: str = LOOSE) -> Object:
 
 
 def volume(guarded: Guarded, name: str = "attempt", **spec: Any) -> Object:
-    """A volume as it should be."""
+    """Return a valid volume."""
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
@@ -229,7 +229,7 @@ def volume(guarded: Guarded, name: str = "attempt", **spec: Any) -> Object:
             "claimRef": {
                 "apiVersion": "v1",
                 "kind": "PersistentVolumeClaim",
-                "namespace": guarded.space,
+                "namespace": guarded.namespace,
                 "name": "home",
             },
             "csi": {"driver": "efs.csi.aws.com", "volumeHandle": f"{guarded.file_system}::{POINT}"},
@@ -239,11 +239,11 @@ def volume(guarded: Guarded, name: str = "attempt", **spec: Any) -> Object:
 
 
 def volume_claim(guarded: Guarded, **spec: Any) -> Object:
-    """A claim of a volume as the controller makes it."""
+    """Return a volume claim as the controller creates it."""
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
-        "metadata": {"name": "home-attempt", "namespace": guarded.space},
+        "metadata": {"name": "home-attempt", "namespace": guarded.namespace},
         "spec": {
             "accessModes": ["ReadWriteMany"],
             "resources": {"requests": {"storage": "5Gi"}},
@@ -254,6 +254,6 @@ def volume_claim(guarded: Guarded, **spec: Any) -> Object:
 
 
 def plain(guarded: Guarded, version: str, kind: str, name: str = "attempt", **rest: Any) -> Object:
-    """Anything else in the class's namespace; `space` puts it elsewhere."""
-    about = {"name": name, "namespace": rest.pop("space", guarded.space)}
+    """Return an object of another kind in the namespace of the class, or in another one."""
+    about = {"name": name, "namespace": rest.pop("space", guarded.namespace)}
     return {"apiVersion": version, "kind": kind, "metadata": about, **rest}

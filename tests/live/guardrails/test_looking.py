@@ -20,7 +20,7 @@ from agentenv.rehearsal.controlplane.client import Client, until
 from agentenv.service.home_metering import FOUND, FileSystem, passes
 from agentenv.service.kube.client import VOLUMES, KubeApiError
 from agentenv.service.ledger.read_holdings import MEASURED
-from tests.live.controlplane.objects import PATIENCE
+from tests.live.controlplane.objects import TIMEOUT
 from tests.live.guardrails.stage import CLASS, PROVISIONER, SHARED, Guarded, Object, volume
 from tests.live.service.blocking import Blocking, run
 
@@ -28,8 +28,8 @@ RBAC = "rbac.authorization.k8s.io"
 HOMES = {"one": f"/classes/{CLASS}/one", "two": f"/classes/{SHARED}/two"}
 
 
-class Points:
-    """Where the access points of the homes lead."""
+class StubAccessPoints:
+    """A stub of the EFS API: the access points of the homes."""
 
     def of(self, file_system: str) -> Sequence[Point]:
         return [Point(_point(name), file_system, path, 1, 1) for name, path in HOMES.items()]
@@ -47,7 +47,7 @@ def _point(name: str) -> str:
 
 @pytest.fixture(scope="module")
 def admin(guarded: Guarded) -> Iterator[Client]:
-    """Whoever deploys, who has made what the component makes in the cluster."""
+    """The client of the deployer, after the creation of the component's objects."""
     admin = guarded.admin
     about = {"name": NAME, "namespace": NAME}
     bound: Object = {
@@ -65,13 +65,13 @@ def admin(guarded: Guarded) -> Iterator[Client]:
         admin.delete(admin.path(document))
 
 
-def _speaking_as_it(guarded: Guarded) -> dict[str, Any]:
-    """A kubeconfig with a token of its account."""
+def _collector_kubeconfig(guarded: Guarded) -> dict[str, Any]:
+    """Return a kubeconfig with a token of the collector's account."""
     token_request: Object = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
     path = f"/api/v1/namespaces/{NAME}/serviceaccounts/{NAME}/token"
     token = guarded.admin.request("POST", path, token_request)["status"]["token"]
-    authority = b64encode(guarded.world.plane.ca_pem.encode()).decode()
-    server = {"server": guarded.world.plane.server, "certificate-authority-data": authority}
+    authority = b64encode(guarded.live.plane.ca_pem.encode()).decode()
+    server = {"server": guarded.live.plane.server, "certificate-authority-data": authority}
     return {
         "apiVersion": "v1",
         "kind": "Config",
@@ -82,7 +82,7 @@ def _speaking_as_it(guarded: Guarded) -> dict[str, Any]:
     }
 
 
-def test_the_job_gets_a_pod_with_all_homes(guarded: Guarded, admin: Client) -> None:
+def test_job_gets_a_pod_with_all_homes(guarded: Guarded, admin: Client) -> None:
     looks = plan.scan_jobs(guarded.settings)[0]
     for number, folder in enumerate(looks.folders):
         admin.apply(plan.volume(folder, f"{guarded.file_system}::fsap-{number:017x}"))
@@ -96,7 +96,7 @@ def test_the_job_gets_a_pod_with_all_homes(guarded: Guarded, admin: Client) -> N
         "spec": cronjob["spec"]["jobTemplate"]["spec"],
     }
     path = admin.path(admin.create(now))
-    assert until(lambda: (admin.get(path).get("status") or {}).get("succeeded"), PATIENCE), admin.get(path)
+    assert until(lambda: (admin.get(path).get("status") or {}).get("succeeded"), TIMEOUT), admin.get(path)
     pods = admin.get(f"/api/v1/namespaces/{NAME}/pods", labelSelector="batch.kubernetes.io/job-name=now")["items"]
     [pod] = pods
     claims = [volume["persistentVolumeClaim"] for volume in pod["spec"]["volumes"] if "persistentVolumeClaim" in volume]
@@ -106,18 +106,18 @@ def test_the_job_gets_a_pod_with_all_homes(guarded: Guarded, admin: Client) -> N
         assert bound["status"]["phase"] == "Bound"
 
 
-def test_its_service_account_may_only_record_sizes(guarded: Guarded, admin: Client, tmp_path: Path) -> None:
+def test_collector_may_only_record_sizes(guarded: Guarded, admin: Client, tmp_path: Path) -> None:
     for name, path in HOMES.items():
         home = tmp_path / path.lstrip("/") / "deep"
         home.mkdir(parents=True)
         (home / "file").write_bytes(b"x" * 50_000)
         handle = {"driver": "efs.csi.aws.com", "volumeHandle": f"{guarded.file_system}::{_point(name)}"}
-        guarded.speak_as(PROVISIONER).create(volume(guarded, f"home-{name}", csi=handle))
-    cluster = Blocking.from_kubeconfig_document(_speaking_as_it(guarded))
+        guarded.client_as(PROVISIONER).create(volume(guarded, f"home-{name}", csi=handle))
+    cluster = Blocking.from_kubeconfig_document(_collector_kubeconfig(guarded))
     below = tuple(f"/classes/{name}" for name in (CLASS, SHARED))
-    system = FileSystem(guarded.file_system, tmp_path, 10**6, below)
+    file_system = FileSystem(guarded.file_system, tmp_path, 10**6, below)
     try:
-        assert run(passes, cluster, Points(), [system], 10_000) == 0
+        assert run(passes, cluster, StubAccessPoints(), [file_system], 10_000) == 0
         for name in HOMES:
             notes = admin.get(f"/api/v1/persistentvolumes/home-{name}")["metadata"]["annotations"]
             assert int(notes[FOUND]) > 50_000

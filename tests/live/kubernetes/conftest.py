@@ -10,14 +10,14 @@ import pytest
 
 from agentenv.rehearsal.controlplane.plane import ControlPlane
 from agentenv.rehearsal.providers.kubernetes.cluster import Cluster
-from tests.live.conftest import World
+from tests.live.conftest import LiveCluster
 from tests.live.kubernetes.engine import Engine, engine_in
 from tests.live.kubernetes.provider_driver import ProviderDriver
 
 
 @pytest.fixture(scope="session")
-def plane(world: World) -> ControlPlane:
-    return world.plane
+def plane(live: LiveCluster) -> ControlPlane:
+    return live.plane
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from agentenv.rehearsal.providers.kubernetes.objects import split_identity
 from agentenv.rehearsal.providers.kubernetes.provider import Provider
 from agentenv.rehearsal.providers.kubernetes.urns import Resource, resource
 from agentenv.rehearsal.providers.kubernetes.values import PropertyMap
-from tests.live.controlplane.objects import PATIENCE
+from tests.live.controlplane.objects import TIMEOUT
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class ProviderDriver:
         assert problems == []
         return deployed
 
-    def up(self, token: str, name: str, inputs: Mapping[str, Any], timeout: float = PATIENCE) -> Deployed:
+    def up(self, token: str, name: str, inputs: Mapping[str, Any], timeout: float = TIMEOUT) -> Deployed:
         """Preview and create."""
         target = resource(f"urn:pulumi:test::test::kubernetes:{token}::{name}")
         checked = self.check(target, PropertyMap(dict(inputs)))
@@ -87,7 +87,7 @@ class ProviderDriver:
         checked = self.check(deployed.resource, PropertyMap(dict(inputs)), deployed.inputs)
         return self.provider.diff(deployed.resource, deployed.state, deployed.inputs, checked), checked
 
-    def update(self, deployed: Deployed, inputs: Mapping[str, Any], timeout: float = PATIENCE) -> Deployed:
+    def update(self, deployed: Deployed, inputs: Mapping[str, Any], timeout: float = TIMEOUT) -> Deployed:
         """Preview and update in place."""
         compared, checked = self.compare(deployed, inputs)
         assert compared.changes
@@ -100,7 +100,7 @@ class ProviderDriver:
         result = self.provider.read(deployed.resource, deployed.id, deployed.state, deployed.inputs)
         return replace(deployed, id=result[0], state=result[1], inputs=result[2]) if result else None
 
-    def down(self, deployed: Deployed, timeout: float = PATIENCE) -> None:
+    def down(self, deployed: Deployed, timeout: float = TIMEOUT) -> None:
         self.provider.delete(deployed.resource, deployed.id, deployed.state, timeout)
 
     def live(self, deployed: Deployed) -> dict[str, Any]:

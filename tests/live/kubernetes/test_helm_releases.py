@@ -19,7 +19,7 @@ from agentenv.rehearsal.providers.kubernetes.urns import Resource, resource
 from agentenv.rehearsal.providers.kubernetes.values import UNKNOWN, PropertyMap
 from agentenv.rehearsal.providers.kubernetes.words import InitFailed, InvalidRequest
 from agentenv.rehearsal.tools import catalog, ensure, terminal_progress
-from tests.live.controlplane.objects import PATIENCE
+from tests.live.controlplane.objects import TIMEOUT
 from tests.live.kubernetes.provider_driver import Deployed, ProviderDriver
 
 FILES = {
@@ -90,7 +90,7 @@ def checked(driver: ProviderDriver, inputs: dict[str, Any], old: Deployed | None
     return deployed
 
 
-def install(driver: ProviderDriver, inputs: dict[str, Any], timeout: float = PATIENCE) -> Deployed:
+def install(driver: ProviderDriver, inputs: dict[str, Any], timeout: float = TIMEOUT) -> Deployed:
     bag = checked(driver, inputs)
     id_, state = Releases(driver.provider).create(release("app"), bag, timeout)
     return Deployed(release("app"), id_, bag, state)

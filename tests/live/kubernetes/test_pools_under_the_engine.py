@@ -9,9 +9,9 @@ import pytest
 
 from agentenv.rehearsal.controlplane.client import Client, until
 from agentenv.rehearsal.tools.toolbox import Toolbox
-from tests.live.conftest import World
+from tests.live.conftest import LiveCluster
 from tests.live.controlplane.installed import DEPLOYMENT, EXTENSIONS, SYSTEM, installed
-from tests.live.controlplane.objects import PATIENCE
+from tests.live.controlplane.objects import TIMEOUT
 from tests.live.kubernetes.engine import Engine
 from tests.live.kubernetes.provider_driver import ProviderDriver
 
@@ -41,9 +41,9 @@ resource(
 
 
 @pytest.fixture(scope="module")
-def admin(world: World, toolbox: Toolbox) -> Client:
+def admin(live: LiveCluster, toolbox: Toolbox) -> Client:
     """Install the controller's definitions and its Deployment; return the administrator's client."""
-    client = world.plane.client
+    client = live.plane.client
     installed(client, toolbox)
     return client
 
@@ -57,8 +57,8 @@ def restored_controller(admin: Client) -> Iterator[None]:
 
 def scale(client: Client, replicas: int) -> None:
     client.request("PATCH", DEPLOYMENT, {"spec": {"replicas": replicas}}, content="application/merge-patch+json")
-    assert until(lambda: (client.get(DEPLOYMENT)["status"].get("readyReplicas") or 0) == replicas, PATIENCE)
-    assert until(lambda: len(client.get(f"/api/v1/namespaces/{SYSTEM}/pods")["items"]) == replicas, PATIENCE)
+    assert until(lambda: (client.get(DEPLOYMENT)["status"].get("readyReplicas") or 0) == replicas, TIMEOUT)
+    assert until(lambda: len(client.get(f"/api/v1/namespaces/{SYSTEM}/pods")["items"]) == replicas, TIMEOUT)
 
 
 def pool(client: Client, space: str) -> dict[str, object]:
@@ -91,9 +91,9 @@ def test_pool_that_fits_no_node_reports_it_and_can_be_deleted(
     around = {"WAIT": "5s", "TIER": "nowhere"}
     output = engine.fails("up", "--yes", "--skip-preview", **around)
     assert "few was created, but" in output
-    assert until(lambda: scheduling_failures(admin, driver.namespace) == ["Pending: Unschedulable"] * 2, PATIENCE)
+    assert until(lambda: scheduling_failures(admin, driver.namespace) == ["Pending: Unschedulable"] * 2, TIMEOUT)
     assert engine.changes("destroy", **around) == {"delete": 4}
-    assert until(lambda: admin.get(f"/api/v1/namespaces/{driver.namespace}/pods")["items"] == [], PATIENCE)
+    assert until(lambda: admin.get(f"/api/v1/namespaces/{driver.namespace}/pods")["items"] == [], TIMEOUT)
 
 
 def scheduling_failures(admin: Client, space: str) -> list[str]:

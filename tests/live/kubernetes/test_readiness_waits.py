@@ -15,7 +15,7 @@ from agentenv.rehearsal.providers.kubernetes import objects
 from agentenv.rehearsal.providers.kubernetes.client import ApiError
 from agentenv.rehearsal.providers.kubernetes.cluster import Cluster
 from agentenv.rehearsal.providers.kubernetes.words import InitFailed, InvalidRequest
-from tests.live.controlplane.objects import PATIENCE
+from tests.live.controlplane.objects import TIMEOUT
 from tests.live.kubernetes.provider_driver import Deployed, ProviderDriver
 
 MERGE = "application/merge-patch+json"
@@ -32,7 +32,7 @@ def on_first_object(cluster: Cluster, api_version: str, kind: str, place: str, t
 
     def watch() -> None:
         result = cluster.discovery.find(api_version, kind)
-        for seen in cluster.follow(result, place, {}, time.monotonic() + PATIENCE):
+        for seen in cluster.follow(result, place, {}, time.monotonic() + TIMEOUT):
             if seen:
                 then(next(iter(seen.values())))
                 return
@@ -87,7 +87,7 @@ def test_object_that_is_not_ready_is_recorded_with_its_reasons(driver: ProviderD
         unavailable = objects.condition(driver.live(deployed), "Available").get("status") == "False"
         return unavailable and any(objects.condition(target, "PodScheduled").get("message") for target in waiting)
 
-    assert until(has_reasons, PATIENCE)
+    assert until(has_reasons, TIMEOUT)
     with pytest.raises(InitFailed, match=r"was updated, but Deployment .* was not ready after 1 s") as caught:
         driver.update(deployed, deployment(), timeout=1)
     records = "\n".join(caught.value.reasons)

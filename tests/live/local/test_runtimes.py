@@ -28,7 +28,7 @@ from agentenv.rehearsal.controlplane.sandboxes.launcher import PODNETWORK, RUNSC
 from agentenv.rehearsal.scenario.command_probe import run_script
 from agentenv.rehearsal.tools import Toolbox, ensure
 from agentenv.rehearsal.tools.progress import Lines
-from tests.live.controlplane.objects import PATIENCE, runs
+from tests.live.controlplane.objects import TIMEOUT, runs
 from tests.live.controlplane.sandboxes.pods import PORT, UID, Signer
 
 INSIDE = "100.64.0.5"
@@ -117,11 +117,11 @@ def start(runtime: Runtime, toolbox: Toolbox, folder: Path) -> Iterator[Started]
         return run("true") == ""
 
     try:
-        assert until(serves, PATIENCE, failed=lambda: str(process.returncode) if process.poll() is not None else None)
+        assert until(serves, TIMEOUT, failed=lambda: str(process.returncode) if process.poll() is not None else None)
         yield Started(bundle, runtime, process, run, mark)
     finally:
         processes.end(mark)
-        process.wait(PATIENCE)
+        process.wait(TIMEOUT)
         passer.stop()
         held.release()
 
@@ -164,7 +164,7 @@ def test_sandbox_shuts_down_gracefully(started: Started) -> None:
     trap = "trap 'echo ended > ended; exit' TERM; touch trapped; while :; do sleep 0.1; done"
     started.run(f'(setsid sh -c "{trap}" > /dev/null 2>&1 &); until [ -e trapped ]; do sleep 0.1; done')
     started.runtime.terminate(started.bundle, started.process)
-    assert started.process.wait(PATIENCE) == 0
+    assert started.process.wait(TIMEOUT) == 0
     assert (started.bundle.folder / "home" / "ended").read_text() == "ended\n"
 
 
@@ -173,8 +173,8 @@ def test_killed_sandbox_leaves_no_process(started: Started) -> None:
     processes_ = started.processes_()
     assert len(processes_) > 1
     processes.end(started.mark)
-    started.process.wait(PATIENCE)
-    assert until(lambda: not any(map(runs, processes_)), PATIENCE)
+    started.process.wait(TIMEOUT)
+    assert until(lambda: not any(map(runs, processes_)), TIMEOUT)
 
 
 def test_strongest_available_runtime_is_chosen(toolbox: Toolbox, tmp_path: Path) -> None:

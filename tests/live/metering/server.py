@@ -16,7 +16,7 @@ from typing import Any
 
 from agentenv.rehearsal.controlplane.ports import DIRECTLY, HOST, Ports
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 
 
 class Refused(Exception):
@@ -33,7 +33,7 @@ class PrometheusServer:
         """Return the data of a response."""
         url = f"{self.address}/api/v1/{path}?{urllib.parse.urlencode(arguments)}"
         try:
-            with DIRECTLY.open(url, timeout=PATIENCE) as answer:
+            with DIRECTLY.open(url, timeout=TIMEOUT) as answer:
                 return json.load(answer)["data"]
         except urllib.error.HTTPError as error:
             raise Refused(json.load(error).get("error", str(error))) from None
@@ -79,7 +79,7 @@ def serving(program: Path, data: Path, folder: Path, lookback: str) -> Iterator[
         finally:
             process.terminate()
             try:
-                process.wait(PATIENCE)
+                process.wait(TIMEOUT)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
@@ -87,7 +87,7 @@ def serving(program: Path, data: Path, folder: Path, lookback: str) -> Iterator[
 
 
 def _await(process: subprocess.Popen[bytes], address: str, log: Path) -> None:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while time.monotonic() < deadline and process.poll() is None:
         with contextlib.suppress(OSError), DIRECTLY.open(f"{address}/-/ready", timeout=5):
             return

@@ -22,7 +22,7 @@ from tests.fast.components.graph import REGION as STACKS_REGION
 from tests.fast.components.graph import registered
 from tests.fast.components.node_shapes import cluster_addons
 from tests.fast.components.shapes import planned
-from tests.live.conftest import CLUSTER, REGION, World
+from tests.live.conftest import CLUSTER, REGION, LiveCluster
 from tests.live.controlplane.installed import installed
 from tests.live.service.blocking import Blocking
 
@@ -106,9 +106,9 @@ class LiveClass:
 
 
 @pytest.fixture(scope="module")
-def cluster_client(world: World, toolbox: Toolbox) -> Iterator[Client]:
+def cluster_client(live: LiveCluster, toolbox: Toolbox) -> Iterator[Client]:
     """Run the sandbox controller, and add a node for the tier; yield the administrator's client."""
-    admin = world.plane.client
+    admin = live.plane.client
     installed(admin, toolbox)
     admin.apply(priority_class())
     wall = wall_of("verified")
@@ -123,8 +123,8 @@ def cluster_client(world: World, toolbox: Toolbox) -> Iterator[Client]:
         labels={**labels(wall), CAPACITY_LABEL: "on-demand"},
         taints=marks,
     )
-    world.plane.add_nodes([shape])
-    eks = world.aws("eks")
+    live.plane.add_nodes([shape])
+    eks = live.aws("eks")
     for addon in reversed(ADDONS):
         with contextlib.suppress(eks.exceptions.ResourceNotFoundException):
             eks.delete_addon(clusterName=CLUSTER, addonName=addon)
@@ -136,18 +136,18 @@ def cluster_client(world: World, toolbox: Toolbox) -> Iterator[Client]:
 
 
 @pytest.fixture(scope="module")
-def file_system(world: World, cluster_client: Client) -> str:
+def file_system(live: LiveCluster, cluster_client: Client) -> str:
     """Create a file system, and the EFS driver with a role that may create access points on it."""
-    created = world.aws("efs").create_file_system(CreationToken=f"box-{uuid.uuid4().hex[:6]}")
+    created = live.aws("efs").create_file_system(CreationToken=f"box-{uuid.uuid4().hex[:6]}")
     arn = created["FileSystemArn"]
     stack = registered(lambda: cluster_addons(file_system_arns=[arn]))
     trust = stack.resource("Role", "efs-controller").inputs["assumeRolePolicy"].replace(STACKS_REGION, REGION)
     trust = trust.replace(planned().environment.cluster_name, CLUSTER)
     may = stack.resource("RolePolicy").inputs["policy"].replace(STACKS_REGION, REGION)
-    iam, name = world.aws("iam"), f"efs-{uuid.uuid4().hex[:6]}"
+    iam, name = live.aws("iam"), f"efs-{uuid.uuid4().hex[:6]}"
     role = iam.create_role(RoleName=name, AssumeRolePolicyDocument=trust)["Role"]["Arn"]
     iam.put_role_policy(RoleName=name, PolicyName="efs", PolicyDocument=may)
-    eks = world.aws("eks")
+    eks = live.aws("eks")
     eks.create_addon(clusterName=CLUSTER, addonName=ADDONS[0])
     identity = [{"serviceAccount": "efs-csi-controller-sa", "roleArn": role}]
     eks.create_addon(clusterName=CLUSTER, addonName=ADDONS[1], podIdentityAssociations=identity)
@@ -155,9 +155,9 @@ def file_system(world: World, cluster_client: Client) -> str:
 
 
 @pytest.fixture
-def live_class(world: World, cluster_client: Client, file_system: str) -> Iterator[LiveClass]:
+def live_class(live: LiveCluster, cluster_client: Client, file_system: str) -> Iterator[LiveClass]:
     """A class of this test's own; the deletion of its namespace is not awaited."""
-    cluster = Blocking.from_kubeconfig(world.plane.kubeconfig())
+    cluster = Blocking.from_kubeconfig(live.plane.kubeconfig())
     live_class_ = LiveClass(f"box{uuid.uuid4().hex[:6]}", cluster_client, cluster, file_system)
     yield live_class_
     cluster_client.delete(f"/api/v1/namespaces/{live_class_.namespace}")

@@ -38,8 +38,8 @@ from agentenv.service.loops.workspace_passes import end_expired, suspend_idle, w
 from agentenv.service.workspaces.delete import delete_workspace
 from agentenv.service.workspaces.retain_volume import retain_volume
 from tests.fast.service.loops.cluster import RecordedMetrics, StubClock
-from tests.live.conftest import REGION, World
-from tests.live.controlplane.objects import PATIENCE, becomes_ready
+from tests.live.conftest import REGION, LiveCluster
+from tests.live.controlplane.objects import TIMEOUT, becomes_ready
 from tests.live.service.blocking import Blocking, run
 from tests.live.service.conftest import EXTENSIONS, LiveClass
 
@@ -80,17 +80,17 @@ class OwnNamespaces(KubeApi):
 class Lifecycle:
     """Workspaces of one class, and the loops that maintain them."""
 
-    def __init__(self, live_class: LiveClass, world: World, *others: LiveClass) -> None:
-        self.live_class, self.world = live_class, world
+    def __init__(self, live_class: LiveClass, live: LiveCluster, *others: LiveClass) -> None:
+        self.live_class, self.live = live_class, live
         self.api = Blocking(
             OwnNamespaces(live_class.cluster.api, live_class.namespace, *(other.namespace for other in others))
         )
         self.metrics = RecordedMetrics()
         self.points = Efs(
             REGION,
-            world.environment["AWS_ENDPOINT_URL"],
-            aws_access_key_id=world.environment["AWS_ACCESS_KEY_ID"],
-            aws_secret_access_key=world.environment["AWS_SECRET_ACCESS_KEY"],
+            live.environment["AWS_ENDPOINT_URL"],
+            aws_access_key_id=live.environment["AWS_ACCESS_KEY_ID"],
+            aws_secret_access_key=live.environment["AWS_SECRET_ACCESS_KEY"],
         )
 
     def context(self, later: timedelta = timedelta(0), api: KubeApi | None = None) -> Context:
@@ -120,7 +120,7 @@ class Lifecycle:
             assert self.loops(later) == []
             return holds()
 
-        return bool(until(passed, PATIENCE, every=0.5))
+        return bool(until(passed, TIMEOUT, every=0.5))
 
     def create_workspace(self, pool: str, *, retain: bool = True, **notes: str) -> str:
         """Create a workspace from the warm pool, and return its name."""
@@ -131,11 +131,11 @@ class Lifecycle:
         path = f"{EXTENSIONS}/namespaces/{self.live_class.namespace}/sandboxclaims/{name}"
         assert becomes_ready(self.live_class.client, path), self.live_class.client.get(path)
         # The loops find the sandbox by the status of the claim.
-        assert until(lambda: self.volume(name), PATIENCE)
+        assert until(lambda: self.volume(name), TIMEOUT)
         # The controller may still write to the claim.
         if retain:
             assert until(
-                lambda: run(retain_volume, self.api, self.claim(name) or {}).outcome in {"kept", "already"}, PATIENCE
+                lambda: run(retain_volume, self.api, self.claim(name) or {}).outcome in {"kept", "already"}, TIMEOUT
             )
         return name
 
@@ -147,15 +147,15 @@ class Lifecycle:
             claim = self.claim(name)
             return claim is None or run(delete_workspace, self.api, claim, keep_for, at or datetime.now(UTC)) == "done"
 
-        assert until(is_deleted, PATIENCE)
-        assert until(lambda: self.phase(volume) == "Released" and self.claim(name) is None, PATIENCE)
+        assert until(is_deleted, TIMEOUT)
+        assert until(lambda: self.phase(volume) == "Released" and self.claim(name) is None, TIMEOUT)
         return volume
 
     def delete_all(self) -> None:
         """Delete all claims and retained volumes."""
         claims_ = f"{EXTENSIONS}/namespaces/{self.live_class.namespace}/sandboxclaims"
         self.live_class.client.delete(claims_)
-        assert until(lambda: not self.live_class.client.get(claims_)["items"], PATIENCE)
+        assert until(lambda: not self.live_class.client.get(claims_)["items"], TIMEOUT)
 
         def retained() -> list[str]:
             rows = self.api.list(VOLUMES, labels={"sandbox.users.io/user": OWNER})
@@ -166,7 +166,7 @@ class Lifecycle:
                 self.live_class.client.delete(f"/api/v1/persistentvolumes/{name}")
             return not retained()
 
-        assert until(all_deleted, PATIENCE)
+        assert until(all_deleted, TIMEOUT)
 
     def claim(self, name: str, namespace: str = "") -> Document | None:
         return self.api.find(CLAIMS, name, namespace or self.live_class.namespace)
@@ -203,7 +203,7 @@ class Lifecycle:
 
     def kill(self, action: str, name: str, step: int, *more: str) -> bool:
         """Apply an action in a process that is killed after its nth write; return whether it was killed."""
-        command = [sys.executable, "-m", "tests.live.service.killed_process", str(self.world.plane.kubeconfig())]
+        command = [sys.executable, "-m", "tests.live.service.killed_process", str(self.live.plane.kubeconfig())]
         ran = subprocess.run(
             [*command, action, self.live_class.namespace, name, str(step), *more],
             cwd=ROOT,

@@ -27,7 +27,7 @@ from agentenv.service.kube.informer import Informer
 from agentenv.service.telemetry import logs
 from agentenv.service.telemetry.metrics import Metrics
 from tests.fast.service.http.auth.issuer import FakeIssuer
-from tests.live.controlplane.objects import PATIENCE
+from tests.live.controlplane.objects import TIMEOUT
 from tests.live.service.serving import configuration_of
 
 assert service_app  # imported before the first fork
@@ -60,7 +60,7 @@ class Replica:
 
     def ready(self) -> Replica:
         """Wait until the replica is ready, and return it."""
-        assert until(self._is_ready, PATIENCE, failed=lambda: self.log_tail if self.has_ended else None), self.log_tail
+        assert until(self._is_ready, TIMEOUT, failed=lambda: self.log_tail if self.has_ended else None), self.log_tail
         return self
 
     def client(self, issuer: FakeIssuer, subject: str, seconds: float = 90.0) -> httpx2.Client:

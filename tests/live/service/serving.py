@@ -19,7 +19,7 @@ from agentenv.service.configuration import Configuration
 from agentenv.service.http.app import create_app
 from agentenv.service.telemetry.metrics import Metrics
 from tests.fast.service.http.auth.issuer import FakeIssuer
-from tests.live.controlplane.objects import PATIENCE
+from tests.live.controlplane.objects import TIMEOUT
 
 
 @dataclass
@@ -82,11 +82,11 @@ def _replica(configuration_: Configuration, metrics: Metrics) -> Iterator[str]:
     thread.start()
     url = f"http://127.0.0.1:{listening.getsockname()[1]}"
     try:
-        assert until(lambda: _is_ready(url), PATIENCE), "the service does not become ready"
+        assert until(lambda: _is_ready(url), TIMEOUT), "the service does not become ready"
         yield url
     finally:
         server.should_exit = True
-        thread.join(PATIENCE)
+        thread.join(TIMEOUT)
         listening.close()
 
 

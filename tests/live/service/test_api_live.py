@@ -10,8 +10,8 @@ import pytest
 
 from agentenv.rehearsal.controlplane.client import until
 from tests.fast.service.http.auth.issuer import FakeIssuer
-from tests.live.conftest import World
-from tests.live.controlplane.objects import PATIENCE
+from tests.live.conftest import LiveCluster
+from tests.live.controlplane.objects import TIMEOUT
 from tests.live.service.conftest import IMAGES, LiveClass
 from tests.live.service.serving import Served, configuration, serving
 
@@ -26,11 +26,11 @@ def issuer() -> Iterator[FakeIssuer]:
 
 
 @pytest.fixture
-def served(world: World, live_class: LiveClass, issuer: FakeIssuer) -> Iterator[Served]:
+def served(live: LiveCluster, live_class: LiveClass, issuer: FakeIssuer) -> Iterator[Served]:
     live_class.extra_settings = VETTED
     pool = live_class.deploy(IMAGES[0])
-    assert until(lambda: live_class.is_full(pool), PATIENCE)
-    configuration_ = configuration(world.plane.kubeconfig(), issuer, [live_class.class_settings()])
+    assert until(lambda: live_class.is_full(pool), TIMEOUT)
+    configuration_ = configuration(live.plane.kubeconfig(), issuer, [live_class.class_settings()])
     with serving(configuration_, issuer, replicas=2) as replicas:
         yield replicas
 
@@ -56,7 +56,7 @@ def test_workspace_is_created_suspended_resumed_and_deleted(served: Served, live
 
         slept = ann.post(f"/v1/workspaces/{id_}/suspend")
         assert slept.status_code == 200, slept.text
-        assert until(lambda: ann.get(f"/v1/workspaces/{id_}").json()["state"] == "suspended", PATIENCE)
+        assert until(lambda: ann.get(f"/v1/workspaces/{id_}").json()["state"] == "suspended", TIMEOUT)
         assert ann.get(f"/v1/workspaces/{id_}").json()["suspended_because"] == "asked"
 
         woken = ann.post(f"/v1/workspaces/{id_}/resume", params={"wait": 60})
@@ -104,12 +104,12 @@ def test_concurrent_creates_get_separate_sandboxes(served: Served, live_class: L
 
 
 def test_swarm_is_created_whole_and_belongs_to_its_owner(
-    world: World, live_class: LiveClass, issuer: FakeIssuer
+    live: LiveCluster, live_class: LiveClass, issuer: FakeIssuer
 ) -> None:
     live_class.storage, live_class.extra_settings = "shared", VETTED
     pool = live_class.deploy(IMAGES[0])
-    assert until(lambda: live_class.is_full(pool), PATIENCE)
-    configuration_ = configuration(world.plane.kubeconfig(), issuer, [live_class.class_settings()])
+    assert until(lambda: live_class.is_full(pool), TIMEOUT)
+    configuration_ = configuration(live.plane.kubeconfig(), issuer, [live_class.class_settings()])
     with serving(configuration_, issuer) as served, served.client("ann") as ann, served.client("bob") as bob:
         body = {"class": live_class.name, "task": "build", "count": 2}
         response = ann.post("/v1/swarms", json=body, params={"wait": 60})
@@ -129,4 +129,4 @@ def test_swarm_is_created_whole_and_belongs_to_its_owner(
         many = bob.post("/v1/swarms", json={**body, "count": 400})
         assert (many.status_code, many.json()["type"].rpartition(":")[2]) == (503, "no-room")
         assert ann.delete("/v1/swarms/build").status_code == 202
-        assert until(lambda: ann.get("/v1/swarms/build").status_code == 404, PATIENCE)
+        assert until(lambda: ann.get("/v1/swarms/build").status_code == 404, TIMEOUT)

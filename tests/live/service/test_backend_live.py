@@ -14,8 +14,8 @@ from agentenv.service.telemetry.metrics import Metrics
 from agentenv.service.workspaces.backend import KubernetesBackend, running_backend
 from tests.fast.config.stack_samples import settings
 from tests.fast.service.workspaces.backend_contract import CONTRACT, Subject
-from tests.live.conftest import World
-from tests.live.controlplane.objects import PATIENCE
+from tests.live.conftest import LiveCluster
+from tests.live.controlplane.objects import TIMEOUT
 from tests.live.service.conftest import IMAGES, LiveClass
 
 SECONDS = 60.0
@@ -23,14 +23,14 @@ SECONDS = 60.0
 
 @pytest.mark.parametrize("holds", CONTRACT, ids=lambda holds: holds.__name__)
 def test_backend_fulfills_the_contract(
-    holds: Callable[[Subject], Awaitable[None]], live_class: LiveClass, world: World
+    holds: Callable[[Subject], Awaitable[None]], live_class: LiveClass, live: LiveCluster
 ) -> None:
     pool = live_class.deploy(IMAGES[0])
-    assert until(lambda: live_class.is_full(pool), PATIENCE)
+    assert until(lambda: live_class.is_full(pool), TIMEOUT)
     catalog = Catalog(settings({"sandboxClasses": [live_class.class_settings(IMAGES[0])]}))
 
     async def run() -> None:
-        kube = KubeClient.from_kubeconfig(world.plane.kubeconfig())
+        kube = KubeClient.from_kubeconfig(live.plane.kubeconfig())
         now = kube.clock.now
         backend = KubernetesBackend(kube, catalog, Metrics(), now=now)
         try:

@@ -17,8 +17,8 @@ from agentenv.service.loops.retention import destroy_on_request
 from agentenv.service.workspaces.restore import restore_workspace
 from tests.fast.service.http.auth.issuer import FakeIssuer
 from tests.fast.service.loops.cluster import always
-from tests.live.conftest import World
-from tests.live.controlplane.objects import PATIENCE
+from tests.live.conftest import LiveCluster
+from tests.live.controlplane.objects import TIMEOUT
 from tests.live.service.blocking import run
 from tests.live.service.conftest import IMAGES, LiveClass
 from tests.live.service.lifecycle import Lifecycle
@@ -29,14 +29,14 @@ PROTECTION = ["kubernetes.io/pvc-protection"]
 
 
 @pytest.fixture
-def replica_group(world: World, live_class: LiveClass, tmp_path: Path) -> Iterator[Replicas]:
+def replica_group(live: LiveCluster, live_class: LiveClass, tmp_path: Path) -> Iterator[Replicas]:
     """Replicas of the API, and one replica of the loops."""
     live_class.extra_settings = VETTED
     pool = live_class.deploy(IMAGES[0])
-    assert until(lambda: live_class.is_full(pool), PATIENCE)
+    assert until(lambda: live_class.is_full(pool), TIMEOUT)
     issuer = FakeIssuer()
-    config = ReplicaConfig(world.plane.kubeconfig(), issuer.url, [live_class.class_settings()])
-    replicas = Replicas(config, world.environment, issuer, tmp_path)
+    config = ReplicaConfig(live.plane.kubeconfig(), issuer.url, [live_class.class_settings()])
+    replicas = Replicas(config, live.environment, issuer, tmp_path)
     replicas.replica(loops=True).ready()
     yield replicas
     replicas.close()
@@ -70,17 +70,17 @@ def test_create_waits_for_the_destruction_and_gets_an_empty_home(
         return answer.status_code == 201
 
     # The full pass ran when the replicas started, and is due in ten minutes.
-    assert until(made_anew, PATIENCE, every=0.5)
+    assert until(made_anew, TIMEOUT, every=0.5)
     now = again.get(f"/v1/workspaces/{created['id']}").json()
     assert (now["id"], now["state"]) == (created["id"], "running")
     assert live_class.home(now["sandbox"])["metadata"]["name"] != volume
     assert live_class.cluster.find(VOLUMES, volume) is None
 
 
-def test_concurrent_restore_is_refused(world: World, live_class: LiveClass) -> None:
+def test_concurrent_restore_is_refused(live: LiveCluster, live_class: LiveClass) -> None:
     pool = live_class.deploy(IMAGES[0])
-    assert until(lambda: live_class.is_full(pool), PATIENCE)
-    lifecycle = Lifecycle(live_class, world)
+    assert until(lambda: live_class.is_full(pool), TIMEOUT)
+    lifecycle = Lifecycle(live_class, live)
     name = lifecycle.create_workspace(pool)
     volume = lifecycle.delete(name, timedelta(0))
     document = lifecycle.document(volume) or {}
@@ -97,7 +97,7 @@ def test_concurrent_restore_is_refused(world: World, live_class: LiveClass) -> N
             lambda: (
                 not run(destroy_on_request, lifecycle.context(), always).failures and lifecycle.phase(volume) == "gone"
             ),
-            PATIENCE,
+            TIMEOUT,
         )
         assert coming.result() == "refused"
     assert (lifecycle.claim(name), lifecycle.homes(name)) == (None, [])

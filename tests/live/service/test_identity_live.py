@@ -18,8 +18,8 @@ from agentenv.rehearsal.controlplane.client import ApiError, until
 from agentenv.service.credentials.exchange import ClassRole, Exchange
 from agentenv.service.credentials.token_bearer import RefusedExchangeError
 from agentenv.service.credentials.vault import Vault
-from tests.live.conftest import REGION, World
-from tests.live.controlplane.objects import PATIENCE
+from tests.live.conftest import REGION, LiveCluster
+from tests.live.controlplane.objects import TIMEOUT
 from tests.live.service.blocking import run
 from tests.live.service.conftest import EXTENSIONS, IMAGES, LiveClass
 from tests.live.service.lifecycle import OWNER, Lifecycle
@@ -31,7 +31,7 @@ PLACE = SecretsPlace(f"arn:aws:secretsmanager:{REGION}:123456789012:secret:", "s
 class ExchangeCase:
     """A class whose sandboxes exchange tokens, and a claimed sandbox of it."""
 
-    world: World
+    live: LiveCluster
     live_class: LiveClass
     lifecycle: Lifecycle
     exchange: Exchange
@@ -65,24 +65,24 @@ class ExchangeCase:
 
 
 @pytest.fixture
-def case(world: World, live_class: LiveClass) -> Iterator[ExchangeCase]:
+def case(live: LiveCluster, live_class: LiveClass) -> Iterator[ExchangeCase]:
     live_class.extra_settings = {"identity": {"kind": "exchange"}, "capabilities": ["dns", "identity"]}
     pool = live_class.deploy(IMAGES[0])
-    assert until(lambda: live_class.is_full(pool), PATIENCE)
-    lifecycle = Lifecycle(live_class, world)
+    assert until(lambda: live_class.is_full(pool), TIMEOUT)
+    lifecycle = Lifecycle(live_class, live)
     name = lifecycle.create_workspace(pool, retain=False)
     pod = f"/api/v1/namespaces/{live_class.namespace}/pods/{lifecycle.sandbox(name)}"
     # The claim is ready before the pod has the label of its owner.
-    assert until(lambda: live_class.client.get(pod)["metadata"]["labels"].get(USER_LABEL) == OWNER, PATIENCE)
-    iam = world.aws("iam")
+    assert until(lambda: live_class.client.get(pod)["metadata"]["labels"].get(USER_LABEL) == OWNER, TIMEOUT)
+    iam = live.aws("iam")
     trust = _text(role_trust("*", live_class.name))
     role = iam.create_role(RoleName=f"{live_class.name}-exchange", AssumeRolePolicyDocument=trust)["Role"]["Arn"]
     rights = _text(role_rights(PLACE, "vpc-1", []))
     iam.put_role_policy(RoleName=f"{live_class.name}-exchange", PolicyName="rights", PolicyDocument=rights)
-    vault = world.aws("secretsmanager")
+    vault = live.aws("secretsmanager")
     api: Any = live_class.cluster.api
-    exchange = Exchange(api, api, world.aws("sts"), {live_class.name: ClassRole(role)}, PLACE, vault=lambda _: vault)
-    yield ExchangeCase(world, live_class, lifecycle, exchange, name)
+    exchange = Exchange(api, api, live.aws("sts"), {live_class.name: ClassRole(role)}, PLACE, vault=lambda _: vault)
+    yield ExchangeCase(live, live_class, lifecycle, exchange, name)
     lifecycle.delete_all()
 
 
@@ -100,7 +100,7 @@ def test_exchange_accepts_only_the_token_of_a_claimed_pod_from_its_address(case:
     credentials = run(case.exchange.credentials, own, address)
     assert credentials.session.endswith(f"-exchange/{case.name}")
     assert 3500 < credentials.expiration.timestamp() - time.time() <= 3600
-    Vault(case.world.aws("secretsmanager"), PLACE).put(OWNER, "token", "a secret's value")
+    Vault(case.live.aws("secretsmanager"), PLACE).put(OWNER, "token", "a secret's value")
     assert run(case.exchange.secret, own, address, "token") == "a secret's value"
     with pytest.raises(RefusedExchangeError, match="ResourceNotFound"):
         run(case.exchange.secret, own, address, "another")
@@ -119,22 +119,22 @@ def test_exchange_accepts_only_the_token_of_a_claimed_pod_from_its_address(case:
     with pytest.raises(ApiError, match="different serviceaccount"):
         case.token(case.sandbox, account="default")
     assert case.refused(_forged(own)) == "token"
-    key = case.world.plane.layout.keys.accounts[0]
+    key = case.live.plane.layout.keys.accounts[0]
     assert _why(case, _dated(own, key, 1800), address) == ""
     assert case.refused(_dated(own, key, -3600)) == "token"
     assert case.refused("") == "no-token"
 
     # Without a role for the class
     api: Any = case.live_class.cluster.api
-    elsewhere = Exchange(api, api, case.world.aws("sts"), {}, PLACE)
+    elsewhere = Exchange(api, api, case.live.aws("sts"), {}, PLACE)
     with pytest.raises(RefusedExchangeError, match="does not have identity `exchange`"):
         run(elsewhere.credentials, own, address)
 
     # After the deletion of the claim nothing is exchanged, though the token is valid and its pod may still exist.
     path = f"{EXTENSIONS}/namespaces/{case.live_class.namespace}/sandboxclaims/{case.name}"
     case.live_class.client.delete(path)
-    assert until(lambda: _why(case, own, address) in {"ended", "token", "pod", "unclaimed", "sandbox"}, PATIENCE)
-    assert until(lambda: _why(case, own, address) == "token", PATIENCE), "the token of a deleted pod is still accepted"
+    assert until(lambda: _why(case, own, address) in {"ended", "token", "pod", "unclaimed", "sandbox"}, TIMEOUT)
+    assert until(lambda: _why(case, own, address) == "token", TIMEOUT), "the token of a deleted pod is still accepted"
 
 
 def test_suspended_and_expired_workspaces_get_no_credentials(case: ExchangeCase) -> None:
@@ -148,8 +148,8 @@ def test_suspended_and_expired_workspaces_get_no_credentials(case: ExchangeCase)
     run(case.exchange.credentials, own, address)
     sandbox_path = f"{_AGENTS}/namespaces/{case.live_class.namespace}/sandboxes/{case.sandbox}"
     case.live_class.client.merge(sandbox_path, {"spec": {"operatingMode": "Suspended"}})
-    assert until(lambda: _why(case, own, address) in {"ended", "pod", "token"}, PATIENCE)
-    assert until(lambda: _why(case, own, address) == "token", PATIENCE)
+    assert until(lambda: _why(case, own, address) in {"ended", "pod", "token"}, TIMEOUT)
+    assert until(lambda: _why(case, own, address) == "token", TIMEOUT)
 
 
 _AGENTS = "/apis/agents.x-k8s.io/v1beta1"

@@ -28,8 +28,8 @@ from agentenv.service.loops.slots import ORPHAN_TAG, maintain_slots
 from agentenv.service.loops.workspace_passes import end_expired, suspend_idle
 from agentenv.service.telemetry.metrics import Metrics
 from agentenv.service.workspaces.restore import restore_workspace, retained_volume
-from tests.live.conftest import World
-from tests.live.controlplane.objects import PATIENCE, becomes_ready
+from tests.live.conftest import LiveCluster
+from tests.live.controlplane.objects import TIMEOUT, becomes_ready
 from tests.live.service.blocking import Blocking, run, start
 from tests.live.service.closable_proxy import closable_proxy
 from tests.live.service.conftest import EXTENSIONS, IMAGES, LiveClass
@@ -44,9 +44,9 @@ def always() -> bool:
 
 
 @pytest.fixture(scope="module")
-def live_class(world: World, cluster_client: Client, file_system: str) -> Iterator[LiveClass]:
+def live_class(live: LiveCluster, cluster_client: Client, file_system: str) -> Iterator[LiveClass]:
     """One class for all tests, each with workspaces of its own."""
-    cluster = Blocking.from_kubeconfig(world.plane.kubeconfig())
+    cluster = Blocking.from_kubeconfig(live.plane.kubeconfig())
     live_class_ = LiveClass(f"box{uuid.uuid4().hex[:6]}", cluster_client, cluster, file_system, max_sandboxes=30)
     yield live_class_
     cluster_client.delete(f"/api/v1/namespaces/{live_class_.namespace}")
@@ -54,8 +54,8 @@ def live_class(world: World, cluster_client: Client, file_system: str) -> Iterat
 
 
 @pytest.fixture
-def lifecycle(live_class: LiveClass, world: World) -> Iterator[Lifecycle]:
-    lifecycle_ = Lifecycle(live_class, world)
+def lifecycle(live_class: LiveClass, live: LiveCluster) -> Iterator[Lifecycle]:
+    lifecycle_ = Lifecycle(live_class, live)
     yield lifecycle_
     lifecycle_.delete_all()
     for page in [*live_class.cluster.list(CONFIGURATIONS, "default", {"sandbox.users.io/record": None})]:
@@ -66,7 +66,7 @@ def lifecycle(live_class: LiveClass, world: World) -> Iterator[Lifecycle]:
 @pytest.fixture
 def pool(live_class: LiveClass) -> str:
     pool_ = live_class.deploy(IMAGES[0])
-    assert until(lambda: live_class.is_full(pool_), PATIENCE)
+    assert until(lambda: live_class.is_full(pool_), TIMEOUT)
     return pool_
 
 
@@ -76,12 +76,12 @@ def ready(lifecycle: Lifecycle, name: str) -> bool:
     )
 
 
-def test_concurrent_restores_create_one_workspace(lifecycle: Lifecycle, pool: str, world: World) -> None:
+def test_concurrent_restores_create_one_workspace(lifecycle: Lifecycle, pool: str, live: LiveCluster) -> None:
     name = lifecycle.create_workspace(pool)
     volume = lifecycle.delete(name)
 
     def replica(_: int) -> str:
-        cluster = Blocking.from_kubeconfig(world.plane.kubeconfig())
+        cluster = Blocking.from_kubeconfig(live.plane.kubeconfig())
         try:
             while True:
                 found = run(retained_volume, cluster, OWNER, name)
@@ -111,11 +111,11 @@ def test_restore_during_destruction_has_its_data_or_is_refused(lifecycle: Lifecy
         def destroy(start: threading.Barrier = start) -> None:
             # Its retention has ended, and a restoration that starts now has not timed out.
             context = lifecycle.context(timedelta(minutes=2))
-            start.wait(PATIENCE)
+            start.wait(TIMEOUT)
             run(apply_retention, context, always)
 
         def restore_(start: threading.Barrier = start, document: object = document) -> str:
-            start.wait(PATIENCE)
+            start.wait(TIMEOUT)
             assert isinstance(document, dict)
             return run(restore_workspace, lifecycle.api, document).outcome
 
@@ -133,17 +133,17 @@ def test_restore_during_destruction_has_its_data_or_is_refused(lifecycle: Lifecy
 
 
 def test_expired_data_is_destroyed_with_its_access_point_and_recorded(
-    lifecycle: Lifecycle, pool: str, world: World
+    lifecycle: Lifecycle, pool: str, live: LiveCluster
 ) -> None:
     name = lifecycle.create_workspace(pool)
     volume = lifecycle.delete(name)
     at = point(lifecycle.document(volume) or {})
     assert run(apply_retention, lifecycle.context(timedelta(days=29)), always).steps == 0
-    assert (lifecycle.phase(volume), at in points(world, lifecycle.live_class.file_system)) == ("Released", True)
-    assert until(lambda: run(apply_retention, lifecycle.context(MONTHS), always).steps == 1, PATIENCE)
+    assert (lifecycle.phase(volume), at in points(live, lifecycle.live_class.file_system)) == ("Released", True)
+    assert until(lambda: run(apply_retention, lifecycle.context(MONTHS), always).steps == 1, TIMEOUT)
     assert until(
-        lambda: lifecycle.phase(volume) == "gone" and at not in points(world, lifecycle.live_class.file_system),
-        PATIENCE,
+        lambda: lifecycle.phase(volume) == "gone" and at not in points(live, lifecycle.live_class.file_system),
+        TIMEOUT,
     )
     assert run(apply_retention, lifecycle.context(MONTHS), always).steps == 1
     pages = lifecycle.live_class.cluster.list(CONFIGURATIONS, "default", {"sandbox.users.io/record": "destroyed"})
@@ -159,17 +159,17 @@ def test_deletion_by_a_late_clock_keeps_the_whole_retention(lifecycle: Lifecycle
     for later in (timedelta(minutes=2), timedelta(days=29)):
         assert run(apply_retention, lifecycle.context(later), always).steps == 0
     assert (lifecycle.document(volume) or {})["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
-    assert until(lambda: run(apply_retention, lifecycle.context(timedelta(days=31)), always).steps == 1, PATIENCE)
-    assert until(lambda: lifecycle.phase(volume) == "gone", PATIENCE)
+    assert until(lambda: run(apply_retention, lifecycle.context(timedelta(days=31)), always).steps == 1, TIMEOUT)
+    assert until(lambda: lifecycle.phase(volume) == "gone", TIMEOUT)
 
 
 def test_claim_deleted_by_hand_leaves_data_for_its_retention(lifecycle: Lifecycle, pool: str) -> None:
     name = lifecycle.create_workspace(pool)
     volume = lifecycle.volume(name)
     lifecycle.live_class.client.delete(f"{EXTENSIONS}/namespaces/{lifecycle.live_class.namespace}/sandboxclaims/{name}")
-    assert until(lambda: lifecycle.phase(volume) == "Released" and lifecycle.claim(name) is None, PATIENCE)
+    assert until(lambda: lifecycle.phase(volume) == "Released" and lifecycle.claim(name) is None, TIMEOUT)
     # The driver may still write to the released volume.
-    assert until(lambda: run(apply_retention, lifecycle.context(MONTHS), always).steps == 1, PATIENCE)
+    assert until(lambda: run(apply_retention, lifecycle.context(MONTHS), always).steps == 1, TIMEOUT)
     notes = (lifecycle.document(volume) or {})["metadata"]["annotations"]
     # The retention starts when a pass first sees the volume.
     retention = datetime.fromisoformat(notes[DESTROY_AFTER]) - datetime.fromisoformat(notes[DELETED_AT])
@@ -202,16 +202,16 @@ def test_replica_with_a_fast_clock_uses_the_servers_clock(lifecycle: Lifecycle, 
 
 
 def test_leadership_passes_when_a_replica_loses_the_server(
-    lifecycle: Lifecycle, pool: str, world: World, tmp_path: Path
+    lifecycle: Lifecycle, pool: str, live: LiveCluster, tmp_path: Path
 ) -> None:
     name = lifecycle.create_workspace(pool)
     volume = lifecycle.volume(name)
     stop, metrics = asyncio.Event(), [Metrics(), Metrics()]
-    with closable_proxy(world.plane.kubeconfig(), tmp_path) as (proxy, proxied_kubeconfig):
+    with closable_proxy(live.plane.kubeconfig(), tmp_path) as (proxy, proxied_kubeconfig):
         running: list[Future[None]] = []
         for number in range(2):
             # Only the first replica will lose the server.
-            kubeconfig_ = proxied_kubeconfig if number == 0 else world.plane.kubeconfig()
+            kubeconfig_ = proxied_kubeconfig if number == 0 else live.plane.kubeconfig()
             api = OwnNamespaces(KubeClient.from_kubeconfig(kubeconfig_, attempts=1), lifecycle.live_class.namespace)
             context = lifecycle.context(timedelta(minutes=2), api)
             leader = Leader(api, "default", f"r{number}", terms=LeaseTimes(renews=0.5))
@@ -221,9 +221,9 @@ def test_leadership_passes_when_a_replica_loses_the_server(
             ]
             scheduler = Scheduler(loops, leader.is_leader, metrics[number])
             running.append(start(lead, leader, scheduler, metrics[number], stop))
-            assert until(lambda: any(leads(metric) for metric in metrics), PATIENCE)
+            assert until(lambda: any(leads(metric) for metric in metrics), TIMEOUT)
         assert [leads(metric) for metric in metrics] == [True, False]
-        assert until(lambda: passes(metrics[0]) > 2, PATIENCE)
+        assert until(lambda: passes(metrics[0]) > 2, TIMEOUT)
         proxy.shut()
         # The lease passes to the other replica; never do both hold it.
         seen: list[tuple[bool, bool]] = []
@@ -234,7 +234,7 @@ def test_leadership_passes_when_a_replica_loses_the_server(
             seen.append((leads(metrics[0]), second))
             return seen[-1] == (False, True)
 
-        assert until(taken_over, PATIENCE, every=0.2)
+        assert until(taken_over, TIMEOUT, every=0.2)
         assert (True, True) not in seen
         assert failures(metrics[0]) >= 1
         # The remaining replica does the work.
@@ -245,11 +245,11 @@ def test_leadership_passes_when_a_replica_loses_the_server(
             content="application/merge-patch+json",
         )
         proxy.open()
-        assert until(lambda: lifecycle.notes(name).get(SUSPENDED_BECAUSE) == "idle", PATIENCE)
-        assert until(lambda: lifecycle.mode(name) == "Suspended", PATIENCE)
+        assert until(lambda: lifecycle.notes(name).get(SUSPENDED_BECAUSE) == "idle", TIMEOUT)
+        assert until(lambda: lifecycle.mode(name) == "Suspended", TIMEOUT)
         run(_set, stop)
         for future in running:
-            future.result(PATIENCE)
+            future.result(TIMEOUT)
         assert [leads(metric) for metric in metrics] == [False, False]
     assert (lifecycle.volume(name), lifecycle.phase(volume)) == (volume, "Bound")
 
@@ -275,14 +275,14 @@ def failures(metrics: Metrics) -> float:
 
 
 def test_workspace_keeps_its_volume_when_its_pod_and_node_are_lost(
-    lifecycle: Lifecycle, pool: str, world: World
+    lifecycle: Lifecycle, pool: str, live: LiveCluster
 ) -> None:
     name = lifecycle.create_workspace(pool)
     volume, sandbox = lifecycle.volume(name), lifecycle.sandbox(name)
     where = f"/api/v1/namespaces/{lifecycle.live_class.namespace}/pods/{sandbox}"
     first = lifecycle.live_class.client.get(where)
     lifecycle.live_class.client.delete(where, gracePeriodSeconds=0)
-    assert until(lambda: another(lifecycle, where, first["metadata"]["uid"]), PATIENCE)
+    assert until(lambda: another(lifecycle, where, first["metadata"]["uid"]), TIMEOUT)
     # The claim is still ready for a moment; the current pod counts.
     assert becomes_ready(lifecycle.live_class.client, where)
     assert ready(lifecycle, name)
@@ -294,11 +294,11 @@ def test_workspace_keeps_its_volume_when_its_pod_and_node_are_lost(
     marks = tuple(f"{taint['key']}={taint['value']}:{taint['effect']}" for taint in taints(wall))
     of = {**labels(wall), CAPACITY_LABEL: "on-demand"}
     shape = NodeShape(node, "us-east-1b", "m7g.xlarge", "16", "60Gi", labels=of, taints=marks)
-    world.plane.add_nodes([shape])
+    live.plane.add_nodes([shape])
     second = lifecycle.live_class.client.get(where)
     lifecycle.live_class.client.delete(f"/api/v1/nodes/{second['spec']['nodeName']}")
     lifecycle.live_class.client.delete(where, gracePeriodSeconds=0)
-    assert until(lambda: another(lifecycle, where, second["metadata"]["uid"]), PATIENCE)
+    assert until(lambda: another(lifecycle, where, second["metadata"]["uid"]), TIMEOUT)
     assert becomes_ready(lifecycle.live_class.client, where)
     assert ready(lifecycle, name)
     assert lifecycle.live_class.client.get(where)["spec"]["nodeName"] == node
@@ -318,14 +318,12 @@ def test_replaced_sandbox_gets_its_home_and_the_interim_home_is_retained(lifecyc
         f"/apis/agents.x-k8s.io/v1beta1/namespaces/{lifecycle.live_class.namespace}/sandboxes/{sandbox}"
     )
     # The controller creates another sandbox with an empty home, after up to a minute.
-    assert until(
-        lambda: lifecycle.sandbox(name) != sandbox and lifecycle.volume(name) not in {"", volume}, 3 * PATIENCE
-    )
+    assert until(lambda: lifecycle.sandbox(name) != sandbox and lifecycle.volume(name) not in {"", volume}, 3 * TIMEOUT)
     meanwhile = lifecycle.volume(name)
     # A pod on a deleted node is deleted after a minute.
-    assert until(lambda: lifecycle.phase(volume) == "Released", 3 * PATIENCE)
+    assert until(lambda: lifecycle.phase(volume) == "Released", 3 * TIMEOUT)
     soon = timedelta(seconds=30)
-    assert until(lambda: not lifecycle.loops(soon) and lifecycle.volume(name) == volume, PATIENCE, every=0.5)
+    assert until(lambda: not lifecycle.loops(soon) and lifecycle.volume(name) == volume, TIMEOUT, every=0.5)
     assert ready(lifecycle, name)
     assert lifecycle.homes(name) == [volume]
     assert lifecycle.homes(f"{name}-left") == [meanwhile]
@@ -334,10 +332,10 @@ def test_replaced_sandbox_gets_its_home_and_the_interim_home_is_retained(lifecyc
     assert lifecycle.metrics.found["slots"].get("workspace-off-its-home") is None
 
 
-def test_claimed_homes_are_tagged_and_orphans_are_reported(lifecycle: Lifecycle, pool: str, world: World) -> None:
+def test_claimed_homes_are_tagged_and_orphans_are_reported(lifecycle: Lifecycle, pool: str, live: LiveCluster) -> None:
     name = lifecycle.create_workspace(pool)
     at = point(lifecycle.document(lifecycle.volume(name)) or {})
-    efs = world.aws("efs")
+    efs = live.aws("efs")
     lone = efs.create_access_point(
         ClientToken=uuid.uuid4().hex,
         FileSystemId=lifecycle.live_class.file_system,
@@ -347,11 +345,11 @@ def test_claimed_homes_are_tagged_and_orphans_are_reported(lifecycle: Lifecycle,
     try:
         run(maintain_slots, lifecycle.context(), always)
         assert lifecycle.metrics.found["slots"].get("point-without-volume") is None
-        assert tags(world, at) >= {("sandbox-user", OWNER), ("sandbox-class", lifecycle.live_class.name)}
-        assert ORPHAN_TAG in {key for key, _ in tags(world, lone)}
+        assert tags(live, at) >= {("sandbox-user", OWNER), ("sandbox-class", lifecycle.live_class.name)}
+        assert ORPHAN_TAG in {key for key, _ in tags(live, lone)}
         run(maintain_slots, lifecycle.context(SETTLED + timedelta(minutes=1)), always)
         assert lifecycle.metrics.found["slots"]["point-without-volume"] >= 1
-        assert lone in points(world, lifecycle.live_class.file_system)
+        assert lone in points(live, lifecycle.live_class.file_system)
         # The audit finds a volume of that access point with another path and other ids.
         lifecycle.loops()
         before = dict(lifecycle.metrics.found["audit"])
@@ -385,6 +383,6 @@ def leading(lifecycle: Lifecycle, at: str) -> dict[str, object]:
     return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "stray"}, "spec": spec}
 
 
-def tags(world: World, at: str) -> set[tuple[str, str]]:
-    (found,) = world.aws("efs").describe_access_points(AccessPointId=at)["AccessPoints"]
+def tags(live: LiveCluster, at: str) -> set[tuple[str, str]]:
+    (found,) = live.aws("efs").describe_access_points(AccessPointId=at)["AccessPoints"]
     return {(tag["Key"], tag["Value"]) for tag in found["Tags"]}

@@ -19,8 +19,8 @@ from agentenv.core.workspaces.workspace import DELETED_AT, DESTROY_REQUESTED, SU
 from agentenv.rehearsal.controlplane.client import Client, until
 from agentenv.service.loops.retention import destroy_on_request
 from agentenv.service.workspaces.restore import restore_workspace, retained_volume
-from tests.live.conftest import World
-from tests.live.controlplane.objects import PATIENCE, becomes_ready
+from tests.live.conftest import LiveCluster
+from tests.live.controlplane.objects import TIMEOUT, becomes_ready
 from tests.live.service.blocking import Blocking, run
 from tests.live.service.conftest import EXTENSIONS, IMAGES, LiveClass
 from tests.live.service.lifecycle import OWNER, Lifecycle
@@ -30,9 +30,9 @@ LATER = retention.UNFINISHED + timedelta(minutes=1)
 
 
 @pytest.fixture(scope="module")
-def live_class(world: World, cluster_client: Client, file_system: str) -> Iterator[LiveClass]:
+def live_class(live: LiveCluster, cluster_client: Client, file_system: str) -> Iterator[LiveClass]:
     """One class for all tests, each with workspaces of its own."""
-    cluster = Blocking.from_kubeconfig(world.plane.kubeconfig())
+    cluster = Blocking.from_kubeconfig(live.plane.kubeconfig())
     live_class_ = LiveClass(f"box{uuid.uuid4().hex[:6]}", cluster_client, cluster, file_system, max_sandboxes=30)
     yield live_class_
     cluster_client.delete(f"/api/v1/namespaces/{live_class_.namespace}")
@@ -50,8 +50,8 @@ def other(live_class: LiveClass) -> Iterator[LiveClass]:
 
 
 @pytest.fixture
-def lifecycle(live_class: LiveClass, other: LiveClass, world: World) -> Iterator[Lifecycle]:
-    lifecycle_ = Lifecycle(live_class, world, other)
+def lifecycle(live_class: LiveClass, other: LiveClass, live: LiveCluster) -> Iterator[Lifecycle]:
+    lifecycle_ = Lifecycle(live_class, live, other)
     yield lifecycle_
     lifecycle_.delete_all()
 
@@ -59,7 +59,7 @@ def lifecycle(live_class: LiveClass, other: LiveClass, world: World) -> Iterator
 @pytest.fixture
 def pool(live_class: LiveClass) -> str:
     pool_ = live_class.deploy(IMAGES[0])
-    assert until(lambda: live_class.is_full(pool_), PATIENCE)
+    assert until(lambda: live_class.is_full(pool_), TIMEOUT)
     return pool_
 
 
@@ -92,12 +92,12 @@ def test_suspending_and_resuming_survive_a_kill_after_each_write(lifecycle: Life
     assert lifecycle.kill("suspend", name, 1)
     assert lifecycle.done_by_loops(lambda: lifecycle.mode(name) == "Suspended", timedelta(hours=1))
     assert lifecycle.notes(name)[SUSPENDED_BECAUSE] == "idle"
-    assert until(lambda: is_suspended(lifecycle, name), PATIENCE)
+    assert until(lambda: is_suspended(lifecycle, name), TIMEOUT)
     # After the first write of resuming there is no reason left, and it was used just now: the loop resumes it.
     assert lifecycle.kill("wake", name, 1)
     assert (lifecycle.notes(name).get(SUSPENDED_BECAUSE), lifecycle.mode(name)) == (None, "Suspended")
     assert lifecycle.done_by_loops(lambda: lifecycle.mode(name) == "Running")
-    assert until(lambda: not is_suspended(lifecycle, name), PATIENCE)
+    assert until(lambda: not is_suspended(lifecycle, name), TIMEOUT)
     assert lifecycle.kill("suspend", name, 2)
     assert (lifecycle.notes(name)[SUSPENDED_BECAUSE], lifecycle.mode(name)) == ("idle", "Suspended")
     assert lifecycle.kill("wake", name, 2)
@@ -109,7 +109,7 @@ def test_suspending_and_resuming_survive_a_kill_after_each_write(lifecycle: Life
     )
     by_hand = {"spec": {"operatingMode": "Suspended"}}
     lifecycle.live_class.client.request("PATCH", where, by_hand, content="application/merge-patch+json")
-    assert until(lambda: is_suspended(lifecycle, name), PATIENCE)
+    assert until(lambda: is_suspended(lifecycle, name), TIMEOUT)
     assert lifecycle.loops(waking.UNFINISHED + SOON) == []
     assert lifecycle.mode(name) == "Suspended"
     assert (lifecycle.volume(name), lifecycle.phase(volume)) == (volume, "Bound")
@@ -138,7 +138,7 @@ def test_deleting_survives_a_kill_after_each_write(lifecycle: Lifecycle, pool: s
             assert lifecycle.done_by_loops(lambda volume=volume: has_no_deletion_date(lifecycle, volume), LATER)
             assert lifecycle.volume(name) == volume
         else:
-            assert until(lambda volume=volume: lifecycle.phase(volume) == "Released", PATIENCE)
+            assert until(lambda volume=volume: lifecycle.phase(volume) == "Released", TIMEOUT)
             assert lifecycle.loops(LATER) == []
             assert DELETED_AT in (lifecycle.document(volume) or {})["metadata"]["annotations"]
         assert (lifecycle.document(volume) or {})["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
@@ -161,7 +161,7 @@ def test_destroying_survives_a_kill_after_each_write(lifecycle: Lifecycle, pool:
             assert (lifecycle.volume(name), DESTROY_REQUESTED in labels) == (volume, False)
         else:
             assert is_restored(lifecycle, name) is False
-            assert until(lambda volume=volume: destroyed(lifecycle, volume), PATIENCE, every=0.5)
+            assert until(lambda volume=volume: destroyed(lifecycle, volume), TIMEOUT, every=0.5)
             assert (lifecycle.homes(name), lifecycle.claim(name)) == ([], None)
         if not killed:
             break
@@ -185,7 +185,7 @@ def test_restoring_survives_a_kill_after_each_write(lifecycle: Lifecycle, pool: 
         killed = until_it_runs(lifecycle, name, step)
         assert lifecycle.loops() == []
         # A repeated request finishes the restoration.
-        assert until(lambda: is_restored(lifecycle, name), PATIENCE)
+        assert until(lambda: is_restored(lifecycle, name), TIMEOUT)
         check_on_volume(lifecycle, name, volume)
         if not killed:
             break
@@ -205,7 +205,7 @@ def until_it_runs(lifecycle: Lifecycle, name: str, step: int, *more: str) -> boo
         killed.append(lifecycle.kill("restart", name, step, *more))
         return killed[-1] or lifecycle.claim(name, f"sandbox-{more[0]}" if more else "") is not None
 
-    assert until(ran, PATIENCE, every=0.5)
+    assert until(ran, TIMEOUT, every=0.5)
     return killed[-1]
 
 
@@ -235,9 +235,9 @@ def test_moving_to_another_class_survives_a_kill_after_each_write(
     check_on_volume(lifecycle, name, volume)
     # The claim is deleted: the loop finishes the move.
     assert lifecycle.kill("move", name, 2, other.name)
-    assert until(lambda: lifecycle.phase(volume) == "Released", PATIENCE)
+    assert until(lambda: lifecycle.phase(volume) == "Released", TIMEOUT)
     assert until(
-        lambda: not lifecycle.loops() and lifecycle.claim(name, other.namespace) is not None, PATIENCE, every=0.5
+        lambda: not lifecycle.loops() and lifecycle.claim(name, other.namespace) is not None, TIMEOUT, every=0.5
     )
     check_on_volume(lifecycle, name, volume, other.namespace)
     assert lifecycle.claim(name) is None

@@ -19,8 +19,8 @@ from agentenv.service.__main__ import EXIT_FAILED
 from agentenv.service.kube import view
 from agentenv.service.kube.client import CLAIMS
 from tests.fast.service.http.auth.issuer import FakeIssuer
-from tests.live.conftest import World
-from tests.live.controlplane.objects import PATIENCE
+from tests.live.conftest import LiveCluster
+from tests.live.controlplane.objects import TIMEOUT
 from tests.live.service.conftest import IMAGES, LiveClass
 from tests.live.service.lifecycle import Lifecycle
 from tests.live.service.replicas import ReplicaConfig, Replicas
@@ -38,12 +38,12 @@ def issuer() -> Iterator[FakeIssuer]:
 
 
 @pytest.fixture
-def lifecycle(world: World, live_class: LiveClass) -> Lifecycle:
+def lifecycle(live: LiveCluster, live_class: LiveClass) -> Lifecycle:
     """Deploy a class, and wait until its pool is full."""
     live_class.extra_settings = VETTED
     pool = live_class.deploy(IMAGES[0])
-    assert until(lambda: live_class.is_full(pool), PATIENCE)
-    return Lifecycle(live_class, world)
+    assert until(lambda: live_class.is_full(pool), TIMEOUT)
+    return Lifecycle(live_class, live)
 
 
 def create(served: Served, live_class: LiveClass, owner: str) -> str:
@@ -61,7 +61,7 @@ def annotate(live_class: LiveClass, name: str, **notes: str) -> None:
         assert claim is not None
         return live_class.cluster.patch(CLAIMS, claim, {"metadata": {"annotations": notes}})
 
-    assert until(noted, PATIENCE)
+    assert until(noted, TIMEOUT)
 
 
 def listed(served: Served, owner: str, replica: int) -> list[str]:
@@ -76,17 +76,17 @@ def ready(served: Served) -> set[int]:
 
 
 def test_deeply_nested_annotation_stops_no_replica_and_no_loop(
-    world: World, lifecycle: Lifecycle, issuer: FakeIssuer
+    live: LiveCluster, lifecycle: Lifecycle, issuer: FakeIssuer
 ) -> None:
     live_class = lifecycle.live_class
-    configuration_ = configuration(world.plane.kubeconfig(), issuer, [live_class.class_settings()])
+    configuration_ = configuration(live.plane.kubeconfig(), issuer, [live_class.class_settings()])
     with serving(configuration_, issuer, replicas=2) as served:
         odd = create(served, live_class, "bob")
         annotate(live_class, odd, **{LEASES: "[" * 20_000, BUDGET: "1E+999999"})
         # Later events arrive, and the readable fields of the malformed claim are served.
         sound = create(served, live_class, "ann")
         for replica in (0, 1):
-            assert until(lambda replica=replica: listed(served, "ann", replica) == [sound], PATIENCE)
+            assert until(lambda replica=replica: listed(served, "ann", replica) == [sound], TIMEOUT)
             assert listed(served, "bob", replica) == [odd]
         assert ready(served) == {200}
         with serving(configuration_, issuer) as restarted:
@@ -96,18 +96,18 @@ def test_deeply_nested_annotation_stops_no_replica_and_no_loop(
         for owner, id_ in (("ann", sound), ("bob", odd)):
             with served.client(owner) as client:
                 path = f"/v1/workspaces/{id_}"
-                assert until(lambda c=client, p=path: c.get(p).json()["state"] == "suspended", PATIENCE)
+                assert until(lambda c=client, p=path: c.get(p).json()["state"] == "suspended", TIMEOUT)
                 assert client.delete(path).status_code == 202
 
 
 def test_unreadable_object_is_counted_and_omitted(
-    world: World, lifecycle: Lifecycle, issuer: FakeIssuer, monkeypatch: pytest.MonkeyPatch
+    live: LiveCluster, lifecycle: Lifecycle, issuer: FakeIssuer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     live_class = lifecycle.live_class
-    configuration_ = configuration(world.plane.kubeconfig(), issuer, [live_class.class_settings()])
+    configuration_ = configuration(live.plane.kubeconfig(), issuer, [live_class.class_settings()])
     with serving(configuration_, issuer) as served:
         odd, read = create(served, live_class, "cyd"), view.workspace_of_claim
-        assert until(lambda: listed(served, "cyd", 0) == [odd], PATIENCE)
+        assert until(lambda: listed(served, "cyd", 0) == [odd], TIMEOUT)
 
         def failing_reader(claim: Any) -> Any:
             if claim["metadata"]["name"] == odd:
@@ -117,35 +117,35 @@ def test_unreadable_object_is_counted_and_omitted(
         monkeypatch.setattr(view, "workspace_of_claim", failing_reader)
         annotate(live_class, odd, **{BUDGET: "1"})
         # Its last readable version is outdated, so it is not served.
-        assert until(lambda: listed(served, "cyd", 0) == [], PATIENCE)
+        assert until(lambda: listed(served, "cyd", 0) == [], TIMEOUT)
         sound = create(served, live_class, "dan")
-        assert until(lambda: listed(served, "dan", 0) == [sound], PATIENCE)
+        assert until(lambda: listed(served, "dan", 0) == [sound], TIMEOUT)
         assert ready(served) == {200}
 
         def counted() -> float | None:
             labels = {"kind": "SandboxClaim"}
             return served.metrics[0].registry.get_sample_value("agentenv_unreadable_objects", labels)
 
-        assert until(lambda: counted() == 1, PATIENCE)
+        assert until(lambda: counted() == 1, TIMEOUT)
         with serving(configuration_, issuer) as restarted:
             assert (listed(restarted, "dan", 0), listed(restarted, "cyd", 0)) == ([sound], [])
         monkeypatch.setattr(view, "workspace_of_claim", read)
         annotate(live_class, odd, **{BUDGET: "2"})
-        assert until(lambda: listed(served, "cyd", 0) == [odd], PATIENCE)
-        assert until(lambda: counted() == 0, PATIENCE)
+        assert until(lambda: listed(served, "cyd", 0) == [odd], TIMEOUT)
+        assert until(lambda: counted() == 0, TIMEOUT)
 
 
 def test_process_exits_with_an_error_when_its_watches_end(
-    world: World, lifecycle: Lifecycle, issuer: FakeIssuer, tmp_path: Path
+    live: LiveCluster, lifecycle: Lifecycle, issuer: FakeIssuer, tmp_path: Path
 ) -> None:
     live_class = lifecycle.live_class
-    config = ReplicaConfig(world.plane.kubeconfig(), issuer.url, [live_class.class_settings()])
-    replica_group = Replicas(replace(config, defect=True), world.environment, issuer, tmp_path)
+    config = ReplicaConfig(live.plane.kubeconfig(), issuer.url, [live_class.class_settings()])
+    replica_group = Replicas(replace(config, defect=True), live.environment, issuer, tmp_path)
     try:
         replica = replica_group.replica().ready()
         with serving(configuration(config.kubeconfig, issuer, config.classes), issuer) as served:
             create(served, live_class, "eve")
-        assert until(lambda: replica.has_ended, PATIENCE), replica.log_tail
+        assert until(lambda: replica.has_ended, TIMEOUT), replica.log_tail
         assert replica.exit_code == EXIT_FAILED, replica.log_tail
         assert '"level": "error"' in replica.log_tail
         assert '"message": "a watch ended"' in replica.log_tail

@@ -22,8 +22,8 @@ from agentenv.rehearsal.controlplane.client import Client, until
 from agentenv.service.http.auth.authenticate import UNAUTHENTICATED_PER_MINUTE
 from agentenv.service.http.auth.token_reviews import CACHE_SECONDS
 from tests.fast.service.http.auth.issuer import AUDIENCE, FakeIssuer, SigningKey
-from tests.live.conftest import REGION, World
-from tests.live.controlplane.objects import PATIENCE
+from tests.live.conftest import REGION, LiveCluster
+from tests.live.controlplane.objects import TIMEOUT
 from tests.live.service.blocking import Blocking
 from tests.live.service.conftest import IMAGES, LiveClass
 from tests.live.service.serving import Served, configuration, serving
@@ -56,21 +56,21 @@ class ServedWorkspaces:
 
 
 @pytest.fixture(scope="module")
-def workspaces(world: World, cluster_client: Client, file_system: str) -> Iterator[ServedWorkspaces]:
-    cluster = Blocking.from_kubeconfig(world.plane.kubeconfig())
+def workspaces(live: LiveCluster, cluster_client: Client, file_system: str) -> Iterator[ServedWorkspaces]:
+    cluster = Blocking.from_kubeconfig(live.plane.kubeconfig())
     live_class = LiveClass(f"box{uuid.uuid4().hex[:6]}", cluster_client, cluster, file_system, extra_settings=VETTED)
     pool = live_class.deploy(IMAGES[0])
-    assert until(lambda: live_class.is_full(pool), PATIENCE)
+    assert until(lambda: live_class.is_full(pool), TIMEOUT)
     issuer = FakeIssuer()
     table = f"ledger-{live_class.name}"
-    world.aws("dynamodb").create_table(**create_table(table))
+    live.aws("dynamodb").create_table(**create_table(table))
     configuration_ = replace(
-        configuration(world.plane.kubeconfig(), issuer, [live_class.class_settings()]),
+        configuration(live.plane.kubeconfig(), issuer, [live_class.class_settings()]),
         ledger_table=table,
         secrets_prefix=f"arn:aws:secretsmanager:{REGION}:123456789012:secret:sandbox-secrets/{live_class.name}",
     )
     with pytest.MonkeyPatch.context() as patched, contextlib.ExitStack() as ending:
-        for name, value in world.environment.items():
+        for name, value in live.environment.items():
             patched.setenv(name, value)
         served = ending.enter_context(serving(configuration_, issuer))
         with served.client("ann") as ann:
@@ -82,7 +82,7 @@ def workspaces(world: World, cluster_client: Client, file_system: str) -> Iterat
             assert [workspace["state"] for workspace in of_ann] == ["running", "running"], of_ann
             # The marks that the service writes after its response
             noted = [f"{live_class.namespace}/{workspace['id']}" for workspace in of_ann]
-            assert until(lambda: all(_marked(live_class, name) for name in noted), PATIENCE)
+            assert until(lambda: all(_marked(live_class, name) for name in noted), TIMEOUT)
         yield ServedWorkspaces(served, live_class, of_ann)
     issuer.close()
     cluster_client.delete(f"/api/v1/namespaces/{live_class.namespace}")
@@ -125,7 +125,7 @@ def test_token_of_a_deleted_account_is_refused(workspaces: ServedWorkspaces, clu
     with workspaces.served.client_with_token(_account_token(cluster_client, "default", name, AUDIENCE)) as bot:
         assert bot.get("/v1/me").status_code == 200
         cluster_client.delete(f"/api/v1/namespaces/default/serviceaccounts/{name}")
-        assert until(lambda: bot.get("/v1/me").status_code == 401, PATIENCE + CACHE_SECONDS)
+        assert until(lambda: bot.get("/v1/me").status_code == 401, TIMEOUT + CACHE_SECONDS)
 
 
 def test_forged_account_tokens_do_not_lock_out_others(workspaces: ServedWorkspaces, cluster_client: Client) -> None:
@@ -225,10 +225,10 @@ def test_sharing_grants_its_mode_until_it_is_withdrawn(workspaces: ServedWorkspa
         assert guest.put(f"/v1/workspaces/{id_}/leases/me", json={"mode": "ro"}).status_code == 200
         assert guest.put(f"/v1/workspaces/{id_}/leases/me", json={"mode": "rw"}).status_code == 403
         assert guest.delete(f"/v1/workspaces/{id_}").status_code == 403
-        assert until(lambda: len(guest.get("/v1/workspaces").json()["items"]) == 1, PATIENCE)
+        assert until(lambda: len(guest.get("/v1/workspaces").json()["items"]) == 1, TIMEOUT)
         assert ann.patch(f"/v1/workspaces/{id_}", json={"shared": {}}).status_code == 200
         assert guest.get(f"/v1/workspaces/{id_}").status_code == 404
-        assert until(lambda: guest.get("/v1/workspaces").json()["items"] == [], PATIENCE)
+        assert until(lambda: guest.get("/v1/workspaces").json()["items"] == [], TIMEOUT)
 
 
 def test_agent_workspace_has_one_writer_at_a_time(workspaces: ServedWorkspaces) -> None:

@@ -16,8 +16,8 @@ from agentenv.core.workspaces import claims
 from agentenv.rehearsal.controlplane.client import until
 from agentenv.service.workspaces.retain_volume import retain_all_volumes
 from agentenv.service.workspaces.retire_releases import RetirementResult, now, retire_releases
-from tests.live.conftest import World
-from tests.live.controlplane.objects import PATIENCE, becomes_ready, is_ready
+from tests.live.conftest import LiveCluster
+from tests.live.controlplane.objects import TIMEOUT, becomes_ready, is_ready
 from tests.live.service.blocking import run
 from tests.live.service.conftest import EXTENSIONS, IMAGES, LiveClass
 
@@ -63,8 +63,8 @@ def volume(live_class: LiveClass, sandbox: str) -> Object:
     return live_class.client.get(f"/api/v1/persistentvolumes/{claim['spec']['volumeName']}")
 
 
-def points(world: World, file_system: str) -> set[str]:
-    found = world.aws("efs").describe_access_points(FileSystemId=file_system)["AccessPoints"]
+def points(live: LiveCluster, file_system: str) -> set[str]:
+    found = live.aws("efs").describe_access_points(FileSystemId=file_system)["AccessPoints"]
     return {row["AccessPointId"] for row in found}
 
 
@@ -79,26 +79,26 @@ def slots(live_class: LiveClass) -> dict[str, str]:
     return {name: point(volume(live_class, name)) for name in free}
 
 
-def test_new_release_replaces_unclaimed_sandboxes_only(live_class: LiveClass, world: World) -> None:
+def test_new_release_replaces_unclaimed_sandboxes_only(live_class: LiveClass, live: LiveCluster) -> None:
     old = live_class.deploy(IMAGES[0])
-    assert until(lambda: live_class.is_full(old), PATIENCE), live_class.pool(old)
+    assert until(lambda: live_class.is_full(old), TIMEOUT), live_class.pool(old)
     assert done(run(retire_releases, live_class.cluster, act=True, clock=later), live_class) == []
     mine = take(live_class, old, "mine")
     pod, home = live_class.get("pods", mine, "/api/v1"), retained_home(live_class, mine)
-    assert until(lambda: live_class.is_full(old), PATIENCE)
+    assert until(lambda: live_class.is_full(old), TIMEOUT)
 
     new = live_class.deploy(IMAGES[1])
-    assert until(lambda: live_class.is_full(new) and live_class.is_full(old), PATIENCE)
+    assert until(lambda: live_class.is_full(new) and live_class.is_full(old), TIMEOUT)
     # The old pool stays full until the new one is.
     assert new != old
     unclaimed_points = {at for name, at in slots(live_class).items() if name.startswith(f"{old}-")}
     assert len(unclaimed_points) == live_class.size
-    mark_concurrently(live_class, world, old, new)
+    mark_concurrently(live_class, live, old, new)
     assert steps_of_passes(live_class, later) == ["empty", "remove-pool"]
     # Access points of unclaimed sandboxes are deleted with them; the claimed one keeps its own.
-    assert until(lambda: not unclaimed_points & points(world, live_class.file_system), PATIENCE)
+    assert until(lambda: not unclaimed_points & points(live, live_class.file_system), TIMEOUT)
     assert not [name for name in slots(live_class) if name.startswith(f"{old}-")]
-    assert point(home) in points(world, live_class.file_system)
+    assert point(home) in points(live, live_class.file_system)
 
     # A claimed sandbox is not touched, and its release stays as long as it is claimed.
     assert done(run(retire_releases, live_class.cluster, act=True, clock=later), live_class) == []
@@ -113,7 +113,7 @@ def test_new_release_replaces_unclaimed_sandboxes_only(live_class: LiveClass, wo
     assert live_class.pool(old) is None
     assert [row["metadata"]["name"] for row in live_class.all("sandboxtemplates")] == [new]
     assert result_of(run(retire_releases, live_class.cluster, act=False), live_class).plan.steps == ()
-    assert point(home) in points(world, live_class.file_system)
+    assert point(home) in points(live, live_class.file_system)
     live_class.client.delete(f"/api/v1/persistentvolumes/{home['metadata']['name']}")
 
 
@@ -129,20 +129,20 @@ def retained_home(live_class: LiveClass, sandbox: str) -> Object:
             if result.namespace == live_class.namespace
         ] == ["kept"]
 
-    assert until(is_retained, PATIENCE)
+    assert until(is_retained, TIMEOUT)
     home = volume(live_class, sandbox)
     assert home["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
     assert home["metadata"]["labels"]["sandbox.users.io/user"] == "u-1"
     return home
 
 
-def mark_concurrently(live_class: LiveClass, world: World, old: str, new: str) -> None:
+def mark_concurrently(live_class: LiveClass, live: LiveCluster, old: str, new: str) -> None:
     """Run two passes at once, and one by the command."""
     with ThreadPoolExecutor(2) as executor:
         together = [executor.submit(run, retire_releases, live_class.cluster, act=True) for _ in range(2)]
         steps = {step for passed in together for step in done(passed.result(), live_class)}
     assert steps == {"mark"}
-    report = command(world, "--json")
+    report = command(live, "--json")
     (row_of_class,) = [row for row in report["classes"] if row["namespace"] == live_class.namespace]
     assert row_of_class["current"] == {"stable": [new]}
     assert {row["name"] for row in row_of_class["waits"]} == {old, cold_pool(old)}
@@ -153,10 +153,10 @@ def check_resumes_in_own_release(live_class: LiveClass, sandbox: str, home: Obje
     where = f"{SANDBOXES}/namespaces/{live_class.namespace}/sandboxes/{sandbox}"
     pods = f"/api/v1/namespaces/{live_class.namespace}/pods/{sandbox}"
     set_operating_mode(live_class, where, "Suspended")
-    assert until(lambda: live_class.client.find(pods) is None, PATIENCE)
+    assert until(lambda: live_class.client.find(pods) is None, TIMEOUT)
     assert done(run(retire_releases, live_class.cluster, act=True, clock=later), live_class) == []
     set_operating_mode(live_class, where, "Running")
-    assert until(lambda: live_class.client.find(pods), PATIENCE)
+    assert until(lambda: live_class.client.find(pods), TIMEOUT)
     assert becomes_ready(live_class.client, where)
     assert live_class.client.get(pods)["spec"]["containers"][0]["image"] == IMAGES[0]
     assert volume(live_class, sandbox)["metadata"]["name"] == home["metadata"]["name"]
@@ -171,10 +171,10 @@ def check_volume_outlives_claim(live_class: LiveClass, mine: str, home: Object, 
     live_class.client.delete(f"{EXTENSIONS}/namespaces/{live_class.namespace}/sandboxclaims/mine")
     assert until(
         lambda: live_class.client.find(f"{SANDBOXES}/namespaces/{live_class.namespace}/sandboxes/{mine}") is None,
-        PATIENCE,
+        TIMEOUT,
     )
     path = f"/api/v1/persistentvolumes/{home['metadata']['name']}"
-    assert until(lambda: live_class.client.get(path)["status"]["phase"] == "Released", PATIENCE)
+    assert until(lambda: live_class.client.get(path)["status"]["phase"] == "Released", TIMEOUT)
     theirs = take(live_class, pool, "theirs")
     assert theirs != mine
     assert point(volume(live_class, theirs)) != point(home)
@@ -183,15 +183,15 @@ def check_volume_outlives_claim(live_class: LiveClass, mine: str, home: Object, 
 
 def test_redeployed_release_is_no_longer_retired(live_class: LiveClass) -> None:
     old = live_class.deploy(IMAGES[0])
-    assert until(lambda: live_class.is_full(old), PATIENCE)
+    assert until(lambda: live_class.is_full(old), TIMEOUT)
     mine = take(live_class, old, "mine")
     uid = live_class.get("pods", mine, "/api/v1")["metadata"]["uid"]
     new = live_class.deploy(IMAGES[1])
-    assert until(lambda: live_class.is_full(new) and live_class.is_full(old), PATIENCE)
+    assert until(lambda: live_class.is_full(new) and live_class.is_full(old), TIMEOUT)
     assert steps_of_passes(live_class, now) == ["mark", "mark"]  # its pool, and the pool for restored workspaces
     assert steps_of_passes(live_class, later) == ["empty", "remove-pool"]
     assert live_class.deploy(IMAGES[0]) == old
-    assert until(lambda: live_class.is_full(old), PATIENCE)
+    assert until(lambda: live_class.is_full(old), TIMEOUT)
     assert steps_of_passes(live_class, later) == ["mark", "mark", "unmark"]
     assert done(run(retire_releases, live_class.cluster, act=True, clock=later), live_class) == []
     assert "sandbox.users.io/retiring" not in (live_class.pool(old) or {})["metadata"].get("annotations", {})
@@ -201,10 +201,10 @@ def test_redeployed_release_is_no_longer_retired(live_class: LiveClass) -> None:
     assert take(live_class, old, "theirs") != mine
 
 
-def command(world: World, *arguments: str) -> dict[str, Any]:
+def command(live: LiveCluster, *arguments: str) -> dict[str, Any]:
     """Run `agentenv releases`, and return its report."""
     process = subprocess.run(
-        [sys.executable, "-m", "agentenv", "releases", "--kubeconfig", str(world.plane.kubeconfig()), *arguments],
+        [sys.executable, "-m", "agentenv", "releases", "--kubeconfig", str(live.plane.kubeconfig()), *arguments],
         capture_output=True,
         text=True,
         check=True,

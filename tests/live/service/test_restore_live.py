@@ -15,8 +15,8 @@ from agentenv.service.kube.client import CLAIMS, VOLUMES
 from agentenv.service.workspaces.restore import RestoreResult, restore_workspace, retained_volume
 from agentenv.service.workspaces.restore_requests import WorkspaceRestorer
 from agentenv.service.workspaces.retain_volume import retain_all_volumes
-from tests.live.conftest import World
-from tests.live.controlplane.objects import PATIENCE, becomes_ready, condition
+from tests.live.conftest import LiveCluster
+from tests.live.controlplane.objects import TIMEOUT, becomes_ready, condition
 from tests.live.service.blocking import run
 from tests.live.service.conftest import EXTENSIONS, IMAGES, LiveClass
 from tests.live.service.test_releases_live import SANDBOXES, point, points
@@ -36,7 +36,7 @@ def create_workspace(live_class: LiveClass, pool: str, name: str, owner: str = O
         outcomes = {result.outcome for result in run(retain_all_volumes, live_class.cluster) if result.claim == name}
         return bool(outcomes) and outcomes <= {"kept", "already"}
 
-    assert until(is_retained, PATIENCE)
+    assert until(is_retained, TIMEOUT)
     return volume_of(live_class, name)
 
 
@@ -57,9 +57,9 @@ def released(live_class: LiveClass, name: str) -> None:
         found = run(retained_volume, live_class.cluster, OWNER, name)
         return found is not None and found["status"]["phase"] == "Released"
 
-    assert until(is_released, PATIENCE)
+    assert until(is_released, TIMEOUT)
     claim = f"{EXTENSIONS}/namespaces/{live_class.namespace}/sandboxclaims/{name}"
-    assert until(lambda: live_class.client.find(claim) is None, PATIENCE)
+    assert until(lambda: live_class.client.find(claim) is None, TIMEOUT)
 
 
 def restore(live_class: LiveClass, name: str, within: str | None = None) -> RestoreResult:
@@ -72,7 +72,7 @@ def restore(live_class: LiveClass, name: str, within: str | None = None) -> Rest
         found.append(run(restore_workspace, live_class.cluster, volume, within))
         return found[-1].outcome in {"made", "there"}
 
-    assert until(is_restored, PATIENCE), found[-1]
+    assert until(is_restored, TIMEOUT), found[-1]
     return found[-1]
 
 
@@ -91,15 +91,15 @@ def ready(live_class: LiveClass, name: str) -> Object:
     return live_class.client.get(path)
 
 
-def test_deleted_workspace_is_restored_on_its_own_volume(live_class: LiveClass, world: World) -> None:
+def test_deleted_workspace_is_restored_on_its_own_volume(live_class: LiveClass, live: LiveCluster) -> None:
     pool = live_class.deploy(IMAGES[0])
-    assert until(lambda: live_class.is_full(pool), PATIENCE)
+    assert until(lambda: live_class.is_full(pool), TIMEOUT)
     name = f"w-{uuid.uuid4().hex[:8]}"
     volume = create_workspace(live_class, pool, name)
     home = live_class.client.get(f"/api/v1/persistentvolumes/{volume}")
     delete_claim(live_class, name)
-    assert until(lambda: refilled(live_class), PATIENCE)
-    before = points(world, live_class.file_system)
+    assert until(lambda: refilled(live_class), TIMEOUT)
+    before = points(live, live_class.file_system)
 
     assert restore(live_class, name).outcome == "made"
     claim = ready(live_class, name)
@@ -110,7 +110,7 @@ def test_deleted_workspace_is_restored_on_its_own_volume(live_class: LiveClass, 
     now = live_class.client.get(f"/api/v1/persistentvolumes/{volume}")
     assert (now["status"]["phase"], now["spec"]["csi"]) == ("Bound", home["spec"]["csi"])
     assert "sandbox.users.io/deleted-at" not in now["metadata"].get("annotations", {})
-    assert points(world, live_class.file_system) == before
+    assert points(live, live_class.file_system) == before
     pvc = live_class.get("persistentvolumeclaims", f"home-{name}", "/api/v1")
     assert pvc["metadata"]["ownerReferences"][0]["kind"] == "Sandbox"
     assert until(
@@ -118,7 +118,7 @@ def test_deleted_workspace_is_restored_on_its_own_volume(live_class: LiveClass, 
             [result.outcome for result in run(retain_all_volumes, live_class.cluster) if result.claim == name]
             == ["kept"]
         ),
-        PATIENCE,
+        TIMEOUT,
     )
 
     # Deleted again: its volume stays.
@@ -137,21 +137,21 @@ def check_suspend_and_resume(live_class: LiveClass, name: str, volume: str) -> N
     )
     set_operating_mode("Suspended")
     assert until(
-        lambda: live_class.client.find(f"/api/v1/namespaces/{live_class.namespace}/pods/{name}") is None, PATIENCE
+        lambda: live_class.client.find(f"/api/v1/namespaces/{live_class.namespace}/pods/{name}") is None, TIMEOUT
     )
     set_operating_mode("Running")
     ready(live_class, name)
     assert volume_of(live_class, name) == volume
 
 
-def test_workspace_in_another_class_runs_with_the_ids_of_its_files(live_class: LiveClass, world: World) -> None:
+def test_workspace_in_another_class_runs_with_the_ids_of_its_files(live_class: LiveClass, live: LiveCluster) -> None:
     pool = live_class.deploy(IMAGES[0])
     other = LiveClass(
         f"more{uuid.uuid4().hex[:6]}", live_class.client, live_class.cluster, live_class.file_system, size=1
     )
     own = other.deploy(IMAGES[1])
     try:
-        assert until(lambda: live_class.is_full(pool) and other.is_full(own), PATIENCE)
+        assert until(lambda: live_class.is_full(pool) and other.is_full(own), TIMEOUT)
         name = f"w-{uuid.uuid4().hex[:8]}"
         volume = create_workspace(live_class, pool, name)
         delete_claim(live_class, name)
@@ -168,7 +168,7 @@ def test_workspace_in_another_class_runs_with_the_ids_of_its_files(live_class: L
         )
         assert pod["spec"]["containers"][0]["image"] == IMAGES[1]
         found = live_class.client.get(f"/api/v1/persistentvolumes/{volume}")
-        rows = world.aws("efs").describe_access_points(AccessPointId=point(found))["AccessPoints"]
+        rows = live.aws("efs").describe_access_points(AccessPointId=point(found))["AccessPoints"]
         assert rows[0]["PosixUser"]["Uid"] == class_id(live_class.name)
 
         # Back in its own class, with the class's template
@@ -189,7 +189,7 @@ def test_api_waits_until_a_workspace_is_moved_and_restored(live_class: LiveClass
     )
     other.deploy(IMAGES[1])
     try:
-        assert until(lambda: live_class.is_full(pool), PATIENCE)
+        assert until(lambda: live_class.is_full(pool), TIMEOUT)
         name = f"w-{uuid.uuid4().hex[:8]}"
         volume = create_workspace(live_class, pool, name)
         home = WorkspaceRestorer(live_class.cluster.api)
@@ -214,7 +214,7 @@ def test_api_waits_until_a_workspace_is_moved_and_restored(live_class: LiveClass
 
 def test_volume_is_not_restored_for_another_owner(live_class: LiveClass) -> None:
     pool = live_class.deploy(IMAGES[0])
-    assert until(lambda: live_class.is_full(pool), PATIENCE)
+    assert until(lambda: live_class.is_full(pool), TIMEOUT)
     name = f"w-{uuid.uuid4().hex[:8]}"
     volume = create_workspace(live_class, pool, name)
     assert run(retained_volume, live_class.cluster, "u-9", name) is None

@@ -12,8 +12,8 @@ import pytest
 from agentenv.core.classes.objects import DeploymentValues, class_objects
 from agentenv.core.values.posix_ids import seat_id
 from agentenv.rehearsal.controlplane.client import until
-from tests.live.conftest import REGION, World
-from tests.live.controlplane.objects import PATIENCE, becomes_ready
+from tests.live.conftest import REGION, LiveCluster
+from tests.live.controlplane.objects import TIMEOUT, becomes_ready
 from tests.live.kubernetes.engine import Engine, engine_in
 from tests.live.service.conftest import IMAGES, LiveClass
 
@@ -49,10 +49,10 @@ for seat in seats:
 class SeatStack:
     """A stack that declares seats of a class, and its configuration."""
 
-    def __init__(self, engine: Engine, live_class: LiveClass, world: World) -> None:
-        self.engine, self.live_class, self.world = engine, live_class, world
+    def __init__(self, engine: Engine, live_class: LiveClass, live: LiveCluster) -> None:
+        self.engine, self.live_class, self.live = engine, live_class, live
         names = ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
-        self._environment = {name: world.environment[name] for name in names}
+        self._environment = {name: live.environment[name] for name in names}
         self._environment |= {"AWS_REGION": REGION, "SPACE": live_class.namespace}
         self.file_system, self.image = live_class.file_system, IMAGES[0]
         engine.set_program(PROGRAM)
@@ -72,7 +72,7 @@ class SeatStack:
 
     def points(self, name: str) -> dict[str, Object]:
         """Return the access points of a seat, by id."""
-        found = self.world.aws("efs").describe_access_points(FileSystemId=self.live_class.file_system)["AccessPoints"]
+        found = self.live.aws("efs").describe_access_points(FileSystemId=self.live_class.file_system)["AccessPoints"]
         rows = [row for row in found if {"Key": "sandbox-workspace", "Value": name} in row["Tags"]]
         return {row["AccessPointId"]: row for row in rows}
 
@@ -81,10 +81,10 @@ class SeatStack:
 
 
 @pytest.fixture
-def stack(live_class: LiveClass, world: World, tmp_path: Path) -> SeatStack:
+def stack(live_class: LiveClass, live: LiveCluster, tmp_path: Path) -> SeatStack:
     live_class.size = 0
     live_class.deploy(IMAGES[0])
-    return SeatStack(engine_in(tmp_path, world.plane), live_class, world)
+    return SeatStack(engine_in(tmp_path, live.plane), live_class, live)
 
 
 def test_seat_survives_changes_and_its_data_survives_the_seat(stack: SeatStack) -> None:
@@ -102,7 +102,7 @@ def test_seat_survives_changes_and_its_data_survives_the_seat(stack: SeatStack) 
     stack.live_class.client.request("PATCH", path, is_suspended, content="application/merge-patch+json")
     assert until(
         lambda: stack.live_class.client.find(f"/api/v1/namespaces/{stack.live_class.namespace}/pods/side") is None,
-        PATIENCE,
+        TIMEOUT,
     )
     stack.image = IMAGES[1]
     assert stack.up(side, desk) == {"update": 2}
@@ -158,7 +158,7 @@ def check_refused_to_others_and_readopted(stack: SeatStack, desk: Object, retain
 
 def check_move_to_file_system(stack: SeatStack, desk: Object) -> None:
     """The objects that use a volume are deleted before it, and created again with the new one."""
-    stack.file_system = stack.world.aws("efs").create_file_system(CreationToken=stack.live_class.namespace)[
+    stack.file_system = stack.live.aws("efs").create_file_system(CreationToken=stack.live_class.namespace)[
         "FileSystemId"
     ]
     assert stack.up(desk) == {"replace": 4}

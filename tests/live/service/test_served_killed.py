@@ -26,8 +26,8 @@ from agentenv.service.ledger.record import LedgerRecorder
 from agentenv.service.ledger.table import Ledger
 from agentenv.service.ledger.usage import Meter
 from tests.fast.service.http.auth.issuer import FakeIssuer
-from tests.live.conftest import World
-from tests.live.controlplane.objects import PATIENCE, condition
+from tests.live.conftest import LiveCluster
+from tests.live.controlplane.objects import TIMEOUT, condition
 from tests.live.service.blocking import Blocking, run
 from tests.live.service.conftest import IMAGES, LiveClass
 from tests.live.service.fault_proxy import FaultProxy
@@ -73,7 +73,7 @@ class KillCase:
             try:
                 answer = client.request(method, path, **more)
             except httpx2.TransportError:
-                assert until(lambda: replica.has_ended, PATIENCE)
+                assert until(lambda: replica.has_ended, TIMEOUT)
                 return None
         assert answer.status_code < 300, (answer.text, replica.log_tail)
         return answer.json()
@@ -97,7 +97,7 @@ class KillCase:
         assert created is not None
         assert created["state"] == "running"
         # A read of a claim without the mark writes it, which would be another write.
-        assert until(lambda: has_mark(self, created["id"]), PATIENCE)
+        assert until(lambda: has_mark(self, created["id"]), TIMEOUT)
         return str(created["id"])
 
     def becomes(self, owner: str, name: str, state: str) -> bool:
@@ -107,7 +107,7 @@ class KillCase:
             found = self.request(self.survivor, owner, "GET", f"/v1/workspaces/{name}")
             return found is not None and found["state"] == state
 
-        return bool(until(is_, PATIENCE, every=0.1))
+        return bool(until(is_, TIMEOUT, every=0.1))
 
     def check_exists_once(self, name: str, volume: str) -> None:
         """Check that a workspace exists once, with one retained home."""
@@ -126,26 +126,26 @@ WAIT = {"wait": 60}
 
 @pytest.fixture(scope="module")
 def case(
-    world: World, cluster_client: Client, file_system: str, tmp_path_factory: pytest.TempPathFactory
+    live: LiveCluster, cluster_client: Client, file_system: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[KillCase]:
-    api = Blocking.from_kubeconfig(world.plane.kubeconfig())
+    api = Blocking.from_kubeconfig(live.plane.kubeconfig())
     live_class = LiveClass(
         f"box{uuid.uuid4().hex[:6]}", cluster_client, api, file_system, max_sandboxes=30, extra_settings=VETTED
     )
     pool = live_class.deploy(IMAGES[0])
     name = f"ledger-{live_class.name}"
-    world.aws("dynamodb").create_table(**create_table(name))
+    live.aws("dynamodb").create_table(**create_table(name))
     folder = tmp_path_factory.mktemp("killed")
     issuer = FakeIssuer()
-    cluster = FaultProxy.of_cluster(world.plane.kubeconfig(), folder)
-    table = FaultProxy.of_table(world.environment["AWS_ENDPOINT_URL"], "PutItem")
-    config = ReplicaConfig(world.plane.kubeconfig(), issuer.url, [live_class.class_settings()], table=name)
-    replica_group = Replicas(config, world.environment, issuer, folder)
+    cluster = FaultProxy.of_cluster(live.plane.kubeconfig(), folder)
+    table = FaultProxy.of_table(live.environment["AWS_ENDPOINT_URL"], "PutItem")
+    config = ReplicaConfig(live.plane.kubeconfig(), issuer.url, [live_class.class_settings()], table=name)
+    replica_group = Replicas(config, live.environment, issuer, folder)
     try:
         survivor = replica_group.replica()
-        assert until(lambda: live_class.is_full(pool), PATIENCE)
-        ledger = Ledger(world.aws("dynamodb"), name)
-        yield KillCase(Lifecycle(live_class, world), replica_group, survivor.ready(), cluster, table, ledger)
+        assert until(lambda: live_class.is_full(pool), TIMEOUT)
+        ledger = Ledger(live.aws("dynamodb"), name)
+        yield KillCase(Lifecycle(live_class, live), replica_group, survivor.ready(), cluster, table, ledger)
     finally:
         replica_group.close()
         for fault_proxy in (cluster, table):
@@ -167,7 +167,7 @@ def test_create_survives_a_kill_after_each_write(case: KillCase) -> None:
         # The mark on the claim is written after the response.
         assert answer is None or until(
             lambda answer=answer, killable_replica=replica: killable_replica.has_ended or has_mark(case, answer["id"]),
-            PATIENCE,
+            TIMEOUT,
         )
         again = case.request(case.survivor, owner, "POST", "/v1/workspaces", **request)
         assert again is not None
@@ -176,12 +176,12 @@ def test_create_survives_a_kill_after_each_write(case: KillCase) -> None:
         assert case.lifecycle.done_by_loops(lambda again=again: has_mark(case, again["id"]))
         created += 1
         # A create has at least three writes; a replica that survives later has made no further one.
-        if not until(lambda killable_replica=replica: killable_replica.has_ended, PATIENCE if step < 4 else 2.0):
+        if not until(lambda killable_replica=replica: killable_replica.has_ended, TIMEOUT if step < 4 else 2.0):
             break
     # The claim, its volume, and the mark
     assert step >= 4
     # No other sandbox was claimed
-    assert until(lambda: len(case.live_class.all("sandboxes", SANDBOXES)) == created + case.live_class.size, PATIENCE)
+    assert until(lambda: len(case.live_class.all("sandboxes", SANDBOXES)) == created + case.live_class.size, TIMEOUT)
 
 
 def test_suspend_and_resume_survive_a_kill_after_each_write(case: KillCase) -> None:
@@ -237,10 +237,10 @@ def deletes_with_ledger_row(case: KillCase, owner: str, fault_proxy: FaultProxy,
     volume, claim = case.lifecycle.volume(name), (case.lifecycle.claim(name) or {})["metadata"]["uid"]
     label = (case.lifecycle.document(volume) or {})["metadata"]["labels"]["sandbox.users.io/user"]
     # It has usage of at least a second
-    assert until(lambda: has_usage(case, name), PATIENCE)
+    assert until(lambda: has_usage(case, name), TIMEOUT)
     killed = case.request_twice(fault_proxy, step, owner, "DELETE", f"/v1/workspaces/{name}")
     assert case.becomes(owner, name, "deleted")
-    assert until(lambda: case.lifecycle.phase(volume) == "Released", PATIENCE)
+    assert until(lambda: case.lifecycle.phase(volume) == "Released", TIMEOUT)
     volume_document = case.lifecycle.document(volume) or {}
     assert volume_document["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
     assert (case.lifecycle.homes(name), case.lifecycle.claim(name)) == ([volume], None)

@@ -26,8 +26,8 @@ from agentenv.service.ledger.record import LedgerRecorder
 from agentenv.service.ledger.table import Ledger
 from agentenv.service.ledger.usage import Meter
 from tests.fast.service.http.auth.issuer import FakeIssuer
-from tests.live.conftest import REGION, World
-from tests.live.controlplane.objects import PATIENCE
+from tests.live.conftest import REGION, LiveCluster
+from tests.live.controlplane.objects import TIMEOUT
 from tests.live.service.blocking import Blocking, run
 from tests.live.service.closable_proxy import closable_proxy
 from tests.live.service.conftest import IMAGES, LiveClass
@@ -45,47 +45,47 @@ GONE_SECONDS = 30.0
 
 
 @pytest.fixture(scope="module")
-def lifecycle(world: World, cluster_client: Client, file_system: str) -> Iterator[Lifecycle]:
+def lifecycle(live: LiveCluster, cluster_client: Client, file_system: str) -> Iterator[Lifecycle]:
     """One class for all tests, each with owners of its own."""
-    api = Blocking.from_kubeconfig(world.plane.kubeconfig())
+    api = Blocking.from_kubeconfig(live.plane.kubeconfig())
     live_class = LiveClass(
         f"box{uuid.uuid4().hex[:6]}", cluster_client, api, file_system, max_sandboxes=30, extra_settings=VETTED
     )
     pool = live_class.deploy(IMAGES[0])
-    assert until(lambda: live_class.is_full(pool), PATIENCE)
-    yield Lifecycle(live_class, world)
+    assert until(lambda: live_class.is_full(pool), TIMEOUT)
+    yield Lifecycle(live_class, live)
     cluster_client.delete(f"/api/v1/namespaces/{live_class.namespace}")
     api.close()
 
 
 @pytest.fixture(scope="module")
-def ledger(world: World, lifecycle: Lifecycle) -> Ledger:
+def ledger(live: LiveCluster, lifecycle: Lifecycle) -> Ledger:
     name = f"ledger-{lifecycle.live_class.name}"
-    world.aws("dynamodb").create_table(**create_table(name))
-    return Ledger(world.aws("dynamodb"), name)
+    live.aws("dynamodb").create_table(**create_table(name))
+    return Ledger(live.aws("dynamodb"), name)
 
 
 @pytest.fixture(scope="module")
 def replica_group(
-    world: World, lifecycle: Lifecycle, ledger: Ledger, tmp_path_factory: pytest.TempPathFactory
+    live: LiveCluster, lifecycle: Lifecycle, ledger: Ledger, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Replicas]:
     assert ledger
     issuer = FakeIssuer()
     config = ReplicaConfig(
-        world.plane.kubeconfig(),
+        live.plane.kubeconfig(),
         issuer.url,
         [lifecycle.live_class.class_settings()],
         table=f"ledger-{lifecycle.live_class.name}",
     )
-    replicas = Replicas(config, world.environment, issuer, tmp_path_factory.mktemp("refused"))
+    replicas = Replicas(config, live.environment, issuer, tmp_path_factory.mktemp("refused"))
     yield replicas
     replicas.close()
     issuer.close()
 
 
 @pytest.fixture
-def fault_proxy(world: World, tmp_path: Path) -> Iterator[FaultProxy]:
-    fault_proxy_ = FaultProxy.of_cluster(world.plane.kubeconfig(), tmp_path)
+def fault_proxy(live: LiveCluster, tmp_path: Path) -> Iterator[FaultProxy]:
+    fault_proxy_ = FaultProxy.of_cluster(live.plane.kubeconfig(), tmp_path)
     yield fault_proxy_
     fault_proxy_.close()
 
@@ -97,7 +97,7 @@ def answered(client: httpx2.Client, method: str, path: str, *codes: int, **more:
 
 
 def becomes(client: httpx2.Client, path: str, state: str) -> bool:
-    return bool(until(lambda: answered(client, "GET", path, 200)["state"] == state, PATIENCE, every=0.1))
+    return bool(until(lambda: answered(client, "GET", path, 200)["state"] == state, TIMEOUT, every=0.1))
 
 
 @pytest.mark.parametrize(("answer", "times"), [(TOO_MANY, 1), (CONFLICT, 2)], ids=["429", "409"])
@@ -159,20 +159,20 @@ def test_replica_with_clock_skew_writes_the_servers_time(
 
 def near(text: str, expected: datetime) -> bool:
     found = parse_timestamp(text)
-    return found is not None and abs(found - expected) < timedelta(minutes=PATIENCE / 60 + 1)
+    return found is not None and abs(found - expected) < timedelta(minutes=TIMEOUT / 60 + 1)
 
 
 def test_throttled_table_loses_no_row_and_delays_no_request(
-    lifecycle: Lifecycle, replica_group: Replicas, ledger: Ledger, world: World
+    lifecycle: Lifecycle, replica_group: Replicas, ledger: Ledger, live: LiveCluster
 ) -> None:
-    table = FaultProxy.of_table(world.environment["AWS_ENDPOINT_URL"], "PutItem", "Query", "GetItem", "BatchGetItem")
+    table = FaultProxy.of_table(live.environment["AWS_ENDPOINT_URL"], "PutItem", "Query", "GetItem", "BatchGetItem")
     throttled = Ledger(
         aws.client(
             "dynamodb",
             REGION,
             table.url,
-            aws_access_key_id=world.environment["AWS_ACCESS_KEY_ID"],
-            aws_secret_access_key=world.environment["AWS_SECRET_ACCESS_KEY"],
+            aws_access_key_id=live.environment["AWS_ACCESS_KEY_ID"],
+            aws_secret_access_key=live.environment["AWS_SECRET_ACCESS_KEY"],
         ),
         f"ledger-{lifecycle.live_class.name}",
     )
@@ -188,7 +188,7 @@ def test_throttled_table_loses_no_row_and_delays_no_request(
         # Once: the pass succeeds, also when it is repeated
         table.refuse(1, THROTTLED)
         assert until(
-            lambda: run(recorder.record_all) and has_consecutive_rows(ledger, owner, claim), PATIENCE, every=0.5
+            lambda: run(recorder.record_all) and has_consecutive_rows(ledger, owner, claim), TIMEOUT, every=0.5
         )
         assert run(recorder.record_all).failures == ()
         assert has_consecutive_rows(ledger, owner, claim)
@@ -212,10 +212,10 @@ def has_consecutive_rows(ledger: Ledger, owner: str, claim: str) -> bool:
 
 
 def test_requests_are_retryable_while_the_api_server_is_unreachable(
-    lifecycle: Lifecycle, replica_group: Replicas, world: World, tmp_path: Path
+    lifecycle: Lifecycle, replica_group: Replicas, live: LiveCluster, tmp_path: Path
 ) -> None:
     live_class = lifecycle.live_class
-    with closable_proxy(world.plane.kubeconfig(), tmp_path) as (proxy, kubeconfig):
+    with closable_proxy(live.plane.kubeconfig(), tmp_path) as (proxy, kubeconfig):
         replica = replica_group.replica(kubeconfig).ready()
         with (
             replica.client(replica_group.issuer, "awake") as awake,
@@ -242,7 +242,7 @@ def test_requests_are_retryable_while_the_api_server_is_unreachable(
         until_ = time.monotonic() + GONE_SECONDS
 
         def repeat(owner: str, method: str, path: str, more: Object) -> None:
-            with replica.client(replica_group.issuer, owner, PATIENCE) as client:
+            with replica.client(replica_group.issuer, owner, TIMEOUT) as client:
                 while time.monotonic() < until_:
                     responses.append(client.request(method, path, **more))
 
@@ -254,7 +254,7 @@ def test_requests_are_retryable_while_the_api_server_is_unreachable(
             assert [item["id"] for item in answered(client, "GET", "/v1/workspaces", 200)["items"]] == [runs]
             assert client.get("/healthz").status_code == 200
         for caller in callers:
-            caller.join(GONE_SECONDS + PATIENCE)
+            caller.join(GONE_SECONDS + TIMEOUT)
         assert not any(caller.is_alive() for caller in callers)
         assert len(responses) >= len(requests)
         assert {answer.status_code for answer in responses} == {503}, {answer.text for answer in responses}
@@ -282,7 +282,7 @@ def test_requests_are_retryable_while_the_api_server_is_unreachable(
             assert {name: lifecycle.volume(name) for name in (runs, sleeps)} == homes
             # The cache is in sync again
             assert until(
-                lambda: [workspace["state"] for workspace in listed(awake)] == ["suspended"], PATIENCE, every=0.2
+                lambda: [workspace["state"] for workspace in listed(awake)] == ["suspended"], TIMEOUT, every=0.2
             )
         assert not replica.has_ended
         replica.close()

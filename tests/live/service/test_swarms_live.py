@@ -20,8 +20,8 @@ from agentenv.service.loops.slots import maintain_slots
 from agentenv.service.workspaces.restore import restore_workspace, retained_volume
 from agentenv.service.workspaces.swarms import SwarmError, create_swarm, delete_swarm
 from tests.fast.service.loops.cluster import always
-from tests.live.conftest import World
-from tests.live.controlplane.objects import PATIENCE, becomes_ready
+from tests.live.conftest import LiveCluster
+from tests.live.controlplane.objects import TIMEOUT, becomes_ready
 from tests.live.service.blocking import run
 from tests.live.service.conftest import EXTENSIONS, IMAGES, LiveClass
 from tests.live.service.lifecycle import OWNER, Lifecycle
@@ -31,12 +31,12 @@ TASK = "crawl"
 
 
 @pytest.fixture
-def lifecycle(live_class: LiveClass, world: World) -> Iterator[Lifecycle]:
+def lifecycle(live_class: LiveClass, live: LiveCluster) -> Iterator[Lifecycle]:
     """A class with shared volumes, without a warm pool."""
     live_class.size, live_class.storage, live_class.max_sandboxes = 0, "shared", 4
     live_class.deploy(IMAGES[0])
-    assert until(lambda: live_class.get("resourcequotas", "sandbox", "/api/v1").get("status", {}).get("hard"), PATIENCE)
-    lifecycle_ = Lifecycle(live_class, world)
+    assert until(lambda: live_class.get("resourcequotas", "sandbox", "/api/v1").get("status", {}).get("hard"), TIMEOUT)
+    lifecycle_ = Lifecycle(live_class, live)
     yield lifecycle_
     run(delete_swarm, live_class.cluster, live_class.namespace, TASK, RETENTION)
     lifecycle_.delete_all()
@@ -50,7 +50,7 @@ def swarm_of(live_class: LiveClass, task: str = TASK, count: int = 3) -> Swarm:
 def test_swarm_starts_whole_with_a_shared_volume_and_is_deleted(lifecycle: Lifecycle) -> None:
     live_class = lifecycle.live_class
     (own,) = [row["metadata"]["name"] for row in live_class.all("sandboxtemplates")]
-    sandboxes = run(create_swarm, live_class.cluster, swarm_of(live_class), timeout=PATIENCE)
+    sandboxes = run(create_swarm, live_class.cluster, swarm_of(live_class), timeout=TIMEOUT)
     assert list(sandboxes) == ["crawl-0", "crawl-1", "crawl-2"]
     pods = [live_class.get("pods", name, "/api/v1") for name in sandboxes.values()]
     volumes = [mounted(pod) for pod in pods]
@@ -68,7 +68,7 @@ def test_swarm_starts_whole_with_a_shared_volume_and_is_deleted(lifecycle: Lifec
         run(create_swarm, live_class.cluster, swarm_of(live_class, "more"), timeout=1)
     assert len(live_class.all("sandboxclaims")) == 3
     run(delete_swarm, live_class.cluster, live_class.namespace, TASK, RETENTION)
-    assert until(lambda: not live_class.all("persistentvolumeclaims", "/api/v1"), PATIENCE)
+    assert until(lambda: not live_class.all("persistentvolumeclaims", "/api/v1"), TIMEOUT)
     assert live_class.all("sandboxclaims") == []
     # The template of the class remains
     assert [row["metadata"]["name"] for row in live_class.all("sandboxtemplates")] == [own]
@@ -76,13 +76,13 @@ def test_swarm_starts_whole_with_a_shared_volume_and_is_deleted(lifecycle: Lifec
 
 def test_recreated_swarm_has_its_retained_data(lifecycle: Lifecycle) -> None:
     live_class = lifecycle.live_class
-    run(create_swarm, live_class.cluster, swarm_of(live_class), timeout=PATIENCE)
+    run(create_swarm, live_class.cluster, swarm_of(live_class), timeout=TIMEOUT)
     before = volumes_of(lifecycle)
     assert len({*before.values()}) == 4
     run(delete_swarm, live_class.cluster, live_class.namespace, TASK, RETENTION)
     # At once, before a pass of the loops
     assert volumes_with_deletion_date(lifecycle) == {*before.values()}
-    run(create_swarm, live_class.cluster, swarm_of(live_class), timeout=PATIENCE)
+    run(create_swarm, live_class.cluster, swarm_of(live_class), timeout=TIMEOUT)
     assert (volumes_of(lifecycle), volumes_with_deletion_date(lifecycle)) == (before, set())
     for name in ("crawl-0", "crawl-1", "crawl-2"):
         assert mounted(live_class.get("pods", name, "/api/v1"))["shared"] == "shared-crawl"
@@ -97,27 +97,27 @@ def test_recreated_swarm_has_its_retained_data(lifecycle: Lifecycle) -> None:
 
 def test_member_restored_alone_mounts_the_shared_volume_of_its_task(lifecycle: Lifecycle) -> None:
     live_class = lifecycle.live_class
-    run(create_swarm, live_class.cluster, swarm_of(live_class), timeout=PATIENCE)
+    run(create_swarm, live_class.cluster, swarm_of(live_class), timeout=TIMEOUT)
     before = volumes_of(lifecycle)
     for check_exists_once in (True, False):
         if check_exists_once:
             lifecycle.delete("crawl-1")
         else:
             run(delete_swarm, live_class.cluster, live_class.namespace, TASK, RETENTION)
-        assert until(lambda: is_member_restored(lifecycle, "crawl-1"), PATIENCE, every=0.5)
+        assert until(lambda: is_member_restored(lifecycle, "crawl-1"), TIMEOUT, every=0.5)
         where = f"{EXTENSIONS}/namespaces/{live_class.namespace}/sandboxclaims/crawl-1"
         assert becomes_ready(live_class.client, where), live_class.client.get(where)
         assert mounted(live_class.get("pods", "crawl-1", "/api/v1"))["shared"] == "shared-crawl"
         assert {volumes_of(lifecycle, 2)[key] for key in ("crawl-1", "shared")} == {before["crawl-1"], before["shared"]}
         assert not volumes_with_deletion_date(lifecycle) & {before["crawl-1"], before["shared"]}
-    run(create_swarm, live_class.cluster, swarm_of(live_class), timeout=PATIENCE)
+    run(create_swarm, live_class.cluster, swarm_of(live_class), timeout=TIMEOUT)
     assert (volumes_of(lifecycle), volumes_with_deletion_date(lifecycle)) == (before, set())
 
 
 @pytest.mark.parametrize("action", ["end-swarm", "swarm"])
 def test_deleting_and_recreating_a_swarm_survive_kills(lifecycle: Lifecycle, action: str) -> None:
     live_class, two = lifecycle.live_class, swarm_of(lifecycle.live_class, count=2)
-    run(create_swarm, live_class.cluster, two, timeout=PATIENCE)
+    run(create_swarm, live_class.cluster, two, timeout=TIMEOUT)
     before = volumes_of(lifecycle, 2)
     more = [] if action == "end-swarm" else [json.dumps(live_class.class_settings(IMAGES[0])), "2"]
     # tests/fast covers each write; here every third is killed by `kill -9`.
@@ -133,7 +133,7 @@ def test_deleting_and_recreating_a_swarm_survive_kills(lifecycle: Lifecycle, act
         if action == "end-swarm":
             run(delete_swarm, live_class.cluster, live_class.namespace, TASK, RETENTION)
             assert volumes_with_deletion_date(lifecycle) == {*before.values()}
-        assert until(lambda: check_exists_once(lifecycle, two), PATIENCE)
+        assert until(lambda: check_exists_once(lifecycle, two), TIMEOUT)
         assert (volumes_of(lifecycle, 2), volumes_with_deletion_date(lifecycle)) == (before, set())
         step += 3
     assert step > 8
@@ -142,7 +142,7 @@ def test_deleting_and_recreating_a_swarm_survive_kills(lifecycle: Lifecycle, act
 def check_exists_once(lifecycle: Lifecycle, of: Swarm) -> bool:
     """Return whether a swarm exists, created again while its former objects are being deleted."""
     try:
-        return len(run(create_swarm, lifecycle.live_class.cluster, of, timeout=PATIENCE)) == len(of.claims)
+        return len(run(create_swarm, lifecycle.live_class.cluster, of, timeout=TIMEOUT)) == len(of.claims)
     except SwarmError as error:
         if error.kind != "busy":
             raise

@@ -11,7 +11,7 @@ import yaml
 from agentenv.rehearsal.controlplane.client import Client, until
 from agentenv.rehearsal.stage.engine import Engine, Outcome
 from agentenv.rehearsal.stage.stage import Stage
-from tests.live.controlplane.objects import PATIENCE
+from tests.live.controlplane.objects import TIMEOUT
 from tests.live.stack.interruption import interrupted
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -59,7 +59,7 @@ def test_environment_is_deployed_extended_reduced_and_destroyed(served: Stage) -
     try:
         check_cancelled_up_continues(engine)
         check_outputs(engine.outputs(), api)
-        assert until(lambda: zones_of_nodes(api) == {"us-east-1a", "us-east-1b"}, PATIENCE)
+        assert until(lambda: zones_of_nodes(api) == {"us-east-1a", "us-east-1b"}, TIMEOUT)
         configured(engine, with_build(LARGE, UNKNOWN_BUILD))
         failed = engine.up(check=False)
         check_error_of_aws_is_reported(failed)

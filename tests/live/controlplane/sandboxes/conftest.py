@@ -1,4 +1,4 @@
-"""A control plane whose sandboxes run, beside the one of the other live tests."""
+"""A control plane whose sandboxes run, separate from the one of the other live tests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from agentenv.rehearsal.controlplane.sandboxes.launcher import TOOLS
 from agentenv.rehearsal.scenario.command_probe import Output
 from agentenv.rehearsal.tools import ensure
 from agentenv.rehearsal.tools.progress import Lines
-from tests.live.controlplane.objects import PATIENCE, is_ready, namespace
+from tests.live.controlplane.objects import TIMEOUT, is_ready
 from tests.live.controlplane.sandboxes.pods import UID, Signer, keys_configmap, run, sandbox_pod
 
 Object = dict[str, Any]
@@ -30,7 +30,7 @@ SYSTEM = "fs-0123456789abcdef0"
 
 
 @dataclass
-class Ground:
+class SandboxCluster:
     """The plane, the namespace of a class in it, and the service's key."""
 
     plane: ControlPlane
@@ -41,23 +41,23 @@ class Ground:
     def client(self) -> Client:
         return self.plane.client
 
-    def path(self, name: str, space: str = SPACE) -> str:
-        return f"/api/v1/namespaces/{space}/pods/{name}"
+    def path(self, name: str, namespace: str = SPACE) -> str:
+        return f"/api/v1/namespaces/{namespace}/pods/{name}"
 
     def start(self, name: str, *command: str, **more: Any) -> Object:
         """Create a sandbox and return its pod once it is Ready."""
         self.client.create(sandbox_pod(SPACE, name, *command, **more))
         return self.ready(name)
 
-    def ready(self, name: str, space: str = SPACE) -> Object:
-        path = self.path(name, space)
-        assert until(lambda: is_ready(self.client, path), PATIENCE), self.client.find(path)
+    def ready(self, name: str, namespace: str = SPACE) -> Object:
+        path = self.path(name, namespace)
+        assert until(lambda: is_ready(self.client, path), TIMEOUT), self.client.find(path)
         return self.client.get(path)
 
     def delete(self, name: str) -> None:
         """Delete a pod, and wait until it is gone."""
         self.client.delete(self.path(name))
-        assert until(lambda: self.client.find(self.path(name)) is None, PATIENCE)
+        assert until(lambda: self.client.find(self.path(name)) is None, TIMEOUT)
 
     def home(self, name: str) -> tuple[Object, Path]:
         """Return the volume source of a new home on EFS, and its folder on this machine."""
@@ -74,12 +74,12 @@ class Ground:
         os.chown(folder, UID, UID)
         return {"persistentVolumeClaim": {"claimName": name}}, folder
 
-    def run(self, pod: Object, script: str, seconds: float = PATIENCE) -> Output:
+    def run(self, pod: Object, script: str, seconds: float = TIMEOUT) -> Output:
         return run(pod, self.signer, script, seconds=seconds)
 
 
 @pytest.fixture(scope="module")
-def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxCluster]:
     run_id = f"test-{secrets.token_hex(4)}"
     toolbox = ensure(PROGRAMS, Lines(sys.stderr), TOOLS)
     environment = {**{k: v for k, v in os.environ.items() if not k.startswith("AWS_")}, processes.MARK: run_id}
@@ -87,9 +87,9 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
     try:
         with control_plane(toolbox, folder, environment, sandboxes=True) as plane:
             plane.add_nodes([NodeShape("n1", "us-east-1a", "m7g.xlarge", "4", "14Gi", pods=100)])
-            namespace(plane.client, SPACE)
+            create_namespace(plane.client, SPACE)
             signer = Signer()
             plane.client.create(keys_configmap(SPACE, signer))
-            yield Ground(plane, run_id, signer)
+            yield SandboxCluster(plane, run_id, signer)
     finally:
         processes.end(run_id)

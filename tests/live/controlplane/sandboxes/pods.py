@@ -1,4 +1,4 @@
-"""Pods as the templates of classes make them, and callers of the workspaced inside."""
+"""Pods of class templates, and a client of the workspaced in them."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ class Signer:
         return ".".join([*parts, _encode(self.key.sign(".".join(parts).encode()))])
 
 
-def keys_configmap(space: str, signer: Signer) -> Object:
+def keys_configmap(namespace: str, signer: Signer) -> Object:
     """Return the ConfigMap with the public keys."""
-    metadata = {"name": "workspaced-keys", "namespace": space}
+    metadata = {"name": "workspaced-keys", "namespace": namespace}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"keys.json": signer.keys()}}
 
 
@@ -107,9 +107,9 @@ def sandbox_spec(*command: str, home: Object | None = None, **more: Any) -> Obje
     }
 
 
-def sandbox_pod(space: str, name: str, *command: str, **more: Any) -> Object:
+def sandbox_pod(namespace: str, name: str, *command: str, **more: Any) -> Object:
     """Return a sandbox's pod."""
-    metadata = {"name": name, "namespace": space}
+    metadata = {"name": name, "namespace": namespace}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": sandbox_spec(*command, **more)}
 
 

@@ -1,4 +1,4 @@
-"""Folders with the latency of a network: what it delays, and that a killed one leaves no mount."""
+"""Folders with network latency: operations are delayed, cached ones are not, and a kill leaves no mount."""
 
 from __future__ import annotations
 
@@ -45,17 +45,17 @@ def command(latencyfs: Path, folder: Path, *arguments: str) -> list[str]:
     return [str(latencyfs), f"--delay={DELAY * 1000}ms", f"{folder}/source={folder}/target", "--", *arguments]
 
 
-def test_operations_take_the_delay_and_what_is_cached_does_not(latencyfs: Path, tmp_path: Path) -> None:
+def test_operations_have_latency_and_cached_ones_do_not(latencyfs: Path, tmp_path: Path) -> None:
     program = [sys.executable, "-c", PROGRAM, str(tmp_path / "target")]
     result = subprocess.run(command(latencyfs, tmp_path, *program), capture_output=True, text=True, check=True)
     uncached, cached = map(float, result.stdout.split())
     assert uncached > 10 * 3 * DELAY, "a lookup, a create and a close"
     assert cached < 500 * DELAY / 2, "most of them would take the delay"
     assert sorted(path.name for path in (tmp_path / "source").iterdir()) == [f"file{number}" for number in range(10)]
-    assert not any((tmp_path / "target").iterdir()), "the mount is the command's alone"
+    assert not any((tmp_path / "target").iterdir()), "the mount is visible outside the command"
 
 
-def test_files_belong_to_their_creator_and_the_exit_code_is_the_commands(latencyfs: Path, tmp_path: Path) -> None:
+def test_files_belong_to_their_creator_and_the_exit_code_is_returned(latencyfs: Path, tmp_path: Path) -> None:
     (tmp_path / "source").mkdir()
     os.chown(tmp_path / "source", 61234, 61234)
     tmp_path.chmod(0o755)
@@ -67,7 +67,7 @@ def test_files_belong_to_their_creator_and_the_exit_code_is_the_commands(latency
     assert (tmp_path / "source" / "file").stat().st_uid == 61234
 
 
-def test_a_killed_one_ends_its_command(latencyfs: Path, tmp_path: Path) -> None:
+def test_kill_ends_the_command(latencyfs: Path, tmp_path: Path) -> None:
     script = f"import os, time; print(os.getpid(), flush=True); open('{tmp_path}/target/up', 'w'); time.sleep(600)"
     arguments = command(latencyfs, tmp_path, sys.executable, "-c", script)
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:

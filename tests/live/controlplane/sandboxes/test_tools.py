@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from agentenv.core.classes.pods.environment import variables
-from tests.live.controlplane.sandboxes.conftest import Ground
+from tests.live.controlplane.sandboxes.conftest import SandboxCluster
 from tests.live.controlplane.sandboxes.pods import UID
 
 Object = dict[str, Any]
@@ -80,24 +80,26 @@ INSTALL = {
 
 
 @pytest.mark.parametrize("tool", INSTALL)
-def test_what_a_package_manager_installed_is_there_after_sleep(ground: Ground, tool: str) -> None:
+def test_installed_packages_survive_suspension(cluster: SandboxCluster, tool: str) -> None:
     own = shutil.which(tool, path=f"{Path(sys.executable).parent}:{os.environ['PATH']}:/usr/local/go/bin")
     if own is None:
         pytest.skip(f"this machine has no {tool}")
-    source, folder = ground.home(f"tools-{tool}")
+    source, folder = cluster.home(f"tools-{tool}")
     if tool == "uv":
-        # One static program, which users bring with them.
+        # A static program, which users upload.
         (folder / ".local" / "bin").mkdir(parents=True)
         shutil.copy(own, folder / ".local" / "bin" / "uv")
         for path in folder.rglob("*"):
             os.chown(path, UID, UID)
     name, command = f"tools-{tool}", f"by-{tool}"
     environment = [{"name": name, "value": value} for name, value in variables(HOME).items()]
-    pod = ground.start(name, home=source, container={"env": environment})
-    installed = ground.run(pod, f"set -e\n{INSTALL[tool]}", seconds=300)
+    pod = cluster.start(name, home=source, container={"env": environment})
+    installed = cluster.run(pod, f"set -e\n{INSTALL[tool]}", seconds=300)
     assert installed.code == 0, installed.stderr
-    assert ground.run(pod, command).stdout == f"{command}\n"
-    ground.delete(name)
-    again = ground.start(name, home=source, container={"env": environment})
-    assert ground.run(again, f"{command} && command -v {command}").stdout == f"{command}\n{HOME}/.local/bin/{command}\n"
-    ground.delete(name)
+    assert cluster.run(pod, command).stdout == f"{command}\n"
+    cluster.delete(name)
+    again = cluster.start(name, home=source, container={"env": environment})
+    assert (
+        cluster.run(again, f"{command} && command -v {command}").stdout == f"{command}\n{HOME}/.local/bin/{command}\n"
+    )
+    cluster.delete(name)

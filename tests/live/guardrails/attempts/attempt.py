@@ -36,7 +36,7 @@ class Attempt:
     user: str
     request: Callable[[Guarded], Request]
     passes: bool
-    reaches_node: bool = False  # beyond admission it needs a kubelet, and there is none
+    reaches_node: bool = False  # whether it needs a kubelet after admission, which there is none of
 
     @property
     def id(self) -> str:
@@ -47,9 +47,9 @@ class Attempt:
         """Return the server's refusal, or an empty text if it accepts the request."""
         request = self.request(guarded)
         if self.user == "node":
-            client = guarded.speak_as(f"system:node:{NODE}", "system:nodes")
+            client = guarded.client_as(f"system:node:{NODE}", "system:nodes")
         else:
-            client = guarded.speak_as(self.user) if self.user else guarded.admin
+            client = guarded.client_as(self.user) if self.user else guarded.admin
         query = {"dryRun": "All", "fieldManager": "attempt"} if request.dry else {}
         if request.content == APPLY:
             query["force"] = "true"
@@ -58,7 +58,7 @@ class Attempt:
         try:
             client.request(request.method, request.path, request.body, content=request.content, query=query)
         except (ApiError, TimeoutError) as error:
-            # By what reaches a node, which is none here, somebody may wait for an answer that never comes.
+            # A request that reaches a node gets no response here.
             return str(error) or "no answer"
         return ""
 
@@ -71,50 +71,50 @@ class Table:
     rows: list[Attempt]
 
     def refused(self, rule: str, what: str, user: str, request: Callable[[Guarded], Request]) -> None:
-        """It must not be done, and for this rule."""
+        """Add an attempt that this rule must refuse."""
         self.rows.append(Attempt(self.policy, (rule,), what, user, request, passes=False))
 
     def passes(
         self, rules: str, what: str, user: str, request: Callable[[Guarded], Request], *, reaches_node: bool = False
     ) -> None:
-        """It must be done, although these rules look at it."""
+        """Add an attempt that must be allowed, although these rules match it."""
         self.rows.append(Attempt(self.policy, tuple(rules.split()), what, user, request, True, reaches_node))
 
 
-def create(thing: Callable[[Guarded], Object]) -> Callable[[Guarded], Request]:
-    """Make it."""
+def create(obj: Callable[[Guarded], Object]) -> Callable[[Guarded], Request]:
+    """Create an object."""
 
     def request(guarded: Guarded) -> Request:
-        document = thing(guarded)
+        document = obj(guarded)
         return Request("POST", guarded.admin.path(document, named=False), document)
 
     return request
 
 
-def apply(thing: Callable[[Guarded], Object]) -> Callable[[Guarded], Request]:
-    """Make it or change it by server-side apply, taking over what others own."""
+def apply(obj: Callable[[Guarded], Object]) -> Callable[[Guarded], Request]:
+    """Apply an object by server-side apply, with force."""
 
     def request(guarded: Guarded) -> Request:
-        document = thing(guarded)
+        document = obj(guarded)
         return Request("PATCH", guarded.admin.path(document), document, APPLY)
 
     return request
 
 
 def merge(path: Callable[[Guarded], str], change: Any, content: str = MERGE) -> Callable[[Guarded], Request]:
-    """Change it by a merge patch."""
+    """Change an object by a merge patch."""
     return lambda guarded: Request("PATCH", path(guarded), change(guarded) if callable(change) else change, content)
 
 
 def patch(path: Callable[[Guarded], str], *steps: Object) -> Callable[[Guarded], Request]:
-    """Change it by a JSON patch."""
+    """Change an object by a JSON patch."""
     return lambda guarded: Request("PATCH", path(guarded), list(steps), JSON_PATCH)
 
 
 def replace(
     path: Callable[[Guarded], str], change: Callable[[Object], None], part: str = ""
 ) -> Callable[[Guarded], Request]:
-    """Read it, change it, and write all of it, or its subresource."""
+    """Read, change and replace an object, or its subresource."""
 
     def request(guarded: Guarded) -> Request:
         document = guarded.admin.get(path(guarded))
@@ -125,21 +125,21 @@ def replace(
 
 
 def delete(path: Callable[[Guarded], str]) -> Callable[[Guarded], Request]:
-    """Delete it."""
+    """Delete an object."""
     return lambda guarded: Request("DELETE", path(guarded))
 
 
 def ended(path: Callable[[Guarded], str], how: Object) -> Callable[[Guarded], Request]:
-    """Delete it in a way. Options in the body leave those in the address without effect."""
+    """Delete an object with options in the body, which override those in the query."""
     options = {"apiVersion": "v1", "kind": "DeleteOptions", "dryRun": ["All"], **how}
     return lambda guarded: Request("DELETE", path(guarded), options)
 
 
-def changed(thing: Callable[[Guarded], Object], change: Callable[[Object], Any]) -> Callable[[Guarded], Object]:
-    """The same with a change."""
+def changed(obj: Callable[[Guarded], Object], change: Callable[[Object], Any]) -> Callable[[Guarded], Object]:
+    """Return an object with a change."""
 
     def modified(guarded: Guarded) -> Object:
-        document = thing(guarded)
+        document = obj(guarded)
         change(document)
         return document
 
@@ -147,11 +147,11 @@ def changed(thing: Callable[[Guarded], Object], change: Callable[[Object], Any])
 
 
 def put(place: str, value: Any) -> Callable[[Object], None]:
-    """A change: set what lies at a dotted place; a number is a place in a list, and `-` its end."""
+    """Return a change that sets the value at a dotted path; a number is a list index, and `-` its end."""
 
-    def change(thing: Object) -> None:
+    def change(obj: Object) -> None:
         *way, last = place.split("|") if "|" in place else place.split(".")
-        inside: Any = thing
+        inside: Any = obj
         for word in way:
             inside = inside[int(word)] if word.isdigit() else inside.setdefault(word, {})
         if last == "-":

@@ -28,14 +28,14 @@ def _existing(guarded: Guarded) -> str:
     return guarded.extension("sandboxclaims", guarded.claim)
 
 
-def _address(thing: Object) -> None:
-    put(_META, "jane@example.com")(thing)
-    put("metadata.labels", {})(thing)
+def _address(obj: Object) -> None:
+    put(_META, "jane@example.com")(obj)
+    put("metadata.labels", {})(obj)
 
 
-def _nobody(thing: Object) -> None:
-    thing["spec"]["additionalPodMetadata"]["labels"].pop("sandbox.users.io/user")
-    thing["metadata"]["labels"] = {}
+def _nobody(obj: Object) -> None:
+    obj["spec"]["additionalPodMetadata"]["labels"].pop("sandbox.users.io/user")
+    obj["metadata"]["labels"] = {}
 
 
 _claims.refused("claim-owner", "of nobody", INSIDER, create(changed(claim, _nobody)))

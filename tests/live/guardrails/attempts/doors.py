@@ -29,7 +29,9 @@ _connections.refused(
     "pod-entered",
     "a Service's pods by somebody",
     INSIDER,
-    lambda guarded: Request("GET", guarded.core("services", "leftover", guarded.open_space) + ":80/proxy/", dry=False),
+    lambda guarded: Request(
+        "GET", guarded.core("services", "leftover", guarded.open_namespace) + ":80/proxy/", dry=False
+    ),
 )
 
 

@@ -12,13 +12,13 @@ _RBAC = "rbac.authorization.k8s.io"
 _SPACE = f"sandbox-{CLASS}"
 
 
-def _binding(subject: Object, space: str | None = "default") -> Any:
+def _binding(subject: Object, namespace: str | None = "default") -> Any:
     binding_subject = subject if subject["kind"] == "ServiceAccount" else {"apiGroup": _RBAC, **subject}
     rest = {"roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": "view"}, "subjects": [binding_subject]}
-    if space is None:
+    if namespace is None:
         about = {"name": "attempt"}
         return lambda _: {"apiVersion": f"{_RBAC}/v1", "kind": "ClusterRoleBinding", "metadata": about, **rest}
-    return lambda guarded: plain(guarded, f"{_RBAC}/v1", "RoleBinding", space=space, **rest)
+    return lambda guarded: plain(guarded, f"{_RBAC}/v1", "RoleBinding", namespace=namespace, **rest)
 
 
 _ACCOUNT: Object = {"kind": "ServiceAccount", "name": "sandbox", "namespace": _SPACE}
@@ -79,8 +79,8 @@ def _token(**bound: Any) -> Any:
         spec: Object = {"expirationSeconds": 600}
         if bound:
             spec["boundObjectRef"] = {"apiVersion": "v1", "kind": "Pod", "name": "bound", "uid": guarded.bound}
-        thing = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
-        return Request("POST", guarded.core("serviceaccounts", "default", guarded.open_space) + "/token", thing)
+        obj = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+        return Request("POST", guarded.core("serviceaccounts", "default", guarded.open_namespace) + "/token", obj)
 
     return request
 

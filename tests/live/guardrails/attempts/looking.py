@@ -9,15 +9,15 @@ from tests.live.guardrails.attempts.attempt import Attempt, Request, Table, chan
 from tests.live.guardrails.stage import (
     CRON,
     DEPLOYER,
+    HOMES_FOLDER,
     INSIDER,
     JOBS,
-    LOOKED,
     POINT,
     PROVISIONER,
     SERVICE,
     Guarded,
     Object,
-    looking_job,
+    metering_job,
     plain,
 )
 
@@ -25,7 +25,7 @@ ATTEMPTS: list[Attempt] = []
 
 
 def _volume(guarded: Guarded) -> Object:
-    return volume(LOOKED, f"{guarded.file_system}::{POINT}")
+    return volume(HOMES_FOLDER, f"{guarded.file_system}::{POINT}")
 
 
 def _existing(_: Guarded) -> str:
@@ -43,7 +43,7 @@ _volumes.refused(
     "volume-looked-at",
     "all homes, now for a claim of a class, by the service",
     SERVICE,
-    merge(_existing, lambda guarded: {"spec": {"claimRef": {"namespace": guarded.space, "name": "home-x"}}}),
+    merge(_existing, lambda guarded: {"spec": {"claimRef": {"namespace": guarded.namespace, "name": "home-x"}}}),
 )
 _volumes.passes(
     "volume-looked-at", "an annotation", SERVICE, merge(_existing, {"metadata": {"annotations": {"x": "y"}}})
@@ -51,12 +51,12 @@ _volumes.passes(
 
 
 def _pod(guarded: Guarded) -> Object:
-    spec: Any = looking_job(guarded)["spec"]["jobTemplate"]["spec"]["template"]["spec"]
-    return plain(guarded, "v1", "Pod", space=NAME, spec=spec)
+    spec: Any = metering_job(guarded)["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    return plain(guarded, "v1", "Pod", namespace=NAME, spec=spec)
 
 
 def _job(guarded: Guarded) -> Object:
-    return plain(guarded, "batch/v1", "Job", space=NAME, spec=looking_job(guarded)["spec"]["jobTemplate"]["spec"])
+    return plain(guarded, "batch/v1", "Job", namespace=NAME, spec=metering_job(guarded)["spec"]["jobTemplate"]["spec"])
 
 
 def _cron(_: Guarded) -> str:
@@ -64,7 +64,7 @@ def _cron(_: Guarded) -> str:
 
 
 _looking = Table("looking", ATTEMPTS)
-for _thing, _word in ((_pod, "a pod"), (_job, "a job"), (looking_job, "a CronJob")):
+for _thing, _word in ((_pod, "a pod"), (_job, "a job"), (metering_job, "a CronJob")):
     _looking.refused("looking-by", f"{_word} by somebody", INSIDER, create(_thing))
     _looking.refused("looking-by", f"{_word} by the service", SERVICE, create(_thing))
 _looking.refused(

@@ -23,7 +23,7 @@ ATTEMPTS: list[Attempt] = []
 
 
 def _leftover(guarded: Guarded) -> str:
-    return guarded.core("services", "leftover", guarded.open_space)
+    return guarded.core("services", "leftover", guarded.open_namespace)
 
 
 def _service(**spec: Any) -> Any:
@@ -79,18 +79,18 @@ _routes.refused("route-by", "an Ingress by server-side apply", INSIDER, apply(_i
 _routes.passes("route-by", "an Ingress by a deployment", DEPLOYER, create(_ingress))
 
 
-def _reach(group: str, kind: str, spaced: bool) -> Any:
+def _reach(group: str, kind: str, namespaced: bool) -> Any:
     def policy_object(guarded: Guarded) -> Object:
-        thing = plain(guarded, f"{group}/{NETWORK}", kind, spec={"anything": ["0.0.0.0/0"]})
-        if not spaced:
-            thing["metadata"].pop("namespace")
-        return thing
+        obj = plain(guarded, f"{group}/{NETWORK}", kind, spec={"anything": ["0.0.0.0/0"]})
+        if not namespaced:
+            obj["metadata"].pop("namespace")
+        return obj
 
     return policy_object
 
 
 def _endpoint(guarded: Guarded) -> str:
-    return f"/apis/networking.k8s.aws/{NETWORK}/namespaces/{guarded.space}/policyendpoints/standing"
+    return f"/apis/networking.k8s.aws/{NETWORK}/namespaces/{guarded.namespace}/policyendpoints/standing"
 
 
 _reaching = Table("reach", ATTEMPTS)

@@ -94,7 +94,7 @@ def _volume(guarded: Guarded) -> str:
 
 
 def _owned(guarded: Guarded) -> str:
-    """One that was kept for somebody."""
+    """Return a volume that is retained for an owner."""
     return "/api/v1/persistentvolumes/owned"
 
 

@@ -18,26 +18,26 @@ CONTAINER = "spec.containers.0."
 
 
 def _every_container(place: str, value: Any) -> Change:
-    def change(thing: Object) -> None:
+    def change(obj: Object) -> None:
         for kind in ("containers", "initContainers"):
-            for number in range(len(thing["spec"].get(kind, ()))):
-                put(f"spec.{kind}.{number}.{place}", value)(thing)
+            for number in range(len(obj["spec"].get(kind, ()))):
+                put(f"spec.{kind}.{number}.{place}", value)(obj)
 
     return change
 
 
 def _init(place: str, value: Any) -> Change:
-    """In the first container: what looks at the others only is found out."""
+    """Return a change of the init container, which rules about the other containers miss."""
     return put(f"spec.initContainers.0.{place}", value)
 
 
-def _lent(ids: str, label: str) -> Change:
-    """Another class's ids, and whose they are said to be."""
+def _ids_of_other_class(ids: str, label: str) -> Change:
+    """Return a change to another class's ids, with the label of that class."""
 
-    def change(thing: Object) -> None:
+    def change(obj: Object) -> None:
         for word in ("runAsUser", "runAsGroup"):
-            put(f"spec.securityContext.{word}", class_id(ids))(thing)
-        put(f"{LABEL}home-class", label or None)(thing)
+            put(f"spec.securityContext.{word}", class_id(ids))(obj)
+        put(f"{LABEL}home-class", label or None)(obj)
 
     return change
 
@@ -71,16 +71,16 @@ BAD: tuple[tuple[str, str, Change], ...] = (
     ("pod-user", "root in a container", put(CONTAINER + "securityContext.runAsNonRoot", value=False)),
     ("pod-user", "another group's files", put("spec.securityContext.supplementalGroups", [4711])),
     ("pod-user", "volumes of another group", put("spec.securityContext.fsGroup", 4711)),
-    ("pod-user", "ids of another class, of which nothing is said", _lent(CLASS, "")),
-    ("pod-user", "ids of another class than it says", _lent(CLASS, SHARED)),
-    ("pod-user", "ids of a class that there is none of", _lent("nobody", "nobody")),
-    ("pod-user", "its own class's ids, said to be another's", _lent(LOOSE, CLASS)),
+    ("pod-user", "ids of another class, of which nothing is said", _ids_of_other_class(CLASS, "")),
+    ("pod-user", "ids of another class than it says", _ids_of_other_class(CLASS, SHARED)),
+    ("pod-user", "ids of a class that there is none of", _ids_of_other_class("nobody", "nobody")),
+    ("pod-user", "its own class's ids, said to be another's", _ids_of_other_class(LOOSE, CLASS)),
     (
         "pod-privileges",
         "privileges",
-        lambda thing: [
-            put(CONTAINER + "securityContext.privileged", value=True)(thing),
-            put(CONTAINER + "securityContext.allowPrivilegeEscalation", value=True)(thing),
+        lambda obj: [
+            put(CONTAINER + "securityContext.privileged", value=True)(obj),
+            put(CONTAINER + "securityContext.allowPrivilegeEscalation", value=True)(obj),
         ],
     ),
     ("pod-privileges", "escalation", put(CONTAINER + "securityContext.allowPrivilegeEscalation", None)),
@@ -139,9 +139,9 @@ BAD: tuple[tuple[str, str, Change], ...] = (
     (
         "pod-volumes",
         "a secret in the source of an identity token",
-        lambda thing: [
-            put("spec.volumes.-", identity_token())(thing),
-            put("secret", {"name": "x"})(thing["spec"]["volumes"][-1]["projected"]["sources"][0]),
+        lambda obj: [
+            put("spec.volumes.-", identity_token())(obj),
+            put("secret", {"name": "x"})(obj["spec"]["volumes"][-1]["projected"]["sources"][0]),
         ],
     ),
     (
@@ -192,7 +192,7 @@ BAD: tuple[tuple[str, str, Change], ...] = (
     ("pod-env", "all of a secret", put(CONTAINER + "envFrom", [{"secretRef": {"name": "x"}}])),
     ("pod-no-debug", "a debug container", put("spec.ephemeralContainers", [{"name": "debug", "image": OTHER}])),
 )
-# What the server refuses by itself before it asks anybody, or fills in, has no attempt in that place.
+# Without attempts: requests that the server itself refuses before admission, or defaults.
 NOT_IN = {
     # RuntimeClass and nodeSelector are merged; they have to agree.
     "pods": {
@@ -210,7 +210,7 @@ NOT_IN = {
 }
 GOOD: tuple[tuple[str, str, Change], ...] = (
     ("pod-user", "the same user said again", _every_container("securityContext.runAsUser", None)),
-    ("pod-user", "ids of the class that its home was made in", _lent(CLASS, CLASS)),
+    ("pod-user", "ids of the class that its home was made in", _ids_of_other_class(CLASS, CLASS)),
     (
         "pod-placement",
         "nodes that are away for a moment",

@@ -192,7 +192,7 @@ def _workload(version: str, kind: str, spec: Object) -> Any:
 
 
 def _leftover(guarded: Guarded) -> str:
-    return f"/apis/apps/v1/namespaces/{guarded.open_space}/deployments/leftover"
+    return f"/apis/apps/v1/namespaces/{guarded.open_namespace}/deployments/leftover"
 
 
 _workloads = Table("workloads", ATTEMPTS)
@@ -233,7 +233,7 @@ def _debug(guarded: Guarded) -> str:
 
 
 def _resize(guarded: Guarded) -> str:
-    return guarded.core("pods", "waiting", guarded.open_space) + "/resize"
+    return guarded.core("pods", "waiting", guarded.open_namespace) + "/resize"
 
 
 _CONTAINER = {
@@ -248,15 +248,15 @@ _SMALLER = {
 
 
 def _binding(guarded: Guarded) -> Request:
-    about = {"name": "waiting", "namespace": guarded.open_space}
+    about = {"name": "waiting", "namespace": guarded.open_namespace}
     target = {"apiVersion": "v1", "kind": "Node", "name": "walled"}
-    thing = {"apiVersion": "v1", "kind": "Binding", "metadata": about, "target": target}
-    return Request("POST", guarded.core("pods", "waiting", guarded.open_space) + "/binding", thing)
+    obj = {"apiVersion": "v1", "kind": "Binding", "metadata": about, "target": target}
+    return Request("POST", guarded.core("pods", "waiting", guarded.open_namespace) + "/binding", obj)
 
 
 def _old_binding(guarded: Guarded) -> Request:
     request_body = _binding(guarded)
-    return Request("POST", f"/api/v1/namespaces/{guarded.open_space}/bindings", request_body.body)
+    return Request("POST", f"/api/v1/namespaces/{guarded.open_namespace}/bindings", request_body.body)
 
 
 for _user, _who in ((INSIDER, "somebody"), (DEPLOYER, "a deployment"), (SERVICE, "the service")):

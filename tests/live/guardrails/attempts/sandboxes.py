@@ -208,12 +208,12 @@ _scale.passes("pool-scale-by", "by a deployment", DEPLOYER, merge(_size, {"spec"
 
 _elsewhere = Table("elsewhere", ATTEMPTS)
 for _name, _thing in (("a Sandbox", sandbox), ("a template", template), ("a pool", pool), ("a claim", claim)):
-    _away = changed(_thing, put("metadata.namespace", "default"))
-    _elsewhere.refused("sandbox-elsewhere", f"{_name} by somebody", INSIDER, create(_away))
-    _elsewhere.refused("sandbox-elsewhere", f"{_name} by server-side apply", INSIDER, apply(_away))
-    _elsewhere.refused("sandbox-elsewhere", f"{_name} by the service", SERVICE, create(_away))
-    _elsewhere.passes("sandbox-elsewhere", f"{_name} by a deployment", DEPLOYER, create(_away))
-    _elsewhere.passes("sandbox-elsewhere", f"{_name} by the controller", CONTROLLER, create(_away))
+    _delete_guardrails = changed(_thing, put("metadata.namespace", "default"))
+    _elsewhere.refused("sandbox-elsewhere", f"{_name} by somebody", INSIDER, create(_delete_guardrails))
+    _elsewhere.refused("sandbox-elsewhere", f"{_name} by server-side apply", INSIDER, apply(_delete_guardrails))
+    _elsewhere.refused("sandbox-elsewhere", f"{_name} by the service", SERVICE, create(_delete_guardrails))
+    _elsewhere.passes("sandbox-elsewhere", f"{_name} by a deployment", DEPLOYER, create(_delete_guardrails))
+    _elsewhere.passes("sandbox-elsewhere", f"{_name} by the controller", CONTROLLER, create(_delete_guardrails))
 
 _endings = Table("endings", ATTEMPTS)
 _ORPHAN: Object = {"propagationPolicy": "Orphan"}

@@ -1,6 +1,6 @@
 """Attempts on the pod spec of a sandbox: the same in a template, in a Sandbox and in a pod.
 
-Each is made by whoever may write that kind, so that nothing else is against it.
+Each attempt is made by a user who may write that kind, so that only the guardrails refuse it.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ ATTEMPTS: list[Attempt] = []
 
 
 def _in_template(change: Change) -> Change:
-    return lambda thing: change(thing["spec"]["podTemplate"])
+    return lambda obj: change(obj["spec"]["podTemplate"])
 
 
 def _seat(guarded: Guarded) -> Object:
-    """A declared workspace, with its own id and home."""
-    return seats.sandbox(seat(), guarded.loose.seat)
+    """Return a declared workspace, with its own id and home."""
+    return seats.sandbox(seat(), guarded.open_class.seat)
 
 
 _RULES = {row.name: " ".join(rule.id for rule in row.rules) for row in policies(["fs-1"], EKS)}
@@ -77,7 +77,7 @@ for _name, _thing, _user, _inside in (
         _user,
         create(
             changed(
-                lambda guarded, thing=_thing: thing(guarded, of=SHARED),
+                lambda guarded, obj=_thing: obj(guarded, of=SHARED),
                 _inside(put("spec.volumes.-", identity_token())),
             )
         ),
@@ -257,7 +257,7 @@ _pods.refused(
 
 
 def _on_fargate(guarded: Guarded) -> Object:
-    """A pod of the class on Fargate, as EKS's webhook leaves it."""
+    """Return a pod of the class on Fargate, as the webhook of EKS changes it."""
     objects = guarded.classes[FARGATE_CLASS]
     inside = deepcopy(objects.templates[0]["spec"]["podTemplate"])
     profile = {"eks.amazonaws.com/fargate-profile": "batch"}
@@ -266,7 +266,7 @@ def _on_fargate(guarded: Guarded) -> Object:
         "namespace": objects.namespace["metadata"]["name"],
         "labels": {**inside["metadata"]["labels"], **profile},
     }
-    # The server knows which number that name has, and would fill it in.
+    # The server sets the number of that priority class
     inside["spec"] |= {"schedulerName": "fargate-scheduler", "priorityClassName": "system-node-critical"}
     return {**found, "spec": inside["spec"]}
 

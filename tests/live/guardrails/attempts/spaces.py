@@ -33,7 +33,7 @@ _CLASS = "sandbox.users.io/class"
 
 
 def _space(guarded: Guarded) -> str:
-    return f"/api/v1/namespaces/{guarded.space}"
+    return f"/api/v1/namespaces/{guarded.namespace}"
 
 
 def _namespace(name: str, **labels: str) -> Any:
@@ -133,7 +133,7 @@ _fences = Table("fences", ATTEMPTS)
 
 
 def _policy(guarded: Guarded) -> str:
-    return f"/apis/networking.k8s.io/v1/namespaces/{guarded.space}/networkpolicies/capabilities"
+    return f"/apis/networking.k8s.io/v1/namespaces/{guarded.namespace}/networkpolicies/capabilities"
 
 
 def _quota(guarded: Guarded) -> str:

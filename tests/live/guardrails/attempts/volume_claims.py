@@ -76,7 +76,7 @@ _writers.refused(
     "a volume by name for one that waits",
     INSIDER,
     merge(
-        lambda guarded: guarded.core("persistentvolumeclaims", "waiting", guarded.open_space),
+        lambda guarded: guarded.core("persistentvolumeclaims", "waiting", guarded.open_namespace),
         {"spec": {"volumeName": "seat-somebody"}},
     ),
 )
@@ -85,7 +85,7 @@ _writers.passes(
     "a volume by name for one that waits, by the binder",
     "system:serviceaccount:kube-system:persistent-volume-binder",
     merge(
-        lambda guarded: guarded.core("persistentvolumeclaims", "waiting", guarded.open_space),
+        lambda guarded: guarded.core("persistentvolumeclaims", "waiting", guarded.open_namespace),
         {"spec": {"volumeName": "seat-somebody"}},
     ),
 )

@@ -116,7 +116,7 @@ _volumes.passes(
     "volume-by volume-handle",
     "a disk of somebody else's",
     INSIDER,
-    create(changed(volume, lambda thing: [put("spec.csi", _DISK)(thing), put("spec.claimRef", None)(thing)])),
+    create(changed(volume, lambda obj: [put("spec.csi", _DISK)(obj), put("spec.claimRef", None)(obj)])),
 )
 _volumes.refused(
     "volume-kept",
@@ -130,7 +130,7 @@ _volumes.refused(
 _volumes.refused(
     "volume-kept", "anybody's, by a JSON patch", PROVISIONER, patch(_home, {"op": "remove", "path": "/spec/claimRef"})
 )
-# Without the id of the claim that it was bound to, a volume is the next claim's of that name.
+# Without the uid of its claim, a volume binds to the next claim of that name.
 for _way, _request in (
     ("by a merge patch", merge(_home, {"spec": {"claimRef": {"uid": None}}})),
     ("by a JSON patch", patch(_home, {"op": "remove", "path": "/spec/claimRef/uid"})),
@@ -217,10 +217,10 @@ _records.refused(
     create(
         changed(
             volume,
-            lambda thing: [
-                put("spec.csi", _DISK)(thing),
-                put("spec.claimRef", None)(thing),
-                put(f"metadata|labels|{WORKSPACE_LABEL}", "w-1")(thing),
+            lambda obj: [
+                put("spec.csi", _DISK)(obj),
+                put("spec.claimRef", None)(obj),
+                put(f"metadata|labels|{WORKSPACE_LABEL}", "w-1")(obj),
             ],
         )
     ),
@@ -259,8 +259,8 @@ _records.passes(
 _records.passes("volume-record", "one that is made, by the provisioner", PROVISIONER, create(volume))
 
 
-def _trap(guarded: Guarded, name: str = "attempt", kind: str = "") -> Object:
-    """A volume that waits for whoever asks for its class."""
+def _unbound(guarded: Guarded, name: str = "attempt", kind: str = "") -> Object:
+    """Return a volume that binds to any claim of its storage class."""
     found = _of_node(guarded)
     found["spec"].pop("claimRef")
     found["metadata"]["name"] = name
@@ -268,39 +268,43 @@ def _trap(guarded: Guarded, name: str = "attempt", kind: str = "") -> Object:
     return found
 
 
-def _lying(_: Guarded) -> str:
+def _existing(_: Guarded) -> str:
     return "/api/v1/persistentvolumes/leftover"
 
 
 for _user, _who in ((INSIDER, "somebody"), (PROVISIONER, "the provisioner"), (DEPLOYER, "a deployment")):
     _volumes.refused(
-        "volume-handle", f"the node's files for whoever asks for a class's storage, by {_who}", _user, create(_trap)
+        "volume-handle", f"the node's files for whoever asks for a class's storage, by {_who}", _user, create(_unbound)
     )
 _volumes.refused(
     "volume-handle",
     "one that lay there, now for whoever asks for a class's storage",
     INSIDER,
     merge(
-        _lying, lambda guarded: {"spec": {"storageClassName": guarded.objects.storage_classes[0]["metadata"]["name"]}}
+        _existing,
+        lambda guarded: {"spec": {"storageClassName": guarded.objects.storage_classes[0]["metadata"]["name"]}},
     ),
 )
 _volumes.refused(
     "volume-kept",
     "one that lay there, now for a claim of the class",
     INSIDER,
-    merge(_lying, lambda guarded: {"spec": {"claimRef": {"namespace": guarded.space, "name": "home-x"}}}),
+    merge(_existing, lambda guarded: {"spec": {"claimRef": {"namespace": guarded.namespace, "name": "home-x"}}}),
 )
 _volumes.passes(
-    "volume-kept", "another label of one that lay there", INSIDER, merge(_lying, {"metadata": {"labels": {"x": "y"}}})
+    "volume-kept",
+    "another label of one that lay there",
+    INSIDER,
+    merge(_existing, {"metadata": {"labels": {"x": "y"}}}),
 )
 _volumes.passes(
-    "volume-by", "the node's files for nobody of ours", INSIDER, create(lambda guarded: _trap(guarded, kind="other"))
+    "volume-by", "the node's files for nobody of ours", INSIDER, create(lambda guarded: _unbound(guarded, kind="other"))
 )
 
 
-def _storage_class(system: str = "{ours}", name: str = "attempt") -> Any:
+def _storage_class(file_system: str = "{ours}", name: str = "attempt") -> Any:
     def made_of(guarded: Guarded) -> Object:
-        parameters = {"provisioningMode": "efs-ap", "fileSystemId": system.format(ours=guarded.file_system)}
+        parameters = {"provisioningMode": "efs-ap", "fileSystemId": file_system.format(ours=guarded.file_system)}
         return {
             "apiVersion": "storage.k8s.io/v1",
             "kind": "StorageClass",
