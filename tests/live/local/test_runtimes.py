@@ -154,7 +154,7 @@ def test_sandbox_is_entered_at_a_port_from_another_address(started: Started) -> 
             socket.socket(socket.AF_UNIX) as caller,
             relay.short_path(started.bundle.folder / "network/inbound") as path,
         ):
-            caller.settimeout(PATIENCE)
+            caller.settimeout(TIMEOUT)
             caller.connect(path)
             caller.sendall(f"tcp {port} 100.64.0.9\n".encode())
             assert caller.makefile("rb").read() == answer

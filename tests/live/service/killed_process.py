@@ -42,10 +42,8 @@ class KilledClient(KubeClient):
     async def patch(self, kind: Kind, existing: Mapping[str, Any], changes: Mapping[str, Any]) -> Document | None:
         return self._counted(await super().patch(kind, existing, changes))
 
-    async def delete(
-        self, kind: Kind, existing: Mapping[str, Any], *, any_version: bool = False, policy: str = "Background"
-    ) -> bool:
-        return self._counted(await super().delete(kind, existing, any_version=any_version, policy=policy))
+    async def delete(self, kind: Kind, existing: Mapping[str, Any], **options: Any) -> bool:
+        return self._counted(await super().delete(kind, existing, **options))
 
     def _counted(self, done: Result) -> Result:
         self.left -= bool(done)

@@ -20,7 +20,7 @@ from agentenv.rehearsal.controlplane.sandboxes.launcher import TOOLS
 from agentenv.rehearsal.scenario.command_probe import Output
 from agentenv.rehearsal.tools import ensure
 from agentenv.rehearsal.tools.progress import Lines
-from tests.live.controlplane.objects import TIMEOUT, is_ready
+from tests.live.controlplane.objects import TIMEOUT, create_namespace, is_ready
 from tests.live.controlplane.sandboxes.pods import UID, Signer, keys_configmap, run, sandbox_pod
 
 Object = dict[str, Any]
