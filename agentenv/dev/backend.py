@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import builtins
+import contextlib
 import uuid
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -78,10 +79,10 @@ class LocalBackend(Backend):
         for workspace in records.workspaces():
             self._workspaces[workspace.id] = workspace
             if workspace.state == "deleting":
-                self._put(replace(workspace, state="deleted", addresses=(), sandbox=None, leases=()))
+                self.put(replace(workspace, state="deleted", addresses=(), sandbox=None, leases=()))
             elif workspace.state in {"creating", "running"}:
                 # Its processes ended with the process that had started them.
-                self._put(replace(workspace, state="suspended", suspended_because="asked", addresses=(), leases=()))
+                self.put(replace(workspace, state="suspended", suspended_because="asked", addresses=(), leases=()))
 
     async def close(self) -> None:
         """Finish what runs in the background."""
@@ -102,7 +103,7 @@ class LocalBackend(Backend):
             if existing is None:
                 if warm_only:
                     raise pool_empty(_COLD)
-                await self._start(_new(request, self._now()), "Created", "")
+                await self.start(_new(request, self._now()), "Created", "")
             else:
                 refuse_create_while_deleting(existing)
                 refuse_different_request(existing, request)
@@ -149,34 +150,36 @@ class LocalBackend(Backend):
             workspace = self._existing(id_)
             changed = _changed(workspace, changes)
             if changed.class_name == workspace.class_name:
-                self._put(changed)
+                self.put(changed)
                 return CreateResult(changed, ready=changed.state == "running", existed=True)
             self._catalog.get(changed.class_name)
             moved = replace(changed, claim_uid=str(uuid.uuid4()), cold=COLD_REASONS["moved"])
-            await self._start(moved, "Moved", f"to class {changed.class_name}")
+            await self.start(moved, "Moved", f"to class {changed.class_name}")
         return await self._report(id_, wait, existed=False)
 
     async def delete(self, id_: str, *, keep_for: timedelta) -> Workspace:
         """Delete a workspace; its data is retained for the given time."""
         async with self._lock(id_):
-            workspace = self._workspaces.get(id_)
-            if workspace is None:
-                raise not_found("workspace")
+            workspace = self._required(id_)
             destroy_after = self._now() + keep_for
             if workspace.state == "deleted":
                 if workspace.destroy_after is not None:
                     destroy_after = min(destroy_after, workspace.destroy_after)
-                deleted = replace(workspace, destroy_after=destroy_after)
-                self._put(deleted)
-                self.destroy_expired()
+                deleted = self.put(replace(workspace, destroy_after=destroy_after))
+                if not keep_for:
+                    self.destroy(id_)
                 return deleted
             if workspace.state == "deleting":
                 return workspace
-            deleting = replace(workspace, state="deleting", deleted_at=self._now(), destroy_after=destroy_after)
-            self._put(deleting)
-            self._event(id_, "Deleted", "its files are retained" if keep_for else "its files are destroyed")
-            self._in_background(self._finish_delete(id_))
-            return deleting
+            return self.delete_current(workspace, keep_for)
+
+    def delete_current(self, workspace: Workspace, keep_for: timedelta) -> Workspace:
+        """Delete a workspace as it is, under its lock."""
+        now = self._now()
+        deleting = self.put(replace(workspace, state="deleting", deleted_at=now, destroy_after=now + keep_for))
+        self.add_event(workspace.id, "Deleted", "its files are retained" if keep_for else "its files are destroyed")
+        self._in_background(self._finish_delete(workspace.id))
+        return deleting
 
     async def suspend(self, id_: str, because: Because) -> Workspace:
         """Suspend a workspace: its processes end, its files are retained."""
@@ -184,30 +187,29 @@ class LocalBackend(Backend):
             workspace = self._existing(id_)
             if workspace.state == "creating":
                 raise no_sandbox(id_)
-            if workspace.state == "suspended":
-                suspended = replace(workspace, suspended_because=because)
-            else:
-                suspended = replace(
-                    workspace, state="suspended", suspended_because=because, addresses=(), turned=self._now()
-                )
-                self._event(id_, "Suspended", because)
-            self._put(suspended)
-            await self._sandboxes.stop(id_)
-            return suspended
+            return await self.suspend_current(workspace, because)
+
+    async def suspend_current(self, workspace: Workspace, because: Because) -> Workspace:
+        """Suspend a workspace as it is, under its lock."""
+        if workspace.state == "suspended":
+            return self.put(replace(workspace, suspended_because=because))
+        suspended = replace(workspace, state="suspended", suspended_because=because, addresses=(), turned=self._now())
+        self.add_event(workspace.id, "Suspended", because)
+        self.put(suspended)
+        await self._sandboxes.stop(workspace.id)
+        return suspended
 
     async def resume(self, id_: str, *, wait: float, before_restore: RestoreCheck | None = None) -> CreateResult:
         """Resume a workspace; a deleted one is restored on its data."""
         async with self._lock(id_):
-            workspace = self._workspaces.get(id_)
-            if workspace is None:
-                raise not_found("workspace")
+            workspace = self._required(id_)
             refuse_deleting(workspace)
             if workspace.state == "deleted":
                 await self._restore(workspace, before_restore)
             elif workspace.state == "running":
-                self._put(replace(workspace, last_active=self._now(), deadline=self._new_deadline(workspace)))
+                self.put(replace(workspace, last_active=self._now(), deadline=self._new_deadline(workspace)))
             elif workspace.state != "creating":
-                await self._start(workspace, "Resumed", "")
+                await self.start(workspace, "Resumed", "")
         return await self._report(id_, wait, existed=workspace.state != "deleted")
 
     async def attach(self, id_: str, lease: Lease) -> Workspace:
@@ -219,7 +221,7 @@ class LocalBackend(Backend):
                 leases = attach_lease(workspace, lease, self._now())
             except LeaseRefused as error:
                 raise lease_refused(error) from None
-            return self._put(replace(workspace, leases=leases, last_active=self._now()))
+            return self.put(replace(workspace, leases=leases, last_active=self._now()))
 
     async def detach(self, id_: str, holder: str) -> Workspace:
         """Release a lease."""
@@ -228,7 +230,7 @@ class LocalBackend(Backend):
             leases = detach_lease(workspace.leases, holder, self._now())
             if leases == workspace.leases:
                 return workspace
-            return self._put(replace(workspace, leases=leases, last_active=self._now()))
+            return self.put(replace(workspace, leases=leases, last_active=self._now()))
 
     async def end_session(self, owner: str, archive: str) -> int:
         """Record that an owner's chat left the archive; return the number of its workspaces, deleted ones included."""
@@ -239,7 +241,7 @@ class LocalBackend(Backend):
             and workspace.archive_ended is None
         ]
         for workspace in ended:
-            self._put(replace(workspace, archive_ended=self._now()))
+            self.put(replace(workspace, archive_ended=self._now()))
         return len(ended)
 
     async def events(self, id_: str) -> Sequence[Event]:
@@ -250,7 +252,7 @@ class LocalBackend(Backend):
 
     async def notify(self, id_: str, reason: str, message: str) -> None:
         """Record an event of a workspace."""
-        self._event(id_, reason, message, warning=True)
+        self.add_event(id_, reason, message, warning=True)
 
     def count_by_state(self) -> Mapping[tuple[str, str], int]:
         """Return the number of workspaces by class and state."""
@@ -272,21 +274,16 @@ class LocalBackend(Backend):
         """Return the number of objects that cannot be read: there are none."""
         return {}
 
-    def clear_wake_time(self, id_: str) -> None:
-        """Remove a time to wake that has passed."""
-        self._put(replace(self._workspaces[id_], wake_at=None))
+    @contextlib.asynccontextmanager
+    async def unchanged(self, workspace: Workspace) -> AsyncGenerator[bool]:
+        """Return whether a workspace is as it was read, and let nobody change it meanwhile."""
+        async with self._lock(workspace.id):
+            yield self._workspaces.get(workspace.id) is workspace
 
-    def destroy_expired(self) -> int:
-        """Destroy the data of deleted workspaces whose retention is over; return their number."""
-        expired = [
-            row.id
-            for row in self._workspaces.values()
-            if row.state == "deleted" and row.destroy_after is not None and row.destroy_after <= self._now()
-        ]
-        for id_ in expired:
-            self._sandboxes.destroy_home(id_)
-            self._remove(id_)
-        return len(expired)
+    def destroy(self, id_: str) -> None:
+        """Destroy the data of a deleted workspace."""
+        self._sandboxes.destroy_home(id_)
+        self._remove(id_)
 
     def _observe(self, id_: str, status: Object) -> None:
         """Take the status that the sandbox of a workspace reports."""
@@ -297,8 +294,8 @@ class LocalBackend(Backend):
         addresses = (status["podIP"],) if state == "running" else ()
         if (state, why, addresses) == (workspace.state, workspace.why, workspace.addresses):
             return
-        self._put(replace(workspace, state=state, why=why, addresses=addresses, sandbox=id_, turned=self._now()))
-        self._event(id_, state.capitalize(), why, warning=state == "failed")
+        self.put(replace(workspace, state=state, why=why, addresses=addresses, sandbox=id_, turned=self._now()))
+        self.add_event(id_, state.capitalize(), why, warning=state == "failed")
 
     async def _restore(self, deleted: Workspace, before: RestoreCheck | None) -> None:
         """Start a deleted workspace again on its retained files."""
@@ -313,9 +310,9 @@ class LocalBackend(Backend):
             timeout=None,  # it has no client that would extend it
             cold=COLD_REASONS["returned"],
         )
-        await self._start(restored, "Restored", "on its retained files")
+        await self.start(restored, "Restored", "on its retained files")
 
-    async def _start(self, workspace: Workspace, reason: str, message: str) -> None:
+    async def start(self, workspace: Workspace, reason: str, message: str) -> None:
         """Start the sandbox of a workspace, which is being created until it is ready."""
         of_class = self._catalog.get(workspace.class_name)
         starting = replace(
@@ -330,8 +327,8 @@ class LocalBackend(Backend):
             last_active=self._now(),
             deadline=self._new_deadline(workspace),
         )
-        self._put(starting)
-        self._event(workspace.id, reason, message)
+        self.put(starting)
+        self.add_event(workspace.id, reason, message)
         await self._sandboxes.start(starting, of_class, self._observe)
 
     def _new_deadline(self, workspace: Workspace) -> datetime | None:
@@ -343,8 +340,9 @@ class LocalBackend(Backend):
             await self._sandboxes.stop(id_)
             deleting = self._workspaces[id_]
             if self._catalog.get(deleting.class_name).has_homes:
-                self._put(replace(deleting, state="deleted", addresses=(), sandbox=None, leases=()))
-                self.destroy_expired()
+                self.put(replace(deleting, state="deleted", addresses=(), sandbox=None, leases=()))
+                if deleting.destroy_after == deleting.deleted_at:
+                    self.destroy(id_)
             else:
                 self._remove(id_)
 
@@ -379,7 +377,8 @@ class LocalBackend(Backend):
         refuse_deleting(workspace)
         return workspace
 
-    def _put(self, workspace: Workspace) -> Workspace:
+    def put(self, workspace: Workspace) -> Workspace:
+        """Write a workspace; return it."""
         self._records.put(workspace)
         self._workspaces[workspace.id] = workspace
         self._notify(workspace.id)
@@ -403,7 +402,8 @@ class LocalBackend(Backend):
             return  # before it is served nobody waits
         self._in_background(notify())
 
-    def _event(self, id_: str, reason: str, message: str, *, warning: bool = False) -> None:
+    def add_event(self, id_: str, reason: str, message: str, *, warning: bool = False) -> None:
+        """Record an event of a workspace."""
         event = Event(self._now(), f"Workspace/{id_}", reason, message, warning=warning)
         self.log.add(self._records.add_event(id_, event), id_, event)
 

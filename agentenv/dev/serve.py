@@ -84,7 +84,7 @@ async def local_service(
     access = AccessCache(LocalAccessStore(records), now=now)
     secrets = gateway.secrets_cache(state.secrets, now())
     keys = ApiKeys(access, now)
-    upkeep = Upkeep(backend, catalog, ledger, budgets, workspaced, now=now)
+    upkeep = Upkeep(backend, catalog, ledger, published=budgets, workspaced=workspaced, metrics=metrics, now=now)
 
     async def settle(_: Workspace) -> None:
         upkeep.record()

@@ -39,9 +39,13 @@ class LocalLedger:
 
     async def month_of(self, owner: str) -> MonthlySpend:
         """Return the cost of an owner's month so far, for a request."""
-        return self.spent(owner)
+        return self.recently_spent(owner)
 
-    def spent(self, owner: str) -> MonthlySpend:
+    def now(self) -> datetime:
+        """Return the time by this machine's clock."""
+        return self._now()
+
+    def recently_spent(self, owner: str) -> MonthlySpend:
         """Return the cost of an owner's month so far."""
         now = self._now()
         return MonthlySpend(self.policy, self.of_owner(owner, month_start(now), now + timedelta(seconds=1)))

@@ -47,6 +47,7 @@ WAKE_AT = f"{DOMAIN}wake-at"
 IDLE_AFTER = f"{DOMAIN}idle-after"  # seconds
 DEADLINE = f"{DOMAIN}deadline"
 BUDGET = f"{DOMAIN}budget"  # dollars a month
+BUDGET_NOTICED = f"{DOMAIN}budget-noticed"  # the month in which its owner was last notified
 PORTS = f"{DOMAIN}ports"  # JSON: port -> {sharing, teams, wake}
 TOKEN_GENERATION = f"{DOMAIN}token-generation"  # raised to revoke its access tokens
 SHARE_GENERATION = f"{DOMAIN}share-generation"  # raised when a share ends, to revoke the tokens of sharers

@@ -50,7 +50,6 @@ from agentenv.service.workspaced.tokens import TokenSigner
 from agentenv.service.workspaces.backend import KubernetesBackend, running_backend
 
 if TYPE_CHECKING:
-    from agentenv.core.workspaces.workspace import Workspace
     from agentenv.service.configuration import Configuration
 from agentenv.service.telemetry.metrics import Metrics
 
@@ -153,10 +152,6 @@ async def _dependencies(
         more_informers=[budgets.informer(kube, configuration.namespace)] if budgets else (),
     )
 
-    async def settle(workspace: Workspace) -> None:
-        if recorder is not None:
-            await recorder.settle(workspace.namespace, workspace.id)
-
     signer = TokenSigner(kube, configuration.namespace, now)
     sandboxes = PodSandboxes(backend, signer)
     access = access_cache_of(configuration, now)
@@ -188,7 +183,7 @@ async def _dependencies(
                 swarm_tasks=SwarmTasks(kube.without_retries(), catalog, backend.view, now=now),
                 budgets=budgets,
                 accounts=accounts,
-                settle=settle,
+                settle=recorder.settle_workspace if recorder else None,
                 ledger=ledger_of(configuration),
                 exchange=exchange_of(configuration, kube),
                 vault=vault_of(configuration),

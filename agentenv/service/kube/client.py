@@ -21,6 +21,7 @@ import httpx2
 from agentenv.core.values.object_fields import Document, parsed_object, rows, section, text
 from agentenv.service.kube.clock import ServerClock
 from agentenv.service.telemetry import traces
+from agentenv.service.workspaces.backend_protocol import BackendError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -87,7 +88,7 @@ Item = TypeVar("Item")
 Labels = Mapping[str, str | None]
 
 
-class KubeApiError(Exception):
+class KubeApiError(BackendError):
     """A request that the API server refused, with the server's message; code 503 where it did not respond."""
 
     def __init__(self, message: str, code: int = 0, reason: str = "", *, retry_after: float | None = None) -> None:

@@ -1,39 +1,30 @@
 """Enforce budgets: notify the owner near a limit, and suspend the workspace at it.
 
-Each pass reads the spending from the ledger, publishes what is near its limit, and records what it did on the claim. So
-a pass may be killed, or run twice at once: a workspace is suspended once, and its owner notified once a month. Replicas
-refuse creates and resumes by what is published (`published.py`).
+Each pass reads the spending from the ledger, publishes what is near its limit, and records what it did with the
+workspace. So a pass may be killed, or run twice at once: a workspace is suspended once, and its owner notified once a
+month. Replicas refuse creates and resumes by what is published (`published.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
+from typing import Protocol
 
-from agentenv.core.classes.names import USER_LABEL, WORKSPACE_LABEL
 from agentenv.core.ledger.budgets import LimitUsage, MonthlySpend, Policy, budget_action
 from agentenv.core.ledger.published import PublishedSpend, month_of
 from agentenv.core.ledger.rows import month_start
-from agentenv.core.values.object_fields import read_amount, required, strings
-from agentenv.core.workspaces.records import workspace_of_volume
-from agentenv.core.workspaces.workspace import BUDGET, DOMAIN, SUSPENDED_BECAUSE, Workspace
-from agentenv.service.kube.client import CLAIMS, VOLUMES, Document, KubeApi, KubeApiError, section
-from agentenv.service.kube.record_event import claim_reference, record_event
-from agentenv.service.kube.unreadable import ODD, readable
-from agentenv.service.ledger.published import PublishedBudgets, publish
+from agentenv.core.workspaces.workspace import Workspace
+from agentenv.service.ledger.published import PublishedBudgets
 from agentenv.service.ledger.table import Ledger
+from agentenv.service.loops.scheduler import isolated
 from agentenv.service.telemetry.logs import audit
 from agentenv.service.telemetry.metrics import Metrics
-from agentenv.service.workspaces.suspend import suspend
+from agentenv.service.workspaces.backend_protocol import CurrentWorkspace, LoopBackend
 
-_LOG = logging.getLogger(__name__)
-_SPACE_PREFIX = "sandbox-"
-# The month in which the owner of a workspace was last notified.
-NOTICED = f"{DOMAIN}budget-noticed"
 # Between two passes a workspace may spend a sixth of its hourly cost.
 ENFORCE_EVERY = timedelta(minutes=10)
 # How often the spending of owners is read whose workspaces do not run.
@@ -47,10 +38,24 @@ class BudgetPass:
     owners: int
     noticed: int
     suspended: int
-    failures: tuple[str, ...] = ()  # of single claims; the pass continued with the others
+    failures: tuple[str, ...] = ()  # of single workspaces; the pass continued with the others
 
 
-class Accounts:
+class MonthlyAccounts(Protocol):
+    """The costs of owners, by whichever ledger."""
+
+    policy: Policy
+
+    def now(self) -> datetime:
+        """Return the time by the ledger's clock."""
+        ...
+
+    def recently_spent(self, owner: str) -> MonthlySpend:
+        """Return the cost of an owner's month."""
+        ...
+
+
+class Accounts(MonthlyAccounts):
     """The costs of owners, from the ledger."""
 
     def __init__(self, ledger: Ledger, policy: Policy) -> None:
@@ -77,9 +82,9 @@ class Accounts:
 
 @dataclass
 class _Found:
-    """The owners of a pass: their running claims, and the class and budget of each workspace, deleted ones included."""
+    """The owners of a pass: those that run, and the class and budget of each workspace, deleted ones included."""
 
-    running: dict[str, list[Document]] = field(default_factory=dict[str, list[Document]])
+    running: dict[str, list[Workspace]] = field(default_factory=dict[str, list[Workspace]])
     workspaces: dict[str, dict[str, tuple[str, Decimal | None]]] = field(
         default_factory=dict[str, dict[str, tuple[str, Decimal | None]]]
     )
@@ -91,21 +96,21 @@ class Budgets:
 
     def __init__(
         self,
-        cluster: KubeApi,
-        accounts: Accounts,
+        backend: LoopBackend,
+        accounts: MonthlyAccounts,
         published: PublishedBudgets,
         metrics: Metrics,
         *,
-        namespace: str,
+        publish: Callable[[PublishedSpend], Awaitable[object]],
         departed_owners: Callable[[], Iterable[str]] = tuple,
     ) -> None:
-        """`departed_owners` returns the owners of the claims that were deleted since its last call."""
-        self._cluster = cluster
+        """`publish` tells all replicas; `departed_owners` returns the owners of those deleted since its last call."""
+        self._backend = backend
         self._accounts = accounts
         self._published = published
         self._policy = accounts.policy
         self._metrics = metrics
-        self._namespace = namespace
+        self._publish = publish
         self._departed_owners = departed_owners
         # What each owner has spent in `_month`, and when it was read.
         self._spent: dict[str, tuple[datetime, MonthlySpend]] = {}
@@ -116,58 +121,45 @@ class Budgets:
         found = await self._find()
         now = await asyncio.to_thread(self._accounts.now)
         await self._read_spending(found, now)
-        await publish(self._cluster, self._namespace, self._near(found))
+        await self._publish(self._near(found))
         noticed = suspended = 0
-        for owner, claims in found.running.items():
+        for owner, workspaces in found.running.items():
             _, spent = self._spent[owner]
-            for claim in claims:
-                limited = spent.nearest(*_claim_budget(claim))
-                try:
-                    match budget_action(limited, self._policy.notice_at):
-                        case "suspend":
-                            suspended += await self._suspend(claim, limited)
-                        case "notice":
-                            noticed += await self._notice(claim, limited, now)
-                        case None:
-                            pass
-                except KubeApiError as refusal:
-                    if refusal.transient:
-                        raise
-                    found.failures.append(f"{claim['metadata']['name']}: {refusal}")
-                except ODD as failure:
-                    found.failures.append(f"{claim['metadata']['name']} cannot be read: {type(failure).__name__}")
+            for workspace in workspaces:
+                limited = spent.nearest(workspace.id, workspace.class_name, workspace.budget)
+                action = budget_action(limited, self._policy.notice_at)
+                if action is None:
+                    continue
+                with isolated(found.failures, workspace.id):
+                    current = await self._backend.reread(workspace, found.failures)
+                    if current is not None and action == "suspend":
+                        suspended += await self._suspend(current, limited, now)
+                    elif current is not None:
+                        noticed += await self._notice(current, limited, now)
         return BudgetPass(len(found.running), noticed, suspended, tuple(found.failures))
 
-    async def refuse_wake(self, workspace: Workspace, claim: Document) -> bool:
+    async def refuse_wake(self, current: CurrentWorkspace) -> bool:
         """Return whether a workspace whose `wake-at` has come may not be resumed; if so, notify its owner."""
+        workspace = current.workspace
         limited = self._published.nearest(workspace)
         if limited is None or not limited.over:
             return False
         # From now on the budget is why it is suspended, so `wake-at` is not tried again.
-        if await suspend(self._cluster, claim, "budget") in {"done", "already"}:
+        if await current.suspend("budget") in {"done", "already"}:
             self._metrics.budget("refuse")
-            audit("workspace not woken", because="budget", spent=str(limited), **_facts(claim))
-            await self._warn(claim, "BudgetSpent", f"not resumed at wake-at: {limited}", claim["metadata"]["uid"])
+            audit("workspace not woken", because="budget", spent=str(limited), **_facts(workspace))
+            message = f"not resumed at wake-at: {limited}"
+            await current.warn("BudgetSpent", message, self._accounts.now(), once=workspace.claim_uid)
         return True
 
     async def _find(self) -> _Found:
-        """Return the claims that run, and what is known of all workspaces, deleted ones included."""
+        """Return those that run, and what is known of all workspaces: what one has spent, it has also once restored."""
         found = _Found()
-        async for claim, about in readable("SandboxClaim", self._cluster.list(CLAIMS), _claim_budget, found.failures):
-            owner = _labels(claim).get(USER_LABEL)
-            if not owner:
-                continue
-            workspace, sandbox_class, budget = about
-            found.workspaces.setdefault(owner, {})[workspace] = sandbox_class, budget
-            metadata = section(claim, "metadata")
-            if SUSPENDED_BECAUSE not in section(metadata, "annotations") and not metadata.get("deletionTimestamp"):
-                found.running.setdefault(owner, []).append(claim)
-        # Restored on its data, a deleted workspace has spent what it spent before.
-        volumes = readable("PersistentVolume", self._cluster.list(VOLUMES), workspace_of_volume, found.failures)
-        async for _, deleted in volumes:
-            if deleted is not None:
-                rows = found.workspaces.setdefault(deleted.owner, {})
-                rows.setdefault(deleted.id, (deleted.class_name, deleted.budget))
+        async for workspace in self._backend.every_workspace(found.failures):
+            rows = found.workspaces.setdefault(workspace.owner, {})
+            rows.setdefault(workspace.id, (workspace.class_name, workspace.budget))
+            if workspace.suspended_because is None and workspace.state not in {"deleting", "deleted"}:
+                found.running.setdefault(workspace.owner, []).append(workspace)
         return found
 
     async def _read_spending(self, found: _Found, now: datetime) -> None:
@@ -192,51 +184,31 @@ class Budgets:
             workspaces |= near
         return PublishedSpend(self._month, owners, workspaces)
 
-    async def _suspend(self, claim: Document, limited: LimitUsage | None) -> bool:
-        metadata = claim["metadata"]
-        # The claim changed meanwhile; the next pass looks again.
-        if await suspend(self._cluster, claim, "budget") != "done":
+    async def _suspend(self, current: CurrentWorkspace, limited: LimitUsage | None, now: datetime) -> bool:
+        workspace = current.workspace
+        # It changed meanwhile; the next pass looks again.
+        if await current.suspend("budget") != "done":
             return False
         self._metrics.budget("suspend")
-        self._metrics.suspended(_claim_budget(claim)[1], "budget")
-        audit("workspace suspended", because="budget", spent=str(limited), **_facts(claim))
+        self._metrics.suspended(workspace.class_name, "budget")
+        audit("workspace suspended", because="budget", spent=str(limited), **_facts(workspace))
         message = f"suspended: {limited}; its files are retained"
-        await self._warn(claim, "BudgetSpent", message, metadata["uid"])
+        await current.warn("BudgetSpent", message, now, once=workspace.claim_uid)
         return True
 
-    async def _notice(self, claim: Document, limited: LimitUsage | None, now: datetime) -> bool:
+    async def _notice(self, current: CurrentWorkspace, limited: LimitUsage | None, now: datetime) -> bool:
         month = month_of(now)
-        if section(claim["metadata"], "annotations").get(NOTICED) == month:
+        if current.noticed == month:
             return False
-        await self._warn(claim, "BudgetNearlySpent", f"{limited}; at the limit the workspace is suspended", month)
+        message = f"{limited}; at the limit the workspace is suspended"
+        await current.warn("BudgetNearlySpent", message, now, once=month)
         # Last: a pass that was killed before it notifies twice rather than never.
-        if not await self._cluster.patch(CLAIMS, claim, {"metadata": {"annotations": {NOTICED: month}}}):
+        if not await current.mark_noticed(month):
             return False
         self._metrics.budget("notice")
-        audit("budget notice", spent=str(limited), **_facts(claim))
+        audit("budget notice", spent=str(limited), **_facts(current.workspace))
         return True
 
-    async def _warn(self, claim: Document, reason: str, message: str, suffix: str) -> None:
-        """Record an event of the claim under a fixed name, so that it exists once."""
-        about, now = claim_reference(claim), self._accounts.now()
-        await record_event(self._cluster, about, reason, message, now, warning=True, suffix=suffix)
 
-
-def budget_of(claim: Document) -> Decimal | None:
-    """Return a claim's own budget; None where it has none or it is not a number, and the class's applies."""
-    return read_amount(strings(section(claim, "metadata"), "annotations").get(BUDGET))
-
-
-def _claim_budget(claim: Document) -> tuple[str, str, Decimal | None]:
-    """Return a claim's workspace, class and own budget."""
-    workspace = _labels(claim).get(WORKSPACE_LABEL) or required(claim, "metadata", "name")
-    return workspace, required(claim, "metadata", "namespace").removeprefix(_SPACE_PREFIX), budget_of(claim)
-
-
-def _labels(claim: Document) -> dict[str, str]:
-    return strings(section(section(claim, "spec"), "additionalPodMetadata"), "labels")
-
-
-def _facts(claim: Document) -> dict[str, str]:
-    workspace, sandbox_class, _ = _claim_budget(claim)
-    return {"owner": _labels(claim).get(USER_LABEL, ""), "workspace": workspace, "class": sandbox_class}
+def _facts(workspace: Workspace) -> dict[str, str]:
+    return {"owner": workspace.owner, "workspace": workspace.id, "class": workspace.class_name}

@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
 from agentenv.core.ledger.holdings import Span, is_worth_writing, spans
 from agentenv.core.ledger.rows import Row
+from agentenv.core.workspaces.workspace import Workspace
 from agentenv.service.aws import clients as aws
 from agentenv.service.kube.client import (
     CLAIMS,
@@ -94,6 +95,10 @@ class LedgerRecorder:
             facts = {"workspace": name, "why": reason}
             _LOG.warning("a workspace's usage is recorded by the next pass", extra={"facts": facts})
         return result
+
+    async def settle_workspace(self, workspace: Workspace) -> None:
+        """Write the rows of a workspace's claim."""
+        await self.settle(workspace.namespace, workspace.id)
 
     async def _settle(self, namespace: str, name: str) -> RecordPass:
         current = await holdings(await self._objects_of(namespace, name))

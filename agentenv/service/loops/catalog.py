@@ -14,11 +14,12 @@ from agentenv.service.home_metering import measured_bytes
 from agentenv.service.ledger.budgets import ENFORCE_EVERY
 from agentenv.service.ledger.record import RECORD_EVERY
 from agentenv.service.loops.audit import audit_access_points
-from agentenv.service.loops.context import Context
+from agentenv.service.loops.context import Context, LoopContext
 from agentenv.service.loops.gateway_targets import register_targets
 from agentenv.service.loops.healing import replace_failed_pods
 from agentenv.service.loops.moving import move_workspaces
 from agentenv.service.loops.resizing import resize_sandboxes
+from agentenv.service.loops.restarts import record_restarts
 from agentenv.service.loops.retention import apply_retention, destroy_on_request
 from agentenv.service.loops.scheduler import Loop, PassResult, ShouldContinue
 from agentenv.service.loops.slots import maintain_slots
@@ -46,18 +47,33 @@ def serialized(loops: Iterable[Loop]) -> Iterator[Loop]:
     return (replace(loop, turn=turn) if loop.name in FULL_SCAN_LOOPS else loop for loop in loops)
 
 
-def loops_of(context: Context) -> list[Loop]:
-    """Return the loops that need only the cluster and EFS."""
+def loops_of_workspaces(context: LoopContext, budgets: Budgets | None = None) -> list[Loop]:
+    """Return the loops over workspaces, by whichever backend."""
     loops = [
         Loop("waking", 5, lambda should_continue: wake_due(context, should_continue)),
         Loop("healing", 3, lambda should_continue: replace_failed_pods(context, should_continue)),
         Loop("idle", 30, lambda should_continue: suspend_idle(context, should_continue)),
         Loop("ending", 60, lambda should_continue: end_expired(context, should_continue)),
         Loop("timeouts", 2, lambda should_continue: end_timed_out(context, should_continue)),
-        Loop("keeping", 600, lambda should_continue: retain_volumes(context, should_continue)),
-        Loop("releases", 300, lambda should_continue: retire_old_releases(context, should_continue)),
         Loop("retention", 600, lambda should_continue: apply_retention(context, should_continue)),
         Loop("destroying", 5, lambda should_continue: destroy_on_request(context, should_continue)),
+    ]
+    if budgets is None:
+        return loops
+
+    async def enforce(_: ShouldContinue) -> PassResult:
+        result = await budgets.enforce_all()
+        return PassResult(result.noticed + result.suspended, failures=result.failures)
+
+    return [*loops, Loop("budgets", ENFORCE_EVERY.total_seconds(), enforce)]
+
+
+def loops_of_cluster(context: Context) -> list[Loop]:
+    """Return the loops over the objects of Kubernetes and EFS."""
+    loops = [
+        Loop("restarts", 3, lambda should_continue: record_restarts(context, should_continue)),
+        Loop("keeping", 600, lambda should_continue: retain_volumes(context, should_continue)),
+        Loop("releases", 300, lambda should_continue: retire_old_releases(context, should_continue)),
         Loop("slots", 600, lambda should_continue: maintain_slots(context, should_continue)),
         Loop("room", 60, lambda should_continue: give_back_slots(context, should_continue)),
         Loop("audit", 900, lambda should_continue: audit_access_points(context, should_continue)),
@@ -73,10 +89,8 @@ def loops_of(context: Context) -> list[Loop]:
     return [*loops, keys] if context.workspaced else loops
 
 
-def loops_with_ledger(
-    context: Context, metrics: Metrics, recorder: LedgerRecorder | None, budgets: Budgets | None
-) -> Iterator[Loop]:
-    """Yield the loops that need the ledger or budgets, if those are enabled, and the one that meters home volumes."""
+def metering_loops(context: Context, metrics: Metrics, recorder: LedgerRecorder | None) -> Iterator[Loop]:
+    """Yield the loop that records the ledger, if there is one, and the one that meters home volumes."""
 
     async def sizes(_: ShouldContinue) -> PassResult:
         metrics.volumes(await measured_bytes(context.api))
@@ -89,13 +103,6 @@ def loops_with_ledger(
             return PassResult(failures=(await recorder.record_all()).failures)
 
         yield Loop("ledger", RECORD_EVERY.total_seconds(), ledger)
-    if budgets is not None:
-
-        async def hold(_: ShouldContinue) -> PassResult:
-            result = await budgets.enforce_all()
-            return PassResult(result.noticed + result.suspended, failures=result.failures)
-
-        yield Loop("budgets", ENFORCE_EVERY.total_seconds(), hold)
 
 
 async def retain_volumes(context: Context, _: ShouldContinue) -> PassResult:

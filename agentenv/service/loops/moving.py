@@ -37,7 +37,7 @@ async def move_workspaces(context: Context, nodes: NodeSource, should_continue: 
                 if refusal.transient:
                     raise
                 failures.append(f"{text(section(pod, 'metadata'), 'name')}: {refusal}")
-    for workspace in [row for row in await context.recent_workspaces(AGE) if row.suspended_because == "moving"]:
+    for workspace in [row for row in await context.backend.recent_workspaces(AGE) if row.suspended_because == "moving"]:
         if steps >= _MOST or not should_continue():
             break
         try:

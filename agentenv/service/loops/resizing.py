@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from agentenv.core.lifecycle.resize import next_size
 from agentenv.core.workspaces.records import workspace_of_claim
 from agentenv.core.workspaces.workspace import Workspace
-from agentenv.service.kube.client import CLAIMS, PODS, KubeApiError
+from agentenv.service.kube.client import CLAIMS
 from agentenv.service.loops.context import Context
-from agentenv.service.loops.scheduler import PassResult, ShouldContinue
-from agentenv.service.workspaced.client import WorkspacedClient, WorkspacedError, endpoint_of
+from agentenv.service.loops.scheduler import PassResult, ShouldContinue, isolated
+from agentenv.service.workspaced.client import WorkspacedClient, WorkspacedError
 from agentenv.service.workspaces.resize import Resizer
 
 AGE = 10.0
@@ -27,20 +27,15 @@ async def resize_sandboxes(context: Context, should_continue: ShouldContinue) ->
         return PassResult()
     steps = 0
     failures: list[str] = []
-    running = [workspace for workspace in await context.recent_workspaces(AGE) if workspace.state == "running"]
+    running = [workspace for workspace in await context.backend.recent_workspaces(AGE) if workspace.state == "running"]
     requested = [workspace for workspace in running if workspace.resizing or workspace.size_pending is not None]
     growing = await _near_limit(context, resizer, [workspace for workspace in running if _may_grow(workspace, resizer)])
     for workspace in [*requested, *growing]:
         if steps >= _MOST or not should_continue():
             break
-        try:
+        with isolated(failures, workspace.id):
             resized = await resizer.resize(workspace)
-        except KubeApiError as refusal:
-            if refusal.transient:
-                raise
-            failures.append(f"{workspace.id}: {refusal}")
-            continue
-        steps += (resized.current_size, resized.size_pending) != (workspace.current_size, workspace.size_pending)
+            steps += (resized.current_size, resized.size_pending) != (workspace.current_size, workspace.size_pending)
     return PassResult(steps, steps >= _MOST, tuple(failures))
 
 
@@ -68,8 +63,7 @@ async def _near_limit(context: Context, resizer: Resizer, candidates: Sequence[W
 async def _grown(
     context: Context, resizer: Resizer, workspaced: WorkspacedClient, workspace: Workspace
 ) -> Workspace | None:
-    pod = await context.api.find(PODS, workspace.sandbox, workspace.namespace) if workspace.sandbox else None
-    endpoint = endpoint_of(pod) if pod is not None else None
+    endpoint = await context.backend.sandbox_endpoint(workspace)
     if endpoint is None:
         return None
     try:

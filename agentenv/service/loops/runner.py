@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 from typing import TYPE_CHECKING
 
@@ -17,11 +18,11 @@ from agentenv.service.catalog import Catalog
 from agentenv.service.kube.client import KubeClient
 from agentenv.service.kube.leaving_nodes import LeavingNodes
 from agentenv.service.ledger.budgets import Budgets
-from agentenv.service.ledger.published import PublishedBudgets
+from agentenv.service.ledger.published import PublishedBudgets, publish
 from agentenv.service.ledger.setup import accounts_of, recorder_of
 from agentenv.service.loops.activity_sources import Prometheus
-from agentenv.service.loops.catalog import loops_of, loops_with_ledger, serialized
-from agentenv.service.loops.context import ActivitySource, Context
+from agentenv.service.loops.catalog import loops_of_cluster, loops_of_workspaces, metering_loops, serialized
+from agentenv.service.loops.context import ActivitySource, cluster_context
 from agentenv.service.loops.leader_election import Leader
 from agentenv.service.loops.scheduler import Scheduler
 from agentenv.service.workspaced.activity import WorkspacedActivity
@@ -92,42 +93,50 @@ class LoopsProcess:
         informers.append(nodes.informer())
         backend = KubernetesBackend(client, catalog, metrics, now=client.clock.now, more_informers=informers)
         self._is_synced = backend.is_synced
-        budgets = (
-            Budgets(
-                client,
-                accounts,
-                published,
-                metrics,
-                namespace=configuration.namespace,
-                departed_owners=backend.view.take_departed_owners,
-            )
-            if accounts and published
-            else None
-        )
-        sources: list[ActivitySource] = [WorkspacedActivity(client, workspaced)] if workspaced else []
-        if configuration.prometheus:
-            sources.append(Prometheus(configuration.prometheus))
-        context = Context(
-            api=client,
-            clock=leader.clock,
-            metrics=metrics,
-            namespace=configuration.namespace,
-            replica=configuration.replica,
+        context = cluster_context(
+            client,
+            leader.clock,
+            metrics,
+            configuration.namespace,
+            configuration.replica,
+            workspace_snapshot=backend.existing_workspaces,
             points=Efs(configuration.region) if configuration.file_systems else None,
             file_systems=configuration.file_systems,
             targets=TargetGroup(configuration.region, configuration.target_group)
             if configuration.target_group
             else None,
-            sources=sources,
-            settle=recorder.settle if recorder else None,
-            refuse_wake=budgets.refuse_wake if budgets else None,
-            workspace_snapshot=backend.existing_workspaces,
+            settle=recorder.settle_workspace if recorder else None,
             pod_reports=backend.view.reports,
             workspaced=workspaced,
             nodes=nodes,
             resizer=backend.resizer,
         )
-        loops = [*serialized([*loops_of(context), *loops_with_ledger(context, metrics, recorder, budgets)])]
+        sources: list[ActivitySource] = [WorkspacedActivity(context.backend, workspaced)] if workspaced else []
+        if configuration.prometheus:
+            sources.append(Prometheus(configuration.prometheus))
+        context.sources = sources
+        budgets = (
+            Budgets(
+                context.backend,
+                accounts,
+                published,
+                metrics,
+                publish=functools.partial(publish, client, configuration.namespace),
+                departed_owners=backend.view.take_departed_owners,
+            )
+            if accounts and published
+            else None
+        )
+        context.refuse_wake = budgets.refuse_wake if budgets else None
+        loops = [
+            *serialized(
+                [
+                    *loops_of_workspaces(context, budgets),
+                    *loops_of_cluster(context),
+                    *metering_loops(context, metrics, recorder),
+                ]
+            )
+        ]
         scheduler = Scheduler(loops, lambda: leader.is_leader() and not self.stop.is_set(), metrics)
         async with running_backend(backend, self._on_watches_ended):
             await lead(leader, scheduler, metrics, self.stop)

@@ -11,12 +11,14 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from agentenv.service.kube.unreadable import ODD
 from agentenv.service.telemetry import traces
+from agentenv.service.workspaces.backend_protocol import BackendError
 
 LONGEST_PAUSE = 300.0
 _LOG = logging.getLogger(__name__)
@@ -57,6 +59,19 @@ class PassMetrics(Protocol):
 
 class PartialFailureError(Exception):
     """A pass was completed, and single objects failed in it."""
+
+
+@contextmanager
+def isolated(failures: list[str], name: str) -> Generator[None]:
+    """Add the failure of one object to failures, so that the pass continues; raise one that concerns all objects."""
+    try:
+        yield
+    except BackendError as refusal:
+        if refusal.transient:
+            raise
+        failures.append(f"{name}: {refusal}")
+    except ODD as failure:
+        failures.append(f"{name} cannot be read: {type(failure).__name__}")
 
 
 @dataclass

@@ -24,10 +24,10 @@ from agentenv.core.values.object_fields import required, text
 from agentenv.core.values.timestamps import LATEST, format_timestamp, parse_timestamp
 from agentenv.core.workspaces.seats import CLASS_TAG, USER_TAG
 from agentenv.core.workspaces.workspace import DESTROY_REQUESTED, LAST_ACTIVE
-from agentenv.service.kube.client import CLAIMS, POOLS, VOLUME_CLAIMS, VOLUMES, Document, KubeApiError, collect, section
-from agentenv.service.kube.unreadable import ODD, readable
+from agentenv.service.kube.client import CLAIMS, POOLS, VOLUME_CLAIMS, VOLUMES, Document, collect, section
+from agentenv.service.kube.unreadable import readable
 from agentenv.service.loops.context import Context
-from agentenv.service.loops.scheduler import PassResult, ShouldContinue
+from agentenv.service.loops.scheduler import PassResult, ShouldContinue, isolated
 from agentenv.service.workspaces.repair_home import repair_home
 from agentenv.service.workspaces.restore import delete_unused_volume_claim
 from agentenv.service.workspaces.shared_volumes import delete_claim
@@ -166,7 +166,7 @@ class _Pass:
 
     async def _heal(self, row: Orphan, now: datetime) -> None:
         space, _, name = row.name.partition("/")
-        try:
+        with isolated(self._failures, row.name):
             if row.kind == "volume-claim-without-swarm":
                 self._steps += await self._delete_shared_claim(space, name, row.about)
             elif row.heal == "remove-volume-claim":
@@ -175,12 +175,6 @@ class _Pass:
                 claim = await self._api.find(CLAIMS, name, space)
                 if claim is not None:
                     self._steps += await repair_home(self._api, claim, row.about["has"], row.about["home"], now)
-        except KubeApiError as refusal:
-            if refusal.transient:
-                raise
-            self._failures.append(f"{row.name}: {refusal}")
-        except ODD as failure:
-            self._failures.append(f"{row.name} cannot be read: {type(failure).__name__}")
 
     async def _delete_shared_claim(self, namespace_: str, name: str, about: Mapping[str, str]) -> bool:
         """Delete the claim of a shared volume if its task is gone; the retention loop dates the volume."""

@@ -1,30 +1,25 @@
 """The passes over existing workspaces: suspend idle ones, resume those that are due, end expired ones.
 
-Candidates come from a cache. Before a pass acts on a candidate, it reads its claim again, and each write requires the
-version that was read. A pass skips candidates that need no action any more, until it has done enough steps. It starts
+Candidates come from a cache. Before a pass acts on a candidate, it reads it again, and each action requires what was
+read. A pass skips candidates that need no action any more, until it has done enough steps. It starts
 at a random candidate, so that those whose requests always fail do not block the others.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 
-from agentenv.core.classes.names import namespace as namespace_of_class
 from agentenv.core.lifecycle.deadline import EndDecision, end_decision, timeout_is_over
 from agentenv.core.lifecycle.idle import Activity, IdleDecision, idle_decision
 from agentenv.core.lifecycle.limits import Limits
 from agentenv.core.lifecycle.wake import wake_decision
-from agentenv.core.workspaces.records import workspace_of_claim
 from agentenv.core.workspaces.workspace import Workspace
-from agentenv.service.kube.client import CLAIMS, Document, KubeApiError
-from agentenv.service.kube.unreadable import ODD, readable
 from agentenv.service.loops.activity_sources import ActivitySources
-from agentenv.service.loops.context import Context
-from agentenv.service.loops.scheduler import PassResult, ShouldContinue
-from agentenv.service.workspaces.delete import delete_workspace
-from agentenv.service.workspaces.suspend import clear_wake_time, resume, sandbox_of, suspend
+from agentenv.service.loops.context import LoopContext
+from agentenv.service.loops.scheduler import PassResult, ShouldContinue, isolated
+from agentenv.service.workspaces.backend_protocol import CurrentWorkspace
 
 # The limit of steps, and of failures, in a pass; the next pass does the rest. It is also the batch size of activity
 # queries.
@@ -35,9 +30,9 @@ PARENT_GRACE = 300.0
 _NONE = Limits()
 
 
-async def suspend_idle(context: Context, should_continue: ShouldContinue) -> PassResult:
+async def suspend_idle(context: LoopContext, should_continue: ShouldContinue) -> PassResult:
     """Suspend idle workspaces, and complete suspensions that were interrupted."""
-    limits, now = await context.limits(), context.clock.now()
+    limits, now = await context.backend.limits(), context.clock.now()
     sources = ActivitySources(context.sources, limits, now)
     seen: dict[str, Sequence[Activity]] = {}
 
@@ -56,46 +51,47 @@ async def suspend_idle(context: Context, should_continue: ShouldContinue) -> Pas
             for workspace in filter(is_idle, batch):
                 yield workspace
 
-    async def suspend_one(workspace: Workspace, claim: Document) -> bool:
+    async def suspend_one(current: CurrentWorkspace) -> bool:
+        workspace = current.workspace
         because = workspace.suspended_because
         if because is None or because == "idle":
             at = context.clock.now()
             decision = _rest(workspace, limits, seen.get(workspace.id, ()), at)
             if not decision.sleep:
                 # The suspension was interrupted, and the workspace was used since.
-                return because is not None and await resume(context.api, claim, at) == "done"
-        suspended = await suspend(context.api, claim, because or "idle") == "done"
+                return because is not None and await current.resume() == "done"
+        suspended = await current.suspend(because or "idle") == "done"
         if suspended:
             context.metrics.suspended(workspace.class_name, because or "idle")
         return suspended
 
-    candidates = [workspace for workspace in await context.recent_workspaces(AGE) if is_idle(workspace)]
+    candidates = [workspace for workspace in await context.backend.recent_workspaces(AGE) if is_idle(workspace)]
     return await _each(context, should_continue, with_activity(_rotated(candidates, now)), suspend_one)
 
 
-async def wake_due(context: Context, should_continue: ShouldContinue) -> PassResult:
+async def wake_due(context: LoopContext, should_continue: ShouldContinue) -> PassResult:
     """Resume workspaces at their wake time, and those that are suspended without a reason."""
     now = context.clock.now()
-    candidates = [workspace for workspace in await context.recent_workspaces(AGE) if _acts(workspace, now)]
+    candidates = [workspace for workspace in await context.backend.recent_workspaces(AGE) if _acts(workspace, now)]
 
-    async def resume_one(workspace: Workspace, claim: Document) -> bool:
-        decision = wake_decision(workspace, context.clock.now())
+    async def resume_one(current: CurrentWorkspace) -> bool:
+        decision = wake_decision(current.workspace, context.clock.now())
         if decision.wake:
             # A workspace suspended without a reason was resumed by a request, which checked the budget.
-            if decision.forget and context.refuse_wake is not None and await context.refuse_wake(workspace, claim):
+            if decision.forget and context.refuse_wake is not None and await context.refuse_wake(current):
                 return True
-            return await resume(context.api, claim, context.clock.now()) == "done"
-        return decision.forget and await clear_wake_time(context.api, claim)
+            return await current.resume() == "done"
+        return decision.forget and await current.clear_wake_time()
 
     return await _each(context, should_continue, _each_of(_rotated(candidates, now)), resume_one)
 
 
-async def end_expired(context: Context, should_continue: ShouldContinue) -> PassResult:
+async def end_expired(context: LoopContext, should_continue: ShouldContinue) -> PassResult:
     """End expired workspaces: suspend them at their deadline, delete them at the end of their class's lifetime.
 
     Children whose parent is gone are deleted too.
     """
-    limits = await context.limits()
+    limits = await context.backend.limits()
     gone = await _gone_parents(context, limits)
 
     def decision_of(workspace: Workspace) -> EndDecision:
@@ -105,7 +101,7 @@ async def end_expired(context: Context, should_continue: ShouldContinue) -> Pass
     return await _end(context, should_continue, decision_of)
 
 
-async def end_timed_out(context: Context, should_continue: ShouldContinue) -> PassResult:
+async def end_timed_out(context: LoopContext, should_continue: ShouldContinue) -> PassResult:
     """End workspaces whose timeout is over. It needs no limits of classes, so that it can run every few seconds."""
 
     def decision_of(workspace: Workspace) -> EndDecision:
@@ -117,19 +113,19 @@ async def end_timed_out(context: Context, should_continue: ShouldContinue) -> Pa
 
 
 async def _end(
-    context: Context, should_continue: ShouldContinue, decision_of: Callable[[Workspace], EndDecision]
+    context: LoopContext, should_continue: ShouldContinue, decision_of: Callable[[Workspace], EndDecision]
 ) -> PassResult:
-    candidates = [
-        workspace for workspace in await context.recent_workspaces(AGE) if decision_of(workspace).do != "nothing"
-    ]
+    workspaces = await context.backend.recent_workspaces(AGE)
+    candidates = [workspace for workspace in workspaces if decision_of(workspace).do != "nothing"]
 
-    async def end_one(workspace: Workspace, claim: Document) -> bool:
+    async def end_one(current: CurrentWorkspace) -> bool:
+        workspace = current.workspace
         decision = decision_of(workspace)
         if decision.do == "delete" and decision.keep_for is not None:
             if context.settle is not None:
-                await context.settle(workspace.namespace, workspace.id)
-            return await delete_workspace(context.api, claim, decision.keep_for, context.clock.now()) == "done"
-        if decision.do == "suspend" and await suspend(context.api, claim, "deadline") == "done":
+                await context.settle(workspace)
+            return await current.delete(decision.keep_for)
+        if decision.do == "suspend" and await current.suspend("deadline") == "done":
             context.metrics.suspended(workspace.class_name, "deadline")
             return True
         return False
@@ -137,24 +133,19 @@ async def _end(
     return await _each(context, should_continue, _each_of(_rotated(candidates, context.clock.now())), end_one)
 
 
-async def _gone_parents(context: Context, classes: Iterable[str]) -> set[str]:
-    """Return the parents of workspaces that have no claim in any class, and had none for a while.
+async def _gone_parents(context: LoopContext, classes: Iterable[str]) -> set[str]:
+    """Return the parents of workspaces that exist in no class, and did not for a while.
 
-    A parent that moves to another class has none for a moment.
+    A parent that moves to another class does not exist for a moment.
     """
-    workspaces = await context.recent_workspaces(AGE)
+    workspaces = await context.backend.recent_workspaces(AGE)
     existing = {workspace.id for workspace in workspaces}
     missing = {workspace.parent for workspace in workspaces if workspace.parent} - existing
     now = context.monotonic()
     context.missing_parents = {parent: context.missing_parents.get(parent, now) for parent in missing}
     overdue = [parent for parent, since in context.missing_parents.items() if now - since >= PARENT_GRACE]
-    gone: set[str] = set()
-    for parent in overdue[:MOST]:
-        # The cache may lack it
-        claims = [await context.api.find(CLAIMS, parent, namespace_of_class(name)) for name in classes]
-        if not any(claims):
-            gone.add(parent)
-    return gone
+    # The cache may lack it
+    return {parent for parent in overdue[:MOST] if not await context.backend.exists(parent, classes)}
 
 
 def _acts(workspace: Workspace, now: datetime) -> bool:
@@ -162,31 +153,26 @@ def _acts(workspace: Workspace, now: datetime) -> bool:
     return decision.wake or decision.forget
 
 
-def _rest(workspace: Workspace, limits: dict[str, Limits], seen: Sequence[Activity], now: datetime) -> IdleDecision:
+def _rest(workspace: Workspace, limits: Mapping[str, Limits], seen: Sequence[Activity], now: datetime) -> IdleDecision:
     class_limits = limits.get(workspace.class_name, _NONE)
     return idle_decision(workspace, class_limits, seen, now)
 
 
 async def _each(
-    context: Context,
+    context: LoopContext,
     should_continue: ShouldContinue,
     workspaces: AsyncIterator[Workspace],
-    action: Callable[[Workspace, Document], Awaitable[bool]],
+    action: Callable[[CurrentWorkspace], Awaitable[bool]],
 ) -> PassResult:
-    """Run the action on the current claim of each workspace; a failure of one does not stop the others."""
+    """Run the action on each workspace as it is now; a failure of one does not stop the others."""
     steps = 0
     failures: list[str] = []
-    async for workspace, claim in _reread(context, should_continue, workspaces, failures):
-        try:
-            steps += await action(workspace, claim)
-        except KubeApiError as refusal:
-            if refusal.transient:
-                raise
-            failures.append(f"{workspace.id}: {refusal}")
-        except ODD as failure:
-            failures.append(f"{workspace.id} cannot be read: {type(failure).__name__}")
-        if steps >= MOST or len(failures) >= MOST:
+    async for workspace in workspaces:
+        if steps >= MOST or len(failures) >= MOST or not should_continue():
             break
+        with isolated(failures, workspace.id):
+            current = await context.backend.reread(workspace, failures)
+            steps += current is not None and await action(current)
     return PassResult(steps, steps >= MOST, tuple(failures))
 
 
@@ -199,21 +185,3 @@ def _rotated(workspaces: Sequence[Workspace], now: datetime) -> Sequence[Workspa
     # Passes have no state in common: the start is chosen by the time.
     start = random.Random(now.timestamp()).randrange(len(workspaces)) if workspaces else 0  # noqa: S311 - no secret
     return [*workspaces[start:], *workspaces[:start]]
-
-
-async def _reread(
-    context: Context, should_continue: ShouldContinue, workspaces: AsyncIterator[Workspace], failures: list[str]
-) -> AsyncIterator[tuple[Workspace, Document]]:
-    async for workspace in workspaces:
-        if not should_continue():
-            return
-        document = await context.api.find(CLAIMS, workspace.id, workspace.namespace)
-        async for claim, current in readable(
-            "SandboxClaim", [document] if document else [], workspace_of_claim, failures
-        ):
-            if current is None or current.claim_uid != workspace.claim_uid:
-                continue
-            # A sandbox that does not exist yet, or belongs to another claim, is left to the next pass.
-            if await sandbox_of(context.api, claim) is None and current.state in {"running", "suspending", "suspended"}:
-                continue
-            yield current, claim

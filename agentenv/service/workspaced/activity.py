@@ -8,12 +8,12 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from agentenv.core.lifecycle.idle import Activity
-from agentenv.service.kube.client import PODS, KubeApi
-from agentenv.service.workspaced.client import WorkspacedClient, WorkspacedError, endpoint_of
+from agentenv.service.workspaced.client import WorkspacedClient, WorkspacedError
 
 if TYPE_CHECKING:
     from agentenv.core.lifecycle.limits import Limits
     from agentenv.core.workspaces.workspace import Workspace
+    from agentenv.service.workspaces.backend_protocol import LoopBackend
 
 # How many sandboxes are asked at once; each has three seconds.
 _AT_ONCE = 20
@@ -24,8 +24,8 @@ class WorkspacedActivity:
 
     name = "workspaced"
 
-    def __init__(self, api: KubeApi, client: WorkspacedClient) -> None:
-        self._api, self._client = api, client
+    def __init__(self, backend: LoopBackend, client: WorkspacedClient) -> None:
+        self._backend, self._client = backend, client
 
     async def seen(
         self,
@@ -44,8 +44,7 @@ class WorkspacedActivity:
         return {id_: activity for id_, activity in observed if activity is not None}
 
     async def _activity(self, workspace: Workspace, now: datetime) -> Activity | None:
-        pod = await self._api.find(PODS, workspace.sandbox, workspace.namespace) if workspace.sandbox else None
-        endpoint = endpoint_of(pod) if pod is not None else None
+        endpoint = await self._backend.sandbox_endpoint(workspace)
         if endpoint is None:
             # Another daemon, none, or a release without: this source has nothing to say, and others decide.
             return Activity(self.name)

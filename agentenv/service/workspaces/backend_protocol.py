@@ -1,16 +1,19 @@
-"""The operations on workspaces that routes call, without a type of what implements them.
+"""The operations on workspaces that routes and loops call, without a type of what implements them.
 
-`KubernetesBackend` implements them by claims of sandboxes. A backend keeps no state that a restart would lose, and
-refuses an operation by a `Problem`. It does not authorize: its callers do.
+`KubernetesBackend` and `KubernetesLoopBackend` implement them by claims of sandboxes, `LocalBackend` and
+`LocalLoopBackend` by processes of one machine. A backend keeps no state that a restart would lose, and refuses an
+operation of a route by a `Problem`. It does not authorize: its callers do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import Protocol
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Literal, Protocol
 
+from agentenv.core.lifecycle.limits import Limits
+from agentenv.core.lifecycle.retention import Home, RetentionDecision
 from agentenv.core.workspaces.workspace import (
     Because,
     Changes,
@@ -22,7 +25,9 @@ from agentenv.core.workspaces.workspace import (
     Page,
     Workspace,
 )
-from agentenv.service.workspaces.event_log import EventLog
+
+if TYPE_CHECKING:
+    from agentenv.service.workspaces.event_log import EventLog
 
 # Raises a `Problem` where the caller may not have the workspace that would be restored.
 RestoreCheck = Callable[[Workspace], Awaitable[None]]
@@ -137,4 +142,133 @@ class Backend(Protocol):
 
     def unreadable(self) -> Mapping[str, int]:
         """Return the number of objects that cannot be read, by kind."""
+        ...
+
+
+# `resumed`: another caller resumed it between two writes. `stopping`: its former pod has not ended yet; it is resumed
+# after that, by another call or by the loops.
+Outcome = Literal["done", "already", "resumed", "stopping", "overtaken", "no-sandbox"]
+
+
+class BackendError(Exception):
+    """A failure of one object; a transient one concerns all of them."""
+
+    @property
+    def transient(self) -> bool:
+        """Return whether the backend cannot answer now, as opposed to a request that it refuses."""
+        return False
+
+
+class Clock(Protocol):
+    """A source of the current time."""
+
+    @property
+    def known(self) -> bool:
+        """Return whether the time is certain; data is destroyed only then."""
+        ...
+
+    def now(self) -> datetime:
+        """Return the current time."""
+        ...
+
+
+class CurrentWorkspace(Protocol):
+    """A workspace as a loop has just read it; an action does nothing where it was changed since."""
+
+    @property
+    def workspace(self) -> Workspace:
+        """Return the workspace."""
+        ...
+
+    @property
+    def replaced_at(self) -> datetime | None:
+        """Return when its failed sandbox was replaced last."""
+        ...
+
+    @property
+    def noticed(self) -> str | None:
+        """Return the month in which its owner was last notified of its budget."""
+        ...
+
+    async def suspend(self, because: Because) -> Outcome:
+        """Suspend it."""
+        ...
+
+    async def resume(self, *, requested: bool = False) -> Outcome:
+        """Resume it, and remove its wake time unless it is as if requested."""
+        ...
+
+    async def delete(self, keep_for: timedelta) -> bool:
+        """Delete it, and retain its data for so long; return whether it is being deleted."""
+        ...
+
+    async def clear_wake_time(self) -> bool:
+        """Remove a time to wake that has passed."""
+        ...
+
+    async def failure(self) -> str | None:
+        """Return why its sandbox failed, where another one may replace it."""
+        ...
+
+    async def is_stopped(self) -> bool:
+        """Return whether nothing of its sandbox runs."""
+        ...
+
+    async def mark_replaced(self, now: datetime) -> bool:
+        """Record that its failed sandbox is being replaced, and that it is suspended for that."""
+        ...
+
+    async def mark_noticed(self, month: str) -> bool:
+        """Record that its owner was notified of its budget."""
+        ...
+
+    async def warn(self, reason: str, message: str, now: datetime, *, once: str = "") -> None:
+        """Record an event that its owner sees; with `once` it exists once under that name."""
+        ...
+
+
+class RetainedHome(Protocol):
+    """The data of a workspace, which may be deleted."""
+
+    home: Home
+    class_name: str
+
+    async def apply(self, decision: RetentionDecision) -> bool:
+        """Take the action of a decision; return whether something was changed."""
+        ...
+
+
+class LoopBackend(Protocol):
+    """The operations on workspaces that loops call."""
+
+    async def limits(self) -> Mapping[str, Limits]:
+        """Return the limits of each class."""
+        ...
+
+    async def recent_workspaces(self, age: float) -> Sequence[Workspace]:
+        """Return all workspaces that are not deleted, at most so many seconds old; loops share one list."""
+        ...
+
+    def every_workspace(self, failures: list[str]) -> AsyncIterator[Workspace]:
+        """Yield all workspaces, deleted ones with retained data included; add those that cannot be read to failures."""
+        ...
+
+    async def reread(self, workspace: Workspace, failures: list[str]) -> CurrentWorkspace | None:
+        """Return a workspace as it is now; None where it is another one by now, or its sandbox does not exist yet."""
+        ...
+
+    async def exists(self, id_: str, classes: Iterable[str]) -> bool:
+        """Return whether a workspace exists in one of the classes, whatever the cache has."""
+        ...
+
+    async def sandbox_endpoint(self, workspace: Workspace) -> Endpoint | None:
+        """Return where the workspaced of a workspace's sandbox is reached; None without one."""
+        ...
+
+    def retained_homes(self, failures: list[str], *, requested: bool = False) -> AsyncIterator[RetainedHome]:
+        """Yield the homes about which something may have to be decided, or those whose destruction was requested."""
+        ...
+
+    async def complete_destructions(self, should_continue: Callable[[], bool]) -> int:
+        """Complete the records of destroyed data that is gone; return their number."""
         ...

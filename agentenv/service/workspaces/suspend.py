@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Literal
 
 from agentenv.core.lifecycle.deadline import deadline_after_resume
 from agentenv.core.values.object_fields import owner_uids, text
@@ -27,11 +26,9 @@ from agentenv.core.workspaces.workspace import (
     Because,
 )
 from agentenv.service.kube.client import CLAIMS, PODS, SANDBOXES, Document, KubeApi, section
+from agentenv.service.workspaces.backend_protocol import Outcome
 
 RUNNING, SUSPENDED = "Running", "Suspended"
-# `resumed`: another caller resumed it between the two writes. `stopping`: its former pod has not ended yet; it is
-# resumed after that, by another call or by the loops.
-Outcome = Literal["done", "already", "resumed", "stopping", "overtaken", "no-sandbox"]
 
 
 async def sandbox_of(api: KubeApi, claim: Document) -> Document | None:

@@ -24,6 +24,7 @@ from agentenv.service.ledger.published import PublishedBudgets
 from agentenv.service.telemetry.metrics import Metrics
 from agentenv.service.workspaced.client import Status, WorkspacedClient
 from agentenv.service.workspaces.backend_protocol import Endpoint
+from tests.fast.service.loops.loops_contract import SpentAccounts
 
 ADDRESS = "127.64.0.1"
 
@@ -109,19 +110,35 @@ class LocalStage:
     budgets: PublishedBudgets
     clock: Clock
     quiet: Quiet
+    accounts: SpentAccounts
 
 
 @contextlib.asynccontextmanager
-async def local_stage(folder: Path) -> AsyncGenerator[LocalStage]:
-    """Yield a backend whose records are in a folder."""
+async def local_stage(folder: Path, *, spent: bool = False) -> AsyncGenerator[LocalStage]:
+    """Yield a backend whose records are in a folder; with `spent` a test says what owners have spent."""
     clock, quiet, settings = Clock(), Quiet(), default_settings()
     catalog, records, simulated = Catalog(settings), Records(folder / "records.sqlite"), SimulatedSandboxes(clock)
     sandboxes = cast("Sandboxes", simulated)
     policy = budget_policy(settings)
     ledger = LocalLedger(records, catalog, sandboxes, policy, clock)
-    budgets = PublishedBudgets(policy, Metrics(), clock)
     backend = LocalBackend(catalog, records, sandboxes, now=clock)
-    upkeep = Upkeep(backend, catalog, ledger, budgets, cast("WorkspacedClient", quiet), now=clock)
-    yield LocalStage(backend, simulated, records, upkeep, ledger, budgets, clock, quiet)
+    began, accounts = clock(), SpentAccounts(clock, "standard")
+    budgets = PublishedBudgets(accounts.policy if spent else policy, Metrics(), clock)
+
+    def monotonic() -> float:
+        return (clock() - began).total_seconds()
+
+    upkeep = Upkeep(
+        backend,
+        catalog,
+        ledger,
+        published=budgets,
+        workspaced=cast("WorkspacedClient", quiet),
+        metrics=Metrics(),
+        now=clock,
+        monotonic=monotonic,
+        accounts=accounts if spent else None,
+    )
+    yield LocalStage(backend, simulated, records, upkeep, ledger, budgets, clock, quiet, accounts)
     await backend.close()
     records.close()

@@ -1,16 +1,20 @@
-"""The upkeep suspends idle workspaces, enforces budgets and deadlines, wakes, and destroys what is due."""
+"""The loops over the workspaces of one machine do what those of every backend do, and record their usage."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
-from agentenv.core.workspaces.workspace import Changes, Timeout, Workspace
-from tests.fast.dev.simulated import LocalStage, local_stage
-from tests.fast.service.workspaces.backend_contract import RETENTION, Subject
+import pytest
+
+from agentenv.core.workspaces.workspace import Changes, Event, Workspace
+from tests.fast.dev.simulated import LocalStage, local_stage, status
+from tests.fast.service.loops.loops_contract import CONTRACT, OWNER, LoopSubject
+from tests.fast.service.workspaces.backend_contract import Subject
 
 SECONDS = 20.0
 
@@ -29,20 +33,73 @@ async def current(stage: LocalStage, id_: str) -> Workspace:
     return workspace
 
 
-def test_idle_workspace_is_suspended_unless_it_has_activity(tmp_path: Path) -> None:
+async def passes(stage: LocalStage, *names: str) -> None:
+    """Run a pass of some loops."""
+    loops = {loop.name: loop for loop in stage.upkeep.loops}
+    for name in names:
+        assert (await loops[name].run(lambda: True)).failures == ()
+
+
+class LocalSubject(LoopSubject):
+    """The workspaces of one machine, with simulated sandboxes."""
+
+    def __init__(self, stage: LocalStage) -> None:
+        self._stage, self.accounts, self.loops = stage, stage.accounts, stage.upkeep.loops
+        self._subject = Subject(stage.backend, "standard", SECONDS, owner=OWNER)
+
+    async def create(self, name: str, **fields: Any) -> str:
+        return (await self._subject.create(f"key/{name}", **fields)).id
+
+    async def change(self, id_: str, **fields: Any) -> None:
+        if "archive_ended" in fields:
+            assert await self._stage.backend.end_session(OWNER, "chat-1") == 1
+        else:
+            await self._stage.backend.update(id_, Changes(**fields), wait=0)
+
+    async def get(self, id_: str) -> Workspace | None:
+        return await self._stage.backend.settled(id_, wait=SECONDS)
+
+    async def delete(self, id_: str, keep_for: timedelta) -> None:
+        await self._stage.backend.delete(id_, keep_for=keep_for)
+        await self._subject.reach(id_, "deleted")
+
+    async def suspend(self, id_: str) -> None:
+        await self._stage.backend.suspend(id_, "asked")
+
+    async def fail(self, id_: str) -> None:
+        ended = {"terminated": {"exitCode": 137, "reason": "Error"}}
+        self._stage.sandboxes.report(id_, status(ready=False, phase="Failed", **ended))
+
+    async def events(self, id_: str) -> list[Event]:
+        return [*await self._stage.backend.events(id_)]
+
+    def pass_by(self, **interval: float) -> None:
+        self._stage.clock.pass_by(**interval)
+
+    def now(self) -> datetime:
+        return self._stage.clock()
+
+    async def settle(self) -> None:
+        for workspace in self._stage.backend.existing_workspaces():
+            await self._stage.backend.settled(workspace.id, wait=SECONDS)
+
+
+@pytest.mark.parametrize("holds", CONTRACT, ids=lambda holds: holds.__name__)
+def test_the_contract_of_loops(holds: Callable[[LoopSubject], Awaitable[None]], tmp_path: Path) -> None:
+    async def run() -> None:
+        async with local_stage(tmp_path, spent=True) as stage, asyncio.timeout(SECONDS):
+            await holds(LocalSubject(stage))
+
+    asyncio.run(run())
+
+
+def test_work_inside_keeps_a_workspace_running(tmp_path: Path) -> None:
     async def act(stage: LocalStage, subject: Subject) -> None:
         created = await subject.create()
-        stage.clock.pass_by(minutes=19)
-        await stage.upkeep.once()
-        assert (await current(stage, created.id)).state == "running"
-        stage.clock.pass_by(minutes=10)
+        stage.clock.pass_by(minutes=30)
         stage.quiet.seconds = 5.0
-        await stage.upkeep.once()
+        await passes(stage, "idle")
         assert (await current(stage, created.id)).state == "running"
-        stage.quiet.seconds = 3600.0
-        await stage.upkeep.once()
-        suspended = await current(stage, created.id)
-        assert (suspended.state, suspended.suspended_because) == ("suspended", "idle")
 
     on_stage(tmp_path, act)
 
@@ -52,7 +109,7 @@ def test_usage_costs_and_a_spent_budget_suspends_and_refuses(tmp_path: Path) -> 
         created = await subject.create(budget=Decimal("0.01"))
         stage.clock.pass_by(hours=5)
         stage.quiet.seconds = 1.0
-        await stage.upkeep.once()
+        await passes(stage, "ledger", "budgets")
         suspended = await current(stage, created.id)
         assert (suspended.state, suspended.suspended_because) == ("suspended", "budget")
         refusal = stage.budgets.refusal(suspended)
@@ -82,66 +139,5 @@ def test_usage_is_recorded_once_however_often(tmp_path: Path) -> None:
         rows = stage.ledger.of_owner(subject.owner, now - timedelta(days=2), now + timedelta(days=1))
         assert sum(row.cpu_seconds for row in rows) == Decimal(180) / 4
         assert sum(row.seconds for row in rows) == Decimal(240)
-
-    on_stage(tmp_path, act)
-
-
-def test_a_deadline_suspends_and_a_wake_time_resumes(tmp_path: Path) -> None:
-    async def act(stage: LocalStage, subject: Subject) -> None:
-        ended = await subject.create("key/ended", deadline=stage.clock() + timedelta(minutes=5))
-        waking = await subject.create("key/waking")
-        await stage.backend.update(waking.id, Changes(wake_at=stage.clock() + timedelta(minutes=8)), wait=0)
-        await stage.backend.suspend(waking.id, "asked")
-        stage.clock.pass_by(minutes=10)
-        stage.quiet.seconds = 0.0
-        await stage.upkeep.once()
-        assert (await current(stage, ended.id)).suspended_because == "deadline"
-        woken = await subject.reach(waking.id, "running")
-        assert woken.wake_at is None
-
-    on_stage(tmp_path, act)
-
-
-def test_retained_data_is_destroyed_when_its_time_is_over(tmp_path: Path) -> None:
-    async def act(stage: LocalStage, subject: Subject) -> None:
-        created = await subject.create()
-        await stage.backend.delete(created.id, keep_for=RETENTION)
-        await subject.reach(created.id, "deleted")
-        stage.clock.pass_by(hours=23)
-        await stage.upkeep.once()
-        assert not stage.sandboxes.destroyed
-        stage.clock.pass_by(hours=2)
-        await stage.upkeep.once()
-        assert stage.sandboxes.destroyed == [created.id]
-        assert await stage.backend.get(created.id) is None
-
-    on_stage(tmp_path, act)
-
-
-def test_a_timeout_ends_a_workspace_with_its_data(tmp_path: Path) -> None:
-    async def act(stage: LocalStage, subject: Subject) -> None:
-        end = stage.clock.now + timedelta(seconds=60)
-        created = await subject.create(mode="session", archive="s", deadline=end, timeout=Timeout(60, "delete"))
-        stage.clock.pass_by(seconds=59)
-        await stage.upkeep.end_timed_out()
-        assert (await current(stage, created.id)).state == "running"
-        stage.clock.pass_by(seconds=1)
-        await stage.upkeep.end_timed_out()
-        assert await stage.backend.settled(created.id, wait=SECONDS) is None
-
-    on_stage(tmp_path, act)
-
-
-def test_a_child_ends_with_its_parent(tmp_path: Path) -> None:
-    async def act(stage: LocalStage, subject: Subject) -> None:
-        parent = await subject.create()
-        end = stage.clock.now + timedelta(seconds=600)
-        child = await subject.create("b", parent=parent.id, deadline=end, timeout=Timeout(600, "delete"))
-        await stage.upkeep.once()
-        assert (await current(stage, child.id)).state == "running"
-        await stage.backend.delete(parent.id, keep_for=RETENTION)
-        await subject.reach(parent.id, "deleted")
-        await stage.upkeep.once()
-        assert (await subject.reach(child.id, "deleted")).destroy_after is not None
 
     on_stage(tmp_path, act)

@@ -27,6 +27,7 @@ from agentenv.core.lifecycle.restore import (
 from agentenv.core.lifecycle.retention import is_in_use, retention_decision
 from agentenv.core.values.object_fields import UnreadableError, strings
 from agentenv.core.workspaces.home_sizes import due_homes
+from agentenv.core.workspaces.records import workspace_of_claim
 from agentenv.core.workspaces.swarms import Swarm, quota_shortfalls
 from agentenv.service import home_metering
 from agentenv.service.credentials import token_bearer
@@ -35,14 +36,15 @@ from agentenv.service.kube.client import CLAIMS, CONFIGURATIONS, PODS, SANDBOXES
 from agentenv.service.kube.project_fields import project_fields
 from agentenv.service.kube.unreadable import AGAIN_AFTER, MOST_A_MINUTE, Reports, readable
 from agentenv.service.kube.view import ClusterView
-from agentenv.service.ledger import budgets, read_holdings
-from agentenv.service.loops import audit, retention, slots
+from agentenv.service.ledger import read_holdings
+from agentenv.service.loops import audit, slots
 from agentenv.service.workspaces import (
     bind_volume,
     eager_retention,
     events,
     restore,
     retain_volume,
+    retained_homes,
     retire_releases,
     shared_volumes,
     suspend,
@@ -146,9 +148,9 @@ def put_sandbox(document: Any) -> None:
 
 
 def decide_retention(document: Any) -> None:
-    home = retention.home_of(document)
+    home = retained_homes.home_of(document)
     is_in_use(home)
-    retention._needed_by(home)
+    retained_homes._needed_by(home)
     for class_limits_ in (Limits(), limits({"retainDeletedFor": "9" * 10, "sessionRetention": "0"})):
         retention_decision(home, class_limits_, NOW)
 
@@ -284,8 +286,8 @@ def read_measured_bytes(document: Any) -> None:
 
 
 def read_budget(document: Any) -> None:
-    _, _, budget = budgets._claim_budget(document)
-    assert budget is None or budget >= 0
+    workspace = workspace_of_claim(document)
+    assert workspace is None or workspace.budget is None or workspace.budget >= 0
 
 
 def read_swarm_outcome(document: Any) -> None:

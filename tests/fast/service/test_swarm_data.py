@@ -28,7 +28,7 @@ from agentenv.service.kube.client import (
     section,
 )
 from agentenv.service.ledger.read_holdings import ListedObjects, holdings
-from agentenv.service.loops.context import Context
+from agentenv.service.loops.context import cluster_context
 from agentenv.service.loops.retention import apply_retention, destroy_on_request
 from agentenv.service.loops.slots import maintain_slots
 from agentenv.service.workspaces import swarm_outcome
@@ -92,7 +92,7 @@ def volumes(cluster: SimulatedCluster) -> dict[str, str]:
 def passes(cluster: SimulatedCluster, after_time: timedelta = timedelta(0)) -> dict[str, Mapping[str, int]]:
     """Run a pass of the loops that may change the data of a swarm, and return their findings."""
     reporter = RecordedMetrics()
-    context = Context(Api(cluster), StubClock(lambda: START + after_time), reporter, "default", "r1")
+    context = cluster_context(Api(cluster), StubClock(lambda: START + after_time), reporter, "default", "r1")
     for document in (apply_retention, destroy_on_request, maintain_slots):
         assert run(document, context, always).failures == ()
     return reporter.found

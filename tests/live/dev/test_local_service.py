@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 
 import pytest
 
@@ -78,7 +79,8 @@ def test_requests_to_workspaced_count_as_activity(state: State, on: Machine) -> 
     async def act(local: Local, subject: Subject) -> None:
         created = await subject.create()
         await run_in(local, created.id, "true")
-        seen = await local.upkeep.activity(created)
+        [source] = local.upkeep.context.sources
+        seen = (await source.seen([created], {}, datetime.now(UTC)))[created.id]
         assert seen.known
         assert seen.at is not None
         assert created.created is not None

@@ -31,7 +31,7 @@ from agentenv.service.kube.client import (
 )
 from agentenv.service.loops.audit import audit_access_points
 from agentenv.service.loops.catalog import retain_volumes
-from agentenv.service.loops.context import Context
+from agentenv.service.loops.context import Context, cluster_context
 from agentenv.service.loops.retention import apply_retention
 from agentenv.service.loops.slots import maintain_slots
 from agentenv.service.loops.workspace_passes import end_expired, suspend_idle, wake_due
@@ -95,8 +95,14 @@ class Lifecycle:
 
     def context(self, later: timedelta = timedelta(0), api: KubeApi | None = None) -> Context:
         clock = StubClock(lambda: datetime.now(UTC) + later)
-        return Context(
-            api or self.api.api, clock, self.metrics, "default", "r1", self.points, [self.live_class.file_system]
+        return cluster_context(
+            api or self.api.api,
+            clock,
+            self.metrics,
+            "default",
+            "r1",
+            points=self.points,
+            file_systems=[self.live_class.file_system],
         )
 
     def loops(self, later: timedelta = timedelta(0)) -> list[tuple[str, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -17,18 +18,19 @@ from agentenv.core.ledger.rates import budget_policy, class_rates
 from agentenv.core.ledger.rows import Row
 from agentenv.core.prices.book import price_book
 from agentenv.core.values.timestamps import format_timestamp
-from agentenv.core.workspaces.workspace import SUSPENDED_BECAUSE, WAKE_AT, Workspace
+from agentenv.core.workspaces.workspace import BUDGET_NOTICED, SUSPENDED_BECAUSE, WAKE_AT, Workspace
 from agentenv.service.aws.clients import AwsUnavailableError
 from agentenv.service.kube.client import CLAIMS, CONFIGURATIONS, EVENTS, SANDBOXES, VOLUMES, Document, KubeApiError
-from agentenv.service.ledger.budgets import NOTICED, Accounts, BudgetPass, Budgets
-from agentenv.service.ledger.published import PublishedBudgets
+from agentenv.service.ledger.budgets import Accounts, BudgetPass, Budgets
+from agentenv.service.ledger.published import PublishedBudgets, publish
+from agentenv.service.loops.context import cluster_context
 from agentenv.service.loops.workspace_passes import wake_due
 from agentenv.service.telemetry.metrics import Metrics
 from agentenv.service.workspaces.suspend import suspend
 from tests.fast.config.stack_samples import ACCESS
 from tests.fast.service.fake_api_server import Api, FakeApiServer, Killed, run
 from tests.fast.service.ledger import documents
-from tests.fast.service.loops.cluster import OWNER, SPACE, Cluster, always
+from tests.fast.service.loops.cluster import OWNER, SPACE, Cluster, RecordedMetrics, StubClock, always
 
 NOON = datetime(2026, 11, 17, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -80,11 +82,11 @@ class Service:
         self._api, self.departed = api, list[str]()
         self.replica = PublishedBudgets(policy, Metrics(), fake_ledger.now)
         self.loop = Budgets(
-            Api(api),
+            cluster_context(Api(api), StubClock(fake_ledger.now), RecordedMetrics(), NAMESPACE, "r1").backend,
             Accounts(ledger, policy),
             self.replica,
             Metrics(),
-            namespace=NAMESPACE,
+            publish=functools.partial(publish, Api(api), NAMESPACE),
             departed_owners=lambda: self.departed,
         )
 
@@ -150,7 +152,7 @@ def test_near_a_limit_its_owner_is_notified_once_a_month() -> None:
     assert service.enforce_all().noticed == 1
     assert service.enforce_all().noticed == 0
     assert is_running(api)
-    assert api.objects[CLAIMS, documents.NAMESPACE, "w-1"]["metadata"]["annotations"][NOTICED] == "2026-11"
+    assert api.objects[CLAIMS, documents.NAMESPACE, "w-1"]["metadata"]["annotations"][BUDGET_NOTICED] == "2026-11"
     (event,) = (row_ for (kind, _, _), row_ in api.objects.items() if kind is EVENTS)
     assert (event["reason"], "2.50 of 3.00" in event["message"]) == ("BudgetNearlySpent", True)
 
@@ -224,7 +226,7 @@ def test_the_next_pass_completes_a_killed_one(change: int) -> None:
         if api.objects[CLAIMS, documents.NAMESPACE, name]["metadata"]["annotations"].get(SUSPENDED_BECAUSE) == "budget"
     ]
     assert marked == ["w-1", "w-2"]
-    assert api.objects[CLAIMS, documents.NAMESPACE, "w-3"]["metadata"]["annotations"][NOTICED] == "2026-11"
+    assert api.objects[CLAIMS, documents.NAMESPACE, "w-3"]["metadata"]["annotations"][BUDGET_NOTICED] == "2026-11"
     assert is_running(api, "w-3")
 
 

@@ -20,7 +20,7 @@ from agentenv.service.kube.client import (
     Document,
     section,
 )
-from agentenv.service.loops.context import Context
+from agentenv.service.loops.context import Context, cluster_context
 from tests.fast.service.fake_api_server import Api, FakeApiServer
 
 SPACE = "sandbox-box"
@@ -68,7 +68,7 @@ class Cluster:
     def context(self, **options: Any) -> Context:
         clock = options.pop("clock", None) or StubClock(lambda: self.now)
         # Nothing is remembered from one pass to the next.
-        return Context(Api(self.server), clock, self.metrics, "default", "r1", **options)
+        return cluster_context(Api(self.server), clock, self.metrics, "default", "r1", **options)
 
     def advance(self, seconds: float) -> None:
         self.now += timedelta(seconds=seconds)

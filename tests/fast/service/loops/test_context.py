@@ -57,6 +57,6 @@ def test_loops_read_the_watches_and_list_where_those_are_not_synced(monkeypatch:
     monkeypatch.setattr(cluster.server, "list", lambda kind, *_: (lists.append(kind), listing(kind))[1])
     snapshots: list[list[Workspace] | None] = [[WORKSPACE], None, None, [WORKSPACE]]
     context = cluster.context(workspace_snapshot=lambda: snapshots.pop(0), monotonic=lambda: 0.0)
-    seen = [[workspace.id for workspace in run(context.recent_workspaces, 20)] for _ in range(4)]
+    seen = [[workspace.id for workspace in run(context.backend.recent_workspaces, 20)] for _ in range(4)]
     assert seen == [["w-1"], ["w-listed"], ["w-listed"], ["w-1"]]
     assert lists == [CLAIMS], "loops share one list"

@@ -11,6 +11,7 @@ from agentenv.core.workspaces.records import workspace_of_claim
 from agentenv.core.workspaces.workspace import SUSPENDED_BECAUSE, LastEnd
 from agentenv.service.kube.client import CLAIMS, EVENTS, PODS, Document
 from agentenv.service.loops.healing import replace_failed_pods
+from agentenv.service.loops.restarts import record_restarts
 from tests.fast.service.fake_api_server import Killed, run
 from tests.fast.service.loops.cluster import SPACE, Cluster, always
 
@@ -137,8 +138,8 @@ def test_a_restart_is_an_event_and_counted_once_by_all_replicas(cluster: Cluster
         # Two leaders one after the other, neither of which knows what the other recorded.
         for _ in range(2):
             context = cluster.context(pod_reports=lambda reports=reports: reports)
-            run(replace_failed_pods, context, always)
-            assert run(replace_failed_pods, context, always).steps == 0
+            run(record_restarts, context, always)
+            assert run(record_restarts, context, always).steps == 0
     assert [reason for reason, _ in events(cluster)] == ["Restarted"] * 2
     assert all("out of memory (OOMKilled), exit code 137" in message for _, message in events(cluster))
     assert cluster.metrics.restarts == [("box", "out-of-memory")] * 2
@@ -148,5 +149,5 @@ def test_a_restart_of_long_ago_is_no_news_for_a_new_leader(cluster: Cluster) -> 
     workspace = workspace_of_claim(cluster.server.find(CLAIMS, "w-1", SPACE) or {})
     assert workspace is not None
     reports = [(workspace, killed(cluster, 1, seconds_ago=3600))]
-    assert run(replace_failed_pods, cluster.context(pod_reports=lambda: reports), always).steps == 0
+    assert run(record_restarts, cluster.context(pod_reports=lambda: reports), always).steps == 0
     assert events(cluster) == []

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from agentenv.core.workspaces.workspace import SIZE
 from agentenv.service.kube.client import CLAIMS, PODS
-from agentenv.service.loops.context import Context
+from agentenv.service.loops.context import cluster_context
 from agentenv.service.loops.resizing import resize_sandboxes
 from agentenv.service.loops.scheduler import PassResult
 from agentenv.service.workspaced.client import WorkspacedError
@@ -40,7 +40,7 @@ def pass_over(node: Node, inside: Inside | None = None) -> PassResult:
     containers = [{**row, "ports": ports} for row in pod["spec"]["containers"]]
     node.api.put(PODS, {**pod, "spec": {"containers": containers}, "status": {**pod["status"], "podIP": "10.0.0.7"}})
     resizer = Resizer(Api(node.api), CATALOG, now=lambda: START, pause=node.pause, clock=lambda: node.elapsed)
-    context = Context(
+    context = cluster_context(
         Api(node.api),
         StubClock(lambda: START),
         RecordedMetrics(),

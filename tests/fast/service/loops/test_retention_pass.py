@@ -14,7 +14,7 @@ from agentenv.core.values.timestamps import format_timestamp, format_whole_secon
 from agentenv.core.workspaces.workspace import ARCHIVE_ENDED, DELETED_AT, DESTROY_AFTER, DESTROY_REQUESTED
 from agentenv.service.kube.client import CLAIMS, CONFIGURATIONS, VOLUMES, KubeApiError, section
 from agentenv.service.kube.clock import FRESH, ServerClock
-from agentenv.service.loops.catalog import loops_of
+from agentenv.service.loops.catalog import loops_of_workspaces
 from agentenv.service.loops.retention import MOST as AT_MOST
 from agentenv.service.loops.retention import apply_retention, destroy_on_request
 from agentenv.service.workspaces.destruction_records import MOST, Records
@@ -269,7 +269,7 @@ def requested() -> Cluster:
 
 
 def test_requested_destruction_does_not_wait_for_a_full_pass(requested: Cluster) -> None:
-    assert any(loop.name == "destroying" and loop.every <= 10 for loop in loops_of(requested.context()))
+    assert any(loop.name == "destroying" and loop.every <= 10 for loop in loops_of_workspaces(requested.context()))
     assert run(destroy_on_request, requested.context(), always).steps == 1
     assert (policy(requested), policy(requested, "pv-w-8")) == ("Delete", "Retain")
     assert record(requested)["workspace"] == "w-9"

@@ -328,8 +328,9 @@ def test_usage_is_recorded_before_an_expired_workspace_is_deleted() -> None:
     cluster.advance(2 * HOUR)
     there: list[tuple[str, str, bool]] = []
 
-    async def settle(namespace: str, name: str) -> None:
-        there.append((namespace, name, cluster.server.find(CLAIMS, name, namespace) is not None))
+    async def settle(workspace: Workspace) -> None:
+        claim = cluster.server.find(CLAIMS, workspace.id, workspace.namespace)
+        there.append((workspace.namespace, workspace.id, claim is not None))
 
     assert run(end_expired, cluster.context(settle=settle), always).steps == 1
     assert there == [(SPACE, "w-1", True)]

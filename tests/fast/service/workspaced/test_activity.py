@@ -23,8 +23,8 @@ from agentenv.service.workspaced.client import (
     endpoint_of,
 )
 from agentenv.service.workspaces.backend_protocol import Endpoint
-from tests.fast.service.fake_api_server import Api, FakeApiServer
-from tests.fast.service.loops.cluster import START
+from tests.fast.service.fake_api_server import FakeApiServer
+from tests.fast.service.loops.cluster import START, Cluster
 
 Answer = Callable[[httpx2.Request], httpx2.Response]
 PORT = {"name": "workspaced", "containerPort": 49983}
@@ -72,7 +72,7 @@ def test_last_activity_is_reported_except_for_unresponsive_sandboxes() -> None:
             raise httpx2.ConnectError("refused")
         return httpx2.Response(200, json=bodies[uid])
 
-    source = WorkspacedActivity(Api(server), client(answer))
+    source = WorkspacedActivity(Cluster(server).context().backend, client(answer))
     names = ("idle", "busy", "away", "broken", "other", "gone")
     seen = asyncio.run(source.seen([workspace(name) for name in names], {}, START))
     assert seen == {

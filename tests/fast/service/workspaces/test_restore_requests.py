@@ -27,10 +27,11 @@ from agentenv.service.kube.client import (
     Document,
     section,
 )
-from agentenv.service.loops.context import Context
-from agentenv.service.loops.retention import MADE_BY, apply_retention
+from agentenv.service.loops.context import cluster_context
+from agentenv.service.loops.retention import apply_retention
 from agentenv.service.workspaces.restore import restore_workspace
 from agentenv.service.workspaces.restore_requests import WorkspaceRestorer
+from agentenv.service.workspaces.retained_homes import MADE_BY
 from tests.fast.service.fake_api_server import Api, FakeApiServer, run
 from tests.fast.service.loops.cluster import StubClock
 from tests.fast.service.workspaces.stage import settings_of
@@ -111,7 +112,7 @@ def test_expired_data_is_not_released_during_a_restore(change: int, phase: str, 
             now = datetime.now(UTC) + timedelta(minutes=minutes)
             run(
                 apply_retention,
-                Context(Api(server), StubClock(lambda: now), NoMetrics(), "default", "r1"),
+                cluster_context(Api(server), StubClock(lambda: now), NoMetrics(), "default", "r1"),
                 lambda: True,
             )
 
