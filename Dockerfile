@@ -22,6 +22,8 @@ COPY agentenv/client /app/agentenv/client
 COPY agentenv/config /app/agentenv/config
 COPY agentenv/core /app/agentenv/core
 COPY agentenv/service /app/agentenv/service
+# The console's packages of npm, each by its hash
+RUN python /app/agentenv/service/console/packages.py /app/agentenv/service/console/vendor
 # One release longer: what `python -m service` and `python -m service.metering` start
 COPY image/service /app/service
 # Compiled by what is in the files and not by when they were written, so that the same sources make the same image.

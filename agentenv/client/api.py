@@ -75,6 +75,8 @@ class Class(TypedDict):
     max_lifetime: int | None
     budget: int | str | None
     kept: bool
+    kept_for: dict[str, int]
+    sharing: list[Literal["private", "team", "link", "public"]]
 
 
 class EndedWorkspaces(TypedDict):
@@ -221,6 +223,28 @@ class NewLink(TypedDict):
     url: str
 
 
+class Operations(TypedDict):
+    """The state of the environment."""
+
+    pools: list[Pool]
+    releases: list[Release]
+    failures: list[Workspace]
+
+
+# A warm pool.
+Pool = TypedDict(
+    "Pool",
+    {
+        "name": "str",
+        "class": "str",
+        "channel": "str",
+        "size": "int",
+        "ready": "int",
+        "retiring": "bool",
+    },
+)
+
+
 class PortList(TypedDict):
     """The ports of a workspace that are shared."""
 
@@ -254,6 +278,18 @@ class Problem(TypedDict):
     detail: str
     way_out: str
     errors: NotRequired[list[dict[str, Any]] | None]
+
+
+# A release of a class.
+Release = TypedDict(
+    "Release",
+    {
+        "class": "str",
+        "channel": "str",
+        "release": "str",
+        "workspaces": "dict[str, int]",
+    },
+)
 
 
 class SecretList(TypedDict):
@@ -471,6 +507,10 @@ class Api:
         """Return the caller's owner id and roles, and where workspaces are reached."""
         return self.request("GET", "/v1/me", {})
 
+    def get_operations(self) -> Operations:
+        """Return the pools, releases and failures of the environment, for operators."""
+        return self.request("GET", "/v1/operations", {})
+
     def list_secrets(self) -> SecretList:
         """List the caller's secrets by name."""
         return self.request("GET", "/v1/secrets", {})
@@ -498,6 +538,10 @@ class Api:
     def enter_workspace(self, *, host: str | None = None, browser: str | None = None, path: str | None = None) -> None:
         """Send a browser on to a workspace's host, signed in."""
         self.request("GET", "/v1/sign-in/enter", {"host": host, "browser": browser, "path": path})
+
+    def sign_in_with_key(self, *, x_api_key: str | None = None) -> None:
+        """Sign in a page of the console by an API key, where the environment has no sign-in of an issuer."""
+        self.request("POST", "/v1/sign-in/key", {}, headers={"x-api-key": x_api_key})
 
     def sign_out(self) -> None:
         """Sign out a browser everywhere. What it has open ends within a minute."""
@@ -682,6 +726,10 @@ class AsyncApi:
         """Return the caller's owner id and roles, and where workspaces are reached."""
         return await self.request("GET", "/v1/me", {})
 
+    async def get_operations(self) -> Operations:
+        """Return the pools, releases and failures of the environment, for operators."""
+        return await self.request("GET", "/v1/operations", {})
+
     async def list_secrets(self) -> SecretList:
         """List the caller's secrets by name."""
         return await self.request("GET", "/v1/secrets", {})
@@ -711,6 +759,10 @@ class AsyncApi:
     ) -> None:
         """Send a browser on to a workspace's host, signed in."""
         await self.request("GET", "/v1/sign-in/enter", {"host": host, "browser": browser, "path": path})
+
+    async def sign_in_with_key(self, *, x_api_key: str | None = None) -> None:
+        """Sign in a page of the console by an API key, where the environment has no sign-in of an issuer."""
+        await self.request("POST", "/v1/sign-in/key", {}, headers={"x-api-key": x_api_key})
 
     async def sign_out(self) -> None:
         """Sign out a browser everywhere. What it has open ends within a minute."""

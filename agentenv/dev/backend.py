@@ -34,7 +34,7 @@ from agentenv.core.workspaces.workspace import (
     Workspace,
 )
 from agentenv.service.http.problems import not_found
-from agentenv.service.workspaces.backend_protocol import Backend, Endpoint, RestoreCheck
+from agentenv.service.workspaces.backend_protocol import Backend, Endpoint, PoolStatus, RestoreCheck
 from agentenv.service.workspaces.event_log import EventLog
 from agentenv.service.workspaces.pool_selection import COLD_REASONS
 from agentenv.service.workspaces.refusals import (
@@ -253,6 +253,10 @@ class LocalBackend(Backend):
     async def notify(self, id_: str, reason: str, message: str) -> None:
         """Record an event of a workspace."""
         self.add_event(id_, reason, message, warning=True)
+
+    def pools(self) -> Sequence[PoolStatus]:
+        """Return the warm pools: there is none."""
+        return ()
 
     def count_by_state(self) -> Mapping[tuple[str, str], int]:
         """Return the number of workspaces by class and state."""

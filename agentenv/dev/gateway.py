@@ -37,6 +37,11 @@ def addresses(port: int) -> GatewayAddresses:
     return GatewayAddresses(f"http://{HOST}:{port}", f"http://{{port}}-{{workspace}}.{DOMAIN}:{port}")
 
 
+def console(port: int) -> str:
+    """Return the address of the console, whose name browsers resolve by themselves."""
+    return f"http://console.{DOMAIN}:{port}/"
+
+
 def secrets_cache(file: Path, now: datetime) -> SecretsCache:
     """Return the gateway's secrets, created at the first start in a file that only its owner reads."""
     if not file.exists():

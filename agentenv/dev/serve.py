@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import socket
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
@@ -23,11 +24,14 @@ from agentenv.local.sandboxes.bundle import CannotStart
 from agentenv.rehearsal.controlplane.ports import Ports
 from agentenv.service.catalog import Catalog
 from agentenv.service.configuration import Configuration
+from agentenv.service.console import packages
 from agentenv.service.gateway.access_cache import AccessCache
+from agentenv.service.gateway.browser_sessions import BrowserSessions
 from agentenv.service.gateway.keys import ApiKeys
 from agentenv.service.gateway.sealing import SecretsCache, WorkspaceTokens
 from agentenv.service.gateway.setup import running_gateway
 from agentenv.service.http.app import application
+from agentenv.service.http.auth.permissions import classes_for
 from agentenv.service.http.auth.rate_limits import RateLimiter
 from agentenv.service.http.dependencies import Dependencies
 from agentenv.service.http.server import http_server
@@ -44,6 +48,7 @@ if TYPE_CHECKING:
     from agentenv.dev.machine import Machine
     from agentenv.dev.state import State
 
+_LOG = logging.getLogger(__name__)
 HOST = "127.0.0.1"
 
 
@@ -110,6 +115,7 @@ async def local_service(
                 ledger=ledger,
                 accounts=ledger,
                 keys=keys,
+                sessions=BrowserSessions(access, secrets.current, lambda caller: classes_for(catalog, caller), now),
                 access=WorkspaceTokens(secrets.current),
                 access_records=access,
                 sandboxes=pods,
@@ -160,6 +166,7 @@ async def serve(settings: Settings, state: State, on: Machine, port: int, ready:
                 service_port=service_port,
                 authorizer_port=ports["authorizer"],
             )
+            await asyncio.to_thread(_fetch_console)
             async with gateway.running_envoy(on.run, plan) as envoy:
                 state.announce(address)
                 ready(address)
@@ -178,6 +185,14 @@ async def serve(settings: Settings, state: State, on: Machine, port: int, ready:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
+
+
+def _fetch_console() -> None:
+    """Fetch what the console needs besides its own files, once for this user; without it, it has no terminal."""
+    try:
+        packages.ensure()
+    except packages.PackageError as error:
+        _LOG.warning("the console has no terminal: %s", error)
 
 
 def _with_domain(settings: Settings) -> Settings:

@@ -125,6 +125,12 @@ class Catalog:
             raise Problem("class-unknown", f"there is no class {name!r}", "choose one that GET /v1/classes lists")
         return sandbox_class
 
+    def retention(self, mode: Mode) -> timedelta:
+        """Return how long the files of a deleted workspace are retained."""
+        if mode == "session":
+            return self.settings.service.session_retention
+        return self.settings.storage.retain_deleted_for
+
     def limited_teams(self, teams: frozenset[str]) -> tuple[str, ...]:
         """Return those of a caller's teams that may have a limited number of workspaces."""
         return tuple(sorted(teams & {limit.team for limit in self.settings.service.team_limits}))

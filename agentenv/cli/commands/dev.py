@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until Ctrl-C."""
-    from agentenv.dev import state
+    from agentenv.dev import gateway, state
     from agentenv.dev.machine import machine
     from agentenv.dev.serve import serve
     from agentenv.local.sandboxes.bundle import CannotStart
@@ -58,11 +58,19 @@ def run(args: argparse.Namespace) -> int:
 
             def ready(address: str) -> None:
                 seconds = round(time.monotonic() - began, 1)
-                facts = {"service": address, "key_file": str(current.key_file), "runtime": on.runtime.name}
+                console = gateway.console(int(address.rpartition(":")[2]))
+                facts = {
+                    "service": address,
+                    "console": console,
+                    "key_file": str(current.key_file),
+                    "runtime": on.runtime.name,
+                }
                 if args.json:
                     sys.stdout.write(json.dumps({**facts, "seconds": seconds}) + "\n")
                 else:
-                    sys.stdout.write(_welcome(address, current.key(), on.runtime.name, on.passed_over, settings))
+                    sys.stdout.write(
+                        _welcome((address, console), current.key(), on.runtime.name, on.passed_over, settings)
+                    )
                 sys.stdout.flush()
 
             asyncio.run(serve(settings, current, on, args.port, ready))
@@ -85,12 +93,16 @@ def _settings(file: Path | None) -> Settings:
     return settings
 
 
-def _welcome(address: str, key: str, runtime: str, passed_over: tuple[str, ...], settings: Settings) -> str:
+def _welcome(
+    addresses: tuple[str, str], key: str, runtime: str, passed_over: tuple[str, ...], settings: Settings
+) -> str:
+    address, console = addresses
     classes = ", ".join(each.name for each in settings.sandbox_classes)
     weaker = f" (not {'; not '.join(passed_over)})" if passed_over else ""
     return (
         f"serving {address}; classes: {classes}; sandboxes run in {runtime}{weaker}\n\n"
         f"  export AGENTENV_SERVICE={address} AGENTENV_TOKEN={key}\n"
         f"  agentenv workspace create --class {settings.sandbox_classes[0].name}\n\n"
+        f"The console is {console} (sign in with that key)\n"
         "Ctrl-C ends it, and suspends every workspace\n"
     )

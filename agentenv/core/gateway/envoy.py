@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from agentenv.core.capabilities.cluster_facts import DAEMON_PORT
-from agentenv.core.gateway.hosts import SANDBOX_HOST, SERVICE_HOSTS
+from agentenv.core.gateway.hosts import CONSOLE, CONSOLE_PATH, SANDBOX_HOST, SERVICE_HOSTS
 from agentenv.core.service.rbac import NAME
 
 Plain = dict[str, Any]
@@ -24,6 +24,28 @@ DESTINATION = "x-gateway-destination"
 # Ours, those of other proxies, and those by which a program learns the address of its caller.
 STRIPPED_PREFIXES: Final = ("x-gateway-", "x-workspace-", "x-envoy-", "x-forwarded-")
 STRIPPED: Final = ("forwarded", "x-real-ip")
+# By these a response would change something of the host that it comes from.
+HEADERS_OF_A_HOST: Final = (
+    "set-cookie",
+    "clear-site-data",
+    "service-worker-allowed",
+    "access-control-allow-origin",
+    "access-control-allow-credentials",
+    "access-control-allow-headers",
+    "access-control-allow-methods",
+    "access-control-expose-headers",
+    "strict-transport-security",
+    "www-authenticate",
+    "alt-svc",
+    "link",
+    "location",
+    "refresh",
+    "nel",
+    "report-to",
+    "reporting-endpoints",
+    "sourcemap",
+    "speculation-rules",
+)
 # workspaced serves both as upgrades of HTTP/1.1.
 UPGRADES: Final = ("websocket", "ssh")
 
@@ -296,13 +318,21 @@ def _routes(plan: EnvoyPlan) -> Plain:
         "virtual_hosts": [
             {
                 "name": _SERVICE,
-                "domains": [domain, *(f"{label}.{domain}" for label in SERVICE_HOSTS), *plan.service_aliases],
+                "domains": [
+                    domain,
+                    *(f"{label}.{domain}" for label in SERVICE_HOSTS if label != CONSOLE),
+                    *plan.service_aliases,
+                ],
+                "routes": _to_service_and_sign_in(plan),
+            },
+            {
+                "name": CONSOLE,
+                "domains": [f"{CONSOLE}.{domain}"],
                 "routes": [
-                    _to_service(
-                        SIGN_IN_PATHS,
-                        {_LIMIT: _limit_of_sources(plan, plan.sign_in_burst, plan.sign_in_requests)},
-                    ),
-                    _to_service("/", {}),
+                    _to_sandbox_of_console(),
+                    # The authorization has not been asked yet, or named no destination.
+                    {"match": {"prefix": CONSOLE_PATH}, "direct_response": {"status": 503}},
+                    *_to_service_and_sign_in(plan),
                 ],
             },
             {
@@ -324,9 +354,43 @@ def _routes(plan: EnvoyPlan) -> Plain:
     }
 
 
+def _to_service_and_sign_in(plan: EnvoyPlan) -> list[Plain]:
+    limit = _limit_of_sources(plan, plan.sign_in_burst, plan.sign_in_requests)
+    return [_to_service(SIGN_IN_PATHS, {_LIMIT: limit}), _to_service("/", {})]
+
+
 def _to_service(prefix: str, filters: Plain) -> Plain:
     route = {"match": {"prefix": prefix}, "route": {"cluster": _SERVICE, "timeout": "0s"}}
     return {**route, "typed_per_filter_config": {_AUTHORIZATION: _NO_AUTHORIZATION, **filters}}
+
+
+def _to_sandbox_of_console() -> Plain:
+    """Return the route to workspaced's API on the console's host, for the console's pages.
+
+    What answers there is no part of the console, and may be no workspaced: it is never shown as a page, never a script,
+    and sets neither cookies nor anything else of this host.
+    """
+    headers = {
+        "content-security-policy": "sandbox; default-src 'none'",
+        "content-disposition": "attachment",
+        "x-content-type-options": "nosniff",
+        "cross-origin-resource-policy": "same-origin",
+        "cache-control": "no-store",
+    }
+    return {
+        "match": {"prefix": CONSOLE_PATH, "headers": [_header(DESTINATION, _ADDRESS)]},
+        "route": {
+            "cluster": _WORKSPACES,
+            "timeout": "0s",
+            "idle_timeout": _seconds(SILENT_STREAM_SECONDS),
+            "regex_rewrite": {"pattern": {"regex": rf"^{CONSOLE_PATH}[^/]+"}, "substitution": ""},
+        },
+        "response_headers_to_remove": list(HEADERS_OF_A_HOST),
+        "response_headers_to_add": [
+            {"header": {"key": key, "value": value}, "append_action": "OVERWRITE_IF_EXISTS_OR_ADD"}
+            for key, value in headers.items()
+        ],
+    }
 
 
 def _to_workspace(cluster: str, hosts: str, *also: Plain) -> Plain:

@@ -17,13 +17,16 @@ from agentenv.core.workspaces.workspace import ID
 Kind = Literal["api", "console", "apex", "sandbox", "workspace"]
 
 SANDBOX_HOST = "sandbox"
-SERVICE_HOSTS: Final = ("api", "console")
+CONSOLE: Final = "console"
+SERVICE_HOSTS: Final = ("api", CONSOLE)
 # Labels that no alias may have, because they are hosts of our own where both domains are the same.
 RESERVED: Final = frozenset({*SERVICE_HOSTS, SANDBOX_HOST, "www"})
 # Not the beginning of an id, and no `--` in the place where IDN has it (`xn--`).
 _ALIAS: Final = re.compile(r"(?!w-)(?!..--)[a-z][a-z0-9-]{1,39}[a-z0-9]")
 _PORT: Final = re.compile(r"[1-9][0-9]{0,4}")
 _HIGHEST_PORT = 65535
+# Below it, and the id of a workspace, the console has workspaced's API of that workspace on its own host.
+CONSOLE_PATH: Final = "/sandbox/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +55,20 @@ def parse_host(host: str, domain: str, workspace_domain: str) -> Host | None:
     if parent == domain:
         if label == "api":
             return Host("api")
-        if label == "console":
+        if label == CONSOLE:
             return Host("console")
     return _workspace(label) if parent == workspace_domain else None
+
+
+def console_workspace(path: str) -> str | None:
+    """Return the id of the workspace whose API a path of the console's host leads to."""
+    id_, slash, _ = path.removeprefix(CONSOLE_PATH).partition("/")
+    return id_ if path.startswith(CONSOLE_PATH) and slash and ID.fullmatch(id_) else None
+
+
+def console_target(target: str) -> str:
+    """Return the path and query that workspaced gets of a target that `console_workspace` has accepted."""
+    return "/" + target.removeprefix(CONSOLE_PATH).partition("/")[2]
 
 
 def is_alias(name: str) -> bool:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Awaitable, Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol
 from urllib.parse import urlencode
 
 from agentenv.core.capabilities.cluster_facts import DAEMON_PORT
-from agentenv.core.gateway.hosts import Host, parse_host
+from agentenv.core.gateway.hosts import Host, console_target, console_workspace, parse_host
 from agentenv.core.lifecycle.deadline import timeout_is_over
 from agentenv.core.workspaces.workspace import ID, Sharing, Workspace
 from agentenv.service.gateway.admissions import Admission, Admissions
@@ -45,6 +45,7 @@ from agentenv.service.gateway.visitors import (
     BROWSER_COOKIE,
     FRESH_COOKIE,
     OWN_TOKENS,
+    Identified,
     Visitors,
     fresh_mark,
     is_current,
@@ -101,11 +102,17 @@ class Door:
     port: int
     is_sandbox_host: bool = False
     alias: str = ""
+    is_console: bool = False
 
     @property
     def is_api(self) -> bool:
         """Return whether it is workspaced's own API."""
         return self.port == DAEMON_PORT
+
+    @property
+    def is_of_e2b(self) -> bool:
+        """Return whether E2B's client may be behind the request, which knows refusals by a form of their own."""
+        return (self.is_api or self.is_sandbox_host) and not self.is_console
 
 
 OwnPath = Callable[[EntryRequest, Door], Awaitable[Decision]]
@@ -179,7 +186,9 @@ class Authorizer:
 
     async def _check(self, request: EntryRequest, door: Door) -> Decision:
         workspace = self._existing(door.id)
-        identified = await self._visitors.identify(request, door.id, workspace, api=door.is_api)
+        identified = await self._identify(request, door, workspace)
+        if door.is_console:
+            request = replace(request, target=console_target(request.target))
         visitor = identified.visitor
         self._requests.take(request.source if visitor.identity == "public" else visitor.identity)
         right = self._right(visitor, workspace, door)
@@ -189,7 +198,7 @@ class Authorizer:
         if workspace is None or right is None:
             return self._refuse(request, visitor, workspace, door)
         if _is_paused(workspace):
-            return self._gone(door) if door.is_api or door.is_sandbox_host else _refuse_asleep(request)
+            return self._gone(door) if door.is_of_e2b else _refuse_asleep(request)
         endpoint = self._directory.endpoint(door.id)
         if endpoint is None:
             woken = await self._wake(request, visitor, workspace, right)
@@ -209,11 +218,19 @@ class Authorizer:
         remove = identified.remove + ((SANDBOX_ID, SANDBOX_PORT) if door.is_sandbox_host else ())
         return Allow(headers, remove + (("cookie",) if identified.cookies == "" else ()))
 
+    async def _identify(self, request: EntryRequest, door: Door, workspace: Workspace | None) -> Identified:
+        if door.is_console:
+            return self._visitors.signed_in(request)
+        return await self._visitors.identify(request, door.id, workspace, api=door.is_api)
+
     def door(self, request: EntryRequest) -> Door | None:
         """Return what a request is for; None for a host that is none of a workspace."""
         host = parse_host(request.host, self._domains.domain, self._domains.workspaces)
         if request.host.partition(":")[0] in self._domains.sandbox_aliases:
             host = Host("sandbox")
+        if host is not None and host.kind == "console":
+            id_ = console_workspace(request.path)
+            return Door(id_, DAEMON_PORT, is_console=True) if id_ else None
         if host is None or host.kind not in {"sandbox", "workspace"}:
             return None
         if host.kind == "sandbox":
@@ -322,7 +339,7 @@ class Authorizer:
                 detail = "operators enter a workspace of another owner by break-glass alone"
                 way_out = f"POST to /v1/workspaces/{workspace.id}/break-glass with your reason; its owner is informed"
                 raise Problem("not-allowed", detail, way_out)
-        if door.is_api or door.is_sandbox_host:
+        if door.is_of_e2b:
             return self._gone(door)
         raise not_found("workspace")
 

@@ -65,7 +65,9 @@ class EntryRequest:
         A WebSocket or an unsafe method needs the origin: a page of another host can send either with cookies.
         """
         origin, site = self.headers.get("origin"), self.headers.get("sec-fetch-site")
-        if origin is not None and origin != f"https://{self.host}":
+        # Names below `localhost` are this machine's, and have no certificate (RFC 6761).
+        scheme = "http" if self.host.partition(":")[0].endswith(".localhost") else "https"
+        if origin is not None and origin != f"{scheme}://{self.host}":
             return False
         if self.is_upgrade or self.method not in _SAFE:
             return origin is not None and site in {None, "same-origin", "none"}

@@ -13,6 +13,7 @@ from agentenv.core.gateway.access_records import CLEARED_FOR
 from agentenv.core.gateway.api_keys import matches
 from agentenv.service.gateway.access_cache import AccessCache
 from agentenv.service.gateway.authorize import Door
+from agentenv.service.gateway.browser_sessions import end_session
 from agentenv.service.gateway.entry import (
     OWN_PATHS,
     Decision,
@@ -22,7 +23,7 @@ from agentenv.service.gateway.entry import (
     safe_path,
 )
 from agentenv.service.gateway.sealing import GatewaySecrets, fingerprint
-from agentenv.service.gateway.sign_in import CODE_FOR, end_session
+from agentenv.service.gateway.sign_in import CODE_FOR
 from agentenv.service.gateway.visitors import (
     BROWSER_COOKIE,
     FRESH_COOKIE,

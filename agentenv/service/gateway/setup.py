@@ -29,7 +29,7 @@ from agentenv.service.gateway.sign_in import Client, SignIn
 from agentenv.service.gateway.use import Use
 from agentenv.service.gateway.visitors import Visitors
 from agentenv.service.gateway.waking import HOLD_SECONDS, Waker
-from agentenv.service.http.auth.permissions import claimable
+from agentenv.service.http.auth.permissions import classes_for
 from agentenv.service.http.problems import Problem, not_found
 from agentenv.service.kube.client import SECRETS, KubeClient
 from agentenv.service.workspaced.client import Signer, WorkspacedClient
@@ -86,7 +86,7 @@ def sign_in_of(
         return None
 
     def classes_of(caller: Caller) -> list[str]:
-        return [of_class.name for of_class in people.catalog.classes.values() if claimable(caller, of_class)]
+        return classes_for(people.catalog, caller)
 
     return SignIn(
         Client(settings.client_id, client_secret(configuration.region, settings.client_secret), settings.scopes),
@@ -135,7 +135,9 @@ async def running_gateway(
     client = WorkspacedClient(signer)
     waker = Waker(lambda workspace: resume(dependencies, workspace))
     use = Use(lambda id_, changes: backend.update(id_, changes, wait=0), backend.cached, dependencies.now)
-    visitors = Visitors(dependencies.authenticator, access, secrets.current, dependencies.now)
+    visitors = Visitors(
+        dependencies.authenticator, access, secrets.current, dependencies.now, sessions=dependencies.sessions
+    )
     sessions = OpenSessions(access.store, dependencies.now) if access is not None else None
     admissions = Admissions(signer, client, monotonic=time.monotonic)
     if sessions is not None:

@@ -20,28 +20,24 @@ from urllib.parse import urlencode, urlsplit
 
 import httpx2
 
-from agentenv.core.gateway.access_records import EndedSession
 from agentenv.core.gateway.hosts import parse_host
 from agentenv.core.values.object_fields import parsed_object, text
-from agentenv.core.values.timestamps import parse_timestamp
 from agentenv.service.gateway.access_cache import AccessCache
+from agentenv.service.gateway.browser_sessions import BrowserSessions, Secrets, Step
 from agentenv.service.gateway.entry import OWN_PATHS, EntryRequest, safe_path
-from agentenv.service.gateway.sealing import GatewaySecrets, fingerprint
-from agentenv.service.gateway.visitors import PERSON_FOR, caller_of, content_of
+from agentenv.service.gateway.sealing import fingerprint
 from agentenv.service.http.auth.callers import Caller
 from agentenv.service.http.auth.issuer import Issuer, TokenVerifier
 from agentenv.service.http.problems import Problem, UnauthenticatedError
 
 _LOG = logging.getLogger(__name__)
-SESSION_COOKIE, STATE_COOKIE = "__Host-session", "__Host-sign-in"
+STATE_COOKIE = "__Host-sign-in"
 CALLBACK = "/v1/sign-in/callback"
 STATE_FOR, CODE_FOR = timedelta(minutes=10), timedelta(seconds=30)
 _TIMEOUT = 10.0
 # Sign-ins that a replica finishes at once: each holds a thread, and a connection to the issuer.
 AT_ONCE = 32
 _MOST_BYTES = 100_000
-
-Secrets = Callable[[], GatewaySecrets]
 
 
 @dataclass(frozen=True)
@@ -53,15 +49,7 @@ class Client:
     scopes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Step:
-    """Where a browser goes next, with cookies to set: name, value and seconds."""
-
-    location: str
-    cookies: tuple[tuple[str, str, int], ...] = ()
-
-
-class SignIn:
+class SignIn(BrowserSessions):
     """The sign-in of one environment."""
 
     def __init__(
@@ -78,16 +66,11 @@ class SignIn:
         now: Callable[[], datetime],
     ) -> None:
         """`person_of` returns the caller of an ID token's claims, `classes_of` the classes that a caller may have."""
+        super().__init__(access, secrets, classes_of, now)
         self._client, self._issuer, self._http, self._domains = client, issuer, http, domains
-        self._access, self._secrets, self._now = access, secrets, now
-        self._person_of, self._classes_of = person_of, classes_of
+        self._person_of = person_of
         self._free = AT_ONCE
         self._id_tokens = TokenVerifier(issuer.keys, client.id, issuer.url)
-
-    def person(self, request: EntryRequest) -> Caller | None:
-        """Return who is signed in at the API's host, where the request may use cookies."""
-        content = self._session(request) if request.is_same_origin else None
-        return caller_of(content) if content is not None else None
 
     async def start(self, request: EntryRequest, then: str) -> Step:
         """Send a browser to the issuer; it comes back to `then`, a path of this host."""
@@ -135,12 +118,8 @@ class SignIn:
         claims = await self._claims(query["code"], str(started["verifier"]), self._callback(request))
         if not hmac.compare_digest(str(claims.get("nonce", "")).encode(), str(started["nonce"]).encode()):
             raise UnauthenticatedError("the issuer's token is for another sign-in")
-        person = replace(self._person_of(claims), source="session", session=secrets.token_hex(16))
-        person = replace(person, classes=frozenset(self._classes_of(replace(person, source="token", claims=claims))))
-        until = self._now() + PERSON_FOR
-        sealed = self._secrets().seal("session", {**content_of(person), "until": until.isoformat()}, self._now())
-        cookies = ((SESSION_COOKIE, sealed, int(PERSON_FOR.total_seconds())), (STATE_COOKIE, "", 0))
-        return Step(str(started["then"]), cookies)
+        person = replace(self._person_of(claims), claims=claims)
+        return Step(str(started["then"]), (self.begin(person), (STATE_COOKIE, "", 0)))
 
     async def enter(self, request: EntryRequest, host: str, path: str, browser: str) -> Step:
         """Send a browser on to a path of a workspace's host with a code, after it has signed in.
@@ -154,7 +133,7 @@ class SignIn:
             raise Problem("malformed", "the host is not one of a workspace", "open the workspace's address again")
         if request.headers.get("sec-fetch-dest", "document") != "document":
             raise Problem("not-allowed", "a sign-in is not for a part of a page", "open the address in a window")
-        content = self._session(request)
+        content = self.content(request)
         if content is None:
             return await self.start(request, request.target)
         code = {**content, "host": name, "browser": browser, "id": secrets.token_hex(16)}
@@ -162,23 +141,12 @@ class SignIn:
         going = urlencode({"code": sealed, "path": safe_path(path)})
         return Step(f"https://{host}{OWN_PATHS}enter?{going}")
 
-    async def end(self, request: EntryRequest) -> Step:
-        """Sign out: every host's cookie of the session is refused from now on, and what is open ends."""
-        content = self._session(request) if request.is_same_origin else None
-        if content is not None:
-            await end_session(self._access, content)
-        return Step("/", ((SESSION_COOKIE, "", 0),))
-
-    def _session(self, request: EntryRequest) -> dict[str, Any] | None:
-        cookie = request.cookie(SESSION_COOKIE)
-        content = self._secrets().unseal("session", cookie, PERSON_FOR, self._now()) if cookie else None
-        person = caller_of(content) if content is not None else None
-        return content if person is not None and not self._access.has_ended(person.session) else None
-
     def _callback(self, request: EntryRequest) -> str:
-        # Only the API's host is registered at the issuer, whatever host a request names.
+        # Only these hosts are registered at the issuer, whatever host a request names.
         _, colon, port = request.host.partition(":")
-        return f"https://api.{self._domains[0]}{colon}{port}{CALLBACK}"
+        host = parse_host(request.host, *self._domains)
+        label = "console" if host is not None and host.kind == "console" else "api"
+        return f"https://{label}.{self._domains[0]}{colon}{port}{CALLBACK}"
 
     async def _endpoint(self, name: str) -> str:
         endpoint = text(await self._issuer.discovery(), name)
@@ -209,10 +177,3 @@ class SignIn:
             _LOG.warning("the issuer refused a code", extra={"facts": {"status": response.status_code, "why": reason}})
             raise UnauthenticatedError("the issuer refused the sign-in")
         return await self._id_tokens.verify(text(document, "id_token"))
-
-
-async def end_session(access: AccessCache, content: Mapping[str, Any]) -> None:
-    """End the session of a sealed cookie."""
-    person, until = caller_of(content), parse_timestamp(content.get("until"))
-    if person is not None and until is not None:
-        await access.put(EndedSession(person.session, person.owner, until))

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from agentenv.core.gateway.access_tokens import Operation, access_token, epoch_of, is_access_token, is_signature
 from agentenv.core.gateway.api_keys import Scope, key_id
@@ -39,6 +39,18 @@ NOBODY = Visitor("public")
 OWN_TOKENS: frozenset[Credential] = frozenset({"access-token", "traffic-token", "read", "write"})
 
 
+class Sessions(Protocol):
+    """The sessions of people at the console."""
+
+    def content(self, request: EntryRequest) -> dict[str, Any] | None:
+        """Return the content of the request's session, if it has not ended."""
+        ...
+
+    def is_valid(self, content: Mapping[str, Any]) -> bool:
+        """Return whether a session has not ended."""
+        ...
+
+
 @dataclass(frozen=True)
 class Identified:
     """A visitor, and what of the request is not for the program behind the door."""
@@ -57,8 +69,11 @@ class Visitors:
         access: AccessCache | None,
         secrets: Callable[[], GatewaySecrets],
         now: Callable[[], datetime],
+        *,
+        sessions: Sessions | None = None,
     ) -> None:
-        """`secrets` raises a `Problem` while there are none."""
+        """`secrets` raises a `Problem` while there are none; `sessions` are those of the console."""
+        self._sessions = sessions
         self._authenticator, self._access, self._secrets, self._now = authenticator, access, secrets, now
         self._verified: OrderedDict[bytes, tuple[datetime, Caller]] = OrderedDict()
 
@@ -79,6 +94,26 @@ class Visitors:
         if caller is not None:
             return Identified(self._visitor_of(caller), remove, cookies)
         return Identified(self._by_cookie(request) or NOBODY, remove, cookies)
+
+    def signed_in(self, request: EntryRequest) -> Identified:
+        """Return who is signed in at the console; no other credential counts there, and none is passed on.
+
+        Only a page of the console itself sends it: a link from elsewhere neither wakes a workspace nor reads a file.
+        """
+        content = None
+        if self._sessions is not None and request.headers.get("sec-fetch-site") == "same-origin":
+            content = self._sessions.content(request) if request.is_same_origin else None
+        caller = caller_of(content) if content is not None else None
+        until = parse_timestamp(content.get("until")) if content is not None else None
+        if self._sessions is None or self._access is None or content is None or caller is None or until is None:
+            raise UnauthenticatedError("nobody is signed in at the console")
+        visitor, sessions = self._visitor_of_person(caller, self._access, until), self._sessions
+
+        def is_valid() -> bool:
+            return _holds(lambda: sessions.is_valid(content)) and visitor.is_valid()
+
+        credentials = ("authorization", ACCESS_TOKEN, TRAFFIC_TOKEN, API_KEY)
+        return Identified(replace(visitor, is_valid=is_valid), credentials, "")
 
     def _own_token(
         self, request: EntryRequest, id_: str, workspace: Workspace | None, *, api: bool

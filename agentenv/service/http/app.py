@@ -13,10 +13,12 @@ import httpx2
 from fastapi import FastAPI
 
 from agentenv.service.catalog import Catalog
+from agentenv.service.console import routes as console
 from agentenv.service.credentials import routes as credential_routes
 from agentenv.service.credentials import secrets
 from agentenv.service.credentials.setup import exchange_of, vault_of
 from agentenv.service.e2b import app as e2b
+from agentenv.service.gateway.browser_sessions import BrowserSessions
 from agentenv.service.gateway.keys import ApiKeys
 from agentenv.service.gateway.sealing import WorkspaceTokens
 from agentenv.service.gateway.setup import People, access_cache_of, running_gateway, secrets_cache_of, sign_in_of
@@ -24,6 +26,7 @@ from agentenv.service.http import (
     body_limit,
     events,
     keys,
+    operations,
     request_log,
     responses,
     sessions,
@@ -36,6 +39,7 @@ from agentenv.service.http import (
 from agentenv.service.http.auth.authenticate import Authenticator
 from agentenv.service.http.auth.issuer import Issuer, TokenVerifier
 from agentenv.service.http.auth.keys import KeySet
+from agentenv.service.http.auth.permissions import classes_for
 from agentenv.service.http.auth.rate_limits import RateLimiter
 from agentenv.service.http.auth.token_reviews import TokenReviewer
 from agentenv.service.http.dependencies import Dependencies, GatewayAddresses
@@ -111,6 +115,7 @@ def application(lifespan: Any = None, metrics: Metrics | None = None) -> FastAPI
         workspaces,
         swarms,
         events,
+        operations,
         sessions,
         system,
         usage_routes,
@@ -122,6 +127,7 @@ def application(lifespan: Any = None, metrics: Metrics | None = None) -> FastAPI
     ):
         app.include_router(routes.router)
     app.include_router(system.health)
+    app.include_router(console.router)
     e2b.mount(app)
     mcp.mount(app, tools)
     app.add_middleware(body_limit.BodyLimit)
@@ -198,6 +204,11 @@ async def _dependencies(
             if issuer is not None and access is not None:
                 people = People(authenticator, issuer, client, catalog)
                 dependencies.sign_in = sign_in_of(configuration, people, access, gateway_secrets, now)
+            dependencies.sessions = dependencies.sign_in
+            if access is not None and dependencies.sign_in is None:
+                dependencies.sessions = BrowserSessions(
+                    access, gateway_secrets.current, lambda caller: classes_for(catalog, caller), now
+                )
             async with running_gateway(configuration, dependencies, signer, gateway_secrets):
                 yield dependencies
     finally:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from agentenv.service.credentials.exchange import Exchange
     from agentenv.service.credentials.vault import Vault
     from agentenv.service.gateway.access_cache import AccessCache
+    from agentenv.service.gateway.browser_sessions import BrowserSessions
     from agentenv.service.gateway.keys import ApiKeys
     from agentenv.service.gateway.rights import NoteEntry
     from agentenv.service.gateway.sign_in import SignIn
@@ -140,6 +141,7 @@ class Dependencies:
     keys: ApiKeys | None = None
     access_records: AccessCache | None = None
     sign_in: SignIn | None = None
+    sessions: BrowserSessions | None = None  # of people in a browser; the sign-in's, where there is one
     gateway: GatewayAddresses | None = None
     access: AccessTokens | None = None
     note_entry: NoteEntry | None = None  # records who enters a workspace through the service
@@ -202,8 +204,8 @@ async def authenticated(request: Request) -> Caller:
     source = request.client.host if request.client else "unknown"
     dependencies, headers = dependencies_of(request), request.headers
     authenticator, has_token = dependencies.authenticator, "authorization" in headers or "x-api-key" in headers
-    if dependencies.sign_in is not None and not has_token and "cookie" in headers:
-        person = dependencies.sign_in.person(entry_request_of(request))
+    if dependencies.sessions is not None and not has_token and "cookie" in headers:
+        person = dependencies.sessions.person(entry_request_of(request))
         if person is not None:
             return person
     return await authenticator.caller(headers.get("authorization"), source, api_key=headers.get("x-api-key"))

@@ -11,7 +11,7 @@ from pydantic import Field
 from agentenv.core.gateway.access_records import ApiKey
 from agentenv.core.gateway.api_keys import SCOPES, Scope
 from agentenv.service.gateway.keys import LONGEST, ApiKeys
-from agentenv.service.http.auth.permissions import claimable
+from agentenv.service.http.auth.permissions import classes_for
 from agentenv.service.http.dependencies import AuthenticatedRoute, CurrentCaller, Dependencies, RequestDependencies
 from agentenv.service.http.problems import Problem
 from agentenv.service.http.responses import problems
@@ -74,7 +74,7 @@ class KeyList(Shape):
 @router.post("", operation_id="createKey", status_code=201, responses=problems(401, 403, 404, 409, 422, 429, 503))
 async def create(body: KeyCreate, caller: CurrentCaller, dependencies: RequestDependencies) -> NewKeyShape:
     """Create an API key of the caller. It may create workspaces of the classes that the caller may have now."""
-    classes = [of_class.name for of_class in dependencies.catalog.classes.values() if claimable(caller, of_class)]
+    classes = classes_for(dependencies.catalog, caller)
     lifetime = timedelta(seconds=body.expires_in)
     record, key = await _keys(dependencies).create(caller, body.name, body.scopes, lifetime, classes)
     audit("key created", owner=caller.owner, key_id=record.id, scopes=sorted(record.scopes))

@@ -21,6 +21,7 @@ _READ_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 # Requests for unknown paths are counted together.
 NO_ROUTE = "none"
 METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
+_HEADERS = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 # Probes, which come every few seconds, are not traced.
 TRACED = ("/v1/", "/e2b/", "/mcp")
 
@@ -51,12 +52,11 @@ class RequestLog:
             nonlocal code
             if message["type"] == "http.response.start":
                 code = int(message["status"])
-                # Responses are an owner's data: no cache stores them, and no browser renders them as a page.
-                message["headers"] = [
-                    *message.get("headers", []),
-                    (b"cache-control", b"no-store"),
-                    (b"x-content-type-options", b"nosniff"),
-                ]
+                # Responses are an owner's data: no cache stores them, and no browser renders them as a page. Those that
+                # are not say so themselves.
+                own = list(message.get("headers", []))
+                names = {name.lower() for name, _ in own}
+                message["headers"] = own + [header for header in _HEADERS if header[0] not in names]
             await send(message)
 
         try:

@@ -19,7 +19,17 @@ from pydantic import (
 
 from agentenv.config.sections.classes import SizeName
 from agentenv.core.classes.sizes import SMALL
-from agentenv.core.workspaces.workspace import Access, Because, CreateResult, Event, Lease, Mode, State, Workspace
+from agentenv.core.workspaces.workspace import (
+    Access,
+    Because,
+    CreateResult,
+    Event,
+    Lease,
+    Mode,
+    Sharing,
+    State,
+    Workspace,
+)
 from agentenv.service.http.swarm_tasks import task_of
 from agentenv.service.http.values import Dollars, Id, Labels, Line, Moment, Name, Owner, Seconds, Shared
 
@@ -275,6 +285,10 @@ class ClassShape(Shape):
     max_lifetime: int | None
     budget: Dollars | None
     kept: Annotated[bool, Field(description="Whether its files outlive its processes.")]
+    kept_for: Annotated[
+        dict[Mode, int], Field(description="Seconds that the files of a deleted workspace are retained, by mode.")
+    ]
+    sharing: Annotated[list[Sharing], Field(description="How ports may be shared, besides `private`.")]
 
 
 class ClassList(Shape):

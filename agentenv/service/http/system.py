@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
+from agentenv.core.workspaces.workspace import Mode
+from agentenv.service.catalog import Catalog, Class
+from agentenv.service.gateway.sharing import sharing_of
 from agentenv.service.http.auth.permissions import claimable
 from agentenv.service.http.dependencies import AuthenticatedRoute, CurrentCaller, RequestDependencies
 from agentenv.service.http.responses import problems
@@ -38,11 +41,17 @@ async def classes(caller: CurrentCaller, dependencies: RequestDependencies) -> C
                 else int(sandbox_class.max_lifetime.total_seconds()),
                 budget=sandbox_class.budget,
                 kept=sandbox_class.has_homes,
+                kept_for={mode: _retention(dependencies.catalog, sandbox_class, mode) for mode in sandbox_class.modes},
+                sharing=sorted(set(sharing_of(dependencies.catalog, sandbox_class.name)) - {"private"}),
             )
             for sandbox_class in dependencies.catalog.classes.values()
             if claimable(caller, sandbox_class)
         ]
     )
+
+
+def _retention(catalog: Catalog, of_class: Class, mode: Mode) -> int:
+    return int(catalog.retention(mode).total_seconds()) if of_class.has_homes else 0
 
 
 @health.get("/healthz")

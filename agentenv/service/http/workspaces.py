@@ -27,7 +27,6 @@ from agentenv.service.http.create_request import (
 from agentenv.service.http.dependencies import (
     AuthenticatedRoute,
     CurrentCaller,
-    Dependencies,
     RequestDependencies,
     scope,
 )
@@ -232,7 +231,7 @@ async def delete(
     workspace = require(caller, "destroy" if options.destroy else "delete", await dependencies.backend.get(id_))
     if dependencies.settle is not None:
         await dependencies.settle(workspace)
-    keep_for = timedelta(0) if options.destroy else _retention(dependencies, workspace.mode)
+    keep_for = timedelta(0) if options.destroy else dependencies.catalog.retention(workspace.mode)
     return WorkspaceShape.of(await dependencies.backend.delete(id_, keep_for=keep_for), dependencies.now())
 
 
@@ -308,8 +307,3 @@ async def events(
     """List the events of a workspace in the last hour, the latest first."""
     require(caller, "see", await dependencies.backend.get(id_))
     return EventList(items=[EventShape.of(event) for event in await dependencies.backend.events(id_)])
-
-
-def _retention(dependencies: Dependencies, mode: Mode) -> timedelta:
-    settings = dependencies.catalog.settings
-    return settings.service.session_retention if mode == "session" else settings.storage.retain_deleted_for

@@ -286,6 +286,10 @@ class ClusterView:
         """Return the warm pools of a class."""
         return [row for (where, _), row in self._pools.items() if where == namespace]
 
+    def all_pools(self) -> builtins.list[PoolRow]:
+        """Return the warm pools of all classes, by name."""
+        return sorted(self._pools.values(), key=lambda row: row.name)
+
     def current(self, namespace: str, channel: str) -> tuple[str, ...]:
         """Return the pools that a class's stack names for a channel."""
         return self._current.get(namespace, {}).get(channel, ())

@@ -14,7 +14,7 @@ from agentenv.core.ledger.budgets import format_dollars
 from agentenv.core.workspaces.workspace import Changes, CreateRequest, Filter, Mode, Timeout, Workspace
 from agentenv.service.aws.clients import AwsUnavailableError
 from agentenv.service.catalog import Class
-from agentenv.service.http.auth.permissions import claimable, require
+from agentenv.service.http.auth.permissions import claimable, classes_for, require
 from agentenv.service.http.create_request import (
     check_budget_left,
     create_request,
@@ -87,7 +87,7 @@ async def list_workspaces(context: CallContext) -> Workspaces:
     page = await call.dependencies.backend.list(Filter(reader=call.caller.owner), limit=MOST_LISTED)
     return Workspaces(
         workspaces=[WorkspaceSummary.of(each) for each in page.workspaces if each.state != "deleting"],
-        classes=[each.name for each in call.dependencies.catalog.classes.values() if claimable(call.caller, each)],
+        classes=classes_for(call.dependencies.catalog, call.caller),
         note=f"Only the first {MOST_LISTED} are listed." if page.after else "",
     )
 

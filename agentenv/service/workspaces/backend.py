@@ -53,7 +53,7 @@ from agentenv.service.kube.view import ClusterView
 from agentenv.service.telemetry.metrics import Metrics
 from agentenv.service.workspaces.archives import end_session
 from agentenv.service.workspaces.assigned_sandbox import SandboxAssignments
-from agentenv.service.workspaces.backend_protocol import Backend, Endpoint, RestoreCheck
+from agentenv.service.workspaces.backend_protocol import Backend, Endpoint, PoolStatus, RestoreCheck
 from agentenv.service.workspaces.create import WorkspaceCreator
 from agentenv.service.workspaces.delete import delete_workspace, shorten_retention
 from agentenv.service.workspaces.event_log import EventLog
@@ -372,6 +372,14 @@ class KubernetesBackend(Backend):
         """Record an event of a workspace."""
         claim = await self._claim(id_)
         await record_event(self._kube, claim_reference(claim), reason, message, self._now(), warning=True)
+
+    def pools(self) -> Sequence[PoolStatus]:
+        """Return the warm pools of all classes, without those of swarms."""
+        return [
+            PoolStatus(row.name, row.class_name, row.channel, row.replicas, row.ready, row.retiring)
+            for row in self.view.all_pools()
+            if not row.task
+        ]
 
     def count_by_state(self) -> Mapping[tuple[str, str], int]:
         """Return the number of workspaces by class and state."""

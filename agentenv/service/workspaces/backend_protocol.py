@@ -48,6 +48,18 @@ class Endpoint:
         return f"[{self.address}]:{self.port}" if ":" in self.address else f"{self.address}:{self.port}"
 
 
+@dataclass(frozen=True, slots=True)
+class PoolStatus:
+    """A warm pool: its size, and how many of its sandboxes are ready."""
+
+    name: str
+    class_name: str
+    channel: str
+    size: int
+    ready: int
+    retiring: bool
+
+
 class Backend(Protocol):
     """Creates, reads, changes and deletes workspaces. Calls may be repeated, and made by several replicas at once."""
 
@@ -126,6 +138,10 @@ class Backend(Protocol):
 
     async def notify(self, id_: str, reason: str, message: str) -> None:
         """Record an event of a workspace that its owner sees among its events."""
+        ...
+
+    def pools(self) -> Sequence[PoolStatus]:
+        """Return the warm pools of all classes."""
         ...
 
     def count_by_state(self) -> Mapping[tuple[str, str], int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,17 @@ def test_the_wheel_is_built_with_an_sbom(machine: Machine) -> None:
     assert build == "uv [build] [--out-dir] [release/dist]"
     assert "[--frozen]" in export
     assert "[--format] [cyclonedx1.5]" in export
+
+
+def test_the_wheel_carries_the_packages_of_the_console() -> None:
+    steps = [step.get("name") for step in read("release.yml")["jobs"]["build"]["steps"]]
+    fetch, build = (
+        next(place for place, name in enumerate(steps) if name and word in name) for word in ("Fetch", "wheel")
+    )
+    assert fetch < build
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["build"]
+    assert settings["artifacts"] == ["agentenv/service/console/vendor/*"]
+    assert "console/vendor" in (ROOT / "Dockerfile").read_text(encoding="utf-8")
 
 
 def test_an_image_is_built_on_each_architecture_with_sbom_and_provenance(machine: Machine) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from agentenv.core.workspaces.workspace import TEAM, Workspace
-from agentenv.service.catalog import Class
+from agentenv.service.catalog import Catalog, Class
 from agentenv.service.http.auth.callers import Caller, has_claim
 from agentenv.service.http.problems import Problem, not_found
 
@@ -76,6 +76,11 @@ def require_class_access(caller: Caller, of_class: Class) -> None:
             f"the `claimableBy` of class {of_class.name} does not include you",
             "choose a class that GET /v1/classes lists, or ask the platform team to extend `claimableBy`",
         )
+
+
+def classes_for(catalog: Catalog, caller: Caller) -> list[str]:
+    """Return the names of the classes that a caller may have a sandbox of."""
+    return [of_class.name for of_class in catalog.classes.values() if claimable(caller, of_class)]
 
 
 def claimable(caller: Caller, of_class: Class) -> bool:

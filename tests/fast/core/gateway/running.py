@@ -25,7 +25,7 @@ from aiohttp import WSMsgType, web
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from agentenv.core.capabilities.cluster_facts import DAEMON_PORT
-from agentenv.core.gateway.envoy import DESTINATION, EnvoyPlan, bootstrap
+from agentenv.core.gateway.envoy import DESTINATION, HEADERS_OF_A_HOST, EnvoyPlan, bootstrap
 from agentenv.rehearsal.controlplane.ports import Ports
 
 ENVOY = Path(sys.executable).with_name("envoy")
@@ -193,6 +193,9 @@ class HttpServer:
         self._record(request, size)
         if request.path == "/events":
             return await self._events(request)
+        if request.path.startswith("/hostile"):
+            headers = dict.fromkeys(HEADERS_OF_A_HOST, "theirs") | {"Content-Security-Policy": "theirs"}
+            return web.Response(text="<script>", content_type="text/html", headers=headers)
         if request.path == "/large":
             return await _large(request, int(request.query["size"]))
         body = {"server": f"{self.address}:{self.port}", "body": size}

@@ -21,7 +21,7 @@ import psutil
 import pytest
 
 from agentenv.core.capabilities.cluster_facts import DAEMON_PORT
-from agentenv.core.gateway.envoy import DESTINATION, EnvoyPlan, bootstrap
+from agentenv.core.gateway.envoy import DESTINATION, HEADERS_OF_A_HOST, EnvoyPlan, bootstrap
 from agentenv.core.gateway.hosts import parse_host
 from tests.fast.core.gateway.running import (
     DOMAIN,
@@ -261,6 +261,27 @@ def test_an_upgrade_that_is_denied_is_not_opened(gateway: Gateway) -> None:
 
 
 @pytest.mark.usefixtures("behind")
+def test_the_console_reaches_a_sandbox_whose_answer_changes_nothing_of_its_host(
+    gateway: Gateway, behind: HttpServer
+) -> None:
+    console, path = f"console.{DOMAIN}", f"/sandbox/w-{'a' * 26}/hostile/..%2f?x=1"
+    assert get(gateway, console, "/app")[0] == 200
+    assert [row.path for row in gateway.service.seen] == ["/app"]
+    assert gateway.authorizer.seen == []
+    status, head, _ = get(gateway, console, path)
+    assert status == 200
+    assert [check.path for check in gateway.authorizer.seen] == [path]
+    assert [row.path for row in behind.seen] == ["/hostile/..%2f?x=1"]
+    lines = dict(line.split(": ", 1) for line in head.lower().splitlines() if ": " in line)
+    assert lines["content-security-policy"] == "sandbox; default-src 'none'"
+    assert (lines["content-disposition"], lines["x-content-type-options"]) == ("attachment", "nosniff")
+    assert not set(HEADERS_OF_A_HOST) & set(lines)
+    gateway.authorizer.decide = lambda _: Verdict()
+    assert get(gateway, console, path)[0] == 503
+    gateway.authorizer.decide = lambda _: Verdict(denied=401)
+    assert get(gateway, console, path)[0] == 401
+
+
 def test_events_arrive_as_they_are_sent(gateway: Gateway, behind: HttpServer) -> None:
     connection = http.client.HTTPConnection(LOOPBACK, gateway.plan.port, timeout=TIMEOUT)
     connection.request("GET", "/events", headers={"Host": HOST})

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import httpx2
 
 from agentenv.config.sections.service import Service
+from agentenv.core.gateway.hosts import CONSOLE_PATH
 from agentenv.rehearsal.issuer import RegisteredClient, RehearsalIssuer
 from agentenv.service.gateway.audit import AuditTrail
 from agentenv.service.gateway.authorize import Authorizer, Domains
@@ -32,7 +33,7 @@ from tests.fast.service.gateway.entrance import DOMAIN, WORKSPACES, Entrance, No
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-API = f"api.{DOMAIN}"
+API, CONSOLE = f"api.{DOMAIN}", f"console.{DOMAIN}"
 NAVIGATION = {"sec-fetch-mode": "navigate", "sec-fetch-dest": "document", "sec-fetch-site": "none"}
 
 
@@ -100,9 +101,9 @@ class Browser:
         world = self.world
         if host == urlsplit(world.issuer.url).netloc:
             response = await world.http.get(f"http://{host}{target}&login_hint={self.user}")
-        elif host == API:
+        elif host == API or (host == CONSOLE and not target.startswith(CONSOLE_PATH)):
             world.api.cookies.clear()  # the jars of the browsers are here
-            response = await world.api.request(method, target, headers=headers)
+            response = await world.api.request(method, f"https://{host}{target}", headers=headers)
         else:
             decision = await world.authorizer.check(EntryRequest(method, host, target, headers, "192.0.2.9"))
             if isinstance(decision, Allow):
@@ -125,7 +126,7 @@ class Browser:
 def in_world(act: Callable[[World], Awaitable[None]]) -> None:
     """Run a coroutine with an environment whose people sign in with a browser."""
     gate = entrance()
-    client = RegisteredClient("console", "hush", frozenset({f"https://{API}{CALLBACK}"}))
+    client = RegisteredClient("console", "hush", frozenset({f"https://{host}{CALLBACK}" for host in (API, CONSOLE)}))
     issuer = RehearsalIssuer((client,), groups={"olga": ("ops",)})
 
     async def secret() -> str:
@@ -149,7 +150,7 @@ def in_world(act: Callable[[World], Awaitable[None]]) -> None:
                 now=gate.clock.now,
             )
             trail = AuditTrail(gate.store, timedelta(days=1), gate.clock.now, gate.clock.monotonic)
-            visitors = Visitors(authenticator, gate.cache, lambda: gate.secrets, gate.clock.now)
+            visitors = Visitors(authenticator, gate.cache, lambda: gate.secrets, gate.clock.now, sessions=sign_in)
             authorizer = Authorizer(
                 gate.directory,
                 Domains(DOMAIN, WORKSPACES, sign_in=True),
@@ -165,7 +166,7 @@ def in_world(act: Callable[[World], Awaitable[None]]) -> None:
                 requests=RateLimiter(100_000),
             )
             app = _application()
-            app.state.dependencies = _Dependencies(sign_in)
+            app.state.dependencies = _Dependencies(sign_in, sign_in)
             transport = httpx2.ASGITransport(app=app)
             async with httpx2.AsyncClient(transport=transport, base_url=f"https://{API}") as api:
                 await act(World(gate, issuer, api, http, authorizer, sign_in, trail))
@@ -184,3 +185,4 @@ class _Dependencies:
     """The dependencies that the routes of the sign-in need."""
 
     sign_in: Any
+    sessions: Any
