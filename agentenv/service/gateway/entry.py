@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from html import escape
@@ -113,9 +114,13 @@ def with_headers(decision: Decision, headers: Headers) -> Decision:
 
 def without_cookies(header: str, names: frozenset[str]) -> str:
     """Return a Cookie header without cookies of ours."""
-    return "; ".join(
-        part for part in (part.strip() for part in header.split(";")) if part.partition("=")[0].strip() not in names
-    )
+
+    def is_ours(cookie: str) -> bool:
+        return cookie.partition("=")[0].strip() in names
+
+    parts = (part.strip().split(",") for part in header.split(";"))
+    left = (",".join(cookie for cookie in part if not is_ours(cookie)) for part in parts if not all(map(is_ours, part)))
+    return "; ".join(left)
 
 
 def redirect(location: str, *headers: tuple[str, str]) -> Deny:
@@ -175,5 +180,6 @@ def safe_path(text: str) -> str:
 
 
 def _cookies(header: str) -> list[tuple[str, str]]:
-    pairs = (part.partition("=") for part in header.split(";"))
+    # Envoy joins several headers of HTTP/1.1 by a comma, which no cookie of ours contains.
+    pairs = (part.partition("=") for part in re.split("[;,]", header))
     return [(name.strip(), value.strip()) for name, _, value in pairs]

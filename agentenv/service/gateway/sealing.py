@@ -11,6 +11,7 @@ import base64
 import hashlib
 import json
 import logging
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -34,6 +35,7 @@ SPREAD = timedelta(minutes=5)
 KEEP_FOR = timedelta(days=60)
 REFRESH_SECONDS, RETRY_SECONDS = 30.0, 2.0
 MOST_BYTES = 4096  # of a cookie
+_SEALED = re.compile(r"[A-Za-z0-9_-]+={0,2}")
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,8 @@ class GatewaySecrets:
 
     def unseal(self, purpose: str, sealed: str, lifetime: timedelta, now: datetime) -> dict[str, Any] | None:
         """Return what was sealed for a purpose no longer ago than its lifetime; None for anything else."""
-        if len(sealed) > MOST_BYTES:
+        # The decoder ignores what is not of its alphabet, and what follows the padding.
+        if len(sealed) > MOST_BYTES or not _SEALED.fullmatch(sealed):
             return None
         keys = MultiFernet([Fernet(key) for _, key in reversed(self.cookie_keys)])
         try:
