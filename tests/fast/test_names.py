@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,12 @@ REFUSED = {
     *("told", "tell", "tells", "telling", "said", "say", "says", "saying", "asked", "ask", "asks", "asking"),
     *("doors", "standing", "stood", "whoever", "whose", "wanted", "written", "made", "given", "kept", "found_", "one"),
 }
+# Refused as words within names of tests and fixtures, which say what holds.
+REFUSED_IN_TESTS = {
+    *("told", "tell", "tells", "said", "say", "says", "asked", "ask", "asks", "stands", "standing", "stood"),
+    *("whoever", "whose", "nobody", "somebody", "anybody", "everybody", "door", "doors", "kept", "heard", "patience"),
+    *("whatever", "sleeps", "asleep", "woken", "things"),
+}
 # Names that cannot change, by file, with the reason.
 EXCEPTIONS = {
     ("agentenv/client/api.py", "kept"): "a field of the service's JSON",
@@ -20,6 +27,14 @@ EXCEPTIONS = {
     ("agentenv/cli/commands/rehearse.py", "kept"): "a key of the rehearsal's JSON report",
     ("agentenv/rehearsal/scenario/scenario.py", "kept"): "a key of the rehearsal's JSON report",
 }
+
+
+@functools.cache
+def trees() -> dict[str, ast.Module]:
+    """Return the syntax trees of all modules, by path."""
+    listed = subprocess.run(["git", "ls-files", "*.py"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    paths = [path for path in listed.split() if (ROOT / path).is_file()]
+    return {path: ast.parse((ROOT / path).read_text(encoding="utf-8")) for path in paths}
 
 
 def names(tree: ast.Module) -> Iterator[str]:
@@ -43,13 +58,22 @@ def names(tree: ast.Module) -> Iterator[str]:
 
 
 def test_names_are_the_fields_own() -> None:
-    listed = subprocess.run(["git", "ls-files", "*.py"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
-    paths = [path for path in listed.split() if (ROOT / path).is_file()]
-    assert {path.partition("/")[0] for path in paths} >= {"agentenv", "bench", "components", "policies", "tests"}
-    trees = {path: ast.parse((ROOT / path).read_text(encoding="utf-8")) for path in paths}
-    refused = {(path, name) for path, tree in trees.items() for name in names(tree) if is_refused(name)}
+    assert {path.partition("/")[0] for path in trees()} >= {"agentenv", "bench", "components", "policies", "tests"}
+    refused = {(path, name) for path, tree in trees().items() for name in names(tree) if is_refused(name)}
     assert refused - EXCEPTIONS.keys() == set()
     assert EXCEPTIONS.keys() - refused == set(), "an exception is no longer needed"
+
+
+def test_names_of_tests_have_no_refused_words() -> None:
+    tests = [
+        (path, node.name)
+        for path, tree in trees().items()
+        for node in ast.walk(tree)
+        if path.startswith("tests/") and isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        if node.name.startswith("test_") or any("fixture" in ast.unparse(each) for each in node.decorator_list)
+    ]
+    assert len(tests) > 1000
+    assert [(path, name) for path, name in tests if REFUSED_IN_TESTS & set(name.split("_"))] == []
 
 
 def is_refused(name: str) -> bool:

@@ -36,7 +36,7 @@ def test_the_own_cgroup_is_where_others_are_created(tmp_path: Path, version: int
         assert (mount / folder / "cgroup.subtree_control").read_text() == "+cpu"
 
 
-def test_where_none_can_be_created_it_says_why(tmp_path: Path) -> None:
+def test_missing_cgroups_have_a_reason(tmp_path: Path) -> None:
     own = tmp_path / "own"
     own.write_text("1:cpu:/gone\n", encoding="utf-8")
     found, reason = cgroups.detect("run", tmp_path, own)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pytest
 
 
-def test_a_process_whose_watches_end_exits_with_an_error(
+def test_process_exits_with_an_error_when_its_watches_end(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def run() -> bool:
@@ -63,7 +63,7 @@ def loops_with(monkeypatch: pytest.MonkeyPatch, lead: Callable[..., Awaitable[No
     return asyncio.run(run())
 
 
-def test_a_process_whose_loops_fail_exits_with_an_error(
+def test_process_exits_with_an_error_when_its_loops_fail(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def lead(*_: Any) -> None:
@@ -73,7 +73,7 @@ def test_a_process_whose_loops_fail_exits_with_an_error(
     assert any("the loops failed" in record.message for record in caplog.records)
 
 
-def test_a_process_of_loops_whose_watches_end_exits_with_an_error(
+def test_process_of_loops_exits_with_an_error_when_its_watches_end(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def ends(_: Informer) -> None:

@@ -29,7 +29,7 @@ from tests.fast.config.stack_samples import fargate, sandbox, settings
 from tests.live.conftest import CLUSTER, LiveCluster
 from tests.live.controlplane.installed import installed
 from tests.live.controlplane.objects import TIMEOUT, becomes_ready, create_namespace
-from tests.live.guardrails.stage import (
+from tests.live.guardrails.guarded import (
     CLASS,
     EVERYBODY,
     FARGATE_CLASS,

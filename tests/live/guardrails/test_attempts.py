@@ -7,7 +7,7 @@ import pytest
 from agentenv.core.guardrails import policies
 from tests.live.guardrails.attempts import ATTEMPTS
 from tests.live.guardrails.attempts.attempt import Attempt
-from tests.live.guardrails.stage import Guarded
+from tests.live.guardrails.guarded import Guarded
 
 RULES = [(policy.name, rule.id) for policy in policies(["fs-1"]) for rule in policy.rules]
 

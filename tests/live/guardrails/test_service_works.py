@@ -21,7 +21,7 @@ from agentenv.service.workspaces.backend import KubernetesBackend, running_backe
 from agentenv.service.workspaces.eager_retention import retain_volume
 from tests.live.controlplane.objects import TIMEOUT
 from tests.live.guardrails.conftest import stage_settings
-from tests.live.guardrails.stage import CLASS, INSIDER, SERVICE, Guarded, claim
+from tests.live.guardrails.guarded import CLASS, INSIDER, SERVICE, Guarded, claim
 
 
 def acting_as(guarded: Guarded, user: str) -> KubeClient:

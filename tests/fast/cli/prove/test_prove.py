@@ -115,7 +115,7 @@ def test_without_time_left_promises_are_not_tried_and_the_stack_is_destroyed(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_run_destroys_the_stack_and_says_what_was_not_tried(
+def test_interrupted_run_destroys_the_stack_and_lists_what_was_not_tried(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, number: signal.Signals
 ) -> None:
     def interrupted(_: Deployment) -> str:
@@ -202,7 +202,7 @@ def test_a_changed_report_is_recognized_and_the_key_is_its_owners_alone(tmp_path
         verify({"stack": "prod"})
 
 
-def test_the_page_of_a_report_keeps_its_table_whatever_the_evidence(tmp_path: Path) -> None:
+def test_page_of_a_report_has_its_table_for_any_evidence(tmp_path: Path) -> None:
     content = {
         "stack": "prod",
         "account": "1",

@@ -29,7 +29,7 @@ def test_parts_add_up_and_are_within_a_grain_of_their_share(amount: int, weights
 
 
 @given(st.integers(0, 10**9), WEIGHTS)
-def test_a_larger_weight_never_gets_less_whatever_the_order(amount: int, weights: dict[str, int]) -> None:
+def test_larger_weight_never_gets_less_in_any_order(amount: int, weights: dict[str, int]) -> None:
     parts = apportion(amount, weights)
     assert apportion(amount, dict(reversed(weights.items()))) == parts
     ordered = sorted(weights, key=lambda key: weights[key])

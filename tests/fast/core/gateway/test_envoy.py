@@ -479,7 +479,7 @@ def test_the_paths_of_the_sign_in_have_a_limit_of_their_own(gateway: Gateway) ->
         assert get(other, f"api.{DOMAIN}", "/v1/./sign-in")[0] == 429
 
 
-def test_a_gateway_without_memory_sheds_load_and_says_that_it_is_alive(gateway: Gateway, behind: HttpServer) -> None:
+def test_gateway_without_memory_sheds_load_and_stays_live(gateway: Gateway, behind: HttpServer) -> None:
     with running(gateway.authorizer, gateway.service, memory=2**20) as full:
         deadline = time.monotonic() + TIMEOUT
         while (status := get(full, HOST)[0]) == 200:

@@ -17,7 +17,7 @@ from tests.fast.odd_objects import ANY, TEXTS
 
 
 @given(ANY, some.sampled_from(["metadata", "name", "a", ""]))
-def test_every_field_reads_as_its_type_whatever_the_document_is(document: Any, key: str) -> None:
+def test_every_field_reads_as_its_type_for_any_document(document: Any, key: str) -> None:
     for held in (document, {key: document}, {key: {key: document}}, {key: [document]}):
         for read, kind in (
             (documents.section, dict),

@@ -73,7 +73,7 @@ def test_an_end_for_lack_of_memory_is_known_while_the_workspace_runs_again() -> 
     assert reported.last_end == LastEnd("OOMKilled", 137, datetime(2026, 11, 19, 12, tzinfo=UTC))
 
 
-def test_a_crash_loop_is_no_creation_and_says_how_it_ended() -> None:
+def test_crash_loop_is_no_creation_and_has_its_exit_reason() -> None:
     waiting = container(BACK_OFF, restartCount=3, lastState=CRASHED)
     state, why, restarts = reported(
         claim(ready=False, message="Pod is Running but not Ready"),
@@ -96,7 +96,7 @@ def test_a_gate_that_fails_is_named_in_place_of_the_phase() -> None:
     assert why.endswith("the metadata address answers still")
 
 
-def test_a_pod_without_a_node_says_what_the_scheduler_says() -> None:
+def test_pod_without_a_node_has_the_message_of_the_scheduler() -> None:
     message = "0/3 nodes are available: 3 Insufficient memory."
     scheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
     state, why, _ = reported(
@@ -105,7 +105,7 @@ def test_a_pod_without_a_node_says_what_the_scheduler_says() -> None:
     assert (state, why) == ("creating", f"Unschedulable: {message}")
 
 
-def test_a_workspace_whose_pod_is_deleted_does_not_run_at_its_address() -> None:
+def test_workspace_with_a_deleted_pod_does_not_run_at_its_address() -> None:
     workspace = workspace_of_claim(claim(ready=True))
     assert workspace is not None
     ending = pod({"phase": "Running", "containerStatuses": [container(RUNNING, ready=True)]}, deletionTimestamp=AT)

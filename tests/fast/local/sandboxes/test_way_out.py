@@ -101,9 +101,7 @@ def test_an_open_connection_carries_its_bytes_and_its_ends(relay: Relay, path: P
     relay.close_exit(exit_)
 
 
-def test_refusals_are_told_apart_and_what_is_not_on_this_machine_is_never_connected_to(
-    relay: Relay, path: Path, server: int
-) -> None:
+def test_refusals_have_reasons_and_other_machines_are_never_connected_to(relay: Relay, path: Path, server: int) -> None:
     free = socket.create_server(("127.0.0.1", 0))
     closed = free.getsockname()[1]
     free.close()

@@ -109,7 +109,7 @@ def test_allocatable_memory_never_grows_with_pods(cpu: int, memory: int, pods: i
     assert more[0] == usable[0]
 
 
-def test_types_have_the_labels_that_pools_ask_for() -> None:
+def test_types_have_the_labels_that_pools_require() -> None:
     labels = TYPES[0].labels()
     parts = ("category", "family", "generation", "size", "cpu", "memory")
     assert [labels[f"karpenter.k8s.aws/instance-{part}"] for part in parts] == ["m", "m7g", "7", "large", "2", "8192"]
@@ -141,7 +141,7 @@ def test_unknown_operator_is_refused() -> None:
         karpenter_launches.allows([{"key": "a", "operator": "Is", "values": ["b"]}], {})
 
 
-def test_a_node_for_nitro_sandboxes_says_how_many_it_can_hold() -> None:
+def test_node_for_nitro_sandboxes_has_its_capacity_for_them() -> None:
     plain, nitro = pool(), pool()
     nitro["spec"]["template"]["metadata"]["labels"]["sandbox.users.io/wall"] = "nitro"
     rooms = [

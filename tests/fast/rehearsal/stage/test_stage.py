@@ -30,7 +30,7 @@ def test_unresponsive_cloud_is_reported_with_its_log(fallen: Stage, monkeypatch:
         fallen.leftovers()
 
 
-def test_a_kept_stage_has_the_engine_on_path(fallen: Stage) -> None:
+def test_retained_stage_has_the_engine_on_path(fallen: Stage) -> None:
     engine = Engine(fallen.pulumi, fallen.run.folder, "local", dict(fallen.environment), fallen.run.logs)
     fallen.keep(engine)
     [record] = run_folders.kept_runs(fallen.run.folder.parent)

@@ -61,7 +61,7 @@ def test_unresponsive_tool_is_skipped(tmp_path: Path) -> None:
     assert program_versions.version_of(path, ("version",), timeout=0.2) == "'pulumi version' did not answer within 0 s"
 
 
-def test_any_plugin_on_path_counts_whatever_its_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plugin_on_path_is_used_with_any_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = install(tmp_path / "bin" / "pulumi-resource-aws", fake_go.program(""))
     on_path(monkeypatch, path.parent)
     assert plugins.find("resource", "aws", "7.51.1") == path

@@ -123,9 +123,7 @@ CREDENTIALS: dict[str, Any] = {
 @pytest.mark.parametrize("credential", CREDENTIALS)
 @pytest.mark.parametrize("page", [False, True])
 @pytest.mark.parametrize("signs_in", [False, True])
-def test_other_callers_cannot_tell_foreign_from_missing_workspaces(
-    credential: str, *, page: bool, signs_in: bool
-) -> None:
+def test_foreign_and_missing_workspaces_have_the_same_response(credential: str, *, page: bool, signs_in: bool) -> None:
     gate = entrance(sign_in=signs_in)
     headers = CREDENTIALS[credential](gate)
     headers |= {"sec_fetch_mode": "navigate", "cookie": "__Host-browser=b"} if page and "cookie" not in headers else {}

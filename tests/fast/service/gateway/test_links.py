@@ -147,7 +147,7 @@ def test_a_service_worker_of_a_former_owner_is_removed() -> None:
 
 @pytest.mark.parametrize("sharing", ["private", "public"])
 @pytest.mark.parametrize("freed_alone", [False, True])
-def test_a_former_owners_worker_is_removed_whoever_may_enter(sharing: Any, *, freed_alone: bool) -> None:
+def test_worker_of_a_former_owner_is_removed_for_every_caller(sharing: Any, *, freed_alone: bool) -> None:
     async def act(world: World) -> None:
         now = world.gate.clock.now()
         alias = Alias("shop", "u-me", MINE, 8000, now, freed=now)

@@ -229,7 +229,7 @@ def test_a_busy_api_server_does_not_fail_a_swarm(monkeypatch: pytest.MonkeyPatch
     assert (server.refusals, volume["spec"]["persistentVolumeReclaimPolicy"]) == (0, "Retain")
 
 
-def test_a_swarm_whose_volume_cannot_be_retained_fails() -> None:
+def test_swarm_fails_if_its_volume_cannot_be_retained() -> None:
     server = BusyApiServer()
     server.refusals, server.volume_labels = 0, {"sandbox.users.io/user": "u-9"}
     swarm_tasks = SwarmTasks(Api(server), CATALOG, ClusterView())

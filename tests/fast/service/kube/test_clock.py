@@ -87,7 +87,7 @@ def test_the_clock_is_never_ahead_of_the_server(answers: list[tuple[float, float
 
 
 @pytest.mark.parametrize("by", [OFF, -OFF, 2 * LONGEST, -2 * LONGEST], ids=str)
-def test_the_clock_follows_a_server_whose_clock_is_corrected(by: timedelta) -> None:
+def test_clock_follows_a_corrected_clock_of_the_server(by: timedelta) -> None:
     machine = Machine()
     machine.answered()
     machine.put += by

@@ -140,7 +140,7 @@ def test_a_claim_with_invalid_annotations_is_still_listed() -> None:
     assert found == replace(found, **fields)
 
 
-def test_a_claim_whose_annotation_is_nested_too_deeply_is_still_listed() -> None:
+def test_claim_with_a_too_deeply_nested_annotation_is_listed() -> None:
     view = ClusterView()
     view.put_claim(claim("w-a", leases="[" * 20_000, shared='{"a":' * 20_000))
     found = view.find("w-a")

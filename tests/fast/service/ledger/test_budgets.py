@@ -280,7 +280,7 @@ def test_the_budget_of_a_suspended_or_deleted_workspace_is_published() -> None:
     assert not service.refused(workspace("w-3", sandbox_class="large"))
 
 
-def test_owners_whose_workspaces_never_outlive_a_pass_reach_their_cap() -> None:
+def test_owners_of_short_lived_workspaces_reach_their_cap() -> None:
     api, fake_ledger = FakeApiServer(), FakeLedger(row("3", owner="u-7"))
     service = Service(api, fake_ledger)
     service.departed = ["u-7"]

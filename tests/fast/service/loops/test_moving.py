@@ -153,7 +153,7 @@ def test_the_pod_of_a_node_that_is_gone_is_not_waited_for(cluster: Cluster, node
     assert cluster.mode() == "Running"
 
 
-def test_a_pod_of_another_claim_of_the_name_moves_nobody(cluster: Cluster, nodes: Nodes) -> None:
+def test_pod_of_another_claim_of_the_name_moves_no_workspace(cluster: Cluster, nodes: Nodes) -> None:
     cluster.server.objects[PODS, SPACE, "box-w-1"]["metadata"]["labels"]["agents.x-k8s.io/claim-uid"] = "former"
     assert move(cluster, nodes) == 0
     assert cluster.mode() == "Running"
@@ -174,7 +174,7 @@ def node(name: str, *, taint: str = "", capacity: str = "spot") -> Document:
     return {"metadata": {"name": name, "labels": {"karpenter.sh/capacity-type": capacity}}, "spec": {"taints": taints}}
 
 
-def test_a_node_goes_away_once_karpenter_says_so() -> None:
+def test_node_ends_once_karpenter_taints_it() -> None:
     assert leaving_node(node("n1")) is None
     assert leaving_node(node("n1", taint="node.kubernetes.io/unschedulable")) is None
     assert leaving_node(node("n1", taint="karpenter.sh/disrupted")) == SPOT

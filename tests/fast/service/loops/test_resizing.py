@@ -75,7 +75,7 @@ def test_largest_sandbox_is_not_measured() -> None:
     assert inside.calls == 0
 
 
-def test_one_whose_node_refused_does_not_grow_again() -> None:
+def test_sandbox_refused_by_its_node_does_not_grow_again() -> None:
     node = Node(refuses=True)
     assert pass_over(node, inside := Inside(2 * GIB)).steps == 1
     assert node.workspace.size_pending is not None
@@ -83,7 +83,7 @@ def test_one_whose_node_refused_does_not_grow_again() -> None:
     assert (node.workspace.size, inside.calls) == ("medium", 1)
 
 
-def test_a_request_whose_replica_was_killed_is_completed() -> None:
+def test_request_of_a_killed_replica_is_completed() -> None:
     node = Node()
     node.request("large")
     assert pass_over(node).steps == 1

@@ -113,7 +113,7 @@ def test_a_late_restore_prevents_the_destruction(cluster: Cluster) -> None:
     assert policy(cluster) == "Retain"
 
 
-def test_an_existing_workspace_keeps_its_volume_whatever_its_dates(cluster: Cluster) -> None:
+def test_existing_workspace_keeps_its_volume_for_any_dates(cluster: Cluster) -> None:
     cluster.workspace("w-9")
     cluster.volume("w-9", "Released", **DATED)
     assert run(apply_retention, cluster.context(), always).steps == 0

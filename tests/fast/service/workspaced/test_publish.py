@@ -72,7 +72,7 @@ def test_a_second_pass_changes_nothing() -> None:
     assert json.dumps(cluster.server.find(SECRETS, SIGNING_KEYS, SERVICE)) == before
 
 
-def test_a_new_class_and_one_whose_keys_were_changed_get_them() -> None:
+def test_new_class_and_class_with_changed_keys_get_the_keys() -> None:
     cluster = cluster_of("one")
     pass_over(cluster)
     cluster.server.put(NAMESPACES, {"metadata": {"name": "sandbox-two", "labels": {"sandbox.users.io/class": "two"}}})

@@ -106,7 +106,7 @@ def test_a_resume_that_does_not_wait_so_long_is_under_way() -> None:
     on_stage(act)
 
 
-def test_a_deleted_pod_is_no_running_workspace_although_its_claim_says_so() -> None:
+def test_deleted_pod_is_no_running_workspace_despite_its_claim() -> None:
     async def act(stage: Stage) -> None:
         stage.slot("slot-1")
         created = await stage.backend.create(REQUEST, wait=10)

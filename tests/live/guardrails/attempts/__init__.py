@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from tests.live.guardrails.attempts import (
     claims,
-    doors,
+    connections,
+    home_metering,
     identity,
-    looking,
+    namespaces,
     network,
     owners,
     running,
     sandboxes,
     shapes,
-    spaces,
     volume_claims,
     volumes,
 )
@@ -24,11 +24,11 @@ ATTEMPTS: tuple[Attempt, ...] = (
     *shapes.ATTEMPTS,
     *sandboxes.ATTEMPTS,
     *running.ATTEMPTS,
-    *doors.ATTEMPTS,
+    *connections.ATTEMPTS,
     *network.ATTEMPTS,
     *identity.ATTEMPTS,
     *volumes.ATTEMPTS,
     *volume_claims.ATTEMPTS,
-    *spaces.ATTEMPTS,
-    *looking.ATTEMPTS,
+    *namespaces.ATTEMPTS,
+    *home_metering.ATTEMPTS,
 )

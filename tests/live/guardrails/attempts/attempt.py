@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentenv.rehearsal.controlplane.client import ApiError
-from tests.live.guardrails.stage import NODE, Guarded
+from tests.live.guardrails.guarded import NODE, Guarded
 
 Object = dict[str, Any]
 

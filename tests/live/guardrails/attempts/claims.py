@@ -6,7 +6,7 @@ from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
 from agentenv.core.classes.names import USER_LABEL, VOLUME_RETAINED
 from agentenv.core.workspaces.workspace import BUDGET, DEADLINE, IDLE_AFTER, LAST_ACTIVE, LEASES, SHARED
 from tests.live.guardrails.attempts.attempt import Attempt, Table, apply, changed, create, merge, patch, put
-from tests.live.guardrails.stage import (
+from tests.live.guardrails.guarded import (
     CLASS,
     CONTROLLER,
     DEPLOYER,

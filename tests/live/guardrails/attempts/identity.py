@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.live.guardrails.attempts.attempt import Attempt, Request, Table, apply, create, merge, patch
-from tests.live.guardrails.stage import CLASS, DEPLOYER, INSIDER, SERVICE, Guarded, Object, plain
+from tests.live.guardrails.guarded import CLASS, DEPLOYER, INSIDER, SERVICE, Guarded, Object, plain
 
 ATTEMPTS: list[Attempt] = []
 _RBAC = "rbac.authorization.k8s.io"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.live.guardrails.attempts.attempt import Attempt, Table, apply, create, delete, merge, patch
-from tests.live.guardrails.stage import (
+from tests.live.guardrails.guarded import (
     COLLECTOR,
     CONTROLLER,
     DEPLOYER,

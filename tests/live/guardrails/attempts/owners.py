@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agentenv.core.classes.names import USER_LABEL
 from tests.live.guardrails.attempts.attempt import STRATEGIC, Attempt, Table, apply, merge, patch
-from tests.live.guardrails.stage import CONTROLLER, DEPLOYER, INSIDER, SERVICE, Guarded, Object, claim
+from tests.live.guardrails.guarded import CONTROLLER, DEPLOYER, INSIDER, SERVICE, Guarded, Object, claim
 
 ATTEMPTS: list[Attempt] = []
 _POINTER = USER_LABEL.replace("/", "~1")

@@ -9,7 +9,7 @@ from agentenv.core.classes.pods.aws_identity import FILE
 from agentenv.core.iam.identity_exchange import AUDIENCE, TOKEN_SECONDS
 from agentenv.core.values.posix_ids import class_id
 from tests.live.guardrails.attempts.attempt import put
-from tests.live.guardrails.stage import CLASS, LOOSE, SHARED, Object
+from tests.live.guardrails.guarded import CLASS, LOOSE, SHARED, Object
 
 Change = Callable[[Object], Any]  # of the pod: its `metadata` and `spec`
 

@@ -17,7 +17,7 @@ from tests.live.guardrails.attempts.attempt import (
     put,
     replace,
 )
-from tests.live.guardrails.stage import (
+from tests.live.guardrails.guarded import (
     COLLECTOR,
     CONTROLLER,
     DEPLOYER,

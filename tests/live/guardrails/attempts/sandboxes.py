@@ -14,7 +14,7 @@ from tests.live.guardrails.attempts.attempt import (
     patch,
     put,
 )
-from tests.live.guardrails.stage import (
+from tests.live.guardrails.guarded import (
     COLLECTOR,
     CONTROLLER,
     DEPLOYER,

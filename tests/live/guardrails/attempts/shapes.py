@@ -29,7 +29,7 @@ from tests.live.guardrails.attempts.pods import (
     Change,
     identity_token,
 )
-from tests.live.guardrails.stage import (
+from tests.live.guardrails.guarded import (
     CONTROLLER,
     DEPLOYER,
     FARGATE_CLASS,

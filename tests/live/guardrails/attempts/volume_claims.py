@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.live.guardrails.attempts.attempt import Attempt, Table, changed, create, merge, patch, put
-from tests.live.guardrails.stage import (
+from tests.live.guardrails.guarded import (
     BINDER,
     COLLECTOR,
     CONTROLLER,

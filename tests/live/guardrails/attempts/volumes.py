@@ -10,7 +10,7 @@ from agentenv.core.lifecycle.retention import HOLD
 from agentenv.core.workspaces import seats
 from agentenv.core.workspaces.workspace import DELETED_AT, DESTROY_AFTER, DESTROY_REQUESTED
 from tests.live.guardrails.attempts.attempt import Attempt, Table, changed, create, merge, patch, put
-from tests.live.guardrails.stage import (
+from tests.live.guardrails.guarded import (
     BINDER,
     CONTROLLER,
     DEPLOYER,

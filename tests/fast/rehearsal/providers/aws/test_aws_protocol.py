@@ -230,7 +230,7 @@ def test_an_output_that_is_only_a_filter_is_answered_only_when_it_was_an_argumen
     assert invoke_function("aws:ec2/getSubnet:getSubnet", id=subnet)["state"] == "available"
 
 
-def test_a_vpc_that_does_not_exist_or_is_not_in_the_state_asked_for_is_refused(stub: Any, ground: Ground) -> None:
+def test_missing_vpc_or_one_in_another_state_is_refused(stub: Any, ground: Ground) -> None:
     for arguments in ({"id": ground.vpc(), "state": "pending"}, {"id": "vpc-0123456789abcdef0"}):
         request = provider_pb2.InvokeRequest(tok="aws:ec2/getVpc:getVpc", args=encode(arguments))
         with pytest.raises(grpc.RpcError, match="no matching EC2 VPC found"):

@@ -132,7 +132,7 @@ def test_preview_registers_the_same_resources_with_unknown_outputs(bench: Bench,
     assert known(state["core"]["vpcId"]) == "v"
 
 
-def test_a_preview_does_not_ask_for_health(bench: Bench, monitor: Monitor, health_requests: list[str]) -> None:
+def test_preview_does_not_poll_health(bench: Bench, monitor: Monitor, health_requests: list[str]) -> None:
     monitor.dry = True
     bench.construct(CLUSTER, "c", TAMED)
     assert health_requests == []

@@ -6,7 +6,7 @@ from typing import Any
 
 from agentenv.core.service.home_metering import NAME, volume
 from tests.live.guardrails.attempts.attempt import Attempt, Request, Table, changed, create, merge, put
-from tests.live.guardrails.stage import (
+from tests.live.guardrails.guarded import (
     CRON,
     DEPLOYER,
     HOMES_FOLDER,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.live.guardrails.attempts.attempt import Attempt, Request, Table
-from tests.live.guardrails.stage import CONTROLLER, DEPLOYER, INSIDER, NODE, SERVICE, Guarded
+from tests.live.guardrails.guarded import CONTROLLER, DEPLOYER, INSIDER, NODE, SERVICE, Guarded
 
 ATTEMPTS: list[Attempt] = []
 

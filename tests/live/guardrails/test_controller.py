@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agentenv.rehearsal.controlplane.client import until
 from tests.live.controlplane.objects import TIMEOUT, becomes_ready, condition
-from tests.live.guardrails.stage import SERVICE, Guarded, claim
+from tests.live.guardrails.guarded import SERVICE, Guarded, claim
 
 
 def test_api_server_type_checks_the_expressions(guarded: Guarded) -> None:

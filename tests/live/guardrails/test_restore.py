@@ -17,7 +17,7 @@ from agentenv.service.workspaces.restore import restore_workspace, retained_volu
 from agentenv.service.workspaces.retain_volume import RetentionResult, retain_volume
 from agentenv.service.workspaces.swarms import create_swarm, delete_swarm
 from tests.live.controlplane.objects import TIMEOUT, becomes_ready
-from tests.live.guardrails.stage import CLASS, LOOSE, SERVICE, SHARED, Guarded, claim, swarm
+from tests.live.guardrails.guarded import CLASS, LOOSE, SERVICE, SHARED, Guarded, claim, swarm
 from tests.live.guardrails.test_service_works import acting_as
 from tests.live.service.blocking import Blocking, run
 

@@ -21,7 +21,7 @@ from agentenv.service.home_metering import FOUND, FileSystem, passes
 from agentenv.service.kube.client import VOLUMES, KubeApiError
 from agentenv.service.ledger.read_holdings import MEASURED
 from tests.live.controlplane.objects import TIMEOUT
-from tests.live.guardrails.stage import CLASS, PROVISIONER, SHARED, Guarded, Object, volume
+from tests.live.guardrails.guarded import CLASS, PROVISIONER, SHARED, Guarded, Object, volume
 from tests.live.service.blocking import Blocking, run
 
 RBAC = "rbac.authorization.k8s.io"
