@@ -51,6 +51,7 @@ COMMANDS = (
     Command("keys", "agentenv.cli.commands.keys", "create, list and revoke API keys"),
     Command("login", "agentenv.cli.commands.login", "sign in at a workspace service"),
     Command("connect", "agentenv.cli.commands.connect", "connect claude, cursor, vscode, e2b or ssh with workspaces"),
+    Command("recover", "agentenv.cli.commands.recover", "recover the workspaces of a lost cluster in another one"),
     Command("releases", "agentenv.cli.commands.releases", "show old releases of sandbox classes, and retire them"),
     Command("policies", "agentenv.cli.commands.policies", "check Kubernetes manifests against the policy rules"),
     Command("review", "agentenv.cli.commands.review", "show what a pull request changes, and block unsafe changes"),

@@ -71,28 +71,34 @@ async def _retire(cluster: KubeClient, *, act: bool) -> tuple[list[RetentionResu
 
 def stack_client(stack: str) -> KubeClient:
     """Return a client for the cluster of a deployed stack."""
-    from agentenv.cli.project import root
     from agentenv.service.kube.client import KubeClient
+
+    document = stack_output(stack, "kubeconfig")
+    return KubeClient.from_kubeconfig_document(document)
+
+
+def stack_output(stack: str, name: str) -> Any:
+    """Return an output of a deployed stack."""
+    from agentenv.cli.project import root
 
     try:
         output = subprocess.run(
-            ["pulumi", "stack", "output", "kubeconfig", "--stack", stack, "--non-interactive"],
+            ["pulumi", "stack", "output", name, "--json", "--stack", stack, "--non-interactive"],
             cwd=root(),
             capture_output=True,
             text=True,
             check=False,
         )
     except FileNotFoundError:
-        raise CommandError(
-            "pulumi is not on PATH, and is needed to read the stack's output; or give a file with --kubeconfig"
-        ) from None
+        raise CommandError("pulumi is not on PATH, and is needed to read the stack's outputs") from None
     if output.returncode:
-        raise CommandError(f"the stack has no output kubeconfig: {output.stderr.strip() or 'pulumi printed no error'}")
+        raise CommandError(f"the stack has no output {name}: {output.stderr.strip() or 'pulumi printed no error'}")
     try:
-        document: Any = json.loads(output.stdout)
+        value: Any = json.loads(output.stdout)
+        # The kubeconfig is a text of JSON itself.
+        return json.loads(value) if isinstance(value, str) else value
     except ValueError:
-        raise CommandError(f"the output kubeconfig of stack {stack} is not JSON") from None
-    return KubeClient.from_kubeconfig_document(document)
+        raise CommandError(f"the output {name} of stack {stack} is not JSON") from None
 
 
 def as_json(retirements: Iterable[RetirementResult], retentions: Iterable[RetentionResult]) -> dict[str, Any]:

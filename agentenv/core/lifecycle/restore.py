@@ -42,6 +42,7 @@ from agentenv.core.workspaces.workspace import (
     DESTROY_REQUESTED,
     OWN_LABEL,
     RECORD,
+    RECOVERED_AT,
 )
 
 Plain = dict[str, Any]
@@ -145,7 +146,7 @@ MARKS = (DESTROY_REQUESTED,)
 # The patch that removes the records of a deletion, and of the end of a chat, once a workspace is restored.
 UNDATED: Plain = {
     "metadata": {
-        "annotations": dict.fromkeys((*DATES, RETURNING_SINCE, ARCHIVE_ENDED)),
+        "annotations": dict.fromkeys((*DATES, RETURNING_SINCE, ARCHIVE_ENDED, RECOVERED_AT)),
         "labels": dict.fromkeys(MARKS),
     }
 }
@@ -187,6 +188,8 @@ def shorten_retention_patch(volume: Mapping[str, Any], now: datetime, keep_for: 
     # Another replica may have deleted it, with a clock that is ahead.
     end = max(now, deleted or now) + keep_for
     annotations: Marks = {MOVING_TO: None} if MOVING_TO in current else {}
+    if deleted is None and RECOVERED_AT in current:
+        annotations |= {DELETED_AT: format_timestamp(now), RECOVERED_AT: None}
     if due is None or due > end:
         annotations[DESTROY_AFTER] = format_timestamp(end)
     if keep_for or destroy_requested(volume):

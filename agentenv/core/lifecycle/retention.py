@@ -43,6 +43,7 @@ class Home:
     returning: datetime | None = None  # since when its workspace is being restored
     destroy_requested: bool = False
     task: str = ""  # for the shared volume of a task
+    recovered: bool = False  # whether it was created again in another cluster, and its workspace was not used since
     released_since: datetime | None = None  # by the clock of Kubernetes
 
 
@@ -112,6 +113,8 @@ def _deleted_workspace(home: Home, limits: Limits, now: datetime) -> RetentionDe
     deleted, due = home.deleted_at, home.destroy_after
     if deleted is not None and due is not None:
         return _date(home, retention, deleted, due, now)
+    if home.recovered and deleted is None:
+        return RetentionDecision("leave", "its workspace was recovered, and is restored when it is used")
     if retention is None:
         return RetentionDecision("report", "its class has no retention period")
     began = deleted or now

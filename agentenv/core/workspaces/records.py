@@ -99,21 +99,21 @@ def workspace_of_claim(claim: Mapping[str, Any]) -> Workspace | None:
 
 
 def workspace_of_volume(volume: Mapping[str, Any]) -> Workspace | None:
-    """Return the deleted workspace of a volume, or None if it has no owner or its workspace exists.
+    """Return the workspace of a volume, deleted or recovered; None if it has no owner or its workspace exists.
 
     Raise `UnreadableError` if the volume has no name.
     """
     metadata = section(volume, "metadata")
     labels, annotations = strings(metadata, "labels"), strings(metadata, "annotations")
     owner, name = labels.get(USER_LABEL, ""), labels.get(WORKSPACE_LABEL, "")
-    if not owner or not name or keys.DELETED_AT not in annotations:
+    if not owner or not name or not {keys.DELETED_AT, keys.RECOVERED_AT} & annotations.keys():
         return None
     workspace = Workspace(
         id=name,
         owner=owner,
         class_name=text(section(section(volume, "spec"), "claimRef"), "namespace").removeprefix("sandbox-"),
         mode=_mode(labels),
-        state="deleted",
+        state="deleted" if keys.DELETED_AT in annotations else "suspended",
         created=parse_timestamp(metadata.get("creationTimestamp")),
         version=text(metadata, "resourceVersion"),
         volume=required(volume, "metadata", "name"),

@@ -56,6 +56,8 @@ METADATA = f"{DOMAIN}metadata"  # JSON: texts by name, of a client of the sandbo
 SUSPENDED_BECAUSE = f"{DOMAIN}suspended-because"
 DELETED_AT = f"{DOMAIN}deleted-at"
 DESTROY_AFTER = f"{DOMAIN}destroy-after"
+# When the volume of a workspace was created again in another cluster; the workspace is restored when it is used.
+RECOVERED_AT = f"{DOMAIN}recovered-at"
 # A label of a deleted workspace's volume: its destruction was requested, so it cannot be restored.
 DESTROY_REQUESTED = f"{DOMAIN}destroy-requested"
 TEAMS = f"{DOMAIN}limited-teams"  # JSON: teams of its creator that may have a limited number of workspaces

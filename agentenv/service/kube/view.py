@@ -394,8 +394,9 @@ def _is_ready(pod: Document) -> bool:
     return ready and not section(pod, "metadata").get("deletionTimestamp")
 
 
-def _existing_first(row: Workspace) -> tuple[bool, bool]:
-    return row.state == "deleted", row.state == "deleting"
+def _existing_first(row: Workspace) -> tuple[bool, bool, bool]:
+    # A recovered workspace has no claim; while it is restored, both it and its claim are cached.
+    return row.state == "deleted", not row.claim_uid, row.state == "deleting"
 
 
 def _interned(row: Workspace) -> Workspace:

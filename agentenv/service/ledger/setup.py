@@ -9,6 +9,7 @@ from agentenv.core.ledger.rates import budget_policy
 from agentenv.core.prices.book import MissingPricesError
 from agentenv.service.aws import clients as aws
 from agentenv.service.ledger.budgets import Accounts
+from agentenv.service.ledger.home_records import HomeRecordTable
 from agentenv.service.ledger.record import LedgerRecorder
 from agentenv.service.ledger.table import Ledger
 from agentenv.service.ledger.usage import Meter, Prometheus
@@ -27,6 +28,13 @@ def ledger_of(configuration: Configuration) -> Ledger | None:
         return None
     retention = configuration.settings.service.ledger_retention
     return Ledger(aws.client("dynamodb", configuration.region), configuration.ledger_table, retention)
+
+
+def home_records_of(configuration: Configuration) -> HomeRecordTable | None:
+    """Create the client of the records of homes, which are in the ledger's table."""
+    if configuration.ledger_table is None:
+        return None
+    return HomeRecordTable(aws.client("dynamodb", configuration.region), configuration.ledger_table)
 
 
 def recorder_of(configuration: Configuration, cluster: KubeApi, metrics: Metrics) -> LedgerRecorder | None:

@@ -32,10 +32,13 @@ from agentenv.service.workspaces.retire_releases import retire_releases
 if TYPE_CHECKING:
     from agentenv.service.ledger.budgets import Budgets
     from agentenv.service.ledger.record import LedgerRecorder
+    from agentenv.service.loops.home_records import HomeRecorder
     from agentenv.service.telemetry.metrics import Metrics
 
 
-FULL_SCAN_LOOPS = frozenset({"keeping", "releases", "retention", "slots", "audit", "sizes", "ledger", "budgets"})
+FULL_SCAN_LOOPS = frozenset(
+    {"keeping", "releases", "retention", "slots", "audit", "sizes", "ledger", "budgets", "homes"}
+)
 
 
 def serialized(loops: Iterable[Loop]) -> Iterator[Loop]:
@@ -89,8 +92,10 @@ def loops_of_cluster(context: Context) -> list[Loop]:
     return [*loops, keys] if context.workspaced else loops
 
 
-def metering_loops(context: Context, metrics: Metrics, recorder: LedgerRecorder | None) -> Iterator[Loop]:
-    """Yield the loop that records the ledger, if there is one, and the one that meters home volumes."""
+def metering_loops(
+    context: Context, metrics: Metrics, recorder: LedgerRecorder | None, homes: HomeRecorder | None = None
+) -> Iterator[Loop]:
+    """Yield the loops that record the ledger and homes, if there is a table, and the one that meters home volumes."""
 
     async def sizes(_: ShouldContinue) -> PassResult:
         metrics.volumes(await measured_bytes(context.api))
@@ -103,6 +108,8 @@ def metering_loops(context: Context, metrics: Metrics, recorder: LedgerRecorder 
             return PassResult(failures=(await recorder.record_all()).failures)
 
         yield Loop("ledger", RECORD_EVERY.total_seconds(), ledger)
+    if homes is not None:
+        yield Loop("homes", 120, homes.record_all)
 
 
 async def retain_volumes(context: Context, _: ShouldContinue) -> PassResult:

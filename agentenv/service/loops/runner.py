@@ -19,10 +19,11 @@ from agentenv.service.kube.client import KubeClient
 from agentenv.service.kube.leaving_nodes import LeavingNodes
 from agentenv.service.ledger.budgets import Budgets
 from agentenv.service.ledger.published import PublishedBudgets, publish
-from agentenv.service.ledger.setup import accounts_of, recorder_of
+from agentenv.service.ledger.setup import accounts_of, home_records_of, recorder_of
 from agentenv.service.loops.activity_sources import Prometheus
 from agentenv.service.loops.catalog import loops_of_cluster, loops_of_workspaces, metering_loops, serialized
 from agentenv.service.loops.context import ActivitySource, cluster_context
+from agentenv.service.loops.home_records import HomeRecorder
 from agentenv.service.loops.leader_election import Leader
 from agentenv.service.loops.scheduler import Scheduler
 from agentenv.service.workspaced.activity import WorkspacedActivity
@@ -128,12 +129,14 @@ class LoopsProcess:
             else None
         )
         context.refuse_wake = budgets.refuse_wake if budgets else None
+        records = home_records_of(configuration)
+        homes = HomeRecorder(context, records) if records else None
         loops = [
             *serialized(
                 [
                     *loops_of_workspaces(context, budgets),
                     *loops_of_cluster(context),
-                    *metering_loops(context, metrics, recorder),
+                    *metering_loops(context, metrics, recorder, homes),
                 ]
             )
         ]

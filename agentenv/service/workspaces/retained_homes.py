@@ -22,7 +22,7 @@ from agentenv.core.lifecycle.restore import MOVING_TO, NOBODY, RETURNING_SINCE, 
 from agentenv.core.lifecycle.retention import HOLD, Home, RetentionDecision, is_in_use
 from agentenv.core.values.object_fields import required, strings, text
 from agentenv.core.values.timestamps import format_timestamp, parse_timestamp
-from agentenv.core.workspaces.workspace import ARCHIVE_ENDED, DELETED_AT, DESTROY_AFTER, DESTROY_REQUESTED
+from agentenv.core.workspaces.workspace import ARCHIVE_ENDED, DELETED_AT, DESTROY_AFTER, DESTROY_REQUESTED, RECOVERED_AT
 from agentenv.service.kube.client import CLAIMS, VOLUMES, Document, KubeApi, collect, section
 from agentenv.service.kube.unreadable import readable
 from agentenv.service.telemetry.logs import audit
@@ -190,6 +190,7 @@ def home_of(volume: Document) -> Home:
         held=bool(annotations.get(HOLD)),
         claimed=phase == "Bound",
         returning=parse_timestamp(annotations.get(RETURNING_SINCE)),
+        recovered=RECOVERED_AT in annotations,
         released_since=parse_timestamp(status.get("lastPhaseTransitionTime")),
     )
 
