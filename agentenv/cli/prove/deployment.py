@@ -15,13 +15,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import httpx2
 
 from agentenv.cli.prove.kubernetes import client_of
 from agentenv.cli.prove.promises import Broken, NotTried
 from agentenv.client import Client
+from agentenv.client.connect_json import SandboxError
 from agentenv.client.sandbox import Command, Ended, Output
 from agentenv.core.classes.names import EXTENSIONS, namespace
 from agentenv.rehearsal.controlplane.client import until
@@ -39,6 +40,8 @@ Found = TypeVar("Found")
 
 _ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
 _TOKEN_SECONDS = 4 * 3600
+_SCOPES: tuple[Literal["read", "use", "create", "wake", "admin"], ...] = ("read", "use", "create", "wake", "admin")
+_REQUESTS = 10  # enough to reach every replica
 _COMMAND_SECONDS = 120.0
 # A node may have to be launched first.
 START_SECONDS = 600.0
@@ -105,7 +108,10 @@ class Deployment:
 
     @functools.cached_property
     def service(self) -> Client:
-        """Return a client of the service through the stack's load balancer, as a service account of the cluster."""
+        """Return a client of the service through the stack's load balancer, with an API key.
+
+        A service account of the cluster creates the key: the gateway does not accept its own tokens.
+        """
         domain = self.settings.service.domain
         if not domain or not self.outputs.get("serviceAddress"):
             raise NotTried("the stack has no service.domain, so its workspaces cannot be entered")
@@ -117,20 +123,33 @@ class Deployment:
         spec = {"audiences": [self.settings.service.audience], "expirationSeconds": _TOKEN_SECONDS}
         request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
         token = self.kubernetes.request("POST", f"{_ACCOUNTS}/{account}/token", request)["status"]["token"]
-        client = Client(f"https://api.{domain}", token, ThroughBalancer(address, port, authority))
         self._account = account
-        self.wait(lambda: _responds(client), START_SECONDS, "the service does not respond through its load balancer")
-        return client
+
+        def client(credential: str) -> Client:
+            return Client(f"https://api.{domain}", credential, ThroughBalancer(address, port, authority))
+
+        with client(token) as creator:
+            unreachable = "the service does not respond through its load balancer"
+            self.wait(lambda: _responds(creator), START_SECONDS, unreachable)
+            key = creator.create_key({"name": account, "scopes": [*_SCOPES], "expires_in": _TOKEN_SECONDS})
+        self._key = key["id"]
+        owner = client(key["key"])
+        # Each replica reads new keys every two seconds.
+        self.wait(lambda: all(_responds(owner) for _ in range(_REQUESTS)), START_SECONDS, "no API key is accepted")
+        return owner
 
     _account: str | None = None
+    _key: str | None = None
 
     def release(self) -> None:
         """Delete what the tests created beside the stack."""
+        service: Client | None = vars(self).pop("service", None)
+        if service is not None and self._key is not None:
+            service.revoke_key(self._key)
+            service.close()
         if self._account is not None:
             self.kubernetes.delete(f"{_ACCOUNTS}/{self._account}")
-            self._account = None
-            self.service.close()
-        vars(self).pop("service", None)
+        self._account = self._key = None
 
     def enterable_class(self) -> SandboxClass:
         """Return the first class with a warm pool whose sandboxes can be entered."""
@@ -160,7 +179,22 @@ class Deployment:
         return self.wait(look, seconds, f"the workspace {id_} does not run")
 
     def run(self, id_: str, script: str) -> str:
-        """Run a shell script in a workspace through the gateway, and return its output; `Broken` unless it succeeds."""
+        """Run a shell script in a workspace through the gateway, and return its output; `Broken` unless it succeeds.
+
+        While its pod is being replaced the gateway asks to repeat the request.
+        """
+
+        def attempt() -> tuple[str] | None:
+            try:
+                return (self._run(id_, script),)
+            except SandboxError as error:
+                if error.code != "unavailable":
+                    raise
+                return None
+
+        return self.wait(attempt, START_SECONDS, f"{id_} cannot be entered")[0]
+
+    def _run(self, id_: str, script: str) -> str:
         output: list[bytes] = []
         errors: list[bytes] = []
         command = Command(("/bin/sh", "-c", script), timeout=_COMMAND_SECONDS)

@@ -161,6 +161,11 @@ class Visitors:
                 continue
             if caller is not None:
                 return caller, tuple({*remove, header})
+        if api and match is not None:
+            # To review it, the API server would have to be asked.
+            raise UnauthenticatedError(
+                "the gateway does not accept this token, such as one of a service account; create an API key with it"
+            )
         return None, remove
 
     async def _verify(self, token: str, source: str) -> Caller | None:
