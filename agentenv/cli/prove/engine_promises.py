@@ -67,7 +67,9 @@ def leaves_nothing(deployment: Deployment) -> str:
     if unexpected:
         raise Broken(f"{len(unexpected)} resources with the environment's tag remain: {', '.join(unexpected[:10])}")
     count = sum(bool(row.get("retainOnDelete")) for row in state)
-    evidence.append(f"nothing left but {count} resources that outlive the stack on purpose" if count else "nothing left")
+    evidence.append(
+        f"nothing left but {count} resources that outlive the stack on purpose" if count else "nothing left"
+    )
     return "; ".join(evidence)
 
 

@@ -216,8 +216,8 @@ def test_a_recovered_home_is_not_destroyed_however_long_its_owner_is_away(table:
     cluster = Cluster()
     cluster.workspace("w-1")
     record(cluster, table)
-    [one] = table.records()
-    volume = recovered_volume(one, cluster.now)
+    [found] = table.records()
+    volume = recovered_volume(found, cluster.now)
     volume["status"] = {"phase": "Released", "lastPhaseTransitionTime": format_timestamp(cluster.now)}
     limits = Limits(retain_deleted_for=timedelta(days=30))
     decision = retention_decision(home_of(volume), limits, cluster.now + timedelta(days=400))
