@@ -9,7 +9,7 @@ from agentenv.core.workspaces.workspace import RECOVERED_AT
 from agentenv.rehearsal.controlplane.client import until
 from agentenv.service.kube.client import CLAIMS, VOLUMES, KubeApi
 from agentenv.service.workspaces.recover import Recovering, Recovery
-from tests.live.controlplane.things import PATIENCE
+from tests.live.controlplane.objects import TIMEOUT
 from tests.live.service.blocking import run
 from tests.live.service.conftest import EXTENSIONS, IMAGES, LiveClass
 from tests.live.service.test_restore_live import OWNER, create_workspace, delete_claim, restore, volume_of
@@ -17,7 +17,7 @@ from tests.live.service.test_restore_live import OWNER, create_workspace, delete
 
 def test_a_lost_workspace_is_recovered_and_restored_on_its_own_access_point(live_class: LiveClass) -> None:
     pool = live_class.deploy(IMAGES[0])
-    assert until(lambda: live_class.is_full(pool), PATIENCE)
+    assert until(lambda: live_class.is_full(pool), TIMEOUT)
     name = create_workspace(live_class, pool, "w-lost")
     volume, claim = (
         live_class.cluster.find(VOLUMES, name),
@@ -29,7 +29,7 @@ def test_a_lost_workspace_is_recovered_and_restored_on_its_own_access_point(live
 
     delete_claim(live_class, "w-lost")
     live_class.client.delete(f"/api/v1/persistentvolumes/{name}")
-    assert until(lambda: live_class.cluster.find(VOLUMES, name) is None, PATIENCE)
+    assert until(lambda: live_class.cluster.find(VOLUMES, name) is None, TIMEOUT)
 
     system, _, id_ = record.handle.partition("::")
     point = Point(id_, system, f"/classes/{live_class.name}/x", 1, 1, tags={"sandbox-user": OWNER})
@@ -44,7 +44,7 @@ def test_a_lost_workspace_is_recovered_and_restored_on_its_own_access_point(live
         current = live_class.cluster.find(VOLUMES, name)
         return current is not None and current.get("status", {}).get("phase") == "Released"
 
-    assert until(is_released, PATIENCE), live_class.cluster.find(VOLUMES, name)
+    assert until(is_released, TIMEOUT), live_class.cluster.find(VOLUMES, name)
     recovered = live_class.cluster.find(VOLUMES, name)
     assert recovered is not None
     workspace = workspace_of_volume(recovered)
@@ -53,7 +53,7 @@ def test_a_lost_workspace_is_recovered_and_restored_on_its_own_access_point(live
 
     assert restore(live_class, "w-lost").outcome in {"made", "there"}
     path = f"{EXTENSIONS}/namespaces/{live_class.namespace}/sandboxclaims/w-lost"
-    assert until(lambda: (live_class.client.get(path).get("status") or {}).get("sandbox"), PATIENCE)
+    assert until(lambda: (live_class.client.get(path).get("status") or {}).get("sandbox"), TIMEOUT)
     assert volume_of(live_class, "w-lost") == name
     home = live_class.client.get(f"/api/v1/persistentvolumes/{name}")
     assert home["spec"]["csi"]["volumeHandle"] == record.handle
