@@ -58,7 +58,7 @@ def nothing_reached(attacked: Front) -> bool:
     return (attacked.mine.seen, attacked.theirs.seen, attacked.envoy.service.seen) == ([], [], [])
 
 
-def test_own_headers_of_a_caller_have_no_say(attacked: Front) -> None:
+def test_headers_of_the_gateway_from_a_caller_are_ignored(attacked: Front) -> None:
     headers = (
         f"X-Gateway-Destination: {attacked.theirs.address}:49983",
         "X-Workspace-Token: forged",
@@ -84,7 +84,7 @@ def _token_of(attacked: Front) -> str:
 
 
 @pytest.mark.parametrize("host", [THEIR_PORT, NOBODYS_PORT])
-def test_a_host_beside_the_authority_has_no_say(attacked: Front, host: str) -> None:
+def test_a_host_header_beside_the_authority_is_ignored(attacked: Front, host: str) -> None:
     request = ((":method", "GET"), (":scheme", "https"), (":path", "/"))
     own = (("authorization", attacked.gate.bearer("u-me")["authorization"]),)
     statuses = {
@@ -207,7 +207,7 @@ def test_a_cookie_serves_its_host_alone(attacked: Front) -> None:
     assert len(attacked.mine.seen) == 1
 
 
-def test_a_planted_cookie_beside_that_of_a_person_serves_nobody(attacked: Front) -> None:
+def test_a_planted_cookie_beside_that_of_a_person_is_refused(attacked: Front) -> None:
     """Whether it is in the same header or in one of its own, whoever comes first."""
     mallory = Caller("u-other", with_implied_roles("user"), "session", session="s-2")
     own, planted = (sealed_person(attacked, THEIR_PORT, caller) for caller in (ME, mallory))
@@ -226,7 +226,7 @@ def test_cookies_of_ours_reach_no_program_however_they_are_sent(attacked: Front)
 
 
 @pytest.mark.parametrize("bomb", [f"Cookie: a={'c' * 33_000}", "\r\n".join(f"Cookie: a{i}=b" for i in range(101))])
-def test_a_bomb_of_cookies_is_refused_before_anybody_is_asked(attacked: Front, bomb: str) -> None:
+def test_too_many_cookies_are_refused_before_authorization(attacked: Front, bomb: str) -> None:
     assert attacked.send(MY_PORT, "/", bomb, attacked.bearer("u-me"))[0] == 431
     assert attacked.authorizer.seen == []
 
@@ -242,7 +242,7 @@ async def _link(attacked: Front, **changes: Any) -> None:
     "path",
     ["//evil.example", "https://evil.example", "/\\evil.example", "%2f%2fevil.example", "/%09/evil.example", "\\evil"],
 )
-def test_nobody_is_sent_to_another_site(attacked: Front, path: str) -> None:
+def test_redirects_stay_on_the_site(attacked: Front, path: str) -> None:
     attacked.authorizer.run(_link(attacked))
     status, head, _ = attacked.send(THEIR_PORT, f"{OWN_PATHS}link?token=abc.hush&path={quote(path, safe='%')}")
     assert status == 303
@@ -330,7 +330,7 @@ def test_a_service_worker_of_a_former_owner_is_removed(attacked: Front) -> None:
 
 @pytest.mark.parametrize("owner", [None, "u-me"])
 @pytest.mark.parametrize("port", [3000, 49983])
-def test_the_text_says_nothing_of_whether_a_workspace_is(attacked: Front, owner: str | None, port: int) -> None:
+def test_responses_do_not_reveal_whether_a_workspace_exists(attacked: Front, owner: str | None, port: int) -> None:
     headers = [attacked.bearer(owner)] if owner else []
     answers: list[tuple[int, list[str], str]] = []
     for id_ in (THEIRS, NOBODYS):
@@ -342,7 +342,7 @@ def test_the_text_says_nothing_of_whether_a_workspace_is(attacked: Front, owner:
     assert nothing_reached(attacked)
 
 
-def test_what_a_stranger_sends_is_read_by_nobody(attacked: Front) -> None:
+def test_requests_of_a_stranger_are_not_routed(attacked: Front) -> None:
     """A refusal comes before the body, and the connection is not left with it."""
     with attacked.envoy.connect() as sock:
         sock.settimeout(TIMEOUT)

@@ -139,7 +139,7 @@ def test_a_recovery_that_was_killed_is_completed_by_the_next(table: HomeRecordTa
     assert found.created == 4 - writes - 1
 
 
-def test_a_record_whose_access_point_is_gone_is_lost(table: HomeRecordTable) -> None:
+def test_a_record_without_its_access_point_is_lost(table: HomeRecordTable) -> None:
     cluster = Cluster()
     cluster.workspace("w-1")
     record(cluster, table)
