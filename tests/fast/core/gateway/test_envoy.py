@@ -261,9 +261,7 @@ def test_an_upgrade_that_is_denied_is_not_opened(gateway: Gateway) -> None:
 
 
 @pytest.mark.usefixtures("behind")
-def test_responses_of_a_sandbox_change_nothing_of_the_console_host(
-    gateway: Gateway, behind: HttpServer
-) -> None:
+def test_responses_of_a_sandbox_change_nothing_of_the_console_host(gateway: Gateway, behind: HttpServer) -> None:
     console, path = f"console.{DOMAIN}", f"/sandbox/w-{'a' * 26}/hostile/..%2f?x=1"
     assert get(gateway, console, "/app")[0] == 200
     assert [row.path for row in gateway.service.seen] == ["/app"]
