@@ -1,8 +1,10 @@
 package integration
 
 import (
+	"compress/gzip"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -157,6 +159,59 @@ func TestALookerSeesNoVariables(t *testing.T) {
 	seen, err := s.Processes(s.Client("look", "")).List(t.Context(), connect.NewRequest(&empty))
 	if err != nil || len(seen.Msg.GetProcesses()) != 1 || len(seen.Msg.GetProcesses()[0].GetConfig().GetEnvs()) != 0 {
 		t.Fatal(seen, err)
+	}
+}
+
+func TestVariablesOfProcessesCannotBeReadAsFiles(t *testing.T) {
+	s := sandbox(t)
+	r := shell("echo up; sleep 600")
+	r.Msg.Process.Envs = map[string]string{"TOKEN": "secret"}
+	stream, err := processes(s, "").Start(t.Context(), r)
+	if err != nil || !stream.Receive() {
+		t.Fatal(err)
+	}
+	defer stream.Close()
+	pid := stream.Msg().GetEvent().GetStart().GetPid()
+	get := func(scope, path string) (int, string) {
+		r, _ := http.NewRequest("GET", s.URL+"/files?path="+path, nil)
+		r.Header.Set("Accept-Encoding", "gzip") // their size is 0, and only this reads them to their end
+		response, err := s.Client(scope, "").Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		var body io.Reader = response.Body
+		if response.Header.Get("Content-Encoding") == "gzip" {
+			if body, err = gzip.NewReader(response.Body); err != nil {
+				t.Fatal(err)
+			}
+		}
+		content, _ := io.ReadAll(body)
+		return response.StatusCode, string(content)
+	}
+	environ := fmt.Sprintf("/proc/%d/environ", pid)
+	if status, content := get("api", environ); status != http.StatusOK || !strings.Contains(content, "TOKEN=secret") {
+		t.Errorf("who may start processes: %d %.80q", status, content)
+	}
+	for scope, paths := range map[string][]string{
+		"look": {environ, "/proc/cpuinfo", "/proc/self/environ"},
+		"api":  {"/proc/self/environ", "/proc/thread-self/environ", fmt.Sprintf("/proc/%d/environ", s.PID()), "/proc/self/maps"},
+	} {
+		for _, path := range paths {
+			if status, content := get(scope, path); status != http.StatusForbidden || strings.Contains(content, "=") {
+				t.Errorf("%s of %s: %d %.80q", scope, path, status, content)
+			}
+		}
+	}
+	body := strings.NewReader("0")
+	upload, _ := http.NewRequest("POST", s.URL+"/files?path=/proc/self/oom_score_adj", body)
+	response, err := s.Client("api", "").Do(upload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	if response.StatusCode < 400 {
+		t.Errorf("an upload into the program's own folder: %d", response.StatusCode)
 	}
 }
 

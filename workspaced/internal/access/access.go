@@ -105,7 +105,8 @@ func (g *Gate) check(text string, scopes []string) (token.Claims, error) {
 	if !slices.ContainsFunc(scopes, func(scope string) bool { return slices.Contains(granted, scope) }) {
 		return claims, errScope
 	}
-	if err := g.pin(claims, scopes); err != nil {
+	control := slices.Contains(scopes, ScopeControl) && slices.Contains(granted, ScopeControl)
+	if err := g.pin(claims, control); err != nil {
 		return claims, err
 	}
 	if claims.Session != "" && g.Sessions.Ended(claims.Session) {
@@ -116,11 +117,11 @@ func (g *Gate) check(text string, scopes []string) (token.Claims, error) {
 
 // pin compares the claim with the first one that was used. A warm pod does not
 // know its claim at its start; without one only control is allowed.
-func (g *Gate) pin(claims token.Claims, scopes []string) error {
+func (g *Gate) pin(claims token.Claims, control bool) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if claims.Claim == "" {
-		if slices.Contains(scopes, ScopeControl) {
+		if control {
 			return nil
 		}
 		return token.ErrClaim

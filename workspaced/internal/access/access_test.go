@@ -66,6 +66,10 @@ func TestTheFirstClaimIsPinned(t *testing.T) {
 	if g.Claim() != "" {
 		t.Fatal("pinned too early")
 	}
+	// A path that control may use too needs a claim of all others.
+	if _, err := g.Check(none.Token("look", ""), ScopeControl, ScopeAPI, ScopeLook); !errors.Is(err, token.ErrClaim) {
+		t.Fatalf("a reader without a claim: %v", err)
+	}
 	// A token that is refused for its scope pins nothing.
 	early := *s
 	early.Claim = "early"
@@ -82,7 +86,7 @@ func TestTheFirstClaimIsPinned(t *testing.T) {
 			t.Fatalf("another claim: %v", err)
 		}
 	}
-	if g.Refused()["claim_mismatch"] != 3 || g.Refused()["scope"] != 1 {
+	if g.Refused()["claim_mismatch"] != 4 || g.Refused()["scope"] != 1 {
 		t.Fatalf("counted %v", g.Refused())
 	}
 }

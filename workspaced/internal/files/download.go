@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"workspaced/internal/access"
 	"workspaced/internal/account"
 )
@@ -30,6 +32,10 @@ func (h *Handler) download(w http.ResponseWriter, r *http.Request, who account.A
 		return
 	}
 	defer file.Close()
+	if ofProcesses(file) && !access.Granted(r.Context(), access.ScopeAPI) {
+		access.WriteError(w, http.StatusForbidden, "the token does not allow to read variables of processes")
+		return
+	}
 	header := w.Header()
 	header.Set("Content-Type", "application/octet-stream")
 	header.Set("X-Content-Type-Options", "nosniff")
@@ -63,6 +69,23 @@ func (h *Handler) download(w http.ResponseWriter, r *http.Request, who account.A
 	http.ServeContent(w, r, "", info.ModTime(), file)
 }
 
+// ofProcesses reports whether a file is one of the kernel about processes, where their
+// variables are too.
+func ofProcesses(file *os.File) bool {
+	var system unix.Statfs_t
+	return unix.Fstatfs(int(file.Fd()), &system) != nil || system.Type == unix.PROC_SUPER_MAGIC
+}
+
+// ofThisProgram reports whether a file is one of the kernel about this program itself.
+func ofThisProgram(file *os.File) bool {
+	if !ofProcesses(file) {
+		return false
+	}
+	path, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", file.Fd()))
+	own := fmt.Sprintf("/proc/%d/", os.Getpid())
+	return err != nil || strings.HasPrefix(path, own) || strings.HasPrefix(path, "/proc/self/")
+}
+
 // open opens a regular file. It does not wait for the other end of a FIFO.
 func open(who account.Account, path string) (*os.File, fs.FileInfo, error) {
 	var file *os.File
@@ -78,6 +101,8 @@ func open(who account.Account, path string) (*os.File, fs.FileInfo, error) {
 		err = badPath{path, "is a directory"}
 	} else if err == nil && !info.Mode().IsRegular() {
 		err = badPath{path, "is not a regular file"}
+	} else if err == nil && ofThisProgram(file) {
+		err = fs.ErrPermission
 	}
 	if err != nil {
 		file.Close()
