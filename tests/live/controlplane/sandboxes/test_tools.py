@@ -1,7 +1,7 @@
 """Package managers install into the home without root, and what they installed runs after sleep.
 
-The sandbox has the environment of a class's template and a read-only image. Packages come from files, because it reaches
-no registry. A tool that the image lacks is brought into the home, as users do: uv, mise, pipx as one file (its
+The sandbox has the environment of a class's template and a read-only image. Packages come from files: no registry is
+reached. A tool that the image lacks is brought into the home, as users do: uv, mise, pipx as one file (its
 zipapp), and the toolchain of cargo. One that this machine lacks is not tried.
 """
 
@@ -78,7 +78,8 @@ _MISE_PLUGIN = {
 INSTALL = {
     "pip": upload(wheel("pip"), WHEEL) + f"/usr/bin/python3 -m pip install --no-index --quiet {WHEEL}",
     "pipx": upload(wheel("pipx"), WHEEL)
-    + f"PIPX_DEFAULT_PYTHON=/usr/bin/python3 python3 ~/.local/bin/pipx install --pip-args=--no-index {WHEEL}",
+    + "PIPX_DEFAULT_PYTHON=/usr/bin/python3 python3 ~/.local/bin/pipx install"
+    + f" --pip-args='--no-index --find-links={HOME}/.local/bin' {WHEEL}",
     "uv": upload(wheel("uv"), WHEEL) + f"uv tool install --offline --no-index --python /usr/bin/python3 {WHEEL}",
     "npm": upload(npm_package("npm"), PACKAGE) + f"npm install --global --offline --no-audit --no-fund {PACKAGE}",
     "go": "mkdir /tmp/by-go\ncd /tmp/by-go\n"
@@ -105,11 +106,14 @@ def bring(tool: str, own: str, home: Path) -> str | None:
             # The same files: a copy takes a gigabyte
             source = Path(sysroot.stdout.strip(), name).resolve()
             shutil.copytree(source, home / ".toolchain" / name, copy_function=_link, symlinks=True)
+        os.chown(home / ".toolchain", UID, UID)  # it is moved to the layout of homes
     elif tool in {"mise", "pipx", "uv"}:
-        if tool == "pipx" and not zipfile.is_zipfile(own):
-            return "pipx is not one file here"
+        wheels = list(Path(own).parent.glob("pip-*.whl"))
+        if tool == "pipx" and not (zipfile.is_zipfile(own) and wheels):
+            return "pipx is not one file here, with the wheel of pip that it would get from a registry beside it"
         (home / ".local" / "bin").mkdir(parents=True)
-        shutil.copy(own, home / ".local" / "bin" / tool)
+        for file in (Path(own), *(wheels if tool == "pipx" else ())):
+            shutil.copy(file, home / ".local" / "bin")
         for path in (home / ".local").rglob("*"):
             os.chown(path, UID, UID)
         os.chown(home / ".local", UID, UID)
@@ -124,11 +128,11 @@ def _link(source: str, target: str) -> None:
 
 
 @pytest.mark.parametrize("tool", INSTALL)
-def test_command_of_a_package_manager_is_there_after_sleep(ground: Ground, tool: str) -> None:
+def test_installed_packages_survive_suspension(cluster: SandboxCluster, tool: str) -> None:
     own = shutil.which(tool, path=f"{Path(sys.executable).parent}:{os.environ['PATH']}:/usr/local/go/bin")
     if own is None:
         pytest.skip(f"this machine has no {tool}")
-    source, folder = ground.home(f"tools-{tool}")
+    source, folder = cluster.home(f"tools-{tool}")
     if (reason := bring(tool, own, folder)) is not None:
         pytest.skip(reason)
     name, command = f"tools-{tool}", f"by-{tool}"
@@ -136,10 +140,10 @@ def test_command_of_a_package_manager_is_there_after_sleep(ground: Ground, tool:
     pod = cluster.start(name, home=source, container={"env": environment})
     installed = cluster.run(pod, f"set -e\n{INSTALL[tool]}", seconds=300)
     assert installed.code == 0, installed.stderr
-    assert cluster.run(pod, command).stdout == f"{command}\n"
+    ran = cluster.run(pod, command, seconds=300)
+    assert ran.stdout == f"{command}\n", ran.stderr
     cluster.delete(name)
     again = cluster.start(name, home=source, container={"env": environment})
-    assert (
-        cluster.run(again, f"{command} && command -v {command}").stdout == f"{command}\n{HOME}/.local/bin/{command}\n"
-    )
+    shown = cluster.run(again, f"{command} && command -v {command}").stdout
+    assert shown == f"{command}\n{HOME}/.local/bin/{command}\n"
     cluster.delete(name)
