@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import sys
 import types
+from collections.abc import Mapping
 from importlib.metadata import packages_distributions, requires
 from pathlib import Path
 
@@ -34,13 +36,20 @@ def required() -> dict[str, set[str]]:
     return found
 
 
+@functools.cache
+def installed() -> Mapping[str, list[str]]:
+    """Return the distributions with each module; reading all of them takes a second."""
+    return packages_distributions()
+
+
 def distributions(module: str) -> set[str]:
     """Return the distributions with a module, by their name or by that of the distribution that requires them."""
-    found = {name.lower().replace("_", "-") for name in packages_distributions().get(module, ())}
+    found = {name.lower().replace("_", "-") for name in installed().get(module, ())}
     return found | ({BROUGHT[module]} if module in BROUGHT else set())
 
 
-def imported() -> set[str]:
+@functools.cache
+def imported() -> frozenset[str]:
     """Return every third-party module that the package imports."""
     names: set[str] = set()
     for path in (path for room in ROOMS for path in (ROOT / room).rglob("*.py")):
@@ -49,7 +58,7 @@ def imported() -> set[str]:
                 names |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module:
                 names.add(node.module)
-    return {name.partition(".")[0] for name in names} - sys.stdlib_module_names - {"agentenv"}
+    return frozenset({name.partition(".")[0] for name in names} - sys.stdlib_module_names - {"agentenv"})
 
 
 @pytest.mark.parametrize("extra", EXTRAS)

@@ -62,6 +62,7 @@ AGENT = {"clusterName": CLUSTER, "addonName": "eks-pod-identity-agent"}
 def guarded(live: LiveCluster, toolbox: Toolbox) -> Iterator[Guarded]:
     admin = live.plane.client
     installed(admin, toolbox)
+    others = _volumes(admin)
     _other_reach(admin)
     _users(admin)
     file_system = _driver(live)
@@ -83,7 +84,7 @@ def guarded(live: LiveCluster, toolbox: Toolbox) -> Iterator[Guarded]:
         _claim(guarded)
         yield guarded
     finally:
-        _restore_server(guarded, documents)
+        _restore_server(guarded, documents, others)
 
 
 def stage_settings() -> Settings:
@@ -291,8 +292,15 @@ def _claim(guarded: Guarded) -> None:
     assert until(lambda: "sandbox.users.io/user" in admin.get(owned)["metadata"]["labels"], TIMEOUT)
 
 
-def _restore_server(guarded: Guarded, documents: list[Object]) -> None:
-    """Restore the server for other tests; the namespaces are deleted with the guardrails in force."""
+def _volumes(admin: Client) -> set[str]:
+    return {row["metadata"]["name"] for row in admin.get("/api/v1/persistentvolumes")["items"]}
+
+
+def _restore_server(guarded: Guarded, documents: list[Object], others: set[str]) -> None:
+    """Restore the server for other tests; the namespaces are deleted with the guardrails in force.
+
+    `others` are the volumes of other tests, which may be deleted meanwhile.
+    """
     admin, eks, iam = guarded.admin, guarded.live.aws("eks"), guarded.live.aws("iam")
     names = [METERING, *(class_.namespace["metadata"]["name"] for class_ in guarded.classes.values())]
     spaces = [f"/api/v1/namespaces/{name}" for name in names]
@@ -329,10 +337,11 @@ def _restore_server(guarded: Guarded, documents: list[Object]) -> None:
             f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{_plural(kind)}.{group}"
             for group, kind, _ in OTHER_REACH
         ),
-        "/api/v1/persistentvolumes",  # retained volumes are deleted by hand only
+        # Retained volumes are deleted by hand only.
+        *(f"/api/v1/persistentvolumes/{name}" for name in _volumes(admin) - others),
     ):
         admin.delete(path)
-    assert until(lambda: admin.get("/api/v1/persistentvolumes")["items"] == [], TIMEOUT)
+    assert until(lambda: _volumes(admin) <= others, TIMEOUT), _volumes(admin) - others
     eks.delete_addon(**ADDON)
     eks.delete_addon(**AGENT)
     iam.delete_role_policy(RoleName="guarded-efs", PolicyName="efs")
