@@ -30,11 +30,18 @@ EXCEPTIONS = {
 
 
 @functools.cache
-def trees() -> dict[str, ast.Module]:
-    """Return the syntax trees of all modules, by path."""
+def names_of_modules() -> dict[str, tuple[frozenset[str], frozenset[str]]]:
+    """Return the names in each module, and those of its tests and fixtures, by path.
+
+    There is one tree at a time: all of them would be millions of objects, which every collection of garbage visits.
+    """
     listed = subprocess.run(["git", "ls-files", "*.py"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
-    paths = [path for path in listed.split() if (ROOT / path).is_file()]
-    return {path: ast.parse((ROOT / path).read_text(encoding="utf-8")) for path in paths}
+    found: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
+    for path in listed.split():
+        if (ROOT / path).is_file():
+            tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+            found[path] = frozenset(names(tree)), frozenset(names_of_tests(tree) if path.startswith("tests/") else ())
+    return found
 
 
 def names(tree: ast.Module) -> Iterator[str]:
@@ -57,21 +64,25 @@ def names(tree: ast.Module) -> Iterator[str]:
             yield node.name
 
 
+def names_of_tests(tree: ast.Module) -> Iterator[str]:
+    """Yield the names of tests and fixtures."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and (
+            node.name.startswith("test_") or any("fixture" in ast.unparse(each) for each in node.decorator_list)
+        ):
+            yield node.name
+
+
 def test_names_are_the_fields_own() -> None:
-    assert {path.partition("/")[0] for path in trees()} >= {"agentenv", "bench", "components", "policies", "tests"}
-    refused = {(path, name) for path, tree in trees().items() for name in names(tree) if is_refused(name)}
+    modules = names_of_modules()
+    assert {path.partition("/")[0] for path in modules} >= {"agentenv", "bench", "components", "policies", "tests"}
+    refused = {(path, name) for path, (found, _) in modules.items() for name in found if is_refused(name)}
     assert refused - EXCEPTIONS.keys() == set()
     assert EXCEPTIONS.keys() - refused == set(), "an exception is no longer needed"
 
 
 def test_names_of_tests_have_no_refused_words() -> None:
-    tests = [
-        (path, node.name)
-        for path, tree in trees().items()
-        for node in ast.walk(tree)
-        if path.startswith("tests/") and isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-        if node.name.startswith("test_") or any("fixture" in ast.unparse(each) for each in node.decorator_list)
-    ]
+    tests = [(path, name) for path, (_, of_tests) in names_of_modules().items() for name in of_tests]
     assert len(tests) > 1000
     assert [(path, name) for path, name in tests if REFUSED_IN_TESTS & set(name.split("_"))] == []
 

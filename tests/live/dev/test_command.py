@@ -23,7 +23,7 @@ from agentenv.local.processes import MARK
 from agentenv.rehearsal.controlplane.client import until
 from tests.live.controlplane.objects import runs
 
-SECONDS = 90.0
+SECONDS = 180.0
 COMMAND = [sys.executable, "-m", "agentenv", "dev", "--port", "0", "--json"]
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from tests.live.dev.test_command import Serving, serving
 
-SECONDS = 60.0
+SECONDS = 180.0
 
 
 @dataclass

@@ -22,7 +22,7 @@ from tests.live.dev.test_command import Serving, serving
 ROOT = Path(__file__).parents[3]
 SECTION = "A computer for an agent, on this machine"
 E2B = "2.51.0"
-SECONDS = 120.0
+SECONDS = 300.0
 
 
 @dataclass

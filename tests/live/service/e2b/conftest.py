@@ -31,7 +31,7 @@ from agentenv.service.http.app import application
 from tests.fast.core.gateway.running import running
 
 T = TypeVar("T")
-SECONDS = 60.0
+SECONDS = 180.0
 
 
 @dataclass

@@ -112,7 +112,7 @@ def test_traffic_resumes_a_sandbox_if_requested(gateway: dict[str, Any]) -> None
 
 
 def test_timeout_ends_a_sandbox(gateway: dict[str, Any], environment: Served) -> None:
-    sandbox = Sandbox.create(timeout=120, **gateway)
+    sandbox = Sandbox.create(timeout=900, **gateway)
     assert sandbox.is_running()
     began = time.monotonic()
     sandbox.set_timeout(1)

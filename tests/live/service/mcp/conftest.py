@@ -20,7 +20,7 @@ from agentenv.dev.settings import default_settings
 from agentenv.dev.state import State
 from agentenv.service.http.app import application
 
-SECONDS = 120.0
+SECONDS = 300.0
 
 
 @dataclass
