@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -343,6 +344,128 @@ func TestKillingTheProgramLeavesNoChild(t *testing.T) {
 	}
 	<-s.Exited()
 	eventually(t, "the child is gone", func() bool { return !alive(int(pid)) })
+}
+
+// descendants returns the processes below one, without zombies.
+func descendants(t *testing.T, root int) map[int]bool {
+	t.Helper()
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	parents := map[int]int{}
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		raw, err := os.ReadFile("/proc/" + entry.Name() + "/stat")
+		if err != nil {
+			continue // it has ended
+		}
+		fields := strings.Fields(string(raw[strings.LastIndexByte(string(raw), ')')+1:]))
+		if parent, err := strconv.Atoi(fields[1]); err == nil && fields[0] != "Z" {
+			parents[pid] = parent
+		}
+	}
+	found := map[int]bool{}
+	for pid := range parents {
+		for at := pid; at > 1; at = parents[at] {
+			if parents[at] == root {
+				found[pid] = true
+				break
+			}
+		}
+	}
+	return found
+}
+
+func TestACallerThatGoesAtAnyStepLeavesOnlyProcessesThatAreListed(t *testing.T) {
+	s := sandbox(t)
+	var callers sync.WaitGroup
+	for i := range 120 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*200*time.Microsecond)
+		callers.Add(1)
+		go func() {
+			defer callers.Done()
+			defer cancel()
+			r := shell("exec sleep 600")
+			if i%3 == 0 {
+				r.Msg.Pty = &process.PTY{Size: &process.PTY_Size{Cols: 80, Rows: 24}}
+			}
+			stream, err := processes(s, "").Start(ctx, r)
+			if err != nil {
+				return
+			}
+			defer stream.Close()
+			for stream.Receive() {
+			}
+		}()
+	}
+	callers.Wait()
+	eventually(t, "every process is listed", func() bool {
+		running := descendants(t, s.PID())
+		for _, one := range list(t, s) {
+			delete(running, int(one.GetPid()))
+		}
+		return len(running) == 0
+	})
+	if len(list(t, s)) == 0 {
+		t.Fatal("no caller came as far as a process")
+	}
+}
+
+func TestKillingTheProgramAtAnyStepOfAStartLeavesNoChild(t *testing.T) {
+	for i := range 12 {
+		s := sandbox(t)
+		stop := make(chan struct{})
+		var starters sync.WaitGroup
+		for range 4 {
+			starters.Add(1)
+			go func() {
+				defer starters.Done()
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+					if stream, err := processes(s, "").Start(ctx, shell("exec sleep 600")); err == nil {
+						for stream.Receive() {
+						}
+						stream.Close()
+					}
+					cancel()
+				}
+			}()
+		}
+		var running map[int]bool
+		eventually(t, "something runs", func() bool {
+			running = descendants(t, s.PID())
+			return len(running) > i
+		})
+		if err := s.Signal(syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		<-s.Exited()
+		close(stop)
+		starters.Wait()
+		eventually(t, "no process has its variables", func() bool { return len(ofHome(s.Home)) == 0 })
+	}
+}
+
+// ofHome returns the processes that have a sandbox's home among their variables.
+func ofHome(home string) []string {
+	var found []string
+	entries, _ := os.ReadDir("/proc")
+	for _, entry := range entries {
+		raw, err := os.ReadFile("/proc/" + entry.Name() + "/environ")
+		if err == nil && strings.Contains(string(raw), "HOME="+home+"\x00") {
+			found = append(found, entry.Name())
+		}
+	}
+	return found
 }
 
 func TestOrphansAreReaped(t *testing.T) {

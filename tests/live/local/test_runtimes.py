@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
 import secrets
 import shutil
@@ -25,7 +27,7 @@ from agentenv.local.sandboxes.plain import PlainProcesses
 from agentenv.local.sandboxes.way_out import Protocol, Refusal, Resolve, Way
 from agentenv.rehearsal.controlplane.client import until
 from agentenv.rehearsal.controlplane.sandboxes.launcher import PODNETWORK, RUNSC, TOOLS, WORKSPACED
-from agentenv.rehearsal.scenario.command_probe import run_script
+from agentenv.rehearsal.scenario.command_probe import CommandRefused, run_script
 from agentenv.rehearsal.tools import Toolbox, ensure
 from agentenv.rehearsal.tools.progress import Lines
 from tests.live.controlplane.objects import TIMEOUT, runs
@@ -59,8 +61,12 @@ class Started:
 
 @pytest.fixture(params=["gvisor", "namespaces", "processes"])
 def started(request: pytest.FixtureRequest, toolbox: Toolbox, tmp_path: Path) -> Iterator[Started]:
+    yield from start(runtime_of(request.param, toolbox), toolbox, tmp_path)
+
+
+def runtime_of(name: str, toolbox: Toolbox) -> Runtime:
     runtimes = {"gvisor": GVisor(toolbox.path(RUNSC)), "namespaces": Namespaces(), "processes": PlainProcesses()}
-    yield from start(runtimes[request.param], toolbox, tmp_path)
+    return runtimes[name]
 
 
 def decide(protocol: Protocol, address: IPv4Address, port: int) -> Way:
@@ -175,6 +181,29 @@ def test_killed_sandbox_leaves_no_process(started: Started) -> None:
     processes.end(started.mark)
     started.process.wait(TIMEOUT)
     assert until(lambda: not any(map(runs, processes_)), TIMEOUT)
+
+
+@pytest.mark.parametrize("name", WITH_NETWORK)
+def test_killing_any_process_of_a_sandbox_leaves_no_orphan(name: str, toolbox: Toolbox, tmp_path: Path) -> None:
+    opened = contextlib.contextmanager(start)
+    for number in itertools.count():
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        with opened(runtime_of(name, toolbox), toolbox, folder) as started:
+            started.run("(setsid sleep 600 > /dev/null 2>&1 &)")
+            every = sorted(started.processes_(), key=lambda process: (process.create_time(), process.pid))
+            if number == len(every):
+                return
+            every[number].kill()
+
+            def ended_or_serves(started: Started = started, every: list[psutil.Process] = every) -> bool:
+                if started.process.poll() is not None:
+                    return not any(map(runs, every))
+                with contextlib.suppress(OSError, CommandRefused):
+                    return started.run("echo serves") == "serves\n"
+                return False
+
+            assert until(ended_or_serves, TIMEOUT), every[number]
 
 
 def test_strongest_available_runtime_is_chosen(toolbox: Toolbox, tmp_path: Path) -> None:
