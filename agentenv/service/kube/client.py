@@ -36,7 +36,7 @@ __all__ = ["Document", "section"]
 MANAGER = "workspace-service"
 # A sandbox has 12 kB, and needs eight times as much memory once parsed. So passes read short pages. An informer stores
 # only one row per object, and lists once.
-PAGE, INFORMER_PAGE = 50, 500
+PAGE, INFORMER_PAGE = 50, 200
 ATTEMPTS = 6
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
 # The API server sends a bookmark each minute. A watch without an event for longer is broken, and is closed.

@@ -11,6 +11,7 @@ updates of other objects must not wait for it.
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import random
 import time
@@ -25,6 +26,8 @@ from agentenv.service.kube.unreadable import REPORTS, Key, Reports, key_of
 
 _LOG = logging.getLogger(__name__)
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0
+# Objects of a list that are read without a pause for other requests.
+AT_ONCE = 100
 # The cache is stale after so many seconds without an event. In a quiet cluster bookmarks are events. A connection that
 # broke without notice is detected and replaced within this time.
 STALE_AFTER = WATCH_SILENCE + 3 * LONGEST_PAUSE
@@ -118,10 +121,14 @@ class Informer:
         version = ""
         async for page, page_version in self._kube.pages(self._kind, **self._selector):
             version = page_version
-            for document in page:
+            for number, document in enumerate(page, 1):
                 seen.add(key_of(document))
                 self._update(document)
-            # Reading a page of hundreds takes milliseconds; let other requests run in between.
+                if number % AT_ONCE == 0:
+                    # Reading a hundred takes some ten milliseconds; let other requests run in between.
+                    await asyncio.sleep(0)
+            # What was read is no garbage: a collection that visits all of a large cache takes half a second.
+            gc.freeze()
             await asyncio.sleep(0)
         for key in self._known - seen:
             self._remove(key)

@@ -13,17 +13,16 @@ import asyncio
 from dataclasses import replace
 
 from agentenv.core.classes.names import HOME, MODE_LABEL, TASK_LABEL, USER_LABEL, WORKSPACE_LABEL
-from agentenv.core.workspaces.records import has_other_owner
 from agentenv.core.workspaces.workspace import Workspace
 from agentenv.service.http.problems import Problem
-from agentenv.service.kube.client import VOLUMES, KubeClient
+from agentenv.service.kube.client import KubeClient
 from agentenv.service.kube.view import ClusterView
 from agentenv.service.workspaces.assigned_sandbox import SandboxAssignments
 from agentenv.service.workspaces.retain_volume import (
     FOREIGN_VOLUME,
     audit_foreign_volume,
     read_home,
-    retention_changes,
+    retain_for,
     volume_of,
 )
 
@@ -45,19 +44,17 @@ async def retain_volume(kube: KubeClient, view: ClusterView, workspace: Workspac
                 "metadata": {"name": row.name, "uid": row.uid, "resourceVersion": row.version, "labels": row.labels},
                 "spec": {"persistentVolumeReclaimPolicy": "Retain" if row.retained else "Delete"},
             }
-            changes = retention_changes(labels, seen)
-            is_foreign = has_other_owner(seen, workspace.owner)
-            if not is_foreign and (not changes or await kube.patch(VOLUMES, seen, changes)):
+            if await retain_for(kube, labels, seen) in {"kept", "already"}:
                 return row.name
     for attempt in range(ATTEMPTS):
         volume = volume_of(workspace.claim_uid, await read_home(kube, workspace.namespace, workspace.sandbox or ""))
         if not isinstance(volume, str):
-            if has_other_owner(volume, workspace.owner):
+            retained = await retain_for(kube, labels, volume)
+            if retained == "foreign":
                 audit_foreign_volume(volume, workspace.owner, workspace.namespace, workspace.id)
                 fix = "delete the workspace and create it again, and report it to the platform team"
                 raise Problem("refused", FOREIGN_VOLUME, fix)
-            changes = retention_changes(labels, volume)
-            if not changes or await kube.patch(VOLUMES, volume, changes):
+            if retained != "overtaken":
                 return str(volume["metadata"]["name"])
         await asyncio.sleep(PAUSE * (attempt + 1))
     return None

@@ -144,19 +144,18 @@ async def _retain(cluster: KubeApi, claim: Document, volume: Document) -> Retent
     metadata: Document = claim["metadata"]
     namespace, name = metadata["namespace"], metadata["name"]
     volume_name = volume["metadata"]["name"]
-    owner = owner_labels(claim).get(USER_LABEL, "")
-    if has_other_owner(volume, owner):
-        audit_foreign_volume(volume, owner, namespace, name)
+    retained = await retain_for(cluster, owner_labels(claim), volume)
+    if retained == "foreign":
+        audit_foreign_volume(volume, owner_labels(claim).get(USER_LABEL, ""), namespace, name)
         return RetentionResult(namespace, name, "refused", volume_name, FOREIGN_VOLUME, foreign=True)
-    changes = retention_changes(owner_labels(claim), volume)
-    if changes and not await cluster.patch(VOLUMES, volume, changes):
+    if retained == "overtaken":
         return RetentionResult(namespace, name, "overtaken", volume_name, "its volume was changed at the same time")
     is_marked = _is_marked(claim)
     if not is_marked and not await cluster.patch(
         CLAIMS, claim, {"metadata": {"annotations": {VOLUME_RETAINED: "true"}}}
     ):
         return RetentionResult(namespace, name, "overtaken", volume_name, "it was changed at the same time")
-    return RetentionResult(namespace, name, "already" if is_marked and not changes else "kept", volume_name)
+    return RetentionResult(namespace, name, "already" if is_marked and retained == "already" else "kept", volume_name)
 
 
 class _ClassObjects:
@@ -271,6 +270,18 @@ def volume_of(claim_uid: str, home: HomeObjects) -> Document | str:
     if section(section(volume, "spec"), "claimRef").get("uid") != volume_claim["metadata"]["uid"]:
         return "its volume is not bound yet"
     return volume
+
+
+async def retain_for(
+    api: KubeApi, labels: Mapping[str, str], volume: Document
+) -> Literal["kept", "already", "overtaken", "foreign"]:
+    """Retain a volume, as it was read, for the owner in the labels; another owner's is not changed."""
+    if has_other_owner(volume, labels.get(USER_LABEL, "")):
+        return "foreign"
+    changes = retention_changes(labels, volume)
+    if not changes:
+        return "already"
+    return "kept" if await api.patch(VOLUMES, volume, changes) is not None else "overtaken"
 
 
 def retention_changes(labels: Mapping[str, str], volume: Document) -> Document:

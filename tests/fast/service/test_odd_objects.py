@@ -27,7 +27,7 @@ from agentenv.core.lifecycle.restore import (
 from agentenv.core.lifecycle.retention import is_in_use, retention_decision
 from agentenv.core.values.object_fields import UnreadableError, strings
 from agentenv.core.workspaces.home_sizes import due_homes
-from agentenv.core.workspaces.records import workspace_of_claim
+from agentenv.core.workspaces.records import has_other_owner, workspace_of_claim
 from agentenv.core.workspaces.swarms import Swarm, quota_shortfalls
 from agentenv.service import home_metering
 from agentenv.service.credentials import token_bearer
@@ -40,7 +40,6 @@ from agentenv.service.ledger import read_holdings
 from agentenv.service.loops import audit, slots
 from agentenv.service.workspaces import (
     bind_volume,
-    eager_retention,
     events,
     restore,
     retain_volume,
@@ -310,7 +309,7 @@ def read_failure(document: Any) -> None:
 
 
 def read_event(document: Any) -> None:
-    events._event(document)
+    events.event_of(document)
 
 
 def read_quota(document: Any) -> None:
@@ -318,7 +317,7 @@ def read_quota(document: Any) -> None:
 
 
 def check_owner(document: Any) -> None:
-    eager_retention.has_other_owner(document, "u-1")
+    has_other_owner(document, "u-1")
 
 
 def read_home_class(document: Any) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import itertools
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -13,7 +15,7 @@ import pytest
 
 from agentenv.service.kube import informer
 from agentenv.service.kube.client import CLAIMS, WATCH_SILENCE, KubeApiError, WatchExpiredError
-from agentenv.service.kube.informer import LONGEST_PAUSE, STALE_AFTER, Informer, Key
+from agentenv.service.kube.informer import AT_ONCE, LONGEST_PAUSE, STALE_AFTER, Informer, Key
 from agentenv.service.kube.unreadable import Reports
 
 
@@ -259,3 +261,26 @@ def test_the_documentation_has_the_staleness_limit() -> None:
     assert f"silent for {WATCH_SILENCE:.0f} seconds" in page
     # A watch that was cut is taken up again, after the longest pause that there is, before that.
     assert WATCH_SILENCE + 1.5 * LONGEST_PAUSE < STALE_AFTER
+
+
+def test_other_requests_run_while_a_large_list_is_read() -> None:
+    read: list[int] = []
+    seen_by_others: list[int] = []
+
+    async def play() -> None:
+        kube: Any = ScriptedClient([thing(f"w-{number}", 1) for number in range(1_050)])
+        informer_ = Informer(kube, CLAIMS, lambda _: read.append(1), lambda _: None)
+        task = asyncio.create_task(informer_.run())
+        while not informer_.listed.is_set():
+            seen_by_others.append(len(read))
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    gc.unfreeze()
+    asyncio.run(play())
+    seen_by_others.append(len(read))
+    steps = [after - before for before, after in itertools.pairwise(seen_by_others)]
+    assert (max(steps), len(read)) == (AT_ONCE, 1_050)
+    # A full collection, which pauses everything, does not visit the rows of a large cache.
+    assert gc.get_freeze_count() > 0
