@@ -5,7 +5,9 @@ All of them have the labels of the task and its owner, with which costs are attr
 
 from __future__ import annotations
 
+import hashlib
 import json
+from base64 import b32encode
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -18,7 +20,7 @@ from agentenv.core.values.names import KINDS, fit
 from agentenv.core.values.object_fields import section, strings
 from agentenv.core.values.quantities import Quantity, cores, size
 from agentenv.core.workspaces import claims
-from agentenv.core.workspaces.workspace import DOMAIN, TEAMS
+from agentenv.core.workspaces.workspace import DOMAIN, TEAMS, Workspace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -128,3 +130,16 @@ def quota_shortfalls(quota: Mapping[str, Any], needs: Amounts) -> list[str]:
 
 def _format_amount(name: str, value: Decimal) -> str:
     return size(value) if name.endswith(("memory", "storage")) else cores(value)
+
+
+def task_of(workspace: Workspace) -> str | None:
+    """Return the task of a workspace as its owner named it."""
+    name = workspace.task
+    task = name.rpartition("-")[0] if name else ""
+    return task if task and task_name(workspace.owner, task) == name else name
+
+
+def task_name(owner: str, task: str) -> str:
+    """Return the name of a task in the cluster: unique per owner."""
+    digest = b32encode(hashlib.sha256(f"{len(owner)}:{owner}:{task}".encode()).digest()).decode().lower()
+    return f"{task}-{digest[:10]}"

@@ -43,7 +43,6 @@ from agentenv.service.http.auth.permissions import classes_for
 from agentenv.service.http.auth.rate_limits import RateLimiter
 from agentenv.service.http.auth.token_reviews import TokenReviewer
 from agentenv.service.http.dependencies import Dependencies, GatewayAddresses
-from agentenv.service.http.swarm_tasks import SwarmTasks
 from agentenv.service.kube.client import KubeClient
 from agentenv.service.ledger import routes as usage_routes
 from agentenv.service.ledger.published import PublishedBudgets
@@ -52,6 +51,7 @@ from agentenv.service.mcp import app as mcp
 from agentenv.service.workspaced.sandboxes import PodSandboxes
 from agentenv.service.workspaced.tokens import TokenSigner
 from agentenv.service.workspaces.backend import KubernetesBackend, running_backend
+from agentenv.service.workspaces.swarm_tasks import SwarmTasks
 
 if TYPE_CHECKING:
     from agentenv.service.configuration import Configuration
@@ -186,7 +186,7 @@ async def _dependencies(
                 authenticator=authenticator,
                 limits=RateLimiter(settings.service.requests_per_minute),
                 metrics=metrics,
-                swarm_tasks=SwarmTasks(kube.without_retries(), catalog, backend.view, now=now),
+                swarms=SwarmTasks(kube.without_retries(), catalog, backend.view, now=now),
                 budgets=budgets,
                 accounts=accounts,
                 settle=recorder.settle_workspace if recorder else None,

@@ -36,9 +36,8 @@ if TYPE_CHECKING:
     from agentenv.service.gateway.keys import ApiKeys
     from agentenv.service.gateway.rights import NoteEntry
     from agentenv.service.gateway.sign_in import SignIn
-    from agentenv.service.http.swarm_tasks import SwarmTasks
     from agentenv.service.telemetry.metrics import Metrics
-    from agentenv.service.workspaces.backend_protocol import Backend
+    from agentenv.service.workspaces.backend_protocol import Backend, Swarms
 
 
 class Budgets(Protocol):
@@ -131,7 +130,7 @@ class Dependencies:
     authenticator: CallerSource
     limits: RateLimiter
     metrics: Metrics
-    swarm_tasks: SwarmTasks | None = None
+    swarms: Swarms | None = None
     budgets: Budgets | None = None
     settle: Callable[[Workspace], Awaitable[object]] | None = None  # records its usage until now
     ledger: UsageRows | None = None

@@ -19,6 +19,7 @@ from pydantic import (
 
 from agentenv.config.sections.classes import SizeName
 from agentenv.core.classes.sizes import SMALL
+from agentenv.core.workspaces.swarms import task_of
 from agentenv.core.workspaces.workspace import (
     Access,
     Because,
@@ -30,7 +31,6 @@ from agentenv.core.workspaces.workspace import (
     State,
     Workspace,
 )
-from agentenv.service.http.swarm_tasks import task_of
 from agentenv.service.http.values import Dollars, Id, Labels, Line, Moment, Name, Owner, Seconds, Shared
 
 

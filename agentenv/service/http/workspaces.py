@@ -10,6 +10,7 @@ from fastapi import APIRouter, Header, Path, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from agentenv.core.classes.sizes import SMALL
+from agentenv.core.workspaces.swarms import task_name
 from agentenv.core.workspaces.workspace import UNSET, Changes, CreateResult, Filter, Lease, Mode, State
 from agentenv.service.http.auth.permissions import is_allowed, require, require_class_access
 from agentenv.service.http.create_request import (
@@ -41,7 +42,6 @@ from agentenv.service.http.schemas import (
     WorkspaceShape,
     WorkspaceUpdate,
 )
-from agentenv.service.http.swarm_tasks import task_name
 from agentenv.service.http.values import ID, Line, Name, Owner
 
 router = APIRouter(prefix="/v1/workspaces", tags=["workspaces"], route_class=AuthenticatedRoute)

@@ -27,6 +27,7 @@ from agentenv.core.workspaces.workspace import (
 )
 
 if TYPE_CHECKING:
+    from agentenv.service.catalog import Class
     from agentenv.service.workspaces.event_log import EventLog
 
 # Raises a `Problem` where the caller may not have the workspace that would be restored.
@@ -287,4 +288,55 @@ class LoopBackend(Protocol):
 
     async def complete_destructions(self, should_continue: Callable[[], bool]) -> int:
         """Complete the records of destroyed data that is gone; return their number."""
+        ...
+
+
+SwarmState = Literal["creating", "running", "failed"]
+
+
+@dataclass(frozen=True)
+class SwarmStatus:
+    """The status of a swarm."""
+
+    task: str
+    class_name: str
+    count: int
+    members: tuple[Workspace, ...]
+    state: SwarmState
+    why: str | None = None
+
+
+class Swarms(Protocol):
+    """Creates, reads and deletes the swarms of owners' tasks. A backend may have none."""
+
+    async def create(
+        self,
+        owner: str,
+        of_class: Class,
+        task: str,
+        count: int,
+        *,
+        fit: bool,
+        channel: str,
+        deadline: datetime | None,
+        wait: float,
+        limited_teams: tuple[str, ...] = (),
+    ) -> SwarmStatus:
+        """Create all of a swarm, or as many as fit; return its status after at most `wait` seconds."""
+        ...
+
+    async def find(self, owner: str, task: str) -> SwarmStatus:
+        """Return the status of a swarm."""
+        ...
+
+    async def list(self, owner: str, limit: int, after: str | None) -> list[SwarmStatus]:
+        """Return the status of an owner's swarms by task."""
+        ...
+
+    async def end(self, owner: str, task: str, *, destroy: bool = False) -> None:
+        """Delete a swarm. Its data is retained like that of workspaces, or destroyed."""
+        ...
+
+    async def destroy_kept(self, owner: str, task: str) -> bool:
+        """Request the destruction of a deleted swarm's retained data; return whether there was any."""
         ...

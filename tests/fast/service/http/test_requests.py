@@ -10,7 +10,7 @@ import pytest
 from agentenv.core.lifecycle.clock_skew import FURTHEST
 from agentenv.core.workspaces.workspace import Workspace
 from agentenv.service.http.schemas import WorkspaceShape
-from agentenv.service.http.swarm_tasks import SwarmTasks, task_name
+from agentenv.service.workspaces.swarm_tasks import SwarmTasks, task_name
 from tests.fast.service.http.application import ApiClient, run_with_api
 from tests.fast.service.kube.apiserver import Object
 
@@ -147,7 +147,7 @@ def test_sessions_are_ended_by_their_owner_or_an_operator() -> None:
 def test_swarms_are_listed_by_task() -> None:
     async def act(api: ApiClient) -> None:
         stage = api.stage
-        api.dependencies.swarm_tasks = SwarmTasks(stage.kube, stage.catalog, stage.backend.view)
+        api.dependencies.swarms = SwarmTasks(stage.kube, stage.catalog, stage.backend.view)
         owner = (await api.request("ann", "GET", "/me")).json()["owner"]
         names = {f"t-{number}": task_name(owner, f"t-{number}") for number in (1, 2, 3)}
         for task, name in [*names.items(), ("raw", "raw-task")]:

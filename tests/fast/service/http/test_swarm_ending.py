@@ -10,8 +10,8 @@ from agentenv.core.workspaces.workspace import Workspace
 from agentenv.service.catalog import Catalog
 from agentenv.service.http.auth.callers import Caller, with_implied_roles
 from agentenv.service.http.dependencies import Dependencies
-from agentenv.service.http.swarm_tasks import SwarmStatus
 from agentenv.service.http.swarms import SETTLED_AT_ONCE, delete
+from agentenv.service.workspaces.swarm_tasks import SwarmStatus
 from tests.fast.service.workspaces.stage import settings_of
 
 MEMBER = Workspace("w-1", "u-1", "box", "agent", "running")
@@ -45,7 +45,7 @@ class FakeSwarms:
 def delete_swarm(swarms: FakeSwarms, **more: Any) -> None:
     unchecked: Any = Dependencies
     catalog = Catalog(settings_of({"name": "box"}))
-    dependencies = unchecked(None, catalog, None, None, None, swarm_tasks=swarms, **more)
+    dependencies = unchecked(None, catalog, None, None, None, swarms=swarms, **more)
     asyncio.run(delete("build", ANN, cast("Dependencies", dependencies)))
 
 

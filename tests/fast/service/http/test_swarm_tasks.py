@@ -15,14 +15,6 @@ from agentenv.service.catalog import Catalog
 from agentenv.service.http.auth.callers import Caller, with_implied_roles
 from agentenv.service.http.dependencies import Dependencies
 from agentenv.service.http.problems import Problem
-from agentenv.service.http.swarm_tasks import (
-    BEING_DELETED,
-    MAX_CONCURRENT,
-    MAX_PER_OWNER,
-    SwarmStatus,
-    SwarmTasks,
-    task_name,
-)
 from agentenv.service.http.swarms import delete
 from agentenv.service.kube.client import (
     CLAIMS,
@@ -36,6 +28,14 @@ from agentenv.service.kube.client import (
 )
 from agentenv.service.kube.view import ClusterView
 from agentenv.service.workspaces import swarm_outcome
+from agentenv.service.workspaces.swarm_tasks import (
+    BEING_DELETED,
+    MAX_CONCURRENT,
+    MAX_PER_OWNER,
+    SwarmStatus,
+    SwarmTasks,
+    task_name,
+)
 from tests.fast.service.fake_api_server import Api, FakeApiServer
 from tests.fast.service.workspaces.stage import settings_of
 
@@ -151,7 +151,7 @@ class ReadyApiServer(FakeApiServer):
 
 @pytest.fixture(autouse=True)
 def short_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentenv.service.http.swarm_tasks.CREATE_TIMEOUT", 0.0)
+    monkeypatch.setattr("agentenv.service.workspaces.swarm_tasks.CREATE_TIMEOUT", 0.0)
     monkeypatch.setattr("agentenv.service.workspaces.swarms.RETAIN_ATTEMPTS", 1)
 
 
@@ -210,7 +210,7 @@ class BusyApiServer(FakeApiServer):
 
 
 def test_a_busy_api_server_does_not_fail_a_swarm(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentenv.service.http.swarm_tasks.CREATE_TIMEOUT", 20.0)
+    monkeypatch.setattr("agentenv.service.workspaces.swarm_tasks.CREATE_TIMEOUT", 20.0)
     monkeypatch.setattr("agentenv.service.workspaces.swarms.PAUSE", 0.01)
     server = BusyApiServer()
     view = ClusterView()
@@ -347,7 +347,7 @@ def test_retained_data_of_a_deleted_swarm_can_be_destroyed() -> None:
     metadata = {"name": "pv-1", "labels": labels, "annotations": annotations}
     server.put(VOLUMES, {"metadata": metadata, "spec": spec, "status": {"phase": "Released"}})
     created: Any = Dependencies
-    dependencies = created(None, CATALOG, None, None, None, swarm_tasks=SwarmTasks(Api(server), CATALOG, server.view))
+    dependencies = created(None, CATALOG, None, None, None, swarms=SwarmTasks(Api(server), CATALOG, server.view))
     caller = Caller("u-0", with_implied_roles("user"), "token")
 
     async def run() -> None:
@@ -360,7 +360,7 @@ def test_retained_data_of_a_deleted_swarm_can_be_destroyed() -> None:
         assert (status.state, "destroyed" in (status.why or "")) == ("failed", True)
         assert DESTROY_REQUESTED in server.objects[VOLUMES, "", "pv-1"]["metadata"]["labels"]
         with pytest.raises(Problem, match="being destroyed") as refused:
-            await create_swarm(dependencies.swarm_tasks, "u-0", "t-0", wait=20)
+            await create_swarm(dependencies.swarms, "u-0", "t-0", wait=20)
         assert (refused.value.status, refused.value.kind) == (409, "wrong-state")
         assert refused.value.document()["gone_in"] == refused.value.retry_after
 

@@ -15,10 +15,10 @@ from agentenv.core.classes.names import CONSTRAINTS
 from agentenv.core.classes.retirement import RELEASES_KEY
 from agentenv.core.workspaces.workspace import DESTROY_AFTER, Changes, CreateRequest, Workspace
 from agentenv.service.http.problems import Problem
-from agentenv.service.http.swarm_tasks import SwarmTasks
 from agentenv.service.kube.client import KubeClient
 from agentenv.service.telemetry.metrics import Metrics
 from agentenv.service.workspaces.backend import KubernetesBackend, running_backend
+from agentenv.service.workspaces.swarm_tasks import SwarmTasks
 from tests.fast.service.workspaces.stage import Stage, staged
 
 CLASSES = ({"name": "standard", "maxPerOwner": 3, "storage": {"kind": "none"}}, {"name": "other"})

@@ -7,20 +7,19 @@ from owner and task: a repeated request continues one whose replica was killed.
 from __future__ import annotations
 
 import asyncio
-import hashlib
-from base64 import b32encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
 from agentenv.core.classes.names import SANDBOX, TASK_LABEL
-from agentenv.core.workspaces.swarms import Swarm, quota_shortfalls, swarm
+from agentenv.core.workspaces.swarms import Swarm, quota_shortfalls, swarm, task_name
 from agentenv.core.workspaces.workspace import Filter, Workspace
 from agentenv.service.http.problems import Kind, Problem, not_found
 from agentenv.service.kube.client import CLAIMS, QUOTAS, Document, KubeApi, collect, section
 from agentenv.service.workspaces import swarm_outcome, swarms
+from agentenv.service.workspaces.backend_protocol import Swarms, SwarmState, SwarmStatus
 from agentenv.service.workspaces.owner_limits import OwnerLimits
 from agentenv.service.workspaces.swarm_events import ENDED, FAILED, last_failure, record_swarm_event
 from agentenv.service.workspaces.swarms import SwarmError, Why
@@ -37,19 +36,6 @@ MAX_LISTED, READ_AT_ONCE = 20_000, 4
 MAX_CONCURRENT, MAX_PER_OWNER = 32, 4
 NOT_REPORTED = "its members run, but its creation has not finished: create it again if this stays so"
 BEING_DELETED = "it is being deleted"
-State = Literal["creating", "running", "failed"]
-
-
-@dataclass(frozen=True)
-class SwarmStatus:
-    """The status of a swarm."""
-
-    task: str
-    class_name: str
-    count: int
-    members: tuple[Workspace, ...]
-    state: State
-    why: str | None = None
 
 
 @dataclass(frozen=True)
@@ -62,7 +48,7 @@ class SwarmCreation:
     done: asyncio.Future[dict[str, str]]
 
 
-class SwarmTasks:
+class SwarmTasks(Swarms):
     """Creates swarms, and reports the status of those it creates."""
 
     def __init__(
@@ -128,7 +114,7 @@ class SwarmTasks:
             raise problem from failure
         if finished:
             await self._wait_until_seen(owner, name, creation.count)
-        state: State = "running" if finished else "creating"
+        state: SwarmState = "running" if finished else "creating"
         return SwarmStatus(task, of_class.name, creation.count, self._members(owner, name), state)
 
     async def find(self, owner: str, task: str) -> SwarmStatus:
@@ -331,16 +317,3 @@ def _problem(failure: BaseException) -> BaseException:
     if failure.gone_in:
         return Problem(kind, str(failure), way_out, retry_after=failure.gone_in, gone_in=failure.gone_in)
     return Problem(kind, str(failure), way_out, retry_after=retry_after)
-
-
-def task_of(workspace: Workspace) -> str | None:
-    """Return the task of a workspace as its owner named it."""
-    name = workspace.task
-    task = name.rpartition("-")[0] if name else ""
-    return task if task and task_name(workspace.owner, task) == name else name
-
-
-def task_name(owner: str, task: str) -> str:
-    """Return the name of a task in the cluster: unique per owner."""
-    digest = b32encode(hashlib.sha256(f"{len(owner)}:{owner}:{task}".encode()).digest()).decode().lower()
-    return f"{task}-{digest[:10]}"
