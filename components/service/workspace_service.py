@@ -15,7 +15,12 @@ from pulumi_aws import iam
 from agentenv.components._lib.aws_context import AwsContext, aws_context
 from agentenv.components._lib.kubernetes_objects import create_object
 from agentenv.components._lib.namespaces import create_restricted_namespace
-from agentenv.components._lib.options import child_options, child_options_without_dependencies, component_outputs
+from agentenv.components._lib.options import (
+    ChildOptions,
+    child_options,
+    child_options_without_dependencies,
+    component_outputs,
+)
 from agentenv.components._lib.planned_documents import OUTPUT
 from agentenv.components._lib.tags import Labels
 from agentenv.components.cluster.context import ClusterContext
@@ -32,7 +37,7 @@ from agentenv.components.service.tables import access_table, ledger_table
 from agentenv.config import Settings
 from agentenv.config.reader import to_config
 from agentenv.core.plan import ServicePlan
-from agentenv.core.service import network_policy
+from agentenv.core.service import home_emptying, network_policy
 from agentenv.core.service import rbac as rights
 from agentenv.core.service.deployment import (
     ServiceSettings,
@@ -100,6 +105,7 @@ class WorkspaceService(pulumi.ComponentResource):
         in_namespace = pulumi.ResourceOptions(depends_on=[namespace_object])
         passage = self._create_network_policy(in_namespace)
         rbac = self._create_rbac(role, class_namespaces or {}, in_namespace)
+        rbac += self._create_emptying(outer)
         flags = pulumi.Output.all(
             _flags(plan, cluster),
             table.name,
@@ -174,6 +180,20 @@ class WorkspaceService(pulumi.ComponentResource):
             document["metadata"]["namespace"] = class_namespace
             bindings.append(create_object(f"{name}-work-{class_name}", document, child, after))
         return [*created, *bindings]
+
+    def _create_emptying(self, outer: ChildOptions) -> list[pulumi.Resource]:
+        """Create the namespace of the Jobs that empty homes, without traffic, and what the service may do there."""
+        name = f"{self._name}-emptying"
+        namespace_object = create_restricted_namespace(f"{name}-namespace", home_emptying.NAME, outer)
+        within = pulumi.ResourceOptions(depends_on=[namespace_object])
+        rules = rights.role("Role", home_emptying.NAME, home_emptying.rbac_rules(), home_emptying.NAME)
+        role = create_object(f"{name}-work", rules, self._child, within)
+        binding = rights.binding("RoleBinding", home_emptying.NAME, home_emptying.NAME, "Role", home_emptying.NAME)
+        return [
+            create_object(f"{name}-passage", home_emptying.no_traffic(), self._child, within),
+            create_object(f"{name}-quota", home_emptying.quota(), self._child, within),
+            create_object(f"{name}-work", binding, self._child, pulumi.ResourceOptions(depends_on=[role])),
+        ]
 
     def _create_deployment(
         self,

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from agentenv.core.guardrails import (
     claims,
+    emptying,
     metering,
     namespaces,
     network,
@@ -41,4 +42,5 @@ def policies(file_systems: Sequence[str], principals: Principals = EKS) -> tuple
         *volumes.policies(principals, file_systems),
         *namespaces.policies(principals),
         *metering.policies(principals),
+        *emptying.policies(principals),
     )

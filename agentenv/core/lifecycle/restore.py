@@ -30,6 +30,7 @@ from agentenv.core.classes.names import (
     namespace,
 )
 from agentenv.core.lifecycle.retention import deletion_time
+from agentenv.core.service.home_emptying import EMPTYING_LABEL
 from agentenv.core.values.names import KINDS, fit
 from agentenv.core.values.object_fields import required, section, text
 from agentenv.core.values.quantities import Quantity
@@ -70,6 +71,12 @@ def home_class(volume: Mapping[str, Any]) -> str:
     labels = section(section(volume, "metadata"), "labels")
     within = text(section(section(volume, "spec"), "claimRef"), "namespace")
     return text(labels, HOME_CLASS_LABEL) or within.removeprefix(namespace(""))
+
+
+def used_class(volume: Mapping[str, Any]) -> str:
+    """Return the class that a volume is used in, or was when it was last used."""
+    within = text(section(section(volume, "spec"), "claimRef"), "namespace")
+    return within.removeprefix(namespace("")) if within.startswith(namespace("")) else home_class(volume)
 
 
 def bind_patch(volume: Mapping[str, Any], space: str, name: str) -> Plain:
@@ -150,8 +157,9 @@ UNDATED: Plain = {
         "labels": dict.fromkeys(MARKS),
     }
 }
-# Estimated seconds until requested destruction is done: of a released volume, and of one whose pod must end first.
-_UNTIL_DESTROYED, _UNTIL_RELEASED = 15, 45
+# Estimated seconds until requested destruction is done: of a released volume, and of one whose pod must end first. The
+# Job that empties a home of some thousand files takes half a minute of them.
+_UNTIL_DESTROYED, _UNTIL_RELEASED = 45, 75
 
 
 def deletion_patch(
@@ -204,6 +212,8 @@ def destroy_requested(volume: Mapping[str, Any]) -> bool:
 
 def being_destroyed(volume: Mapping[str, Any]) -> bool:
     """Return whether a deleted workspace can no longer be restored from its volume."""
+    if EMPTYING_LABEL in section(section(volume, "metadata"), "labels"):
+        return True
     return destroy_requested(volume) or text(section(volume, "spec"), "persistentVolumeReclaimPolicy") == "Delete"
 
 

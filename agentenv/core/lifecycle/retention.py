@@ -20,7 +20,7 @@ HOLD = "sandbox.users.io/hold"
 # After this time an interrupted deletion is undone if its workspace exists, and an interrupted restore has ended.
 UNFINISHED = timedelta(minutes=10)
 
-Do = Literal["leave", "date", "undate", "release", "destroy", "report"]
+Do = Literal["leave", "date", "undate", "release", "destroy", "empty", "report"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,7 @@ class Home:
     going: bool = False  # whether its workspace is being deleted
     returning: datetime | None = None  # since when its workspace is being restored
     destroy_requested: bool = False
+    emptying: bool = False  # whether its files are being removed, before it is deleted
     task: str = ""  # for the shared volume of a task
     recovered: bool = False  # whether it was created again in another cluster, and its workspace was not used since
     released_since: datetime | None = None  # by the clock of Kubernetes
@@ -75,22 +76,25 @@ def deletion_time(
 def retention_decision(home: Home, limits: Limits, now: datetime) -> RetentionDecision:
     """Return the action for a volume."""
     unowned = not (home.owner and home.workspace)
-    if unowned or home.held:
+    if home.held or (unowned and not home.emptying):
         return RetentionDecision("leave", "it has no owner" if unowned else f"it has the annotation {HOLD}")
+    if home.emptying:
+        return RetentionDecision("empty", "its files are being removed")
     if home.workspace_exists:
         return _existing_workspace(home, now)
     if home.destroy_requested and home.phase in {"Released", "Available"}:
         return _requested(home)
-    if home.claimed or (home.returning is not None and abs(now - home.returning) < UNFINISHED):
-        return RetentionDecision("leave", "a volume claim names it, or will soon")
-    if home.phase not in {"Released", "Available"}:
-        return RetentionDecision("leave", f"it is {home.phase}")
+    named = home.claimed or (home.returning is not None and abs(now - home.returning) < UNFINISHED)
+    if named or home.phase not in {"Released", "Available"}:
+        why = "a volume claim names it, or will soon" if named else f"it is {home.phase}"
+        return RetentionDecision("leave", why)
     return _deleted_workspace(home, limits, now)
 
 
 def is_in_use(home: Home) -> bool:
     """Return whether a volume needs no action in any case: it is bound to a volume claim and has no dates."""
-    return home.phase == "Bound" and home.claimed and home.deleted_at is None and home.destroy_after is None
+    undated = home.deleted_at is None and home.destroy_after is None
+    return home.phase == "Bound" and home.claimed and undated and not home.emptying
 
 
 def _existing_workspace(home: Home, now: datetime) -> RetentionDecision:

@@ -15,6 +15,7 @@ from agentenv.config.sections.classes import SizeName
 from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
 from agentenv.core.classes.names import MODE_LABEL, TASK_LABEL, USER_LABEL, VOLUME_RETAINED, WORKSPACE_LABEL
 from agentenv.core.classes.sizes import SMALL
+from agentenv.core.lifecycle.restore import used_class
 from agentenv.core.values.object_fields import (
     counted,
     is_text,
@@ -111,7 +112,7 @@ def workspace_of_volume(volume: Mapping[str, Any]) -> Workspace | None:
     workspace = Workspace(
         id=name,
         owner=owner,
-        class_name=text(section(section(volume, "spec"), "claimRef"), "namespace").removeprefix("sandbox-"),
+        class_name=used_class(volume),
         mode=_mode(labels),
         state="deleted" if keys.DELETED_AT in annotations else "suspended",
         created=parse_timestamp(metadata.get("creationTimestamp")),

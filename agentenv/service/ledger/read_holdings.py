@@ -14,6 +14,7 @@ from decimal import Decimal
 from agentenv.core.classes.names import HOME, MODE_LABEL, TASK_LABEL, USER_LABEL, WORKSPACE_LABEL
 from agentenv.core.ledger.holdings import EarlierRequests, Holding, Pod
 from agentenv.core.ledger.rows import BYTES_A_GIB, NOTHING, VOLUME_PREFIX
+from agentenv.core.lifecycle.restore import used_class
 from agentenv.core.values.object_fields import (
     counted,
     owner_uids,
@@ -174,7 +175,7 @@ def _volume(volume: Document) -> tuple[Decimal | None, Holding | None]:
     return measured, Holding(
         owner=labels[USER_LABEL],
         claim=f"{VOLUME_PREFIX}{required(volume, 'metadata', 'uid')}",
-        sandbox_class=text(section(spec, "claimRef"), "namespace").removeprefix(_NAMESPACE_PREFIX),
+        sandbox_class=used_class(volume),
         # The shared volume of a task belongs to no single workspace.
         workspace=labels.get(WORKSPACE_LABEL) or text(section(spec, "claimRef"), "name"),
         since=since,

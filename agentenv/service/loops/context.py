@@ -23,6 +23,7 @@ from agentenv.service.workspaced.client import WorkspacedClient
 from agentenv.service.workspaces.backend_protocol import Clock, CurrentWorkspace, LoopBackend
 from agentenv.service.workspaces.loop_backend import KubernetesLoopBackend
 from agentenv.service.workspaces.resize import Resizer
+from agentenv.service.workspaces.retained_homes import RetainedHomes
 
 
 class ActivitySource(Protocol):
@@ -102,12 +103,15 @@ def cluster_context(
     *,
     workspace_snapshot: Callable[[], Sequence[Workspace] | None] = lambda: None,
     monotonic: Callable[[], float] = time.monotonic,
+    emptying_image: str | None = None,
     **more: Any,
 ) -> Context:
-    """Return the context of the loops of a cluster; `workspace_snapshot` returns the workspaces of a synced cache."""
-    backend = KubernetesLoopBackend(
-        api, clock, namespace=namespace, replica=replica, snapshot=workspace_snapshot, monotonic=monotonic
-    )
+    """Return the context of the loops of a cluster; `workspace_snapshot` returns the workspaces of a synced cache.
+
+    `emptying_image` is the image of the Jobs that empty homes; without one, access points are deleted with their files.
+    """
+    homes = RetainedHomes(api, clock, namespace, replica, emptying_image)
+    backend = KubernetesLoopBackend(api, clock, homes, snapshot=workspace_snapshot, monotonic=monotonic)
     return Context(
         backend=backend,
         clock=clock,

@@ -36,4 +36,4 @@ async def _decide(context: LoopContext, should_continue: ShouldContinue, *, requ
         decision = retention_decision(retained.home, limits.get(retained.class_name, Limits()), context.clock.now())
         with isolated(failures, retained.home.volume):
             steps += await retained.apply(decision)
-    return PassResult(steps, failures=tuple(failures))
+    return PassResult(steps, failures=tuple(dict.fromkeys(failures)))

@@ -111,6 +111,7 @@ class LoopsProcess:
             workspaced=workspaced,
             nodes=nodes,
             resizer=backend.resizer,
+            emptying_image=configuration.settings.service.image,
         )
         sources: list[ActivitySource] = [WorkspacedActivity(context.backend, workspaced)] if workspaced else []
         if configuration.prometheus:

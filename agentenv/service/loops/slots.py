@@ -20,6 +20,7 @@ from agentenv.core.classes.swarm import SHARED
 from agentenv.core.lifecycle import access_point_audit as audits
 from agentenv.core.lifecycle.orphaned_storage import Claim, Inventory, Orphan, Point, Volume, VolumeClaim, orphans
 from agentenv.core.lifecycle.restore import RETURNING_LABEL, home_class
+from agentenv.core.service.home_emptying import NAME as EMPTYING
 from agentenv.core.values.object_fields import required, text
 from agentenv.core.values.timestamps import LATEST, format_timestamp, parse_timestamp
 from agentenv.core.workspaces.seats import CLASS_TAG, USER_TAG
@@ -203,10 +204,10 @@ def _is_home(path: str) -> bool:
 
 
 def is_ours(volume: Document) -> bool:
-    """Return whether the driver provisioned a volume for a class."""
-    return section(section(volume, "spec"), "csi").get("driver") == DRIVER and _claim_namespace(volume).startswith(
-        namespace("")
-    )
+    """Return whether the driver provisioned a volume for a class, also while its home is being emptied."""
+    within = _claim_namespace(volume)
+    of_class = within.startswith(namespace("")) or within == EMPTYING
+    return section(section(volume, "spec"), "csi").get("driver") == DRIVER and of_class
 
 
 def volume_of(volume: Document) -> Volume:

@@ -60,10 +60,14 @@ class Records:
 
     async def finish(self, name: str, now: datetime) -> bool:
         """Record that a volume is gone."""
+        return await self.add(name, {"gone": format_timestamp(now)})
+
+    async def add(self, name: str, facts: dict[str, str]) -> bool:
+        """Add facts to the record of a volume; False if there is none, or another replica wrote at the same time."""
         async for page in self._open():
             text = section(page, "data").get(name)
             if text is not None:
-                completed = _text({**(parsed_object(text) or {}), "gone": format_timestamp(now)})
+                completed = _text({**(parsed_object(text) or {}), **facts})
                 return await self._api.patch(CONFIGURATIONS, page, {"data": {name: completed}}) is not None
         return False
 

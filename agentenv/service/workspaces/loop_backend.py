@@ -114,15 +114,14 @@ class KubernetesLoopBackend(LoopBackend):
         self,
         api: KubeApi,
         clock: Clock,
+        homes: RetainedHomes,
         *,
-        namespace: str,
-        replica: str,
         snapshot: Callable[[], Sequence[Workspace] | None] = lambda: None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """`snapshot` returns all workspaces from the cache; None if it is not synced."""
         self._api, self._clock, self._snapshot, self._monotonic = api, clock, snapshot, monotonic
-        self._homes = RetainedHomes(api, clock, namespace, replica)
+        self._homes = homes
         self._lock = asyncio.Lock()
         self._recent: Sequence[Workspace] = ()
         self._read: float | None = None

@@ -1,9 +1,9 @@
 """The retained volumes of a cluster: what is known of each, and the writes that follow from a decision.
 
-To destroy data, the volume's reclaim policy is set to Delete. The driver then deletes the access point, and nobody can
-access the folder any more. That single write requires the version of the volume that was decided on. Before it, the
-destruction is recorded, and claims of the workspace are listed once more. A replica that does not know the API server's
-time destroys nothing.
+To destroy data, a Job empties the home, and the volume's reclaim policy is set to Delete. The driver then deletes the
+access point, and nobody can access the folder any more. The first write requires the version of the volume that was
+decided on. Before it, the destruction is recorded, and claims of the workspace are listed once more. A replica that
+does not know the API server's time destroys nothing.
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ from datetime import timedelta
 from types import MappingProxyType
 
 from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
-from agentenv.core.classes.names import MODE_LABEL, TASK_LABEL, USER_LABEL, WORKSPACE_LABEL, namespace
+from agentenv.core.classes.names import MODE_LABEL, TASK_LABEL, USER_LABEL, WORKSPACE_LABEL
 from agentenv.core.classes.storage_classes import DRIVER
 from agentenv.core.classes.swarm import SHARED
-from agentenv.core.lifecycle.restore import MOVING_TO, NOBODY, RETURNING_SINCE, UNDATED, home_class
+from agentenv.core.lifecycle.restore import MOVING_TO, NOBODY, RETURNING_SINCE, UNDATED, home_class, used_class
 from agentenv.core.lifecycle.retention import HOLD, Home, RetentionDecision, is_in_use
+from agentenv.core.service.home_emptying import EMPTYING_LABEL
+from agentenv.core.service.home_emptying import MOST as MOST_EMPTYING
+from agentenv.core.service.home_emptying import NAME as NAMESPACE
 from agentenv.core.values.object_fields import required, strings, text
 from agentenv.core.values.timestamps import format_timestamp, parse_timestamp
 from agentenv.core.workspaces.workspace import ARCHIVE_ENDED, DELETED_AT, DESTROY_AFTER, DESTROY_REQUESTED, RECOVERED_AT
@@ -28,6 +31,7 @@ from agentenv.service.kube.unreadable import readable
 from agentenv.service.telemetry.logs import audit
 from agentenv.service.workspaces.backend_protocol import Clock, RetainedHome
 from agentenv.service.workspaces.destruction_records import Records
+from agentenv.service.workspaces.empty_home import next_step, reserve
 from agentenv.service.workspaces.restore import restore_workspace
 
 # The driver annotates volumes that it provisions. Volumes of declared seats have no such annotation, and belong to the
@@ -40,14 +44,18 @@ _LOG = logging.getLogger(__name__)
 class RetainedHomes:
     """The retained volumes of one cluster."""
 
-    def __init__(self, api: KubeApi, clock: Clock, namespace_: str, replica: str) -> None:
-        self.api, self.clock, self.replica = api, clock, replica
-        self.records = Records(api, namespace_)
+    def __init__(
+        self, api: KubeApi, clock: Clock, namespace: str, replica: str, emptying_image: str | None = None
+    ) -> None:
+        self.api, self.clock, self.replica, self.emptying_image = api, clock, replica, emptying_image
+        self.emptying = 0  # volumes that were being emptied when they were listed last, and since
+        self.records = Records(api, namespace)
 
     async def candidates(self, failures: list[str]) -> AsyncIterator[RetainedVolume]:
         """Yield all volumes that are not simply in use."""
         # Volumes in use need no action, and of ten thousand they are most: keep only the others in memory.
         volumes = [(volume, home) async for volume, home in self._homes(failures) if not is_in_use(home)]
+        self.emptying = sum(home.emptying for _, home in volumes)
         # Claims are listed after the volumes, so that a workspace restored meanwhile is among them.
         deleting: dict[tuple[str, str | None, str | None], bool] = {}
         async for claim in self.api.list(CLAIMS):
@@ -63,9 +71,17 @@ class RetainedHomes:
             yield RetainedVolume(self, volume, now, _class_of(volume), failures)
 
     async def requested(self, failures: list[str]) -> AsyncIterator[RetainedVolume]:
-        """Yield the released volumes whose destruction was requested, without a pass over all volumes."""
+        """Yield the volumes that are being emptied, and the released ones whose destruction was requested.
+
+        It reads no others.
+        """
+        emptying = await collect(self._homes(failures, {EMPTYING_LABEL: None}))
+        self.emptying = len(emptying)
+        for volume, home in emptying:
+            yield RetainedVolume(self, volume, home, _class_of(volume), failures)
         for volume, home in await collect(self._homes(failures, {DESTROY_REQUESTED: None})):
-            if home.phase in {"Released", "Available"} and home.policy != "Delete" and not home.held:
+            released = home.phase in {"Released", "Available"} and not home.emptying
+            if released and home.policy != "Delete" and not home.held:
                 claims = await self.claims_of(home)
                 going = all(section(claim, "metadata").get("deletionTimestamp") for claim in claims)
                 now = replace(home, workspace_exists=bool(claims), going=going)
@@ -96,7 +112,7 @@ class RetainedHomes:
         volumes = self.api.list(VOLUMES, labels={USER_LABEL: None, **marks})
         async for volume, home in readable("PersistentVolume", volumes, home_of, failures):
             provisioner = section(section(volume, "metadata"), "annotations").get(MADE_BY)
-            if provisioner == DRIVER and home.workspace:
+            if provisioner == DRIVER and (home.workspace or home.emptying):
                 yield volume, home
 
 
@@ -128,6 +144,8 @@ class RetainedVolume(RetainedHome):
             return await self._patch(UNDATED)
         if decision.do == "release":
             return await self._patch({"spec": {"claimRef": {"uid": NOBODY}}})
+        if decision.do == "empty":
+            return await self._empty()
         return decision.do == "destroy" and await self._destroy()
 
     async def _move(self, to: str) -> bool:
@@ -145,7 +163,8 @@ class RetainedVolume(RetainedHome):
         if not cluster.clock.known:
             _LOG.warning("nothing is destroyed: the API server's time is not known")
             return False
-        if await cluster.claims_of(home):
+        busy = cluster.emptying_image is not None and cluster.emptying >= MOST_EMPTYING
+        if busy or await cluster.claims_of(home):
             return False
         facts = {
             "owner": home.owner,
@@ -160,10 +179,35 @@ class RetainedVolume(RetainedHome):
         }
         if not await cluster.records.write(home.volume, facts, now):
             return False
-        if not await self._patch({"spec": {"persistentVolumeReclaimPolicy": "Delete"}}):
+        empties = cluster.emptying_image is not None
+        if not await (reserve(cluster.api, self.volume) if empties else self._delete_when_released()):
             return False
+        cluster.emptying += 1
         audit("data of a deleted workspace is destroyed", volume=home.volume, **facts)
         return True
+
+    async def _empty(self) -> bool:
+        """Do the next steps of emptying a home, until it waits for its Job or for a controller."""
+        cluster, home, now = self.cluster, self.home, self.cluster.clock.now()
+        if cluster.emptying_image is None:
+            self.failures.append(f"{home.volume} is being emptied, and this service has no image for it")
+            return False
+        done = False
+        while (step := await next_step(cluster.api, self.volume, cluster.emptying_image, now)) == "step":
+            done = True
+        if step == "failed":
+            self.failures.append(f"{home.volume} cannot be emptied: see the log of its Job in {NAMESPACE}")
+        if step != "complete":
+            return done
+        if not await cluster.records.add(home.volume, {"emptied": format_timestamp(now)}):
+            return False
+        if not await self._delete_when_released():
+            return False
+        audit("the home of a deleted workspace is empty", volume=home.volume, owner=home.owner)
+        return True
+
+    async def _delete_when_released(self) -> bool:
+        return await self._patch({"spec": {"persistentVolumeReclaimPolicy": "Delete"}})
 
 
 def home_of(volume: Document) -> Home:
@@ -187,6 +231,7 @@ def home_of(volume: Document) -> Home:
         destroy_after=parse_timestamp(annotations.get(DESTROY_AFTER)),
         archive_ended=parse_timestamp(annotations.get(ARCHIVE_ENDED)),
         destroy_requested=DESTROY_REQUESTED in labels,
+        emptying=EMPTYING_LABEL in labels,
         held=bool(annotations.get(HOLD)),
         claimed=phase == "Bound",
         returning=parse_timestamp(annotations.get(RETURNING_SINCE)),
@@ -202,8 +247,7 @@ def _needed_by(home: Home) -> tuple[str, str]:
 
 def _class_of(volume: Document) -> str:
     labels = section(section(volume, "metadata"), "labels")
-    used = text(section(section(volume, "spec"), "claimRef"), "namespace").removeprefix(namespace(""))
-    return used or text(labels, CLASS_LABEL)
+    return used_class(volume) or text(labels, CLASS_LABEL)
 
 
 def _is_of(claim: Document, home: Home) -> bool:

@@ -20,6 +20,7 @@ from agentenv.core.guardrails.principals import METER
 from agentenv.core.nodes.tiers import labels as node_labels
 from agentenv.core.nodes.tiers import runtime_class, wall_of
 from agentenv.core.service import home_metering as storage_metering
+from agentenv.core.service.home_emptying import NAME as EMPTYING
 from agentenv.core.service.home_metering import NAME as METERING
 from agentenv.core.service.home_metering import volume as looked_at
 from agentenv.rehearsal.controlplane.client import ApiError, Client, until
@@ -250,8 +251,9 @@ def _declare(admin: Client, objects: ClassObjects) -> None:
 
 
 def _create_metering(guarded: Guarded) -> None:
-    """Create the objects for the metering of homes, as a deployment does; no pod mounts them here."""
-    create_namespace(guarded.admin, METERING, **restricted(guarded.plans[CLASS].version))
+    """Create the objects for the metering and emptying of homes, as a deployment does; no pod mounts them here."""
+    for name in (METERING, EMPTYING):
+        create_namespace(guarded.admin, name, **restricted(guarded.plans[CLASS].version))
     existing = looked_at(replace(HOMES_FOLDER, name="standing"), f"{guarded.file_system}::{POINT}")
     existing["metadata"]["name"] = "looked-at-standing"
     account: Object = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": METERING}}

@@ -39,8 +39,8 @@ def test_pods_are_created_after_their_dependencies_and_deleted_before() -> None:
         "workspace-service",
     ]
     needed = [
-        graph.resource("Namespace"),
-        graph.resource("NetworkPolicy"),
+        graph.resource("Namespace", "service-namespace"),
+        graph.resource("NetworkPolicy", "service-passage"),
         graph.resource("ServiceAccount"),
         graph.resource("ConfigMap"),
         *graph.of("Table"),
@@ -53,7 +53,10 @@ def test_pods_are_created_after_their_dependencies_and_deleted_before() -> None:
     for resource in needed:
         assert all(graph.comes_before(resource, pods) for pods in deployments), resource.name
     assert (
-        graph.resource("Namespace").inputs["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+        graph.resource("Namespace", "service-namespace").inputs["metadata"]["labels"][
+            "pod-security.kubernetes.io/enforce"
+        ]
+        == "restricted"
     )
 
 
@@ -63,7 +66,11 @@ def test_it_works_in_the_namespaces_of_classes_alone() -> None:
         binding.inputs["metadata"]["namespace"]: binding.inputs["roleRef"]["name"]
         for binding in graph.of("RoleBinding")
     }
-    assert bindings == {"sandbox-standard": "workspace-service-classes", "workspace-service": "workspace-service-own"}
+    assert bindings == {
+        "sandbox-standard": "workspace-service-classes",
+        "workspace-service": "workspace-service-own",
+        "home-emptying": "home-emptying",
+    }
     for binding in [*graph.of("RoleBinding"), *graph.of("ClusterRoleBinding")]:
         [subject] = binding.inputs["subjects"]
         assert subject == {"kind": "ServiceAccount", "name": "workspace-service", "namespace": "workspace-service"}
@@ -105,7 +112,9 @@ def test_a_gateway_alone_reaches_the_authorizer() -> None:
     assert "--authorizer-port=9191" in api["args"]
     assert {"name": "authz", "containerPort": 9191, "protocol": "TCP"} in api["ports"]
     (rule,) = (
-        rule for rule in graph.resource("NetworkPolicy").inputs["spec"]["ingress"] if rule["ports"][0]["port"] == 9191
+        rule
+        for rule in graph.resource("NetworkPolicy", "service-passage").inputs["spec"]["ingress"]
+        if rule["ports"][0]["port"] == 9191
     )
     assert rule["from"] == [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "gateway"}}}]
     (headless,) = (
@@ -118,7 +127,7 @@ def test_without_a_domain_nothing_leads_to_it_from_outside() -> None:
     graph = service()
     [inside] = graph.of("Service")
     assert inside.inputs["spec"].get("type", "ClusterIP") == "ClusterIP"
-    peers = graph.resource("NetworkPolicy").inputs["spec"]["ingress"][0]["from"]
+    peers = graph.resource("NetworkPolicy", "service-passage").inputs["spec"]["ingress"][0]["from"]
     assert peers == [{"namespaceSelector": {}}]
 
 
@@ -132,3 +141,20 @@ def test_gateway_pods_are_registered_with_their_target_group() -> None:
     assert statements["RegisterGateway"]["Resource"] == group
     assert "LookAtTargets" in statements
     assert "RegisterGateway" not in service().of("RolePolicy")[0].inputs["policy"]
+
+
+def test_homes_are_emptied_in_a_namespace_without_traffic() -> None:
+    graph = service()
+    namespace = graph.resource("Namespace", "emptying-namespace").inputs["metadata"]
+    assert namespace["name"] == "home-emptying"
+    assert namespace["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+    policy = graph.resource("NetworkPolicy", "emptying-passage").inputs["spec"]
+    assert policy == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
+    role = graph.resource("Role", "emptying-work").inputs
+    assert role["metadata"]["namespace"] == "home-emptying"
+    assert {(tuple(rule["resources"]), tuple(rule["verbs"])) for rule in role["rules"]} == {
+        (("jobs",), ("create", "delete", "get")),
+        (("persistentvolumeclaims",), ("create", "delete")),
+    }
+    for deployment in graph.of("Deployment"):
+        assert graph.comes_before(graph.resource("RoleBinding", "emptying-work"), deployment)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.live.guardrails.attempts import (
     claims,
     connections,
+    emptying,
     home_metering,
     identity,
     namespaces,
@@ -31,4 +32,5 @@ ATTEMPTS: tuple[Attempt, ...] = (
     *volume_claims.ATTEMPTS,
     *namespaces.ATTEMPTS,
     *home_metering.ATTEMPTS,
+    *emptying.ATTEMPTS,
 )
