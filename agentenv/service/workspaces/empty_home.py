@@ -40,16 +40,17 @@ async def next_step(api: KubeApi, volume: Document, image: str, now: datetime) -
     name = object_name(required(volume, "metadata", "name"))
     if text(section(volume, "spec"), "persistentVolumeReclaimPolicy") == "Delete":
         return "step" if await _clean_up(api, name) else "wait"
-    existing = None
+    latest = Document()
     for kind, document in ((VOLUME_CLAIMS, volume_claim(volume)), (JOBS, job(volume, image))):
         existing = await api.find(kind, name, NAME)
+        latest = existing or latest
         if existing is None:
             return "step" if await api.create(kind, document) else "conflict"
-    outcome, since = _ended(existing or {})
+    outcome, since = _ended(latest)
     if outcome == "Complete":
         return "complete"
-    if outcome == "Failed" and existing is not None and (since is None or now - since >= RETRY_AFTER):
-        return "step" if await api.delete(JOBS, existing) else "conflict"
+    if outcome == "Failed" and (since is None or now - since >= RETRY_AFTER):
+        return "step" if await api.delete(JOBS, latest) else "conflict"
     return "failed" if outcome else "wait"
 
 

@@ -6,11 +6,13 @@ Pods become Ready as soon as they are bound, those of Jobs succeed, and deleted 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import yaml
 
+from agentenv.core.service.home_emptying import COMMAND
 from agentenv.rehearsal.controlplane.pods import gateway_pod
 
 _ALIVE = {"key": ".metadata.deletionTimestamp", "operator": "DoesNotExist"}
@@ -126,15 +128,19 @@ _RESOURCES_SHOWN = "[.spec.containers[] | .resources // {}] == [.status.containe
 # A container that workspaced starts, as `sandbox_pod.runs_workspaced` knows it.
 _WORKSPACED = '.spec.containers[0].command // [] | ((.[0] // "" | endswith("/workspaced")) and .[1] == "run")'
 
+# A container that empties a home, as `emptying_pod.empties_homes` knows it.
+_EMPTYING = f".spec.containers[0].command // [] | . == {json.dumps(COMMAND)}"
+
 
 def stages(excluded_images: Sequence[str], *, sandboxes: bool = False) -> str:
     """Return kwok's configuration; `excluded_images` are patterns of the images that it excludes.
 
-    With `sandboxes` it excludes the pods that workspaced starts, and those of Envoy.
+    With `sandboxes` it excludes the pods that workspaced starts, those of Envoy, and those that empty homes.
     """
     exclusions = [_exclude(pattern) for pattern in excluded_images]
     if sandboxes:
-        exclusions += [_matches(_WORKSPACED, "true", negated=True), _exclude(gateway_pod.IMAGE)]
+        exclusions += [_matches(key, "true", negated=True) for key in (_WORKSPACED, _EMPTYING)]
+        exclusions.append(_exclude(gateway_pod.IMAGE))
     documents = [
         _stage("node-up", "Node", [_matches(_READY, "True", negated=True)], {"statusTemplate": _NODE}),
         _stage(

@@ -21,6 +21,8 @@ from agentenv.rehearsal.controlplane.auth.account import Account
 from agentenv.rehearsal.controlplane.client import Client
 from agentenv.rehearsal.controlplane.pods import gateway_pod
 from agentenv.rehearsal.controlplane.pods.gateway_pod import GatewayPod
+from agentenv.rehearsal.controlplane.pods.real_pods import PodRunner
+from agentenv.rehearsal.controlplane.sandboxes.emptying_pod import EmptyingPod, empties_homes
 from agentenv.rehearsal.controlplane.sandboxes.homes import FileSystems
 from agentenv.rehearsal.controlplane.sandboxes.network_policies import NetworkPolicies
 from agentenv.rehearsal.controlplane.sandboxes.sandbox_pod import Host, PodNetwork, SandboxPod, runs_workspaced
@@ -56,17 +58,19 @@ class SandboxLauncher:
         self._client = client
         self._folder = folder
         self._programs = programs
-        self._account = account
         self._home_latency = home_latency
         self._host: Host | None = None
+        self._file_systems = FileSystems(client, folder / "file-systems", account)
         self._chosen = threading.Event()
         if WORKSPACED in programs:
             threading.Thread(target=self._choose, name="sandbox runtime", daemon=True).start()
 
-    def pod(self, pod: Object) -> SandboxPod | GatewayPod | None:
-        """Return the runner of a pod; None for one that is no sandbox and no Envoy, or where none can run."""
+    def pod(self, pod: Object) -> PodRunner | None:
+        """Return the runner of a pod; None for one that kwok simulates, or where none can run."""
         if WORKSPACED not in self._programs:
             return None
+        if empties_homes(pod):
+            return EmptyingPod(self._client, pod, self._file_systems)
         if re.search(gateway_pod.IMAGE, pod["spec"]["containers"][0].get("image", "")):
             return GatewayPod(self._client, self._folder, pod)
         if not runs_workspaced(pod):
@@ -89,9 +93,8 @@ class SandboxLauncher:
             lacking += [f"limits of processors ({no_cgroups})"] if cgroups is None else []
             write_record(self._folder, (*runtime.not_simulated, *lacking), passed_over)
             _LOG.info("Sandboxes run in %s", runtime.name)
-            file_systems = FileSystems(self._client, self._folder / "file-systems", self._account)
             self._host = Host(
-                self._client, self._folder, workspaced, runtime, Relay(), Monitor(), file_systems, network, cgroups
+                self._client, self._folder, workspaced, runtime, Relay(), Monitor(), self._file_systems, network, cgroups
             )
         except Exception:  # noqa: BLE001 - pods wait for the choice
             _LOG.exception("The runtime of sandboxes could not be chosen")
