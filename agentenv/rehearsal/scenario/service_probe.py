@@ -21,7 +21,7 @@ from agentenv.config.sections.service import Service as Settings
 from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
 from agentenv.core.classes.names import EXTENSIONS, namespace
 from agentenv.core.service.rbac import NAME
-from agentenv.rehearsal.controlplane.client import ApiError, Client, until
+from agentenv.rehearsal.controlplane.client import Client, until
 from agentenv.rehearsal.controlplane.pods import listen_addresses
 from agentenv.rehearsal.controlplane.ports import DIRECTLY
 from agentenv.rehearsal.scenario import command_probe, storage_probe
@@ -37,7 +37,7 @@ NOT_SIMULATED = (
 DEPLOYMENT = f"/apis/apps/v1/namespaces/{NAME}/deployments/{NAME}"
 _ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
 _TIMEOUT_SECONDS = 60.0
-_RELEASE_SECONDS = 60.0
+_RELEASE_SECONDS = 180.0
 
 
 @dataclass(frozen=True)
@@ -200,22 +200,17 @@ def _wait_for_state(service: Service, workspace: Object, state: str) -> None:
 
 
 def _wait_until_deleted(client: Client, workspace: Object) -> None:
-    """Wait until the workspace's claim and home are deleted.
-
-    The service destroys retained homes every ten minutes, and its own tests check that. Here the volume's reclaim
-    policy is changed as soon as the service has marked it.
-    """
+    """Wait until the workspace's claim is deleted, and its home is emptied and deleted, with a record of it."""
     if not until(lambda: _claim(client, workspace) is None, _TIMEOUT_SECONDS):
         raise ProbeFailed(f"the claim of {workspace['id']} still exists a minute after its deletion")
-    for volume in _volumes(client, workspace):
-        path = f"/api/v1/persistentvolumes/{volume['metadata']['name']}"
-        try:
-            client.merge(path, {"spec": {"persistentVolumeReclaimPolicy": "Delete"}})
-        except ApiError as error:
-            if error.status != 404:
-                raise
     if not until(lambda: not _volumes(client, workspace), _RELEASE_SECONDS):
-        raise ProbeFailed(f"the home of {workspace['id']} still exists a minute after its release")
+        raise ProbeFailed(f"the home of {workspace['id']} still exists {_RELEASE_SECONDS:.0f} s after its release")
+    query = {"labelSelector": "sandbox.users.io/record=destroyed"}
+    pages = client.get(f"/api/v1/namespaces/{NAME}/configmaps", **query)["items"]
+    records = [json.loads(text) for page in pages for text in (page.get("data") or {}).values()]
+    own = [record for record in records if record["workspace"] == workspace["id"]]
+    if not all("emptied" in record for record in own):
+        raise ProbeFailed(f"the home of {workspace['id']} was deleted with its files: {own}")
 
 
 def _volumes(client: Client, workspace: Object) -> list[Object]:

@@ -81,7 +81,10 @@ class EmptyingPod:
 
     def _report(self, phase: str, state: Object) -> None:
         main = status.container(self._pod["spec"]["containers"][0], state)
-        status.report(self._client, self._path, status.pod(phase, "", [main], ready=False))
+        document = status.pod(phase, "", [main], ready=False)
+        # It has no network, and no address is reported.
+        without_address = {key: value for key, value in document.items() if key not in {"podIP", "podIPs"}}
+        status.report(self._client, self._path, without_address)
 
     def _delete_pod(self) -> bool:
         try:
