@@ -94,7 +94,15 @@ class SandboxLauncher:
             write_record(self._folder, (*runtime.not_simulated, *lacking), passed_over)
             _LOG.info("Sandboxes run in %s", runtime.name)
             self._host = Host(
-                self._client, self._folder, workspaced, runtime, Relay(), Monitor(), self._file_systems, network, cgroups
+                self._client,
+                self._folder,
+                workspaced,
+                runtime,
+                Relay(),
+                Monitor(),
+                self._file_systems,
+                network,
+                cgroups,
             )
         except Exception:  # noqa: BLE001 - pods wait for the choice
             _LOG.exception("The runtime of sandboxes could not be chosen")

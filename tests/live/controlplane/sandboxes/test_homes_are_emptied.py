@@ -7,13 +7,13 @@ from pathlib import Path
 from agentenv.core.service import home_emptying
 from agentenv.core.service.home_emptying import NAME
 from agentenv.rehearsal.controlplane.client import until
-from tests.live.controlplane.sandboxes.conftest import SYSTEM, Ground, Object
-from tests.live.controlplane.things import PATIENCE, namespace
+from tests.live.controlplane.objects import TIMEOUT, create_namespace
+from tests.live.controlplane.sandboxes.conftest import SYSTEM, Object, SandboxCluster
 
 IMAGE = f"registry.example.com/workspace-service@sha256:{'ab' * 32}"
 
 
-def volume(ground: Ground, name: str) -> tuple[Object, Path]:
+def volume(cluster: SandboxCluster, name: str) -> tuple[Object, Path]:
     """Create a volume that is reserved for its Job, with files in it."""
     claim = {"namespace": NAME, "name": home_emptying.object_name(name)}
     spec: Object = {"accessModes": ["ReadWriteMany"], "capacity": {"storage": "1Gi"}, "storageClassName": ""}
@@ -23,32 +23,32 @@ def volume(ground: Ground, name: str) -> tuple[Object, Path]:
     }
     spec["claimRef"] |= claim
     spec["csi"] = {"driver": "efs.csi.aws.com", "volumeHandle": f"{SYSTEM}:/classes/live/{name}"}
-    created = ground.client.create(
+    created = cluster.client.create(
         {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": spec}
     )
-    folder = ground.plane.layout.folder / "file-systems" / SYSTEM / "classes" / "live" / name
+    folder = cluster.plane.layout.folder / "file-systems" / SYSTEM / "classes" / "live" / name
     (folder / "current" / "project").mkdir(parents=True)
     for number in range(20):
         (folder / "current" / "project" / f"{number}").write_text("data")
     return created, folder
 
 
-def test_a_job_empties_a_home_and_completes(ground: Ground) -> None:
-    namespace(ground.client, NAME)
-    created, folder = volume(ground, "pv-emptied")
-    ground.client.create(home_emptying.volume_claim(created))
-    job = ground.client.create(home_emptying.job(created, IMAGE))
-    path = ground.client.path(job)
+def test_a_job_empties_a_home_and_completes(cluster: SandboxCluster) -> None:
+    create_namespace(cluster.client, NAME)
+    created, folder = volume(cluster, "pv-emptied")
+    cluster.client.create(home_emptying.volume_claim(created))
+    job = cluster.client.create(home_emptying.job(created, IMAGE))
+    path = cluster.client.path(job)
 
     def complete() -> bool:
-        conditions = (ground.client.get(path).get("status") or {}).get("conditions") or ()
+        conditions = (cluster.client.get(path).get("status") or {}).get("conditions") or ()
         return any(row["type"] == "Complete" and row["status"] == "True" for row in conditions)
 
     pods = f"/api/v1/namespaces/{NAME}/pods"
-    assert until(complete, PATIENCE), [pod.get("status") for pod in ground.client.get(pods)["items"]]
+    assert until(complete, TIMEOUT), [pod.get("status") for pod in cluster.client.get(pods)["items"]]
     assert [*folder.iterdir()] == []
     # What the service does next: the Job and its pod go, and then the claim, which releases the volume.
-    ground.client.delete(path, propagationPolicy="Background")
-    ground.client.delete(ground.client.path(home_emptying.volume_claim(created)))
+    cluster.client.delete(path, propagationPolicy="Background")
+    cluster.client.delete(cluster.client.path(home_emptying.volume_claim(created)))
     released = f"/api/v1/persistentvolumes/{created['metadata']['name']}"
-    assert until(lambda: ground.client.get(released)["status"]["phase"] == "Released", PATIENCE)
+    assert until(lambda: cluster.client.get(released)["status"]["phase"] == "Released", TIMEOUT)

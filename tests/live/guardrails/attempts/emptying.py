@@ -7,7 +7,7 @@ from typing import Any
 from agentenv.core.service import home_emptying
 from agentenv.core.service.home_emptying import NAME
 from tests.live.guardrails.attempts.attempt import Attempt, Request, Table, changed, create, put
-from tests.live.guardrails.stage import DEPLOYER, INSIDER, JOBS, SERVICE, Guarded, Object, plain
+from tests.live.guardrails.guarded import DEPLOYER, INSIDER, JOBS, SERVICE, Guarded, Object, plain
 
 ATTEMPTS: list[Attempt] = []
 VOLUME: Any = {"metadata": {"name": "pv-1"}, "spec": {"accessModes": ["ReadWriteMany"], "capacity": {"storage": "1Gi"}}}
