@@ -196,7 +196,7 @@ def test_a_restore_before_the_reservation_prevents_it(cluster: Cluster) -> None:
     assert (volume["spec"]["claimRef"]["namespace"], being_destroyed(volume)) == (SPACE, False)
 
 
-def test_a_home_that_cannot_be_emptied_is_kept_reported_and_tried_again(cluster: Cluster) -> None:
+def test_a_home_that_cannot_be_emptied_is_retained_reported_and_retried(cluster: Cluster) -> None:
     controllers = Controllers(cluster, outcome="Failed")
     passes(cluster, controllers, 3)
     result = run(destroy_on_request, cluster.context(emptying_image=IMAGE), always)
