@@ -113,6 +113,10 @@ class View:
             self._console.print(f"new workspace: {report.new_workspace_ms:.0f} ms")
         if report.first_command_ms is not None:
             self._console.print(f"first command in it: {report.first_command_ms:.0f} ms")
+        if report.wake_ms is not None:
+            self._console.print(f"request that wakes it, by its host: {report.wake_ms:.0f} ms")
+        if report.gateway_added_ms is not None:
+            self._console.print(f"added to a request by the gateway: {report.gateway_added_ms:.1f} ms")
         if report.drift:
             drift = report.drift
             self._console.print(

@@ -120,8 +120,23 @@ class Workspace:
             raise ProbeFailed(f"'{script}' ended with {output.code} in {self._sandbox}: {output.stderr.strip()}")
         return output.stdout
 
-    def _token(self, pod: Object) -> str:
-        return self._sign(pod["metadata"]["uid"], self._claim["uid"], SCOPE)
+    def pod_connection(self, seconds: float) -> http.client.HTTPConnection:
+        """Return a connection to workspaced in its pod."""
+        pod = self._running_pod()
+        return http.client.HTTPConnection(pod["status"]["podIP"], _port(pod), timeout=seconds)
+
+    def headers(self, scope: str) -> dict[str, str]:
+        """Return the header by which workspaced admits a request of a scope."""
+        return {"X-Workspace-Token": self._token(self._running_pod(), scope)}
+
+    def _running_pod(self) -> Object:
+        pod = self._pod()
+        if pod is None or not is_running(pod):
+            raise ProbeFailed(f"{self._sandbox} has no running pod")
+        return pod
+
+    def _token(self, pod: Object, scope: str = SCOPE) -> str:
+        return self._sign(pod["metadata"]["uid"], self._claim["uid"], scope)
 
     def _pod(self) -> Object | None:
         return self._client.find(f"/api/v1/namespaces/{self._claim['namespace']}/pods/{self._sandbox}")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,7 @@ from agentenv.core.service.deployment import FILE
 from agentenv.core.service.rbac import NAME
 from agentenv.core.workspaces.claims import claim
 from agentenv.rehearsal.controlplane.client import Client, until
-from agentenv.rehearsal.scenario import command_probe, service_probe, storage_probe
+from agentenv.rehearsal.scenario import command_probe, gateway_probe, service_probe, storage_probe
 from agentenv.rehearsal.scenario.storage_probe import ProbeFailed
 
 Object = dict[str, Any]
@@ -43,17 +43,24 @@ class Measurement:
     slot: storage_probe.Slot | None  # its storage, the same after a suspension; None where its class has none
     through_service: bool = False
     first_command_ms: float | None = None
+    entry: service_probe.Entry | None = None
 
 
-def measure(client: Client, plane: Path | None = None, sign: command_probe.Signer | None = None) -> Measurement:
+def measure(
+    client: Client,
+    plane: Path | None = None,
+    sign: command_probe.Signer | None = None,
+    balancers: Mapping[str, Any] | None = None,
+) -> Measurement:
     """Wait until every pool is full, and create a workspace from the first that has members.
 
     `plane` is the control plane's folder, which records the addresses where pod processes listen. `sign` signs tokens
-    for commands in the workspace, as the stack's service does.
+    for commands in the workspace, as the stack's service does. `balancers` says where the listeners of load balancers
+    are served.
     """
     own = [pool for pool in client.get(_POOLS)["items"] if pool["spec"].get("replicas")]
     if own and plane is not None and service_probe.is_deployed(client):
-        return _measure_through_service(client, own, plane, sign)
+        return _measure_through_service(client, own, plane, sign, balancers or {})
     if own:
         return _measure_with_claim(client, own)
     with temporary_pool(client) as pool:
@@ -61,22 +68,31 @@ def measure(client: Client, plane: Path | None = None, sign: command_probe.Signe
 
 
 def _measure_through_service(
-    client: Client, pools: list[Object], plane: Path, sign: command_probe.Signer | None
+    client: Client, pools: list[Object], plane: Path, sign: command_probe.Signer | None, balancers: Mapping[str, Any]
 ) -> Measurement:
     rows = [wait_until_full(client, pool) for pool in pools]
-    with service_probe.service_client(client, plane, audience_of(client)) as service:
-        created = service_probe.probe_workspace(client, service, pools[0], sign)
+    settings = _service_settings(client)
+    audience, front = settings.get("audience"), gateway_probe.front_of(settings, balancers)
+    with (
+        service_probe.service_client(client, plane, audience) as service,
+        service_probe.service_client(client, plane, audience) as stranger,
+    ):
+        visit = service_probe.Visit(front, stranger) if front is not None else None
+        created = service_probe.probe_workspace(client, service, pools[0], sign, visit)
     if created.slot is not None:
         storage_probe.check_distinct(created.slot, _next_slot(client, pools[0]))
-    return Measurement(
-        rows, created.milliseconds, created.slot, through_service=True, first_command_ms=created.first_command_ms
-    )
+    return Measurement(rows, created.milliseconds, created.slot, True, created.first_command_ms, created.entry)
 
 
 def audience_of(client: Client) -> str | None:
     """Return the audience that the service's settings require in tokens."""
+    return _service_settings(client).get("audience")
+
+
+def _service_settings(client: Client) -> dict[str, Any]:
+    """Return the settings of the deployed service."""
     settings = client.get(f"/api/v1/namespaces/{NAME}/configmaps/{NAME}")["data"][FILE]
-    return (json.loads(settings)["config"].get("agent-environment:service") or {}).get("audience")
+    return json.loads(settings)["config"].get("agent-environment:service") or {}
 
 
 def _measure_with_claim(client: Client, pools: list[Object]) -> Measurement:

@@ -52,6 +52,8 @@ class Report:
     pools: list[dict[str, Any]] = field(default_factory=list)
     new_workspace_ms: float | None = None
     first_command_ms: float | None = None  # from the request for a workspace to the output of a command in it
+    wake_ms: float | None = None  # of the request for a file of a suspended workspace, by its host
+    gateway_added_ms: float | None = None  # by which a request by host is slower than one at the pod
     not_simulated: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     kept: dict[str, str] | None = None  # how to reach a rehearsal that was left running
@@ -116,7 +118,9 @@ class Scenario:
             return
         with self._step("workspace") as result:
             plane = self.stage.cluster.plane
-            measurement = pool_probe.measure(plane.client, plane.layout.folder, self.sign)
+            measurement = pool_probe.measure(
+                plane.client, plane.layout.folder, self.sign, self.stage.query("balancers")
+            )
             if measurement.through_service:
                 self._not_simulated = list(service_probe.NOT_SIMULATED)
             self.report.pools, self.report.new_workspace_ms = measurement.pools, measurement.new_workspace_ms
@@ -126,6 +130,12 @@ class Scenario:
             if measurement.first_command_ms is not None:
                 self.report.first_command_ms = measurement.first_command_ms
                 result.append(f"the first command in it after {measurement.first_command_ms:.0f} ms")
+            if (entry := measurement.entry) is not None:
+                self.report.wake_ms, self.report.gateway_added_ms = entry.wake_ms, entry.gateway_added_ms
+                result.append(
+                    f"a server in it opened by its host, {entry.gateway_added_ms:.1f} ms slower than at its pod"
+                )
+                result.append(f"woken by a request in {entry.wake_ms:.0f} ms, and closed to a stranger")
             if measurement.slot is not None:
                 result.append("with files of its own, the same after a sleep")
 

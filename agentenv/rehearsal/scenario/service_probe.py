@@ -24,7 +24,7 @@ from agentenv.core.service.rbac import NAME
 from agentenv.rehearsal.controlplane.client import Client, until
 from agentenv.rehearsal.controlplane.pods import listen_addresses
 from agentenv.rehearsal.controlplane.ports import DIRECTLY
-from agentenv.rehearsal.scenario import command_probe, storage_probe
+from agentenv.rehearsal.scenario import command_probe, gateway_probe, storage_probe
 from agentenv.rehearsal.scenario.storage_probe import ProbeFailed, Slot
 
 Object = dict[str, Any]
@@ -41,12 +41,29 @@ _RELEASE_SECONDS = 180.0
 
 
 @dataclass(frozen=True)
+class Entry:
+    """The result of entering a workspace by its host."""
+
+    wake_ms: float
+    gateway_added_ms: float
+
+
+@dataclass(frozen=True)
+class Visit:
+    """How a workspace is entered by its host, and by whom it must not be."""
+
+    front: gateway_probe.Front
+    stranger: Service
+
+
+@dataclass(frozen=True)
 class CreatedWorkspace:
     """The result of creating a workspace through the service."""
 
     milliseconds: float
     slot: Slot | None
     first_command_ms: float | None = None  # None where no command can run in it
+    entry: Entry | None = None  # None where it has no host
 
 
 class Service:
@@ -110,11 +127,16 @@ def connect(client: Client, plane: Path, audience: str | None, account: str, sec
 
 
 def probe_workspace(
-    client: Client, service: Service, pool: Object, sign: command_probe.Signer | None = None
+    client: Client,
+    service: Service,
+    pool: Object,
+    sign: command_probe.Signer | None = None,
+    visit: Visit | None = None,
 ) -> CreatedWorkspace:
     """Create a workspace of a pool's class, suspend, resume and delete it; its home must stay the same.
 
-    With a signer of tokens, commands run in it where its pod does: one at first, and one after the suspension.
+    With a signer of tokens, commands run in it where its pod does: one at first, and one after the suspension. Where it
+    has a host, it is entered and woken by it.
     """
     request = {"class": pool["metadata"]["labels"][CLASS_LABEL], "mode": _mode(client, pool), "key": "rehearsal"}
     if request["mode"] != "user":
@@ -123,6 +145,7 @@ def probe_workspace(
     created = service.request("POST", "/v1/workspaces?wait=60", request)
     milliseconds = (time.monotonic() - began) * 1000
     first_command_ms: float | None = None
+    entry: Entry | None = None
     try:
         _expect_state(created, "running")
         workspace = _commands(client, created, sign)
@@ -143,10 +166,20 @@ def probe_workspace(
             raise ProbeFailed(f"a workspace was suspended with {before} and resumed with {after}")
         if workspace is not None and before is not None:
             command_probe.check_file(workspace)
+            entry = _enter(service, created, workspace, visit) if visit is not None else None
     finally:
         service.request("DELETE", f"/v1/workspaces/{created['id']}?destroy=true")
         _wait_until_deleted(client, created)
-    return CreatedWorkspace(round(milliseconds, 1), before, first_command_ms)
+    return CreatedWorkspace(round(milliseconds, 1), before, first_command_ms, entry)
+
+
+def _enter(service: Service, created: Object, commands: command_probe.Workspace, visit: Visit) -> Entry:
+    """Open a program of a workspace by its host, suspend the workspace, and wake it by a request."""
+    with gateway_probe.keys_of(visit.front, created["id"], service, visit.stranger) as hosts:
+        added = gateway_probe.enter(hosts, commands)
+        service.request("POST", f"/v1/workspaces/{created['id']}/suspend")
+        _wait_for_state(service, created, "suspended")
+        return Entry(gateway_probe.wake(hosts), added)
 
 
 def _check_sizes(service: Service, workspace: Object) -> None:

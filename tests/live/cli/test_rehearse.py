@@ -66,6 +66,8 @@ def test_rehearsal_of_a_stack_succeeds(cache: Path, options: tuple[str, ...]) ->
     assert report["pools"]
     assert all(pool["ready"] == pool["size"] > 0 for pool in report["pools"])
     assert report["first_command_ms"] > report["new_workspace_ms"] > 0
+    assert report["wake_ms"] > 0
+    assert report["gateway_added_ms"] is not None
     assert not [name for name in report["not_simulated"] if name.startswith("unknown")]
     assert "second up" in ended.stderr
     assert list((cache / "runs").iterdir()) == []

@@ -105,7 +105,15 @@ def test_successful_scenario_reports_the_fields_of_the_contract() -> None:
     assert report["drift"] == {"made": 1, "noticed": 1, "mended": 1}
     assert report["left_after_destroy"] == 0
     assert report["not_simulated"] == ["efs PutBackupPolicy", "helm release of a chart"]
-    assert {"up_seconds", "policy", "pools", "new_workspace_ms", "first_command_ms"} <= report.keys()
+    assert {
+        "up_seconds",
+        "policy",
+        "pools",
+        "new_workspace_ms",
+        "first_command_ms",
+        "wake_ms",
+        "gateway_added_ms",
+    } <= report.keys()
 
 
 def test_a_second_up_that_changes_something_fails() -> None:
