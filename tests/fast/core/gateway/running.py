@@ -220,6 +220,21 @@ class HttpServer:
         await response.write(b"data: second\n\n")
         return response
 
+    def lose(self) -> None:
+        """Reset its connections and close its port, as if its pod was lost."""
+        runner = self._runner
+        assert runner is not None
+
+        async def reset() -> None:
+            assert runner.server is not None
+            for site in list(runner.sites):
+                await site.stop()
+            for connection in list(runner.server.connections):
+                if connection.transport is not None:
+                    connection.transport.abort()
+
+        asyncio.run_coroutine_threadsafe(reset(), self._loop).result(TIMEOUT)
+
     def stop(self) -> None:
         """Close the server and its connections."""
         runner = self._runner

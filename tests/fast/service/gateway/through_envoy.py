@@ -98,13 +98,15 @@ def front(**changes: Any) -> Iterator[Front]:
     for id_, server in ((MINE, mine), (THEIRS, theirs)):
         place(gate, id_, server)
     authorizer = ServedAuthorizer(gate)
-    try:
-        with running(cast("Authorizer", SimpleNamespace(port=authorizer.port)), service, **changes) as envoy:
-            yield Front(envoy, authorizer, mine, theirs)
-    finally:
-        authorizer.stop()
-        for server in (mine, theirs, service):
-            server.stop()
+    with running(cast("Authorizer", SimpleNamespace(port=authorizer.port)), service, **changes) as envoy:
+        opened = Front(envoy, authorizer, mine, theirs)
+        try:
+            yield opened
+        finally:
+            # A test may have replaced any of them.
+            opened.authorizer.stop()
+            for server in (opened.mine, opened.theirs, service):
+                server.stop()
 
 
 def place(gate: Entrance, id_: str, server: HttpServer) -> None:
