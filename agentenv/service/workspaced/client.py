@@ -36,11 +36,16 @@ class Status:
 
 def endpoint_of(pod: Document) -> Endpoint | None:
     """Return where the workspaced of a pod is reached; None for a pod without one, or without an address yet."""
-    ports = [port for container in rows(section(pod, "spec"), "containers") for port in rows(container, "ports")]
     metadata, address = section(pod, "metadata"), text(section(pod, "status"), "podIP")
     uid, claim_uid = text(metadata, "uid"), text(section(metadata, "labels"), CLAIM_UID_LABEL)
-    port = next((number(port, "containerPort") for port in ports if text(port, "name") == WORKSPACED), 0)
+    port = workspaced_port(section(pod, "spec"))
     return Endpoint(uid, claim_uid, address, port) if port and uid and address else None
+
+
+def workspaced_port(pod: Document) -> int:
+    """Return the port of workspaced in the specification of a pod; 0 for one without it."""
+    ports = [port for container in rows(pod, "containers") for port in rows(container, "ports")]
+    return next((number(port, "containerPort") for port in ports if text(port, "name") == WORKSPACED), 0)
 
 
 class Signer(Protocol):

@@ -15,6 +15,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from agentenv.core.classes.names import CLAIM_UID_LABEL, CONSTRAINTS, USER_LABEL, WORKSPACE_LABEL, cold_pool
+from agentenv.core.classes.pods.daemon import WORKSPACED
 from agentenv.core.classes.sizes import SMALL
 from agentenv.core.values.timestamps import format_timestamp
 from agentenv.core.workspaces.leases import LeaseRefused, attach_lease, detach_lease
@@ -33,7 +34,7 @@ from agentenv.core.workspaces.workspace import (
     Page,
     Workspace,
 )
-from agentenv.service.catalog import Catalog
+from agentenv.service.catalog import Catalog, Class
 from agentenv.service.http.problems import Problem, not_found
 from agentenv.service.kube.client import (
     CLAIMS,
@@ -51,6 +52,7 @@ from agentenv.service.kube.informer import Informer
 from agentenv.service.kube.record_event import claim_reference, record_event
 from agentenv.service.kube.view import ClusterView
 from agentenv.service.telemetry.metrics import Metrics
+from agentenv.service.workspaced.client import workspaced_port
 from agentenv.service.workspaces.archives import end_session
 from agentenv.service.workspaces.assigned_sandbox import SandboxAssignments
 from agentenv.service.workspaces.backend_protocol import Backend, Endpoint, PoolStatus, RestoreCheck
@@ -72,7 +74,7 @@ from agentenv.service.workspaces.refusals import (
 from agentenv.service.workspaces.resize import Resizer
 from agentenv.service.workspaces.restore import refuse_destroyed, target_class
 from agentenv.service.workspaces.restore_requests import WorkspaceRestorer
-from agentenv.service.workspaces.suspend import is_stopping, resume, suspend
+from agentenv.service.workspaces.suspend import is_stopping, resume, sandbox_of, suspend
 
 _LOG = logging.getLogger(__name__)
 # Attempts of a request whose object other clients change meanwhile.
@@ -295,7 +297,7 @@ class KubernetesBackend(Backend):
             if volume is None:
                 raise not_found("workspace")
             return await self._restore_deleted(volume, wait, before_restore)
-        _, workspace = await self._existing(id_)
+        claim, workspace = await self._existing(id_)
         of_class = self._catalog.classes.get(workspace.class_name)
         if workspace.state == "moving":
             # The loops resume it, once its former pod is gone.
@@ -305,7 +307,21 @@ class KubernetesBackend(Backend):
             return await self._resume(id_, wait)
         began = time.monotonic()
         await self._room.make(of_class, workspace.size, wait)
+        if await self._lacks_workspaced(claim, workspace, of_class):
+            # On the same data in the current release: its sandbox cannot get another template.
+            moved = await self._restorer.change_class(claim, of_class)
+            ready = await self.reader.ready(moved, wait - (time.monotonic() - began))
+            return await self.creator.report(of_class, ready, Choice(cold_pool(""), "moved"), began)
         return await self._resume(id_, wait - (time.monotonic() - began))
+
+    async def _lacks_workspaced(self, claim: Document, workspace: Workspace, of_class: Class) -> bool:
+        """Return whether a sandbox is of a release before its class had workspaced, and its home can be restored."""
+        # A timeout is not part of the record of a deleted workspace.
+        if of_class.plan.daemon != WORKSPACED or not of_class.has_homes or workspace.timeout is not None:
+            return False
+        sandbox = await sandbox_of(self._kube, claim)
+        template = section(section(section(sandbox or {}, "spec"), "podTemplate"), "spec")
+        return bool(template) and workspaced_port(template) == 0
 
     async def _resume(self, id_: str, wait: float) -> CreateResult:
         began = time.monotonic()
