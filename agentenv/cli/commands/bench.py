@@ -27,6 +27,7 @@ BENCHES = {
     "view": "the view of a replica with 100,000 workspaces: memory, pauses and pages",
     "devloop": "a developer's steps on a home with the latency of a network, compared with a local disk",
     "workspaced": "commands, output and files through workspaced, compared with a bare shell and with cp",
+    "gateway": "a request through the gateway, compared with an authorizer that always allows; wakes; WebSockets",
     "gate": "a warm `make test`, compared with plain pytest",
 }
 
