@@ -77,7 +77,7 @@ class Gateway(Section):
 
     replicas: Annotated[int, Field(ge=1, le=20, description="Number of replicas.")] = 2
     cpu: Annotated[Cpu, Field(description="CPU request of a replica.")] = Quantity.parse("100m")
-    memory: Annotated[Memory, Field(description="Memory of a replica. 2,000 open WebSockets use 150 MB.")] = (
+    memory: Annotated[Memory, Field(description="Memory of a replica. 2,000 open WebSockets use 175 MB.")] = (
         Quantity.parse("256Mi")
     )
 

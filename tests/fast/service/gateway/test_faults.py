@@ -75,12 +75,12 @@ def test_an_envoy_that_is_killed_breaks_its_own_streams_alone(opened: Front) -> 
     with (
         running(authorizer, opened.envoy.service) as other,
         websocket(other, MY_PORT) as lost,
-        websocket(opened.envoy, MY_PORT) as kept,
+        websocket(opened.envoy, MY_PORT) as remaining,
     ):
         other.process.kill()
         other.process.wait(TIMEOUT)
         assert not echoes(lost)
-        assert echoes(kept)
+        assert echoes(remaining)
         assert get(opened.envoy, MY_PORT) == 200
 
 
@@ -129,7 +129,7 @@ def test_an_address_that_another_tenant_has_a_moment_later_gets_no_request_of_th
     assert len(opened.mine.seen) == 2
 
 
-def test_a_wake_that_fails_is_told_and_the_next_request_tries_again(
+def test_failed_wake_is_answered_with_its_reason_and_retried_by_the_next_request(
     opened: Front, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory = opened.gate.directory
@@ -151,7 +151,7 @@ def test_a_wake_that_fails_is_told_and_the_next_request_tries_again(
     assert opened.send(MY_PORT)[0] == 200
 
 
-def test_readers_that_stop_reading_fill_no_memory_and_delay_nobody(opened: Front) -> None:
+def test_slow_readers_fill_no_memory_and_delay_no_other_request(opened: Front) -> None:
     envoy = psutil.Process(opened.envoy.process.pid)
     get(opened.envoy, MY_PORT)
     before = envoy.memory_info().rss
