@@ -90,7 +90,7 @@ def test_errors_are_in_words_of_the_command_line(terminal: Terminal) -> None:
     assert "change it with `agentenv workspace update`" in again
     assert "--idle-after" in terminal.fail("workspace", "update", created["id"], "--idle-after", "1")
     terminal.run("workspace", "delete", created["id"])
-    assert "does not create swarms" in terminal.fail("swarm", "list")
+    assert "has no swarms" in terminal.fail("swarm", "list")
 
 
 def test_a_login_is_used_and_deleted(
