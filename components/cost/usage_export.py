@@ -8,11 +8,14 @@ from pulumi_aws import bcmdata, s3
 
 from agentenv.components._lib import iam_policies
 from agentenv.components._lib.aws_context import AwsContext
+from agentenv.components._lib.iam_policies import Document, document
 from agentenv.components._lib.options import ChildOptions
 from agentenv.components._lib.tags import Labels
-from agentenv.components.cost import cost_iam
 from agentenv.core.usage_export import columns, locations
 from agentenv.core.values.names import named
+
+# The Data Exports service; its exports are in us-east-1, wherever their bucket is.
+EXPORTS, EXPORTS_REGION = "bcm-data-exports", "us-east-1"
 
 # Query results are cheap to compute again.
 RESULTS_DAYS = 30
@@ -122,9 +125,7 @@ def _bucket(
     policy = s3.BucketPolicy(
         name,
         bucket=bucket.bucket,
-        policy=iam_policies.policy_json(
-            pulumi.Output.all(aws, physical).apply(lambda values: cost_iam.usage_bucket(*values))
-        ),
+        policy=iam_policies.policy_json(pulumi.Output.all(aws, physical).apply(lambda values: usage_bucket(*values))),
         # S3 rejects concurrent changes of the two.
         opts=child(pulumi.ResourceOptions.merge(data_options, pulumi.ResourceOptions(depends_on=[access_block]))),
     )
@@ -139,3 +140,33 @@ def _ending(name: str, prefix: str, days: int) -> Any:
         "expiration": {"days": days},
         "abort_incomplete_multipart_upload": {"days_after_initiation": 7},
     }
+
+
+def usage_bucket(aws: AwsContext, bucket: str) -> Document:
+    """Return the policy of a bucket that only exports of this account write to, and that requires TLS.
+
+    IAM policies of the account decide who reads it; no other account can.
+    """
+    arn = f"arn:{aws.partition}:s3:::{bucket}"
+    return document(
+        {
+            "Sid": "ExportsOfThisAccount",
+            "Effect": "Allow",
+            "Principal": {"Service": f"{EXPORTS}.amazonaws.com"},
+            # The service reads this policy before it creates an export.
+            "Action": ["s3:GetBucketPolicy", "s3:PutObject"],
+            "Resource": [arn, f"{arn}/*"],
+            "Condition": {
+                "StringEquals": {"aws:SourceAccount": aws.account},
+                "ArnLike": {"aws:SourceArn": f"arn:{aws.partition}:{EXPORTS}:{EXPORTS_REGION}:{aws.account}:export/*"},
+            },
+        },
+        {
+            "Sid": "RefusePlainText",
+            "Effect": "Deny",
+            "Principal": {"AWS": "*"},
+            "Action": "s3:*",
+            "Resource": [arn, f"{arn}/*"],
+            "Condition": {"Bool": {"aws:SecureTransport": "false"}},
+        },
+    )

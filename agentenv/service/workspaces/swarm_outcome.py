@@ -6,12 +6,18 @@ outcomes are writes that require the version that was read, so the later one fai
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 from typing import Literal
 
 from agentenv.core.classes.names import TASK_LABEL, USER_LABEL
 from agentenv.core.values.object_fields import counted, text
 from agentenv.core.workspaces.swarms import ABANDONED, ASSIGNED_COUNT, REQUESTED_COUNT
-from agentenv.service.kube.client import POOLS, Document, KubeApi, collect, section
+from agentenv.service.kube.client import EVENTS, POOLS, Document, KubeApi, collect, section
+from agentenv.service.kube.record_event import record_event
+
+# The reasons of events about the end of a swarm, so that every replica can return it while events are retained.
+FAILED, ENDED = "SwarmFailed", "SwarmEnded"
 
 
 async def pool_of(cluster: KubeApi, namespace: str, task: str) -> Document | None:
@@ -84,3 +90,26 @@ def _count(pool: Document, key: str) -> int:
 def _age(pool: Document) -> tuple[str, str]:
     metadata = section(pool, "metadata")
     return text(metadata, "creationTimestamp"), text(metadata, "name")
+
+
+async def record_swarm_event(
+    cluster: KubeApi,
+    namespace: str,
+    task: str,
+    reason: str,
+    message: str,
+    *,
+    now: Callable[[], datetime] = lambda: datetime.now(UTC),
+) -> None:
+    """Create an event of a task's pool; a failure is logged only."""
+    about = {"kind": "SandboxWarmPool", "name": task, "namespace": namespace}
+    failed = reason == FAILED
+    await record_event(cluster, about, reason, message, now(), warning=failed, labels={TASK_LABEL: task})
+
+
+async def last_failure(cluster: KubeApi, namespaces: Iterable[str], task: str) -> str | None:
+    """Return why the last swarm of a task failed; None if it did not, or its events have expired."""
+    events = [event for namespace in namespaces async for event in cluster.list(EVENTS, namespace, {TASK_LABEL: task})]
+    # Of events in the same second, the one that the swarm was deleted takes precedence.
+    latest = max(events, key=lambda event: (text(event, "lastTimestamp"), event.get("reason") == ENDED), default=None)
+    return None if latest is None or latest.get("reason") == ENDED else text(latest, "message")

@@ -21,7 +21,7 @@ from agentenv.service.kube.client import CLAIMS, QUOTAS, Document, KubeApi, coll
 from agentenv.service.workspaces import swarm_outcome, swarms
 from agentenv.service.workspaces.backend_protocol import Swarms, SwarmState, SwarmStatus
 from agentenv.service.workspaces.owner_limits import OwnerLimits
-from agentenv.service.workspaces.swarm_events import ENDED, FAILED, last_failure, record_swarm_event
+from agentenv.service.workspaces.swarm_outcome import ENDED, FAILED, last_failure, record_swarm_event
 from agentenv.service.workspaces.swarms import SwarmError, Why
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from agentenv.rehearsal.providers.kubernetes import checking, diff
-from agentenv.rehearsal.providers.kubernetes.checking import Naming
-from agentenv.rehearsal.providers.kubernetes.empties import OMITTED, without_empties
+from agentenv.rehearsal.providers.kubernetes.checking import OMITTED, Naming, without_empties
 from agentenv.rehearsal.providers.kubernetes.urns import resource
 from agentenv.rehearsal.providers.kubernetes.values import UNKNOWN, PropertyMap
 from tests.fast.components.reads import everything

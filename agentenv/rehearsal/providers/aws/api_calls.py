@@ -196,3 +196,10 @@ class Cloud:
 def partition(region: str) -> str:
     """Return the AWS partition of a region."""
     return next((p for prefix, p in (("cn-", "aws-cn"), ("us-gov-", "aws-us-gov")) if region.startswith(prefix)), "aws")
+
+
+def pick(expression: str, document: Any) -> Any:
+    """Return the part of a document that an expression selects."""
+    import jmespath
+
+    return jmespath.search(expression, document)

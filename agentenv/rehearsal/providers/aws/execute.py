@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from agentenv.rehearsal.providers.aws import api_calls, auto_naming, diff, name_mapping, tags
-from agentenv.rehearsal.providers.aws.api_calls import CloudError
+from agentenv.rehearsal.providers.aws.api_calls import CloudError, pick
 from agentenv.rehearsal.providers.aws.outputs import outputs, read_document
-from agentenv.rehearsal.providers.aws.paths import pick
 from agentenv.rehearsal.providers.aws.row import Call, CustomStep, ReadCall, StateCheck
 
 if TYPE_CHECKING:

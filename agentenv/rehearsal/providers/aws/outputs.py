@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from agentenv.rehearsal.providers.aws import diff, name_mapping, tags, value_kinds
-from agentenv.rehearsal.providers.aws.api_calls import CloudError
-from agentenv.rehearsal.providers.aws.paths import pick
+from agentenv.rehearsal.providers.aws.api_calls import CloudError, pick
 from agentenv.rehearsal.providers.aws.row import ReadCall, ResourceType, Template
 
 if TYPE_CHECKING:

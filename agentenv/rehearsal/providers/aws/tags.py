@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from agentenv.rehearsal.providers.aws.paths import pick
+from agentenv.rehearsal.providers.aws.api_calls import pick
 
 if TYPE_CHECKING:
     from agentenv.rehearsal.providers.aws.operation import Operation

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from agentenv.rehearsal.providers.kubernetes import jsonpath, objects
-from agentenv.rehearsal.providers.kubernetes.verdict import READY, Verdict, waiting
+from agentenv.rehearsal.providers.kubernetes.readiness import READY, Verdict, waiting
 
 Check = Callable[[Mapping[str, Any]], Verdict]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import glob
 import re
 import urllib.request
@@ -10,10 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from agentenv.core.pinned_versions import releases
 from agentenv.core.values.kubernetes_yaml import ManifestError, values
-from agentenv.rehearsal.providers.kubernetes import objects, published
+from agentenv.rehearsal.providers.kubernetes import objects
 from agentenv.rehearsal.providers.kubernetes.discovery import canonical, group_of
 from agentenv.rehearsal.providers.kubernetes.objects import Object, get_field
+from agentenv.rehearsal.tools import catalog, toolbox
+from agentenv.rehearsal.tools.errors import UnknownTool
 
 DEPENDS_ON: Final = "config.kubernetes.io/depends-on"
 FETCH_TIMEOUT: Final = 60.0
@@ -43,7 +47,7 @@ def read(files: Iterable[str], *, patterns: bool) -> list[Object]:
     manifest_objects: list[Object] = []
     for file in files:
         if re.match(r"[a-z][a-z0-9+.-]*://", file):
-            copy = published.local_copy(file)
+            copy = local_copy(file)
             manifest_objects += parse(copy.read_text(encoding="utf-8") if copy else _fetched(file), file)
             continue
         matches = sorted(glob.glob(file)) if patterns and re.search(r"[*?\[]", file) else [file]  # noqa: PTH207 - the pattern may be absolute
@@ -157,3 +161,28 @@ def _reference(text: str) -> tuple[str, str, str, str]:
     raise InvalidManifest(
         f"{DEPENDS_ON}: {text.strip()!r} must be <group>/namespaces/<namespace>/<Kind>/<name> or <group>/<Kind>/<name>"
     )
+
+
+SUFFIX: Final = "-manifests"  # of the tools that are folders of manifests
+
+
+def local_copy(address: str) -> Path | None:
+    """Return the local copy of a published file, if it belongs to a pinned release that has been fetched.
+
+    The copies are of the same release, so a rehearsal needs no network once its tools are built.
+    """
+    for release, pinned in releases().manifests.items():
+        base = f"{pinned.address.rstrip('/')}/"
+        folder = _release_folder(f"{release}{SUFFIX}", pinned.version) if address.startswith(base) else None
+        if folder is not None and (file := folder / address.removeprefix(base)).is_file():
+            return file
+    return None
+
+
+@functools.cache
+def _release_folder(tool: str, version: str) -> Path | None:
+    try:
+        row = catalog.recipe(tool)
+    except UnknownTool:
+        return None
+    return toolbox.find(row).path if row.version == version else None

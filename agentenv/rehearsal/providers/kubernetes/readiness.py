@@ -3,12 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from agentenv.rehearsal.providers.kubernetes import objects
 from agentenv.rehearsal.providers.kubernetes.discovery import group_of
 from agentenv.rehearsal.providers.kubernetes.objects import condition, get_field
-from agentenv.rehearsal.providers.kubernetes.verdict import READY, Verdict, failed, waiting
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Ready, waiting or failed, with the reasons."""
+
+    done: bool
+    failed: bool = False
+    reasons: tuple[str, ...] = ()
+
+
+READY: Final = Verdict(done=True)
+
+
+def waiting(*reasons: str) -> Verdict:
+    return Verdict(done=False, reasons=reasons)
+
+
+def failed(*reasons: str) -> Verdict:
+    """Return a verdict that ends the wait."""
+    return Verdict(done=False, failed=True, reasons=reasons)
+
 
 Ready = Callable[[Mapping[str, Any]], Verdict]
 

@@ -12,7 +12,7 @@ from agentenv.rehearsal.providers.kubernetes.client import ApiError
 from agentenv.rehearsal.providers.kubernetes.cluster import Cluster
 from agentenv.rehearsal.providers.kubernetes.discovery import Kind, UnknownKind
 from agentenv.rehearsal.providers.kubernetes.objects import Object, get_field
-from agentenv.rehearsal.providers.kubernetes.verdict import READY, Verdict, waiting
+from agentenv.rehearsal.providers.kubernetes.readiness import READY, Verdict, waiting
 
 DEFAULT_TIMEOUT: Final = 600.0
 # Kinds that become ready soon or not at all.

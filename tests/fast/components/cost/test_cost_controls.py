@@ -11,7 +11,7 @@ import pytest
 
 from agentenv.components._lib.aws_context import AwsContext
 from agentenv.components.cost.cost_controls import CostControls
-from agentenv.components.cost.cost_iam import usage_bucket
+from agentenv.components.cost.usage_export import usage_bucket
 from agentenv.core.usage_export.columns import COLUMNS
 from agentenv.core.values.names import KINDS
 from tests.fast.components.graph import ACCOUNT, REGION, UNKNOWN, Graph, registered

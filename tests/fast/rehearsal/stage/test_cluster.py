@@ -8,7 +8,7 @@ import pytest
 
 from agentenv.core.pinned_versions import releases
 from agentenv.rehearsal.controlplane.client import ApiError, Client
-from agentenv.rehearsal.providers.kubernetes import published
+from agentenv.rehearsal.providers.kubernetes import manifests
 from agentenv.rehearsal.scenario import cluster_census
 from agentenv.rehearsal.stage import cluster
 from agentenv.rehearsal.stage.cluster import ClusterOptions
@@ -131,12 +131,12 @@ def test_manifests_of_a_pinned_release_are_read_from_the_tools(tmp_path: Any, mo
     pinned = releases().manifests["agent-sandbox"]
     tool = toolbox.Tool("agent-sandbox-manifests", pinned.version, "cache", tmp_path)
     monkeypatch.setattr(toolbox, "find", lambda _: tool)
-    published._folder.cache_clear()
+    manifests._release_folder.cache_clear()
     (tmp_path / "rbac.generated.yaml").write_text("{}", encoding="utf-8")
     try:
-        assert published.local_copy(f"{pinned.address}/rbac.generated.yaml") == tmp_path / "rbac.generated.yaml"
-        assert published.local_copy(f"{pinned.address}/absent.yaml") is None
+        assert manifests.local_copy(f"{pinned.address}/rbac.generated.yaml") == tmp_path / "rbac.generated.yaml"
+        assert manifests.local_copy(f"{pinned.address}/absent.yaml") is None
         other = pinned.address.replace(pinned.version, "v0.0.1")
-        assert published.local_copy(f"{other}/rbac.generated.yaml") is None
+        assert manifests.local_copy(f"{other}/rbac.generated.yaml") is None
     finally:
-        published._folder.cache_clear()
+        manifests._release_folder.cache_clear()
