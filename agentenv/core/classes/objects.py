@@ -1,4 +1,4 @@
-"""All objects of a class, by purpose. A component registers them in the order of their dependencies."""
+"""All objects of a class, by purpose: a component registers them in the order of their dependencies."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from agentenv.core.capabilities.policies.network_policy import network_policy
 from agentenv.core.capabilities.policies.security_group import security_group_policy
 from agentenv.core.capabilities.resolve import reach_of
 from agentenv.core.classes.constraints_configmap import constraints
+from agentenv.core.classes.names import EXTENSIONS, cold_pool, namespace
 from agentenv.core.classes.namespace import account, class_labels, limits, namespace_document, quota
 from agentenv.core.classes.pods.daemon import keys_configmap
 from agentenv.core.classes.pools.schedules import Schedules, schedules
-from agentenv.core.classes.pools.warm_pool import PoolChoice, pool_choice
-from agentenv.core.classes.releases import Release, cold_pools, pools, releases_of, templates
+from agentenv.core.classes.pools.sizes import PoolChoice, pool_choice, shard_sizes
+from agentenv.core.classes.releases import Release, labels, releases_of, templates
 from agentenv.core.classes.storage_classes import storage_classes
 from agentenv.core.classes.template import seat_spec
 
@@ -89,6 +90,46 @@ def class_objects(plan: ClassPlan, known: DeploymentValues) -> ClassObjects:
         schedules=schedules(plan),
         pool_choice=pool_choice(plan.settings.pool),
     )
+
+
+def pools(plan: ClassPlan) -> tuple[Plain, ...]:
+    """Return the pools of all releases, each with the name of its template."""
+    return tuple(
+        warm_pool(plan, release.name(shard), members, labels(plan, release, shard))
+        for release in releases_of(plan)
+        for shard, members in zip(release.shards, shard_sizes(plan.settings.pool, len(release.shards)), strict=True)
+    )
+
+
+def cold_pools(plan: ClassPlan) -> tuple[Plain, ...]:
+    """Return a pool per template that is always empty, from which workspaces with a retained home are restored.
+
+    A warm slot already has a home and cannot take another. A class without homes needs no such pool.
+    """
+    if not plan.slots:
+        return ()
+    return tuple(
+        warm_pool(plan, cold_pool(release.name(shard)), 0, labels(plan, release, shard), release.name(shard))
+        for release in releases_of(plan)
+        for shard in release.shards
+    )
+
+
+def warm_pool(
+    plan: ClassPlan, name: str, members: int, labels: Mapping[str, str], template: str | None = None
+) -> Plain:
+    """Return one pool; its template has the same name by default."""
+    return {
+        "apiVersion": EXTENSIONS,
+        "kind": "SandboxWarmPool",
+        "metadata": {"name": name, "namespace": namespace(plan.name), "labels": dict(labels)},
+        "spec": {
+            "replicas": members,
+            "sandboxTemplateRef": {"name": template or name},
+            # Templates never change; if one is changed by hand, its members are recreated before they are claimed.
+            "updateStrategy": {"type": "Recreate"},
+        },
+    }
 
 
 def _network_policy(plan: ClassPlan) -> Plain:

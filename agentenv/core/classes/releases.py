@@ -1,4 +1,4 @@
-"""The releases of a class: their names, templates and pools."""
+"""The releases of a class: their names and templates."""
 
 from __future__ import annotations
 
@@ -6,8 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
-from agentenv.core.classes.names import CHANNEL_LABEL, RELEASE_LABEL, SHARD_LABEL, cold_pool, owner_labels, release_name
-from agentenv.core.classes.pools.warm_pool import shard_sizes, warm_pool
+from agentenv.core.classes.names import (
+    CHANNEL_LABEL,
+    RELEASE_LABEL,
+    SHARD_LABEL,
+    owner_labels,
+    release_name,
+)
 from agentenv.core.classes.template import release_hash, template
 
 if TYPE_CHECKING:
@@ -52,29 +57,6 @@ def templates(plan: ClassPlan) -> tuple[Plain, ...]:
     """Return the templates of all releases."""
     return tuple(
         template(plan, release, shard, labels(plan, release, shard))
-        for release in releases_of(plan)
-        for shard in release.shards
-    )
-
-
-def pools(plan: ClassPlan) -> tuple[Plain, ...]:
-    """Return the pools of all releases, each with the name of its template."""
-    return tuple(
-        warm_pool(plan, release.name(shard), members, labels(plan, release, shard))
-        for release in releases_of(plan)
-        for shard, members in zip(release.shards, shard_sizes(plan.settings.pool, len(release.shards)), strict=True)
-    )
-
-
-def cold_pools(plan: ClassPlan) -> tuple[Plain, ...]:
-    """Return a pool per template that is always empty, from which workspaces with a retained home are restored.
-
-    A warm slot already has a home and cannot take another. A class without homes needs no such pool.
-    """
-    if not plan.slots:
-        return ()
-    return tuple(
-        warm_pool(plan, cold_pool(release.name(shard)), 0, labels(plan, release, shard), release.name(shard))
         for release in releases_of(plan)
         for shard in release.shards
     )

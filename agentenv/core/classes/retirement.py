@@ -22,7 +22,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from agentenv.core.classes.names import cold_pool
-from agentenv.core.classes.pools.warm_pool import divide_members
+from agentenv.core.classes.pools.sizes import divide_members
 
 RETIRING = "sandbox.users.io/retiring"
 RELEASES_KEY = "releases"

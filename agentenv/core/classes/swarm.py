@@ -23,7 +23,7 @@ from agentenv.core.classes.names import (
     owner_labels,
     storage_class,
 )
-from agentenv.core.classes.pools.warm_pool import warm_pool
+from agentenv.core.classes.objects import warm_pool
 from agentenv.core.classes.template import template
 from agentenv.core.values.names import KINDS, fit
 

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 from agentenv.core.classes.names import SCHEDULES, namespace, owner_labels
 from agentenv.core.classes.namespace import class_labels, restricted
 from agentenv.core.classes.pods.hardening import container_security
-from agentenv.core.classes.pools.sizes import base_size
-from agentenv.core.classes.pools.warm_pool import divide_members
+from agentenv.core.classes.pools.sizes import base_size, divide_members
 from agentenv.core.classes.releases import releases_of
 from agentenv.core.values.names import fit
 

@@ -6,6 +6,7 @@ Erlang B formula of its size and of the load of replacements, whatever the distr
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -46,6 +47,37 @@ def base_size(pool: Pool) -> int:
 def warm_members(pool: Pool) -> int:
     """Return the largest size of a pool, schedules included."""
     return max([base_size(pool), *(schedule.size for schedule in pool.schedules)])
+
+
+@dataclass(frozen=True)
+class PoolChoice:
+    """The chosen size of a class's pool, over all its shards.
+
+    The miss rate is None if the settings do not say how claims arrive. It assumes that a claim may use any shard that
+    has a member; claims that are bound to one shard miss more often.
+    """
+
+    size: int
+    expected_miss_rate: Decimal | None
+
+
+def pool_choice(pool: Pool) -> PoolChoice:
+    """Return the chosen size of a pool and its expected miss rate."""
+    size = base_size(pool)
+    if pool.peak_claims_per_hour is None:
+        return PoolChoice(size, None)
+    return PoolChoice(size, miss_rate(size, pool.peak_claims_per_hour, pool.replenish_seconds))
+
+
+def shard_sizes(pool: Pool, shards: int) -> tuple[int, ...]:
+    """Return the size of each shard's pool outside its schedules."""
+    return divide_members(base_size(pool), shards)
+
+
+def divide_members(members: int, shards: int) -> tuple[int, ...]:
+    """Return the members of each shard; the first ones have one more if the number does not divide evenly."""
+    each, remainder = divmod(members, shards)
+    return tuple(each + (shard < remainder) for shard in range(shards))
 
 
 def max_sandboxes(sandbox_class: SandboxClass) -> int:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentenv.core.classes.plan import ClassPlan
-from agentenv.core.classes.pools.warm_pool import divide_members, pool_choice
+from agentenv.core.classes.pools.sizes import divide_members, pool_choice
 from agentenv.core.classes.releases import releases_of
 from agentenv.core.classes.template import release_hash, template_spec
 from tests.fast.config.stack_samples import IMAGE, OTHER_IMAGE, VETTED, fargate, sandbox
