@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from bench.month.cluster import Cluster, Node
-from bench.month.people import DAY, DAYS, MONTH, Person, people, sessions
+from bench.month.people import DAY, DAYS, Person, people, sessions
 from bench.month.use import Use, use
 
 HOUR = 3600
-HOURS = MONTH // HOUR
 PLACES = Decimal("1e-10")  # as in the lines of a bill
 # Fixed dollars a day, by service.
 FIXED = {

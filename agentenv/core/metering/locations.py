@@ -4,7 +4,7 @@ from __future__ import annotations
 
 NAMESPACE = "metering"
 PROMETHEUS, OPENCOST, GRAFANA = "prometheus", "opencost", "grafana"
-PROMETHEUS_PORT, OPENCOST_PORT, GRAFANA_PORT = 9090, 9003, 3000
+PROMETHEUS_PORT, OPENCOST_PORT = 9090, 9003
 # Within the cluster; nobody outside of it is let in, and of those inside only who is named by the policies.
 PROMETHEUS_ADDRESS = f"http://{PROMETHEUS}.{NAMESPACE}.svc:{PROMETHEUS_PORT}"
 DASHBOARDS = "dashboards"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from agentenv.core.classes.names import base_path, label_value
 from agentenv.core.classes.plan import plans
 from agentenv.core.classes.pods.hardening import container_security, pod_security
-from agentenv.core.classes.storage_classes import DRIVER
+from agentenv.core.classes.static_volumes import StaticVolume
 from agentenv.core.values.names import KINDS, fit
 from agentenv.core.workspaces.claims import DO_NOT_DISRUPT
 from agentenv.core.workspaces.seats import CLASS_TAG, USER_TAG, seat_plans
@@ -120,43 +120,17 @@ def _start_minute(environment: str, name: str) -> int:
 
 
 def volume(folder: HomeFolder, handle: Any) -> Plain:
-    """Return the volume of a folder, reserved for the job's claim."""
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolume",
-        "metadata": {"name": folder.volume, "labels": _labels()},
-        "spec": {
-            "capacity": {"storage": NOMINAL},
-            "volumeMode": "Filesystem",
-            # The driver has no read-only mode for many nodes; `readOnly` below makes the mount read-only.
-            "accessModes": ["ReadWriteMany"],
-            "persistentVolumeReclaimPolicy": "Retain",
-            "storageClassName": "",
-            "mountOptions": ["tls", "iam"],
-            "claimRef": {
-                "apiVersion": "v1",
-                "kind": "PersistentVolumeClaim",
-                "namespace": NAME,
-                "name": folder.volume,
-            },
-            "csi": {"driver": DRIVER, "volumeHandle": handle, "readOnly": True},
-        },
-    }
+    """Return the volume of a folder, reserved for the job's claim and mounted read-only."""
+    return _static_volume(folder).volume(handle, read_only=True)
 
 
 def claim(folder: HomeFolder) -> Plain:
     """Return the claim of a folder's volume."""
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {"name": folder.volume, "namespace": NAME, "labels": _labels()},
-        "spec": {
-            "accessModes": ["ReadWriteMany"],
-            "storageClassName": "",
-            "volumeName": folder.volume,
-            "resources": {"requests": {"storage": NOMINAL}},
-        },
-    }
+    return _static_volume(folder).claim()
+
+
+def _static_volume(folder: HomeFolder) -> StaticVolume:
+    return StaticVolume(folder.volume, NAME, folder.volume, _labels(), NOMINAL)
 
 
 def job(scan_job: ScanJob, settings: Settings, file_system: Any, region: Any) -> Plain:

@@ -23,7 +23,7 @@ from agentenv.core.classes.names import (
     WORKSPACE_LABEL,
     namespace,
 )
-from agentenv.core.classes.storage_classes import DRIVER
+from agentenv.core.classes.static_volumes import StaticVolume
 from agentenv.core.values.posix_ids import seat_id
 from agentenv.core.workspaces.claims import DO_NOT_DISRUPT
 
@@ -115,42 +115,16 @@ def _dollars(*amounts: object) -> str | None:
 
 def volume(seat: SeatPlan, handle: Any) -> Document:
     """Return the volume, which is reserved for its claim and retained when the claim is deleted."""
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolume",
-        "metadata": {"name": seat.volume, "labels": seat.labels},
-        "spec": {
-            "capacity": {"storage": seat.size},
-            "volumeMode": "Filesystem",
-            "accessModes": ["ReadWriteMany"],
-            "persistentVolumeReclaimPolicy": "Retain",
-            "storageClassName": "",
-            # The file system policy refuses mounts without TLS or without an allowed role.
-            "mountOptions": ["tls", "iam"],
-            "claimRef": {
-                "apiVersion": "v1",
-                "kind": "PersistentVolumeClaim",
-                "namespace": seat.namespace,
-                "name": seat.claim,
-            },
-            "csi": {"driver": DRIVER, "volumeHandle": handle},
-        },
-    }
+    return _static_volume(seat).volume(handle)
 
 
 def claim(seat: SeatPlan) -> Document:
     """Return the claim of the volume."""
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {"name": seat.claim, "namespace": seat.namespace, "labels": seat.labels},
-        "spec": {
-            "accessModes": ["ReadWriteMany"],
-            "storageClassName": "",
-            "volumeName": seat.volume,
-            "resources": {"requests": {"storage": seat.size}},
-        },
-    }
+    return _static_volume(seat).claim()
+
+
+def _static_volume(seat: SeatPlan) -> StaticVolume:
+    return StaticVolume(seat.volume, seat.namespace, seat.claim, seat.labels, seat.size)
 
 
 def sandbox(seat: SeatPlan, template: Mapping[str, Any]) -> Document:

@@ -23,7 +23,6 @@ from werkzeug.exceptions import HTTPException
 
 from agentenv.rehearsal.cloud import cbor
 
-ACCOUNT = "123456789012"
 REGION = "us-east-1"  # the default
 RPC = re.compile(r"/service/(?P<target>[^/]+)/operation/(?P<operation>[^/]+)/?$")
 SCOPE = re.compile(r"Credential=(?P<key>[^/,\s]+)/(?P<date>\d{8})/(?P<region>[^/]+)/(?P<service>[^/]+)/aws4_request")

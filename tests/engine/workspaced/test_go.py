@@ -11,21 +11,19 @@ from pathlib import Path
 import pytest
 
 from agentenv.rehearsal import tools
-from agentenv.rehearsal.tools import go_compiler
 from agentenv.rehearsal.tools.progress import terminal_progress
-from agentenv.rehearsal.tools.versions import Version
+from tests.go_sources import SOURCES, compiler
 
-SOURCES = Path(__file__).resolve().parents[3] / "workspaced"
 MAX_BYTES = 15 * 1024 * 1024
 
 
 @pytest.fixture(scope="module")
 def go() -> tuple[str, dict[str, str]]:
     """Return the compiler of the rehearsal's tools and its environment, with gVisor's runsc on PATH."""
-    compiler = go_compiler.find(Version(1, 26, 0), print)
-    environment = compiler.environment()
+    go = compiler()
+    environment = go.environment()
     runsc = tools.ensure(["runsc"], terminal_progress(sys.stderr)).path("runsc")
-    return str(compiler.path), environment | {"PATH": f"{runsc.parent}{os.pathsep}{environment['PATH']}"}
+    return str(go.path), environment | {"PATH": f"{runsc.parent}{os.pathsep}{environment['PATH']}"}
 
 
 def run(go: tuple[str, dict[str, str]], *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:

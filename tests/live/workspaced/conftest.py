@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,10 +14,8 @@ import pytest
 import urllib3
 
 from agentenv.rehearsal.controlplane.ports import HOST, Ports
-from agentenv.rehearsal.tools import go_compiler
-from agentenv.rehearsal.tools.versions import Version
+from tests.go_sources import SOURCES, compiler
 
-SOURCES = Path(__file__).resolve().parents[3] / "workspaced"
 TIMEOUT = 30.0
 
 
@@ -53,7 +50,7 @@ class Sandbox:
 @pytest.fixture(scope="session")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Programs:
     folder = tmp_path_factory.mktemp("workspaced")
-    go = go_compiler.find(Version(1, 26, 0), lambda line: print(line, file=sys.stderr))
+    go = compiler()
     subprocess.run(
         [go.path, "build", "-trimpath", "-buildvcs=false", "-o", f"{folder}/", "./cmd/..."],
         cwd=SOURCES, env=go.environment(), check=True,

@@ -21,13 +21,6 @@ if TYPE_CHECKING:
 
     from agentenv.core.capabilities.sets.pods import Pods
 
-# Traffic that security groups do not filter: AWS answers it from the host, and Fargate's agent shares the interface.
-UNFILTERED = (
-    "the VPC's DNS resolver (its second address, and 169.254.169.253): only Route 53's DNS Firewall closes it",
-    "the time service (169.254.169.123)",
-    "the API server's private address on TCP port 443, which the sandbox's kubelet reaches through the same interface",
-)
-
 
 @dataclass(frozen=True)
 class Quota:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Plain = dict[str, Any]
 
-CURRENT, NEXT, STATE = "current", "next", "state"
+CURRENT = "current"
 FOLDER = "/home-folder"
 SCRIPT = "home_layout.sh"
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 ARN: Final = re.compile(r"^arn:aws[\w-]*:[^:]+:[a-z0-9-]*:(\d{12}|aws|[a-z-]*)?:.+$")
-LONGEST_POLICY_VALUE = 60
 
 
 def identical(left: Any, right: Any) -> bool:
@@ -185,7 +184,6 @@ IS_ARN: Final = ValueKind(_arn_problem)
 ADDRESS: Final = ValueKind(_address_problem)
 POLICY: Final = ValueKind(_policy_problem, _same_policy, as_text)
 JSON: Final = ValueKind(_json_problem, _same_json, as_text)
-ANY_CASE: Final = ValueKind(equal=lambda left, right: str(left).lower() == str(right).lower())
 PLAIN: Final = ValueKind()
 
 
