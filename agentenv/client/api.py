@@ -92,7 +92,7 @@ class EntryList(TypedDict):
 
 
 class Entry(TypedDict):
-    """Somebody opened a door of the workspace. A visitor is recorded once an hour."""
+    """A visitor entered the workspace. A visitor is recorded once an hour."""
 
     at: str
     who: str

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Remembered:
-    """What loops remember of workspaces while the process runs."""
+    """The state of workspaces that loops hold while the process runs."""
 
     replaced: dict[str, datetime] = field(default_factory=dict[str, datetime])
     noticed: dict[str, str] = field(default_factory=dict[str, str])

@@ -49,7 +49,7 @@ START_SECONDS = 600.0
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What differs between an account and a rehearsal."""
+    """The differences between an account and a rehearsal."""
 
     simulated: bool
     aws: Callable[[str], Any]  # a client of a service of AWS, in the stack's region

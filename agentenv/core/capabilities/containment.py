@@ -132,10 +132,10 @@ def _tier(child: Envelope, parent: Envelope) -> Finding | None:
         # The strongest child stays within any parent, and any child within the weakest.
         if child.tier == "untrusted" or parent.tier == "verified":
             return None
-        return Finding("tier", Answer.INDETERMINATE, "how strongly it is walled off is not known on both sides")
+        return Finding("tier", Answer.INDETERMINATE, "the isolation of one of the two is not known")
     if STRENGTH[child.tier] >= STRENGTH[parent.tier]:
         return None
-    return Finding("tier", Answer.NO, f"is of tier {child.tier}, walled off less than its parent's {parent.tier}")
+    return Finding("tier", Answer.NO, f"is of tier {child.tier}, less isolated than its parent's {parent.tier}")
 
 
 def _paths(child: Envelope, parent: Envelope) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""Which pods of the gateway are targets of the load balancer, and which of them are ready for requests."""
+"""The pods of the gateway that are targets of the load balancer, and those of them that are ready for requests."""
 
 from __future__ import annotations
 

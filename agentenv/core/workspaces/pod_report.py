@@ -1,4 +1,4 @@
-"""What the pod of a workspace reports: restarts, how its processes last ended, and why it is not ready."""
+"""The report of a workspace's pod: restarts, the last exit of its processes, and why it is not ready."""
 
 from __future__ import annotations
 

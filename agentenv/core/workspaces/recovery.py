@@ -40,7 +40,7 @@ _ANNOTATIONS = (*RECORD, *DATES, ARCHIVE_ENDED, HOLD, REQUESTED_COUNT, RECOVERED
 
 @dataclass(frozen=True)
 class HomeRecord:
-    """What is needed to create the volume of a home again."""
+    """The data that the volume of a home is created again from."""
 
     volume: str
     handle: str

@@ -40,7 +40,7 @@ _STOP_SECONDS = 5
 
 @dataclass(frozen=True)
 class ListenerState:
-    """What a listener's configuration follows from, but for its targets."""
+    """The inputs of a listener's configuration, without its targets."""
 
     certificate: str  # the ARN
     alpn: str

@@ -103,13 +103,13 @@ class AccessCache:
         return {alias.id for alias in self._select(Alias, lambda alias: alias.owner == owner)}
 
     def freed_at(self, name: str) -> datetime | None:
-        """Return when an admin freed an alias, whoever has it now, while browsers may hold data of its former owner."""
+        """Return when an admin freed an alias, while browsers may hold data of its former owner."""
         alias = self._valid(f"alias#{name}", Alias)
         until = alias.cleared_until() if alias is not None else None
         return alias.freed if alias is not None and until is not None and self._now() < until else None
 
     def rests_until(self, name: str) -> datetime | None:
-        """Return when a freed alias that is nobody's may be taken."""
+        """Return when a freed alias without an owner may be taken."""
         alias = self._valid(f"alias#{name}", Alias)
         return alias.rests_until() if alias is not None else None
 

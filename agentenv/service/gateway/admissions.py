@@ -1,8 +1,8 @@
 """Admissions: the sessions of visitors in pods, their tokens, and their end when a right is revoked.
 
-A session is a visitor at a door of a pod. workspaced ends what runs in a session that this replica ends, and refuses
-its tokens: so a visitor whose right is back gets another session. A session that is not remembered any more is ended,
-because nobody would end it when its right is revoked.
+A session is a visitor at a port of a pod. workspaced ends the processes of a session that this replica ends, and
+refuses its tokens: a visitor with a new right gets another session. A session that leaves the memory of the replica is
+ended, because its revocation would not be noticed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Sessions(Protocol):
 
 @dataclass(slots=True)
 class Admission:
-    """A visitor at a door of a pod."""
+    """A visitor at a port of a pod."""
 
     workspace: str
     endpoint: Endpoint
@@ -91,7 +91,7 @@ class Admissions:
             del self._others[next(iter(self._others))]
 
     async def token(self, admission: Admission) -> str:
-        """Return a token for a visitor at a door of a pod, who keeps the session that the visitor has there."""
+        """Return a token for a visitor at a port of a pod, in the visitor's session there."""
         visitor, key, now = admission.visitor, _key(admission), self._monotonic()
         known = self._admissions.get(key)
         if known is not None and known.endpoint == admission.endpoint:

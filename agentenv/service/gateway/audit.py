@@ -1,4 +1,4 @@
-"""The audit trail of entering: who opened which door of which workspace, when, from where, and by which right.
+"""The audit trail of entries: the visitor, the port, the workspace, the time, the address and the right.
 
 A visitor who comes again within an hour is not recorded again. Entries are written in batches; those of the last
 seconds are in the audit log alone if the replica is killed.
@@ -45,7 +45,7 @@ class AuditTrail:
         self._recent: OrderedDict[tuple[str, str, str], float] = OrderedDict()
 
     def note(self, workspace: Workspace, visitor: Visitor, opened: str, source: str) -> None:
-        """Note that a visitor opened a door, from an address."""
+        """Record that a visitor entered a port of a workspace, from an address."""
         key, at = (workspace.id, visitor.identity, opened), self._monotonic()
         if at - self._recent.get(key, float("-inf")) < AGAIN_SECONDS:
             return
@@ -86,7 +86,7 @@ class AuditTrail:
             self._waiting = [*entries, *self._waiting][:MOST_WAITING]
 
 
-def door_name(path: str, port: int, *, api: bool) -> str:
+def destination_name(path: str, port: int, *, api: bool) -> str:
     """Return what a request opens: a port, or a part of workspaced's own API."""
     if not api:
         return f"port {port}"

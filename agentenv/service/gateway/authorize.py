@@ -1,7 +1,7 @@
-"""Decide about each request to a host of a workspace: who comes, with which right, and where it goes.
+"""Authorize each request to a host of a workspace: its visitor, the visitor's right, and its destination.
 
-A workspace that runs is decided about from memory alone. One that sleeps is woken for those who may wake it. Whoever
-may not see a workspace gets the same answer as for one that does not exist.
+Requests to a running workspace are authorized from memory. A suspended one is resumed for visitors with that right. A
+visitor who may not see a workspace gets the same response as for one that does not exist.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from agentenv.core.gateway.hosts import Host, console_target, console_workspace,
 from agentenv.core.lifecycle.deadline import timeout_is_over
 from agentenv.core.workspaces.workspace import ID, Sharing, Workspace
 from agentenv.service.gateway.admissions import Admission, Admissions
-from agentenv.service.gateway.audit import door_name
+from agentenv.service.gateway.audit import destination_name
 from agentenv.service.gateway.entry import (
     DESTINATION,
     OWN_PATHS,
@@ -95,7 +95,7 @@ class Domains:
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
+class Destination:
     """The target of a request: a workspace by id, and one of its ports."""
 
     id: str
@@ -115,7 +115,7 @@ class Door:
         return (self.is_api or self.is_sandbox_host) and not self.is_console
 
 
-OwnPath = Callable[[EntryRequest, Door], Awaitable[Decision]]
+OwnPath = Callable[[EntryRequest, Destination], Awaitable[Decision]]
 
 
 class Authorizer:
@@ -159,89 +159,98 @@ class Authorizer:
         """Return whether a request is routed, and where; each refusal is a response."""
         cleared: Headers = ()
         try:
-            door = self.door(request)
-            if door is None:
+            destination = self.destination(request)
+            if destination is None:
                 raise not_found("workspace")
-            if request.path.startswith(OWN_PATHS) and not door.is_sandbox_host:
-                return await self._answer(request, door)
+            if request.path.startswith(OWN_PATHS) and not destination.is_sandbox_host:
+                return await self._answer(request, destination)
             # Whether or not the visitor may enter: a former owner's visitors have no right here any more.
-            freed = self._freed_at(door.alias) if self._freed_at is not None and door.alias else None
+            freed = self._freed_at(destination.alias) if self._freed_at is not None and destination.alias else None
             if freed is not None and request.cookie(FRESH_COOKIE) != fresh_mark(freed):
                 cleared = (CLEAR_SITE_DATA,)
                 if (cleaning := _clean(request)) is not None:
                     return cleaning
-            return with_headers(await self._check(request, door), cleared)
+            return with_headers(await self._check(request, destination), cleared)
         except Problem as problem:
             return refusal(problem, request, *cleared)
         except NoSigningKeyError:
             missing = Problem("unavailable", "the service has no signing key yet", "retry in a minute", retry_after=30)
             return refusal(missing, request, *cleared)
 
-    async def _answer(self, request: EntryRequest, door: Door) -> Decision:
+    async def _answer(self, request: EntryRequest, destination: Destination) -> Decision:
         """Answer a path of the gateway itself."""
         if self._own_path is None:
             raise not_found("workspace")
         self._requests.take(request.source)
-        return await self._own_path(request, door)
+        return await self._own_path(request, destination)
 
-    async def _check(self, request: EntryRequest, door: Door) -> Decision:
-        workspace = self._existing(door.id)
-        identified = await self._identify(request, door, workspace)
-        if door.is_console:
+    async def _check(self, request: EntryRequest, destination: Destination) -> Decision:
+        workspace = self._existing(destination.id)
+        identified = await self._identify(request, destination, workspace)
+        if destination.is_console:
             request = replace(request, target=console_target(request.target))
         visitor = identified.visitor
         self._requests.take(request.source if visitor.identity == "public" else visitor.identity)
-        right = self._right(visitor, workspace, door)
+        right = self._right(visitor, workspace, destination)
         if right is None and workspace is not None and self._may_break_glass(visitor, workspace):
             visitor = with_break_glass(visitor)
-            right = self._right(visitor, workspace, door)
+            right = self._right(visitor, workspace, destination)
         if workspace is None or right is None:
-            return self._refuse(request, visitor, workspace, door)
+            return self._refuse(request, visitor, workspace, destination)
         if _is_paused(workspace):
-            return self._gone(door) if door.is_of_e2b else _refuse_asleep(request)
-        endpoint = self._directory.endpoint(door.id)
+            return self._gone(destination) if destination.is_of_e2b else _refuse_asleep(request)
+        endpoint = self._directory.endpoint(destination.id)
         if endpoint is None:
             woken = await self._wake(request, visitor, workspace, right)
             if isinstance(woken, Deny):
                 return woken
             endpoint = woken
         if endpoint.claim_uid != workspace.claim_uid:
-            raise Problem("wrong-state", f"{door.id} changed meanwhile", "repeat the request", retry_after=1)
-        scope = _scope(request, door, right)
-        token = await self._admissions.token(Admission(workspace.id, endpoint, visitor, door.port, right.scope, scope))
+            raise Problem("wrong-state", f"{destination.id} changed meanwhile", "repeat the request", retry_after=1)
+        scope = _scope(request, destination, right)
+        token = await self._admissions.token(
+            Admission(workspace.id, endpoint, visitor, destination.port, right.scope, scope)
+        )
         self._note_use(workspace)
         if self._note_entry is not None:
-            self._note_entry(workspace, visitor, door_name(request.path, door.port, api=door.is_api), request.source)
+            self._note_entry(
+                workspace,
+                visitor,
+                destination_name(request.path, destination.port, api=destination.is_api),
+                request.source,
+            )
         headers = {DESTINATION: endpoint.destination, TOKEN: token}
-        headers |= {} if door.is_api else {PORT: str(door.port)}
+        headers |= {} if destination.is_api else {PORT: str(destination.port)}
         headers |= {"cookie": identified.cookies} if identified.cookies else {}
-        remove = identified.remove + ((SANDBOX_ID, SANDBOX_PORT) if door.is_sandbox_host else ())
+        remove = identified.remove + ((SANDBOX_ID, SANDBOX_PORT) if destination.is_sandbox_host else ())
         return Allow(headers, remove + (("cookie",) if identified.cookies == "" else ()))
 
-    async def _identify(self, request: EntryRequest, door: Door, workspace: Workspace | None) -> Identified:
-        if door.is_console:
+    async def _identify(
+        self, request: EntryRequest, destination: Destination, workspace: Workspace | None
+    ) -> Identified:
+        if destination.is_console:
             return self._visitors.signed_in(request)
-        return await self._visitors.identify(request, door.id, workspace, api=door.is_api)
+        return await self._visitors.identify(request, destination.id, workspace, api=destination.is_api)
 
-    def door(self, request: EntryRequest) -> Door | None:
+    def destination(self, request: EntryRequest) -> Destination | None:
         """Return what a request is for; None for a host that is none of a workspace."""
         host = parse_host(request.host, self._domains.domain, self._domains.workspaces)
         if request.host.partition(":")[0] in self._domains.sandbox_aliases:
             host = Host("sandbox")
         if host is not None and host.kind == "console":
             id_ = console_workspace(request.path)
-            return Door(id_, DAEMON_PORT, is_console=True) if id_ else None
+            return Destination(id_, DAEMON_PORT, is_console=True) if id_ else None
         if host is None or host.kind not in {"sandbox", "workspace"}:
             return None
         if host.kind == "sandbox":
             id_, port = request.headers.get(SANDBOX_ID, ""), request.headers.get(SANDBOX_PORT, str(DAEMON_PORT))
             is_port = port.isascii() and port.isdigit() and len(port) <= 5 and 0 < int(port) < 65536
-            return Door(id_, int(port), is_sandbox_host=True) if is_port and ID.fullmatch(id_) else None
+            return Destination(id_, int(port), is_sandbox_host=True) if is_port and ID.fullmatch(id_) else None
         if ID.fullmatch(host.name):
-            return Door(host.name, host.port or DEFAULT_PORT)
-        # An alias of nobody is a workspace of nobody: the same answer as for a stranger's.
+            return Destination(host.name, host.port or DEFAULT_PORT)
+        # An unknown alias is a workspace without an owner: the response is that of a foreign one.
         id_, default = self._resolve_alias(host.name) or ("", DEFAULT_PORT)
-        return Door(id_, host.port or default, alias=host.name)
+        return Destination(id_, host.port or default, alias=host.name)
 
     def _existing(self, id_: str) -> Workspace | None:
         workspace = self._directory.cached(id_)
@@ -250,19 +259,19 @@ class Authorizer:
         # One with a timeout does not move to another class.
         return None if workspace.timeout is not None and workspace.state == "deleting" else workspace
 
-    def _right(self, visitor: Visitor, workspace: Workspace | None, door: Door) -> Right | None:
+    def _right(self, visitor: Visitor, workspace: Workspace | None, destination: Destination) -> Right | None:
         if workspace is None:
             return None
-        if door.is_api:
+        if destination.is_api:
             return right_to_api(visitor, workspace)
-        return right_to_port(visitor, workspace, door.port, self._sharing_of(workspace.class_name))
+        return right_to_port(visitor, workspace, destination.port, self._sharing_of(workspace.class_name))
 
     def _may_break_glass(self, visitor: Visitor, workspace: Workspace) -> bool:
         caller = visitor.caller
         return caller is not None and caller.is_operator and self._break_glass(workspace.id, caller.owner)
 
     def is_admitted(self, admission: Admission) -> bool:
-        """Return whether a visitor still has the right to be at a door."""
+        """Return whether a visitor still has the right to a destination."""
         visitor, current = admission.visitor, self._existing(admission.workspace)
         if current is None or current.claim_uid != admission.endpoint.claim_uid or not visitor.is_valid():
             return False
@@ -270,7 +279,7 @@ class Authorizer:
             return False
         if visitor.credential in OWN_TOKENS and not is_current(visitor, current):
             return False
-        right = self._right(visitor, current, Door(admission.workspace, admission.port))
+        right = self._right(visitor, current, Destination(admission.workspace, admission.port))
         return right is not None and right.scope == admission.right
 
     def is_gone(self, admission: Admission) -> bool:
@@ -328,9 +337,11 @@ class Authorizer:
         problem = Problem("unavailable", "the workspace is waking up", "repeat the request", retry_after=2)
         return refusal(problem, request)
 
-    def _refuse(self, request: EntryRequest, visitor: Visitor, workspace: Workspace | None, door: Door) -> Deny:
+    def _refuse(
+        self, request: EntryRequest, visitor: Visitor, workspace: Workspace | None, destination: Destination
+    ) -> Deny:
         caller = visitor.caller
-        if caller is None and request.is_navigation and self._domains.sign_in and not door.is_sandbox_host:
+        if caller is None and request.is_navigation and self._domains.sign_in and not destination.is_sandbox_host:
             return self._to_sign_in(request)
         if caller is not None and workspace is not None and is_allowed(caller, "see", workspace):
             if caller.has_scope("read") and not caller.is_operator:
@@ -339,13 +350,13 @@ class Authorizer:
                 detail = "operators enter a workspace of another owner by break-glass alone"
                 way_out = f"POST to /v1/workspaces/{workspace.id}/break-glass with your reason; its owner is informed"
                 raise Problem("not-allowed", detail, way_out)
-        if door.is_of_e2b:
-            return self._gone(door)
+        if destination.is_of_e2b:
+            return self._gone(destination)
         raise not_found("workspace")
 
-    def _gone(self, door: Door) -> Deny:
+    def _gone(self, destination: Destination) -> Deny:
         """Return the answer by which E2B's client knows that a sandbox does not run or does not exist."""
-        body = {"message": f"The sandbox {door.id} was not found", "code": 502, "sandboxId": door.id}
+        body = {"message": f"The sandbox {destination.id} was not found", "code": 502, "sandboxId": destination.id}
         return Deny(502, json.dumps(body), (("content-type", "application/json"), ("cache-control", "no-store")))
 
     def _to_sign_in(self, request: EntryRequest) -> Deny:
@@ -381,10 +392,10 @@ def _refuse_asleep(request: EntryRequest) -> Deny:
     return refusal(problem, request)
 
 
-def _scope(request: EntryRequest, door: Door, right: Right) -> str:
+def _scope(request: EntryRequest, destination: Destination, right: Right) -> str:
     """Return the scope of the token for workspaced: the least that the request needs."""
     if right.scope == "port":
-        return f"port:{door.port}"
+        return f"port:{destination.port}"
     # Who may start processes may also do so by SSH.
     return "ssh" if right.scope == "api" and request.path.startswith("/ssh") else right.scope
 

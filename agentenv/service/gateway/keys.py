@@ -46,7 +46,7 @@ class ApiKeys:
     ) -> tuple[ApiKey, str]:
         """Return a new key of a caller with its secret, which is not stored."""
         if caller.source == "key":
-            # Otherwise whoever has a key could outlast its revocation.
+            # Otherwise the holder of a key could outlast its revocation.
             raise Problem("not-allowed", "an API key cannot create API keys", "sign in as a person")
         now, secret = self._now(), new_key()
         record = ApiKey(

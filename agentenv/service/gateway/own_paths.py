@@ -1,6 +1,6 @@
 """The gateway's own paths on the hosts of workspaces: to enter with a code or a link, and to sign out.
 
-No answer here depends on the workspace: nobody learns from them whether it exists.
+No response depends on the workspace, so it does not reveal whether the workspace exists.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from datetime import datetime
 from agentenv.core.gateway.access_records import CLEARED_FOR
 from agentenv.core.gateway.api_keys import matches
 from agentenv.service.gateway.access_cache import AccessCache
-from agentenv.service.gateway.authorize import Door
+from agentenv.service.gateway.authorize import Destination
 from agentenv.service.gateway.browser_sessions import end_session
 from agentenv.service.gateway.entry import (
     OWN_PATHS,
@@ -42,7 +42,7 @@ class OwnPaths:
     def __init__(self, access: AccessCache, secrets: Callable[[], GatewaySecrets], now: Callable[[], datetime]) -> None:
         self._access, self._secrets, self._now = access, secrets, now
 
-    async def answer(self, request: EntryRequest, door: Door) -> Decision:
+    async def answer(self, request: EntryRequest, destination: Destination) -> Decision:
         """Return the response to a request."""
         match request.method, request.path.removeprefix(OWN_PATHS):
             case "GET", "enter":
@@ -50,7 +50,7 @@ class OwnPaths:
             case "GET", "link":
                 return self._follow(request)
             case "GET", "fresh":
-                return self._mark(request, door)
+                return self._mark(request, destination)
             case "POST", "sign-out":
                 return await self._sign_out(request)
             case _:
@@ -88,9 +88,9 @@ class OwnPaths:
         cookie = host_cookie(LINK_COOKIE, sealed, max(1, int(seconds)))
         return redirect(safe_path(query.get("path", "/")), ("set-cookie", cookie))
 
-    def _mark(self, request: EntryRequest, door: Door) -> Decision:
+    def _mark(self, request: EntryRequest, destination: Destination) -> Decision:
         """Mark a browser that has deleted what it held of the alias's former owner, and send it on."""
-        freed = self._access.freed_at(door.alias) if door.alias else None
+        freed = self._access.freed_at(destination.alias) if destination.alias else None
         value, seconds = (fresh_mark(freed), int(CLEARED_FOR.total_seconds())) if freed is not None else ("", 0)
         cookie = host_cookie(FRESH_COOKIE, value, seconds)
         return redirect(safe_path(request.query.get("path", "/")), ("set-cookie", cookie))

@@ -133,7 +133,7 @@ class SecretsCache:
 
 
 def fingerprint(value: str) -> str:
-    """Return a hash of a random value, which tells nothing of it."""
+    """Return a hash of a random value, which does not reveal it."""
     return hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 

@@ -53,7 +53,7 @@ class Sessions(Protocol):
 
 @dataclass(frozen=True)
 class Identified:
-    """A visitor, and what of the request is not for the program behind the door."""
+    """A visitor, and the parts of the request that the program must not receive."""
 
     visitor: Visitor
     remove: tuple[str, ...] = ()
@@ -162,7 +162,7 @@ class Visitors:
             if caller is not None:
                 return caller, tuple({*remove, header})
         if api and match is not None:
-            # To review it, the API server would have to be asked.
+            # A review of it would need a request to the API server.
             raise UnauthenticatedError(
                 "the gateway does not accept this token, such as one of a service account; create an API key with it"
             )

@@ -1,6 +1,6 @@
-"""Wake workspaces for those who come: once however many come, and in a queue that is fair by owner.
+"""Resume workspaces for their visitors: once for concurrent requests, in a queue that is fair by owner.
 
-Other replicas may wake the same workspace at the same time: the writes of a resume are the same, and only the first
+Other replicas may resume the same workspace at the same time: the writes of a resume are the same, and only the first
 changes something.
 """
 
@@ -17,7 +17,7 @@ from agentenv.service.kube.client import KubeApiError
 from agentenv.service.workspaces.create import problem_of
 
 _LOG = logging.getLogger(__name__)
-# A request is held so long; the wake itself goes on after that.
+# A request is held at most so long; the resume continues after that.
 HOLD_SECONDS = 60.0
 AT_ONCE = 16  # a replica
 MOST_WAITING = 2_000
@@ -26,7 +26,7 @@ Resume = Callable[[Workspace], Awaitable[CreateResult]]
 
 
 class Waker:
-    """The wakes of one replica."""
+    """The running resumes of one replica."""
 
     def __init__(self, resume: Resume, at_once: int = AT_ONCE) -> None:
         """`resume` resumes a workspace and waits until it runs; it refuses by a `Problem`."""
@@ -42,7 +42,7 @@ class Waker:
                 raise Problem("no-room", "too many workspaces are waking up", "retry in a minute", retry_after=60)
             task = self._wakes[workspace.id] = asyncio.create_task(self._wake(workspace))
             task.add_done_callback(lambda _: self._wakes.pop(workspace.id, None))
-            # A wake that nobody waits for any more may fail: the next request says why.
+            # A resume without a waiting request may fail: the next request reports why.
             task.add_done_callback(lambda task: None if task.cancelled() else task.exception())
         done, _ = await asyncio.wait([task], timeout=hold)
         return task.result() if done else None
@@ -63,7 +63,7 @@ class Waker:
         finally:
             self._end_turn()
         if resumed.claim_uid != workspace.claim_uid:
-            # It was deleted and created or restored meanwhile: whoever came was admitted to another one.
+            # It was deleted and created or restored meanwhile: the visitor was admitted to another one.
             _LOG.warning("another workspace took its name", extra={"facts": {"workspace": workspace.id}})
             raise Problem("wrong-state", f"{workspace.id} changed meanwhile", "repeat the request", retry_after=1)
         return resumed

@@ -130,7 +130,7 @@ class BreakGlassShape(Shape):
 
 
 class EntryShape(Shape):
-    """Somebody opened a door of the workspace. A visitor is recorded once an hour."""
+    """A visitor entered the workspace. A visitor is recorded once an hour."""
 
     at: datetime
     who: str

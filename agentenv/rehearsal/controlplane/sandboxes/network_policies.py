@@ -46,7 +46,7 @@ class Sandbox:
 
 @dataclass(frozen=True)
 class _Objects:
-    """What the API server had at a time."""
+    """The objects of the API server at a time."""
 
     read_at: float
     policies: list[Object]

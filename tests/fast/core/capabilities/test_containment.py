@@ -268,7 +268,7 @@ def test_a_child_less_walled_off_than_its_parent_is_refused() -> None:
     found = decide(Envelope(tier="standard"), Envelope(tier="untrusted"))
     assert (found.answer, str(found)) == (
         Answer.NO,
-        "is of tier standard, walled off less than its parent's untrusted",
+        "is of tier standard, less isolated than its parent's untrusted",
     )
 
 

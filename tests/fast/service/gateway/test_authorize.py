@@ -11,7 +11,7 @@ import pytest
 
 from agentenv.core.gateway.access_tokens import signature
 from agentenv.core.workspaces.workspace import PortSharing, Timeout
-from agentenv.service.gateway.authorize import Door
+from agentenv.service.gateway.authorize import Destination
 from agentenv.service.gateway.entry import Allow, Decision, Deny, EntryRequest
 from agentenv.service.http.auth.callers import Caller, with_implied_roles
 from agentenv.service.http.auth.rate_limits import RateLimiter
@@ -362,9 +362,9 @@ def test_an_endpoint_of_another_claim_is_not_used() -> None:
 def test_request_is_mapped_to_its_endpoint() -> None:
     gate = entrance()
     request = EntryRequest("GET", SANDBOX, "/", {"e2b-sandbox-id": MINE})
-    assert gate.authorizer.door(request) == Door(MINE, 49983, is_sandbox_host=True)
+    assert gate.authorizer.destination(request) == Destination(MINE, 49983, is_sandbox_host=True)
     for id_ in ("", "w-1", MINE.upper(), f"{MINE}/../x", f"{MINE}\n"):
-        assert gate.authorizer.door(EntryRequest("GET", SANDBOX, "/", {"e2b-sandbox-id": id_})) is None
+        assert gate.authorizer.destination(EntryRequest("GET", SANDBOX, "/", {"e2b-sandbox-id": id_})) is None
 
 
 @pytest.mark.parametrize(
